@@ -1,0 +1,1 @@
+"""capture stage; see the docstrings of its modules."""

@@ -1,0 +1,67 @@
+"""What is known of an array before it exists: shape, dtype and weak type.
+
+`Aval` is the type of every array value in a Graph, before and after lowering. Dimensions are
+Python ints, or symbolic: JAX's own `_DimExpr` (from `jax.export.symbolic_shape`) while capturing,
+SymPy expressions after lowering. `dtype` is a NumPy dtype (ml_dtypes included) or one of JAX's
+extended dtypes (PRNG keys), which lowering removes.
+
+    >>> import numpy as np
+    >>> Aval((4, 3), np.dtype("float32"))
+    f32[4,3]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+_SHORT = {
+    "bool": "bool", "float0": "float0",
+    **{f"{k}{b}": f"{k[0]}{b}" for k in ("int", "uint", "float") for b in (2, 4, 8, 16, 32, 64)},
+    "bfloat16": "bf16", "complex64": "c64", "complex128": "c128",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Aval:
+    """The abstract value of one array: `shape`, `dtype`, `weak_type`."""
+
+    shape: tuple[Any, ...]
+    dtype: Any
+    weak_type: bool = False
+
+    def __repr__(self) -> str:
+        dims = ",".join(map(str, self.shape))
+        name = str(self.dtype)
+        return f"{_SHORT.get(name, name)}[{dims}]{'*' if self.weak_type else ''}"
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+
+def aval_of(x: Any) -> Aval:
+    """The Aval of an array, NumPy value, Python scalar, ShapeDtypeStruct or tracer.
+
+    Python scalars are weakly typed, as JAX has them; raises TypeError for anything else that JAX
+    would not take as an array.
+    """
+    if isinstance(x, Aval):
+        return x
+    if isinstance(x, jax.ShapeDtypeStruct):
+        return Aval(tuple(x.shape), x.dtype, bool(getattr(x, "weak_type", False)))
+    typed = jax.typeof(x)
+    return Aval(tuple(typed.shape), typed.dtype, bool(getattr(typed, "weak_type", False)))
+
+
+def as_struct(aval: Aval) -> jax.ShapeDtypeStruct:
+    """The `jax.ShapeDtypeStruct` of an Aval, for `jax.eval_shape` and `jax.make_jaxpr`."""
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
+def is_numpy_dtype(dtype: Any) -> bool:
+    """False for JAX's extended dtypes (PRNG keys), which no loop can hold."""
+    return isinstance(dtype, np.dtype)

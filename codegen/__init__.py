@@ -1,0 +1,1 @@
+"""codegen stage; see the docstrings of its modules."""

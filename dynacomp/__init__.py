@@ -1,0 +1,1 @@
+"""dynacomp stage; see the docstrings of its modules."""

@@ -1,0 +1,1 @@
+"""kernels stage; see the docstrings of its modules."""

@@ -1,0 +1,1 @@
+"""lowering stage; see the docstrings of its modules."""

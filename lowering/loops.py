@@ -1,0 +1,192 @@
+"""The Kernel IR: loops over arrays, the last thing before source code.
+
+A Kernel is a nest of loops over contiguous row-major buffers. It is the one language that fusion
+writes and that every backend (C++, Triton, the interpreter) reads.
+
+    expressions   Const, Ref, Load, Index, Apply      (each has a NumPy `dtype`)
+    statements    Let, Store, Loop
+
+`Loop.accs` are reductions: each iteration folds `value` into the accumulator, which may be read
+through `Ref(name)` after the loop. `Loop.scans` are running folds: `Ref(name)` inside the loop,
+after the scan's `value` has been computed (the scan sits at `Loop.body` position of a `Let` that
+has the same name), is the inclusive prefix so far.
+
+Softmax of a `[n, d]` array, one kernel:
+
+    kernel softmax(x: f32[n, d]) -> (out: f32[n, d]):
+        parallel i0 < n:
+            for i1 < d:
+                t0 = load x[d*i0 + i1]
+                acc m: max f32 = t0
+            for i2 < d:
+                t1 = exp(sub(load x[d*i0 + i2], m))
+                acc s: sum f32 = t1
+            for i3 < d:
+                out[d*i0 + i3] = div(exp(sub(load x[d*i0 + i3], m)), s)
+
+Index expressions are SymPy over loop symbols, size symbols (both integer, sizes positive) and the
+names of integer `Let`s and accumulators (an indirect load: gather, embedding). All are element
+offsets, never bytes. Symbols are compared by name: make them only with `symbol()` and `size()`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+import numpy as np
+import sympy
+
+
+def symbol(name: str) -> sympy.Symbol:
+    """A loop variable or integer value: an integer, at least 0 for loop variables."""
+    return sympy.Symbol(name, integer=True)
+
+
+def size(name: str) -> sympy.Symbol:
+    """A symbolic array size: an integer, at least 1 (an empty array gets its own entry)."""
+    return sympy.Symbol(name, integer=True, positive=True)
+
+
+@dataclass(frozen=True)
+class Const:
+    """A literal: bool, int, float or complex, of `dtype`. NaN and infinities included."""
+
+    value: Any
+    dtype: np.dtype
+
+
+@dataclass(frozen=True)
+class Ref:
+    """The value of an earlier `Let`, accumulator or scan."""
+
+    name: str
+    dtype: np.dtype
+
+
+@dataclass(frozen=True)
+class Load:
+    """`buffer[index]`; where `mask` (a bool expression) is false memory is not touched and the
+    value is `other` (needed when `mask` is given)."""
+
+    buffer: str
+    index: sympy.Expr
+    dtype: np.dtype
+    mask: Expr | None = None
+    other: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Index:
+    """The value of an index expression, converted to `dtype` (iota, masks)."""
+
+    expr: sympy.Expr
+    dtype: np.dtype
+
+
+@dataclass(frozen=True)
+class Apply:
+    """A scalar function of the table `dynacomp.lowering.scalars.SCALARS`, by name."""
+
+    fn: str
+    args: tuple[Expr, ...]
+    dtype: np.dtype
+
+
+Expr = Union[Const, Ref, Load, Index, Apply]
+
+
+@dataclass(frozen=True)
+class Let:
+    """`name = value`: names are unique in a Kernel."""
+
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Store:
+    """`buffer[index] = value`, or, with `mode` "add", "min", "max", "mul", a read-modify-write
+    that must be atomic where iterations of a parallel loop can meet (scatter)."""
+
+    buffer: str
+    index: sympy.Expr
+    value: Expr
+    mode: str = "set"
+    mask: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Acc:
+    """A reduction carried by a Loop. `fold` is sum, prod, max, min, any, all, xor, argmax or argmin.
+
+    `value` is folded once an iteration, after the body ran, into `dtype`, starting from the
+    fold's identity (for max/min: -inf/+inf or the integer limits; NaN wins as in JAX).
+    argmax/argmin fold (value, position): `name` is the position of the first best, an integer of
+    `dtype`; `position` is its index expression.
+    """
+
+    name: str
+    fold: str
+    value: Expr
+    dtype: np.dtype
+    position: sympy.Expr | None = None
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A running fold: like Acc, but `Ref(name)` may be read in the statements of `Loop.after`,
+    which run after every iteration's fold, and holds the inclusive prefix."""
+
+    name: str
+    fold: str
+    value: Expr
+    dtype: np.dtype
+
+
+@dataclass(frozen=True)
+class Loop:
+    """`for var in range(extent)`: body, then folds `accs` and `scans`, then `after`.
+
+    parallel: iterations are independent (no accs, no scans) and may be spread over threads or a
+    GPU grid. reverse: runs from extent-1 down to 0 (reverse cumulative sums).
+    """
+
+    var: sympy.Symbol
+    extent: sympy.Expr
+    body: tuple[Stmt, ...]
+    accs: tuple[Acc, ...] = ()
+    scans: tuple[Scan, ...] = ()
+    after: tuple[Stmt, ...] = ()
+    parallel: bool = False
+    reverse: bool = False
+
+
+Stmt = Union[Let, Store, Loop]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A contiguous row-major array: `shape` in SymPy, a NumPy (or ml_dtypes) `dtype`."""
+
+    name: str
+    shape: tuple[sympy.Expr, ...]
+    dtype: np.dtype
+
+    @property
+    def numel(self) -> sympy.Expr:
+        return sympy.Mul(*self.shape) if self.shape else sympy.Integer(1)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Loops from `inputs` to `outputs`; `sizes` are the free size symbols, in argument order.
+
+    A buffer in both `inputs` and `outputs` is updated in place.
+    """
+
+    name: str
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    body: tuple[Stmt, ...]
+    sizes: tuple[sympy.Symbol, ...] = field(default=())
