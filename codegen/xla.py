@@ -1,0 +1,107 @@
+"""The XLA backend: a whole primitive Graph as one `jax.jit` program.
+
+It takes the Graph that the other backends' Schedule came from, so it needs no loops at all, and it
+runs wherever XLA does: CPU, CUDA, ROCm, TPU, and over sharded arrays. It is also the referee of the
+other backends. Symbolic sizes are bound to the shapes of the arguments while JAX traces, so that one
+Program serves every shape (XLA compiles once for each).
+
+    program = compile_xla(graph, None, {})
+    outputs = program(x, y)                      # a tuple of jax Arrays
+    stablehlo = export_text(graph, "tpu", avals)  # no TPU needed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import sympy
+from dynacomp.capture import graph_interp
+from dynacomp.capture.graph import Graph, Node, map_nodes
+from dynacomp.codegen.dims import bind_sizes, substitute
+from jax import export
+from jax.extend.core import primitives
+
+
+def compile_xla(graph: Graph, schedule: Any, options: Mapping[str, Any]) -> Any:
+    """The Program of a primitive `graph`: the jitted callable itself, with Program's attributes.
+
+    Called with the flat inputs it returns the tuple of flat outputs. `options["donate"]` are the
+    positions of the inputs whose buffers may be reused. `schedule` is not looked at.
+    """
+    function = as_function(graph)
+    program = jax.jit(function, donate_argnums=tuple(options.get("donate", ())))
+    for name, value in _attributes(graph).items():
+        setattr(program, name, value)
+    return program
+
+
+def _attributes(graph: Graph) -> dict[str, Any]:
+    return {"backend": "xla", "source": {f"{graph.name}.py": str(graph)}, "kernels": (graph.name,),
+            "externs": ()}
+
+
+def as_function(graph: Graph) -> Callable[..., tuple[Any, ...]]:
+    """`graph` as a Python function of its flat inputs, traceable by JAX, of concrete or symbolic
+    (`jax.export.symbolic_shape`) sizes; outputs get the weak types that the Graph says."""
+
+    def run(*inputs: Any) -> tuple[Any, ...]:
+        sized = at_sizes(graph, inputs)
+        outputs = jax.tree.leaves(graph_interp.run(sized, *inputs))
+        return tuple(map(_typed, outputs, jax.tree.leaves(sized.output)))
+
+    run.__name__ = run.__qualname__ = graph.name
+    return run
+
+
+def _typed(value: Any, node: Any) -> Any:
+    """`value` with the weak type of the output Node it came from (constants keep their own)."""
+    if not isinstance(node, Node):
+        return jnp.asarray(value)
+    weak = node.aval.weak_type
+    if jax.typeof(value).weak_type == weak:
+        return value
+    return primitives.convert_element_type_p.bind(
+        jnp.asarray(value), new_dtype=np.dtype(node.aval.dtype), weak_type=weak, sharding=None)
+
+
+def at_sizes(graph: Graph, inputs: Sequence[Any]) -> Graph:
+    """`graph` with its size symbols replaced, in every parameter, by the sizes of `inputs`.
+
+    Raises ValueError where an input has another rank or size than its placeholder promises.
+    """
+    sizes = bind_sizes([p.aval.shape for p in graph.placeholders], [np.shape(x) for x in inputs])
+    if not sizes:
+        return graph
+    made: dict[Node, Node] = {}
+    for node in graph.nodes:
+        made[node] = Node(node.op, node.name, node.target,
+                          _concrete(map_nodes(node.args, made.__getitem__), sizes),
+                          _concrete(map_nodes(dict(node.kwargs), made.__getitem__), sizes),
+                          node.aval, node.where)
+    return Graph(tuple(made.values()), graph.consts, graph.name)
+
+
+def _concrete(value: Any, sizes: Mapping[sympy.Symbol, Any]) -> Any:
+    """A parameter with SymPy sizes evaluated; tuples keep their type (JAX's named tuples do)."""
+    if isinstance(value, sympy.Expr):
+        return substitute(value, sizes)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_concrete(v, sizes) for v in value))
+    if type(value) in (tuple, list):
+        return type(value)(_concrete(v, sizes) for v in value)
+    if type(value) is dict:
+        return {k: _concrete(v, sizes) for k, v in value.items()}
+    return value
+
+
+def export_graph(graph: Graph, platforms: Sequence[str], avals: Sequence[Any]) -> export.Exported:
+    """`graph` lowered to StableHLO for platforms ("cpu", "cuda", "rocm", "tpu") without having one.
+
+    `avals` are `jax.ShapeDtypeStruct`s of the inputs; their dimensions may be symbolic. The result's
+    `mlir_module()` is the text.
+    """
+    return export.export(jax.jit(as_function(graph)), platforms=tuple(platforms))(*avals)
