@@ -1,0 +1,162 @@
+"""Options and environment variables: the one file that reads either.
+
+`resolve` turns what a user passed to `dynacomp.jit`, and the process environment, into one frozen
+`Options`, checked. A mode is a row of `MODES`: a name for a set of options.
+
+    >>> resolve(options={"numerics": "exact"}, environ={"DYNACOMP_THREADS": "2"}).threads
+    2
+
+| variable | meaning |
+|---|---|
+| `DYNACOMP_LOG` | comma-separated topics to print to stderr: see `TOPICS` |
+| `DYNACOMP_CACHE_DIR` | where compiled code is kept; default `$XDG_CACHE_HOME/dynacomp` or `~/.cache/dynacomp` |
+| `DYNACOMP_THREADS` | threads of compiled code; default: the CPUs this process may use |
+| `CXX` | the C++ compiler, with arguments if need be (`ccache g++`); default: the first found |
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+TOPICS = ("breaks", "guards", "recompiles", "graph", "kernels", "code")
+NUMERICS = ("default", "exact")
+MODES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "exact": {"numerics": "exact"},
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Everything that decides how a function is compiled; hashable, so that it can be a key.
+
+    backend: a name of `dynacomp.list_backends()`, or "auto" for the best one of the device.
+    dynamic: True makes every size symbolic at once, False never, None when a second size is seen.
+    fullgraph: True turns a graph break into an error.
+    numerics: "default" (a few ULP, see the README) or "exact" (no reassociation, no contraction).
+    threads: how many threads one compiled call may use.
+    recompile_limit: entries that one code object may hold before its calls run eagerly.
+    cache_dir: the folder of compiled code. cxx: the compiler's command, or () to search for one.
+    """
+
+    backend: str = "auto"
+    dynamic: bool | None = None
+    fullgraph: bool = False
+    numerics: str = "default"
+    threads: int = 1
+    recompile_limit: int = 8
+    cache_dir: Path = field(default_factory=lambda: default_cache_dir(os.environ))
+    cxx: tuple[str, ...] = ()
+
+
+_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "backend": (lambda v: isinstance(v, str) and bool(v), "a backend's name (see dynacomp.list_backends())"),
+    "dynamic": (lambda v: v is None or isinstance(v, bool), "True, False or None"),
+    "fullgraph": (lambda v: isinstance(v, bool), "True or False"),
+    "numerics": (lambda v: v in NUMERICS, f"one of {', '.join(map(repr, NUMERICS))}"),
+    "threads": (lambda v: _is_count(v), "an int of at least 1"),
+    "recompile_limit": (lambda v: _is_count(v), "an int of at least 1"),
+    "cache_dir": (lambda v: isinstance(v, Path), "a folder"),
+    "cxx": (lambda v: isinstance(v, tuple) and all(isinstance(w, str) for w in v), "a command"),
+}
+_PARSE: dict[str, Callable[[Any], Any]] = {
+    "cache_dir": lambda v: Path(v).expanduser() if isinstance(v, (str, os.PathLike)) else v,
+    "cxx": lambda v: tuple(shlex.split(v)) if isinstance(v, str) else tuple(v) if isinstance(v, list) else v,
+}
+_OWN_ARGUMENTS = ("backend", "dynamic", "fullgraph")
+
+
+def resolve(*, backend: str = "auto", dynamic: bool | None = None, fullgraph: bool = False,
+            mode: str = "default", options: Mapping[str, Any] | None = None,
+            environ: Mapping[str, str] = os.environ) -> Options:
+    """The Options for these arguments of `dynacomp.jit` under `environ`.
+
+    What `options` says wins over the mode, and the mode over the environment. Raises ValueError
+    for an unknown name or a bad value and TypeError where `options` is no mapping; both say what
+    would be right.
+    """
+    if mode not in MODES:
+        raise ValueError(_unknown("mode", mode, tuple(MODES)))
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(f"options must be a dict of option names to values, not {type(options).__name__}")
+    extra = {**MODES[mode], **(options or {})}
+    names = tuple(f.name for f in fields(Options) if f.name not in _OWN_ARGUMENTS)
+    for name in extra:
+        if name in _OWN_ARGUMENTS:
+            raise ValueError(f"{name!r} is an argument of dynacomp.jit of its own: jit(fn, {name}=...)")
+        if name not in names:
+            raise ValueError(_unknown("option", name, names))
+    extra = {name: _PARSE.get(name, _same)(value) for name, value in extra.items()}
+    own = {"backend": backend, "dynamic": dynamic, "fullgraph": fullgraph}
+    return checked(replace(from_environment(environ), **own, **extra))
+
+
+def from_environment(environ: Mapping[str, str] = os.environ) -> Options:
+    """The Options that the environment alone asks for; ValueError names a bad variable."""
+    return Options(
+        threads=_threads(environ),
+        cache_dir=default_cache_dir(environ),
+        cxx=tuple(shlex.split(environ.get("CXX", ""))),
+    )
+
+
+def checked(options: Options) -> Options:
+    """`options` itself; ValueError says which one is wrong and what would be right."""
+    for name, (good, expected) in _CHECKS.items():
+        value = getattr(options, name)
+        if not good(value):
+            raise ValueError(f"option {name}={value!r}: expected {expected}")
+    return options
+
+
+def default_cache_dir(environ: Mapping[str, str]) -> Path:
+    """`$DYNACOMP_CACHE_DIR`, or `dynacomp` in the user's cache folder (not created here)."""
+    if own := environ.get("DYNACOMP_CACHE_DIR"):
+        return Path(own).expanduser()
+    base = environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "dynacomp"
+
+
+def log_topics(environ: Mapping[str, str] = os.environ) -> frozenset[str]:
+    """The topics of `DYNACOMP_LOG`; ValueError names an unknown one."""
+    wanted = [t.strip() for t in environ.get("DYNACOMP_LOG", "").split(",") if t.strip()]
+    for topic in wanted:
+        if topic not in TOPICS:
+            raise ValueError("DYNACOMP_LOG: " + _unknown("topic", topic, TOPICS))
+    return frozenset(wanted)
+
+
+def available_cpus() -> int:
+    """How many CPUs this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _threads(environ: Mapping[str, str]) -> int:
+    text = environ.get("DYNACOMP_THREADS", "").strip()
+    if not text:
+        return available_cpus()
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise ValueError(f"DYNACOMP_THREADS={text!r}: expected a whole number of at least 1")
+    return int(text)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _unknown(what: str, name: Any, known: tuple[str, ...]) -> str:
+    close = difflib.get_close_matches(str(name), known, 1)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    return f"unknown {what} {name!r}{hint}; there are: {', '.join(known)}"

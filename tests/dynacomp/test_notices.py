@@ -1,0 +1,76 @@
+"""dynacomp.notices: one line, once per site, never silence."""
+
+import logging
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from dynacomp import notices
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    notices.reset()
+    yield
+    notices.reset()
+
+
+def test_a_site_is_told_once_and_again_after_a_reset(caplog):
+    say = lambda: notices.tell("graph break", "a.py", 3, "print is called", hint="use jax.debug.print")
+    assert (say(), say()) == (True, False)
+    assert [r.getMessage() for r in caplog.records] == [
+        "dynacomp: a.py:3: graph break: print is called (hint: use jax.debug.print)"]
+    notices.reset()
+    assert say() and len(caplog.records) == 2
+
+
+def test_sites_differ_by_kind_line_and_reason_but_an_id_stands_for_its_reasons():
+    assert notices.tell("fallback", "a.py", 1, "no compiler")
+    assert notices.tell("fallback", "a.py", 2, "no compiler")
+    assert notices.tell("graph break", "a.py", 1, "no compiler")
+    assert notices.tell("fallback", "a.py", 1, "3 entries", id="limit")
+    assert not notices.tell("fallback", "a.py", 1, "4 entries", id="limit")
+    assert [n.line for n in notices.told()] == [1, 2, 1, 1]
+
+
+def test_a_notice_is_one_line():
+    assert "\n" not in str(notices.Notice("fallback", "a.py", 1, "first\nsecond", "do\nthis"))
+    assert str(notices.Notice("fallback", "", 0, "why")) == "dynacomp: fallback: why"
+
+
+def test_threads_tell_a_site_once(caplog):
+    threads = [threading.Thread(target=notices.tell, args=("fallback", "a.py", 1, "why")) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(caplog.records) == 1
+
+
+def test_topics_print_only_when_asked_for(capsys):
+    notices.enable(frozenset({"guards"}))
+    before = notices._handler.setStream(sys.stderr)
+    try:
+        notices.log("guards", lambda: "x.shape == (3,)")
+        notices.log("graph", lambda: pytest.fail("must not be computed"))
+        assert notices.logs("guards") and not notices.logs("graph")
+    finally:
+        notices._handler.setStream(before)
+        notices.enable(frozenset())
+    assert capsys.readouterr().err == "[dynacomp.guards] x.shape == (3,)\n"
+
+
+def test_a_plain_program_sees_notices_on_stderr():
+    program = "from dynacomp import notices; notices.tell('fallback', 'a.py', 1, 'why'); notices.log('code', 'c')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                          env={"DYNACOMP_LOG": "code", "PATH": ""})
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert done.stderr.splitlines() == ["dynacomp: a.py:1: fallback: why", "[dynacomp.code] c"]
+
+
+def test_the_logger_can_be_silenced_like_any_other(caplog):
+    with caplog.at_level(logging.ERROR, logger="dynacomp"):
+        assert notices.tell("fallback", "a.py", 9, "why")
+    assert not caplog.records
