@@ -6,23 +6,32 @@ writes and that every backend (C++, Triton, the interpreter) reads.
     expressions   Const, Ref, Load, Index, Apply      (each has a NumPy `dtype`)
     statements    Let, Store, Loop
 
-`Loop.accs` are reductions: each iteration folds `value` into the accumulator, which may be read
-through `Ref(name)` after the loop. `Loop.scans` are running folds: `Ref(name)` inside the loop,
-after the scan's `value` has been computed (the scan sits at `Loop.body` position of a `Let` that
-has the same name), is the inclusive prefix so far.
+An iteration of a Loop runs `body`, then folds `accs` and `scans`, then runs `after`. `Loop.accs`
+are reductions: read through `Ref(name)` after the loop. `Loop.scans` are running folds: `Ref(name)`
+in `after` is the inclusive prefix so far.
 
-Softmax of a `[n, d]` array, one kernel:
+Softmax of a `[n, d]` array, one kernel. `vector` marks the loop whose iterations are SIMD lanes (or
+the threads of a GPU block); on any path into the nest there is at most one, and it need not be the
+innermost: in a sum over the leading axis it is the outer loop, over contiguous columns.
 
-    kernel softmax(x: f32[n, d]) -> (out: f32[n, d]):
+    kernel softmax(x: f32[n, d]) -> (out: f32[n, d]) local (e: f32[d]) sizes (n, d):
         parallel i0 < n:
-            for i1 < d:
+            vector i1 < d:
                 t0 = load x[d*i0 + i1]
                 acc m: max f32 = t0
-            for i2 < d:
+            vector i2 < d:
                 t1 = exp(sub(load x[d*i0 + i2], m))
+                e[i2] = t1
                 acc s: sum f32 = t1
-            for i3 < d:
-                out[d*i0 + i3] = div(exp(sub(load x[d*i0 + i3], m)), s)
+            vector i3 < d:
+                out[d*i0 + i3] = div(load e[i3], s)
+
+    kernel column_sum(x: f32[n, d]) -> (out: f32[d]) sizes (n, d):
+        parallel vector i0 < d:
+            for i1 < n:
+                t0 = load x[d*i1 + i0]
+                acc s: sum f32 = t0
+            out[i0] = s
 
 Index expressions are SymPy over loop symbols, size symbols (both integer, sizes positive) and the
 names of integer `Let`s and accumulators (an indirect load: gather, embedding). All are element
@@ -149,7 +158,9 @@ class Loop:
     """`for var in range(extent)`: body, then folds `accs` and `scans`, then `after`.
 
     parallel: iterations are independent (no accs, no scans) and may be spread over threads or a
-    GPU grid. reverse: runs from extent-1 down to 0 (reverse cumulative sums).
+    GPU grid. vector: iterations may run as lanes (independent, or folded into `accs`; never with
+    `scans`); loops inside it run in step for all lanes. With both flags, lanes are spread too.
+    reverse: runs from extent-1 down to 0 (reverse cumulative sums).
     """
 
     var: sympy.Symbol
@@ -159,6 +170,7 @@ class Loop:
     scans: tuple[Scan, ...] = ()
     after: tuple[Stmt, ...] = ()
     parallel: bool = False
+    vector: bool = False
     reverse: bool = False
 
 
@@ -182,7 +194,9 @@ class Buffer:
 class Kernel:
     """Loops from `inputs` to `outputs`; `sizes` are the free size symbols, in argument order.
 
-    A buffer in both `inputs` and `outputs` is updated in place.
+    A buffer in both `inputs` and `outputs` is updated in place. `locals` are scratch: private to
+    one iteration of the innermost parallel loop around their use (one copy a thread is enough), with
+    undefined contents at its start; small enough to stay in cache.
     """
 
     name: str
@@ -190,3 +204,4 @@ class Kernel:
     outputs: tuple[Buffer, ...]
     body: tuple[Stmt, ...]
     sizes: tuple[sympy.Symbol, ...] = field(default=())
+    locals: tuple[Buffer, ...] = field(default=())

@@ -20,9 +20,12 @@ from dynacomp.lowering.loops import Buffer, Kernel
 
 @dataclass(frozen=True)
 class KernelStep:
-    """Run one loop Kernel; its buffers carry the Schedule's names."""
+    """Run one loop Kernel on Schedule buffers: `bindings` maps each of its buffers' names (inputs
+    and outputs) to the Schedule's. Steps whose kernels are alike share one Kernel object, so a
+    backend emits code once per distinct `kernel` (compare by identity)."""
 
     kernel: Kernel
+    bindings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ class Schedule:
     sizes: the symbolic sizes in argument order, each with where to read it: (input position,
     dimension). offsets: arena byte offsets of the temporaries; arena: its size in bytes (SymPy).
     aliases: output name → input or const name whose value it is (nothing to compute).
+    output_avals: one Aval per output (shape in SymPy or ints, dtype, weak type).
     """
 
     buffers: Mapping[str, Buffer]
@@ -70,4 +74,5 @@ class Schedule:
     offsets: Mapping[str, sympy.Expr] = field(default_factory=dict)
     arena: sympy.Expr = sympy.Integer(0)
     aliases: Mapping[str, str] = field(default_factory=dict)
+    output_avals: tuple[Any, ...] = ()
     name: str = "graph"
