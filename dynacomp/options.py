@@ -9,7 +9,7 @@
 | variable | meaning |
 |---|---|
 | `DYNACOMP_LOG` | comma-separated topics to print to stderr: see `TOPICS` |
-| `DYNACOMP_CACHE_DIR` | where compiled code is kept; default `$XDG_CACHE_HOME/dynacomp` or `~/.cache/dynacomp` |
+| `DYNACOMP_CACHE_DIR` | where compiled code is kept; default: `dynacomp` in the user's cache folder |
 | `DYNACOMP_THREADS` | threads of compiled code; default: the CPUs this process may use |
 | `CXX` | the C++ compiler, with arguments if need be (`ccache g++`); default: the first found |
 """
@@ -93,7 +93,7 @@ def resolve(*, backend: str = "auto", dynamic: bool | None = None, fullgraph: bo
         if name not in names:
             raise ValueError(_unknown("option", name, names))
     extra = {name: _PARSE.get(name, _same)(value) for name, value in extra.items()}
-    own = {"backend": backend, "dynamic": dynamic, "fullgraph": fullgraph}
+    own: dict[str, Any] = {"backend": backend, "dynamic": dynamic, "fullgraph": fullgraph}
     return checked(replace(from_environment(environ), **own, **extra))
 
 

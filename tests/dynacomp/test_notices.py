@@ -63,7 +63,8 @@ def test_topics_print_only_when_asked_for(capsys):
 
 
 def test_a_plain_program_sees_notices_on_stderr():
-    program = "from dynacomp import notices; notices.tell('fallback', 'a.py', 1, 'why'); notices.log('code', 'c')"
+    program = ("from dynacomp import notices\n"
+               "notices.tell('fallback', 'a.py', 1, 'why'); notices.log('code', 'c')")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
                           env={"DYNACOMP_LOG": "code", "PATH": ""})
     assert (done.returncode, done.stdout) == (0, ""), done.stderr

@@ -1,0 +1,74 @@
+# Two commands from a fresh clone: `make demo`, `make test`. `make help` lists the others.
+#
+# VENV is made with PYTHON (the first supported interpreter that .ci/pythons finds) and rebuilt when
+# pyproject.toml or a C source changes.
+
+VENV ?= .venv
+PYTHON ?=
+TESTS ?= tests
+JOBS ?= 2
+PY := $(VENV)/bin/python
+SOURCES := dynacomp capture lowering codegen kernels
+NATIVE := $(shell find $(SOURCES) -name '*.c' -o -path '*_native*' -name '*.h')
+PYTEST := $(PY) -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help env demo test test-fast test-slow test-gpu test-all lint bench clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+env: $(VENV)/.built  ## make the environment and install the package into it
+
+demo: env  ## run the examples under eager, jax and dynacomp, and print one table
+	$(PY) examples/demo.py
+
+test: env  ## every test but the slow ones and those that need a GPU
+	$(PYTEST) -n $(JOBS) -m "not slow and not gpu" $(TESTS)
+
+test-fast: env  ## the tests to run after each edit, under a minute
+	$(PYTEST) -n $(JOBS) -m "not slow and not gpu and not medium" $(TESTS)
+
+test-slow: env  ## the tests that take minutes
+	$(PYTEST) -n $(JOBS) -m slow $(TESTS)
+
+test-gpu: env  ## the tests that need a GPU
+	$(PYTEST) -m gpu $(TESTS)
+
+test-all:  ## every test, under every supported interpreter found
+	@status=0; while read -r version python; do \
+	    echo "== Python $$version: $$python"; \
+	    $(MAKE) --no-print-directory test VENV=.venv-$$version PYTHON=$$python </dev/null || status=1; \
+	done < <(.ci/pythons); exit $$status
+
+lint: env build/typed  ## ruff and mypy
+	$(PY) -m ruff check .
+	MYPYPATH=build/typed $(PY) -m mypy -p dynacomp
+
+bench: env  ## the fused regions against eager JAX and jax.jit, one table
+	$(PY) benchmarks/regions.py
+
+clean:  ## remove what was built (not the environments)
+	rm -rf build dist *.egg-info
+	find $(SOURCES) -name '*.so' -delete
+
+SHELL := bash
+
+$(VENV)/.deps: pyproject.toml
+	@python="$(PYTHON)"; [ -n "$$python" ] || python=$$(.ci/pythons first) || exit 1; \
+	    [ -x $(PY) ] || "$$python" -m venv $(VENV)
+	$(PY) -m pip install -q --disable-pip-version-check "setuptools>=77" wheel
+	$(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e ".[dev]"
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.deps $(NATIVE) $(wildcard setup.py)
+	$(PY) -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
+
+# The five folders as the one package that they install as, for mypy, which reads no package-dir.
+build/typed: FORCE
+	@rm -rf $@ && mkdir -p $@/dynacomp
+	@ln -s $(CURDIR)/dynacomp/*.py $@/dynacomp/
+	@ln -s $(addprefix $(CURDIR)/,$(filter-out dynacomp,$(SOURCES))) $@/dynacomp/
+
+FORCE:

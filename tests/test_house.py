@@ -1,0 +1,115 @@
+"""The house rules that a machine can hold: who imports whom, no cycles, docstrings, nothing unfinished.
+
+The law, from DESIGN.md: kernels and capture import nothing of ours; lowering the data types of
+capture; codegen those of capture and lowering, and kernels; dynacomp may import all.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import networkx
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LAW = {
+    "kernels": set(),
+    "capture": set(),
+    "lowering": {"capture"},
+    "codegen": {"capture", "lowering", "kernels"},
+    "dynacomp": {"capture", "lowering", "codegen", "kernels"},
+}
+NATIVE = {"dynacomp.capture._native", "dynacomp.codegen._launch"}
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|not implemented yet)\b")
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts if parts[0] == "dynacomp" else ("dynacomp", *parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {module_name(p): p for stage in LAW for p in sorted((ROOT / stage).rglob("*.py"))}
+TREES = {name: ast.parse(path.read_text(), str(path)) for name, path in FILES.items()}
+
+
+def stage_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in LAW else "dynacomp"
+
+
+def imported(name: str, node: ast.AST) -> list[str]:
+    """The modules of ours that the import statement `node` in module `name` brings in."""
+    if isinstance(node, ast.Import):
+        found = [alias.name for alias in node.names]
+    else:
+        package = name.split(".") if FILES[name].name == "__init__.py" else name.split(".")[:-1]
+        up = package[:len(package) - node.level + 1] if node.level else []
+        base = ".".join([*up, *([node.module] if node.module else [])])
+        inner = [f"{base}.{alias.name}" for alias in node.names]
+        found = [i if i in FILES or i in NATIVE else base for i in inner]
+    return [m for m in found if m.split(".")[0] == "dynacomp" and m != name]
+
+
+def imports_in(name: str, root: ast.AST) -> list[tuple[str, int]]:
+    return [(module, node.lineno) for node in ast.walk(root)
+            if isinstance(node, (ast.Import, ast.ImportFrom)) for module in imported(name, node)]
+
+
+def functions(root: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [n for n in ast.walk(root) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_imports_keep_the_law_and_stand_at_the_top(name):
+    mine = stage_of(name)
+    against = [f"{FILES[name]}:{line}: {mine} must not import {module}"
+               for module, line in imports_in(name, TREES[name])
+               if stage_of(module) != mine and stage_of(module) not in LAW[mine]]
+    inside = [f"{FILES[name]}:{line}: {module} is imported inside {function.name}()"
+              for function in functions(TREES[name]) for module, line in imports_in(name, function)]
+    assert not against + inside, "\n".join(against + inside)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_module_says_what_it_is_and_is_finished(name):
+    assert ast.get_docstring(TREES[name]), f"{FILES[name]} has no docstring"
+    unfinished = [f"{FILES[name]}:{i}: {line.strip()}"
+                  for i, line in enumerate(FILES[name].read_text().splitlines(), 1) if UNFINISHED.search(line)]
+    assert not unfinished, "\n".join(unfinished)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_broad_except_is_silent(name):
+    silent = [f"{FILES[name]}:{node.lineno}" for node in ast.walk(TREES[name])
+              if isinstance(node, ast.ExceptHandler) and _is_broad(node.type)
+              and all(isinstance(s, (ast.Pass, ast.Continue)) for s in node.body)]
+    assert not silent, f"these handlers swallow every error: {silent}"
+
+
+def _is_broad(caught: ast.expr | None) -> bool:
+    return caught is None or isinstance(caught, ast.Name) and caught.id in ("Exception", "BaseException")
+
+
+def test_no_import_cycles():
+    graph = networkx.DiGraph((name, module) for name, tree in TREES.items()
+                             for module, _ in imports_in(name, tree) if module in FILES)
+    graph.remove_nodes_from(set(LAW) & set(graph))
+    cycles = [sorted(c) for c in networkx.strongly_connected_components(graph) if len(c) > 1]
+    assert not cycles
+
+
+@pytest.mark.parametrize("stage", set(LAW) - {"dynacomp"})
+def test_the_stages_install_inside_dynacomp_only(stage, tmp_path):
+    program = f"import dynacomp.{stage}, importlib.util; print(importlib.util.find_spec({stage!r}))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.strip() == "None", done.stdout + done.stderr
+
+
+def test_only_options_reads_the_environment():
+    reads = re.compile(r"\b(os\.environ|getenv)\b")
+    found = [str(path) for name, path in FILES.items()
+             if name != "dynacomp.options" and reads.search(path.read_text())]
+    assert not found, f"read the environment in dynacomp/options.py and pass Options on: {found}"
