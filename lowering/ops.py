@@ -1,0 +1,137 @@
+"""The closed set of primitives that a lowered Graph may call: one row each.
+
+An `Op` is a JAX primitive seen as a value: its `name` (JAX's, with `-` as `_`), its `kind` (how
+the scheduler thinks of it), and the primitive itself, whose `bind` is the reference evaluation
+and whose abstract evaluation (through `jax.eval_shape`) gives shapes and dtypes. Its arguments are
+arrays and typed NumPy scalars; its keyword parameters keep JAX's names and meaning.
+
+    pointwise  each element of the result depends on one element of each operand
+    reduction  folds dimensions away
+    layout     moves elements without computing
+    gather     reads at computed positions
+    scatter    writes at computed positions
+    scan       running folds along a dimension
+    template   wants a hand-written kernel: products, convolutions, sorting
+    extern     runs through XLA: a whole jaxpr as one node
+
+To add a primitive: put its name in `_NAMES`, and give the loops a row (`lower_loops`).
+
+    >>> import numpy as np
+    >>> OPS["add"](np.float32(1), np.float32(2)).item()
+    3.0
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import primitives
+
+from dynacomp.capture.avals import Aval, as_struct, aval_of
+from dynacomp.lowering.dims import map_aval, map_dims, to_jax, to_sympy
+
+POINTWISE, REDUCTION, LAYOUT, GATHER, SCATTER, SCAN, TEMPLATE, EXTERN = (
+    "pointwise", "reduction", "layout", "gather", "scatter", "scan", "template", "extern")
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """One primitive. Calling it is its reference evaluation (eager JAX, or a trace).
+
+    `results` is None for one array, or how many arrays the Op returns as a tuple.
+    """
+
+    name: str
+    kind: str
+    reference: Callable[..., Any]
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
+        out = self.reference(*args, **params)
+        return tuple(out) if isinstance(out, (list, tuple)) else out
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+
+_NAMES: dict[str, str] = {
+    POINTWISE: """
+        abs acos acosh add and asin asinh atan atan2 atanh bessel_i0e bessel_i1e bitcast_convert_type
+        cbrt ceil clz complex conj convert_element_type cos cosh digamma div eq erf erf_inv erfc exp
+        exp2 expm1 floor ge gt imag is_finite le lgamma log log1p logistic lt max min mul ne neg
+        nextafter not or population_count pow real reduce_precision rem round rsqrt select_n
+        shift_left shift_right_arithmetic shift_right_logical sign sin sinh sqrt sub tan tanh
+        threefry2x32 xor""",
+    REDUCTION: """
+        argmax argmin reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum reduce_xor
+        reduce_window_max reduce_window_min reduce_window_sum""",
+    LAYOUT: """
+        broadcast_in_dim concatenate dynamic_slice dynamic_update_slice iota pad reshape rev slice
+        transpose""",
+    GATHER: "gather select_and_gather_add",
+    SCATTER: "scatter scatter_add scatter_max scatter_min scatter_mul select_and_scatter_add",
+    SCAN: "cumlogsumexp cummax cummin cumprod cumsum",
+    TEMPLATE: "conv_general_dilated dot_general sort top_k",
+}
+
+
+def _iota_2x32(*, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
+    """The flat position of each element as (high, low) 32-bit words."""
+    flat = np.arange(np.prod(shape, dtype=np.uint64), dtype=np.uint64).reshape(shape)
+    return jnp.asarray((flat >> 32).astype(np.uint32)), jnp.asarray(flat.astype(np.uint32))
+
+
+def _dim_as_value(*, dim: Any) -> jax.Array:
+    return jnp.asarray(dim, dtype=jax.dtypes.canonicalize_dtype(np.int64))
+
+
+def _run_jaxpr(*args: Any, jaxpr: Any, **_: Any) -> tuple[Any, ...]:
+    return tuple(jax.jit(jax.extend.core.jaxpr_as_fun(jaxpr))(*args))
+
+
+def _table() -> dict[str, Op]:
+    known = {p.name.replace("-", "_"): p for p in vars(primitives).values() if hasattr(p, "bind")}
+    rows = {n: Op(n, kind, known[n].bind) for kind, names in _NAMES.items() for n in names.split()}
+    own = (Op("dim_as_value", LAYOUT, _dim_as_value), Op("iota_2x32_shape", LAYOUT, _iota_2x32),
+           Op("extern", EXTERN, _run_jaxpr))
+    return rows | {op.name: op for op in own}
+
+
+OPS: dict[str, Op] = _table()
+
+
+def has_effects(node: Any) -> bool:
+    """True for a node that must run exactly once, in its place: callbacks and the like."""
+    return bool(node.kwargs.get("effects")) if isinstance(node.target, Op) else False
+
+
+def abstract(op: Op, args: Iterable[Any], params: dict[str, Any]) -> Any:
+    """The Aval (or tuple of Avals) of `op` on `args` (Avals or NumPy scalars), SymPy dims allowed.
+
+    Weak types are not tracked: the constants of a lowered Graph are typed. Raises what JAX raises
+    when shapes or dtypes do not fit.
+    """
+    if op.name == "extern":
+        return tuple(_physical(a) for a in params["jaxpr"].out_avals)
+    if op.name == "dim_as_value":
+        return Aval((), jax.dtypes.canonicalize_dtype(np.int64))
+    if op.name == "iota_2x32_shape":
+        return (Aval(params["shape"], np.dtype(np.uint32)),) * 2
+    back = functools.partial(to_jax, scope=jax.export.SymbolicScope())
+    structs = [as_struct(map_aval(a, back)) if isinstance(a, Aval) else a for a in args]
+    out = jax.eval_shape(functools.partial(op, **map_dims(params, back)), *structs)
+    avals = jax.tree.map(lambda s: map_aval(aval_of(s), to_sympy), out)
+    return avals
+
+
+def _physical(aval: Any) -> Aval:
+    return map_aval(Aval(tuple(aval.shape), aval.dtype, aval.weak_type), to_sympy)
