@@ -1,0 +1,238 @@
+// Matrix products: out[b, i, j] = sum over p of a[b, i, p] * b[b, p, j], for any strides.
+//
+// The work is cut into blocks of rows x columns, one or more per thread, without any exchange
+// between them. Inside a block: columns by columns_block, depth by depth_block; a panel of B is
+// packed into this thread's scratch (or read in place where that is as quick), then register tiles
+// sweep over the rows of A. Skinny products (few rows, or few columns: the roles are swapped) with
+// contiguous depth are dot products instead. `Finish` sees every finished stretch of a row before
+// it is stored: the place where a bias or an activation is fused.
+#pragma once
+#include "tile.h"
+
+namespace dynacomp {
+namespace gemm {
+
+using namespace tile;
+
+constexpr int64_t depth_block = 256, columns_block = 512, rows_block = 480;
+constexpr int64_t skinny = 4;               // so few rows or columns are done as dot products
+constexpr double parallel_work = 1 << 17;   // multiply-adds worth waking a thread for
+
+struct Identity {
+    static constexpr bool identity = true;
+    template <class T>
+    void operator()(T*, int64_t /*batch*/, int64_t /*row*/, int64_t /*column*/, int64_t /*count*/) const {}
+};
+
+template <class T>
+struct Matrix {  // element (i, j) at data[i * si + j * sj]
+    T* data;
+    int64_t si, sj;
+    T* at(int64_t i, int64_t j) const { return data + i * si + j * sj; }
+    Matrix transposed() const { return {data, sj, si}; }
+};
+
+struct Block {
+    int64_t batch, row0, row1, col0, col1;
+};
+
+// Stores `rows` x `cols` sums (row stride ld) at (i, j).
+template <class T, class C, class Finish>
+void store(T* sums, int64_t ld, int64_t rows, int64_t cols, Matrix<C> out, int64_t batch, int64_t i, int64_t j,
+           bool transposed, bool add, const Finish& finish) {
+    for (int64_t r = 0; r < rows; r++) {
+        T* row = sums + r * ld;
+        C* to = out.at(i + r, j);
+        if (add)
+            for (int64_t c = 0; c < cols; c++) row[c] += T(widen<T>(to[c * out.sj]));
+        if constexpr (!Finish::identity) {
+            if (!transposed)
+                finish(row, batch, i + r, j, cols);
+            else
+                for (int64_t c = 0; c < cols; c++) finish(row + c, batch, j + c, i + r, 1);
+        }
+        if (out.sj == 1)
+            for (int64_t c = 0; c < cols; c++) to[c] = narrow<C>(row[c]);
+        else
+            for (int64_t c = 0; c < cols; c++) to[c * out.sj] = narrow<C>(row[c]);
+    }
+}
+
+// All row tiles of one panel of columns.
+template <class T, int NV, class C, class Finish>
+void sweep(Panel<T> a, const T* b, int64_t ldb, int64_t k, Matrix<C> out, int64_t batch, int64_t i, int64_t rows,
+           int64_t j, int64_t cols, bool transposed, bool add, const Finish& finish) {
+    if constexpr (std::is_same_v<T, C> && Finish::identity)
+        if (out.sj == 1 && cols == NV * lanes<T>) {
+            multiply_rows<T, NV>(rows, k, a, b, ldb, out.at(i, j), out.si, add);
+            return;
+        }
+    alignas(64) T sums[tile_rows * NV * lanes<T>];
+    for (int64_t r = 0; r < rows; r += tile_rows) {
+        int64_t count = smaller(tile_rows, rows - r);
+        multiply_rows<T, NV>(count, k, a.below(r), b, ldb, sums, NV * lanes<T>, false);
+        store(sums, NV * lanes<T>, count, cols, out, batch, i + r, j, transposed, add, finish);
+    }
+}
+
+// One block by register tiles.
+template <class T, class A, class B, class C, class Finish>
+void block(Matrix<const A> a, Matrix<const B> b, Matrix<C> out, int64_t k, Block at, bool transposed,
+           const Finish& finish) {
+    constexpr int NR = tile_columns<T>;
+    constexpr bool in_place = std::is_same_v<T, C> && Finish::identity;  // sums may wait in `out`
+    if (k == 0) {
+        T zero[1];
+        for (int64_t i = at.row0; i < at.row1; i++)
+            for (int64_t j = at.col0; j < at.col1; j++) {
+                zero[0] = T(0);
+                store(zero, 1, 1, 1, out, at.batch, i, j, transposed, false, finish);
+            }
+        return;
+    }
+    const int64_t rows = at.row1 - at.row0;
+    const int64_t depth = in_place ? ceil_div(k, ceil_div(k, depth_block)) : k;
+    const int64_t width = in_place ? columns_block : larger(NR, columns_block * depth_block / larger(k, 1) / NR * NR);
+    const int64_t height = in_place ? rows_block : larger(tile_rows * 4, rows_block * depth_block / larger(k, 1));
+    const bool a_direct = std::is_same_v<T, A> && (a.sj == 1 || a.si == 1);
+    const bool b_direct = std::is_same_v<T, B> && b.sj == 1 && rows <= 2 * tile_rows;
+    T* packed_b = (T*)scratch<0>(depth * width * int64_t(sizeof(T)));
+    T* packed_a = a_direct ? nullptr : (T*)scratch<1>((height + tile_rows) * depth * int64_t(sizeof(T)));
+    for (int64_t j0 = at.col0; j0 < at.col1; j0 += width)
+        for (int64_t p = 0; p < k; p += depth) {
+            const int64_t kc = smaller(depth, k - p), j1 = smaller(j0 + width, at.col1);
+            auto direct = [&](int64_t j) { return b_direct && j + NR <= j1; };
+            for (int64_t j = j0; j < j1; j += NR)
+                if (!direct(j))
+                    pack<T>(b.at(p, j), b.si, b.sj, kc, smaller(NR, j1 - j), NR, packed_b + (j - j0) * kc, NR);
+            for (int64_t i0 = at.row0; i0 < at.row1; i0 += height) {
+                const int64_t i1 = smaller(i0 + height, at.row1);
+                if (!a_direct)
+                    for (int64_t i = i0; i < i1; i += tile_rows)
+                        pack<T>(a.at(i, p), a.sj, a.si, kc, smaller(tile_rows, i1 - i), smaller(tile_rows, i1 - i),
+                                packed_a + (i - i0) * kc, tile_rows);
+                for (int64_t j = j0; j < j1; j += NR) {
+                    const int64_t cols = smaller(NR, j1 - j);
+                    const T* panel = packed_b + (j - j0) * kc;
+                    int64_t ldb = NR;
+                    if constexpr (std::is_same_v<T, B>)
+                        if (direct(j)) panel = b.at(p, j), ldb = b.si;
+                    auto run = [&](Panel<T> rows_of_a, int64_t i, int64_t count) {
+                        if (cols > lanes<T>)
+                            sweep<T, 2>(rows_of_a, panel, ldb, kc, out, at.batch, i, count, j, cols, transposed, p > 0,
+                                        finish);
+                        else
+                            sweep<T, 1>(rows_of_a, panel, ldb, kc, out, at.batch, i, count, j, cols, transposed, p > 0,
+                                        finish);
+                    };
+                    if constexpr (std::is_same_v<T, A>)
+                        if (a_direct) {
+                            run({a.at(i0, p), a.sj == 1 ? a.si : a.sj, a.sj == 1}, i0, i1 - i0);
+                            continue;
+                        }
+                    for (int64_t i = i0; i < i1; i += tile_rows)
+                        run({packed_a + (i - i0) * kc, tile_rows, false}, i, smaller(tile_rows, i1 - i));
+                }
+            }
+        }
+}
+
+// Sum of x[p] * y[p], four vectors at a time.
+template <class T>
+inline T dot(const T* x, const T* y, int64_t k) {
+    using V = Vector<T>;
+    constexpr int W = lanes<T>;
+    V sum[4] = {};
+    int64_t p = 0;
+    for (; p + 4 * W <= k; p += 4 * W)
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; v++) sum[v] += *(const V*)(x + p + v * W) * *(const V*)(y + p + v * W);
+    for (; p + W <= k; p += W) sum[0] += *(const V*)(x + p) * *(const V*)(y + p);
+    V all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    T result = 0;
+    for (int l = 0; l < W; l++) result += all[l];
+    for (; p < k; p++) result += x[p] * y[p];
+    return result;
+}
+
+// One block with few rows and contiguous depth.
+template <class T, class C, class Finish>
+void dots(Matrix<const T> a, Matrix<const T> b, Matrix<C> out, int64_t k, Block at, bool transposed,
+          const Finish& finish) {
+    const int64_t rows = at.row1 - at.row0;
+    T* lines = (T*)scratch<1>(larger(rows * k, 1) * int64_t(sizeof(T)));
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t p = 0; p < k; p++) lines[i * k + p] = *a.at(at.row0 + i, p);
+    for (int64_t j = at.col0; j < at.col1; j++)
+        for (int64_t i = 0; i < rows; i++) {
+            T sum = dot(lines + i * k, b.at(0, j), k);
+            store(&sum, 1, 1, 1, out, at.batch, at.row0 + i, j, transposed, false, finish);
+        }
+}
+
+// How many (row blocks, column blocks) make `tasks` blocks whose largest costs least.
+struct Grid {
+    int64_t rows, cols;
+};
+inline Grid grid(int64_t m, int64_t n, int64_t tasks, int64_t row_unit, int64_t col_unit) {
+    Grid best{1, 1};
+    double least = 1e300;
+    for (int64_t r = 1; r <= tasks; r++) {
+        int64_t c = tasks / r;
+        double height = double(ceil_div(ceil_div(m, row_unit), r) * row_unit);
+        double width = double(ceil_div(ceil_div(n, col_unit), c) * col_unit);
+        double cost = height * width + 2 * width * double(row_unit) + height * double(row_unit) / 4;
+        if (cost < least) least = cost, best = {r, c};
+    }
+    return best;
+}
+
+}  // namespace gemm
+
+// out[batch, m, n] (contiguous) = a[batch, m, k] * b[batch, k, n], strides in elements. T is the type
+// of the sums: float, double or an unsigned integer (integers wrap).
+template <class T, class A, class B, class C, class Finish = gemm::Identity>
+void matmul(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, int64_t k, const A* a, int64_t a_batch,
+            int64_t a_row, int64_t a_depth, const B* b, int64_t b_batch, int64_t b_depth, int64_t b_col, C* out,
+            const Finish& finish = {}) {
+    using namespace gemm;
+    if (batch <= 0 || m <= 0 || n <= 0) return;
+    auto run = [&](auto left, int64_t left_batch, auto right, int64_t right_batch, Matrix<C> to, int64_t rows,
+                   int64_t cols, bool swapped) {
+        constexpr bool same = std::is_same_v<A, T> && std::is_same_v<B, T>;
+        const bool by_dots = same && rows <= skinny && right.si == 1 && right.sj != 1;
+        const double work = double(batch) * double(m) * double(n) * double(larger(k, 1));
+        const int64_t workers = work < parallel_work ? 1 : larger(1, rt->threads);
+        const int64_t row_unit = tile_rows, col_unit = by_dots ? 1 : tile_columns<T>;
+        const Grid g = grid(rows, cols, batch >= workers ? 1 : ceil_div(workers, batch), row_unit, col_unit);
+        const int64_t height = ceil_div(ceil_div(rows, row_unit), g.rows) * row_unit;
+        const int64_t width = ceil_div(ceil_div(cols, col_unit), g.cols) * col_unit;
+        const int64_t tasks = batch * g.rows * g.cols;
+        auto body = [&](int64_t begin, int64_t end) {
+            for (int64_t t = begin; t < end; t++) {
+                const int64_t i = t / g.cols % g.rows * height, j = t % g.cols * width, e = t / (g.rows * g.cols);
+                const Block at{e, i, smaller(i + height, rows), j, smaller(j + width, cols)};
+                if (at.row0 >= at.row1 || at.col0 >= at.col1) continue;
+                auto x = left, y = right;
+                x.data += e * left_batch, y.data += e * right_batch;
+                const Matrix<C> z{to.data + e * m * n, to.si, to.sj};
+                if constexpr (same)
+                    if (by_dots) {
+                        dots<T>(x, y, z, k, at, swapped, finish);
+                        continue;
+                    }
+                block<T>(x, y, z, k, at, swapped, finish);
+            }
+        };
+        parallel(rt, tasks, workers == 1 ? tasks : ceil_div(tasks, 4 * workers), body);
+    };
+    const Matrix<const A> left{a, a_row, a_depth};
+    const Matrix<const B> right{b, b_depth, b_col};
+    const Matrix<C> to{out, n, 1};
+    if (n <= skinny && m > n)
+        run(right.transposed(), b_batch, left.transposed(), a_batch, to.transposed(), n, m, true);
+    else
+        run(left, a_batch, right, b_batch, to, m, n, false);
+}
+
+}  // namespace dynacomp

@@ -1,0 +1,98 @@
+"""matmul: every layout, skinny and empty shapes, every dtype, against float64."""
+
+import itertools
+
+import numpy as np
+import pytest
+import sympy
+
+from dynacomp.kernels.standalone import Call, build
+from dynacomp.kernels.templates import TEMPLATES
+
+SYMBOLS = dict(zip("batch m n k".split(), sympy.symbols("batch m n k", integer=True)))
+STRIDES = {
+    "a_strides": sympy.symbols("ab am ak", integer=True), "b_strides": sympy.symbols("bb bk bn", integer=True)
+}
+DTYPES = {
+    "f32": ("float32",) * 3, "f64": ("float64",) * 3, "bf16": ("bfloat16",) * 3, "f16": ("float16",) * 3,
+    "bf16_f32": ("bfloat16", "bfloat16", "float32"), "i32": ("int32",) * 3, "i8_i32": ("int8", "int8", "int32"),
+    "i8": ("int8",) * 3, "u64": ("uint64",) * 3,
+}  # fmt: skip
+TOLERANCE = {"float32": 1e-6, "float64": 2e-15, "bfloat16": 4e-3, "float16": 5e-4}
+
+# (batch, m, n, k): one tile, edges, several blocks, skinny, many small, empty
+SHAPES = [
+    (1, 1, 1, 1), (1, 8, 32, 16), (1, 7, 31, 17), (1, 13, 45, 300), (1, 130, 70, 513), (1, 1, 100, 64),
+    (1, 100, 1, 64), (1, 3, 200, 130), (1, 200, 3, 130), (1, 600, 530, 40), (5, 9, 33, 12), (3, 40, 16, 64),
+    (1, 128, 10, 256), (0, 2, 3, 4), (2, 0, 3, 4), (2, 3, 0, 4), (2, 3, 4, 0), (2, 300, 200, 3),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    calls = {name: Call("matmul", dtypes, {**SYMBOLS, **STRIDES}) for name, dtypes in DTYPES.items()}
+    return build(calls, tmp_path_factory.getbasetemp().parent)
+
+
+def values(rng, size, dtype):
+    dtype = np.dtype(dtype)
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, size, dtype)
+    return rng.standard_normal(size).astype(dtype)
+
+
+def layout(order, batch, rows, cols):
+    """Element strides of [batch, rows, cols]: C, F (transposed), G (gaps between elements), B (batch innermost)."""
+    return {
+        "C": (rows * cols, cols, 1), "F": (rows * cols, 1, rows), "G": (2 * rows * cols, 2 * cols, 2),
+        "B": (1, cols * batch, batch), "0": (0, cols, 1),
+    }[order]  # fmt: skip
+
+
+def check(library, name, shape, orders=("C", "C"), seed=0):
+    batch, m, n, k = shape
+    rng = np.random.default_rng(seed)
+    dtypes = DTYPES[name]
+    a = values(rng, 2 * batch * m * k + 1, dtypes[0])
+    b = values(rng, 2 * batch * k * n + 1, dtypes[1])
+    out = np.zeros((batch, m, n), dtypes[2])
+    params = {"batch": batch, "m": m, "n": n, "k": k}
+    params["a_strides"], params["b_strides"] = layout(orders[0], batch, m, k), layout(orders[1], batch, k, n)
+    sizes = {"batch": batch, "m": m, "n": n, "k": k}
+    sizes |= dict(zip("ab am ak".split(), params["a_strides"])) | dict(zip("bb bk bn".split(), params["b_strides"]))
+    library.run(name, sizes, [a, b], [out])
+    if out.dtype.kind in "iu":
+        (expected,) = TEMPLATES["matmul"].reference(params, a, b, dtype=out.dtype)
+        np.testing.assert_array_equal(out, expected)
+        return
+    (expected,) = TEMPLATES["matmul"].reference(params, a, b, dtype=np.float64)
+    (scale,) = TEMPLATES["matmul"].reference(params, np.abs(a), np.abs(b), dtype=np.float64)
+    error = np.abs(out.astype(np.float64) - expected)
+    assert (error <= TOLERANCE[dtypes[2]] * (scale + 1e-30)).all(), (error / (scale + 1e-30)).max()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", DTYPES)
+def test_shapes(library, name, shape):
+    check(library, name, shape)
+
+
+@pytest.mark.parametrize("orders", list(itertools.product("CFGB0", repeat=2)))
+@pytest.mark.parametrize("name", ["f32", "f64", "bf16", "i8_i32"])
+def test_layouts(library, name, orders):
+    for shape in [(3, 21, 37, 50), (2, 3, 40, 33), (2, 40, 2, 33), (1, 1, 65, 40)]:
+        check(library, name, shape, orders)
+
+
+@pytest.mark.parametrize("name", ["f32", "f64"])
+def test_nan_and_infinity(library, name):
+    """They reach exactly the results that they belong to; the padding of edges adds nothing."""
+    dtype = DTYPES[name][0]
+    for m, n, k in [(9, 35, 20), (2, 40, 33)]:
+        a, b = np.ones((m, k), dtype), np.ones((k, n), dtype)
+        a[1, 3], b[2, n - 1] = np.nan, np.inf
+        out = np.empty((1, m, n), dtype)
+        sizes = {"batch": 1, "m": m, "n": n, "k": k, "ab": 0, "am": k, "ak": 1, "bb": 0, "bk": n, "bn": 1}
+        library.run(name, sizes, [a, b], [out])
+        np.testing.assert_array_equal(out[0], a @ b)
