@@ -76,8 +76,8 @@ def test_imports_keep_the_law_and_stand_at_the_top(name):
 @pytest.mark.parametrize("name", FILES)
 def test_a_module_says_what_it_is_and_is_finished(name):
     assert ast.get_docstring(TREES[name]), f"{FILES[name]} has no docstring"
-    unfinished = [f"{FILES[name]}:{i}: {line.strip()}"
-                  for i, line in enumerate(FILES[name].read_text().splitlines(), 1) if UNFINISHED.search(line)]
+    lines = FILES[name].read_text().splitlines()
+    unfinished = [f"{FILES[name]}:{i}: {line}" for i, line in enumerate(lines, 1) if UNFINISHED.search(line)]
     assert not unfinished, "\n".join(unfinished)
 
 
@@ -96,12 +96,11 @@ def _is_broad(caught: ast.expr | None) -> bool:
 def test_no_import_cycles():
     graph = networkx.DiGraph((name, module) for name, tree in TREES.items()
                              for module, _ in imports_in(name, tree) if module in FILES)
-    graph.remove_nodes_from(set(LAW) & set(graph))
     cycles = [sorted(c) for c in networkx.strongly_connected_components(graph) if len(c) > 1]
     assert not cycles
 
 
-@pytest.mark.parametrize("stage", set(LAW) - {"dynacomp"})
+@pytest.mark.parametrize("stage", sorted(LAW.keys() - {"dynacomp"}))
 def test_the_stages_install_inside_dynacomp_only(stage, tmp_path):
     program = f"import dynacomp.{stage}, importlib.util; print(importlib.util.find_spec({stage!r}))"
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
