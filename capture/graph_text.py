@@ -6,6 +6,7 @@ text back.
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,9 @@ def target_name(target: Any) -> str:
     """A dotted name for a node's target: `jax.numpy.sin`, an Op's name, else its repr."""
     if isinstance(target, str):
         return target
-    name = getattr(target, "__qualname__", None) or getattr(target, "name", None)
+    name = getattr(target, "__qualname__", None)
+    if name is None and isinstance(getattr(target, "name", None), str):
+        return target.name + ("_" if keyword.iskeyword(target.name) else "")
     if name is None:
         return repr(target)
     module = getattr(target, "__module__", None)

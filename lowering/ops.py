@@ -42,17 +42,15 @@ POINTWISE, REDUCTION, LAYOUT, GATHER, SCATTER, SCAN, TEMPLATE, EXTERN = (
 
 @dataclass(frozen=True, eq=False)
 class Op:
-    """One primitive. Calling it is its reference evaluation (eager JAX, or a trace).
-
-    `results` is None for one array, or how many arrays the Op returns as a tuple.
-    """
+    """One primitive. Calling it is its reference evaluation (eager JAX, or a trace): an array, or
+    a tuple of arrays where the primitive has several results."""
 
     name: str
     kind: str
     reference: Callable[..., Any]
 
     def __call__(self, *args: Any, **params: Any) -> Any:
-        out = self.reference(*args, **params)
+        out = self.reference(*args, **DEFAULTS.get(self.name, {}), **params)
         return tuple(out) if isinstance(out, (list, tuple)) else out
 
     def __repr__(self) -> str:
@@ -82,6 +80,19 @@ _NAMES: dict[str, str] = {
     SCAN: "cumlogsumexp cummax cummin cumprod cumsum",
     TEMPLATE: "conv_general_dilated dot_general sort top_k",
 }
+
+_ACCURATE = "cbrt cos exp exp2 expm1 log log1p log2 logistic rsqrt sin sqrt tan tanh"
+DEFAULTS: dict[str, dict[str, Any]] = {
+    **{n: {"accuracy": None} for n in _ACCURATE.split()},
+    **{n: {"out_sharding": None} for n in ("reduce_sum", "reduce_max", "reduce_min", "reduce_prod",
+                                           "reduce_and", "reduce_or", "reduce_xor", "dot_general")},
+    **{n: {"sharding": None} for n in ("broadcast_in_dim", "iota")},
+    "reshape": {"dimensions": None, "sharding": None},
+    "convert_element_type": {"weak_type": False, "sharding": None},
+    "mul": {"out_dtype": None},
+}
+"""Parameters that a lowered Graph never carries: shardings live outside it, weak types in Avals,
+and the rest has been rewritten away (`translate_rules`). The primitives still want them."""
 
 
 def _iota_2x32(*, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:

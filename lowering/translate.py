@@ -15,7 +15,7 @@ followed by `operator.getitem` nodes. Every flat output is a Node.
     >>> import jax.numpy as jnp, numpy as np
     >>> print(lower_function(lambda x: x.sum() / 2, Aval((3,), np.dtype("float32"))))
     def graph(x0: f32[3]):
-        reduce_sum = reduce_sum(x0, axes=(0,), out_sharding=None)  # f32[]
+        reduce_sum = reduce_sum(x0, axes=(0,))  # f32[]
         div = div(reduce_sum, np.float32(2.0))  # f32[]
         return (div,)
 """
@@ -23,8 +23,9 @@ followed by `operator.getitem` nodes. Every flat output is a Node.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -33,13 +34,13 @@ from jax.extend.core import ClosedJaxpr, Literal
 
 from dynacomp.capture import graph_interp
 from dynacomp.capture.avals import Aval, as_struct, aval_of, is_numpy_dtype
-from dynacomp.capture.graph import PLACEHOLDER, Builder, Graph, Node
+from dynacomp.capture.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Builder, Graph, Node, map_nodes
 from dynacomp.lowering.dims import SymbolicShapeError, map_dims, to_sympy
-from dynacomp.lowering.ops import OPS
-from dynacomp.lowering.translate_rules import CALLS, IDENTITIES, REWRITES, as_extern, key_rewrite
+from dynacomp.lowering.ops import DEFAULTS, EXTERN, OPS, POINTWISE, Op
+from dynacomp.lowering.translate_rules import CALLS, IDENTITIES, as_extern, is_key, raw_struct, rewrite_of
 
-INLINE_CONST = 1
-"""Constants of at most this many elements (scalars) become typed arguments, bigger ones `get_attr`."""
+Where = tuple[tuple[str, int, str], ...]
+_MARK = re.compile(r"dynacomp_(\d+)")
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def lower(graph: Graph) -> Lowered:
     """
     leaves, tree = jax.tree.flatten(graph.output)
     live = [x for x in leaves if isinstance(x, Node)]
-    flat_graph = Graph((*graph.nodes[:-1], Node("output", "output", args=(live,))), graph.consts, graph.name)
+    flat_graph = marked(graph, live)
     trees: list[Any] = []
 
     def flat(*inputs: Any) -> list[Any]:
@@ -103,7 +104,28 @@ def lower(graph: Graph) -> Lowered:
     whole = tree.unflatten([next(values) if isinstance(x, Node) else Fixed(x) for x in leaves])
     slots, out_tree = jax.tree.flatten(whole)
     outputs = tuple(Aval(tuple(map(to_sympy, a.shape)), a.dtype, a.weak_type) for a in closed.out_avals)
-    return Lowered(translate(closed, graph.name, names), outputs, out_tree, tuple(slots))
+    places = tuple(n.where for n in graph.nodes)
+    return Lowered(translate(closed, graph.name, names, places), outputs, out_tree, tuple(slots))
+
+
+def marked(graph: Graph, output: Any) -> Graph:
+    """`graph` with another output, each call under a name scope that says which node it is, so that
+    the equations traced from it lead back to the user's line."""
+    by_old: dict[Node, Node] = {}
+    for i, node in enumerate(graph.nodes[:-1]):
+        target = node.target if node.op in (PLACEHOLDER, GET_ATTR) else _under(f"dynacomp_{i}", node.target)
+        by_old[node] = replace(node, target=target, args=map_nodes(node.args, by_old.__getitem__),
+                               kwargs=map_nodes(dict(node.kwargs), by_old.__getitem__))
+    out = Node(OUTPUT, "output", args=(map_nodes(output, by_old.__getitem__),))
+    return Graph((*by_old.values(), out), graph.consts, graph.name)
+
+
+def _under(scope: str, target: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with jax.named_scope(scope):
+            return target(*args, **kwargs)
+
+    return call
 
 
 def lower_function(fn: Callable[..., Any], *avals: Any, name: str = "graph") -> Graph:
@@ -126,16 +148,23 @@ def trace(fn: Callable[..., Any], avals: list[Aval]) -> ClosedJaxpr:
         raise SymbolicShapeError(f"JAX cannot trace this with unknown sizes: {e}") from e
 
 
-def translate(closed: ClosedJaxpr, name: str = "graph", names: list[str] | None = None) -> Graph:
-    """The primitive Graph of a jaxpr; `names` are for its inputs."""
+def translate(closed: ClosedJaxpr, name: str = "graph", names: list[str] | None = None,
+              places: tuple[Where, ...] = ()) -> Graph:
+    """The primitive Graph of a jaxpr; `names` are for its inputs, `places` see `Writer`.
+
+    The output node's `aval` is the tuple of the outputs' Avals, the one place where their weak
+    types count (passes may merge nodes that differ only in that).
+    """
     builder = Builder(name)
     avals = [node_aval(v.aval) for v in closed.jaxpr.invars]
     names = names or [f"x{i}" for i in range(len(avals))]
     inputs = [builder.placeholder(n, a) for n, a in zip(names, avals)]
-    writer = Writer(builder)
+    writer = Writer(builder, places)
     outs = writer.inline(closed, inputs)
     outs = [writer.as_node(o, v.aval) for o, v in zip(outs, closed.jaxpr.outvars)]
-    return builder.finish(tuple(outs))
+    graph = builder.finish(tuple(outs))
+    final = replace(graph.nodes[-1], aval=tuple(node_aval(v.aval) for v in closed.jaxpr.outvars))
+    return replace(graph, nodes=(*graph.nodes[:-1], final))
 
 
 def node_aval(aval: Any) -> Aval:
@@ -148,9 +177,14 @@ def node_aval(aval: Any) -> Aval:
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes equations into a Builder. Values are Nodes or typed NumPy scalars."""
+    """Writes equations into a Builder. Values are Nodes or typed NumPy scalars.
+
+    `where` is the user's line of what is being written; `places` has it for each captured node.
+    """
 
     builder: Builder
+    places: tuple[Where, ...] = ()
+    where: Where = ()
 
     def inline(self, closed: ClosedJaxpr, args: list[Any]) -> list[Any]:
         """The values of a jaxpr's outputs, its equations written in place."""
@@ -158,8 +192,14 @@ class Writer:
         env: dict[Any, Any] = dict(zip(jaxpr.invars, args))
         env.update(zip(jaxpr.constvars, map(self.constant, closed.consts)))
         for eqn in jaxpr.eqns:
-            env.update(zip(eqn.outvars, self.equation(eqn, [self.read(env, v) for v in eqn.invars])))
+            args = [self.read(env, v) for v in eqn.invars]
+            env.update(zip(eqn.outvars, self.at(eqn).equation(eqn, args)))
         return [self.read(env, v) for v in jaxpr.outvars]
+
+    def at(self, eqn: Any) -> Writer:
+        """This Writer with `where` of the equation (an inner jaxpr's equations keep their caller's)."""
+        marks = _MARK.findall(str(eqn.source_info.name_stack)) if self.places else ()
+        return replace(self, where=self.places[int(marks[-1])]) if marks else self
 
     def read(self, env: Mapping[Any, Any], var: Any) -> Any:
         return self.constant(var.val, var.aval) if isinstance(var, Literal) else env[var]
@@ -182,40 +222,48 @@ class Writer:
             return args
         if name in CALLS:
             return self.inline(CALLS[name](eqn.params), args)
-        avals = [v.aval for v in (*eqn.invars, *eqn.outvars)]
-        if name in REWRITES:
-            return self.retrace(REWRITES[name], eqn, args)
-        if not all(is_numpy_dtype(getattr(a, "dtype", None)) for a in avals):
-            return self.retrace(key_rewrite, eqn, args)
-        if name in OPS:
-            return self.node(name, args, eqn.params, eqn)
-        return self.node("extern", args, as_extern(eqn), eqn)
+        if (fixed := self.fixed_branch(eqn, args)) is not None:
+            return fixed
+        if (rewrite := rewrite_of(eqn)) is not None:
+            return self.inline(jax.make_jaxpr(rewrite)(*(raw_struct(v.aval) for v in eqn.invars)), args)
+        if name in OPS and not any(map(is_key, eqn.invars)):
+            return self.node(OPS[name], args, eqn.params, eqn)
+        return self.node(OPS["extern"], args, as_extern(eqn), eqn)
 
-    def retrace(self, rewrite: Callable[..., Any], eqn: Any, args: list[Any]) -> list[Any]:
-        """Write what the JAX function `rewrite(eqn)` does on the equation's (raw) operands."""
-        structs = [jax.ShapeDtypeStruct(*raw_shape(v.aval), weak_type=getattr(v.aval, "weak_type", False))
-                   for v in eqn.invars]
-        return self.inline(jax.make_jaxpr(rewrite(eqn))(*structs), args)
+    def fixed_branch(self, eqn: Any, args: list[Any]) -> list[Any] | None:
+        """Choices known at compile time: this platform's index, and a `cond` on a constant."""
+        if eqn.primitive.name == "platform_index":
+            return [np.int32(platform_index(eqn.params["platforms"]))]
+        if eqn.primitive.name != "cond" or isinstance(args[0], Node):
+            return None
+        branches = eqn.params["branches"]
+        return self.inline(branches[int(np.clip(args[0], 0, len(branches) - 1))], args[1:])
 
-    def node(self, name: str, args: list[Any], params: Mapping[str, Any], eqn: Any) -> list[Any]:
+    def node(self, op: Op, args: list[Any], params: Mapping[str, Any], eqn: Any) -> list[Any]:
         """One Op node, and a getitem for each result where it has several."""
         avals = tuple(node_aval(v.aval) for v in eqn.outvars)
-        many = eqn.primitive.multiple_results or name == "extern"
-        call = self.builder.call(OPS[name], tuple(args), map_dims(dict(params), to_sympy),
-                                 avals if many else avals[0], where(eqn))
-        if not many:
-            return [call]
-        return [self.builder.call(operator.getitem, (call, i), {}, a) for i, a in enumerate(avals)]
+        many = eqn.primitive.multiple_results or op.kind == EXTERN
+        dropped = DEFAULTS.get(op.name, {})
+        kept = {k: v for k, v in params.items() if k not in dropped}
+        if op.kind == POINTWISE:
+            args = [self.spread(a, avals[0]) for a in args]
+        kept = map_dims(kept, to_sympy)
+        call = self.builder.call(op, tuple(args), kept, avals if many else avals[0], self.where)
+        pick = lambda i: self.builder.call(operator.getitem, (call, i), {}, avals[i], self.where)
+        return [pick(i) for i in range(len(avals))] if many else [call]
+
+    def spread(self, arg: Any, out: Aval) -> Any:
+        """An operand of a pointwise Op in the shape of its result (scalar constants stay)."""
+        if not isinstance(arg, Node) or arg.aval.shape == out.shape:
+            return arg
+        dims = tuple(range(len(arg.aval.shape)))
+        aval = Aval(out.shape, arg.aval.dtype, arg.aval.weak_type)
+        return self.builder.call(OPS["broadcast_in_dim"], (arg,),
+                                 {"shape": out.shape, "broadcast_dimensions": dims}, aval, self.where)
 
 
-def raw_shape(aval: Any) -> tuple[tuple[Any, ...], Any]:
-    """Shape and dtype of a jaxpr variable's array, JAX dims kept, keys as uint32 words."""
-    if is_numpy_dtype(aval.dtype):
-        return aval.shape, aval.dtype
-    return (*aval.shape, *aval.dtype._impl.key_shape), np.dtype(np.uint32)
-
-
-def where(eqn: Any) -> tuple[tuple[str, int, str], ...]:
-    """The user's line of an equation, as Nodes keep it."""
-    del eqn
-    return ()
+def platform_index(platforms: Any) -> int:
+    """Which branch of `lax.platform_dependent` this process takes."""
+    here = jax.default_backend()
+    names = {"gpu": ("cuda", "rocm", "gpu")}.get(here, (here,))
+    return next(i for i, p in enumerate(platforms) if p is None or set(p) & set(names))

@@ -3,7 +3,7 @@
 CALLS        name → the jaxpr that the call runs, to be inlined
 IDENTITIES   primitives that return their operands
 REWRITES     name → `rewrite(equation)`, a JAX function of the equation's operands that computes
-             its results with simpler primitives (bit for bit what eager JAX computes)
+             its results with simpler primitives, in the order of eager JAX's arithmetic
 
 A rewrite sees random keys as uint32 arrays. What has no row becomes one `extern` Op that holds the
 equation as a jaxpr, for XLA (`as_extern`).
@@ -12,6 +12,7 @@ equation as a jaxpr, for XLA (`as_extern`).
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,9 +20,30 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import ClosedJaxpr
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from dynacomp.capture.avals import is_numpy_dtype
+
+
+def _always(eqn: Any) -> bool:
+    return True
+
+
+def _never(eqn: Any) -> bool:
+    return False
+
+
+def _complex(eqn: Any) -> bool:
+    return eqn.outvars[0].aval.dtype.kind == "c"
+
+
+def _one(x: Any) -> Any:
+    return lax.full_like(x, 1)
+
+
+def _size(shape: tuple[Any, ...]) -> float:
+    """How many elements; infinity when that is unknown."""
+    return math.prod(shape) if all(isinstance(d, int) for d in shape) else math.inf
 
 
 def _closed(jaxpr: Any) -> ClosedJaxpr:
@@ -45,9 +67,11 @@ CALLS: dict[str, Callable[[dict[str, Any]], ClosedJaxpr]] = {
 
 IDENTITIES = frozenset({"copy", "copy_p", "stop_gradient", "optimization_barrier", "name", "pvary",
                         "random_wrap", "random_unwrap", "random_clone", "reduced_vary_cast"})
+"""They return their operands (keys being words already)."""
 
 
 def _impl(eqn: Any) -> Any:
+    """The generator (`PRNGImpl`) of the keys in an equation."""
     return eqn.params.get("impl") or eqn.invars[0].aval.dtype._impl
 
 
@@ -106,47 +130,174 @@ def _split(eqn: Any) -> Callable[[Any], Any]:
 
 
 def _iota_2x32(eqn: Any) -> Callable[[], Any]:
-    """Counters of fewer than 2**32 elements need no high word."""
+    """Counters of fewer than 2**32 elements need no high word; unknown sizes keep both."""
     shape = eqn.params["shape"]
     size = functools.reduce(lambda a, b: a * b, shape, 1)
     return lambda: (jnp.zeros(shape, np.uint32), lax.reshape(lax.iota(np.uint32, size), shape))
 
 
-REWRITES: dict[str, Callable[[Any], Callable[..., Any]]] = {
-    "random_seed": lambda e: _over_keys(e, _impl(e).seed),
-    "random_split": lambda e: _over_keys(e, lambda k: _impl(e).split(k, e.params["shape"])),
-    "random_bits": lambda e: _over_keys(
-        e, lambda k: _impl(e).random_bits(k, e.params["bit_width"], e.params["shape"])),
-    "random_fold_in": _fold_in,
-    "integer_pow": _integer_pow,
-    "square": lambda e: lambda x: lax.mul(x, x),
-    "clamp": _clamp,
-    "split": _split,
-    "squeeze": lambda e: lambda x: lax.reshape(x, e.outvars[0].aval.shape),
-    "expand_dims": lambda e: lambda x: lax.reshape(x, e.outvars[0].aval.shape),
-    "add_any": lambda e: lax.add,
-    "iota_2x32_shape": _iota_2x32,
+def _reshape(eqn: Any) -> Callable[[Any], Any]:
+    order = eqn.params["dimensions"]
+    return lambda x: lax.reshape(x if order is None else lax.transpose(x, order), eqn.params["new_sizes"])
+
+
+def _wide_mul(eqn: Any) -> Callable[[Any, Any], Any]:
+    dtype = eqn.params["out_dtype"]
+    return lambda x, y: lax.mul(lax.convert_element_type(x, dtype), lax.convert_element_type(y, dtype))
+
+
+def _log2(eqn: Any) -> Callable[[Any], Any]:
+    """log(x) / log(2), as a multiplication: what XLA gets from JAX."""
+    del eqn
+    return lambda x: lax.mul(lax.log(x), lax.full_like(x, 1.4426950408889634))
+
+
+def _polynomial(eqn: Any) -> Callable[..., Any]:
+    """Horner's rule; coefficients come lowest power first."""
+    del eqn
+    return lambda x, *c: functools.reduce(lambda acc, k: lax.add(lax.mul(acc, x), k), c[-2::-1], c[-1])
+
+
+def _stack(eqn: Any) -> Callable[..., Any]:
+    axis = eqn.params["axis"]
+    return lambda *xs: lax.concatenate([lax.expand_dims(x, [axis]) for x in xs], axis)
+
+
+def _unstack(eqn: Any) -> Callable[[Any], Any]:
+    axis = eqn.params["axis"]
+    return lambda x: [lax.index_in_dim(x, i, axis, keepdims=False) for i in range(x.shape[axis])]
+
+
+def _tile(eqn: Any) -> Callable[[Any], Any]:
+    """Each dimension becomes (repeat, dimension), then the pairs are merged."""
+    reps = eqn.params["reps"]
+
+    def run(x: Any) -> Any:
+        pairs = tuple(d for pair in zip(reps, x.shape) for d in pair)
+        out = lax.broadcast_in_dim(x, pairs, tuple(range(1, 2 * x.ndim, 2)))
+        return lax.reshape(out, tuple(r * d for r, d in zip(reps, x.shape)))
+
+    return run
+
+
+def _scatter_sub(eqn: Any) -> Callable[..., Any]:
+    p = eqn.params
+    return lambda x, i, u: lax.scatter_add(
+        x, i, lax.neg(u), p["dimension_numbers"], indices_are_sorted=p["indices_are_sorted"],
+        unique_indices=p["unique_indices"], mode=p["mode"])
+
+
+UNROLL_STEPS, UNROLL_EQUATIONS = 16, 1024
+"""A `scan` of at most so many steps, and equations in all, is written out; others run as one loop."""
+
+
+def _short_scan(eqn: Any) -> bool:
+    length = eqn.params["length"]
+    return (isinstance(length, int) and length <= UNROLL_STEPS
+            and length * len(eqn.params["jaxpr"].jaxpr.eqns) <= UNROLL_EQUATIONS)
+
+
+def _scan(eqn: Any) -> Callable[..., Any]:
+    """A short scan, step after step."""
+    p = eqn.params
+    body, consts, carries, length = jaxpr_as_fun(p["jaxpr"]), p["num_consts"], p["num_carry"], p["length"]
+    order = range(length)[:: -1 if p["reverse"] else 1]
+    empty = lambda: [jnp.zeros(v.aval.shape, v.aval.dtype) for v in eqn.outvars[carries:]]
+
+    def run(*args: Any) -> Any:
+        fixed, carry, xs = args[:consts], list(args[consts:consts + carries]), args[consts + carries:]
+        ys: list[Any] = [None] * length
+        for i in order:
+            out = body(*fixed, *carry, *(x[i] for x in xs))
+            carry, ys[i] = list(out[:carries]), out[carries:]
+        return [*carry, *([jnp.stack(y) for y in zip(*ys)] if length else empty())]
+
+    return on_keys(eqn, run)
+
+
+Rewrite = Callable[[Any], Callable[..., Any]]
+
+REWRITES: dict[str, tuple[Callable[[Any], bool], Rewrite]] = {
+    "random_seed": (_always, lambda e: _over_keys(e, _impl(e).seed)),
+    "random_split": (_always, lambda e: _over_keys(e, lambda k: _impl(e).split(k, e.params["shape"]))),
+    "random_bits": (_always, lambda e: _over_keys(
+        e, lambda k: _impl(e).random_bits(k, e.params["bit_width"], e.params["shape"]))),
+    "random_fold_in": (_always, _fold_in),
+    "integer_pow": (_always, _integer_pow),
+    "square": (_always, lambda e: lambda x: lax.mul(x, x)),
+    "one_minus_square": (_always, lambda e: lambda x: lax.mul(lax.add(_one(x), x), lax.sub(_one(x), x))),
+    "polynomial": (_always, _polynomial),
+    "log2": (lambda e: not _complex(e), _log2),
+    "clamp": (_always, _clamp),
+    "split": (_always, _split),
+    "stack": (_always, _stack),
+    "unstack": (_always, _unstack),
+    "tile": (_always, _tile),
+    "squeeze": (_always, lambda e: lambda x: lax.reshape(x, e.outvars[0].aval.shape)),
+    "expand_dims": (_always, lambda e: lambda x: lax.reshape(x, e.outvars[0].aval.shape)),
+    "reshape": (lambda e: e.params["dimensions"] is not None, _reshape),
+    "add_any": (_always, lambda e: lax.add),
+    "mul": (lambda e: e.params.get("out_dtype") is not None, _wide_mul),
+    "iota_2x32_shape": (lambda e: _size(e.params["shape"]) < 2**32, _iota_2x32),
+    "scatter_sub": (_always, _scatter_sub),
+    "tie": (_always, lambda e: lambda x, y: y),
+    "scan": (_short_scan, _scan),
 }
+"""name → (does this equation get rewritten?, the rewrite)."""
+
+KEY_MOVES = frozenset("""
+    broadcast_in_dim concatenate copy dynamic_slice dynamic_update_slice expand_dims gather reshape rev
+    scatter select_n slice split squeeze stack tile transpose unstack""".split())
+"""Primitives that move random keys about: `move_keys` does the same moves with their words."""
 
 
-def key_rewrite(eqn: Any) -> Callable[..., Any]:
-    """An equation that moves random keys, on their words: the same move for each word (a `vmap`
-    over the trailing dimensions)."""
-    is_key = [not is_numpy_dtype(v.aval.dtype) for v in eqn.invars]
-    ranks = {len(v.aval.dtype._impl.key_shape) for v in (*eqn.invars, *eqn.outvars)
-             if not is_numpy_dtype(v.aval.dtype)}
+def rewrite_of(eqn: Any) -> Callable[..., Any] | None:
+    """The JAX function that stands for an equation, or None when it translates as it is."""
+    name = eqn.primitive.name.replace("-", "_")
+    if name in KEY_MOVES and any(map(is_key, (*eqn.invars, *eqn.outvars))):
+        return move_keys(eqn)
+    applies, rewrite = REWRITES.get(name, (_never, None))
+    return rewrite(eqn) if rewrite is not None and applies(eqn) else None
+
+
+def is_key(var: Any) -> bool:
+    """True for a variable that holds random keys."""
+    return hasattr(var.aval, "dtype") and not is_numpy_dtype(var.aval.dtype)
+
+
+def move_keys(eqn: Any) -> Callable[..., Any]:
+    """The same move for each word of the keys: a `vmap` over their trailing dimensions."""
+    keys = [v for v in (*eqn.invars, *eqn.outvars) if is_key(v)]
     fn = functools.partial(eqn.primitive.bind, **eqn.params)
-    for _ in range(ranks.pop()):
-        fn = jax.vmap(fn, in_axes=[-1 if k else None for k in is_key], out_axes=-1)
+    for _ in keys[0].aval.dtype._impl.key_shape:
+        fn = jax.vmap(fn, in_axes=[-1 if is_key(v) else None for v in eqn.invars], out_axes=-1)
     return fn
 
 
+def on_keys(eqn: Any, fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn`, which takes and gives an equation's own values, on uint32 words instead of keys."""
+
+    def run(*raw: Any) -> Any:
+        args = [jax.random.wrap_key_data(x, impl=v.aval.dtype._impl.name) if is_key(v) else x
+                for x, v in zip(raw, eqn.invars)]
+        out = fn(*args)
+        flat = out if isinstance(out, (list, tuple)) else [out]
+        return [jax.random.key_data(o) if is_key(v) else o for o, v in zip(flat, eqn.outvars)]
+
+    return run
+
+
+def raw_struct(aval: Any) -> jax.ShapeDtypeStruct:
+    """A jaxpr variable's array for tracing: JAX dims kept, keys as uint32 words."""
+    if is_numpy_dtype(aval.dtype):
+        return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=bool(aval.weak_type))
+    return jax.ShapeDtypeStruct((*aval.shape, *aval.dtype._impl.key_shape), np.uint32)
+
+
 def as_extern(eqn: Any) -> dict[str, Any]:
-    """The parameters of an `extern` node: the equation as a jaxpr, why, and its effects."""
-    structs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype, weak_type=v.aval.weak_type) for v in eqn.invars]
-
-    def run(*args: Any) -> Any:
-        return eqn.primitive.bind(*args, **eqn.params)
-
-    return {"jaxpr": jax.make_jaxpr(run)(*structs), "why": f"`{eqn.primitive.name}` has no lowering",
+    """The parameters of an `extern` node: the equation as a jaxpr on plain arrays, why, and its
+    effects (empty when it may be dropped, merged and reordered)."""
+    bind = on_keys(eqn, lambda *args: eqn.primitive.bind(*args, **eqn.params))
+    return {"jaxpr": jax.make_jaxpr(bind)(*(raw_struct(v.aval) for v in eqn.invars)),
+            "why": f"`{eqn.primitive.name}` has no lowering",
             "effects": tuple(sorted(str(e) for e in eqn.effects))}
