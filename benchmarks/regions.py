@@ -1,0 +1,153 @@
+"""dynacomp against eager JAX and `jax.jit`, region by region: one table and the geometric means.
+
+    python benchmarks/regions.py [--filter softmax] [--json] [--stage codegen] [--backend cpp]
+
+The regions stand in `region_table.py`, how they are timed in `measure.py`. With `--stage codegen`
+nothing is captured: the function is traced by JAX, lowered, scheduled and compiled directly, and the
+Program called on flat arrays, which is what the compiled code itself takes.
+
+The exit status is 1 where a region fails, or is further from eager JAX than `TOLERANCE`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import jax
+from measure import BLOCKS, geometric_mean, machine, timed, worst_error
+from region_table import REGIONS, Region
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+import dynacomp
+from dynacomp.capture.avals import aval_of
+from dynacomp.codegen.backends import BACKENDS
+from dynacomp.lowering.fusion import schedule
+from dynacomp.lowering.translate import lower_function
+
+TOLERANCE = {"float32": 1e-4, "bfloat16": 2e-2}
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured of one region: seconds a call, the compile's seconds, the error."""
+
+    name: str
+    eager: float
+    jit: float
+    dynacomp: float
+    compile: float
+    error: float
+    externs: tuple[str, ...] = ()
+    failure: str = ""
+
+
+def captured(region: Region, args: tuple, backend: str) -> tuple[Callable[[], Any], tuple[str, ...]]:
+    """The region under `dynacomp.jit`, called once; and what of it went to XLA at a seam."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(region.fn, backend=backend)
+    compiled(*args)
+    return lambda: compiled(*args), tuple(dynacomp.stats()["externs"])
+
+
+def generated(region: Region, args: tuple, backend: str) -> tuple[Callable[[], Any], tuple[str, ...]]:
+    """The region's Program without capture, called once; and its reasons to call XLA at a seam."""
+    leaves, tree = jax.tree.flatten(args)
+    outputs = jax.tree.structure(jax.eval_shape(region.fn, *args))
+
+    def flat(*flat_args):
+        return tuple(jax.tree.leaves(region.fn(*tree.unflatten(flat_args))))
+
+    graph = lower_function(flat, *map(aval_of, leaves))
+    row = BACKENDS[backend]
+    program = row.compile(graph, schedule(graph) if row.needs_schedule else None, {})
+    program(*leaves)
+    return lambda: outputs.unflatten(program(*leaves)), tuple(program.externs)
+
+
+STAGES = {"all": captured, "codegen": generated}
+
+
+def measured(region: Region, stage: str, backend: str, blocks: int) -> Row:
+    """Compile and time one region; a failure is a Row too."""
+    args = jax.block_until_ready(region.make())
+    jitted = jax.jit(region.fn)
+    contestants = {"eager": lambda: region.fn(*args), "jit": lambda: jitted(*args)}
+    expected = region.fn(*args)
+    start = time.perf_counter()
+    try:
+        contestants["dynacomp"], externs = STAGES[stage](region, args, backend)
+        compiled_in = time.perf_counter() - start
+        error = worst_error(contestants["dynacomp"](), expected)
+    except Exception as problem:
+        nan = float("nan")
+        text = f"{type(problem).__name__}: {problem}".splitlines()[0]
+        return Row(region.name, nan, nan, nan, time.perf_counter() - start, nan, failure=text)
+    times = timed(contestants, blocks)
+    dtype = str(jax.tree.leaves(args)[0].dtype)
+    wrong = f"wrong by {error:.1e}" if not error <= TOLERANCE[dtype] else ""
+    return Row(region.name, times["eager"], times["jit"], times["dynacomp"], compiled_in, error, externs,
+               wrong)
+
+
+def table(rows: list[Row]) -> Table:
+    """All rows, slowest against jit first."""
+    out = Table(title=machine())
+    out.add_column("region")
+    for heading in ("eager, ms", "jit, ms", "dynacomp, ms", "× eager", "× jit", "compile, s", "error",
+                    "at XLA"):
+        out.add_column(heading, justify="right")
+    for r in sorted(rows, key=lambda r: (bool(r.failure), r.jit / r.dynacomp)):
+        if r.failure:
+            out.add_row(r.name, *[""] * 6, *([r.failure[:60], ""]), style="red")
+            continue
+        out.add_row(r.name, *(f"{1e3 * t:.3f}" for t in (r.eager, r.jit, r.dynacomp)),
+                    f"{r.eager / r.dynacomp:.2f}", f"{r.jit / r.dynacomp:.2f}", f"{r.compile:.2f}",
+                    f"{r.error:.0e}", str(len(r.externs) or ""))
+    return out
+
+
+def summary(rows: list[Row]) -> str:
+    """The geometric means over what ran and was right."""
+    good = [r for r in rows if not r.failure]
+    over_eager = geometric_mean([r.eager / r.dynacomp for r in good])
+    over_jit = geometric_mean([r.jit / r.dynacomp for r in good])
+    return (f"{len(good)} of {len(rows)} regions: {over_eager:.2f} × as fast as eager JAX, "
+            f"{over_jit:.2f} × as fast as jax.jit (geometric means)")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--filter", default="", help="only regions whose name contains this")
+    parser.add_argument("--json", action="store_true", help="print the rows as JSON, not as a table")
+    parser.add_argument("--stage", choices=STAGES, default="all", help="codegen: leave out capture")
+    parser.add_argument("--backend", default=None, help="a backend's name (default: auto, or cpp)")
+    parser.add_argument("--blocks", type=int, default=BLOCKS, help="blocks of calls for each contestant")
+    return parser.parse_args()
+
+
+def main() -> int:
+    args = arguments()
+    backend = args.backend or {"all": "auto", "codegen": "cpp"}[args.stage]
+    chosen = [r for r in REGIONS.values() if args.filter in r.name]
+    progress = track(chosen, "measuring", console=Console(stderr=True))
+    rows = [measured(region, args.stage, backend, args.blocks) for region in progress]
+    if args.json:
+        print(json.dumps({"machine": machine(), "rows": [asdict(r) for r in rows]}))
+    else:
+        console = Console()
+        console = console if console.width >= 120 else Console(width=120)
+        console.print(table(rows))
+        console.print(summary(rows), highlight=False)
+    return 1 if any(r.failure for r in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
