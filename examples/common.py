@@ -48,7 +48,10 @@ def arguments(description: str, steps: int) -> argparse.Namespace:
     parser.add_argument("--compiler", choices=COMPILERS, default="dynacomp")
     parser.add_argument("--steps", type=int, default=steps, help=f"training steps (default {steps})")
     parser.add_argument("--json", action="store_true", help="print the results as JSON, nothing else")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.steps < 1:
+        parser.error(f"--steps {args.steps}: at least 1")
+    return args
 
 
 def compiler(name: str, jit: Callable = jax.jit) -> Callable[[Callable], Callable]:

@@ -1,0 +1,42 @@
+"""Every example under every compiler, for a few steps: the same losses as eager JAX."""
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+STEPS = "4"
+
+
+@cache
+def results(example: str, compiler: str) -> list[dict]:
+    command = [sys.executable, str(EXAMPLES / example), "--compiler", compiler, "--steps", STEPS, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "JAX_PLATFORMS": "cpu"})
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("compiler", ["jax", "dynacomp"])
+@pytest.mark.parametrize("example", ["digits.py", "gpt.py", "solver.py"])
+def test_losses_are_those_of_eager_jax(example, compiler):
+    for got, eager in zip(results(example, compiler), results(example, "eager"), strict=True):
+        assert got["name"] == eager["name"]
+        assert got["checked_loss"] == pytest.approx(eager["checked_loss"], rel=1e-4)
+        assert got["step_ms"] > 0 and got["steps"] == int(STEPS)
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["--compiler", "torch"], "invalid choice: 'torch'"),
+    (["--steps", "many"], "invalid int value"),
+    (["--steps", "0"], "at least 1"),
+])
+def test_bad_arguments_say_what_is_wrong(arguments, message):
+    done = subprocess.run([sys.executable, str(EXAMPLES / "solver.py"), *arguments],
+                          capture_output=True, text=True)
+    assert done.returncode == 2 and message in done.stderr
