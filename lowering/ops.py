@@ -101,6 +101,13 @@ def _iota_2x32(*, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
     return jnp.asarray((flat >> 32).astype(np.uint32)), jnp.asarray(flat.astype(np.uint32))
 
 
+def _select_n(which: Any, *cases: Any) -> Any:
+    """JAX's, with scalar cases allowed, as for every other pointwise Op."""
+    shape = max((np.shape(x) for x in (which, *cases)), key=len)
+    wide = [x if np.shape(x) == shape else jnp.broadcast_to(x, shape) for x in cases]
+    return primitives.select_n_p.bind(which, *wide)
+
+
 def _dim_as_value(*, dim: Any) -> jax.Array:
     return jnp.asarray(dim, dtype=jax.dtypes.canonicalize_dtype(np.int64))
 
@@ -113,7 +120,7 @@ def _table() -> dict[str, Op]:
     known = {p.name.replace("-", "_"): p for p in vars(primitives).values() if hasattr(p, "bind")}
     rows = {n: Op(n, kind, known[n].bind) for kind, names in _NAMES.items() for n in names.split()}
     own = (Op("dim_as_value", LAYOUT, _dim_as_value), Op("iota_2x32_shape", LAYOUT, _iota_2x32),
-           Op("extern", EXTERN, _run_jaxpr))
+           Op("extern", EXTERN, _run_jaxpr), Op("select_n", POINTWISE, _select_n))
     return rows | {op.name: op for op in own}
 
 

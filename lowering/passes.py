@@ -1,0 +1,38 @@
+"""The list of passes over primitive Graphs, in the order in which they run.
+
+Each row is `Graph -> Graph` and keeps the meaning bit for bit, so the list holds in every numerics
+mode; `optimise` runs it with nothing around, the driver runs the rows itself, verifying, timing and
+dumping between them. To add a pass: write the function, add a row.
+
+    >>> import jax, numpy as np
+    >>> from dynacomp.capture.avals import Aval
+    >>> from dynacomp.lowering.translate import lower_function
+    >>> print(optimise(lower_function(lambda x: (x * 1.0 + x) / 2, Aval((2,), np.dtype("float32")))))
+    def graph(x0: f32[2]):
+        add = add(x0, x0)  # f32[2]
+        mul = mul(add, np.float32(0.5))  # f32[2]
+        return (mul,)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dynacomp.capture.graph import Graph
+from dynacomp.lowering.passes_core import dead_code, merge_common
+from dynacomp.lowering.passes_fold import fold_constants
+from dynacomp.lowering.passes_simplify import simplify
+
+PASSES: tuple[Callable[[Graph], Graph], ...] = (
+    fold_constants,
+    simplify,
+    merge_common,
+    dead_code,
+)
+
+
+def optimise(graph: Graph) -> Graph:
+    """All passes, in order."""
+    for one in PASSES:
+        graph = one(graph)
+    return graph
