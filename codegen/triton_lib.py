@@ -185,7 +185,7 @@ def erf_inv(x):
     tail = tl.where(inside, 1 - a, tl.full([], 1.0, tl.float64))
     w = -libdevice.log(tail * (2 - tail))
     t = 4.330746750799873 + w * -0.5
-    y = tl.sqrt_rn(tl.sqrt_rn(t * t + w * 6.802721088435375) - t)
+    y = tl.sqrt(tl.sqrt(t * t + w * 6.802721088435375) - t)
     for _ in range(4):
         f = tl.where(a < 0.5, a - libdevice.erf(y), libdevice.erfc(y) - tail)
         u = f / (1.1283791670955126 * libdevice.exp(-y * y))
@@ -214,6 +214,7 @@ def digamma(x):
     value = total + libdevice.log(z) - 0.5 / z - series
     turn = 3.141592653589793 * (v - libdevice.floor(v))
     value = tl.where(flip, value - 3.141592653589793 * libdevice.cos(turn) / libdevice.sin(turn), value)
+    value = tl.where(v == float("inf"), v, value)
     return tl.where(pole, tl.full([], float("nan"), tl.float64), value).to(x.dtype)
 
 

@@ -1,7 +1,7 @@
 """How Triton spells each scalar function: one row for each row of `dynacomp.lowering.scalars`.
 
 A row maps a kind of dtype (of the first argument, for `select` of the second: b bool, i signed,
-u unsigned, f float) to text with the arguments at {0}, {1}, {2}. Also known: {t} the register
+u unsigned, f float, d float64 where it differs) to text with the arguments at {0}, {1}, {2}. Also known: {t} the register
 dtype, {u} the unsigned integer of its width, {bits} that width, {ones} the integer with all bits set.
 
 float16 and bfloat16 live in registers as float32 that are exactly representable in them: loads widen,
@@ -30,7 +30,7 @@ SPELLINGS: dict[str, dict[str, str]] = {
     "add": {"iuf": "({0} + {1})"},
     "sub": {"iuf": "({0} - {1})"},
     "mul": {"iuf": "({0} * {1})"},
-    "div": {"f": "tl.div_rn({0}, {1})", "i": "lib.div_signed({0}, {1})", "u": "lib.div_unsigned({0}, {1}, {ones})"},
+    "div": {"d": "({0} / {1})", "f": "tl.div_rn({0}, {1})", "i": "lib.div_signed({0}, {1})", "u": "lib.div_unsigned({0}, {1}, {ones})"},
     "rem": {"f": "lib.rem_float({0}, {1})", "i": "lib.rem_signed({0}, {1})", "u": "lib.rem_unsigned({0}, {1})"},
     "neg": {"if": "(-{0})", "u": "(tl.full([], 0, {t}) - {0})"},
     "abs": {"if": "tl.abs({0})", "u": "{0}"},
@@ -59,7 +59,7 @@ SPELLINGS: dict[str, dict[str, str]] = {
     "shift_right_arithmetic": {"i": "lib.shift_right({0}, {1}, {bits})", "u": "lib.shift_right_sign({0}, {1}, {bits}, {s})"},
     "population_count": {"iu": "lib.population_count({0}, {u})"},
     "clz": {"iu": "lib.clz({0}, {bits}, {u})"},
-    "sqrt": {"f": "tl.sqrt_rn({0})"},
+    "sqrt": {"d": "tl.sqrt({0})", "f": "tl.sqrt_rn({0})"},
     "rsqrt": {"f": _call("rsqrt")},
     "cbrt": {"f": "lib.cbrt({0})"},
     "pow": {"f": "libdevice.pow({0}, {1})"},
@@ -114,7 +114,8 @@ def spell(name: str, source: np.dtype, dtype: np.dtype, args: tuple[str, ...]) -
         return convert(args[0], source, dtype)
     if name == "bitcast":
         return bitcast(args[0], source, dtype)
-    row = next((text for kinds, text in SPELLINGS[name].items() if kind(source) in kinds), None)
+    letters = "df" if source == np.float64 else kind(source)
+    row = next((text for kinds, text in SPELLINGS[name].items() if set(kinds) & set(letters)), None)
     if row is None:
         raise KeyError(f"Triton has no spelling of {name!r} for {source}")
     return rounded(row.format(*args, **_words(register(source))), dtype)

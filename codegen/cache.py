@@ -1,0 +1,165 @@
+"""The on-disk cache of compiled code: content-addressed, owned by the user alone, verified.
+
+An entry is `<key>.so`: the key hashes the source, the headers, the flags, the compiler's version and
+the CPU. A file named `<key>.sum` holds its size and SHA-256; code is loaded only where these agree and the
+folder and the file belong to this user and nobody else may write them. Files appear by atomic rename, so
+processes that build one key at once do no harm. Where the folder cannot be used (read-only, full,
+another's), code is built in a private temporary folder and one notice says why.
+
+    path = obtain(Request(source, exact=False, compiler), Path("~/.cache/dynacomp"))
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import hashlib
+import logging
+import os
+import shutil
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from dynacomp.codegen.compiler import Compiler, cpu_key
+from dynacomp.kernels.templates import HEADERS
+
+LOGGER = logging.getLogger("dynacomp")
+
+
+@dataclass(frozen=True)
+class Request:
+    """Code to build: the C++ text, whether numerics are exact, and the compiler."""
+
+    source: str
+    exact: bool
+    compiler: Compiler
+
+    @property
+    def key(self) -> str:
+        """The SHA-256 of everything that the machine code depends on."""
+        parts = (self.source, str(self.exact), " ".join(self.compiler.command), " ".join(self.compiler.flags),
+                 self.compiler.version, cpu_key(), headers_hash())
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
+
+
+@functools.cache
+def headers_hash() -> str:
+    """The SHA-256 of the header folder."""
+    total = hashlib.sha256()
+    for file in sorted(HEADERS.glob("*.h")):
+        total.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return total.hexdigest()
+
+
+def obtain(request: Request, folder: Path) -> tuple[Path, bool]:
+    """The shared library of `request`, and whether it was in the cache already.
+
+    Raises CompilerError where it must be built and cannot be.
+    """
+    try:
+        secure(folder)
+        found = verified(folder, request.key)
+        if found is not None:
+            return found, True
+    except OSError as error:
+        return _build_privately(request, folder, error), False
+    return _build_into(request, folder), False
+
+
+def secure(folder: Path) -> None:
+    """Make the folder, mode 0700; PermissionError where it is another user's or open to others."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise NotADirectoryError(f"{folder} is not a folder")
+    if status.st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to another user")
+    if status.st_mode & 0o077:
+        folder.chmod(0o700)
+
+
+def verified(folder: Path, key: str) -> Path | None:
+    """The cached library where it is whole and ours, else None."""
+    library, record = folder / f"{key}.so", folder / f"{key}.sum"
+    try:
+        if not (_ours(library) and _ours(record)):
+            return None
+        return library if record.read_text() == checksum(library) else None
+    except OSError:
+        return None
+
+
+def _ours(file: Path) -> bool:
+    status = file.lstat()
+    return (stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid()
+            and not status.st_mode & 0o022)
+
+
+def checksum(file: Path) -> str:
+    """Size and SHA-256 of a file, as the record holds them."""
+    data = file.read_bytes()
+    return f"{len(data)} {hashlib.sha256(data).hexdigest()}\n"
+
+
+def _build_into(request: Request, folder: Path) -> Path:
+    """Build in a private folder, then move into the cache; without room it stays where it is."""
+    built = _build(request)
+    try:
+        return _publish(built, folder, request.key)
+    except OSError as error:
+        _notice(folder, error)
+        return built
+
+
+def _publish(built: Path, folder: Path, key: str) -> Path:
+    """The library's record, then the library, each by atomic rename, in that order: a reader that comes
+    between them sees a record that does not fit and builds for itself."""
+    for text, suffix in ((checksum(built).encode(), "sum"), (built.read_bytes(), "so")):
+        handle, name = tempfile.mkstemp(dir=folder, suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(text)
+            os.replace(name, folder / f"{key}.{suffix}")
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise
+    found = verified(folder, key)
+    return found if found is not None else built
+
+
+def _build_privately(request: Request, folder: Path, error: OSError) -> Path:
+    _notice(folder, error)
+    return _build(request)
+
+
+def _build(request: Request) -> Path:
+    out = _private_folder() / f"{request.key}.so"
+    if not out.exists():
+        part = out.with_suffix(f".{os.getpid()}.{id(request)}.part")
+        request.compiler.build(request.source, part, request.exact)
+        os.replace(part, out)
+    return out
+
+
+@functools.cache
+def _private_folder() -> Path:
+    """This process's own folder, removed when it ends; a forked child makes its own."""
+    folder = Path(tempfile.mkdtemp(prefix="dynacomp-"))
+    owner = os.getpid()
+    atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True) if os.getpid() == owner else None)
+    return folder
+
+
+os.register_at_fork(after_in_child=_private_folder.cache_clear)
+_noticed: set[str] = set()
+
+
+def _notice(folder: Path, error: OSError) -> None:
+    """One warning per folder and reason."""
+    text = (f"dynacomp: fallback: the cache folder {folder} cannot be used ({error.strerror or error}); code is "
+            "compiled anew in every process (hint: set DYNACOMP_CACHE_DIR)")
+    if text not in _noticed:
+        _noticed.add(text)
+        LOGGER.warning("%s", text)

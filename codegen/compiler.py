@@ -1,0 +1,168 @@
+"""Finds a C++ compiler, makes sure that it works, and runs it.
+
+The command is the one that was asked for (`$CXX`, through the options), else the first of g++, clang++,
+c++ on the PATH, else the PyPI package `ziglang`. It is probed once per process: it must build a small
+shared library with our flags, that library must load and give the right number. A compiler that is
+missing, fails, hangs or lies makes `CompilerError` with one line that says so.
+
+    >>> compiler = find(())
+    >>> compiler.build(source_text, Path("out.so"))     # raises CompilerError
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from dynacomp.kernels.templates import HEADERS
+
+FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
+         "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-Wall", "-Wextra")
+EXACT_FLAGS = ("-ffp-contract=off",)
+NATIVE_FLAGS = {"x86_64": ("-march=native", "-mprefer-vector-width=512"), "AMD64": ("-march=native",),
+                "aarch64": ("-mcpu=native",), "arm64": ("-mcpu=native",)}
+TIMEOUT = 300
+_PROBE = """#include "math.h"
+extern "C" __attribute__((visibility("default"))) int dynacomp_probe(int x) {
+  dynacomp::vec<float, 4> v = dynacomp::splat<float, 4>((float)x);
+  return (int)dynacomp::exp(v)[3] + 40 + x;
+}
+"""
+
+
+class CompilerError(RuntimeError):
+    """No working C++ compiler, or it refused our source; the text is one line fit for a notice."""
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A working compiler: its command, the flags for this CPU, and what it says its version is."""
+
+    command: tuple[str, ...]
+    flags: tuple[str, ...]
+    version: str
+
+    def arguments(self, source: Path, out: Path, exact: bool = False) -> list[str]:
+        extra = EXACT_FLAGS if exact else ()
+        return [*self.command, *self.flags, *extra, f"-I{HEADERS}", "-o", str(out), "-xc++", str(source)]
+
+    def build(self, source: str, out: Path, exact: bool = False) -> None:
+        """Compile C++ text to the shared library `out`; CompilerError holds the first error line."""
+        with tempfile.TemporaryDirectory(prefix="dynacomp-") as folder:
+            file = Path(folder) / "kernel.cc"
+            file.write_text(source)
+            run(self.arguments(file, out, exact))
+
+
+def run(command: list[str], timeout: float = TIMEOUT) -> str:
+    """The output of a compiler's run; CompilerError where it cannot run, fails, or hangs."""
+    name = Path(command[0]).name
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout,
+                              stdin=subprocess.DEVNULL, check=False)
+    except subprocess.TimeoutExpired:
+        raise CompilerError(f"C++ compiler {name} gave no result within {timeout:.0f} s") from None
+    except OSError as error:
+        raise CompilerError(f"C++ compiler {command[0]} cannot run: {error.strerror}") from None
+    if done.returncode:
+        raise CompilerError(f"C++ compiler {name} {_how(done.returncode)}: {_first_error(done.stderr)}")
+    return done.stdout
+
+
+def _how(status: int) -> str:
+    return f"was killed by signal {-status}" if status < 0 else f"failed with status {status}"
+
+
+def _first_error(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower()]
+    return (errors or lines or ["it printed nothing"])[0][:300]
+
+
+def find(command: tuple[str, ...]) -> Compiler:
+    """The compiler to use: `command`, or () to search. CompilerError says in a line why there is none.
+
+    What was found is remembered for the life of the process; a failure is not.
+    """
+    if command:
+        return _probed(tuple(command))
+    reasons = []
+    for candidate in _candidates():
+        try:
+            return _probed(candidate)
+        except CompilerError as error:
+            reasons.append(str(error))
+    raise CompilerError("; ".join(reasons) or "no C++ compiler found: install g++ or clang++, or "
+                        "pip install 'dynacomp[compiler]', or set CXX")
+
+
+def _candidates() -> list[tuple[str, ...]]:
+    found = [(path,) for name in ("g++", "clang++", "c++") if (path := shutil.which(name))]
+    if importlib.util.find_spec("ziglang") is not None:
+        found.append((sys.executable, "-m", "ziglang", "c++"))
+    return found
+
+
+@functools.cache
+def _probed(command: tuple[str, ...]) -> Compiler:
+    """The compiler with the most flags that it takes; it must build code that gives the right answer."""
+    version = _first_line(run([*command, "--version"], timeout=30))
+    native = NATIVE_FLAGS.get(platform.machine(), ())
+    failure = CompilerError("no flags to try")
+    for extra in ([native, native[:1], ()] if len(native) > 1 else [native, ()]):
+        compiler = Compiler(command, (*FLAGS, *extra), version)
+        try:
+            _check(compiler)
+            return compiler
+        except CompilerError as error:
+            failure = error
+    raise failure
+
+
+def _first_line(text: str) -> str:
+    return (text.splitlines() or [""])[0].strip()
+
+
+def _check(compiler: Compiler) -> None:
+    with tempfile.TemporaryDirectory(prefix="dynacomp-") as folder:
+        out = Path(folder) / "probe.so"
+        compiler.build(_PROBE, out)
+        if not out.is_file():
+            raise CompilerError(f"C++ compiler {Path(compiler.command[0]).name} says it is done but wrote no file")
+        probe = f"import ctypes; print(ctypes.CDLL({str(out)!r}).dynacomp_probe(1))"
+        answer = run([sys.executable, "-S", "-E", "-c", probe], timeout=60).strip()
+        if answer != "43":
+            raise CompilerError(f"C++ compiler {Path(compiler.command[0]).name} makes wrong code: its test "
+                                f"gave {answer!r} instead of 43")
+
+
+def open_library(path: Path) -> ctypes.CDLL:
+    """The loaded shared library; CompilerError where the system cannot load it."""
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise CompilerError(f"compiled code does not load: {error}") from None
+
+
+def cpu_key() -> str:
+    """What tells this CPU's instruction set from another's, for the cache key."""
+    return _cpu_key()
+
+
+@functools.cache
+def _cpu_key() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    wanted = ("flags", "Features", "model name", "CPU part")
+    lines = {line for line in text.splitlines() if line.startswith(wanted)}
+    return platform.machine() + "\n".join(sorted(lines))

@@ -1,0 +1,447 @@
+"""Kernel statements as C++: loops, threads, reductions, stores.
+
+The Loop's flags decide: `vector` loops run a body once per register of lanes (`vector_loop`,
+`reduce_loop` in kernels/vec.h: the body is compiled for whole registers and for one tail), the
+outermost chain of `parallel` loops is flattened and spread over threads (`parallel` in runtime.h)
+above a grain of estimated work.
+
+    parallel i < n: vector j < m: ...        threads over i and blocks of j, lanes over j
+    parallel vector j < m: for i < n: ...    threads and lanes over j, i in step
+    vector i < n: acc s: sum = ...           several accumulators, folded at the end; a long one at the
+                                             kernel's top is cut in pieces whose number does not depend
+                                             on the threads, so that every run gives the same bits
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynacomp.codegen import cpp_types as types
+from dynacomp.codegen.cpp_cost import cost, stores_in
+from dynacomp.codegen.cpp_expr import Scope, address, depends, emit, emit_lanes, lane_names, splat
+from dynacomp.codegen.cpp_index import cpp_name, index_code, names_in
+from dynacomp.lowering.loops import Acc, Buffer, Let, Loop, Stmt, Store
+
+CYCLES_PER_THREAD = 30_000  # below this much work a second thread costs more than it saves
+_MODES = {"add": "add", "mul": "mul", "max": "max", "min": "min"}
+_LIGHT = 12                 # bodies cheaper than this are unrolled over four accumulators
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What holds for a whole kernel: `exact` numerics, its scratch buffers, the dtype of every buffer."""
+
+    exact: bool
+    locals: tuple[Buffer, ...]
+    dtypes: dict[str, np.dtype]
+
+
+Lines = Iterator[str]
+
+
+def statements(body: Sequence[Stmt], scope: Scope, unit: Unit) -> Lines:
+    """The C++ lines of `body`."""
+    for stmt in body:
+        if isinstance(stmt, Let):
+            value = emit(stmt.value, scope)
+            scope = scope.having(stmt.name) if value.vector else scope
+            yield f"const auto {cpp_name(stmt.name)} = {value.code};"
+        elif isinstance(stmt, Store):
+            yield _store(stmt, scope)
+        else:
+            yield from _loop(stmt, scope, unit)
+            scope = scope.having(*_lane_accs(stmt, scope)) if scope.var else scope
+
+
+def _loop(loop: Loop, scope: Scope, unit: Unit) -> Lines:
+    if loop.parallel and not scope.threaded and not scope.var:
+        return _threads(loop, scope, unit)
+    if loop.vector and not scope.var and lane_width(loop, unit):
+        return _vector(loop, scope, unit)
+    return _plain(loop, scope, unit)
+
+
+# ---- plain loops ------------------------------------------------------------------------------
+
+def _plain(loop: Loop, scope: Scope, unit: Unit) -> Lines:
+    """A counted loop; inside a vector loop it runs in step for all lanes."""
+    inner = scope.having(*_lane_accs(loop, scope)) if scope.var else scope
+    for fold in (*loop.accs, *loop.scans):
+        yield from _declare(fold, inner)
+    yield _header(loop)
+    yield from _indent(_iteration(loop, inner, unit))
+    yield "}"
+    yield from _round_accs(loop.accs)
+
+
+def _header(loop: Loop) -> str:
+    var, extent = cpp_name(loop.var.name), index_code(loop.extent)
+    if loop.reverse:
+        return f"for (int64_t {var} = {extent} - 1; {var} >= 0; --{var}) {{"
+    return f"for (int64_t {var} = 0; {var} < {extent}; ++{var}) {{"
+
+
+def _iteration(loop: Loop, scope: Scope, unit: Unit) -> Lines:
+    yield from statements(loop.body, scope, unit)
+    inside = scope.having(*_lane_lets(loop.body, scope))
+    for fold in (*loop.accs, *loop.scans):
+        yield from _fold(fold, inside, "")
+    yield from statements(loop.after, inside, unit)
+
+
+def _lane_lets(body: Sequence[Stmt], scope: Scope) -> list[str]:
+    """Names defined by `body` that hold lanes."""
+    found: list[str] = []
+    if not scope.var:
+        return found
+    for stmt in body:
+        inner = scope.having(*found)
+        if isinstance(stmt, Let) and depends(stmt.value, inner):
+            found.append(stmt.name)
+        elif isinstance(stmt, Loop):
+            found += _lane_accs(stmt, inner)
+    return found
+
+
+def _lane_accs(loop: Loop, scope: Scope) -> list[str]:
+    """The accumulators and scans of a plain loop that hold lanes (it stands in a vector loop)."""
+    folds = (*loop.accs, *loop.scans)
+    found: list[str] = []
+    for _ in range(len(folds) + 1):  # a scan's value may read another scan
+        inside = scope.having(*found)
+        inside = inside.having(*_lane_lets(loop.body, inside))
+        found = [f.name for f in folds if depends(f.value, inside) or _moves(f, inside)]
+    return found
+
+
+def _moves(fold: object, scope: Scope) -> bool:
+    return isinstance(fold, Acc) and fold.position is not None and scope.moves(fold.position)
+
+
+# ---- folds ------------------------------------------------------------------------------------
+
+def _is_arg(fold: object) -> bool:
+    return isinstance(fold, Acc) and fold.fold in ("argmax", "argmin")
+
+
+def _best(fold: Acc) -> str:
+    return f"{cpp_name(fold.name)}best"
+
+
+def _declare(fold: Acc, scope: Scope, slots: int = 0) -> Lines:
+    """The accumulator at its identity: a scalar, or lanes where the scope says so; or `slots` of them."""
+    vector = fold.name in scope.vectors
+    names = {cpp_name(fold.name): (fold.dtype, types.identity(fold.fold, fold.dtype))}
+    if _is_arg(fold):
+        dtype = fold.value.dtype
+        names = {_best(fold): (dtype, types.identity(fold.fold, dtype)),
+                 cpp_name(fold.name): (fold.dtype, types.literal(np.iinfo(fold.dtype).max, fold.dtype))}
+    for name, (dtype, start) in names.items():
+        code = splat(start, dtype, scope) if vector else f"{types.register(dtype)}({start})"
+        if slots:
+            yield f"const auto {name}start = {code};"
+            yield f"bare<decltype({name}start)>::type {name}s[] = {{{', '.join([f'{name}start'] * slots)}}};"
+        else:
+            yield f"auto {name} = {code};"
+
+
+def _fold(fold: Acc, scope: Scope, at: str) -> Lines:
+    """One iteration's value into the accumulator; `at` is its index when it is unrolled."""
+    vector = fold.name in scope.vectors
+    give = emit_lanes if vector else (lambda e, s: emit(e, s).code)
+    name = cpp_name(fold.name) + at
+    value = give(fold.value, scope)
+    if _is_arg(fold):
+        yield from _fold_arg(fold, scope, name, _best(fold) + at, value, bool(at))
+        return
+    if fold.value.dtype != fold.dtype:
+        value = f"convert<{types.register(fold.dtype)}>({value})"
+    new = f"{types.FOLD[fold.fold]}({name}, {value})"
+    if vector and (at or fold.dtype == bool):
+        new = f"keep({name}, {new}, {'lanes' if at else _whole(scope)})"
+    yield f"{name} = {new};"
+
+
+def _whole(scope: Scope) -> str:
+    return f"full<({scope.lanes})>{{}}"
+
+
+def _fold_arg(fold: Acc, scope: Scope, name: str, best: str, value: str, tail: bool) -> Lines:
+    vector = fold.name in scope.vectors
+    position = types.register(fold.dtype)
+    yield "{"
+    yield f"  const auto value = {value};"
+    if vector and scope.moves(fold.position):
+        yield (f"  const auto here = per_lane<{position}>(lanes, [&](int l) {{ return ({position})"
+               f"({index_code(fold.position, lane_names(scope))}); }});")
+    elif vector:
+        yield f"  const auto here = splat<{position}, {scope.lanes}>(({position})({index_code(fold.position)}));"
+    else:
+        yield f"  const auto here = ({position})({index_code(fold.position)});"
+    wins = f"wins_{fold.fold}(value, here, {best}, {name})"
+    last = "lanes" if tail else _whole(scope)
+    yield f"  const auto better = {wins};"
+    for target, new in ((best, "value"), (name, "here")):
+        chosen = f"select(better, {new}, {target})"
+        yield f"  {target} = {f'keep({target}, {chosen}, {last})' if vector else chosen};"
+    yield "}"
+
+
+def _round_accs(accs: Sequence[Acc]) -> Lines:
+    for acc in accs:
+        if acc.dtype in types.ROUND:
+            name = cpp_name(acc.name)
+            yield f"{name} = {types.ROUND[acc.dtype]}({name});"
+
+
+# ---- vector loops -----------------------------------------------------------------------------
+
+def lane_width(loop: Loop, unit: Unit) -> int:
+    """Bytes of a register for each lane of a vector loop: those of the widest value of its body.
+
+    0 where it must run as a scalar loop: `exact` sums and products of floats keep their order.
+    """
+    ordered = any(a.fold in ("sum", "prod") and a.dtype.kind not in "biu" for a in loop.accs)
+    if (unit.exact and ordered) or loop.scans or loop.reverse or _extents_move(loop):
+        return 0
+    return max(value_widths(loop, unit), default=4)
+
+
+def _extents_move(loop: Loop) -> bool:
+    inner = [s for s in (*loop.body, *loop.after) if isinstance(s, Loop)]
+    return any(loop.var.name in names_in(s.extent) or _extents_move(replace(s, var=loop.var)) for s in inner)
+
+
+def value_widths(loop: Loop, unit: Unit) -> Iterator[int]:
+    """Bytes of every value that a loop's body computes or stores."""
+    for stmt in (*loop.body, *loop.after):
+        if isinstance(stmt, Loop):
+            yield from value_widths(stmt, unit)
+            continue
+        yield from _expr_widths(stmt.value)
+        if isinstance(stmt, Store):
+            yield types.register_bytes(unit.dtypes[stmt.buffer])
+            yield from _expr_widths(stmt.mask) if stmt.mask is not None else ()
+    for fold in (*loop.accs, *loop.scans):
+        yield types.register_bytes(fold.dtype)
+        yield from _expr_widths(fold.value)
+
+
+def _expr_widths(expr: object) -> Iterator[int]:
+    yield types.register_bytes(expr.dtype)
+    for part in (*getattr(expr, "args", ()), getattr(expr, "mask", None), getattr(expr, "other", None)):
+        if part is not None:
+            yield from _expr_widths(part)
+
+
+def _vector(loop: Loop, scope: Scope, unit: Unit, begin: str = "0", end: str = "") -> Lines:
+    """A vector loop over [begin, end): lanes, accumulators in several registers, one tail."""
+    inner = replace(scope, var=loop.var.name, width=lane_width(loop, unit),
+                    vectors=frozenset(a.name for a in loop.accs))
+    end = end or index_code(loop.extent)
+    if loop.accs:
+        yield from _reduce(loop, inner, unit, begin, end)
+        return
+    yield f"vector_loop<{inner.lanes}>({begin}, {end}, [&](int64_t {cpp_name(loop.var.name)}, auto lanes)"
+    yield "  __attribute__((always_inline)) {"
+    yield from _indent(statements((*loop.body, *loop.after), inner, unit))
+    yield "});"
+
+
+def _unrolled(loop: Loop) -> int:
+    """How many registers each accumulator of a vector loop takes: more hide the latency of the fold."""
+    plain = not any(isinstance(s, Loop) for s in loop.body) and not any(map(_is_arg, loop.accs))
+    return 4 if plain and cost(loop.body, loop.accs) < _LIGHT else 1
+
+
+def _reduce(loop: Loop, scope: Scope, unit: Unit, begin: str, end: str) -> Lines:
+    slots = _unrolled(loop)
+    for acc in loop.accs:
+        yield f"{types.register(acc.dtype)} {cpp_name(acc.name)};"
+    yield "{"
+    for acc in loop.accs:
+        yield from _indent(_declare(acc, scope, slots))
+    yield f"  reduce_loop<{scope.lanes}, {slots}>({begin}, {end},"
+    yield f"    [&](int64_t {cpp_name(loop.var.name)}, auto lanes, auto slot) __attribute__((always_inline)) {{"
+    yield from _indent(statements((*loop.body, *loop.after), scope, unit), 2)
+    body = scope.having(*_lane_lets(loop.body, scope))
+    for acc in loop.accs:
+        yield from _indent(_fold(acc, body, "s[slot.value]"), 2)
+    yield "  });"
+    for acc in loop.accs:
+        yield from _indent(_collect(acc, slots))
+    yield "}"
+    yield from _round_accs(loop.accs)
+
+
+def _collect(acc: Acc, slots: int) -> Lines:
+    """All slots and lanes into the scalar."""
+    name, fold = cpp_name(acc.name), types.FOLD[acc.fold]
+    if _is_arg(acc):
+        yield f"{name} = collect_{acc.fold}({_best(acc)}s[0], {name}s[0]);"
+        return
+    for k in range(1, slots):
+        yield f"{name}s[0] = {fold}({name}s[0], {name}s[{k}]);"
+    yield f"{name} = fold_lanes({name}s[0], [](auto a, auto b) {{ return {fold}(a, b); }});"
+
+
+# ---- threads ----------------------------------------------------------------------------------
+
+def _threads(loop: Loop, scope: Scope, unit: Unit) -> Lines:
+    """A chain of parallel loops, flattened: `outer` ones count, a last `vector` one runs as lanes."""
+    chain = _chain(loop)
+    last = chain[-1]
+    lanes = last if last.vector and lane_width(last, unit) else None
+    outer = chain[:-1] if lanes else chain
+    scope = replace(scope, threaded=True)
+    if any(s.mode != "set" for s in stores_in(loop)):
+        yield from _serial(chain, scope, unit)
+    elif not outer:
+        yield from _over_lanes(lanes, scope, unit)
+    else:
+        yield from _over_units(outer, lanes, scope, unit)
+
+
+def _chain(loop: Loop) -> list[Loop]:
+    """Perfectly nested parallel loops from `loop` down, of extents that do not depend on each other."""
+    chain = [loop]
+    while len(chain[-1].body) == 1 and not chain[-1].after and not chain[-1].vector:
+        (inner,) = chain[-1].body
+        if not (isinstance(inner, Loop) and inner.parallel) or chain[-1].reverse:
+            break
+        if not names_in(inner.extent).isdisjoint({c.var.name for c in chain}):
+            break
+        chain.append(inner)
+    return chain
+
+
+def _serial(chain: list[Loop], scope: Scope, unit: Unit) -> Lines:
+    """Read-modify-write stores that may meet: in the order of the loops, on one thread."""
+    yield "[&] {"
+    yield from _scratch(unit)
+    first = chain[0]
+    if first.vector and lane_width(first, unit):
+        yield from _vector(first, scope, unit)
+    else:
+        yield from _plain(first, scope, unit)
+    yield "}();"
+
+
+def _scratch(unit: Unit, copies: str = "1") -> Lines:
+    """The local buffers, on the heap of the thread; without memory the kernel gives up (see scratch)."""
+    for buffer in unit.locals:
+        kind, name = types.storage(buffer.dtype), cpp_name(buffer.name)
+        yield f"scratch<{kind}> {name}own(({index_code(buffer.numel)})*({copies}));"
+        yield f"{kind}* const {name} = {name}own.data;"
+        yield f"if (!{name}) return;"
+
+
+def _grain(work: str) -> str:
+    """Iterations worth a thread of their own, when one costs `work` cycles."""
+    return f"grain_of({CYCLES_PER_THREAD}.0, {work})"
+
+
+def _work(loop: Loop, lanes: int) -> str:
+    """The estimated cycles of one iteration of `loop`, as a C++ double; `lanes` iterations share them."""
+    own = cost([s for s in loop.body if not isinstance(s, Loop)], loop.accs)
+    parts = [f"{max(own / lanes, 0.05):.3f}"]
+    for inner in (s for s in (*loop.body, *loop.after) if isinstance(s, Loop)):
+        across = 8 if inner.vector and lanes == 1 else lanes
+        parts.append(f"(double)({index_code(inner.extent)})*({_work(inner, across)})")
+    return " + ".join(parts)
+
+
+def _over_lanes(loop: Loop, scope: Scope, unit: Unit) -> Lines:
+    inner = replace(scope, widened=frozenset(b.name for b in unit.locals))
+    yield f"parallel(rt, {index_code(loop.extent)}, {_grain(_work(loop, 8))}, [&](int64_t begin, int64_t end) {{"
+    yield from _indent(_scratch(unit, f"kVectorBytes / {lane_width(loop, unit)}"))
+    yield from _indent(_vector(loop, inner, unit, "begin", "end"))
+    yield "});"
+
+
+def _over_units(outer: list[Loop], lanes: Loop | None, scope: Scope, unit: Unit) -> Lines:
+    """Threads over the flattened outer loops, times blocks of the vector loop where these are few."""
+    names = [cpp_name(o.var.name) for o in outer]
+    extents = [index_code(o.extent) for o in outer]
+    work, copies, inner = _work(outer[-1], 1), "1", scope
+    total = "*".join(f"({e})" for e in extents)
+    yield "{"
+    if lanes:
+        yield f"const int64_t all = {index_code(lanes.extent)};"
+        yield f"const int64_t block = block_of({total}, all, rt->threads);"
+        names, extents = [*names, "b"], [*extents, "ceil_div(all, block)"]
+        total = f"{total}*ceil_div(all, block)"
+        work = f"(double)block*({_work(lanes, 8)})"
+        copies = f"kVectorBytes / {lane_width(lanes, unit)}"
+        inner = replace(scope, widened=frozenset(b.name for b in unit.locals))
+    yield f"parallel(rt, {total}, {_grain(work)}, [&](int64_t begin, int64_t end) {{"
+    yield from _indent(_scratch(unit, copies))
+    yield from _indent(_decode(names, extents))
+    yield "  for (int64_t u = begin; u < end; ++u) {"
+    yield from _indent(_vector(lanes, inner, unit, "b*block", "least(all, b*block + block)") if lanes
+                       else _iteration(outer[-1], inner, unit), 2)
+    yield from _indent(_advance(names, extents), 2)
+    yield "  }"
+    yield "});"
+    yield "}"
+
+
+def _decode(names: list[str], extents: list[str]) -> Lines:
+    """The loop variables at flat position `begin`."""
+    if len(names) == 1:
+        yield f"int64_t {names[0]} = begin;"
+        return
+    yield "int64_t rest = begin;"
+    for name, extent in zip(reversed(names[1:]), reversed(extents[1:])):
+        yield f"int64_t {name} = rest % ({extent}); rest /= {extent if extent.isidentifier() else f'({extent})'};"
+    yield f"int64_t {names[0]} = rest;"
+
+
+def _advance(names: list[str], extents: list[str]) -> Lines:
+    """One step of the flattened loops, like an odometer."""
+    carry = f"++{names[0]};"
+    for name, extent in zip(names[1:], extents[1:]):
+        carry = f"if (++{name} == ({extent})) {{ {name} = 0; {carry} }}"
+    yield carry
+
+
+# ---- stores -----------------------------------------------------------------------------------
+
+def _store(stmt: Store, scope: Scope) -> str:
+    where = cpp_name(stmt.buffer)
+    if not scope.var:
+        return _scalar_store(stmt, scope, where)
+    how, index = address(stmt.buffer, stmt.index, scope)
+    value = emit_lanes(stmt.value, scope)
+    if stmt.mode == "set" and stmt.mask is None:
+        if how == "contiguous":
+            return f"store({where} + {index}, {value}, lanes);"
+        return f"scatter({where}, {value}, lanes, [&](int l) {{ (void)l; return {index}; }});"
+    if how == "contiguous":
+        index = f"({index}) + l"
+    at_lane = f"[&](int l) {{ (void)l; return {index}; }}"
+    mask = emit_lanes(stmt.mask, scope) if stmt.mask is not None else "true"
+    if stmt.mode == "set":
+        return f"masked_scatter({where}, {value}, lanes, {mask}, {at_lane});"
+    return f"update({where}, {value}, lanes, {mask}, {at_lane}, {_op(stmt)});"
+
+
+def _op(stmt: Store) -> str:
+    return f"[](auto a, auto b) {{ return {_MODES[stmt.mode]}(a, b); }}"
+
+
+def _scalar_store(stmt: Store, scope: Scope, where: str) -> str:
+    target = f"{where} + {index_code(stmt.index)}"
+    value = emit(stmt.value, scope).code
+    if stmt.mode != "set":
+        value = f"{_MODES[stmt.mode]}(load({target}), {value})"
+    guard = f"if ({emit(stmt.mask, scope).code}) " if stmt.mask is not None else ""
+    return f"{guard}store({target}, {value});"
+
+
+def _indent(lines: Lines, depth: int = 1) -> Lines:
+    for line in lines:
+        yield "  " * depth + line

@@ -1,0 +1,160 @@
+"""One translation unit for a whole Schedule: its kernels, its templates, its entry points.
+
+    dynacomp_shapes(sizes, out)     arena bytes, then every output's dimensions
+    dynacomp_run(rt, inputs, outputs, sizes, arena, consts)
+
+Kernels that steps share are emitted once; `bindings` say which buffers each step gives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from dynacomp.codegen import cpp_types as types
+from dynacomp.codegen.cpp_expr import Scope
+from dynacomp.codegen.cpp_index import cpp_name, index_code
+from dynacomp.codegen.cpp_loops import Unit, statements
+from dynacomp.kernels.templates import TEMPLATES
+from dynacomp.lowering.loops import Buffer, Kernel
+from dynacomp.lowering.schedule import KernelStep, Schedule, TemplateStep
+
+Lines = Iterator[str]
+
+
+def unit_source(schedule: Schedule, exact: bool) -> str:
+    """The C++ of a Schedule without ExternSteps (`cpp_segments` cuts those out first)."""
+    return "\n".join(_unit(schedule, exact)) + "\n"
+
+
+def kernel_names(schedule: Schedule) -> list[str]:
+    """What the Schedule's steps are called, in order."""
+    return [s.kernel.name if isinstance(s, KernelStep) else s.template for s in schedule.steps
+            if isinstance(s, (KernelStep, TemplateStep))]
+
+
+def _unit(schedule: Schedule, exact: bool) -> Lines:
+    yield f"// {schedule.name}"
+    for header in ("math.h", "runtime.h", *_template_headers(schedule)):
+        yield f'#include "{header}"'
+    yield "namespace dynacomp { namespace {"
+    names: dict[int, str] = {}
+    for step in schedule.steps:
+        if isinstance(step, KernelStep) and id(step.kernel) not in names:
+            names[id(step.kernel)] = f"kernel{len(names)}_{cpp_name(step.kernel.name)}"
+            yield ""
+            yield from _kernel(step.kernel, names[id(step.kernel)], exact)
+    yield ""
+    yield "} }  // namespace dynacomp"
+    yield ""
+    yield from _shapes(schedule)
+    yield ""
+    yield from _entry(schedule, names)
+
+
+def _template_headers(schedule: Schedule) -> list[str]:
+    used = {s.template for s in schedule.steps if isinstance(s, TemplateStep)}
+    return sorted({TEMPLATES[name].header for name in used})
+
+
+# ---- kernels ----------------------------------------------------------------------------------
+
+def buffers_of(kernel: Kernel) -> dict[str, Buffer]:
+    """The kernel's parameters in order: inputs, then outputs that are not inputs."""
+    return {b.name: b for b in (*kernel.inputs, *kernel.outputs)}
+
+
+def _kernel(kernel: Kernel, name: str, exact: bool) -> Lines:
+    buffers = buffers_of(kernel)
+    written = {b.name for b in kernel.outputs}
+    params = ["[[maybe_unused]] const dynacomp_runtime* rt"]
+    params += [f"{'' if b.name in written else 'const '}{types.storage(b.dtype)}* const {cpp_name(b.name)}"
+               for b in buffers.values()]
+    params += [f"[[maybe_unused]] const int64_t {cpp_name(s.name)}" for s in kernel.sizes]
+    dtypes = {b.name: np.dtype(b.dtype) for b in (*buffers.values(), *kernel.locals)}
+    yield f"__attribute__((noinline)) void {name}({', '.join(params)}) {{"
+    for line in statements(kernel.body, Scope(), Unit(exact, kernel.locals, dtypes)):
+        yield f"  {line}"
+    yield "}"
+
+
+# ---- entry points -----------------------------------------------------------------------------
+
+def _sizes(schedule: Schedule) -> Lines:
+    for position, (symbol, _) in enumerate(schedule.sizes):
+        yield f"  [[maybe_unused]] const int64_t {cpp_name(symbol.name)} = sizes[{position}];"
+
+
+def _shapes(schedule: Schedule) -> Lines:
+    """Evaluates what the launcher must know before it calls: arena bytes and output dimensions."""
+    yield 'extern "C" void dynacomp_shapes([[maybe_unused]] const int64_t* sizes, int64_t* out) {'
+    yield "  using namespace dynacomp;"
+    yield from _sizes(schedule)
+    yield f"  *out++ = {index_code(schedule.arena)};"
+    for aval in schedule.output_avals:
+        for dim in aval.shape:
+            yield f"  *out++ = {index_code(dim)};"
+    yield "}"
+
+
+def _entry(schedule: Schedule, names: Mapping[int, str]) -> Lines:
+    yield 'extern "C" int dynacomp_run('
+    yield "    [[maybe_unused]] const dynacomp_runtime* rt, [[maybe_unused]] void* const* inputs,"
+    yield "    [[maybe_unused]] void* const* outputs, [[maybe_unused]] const int64_t* sizes,"
+    yield "    [[maybe_unused]] void* arena, [[maybe_unused]] const void* const* consts) {"
+    yield "  using namespace dynacomp;"
+    yield from _sizes(schedule)
+    where = _pointers(schedule)
+    for step in schedule.steps:
+        yield f"  {_call(step, schedule, names, where)}"
+    for line in _copies(schedule, where):
+        yield f"  {line}"
+    yield "  return __atomic_exchange_n(&out_of_memory, 0, __ATOMIC_RELAXED);"
+    yield "}"
+
+
+def _pointers(schedule: Schedule) -> Callable[[str], str]:
+    """The C++ address of a Schedule buffer, as `char*` arithmetic or an argument."""
+    places = {name: f"outputs[{k}]" for k, name in reversed(list(enumerate(schedule.outputs)))}
+    places = {name: text for name, text in places.items() if name not in schedule.aliases}
+    places |= {name: f"consts[{k}]" for k, name in enumerate(schedule.consts)}
+    places |= {name: f"inputs[{k}]" for k, name in reversed(list(enumerate(schedule.inputs)))}
+
+    def where(name: str) -> str:
+        name = schedule.aliases.get(name, name)
+        if name in places:
+            return places[name]
+        return f"((char*)arena + {index_code(schedule.offsets[name])})"
+
+    return where
+
+
+def _call(step: Any, schedule: Schedule, names: Mapping[int, str], where: Callable[[str], str]) -> str:
+    if isinstance(step, TemplateStep):
+        return _template_call(step, schedule, where)
+    kernel = step.kernel
+    args = ["rt"]
+    for buffer in buffers_of(kernel).values():
+        const = "" if buffer.name in {b.name for b in kernel.outputs} else "const "
+        args.append(f"({const}{types.storage(buffer.dtype)}*){where(step.bindings.get(buffer.name, buffer.name))}")
+    args += [cpp_name(s.name) for s in kernel.sizes]
+    return f"{names[id(kernel)]}({', '.join(args)});"
+
+
+def _template_call(step: TemplateStep, schedule: Schedule, where: Callable[[str], str]) -> str:
+    dtypes = [np.dtype(schedule.buffers[b].dtype) for b in (*step.operands, *step.results)]
+    return TEMPLATES[step.template].call(step.params, dtypes, [where(o) for o in step.operands],
+                                         [where(r) for r in step.results], index_code)
+
+
+def _copies(schedule: Schedule, where: Callable[[str], str]) -> Lines:
+    """Outputs that are inputs, consts or other outputs: a copy, as every output owns its memory."""
+    seen: set[str] = set()
+    for position, name in enumerate(schedule.outputs):
+        if name in schedule.aliases or name in schedule.inputs or name in schedule.consts or name in seen:
+            buffer = schedule.buffers[schedule.aliases.get(name, name)]
+            size = f"({index_code(buffer.numel)})*{np.dtype(buffer.dtype).itemsize}"
+            yield f"__builtin_memcpy(outputs[{position}], {where(name)}, (uint64_t)({size}));"
+        seen.add(name)
