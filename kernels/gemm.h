@@ -9,10 +9,7 @@
 #pragma once
 #include "tile.h"
 
-namespace dynacomp {
-namespace gemm {
-
-using namespace tile;
+namespace dynacomp::tile {
 
 constexpr int64_t depth_block = 256, columns_block = 512, rows_block = 480;
 constexpr int64_t skinny = 4;               // so few rows or columns are done as dot products
@@ -91,7 +88,7 @@ void block(Matrix<const A> a, Matrix<const B> b, Matrix<C> out, int64_t k, Block
         return;
     }
     const int64_t rows = at.row1 - at.row0;
-    const int64_t depth = in_place ? ceil_div(k, ceil_div(k, depth_block)) : k;
+    const int64_t depth = in_place ? ceil_quotient(k, ceil_quotient(k, depth_block)) : k;
     const int64_t width = in_place ? columns_block : larger(NR, columns_block * depth_block / larger(k, 1) / NR * NR);
     const int64_t height = in_place ? rows_block : larger(tile_rows * 4, rows_block * depth_block / larger(k, 1));
     const bool a_direct = std::is_same_v<T, A> && (a.sj == 1 || a.si == 1);
@@ -170,6 +167,61 @@ void dots(Matrix<const T> a, Matrix<const T> b, Matrix<C> out, int64_t k, Block 
         }
 }
 
+// sums (R rows, stride width) += R rows of A times `depth` rows of B, four rows of B at a time.
+template <class T, int R>
+__attribute__((noinline)) void stream(Matrix<const T> a, const T* b, int64_t ldb, int64_t depth, int64_t width,
+                                      T* sums) {
+    using V = Vector<T>;
+    int64_t p = 0;
+    for (; p < depth % 4; p++)
+        for (int r = 0; r < R; r++)
+            for (int64_t j = 0; j < width; j++) sums[r * width + j] += *a.at(r, p) * b[p * ldb + j];
+    for (; p < depth; p += 4) {
+        const T* line[4];
+        V scalar[R][4];
+        for (int q = 0; q < 4; q++) line[q] = b + (p + q) * ldb;
+#pragma GCC unroll 4
+        for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+            for (int q = 0; q < 4; q++) scalar[r][q] = V{} + *a.at(r, p + q);
+        int64_t j = 0;
+        for (; j + lanes<T> <= width; j += lanes<T>) {
+            V x[4];
+#pragma GCC unroll 4
+            for (int q = 0; q < 4; q++) x[q] = *(const V*)(line[q] + j);
+#pragma GCC unroll 4
+            for (int r = 0; r < R; r++) {
+                V* sum = (V*)(sums + r * width + j);
+                *sum += (scalar[r][0] * x[0] + scalar[r][1] * x[1]) + (scalar[r][2] * x[2] + scalar[r][3] * x[3]);
+            }
+        }
+        for (; j < width; j++)
+            for (int r = 0; r < R; r++) {
+                T* sum = sums + r * width + j;
+                *sum += (scalar[r][0][0] * line[0][j] + scalar[r][1][0] * line[1][j]) +
+                        (scalar[r][2][0] * line[2][j] + scalar[r][3][0] * line[3][j]);
+            }
+    }
+}
+
+// One block with few rows and contiguous columns: B is read once, row after row.
+template <class T, class C, class Finish>
+void streams(Matrix<const T> a, Matrix<const T> b, Matrix<C> out, int64_t k, Block at, bool transposed,
+             const Finish& finish) {
+    const int64_t rows = at.row1 - at.row0, columns = 2048;
+    T* sums = (T*)scratch<1>(rows * columns * int64_t(sizeof(T)));
+    for (int64_t j = at.col0; j < at.col1; j += columns) {
+        const int64_t width = smaller(columns, at.col1 - j);
+        for (int64_t x = 0; x < rows * width; x++) sums[x] = T(0);
+        const Matrix<const T> left{a.at(at.row0, 0), a.si, a.sj};
+        if (rows == 1) stream<T, 1>(left, b.at(0, j), b.si, k, width, sums);
+        if (rows == 2) stream<T, 2>(left, b.at(0, j), b.si, k, width, sums);
+        if (rows == 3) stream<T, 3>(left, b.at(0, j), b.si, k, width, sums);
+        if (rows == 4) stream<T, 4>(left, b.at(0, j), b.si, k, width, sums);
+        store(sums, width, rows, width, out, at.batch, at.row0, j, transposed, false, finish);
+    }
+}
+
 // How many (row blocks, column blocks) make `tasks` blocks whose largest costs least.
 struct Grid {
     int64_t rows, cols;
@@ -179,34 +231,32 @@ inline Grid grid(int64_t m, int64_t n, int64_t tasks, int64_t row_unit, int64_t 
     double least = 1e300;
     for (int64_t r = 1; r <= tasks; r++) {
         int64_t c = tasks / r;
-        double height = double(ceil_div(ceil_div(m, row_unit), r) * row_unit);
-        double width = double(ceil_div(ceil_div(n, col_unit), c) * col_unit);
+        double height = double(ceil_quotient(ceil_quotient(m, row_unit), r) * row_unit);
+        double width = double(ceil_quotient(ceil_quotient(n, col_unit), c) * col_unit);
         double cost = height * width + 2 * width * double(row_unit) + height * double(row_unit) / 4;
         if (cost < least) least = cost, best = {r, c};
     }
     return best;
 }
 
-}  // namespace gemm
-
 // out[batch, m, n] (contiguous) = a[batch, m, k] * b[batch, k, n], strides in elements. T is the type
 // of the sums: float, double or an unsigned integer (integers wrap).
-template <class T, class A, class B, class C, class Finish = gemm::Identity>
+template <class T, class A, class B, class C, class Finish = Identity>
 void matmul(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, int64_t k, const A* a, int64_t a_batch,
             int64_t a_row, int64_t a_depth, const B* b, int64_t b_batch, int64_t b_depth, int64_t b_col, C* out,
             const Finish& finish = {}) {
-    using namespace gemm;
     if (batch <= 0 || m <= 0 || n <= 0) return;
     auto run = [&](auto left, int64_t left_batch, auto right, int64_t right_batch, Matrix<C> to, int64_t rows,
                    int64_t cols, bool swapped) {
         constexpr bool same = std::is_same_v<A, T> && std::is_same_v<B, T>;
-        const bool by_dots = same && rows <= skinny && right.si == 1 && right.sj != 1;
+        const bool by_streams = same && rows <= skinny && right.sj == 1 && k > 0;
+        const bool by_dots = same && rows <= skinny && right.si == 1 && !by_streams;
         const double work = double(batch) * double(m) * double(n) * double(larger(k, 1));
         const int64_t workers = work < parallel_work ? 1 : larger(1, rt->threads);
         const int64_t row_unit = tile_rows, col_unit = by_dots ? 1 : tile_columns<T>;
-        const Grid g = grid(rows, cols, batch >= workers ? 1 : ceil_div(workers, batch), row_unit, col_unit);
-        const int64_t height = ceil_div(ceil_div(rows, row_unit), g.rows) * row_unit;
-        const int64_t width = ceil_div(ceil_div(cols, col_unit), g.cols) * col_unit;
+        const Grid g = grid(rows, cols, batch >= workers ? 1 : ceil_quotient(workers, batch), row_unit, col_unit);
+        const int64_t height = ceil_quotient(ceil_quotient(rows, row_unit), g.rows) * row_unit;
+        const int64_t width = ceil_quotient(ceil_quotient(cols, col_unit), g.cols) * col_unit;
         const int64_t tasks = batch * g.rows * g.cols;
         auto body = [&](int64_t begin, int64_t end) {
             for (int64_t t = begin; t < end; t++) {
@@ -221,10 +271,15 @@ void matmul(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, int
                         dots<T>(x, y, z, k, at, swapped, finish);
                         continue;
                     }
+                if constexpr (same)
+                    if (by_streams) {
+                        streams<T>(x, y, z, k, at, swapped, finish);
+                        continue;
+                    }
                 block<T>(x, y, z, k, at, swapped, finish);
             }
         };
-        parallel(rt, tasks, workers == 1 ? tasks : ceil_div(tasks, 4 * workers), body);
+        parallel(rt, tasks, workers == 1 ? tasks : ceil_quotient(tasks, 4 * workers), body);
     };
     const Matrix<const A> left{a, a_row, a_depth};
     const Matrix<const B> right{b, b_depth, b_col};
@@ -235,4 +290,8 @@ void matmul(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, int
         run(left, a_batch, right, b_batch, to, m, n, false);
 }
 
-}  // namespace dynacomp
+}  // namespace dynacomp::tile
+
+namespace dynacomp {
+using tile::matmul;
+}

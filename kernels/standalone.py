@@ -14,7 +14,7 @@ import ctypes
 import hashlib
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,8 @@ def compiled(text: str, folder: Path, command: Sequence[str]) -> Path:
     return path
 
 
-COMMAND = ("g++", "-O3", "-march=native", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread")
+COMMAND = ("g++", "-O3", "-march=native", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
+           "-pthread")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -91,17 +92,23 @@ class Library:
     native: ctypes.CDLL
     runtime: int
 
-    def run(
+    def bind(
         self, name: str, sizes: Mapping[str, int], operands: Sequence[np.ndarray], results: Sequence[np.ndarray]
-    ) -> tuple[np.ndarray, ...]:
-        """Calls it once; the arrays are contiguous, the results are written and returned."""
-        call = self.calls[name]
-        arrays = [*operands, *results]
+    ) -> Callable[[], None]:
+        """A function of no arguments that calls it; the arrays are contiguous, the results are written."""
+        call, arrays = self.calls[name], [*operands, *results]
         if [a.dtype.name for a in arrays] != list(call.dtypes):
             raise TypeError(f"{name} takes {call.dtypes}, got {[a.dtype.name for a in arrays]}")
         data = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
-        values = (ctypes.c_int64 * len(call.symbols))(*(sizes[s] for s in call.symbols))
-        getattr(self.native, name)(ctypes.c_void_p(self.runtime), data, values)
+        values = (ctypes.c_int64 * max(1, len(call.symbols)))(*(sizes[s] for s in call.symbols))
+        native, runtime = getattr(self.native, name), ctypes.c_void_p(self.runtime)
+        return lambda keep=arrays: native(runtime, data, values)
+
+    def run(
+        self, name: str, sizes: Mapping[str, int], operands: Sequence[np.ndarray], results: Sequence[np.ndarray]
+    ) -> tuple[np.ndarray, ...]:
+        """Calls it once and returns the results."""
+        self.bind(name, sizes, operands, results)()
         return tuple(results)
 
     def with_threads(self, threads: int) -> Library:

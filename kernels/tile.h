@@ -42,7 +42,7 @@ constexpr int lanes = vector_bytes / int(sizeof(T));
 template <class T>
 constexpr int tile_columns = lanes<T>* tile_vectors;
 
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t ceil_quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 constexpr int64_t larger(int64_t a, int64_t b) { return a < b ? b : a; }
 

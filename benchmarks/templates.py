@@ -1,0 +1,135 @@
+"""The kernel templates against jax.jit: one table, contestants interleaved in blocks, medians.
+
+    python benchmarks/templates.py [matmul|conv|depthwise|sort|attention ...]
+
+Each contestant runs in short blocks with a pause before each (the threads of one disturb the next);
+a figure is the median over the blocks of the block's best call.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dynacomp.kernels.standalone import Call, build
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row: a template call with constant params, its operands, and the same in JAX."""
+
+    group: str
+    label: str
+    call: Call
+    operands: tuple[np.ndarray, ...]
+    results: tuple[np.ndarray, ...]
+    jax: Callable
+
+
+def random(*shape: int, dtype: str = "float32", seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def matmul_case(label: str, batch: int, m: int, n: int, k: int, ta=False, tb=False, dtype="float32") -> Case:
+    a = random(batch, *((k, m) if ta else (m, k)), dtype=dtype)
+    b = random(batch, *((n, k) if tb else (k, n)), dtype=dtype)
+    params = {
+        "batch": batch, "m": m, "n": n, "k": k,
+        "a_strides": (m * k, *((1, m) if ta else (k, 1))), "b_strides": (k * n, *((1, k) if tb else (n, 1))),
+    }  # fmt: skip
+    axes = (((1 if ta else 2,), (2 if tb else 1,)), ((0,), (0,)))
+    product = (lambda x, y: jax.lax.dot_general(x, y, axes)) if batch > 1 else (
+        lambda x, y: jnp.dot(x[0].T if ta else x[0], y[0].T if tb else y[0])[None])  # fmt: skip
+    return Case("matmul", label, Call("matmul", (dtype,) * 3, params), (a, b), (np.empty((batch, m, n), dtype),), product)
+
+
+def matmul_cases() -> list[Case]:
+    cubes = [matmul_case(f"{s}^3", 1, s, s, s) for s in (16, 32, 64, 128, 256, 512, 1024)]
+    mlp = [
+        matmul_case("mlp 128x784x256", 1, 128, 256, 784), matmul_case("mlp grad w", 1, 784, 256, 128, ta=True),
+        matmul_case("mlp grad x", 1, 128, 784, 256, tb=True), matmul_case("mlp out 128x256x10", 1, 128, 10, 256),
+        matmul_case("mlp out grad w", 1, 256, 10, 128, ta=True), matmul_case("mlp out grad x", 1, 128, 256, 10, tb=True),
+    ]  # fmt: skip
+    gpt = [
+        matmul_case("gpt 2048x64x64", 1, 2048, 64, 64), matmul_case("gpt 2048x128x512", 1, 2048, 512, 128),
+        matmul_case("gpt 4096x256x768", 1, 4096, 768, 256), matmul_case("gpt grad w 256x4096x768", 1, 256, 768, 4096, ta=True),
+        matmul_case("gpt grad x", 1, 4096, 256, 768, tb=True), matmul_case("gpt 8192x512x512", 1, 8192, 512, 512),
+        matmul_case("gpt logits 2048x128x96", 1, 2048, 96, 128),
+    ]  # fmt: skip
+    attention = [
+        matmul_case("q k^T 32x64x64x32", 32, 64, 64, 32, tb=True), matmul_case("q k^T 32x256x256x64", 32, 256, 256, 64, tb=True),
+        matmul_case("p v 32x64x32x64", 32, 64, 32, 64), matmul_case("p v 32x256x64x256", 32, 256, 64, 256),
+    ]  # fmt: skip
+    thin = [
+        matmul_case("matvec 1024x1024", 1, 1024, 1, 1024), matmul_case("vecmat 1024x1024", 1, 1, 1024, 1024),
+        matmul_case("vecmat^T 1024x1024", 1, 1, 1024, 1024, tb=True), matmul_case("vecmat 4096x4096", 1, 1, 4096, 4096),
+        matmul_case("4 rows 512x2048", 1, 4, 2048, 512), matmul_case("8 rows^T 512x2048", 1, 8, 2048, 512, tb=True),
+    ]  # fmt: skip
+    other = [
+        matmul_case("256^3 f64", 1, 256, 256, 256, dtype="float64"), matmul_case("512^3 bf16", 1, 512, 512, 512, dtype="bfloat16"),
+        matmul_case("512^3 f16", 1, 512, 512, 512, dtype="float16"),
+    ]  # fmt: skip
+    return cubes + mlp + gpt + attention + thin + other
+
+
+def block(run: Callable[[], object], seconds: float) -> float:
+    """The best of the calls that fit into `seconds`, at least two."""
+    time.sleep(0.02)
+    run()
+    best, end, count = 1e9, time.perf_counter() + seconds, 0
+    while count < 2 or time.perf_counter() < end:
+        start = time.perf_counter()
+        run()
+        best, count = min(best, time.perf_counter() - start), count + 1
+    return best
+
+
+def compare(case: Case, ours: Callable[[], object], blocks: int = 5) -> tuple[float, float]:
+    arrays = [jnp.asarray(a) for a in case.operands]
+    compiled = jax.jit(case.jax).lower(*arrays).compile()
+    theirs = lambda: jax.block_until_ready(compiled(*arrays))
+    check(case, theirs())
+    times = [(block(ours, 0.03), block(theirs, 0.03)) for _ in range(blocks)]
+    return statistics.median(t for t, _ in times), statistics.median(t for _, t in times)
+
+
+def check(case: Case, expected: object) -> None:
+    """Both contestants did the same work (loosely: the tests look closely)."""
+    for ours, theirs in zip(case.results, jax.tree.leaves(expected), strict=True):
+        theirs = np.asarray(theirs).astype(np.float64)
+        scale = np.abs(theirs).max(initial=1e-30)
+        error = np.abs(ours.astype(np.float64).reshape(theirs.shape) - theirs).max(initial=0) / scale
+        if not error < 3e-2:
+            print(f"warning: {case.label}: results differ by {error:.2g} of the largest value")
+
+
+def main(groups: list[str]) -> None:
+    jax.config.update("jax_enable_x64", True)
+    cases = [c for make in CASES for c in make() if not groups or c.group in groups]
+    folder = Path(tempfile.gettempdir()) / f"dynacomp-templates-{time.strftime('%Y%m%d')}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    library = build({f"case{i}": c.call for i, c in enumerate(cases)}, folder)
+    print(f"{'group':10} {'case':34} {'ours µs':>10} {'jax.jit µs':>11} {'ratio':>6}")
+    ratios = []
+    for i, case in enumerate(cases):
+        ours = library.bind(f"case{i}", {}, case.operands, case.results)
+        ours()
+        mine, theirs = compare(case, ours)
+        ratios.append(theirs / mine)
+        print(f"{case.group:10} {case.label:34} {mine * 1e6:10.1f} {theirs * 1e6:11.1f} {ratios[-1]:6.2f}", flush=True)
+    print(f"geometric mean of {len(ratios)}: {statistics.geometric_mean(ratios):.2f}")
+
+
+CASES = [matmul_cases]
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
