@@ -1,0 +1,101 @@
+"""The C extension: the frame hook, guards, the cache of compiled entries, and what jit returns.
+
+A miss asks `on_miss(fn, code, locals)`, capture paused. It answers with an `Entry` (run it now; put it
+in the cache with `add_entry`), `None` (run the frame and all that it calls as plain Python) or `True`
+(run this frame as plain Python, but capture what it calls).
+
+The kinds of guard steps; `dst` and `src` are register numbers, `name` an attribute's name.
+Values: ("local", dst, i) ("closure", dst, i) ("global", dst, name) ("builtin", dst, name)
+("const", dst, obj) ("attr", dst, src, name) ("slot", dst, src, member_descriptor) ("dict", dst, src)
+("item", dst, src, i) ("key", dst, src, key) ("type", dst, src) ("type_lookup", dst, src, name)
+("get", dst, src, name). A value that is not there fails the guard.
+Checks: ("is_type", src, type) ("is", src, obj) ("is_not", src, obj) ("eq", src, const) ("len", src, n)
+("keys", src, keys) ("missing", src, name) ("missing_key", src, key) ("missing_global", name)
+("type_unchanged", src, names, objs), where NotImplemented stands for "the class has no such attribute",
+("array", src, shape, dtype, weak_type | None, sharding | device | None, committed | None),
+("ndarray", src, shape, dtype, c_contiguous | None), ("scalar", src, "int"|"float"|"bool"|"complex"),
+("jax_config", jax_config_token()). None in a shape is any size.
+Sizes: ("dim", size, src, axis) ("int_size", size, src) ("len_size", size, src) and
+("size_check", program), a postfix program such as (("size", 0), ("int", 3), "lt").
+"""
+
+from collections.abc import Callable, Iterable
+from types import CodeType
+from typing import Any, Generic, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+OnMiss = Callable[[Any, CodeType, tuple[Any, ...]], "Entry | bool | None"]
+Filter = Callable[[CodeType], bool]
+
+class GuardProgram:
+    """Guards as steps over registers, evaluated in C without running user code."""
+
+    valid: bool
+    def __new__(cls, steps: Iterable[tuple[Any, ...]]) -> GuardProgram: ...
+    def __len__(self) -> int: ...
+    def check(self, fn: Any, locals: tuple[Any, ...]) -> int: ...
+    def registers(self, fn: Any, locals: tuple[Any, ...]) -> list[Any] | None: ...
+
+class Entry:
+    """What runs in place of a frame when its guards hold: a program, or a replacement code object.
+
+    A direct entry calls `program(*input registers, *sizes)` and builds the result from `template`
+    (None: what the program returns): ("tuple", [t, ...]) ("list", [t, ...]) ("dict", [keys], [t, ...])
+    ("out", i) ("reg", r) ("const", obj) ("call", callable, [t, ...], {name: t}). An entry with a `key`
+    is hit only from a CompiledFunction with that very key. `info` is for the caller's own use.
+    """
+
+    hits: int
+    valid: bool
+    guards: GuardProgram
+    program: Any
+    fn_code: CodeType | None
+    key: Any
+    info: Any
+    def __new__(
+        cls,
+        guards: GuardProgram,
+        fn_code: CodeType | None = None,
+        program: Callable[..., Any] | None = None,
+        inputs: Iterable[int] = (),
+        sizes: Iterable[int] = (),
+        template: tuple[Any, ...] | None = None,
+        key: Any = None,
+        info: Any = None,
+    ) -> Entry: ...
+    def invalidate(self) -> None: ...
+
+class CompiledFunction(Generic[P, R]):
+    """The callable that jit returns. `fn` is a Python function or a bound method."""
+
+    __wrapped__: Callable[P, R]
+    key: Any
+    on_miss: OnMiss | None
+    def __new__(
+        cls, fn: Callable[P, R], on_miss: OnMiss | None = None, key: Any = None
+    ) -> CompiledFunction[P, R]: ...
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    def __get__(self, obj: Any, type: Any = None) -> Any: ...
+    def __getattr__(self, name: str) -> Any: ...
+
+def set_callback(on_miss: OnMiss | None, /) -> OnMiss | None: ...
+def set_filter(should_capture: Filter | None, /) -> Filter | None: ...
+def set_enabled(on: bool, /) -> bool: ...
+def enter() -> None: ...
+def leave() -> None: ...
+def pause() -> None: ...
+def resume() -> None: ...
+def is_active() -> bool: ...
+def current() -> CompiledFunction[..., Any] | None: ...
+def run_eager(
+    fn: Callable[..., R], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None, /
+) -> R: ...
+def add_entry(code: CodeType, entry: Entry, /) -> None: ...
+def entries(code: CodeType, /) -> list[Entry]: ...
+def clear(code: CodeType, /) -> None: ...
+def reset() -> None: ...
+def mark_skip(code: CodeType, recursive: bool = False, /) -> None: ...
+def is_skipped(code: CodeType, /) -> bool: ...
+def counters() -> dict[str, int]: ...
+def jax_config_token(allow_trace: bool = False, /) -> tuple[Any, ...]: ...

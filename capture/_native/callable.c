@@ -1,0 +1,259 @@
+/* CompiledFunction: the callable that `dynacomp.jit` returns.
+ *
+ * It behaves as the function that it wraps (attributes, docstring, signature, methods, pickle). A
+ * call binds its arguments, finds an entry whose guards hold, and runs it; for a direct entry no
+ * Python frame is made. Whatever cannot be bound, or is to run plainly, is simply passed on. */
+#include "native.h"
+
+#include <stddef.h>
+#include <structmember.h>
+
+/* ---- calling ---- */
+
+typedef struct {
+    PyObject *const *args;
+    size_t nargsf;
+    PyObject *kwnames;
+} Passed;
+
+static PyObject *pass_on(CompiledFunction *self, const Passed *p)
+{
+    return PyObject_Vectorcall(self->fn, p->args, p->nargsf, p->kwnames);
+}
+
+static PyObject *call_plain(CompiledFunction *self, const Passed *p)
+{
+    dc_counters.plain++;
+    return dc_call_paused(self->fn, p->args, p->nargsf, p->kwnames);
+}
+
+typedef struct {
+    PyObject *current;
+    PyCodeObject *bypass;
+} Saved;
+
+static Saved activate(CompiledFunction *self, PyCodeObject *bypass)
+{
+    Saved saved = {dc_thread.current, dc_thread.bypass};
+    dc_thread.current = (PyObject *)self;
+    dc_thread.bypass = bypass;
+    dc_enter();
+    return saved;
+}
+
+static void deactivate(Saved saved)
+{
+    dc_leave();
+    dc_thread.current = saved.current;
+    dc_thread.bypass = saved.bypass;
+}
+
+/* The function's own frame runs plainly, what it calls is captured. */
+static PyObject *call_active(CompiledFunction *self, const Passed *p, PyCodeObject *code)
+{
+    Saved saved = activate(self, code);
+    PyObject *result = pass_on(self, p);
+    deactivate(saved);
+    return result;
+}
+
+static PyObject *run_entry(CompiledFunction *self, Entry *entry, const Call *call, Run *run)
+{
+    PyObject *result;
+    if (entry->program) {
+        result = dc_entry_run(entry, call, run);
+    }
+    else {
+        Saved saved = activate(self, NULL);
+        result = dc_entry_run(entry, call, run);
+        deactivate(saved);
+    }
+    dc_run_clear(run);
+    Py_DECREF(entry);
+    return result;
+}
+
+static PyObject *call_bound(CompiledFunction *self, const Call *call, CodeState *state, const Passed *p)
+{
+    Run run;
+    Entry *entry = NULL;
+    PyObject *on_miss = self->on_miss ? self->on_miss : dc_on_miss;
+    switch (dc_resolve(call, state, on_miss, self->key, &run, &entry)) {
+    case RUN_ENTRY: return run_entry(self, entry, call, &run);
+    case RUN_PLAIN: return call_plain(self, p);
+    case RUN_PLAIN_ACTIVE: return call_active(self, p, state->code);
+    case RUN_ERROR: break;
+    }
+    return NULL;
+}
+
+static PyObject *call_captured(CompiledFunction *self, PyFunctionObject *func, PyObject *bound_self,
+                               PyCodeObject *code, const Passed *p)
+{
+    const int suspends = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+    CodeState *state = dc_code_state_make(code);
+    if (state == NULL) {
+        return NULL;
+    }
+    if (state->flags & CODE_SKIP_RECURSIVE) {
+        return call_plain(self, p);
+    }
+    if ((state->flags & CODE_SKIP) || (code->co_flags & suspends)) {
+        return call_active(self, p, code);
+    }
+    Bound bound;
+    int status = dc_bind(&bound, func, bound_self, p->args, PyVectorcall_NARGS(p->nargsf), p->kwnames);
+    if (status != 1) {
+        return status == 0 ? pass_on(self, p) : NULL;
+    }
+    Call call = {bound.locals, bound.n, func};
+    PyObject *result = call_bound(self, &call, state, p);
+    dc_bound_clear(&bound);
+    return result;
+}
+
+static PyObject *compiled_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    CompiledFunction *self = (CompiledFunction *)callable;
+    Passed passed = {args, nargsf, kwnames};
+    dc_counters.calls++;
+    if (!dc_enabled || dc_thread.paused) {
+        return pass_on(self, &passed);
+    }
+    if (PyThreadState_Get()->c_tracefunc) {
+        dc_counters.traced++;
+        return pass_on(self, &passed);
+    }
+    PyObject *bound_self, *fn = Py_NewRef(self->fn);
+    PyFunctionObject *func = dc_function_of(fn, &bound_self);
+    PyObject *result = NULL;
+    if (func) {
+        PyCodeObject *code = (PyCodeObject *)Py_NewRef(func->func_code);
+        Py_INCREF(self);
+        result = call_captured(self, func, bound_self, code, &passed);
+        Py_DECREF(self);
+        Py_DECREF(code);
+    }
+    Py_DECREF(fn);
+    return result;
+}
+
+/* ---- being a function ---- */
+
+static PyObject *compiled_getattro(PyObject *self, PyObject *name)
+{
+    PyObject *value = PyObject_GenericGetAttr(self, name);
+    PyObject *fn = ((CompiledFunction *)self)->fn;
+    if (value == NULL && fn && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        value = PyObject_GetAttr(fn, name);
+    }
+    return value;
+}
+
+static PyObject *get_doc(CompiledFunction *self, void *closure)
+{
+    DC_UNUSED(closure);
+    return PyObject_GetAttrString(self->fn, "__doc__");
+}
+
+static PyObject *compiled_repr(CompiledFunction *self)
+{
+    return PyUnicode_FromFormat("<dynacomp.jit of %R>", self->fn);
+}
+
+static PyObject *compiled_descr_get(PyObject *self, PyObject *obj, PyObject *type)
+{
+    DC_UNUSED(type);
+    return obj == NULL || obj == Py_None ? Py_NewRef(self) : PyMethod_New(self, obj);
+}
+
+static PyObject *compiled_reduce(PyObject *self, PyObject *unused)
+{
+    DC_UNUSED(unused);
+    return PyObject_GetAttrString(self, "__qualname__");
+}
+
+static PyObject *compiled_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"fn", "on_miss", "key", NULL};
+    PyObject *fn, *on_miss = Py_None, *key = Py_None, *ignored;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO:CompiledFunction", names, &fn, &on_miss, &key) ||
+        !dc_function_of(fn, &ignored)) {
+        return NULL;
+    }
+    CompiledFunction *self = (CompiledFunction *)type->tp_alloc(type, 0);
+    if (self) {
+        self->vectorcall = compiled_vectorcall;
+        self->fn = Py_NewRef(fn);
+        self->on_miss = on_miss == Py_None ? NULL : Py_NewRef(on_miss);
+        self->key = key == Py_None ? NULL : Py_NewRef(key);
+    }
+    return (PyObject *)self;
+}
+
+static int compiled_traverse(CompiledFunction *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->fn);
+    Py_VISIT(self->on_miss);
+    Py_VISIT(self->key);
+    Py_VISIT(self->dict);
+    return 0;
+}
+
+static int compiled_clear(CompiledFunction *self)
+{
+    Py_CLEAR(self->on_miss);
+    Py_CLEAR(self->key);
+    Py_CLEAR(self->dict);
+    return 0; /* fn stays, so that a call from a finalizer still finds it; it breaks no cycle by itself */
+}
+
+static void compiled_dealloc(CompiledFunction *self)
+{
+    PyObject_GC_UnTrack(self);
+    if (self->weaklist) {
+        PyObject_ClearWeakRefs((PyObject *)self);
+    }
+    compiled_clear(self);
+    Py_CLEAR(self->fn);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyMethodDef compiled_methods[] = {
+    {"__reduce__", compiled_reduce, METH_NOARGS, "Pickles by qualified name, as functions do."},
+    {NULL, NULL, 0, NULL},
+};
+static PyGetSetDef compiled_getset[] = {
+    {"__doc__", (getter)get_doc, NULL, NULL, NULL},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+static PyMemberDef compiled_members[] = {
+    {"__wrapped__", T_OBJECT, offsetof(CompiledFunction, fn), READONLY, "The function."},
+    {"key", T_OBJECT, offsetof(CompiledFunction, key), READONLY, "The options, by whose identity entries are found."},
+    {"on_miss", T_OBJECT, offsetof(CompiledFunction, on_miss), READONLY, "This function's callback, or None."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+PyTypeObject CompiledFunction_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dynacomp.capture._native.CompiledFunction",
+    .tp_basicsize = sizeof(CompiledFunction),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL |
+                Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_new = compiled_new,
+    .tp_dealloc = (destructor)compiled_dealloc,
+    .tp_traverse = (traverseproc)compiled_traverse,
+    .tp_clear = (inquiry)compiled_clear,
+    .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(CompiledFunction, vectorcall),
+    .tp_weaklistoffset = offsetof(CompiledFunction, weaklist),
+    .tp_dictoffset = offsetof(CompiledFunction, dict),
+    .tp_getattro = compiled_getattro,
+    .tp_setattro = PyObject_GenericSetAttr,
+    .tp_descr_get = compiled_descr_get,
+    .tp_repr = (reprfunc)compiled_repr,
+    .tp_methods = compiled_methods,
+    .tp_getset = compiled_getset,
+    .tp_members = compiled_members,
+};

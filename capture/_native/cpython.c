@@ -1,0 +1,288 @@
+/* Everything that depends on the version of CPython: frames, instance dicts, code extras.
+ *
+ * 3.11: whoever called the frame evaluator clears the frame. 3.12, 3.13: the evaluator does, so a
+ * frame that we do not pass on must be cleared and popped here (dc_frame_dispose).
+ */
+#define Py_BUILD_CORE 1
+#include "native.h"
+
+#define SINCE(minor) (PY_VERSION_HEX >= 0x03000000 + ((minor) << 16))
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter" /* CPython's own headers */
+#include "internal/pycore_code.h"
+#include "internal/pycore_dict.h"
+#include "internal/pycore_frame.h"
+#include "internal/pycore_object.h"
+#if SINCE(13)
+#include "internal/pycore_setobject.h"
+#endif
+#pragma GCC diagnostic pop
+
+#if PY_VERSION_HEX < 0x030b0000 || PY_VERSION_HEX >= 0x030e0000
+#error "dynacomp knows the frames of CPython 3.11, 3.12 and 3.13"
+#endif
+
+/* ---- frames ---- */
+
+static PyCodeObject *frame_code(_PyInterpreterFrame *f)
+{
+#if SINCE(13)
+    return PyCode_Check(f->f_executable) ? (PyCodeObject *)f->f_executable : NULL;
+#else
+    return f->f_code;
+#endif
+}
+
+static bool frame_is_fresh(_PyInterpreterFrame *f, PyCodeObject *code)
+{
+#if SINCE(13)
+    return f->instr_ptr == _PyCode_CODE(code);
+#else
+    return f->prev_instr == _PyCode_CODE(code) - 1;
+#endif
+}
+
+FrameView dc_frame_view(_PyInterpreterFrame *f)
+{
+    FrameView view = {.code = frame_code(f), .locals = f->localsplus};
+#if SINCE(12)
+    PyObject *func = f->owner == FRAME_OWNED_BY_CSTACK ? NULL : f->f_funcobj;
+#else
+    PyObject *func = (PyObject *)f->f_func;
+#endif
+    const int plain = CO_OPTIMIZED | CO_NEWLOCALS;
+    if (view.code && func && PyFunction_Check(func)) {
+        view.func = (PyFunctionObject *)func;
+        view.at_start = f->owner == FRAME_OWNED_BY_THREAD && f->frame_obj == NULL &&
+                        f->f_locals == NULL && (view.code->co_flags & plain) == plain &&
+                        frame_is_fresh(f, view.code);
+    }
+    return view;
+}
+
+#if SINCE(12)
+static void pop_frame(PyThreadState *tstate, _PyInterpreterFrame *frame)
+{
+#if SINCE(13)
+    _PyThreadState_PopFrame(tstate, frame);
+#else
+    /* Frames live on a stack of chunks; the last frame of a chunk gives the chunk back. */
+    PyObject **base = (PyObject **)frame;
+    _PyStackChunk *chunk = tstate->datastack_chunk;
+    if (base != &chunk->data[0]) {
+        tstate->datastack_top = base;
+        return;
+    }
+    _PyStackChunk *below = chunk->previous;
+    tstate->datastack_chunk = below;
+    tstate->datastack_top = below->data + below->top;
+    tstate->datastack_limit = (PyObject **)((char *)below + below->size);
+    PyObjectArenaAllocator arena;
+    PyObject_GetArenaAllocator(&arena);
+    arena.free(arena.ctx, chunk, chunk->size);
+#endif
+}
+
+void dc_frame_dispose(PyThreadState *tstate, _PyInterpreterFrame *frame)
+{
+    /* The frame never started: nobody has seen it, so there is no frame object to hand it to. */
+    PyCodeObject *code = frame_code(frame);
+    for (int i = 0; i < frame->stacktop; i++) {
+        Py_CLEAR(frame->localsplus[i]);
+    }
+    Py_CLEAR(frame->f_locals);
+    Py_DECREF(frame->f_funcobj);
+    Py_DECREF(code);
+    pop_frame(tstate, frame);
+}
+#else
+void dc_frame_dispose(PyThreadState *tstate, _PyInterpreterFrame *frame)
+{
+    DC_UNUSED(tstate);
+    DC_UNUSED(frame);
+}
+#endif
+
+void dc_install(bool on)
+{
+    _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(),
+                                         on ? dc_eval_frame : _PyEval_EvalFrameDefault);
+}
+
+Py_ssize_t dc_code_nlocals(const PyCodeObject *code)
+{
+    return code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS) +
+           !!(code->co_flags & CO_VARKEYWORDS);
+}
+
+PyObject *dc_call_code(PyCodeObject *code, const Call *call)
+{
+    PyObject *made = PyFunction_New((PyObject *)code, call->func->func_globals);
+    if (made == NULL) {
+        return NULL;
+    }
+    PyFunctionObject *func = (PyFunctionObject *)made;
+    Py_XSETREF(func->func_builtins, Py_NewRef(call->func->func_builtins));
+    Py_XSETREF(func->func_closure, Py_XNewRef(call->func->func_closure));
+    PyObject *result = PyObject_Vectorcall(made, call->locals, (size_t)call->nlocals, NULL);
+    Py_DECREF(made);
+    return result;
+}
+
+/* ---- instance dicts, without making one where there is none ---- */
+
+static PyObject *dict_get(PyObject *dict, PyObject *name, Py_hash_t hash)
+{
+    PyObject *value = dict ? _PyDict_GetItem_KnownHash(dict, name, hash) : NULL;
+    if (value == NULL) {
+        PyErr_Clear();
+    }
+    return Py_XNewRef(value);
+}
+
+static PyObject *type_dict(PyTypeObject *type)
+{
+#if SINCE(12)
+    return PyType_GetDict(type);
+#else
+    return Py_XNewRef(type->tp_dict);
+#endif
+}
+
+/* Where an instance keeps its attributes: a dict, or an array beside its class' shared keys. */
+typedef struct {
+    PyObject *dict;
+    PyDictValues *values;
+} Attributes;
+
+static Attributes managed_attributes(PyObject *obj)
+{
+    Attributes at = {NULL, NULL};
+#if SINCE(13)
+    at.dict = (PyObject *)_PyObject_GetManagedDict(obj);
+    if (at.dict == NULL && (Py_TYPE(obj)->tp_flags & Py_TPFLAGS_INLINE_VALUES)) {
+        PyDictValues *values = _PyObject_InlineValues(obj);
+        at.values = values->valid ? values : NULL;
+    }
+#elif SINCE(12)
+    PyDictOrValues either = *_PyObject_DictOrValuesPointer(obj);
+    if (_PyDictOrValues_IsValues(either)) {
+        at.values = _PyDictOrValues_GetValues(either);
+    }
+    else {
+        at.dict = _PyDictOrValues_GetDict(either);
+    }
+#else
+    at.values = *_PyObject_ValuesPointer(obj);
+    at.dict = at.values ? NULL : *_PyObject_ManagedDictPointer(obj);
+#endif
+    return at;
+}
+
+static PyObject *values_get(PyTypeObject *type, PyDictValues *values, PyObject *name, Py_hash_t hash)
+{
+    PyDictKeysObject *keys = ((PyHeapTypeObject *)type)->ht_cached_keys;
+    if (keys == NULL) {
+        return NULL;
+    }
+    PyDictUnicodeEntry *entries = DK_UNICODE_ENTRIES(keys);
+    for (Py_ssize_t i = 0; i < keys->dk_nentries; i++) {
+        if (entries[i].me_key == name) {
+            return Py_XNewRef(values->values[i]);
+        }
+    }
+    for (Py_ssize_t i = 0; i < keys->dk_nentries; i++) { /* a name that nobody interned */
+        PyObject *key = entries[i].me_key;
+        if (key && PyObject_Hash(key) == hash && PyUnicode_Compare(key, name) == 0) {
+            return Py_XNewRef(values->values[i]);
+        }
+    }
+    return NULL;
+}
+
+PyObject *dc_instance_get(PyObject *obj, PyObject *name, Py_hash_t hash)
+{
+    PyTypeObject *type = Py_TYPE(obj);
+    if (PyModule_Check(obj)) {
+        return dict_get(PyModule_GetDict(obj), name, hash);
+    }
+    if (PyType_Check(obj)) {
+        PyObject *dict = type_dict((PyTypeObject *)obj);
+        PyObject *value = dict_get(dict, name, hash);
+        Py_XDECREF(dict);
+        return value;
+    }
+    if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
+        Attributes at = managed_attributes(obj);
+        return at.values ? values_get(type, at.values, name, hash) : dict_get(at.dict, name, hash);
+    }
+    PyObject **dict = _PyObject_GetDictPtr(obj);
+    return dict ? dict_get(*dict, name, hash) : NULL;
+}
+
+PyObject *dc_instance_dict(PyObject *obj)
+{
+    PyObject *dict;
+    if (PyModule_Check(obj)) {
+        dict = Py_NewRef(PyModule_GetDict(obj));
+    }
+    else if (PyType_Check(obj)) {
+        dict = type_dict((PyTypeObject *)obj);
+    }
+    else {
+        dict = PyObject_GenericGetDict(obj, NULL);
+    }
+    if (dict == NULL) {
+        PyErr_Clear();
+    }
+    return dict;
+}
+
+int dc_set_next(PyObject *set, Py_ssize_t *at, PyObject **element, Py_hash_t *hash)
+{
+    return _PySet_NextEntry(set, at, element, hash);
+}
+
+unsigned int dc_type_version(PyTypeObject *type)
+{
+#if SINCE(12)
+    return type->tp_version_tag;
+#else
+    return (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
+#endif
+}
+
+/* ---- a slot of our own on every code object ---- */
+
+#if !SINCE(12)
+#define PyUnstable_Eval_RequestCodeExtraIndex _PyEval_RequestCodeExtraIndex
+#define PyUnstable_Code_GetExtra _PyCode_GetExtra
+#define PyUnstable_Code_SetExtra _PyCode_SetExtra
+#endif
+
+static Py_ssize_t extra_index = -1;
+
+int dc_request_extra(freefunc free_state)
+{
+    if (extra_index < 0) {
+        extra_index = PyUnstable_Eval_RequestCodeExtraIndex(free_state);
+    }
+    if (extra_index < 0) {
+        PyErr_SetString(PyExc_RuntimeError, "dynacomp: CPython has no free slot on code objects");
+        return -1;
+    }
+    return 0;
+}
+
+void *dc_get_extra(PyCodeObject *code)
+{
+    void *extra = NULL;
+    PyUnstable_Code_GetExtra((PyObject *)code, extra_index, &extra);
+    return extra;
+}
+
+int dc_set_extra(PyCodeObject *code, void *state)
+{
+    return PyUnstable_Code_SetExtra((PyObject *)code, extra_index, state);
+}

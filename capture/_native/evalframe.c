@@ -1,0 +1,210 @@
+/* The hook of PEP 523: what happens when a thread that captures is about to run a frame.
+ *
+ * The hook is in the interpreter only while some thread is between enter() and leave(). In such a
+ * thread each frame that starts is looked up: code that is not to be captured goes to CPython's
+ * evaluator after one look; else the first entry whose guards hold runs in the frame's place; else
+ * the callback is asked, with capture paused, and answers with an Entry to run, None (run this
+ * frame, and all that it calls, as plain Python) or True (run this frame plainly, but go on
+ * capturing what it calls).
+ */
+#include "native.h"
+
+_Thread_local Thread dc_thread;
+bool dc_enabled = true;
+PyObject *dc_on_miss, *dc_filter;
+Counters dc_counters;
+static int active_threads;
+
+void dc_enter(void)
+{
+    if (dc_thread.depth++ == 0 && active_threads++ == 0) {
+        dc_install(true);
+    }
+}
+
+void dc_leave(void)
+{
+    if (--dc_thread.depth == 0 && --active_threads == 0) {
+        dc_install(false);
+    }
+}
+
+void dc_after_fork(void) /* only the thread that forked lives on */
+{
+    active_threads = dc_thread.depth > 0;
+    dc_install(active_threads > 0);
+}
+
+PyObject *dc_current_key(void)
+{
+    return dc_thread.current ? ((CompiledFunction *)dc_thread.current)->key : NULL;
+}
+
+PyObject *dc_call_paused(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    dc_thread.paused++;
+    PyObject *result = PyObject_Vectorcall(callable, args, nargsf, kwnames);
+    dc_thread.paused--;
+    return result;
+}
+
+/* ---- asking Python ---- */
+
+static PyObject *ask(PyObject *on_miss, const Call *call, PyCodeObject *code)
+{
+    PyObject *locals = PyTuple_New(call->nlocals);
+    if (locals == NULL) {
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < call->nlocals; i++) {
+        PyTuple_SET_ITEM(locals, i, Py_NewRef(call->locals[i]));
+    }
+    PyObject *args[] = {(PyObject *)call->func, (PyObject *)code, locals};
+    PyObject *answer = dc_call_paused(on_miss, args, 3, NULL);
+    Py_DECREF(locals);
+    return answer;
+}
+
+static Verdict reject(Py_ssize_t step, PyCodeObject *code)
+{
+    dc_counters.rejected++;
+    return PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
+                            "dynacomp: %U was compiled for these arguments, yet guard %zd of the result does not "
+                            "hold for them; the call runs as plain Python",
+                            code->co_qualname, step) < 0 ? RUN_ERROR : RUN_PLAIN;
+}
+
+static Verdict judge(PyObject *answer, const Call *call, PyCodeObject *code, Run *run, Entry **entry)
+{
+    if (answer == Py_None || answer == Py_True) {
+        return answer == Py_None ? RUN_PLAIN : RUN_PLAIN_ACTIVE;
+    }
+    if (!PyObject_TypeCheck(answer, &Entry_Type)) {
+        PyErr_Format(PyExc_TypeError, "on_miss returns an Entry, None or True, got %R", answer);
+        return RUN_ERROR;
+    }
+    Py_ssize_t failed = dc_guards_eval(((Entry *)answer)->guards, call, run);
+    if (failed != -1) {
+        return reject(failed, code);
+    }
+    *entry = (Entry *)Py_NewRef(answer);
+    return RUN_ENTRY;
+}
+
+/* What to do with a call: RUN_ENTRY fills `run` and gives a new reference in `entry`. */
+Verdict dc_resolve(const Call *call, CodeState *state, PyObject *on_miss, PyObject *key, Run *run,
+                   Entry **entry)
+{
+    PyCodeObject *code = state->code;
+    *entry = dc_cache_find(state, key, call, run);
+    if (*entry) {
+        dc_counters.hits++;
+        return RUN_ENTRY;
+    }
+    if (on_miss == NULL) {
+        return RUN_PLAIN_ACTIVE;
+    }
+    dc_counters.misses++;
+    Py_INCREF(on_miss);
+    PyObject *answer = ask(on_miss, call, code);
+    Py_DECREF(on_miss);
+    Verdict verdict = answer ? judge(answer, call, code, run, entry) : RUN_ERROR;
+    Py_XDECREF(answer);
+    return verdict;
+}
+
+/* ---- frames ---- */
+
+static int ask_filter(CodeState *state, PyCodeObject *code)
+{
+    if ((state->flags & CODE_ASKED) || dc_filter == NULL) {
+        return 0;
+    }
+    PyObject *filter = Py_NewRef(dc_filter);
+    PyObject *args[] = {(PyObject *)code};
+    PyObject *answer = dc_call_paused(filter, args, 1, NULL);
+    Py_DECREF(filter);
+    int wanted = answer ? PyObject_IsTrue(answer) : -1;
+    Py_XDECREF(answer);
+    if (wanted < 0) {
+        return -1;
+    }
+    state->flags |= CODE_ASKED | (wanted ? 0 : CODE_SKIP);
+    return 0;
+}
+
+static PyObject *run_plain(PyThreadState *tstate, struct _PyInterpreterFrame *frame)
+{
+    dc_thread.paused++;
+    PyObject *result = _PyEval_EvalFrameDefault(tstate, frame, 0);
+    dc_thread.paused--;
+    return result;
+}
+
+static bool takes_part(PyThreadState *tstate, const FrameView *view)
+{
+    const int suspends = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+    if (!view->at_start) {
+        return false;
+    }
+    if (view->code->co_flags & suspends) { /* their frames outlive the call: CPython runs them */
+        dc_counters.generators++;
+        return false;
+    }
+    if (tstate->c_tracefunc) { /* a debugger wants to see the lines */
+        dc_counters.traced++;
+        return false;
+    }
+    return dc_enabled;
+}
+
+static PyObject *run_frame(PyThreadState *tstate, struct _PyInterpreterFrame *frame, const FrameView *view,
+                           CodeState *state)
+{
+    Call call = {view->locals, dc_code_nlocals(view->code), view->func};
+    PyObject *own = dc_thread.current ? ((CompiledFunction *)dc_thread.current)->on_miss : NULL;
+    Run run;
+    Entry *entry = NULL;
+    PyObject *result = NULL;
+    switch (dc_resolve(&call, state, own ? own : dc_on_miss, dc_current_key(), &run, &entry)) {
+    case RUN_PLAIN: dc_counters.plain++; return run_plain(tstate, frame);
+    case RUN_PLAIN_ACTIVE: return _PyEval_EvalFrameDefault(tstate, frame, 0);
+    case RUN_ENTRY:
+        result = dc_entry_run(entry, &call, &run);
+        dc_run_clear(&run);
+        Py_DECREF(entry);
+        break;
+    case RUN_ERROR: break;
+    }
+    dc_frame_dispose(tstate, frame);
+    return result;
+}
+
+PyObject *dc_eval_frame(PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag)
+{
+    Thread *thread = &dc_thread;
+    if (thread->depth == 0 || thread->paused || throwflag) {
+        return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
+    }
+    dc_counters.frames++;
+    FrameView view = dc_frame_view(frame);
+    if (view.code == NULL || view.code == thread->bypass) {
+        thread->bypass = NULL;
+        return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
+    }
+    CodeState *state = dc_code_state(view.code);
+    if (state && (state->flags & CODE_SKIP)) {
+        dc_counters.skipped++;
+        return state->flags & CODE_SKIP_RECURSIVE ? run_plain(tstate, frame)
+                                                  : _PyEval_EvalFrameDefault(tstate, frame, 0);
+    }
+    if (!takes_part(tstate, &view)) {
+        return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
+    }
+    if ((!state && !(state = dc_code_state_make(view.code))) || ask_filter(state, view.code) < 0) {
+        dc_frame_dispose(tstate, frame);
+        return NULL;
+    }
+    return state->flags & CODE_SKIP ? _PyEval_EvalFrameDefault(tstate, frame, 0)
+                                    : run_frame(tstate, frame, &view, state);
+}

@@ -1,0 +1,272 @@
+/* Steps that check a value: type, identity, equality with a constant, lengths, keys, absence. */
+#include "native.h"
+
+/* ---- identity and type ---- */
+
+static int finish_held(Step *s, Builder *b)
+{
+    bool weak;
+    if (dc_hold(s, 1, s->refs[0], b, &weak) < 0) {
+        return -1;
+    }
+    s->flag = weak;
+    Py_CLEAR(s->refs[0]);
+    return 0;
+}
+
+static int finish_type(Step *s, Builder *b)
+{
+    if (!PyType_Check(s->refs[0])) {
+        PyErr_Format(PyExc_TypeError, "is_type: expected a class, got %R", s->refs[0]);
+        return -1;
+    }
+    return finish_held(s, b);
+}
+
+static int eval_is_type(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    return dc_held_is(s->refs[1], s->flag, (PyObject *)Py_TYPE(run->regs[s->src]));
+}
+
+static int eval_is(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    return dc_held_is(s->refs[1], s->flag, run->regs[s->src]);
+}
+
+static int eval_is_not(Step *s, Run *run, const Call *call) { return !eval_is(s, run, call); }
+
+static int finish_eq(Step *s, Builder *b)
+{
+    DC_UNUSED(b);
+    if (dc_const_supported(s->refs[0])) {
+        return 0;
+    }
+    if (!PyErr_Occurred()) {
+        PyErr_Format(PyExc_TypeError, "eq: %R cannot be compared without user code; guard its identity",
+                     s->refs[0]);
+    }
+    return -1;
+}
+
+static int eval_eq(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    return dc_const_equal(s->refs[0], run->regs[s->src]);
+}
+
+/* ---- containers ---- */
+
+static PyTypeObject *deque_type;
+
+static int finish_len(Step *s, Builder *b)
+{
+    DC_UNUSED(s);
+    DC_UNUSED(b);
+    if (deque_type == NULL) {
+        PyObject *collections = PyImport_ImportModule("collections");
+        deque_type = collections ? (PyTypeObject *)PyObject_GetAttrString(collections, "deque") : NULL;
+        Py_XDECREF(collections);
+    }
+    return deque_type ? 0 : -1;
+}
+
+static Py_ssize_t storage_length(PyObject *obj) /* -1: not a container that we know */
+{
+    if (PyTuple_Check(obj) || PyList_Check(obj) || PyBytes_Check(obj) ||
+        PyObject_TypeCheck(obj, deque_type)) {
+        return Py_SIZE(obj);
+    }
+    if (PyDict_Check(obj)) {
+        return PyDict_GET_SIZE(obj);
+    }
+    if (PyAnySet_Check(obj)) {
+        return PySet_GET_SIZE(obj);
+    }
+    return PyUnicode_Check(obj) ? PyUnicode_GET_LENGTH(obj) : -1;
+}
+
+static int eval_len(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    return storage_length(run->regs[s->src]) == s->n;
+}
+
+static int eval_len_size(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    run->sizes[s->dst] = storage_length(run->regs[s->src]);
+    return run->sizes[s->dst] >= 0;
+}
+
+static int finish_keys(Step *s, Builder *b)
+{
+    DC_UNUSED(b);
+    PyObject *keys = PySequence_Tuple(s->refs[0]);
+    if (keys == NULL) {
+        return -1;
+    }
+    Py_SETREF(s->refs[0], keys);
+    return 0;
+}
+
+static bool ordered_keys_equal(PyObject *dict, PyObject *keys) /* an OrderedDict keeps its own order */
+{
+    PyObject *it = PyODict_Type.tp_iter(dict);
+    bool ok = it != NULL;
+    for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(keys); i++) {
+        PyObject *key = PyIter_Next(it);
+        ok = key && dc_const_equal(PyTuple_GET_ITEM(keys, i), key);
+        Py_XDECREF(key);
+    }
+    Py_XDECREF(it);
+    PyErr_Clear();
+    return ok;
+}
+
+static int eval_keys(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    PyObject *dict = run->regs[s->src], *keys = s->refs[0], *key;
+    if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) {
+        return 0;
+    }
+    if (PyODict_Check(dict)) {
+        return ordered_keys_equal(dict, keys);
+    }
+    Py_ssize_t at = 0, i = 0;
+    while (PyDict_Next(dict, &at, &key, NULL)) {
+        if (i >= PyTuple_GET_SIZE(keys) || !dc_const_equal(PyTuple_GET_ITEM(keys, i++), key)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* ---- absence ---- */
+
+static int absent(PyObject *owned)
+{
+    Py_XDECREF(owned);
+    return owned == NULL;
+}
+
+static int eval_missing(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    return absent(dc_instance_get(run->regs[s->src], s->refs[0], s->hash));
+}
+
+static int not_in(PyObject *dict, Step *s)
+{
+    if (!PyDict_Check(dict) || _PyDict_GetItem_KnownHash(dict, s->refs[0], s->hash)) {
+        return 0;
+    }
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        return 0;
+    }
+    return 1;
+}
+
+static int finish_missing_key(Step *s, Builder *b)
+{
+    DC_UNUSED(b);
+    s->hash = PyObject_Hash(s->refs[0]);
+    return s->hash == -1 ? -1 : 0;
+}
+
+static int eval_missing_key(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    return not_in(run->regs[s->src], s);
+}
+
+static int eval_missing_global(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(run);
+    return not_in(call->func->func_globals, s);
+}
+
+/* ---- what a class' attributes are ----
+ * refs: 0 names, 1 the objects' holders (NotImplemented: no such attribute); ext: which are weak.
+ * A class' version tag names the state of its whole attribute table and is never used again. */
+
+static int finish_type_unchanged(Step *s, Builder *b)
+{
+    PyObject *names = PySequence_Tuple(s->refs[0]), *objs = PySequence_Tuple(s->refs[1]);
+    Py_XSETREF(s->refs[0], names);
+    Py_XSETREF(s->refs[1], NULL);
+    if (!names || !objs || PyTuple_GET_SIZE(names) != PyTuple_GET_SIZE(objs)) {
+        Py_XDECREF(objs);
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_ValueError, "type_unchanged: as many objects as names, please");
+        }
+        return -1;
+    }
+    Py_ssize_t n = PyTuple_GET_SIZE(names);
+    bool *weak = s->ext = PyMem_Calloc((size_t)n + 1, sizeof *weak);
+    PyObject *holders = s->refs[1] = PyTuple_New(n);
+    int bad = (weak && holders) ? 0 : -1;
+    for (Py_ssize_t i = 0; i < n && !bad; i++) {
+        if (!PyUnicode_CheckExact(PyTuple_GET_ITEM(names, i))) {
+            PyErr_SetString(PyExc_TypeError, "type_unchanged: names are str");
+            bad = -1;
+            break;
+        }
+        bad = dc_hold(s, 2, PyTuple_GET_ITEM(objs, i), b, &weak[i]);
+        PyTuple_SET_ITEM(holders, i, s->refs[2]);
+        s->refs[2] = NULL;
+    }
+    Py_DECREF(objs);
+    return bad;
+}
+
+static bool lookup_is(PyTypeObject *type, PyObject *name, PyObject *holder, bool weak)
+{
+    PyObject *found = _PyType_Lookup(type, name); /* borrowed, and no user code runs before it is compared */
+    if (found == NULL) {
+        PyErr_Clear();
+        return holder == Py_NotImplemented;
+    }
+    return dc_held_is(holder, weak, found);
+}
+
+static int eval_type_unchanged(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    PyObject *type = run->regs[s->src];
+    if (!PyType_Check(type)) {
+        return 0;
+    }
+    unsigned int now = dc_type_version((PyTypeObject *)type);
+    if (now != 0 && now == s->tag) {
+        return 1;
+    }
+    const bool *weak = s->ext;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(s->refs[0]); i++) {
+        if (!lookup_is((PyTypeObject *)type, PyTuple_GET_ITEM(s->refs[0], i),
+                       PyTuple_GET_ITEM(s->refs[1], i), weak[i])) {
+            return 0;
+        }
+    }
+    s->tag = dc_type_version((PyTypeObject *)type);
+    return 1;
+}
+
+const StepKind dc_check_kinds[] = {
+    {"is_type", "so", eval_is_type, finish_type},
+    {"is", "so", eval_is, finish_held},
+    {"is_not", "so", eval_is_not, finish_held},
+    {"eq", "so", eval_eq, finish_eq},
+    {"len", "sn", eval_len, finish_len},
+    {"len_size", "zs", eval_len_size, finish_len},
+    {"keys", "so", eval_keys, finish_keys},
+    {"missing", "su", eval_missing, NULL},
+    {"missing_key", "so", eval_missing_key, finish_missing_key},
+    {"missing_global", "u", eval_missing_global, NULL},
+    {"type_unchanged", "soo", eval_type_unchanged, finish_type_unchanged},
+    {"jax_config", "o", dc_jax_config_eval, dc_jax_config_finish},
+    {NULL, NULL, NULL, NULL},
+};

@@ -1,0 +1,244 @@
+/* Steps that read a value into a register. None runs user code: attributes come out of instance
+ * dicts, slots and the classes' own tables, never through `__getattr__`, properties or `__eq__`.
+ * A value that is not there fails the guard. */
+#include "native.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static int put(Step *s, Run *run, PyObject *owned)
+{
+    if (owned == NULL) {
+        return 0;
+    }
+    dc_set_register(run, s->dst, owned);
+    return 1;
+}
+
+static PyObject *quiet(PyObject *borrowed)
+{
+    if (borrowed == NULL) {
+        PyErr_Clear();
+    }
+    return Py_XNewRef(borrowed);
+}
+
+static PyObject *quiet_owned(PyObject *owned)
+{
+    if (owned == NULL) {
+        PyErr_Clear();
+    }
+    return owned;
+}
+
+static int eval_local(Step *s, Run *run, const Call *call)
+{
+    return s->n >= 0 && s->n < call->nlocals && put(s, run, Py_XNewRef(call->locals[s->n]));
+}
+
+static int eval_closure(Step *s, Run *run, const Call *call)
+{
+    PyObject *cells = call->func->func_closure;
+    if (cells == NULL || s->n < 0 || s->n >= PyTuple_GET_SIZE(cells)) {
+        return 0;
+    }
+    return put(s, run, Py_XNewRef(PyCell_GET(PyTuple_GET_ITEM(cells, s->n))));
+}
+
+static PyObject *named(PyObject *dict, Step *s)
+{
+    return quiet(dict && PyDict_Check(dict) ? _PyDict_GetItem_KnownHash(dict, s->refs[0], s->hash) : NULL);
+}
+
+static int eval_global(Step *s, Run *run, const Call *call)
+{
+    return put(s, run, named(call->func->func_globals, s));
+}
+
+static int eval_builtin(Step *s, Run *run, const Call *call)
+{
+    return put(s, run, named(call->func->func_builtins, s));
+}
+
+static int eval_const(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    return put(s, run, Py_NewRef(s->refs[0]));
+}
+
+static int eval_attr(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    return put(s, run, dc_instance_get(run->regs[s->src], s->refs[0], s->hash));
+}
+
+static int finish_slot(Step *s, Builder *b)
+{
+    DC_UNUSED(b);
+    if (Py_IS_TYPE(s->refs[0], &PyMemberDescr_Type)) {
+        return 0;
+    }
+    PyErr_Format(PyExc_TypeError, "slot: expected the descriptor of a __slots__ member, got %R", s->refs[0]);
+    return -1;
+}
+
+static int eval_slot(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    PyObject *obj = run->regs[s->src];
+    return put(s, run, quiet_owned(PyMemberDescr_Type.tp_descr_get(s->refs[0], obj, (PyObject *)Py_TYPE(obj))));
+}
+
+static int eval_dict(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    return put(s, run, dc_instance_dict(run->regs[s->src]));
+}
+
+static int eval_item(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    PyObject *seq = run->regs[s->src];
+    bool tuple = PyTuple_Check(seq);
+    if (!tuple && !PyList_Check(seq)) {
+        return 0;
+    }
+    Py_ssize_t n = tuple ? PyTuple_GET_SIZE(seq) : PyList_GET_SIZE(seq);
+    Py_ssize_t i = s->n < 0 ? s->n + n : s->n;
+    if (i < 0 || i >= n) {
+        return 0;
+    }
+    return put(s, run, Py_NewRef(tuple ? PyTuple_GET_ITEM(seq, i) : PyList_GET_ITEM(seq, i)));
+}
+
+static int finish_key(Step *s, Builder *b)
+{
+    DC_UNUSED(b);
+    s->hash = PyObject_Hash(s->refs[0]);
+    return s->hash == -1 ? -1 : 0;
+}
+
+static int eval_key(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    return put(s, run, named(run->regs[s->src], s));
+}
+
+static int eval_type(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    return put(s, run, Py_NewRef((PyObject *)Py_TYPE(run->regs[s->src])));
+}
+
+static int eval_type_lookup(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    PyObject *type = run->regs[s->src];
+    return PyType_Check(type) && put(s, run, quiet(_PyType_Lookup((PyTypeObject *)type, s->refs[0])));
+}
+
+/* ---- attributes of CPython's own types ---- */
+
+typedef struct {
+    PyTypeObject *type; /* exact */
+    const char *name;
+    size_t offset;      /* where the object keeps it, 0: ask its descriptor */
+    bool null_is_none;
+} BuiltinAttr;
+
+static PyTypeObject *partial_type;
+
+#define AT(type, field) offsetof(type, field)
+static const BuiltinAttr builtin_attrs[] = {
+    {&PyFunction_Type, "__code__", AT(PyFunctionObject, func_code), false},
+    {&PyFunction_Type, "__globals__", AT(PyFunctionObject, func_globals), false},
+    {&PyFunction_Type, "__closure__", AT(PyFunctionObject, func_closure), true},
+    {&PyFunction_Type, "__defaults__", AT(PyFunctionObject, func_defaults), true},
+    {&PyFunction_Type, "__kwdefaults__", AT(PyFunctionObject, func_kwdefaults), true},
+    {&PyFunction_Type, "__name__", AT(PyFunctionObject, func_name), false},
+    {&PyFunction_Type, "__qualname__", AT(PyFunctionObject, func_qualname), false},
+    {&PyFunction_Type, "__dict__", 0, false},
+    {&PyFunction_Type, "__wrapped__", 0, false},
+    {&PyMethod_Type, "__self__", AT(PyMethodObject, im_self), false},
+    {&PyMethod_Type, "__func__", AT(PyMethodObject, im_func), false},
+    {&PyCell_Type, "cell_contents", AT(PyCellObject, ob_ref), false},
+    {&PyRange_Type, "start", 0, false},
+    {&PyRange_Type, "stop", 0, false},
+    {&PyRange_Type, "step", 0, false},
+    {&PySlice_Type, "start", 0, false},
+    {&PySlice_Type, "stop", 0, false},
+    {&PySlice_Type, "step", 0, false},
+    {&PyProperty_Type, "fget", 0, false},
+    {&PyProperty_Type, "fset", 0, false},
+    {&PyProperty_Type, "fdel", 0, false},
+    {&PyStaticMethod_Type, "__func__", 0, false},
+    {&PyClassMethod_Type, "__func__", 0, false},
+    {&PyCFunction_Type, "__self__", 0, false},
+    {&PyCFunction_Type, "__name__", 0, false},
+    {NULL, "func", 0, false}, /* functools.partial */
+    {NULL, "args", 0, false},
+    {NULL, "keywords", 0, false},
+};
+
+static int finish_get(Step *s, Builder *b)
+{
+    DC_UNUSED(b);
+    if (partial_type == NULL) {
+        PyObject *functools = PyImport_ImportModule("functools");
+        partial_type = functools ? (PyTypeObject *)PyObject_GetAttrString(functools, "partial") : NULL;
+        Py_XDECREF(functools);
+        if (partial_type == NULL) {
+            return -1;
+        }
+    }
+    for (size_t i = 0; i < sizeof builtin_attrs / sizeof *builtin_attrs; i++) {
+        if (PyUnicode_CompareWithASCIIString(s->refs[0], builtin_attrs[i].name) == 0) {
+            s->n = (Py_ssize_t)i; /* rows of one name may follow: eval goes on from here */
+            return 0;
+        }
+    }
+    PyErr_Format(PyExc_ValueError, "get: %R is no attribute that can be read without user code", s->refs[0]);
+    return -1;
+}
+
+static PyObject *read_builtin(const BuiltinAttr *attr, PyObject *obj, PyObject *name)
+{
+    if (attr->offset == 0) {
+        return quiet_owned(PyObject_GetAttr(obj, name));
+    }
+    PyObject *value;
+    memcpy(&value, (char *)obj + attr->offset, sizeof value);
+    return Py_XNewRef(value ? value : attr->null_is_none ? Py_None : NULL);
+}
+
+static int eval_get(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    PyObject *obj = run->regs[s->src];
+    const char *name = builtin_attrs[s->n].name;
+    for (size_t i = (size_t)s->n; i < sizeof builtin_attrs / sizeof *builtin_attrs; i++) {
+        const BuiltinAttr *attr = &builtin_attrs[i];
+        PyTypeObject *type = attr->type ? attr->type : partial_type;
+        if (Py_IS_TYPE(obj, type) && strcmp(attr->name, name) == 0) {
+            return put(s, run, read_builtin(attr, obj, s->refs[0]));
+        }
+    }
+    return 0;
+}
+
+const StepKind dc_value_kinds[] = {
+    {"local", "dn", eval_local, NULL},
+    {"closure", "dn", eval_closure, NULL},
+    {"global", "du", eval_global, NULL},
+    {"builtin", "du", eval_builtin, NULL},
+    {"const", "do", eval_const, NULL},
+    {"attr", "dsu", eval_attr, NULL},
+    {"slot", "dso", eval_slot, finish_slot},
+    {"dict", "ds", eval_dict, NULL},
+    {"item", "dsn", eval_item, NULL},
+    {"key", "dso", eval_key, finish_key},
+    {"type", "ds", eval_type, NULL},
+    {"type_lookup", "dsu", eval_type_lookup, NULL},
+    {"get", "dsu", eval_get, finish_get},
+    {NULL, NULL, NULL, NULL},
+};

@@ -1,0 +1,291 @@
+/* The module `dynacomp.capture._native`: its functions, and the types behind them. */
+#include "native.h"
+
+static PyObject *set_callback_slot(PyObject **slot, PyObject *value)
+{
+    PyObject *old = *slot;
+    if (value != Py_None && !PyCallable_Check(value)) {
+        PyErr_Format(PyExc_TypeError, "expected a callable or None, got %R", value);
+        return NULL;
+    }
+    *slot = value == Py_None ? NULL : Py_NewRef(value);
+    if (old == NULL) {
+        Py_RETURN_NONE;
+    }
+    return old;
+}
+
+static PyObject *set_callback(PyObject *m, PyObject *value)
+{
+    DC_UNUSED(m);
+    return set_callback_slot(&dc_on_miss, value);
+}
+
+static PyObject *set_filter(PyObject *m, PyObject *value)
+{
+    DC_UNUSED(m);
+    return set_callback_slot(&dc_filter, value);
+}
+
+static PyObject *set_enabled(PyObject *m, PyObject *value)
+{
+    DC_UNUSED(m);
+    int on = PyObject_IsTrue(value);
+    bool was = dc_enabled;
+    if (on < 0) {
+        return NULL;
+    }
+    dc_enabled = on;
+    return PyBool_FromLong(was);
+}
+
+static PyObject *py_enter(PyObject *m, PyObject *unused)
+{
+    DC_UNUSED(m);
+    DC_UNUSED(unused);
+    dc_enter();
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_leave(PyObject *m, PyObject *unused)
+{
+    DC_UNUSED(m);
+    DC_UNUSED(unused);
+    if (dc_thread.depth == 0) {
+        PyErr_SetString(PyExc_RuntimeError, "leave() without enter() in this thread");
+        return NULL;
+    }
+    dc_leave();
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_pause(PyObject *m, PyObject *unused)
+{
+    DC_UNUSED(m);
+    DC_UNUSED(unused);
+    dc_thread.paused++;
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_resume(PyObject *m, PyObject *unused)
+{
+    DC_UNUSED(m);
+    DC_UNUSED(unused);
+    if (dc_thread.paused == 0) {
+        PyErr_SetString(PyExc_RuntimeError, "resume() without pause() in this thread");
+        return NULL;
+    }
+    dc_thread.paused--;
+    Py_RETURN_NONE;
+}
+
+static PyObject *is_active(PyObject *m, PyObject *unused)
+{
+    DC_UNUSED(m);
+    DC_UNUSED(unused);
+    return PyBool_FromLong(dc_thread.depth > 0 && dc_thread.paused == 0);
+}
+
+static PyObject *py_current(PyObject *m, PyObject *unused)
+{
+    DC_UNUSED(m);
+    DC_UNUSED(unused);
+    return Py_NewRef(dc_thread.current ? dc_thread.current : Py_None);
+}
+
+static PyObject *run_eager(PyObject *m, PyObject *const *args, Py_ssize_t nargs)
+{
+    DC_UNUSED(m);
+    if (nargs < 1 || nargs > 3 || (nargs > 1 && !PyTuple_Check(args[1])) ||
+        (nargs > 2 && args[2] != Py_None && !PyDict_Check(args[2]))) {
+        PyErr_SetString(PyExc_TypeError, "run_eager(fn, args: tuple = (), kwargs: dict | None = None)");
+        return NULL;
+    }
+    PyObject *empty = nargs > 1 ? Py_NewRef(args[1]) : PyTuple_New(0);
+    if (empty == NULL) {
+        return NULL;
+    }
+    dc_thread.paused++;
+    PyObject *result = PyObject_Call(args[0], empty, nargs > 2 && args[2] != Py_None ? args[2] : NULL);
+    dc_thread.paused--;
+    Py_DECREF(empty);
+    return result;
+}
+
+/* ---- the cache ---- */
+
+static PyObject *add_entry(PyObject *m, PyObject *args)
+{
+    DC_UNUSED(m);
+    PyObject *code, *entry;
+    if (!PyArg_ParseTuple(args, "O!O!:add_entry", &PyCode_Type, &code, &Entry_Type, &entry) ||
+        dc_cache_add((PyCodeObject *)code, (Entry *)entry) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyCodeObject *as_code(PyObject *obj)
+{
+    if (!PyCode_Check(obj)) {
+        PyErr_Format(PyExc_TypeError, "expected a code object, got %R", obj);
+        return NULL;
+    }
+    return (PyCodeObject *)obj;
+}
+
+static PyObject *py_entries(PyObject *m, PyObject *arg)
+{
+    DC_UNUSED(m);
+    PyCodeObject *code = as_code(arg);
+    return code ? dc_cache_entries(code) : NULL;
+}
+
+static PyObject *py_clear(PyObject *m, PyObject *arg)
+{
+    DC_UNUSED(m);
+    PyCodeObject *code = as_code(arg);
+    CodeState *state = code ? dc_code_state(code) : NULL;
+    if (state) {
+        dc_cache_clear(state);
+        state->flags = 0;
+    }
+    return code ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *py_reset(PyObject *m, PyObject *unused)
+{
+    DC_UNUSED(m);
+    DC_UNUSED(unused);
+    if (dc_cache_reset() < 0) {
+        return NULL;
+    }
+    dc_counters = (Counters){0};
+    Py_RETURN_NONE;
+}
+
+static PyObject *mark_skip(PyObject *m, PyObject *args)
+{
+    DC_UNUSED(m);
+    PyObject *code;
+    int recursive = 0;
+    if (!PyArg_ParseTuple(args, "O!|p:mark_skip", &PyCode_Type, &code, &recursive)) {
+        return NULL;
+    }
+    CodeState *state = dc_code_state_make((PyCodeObject *)code);
+    if (state == NULL) {
+        return NULL;
+    }
+    state->flags |= CODE_SKIP | (recursive ? CODE_SKIP_RECURSIVE : 0);
+    Py_RETURN_NONE;
+}
+
+static PyObject *is_skipped(PyObject *m, PyObject *arg)
+{
+    DC_UNUSED(m);
+    PyCodeObject *code = as_code(arg);
+    CodeState *state = code ? dc_code_state(code) : NULL;
+    return code ? PyBool_FromLong(state && (state->flags & CODE_SKIP)) : NULL;
+}
+
+/* ---- counters ---- */
+
+#define COUNTER(name) {#name, &dc_counters.name}
+static const struct { const char *name; unsigned long long *value; } counter_rows[] = {
+    COUNTER(calls), COUNTER(hits), COUNTER(misses), COUNTER(direct), COUNTER(code), COUNTER(plain),
+    COUNTER(frames), COUNTER(skipped), COUNTER(generators), COUNTER(traced), COUNTER(rejected),
+    COUNTER(invalidated),
+};
+
+static PyObject *py_counters(PyObject *m, PyObject *unused)
+{
+    DC_UNUSED(m);
+    DC_UNUSED(unused);
+    PyObject *dict = PyDict_New();
+    for (size_t i = 0; dict && i < sizeof counter_rows / sizeof *counter_rows; i++) {
+        PyObject *value = PyLong_FromUnsignedLongLong(*counter_rows[i].value);
+        if (!value || PyDict_SetItemString(dict, counter_rows[i].name, value) < 0) {
+            Py_CLEAR(dict);
+        }
+        Py_XDECREF(value);
+    }
+    return dict;
+}
+
+static PyObject *after_fork(PyObject *m, PyObject *unused)
+{
+    DC_UNUSED(m);
+    DC_UNUSED(unused);
+    dc_after_fork();
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"set_callback", set_callback, METH_O,
+     "set_callback(on_miss) -> the old one\n\non_miss(fn, code, locals) -> Entry | None | True"},
+    {"set_filter", set_filter, METH_O, "set_filter(should_capture) -> the old one\n\nAsked once per code."},
+    {"set_enabled", set_enabled, METH_O, "set_enabled(on) -> was it on\n\nFalse: everything runs as plain Python."},
+    {"enter", py_enter, METH_NOARGS, "Frames of this thread are captured until leave(); nests."},
+    {"leave", py_leave, METH_NOARGS, "Ends one enter()."},
+    {"pause", py_pause, METH_NOARGS, "Frames of this thread run as plain Python until resume(); nests."},
+    {"resume", py_resume, METH_NOARGS, "Ends one pause()."},
+    {"is_active", is_active, METH_NOARGS, "Would a frame that starts now in this thread be captured?"},
+    {"current", py_current, METH_NOARGS, "The CompiledFunction that this thread runs by bytecode, or None."},
+    {"run_eager", (PyCFunction)(void (*)(void))run_eager, METH_FASTCALL,
+     "run_eager(fn, args=(), kwargs=None)\n\nCalls fn with capture paused in this thread."},
+    {"add_entry", add_entry, METH_VARARGS, "add_entry(code, entry)\n\nPuts an entry first in code's cache."},
+    {"entries", py_entries, METH_O, "entries(code) -> list of valid entries, the last hit first"},
+    {"clear", py_clear, METH_O, "clear(code)\n\nForgets code's entries, its skip mark and the filter's answer."},
+    {"reset", py_reset, METH_NOARGS, "Clears every code object and the counters."},
+    {"mark_skip", mark_skip, METH_VARARGS,
+     "mark_skip(code, recursive=False)\n\nNever capture code; recursive: nor what it calls."},
+    {"is_skipped", is_skipped, METH_O, "is_skipped(code) -> bool"},
+    {"counters", py_counters, METH_NOARGS, "What happened since the last reset, as a dict of ints."},
+    {"jax_config_token", dc_jax_config_token, METH_VARARGS,
+     "jax_config_token(allow_trace=False)\n\nJAX's configuration in this thread now, for a jax_config guard."},
+    {"_after_fork", after_fork, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "dynacomp.capture._native",
+    .m_doc = "The frame hook, guards, the cache of compiled entries, and the callable that jit returns.",
+    .m_size = -1,
+    .m_methods = methods,
+};
+
+static int watch_forks(PyObject *module)
+{
+    PyObject *os = PyImport_ImportModule("os");
+    PyObject *watch = os ? PyObject_GetAttrString(os, "register_at_fork") : NULL;
+    Py_XDECREF(os);
+    PyObject *action = watch ? PyObject_GetAttrString(module, "_after_fork") : NULL;
+    PyObject *kwargs = action ? Py_BuildValue("{sO}", "after_in_child", action) : NULL;
+    PyObject *empty = kwargs ? PyTuple_New(0) : NULL;
+    PyObject *done = empty ? PyObject_Call(watch, empty, kwargs) : NULL;
+    Py_XDECREF(watch);
+    Py_XDECREF(action);
+    Py_XDECREF(kwargs);
+    Py_XDECREF(empty);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
+PyMODINIT_FUNC PyInit__native(void)
+{
+    PyTypeObject *const types[] = {&GuardProgram_Type, &Entry_Type, &CompiledFunction_Type};
+    if (PyType_Ready(&OnDeath_Type) < 0 || dc_cache_init() < 0) {
+        return NULL;
+    }
+    PyObject *module = PyModule_Create(&definition);
+    for (size_t i = 0; module && i < sizeof types / sizeof *types; i++) {
+        if (PyModule_AddType(module, types[i]) < 0) {
+            Py_CLEAR(module);
+        }
+    }
+    if (module && watch_forks(module) < 0) {
+        Py_CLEAR(module);
+    }
+    return module;
+}

@@ -1,0 +1,245 @@
+/* The shared picture of the extension `dynacomp.capture._native`.
+ *
+ *   Call          what one call of a Python function brings: its locals at entry and the function
+ *   GuardProgram  steps that read values out of a Call into registers, and check them     guards.c
+ *   Run           the registers of one evaluation of a GuardProgram
+ *   Entry         a GuardProgram and what to run when it holds                           entry.c
+ *   CodeState     the entries of one code object, most recently hit first                 cache.c
+ *   Thread        per thread: is the hook active, paused, for which CompiledFunction  evalframe.c
+ *   CompiledFunction  the callable that `dynacomp.jit` returns                         callable.c
+ *
+ * Everything here runs with the GIL held. What differs between CPython versions is in cpython.c
+ * alone. Guards run no user code; every register owns its value while a Run lives.
+ */
+#ifndef DYNACOMP_NATIVE_H
+#define DYNACOMP_NATIVE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define DC_UNUSED(x) ((void)(x))
+
+/* ---- a call, as guards see it ---- */
+typedef struct {
+    PyObject *const *locals; /* arguments in co_varnames order; borrowed from the caller */
+    Py_ssize_t nlocals;
+    PyFunctionObject *func;
+} Call;
+
+/* ---- one evaluation of a GuardProgram ---- */
+enum { RUN_INLINE_REGS = 96, RUN_INLINE_SIZES = 16 };
+typedef struct {
+    PyObject **regs; /* owned, NULL where not yet written */
+    int64_t *sizes;
+    int nregs;
+    PyObject *inline_regs[RUN_INLINE_REGS];
+    int64_t inline_sizes[RUN_INLINE_SIZES];
+} Run;
+
+/* ---- guards ---- */
+enum { STEP_REFS = 10 };
+typedef struct Step Step;
+struct Step {
+    int (*eval)(Step *step, Run *run, const Call *call); /* 1 holds, 0 fails; never raises */
+    const struct StepKind *kind;
+    int dst, src;
+    Py_ssize_t n;
+    Py_hash_t hash;
+    unsigned int tag;          /* a class' version tag, once seen unchanged */
+    signed char flag, flag2;
+    PyObject *refs[STEP_REFS]; /* owned; the meaning of each is the kind's */
+    void *ext;                 /* PyMem block without references, or NULL */
+};
+
+enum { MAX_REGISTERS = 1 << 14 };
+typedef struct Builder {
+    int nregs, nsizes;
+    PyObject *on_death;          /* callback for weak references: invalidates the entry */
+    bool written[MAX_REGISTERS]; /* by an earlier step; reading any other register is an error */
+    bool sized[MAX_REGISTERS];
+} Builder;
+
+/* One row per kind of step. `operands`: d, z: register or size written; s: register read;
+ * n: an int; u: an attribute's name; o: any object. Lower case is required, O and N optional. */
+typedef struct StepKind {
+    const char *name;
+    const char *operands;
+    int (*eval)(Step *, Run *, const Call *);
+    int (*finish)(Step *, Builder *); /* 0, or -1 with an exception; may be NULL */
+} StepKind;
+
+extern const StepKind dc_value_kinds[];  /* guard_values.c */
+extern const StepKind dc_check_kinds[];  /* guard_checks.c */
+extern const StepKind dc_array_kinds[];  /* guard_arrays.c */
+extern const StepKind dc_size_kinds[];   /* guard_sizes.c */
+
+typedef struct Entry Entry;
+typedef struct {
+    PyObject_HEAD
+    Py_ssize_t nsteps;
+    Step *steps;
+    int nregs, nsizes;
+    Entry *owner; /* borrowed; the entry to invalidate when something held weakly dies */
+    PyObject *on_death;
+    bool dead;
+} GuardProgram;
+extern PyTypeObject GuardProgram_Type;
+extern PyTypeObject OnDeath_Type;
+
+void dc_set_register(Run *run, int dst, PyObject *owned);
+int dc_hold(Step *step, int slot, PyObject *obj, Builder *builder, bool *weak);
+bool dc_held_is(PyObject *holder, bool weak, PyObject *value);
+bool dc_run_init(Run *run, const GuardProgram *guards);
+void dc_run_clear(Run *run);
+Py_ssize_t dc_guards_eval(GuardProgram *guards, const Call *call, Run *run); /* -1, or who failed */
+bool dc_guards_write(const GuardProgram *guards, char kind, int dst); /* kind: 'd' or 'z' */
+PyFunctionObject *dc_function_of(PyObject *callable, PyObject **self); /* borrowed; NULL: TypeError */
+
+/* ---- constants ---- */
+bool dc_const_supported(PyObject *constant);
+bool dc_const_equal(PyObject *constant, PyObject *value);
+
+/* ---- what we read of JAX and NumPy ---- */
+typedef struct {
+    PyTypeObject *array_type;
+    PyObject *aval_type;
+    PyObject *get_aval, *get_sharding, *get_committed; /* callables of one array */
+    PyObject *trace_context;
+    PyObject *get_state; /* reads one jax Config state */
+    PyObject *states;    /* tuple of Config states which trace_context() leaves out */
+    PyObject *trace_state, *eval_trace;
+    PyObject *single_device_sharding;
+} JaxApi;
+const JaxApi *dc_jax(void); /* NULL with an exception */
+PyObject *dc_jax_config_token(PyObject *module, PyObject *allow_trace);
+int dc_jax_config_eval(Step *, Run *, const Call *);
+int dc_jax_config_finish(Step *, Builder *);
+
+typedef struct {
+    PyTypeObject *ndarray, *dtype, *generic;
+} NumpyApi;
+const NumpyApi *dc_numpy(void);
+
+/* ---- the result's shape ---- */
+typedef struct Template Template;
+Template *dc_template_parse(PyObject *spec, int nregs);
+PyObject *dc_template_build(const Template *t, PyObject *outs, const Run *run);
+Template *dc_template_keep(Template *t); /* one more owner */
+void dc_template_free(Template *t);      /* one owner less */
+int dc_template_traverse(const Template *t, visitproc visit, void *arg);
+
+/* ---- entries and the cache ---- */
+typedef struct CodeState CodeState;
+struct Entry {
+    PyObject_HEAD
+    GuardProgram *guards;
+    PyObject *program;     /* direct */
+    PyCodeObject *fn_code; /* code */
+    PyObject *key;         /* options that it was compiled for; NULL: any */
+    PyObject *info;        /* whatever Python attaches */
+    Template *template_;
+    int ninputs, nsizes;
+    int *inputs, *sizes;
+    bool identity_inputs; /* inputs are registers 0..ninputs-1 */
+    bool valid;
+    unsigned long long hits;
+    CodeState *state; /* borrowed; where it is listed */
+    Entry *next;      /* owned by the list */
+    PyObject *weaklist;
+};
+extern PyTypeObject Entry_Type;
+void dc_entry_invalidate(Entry *entry);
+PyObject *dc_entry_run(Entry *entry, const Call *call, Run *run);
+
+enum { CODE_SKIP = 1, CODE_SKIP_RECURSIVE = 2, CODE_ASKED = 4 };
+struct CodeState {
+    PyCodeObject *code; /* borrowed: the code object owns its state */
+    Entry *first;
+    unsigned flags;
+    unsigned long version; /* changes with the list */
+    CodeState *prev, *next;
+};
+int dc_cache_init(void);
+CodeState *dc_code_state(PyCodeObject *code);        /* NULL: none yet */
+CodeState *dc_code_state_make(PyCodeObject *code);   /* NULL with an exception */
+int dc_cache_add(PyCodeObject *code, Entry *entry);
+void dc_cache_clear(CodeState *state);
+int dc_cache_reset(void);
+PyObject *dc_cache_entries(PyCodeObject *code);
+Entry *dc_cache_find(CodeState *state, PyObject *key, const Call *call, Run *run); /* new ref */
+
+/* ---- the hook ---- */
+typedef struct {
+    int depth;   /* enter() minus leave() */
+    int paused;  /* > 0: run every frame as plain Python */
+    PyObject *current;     /* borrowed: the CompiledFunction being run, or NULL */
+    PyCodeObject *bypass;  /* the next frame of this code runs plainly, once */
+} Thread;
+extern _Thread_local Thread dc_thread;
+extern bool dc_enabled;
+extern PyObject *dc_on_miss, *dc_filter;
+
+void dc_enter(void);
+void dc_leave(void);
+void dc_after_fork(void);
+
+typedef enum { RUN_ENTRY, RUN_PLAIN, RUN_PLAIN_ACTIVE, RUN_ERROR } Verdict;
+Verdict dc_resolve(const Call *call, CodeState *state, PyObject *on_miss, PyObject *key, Run *run,
+                   Entry **entry);
+PyObject *dc_call_paused(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames);
+
+typedef struct {
+    unsigned long long hits, misses, direct, code, frames, skipped, plain, traced, generators,
+        rejected, invalidated, calls;
+} Counters;
+extern Counters dc_counters;
+
+/* ---- the callable ---- */
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *fn;      /* a function or a bound method */
+    PyObject *on_miss; /* NULL: the global callback */
+    PyObject *key;     /* options, NULL: none */
+    PyObject *dict, *weaklist;
+} CompiledFunction;
+extern PyTypeObject CompiledFunction_Type;
+PyObject *dc_current_key(void);
+
+enum { BOUND_INLINE = 32 };
+typedef struct {
+    PyObject *const *locals;
+    PyObject **owned; /* NULL where the locals are the caller's own arguments */
+    Py_ssize_t n;
+    PyObject *inline_locals[BOUND_INLINE];
+} Bound;
+int dc_bind(Bound *bound, PyFunctionObject *fn, PyObject *self, PyObject *const *args,
+            Py_ssize_t nargs, PyObject *kwnames); /* 1 bound, 0 does not bind, -1 exception */
+void dc_bound_clear(Bound *bound);
+
+/* ---- CPython's insides (cpython.c) ---- */
+struct _PyInterpreterFrame;
+typedef struct {
+    PyCodeObject *code;
+    PyFunctionObject *func;
+    PyObject **locals;
+    bool at_start; /* a plain function's frame about to run its first instruction */
+} FrameView;
+FrameView dc_frame_view(struct _PyInterpreterFrame *frame);
+void dc_frame_dispose(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
+void dc_install(bool on);
+Py_ssize_t dc_code_nlocals(const PyCodeObject *code); /* arguments, *args and **kwargs included */
+PyObject *dc_instance_get(PyObject *obj, PyObject *name, Py_hash_t hash); /* new ref or NULL, quiet */
+PyObject *dc_instance_dict(PyObject *obj);                               /* new ref or NULL, quiet */
+int dc_set_next(PyObject *set, Py_ssize_t *at, PyObject **element, Py_hash_t *hash); /* borrowed */
+unsigned int dc_type_version(PyTypeObject *type);                        /* 0: not known */
+int dc_request_extra(freefunc free_state);
+void *dc_get_extra(PyCodeObject *code);
+int dc_set_extra(PyCodeObject *code, void *state);
+PyObject *dc_call_code(PyCodeObject *code, const Call *call);
+struct _PyInterpreterFrame;
+PyObject *dc_eval_frame(PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag);
+
+#endif
