@@ -84,8 +84,7 @@ _NAMES: dict[str, str] = {
 _ACCURATE = "cbrt cos exp exp2 expm1 log log1p log2 logistic rsqrt sin sqrt tan tanh"
 DEFAULTS: dict[str, dict[str, Any]] = {
     **{n: {"accuracy": None} for n in _ACCURATE.split()},
-    **{n: {"out_sharding": None} for n in ("reduce_sum", "reduce_max", "reduce_min", "reduce_prod",
-                                           "reduce_and", "reduce_or", "reduce_xor", "dot_general")},
+    **{n: {"out_sharding": None} for n in "reduce_sum reduce_max reduce_min reduce_prod dot_general".split()},
     **{n: {"sharding": None} for n in ("broadcast_in_dim", "iota")},
     "reshape": {"dimensions": None, "sharding": None},
     "convert_element_type": {"weak_type": False, "sharding": None},
