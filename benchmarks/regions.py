@@ -31,6 +31,7 @@ from dynacomp.capture.avals import aval_of
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.lowering.fusion import schedule
 from dynacomp.lowering.translate import lower_function
+from dynacomp.options import resolve
 
 TOLERANCE = {"float32": 1e-4, "bfloat16": 2e-2}
 
@@ -67,7 +68,7 @@ def generated(region: Region, args: tuple, backend: str) -> tuple[Callable[[], A
 
     graph = lower_function(flat, *map(aval_of, leaves))
     row = BACKENDS[backend]
-    program = row.compile(graph, schedule(graph) if row.needs_schedule else None, {})
+    program = row.compile(graph, schedule(graph) if row.needs_schedule else None, asdict(resolve()))
     program(*leaves)
     return lambda: outputs.unflatten(program(*leaves)), tuple(program.externs)
 
