@@ -4,7 +4,7 @@ Every name of the Kernel IR (loop variable, size, value, buffer) gets a trailing
 so that none can clash with a function of the headers.
 
     >>> i, n = sympy.symbols("i n", integer=True)
-    >>> index_code(n * i + sympy.floor(i / 2))
+    >>> index_code(n * i + FloorDiv(i, sympy.Integer(2)))
     'i_*n_ + floor_div(i_, 2)'
     >>> step_along(3 * i + n, "i")
     3
@@ -16,7 +16,8 @@ import re
 from collections.abc import Callable, Mapping
 
 import sympy
-from sympy.core.function import AppliedUndef
+
+from dynacomp.lowering.indexing import FloorDiv, FloorMod
 
 Rename = Mapping[str, str]
 
@@ -86,6 +87,8 @@ def _nested(name: str) -> Callable[[sympy.Expr, Rename], str]:
 
 
 _FUNCTIONS: dict[type, Callable[[sympy.Expr, Rename], str]] = {
+    FloorDiv: _call("floor_div"),
+    FloorMod: _call("floor_mod"),
     sympy.floor: _quotient("floor_div"),
     sympy.ceiling: _quotient("ceil_div"),
     sympy.Mod: _call("floor_mod"),
@@ -115,7 +118,3 @@ def step_along(expr: sympy.Expr, var: str) -> sympy.Expr | None:
         return None if step is None else step * sympy.Mul(*(a for a in expr.args if a is not moving[0]))
     return None
 
-
-def is_plain(expr: sympy.Expr) -> bool:
-    """True where no unknown function hides in the expression."""
-    return not expr.atoms(AppliedUndef)

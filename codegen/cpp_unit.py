@@ -89,7 +89,7 @@ def _sizes(schedule: Schedule) -> Lines:
 
 def _shapes(schedule: Schedule) -> Lines:
     """Evaluates what the launcher must know before it calls: arena bytes and output dimensions."""
-    yield 'extern "C" void dynacomp_shapes([[maybe_unused]] const int64_t* sizes, int64_t* out) {'
+    yield 'DYNACOMP_EXPORT void dynacomp_shapes([[maybe_unused]] const int64_t* sizes, int64_t* out) {'
     yield "  using namespace dynacomp;"
     yield from _sizes(schedule)
     yield f"  *out++ = {index_code(schedule.arena)};"
@@ -100,13 +100,15 @@ def _shapes(schedule: Schedule) -> Lines:
 
 
 def _entry(schedule: Schedule, names: Mapping[int, str]) -> Lines:
-    yield 'extern "C" int dynacomp_run('
+    yield 'DYNACOMP_EXPORT int dynacomp_run('
     yield "    [[maybe_unused]] const dynacomp_runtime* rt, [[maybe_unused]] void* const* inputs,"
     yield "    [[maybe_unused]] void* const* outputs, [[maybe_unused]] const int64_t* sizes,"
     yield "    [[maybe_unused]] void* arena, [[maybe_unused]] const void* const* consts) {"
     yield "  using namespace dynacomp;"
     yield from _sizes(schedule)
     where = _pointers(schedule)
+    for line in _updated_inputs(schedule, where):
+        yield f"  {line}"
     for step in schedule.steps:
         yield f"  {_call(step, schedule, names, where)}"
     for line in _copies(schedule, where):
@@ -120,7 +122,8 @@ def _pointers(schedule: Schedule) -> Callable[[str], str]:
     places = {name: f"outputs[{k}]" for k, name in reversed(list(enumerate(schedule.outputs)))}
     places = {name: text for name, text in places.items() if name not in schedule.aliases}
     places |= {name: f"consts[{k}]" for k, name in enumerate(schedule.consts)}
-    places |= {name: f"inputs[{k}]" for k, name in reversed(list(enumerate(schedule.inputs)))}
+    given = {name: f"inputs[{k}]" for k, name in reversed(list(enumerate(schedule.inputs)))}
+    places |= {name: text for name, text in given.items() if name not in written(schedule)}
 
     def where(name: str) -> str:
         name = schedule.aliases.get(name, name)
@@ -129,6 +132,30 @@ def _pointers(schedule: Schedule) -> Callable[[str], str]:
         return f"((char*)arena + {index_code(schedule.offsets[name])})"
 
     return where
+
+
+def written(schedule: Schedule) -> set[str]:
+    """Schedule buffers that some step writes."""
+    names: set[str] = set()
+    for step in schedule.steps:
+        if isinstance(step, KernelStep):
+            names |= {step.bindings.get(b.name, b.name) for b in step.kernel.outputs}
+        else:
+            names |= set(step.results)
+    return names
+
+
+def _updated_inputs(schedule: Schedule, where: Callable[[str], str]) -> Lines:
+    """An input that a step updates in place is copied to its output first: arrays never change."""
+    for position, name in enumerate(schedule.inputs):
+        if name in written(schedule):
+            yield _copy(schedule, name, where(name), f"inputs[{position}]")
+
+
+def _copy(schedule: Schedule, name: str, target: str, source: str) -> str:
+    buffer = schedule.buffers[name]
+    size = f"({index_code(buffer.numel)})*{np.dtype(buffer.dtype).itemsize}"
+    return f"__builtin_memcpy({target}, {source}, (uint64_t)({size}));"
 
 
 def _call(step: Any, schedule: Schedule, names: Mapping[int, str], where: Callable[[str], str]) -> str:
@@ -152,9 +179,10 @@ def _template_call(step: TemplateStep, schedule: Schedule, where: Callable[[str]
 def _copies(schedule: Schedule, where: Callable[[str], str]) -> Lines:
     """Outputs that are inputs, consts or other outputs: a copy, as every output owns its memory."""
     seen: set[str] = set()
+    changed = written(schedule)
     for position, name in enumerate(schedule.outputs):
-        if name in schedule.aliases or name in schedule.inputs or name in schedule.consts or name in seen:
-            buffer = schedule.buffers[schedule.aliases.get(name, name)]
-            size = f"({index_code(buffer.numel)})*{np.dtype(buffer.dtype).itemsize}"
-            yield f"__builtin_memcpy(outputs[{position}], {where(name)}, (uint64_t)({size}));"
+        source = schedule.aliases.get(name, name)
+        given = (source in schedule.inputs or source in schedule.consts) and source not in changed
+        if given or source != name or name in seen:
+            yield _copy(schedule, source, f"outputs[{position}]", where(source))
         seen.add(name)

@@ -6,7 +6,7 @@
 #pragma once
 #include <stdint.h>
 
-#define DYNACOMP_ABI 1
+#define DYNACOMP_EXPORT extern "C" __attribute__((visibility("default")))
 
 extern "C" struct dynacomp_runtime {
   void (*parallel_for)(void* pool, int64_t n, int64_t grain,
@@ -15,7 +15,14 @@ extern "C" struct dynacomp_runtime {
   int threads;
 };
 
+extern "C" int posix_memalign(void**, __SIZE_TYPE__, __SIZE_TYPE__) noexcept;
+
 namespace dynacomp {
+
+inline void* aligned_or_null(uint64_t bytes) {
+  void* p = nullptr;
+  return posix_memalign(&p, 64, bytes ? bytes : 64) == 0 ? p : nullptr;
+}
 
 template <class F> inline void parallel(const dynacomp_runtime* rt, int64_t n, int64_t grain, F&& body) {
   if (n <= grain || rt->threads <= 1) {
@@ -36,7 +43,36 @@ inline int64_t floor_mod(int64_t a, int64_t b) {
   return r < 0 ? r + b : r;
 }
 inline int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
+inline int64_t magnitude(int64_t a) { return a < 0 ? -a : a; }
 inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+
+// Iterations that make `enough` cycles, when one takes `each`.
+inline int64_t grain_of(double enough, double each) {
+  const double n = enough / (each > 0.05 ? each : 0.05);
+  return n < 1 ? 1 : n > 1e15 ? (int64_t)1e15 : (int64_t)n;
+}
+// How long a block of an inner loop of `all` iterations is, so that outer * blocks feeds the threads.
+inline int64_t block_of(int64_t outer, int64_t all, int threads) {
+  const int64_t wanted = 4 * (int64_t)threads;
+  if (outer >= wanted || all <= 1024) return all > 0 ? all : 1;
+  const int64_t blocks = ceil_div(wanted, outer > 0 ? outer : 1);
+  return most(1024, ceil_div(ceil_div(all, blocks), 64) * 64);
+}
+
+// A kernel's private buffer. Without memory `data` is null, the kernel returns, and the program
+// reports it: `out_of_memory` is looked at once at the end of a run.
+inline int out_of_memory = 0;
+template <class T> struct scratch {
+  T* data;
+  explicit scratch(int64_t n)
+      : data((T*)aligned_or_null((uint64_t)n * sizeof(T))) {
+    if (!data) __atomic_store_n(&out_of_memory, 1, __ATOMIC_RELAXED);
+  }
+  ~scratch() { __builtin_free(data); }
+  scratch(const scratch&) = delete;
+  scratch& operator=(const scratch&) = delete;
+};
 
 }  // namespace dynacomp

@@ -1,0 +1,179 @@
+/* The thread pool of compiled programs: one per thread count, made when first needed.
+ *
+ * A job is a range cut in chunks that the caller and the workers claim one by one. Workers spin for a few
+ * microseconds after a job, then sleep. `state` packs (generation << 16 | open << 15 | active workers): a
+ * worker joins by counting itself in while the job is open, so the caller knows when nobody holds the job any
+ * more. A pool that is busy (nested or concurrent calls) makes the caller do its own work alone.
+ * After fork() the child forgets its parent's pools, whose threads it does not have. */
+#pragma once
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define POOL_MAX 256
+#define POOL_SPIN 2000
+#define POOL_OPEN 0x8000u
+#define POOL_ACTIVE 0x7fffu
+
+typedef void (*pool_body)(void *ctx, int64_t begin, int64_t end);
+
+typedef struct {
+    _Atomic uint64_t state;
+    _Atomic int64_t next;      /* first index not yet claimed */
+    _Atomic int sleepers, busy;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    int threads;               /* the caller included */
+    int64_t n, chunk;
+    pool_body body;
+    void *ctx;
+} pool_t;
+
+static pool_t *pools[POOL_MAX + 1];
+static pthread_mutex_t pools_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static inline void pool_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
+static void pool_drain(pool_t *p)
+{
+    for (;;) {
+        int64_t begin = atomic_fetch_add(&p->next, p->chunk);
+        if (begin >= p->n)
+            return;
+        int64_t end = p->n - begin > p->chunk ? begin + p->chunk : p->n;
+        p->body(p->ctx, begin, end);
+    }
+}
+
+/* Wait for a generation other than `seen`: spin, then sleep. */
+static uint64_t pool_await(pool_t *p, uint64_t seen)
+{
+    for (int spin = 0; spin < POOL_SPIN; spin++) {
+        uint64_t state = atomic_load(&p->state);
+        if (state >> 16 != seen)
+            return state;
+        pool_pause();
+    }
+    (void)pthread_mutex_lock(&p->mutex);
+    atomic_fetch_add(&p->sleepers, 1);
+    while (atomic_load(&p->state) >> 16 == seen)
+        (void)pthread_cond_wait(&p->wake, &p->mutex);
+    atomic_fetch_sub(&p->sleepers, 1);
+    (void)pthread_mutex_unlock(&p->mutex);
+    return atomic_load(&p->state);
+}
+
+static void *pool_worker(void *arg)
+{
+    pool_t *p = arg;
+    uint64_t seen = 0;
+    for (;;) {
+        uint64_t state = pool_await(p, seen);
+        while (state & POOL_OPEN) {
+            if (!atomic_compare_exchange_weak(&p->state, &state, state + 1))
+                continue;
+            pool_drain(p);
+            atomic_fetch_sub(&p->state, 1);
+            break;
+        }
+        seen = state >> 16;
+    }
+    return NULL;
+}
+
+static int pool_spawn(pool_t *p)
+{
+    pthread_attr_t attr;
+    sigset_t all, before;
+    int started = 0;
+    if (pthread_attr_init(&attr))
+        return 0;
+    /* Signals go to Python's threads. */
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (!pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED)) {
+        for (int i = 1; i < p->threads; i++) {
+            pthread_t thread;
+            started += pthread_create(&thread, &attr, pool_worker, p) == 0;
+        }
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&attr);
+    return started;
+}
+
+/* The pool of `threads` threads, or NULL without memory. */
+static pool_t *pool_for(int threads)
+{
+    if (threads > POOL_MAX)
+        threads = POOL_MAX;
+    (void)pthread_mutex_lock(&pools_mutex);
+    pool_t *p = pools[threads];
+    if (!p && (p = calloc(1, sizeof *p))) {
+        p->threads = threads;
+        if (pthread_mutex_init(&p->mutex, NULL) || pthread_cond_init(&p->wake, NULL)) {
+            free(p);
+            p = NULL;
+        } else {
+            p->threads = 1 + pool_spawn(p); /* fewer where the system refuses; all work is done anyway */
+            pools[threads] = p;
+        }
+    }
+    (void)pthread_mutex_unlock(&pools_mutex);
+    return p;
+}
+
+static int64_t pool_chunk(const pool_t *p, int64_t n, int64_t grain)
+{
+    int64_t pieces = (int64_t)p->threads * 4;
+    int64_t chunk = (n + pieces - 1) / pieces;
+    if (chunk < grain)
+        chunk = grain;
+    return chunk >= 1024 ? (chunk + 63) / 64 * 64 : chunk; /* whole cache lines where it matters */
+}
+
+static void pool_parallel_for(void *pool, int64_t n, int64_t grain, pool_body body, void *ctx)
+{
+    pool_t *p = pool;
+    int64_t chunk = p ? pool_chunk(p, n, grain) : n;
+    int idle = 0;
+    if (chunk >= n || !atomic_compare_exchange_strong(&p->busy, &idle, 1)) {
+        body(ctx, 0, n);
+        return;
+    }
+    p->n = n;
+    p->chunk = chunk;
+    p->body = body;
+    p->ctx = ctx;
+    atomic_store(&p->next, 0);
+    uint64_t generation = (atomic_load(&p->state) >> 16) + 1;
+    atomic_store(&p->state, generation << 16 | POOL_OPEN);
+    if (atomic_load(&p->sleepers)) {
+        (void)pthread_mutex_lock(&p->mutex);
+        (void)pthread_cond_broadcast(&p->wake);
+        (void)pthread_mutex_unlock(&p->mutex);
+    }
+    pool_drain(p);
+    atomic_fetch_and(&p->state, ~(uint64_t)POOL_OPEN);
+    while (atomic_load(&p->state) & POOL_ACTIVE)
+        pool_pause();
+    atomic_store(&p->busy, 0);
+}
+
+static void pools_before_fork(void) { (void)pthread_mutex_lock(&pools_mutex); }
+static void pools_after_fork(void) { (void)pthread_mutex_unlock(&pools_mutex); }
+static void pools_in_child(void)
+{
+    for (int i = 0; i <= POOL_MAX; i++)
+        pools[i] = NULL;
+    (void)pthread_mutex_unlock(&pools_mutex);
+}

@@ -1,0 +1,125 @@
+"""The C++ backend: a Schedule becomes one translation unit, one native call.
+
+    program = compile(schedule, schedule.output_avals, {"threads": 2})
+    outputs = program(*inputs)
+
+Options: numerics ("default" | "exact"), threads, cache_dir, cxx (command, () to search), donate (input
+positions). ExternSteps cut the Schedule: native code, XLA, native code (see `cpp_segments`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from dynacomp.capture.avals import Aval
+from dynacomp.codegen.cache import Request, obtain
+from dynacomp.codegen.compiler import CompilerError, find, open_library
+from dynacomp.codegen.cpp_segments import Segment, has_externs, segments
+from dynacomp.codegen.cpp_unit import kernel_names, unit_source
+from dynacomp.codegen.program import Call, SeamProgram, native_program
+from dynacomp.codegen.xla import as_function
+from dynacomp.lowering.schedule import ExternStep, Schedule
+
+DEFAULT_CACHE = Path("~/.cache/dynacomp")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of one compilation, with their defaults."""
+
+    numerics: str = "default"
+    threads: int = 1
+    cache_dir: Path = DEFAULT_CACHE
+    cxx: tuple[str, ...] = ()
+    donate: tuple[int, ...] = ()
+
+
+def settings(options: Mapping[str, Any]) -> Settings:
+    """The Settings of an options mapping; other backends' options are not looked at."""
+    known = {k: options[k] for k in Settings.__dataclass_fields__ if k in options}
+    made = Settings(**known)
+    return replace(made, cache_dir=Path(made.cache_dir).expanduser(), cxx=tuple(made.cxx), donate=tuple(made.donate))
+
+
+def unavailable(cxx: Sequence[str] = ()) -> str | None:
+    """None, or in one line why this process cannot compile C++."""
+    try:
+        find(tuple(cxx))
+    except CompilerError as error:
+        return str(error)
+    return None
+
+
+def compile_cpp(graph: Any, schedule: Schedule, options: Mapping[str, Any]) -> Any:
+    """`compile` as the table of backends wants it; `graph` is not looked at."""
+    return compile(schedule, schedule.output_avals, options)
+
+
+def compile(schedule: Schedule, output_avals: Sequence[Aval], options: Mapping[str, Any]) -> Any:
+    """The Program of a Schedule (see `program`). Raises CompilerError where there is no working compiler
+    or it refuses the code."""
+    chosen = settings(options)
+    schedule = replace(schedule, output_avals=tuple(output_avals))
+    if len(schedule.output_avals) != len(schedule.outputs):
+        raise ValueError(f"{len(schedule.outputs)} outputs but {len(schedule.output_avals)} output avals")
+    started = time.perf_counter()
+    make = _seams if has_externs(schedule) else _native
+    program = make(schedule, chosen)
+    program.compile_seconds = time.perf_counter() - started
+    return program
+
+
+def _native(schedule: Schedule, chosen: Settings) -> Any:
+    exact = chosen.numerics == "exact"
+    source = unit_source(schedule, exact)
+    path, cached = obtain(Request(source, exact, find(chosen.cxx)), chosen.cache_dir)
+    device = jax.local_devices(backend="cpu")[0]
+    program = native_program(open_library(path), schedule, chosen.threads, chosen.donate, device)
+    return _describe(program, {f"{schedule.name}.cc": source}, kernel_names(schedule), (), cached)
+
+
+def _describe(program: Any, source: dict[str, str], kernels: Sequence[str], externs: tuple[str, ...],
+              cached: bool) -> Any:
+    program.backend = "cpp"
+    program.source, program.kernels, program.externs = source, tuple(kernels), externs
+    program.cached = cached
+    return program
+
+
+def _seams(schedule: Schedule, chosen: Settings) -> Any:
+    calls, source, kernels, externs, cached = [], {}, [], [], True
+    for part in segments(schedule):
+        if isinstance(part, Segment):
+            inner = part.schedule
+            native = _native(inner, replace(chosen, donate=()))
+            calls.append(Call(native, inner.inputs, inner.outputs))
+            source |= native.source
+            kernels += native.kernels
+            cached &= native.cached
+        else:
+            calls.append(_extern(part))
+            externs.append(part.why)
+    consts = {name: jax.numpy.asarray(value) for name, value in schedule.consts.items()}
+    program = SeamProgram(tuple(calls), schedule, _typed, chosen.donate, consts)
+    return _describe(program, source, kernels, tuple(externs), cached)
+
+
+def _extern(step: ExternStep) -> Call:
+    return Call(jax.jit(as_function(step.graph)), tuple(step.operands), tuple(step.results))
+
+
+def _typed(value: Any, aval: Aval) -> Any:
+    """`value` as a jax Array with the weak type of `aval`."""
+    if not isinstance(value, jax.Array):
+        value = jax.numpy.asarray(np.asarray(value, aval.dtype))
+    if value.weak_type == aval.weak_type:
+        return value
+    return value._rewrap_with_aval_and_sharding(
+        jax.core.ShapedArray(value.shape, value.dtype, weak_type=aval.weak_type), value.sharding)

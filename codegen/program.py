@@ -1,0 +1,154 @@
+"""Programs: compiled code as a callable on jax Arrays.
+
+`native_program` wraps one loaded library (the C type `_launch.Program`, no Python frame per call);
+`SeamProgram` runs native programs and XLA executables in turn, for Schedules with ExternSteps. Both are
+called with the flat inputs (jax Arrays; NumPy arrays and Python scalars are converted to the dtype that
+was compiled for) and return the tuple of flat outputs. Their attributes:
+
+    backend "cpp"; source: file name -> text; kernels: names; externs: reasons, one for each XLA call;
+    compile_seconds; cached: whether all code came from the cache
+
+Raises TypeError for an input of another shape or dtype than was compiled for, ValueError for one that is
+not on the CPU device, and JAX's own error for a deleted array.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+import sympy
+from jax.sharding import SingleDeviceSharding
+from jaxlib import _jax
+
+from dynacomp.capture.avals import Aval
+from dynacomp.codegen import _launch
+from dynacomp.codegen.dims import substitute
+from dynacomp.lowering.schedule import Schedule
+
+_launch.bind(_jax.ArrayImpl, _jax.batched_block_until_ready, _jax.batched_device_put, np.ndarray)
+
+
+def native_program(library: ctypes.CDLL, schedule: Schedule, threads: int, donate: Sequence[int],
+                   device: Any) -> Any:
+    """The callable of a loaded library that `cpp_unit` wrote for `schedule`."""
+    checks = _Checks(schedule, device)
+    consts = [np.ascontiguousarray(c) for c in schedule.consts.values()]
+    return _launch.Program(
+        run=_address(library.dynacomp_run), shapes=_address(library.dynacomp_shapes),
+        inputs=len(schedule.inputs), outputs=len(schedule.outputs),
+        dims=sum(len(a.shape) for a in schedule.output_avals),
+        reads=tuple(where for _, where in checks.reads), donated=tuple(donate),
+        consts=tuple(c.ctypes.data for c in consts), keep=(library, consts),
+        check=checks.check, convert=checks.convert, accept=checks.accept, plan=checks.plan,
+        sharding=checks.sharding, devices=[device], threads=threads)
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+class _Checks:
+    """What the launcher asks Python about things that it sees for the first time."""
+
+    def __init__(self, schedule: Schedule, device: Any) -> None:
+        self.device = device
+        self.sharding = SingleDeviceSharding(device)
+        self.inputs = [schedule.buffers[name] for name in schedule.inputs]
+        self.names = schedule.inputs
+        self.outputs = schedule.output_avals
+        self.sizes = len(schedule.sizes)
+        # Every symbolic dimension is read: the first of each symbol is its size, the others must agree.
+        primary = tuple(schedule.sizes)
+        taken = {where for _, where in primary}
+        others = [(dim, (i, d)) for i, b in enumerate(self.inputs) for d, dim in enumerate(b.shape)
+                  if not sympy.sympify(dim).is_Integer and (i, d) not in taken]
+        self.reads = (*primary, *others)
+
+    def check(self, i: int, x: Any) -> tuple[int, ...]:
+        """The shape of input i; TypeError where it does not fit what was compiled."""
+        buffer = self.inputs[i]
+        fits = len(x.shape) == len(buffer.shape) and all(
+            not sympy.sympify(want).is_Integer or int(want) == got for want, got in zip(buffer.shape, x.shape))
+        if x.dtype != buffer.dtype or not fits:
+            raise TypeError(f"input {i} ({self.names[i]}) is {x.dtype}{list(x.shape)}, but this program was "
+                            f"compiled for {buffer.dtype}{list(buffer.shape)}")
+        return x.shape
+
+    def convert(self, i: int, x: Any) -> Any:
+        """A NumPy value or Python scalar as a jax Array of input i's dtype."""
+        if not isinstance(x, (np.ndarray, np.generic, bool, int, float)):
+            raise TypeError(f"input {i} ({self.names[i]}) must be an array or a scalar, not {type(x).__name__}")
+        array = np.asarray(x, self.inputs[i].dtype)
+        aval = jax.core.ShapedArray(array.shape, array.dtype)
+        return _jax.batched_device_put(aval, self.sharding, [array], [self.device], False)
+
+    def accept(self, x: Any) -> None:
+        """ValueError unless `x` lies wholly on this program's device."""
+        if x.devices() != {self.device}:
+            raise ValueError(f"this program runs on {self.device}, but an input lies on "
+                             f"{', '.join(sorted(map(str, x.devices())))}: use jax.device_put")
+
+    def plan(self, values: tuple[int, ...]) -> tuple[tuple[Any, tuple[int, ...], np.dtype, int], ...]:
+        """(aval, shape, dtype, bytes) of every output at these sizes and output dimensions."""
+        sizes, dims = values[:len(self.reads)], list(values[len(self.reads):])
+        self._agree(sizes)
+        rows = []
+        for aval in self.outputs:
+            shape, dims = tuple(dims[:len(aval.shape)]), dims[len(aval.shape):]
+            rows.append((_shaped(aval, shape), shape, np.dtype(aval.dtype), _bytes(aval, shape)))
+        return tuple(rows)
+
+    def _agree(self, sizes: tuple[int, ...]) -> None:
+        env = {symbol: size for (symbol, _), size in zip(self.reads[:self.sizes], sizes)}
+        for (dim, (i, d)), got in zip(self.reads[self.sizes:], sizes[self.sizes:]):
+            want = substitute(dim, env)
+            if want != got:
+                raise TypeError(f"dimension {d} of input {i} ({self.names[i]}) is {got}, but the other inputs "
+                                f"make {dim} = {want}")
+
+
+def _shaped(aval: Aval, shape: tuple[int, ...]) -> Any:
+    return jax.core.ShapedArray(shape, aval.dtype, weak_type=aval.weak_type)
+
+
+def _bytes(aval: Aval, shape: tuple[int, ...]) -> int:
+    return int(np.prod(shape, dtype=np.int64)) * np.dtype(aval.dtype).itemsize
+
+
+@dataclass(frozen=True)
+class Call:
+    """One part of a SeamProgram: run `fn` on values by name, name its results."""
+
+    fn: Callable[..., tuple[Any, ...]]
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+@dataclass
+class SeamProgram:
+    """Native programs and XLA executables in turn, passing jax Arrays by name."""
+
+    calls: tuple[Call, ...]
+    schedule: Schedule
+    finish: Callable[[Any, Aval], Any]
+    donate: tuple[int, ...] = ()
+    consts: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
+        schedule = self.schedule
+        if len(inputs) != len(schedule.inputs):
+            raise TypeError(f"this compiled program takes {len(schedule.inputs)} positional arguments, "
+                            f"got {len(inputs)}")
+        values = {**self.consts, **dict(zip(schedule.inputs, inputs))}
+        for call in self.calls:
+            values.update(zip(call.results, call.fn(*[values[n] for n in call.operands])))
+        results = tuple(self.finish(values[schedule.aliases.get(name, name)], aval)
+                        for name, aval in zip(schedule.outputs, schedule.output_avals))
+        for i in self.donate:
+            inputs[i].delete()
+        return results

@@ -1,0 +1,339 @@
+// Elementary functions on scalars and lanes, float and double, within 4 ULP in the normal range.
+//
+// exp, log, sin, cos, tanh and their kin are polynomials (Chebyshev fits of the named remainder on
+// the reduced range) without branches, so they vectorise. float pow goes through double. What is
+// rarely hot calls the C library lane by lane (`DC_LIBM`), as does a range that reduction cannot hold.
+#pragma once
+#include "ops.h"
+
+namespace dynacomp {
+
+// ---- tools ------------------------------------------------------------------------------------
+
+// Horner: c0 is the highest coefficient.
+template <class V> DC_INLINE V poly(V, elem<V> c0) { return V{} + c0; }
+template <class V> DC_INLINE V horner(V, V acc) { return acc; }
+template <class V, class... C> DC_INLINE V horner(V x, V acc, double c, C... rest) {
+  return horner(x, (V)(acc * x + (elem<V>)c), rest...);
+}
+template <class V, class... C> DC_INLINE V poly(V x, double c0, double c1, C... rest) {
+  return horner(x, (V)(x * (elem<V>)c0 + (elem<V>)c1), rest...);
+}
+
+// float functions through double, half of the lanes at a time (their doubles fill one register).
+template <class V, class F> DC_INLINE V via_double(V x, F f) {
+  if constexpr (is_scalar<V>::value) return (V)f((double)x);
+  else {
+    constexpr int N = lane<V>::count, H = N / 2;
+    vec<float, H> half[2];
+    __builtin_memcpy(half, &x, sizeof(x));
+    for (int k = 0; k < 2; ++k)
+      half[k] = __builtin_convertvector(f(__builtin_convertvector(half[k], vec<double, H>)), vec<float, H>);
+    __builtin_memcpy(&x, half, sizeof(x));
+    return x;
+  }
+}
+template <class V, class F> DC_INLINE V via_double(V x, V y, F f) {
+  if constexpr (is_scalar<V>::value) return (V)f((double)x, (double)y);
+  else {
+    constexpr int N = lane<V>::count, H = N / 2;
+    typedef vec<double, H> D;
+    vec<float, H> a[2], b[2];
+    __builtin_memcpy(a, &x, sizeof(x));
+    __builtin_memcpy(b, &y, sizeof(y));
+    for (int k = 0; k < 2; ++k)
+      a[k] = __builtin_convertvector(f(__builtin_convertvector(a[k], D), __builtin_convertvector(b[k], D)),
+                                     vec<float, H>);
+    __builtin_memcpy(&x, a, sizeof(x));
+    return x;
+  }
+}
+
+// 2^n for whole n in the normal exponent range.
+template <class V> DC_INLINE V power_of_two(V n) {
+  typedef typename lane<V>::sints S;
+  constexpr int mantissa = is_double<V> ? 52 : 23;
+  constexpr elem<S> bias = is_double<V> ? 1023 : 127;
+  S e = convert_lanes<elem<S>>(n);
+  return bits_as<V>((S)((e + bias) << mantissa));
+}
+
+// ---- exp --------------------------------------------------------------------------------------
+
+// x = n ln2 + r; returns r and sets n. ln2 is split so that n * high is exact.
+template <class V> DC_INLINE V reduce_exp(V x, V& n) {
+  if constexpr (is_double<V>) {
+    n = round_even((V)(x * 1.44269504088896340736));
+    return (x - n * 0.69314718036912381649) - n * 1.9082149292705877e-10;
+  } else {
+    n = round_even((V)(x * 1.44269504f));
+    return (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  }
+}
+// (e^r - 1 - r) / r^2
+template <class V> DC_INLINE V exp_rest(V r) {
+  if constexpr (is_double<V>)
+    return poly(r, 1.4885301240720206e-9, 2.5105513541847085e-8, 2.7577304682878589e-7,
+                2.7557254685728803e-6, 2.4801563126356264e-5, 0.0001984126987538548,
+                0.0013888888901673902, 0.0083333333333259731, 0.041666666666639078,
+                0.16666666666666671, 0.5);
+  else
+    return poly(r, 0.00139263919, 0.008363345811, 0.04166655336, 0.1666657599, 0.5);
+}
+template <class V> DC_INLINE V clamp_exp(V x) {
+  elem<V> low = is_double<V> ? (elem<V>)-746 : (elem<V>)-104, high = is_double<V> ? (elem<V>)710 : (elem<V>)89;
+  V a = x < low ? (V)(V{} + low) : x;
+  return a > high ? (V)(V{} + high) : a;
+}
+// p * 2^n in two steps, so that results below the normal range round once.
+template <class V> DC_INLINE V scale(V p, V n) {
+  V half = floor((V)(n * (elem<V>)0.5));
+  return (p * power_of_two(half)) * power_of_two((V)(n - half));
+}
+template <class V> DC_INLINE V exp(V x) {
+  V n, r = reduce_exp(clamp_exp(x), n);
+  V p = exp_rest(r) * r * r + r + (elem<V>)1;
+  return scale(p, n);
+}
+template <class V> DC_INLINE V exp2(V x) {
+  constexpr elem<V> low = is_double<V> ? -1080 : -152, high = is_double<V> ? 1025 : 129;
+  V a = x < low ? (V)(V{} + low) : x;
+  a = a > high ? (V)(V{} + high) : a;
+  V n = round_even(a);
+  V r = (a - n) * (elem<V>)0.693147180559945309417;
+  return scale((V)(exp_rest(r) * r * r + r + (elem<V>)1), n);
+}
+template <class V> DC_INLINE V expm1(V x) {
+  V n, r = reduce_exp(clamp_exp(x), n);
+  V m = exp_rest(r) * r * r + r;                       // e^r - 1
+  V t = power_of_two((V)(n > (elem<V>)1 ? (V)(n - (elem<V>)1) : (V)(n < (elem<V>)-60 ? (V)(V{} - (elem<V>)60) : n)));
+  V two = n > (elem<V>)1 ? (V)(V{} + (elem<V>)2) : (V)(V{} + (elem<V>)1);
+  V y = (t * m + (t - (elem<V>)1 / two)) * two;
+  V tiny = x + x * x * (elem<V>)0.5;
+  y = abs(x) < (elem<V>)1e-5 ? tiny : y;
+  return x == 0 ? x : y;
+}
+template <class V> DC_INLINE V logistic(V x) {
+  V e = exp((V)-abs(x));
+  V small = e / ((elem<V>)1 + e), big = (elem<V>)1 / ((elem<V>)1 + e);
+  return x < 0 ? small : big;
+}
+
+// ---- log --------------------------------------------------------------------------------------
+
+// log of positive normal or subnormal m * 2^e with m in [sqrt(1/2), sqrt(2)): 2 atanh(f / (2 + f)).
+template <class V> DC_INLINE V log_poly(V f) {
+  V s = f / ((elem<V>)2 + f), z = s * s;
+  V rest;
+  if constexpr (is_double<V>)
+    rest = poly(z, 0.14623956608211924, 0.15331112587960163, 0.18182907497671218, 0.22222210881932927,
+                0.28571428627528796, 0.3999999999989607, 0.66666666666666698);
+  else
+    rest = poly(z, 0.2958568077, 0.3998865394, 0.6666668535);
+  V half = (elem<V>)0.5 * f * f;
+  return f - (half - s * (half + rest * z));           // 2 s = f - s f, without losing the low bits
+}
+template <class V> DC_INLINE V log(V x) {
+  typedef typename lane<V>::sints S;
+  constexpr int mantissa = is_double<V> ? 52 : 23;
+  constexpr elem<V> smallest = is_double<V> ? (elem<V>)2.2250738585072014e-308 : (elem<V>)1.17549435e-38f;
+  constexpr elem<V> lift = is_double<V> ? (elem<V>)18014398509481984.0 : (elem<V>)33554432.0f;  // 2^54, 2^25
+  auto sub = x < smallest;
+  V y = sub ? (V)(x * lift) : x;
+  constexpr elem<S> root = is_double<V> ? (elem<S>)0x3fe6a09e667f3bcdLL : (elem<S>)0x3f3504f3;
+  S b = bits_as<S>(y);
+  S e = (b - root) >> mantissa;
+  V m = bits_as<V>((S)(b - (e << mantissa)));
+  V n = convert_lanes<elem<V>>(e);
+  n = sub ? (V)(n - (is_double<V> ? (elem<V>)54 : (elem<V>)25)) : n;
+  V p = log_poly((V)(m - (elem<V>)1));
+  V r;
+  if constexpr (is_double<V>) r = n * 0.69314718036912381649 + (p + n * 1.9082149292705877e-10);
+  else r = n * 0.693359375f + (p - n * 2.12194440e-4f);
+  V inf = V{} + (elem<V>)__builtin_inf(), nan = V{} + (elem<V>)__builtin_nan("");
+  r = x == inf ? x : r;
+  r = x == 0 ? (V)-inf : r;
+  r = x < 0 ? nan : r;
+  return x != x ? x : r;
+}
+template <class V> DC_INLINE V log1p(V x) {
+  V u = x + (elem<V>)1;
+  V c = (x - (u - (elem<V>)1)) / u;                    // what rounding u lost
+  V r = log(u) + c;
+  r = u == (elem<V>)1 ? x : r;
+  r = abs(x) < (elem<V>)1e-4 ? (V)(x * ((elem<V>)1 - x * ((elem<V>)0.5 - x * (elem<V>)(1.0 / 3)))) : r;
+  if constexpr (is_double<V>) r = abs(x) < 1e-4 ? (u == 1.0 ? x : (V)(log(u) + c)) : r;
+  V inf = V{} + (elem<V>)__builtin_inf();
+  r = x == inf ? x : r;
+  r = x == (elem<V>)-1 ? (V)-inf : r;
+  return x == 0 ? x : r;
+}
+
+// ---- C library, lane by lane ------------------------------------------------------------------
+
+#define DC_LIBM(NAME, LIB)                                                                          \
+  DC_INLINE float NAME##_one(float x) { return __builtin_##LIB##f(x); }                             \
+  DC_INLINE double NAME##_one(double x) { return __builtin_##LIB(x); }
+DC_LIBM(sin, sin) DC_LIBM(cos, cos) DC_LIBM(tan, tan) DC_LIBM(asin, asin) DC_LIBM(acos, acos)
+DC_LIBM(atan, atan) DC_LIBM(sinh, sinh) DC_LIBM(cosh, cosh) DC_LIBM(asinh, asinh)
+DC_LIBM(acosh, acosh) DC_LIBM(atanh, atanh) DC_LIBM(erf, erf) DC_LIBM(erfc, erfc)
+DC_LIBM(lgamma, lgamma) DC_LIBM(cbrt, cbrt) DC_LIBM(sqrt, sqrt)
+#undef DC_LIBM
+#define DC_LANES(NAME)                                                                              \
+  template <class V> inline V NAME(V x) {                                                           \
+    return map_lanes(x, [](auto a) { return NAME##_one(a); });                                      \
+  }
+DC_LANES(tan) DC_LANES(asin) DC_LANES(acos) DC_LANES(atan) DC_LANES(sinh) DC_LANES(cosh)
+DC_LANES(asinh) DC_LANES(acosh) DC_LANES(atanh) DC_LANES(erfc) DC_LANES(lgamma) DC_LANES(cbrt)
+#undef DC_LANES
+template <class V> DC_INLINE V sqrt(V x) {
+  return map_lanes(x, [](auto a) { return sqrt_one(a); });
+}
+template <class V> DC_INLINE V rsqrt(V x) { return (elem<V>)1 / sqrt(x); }
+template <class V> inline V atan2(V y, V x) {
+  return map_lanes(y, x, [](auto a, auto b) {
+    if constexpr (sizeof(a) == 8) return __builtin_atan2(a, b);
+    else return __builtin_atan2f(a, b);
+  });
+}
+
+// ---- sin and cos ------------------------------------------------------------------------------
+
+template <class V> DC_INLINE V sin_poly(V r) {
+  V z = r * r, p;
+  if constexpr (is_double<V>)
+    p = poly(z, -7.5865436341018051e-13, 1.6058529011960855e-10, -2.5052106215978873e-8,
+             2.7557319219291696e-6, -0.00019841269841265004, 0.0083333333333333315, -0.16666666666666667);
+  else
+    p = poly(z, -0.0001958724932, 0.008332745297, -0.1666666465);
+  return r + r * z * p;
+}
+template <class V> DC_INLINE V cos_poly(V r) {
+  V z = r * r, p;
+  if constexpr (is_double<V>)
+    p = poly(z, 4.7457865678597795e-14, -1.1470459438155717e-11, 2.0876755781924196e-9,
+             -2.7557319221376432e-7, 2.4801587301584612e-5, -0.0013888888888888888, 0.041666666666666667);
+  else
+    p = poly(z, 2.454729917e-5, -0.001388830006, 0.04166666464);
+  return ((elem<V>)1 - (elem<V>)0.5 * z) + z * z * p;
+}
+// x - n pi/2 with n whole, |result| <= pi/4, for |x| below trig_limit. pi/2 comes in pieces whose products
+// with n are exact; the pieces of a double are cut to 26 bits.
+template <class V> constexpr elem<V> trig_limit = is_double<V> ? (elem<V>)1e7 : (elem<V>)1e5;
+template <class D> DC_INLINE D reduce_double(D x, D& n) {
+  n = round_even((D)(x * 0.63661977236758134308));
+  D r = x - n * 1.5707963109016418457;
+  r = r - n * 1.5893254712295856e-08;
+  return r - n * 6.1232339957367660e-17 * 0.9999999999999999;
+}
+template <class V> DC_INLINE V reduce_trig(V x, V& n) {
+  if constexpr (is_double<V>) {
+    n = round_even((V)(x * 0.63661977236758134308));
+    V r = x - n * 1.5707963267341256;                  // 33 bits of pi/2
+    V w = n * 6.0771005065061922e-11;
+    V t = r - w;
+    return t - ((n * 2.0222662487959506e-21) - ((r - t) - w));
+  } else {
+    n = round_even((V)(x * 0.636619772f));
+    V k = n;
+    auto f = [](auto d, auto m) { return d - m * 1.57079632679489661923; };
+    if constexpr (is_scalar<V>::value) return (V)f((double)x, (double)k);
+    else return via_double(x, k, f);
+  }
+}
+template <class V> DC_INLINE V sin_or_cos(V x, int shift) {
+  typedef typename lane<V>::sints S;
+  V n, r = reduce_trig(x, n);
+  S q = convert_lanes<elem<S>>(n) + (elem<S>)shift;
+  V y = (q & 1) != 0 ? cos_poly(r) : sin_poly(r);
+  return (q & 2) != 0 ? (V)-y : y;
+}
+template <class V> inline V sin(V x) {
+  auto big = truth<V>((abs(x) > trig_limit<V>) | (x != x));
+  if (__builtin_expect(any_lane(big), 0)) return map_lanes(x, [](auto a) { return sin_one(a); });
+  V y = sin_or_cos(x, 0);
+  return x == 0 ? x : y;
+}
+template <class V> inline V cos(V x) {
+  auto big = truth<V>((abs(x) > trig_limit<V>) | (x != x));
+  if (__builtin_expect(any_lane(big), 0)) return map_lanes(x, [](auto a) { return cos_one(a); });
+  return sin_or_cos(x, 1);
+}
+
+// ---- tanh and erf -----------------------------------------------------------------------------
+
+template <class V> inline V tanh(V x) {
+  V a = abs(x), z = x * x, p;
+  if constexpr (is_double<V>)
+    p = poly(z, -2.4424285339101859e-6, 1.2218007185389717e-5, -3.708900691142223e-5, 9.6045559608451097e-5,
+             -0.00023889103794129632, 0.0005899821894368315, -0.0014558284581819985, 0.0035921275135816554,
+             -0.0088632355001895727, 0.021869488535147985, -0.053968253968236191, 0.13333333333333321,
+             -0.33333333333333333);
+  else
+    p = poly(z, 0.002294304864, -0.008345321141, 0.0217693384, -0.05395931111, 0.1333330377, -0.3333333317);
+  V near = x + x * z * p;
+  V far = (elem<V>)1 - (elem<V>)2 / (exp((V)(a + a)) + (elem<V>)1);
+  return a < (elem<V>)0.6 ? near : copysign(far, x);
+}
+template <class V> inline V erf(V x) {
+  if constexpr (is_double<V>) return map_lanes(x, [](auto a) { return erf_one(a); });
+  else {
+    V a = abs(x), z = x * x;
+    V near = x * poly(z, 7.875875063e-5, -0.0008016864287, 0.005189087423, -0.02685421201, 0.1128359472,
+                      -0.3761262667, 1.128379166);
+    V c = a > 4.0f ? (V)(V{} + 4.0f) : a;
+    V q = poly(c, -1.643063656e-6, 4.616385863e-5, -0.0005975857702, 0.004762625833, -0.02642763715,
+               0.1100871665, 0.6318239181, 1.130231055, -0.0003185396624);
+    V far = 1.0f - exp((V)-q);
+    V y = copysign(far, x);
+    y = a < 1.0f ? near : y;
+    return x != x ? x : y;
+  }
+}
+
+// ---- powers and special functions -------------------------------------------------------------
+
+template <class V> inline V pow(V x, V y) {
+  return map_lanes(x, y, [](auto a, auto b) {
+    if constexpr (sizeof(a) == 8) return __builtin_pow(a, b);
+    else return __builtin_powf(a, b);
+  });
+}
+
+// Digamma: reflect to positive x, recur up to 10, then the asymptotic series.
+inline double digamma_one(double x) {
+  if (x <= 0 && __builtin_floor(x) == x) return __builtin_nan("");
+  double shift = 0;
+  if (x < 0) {
+    const double pi = 3.14159265358979323846, frac = x - __builtin_floor(x);
+    shift = -pi / __builtin_tan(pi * frac);
+    x = 1 - x;
+  }
+  for (; x < 10; x += 1) shift -= 1 / x;
+  const double w = 1 / (x * x);
+  const double series = w * (1.0 / 12 - w * (1.0 / 120 - w * (1.0 / 252 - w * (1.0 / 240 - w * (1.0 / 132)))));
+  return shift + __builtin_log(x) - 0.5 / x - series;
+}
+template <class V> inline V digamma(V x) {
+  return map_lanes(x, [](auto a) { return (decltype(a))digamma_one((double)a); });
+}
+
+// Inverse error function: a rational start (Giles' split at w = -log(1 - x^2)) and Newton steps in double.
+inline double erf_inv_one(double x) {
+  const double a = __builtin_fabs(x);
+  if (!(a < 1)) return a == 1 ? __builtin_copysign(__builtin_inf(), x) : __builtin_nan("");
+  if (a < 1e-8) return x * 0.88622692545275801365;
+  const double l = __builtin_log1p(-x * x), t = 4.3307467508003 + 0.5 * l;  // 2 / (pi 0.147)
+  double y = __builtin_sqrt(__builtin_sqrt(t * t - l / 0.147) - t);
+  for (int k = 0; k < 3; ++k) {
+    const double miss = a < 0.5 ? __builtin_erf(y) - a : (1 - a) - __builtin_erfc(y);
+    const double step = miss * 0.88622692545275801365 * __builtin_exp(y * y);
+    y -= step / (1 + y * step);
+  }
+  return __builtin_copysign(y, x);
+}
+template <class V> inline V erf_inv(V x) {
+  return map_lanes(x, [](auto a) { return (decltype(a))erf_inv_one((double)a); });
+}
+
+}  // namespace dynacomp

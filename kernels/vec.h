@@ -1,0 +1,377 @@
+// Vectors for generated kernels: lanes of one scalar type, masks, loads, stores, reductions.
+//
+// A value in a kernel is a plain scalar (`float`, `bool`, ...) or a register of lanes
+// (`vec<float, 16>`, a GCC/Clang vector; booleans are `mask<...>`). Every operation here and in
+// ops.h and math.h is one template that serves both, so generated code reads the same inside and
+// outside a vector loop.  Memory holds `bf16` and `f16`; registers hold them as `float`.
+//
+//   lanes tags:  full<N>  all N lanes;  part<N>{n}  the first n lanes (a loop's tail)
+//
+// No intrinsics: AVX2, AVX-512 and NEON all come from the compiler's vector extensions.
+#pragma once
+#include <stdint.h>
+
+#define DC_INLINE inline __attribute__((always_inline))
+
+namespace dynacomp {
+
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
+constexpr int kVectorBytes = 32;
+#else
+constexpr int kVectorBytes = 16;
+#endif
+
+// ---- types ------------------------------------------------------------------------------------
+
+struct bf16 { uint16_t bits; };  // storage only: registers hold float
+struct f16 { uint16_t bits; };
+
+template <class T, int N> struct vec_of { typedef T type __attribute__((vector_size(sizeof(T) * N))); };
+template <class T> struct vec_of<T, 1> { typedef T type; };
+template <class T, int N> using vec = typename vec_of<T, N>::type;
+
+template <int Bytes> struct ints;
+template <> struct ints<1> { typedef int8_t s; typedef uint8_t u; };
+template <> struct ints<2> { typedef int16_t s; typedef uint16_t u; };
+template <> struct ints<4> { typedef int32_t s; typedef uint32_t u; };
+template <> struct ints<8> { typedef int64_t s; typedef uint64_t u; };
+
+template <class T> struct is_scalar { static constexpr bool value = false; };
+#define DC_SCALAR(T) template <> struct is_scalar<T> { static constexpr bool value = true; };
+DC_SCALAR(bool) DC_SCALAR(int8_t) DC_SCALAR(int16_t) DC_SCALAR(int32_t) DC_SCALAR(int64_t)
+DC_SCALAR(uint8_t) DC_SCALAR(uint16_t) DC_SCALAR(uint32_t) DC_SCALAR(uint64_t)
+DC_SCALAR(float) DC_SCALAR(double)
+#undef DC_SCALAR
+
+template <class T> struct bare { typedef T type; };
+template <class T> struct bare<T&> { typedef T type; };
+template <class T> struct bare<const T> { typedef T type; };
+template <class T> struct bare<const T&> { typedef T type; };
+
+template <class A, class B> struct same_type { static constexpr bool value = false; };
+template <class A> struct same_type<A, A> { static constexpr bool value = true; };
+
+// lane<V>: the scalar type, the number of lanes, and the vectors of equally wide integers.
+template <class V, bool Scalar = is_scalar<V>::value> struct lane {
+  typedef typename bare<decltype((*(V*)nullptr)[0])>::type type;
+  static constexpr int count = sizeof(V) / sizeof(type);
+  typedef vec<typename ints<sizeof(type)>::s, count> sints;
+  typedef vec<typename ints<sizeof(type)>::u, count> uints;
+  template <class U> using as = vec<U, count>;
+};
+template <class V> struct lane<V, true> {
+  typedef V type;
+  static constexpr int count = 1;
+  typedef typename ints<sizeof(V)>::s sints;
+  typedef typename ints<sizeof(V)>::u uints;
+  template <class U> using as = U;
+};
+template <class V> using elem = typename lane<V>::type;
+
+template <class V> constexpr bool is_float =
+    same_type<elem<V>, float>::value || same_type<elem<V>, double>::value;
+template <class V> constexpr bool is_signed = elem<V>(-1) < elem<V>(0);
+template <class V> constexpr bool is_double = sizeof(elem<V>) == 8;
+
+// ---- lanes tags -------------------------------------------------------------------------------
+
+template <int N> struct full {
+  static constexpr int lanes = N;
+  DC_INLINE constexpr int count() const { return N; }
+};
+template <int N> struct part {
+  static constexpr int lanes = N;
+  int n;
+  DC_INLINE int count() const { return n; }
+};
+typedef full<1> one;
+
+// ---- masks ------------------------------------------------------------------------------------
+
+// A vector of booleans: M is a vector of signed integers, each lane 0 or -1.
+template <class M> struct mask { M m; };
+
+template <class V> DC_INLINE V splat_raw(elem<V> x) {
+  if constexpr (is_scalar<V>::value) return x;
+  else return V{} + x;
+}
+template <class T, int N> DC_INLINE vec<T, N> splat(T x) {
+  if constexpr (N == 1) {
+    return x;
+  } else {
+    vec<T, N> r;
+    for (int l = 0; l < N; ++l) r[l] = x;
+    return r;
+  }
+}
+template <int S, int N> DC_INLINE auto splat_bool(bool x) {
+  typedef vec<typename ints<S>::s, N> M;
+  return mask<M>{M{} - (typename ints<S>::s)x};
+}
+
+// The mask as signed integers as wide as the lanes of V.
+template <class V, class M> DC_INLINE typename lane<V>::sints widen_mask(mask<M> c) {
+  typedef typename lane<V>::sints R;
+  if constexpr (sizeof(elem<M>) == sizeof(elem<R>)) return (R)c.m;
+  else return __builtin_convertvector(c.m, R);
+}
+
+template <class V> DC_INLINE V select(bool c, V a, V b) { return c ? a : b; }
+template <class M, class V> DC_INLINE V select(mask<M> c, V a, V b) {
+  return widen_mask<V>(c) ? a : b;
+}
+template <class M, class A, class B> DC_INLINE auto select(mask<M> c, mask<A> a, mask<B> b) {
+  return mask<M>{(c.m & widen_mask<M>(a)) | (~c.m & widen_mask<M>(b))};
+}
+
+DC_INLINE bool at(bool b, int) { return b; }
+template <class M> DC_INLINE bool at(mask<M> c, int l) { return c.m[l] != 0; }
+template <class V> DC_INLINE auto at(V v, int l) {
+  if constexpr (is_scalar<V>::value) return v;
+  else return v[l];
+}
+
+template <class M> DC_INLINE bool any_lane(mask<M> c) {
+  typedef vec<int64_t, (sizeof(M) > 8 ? sizeof(M) / 8 : 1)> words;
+  if constexpr (sizeof(M) < 8) {
+    bool r = false;
+    for (int l = 0; l < lane<M>::count; ++l) r |= c.m[l] != 0;
+    return r;
+  } else {
+    words w = (words)c.m;
+    int64_t r = 0;
+    for (unsigned l = 0; l < sizeof(M) / 8; ++l) r |= at(w, (int)l);
+    return r != 0;
+  }
+}
+DC_INLINE bool any_lane(bool c) { return c; }
+
+template <class V, class E> DC_INLINE void put_lane(V& v, int l, E x) { v[l] = x; }
+template <class M> DC_INLINE void put_lane(mask<M>& v, int l, bool x) { v.m[l] = -(elem<M>)x; }
+template <class R, class V> DC_INLINE R same_lanes(V v) { return v; }
+template <class R, class M> DC_INLINE R same_lanes(mask<M> v) {
+  typedef decltype(R{}.m) W;
+  return R{widen_mask<W>(v)};
+}
+
+// The first `count` lanes, as a raw mask for vectors V.
+template <class V, class L> DC_INLINE auto lanes_below(L lanes) {
+  typedef typename lane<V>::sints M;
+  M index;
+  for (int l = 0; l < lane<V>::count; ++l) index[l] = (elem<M>)l;
+  return mask<M>{index < splat<elem<M>, lane<V>::count>((elem<M>)lanes.count())};
+}
+
+// ---- halves -----------------------------------------------------------------------------------
+
+template <class To, class From> DC_INLINE To bits_as(From x) {
+  static_assert(sizeof(To) == sizeof(From), "bits_as keeps the width");
+  if constexpr (is_scalar<From>::value) return __builtin_bit_cast(To, x);
+  else return (To)x;
+}
+template <class To, class V> DC_INLINE auto convert_lanes(V x) {
+  typedef typename lane<V>::template as<To> R;
+  if constexpr (is_scalar<V>::value) return (R)x;
+  else return __builtin_convertvector(x, R);
+}
+
+// float (any value) to the nearest bfloat16, ties to even; NaN stays a quiet NaN with its sign.
+template <class V> DC_INLINE auto to_bf16(V x) {
+  typedef typename lane<V>::uints U;
+  U b = bits_as<U>(x);
+  U rounded = (b + 0x7fffu + ((b >> 16) & 1u)) >> 16;
+  U nan = (b >> 16) | 0x40u;
+  return convert_lanes<uint16_t>((U)((b & 0x7fffffffu) > 0x7f800000u ? nan : rounded));
+}
+template <class V> DC_INLINE auto from_bf16(V h) {
+  auto b = convert_lanes<uint32_t>(h);
+  return bits_as<typename lane<V>::template as<float>>((decltype(b))(b << 16));
+}
+
+// float to the nearest IEEE half, ties to even: the subnormal range by adding a magic number.
+template <class V> DC_INLINE auto to_f16(V x) {
+  typedef typename lane<V>::uints U;
+  U b = bits_as<U>(x);
+  U sign = (b >> 16) & 0x8000u;
+  U a = b & 0x7fffffffu;
+  V magic = V{} + 0.5f;
+  U small = bits_as<U>((V)(bits_as<V>(a) + magic)) - 0x3f000000u;
+  U normal = (a - 0x38000000u + 0xfffu + ((a >> 13) & 1u)) >> 13;
+  U nan = (((b >> 13) & 0x3ffu) | 0x7e00u);
+  U big = (a > 0x7f800000u ? nan : (U)(U{} + 0x7c00u));
+  U r = a >= 0x47800000u ? big : (a < 0x38800000u ? small : normal);
+  return convert_lanes<uint16_t>((U)(r | sign));
+}
+template <class V> DC_INLINE auto from_f16(V h) {
+  auto w = convert_lanes<uint32_t>(h);
+  typedef decltype(w) U;
+  typedef typename lane<V>::template as<float> F;
+  U sign = (w & 0x8000u) << 16;
+  U a = w & 0x7fffu;
+  U normal = (a << 13) + 0x38000000u;
+  U special = (a << 13) + 0x70000000u;
+  F small = convert_lanes<float>(a) * 5.9604644775390625e-08f;  // 2^-24
+  U r = a >= 0x7c00u ? special : (a < 0x400u ? bits_as<U>(small) : normal);
+  return bits_as<F>((U)(r | sign));
+}
+
+// ---- memory -----------------------------------------------------------------------------------
+
+template <int N, class T> DC_INLINE vec<T, N> read_lanes(const T* p, full<N>) {
+  vec<T, N> r;
+  __builtin_memcpy(&r, p, sizeof(r));
+  return r;
+}
+template <int N, class T> DC_INLINE vec<T, N> read_lanes(const T* p, part<N> k) {
+  vec<T, N> r{};
+  for (int l = 0; l < k.n; ++l) r[l] = p[l];
+  return r;
+}
+template <int N, class V, class T> DC_INLINE void write_lanes(T* p, V v, full<N>) {
+  __builtin_memcpy(p, &v, sizeof(v));
+}
+template <int N, class V, class T> DC_INLINE void write_lanes(T* p, V v, part<N> k) {
+  for (int l = 0; l < k.n; ++l) p[l] = v[l];
+}
+
+// What a value of stored type T is in a register, and back. bool is a byte, 0 or 1.
+DC_INLINE float from_memory(bf16 x) { return from_bf16(x.bits); }
+DC_INLINE float from_memory(f16 x) { return from_f16(x.bits); }
+template <class T> DC_INLINE T from_memory(T x) { return x; }
+
+template <class T> struct memory;  // how T is loaded and stored in lanes
+template <class T> struct memory {
+  template <class L> static DC_INLINE auto load(const T* p, L k) { return read_lanes(p, k); }
+  template <class V, class L> static DC_INLINE void store(T* p, V v, L k) { write_lanes(p, v, k); }
+  static DC_INLINE void put(T* p, T v) { *p = v; }
+  static DC_INLINE T get(const T* p) { return *p; }
+  template <int N> using reg = vec<T, N>;
+};
+template <> struct memory<bool> {
+  template <class L> static DC_INLINE auto load(const bool* p, L k) {
+    auto bytes = read_lanes((const int8_t*)p, k);
+    return mask<decltype(bytes)>{bytes != 0};
+  }
+  template <class M, class L> static DC_INLINE void store(bool* p, mask<M> v, L k) {
+    typedef vec<int8_t, L::lanes> B;
+    write_lanes((int8_t*)p, (B)(widen_mask<B>(v) & 1), k);
+  }
+  static DC_INLINE void put(bool* p, bool v) { *p = v; }
+  static DC_INLINE bool get(const bool* p) { return *(const int8_t*)p != 0; }
+};
+template <> struct memory<bf16> {
+  template <class L> static DC_INLINE auto load(const bf16* p, L k) {
+    return from_bf16(read_lanes((const uint16_t*)p, k));
+  }
+  template <class V, class L> static DC_INLINE void store(bf16* p, V v, L k) {
+    write_lanes((uint16_t*)p, to_bf16(v), k);
+  }
+  static DC_INLINE void put(bf16* p, float v) { p->bits = to_bf16(v); }
+  static DC_INLINE float get(const bf16* p) { return from_bf16(p->bits); }
+};
+template <> struct memory<f16> {
+  template <class L> static DC_INLINE auto load(const f16* p, L k) {
+    return from_f16(read_lanes((const uint16_t*)p, k));
+  }
+  template <class V, class L> static DC_INLINE void store(f16* p, V v, L k) {
+    write_lanes((uint16_t*)p, to_f16(v), k);
+  }
+  static DC_INLINE void put(f16* p, float v) { p->bits = to_f16(v); }
+  static DC_INLINE float get(const f16* p) { return from_f16(p->bits); }
+};
+
+template <class T> DC_INLINE auto load(const T* p) { return memory<T>::get(p); }
+template <class T, class V> DC_INLINE void store(T* p, V v) { memory<T>::put(p, v); }
+
+// Contiguous lanes at p.
+template <class T, class L> DC_INLINE auto load(const T* p, L k) { return memory<T>::load(p, k); }
+template <class T, class V, class L> DC_INLINE void store(T* p, V v, L k) { memory<T>::store(p, v, k); }
+
+// Lanes at p[index(l)]; lanes beyond the tail, and those that `active(l)` excludes, are not touched.
+template <class T, class L, class F> DC_INLINE auto gather(const T* p, L k, F index) {
+  typedef decltype(load(p)) R;
+  if constexpr (same_type<R, bool>::value) {
+    vec<int8_t, L::lanes> r{};
+    for (int l = 0; l < k.count(); ++l) r[l] = -(int8_t)load(p + index(l));
+    return mask<decltype(r)>{r};
+  } else {
+    vec<R, L::lanes> r{};
+    for (int l = 0; l < k.count(); ++l) r[l] = load(p + index(l));
+    return r;
+  }
+}
+template <class T, class V, class L, class F> DC_INLINE void scatter(T* p, V v, L k, F index) {
+  for (int l = 0; l < k.count(); ++l) store(p + index(l), at(v, l));
+}
+
+template <class M> DC_INLINE bool all_lanes(mask<M> c) { return !any_lane(mask<M>{~c.m}); }
+DC_INLINE bool all_lanes(bool c) { return c; }
+
+// Lanes where the mask holds; elsewhere `other`, and memory is not touched.
+template <class T, class L, class C, class F, class V>
+DC_INLINE V masked_gather(const T* p, L k, C c, F index, V other) {
+  V r = other;
+  for (int l = 0; l < k.count(); ++l)
+    if (at(c, l)) put_lane(r, l, load(p + index(l)));
+  return r;
+}
+template <class T, class L, class C, class V> DC_INLINE V masked_load(const T* p, L k, C c, V other) {
+  if constexpr (same_type<L, full<L::lanes>>::value)
+    if (all_lanes(c)) return same_lanes<V>(load(p, k));
+  return masked_gather(p, k, c, [](int l) { return (int64_t)l; }, other);
+}
+template <class T, class V, class L, class C, class F>
+DC_INLINE void masked_scatter(T* p, V v, L k, C c, F index) {
+  for (int l = 0; l < k.count(); ++l)
+    if (at(c, l)) store(p + index(l), at(v, l));
+}
+// p[index(l)] = op(p[index(l)], v[l]) lane after lane, so that lanes may meet.
+template <class T, class V, class L, class C, class F, class O>
+DC_INLINE void update(T* p, V v, L k, C c, F index, O op) {
+  for (int l = 0; l < k.count(); ++l)
+    if (at(c, l)) store(p + index(l), op(load(p + index(l)), at(v, l)));
+}
+
+// One value per lane from a function of the lane's number.
+template <class T, class L, class F> DC_INLINE vec<T, L::lanes> per_lane(L, F value) {
+  vec<T, L::lanes> r{};
+  for (int l = 0; l < L::lanes; ++l) r[l] = value(l);
+  return r;
+}
+
+// base + l * step in lane l, wrapping to T.
+template <class T, class L> DC_INLINE vec<T, L::lanes> affine_lanes(L, int64_t base, int64_t step) {
+  typedef typename ints<sizeof(T)>::u U;
+  vec<U, L::lanes> r;
+  for (int l = 0; l < L::lanes; ++l) r[l] = (U)l;
+  return (vec<T, L::lanes>)(r * (U)step + (U)base);
+}
+
+// ---- loops ------------------------------------------------------------------------------------
+
+template <int K> struct slot { static constexpr int value = K; };  // which accumulator of an unrolled loop
+
+// body(i, lanes) over [begin, end): whole vectors, then one tail.
+template <int N, class F> DC_INLINE void vector_loop(int64_t begin, int64_t end, F&& body) {
+  int64_t i = begin;
+  for (; i + N <= end; i += N) body(i, full<N>{});
+  if (i < end) body(i, part<N>{(int)(end - i)});
+}
+
+// body(i, lanes, slot) over [begin, end) with U accumulators in flight.
+template <int N, int U, class F> DC_INLINE void reduce_loop(int64_t begin, int64_t end, F&& body) {
+  int64_t i = begin;
+  if constexpr (U == 4)
+    for (; i + 4 * N <= end; i += 4 * N) {
+      body(i, full<N>{}, slot<0>{});
+      body(i + N, full<N>{}, slot<1>{});
+      body(i + 2 * N, full<N>{}, slot<2>{});
+      body(i + 3 * N, full<N>{}, slot<3>{});
+    }
+  for (; i + N <= end; i += N) body(i, full<N>{}, slot<0>{});
+  if (i < end) body(i, part<N>{(int)(end - i)}, slot<0>{});
+}
+
+}  // namespace dynacomp
