@@ -115,12 +115,10 @@ void block(Matrix<const A> a, Matrix<const B> b, Matrix<C> out, int64_t k, Block
                     if constexpr (std::is_same_v<T, B>)
                         if (direct(j)) panel = b.at(p, j), ldb = b.si;
                     auto run = [&](Panel<T> rows_of_a, int64_t i, int64_t count) {
-                        if (cols > lanes<T>)
-                            sweep<T, 2>(rows_of_a, panel, ldb, kc, out, at.batch, i, count, j, cols, transposed, p > 0,
-                                        finish);
-                        else
-                            sweep<T, 1>(rows_of_a, panel, ldb, kc, out, at.batch, i, count, j, cols, transposed, p > 0,
-                                        finish);
+                        with_width<T>(cols, [&](auto vectors) {
+                            sweep<T, decltype(vectors)::value>(rows_of_a, panel, ldb, kc, out, at.batch, i, count, j,
+                                                               cols, transposed, p > 0, finish);
+                        });
                     };
                     if constexpr (std::is_same_v<T, A>)
                         if (a_direct) {

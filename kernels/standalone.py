@@ -51,13 +51,13 @@ def function(name: str, call: Call) -> str:
     """The C++ source of one call as `void name(rt, operands and results, sizes)`."""
     row = TEMPLATES[call.template]
     dtypes = tuple(map(np.dtype, call.dtypes))
-    sizes = "".join(f"  const int64_t {s} = sizes[{i}];\n" for i, s in enumerate(call.symbols))
+    sizes = "".join(f"  [[maybe_unused]] const int64_t {s} = sizes[{i}];\n" for i, s in enumerate(call.symbols))
     count = len(dtypes) - call.results
     names = [f"data[{i}]" for i in range(len(dtypes))]
     body = row.call(call.params, dtypes, names[:count], names[count:], sympy.ccode)
     return (
-        f'extern "C" void {name}(const dynacomp_runtime* rt, void* const* data, const int64_t* sizes) {{\n'
-        f"  (void)sizes;\n{sizes}  {body}\n}}\n"
+        f'extern "C" void {name}(const dynacomp_runtime* rt, void* const* data, [[maybe_unused]] const int64_t* sizes) {{\n'
+        f"{sizes}  {body}\n}}\n"
     )
 
 

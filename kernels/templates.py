@@ -121,4 +121,74 @@ MATMUL = Template(
     reference=matmul_reference,
 )
 
-TEMPLATES: dict[str, Template] = {row.name: row for row in (MATMUL,)}
+# conv -----------------------------------------------------------------------------------------
+
+SPATIAL = ("spatial_in", "kernel", "spatial_out", "stride", "pad_lo", "lhs_dilation", "rhs_dilation")
+
+
+def in_3d(params: Params) -> dict[str, list]:
+    """The params with exactly three spatial dimensions: leading ones of size 1 are put in."""
+    extra = 3 - len(params["stride"])
+    ones = {name: [0 if name == "pad_lo" else 1] * extra + list(params[name]) for name in SPATIAL}
+    strides = {s: [*params[s][:2], *[0] * extra, *params[s][2:]] for s in ("lhs_strides", "rhs_strides", "out_strides")}
+    return ones | strides
+
+
+def conv_applies(params: Params, dtypes: Dtypes) -> bool:
+    return len(params["stride"]) <= 3 and same_kind(params, dtypes)
+
+
+def conv_call(params: Params, dtypes: Dtypes, operands: Sequence[str], results: Sequence[str], expr: Callable) -> str:
+    full = in_3d(params)
+    row = lambda name: "{" + ", ".join(map(expr, full[name])) + "}"
+    fields = [expr(params[s]) for s in "nck"] + [row(s) for s in SPATIAL]
+    fields += [expr(params["groups"]), expr(params["batch_groups"])]
+    fields += [row(s) for s in ("lhs_strides", "rhs_strides", "out_strides")]
+    lhs, rhs, out = pointers(dtypes, operands, results)
+    return f"dynacomp::convolution<{sum_type(dtypes)}>(rt, dynacomp::Conv{{{', '.join(fields)}}}, {lhs}, {rhs}, {out});"
+
+
+def conv_reference(params: Params, lhs: np.ndarray, rhs: np.ndarray, dtype: Any = None) -> tuple[np.ndarray, ...]:
+    """Tap by tap; `out` comes flat, of the size that out_strides span."""
+    n, c, k, groups, batch_groups = (int(params[s]) for s in ("n", "c", "k", "groups", "batch_groups"))
+    p = {name: [int(x) for x in values] for name, values in in_3d(params).items()}
+    dtype = np.dtype(dtype or np.result_type(lhs, rhs))
+    images, features = n // batch_groups, k // (groups * batch_groups)
+    x = wide(strided(lhs, (n, c, *p["spatial_in"]), p["lhs_strides"]).astype(dtype, copy=False))
+    w = wide(strided(rhs, (k, c // groups, *p["kernel"]), p["rhs_strides"]).astype(dtype, copy=False))
+    x = x.reshape(batch_groups, images, groups, c // groups, *p["spatial_in"])
+    w = w.reshape(batch_groups, groups, features, c // groups, *p["kernel"])
+    sums = np.zeros((images, batch_groups, groups, features, *p["spatial_out"]), x.dtype)
+    for tap in np.ndindex(*p["kernel"]) if x.size and w.size else ():
+        index, valid = zip(*(tap_reads(p, d, t) for d, t in enumerate(tap)))
+        patch = x[..., index[0], :, :][..., index[1], :][..., index[2]] * np.einsum("i,j,k->ijk", *valid).astype(x.dtype)
+        sums += np.einsum("bngcxyz,bgkc->nbgkxyz", patch, w[..., tap[0], tap[1], tap[2]])
+    shape = (images, k, *p["spatial_out"])
+    flat = np.zeros(1 + sum(max(0, s - 1) * t for s, t in zip(shape, p["out_strides"])) if sums.size else 0, dtype)
+    if sums.size:
+        strided(flat, shape, p["out_strides"])[...] = sums.reshape(shape).astype(dtype)
+    return (flat,)
+
+
+def tap_reads(p: Mapping[str, list], d: int, t: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which lhs index tap `t` reads at each output of dimension `d`, and whether there is one."""
+    at = np.arange(p["spatial_out"][d]) * p["stride"][d] + t * p["rhs_dilation"][d] - p["pad_lo"][d]
+    index = at // p["lhs_dilation"][d]
+    valid = (at % p["lhs_dilation"][d] == 0) & (index >= 0) & (index < p["spatial_in"][d])
+    return np.where(valid, index, 0), valid
+
+
+CONV = Template(
+    name="conv",
+    header="conv.h",
+    doc="""(lhs, rhs) -> out, as lax.conv_general_dilated. params: n, c: images and channels of lhs; k: features
+    of out; spatial_in, kernel, spatial_out, stride, pad_lo, pad_hi (unused), lhs_dilation, rhs_dilation: one per
+    spatial dimension (at most 3); groups, batch_groups; lhs_strides of (n, c, *spatial), rhs_strides of
+    (k, c / groups, *kernel), out_strides of (n / batch_groups, k, *spatial): any, in elements. pad_lo may be
+    negative. Dtypes as matmul.""",
+    applies=conv_applies,
+    call=conv_call,
+    reference=conv_reference,
+)
+
+TEMPLATES: dict[str, Template] = {row.name: row for row in (MATMUL, CONV)}

@@ -173,6 +173,15 @@ void multiply_rows(int64_t rows, int64_t k, Panel<T> a, const T* b, int64_t ldb,
     step(std::integral_constant<int, 1>{});
 }
 
+// Calls run(number of vectors that `columns` need, as a type).
+template <class T, class F>
+void with_width(int64_t columns, F&& run) {
+    if (columns > lanes<T>)
+        run(std::integral_constant<int, tile_vectors>{});
+    else
+        run(std::integral_constant<int, 1>{});
+}
+
 template <class T, int d, int... l>
 inline void exchange(Vector<T>& low, Vector<T>& high, std::integer_sequence<int, l...>) {
     constexpr int W = sizeof...(l);

@@ -1,0 +1,378 @@
+// Convolution: out[n, k, o] = sum over c, t of lhs[n, c, o * stride + t * rhs_dilation - pad] * rhs[k, c, t]
+// (where lhs_dilation is 1; zeros outside), any strides in memory, up to three spatial dimensions.
+//
+// Dilated inputs are first cut into phases: outputs whose position has the same remainder see the
+// same subset of taps, as an ordinary convolution (`Axis`). A phase is then a matrix product of
+// X [positions x depth] and W [features x depth], where positions are (image, o) and depth is
+// (channel, tap), each in the order that suits memory. Blocks of X are packed just before use and
+// never kept. The vectors run over positions or over features, whichever the output stores together.
+// One channel per group needs no product: depthwise.h.
+#pragma once
+#include "gemm.h"
+
+namespace dynacomp {
+
+struct Conv {
+    int64_t n, c, k;  // images and channels of lhs, features of out
+    int64_t in[3], kernel[3], out[3], stride[3], pad[3], lhs_dilation[3], rhs_dilation[3];
+    int64_t groups, batch_groups;
+    int64_t lhs[5], rhs[5], res[5];  // strides of (n, c, in...), (k, c, kernel...), (n, k, out...)
+};
+
+namespace tile {
+
+// One spatial dimension of one phase. Output m (< outs) is at out0 + m * out_step; its tap u (< taps)
+// is kernel element tap0 + u * tap_step and reads lhs element m * stride + off0 + u * off_step.
+struct Axis {
+    int64_t outs, out0, out_step, taps, tap0, tap_step, off0, off_step, stride, size;
+};
+
+inline int64_t common_divisor(int64_t a, int64_t b) {
+    while (b) {
+        const int64_t r = a % b;
+        a = b, b = r;
+    }
+    return a;
+}
+
+// How many phases a dimension has, and the Axis of one of them.
+inline int64_t phases(const Conv& v, int d) {
+    return v.lhs_dilation[d] / common_divisor(v.stride[d], v.lhs_dilation[d]);
+}
+inline Axis axis(const Conv& v, int d, int64_t phase) {
+    const int64_t period = phases(v, d), dilation = v.lhs_dilation[d];
+    Axis a{};
+    a.outs = v.out[d] > phase ? (v.out[d] - phase - 1) / period + 1 : 0;
+    a.out0 = phase, a.out_step = period;
+    a.tap_step = dilation / common_divisor(v.rhs_dilation[d], dilation);
+    a.off_step = v.rhs_dilation[d] * a.tap_step / dilation;
+    a.stride = v.stride[d] * period / dilation;
+    a.size = v.in[d];
+    for (int64_t t = 0; t < smaller(a.tap_step, v.kernel[d]); t++) {
+        const int64_t at = v.stride[d] * phase + t * v.rhs_dilation[d] - v.pad[d];
+        if (at % dilation) continue;
+        a.tap0 = t, a.off0 = at / dilation, a.taps = (v.kernel[d] - t - 1) / a.tap_step + 1;
+        break;
+    }
+    return a;
+}
+
+// One group of one phase, and which order its positions and its depth are counted in.
+struct Phase {
+    Axis axis[3];
+    int64_t images, channels, features;
+    const Conv* conv;
+    bool image_inner, channel_inner;
+    bool position_vectors;  // else the vectors run over features
+    int64_t positions() const { return images * axis[0].outs * axis[1].outs * axis[2].outs; }
+    int64_t depth() const { return channels * axis[0].taps * axis[1].taps * axis[2].taps; }
+};
+
+struct Position {
+    int32_t x[3];     // lhs coordinates of offset 0
+    int64_t in, out;  // offsets in memory
+};
+struct Depth {
+    int32_t d[3];  // offset of the tap in lhs coordinates
+    int64_t in, weight;
+};
+
+struct Split {
+    int64_t outer, x[3];
+};
+// Coordinates of `index` among (outer, sizes...), or (sizes..., outer) when outer counts fastest.
+inline Split split(int64_t index, int64_t outer, bool inner, const int64_t (&sizes)[3]) {
+    Split s{};
+    if (inner) s.outer = index % outer, index /= outer;
+    for (int d = 2; d >= 0; d--) s.x[d] = index % sizes[d], index /= sizes[d];
+    if (!inner) s.outer = index;
+    return s;
+}
+
+inline Position position(const Phase& f, int64_t index) {
+    const Conv& v = *f.conv;
+    const int64_t sizes[3] = {f.axis[0].outs, f.axis[1].outs, f.axis[2].outs};
+    const Split s = split(index, f.images, f.image_inner, sizes);
+    Position p{{}, s.outer * v.lhs[0], s.outer * v.res[0]};
+    for (int d = 0; d < 3; d++) {
+        const Axis& a = f.axis[d];
+        p.x[d] = int32_t(s.x[d] * a.stride + a.off0);
+        p.in += p.x[d] * v.lhs[2 + d];
+        p.out += (a.out0 + s.x[d] * a.out_step) * v.res[2 + d];
+    }
+    return p;
+}
+
+inline Depth depth(const Phase& f, int64_t index) {
+    const Conv& v = *f.conv;
+    const int64_t sizes[3] = {f.axis[0].taps, f.axis[1].taps, f.axis[2].taps};
+    const Split s = split(index, f.channels, f.channel_inner, sizes);
+    Depth q{{}, s.outer * v.lhs[1], s.outer * v.rhs[1]};
+    for (int d = 0; d < 3; d++) {
+        const Axis& a = f.axis[d];
+        q.d[d] = int32_t(s.x[d] * a.off_step);
+        q.in += q.d[d] * v.lhs[2 + d];
+        q.weight += (a.tap0 + s.x[d] * a.tap_step) * v.rhs[2 + d];
+    }
+    return q;
+}
+
+inline bool inside(const Phase& f, const Position& p, const Depth& q, int d) {
+    return uint32_t(p.x[d] + q.d[d]) < uint64_t(f.axis[d].size);
+}
+
+// to[q * ld + i] = X[i, q]: stretches of positions that lie together in memory are copied together.
+template <class T, class S>
+void pack_columns(const Phase& f, const S* lhs, const Position* at, int64_t count, int64_t padded, const Depth* taps,
+                  int64_t depth, T* to, int64_t ld) {
+    struct Run {
+        int64_t first, end, in;
+    } runs[64];
+    int runs_count = 0;
+    int64_t base = 0;
+    for (int64_t q = 0; q < depth; q++, to += ld) {
+        const Depth& tap = taps[q];
+        if (q == 0 || std::memcmp(tap.d, taps[q - 1].d, sizeof tap.d) != 0) {
+            runs_count = 0, base = tap.in;
+            for (int64_t i = 0; i < count; i++) {
+                if (!(inside(f, at[i], tap, 2) && inside(f, at[i], tap, 1) && inside(f, at[i], tap, 0))) continue;
+                Run* last = runs + runs_count - 1;
+                if (runs_count && last->end == i && at[i].in == at[i - 1].in + 1)
+                    last->end++;
+                else
+                    runs[runs_count++] = {i, i + 1, at[i].in + tap.in};
+            }
+        }
+        const S* from = lhs + (tap.in - base);
+        if (padded == tile_columns<T> && runs_count == 1 && runs[0].end - runs[0].first == padded) {
+            for (int64_t i = 0; i < tile_columns<T>; i++) to[i] = widen<T>(from[runs[0].in + i]);
+            continue;
+        }
+        for (int64_t i = 0; i < padded; i++) to[i] = T(0);
+        for (int r = 0; r < runs_count; r++)
+            for (int64_t i = runs[r].first; i < runs[r].end; i++) to[i] = widen<T>(from[runs[r].in + i - runs[r].first]);
+    }
+}
+
+// Stretches of depth that lie together in memory; element e is `unit`-th parts of steps along the
+// last dimension: it reads coordinate x + d[2] + (skip + e) / unit.
+struct Stretch {
+    int64_t first, length, unit, skip;
+};
+
+// The stretches of taps[0 .. depth), the first of which is depth index `begin` of the phase.
+inline int64_t stretches(const Phase& f, int64_t begin, const Depth* taps, int64_t depth, Stretch* to) {
+    const Conv& v = *f.conv;
+    const Axis& last = f.axis[2];
+    const int64_t free = int64_t(1) << 40;  // so many elements to a step: the coordinate never moves
+    int64_t length = 1, unit = free;
+    if (f.channel_inner && v.lhs[1] == 1) {
+        const bool merged = last.off_step == 1 && v.lhs[4] == f.channels;
+        length = merged ? f.channels * last.taps : f.channels;
+        unit = merged ? f.channels : free;
+    } else if (!f.channel_inner && v.lhs[4] * last.off_step == 1) {
+        length = last.taps, unit = 1;
+    }
+    int64_t count = 0;
+    for (int64_t q = 0; q < depth; count++) {
+        const int64_t done = (begin + q) % length;
+        to[count] = {q, smaller(length - done, depth - q), unit, unit == free ? 0 : done % unit};
+        q += to[count].length;
+    }
+    (void)taps;
+    return count;
+}
+
+// to[i * ld + q] = X[i, q].
+template <class T, class S>
+void pack_rows(const Phase& f, const S* lhs, const Position* at, int64_t count, const Depth* taps,
+               const Stretch* parts, int64_t parts_count, T* to, int64_t ld) {
+    for (int64_t i = 0; i < count; i++, to += ld)
+        for (int64_t s = 0; s < parts_count; s++) {
+            const Stretch& part = parts[s];
+            const Depth& tap = taps[part.first];
+            T* line = to + part.first;
+            int64_t low = part.length, high = part.length;
+            if (inside(f, at[i], tap, 0) && inside(f, at[i], tap, 1)) {
+                const int64_t x = at[i].x[2] + tap.d[2];
+                low = smaller(part.length, larger(0, -x * part.unit - part.skip));
+                high = larger(low, smaller(part.length, (f.axis[2].size - x) * part.unit - part.skip));
+            }
+            const S* from = lhs + at[i].in + tap.in;
+            for (int64_t e = 0; e < low; e++) line[e] = T(0);
+            for (int64_t e = low; e < high; e++) line[e] = widen<T>(from[e]);
+            for (int64_t e = high; e < part.length; e++) line[e] = T(0);
+        }
+}
+
+// to[q * ld + j] = W[j, q] for j < count, zeros up to `padded`.
+template <class T, class S>
+void pack_weights(const S* rhs, int64_t feature_stride, int64_t count, int64_t padded, const Depth* taps, int64_t depth,
+                  T* to, int64_t ld) {
+    for (int64_t q = 0; q < depth;) {
+        int64_t end = q + 1;
+        while (end < depth && taps[end].weight == taps[end - 1].weight + 1) end++;
+        pack<T>(rhs + taps[q].weight, 1, feature_stride, end - q, count, padded, to + q * ld, ld);
+        q = end;
+    }
+}
+
+// Where sums go: element (position i, feature j) at data[i * position + j * feature].
+template <class T>
+struct Target {
+    T* data;
+    int64_t position, feature;
+};
+
+// Scratch of one block of positions.
+struct Tables {
+    Position* at;
+    Depth* taps;
+    Stretch* parts;
+};
+inline Tables tables(int64_t positions) {
+    const int64_t a = positions * int64_t(sizeof(Position)), b = depth_block * int64_t(sizeof(Depth));
+    char* memory = (char*)scratch<2>(a + b + depth_block * int64_t(sizeof(Stretch)));
+    return {(Position*)memory, (Depth*)(memory + a), (Stretch*)(memory + a + b)};
+}
+
+// Adds one depth block; vectors over features (target.feature == 1).
+template <class T, class A, class B>
+void features_inner(const Phase& f, const A* lhs, const B* rhs, int64_t feature_stride, const Tables& t, int64_t rows,
+                    int64_t cols, int64_t begin, int64_t depth, Target<T> out) {
+    constexpr int NR = tile_columns<T>, height = 4 * tile_rows;
+    const int64_t panels = ceil_quotient(cols, NR);
+    T* weights = (T*)scratch<0>(panels * NR * depth * int64_t(sizeof(T)));
+    for (int64_t j = 0; j < cols; j += NR)
+        pack_weights<T>(rhs + j * feature_stride, feature_stride, smaller(NR, cols - j), NR, t.taps, depth,
+                        weights + j * depth, NR);
+    T* lines = (T*)scratch<1>(height * depth * int64_t(sizeof(T)));
+    const int64_t parts = stretches(f, begin, t.taps, depth, t.parts);
+    const bool by_rows = parts * 4 <= depth || !f.image_inner;
+    for (int64_t i = 0; i < rows; i += height) {
+        const int64_t count = smaller(height, rows - i);
+        if (by_rows)
+            pack_rows(f, lhs, t.at + i, count, t.taps, t.parts, parts, lines, depth);
+        else
+            pack_columns(f, lhs, t.at + i, count, count, t.taps, depth, lines, height);
+        const Panel<T> panel{lines, by_rows ? depth : height, by_rows};
+        for (int64_t j = 0; j < cols; j += NR)
+            with_width<T>(smaller(NR, cols - j), [&](auto vectors) {
+                constexpr int NV = decltype(vectors)::value;
+                sweep<T, NV>(panel, weights + j * depth, NR, depth, Matrix<T>{out.data, out.position, 1}, 0, i, count,
+                             j, smaller(NR, cols - j), false, begin > 0, Identity{});
+            });
+    }
+}
+
+// Adds one depth block; vectors over positions (target.position == 1).
+template <class T, class A, class B>
+void positions_inner(const Phase& f, const A* lhs, const B* rhs, int64_t feature_stride, const Tables& t,
+                     int64_t positions, int64_t features, int64_t begin, int64_t depth, Target<T> out) {
+    constexpr int NR = tile_columns<T>;
+    T* weights = (T*)scratch<0>(ceil_quotient(features, tile_rows) * tile_rows * depth * int64_t(sizeof(T)));
+    for (int64_t k = 0; k < features; k += tile_rows) {
+        const int64_t count = smaller(tile_rows, features - k);
+        pack_weights<T>(rhs + k * feature_stride, feature_stride, count, count, t.taps, depth, weights + k * depth,
+                        tile_rows);
+    }
+    T* columns = (T*)scratch<1>(NR * depth * int64_t(sizeof(T)));
+    for (int64_t j = 0; j < positions; j += NR) {
+        const int64_t cols = smaller(NR, positions - j);
+        pack_columns(f, lhs, t.at + j, cols, NR, t.taps, depth, columns, NR);
+        with_width<T>(cols, [&](auto vectors) {
+            constexpr int NV = decltype(vectors)::value;
+            for (int64_t k = 0; k < features; k += tile_rows)
+                sweep<T, NV>(Panel<T>{weights + k * depth, tile_rows, false}, columns, NR, depth,
+                             Matrix<T>{out.data, out.feature, 1}, 0, k, smaller(tile_rows, features - k), j, cols, false,
+                             begin > 0, Identity{});
+        });
+    }
+}
+
+// Positions [begin, end) of all features from `rhs` on: block by block, each summed up over depth
+// where it belongs, or (other types, scattered outputs) in scratch and copied from there.
+template <class T, class A, class B, class C>
+void convolve(const Phase& f, const A* lhs, const B* rhs, C* out, int64_t begin, int64_t end, int64_t features) {
+    const Conv& v = *f.conv;
+    const int64_t depth_all = f.depth(), step = ceil_quotient(depth_all, larger(1, ceil_quotient(depth_all, depth_block)));
+    const int64_t most = smaller(end - begin, larger(tile_columns<T>, smaller(4096, (1 << 18) / features)));
+    const Tables t = tables(most);
+    for (; begin < end; begin += most) {
+        const int64_t count = smaller(most, end - begin);
+        for (int64_t i = 0; i < count; i++) t.at[i] = position(f, begin + i);
+        const int64_t pace = count > 1 ? t.at[1].out - t.at[0].out : 1;
+        bool direct = std::is_same_v<T, C> && depth_all > 0 && (f.position_vectors ? pace == 1 : v.res[1] == 1);
+        for (int64_t i = 1; i < count && direct; i++) direct = t.at[i].out == t.at[i - 1].out + pace;
+        Target<T> to{nullptr, f.position_vectors ? 1 : features, f.position_vectors ? count : 1};
+        if constexpr (std::is_same_v<T, C>)
+            if (direct) to = {out + t.at[0].out, pace, v.res[1]};
+        if (!direct) to.data = (T*)scratch<3>(count * features * int64_t(sizeof(T)));
+        for (int64_t q = 0; q < depth_all; q += step) {
+            const int64_t depth_here = smaller(step, depth_all - q);
+            for (int64_t e = 0; e < depth_here; e++) t.taps[e] = depth(f, q + e);
+            if (f.position_vectors)
+                positions_inner<T>(f, lhs, rhs, v.rhs[0], t, count, features, q, depth_here, to);
+            else
+                features_inner<T>(f, lhs, rhs, v.rhs[0], t, count, features, q, depth_here, to);
+        }
+        if (direct) continue;
+        for (int64_t i = 0; i < count; i++)
+            for (int64_t k = 0; k < features; k++)
+                out[t.at[i].out + k * v.res[1]] =
+                    narrow<C>(depth_all ? to.data[i * to.position + k * to.feature] : T(0));
+    }
+}
+
+}  // namespace tile
+}  // namespace dynacomp
+
+#include "depthwise.h"
+
+namespace dynacomp {
+
+// out = lhs convolved with rhs. T is the type of the sums.
+template <class T, class A, class B, class C>
+void convolution(const dynacomp_runtime* rt, const Conv& v, const A* lhs, const B* rhs, C* out) {
+    using namespace tile;
+    const int64_t groups = v.groups * v.batch_groups, images = v.n / v.batch_groups;
+    const int64_t channels = v.c / v.groups, features = v.k / groups;
+    if (images * features <= 0 || v.out[0] * v.out[1] * v.out[2] <= 0) return;
+    if (groups > 1 && depthwise<T>(rt, v, lhs, rhs, out)) return;
+    const int64_t ph[3] = {phases(v, 0), phases(v, 1), phases(v, 2)};
+    const int64_t spatial = v.out[0] * v.out[1] * v.out[2];
+    const bool apart = v.lhs[0] != 1 && spatial >= 4 * tile_columns<T>;  // one image after the other
+    const int64_t units = ph[0] * ph[1] * ph[2] * groups * (apart ? images : 1);
+    const int64_t positions = (apart ? 1 : images) * ceil_quotient(spatial, ph[0] * ph[1] * ph[2]);
+    const double work = double(images) * double(v.k) * double(spatial) * double(channels) *
+                        double(v.kernel[0] * v.kernel[1] * v.kernel[2]);
+    const int64_t workers = work < parallel_work ? 1 : larger(1, rt->threads);
+    const Grid g = grid(positions, features, units >= 4 * workers ? 1 : ceil_quotient(2 * workers, units), 16, 16);
+    const int64_t width = ceil_quotient(ceil_quotient(features, 16), g.cols) * 16;
+    const int64_t tasks = units * g.rows * g.cols;
+    parallel(rt, tasks, workers == 1 ? tasks : 1, [&](int64_t first, int64_t last) {
+        for (int64_t task = first; task < last; task++) {
+            int64_t u = task;
+            const int64_t col = u % g.cols, row = (u /= g.cols) % g.rows;
+            u /= g.rows;
+            const int64_t image = apart ? u % images : 0;
+            if (apart) u /= images;
+            const int64_t group = u % groups;
+            u /= groups;
+            Phase f{{axis(v, 0, u / (ph[1] * ph[2])), axis(v, 1, u / ph[2] % ph[1]), axis(v, 2, u % ph[2])},
+                    apart ? 1 : images, channels, features, &v, v.lhs[0] == 1, true, false};
+            const Axis& x = f.axis[2];
+            f.position_vectors = x.stride * v.lhs[4] == 1 && !f.image_inner && x.outs > 4 && v.res[1] != 1;
+            f.channel_inner = f.position_vectors || v.lhs[1] == 1 || v.lhs[4] * x.off_step != 1 || x.taps <= 8;
+            const int64_t height = ceil_quotient(ceil_quotient(f.positions(), 16), g.rows) * 16;
+            const int64_t begin = row * height, end = smaller(begin + height, f.positions());
+            const int64_t k = col * width, some = smaller(width, features - k);
+            if (begin >= end || some <= 0) continue;
+            const int64_t left = v.batch_groups > 1 ? group * images * v.lhs[0] : group * channels * v.lhs[1];
+            convolve<T>(f, lhs + left + image * v.lhs[0], rhs + (group * features + k) * v.rhs[0],
+                        out + image * v.res[0] + (group * features + k) * v.res[1], begin, end, some);
+        }
+    });
+}
+
+}  // namespace dynacomp
