@@ -21,6 +21,8 @@ from typing import Any
 import sympy
 from jax import core
 
+from dynacomp.lowering.indexing import FloorDiv, FloorMod
+
 Shape = Sequence[Any]
 
 
@@ -78,6 +80,8 @@ _OPERATORS: dict[type, Callable[..., Any]] = {
     sympy.Mul: _fold(operator.mul),
     sympy.Pow: operator.pow,
     sympy.Mod: operator.mod,
+    FloorDiv: operator.floordiv,
+    FloorMod: operator.mod,
     sympy.Max: _fold(core.max_dim),
     sympy.Min: _fold(core.min_dim),
 }

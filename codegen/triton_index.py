@@ -16,6 +16,8 @@ from typing import Any
 
 import sympy
 
+from dynacomp.lowering.indexing import FloorDiv, FloorMod
+
 LANE_NUMBER = sympy.Symbol("@lane", integer=True, nonnegative=True)
 """The flat number of a lane, the variable `lane` of generated source."""
 
@@ -38,7 +40,7 @@ def is_nonneg(expr: sympy.Expr, nonneg: Set[str]) -> bool:
         return bool(expr.is_nonnegative) or expr.name in nonneg
     if expr.is_number:
         return bool(expr >= 0)
-    known = (sympy.Add, sympy.Mul, sympy.floor, sympy.Pow, sympy.Mod, sympy.Min)
+    known = (sympy.Add, sympy.Mul, sympy.floor, sympy.Pow, sympy.Mod, sympy.Min, FloorDiv, FloorMod)
     if expr.func is sympy.Max:
         return any(is_nonneg(a, nonneg) for a in expr.args)
     return expr.func in known and all(is_nonneg(a, nonneg) for a in expr.args)
@@ -95,9 +97,14 @@ def _nested(name: str) -> Callable[[sympy.Expr, Set[str]], str]:
     return write
 
 
+def _plain(operator: str) -> Callable[[sympy.Expr, Set[str]], str]:
+    """`FloorDiv` and `FloorMod`, whose first argument is never negative."""
+    return lambda expr, nonneg: operator.join(_atom(a, nonneg) for a in expr.args)
+
+
 _WRITERS: dict[Any, Callable[[Any, Set[str]], str]] = {
     sympy.Symbol: _symbol, sympy.Add: _add, sympy.Mul: _mul, sympy.Pow: _pow, sympy.floor: _floor,
-    sympy.Mod: _mod, sympy.Max: _nested("tl.maximum"), sympy.Min: _nested("tl.minimum"),
+    sympy.Mod: _mod, FloorDiv: _plain("//"), FloorMod: _plain(" % "), sympy.Max: _nested("tl.maximum"), sympy.Min: _nested("tl.minimum"),
 }
 
 _TAKEN = frozenset("tl lib libdevice triton range float lane inside lane0 column col0 IDX R C".split())

@@ -93,8 +93,7 @@ def _cast(source: TensorHandle, target: Any, *rounding: Any) -> TensorHandle:
     return TensorHandle(data.astype(interpreter._get_np_dtype(target)), target.scalar)
 
 
-_CASTS: dict[str, Callable[..., TensorHandle]] = {
-    name: _cast for name in ("create_fp_ext", "create_fp_trunc", "create_fp_to_fp")}
+_CASTS: dict[str, Callable[..., TensorHandle]] = dict.fromkeys(("create_fp_ext", "create_fp_trunc", "create_fp_to_fp"), _cast)
 
 
 def _wrapped(data: np.ndarray, like: Any) -> Any:
@@ -128,12 +127,10 @@ def _scan(self: Any, operands: Sequence[Any]) -> list[Any]:
     axis = self.axis
     arrays = [np.flip(t.handle.data, axis) if self.reverse else t.handle.data for t in operands]
     length, step = arrays[0].shape[axis], 1
+    place = np.arange(length).reshape([-1 if d == axis else 1 for d in range(arrays[0].ndim)])
     while step < length:
-        before = [np.take(a, range(length - step), axis) for a in arrays]
-        after = [np.take(a, range(step, length), axis) for a in arrays]
-        folded = _combined(self.combine_fn, before, after, operands)
-        heads = [np.take(a, range(step), axis) for a in arrays]
-        arrays = [np.concatenate(pair, axis) for pair in zip(heads, folded)]
+        folded = _combined(self.combine_fn, [np.roll(a, step, axis) for a in arrays], arrays, operands)
+        arrays = [np.where(place < step, a, f) for a, f in zip(arrays, folded)]
         step *= 2
     return [_wrapped(np.ascontiguousarray(np.flip(a, axis) if self.reverse else a), t)
             for a, t in zip(arrays, operands)]

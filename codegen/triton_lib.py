@@ -133,6 +133,14 @@ def sign_signed(x):
 
 
 @triton.jit
+def round_even(x, big: tl.constexpr):
+    """To the nearest integer, ties to even; above `big`, 2 to the mantissa's width, x is whole."""
+    a = tl.abs(x)
+    whole = (a + big) - big
+    return tl.where(a < big, tl.where(x < 0, -whole, tl.where(x == 0, x, whole)), x)
+
+
+@triton.jit
 def is_finite(x):
     """False for NaN and the infinities: their difference with themselves is NaN."""
     return (x - x) == 0
@@ -205,14 +213,18 @@ def digamma(x):
     flip = v < 0.5
     z = tl.where(flip, 1 - v, v)
     total = z * 0
+    lost = z * 0
     for _ in range(10):
         low = z < 10
-        total = tl.where(low, total - 1 / z, total)
+        step = -1 / z - lost
+        sum = total + step
+        lost = tl.where(low, (sum - total) - step, lost)
+        total = tl.where(low, sum, total)
         z = tl.where(low, z + 1, z)
     r = 1 / (z * z)
     series = r * (1 / 12 - r * (1 / 120 - r * (1 / 252 - r * (1 / 240 - r * (1 / 132 - r * 691 / 32760)))))
     value = total + libdevice.log(z) - 0.5 / z - series
-    turn = 3.141592653589793 * (v - libdevice.floor(v))
+    turn = 3.141592653589793 * (v - libdevice.floor(v + 0.5))
     value = tl.where(flip, value - 3.141592653589793 * libdevice.cos(turn) / libdevice.sin(turn), value)
     value = tl.where(v == float("inf"), v, value)
     return tl.where(pole, tl.full([], float("nan"), tl.float64), value).to(x.dtype)

@@ -29,11 +29,15 @@ def jit_functions(source: str) -> dict[str, Any]:
     return {n: f for n, f in _executed(source, False).items() if isinstance(f, triton.JITFunction)}
 
 
+@functools.lru_cache(maxsize=256)
 def interpreted_functions(source: str) -> dict[str, Any]:
-    """The same functions as `InterpretedFunction`s."""
+    """The same functions as `InterpretedFunction`s; among themselves they call plain functions."""
     names = _executed(source, True)
-    names["lib"], names["libdevice"] = _interpreted_lib(), LIBDEVICE
-    return {n: f for n, f in list(names.items()) if isinstance(f, InterpretedFunction)}
+    entries = {n: f for n, f in list(names.items()) if isinstance(f, InterpretedFunction)}
+    names.update({n: f.rewrite() for n, f in entries.items()}, libdevice=LIBDEVICE)
+    if "lib" in names:
+        names["lib"] = _interpreted_lib()
+    return entries
 
 
 @functools.lru_cache(maxsize=256)
@@ -51,14 +55,13 @@ def _executed(source: str, interpret: bool) -> dict[str, Any]:
 def _interpreted_lib() -> SimpleNamespace:
     """`triton_lib` for the interpreter: plain functions, which saves a patching of Triton's
     language at every call."""
-    names = _executed(inspect.getsource(triton_lib), True)
-    functions = {n: f.rewrite() for n, f in list(names.items()) if isinstance(f, InterpretedFunction)}
-    names.update(functions, libdevice=LIBDEVICE)
+    entries = interpreted_functions(inspect.getsource(triton_lib))
+    functions = {n: f.rewrite() for n, f in entries.items()}
     combines = {n: SimpleNamespace(fn=f) for n, f in functions.items() if n.startswith("combine_")}
     return SimpleNamespace(**{**functions, **combines})
 
 
-_RENAMED = {"fmod": "rem", "rint": "round_even", "round": "round_away"}
+_RENAMED = {"fmod": "rem", "round": "round_away"}
 
 
 def _device_function(name: str) -> Any:

@@ -40,7 +40,7 @@ SPELLINGS: dict[str, dict[str, str]] = {
     "nextafter": {"f": "libdevice.nextafter({0}, {1})"},
     "floor": {"f": "tl.floor({0})"},
     "ceil": {"f": "tl.ceil({0})"},
-    "round_even": {"f": _call("rint")},
+    "round_even": {"d": "lib.round_even({0}, 4503599627370496.0)", "f": "lib.round_even({0}, 8388608.0)"},
     "round_away": {"f": _call("round")},
     "is_finite": {"f": "lib.is_finite({0})"},
     "eq": {"biuf": "({0} == {1})"},

@@ -19,11 +19,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import sympy
+from jax import export
+from jax.extend.core import primitives
+
 from dynacomp.capture import graph_interp
 from dynacomp.capture.graph import Graph, Node, map_nodes
 from dynacomp.codegen.dims import bind_sizes, substitute
-from jax import export
-from jax.extend.core import primitives
 
 
 def compile_xla(graph: Graph, schedule: Any, options: Mapping[str, Any]) -> Any:
@@ -59,13 +60,15 @@ def as_function(graph: Graph) -> Callable[..., tuple[Any, ...]]:
 
 def _typed(value: Any, node: Any) -> Any:
     """`value` with the weak type of the output Node it came from (constants keep their own)."""
-    if not isinstance(node, Node):
-        return jnp.asarray(value)
-    weak = node.aval.weak_type
+    return with_weak_type(jnp.asarray(value), node.aval.weak_type) if isinstance(node, Node) else jnp.asarray(value)
+
+
+def with_weak_type(value: Any, weak: bool) -> Any:
+    """The array `value`, weakly typed or not, whatever it was."""
     if jax.typeof(value).weak_type == weak:
         return value
-    return primitives.convert_element_type_p.bind(
-        jnp.asarray(value), new_dtype=np.dtype(node.aval.dtype), weak_type=weak, sharding=None)
+    return primitives.convert_element_type_p.bind(value, new_dtype=np.dtype(value.dtype), weak_type=weak,
+                                                  sharding=None)
 
 
 def at_sizes(graph: Graph, inputs: Sequence[Any]) -> Graph:

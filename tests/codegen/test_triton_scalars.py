@@ -61,7 +61,8 @@ def test_scalar_is_its_reference(name: str, dtype: np.dtype) -> None:
     wanted = evaluate(name, tuple(arrays.values()), kernel.outputs[0].dtype)
     arrays["out"] = np.zeros(64, wanted.dtype)
     run_kernel(kernel, arrays, {"n": 64})
-    same_within_ulps(arrays["out"], wanted)
+    # digamma cancels next to its roots, and the reference is no better than 1e-14
+    same_within_ulps(arrays["out"], wanted, 512 if name == "digamma" and dtype == np.float64 else 4)
 
 
 def same_within_ulps(found: np.ndarray, wanted: np.ndarray, ulps: int = 4) -> None:

@@ -6,12 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
+
 from dynacomp.capture.avals import Aval
 from dynacomp.capture.graph import Builder, Graph
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.codegen.xla import export_graph
 from dynacomp.lowering.loops import size
-from jax import lax
 
 F32 = np.dtype("float32")
 

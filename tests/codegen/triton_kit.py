@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import triton.language as tl
+
 from dynacomp.codegen.dims import substitute
 from dynacomp.codegen.triton_aot import compile_launch
 from dynacomp.codegen.triton_interpret import interpret

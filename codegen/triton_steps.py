@@ -1,0 +1,112 @@
+"""A Schedule step by step, for engines that run Triton Calls: the walk that host and GPU share.
+
+`Plan` is what can be prepared ahead: the source of all launches. `run` keeps an environment from buffer name
+to array; an engine gets a Call with the arrays that exist already, and returns the arrays it wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+import sympy
+
+from dynacomp.codegen import triton_dot
+from dynacomp.codegen.dims import substitute
+from dynacomp.codegen.triton_call import Call, launch_call, matmul_call, source_of
+from dynacomp.codegen.triton_source import HEADER, Launch, triton_launches
+from dynacomp.codegen.xla import as_function
+from dynacomp.lowering.loops import Kernel
+from dynacomp.lowering.schedule import ExternStep, KernelStep, Schedule, TemplateStep
+
+Arrays = dict[str, Any]
+Engine = Callable[[Call, Arrays], Arrays]
+AsArray = Callable[[Any, np.dtype], Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A Schedule and its Triton source: `launches` by the identity of their Kernel."""
+
+    schedule: Schedule
+    source: str
+    launches: Mapping[int, tuple[Launch, ...]]
+    externs: tuple[Any, ...]
+
+
+def plan(schedule: Schedule, exact: bool) -> Plan:
+    """Writes the source of every distinct Kernel. Raises ValueError for a template that Triton lacks."""
+    kernels = {id(s.kernel): s.kernel for s in schedule.steps if isinstance(s, KernelStep)}
+    unknown = {s.template for s in schedule.steps if isinstance(s, TemplateStep)} - {"matmul"}
+    if unknown:
+        raise ValueError(f"Triton has no template {', '.join(sorted(unknown))}: send these operations to XLA")
+    launches = {key: triton_launches(_renamed(kernel, n), exact) for n, (key, kernel) in enumerate(kernels.items())}
+    text = "\n\n".join([HEADER, *(launch.source for group in launches.values() for launch in group)])
+    externs = tuple(jax.jit(as_function(s.graph)) for s in schedule.steps if isinstance(s, ExternStep))
+    return Plan(schedule, text, launches, externs)
+
+
+def _renamed(kernel: Kernel, number: int) -> Kernel:
+    """The kernel with a name that no other of the Schedule has."""
+    return Kernel(f"k{number}_{kernel.name}", kernel.inputs, kernel.outputs, kernel.body, kernel.sizes, kernel.locals)
+
+
+def read_sizes(schedule: Schedule, inputs: Sequence[Any]) -> dict[sympy.Symbol, int]:
+    """The values of the Schedule's sizes."""
+    return {symbol: np.shape(inputs[position])[dim] for symbol, (position, dim) in schedule.sizes}
+
+
+def run(plan: Plan, inputs: Sequence[Any], engine: Engine, asarray: AsArray) -> list[Any]:
+    """The outputs of the Schedule, by an engine. `asarray` makes its arrays."""
+    schedule = plan.schedule
+    sizes = read_sizes(schedule, inputs)
+    env: Arrays = {n: asarray(c, schedule.buffers[n].dtype) for n, c in schedule.consts.items()}
+    env |= {n: asarray(x, schedule.buffers[n].dtype) for n, x in zip(schedule.inputs, inputs)}
+    externs = iter(plan.externs)
+    for step in schedule.steps:
+        if isinstance(step, KernelStep):
+            _run_kernel(step, plan, env, sizes, engine, asarray)
+        elif isinstance(step, TemplateStep):
+            _run_matmul(step, schedule, env, sizes, engine)
+        else:
+            _run_extern(step, next(externs), env, sizes, asarray)
+    return [env[schedule.aliases.get(name, name)] for name in schedule.outputs]
+
+
+def _nothing(call: Call, arrays: Arrays, asarray: AsArray) -> Arrays:
+    """What a launch without lanes writes: its outputs are empty."""
+    return {n: asarray(np.zeros(*call.buffers[n]), call.buffers[n][1]) for n in call.writes - set(arrays)}
+
+
+def _run_kernel(step: KernelStep, plan: Plan, env: Arrays, sizes: Mapping[sympy.Symbol, int], engine: Engine,
+                asarray: AsArray) -> None:
+    """Every launch of one Kernel; its own scratch buffers live as long as the step."""
+    own: Arrays = {}
+    for launch in plan.launches[id(step.kernel)]:
+        call = launch_call(launch, plan.source, sizes)
+        outer = {n: step.bindings.get(n, n) for n in call.buffers if n not in call.scratch}
+        arrays = {n: env[o] for n, o in outer.items() if o in env} | {n: own[n] for n in call.buffers if n in own}
+        wrote = engine(call, arrays) if call.grid else _nothing(call, arrays, asarray)
+        own |= {n: a for n, a in wrote.items() if n in call.scratch}
+        env |= {outer[n]: a for n, a in wrote.items() if n in outer}
+
+
+def _run_matmul(step: TemplateStep, schedule: Schedule, env: Arrays, sizes: Mapping[sympy.Symbol, int],
+                engine: Engine) -> None:
+    names = (*step.operands, *step.results)
+    dtypes = tuple(np.dtype(schedule.buffers[n].dtype) for n in names)
+    formal = ("a", "b", "out")
+    call = matmul_call(source_of(triton_dot), step.params, formal, dtypes, sizes)
+    arrays = {f: env[n] for f, n in zip(formal, step.operands)}
+    env[step.results[0]] = engine(call, arrays)["out"]
+
+
+def _run_extern(step: ExternStep, function: Any, env: Arrays, sizes: Mapping[sympy.Symbol, int],
+                asarray: AsArray) -> None:
+    """One call of XLA; buffers take the shapes that its graph gives them."""
+    shapes = [tuple(substitute(d, sizes) for d in p.aval.shape) for p in step.graph.placeholders]
+    results = function(*(env[n].reshape(shape) for n, shape in zip(step.operands, shapes)))
+    env.update(zip(step.results, (asarray(r, r.dtype) for r in results)))
