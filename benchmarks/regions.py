@@ -89,7 +89,7 @@ def measured(region: Region, stage: str, backend: str, blocks: int) -> Row:
         error = worst_error(contestants["dynacomp"](), expected)
     except Exception as problem:
         nan = float("nan")
-        text = f"{type(problem).__name__}: {problem}".splitlines()[0]
+        text = " | ".join(f"{type(problem).__name__}: {problem}".splitlines()[:4])
         return Row(region.name, nan, nan, nan, time.perf_counter() - start, nan, failure=text)
     times = timed(contestants, blocks)
     dtype = str(jax.tree.leaves(args)[0].dtype)
@@ -99,16 +99,13 @@ def measured(region: Region, stage: str, backend: str, blocks: int) -> Row:
 
 
 def table(rows: list[Row]) -> Table:
-    """All rows, slowest against jit first."""
+    """The rows that ran and were right, slowest against jit first."""
     out = Table(title=machine())
     out.add_column("region")
     for heading in ("eager, ms", "jit, ms", "dynacomp, ms", "× eager", "× jit", "compile, s", "error",
                     "at XLA"):
         out.add_column(heading, justify="right")
-    for r in sorted(rows, key=lambda r: (bool(r.failure), r.jit / r.dynacomp)):
-        if r.failure:
-            out.add_row(r.name, *[""] * 6, *([r.failure[:60], ""]), style="red")
-            continue
+    for r in sorted((r for r in rows if not r.failure), key=lambda r: r.jit / r.dynacomp):
         out.add_row(r.name, *(f"{1e3 * t:.3f}" for t in (r.eager, r.jit, r.dynacomp)),
                     f"{r.eager / r.dynacomp:.2f}", f"{r.jit / r.dynacomp:.2f}", f"{r.compile:.2f}",
                     f"{r.error:.0e}", str(len(r.externs) or ""))
@@ -146,6 +143,9 @@ def main() -> int:
         console = Console()
         console = console if console.width >= 120 else Console(width=120)
         console.print(table(rows))
+        for row in rows:
+            if row.failure:
+                console.print(f"{row.name} failed: {row.failure}", style="red", highlight=False, markup=False)
         console.print(summary(rows), highlight=False)
     return 1 if any(r.failure for r in rows) else 0
 
