@@ -35,7 +35,10 @@ innermost: in a sum over the leading axis it is the outer loop, over contiguous 
 
 Index expressions are SymPy over loop symbols, size symbols (both integer, sizes positive) and the
 names of integer `Let`s and accumulators (an indirect load: gather, embedding). All are element
-offsets, never bytes. Symbols are compared by name: make them only with `symbol()` and `size()`.
+offsets, never bytes. They are sums, products and integer powers of integers and symbols, and the
+functions `FloorDiv`, `FloorMod` of `indexing.py` and SymPy's `Min`, `Max`, `floor`, `Mod` (of sizes).
+Symbols are compared by name: make them only with `symbol()` and `size()`. Loop variables of loops
+side by side may share a name.
 """
 
 from __future__ import annotations

@@ -1,0 +1,396 @@
+"""From a primitive Graph to a Schedule: what is computed where, in how many kernels.
+
+    realise   which nodes are kept, which are inlined into their readers          (items.py)
+    group     which realised nodes share a kernel                                 (groups.py)
+    emit      each group as a Kernel; equal kernels are one object                (emit.py)
+    place     temporaries in the arena                                            (memory.py)
+
+Products of matrices, convolutions and sorts become TemplateSteps; what nothing of ours can compute
+becomes ExternSteps, each with its reason.
+
+    >>> import jax, numpy as np
+    >>> from dynacomp.lowering.translate import lower_function
+    >>> steps = schedule(lower_function(jax.nn.softmax, np.zeros((64, 32), np.float32))).steps
+    >>> [type(s).__name__ for s in steps]
+    ['KernelStep']
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import sympy
+
+from dynacomp.capture.graph import (
+    CALL_FUNCTION,
+    GET_ATTR,
+    OUTPUT,
+    PLACEHOLDER,
+    Builder,
+    Graph,
+    Node,
+    map_nodes,
+    nodes_in,
+)
+from dynacomp.lowering.emit import Emitter
+from dynacomp.lowering.groups import Ancestry, Group, alone, fused, may_join, shares_work
+from dynacomp.lowering.indexing import product
+from dynacomp.lowering.items import Item, choose_realised, make_item, op_name
+from dynacomp.lowering.loops import Buffer, Kernel
+from dynacomp.lowering.lower_gather import GATHERS
+from dynacomp.lowering.lower_layout import LAYOUT
+from dynacomp.lowering.lower_pointwise import POINTWISE
+from dynacomp.lowering.lower_reduce import CUMULATIVE, FOLDS
+from dynacomp.lowering.lower_templates import (
+    dot_of,
+    is_small_dot,
+    matmul_params,
+    row_major,
+    three_strides,
+    view_of,
+)
+from dynacomp.lowering.memory import plan
+from dynacomp.lowering.ops import OPS
+from dynacomp.lowering.reader import Reader, dtype_of, shape_of
+from dynacomp.lowering.schedule import ExternStep, KernelStep, Schedule, Step, TemplateStep
+from dynacomp.lowering.support import why_not
+
+RULES = POINTWISE | LAYOUT | GATHERS
+
+
+@dataclass(eq=False)
+class Unit:
+    """One step to be: a group of items, or a node that is a template or an XLA call."""
+
+    number: int
+    group: Group | None = None
+    node: Node | None = None
+    reads: set[str] = field(default_factory=set)
+
+
+class Planner:
+    """The state of one scheduling; `schedule` is the way in."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.users: dict[Node, list[Node]] = {n: [] for n in graph.nodes}
+        for node in graph.nodes:
+            for operand in dict.fromkeys(nodes_in((node.args, dict(node.kwargs)))):
+                self.users[operand].append(node)
+        self.outside: dict[Node, str | None] = {}
+        for node in graph.calls:  # a getitem goes where its source goes
+            self.outside[node] = why_not(node) if op_name(node) != "getitem" else self.outside[node.args[0]]
+        self.templates = {n for n in graph.calls if self._is_template(n)}
+        self.reader = Reader(RULES, set())
+        self.required: set[str] = set()
+        self.shapes: dict[str, tuple[tuple[sympy.Expr, ...], np.dtype]] = {}
+        self.views: dict[str, str] = {}
+        self.aliases: dict[str, str] = {}
+        self.copies: dict[Node, list[Node]] = {}
+        self.operand_views: dict[Node, tuple[Any, Any]] = {}
+        self.units: list[Unit] = []
+        self.unit_of: dict[str, int] = {}
+        self.ancestry = Ancestry()
+        self.by_name = {n.name: n for n in graph.nodes}
+
+    # which nodes are what
+
+    def _is_template(self, node: Node) -> bool:
+        return not self.outside[node] and op_name(node) == "dot_general" and not is_small_dot(node)
+
+    def loopable(self, node: Node) -> bool:
+        return node in self.outside and not self.outside[node] and node not in self.templates
+
+    def require(self, node: Any) -> None:
+        """`node` must have a buffer: itself, or the one that it only reshapes."""
+        if isinstance(node, Node):
+            self.required.add(self.root(node).name)
+
+    def root(self, node: Node) -> Node:
+        """The node whose buffer holds this one's elements: reshapes have none of their own."""
+        while op_name(node) == "reshape" and self.loopable(node) and node.op not in (PLACEHOLDER, GET_ATTR):
+            node = node.args[0]
+        return node
+
+    def layout_root(self, node: Node) -> Node:
+        """The node under all ops that a strided view may stand for."""
+        while op_name(node) in ("reshape", "transpose", "broadcast_in_dim") and self.loopable(node):
+            if not isinstance(node.args[0], Node):
+                return node
+            node = node.args[0]
+        return node
+
+    def decide(self) -> None:
+        """Which nodes get buffers."""
+        for node in self.graph.nodes:
+            if node in self.templates:
+                for operand in node.args:
+                    self.required.add(self.layout_root(operand).name)
+            elif node.op != OUTPUT and self.outside.get(node):
+                for operand in nodes_in((node.args, dict(node.kwargs))):
+                    self.require(operand)
+        for node in self.output_nodes():
+            self.require_output(node)
+        given = {n.name for n in self.graph.nodes if n.op in (PLACEHOLDER, GET_ATTR)}
+        outside = {n.name for n in self.graph.calls if not self.loopable(n)}
+        flags = {n: self.loopable(n) for n in self.graph.calls}
+        chosen = choose_realised(self.graph.calls, self.required, self.users, flags)
+        self.reader.realised |= chosen | given | outside
+        self.add_views()
+        for node in self.graph.nodes:
+            if node in self.templates:
+                self.operand_views[node] = self.matmul_views(node)
+
+    def output_nodes(self) -> tuple[Any, ...]:
+        return tuple(self.graph.output)
+
+    def require_output(self, node: Node) -> None:
+        """An output that reshapes a value of its own takes that value's buffer; else it is computed."""
+        root = self.root(node)
+        taken = {self.views.get(o.name, o.name) for o in self.output_nodes() if o is not node} | {
+            o.name for o in self.output_nodes()}
+        if root is node or root.op in (PLACEHOLDER, GET_ATTR) or root.name in taken:
+            self.required.add(node.name)
+        else:
+            self.required.add(root.name)
+            self.views[node.name] = root.name
+
+    def add_views(self) -> None:
+        """Every reshape of a realised node reads that node's buffer."""
+        for node in self.graph.calls:
+            if op_name(node) == "reshape" and self.loopable(node) and node.name not in self.required:
+                below = node.args[0]
+                if isinstance(below, Node) and below.name in self.reader.realised:
+                    self.reader.views[node.name] = self.reader.views.get(below.name, below.name)
+                    self.reader.realised.add(node.name)
+
+    def matmul_views(self, node: Node) -> tuple[Any, Any]:
+        """(buffer, strides) of both operands; an operand without fitting strides is realised."""
+        dot = dot_of(node)
+        found = []
+        for operand, dims in ((dot.left, dot.left_dims), (dot.right, dot.right_dims)):
+            view = view_of(self.reader, operand)
+            steps = None if view is None else three_strides(operand, view, dims)
+            if steps is None:
+                operand, dims = self.copy_of(node, operand, dims)
+                view = row_major(operand)
+                steps = three_strides(operand, view, dims)
+            found.append((view.buffer, steps, operand, dims))
+        return tuple(found)
+
+    def copy_of(self, node: Node, operand: Node, dims: Any) -> tuple[Node, Any]:
+        """The operand copied into the order of its matmul dimensions, and those dimensions now."""
+        order = tuple(d for group in dims for d in group)
+        aval = replace(operand.aval, shape=tuple(operand.aval.shape[d] for d in order))
+        name = f"{operand.name}_for_{node.name}"
+        copy = Node(CALL_FUNCTION, name, OPS["transpose"], (operand,), {"permutation": order}, aval)
+        self.copies.setdefault(node, []).append(copy)
+        self.by_name[name] = copy
+        self.shapes[name] = (shape_of(copy), dtype_of(copy))
+        self.reader.realised.add(name)
+        ends = [0, *itertools.accumulate(map(len, dims))]
+        return copy, tuple(tuple(range(a, b)) for a, b in zip(ends, ends[1:]))
+
+    # units
+
+    def build(self) -> None:
+        """Every realised node into a unit, in graph order."""
+        for node in self.graph.calls:
+            if node in self.templates:
+                for copy in self.copies.get(node, ()):
+                    self.add_item(make_item(self.reader, copy))
+                self.add_node(node, {v[0] for v in self.operand_views[node]})
+            elif self.outside[node] and op_name(node) == "getitem":
+                continue
+            elif self.outside[node]:
+                names = (o.name for o in nodes_in((node.args, dict(node.kwargs))))
+                self.add_node(node, {self.reader.views.get(n, n) for n in names})
+            elif node.name in self.reader.realised and node.name not in self.reader.views:
+                if isinstance(node.aval, tuple):
+                    continue
+                self.add_item(make_item(self.reader, node))
+
+    def add_node(self, node: Node, reads: set[str]) -> None:
+        number = self.ancestry.add(self.producers(reads))
+        self.units.append(Unit(number, node=node, reads=reads))
+        self.unit_of[node.name] = number
+        for user in self.users[node]:
+            if op_name(user) == "getitem":
+                self.unit_of[user.name] = number
+
+    def producers(self, reads: Iterable[str]) -> set[int]:
+        return {self.unit_of[r] for r in reads if r in self.unit_of}
+
+    def add_item(self, item: Item) -> None:
+        """Into the group of a producer, or of a sibling that reads the same, or a new one."""
+        reads = {r.buffer for r in item.reads}
+        producers = self.producers(reads)
+        for number in self.candidates(item, reads, producers):
+            unit = self.units[number]
+            group = fused(self.reader, unit.group, [item]) if unit.group else None
+            if group is not None:
+                unit.group = group
+                unit.reads |= reads
+                self.unit_of[item.name] = number
+                self.ancestry.grow(number, producers - {number})
+                self.join_others(number, producers)
+                return
+        number = self.ancestry.add(producers)
+        self.units.append(Unit(number, alone(item), reads=reads))
+        self.unit_of[item.name] = number
+
+    def candidates(self, item: Item, reads: set[str], producers: set[int]) -> list[int]:
+        """Units that the item may join: its producers, latest first, then recent siblings."""
+        siblings = [u.number for u in self.units[-16:] if u.group is not None and u.number not in producers
+                    and shares_work(u.group, item)]
+        ordered = [*sorted(producers, reverse=True), *reversed(siblings)]
+        return [u for u in ordered if self.units[u].group is not None and may_join(self.ancestry, u, producers)]
+
+    def join_others(self, number: int, producers: set[int]) -> None:
+        """Draws further producers of a grown unit into it where that makes no cycle."""
+        for other in sorted(producers - {number}):
+            mine, theirs = self.units[number], self.units[other]
+            if mine.group is None or theirs.group is None or not self.may_merge(other, number):
+                continue
+            first, second = theirs.group.items, mine.group.items
+            group = fused(self.reader, Group(first, theirs.group.rows, theirs.group.lanes), second)
+            if group is not None:
+                self.merge(other, number, group)
+
+    def may_merge(self, first: int, second: int) -> bool:
+        """Is there no path from `first` to `second` through a third unit (nor one back)?"""
+        others = self.producers(self.units[second].reads) - {first, second}
+        back = self.ancestry.before[first] & (1 << second)
+        return not back and not self.ancestry.reach(others) & (1 << first)
+
+    def merge(self, first: int, second: int, group: Group) -> None:
+        mine, theirs = self.units[second], self.units[first]
+        mine.group, mine.reads = group, mine.reads | theirs.reads
+        theirs.group, theirs.reads = None, set()
+        for name in group.names:
+            self.unit_of[name] = second
+        self.ancestry.before[second] |= self.ancestry.before[first]
+        self.ancestry.replace(first, second)
+
+    # steps
+
+    def steps(self) -> list[Step]:
+        external = self.external_names()
+        kernels: dict[Any, Kernel] = {}
+        return [self.step(u, external, kernels) for u in self.ordered()]
+
+    def ordered(self) -> list[Unit]:
+        live = [u for u in self.units if u.group is not None or u.node is not None]
+        return sorted(live, key=lambda u: (self.ancestry.before[u.number].bit_count(), u.number))
+
+    def external_names(self) -> set[str]:
+        """Realised names that something outside their own group reads."""
+        found = {self.views.get(o.name, o.name) for o in self.output_nodes()}
+        for unit in self.units:
+            found |= {r for r in unit.reads if self.unit_of.get(r) != unit.number}
+        return found
+
+    def step(self, unit: Unit, external: set[str], kernels: dict[Any, Kernel]) -> Step:
+        if unit.group is not None:
+            return self.kernel_step(unit.group, external, kernels)
+        assert unit.node is not None
+        return self.matmul_step(unit.node) if unit.node in self.templates else self.extern_step(unit.node)
+
+    def kernel_step(self, group: Group, external: set[str], kernels: dict[Any, Kernel]) -> KernelStep:
+        emitter = Emitter(self.reader, group, external, self.shapes)
+        kernel, bindings = emitter.emit("kernel")
+        kernel = kernels.setdefault(kernel, replace(kernel, name=self.kernel_name(group, len(kernels))))
+        return KernelStep(kernel, bindings)
+
+    def kernel_name(self, group: Group, number: int) -> str:
+        ops = dict.fromkeys(op_name(self.by_name[i.name]) for i in group.items)
+        return "_".join([*list(ops)[:4], str(number)])
+
+    def matmul_step(self, node: Node) -> TemplateStep:
+        (a, a_steps, *_), (b, b_steps, *_) = self.operand_views[node]
+        return TemplateStep("matmul", (a, b), (node.name,), matmul_params(node, a_steps, b_steps))
+
+    def extern_step(self, node: Node) -> ExternStep:
+        operands = tuple(dict.fromkeys(nodes_in((node.args, dict(node.kwargs)))))
+        builder = Builder(node.name)
+        inside = {o: builder.placeholder(o.name, o.aval) for o in operands}
+        args = map_nodes((node.args, dict(node.kwargs)), inside.__getitem__)
+        call = builder.call(node.target, args[0], args[1], node.aval)
+        results = self.results_of(node)
+        parts = (call,) if not isinstance(node.aval, tuple) else tuple(
+            builder.call(u.target, (call, u.args[1]), {}, u.aval) for u in results)
+        names = tuple(self.reader.views.get(o.name, o.name) for o in operands)
+        return ExternStep(builder.finish(parts), names, tuple(r.name for r in results), self.outside[node] or "")
+
+    def results_of(self, node: Node) -> list[Node]:
+        return [node] if not isinstance(node.aval, tuple) else [
+            u for u in self.users[node] if op_name(u) == "getitem"]
+
+    def fill_shapes(self) -> None:
+        for node in self.graph.nodes:
+            if node.op != OUTPUT and not isinstance(node.aval, tuple):
+                self.shapes[node.name] = (shape_of(node), dtype_of(node))
+        for view, root in self.views.items():
+            self.shapes[root] = self.shapes[view]
+
+
+def schedule(graph: Graph) -> Schedule:
+    """The Schedule of a primitive Graph whose output is a tuple of Nodes."""
+    planner = Planner(graph)
+    planner.decide()
+    planner.fill_shapes()
+    planner.build()
+    steps = planner.steps()
+    return _assemble(planner, tuple(steps))
+
+
+def reads_of(step: Step) -> tuple[str, ...]:
+    """The Schedule buffers that a step reads."""
+    if isinstance(step, KernelStep):
+        return tuple(step.bindings[b.name] for b in step.kernel.inputs)
+    return step.operands
+
+
+def writes_of(step: Step) -> tuple[str, ...]:
+    """The Schedule buffers that a step writes."""
+    if isinstance(step, KernelStep):
+        return tuple(step.bindings[b.name] for b in step.kernel.outputs)
+    return step.results
+
+
+def _assemble(planner: Planner, steps: tuple[Step, ...]) -> Schedule:
+    graph = planner.graph
+    inputs = tuple(n.name for n in graph.placeholders)
+    consts = {n.name: np.asarray(graph.consts[n.target]) for n in graph.nodes if n.op == GET_ATTR}
+    outputs = tuple(planner.views.get(o.name, o.name) for o in planner.output_nodes())
+    used = dict.fromkeys([*inputs, *consts, *outputs, *(b for s in steps for b in (*reads_of(s), *writes_of(s)))])
+    buffers = {n: Buffer(n, *planner.shapes[n]) for n in used}
+    offsets, arena = plan(_lives(steps, buffers, {*inputs, *consts, *outputs}))
+    aliases = {o: o for o in outputs if o in inputs or o in consts}
+    return Schedule(buffers, inputs, outputs, steps, consts, _sizes(graph), offsets, arena, aliases,
+                    tuple(o.aval for o in planner.output_nodes()), graph.name)
+
+
+def _lives(steps: tuple[Step, ...], buffers: dict[str, Buffer], kept: set[str]) -> dict[str, Any]:
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for k, step in enumerate(steps):
+        for name in (*writes_of(step), *reads_of(step)):
+            first.setdefault(name, k)
+            last[name] = k
+    return {n: (product(buffers[n].shape) * buffers[n].dtype.itemsize, first[n], last[n])
+            for n in first if n not in kept}
+
+
+def _sizes(graph: Graph) -> tuple[tuple[sympy.Symbol, tuple[int, int]], ...]:
+    """Where to read each symbolic size: the first input dimension that is that symbol alone."""
+    found: dict[sympy.Symbol, tuple[int, int]] = {}
+    for k, node in enumerate(graph.placeholders):
+        for d, dim in enumerate(node.aval.shape):
+            if isinstance(dim, sympy.Symbol):
+                found.setdefault(dim, (k, d))
+    return tuple(sorted(found.items(), key=lambda row: row[0].name))

@@ -1,0 +1,206 @@
+"""What has to be computed: the realised nodes of a primitive Graph as Items.
+
+A node is *realised* when its elements are computed once and kept (in a buffer, or, when fusion
+brings producer and consumers together, in a register); all other nodes are inlined into whoever
+reads them. Realised are: outputs, operands of templates and of XLA calls, reductions, scans,
+scatters, and elementwise nodes whose recomputation would cost more than keeping them.
+
+An `Item` is one realised node with its loop variables and its value, an expression in which other
+realised nodes are Loads. Reshapes are never realised: they share their operand's buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import sympy
+
+from dynacomp.capture.graph import Node
+from dynacomp.lowering.indexing import coefficient, flat, product, total
+from dynacomp.lowering.loops import Expr, Load
+from dynacomp.lowering.lower_reduce import CUMULATIVE, FOLDS, Fold, accumulator
+from dynacomp.lowering.reader import Point, Reader, dtype_of, shape_of, walk
+from dynacomp.lowering.scalars import DEAR, SCALARS
+
+NARROW = 8
+"""Reductions over fewer elements than this run as lanes over the results, not over themselves."""
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """One realised node: `value` at position `at` (and `inner`, for folds) of loop variables.
+
+    kind: "point" (one value per position), "fold" (folds `inner` away), "scan" (running fold along
+    dimension `axis`). lanes: it wants SIMD lanes over its last result dimension rather than
+    over its innermost loop.
+    """
+
+    name: str
+    kind: str
+    shape: tuple[sympy.Expr, ...]
+    dtype: np.dtype
+    at: Point
+    value: Expr
+    inner: Point = ()
+    extents: tuple[sympy.Expr, ...] = ()
+    fold: Fold | None = None
+    axis: int = -1
+    reverse: bool = False
+    lanes: bool = True
+    reads: tuple[Load, ...] = field(default=())
+
+    @property
+    def numel(self) -> sympy.Expr:
+        return product(self.shape)
+
+    @property
+    def work(self) -> int:
+        """How many times the value is computed, by a plausible guess for unknown sizes."""
+        return total((*self.shape, *self.extents))
+
+
+def make_item(reader: Reader, node: Node) -> Item:
+    """The Item of a node: its value is read as if it were not realised."""
+    name = node.name
+    realised = name in reader.realised
+    reader.realised.discard(name)
+    try:
+        return _make(reader, node)
+    finally:
+        if realised:
+            reader.realised.add(name)
+
+
+def _make(reader: Reader, node: Node) -> Item:
+    op = getattr(node.target, "name", "")
+    if op in FOLDS:
+        return _fold_item(reader, node, FOLDS[op](node))
+    if op in CUMULATIVE:
+        return _scan_item(reader, node, CUMULATIVE[op])
+    shape = shape_of(node)
+    at = reader.point(shape)
+    value = reader.fresh_read(node, at)
+    return Item(node.name, "point", shape, dtype_of(node), at, value, reads=loads_of(reader, value))
+
+
+def _fold_item(reader: Reader, node: Node, fold: Fold) -> Item:
+    shape = shape_of(node)
+    at = reader.point(shape)
+    inner = reader.point(fold.extents, depth=sum(n != 1 for n in shape))
+    value = fold.value(reader, at, inner)
+    reads = loads_of(reader, value)
+    return Item(node.name, "fold", shape, dtype_of(node), at, value, inner, fold.extents, fold,
+                lanes=_wants_lanes(at, inner, shape, fold.extents, reads), reads=reads)
+
+
+def _scan_item(reader: Reader, node: Node, how: str) -> Item:
+    shape, axis = shape_of(node), node.kwargs["axis"]
+    at = reader.point(shape)
+    dtype = accumulator(how, dtype_of(node))
+    value = reader.apply("convert", reader.read(node.args[0], at), dtype=dtype)
+    fold = Fold((), how, dtype, lambda *_: value)
+    last = all(n == 1 for n in shape[axis + 1:])
+    return Item(node.name, "scan", shape, dtype_of(node), at, value, (), (), fold, axis,
+                bool(node.kwargs.get("reverse")), not last, loads_of(reader, value))
+
+
+def loads_of(reader: Reader, value: Expr) -> tuple[Load, ...]:
+    """Every Load in a value, masks and computed positions included."""
+    return tuple(e for e in walk(reader, [value]) if isinstance(e, Load))
+
+
+def _wants_lanes(at: Point, inner: Point, shape: Point, extents: Point, reads: tuple[Load, ...]) -> bool:
+    outer_vars = [v for v in at if v != 0]
+    inner_vars = [v for v in inner if v != 0]
+    if not outer_vars or not inner_vars:
+        return bool(outer_vars)
+    if total(extents) < NARROW:
+        return total(shape) > total(extents)
+    return _contiguous(reads, outer_vars[-1]) > _contiguous(reads, inner_vars[-1])
+
+
+def _contiguous(reads: tuple[Load, ...], var: sympy.Expr) -> int:
+    return sum(coefficient(r.index, var) == 1 for r in reads)
+
+
+# which nodes to realise
+
+_OWN_COST = {"threefry2x32": 200, "gather": 3, "concatenate": 3, "pad": 2, "dynamic_slice": 2,
+             "dynamic_update_slice": 3, "pow": DEAR}
+_FREE = {"reshape", "broadcast_in_dim", "transpose", "slice", "rev", "iota", "convert_element_type", "getitem",
+         "dim_as_value", "iota_2x32_shape"}
+KEEP_COST, KEEP_READS, MAX_INLINE = DEAR, 2, 150
+
+
+def op_name(node: Node) -> str:
+    """The Op's name, or "getitem" for the node that picks one of several results."""
+    return getattr(node.target, "name", "getitem")
+
+
+def own_cost(node: Node) -> int:
+    """What computing one element costs beside its operands, in additions."""
+    name = op_name(node)
+    if name in _FREE:
+        return 0
+    return _OWN_COST.get(name, SCALARS[name].cost if name in SCALARS else 1)
+
+
+@dataclass
+class _Weight:
+    """What inlining a node costs: additions and loads for one element, and how deep it nests."""
+
+    cost: int
+    loads: int
+    depth: int
+
+
+def choose_realised(nodes: tuple[Node, ...], required: set[str], users: Mapping[Node, list[Node]],
+                    loopable: Mapping[Node, bool]) -> set[str]:
+    """The names of the nodes to realise; `required` are so anyway (outputs, template operands)."""
+    realised = set(required)
+    weights: dict[Node, _Weight] = {}
+    for node in nodes:
+        if not loopable.get(node, False):
+            continue
+        weights[node] = _weigh(node, realised, weights)
+        if node.name in realised or _worth_keeping(node, users[node], weights[node]):
+            realised.add(node.name)
+    return realised
+
+
+def _weigh(node: Node, realised: set[str], weights: Mapping[Node, _Weight]) -> _Weight:
+    operands = {a for a in node.args if isinstance(a, Node)}
+    parts = [_Weight(0, 1, 0) if a.name in realised or a not in weights else weights[a] for a in operands]
+    return _Weight(min(own_cost(node) + sum(p.cost for p in parts), 10**6),
+                   min(sum(p.loads for p in parts), 10**6), 1 + max((p.depth for p in parts), default=0))
+
+
+def _worth_keeping(node: Node, users: list[Node], weight: _Weight) -> bool:
+    name = op_name(node)
+    if name in FOLDS or name in CUMULATIVE:
+        return True
+    if getattr(node.aval, "shape", None) is None:  # several results: its getitem nodes decide
+        return False
+    if weight.depth >= MAX_INLINE or (len(users) > 1 and weight.loads > 64):
+        return True
+    if len(users) > 1 and (weight.cost >= KEEP_COST or (weight.loads >= KEEP_READS and weight.cost > 0)):
+        return True
+    return weight.cost >= KEEP_COST // 2 and any(replicates(u, node) for u in users)
+
+
+def replicates(user: Node, of: Node) -> bool:
+    """Does `user` read each element of `of` many times, where a loop cannot keep it at hand?"""
+    name = op_name(user)
+    if name == "broadcast_in_dim":
+        dims = user.kwargs["broadcast_dimensions"]
+        kept = [d for d, n in zip(dims, shape_of(of)) if n != 1]
+        new = [d for d, n in enumerate(shape_of(user)) if n != 1 and d not in kept]
+        return bool(kept and new and min(new) < max(kept))
+    return name in ("gather", "dot_general") or name.startswith("reduce_window")
+
+
+def exact(load: Load, at: Point, shape: Point) -> bool:
+    """Is this Load at the very flat position `at` of an array of `shape`?"""
+    return load.index == flat(at, shape)

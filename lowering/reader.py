@@ -1,0 +1,237 @@
+"""The value of a graph node at one position, as a loop expression.
+
+A `Reader` knows which nodes are realised (they have a buffer, or will have: reading them is a
+`Load`) and inlines all others by the rules of the `lower_*` tables. It interns expressions: equal
+ones are one object, so that sharing is identity and walks over the resulting DAG are linear.
+
+Loop variables are canonical, one for each (depth, extent), so that nodes of one shape share
+variables and expressions. Variables of extent 1 are the number 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import sympy
+
+from dynacomp.capture.graph import Node
+from dynacomp.lowering.indexing import ZERO, flat
+from dynacomp.lowering.loops import Apply, Const, Expr, Index, Load, Ref, symbol
+from dynacomp.lowering.scalars import SCALARS
+
+Point = tuple[sympy.Expr, ...]
+Rule = Callable[["Reader", Node, Point], Any]
+BOOL, INT32, INT64 = np.dtype(bool), np.dtype(np.int32), np.dtype(np.int64)
+
+
+def shape_of(value: Any) -> tuple[sympy.Expr, ...]:
+    """The shape of a Node (or of a scalar constant: none), in SymPy."""
+    return tuple(map(sympy.sympify, value.aval.shape)) if isinstance(value, Node) else ()
+
+
+def dtype_of(value: Any) -> np.dtype:
+    """The dtype of a Node or of a NumPy scalar."""
+    return np.dtype(value.aval.dtype if isinstance(value, Node) else value.dtype)
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The expressions directly inside one."""
+    if isinstance(expr, Apply):
+        return expr.args
+    if isinstance(expr, Load) and expr.mask is not None and expr.other is not None:
+        return (expr.mask, expr.other)
+    return ()
+
+
+def index_of(expr: Expr) -> sympy.Expr | None:
+    """The index expression that an expression holds, if it holds one."""
+    if isinstance(expr, Load):
+        return expr.index
+    return expr.expr if isinstance(expr, Index) else None
+
+
+class Reader:
+    """Interned expressions of one primitive Graph; see the module's docstring.
+
+    `rules` maps op names to how a node is inlined; `realised` holds the names of nodes that are
+    read from buffers; `views` names the buffer of those that only reshape another; `ranges` bounds every variable; `values` says what an index symbol computed
+    from data (`position`) stands for.
+    """
+
+    def __init__(self, rules: Mapping[str, Rule], realised: set[str]) -> None:
+        self.rules, self.realised = rules, realised
+        self.views: dict[str, str] = {}
+        self.ranges: dict[sympy.Symbol, sympy.Expr] = {}
+        self.values: dict[sympy.Symbol, Expr] = {}
+        self._variables: dict[tuple[int, sympy.Expr], sympy.Expr] = {}
+        self._depths: dict[int, int] = {}
+        self._interned: dict[Any, Expr] = {}
+        self._memo: dict[Any, Any] = {}
+        self._positions: dict[Any, sympy.Symbol] = {}
+        self._mask: Expr | None = None
+
+    # variables
+
+    def variable(self, depth: int, extent: sympy.Expr) -> sympy.Expr:
+        """The loop variable of `extent` at nesting `depth`."""
+        extent = sympy.sympify(extent)
+        if extent == 1:
+            return ZERO
+        if (depth, extent) not in self._variables:
+            count = self._depths.get(depth, 0)
+            self._depths[depth] = count + 1
+            var = symbol(f"i{depth}" + (f"_{count}" if count else ""))
+            self._variables[depth, extent] = var
+            self.ranges[var] = extent
+        return self._variables[depth, extent]
+
+    def point(self, extents: Sequence[sympy.Expr], depth: int = 0) -> Point:
+        """Variables for a nest of loops whose outermost is at `depth`."""
+        at = []
+        for extent in extents:
+            at.append(self.variable(depth, extent))
+            depth += at[-1] != 0
+        return tuple(at)
+
+    # making expressions
+
+    def intern(self, expr: Expr) -> Expr:
+        return self._interned.setdefault(_key(expr), expr)
+
+    def const(self, value: Any, dtype: np.dtype) -> Expr:
+        return self.intern(Const(value, np.dtype(dtype)))
+
+    def index(self, expr: sympy.Expr, dtype: np.dtype) -> Expr:
+        expr = sympy.sympify(expr)
+        return self.const(int(expr), dtype) if expr.is_Integer else self.intern(Index(expr, np.dtype(dtype)))
+
+    def apply(self, fn: str, *args: Expr, dtype: np.dtype | None = None) -> Expr:
+        """`fn(*args)`; the dtype follows from the table unless the function is `free`."""
+        rule = SCALARS[fn].rule
+        if fn == "convert" and args[0].dtype == dtype:
+            return args[0]
+        result = BOOL if rule == "bool" else args[-1].dtype if dtype is None else np.dtype(dtype)
+        return self.intern(Apply(fn, args, result))
+
+    def compare(self, fn: str, left: sympy.Expr, right: sympy.Expr) -> Expr:
+        """A comparison of index expressions, as bool."""
+        wide = INT64 if any(not v.is_Integer or v >= 2**31 for v in map(self._bound, (left, right))) else INT32
+        return self.apply(fn, self.index(left, wide), self.index(right, wide))
+
+    def _bound(self, expr: sympy.Expr) -> sympy.Expr:
+        expr = sympy.sympify(expr)
+        return sympy.Add(*(abs(t) for t in sympy.Add.make_args(
+            expr.xreplace({v: self.ranges[v] for v in expr.free_symbols if v in self.ranges}))))
+
+    def all_of(self, *conditions: Expr | None) -> Expr | None:
+        """The conjunction of conditions; None is true."""
+        result = None
+        for c in conditions:
+            if c is not None:
+                result = c if result is None or result is c else self.apply("and", result, c)
+        return result
+
+    def position(self, expr: Expr, extent: sympy.Expr) -> sympy.Symbol:
+        """An index symbol for an integer expression that is known to lie in [0, extent)."""
+        key = (id(expr), extent)
+        if key not in self._positions:
+            var = symbol(f"at{len(self._positions)}")
+            self._positions[key] = var
+            self.values[var], self.ranges[var] = expr, extent
+        return self._positions[key]
+
+    # reading nodes
+
+    def read(self, value: Any, at: Point, part: int | None = None) -> Expr:
+        """The value of a Node (its `part`-th result) or of a NumPy scalar at position `at`.
+
+        Raises KeyError for an op without a rule that is not realised.
+        """
+        if not isinstance(value, Node):
+            return self.const(value.item(), value.dtype)
+        key = (value, at, part, id(self._mask))
+        if key not in self._memo:
+            self._memo[key] = self._read(value, at, part)
+        return self._memo[key]
+
+    def fresh_read(self, node: Node, at: Point) -> Expr:
+        """How the rules compute `node`, whether or not it is realised."""
+        if op_of(node) is None:
+            source, which = node.args
+            return self.rules[source.target.name](self, source, at)[which]
+        return self.rules[node.target.name](self, node, at)
+
+    def _read(self, node: Node, at: Point, part: int | None) -> Expr:
+        if node.name in self.realised:
+            buffer = self.views.get(node.name, node.name)
+            return self.load(buffer, flat(at, shape_of(node)), dtype_of(node))
+        if op_of(node) is None:  # operator.getitem of a node with several results
+            source, which = node.args
+            return self.read(source, at, which)
+        result = self.rules[node.target.name](self, node, at)
+        return result if part is None else result[part]
+
+    def forget(self) -> None:
+        """Drops remembered readings: the set of realised nodes has changed."""
+        self._memo.clear()
+
+    def load(self, buffer: str, index: sympy.Expr, dtype: np.dtype) -> Expr:
+        other = None if self._mask is None else self.const(np.zeros((), dtype).item(), dtype)
+        return self.intern(Load(buffer, index, dtype, self._mask, other))
+
+    def read_where(self, mask: Expr | None, value: Any, at: Point, other: Expr) -> Expr:
+        """`value` at `at` where `mask` holds (`at` may lie outside elsewhere), `other` elsewhere."""
+        if mask is None:
+            return self.read(value, at)
+        outer, self._mask = self._mask, self.all_of(self._mask, mask)
+        inside = self.read(value, at)
+        self._mask = outer
+        if isinstance(inside, Load) and inside.mask is mask and outer is None:
+            return self.intern(replace(inside, other=other))
+        return self.apply("select", mask, inside, other)
+
+
+def op_of(node: Node) -> str | None:
+    """The name of a node's Op; None for `operator.getitem`."""
+    return getattr(node.target, "name", None)
+
+
+def _key(expr: Expr) -> Any:
+    if isinstance(expr, Apply):
+        return (expr.fn, expr.dtype, *map(id, expr.args))
+    if isinstance(expr, Load):
+        return ("load", expr.buffer, expr.index, id(expr.mask), id(expr.other))
+    if isinstance(expr, Const):
+        return ("const", repr(expr.value), expr.dtype)
+    if isinstance(expr, Index):
+        return ("index", expr.expr, expr.dtype)
+    return ("ref", expr.name)
+
+
+def walk(reader: Reader, roots: Sequence[Expr]) -> Iterator[Expr]:
+    """Every expression below `roots` once, children first, through masks and data-made indices."""
+    seen: set[int] = set()
+    stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(roots)]
+    while stack:
+        expr, done = stack.pop()
+        if done:
+            yield expr
+        elif id(expr) not in seen:
+            seen.add(id(expr))
+            stack.append((expr, True))
+            stack += [(c, False) for c in reversed(below_of(reader, expr))]
+
+
+def below_of(reader: Reader, expr: Expr) -> tuple[Expr, ...]:
+    """The children of an expression and the values that its index is made of."""
+    index = index_of(expr)
+    made = () if index is None or not reader.values else tuple(
+        reader.values[s] for s in sorted(index.free_symbols, key=str) if s in reader.values)
+    return children(expr) + made
+
+
+__all__ = ["BOOL", "INT32", "INT64", "Point", "Reader", "Ref", "Rule", "below_of", "children", "dtype_of",
+           "index_of", "shape_of", "walk"]

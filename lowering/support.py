@@ -1,0 +1,70 @@
+"""What loops can compute, and why not when they cannot: the reasons that users read at a seam."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dynacomp.capture.graph import Node, nodes_in
+from dynacomp.lowering.lower_gather import GATHERS
+from dynacomp.lowering.lower_layout import LAYOUT
+from dynacomp.lowering.lower_pointwise import POINTWISE, precision_of
+from dynacomp.lowering.lower_reduce import CUMULATIVE, FOLDS
+from dynacomp.lowering.reader import dtype_of
+from dynacomp.lowering.scalars import kind
+
+KNOWN = {*POINTWISE, *LAYOUT, *GATHERS, *FOLDS, *CUMULATIVE}
+
+
+def _integer_pow(node: Node) -> str | None:
+    return None if kind(dtype_of(node)) == "f" else "a power of integers"
+
+
+def _bitcast(node: Node) -> str | None:
+    same = dtype_of(node).itemsize == dtype_of(node.args[0]).itemsize
+    boolean = "b" in (kind(dtype_of(node)), kind(dtype_of(node.args[0])))
+    return None if same and not boolean else "a bitcast that changes the width"
+
+
+def _precision(node: Node) -> str | None:
+    return None if precision_of(node) is not None else "a precision that is no dtype's"
+
+
+def _logical(node: Node) -> str | None:
+    return None if kind(dtype_of(node)) == "b" else "a bitwise reduction of integers"
+
+
+def _one_axis(node: Node) -> str | None:
+    return None if len(node.kwargs["axes"]) == 1 else "argmax over several axes"
+
+
+_CONDITIONS: dict[str, Callable[[Node], str | None]] = {
+    "pow": _integer_pow,
+    "bitcast_convert_type": _bitcast,
+    "reduce_precision": _precision,
+    "reduce_and": _logical,
+    "reduce_or": _logical,
+    "argmax": _one_axis,
+    "argmin": _one_axis,
+}
+
+
+def why_not(node: Node) -> str | None:
+    """Why a node must go to XLA; None where loops (or a template) can compute it."""
+    name = getattr(node.target, "name", None)
+    if name is None:  # getitem: where its source goes
+        return None
+    if name == "extern":
+        return str(node.kwargs.get("why") or "no lowering")
+    if name not in KNOWN:
+        return f"{name} has no lowering"
+    for aval in _avals(node):
+        if not kind(aval.dtype):
+            return f"{name} on {aval.dtype}"
+    condition = _CONDITIONS.get(name)
+    return condition(node) if condition else None
+
+
+def _avals(node: Node) -> list[Any]:
+    own = node.aval if isinstance(node.aval, tuple) else (node.aval,)
+    return [*own, *(n.aval for n in nodes_in(node.args) if not isinstance(n.aval, tuple))]
