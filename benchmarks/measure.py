@@ -1,11 +1,12 @@
 """Interleaved timing of several ways to compute the same thing, in one process.
 
 Contestants take turns in blocks, so that a slow minute of the machine is everyone's; every block warms
-up again, and a pause before it lets the threads of the last one go to sleep. What is reported is the
-median of the blocks' medians.
+up again, and a pause before it lets the threads of the last one go to sleep. A block counts by its
+median; a ratio is the median of the ratios within each round of blocks.
 
-    >>> timed({"a": lambda: jnp.ones(8) + 1, "b": lambda: jnp.ones(8)})  # doctest: +SKIP
-    {'a': 1.2e-05, 'b': 5e-06}
+    >>> rounds = timed({"a": lambda: jnp.ones(8) + 1, "b": lambda: jnp.ones(8)}, blocks=3)
+    >>> len(rounds["a"]), ratio(rounds["a"], rounds["a"])
+    (3, 1.0)
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ BLOCKS, BLOCK_SECONDS, PAUSE = 7, 0.02, 0.005
 FEWEST, MOST = 3, 200
 
 
-def timed(contestants: Mapping[str, Callable[[], Any]], blocks: int = BLOCKS) -> dict[str, float]:
-    """Median seconds of one call of each, its result waited for."""
+def timed(contestants: Mapping[str, Callable[[], Any]], blocks: int = BLOCKS) -> dict[str, list[float]]:
+    """The median seconds of one call in each block of each contestant, its result waited for."""
     once = {name: _seconds(call, 3) for name, call in contestants.items()}
     counts = {name: max(FEWEST, min(MOST, int(BLOCK_SECONDS / min(s)))) for name, s in once.items()}
     medians: dict[str, list[float]] = {name: [] for name in contestants}
@@ -37,7 +38,12 @@ def timed(contestants: Mapping[str, Callable[[], Any]], blocks: int = BLOCKS) ->
             _seconds(contestants[name], 2)
             medians[name].append(statistics.median(_seconds(contestants[name], counts[name])))
         order.append(order.pop(0))
-    return {name: statistics.median(values) for name, values in medians.items()}
+    return medians
+
+
+def ratio(slow: list[float], fast: list[float]) -> float:
+    """How many times as long `slow` takes as `fast`: the median over the rounds."""
+    return statistics.median(s / f for s, f in zip(slow, fast, strict=True))
 
 
 def _seconds(call: Callable[[], Any], times: int) -> list[float]:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -20,7 +22,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import jax
-from measure import BLOCKS, geometric_mean, machine, timed, worst_error
+from measure import BLOCKS, geometric_mean, machine, ratio, timed, worst_error
 from region_table import REGIONS, Region
 from rich.console import Console
 from rich.progress import track
@@ -38,14 +40,16 @@ TOLERANCE = {"float32": 1e-4, "bfloat16": 2e-2}
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of one region: seconds a call, the compile's seconds, the error."""
+    """What was measured of one region: median seconds a call, the ratios, compile seconds, the error."""
 
     name: str
-    eager: float
-    jit: float
-    dynacomp: float
     compile: float
-    error: float
+    eager: float = math.nan
+    jit: float = math.nan
+    dynacomp: float = math.nan
+    over_eager: float = math.nan
+    over_jit: float = math.nan
+    error: float = math.nan
     externs: tuple[str, ...] = ()
     failure: str = ""
 
@@ -88,14 +92,14 @@ def measured(region: Region, stage: str, backend: str, blocks: int) -> Row:
         compiled_in = time.perf_counter() - start
         error = worst_error(contestants["dynacomp"](), expected)
     except Exception as problem:
-        nan = float("nan")
         text = " | ".join(f"{type(problem).__name__}: {problem}".splitlines()[:4])
-        return Row(region.name, nan, nan, nan, time.perf_counter() - start, nan, failure=text)
-    times = timed(contestants, blocks)
+        return Row(region.name, time.perf_counter() - start, failure=text)
+    rounds = timed(contestants, blocks)
     dtype = str(jax.tree.leaves(args)[0].dtype)
     wrong = f"wrong by {error:.1e}" if not error <= TOLERANCE[dtype] else ""
-    return Row(region.name, times["eager"], times["jit"], times["dynacomp"], compiled_in, error, externs,
-               wrong)
+    return Row(region.name, compiled_in, *(statistics.median(rounds[name]) for name in contestants),
+               ratio(rounds["eager"], rounds["dynacomp"]), ratio(rounds["jit"], rounds["dynacomp"]),
+               error, externs, wrong)
 
 
 def table(rows: list[Row]) -> Table:
@@ -105,9 +109,9 @@ def table(rows: list[Row]) -> Table:
     for heading in ("eager, ms", "jit, ms", "dynacomp, ms", "× eager", "× jit", "compile, s", "error",
                     "at XLA"):
         out.add_column(heading, justify="right")
-    for r in sorted((r for r in rows if not r.failure), key=lambda r: r.jit / r.dynacomp):
+    for r in sorted((r for r in rows if not r.failure), key=lambda r: r.over_jit):
         out.add_row(r.name, *(f"{1e3 * t:.3f}" for t in (r.eager, r.jit, r.dynacomp)),
-                    f"{r.eager / r.dynacomp:.2f}", f"{r.jit / r.dynacomp:.2f}", f"{r.compile:.2f}",
+                    f"{r.over_eager:.2f}", f"{r.over_jit:.2f}", f"{r.compile:.2f}",
                     f"{r.error:.0e}", str(len(r.externs) or ""))
     return out
 
@@ -115,8 +119,8 @@ def table(rows: list[Row]) -> Table:
 def summary(rows: list[Row]) -> str:
     """The geometric means over what ran and was right."""
     good = [r for r in rows if not r.failure]
-    over_eager = geometric_mean([r.eager / r.dynacomp for r in good])
-    over_jit = geometric_mean([r.jit / r.dynacomp for r in good])
+    over_eager = geometric_mean([r.over_eager for r in good])
+    over_jit = geometric_mean([r.over_jit for r in good])
     return (f"{len(good)} of {len(rows)} regions: {over_eager:.2f} × as fast as eager JAX, "
             f"{over_jit:.2f} × as fast as jax.jit (geometric means)")
 

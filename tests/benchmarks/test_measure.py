@@ -28,8 +28,14 @@ def test_contestants_take_turns_and_the_first_changes(monkeypatch):
     monkeypatch.setattr(measure, "FEWEST", 1)
     monkeypatch.setattr(measure, "MOST", 1)
     times = measure.timed({name: lambda name=name: calls.append(name) for name in "abc"}, blocks=3)
-    assert set(times) == set("abc") and all(t >= 0 for t in times.values())
+    assert set(times) == set("abc") and all(len(t) == 3 for t in times.values())
     assert "".join(calls) == "aaabbbccc" + "aaabbbccc" + "bbbcccaaa" + "cccaaabbb"
+
+
+def test_a_ratio_is_taken_round_by_round():
+    assert measure.ratio([2.0, 200.0, 9.0], [1.0, 100.0, 1.0]) == 2
+    with pytest.raises(ValueError):
+        measure.ratio([1.0], [1.0, 2.0])
 
 
 def test_geometric_mean_and_machine():
