@@ -461,7 +461,9 @@ static int run_native(call_t *call)
         if (!rt.pool)
             rt.threads = 1;
     }
+    uint64_t before = flush_subnormals();
     status = p->run(&rt, call->inputs, call->outputs, call->sizes, call->arena, p->consts);
+    restore_subnormals(before);
     Py_END_ALLOW_THREADS
     if (status) {
         PyErr_SetString(PyExc_MemoryError, "no memory for the scratch of a compiled kernel");

@@ -43,6 +43,33 @@ static inline void pool_pause(void)
 #endif
 }
 
+/* Subnormals are flushed to zero, in and out, as XLA does on a CPU; returns what was set before. */
+static inline uint64_t flush_subnormals(void)
+{
+#if defined(__x86_64__)
+    unsigned before = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(before | 0x8040u);
+    return before;
+#elif defined(__aarch64__)
+    uint64_t before;
+    __asm__ __volatile__("mrs %0, fpcr" : "=r"(before));
+    __asm__ __volatile__("msr fpcr, %0" : : "r"(before | (uint64_t)1 << 24));
+    return before;
+#else
+    return 0;
+#endif
+}
+static inline void restore_subnormals(uint64_t before)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_ldmxcsr((unsigned)before);
+#elif defined(__aarch64__)
+    __asm__ __volatile__("msr fpcr, %0" : : "r"(before));
+#else
+    (void)before;
+#endif
+}
+
 static void pool_drain(pool_t *p)
 {
     for (;;) {
@@ -76,6 +103,7 @@ static void *pool_worker(void *arg)
 {
     pool_t *p = arg;
     uint64_t seen = 0;
+    (void)flush_subnormals();
     for (;;) {
         uint64_t state = pool_await(p, seen);
         while (state & POOL_OPEN) {

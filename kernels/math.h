@@ -109,8 +109,6 @@ template <class V> DC_INLINE V expm1(V x) {
   V t = power_of_two((V)(n > (elem<V>)1 ? (V)(n - (elem<V>)1) : (V)(n < (elem<V>)-60 ? (V)(V{} - (elem<V>)60) : n)));
   V two = n > (elem<V>)1 ? (V)(V{} + (elem<V>)2) : (V)(V{} + (elem<V>)1);
   V y = (t * m + (t - (elem<V>)1 / two)) * two;
-  V tiny = x + x * x * (elem<V>)0.5;
-  y = abs(x) < (elem<V>)1e-5 ? tiny : y;
   return x == 0 ? x : y;
 }
 template <class V> DC_INLINE V logistic(V x) {
@@ -217,22 +215,16 @@ template <class V> DC_INLINE V cos_poly(V r) {
     p = poly(z, 2.454729917e-5, -0.001388830006, 0.04166666464);
   return ((elem<V>)1 - (elem<V>)0.5 * z) + z * z * p;
 }
-// x - n pi/2 with n whole, |result| <= pi/4, for |x| below trig_limit. pi/2 comes in pieces whose products
-// with n are exact; the pieces of a double are cut to 26 bits.
-template <class V> constexpr elem<V> trig_limit = is_double<V> ? (elem<V>)1e7 : (elem<V>)1e5;
-template <class D> DC_INLINE D reduce_double(D x, D& n) {
-  n = round_even((D)(x * 0.63661977236758134308));
-  D r = x - n * 1.5707963109016418457;
-  r = r - n * 1.5893254712295856e-08;
-  return r - n * 6.1232339957367660e-17 * 0.9999999999999999;
-}
+// x - n pi/2 with n whole, |result| <= pi/4, for |x| below trig_limit: pi/2 comes in pieces of 33 bits, whose
+// products with n are exact.
+template <class V> constexpr elem<V> trig_limit = is_double<V> ? (elem<V>)1e6 : (elem<V>)1e5;
 template <class V> DC_INLINE V reduce_trig(V x, V& n) {
   if constexpr (is_double<V>) {
     n = round_even((V)(x * 0.63661977236758134308));
-    V r = x - n * 1.5707963267341256;                  // 33 bits of pi/2
-    V w = n * 6.0771005065061922e-11;
+    V r = x - n * 1.5707963267341256;
+    V w = n * 6.077100506303966e-11;
     V t = r - w;
-    return t - ((n * 2.0222662487959506e-21) - ((r - t) - w));
+    return t - ((n * 2.0222662487959507e-21) - ((r - t) - w));
   } else {
     n = round_even((V)(x * 0.636619772f));
     V k = n;
@@ -273,7 +265,7 @@ template <class V> inline V tanh(V x) {
     p = poly(z, 0.002294304864, -0.008345321141, 0.0217693384, -0.05395931111, 0.1333330377, -0.3333333317);
   V near = x + x * z * p;
   V far = (elem<V>)1 - (elem<V>)2 / (exp((V)(a + a)) + (elem<V>)1);
-  return a < (elem<V>)0.6 ? near : copysign(far, x);
+  return copysign(a < (elem<V>)0.6 ? near : far, x);
 }
 template <class V> inline V erf(V x) {
   if constexpr (is_double<V>) return map_lanes(x, [](auto a) { return erf_one(a); });
@@ -305,13 +297,14 @@ inline double digamma_one(double x) {
   if (x <= 0 && __builtin_floor(x) == x) return __builtin_nan("");
   double shift = 0;
   if (x < 0) {
-    const double pi = 3.14159265358979323846, frac = x - __builtin_floor(x);
+    const double pi = 3.14159265358979323846, frac = x - __builtin_rint(x);
     shift = -pi / __builtin_tan(pi * frac);
     x = 1 - x;
   }
   for (; x < 10; x += 1) shift -= 1 / x;
   const double w = 1 / (x * x);
-  const double series = w * (1.0 / 12 - w * (1.0 / 120 - w * (1.0 / 252 - w * (1.0 / 240 - w * (1.0 / 132)))));
+  const double series = w * (1.0 / 12 - w * (1.0 / 120 - w * (1.0 / 252 - w * (1.0 / 240 - w * (1.0 / 132 -
+                             w * (691.0 / 32760 - w / 12))))));
   return shift + __builtin_log(x) - 0.5 / x - series;
 }
 template <class V> inline V digamma(V x) {

@@ -92,14 +92,26 @@ template <class V> DC_INLINE V sign(V a) {
   else return a != 0 ? unit : V{};
 }
 
-// NaN wins; max(-0, 0) is 0.
+// NaN wins; -0 < 0, so among equals max keeps the bits that both have and min those that either has.
 template <class V> DC_INLINE V max(V a, V b) {
-  if constexpr (is_float<V>) return (a > b) | (a != a) ? a : b;
-  else return a > b ? a : b;
+  if constexpr (is_float<V>) {
+    typedef typename lane<V>::uints U;
+    V r = a > b ? a : b;
+    r = a == b ? bits_as<V>((U)(bits_as<U>(a) & bits_as<U>(b))) : r;
+    return a != a ? a : r;
+  } else {
+    return a > b ? a : b;
+  }
 }
 template <class V> DC_INLINE V min(V a, V b) {
-  if constexpr (is_float<V>) return (a < b) | (a != a) ? a : b;
-  else return a < b ? a : b;
+  if constexpr (is_float<V>) {
+    typedef typename lane<V>::uints U;
+    V r = a < b ? a : b;
+    r = a == b ? bits_as<V>((U)(bits_as<U>(a) | bits_as<U>(b))) : r;
+    return a != a ? a : r;
+  } else {
+    return a < b ? a : b;
+  }
 }
 DC_INLINE bool max(bool a, bool b) { return a | b; }
 DC_INLINE bool min(bool a, bool b) { return a & b; }
