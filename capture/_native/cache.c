@@ -64,6 +64,20 @@ void dc_cache_clear(CodeState *state)
     }
 }
 
+static void prune(CodeState *state)
+{
+    Entry **at = &state->first;
+    while (*at) {
+        if ((*at)->valid) {
+            at = &(*at)->next;
+        }
+        else {
+            unlink_entry(state, at);
+            at = &state->first; /* whatever the entry let go of may have changed the list */
+        }
+    }
+}
+
 int dc_cache_add(PyCodeObject *code, Entry *entry)
 {
     CodeState *state = dc_code_state_make(code);
@@ -74,6 +88,7 @@ int dc_cache_add(PyCodeObject *code, Entry *entry)
         PyErr_SetString(PyExc_ValueError, "add_entry: this entry is already in the cache of a code object");
         return -1;
     }
+    prune(state);
     entry->state = state;
     entry->next = state->first;
     state->first = (Entry *)Py_NewRef((PyObject *)entry);
@@ -102,18 +117,6 @@ int dc_cache_reset(void)
     }
     Py_XDECREF(codes);
     return codes ? 0 : -1;
-}
-
-static void prune(CodeState *state)
-{
-    for (Entry **at = &state->first; *at;) {
-        if ((*at)->valid) {
-            at = &(*at)->next;
-        }
-        else {
-            unlink_entry(state, at);
-        }
-    }
 }
 
 PyObject *dc_cache_entries(PyCodeObject *code)

@@ -103,8 +103,12 @@ static PyObject *call_captured(CompiledFunction *self, PyFunctionObject *func, P
     }
     Bound bound;
     int status = dc_bind(&bound, func, bound_self, p->args, PyVectorcall_NARGS(p->nargsf), p->kwnames);
-    if (status != 1) {
-        return status == 0 ? pass_on(self, p) : NULL;
+    if (status == 0) { /* CPython raises the TypeError */
+        dc_counters.unbound++;
+        return pass_on(self, p);
+    }
+    if (status < 0) {
+        return NULL;
     }
     Call call = {bound.locals, bound.n, func};
     PyObject *result = call_bound(self, &call, state, p);

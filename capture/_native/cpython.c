@@ -118,13 +118,22 @@ Py_ssize_t dc_code_nlocals(const PyCodeObject *code)
 
 PyObject *dc_call_code(PyCodeObject *code, const Call *call)
 {
+    PyObject *closure = call->func->func_closure;
+    if (code->co_nfreevars != (closure ? PyTuple_GET_SIZE(closure) : 0) || code->co_argcount != call->nlocals) {
+        PyErr_Format(PyExc_SystemError,
+                     "dynacomp: replacement code %U takes %d arguments and %d cells; the function that it "
+                     "replaces brings %zd and %zd",
+                     code->co_qualname, code->co_argcount, code->co_nfreevars, call->nlocals,
+                     closure ? PyTuple_GET_SIZE(closure) : 0);
+        return NULL;
+    }
     PyObject *made = PyFunction_New((PyObject *)code, call->func->func_globals);
     if (made == NULL) {
         return NULL;
     }
     PyFunctionObject *func = (PyFunctionObject *)made;
     Py_XSETREF(func->func_builtins, Py_NewRef(call->func->func_builtins));
-    Py_XSETREF(func->func_closure, Py_XNewRef(call->func->func_closure));
+    Py_XSETREF(func->func_closure, Py_XNewRef(closure));
     PyObject *result = PyObject_Vectorcall(made, call->locals, (size_t)call->nlocals, NULL);
     Py_DECREF(made);
     return result;

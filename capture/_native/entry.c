@@ -26,6 +26,7 @@ void dc_entry_invalidate(Entry *self)
     Py_CLEAR(self->fn_code);
     Py_CLEAR(self->info);
     dc_template_free(template_);
+    dc_guards_kill(self->guards);
     Py_DECREF(self);
 }
 

@@ -93,18 +93,24 @@ static bool intern_names(void)
 
 static int as_sharding(Step *s, PyObject *where) /* a Sharding, a Device, or None for anywhere */
 {
+    const JaxApi *jax = dc_jax();
     if (!where || where == Py_None) {
         return 0;
     }
-    PyObject *devices = PyObject_GetAttrString(where, "device_set");
-    if (devices == NULL) {
-        PyErr_Clear();
-        s->refs[SHARDING] = PyObject_CallOneArg(dc_jax()->single_device_sharding, where);
+    int known = PyObject_IsInstance(where, jax->sharding_type);
+    if (known == 1) {
+        s->refs[SHARDING] = Py_NewRef(where);
+        return 0;
+    }
+    known = known < 0 ? known : PyObject_IsInstance(where, jax->device_type);
+    if (known == 1) {
+        s->refs[SHARDING] = PyObject_CallOneArg(jax->single_device_sharding, where);
         return s->refs[SHARDING] ? 0 : -1;
     }
-    Py_DECREF(devices);
-    s->refs[SHARDING] = Py_NewRef(where);
-    return 0;
+    if (known == 0) {
+        PyErr_Format(PyExc_TypeError, "array: expected a Sharding, a Device or None, got %R", where);
+    }
+    return -1;
 }
 
 static int finish_array(Step *s, Builder *b)
@@ -348,7 +354,7 @@ static int eval_int_size(Step *s, Run *run, const Call *call)
 }
 
 const StepKind dc_array_kinds[] = {
-    {"array", "sooooO", eval_array, finish_array},
+    {"array", "soooOO", eval_array, finish_array},
     {"ndarray", "sooO", eval_ndarray, finish_ndarray},
     {"dim", "zsn", eval_dim, finish_dim},
     {"scalar", "su", eval_scalar, finish_scalar},

@@ -20,11 +20,14 @@ static PyObject *on_death_call(OnDeath *self, PyObject *args, PyObject *kwargs)
 {
     DC_UNUSED(args);
     DC_UNUSED(kwargs);
-    if (self->guards && !self->guards->dead) {
-        self->guards->dead = true;
-        if (self->guards->owner) {
-            dc_entry_invalidate(self->guards->owner);
+    GuardProgram *guards = self->guards;
+    if (guards && !guards->dead) {
+        Py_INCREF(guards);
+        if (guards->owner) {
+            dc_entry_invalidate(guards->owner);
         }
+        dc_guards_kill(guards);
+        Py_DECREF(guards);
     }
     Py_RETURN_NONE;
 }
@@ -209,6 +212,34 @@ void dc_run_clear(Run *run)
     }
 }
 
+static void drop_refs(GuardProgram *guards)
+{
+    for (Py_ssize_t i = 0; i < guards->nsteps; i++) {
+        for (int r = 0; r < STEP_REFS; r++) {
+            Py_CLEAR(guards->steps[i].refs[r]);
+        }
+    }
+}
+
+void dc_guards_kill(GuardProgram *guards)
+{
+    guards->dead = true;
+    if (guards->running == 0) {
+        drop_refs(guards);
+    }
+}
+
+static Py_ssize_t first_failure(GuardProgram *guards, const Call *call, Run *run)
+{
+    Step *step = guards->steps;
+    for (Py_ssize_t i = 0; i < guards->nsteps; i++, step++) {
+        if (!step->eval(step, run, call)) {
+            return i;
+        }
+    }
+    return guards->dead ? 0 : -1;
+}
+
 /* -1 where all hold: the registers then live until dc_run_clear. Else the failing step's index. */
 Py_ssize_t dc_guards_eval(GuardProgram *guards, const Call *call, Run *run)
 {
@@ -217,14 +248,15 @@ Py_ssize_t dc_guards_eval(GuardProgram *guards, const Call *call, Run *run)
         run->regs = run->inline_regs;
         return 0;
     }
-    Step *step = guards->steps;
-    for (Py_ssize_t i = 0; i < guards->nsteps; i++, step++) {
-        if (!step->eval(step, run, call)) {
-            dc_run_clear(run);
-            return i;
-        }
+    guards->running++;
+    Py_ssize_t failed = first_failure(guards, call, run);
+    if (--guards->running == 0 && guards->dead) {
+        drop_refs(guards); /* something died while we looked */
     }
-    return -1;
+    if (failed != -1) {
+        dc_run_clear(run);
+    }
+    return failed;
 }
 
 bool dc_guards_write(const GuardProgram *guards, char kind, int dst)
@@ -252,12 +284,7 @@ static int guards_traverse(GuardProgram *self, visitproc visit, void *arg)
 
 static int guards_clear(GuardProgram *self)
 {
-    self->dead = true;
-    for (Py_ssize_t i = 0; i < self->nsteps; i++) {
-        for (int r = 0; r < STEP_REFS; r++) {
-            Py_CLEAR(self->steps[i].refs[r]);
-        }
-    }
+    dc_guards_kill(self);
     return 0;
 }
 
@@ -293,6 +320,7 @@ static PyObject *guards_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     self->nregs = self->nsizes = 0;
     self->owner = NULL;
     self->dead = false;
+    self->running = 0;
     Py_ssize_t n = PyTuple_GET_SIZE(steps);
     self->steps = PyMem_Calloc((size_t)n + 1, sizeof(Step));
     self->on_death = (PyObject *)PyObject_New(OnDeath, &OnDeath_Type);

@@ -11,7 +11,8 @@ static bool ready;
 /* Settings that change what eager JAX returns or raises, and are not in trace_context(). */
 static const char *const state_names[] = {
     "debug_nans", "debug_infs", "default_prng_impl", "enable_custom_prng", "legacy_prng_key",
-    "no_tracing", "disable_jit", "device_context",
+    "no_tracing", "disable_jit", "device_context", "transfer_guard_host_to_device",
+    "transfer_guard_device_to_device", "transfer_guard_device_to_host",
 };
 
 static PyObject *attr_of(const char *module, const char *name)
@@ -81,6 +82,8 @@ static bool load(void)
            (api.states = other_states()) &&
            (api.trace_state = attr_of("jax._src.core", "trace_state_strong_ref")) &&
            (api.eval_trace = attr_of("jax._src.core", "eval_trace")) &&
+           (api.sharding_type = attr_of("jax.sharding", "Sharding")) &&
+           (api.device_type = attr_of("jax", "Device")) &&
            (api.single_device_sharding = attr_of("jax.sharding", "SingleDeviceSharding"));
 }
 

@@ -19,6 +19,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef Py_GIL_DISABLED
+#error "dynacomp relies on the GIL: build it for a CPython that has one"
+#endif
+
 #define DC_UNUSED(x) ((void)(x))
 
 /* ---- a call, as guards see it ---- */
@@ -84,10 +88,12 @@ typedef struct {
     Entry *owner; /* borrowed; the entry to invalidate when something held weakly dies */
     PyObject *on_death;
     bool dead;
+    int running; /* evaluations under way: the steps must stay until they end */
 } GuardProgram;
 extern PyTypeObject GuardProgram_Type;
 extern PyTypeObject OnDeath_Type;
 
+void dc_guards_kill(GuardProgram *guards); /* never holds again; drops what it holds */
 void dc_set_register(Run *run, int dst, PyObject *owned);
 int dc_hold(Step *step, int slot, PyObject *obj, Builder *builder, bool *weak);
 bool dc_held_is(PyObject *holder, bool weak, PyObject *value);
@@ -110,7 +116,7 @@ typedef struct {
     PyObject *get_state; /* reads one jax Config state */
     PyObject *states;    /* tuple of Config states which trace_context() leaves out */
     PyObject *trace_state, *eval_trace;
-    PyObject *single_device_sharding;
+    PyObject *sharding_type, *device_type, *single_device_sharding;
 } JaxApi;
 const JaxApi *dc_jax(void); /* NULL with an exception */
 PyObject *dc_jax_config_token(PyObject *module, PyObject *allow_trace);
@@ -192,7 +198,7 @@ PyObject *dc_call_paused(PyObject *callable, PyObject *const *args, size_t nargs
 
 typedef struct {
     unsigned long long hits, misses, direct, code, frames, skipped, plain, traced, generators,
-        rejected, invalidated, calls;
+        rejected, invalidated, calls, unbound;
 } Counters;
 extern Counters dc_counters;
 
