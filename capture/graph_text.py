@@ -34,6 +34,7 @@ _PLAIN = (type(None), bool, int, str, bytes, type(Ellipsis))
 def lookup(name: str) -> Any:
     """The object that a dotted name means among the modules already imported, or None."""
     parts = name.split(".")
+    parts[0] = {"np": "numpy"}.get(parts[0], parts[0])
     for cut in range(len(parts) - 1, 0, -1):
         if (module := sys.modules.get(".".join(parts[:cut]))) is not None:
             return functools.reduce(lambda o, a: getattr(o, a, None), parts[cut:], module)

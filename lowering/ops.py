@@ -24,6 +24,7 @@ To add a primitive: put its name in `_NAMES`, and give the loops a row (`lower_l
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,7 @@ import numpy as np
 from jax.extend.core import primitives
 
 from dynacomp.capture.avals import Aval, as_struct, aval_of
+from dynacomp.capture.graph import Node
 from dynacomp.lowering.dims import map_aval, map_dims, to_jax, to_sympy
 
 POINTWISE, REDUCTION, LAYOUT, GATHER, SCATTER, SCAN, TEMPLATE, EXTERN = (
@@ -152,3 +154,11 @@ def abstract(op: Op, args: Iterable[Any], params: dict[str, Any]) -> Any:
 
 def _physical(aval: Any) -> Aval:
     return map_aval(Aval(tuple(aval.shape), aval.dtype, aval.weak_type), to_sympy)
+
+
+def infer(node: Node) -> Any:
+    """The Aval (or Avals) that a call of a primitive Graph must have, from its arguments' Avals."""
+    args = [a.aval if isinstance(a, Node) else a for a in node.args]
+    if node.target is operator.getitem:
+        return args[0][args[1]]
+    return abstract(node.target, args, dict(node.kwargs))

@@ -22,9 +22,10 @@ followed by `operator.getitem` nodes. Every flat output is a Node.
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,7 +36,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 from dynacomp.capture import graph_interp
 from dynacomp.capture.avals import Aval, as_struct, aval_of, is_numpy_dtype
 from dynacomp.capture.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Builder, Graph, Node, map_nodes
-from dynacomp.lowering.dims import SymbolicShapeError, map_dims, to_sympy
+from dynacomp.lowering.dims import SymbolicShapeError, is_symbolic, map_dims, to_sympy
 from dynacomp.lowering.ops import DEFAULTS, EXTERN, OPS, POINTWISE, Op
 from dynacomp.lowering.translate_rules import CALLS, IDENTITIES, as_extern, is_key, raw_struct, rewrite_of
 
@@ -141,10 +142,20 @@ def lower_function(fn: Callable[..., Any], *avals: Any, name: str = "graph") -> 
 
 
 def trace(fn: Callable[..., Any], avals: list[Aval]) -> ClosedJaxpr:
-    """`jax.make_jaxpr` on Avals; JAX's complaints about unknown sizes become SymbolicShapeError."""
-    try:
+    """`jax.make_jaxpr` on Avals."""
+    with blaming_sizes(avals):
         return jax.make_jaxpr(fn)(*map(as_struct, avals))
-    except (jax.core.InconclusiveDimensionOperation, jax.errors.ShapePolymorphismError) as e:
+
+
+@contextlib.contextmanager
+def blaming_sizes(avals: Iterable[Any]) -> Iterator[None]:
+    """Any error while sizes are unknown becomes a SymbolicShapeError: JAX says in many ways that it
+    needs a size. If the sizes are not to blame, lowering for the sizes at hand shows the error."""
+    try:
+        yield
+    except Exception as e:
+        if not any(is_symbolic(d) for a in avals for d in a.shape):
+            raise
         raise SymbolicShapeError(f"JAX cannot trace this with unknown sizes: {e}") from e
 
 
@@ -160,7 +171,8 @@ def translate(closed: ClosedJaxpr, name: str = "graph", names: list[str] | None 
     names = names or [f"x{i}" for i in range(len(avals))]
     inputs = [builder.placeholder(n, a) for n, a in zip(names, avals)]
     writer = Writer(builder, places)
-    outs = writer.inline(closed, inputs)
+    with blaming_sizes(closed.in_avals):
+        outs = writer.inline(closed, inputs)
     outs = [writer.as_node(o, v.aval) for o, v in zip(outs, closed.jaxpr.outvars)]
     graph = builder.finish(tuple(outs))
     final = replace(graph.nodes[-1], aval=tuple(node_aval(v.aval) for v in closed.jaxpr.outvars))
