@@ -81,6 +81,76 @@ def matmul_cases() -> list[Case]:
     return cubes + mlp + gpt + attention + thin + other
 
 
+def conv_params(shapes: list[tuple[int, ...]], result: tuple[int, ...], params: dict) -> dict:
+    """The template's params of one conv_general_dilated over row-major arrays."""
+    numbers = params["dimension_numbers"]
+    specs = dict(zip(("lhs", "rhs", "out"), numbers))
+    sizes = {"lhs": shapes[0], "rhs": shapes[1], "out": result}
+    pick = lambda name: tuple(sizes[name][d] for d in specs[name])
+    strides = {f"{s}_strides": tuple(int(np.prod(sizes[s][d + 1 :])) for d in specs[s]) for s in specs}
+    return strides | {
+        "n": pick("lhs")[0], "c": pick("lhs")[1], "k": pick("rhs")[0], "spatial_in": pick("lhs")[2:],
+        "kernel": pick("rhs")[2:], "spatial_out": pick("out")[2:], "stride": params["window_strides"],
+        "pad_lo": tuple(lo for lo, _ in params["padding"]), "pad_hi": tuple(hi for _, hi in params["padding"]),
+        "lhs_dilation": params["lhs_dilation"], "rhs_dilation": params["rhs_dilation"],
+        "groups": params["feature_group_count"], "batch_groups": params["batch_group_count"],
+    }  # fmt: skip
+
+
+def conv_case(label: str, n: int, c: int, k: int, size: tuple[int, ...], kernel: int, stride: int = 1, groups: int = 1,
+              layout: str = "NCHW", gradient: int | None = None, group: str = "conv") -> Case:  # fmt: skip
+    """A convolution, or its gradient for operand 0 or 1: what JAX itself makes of it, as one template call."""
+    dims, space = len(size), "DHW"[-len(size) :]
+    lhs, rhs = ("NC" + space, "OI" + space) if layout == "NCHW" else ("N" + space + "C", space + "IO")
+    shape = lambda spec, figures: tuple(figures[s] if s in figures else size[space.index(s)] for s in spec)
+    x = random(*shape(lhs, {"N": n, "C": c}))
+    w = random(*shape(rhs, {"O": k, "I": c // groups} | dict.fromkeys(space, kernel)), seed=1)
+    forward = lambda x, w: jax.lax.conv_general_dilated(
+        x, w, (stride,) * dims, "SAME", dimension_numbers=(lhs, rhs, lhs), feature_group_count=groups)  # fmt: skip
+    function, operands = forward, [x, w]
+    if gradient is not None:
+        y = np.asarray(forward(x, w))
+        function = lambda dy, other: jax.vjp(
+            lambda v: forward(v, other) if gradient == 0 else forward(other, v), (x, w)[gradient])[1](dy)[0]  # fmt: skip
+        operands = [y, (w, x)[gradient]]
+    jaxpr = jax.jit(function).trace(*operands).jaxpr
+    environment = dict(zip(jaxpr.jaxpr.constvars, jaxpr.consts)) | dict(zip(jaxpr.jaxpr.invars, operands))
+    for eqn in jaxpr.eqns:  # the last convolution is the one asked for; before it may come reversals of weights
+        values = [environment[v] if not hasattr(v, "val") else v.val for v in eqn.invars]
+        environment[eqn.outvars[0]] = eqn.primitive.bind(*values, **eqn.params)
+        if eqn.primitive.name == "conv_general_dilated":
+            found, taken = eqn, [np.asarray(v) for v in values]
+    params = conv_params([a.shape for a in taken], found.outvars[0].aval.shape, found.params)
+    out = np.empty(found.outvars[0].aval.shape, np.float32)
+    theirs = lambda a, b: jax.lax.conv_general_dilated_p.bind(a, b, **found.params)
+    return Case(group, label, Call("conv", ("float32",) * 3, params), tuple(taken), (out,), theirs)
+
+
+def conv_cases() -> list[Case]:
+    both = lambda *args, **kw: [
+        conv_case(f"{args[0]} {l}{tag}", *args[1:], layout=l, gradient=g, **kw)
+        for l in ("NCHW", "NHWC") for g, tag in ((None, ""), (0, " grad x"), (1, " grad w"))
+    ]  # fmt: skip
+    return [
+        *both("mnist1 64x1x28 k32", 64, 1, 32, (28, 28), 3), *both("mnist2 64x32x14 k64", 64, 32, 64, (14, 14), 3),
+        *both("resnet 8x64x56 k64", 8, 64, 64, (56, 56), 3), *both("resnet 8x256x14 k256", 8, 256, 256, (14, 14), 3),
+        *both("stem 4x3x224 k64 7x7/2", 4, 3, 64, (224, 224), 7, stride=2),
+        *both("pointwise 8x64x56 k128", 8, 64, 128, (56, 56), 1),
+        *both("down 8x64x56 k128 /2", 8, 64, 128, (56, 56), 3, stride=2),
+        *both("1d 16x64x512 k64", 16, 64, 64, (512,), 5), *both("3d 2x16x16^3 k32", 2, 16, 32, (16, 16, 16), 3),
+        *both("grouped 8x64x28 g8", 8, 64, 64, (28, 28), 3, groups=8),
+    ]  # fmt: skip
+
+
+def depthwise_cases() -> list[Case]:
+    return [
+        conv_case(f"{label} {l}{tag}", *args, groups=args[1], stride=stride, layout=l, gradient=g, group="depthwise")
+        for label, args, stride in (("4x64x56 3x3", (4, 64, 64, (56, 56), 3), 1), ("4x128x28 5x5/2", (4, 128, 128, (28, 28), 5), 2),
+                                    ("2x256x14 3x3", (2, 256, 256, (14, 14), 3), 1), ("1d 8x64x256 k4", (8, 64, 64, (256,), 4), 1))
+        for l in ("NCHW", "NHWC") for g, tag in ((None, ""), (0, " grad x"), (1, " grad w"))
+    ]  # fmt: skip
+
+
 def block(run: Callable[[], object], seconds: float) -> float:
     """The best of the calls that fit into `seconds`, at least two."""
     time.sleep(0.02)
@@ -129,7 +199,7 @@ def main(groups: list[str]) -> None:
     print(f"geometric mean of {len(ratios)}: {statistics.geometric_mean(ratios):.2f}")
 
 
-CASES = [matmul_cases]
+CASES = [matmul_cases, conv_cases, depthwise_cases]
 
 if __name__ == "__main__":
     main(sys.argv[1:])

@@ -121,87 +121,106 @@ inline bool inside(const Phase& f, const Position& p, const Depth& q, int d) {
     return uint32_t(p.x[d] + q.d[d]) < uint64_t(f.axis[d].size);
 }
 
-// to[q * ld + i] = X[i, q]: stretches of positions that lie together in memory are copied together.
+// Neighbours that are evenly spaced in memory, and the part of them that is inside the image.
+struct Stretch {
+    int64_t first, length;
+    int64_t unit, skip;  // element e is (skip + e) / unit steps along the last dimension (unit 0: never moves)
+    int64_t low, high;   // the elements inside
+};
+
+// Sets low and high for a stretch whose step 0 is at coordinate x of the last dimension.
+inline void clip(Stretch& s, bool rows_inside, int64_t x, int64_t step, int64_t size) {
+    s.low = 0, s.high = 0;
+    if (!rows_inside || (s.unit == 0 && uint64_t(x) >= uint64_t(size))) return;
+    s.high = s.length;
+    if (s.unit == 0) return;
+    if (x < 0) s.low = smaller(s.length, ((step == 1 ? -x : ceil_quotient(-x, step)) * s.unit - s.skip));
+    const int64_t steps = x >= size ? 0 : step == 1 ? size - x : (size - 1 - x) / step + 1;
+    s.low = larger(0, s.low);
+    s.high = larger(s.low, smaller(s.length, steps * s.unit - s.skip));
+}
+
+// to[0 .. length) = the stretch's elements, `pace` apart in memory; zeros outside the image.
+template <class T, class S>
+inline void copy(const Stretch& s, const S* from, int64_t pace, T* to) {
+    for (int64_t e = 0; e < s.low; e++) to[e] = T(0);
+    if (pace == 1)
+        for (int64_t e = s.low; e < s.high; e++) to[e] = widen<T>(from[e]);
+    else
+        for (int64_t e = s.low; e < s.high; e++) to[e] = widen<T>(from[e * pace]);
+    for (int64_t e = s.high; e < s.length; e++) to[e] = T(0);
+}
+
+// to[q * ld + i] = X[i, q], position by position (at most 32) within each depth.
 template <class T, class S>
 void pack_columns(const Phase& f, const S* lhs, const Position* at, int64_t count, int64_t padded, const Depth* taps,
                   int64_t depth, T* to, int64_t ld) {
-    struct Run {
-        int64_t first, end, in;
-    } runs[64];
-    int runs_count = 0;
-    int64_t base = 0;
+    const Axis& a = f.axis[2];
+    const int64_t step = f.image_inner ? 0 : a.stride, pace = f.image_inner ? f.conv->lhs[0] : a.stride * f.conv->lhs[4];
+    Stretch parts[32];
+    int parts_count = 0;
+    bool even = true, inside_all = false;
+    for (int64_t i = 0; i < count; i++) {
+        const bool spaced = i > 0 && at[i].in == at[i - 1].in + pace;
+        even = even && (spaced || i == 0);
+        if (spaced && at[i].x[0] == at[i - 1].x[0] && at[i].x[1] == at[i - 1].x[1] && at[i].x[2] == at[i - 1].x[2] + step)
+            parts[parts_count - 1].length++;
+        else
+            parts[parts_count++] = {i, 1, step ? 1 : 0, 0, 0, 0};
+    }
     for (int64_t q = 0; q < depth; q++, to += ld) {
         const Depth& tap = taps[q];
         if (q == 0 || std::memcmp(tap.d, taps[q - 1].d, sizeof tap.d) != 0) {
-            runs_count = 0, base = tap.in;
-            for (int64_t i = 0; i < count; i++) {
-                if (!(inside(f, at[i], tap, 2) && inside(f, at[i], tap, 1) && inside(f, at[i], tap, 0))) continue;
-                Run* last = runs + runs_count - 1;
-                if (runs_count && last->end == i && at[i].in == at[i - 1].in + 1)
-                    last->end++;
-                else
-                    runs[runs_count++] = {i, i + 1, at[i].in + tap.in};
+            inside_all = true;
+            for (int r = 0; r < parts_count; r++) {
+                const Position& p = at[parts[r].first];
+                clip(parts[r], inside(f, p, tap, 0) && inside(f, p, tap, 1), p.x[2] + tap.d[2], a.stride, a.size);
+                inside_all = inside_all && parts[r].high - parts[r].low == parts[r].length;
             }
         }
-        const S* from = lhs + (tap.in - base);
-        if (padded == tile_columns<T> && runs_count == 1 && runs[0].end - runs[0].first == padded) {
-            for (int64_t i = 0; i < tile_columns<T>; i++) to[i] = widen<T>(from[runs[0].in + i]);
+        const S* from = lhs + tap.in;
+        if (even && inside_all && pace == 1 && count == tile_columns<T>) {
+            for (int64_t i = 0; i < tile_columns<T>; i++) to[i] = widen<T>(from[at[0].in + i]);
             continue;
         }
-        for (int64_t i = 0; i < padded; i++) to[i] = T(0);
-        for (int r = 0; r < runs_count; r++)
-            for (int64_t i = runs[r].first; i < runs[r].end; i++) to[i] = widen<T>(from[runs[r].in + i - runs[r].first]);
+        for (int r = 0; r < parts_count; r++) copy(parts[r], from + at[parts[r].first].in, pace, to + parts[r].first);
+        for (int64_t i = count; i < padded; i++) to[i] = T(0);
     }
 }
 
-// Stretches of depth that lie together in memory; element e is `unit`-th parts of steps along the
-// last dimension: it reads coordinate x + d[2] + (skip + e) / unit.
-struct Stretch {
-    int64_t first, length, unit, skip;
+// The stretches of depth indices [begin, begin + depth) of the phase; how far apart their elements are.
+struct Stretches {
+    int64_t count, pace;
 };
-
-// The stretches of taps[0 .. depth), the first of which is depth index `begin` of the phase.
-inline int64_t stretches(const Phase& f, int64_t begin, const Depth* taps, int64_t depth, Stretch* to) {
+inline Stretches stretches(const Phase& f, int64_t begin, int64_t depth, Stretch* to) {
     const Conv& v = *f.conv;
     const Axis& last = f.axis[2];
-    const int64_t free = int64_t(1) << 40;  // so many elements to a step: the coordinate never moves
-    int64_t length = 1, unit = free;
-    if (f.channel_inner && v.lhs[1] == 1) {
-        const bool merged = last.off_step == 1 && v.lhs[4] == f.channels;
+    int64_t length = last.taps, unit = 1, pace = v.lhs[4] * last.off_step;
+    if (f.channel_inner) {
+        const bool merged = last.off_step == 1 && v.lhs[4] == f.channels && v.lhs[1] == 1;
         length = merged ? f.channels * last.taps : f.channels;
-        unit = merged ? f.channels : free;
-    } else if (!f.channel_inner && v.lhs[4] * last.off_step == 1) {
-        length = last.taps, unit = 1;
+        unit = merged ? f.channels : 0;
+        pace = v.lhs[1];
     }
     int64_t count = 0;
     for (int64_t q = 0; q < depth; count++) {
         const int64_t done = (begin + q) % length;
-        to[count] = {q, smaller(length - done, depth - q), unit, unit == free ? 0 : done % unit};
+        to[count] = {q, smaller(length - done, depth - q), unit, unit ? done % unit : 0, 0, 0};
         q += to[count].length;
     }
-    (void)taps;
-    return count;
+    return {count, pace};
 }
 
-// to[i * ld + q] = X[i, q].
+// to[i * ld + q] = X[i, q], stretch by stretch of depth within each position.
 template <class T, class S>
-void pack_rows(const Phase& f, const S* lhs, const Position* at, int64_t count, const Depth* taps,
-               const Stretch* parts, int64_t parts_count, T* to, int64_t ld) {
+void pack_rows(const Phase& f, const S* lhs, const Position* at, int64_t count, const Depth* taps, Stretch* parts,
+               const Stretches& all, T* to, int64_t ld) {
+    const Axis& a = f.axis[2];
     for (int64_t i = 0; i < count; i++, to += ld)
-        for (int64_t s = 0; s < parts_count; s++) {
-            const Stretch& part = parts[s];
-            const Depth& tap = taps[part.first];
-            T* line = to + part.first;
-            int64_t low = part.length, high = part.length;
-            if (inside(f, at[i], tap, 0) && inside(f, at[i], tap, 1)) {
-                const int64_t x = at[i].x[2] + tap.d[2];
-                low = smaller(part.length, larger(0, -x * part.unit - part.skip));
-                high = larger(low, smaller(part.length, (f.axis[2].size - x) * part.unit - part.skip));
-            }
-            const S* from = lhs + at[i].in + tap.in;
-            for (int64_t e = 0; e < low; e++) line[e] = T(0);
-            for (int64_t e = low; e < high; e++) line[e] = widen<T>(from[e]);
-            for (int64_t e = high; e < part.length; e++) line[e] = T(0);
+        for (int64_t s = 0; s < all.count; s++) {
+            const Depth& tap = taps[parts[s].first];
+            clip(parts[s], inside(f, at[i], tap, 0) && inside(f, at[i], tap, 1), at[i].x[2] + tap.d[2], a.off_step, a.size);
+            copy(parts[s], lhs + at[i].in + tap.in, all.pace, to + parts[s].first);
         }
 }
 
@@ -212,6 +231,12 @@ void pack_weights(const S* rhs, int64_t feature_stride, int64_t count, int64_t p
     for (int64_t q = 0; q < depth;) {
         int64_t end = q + 1;
         while (end < depth && taps[end].weight == taps[end - 1].weight + 1) end++;
+        if (end - q < lanes<T> && feature_stride != 1) {
+            for (; q < end; q++)
+                for (int64_t j = 0; j < padded; j++)
+                    to[q * ld + j] = j < count ? widen<T>(rhs[taps[q].weight + j * feature_stride]) : T(0);
+            continue;
+        }
         pack<T>(rhs + taps[q].weight, 1, feature_stride, end - q, count, padded, to + q * ld, ld);
         q = end;
     }
@@ -247,8 +272,8 @@ void features_inner(const Phase& f, const A* lhs, const B* rhs, int64_t feature_
         pack_weights<T>(rhs + j * feature_stride, feature_stride, smaller(NR, cols - j), NR, t.taps, depth,
                         weights + j * depth, NR);
     T* lines = (T*)scratch<1>(height * depth * int64_t(sizeof(T)));
-    const int64_t parts = stretches(f, begin, t.taps, depth, t.parts);
-    const bool by_rows = parts * 4 <= depth || !f.image_inner;
+    const Stretches parts = stretches(f, begin, depth, t.parts);
+    const bool by_rows = parts.count * 8 <= depth || (f.axis[2].outs < 8 && !f.image_inner);
     for (int64_t i = 0; i < rows; i += height) {
         const int64_t count = smaller(height, rows - i);
         if (by_rows)
@@ -317,10 +342,10 @@ void convolve(const Phase& f, const A* lhs, const B* rhs, C* out, int64_t begin,
                 features_inner<T>(f, lhs, rhs, v.rhs[0], t, count, features, q, depth_here, to);
         }
         if (direct) continue;
-        for (int64_t i = 0; i < count; i++)
-            for (int64_t k = 0; k < features; k++)
-                out[t.at[i].out + k * v.res[1]] =
-                    narrow<C>(depth_all ? to.data[i * to.position + k * to.feature] : T(0));
+        for (int64_t x = 0; x < count * features; x++) {
+            const int64_t i = f.position_vectors ? x % count : x / features, k = f.position_vectors ? x / count : x % features;
+            out[t.at[i].out + k * v.res[1]] = narrow<C>(depth_all ? to.data[x] : T(0));
+        }
     }
 }
 
@@ -338,10 +363,10 @@ void convolution(const dynacomp_runtime* rt, const Conv& v, const A* lhs, const 
     const int64_t groups = v.groups * v.batch_groups, images = v.n / v.batch_groups;
     const int64_t channels = v.c / v.groups, features = v.k / groups;
     if (images * features <= 0 || v.out[0] * v.out[1] * v.out[2] <= 0) return;
-    if (groups > 1 && depthwise<T>(rt, v, lhs, rhs, out)) return;
+    if (features <= 4 && (groups > 1 || v.out[2] > 4) && depthwise<T>(rt, v, lhs, rhs, out)) return;
     const int64_t ph[3] = {phases(v, 0), phases(v, 1), phases(v, 2)};
     const int64_t spatial = v.out[0] * v.out[1] * v.out[2];
-    const bool apart = v.lhs[0] != 1 && spatial >= 4 * tile_columns<T>;  // one image after the other
+    const bool apart = v.lhs[0] != 1 && spatial >= 1024;  // one image after the other
     const int64_t units = ph[0] * ph[1] * ph[2] * groups * (apart ? images : 1);
     const int64_t positions = (apart ? 1 : images) * ceil_quotient(spatial, ph[0] * ph[1] * ph[2]);
     const double work = double(images) * double(v.k) * double(spatial) * double(channels) *
@@ -360,10 +385,10 @@ void convolution(const dynacomp_runtime* rt, const Conv& v, const A* lhs, const 
             const int64_t group = u % groups;
             u /= groups;
             Phase f{{axis(v, 0, u / (ph[1] * ph[2])), axis(v, 1, u / ph[2] % ph[1]), axis(v, 2, u % ph[2])},
-                    apart ? 1 : images, channels, features, &v, v.lhs[0] == 1, true, false};
+                    apart ? 1 : images, channels, features, &v, v.lhs[0] == 1 && images > 1, true, false};
             const Axis& x = f.axis[2];
-            f.position_vectors = x.stride * v.lhs[4] == 1 && !f.image_inner && x.outs > 4 && v.res[1] != 1;
-            f.channel_inner = f.position_vectors || v.lhs[1] == 1 || v.lhs[4] * x.off_step != 1 || x.taps <= 8;
+            f.position_vectors = !f.image_inner && x.outs > 4 && x.outs >= x.taps && v.res[1] != 1;
+            f.channel_inner = f.position_vectors || v.lhs[1] == 1 || x.taps <= 8;
             const int64_t height = ceil_quotient(ceil_quotient(f.positions(), 16), g.rows) * 16;
             const int64_t begin = row * height, end = smaller(begin + height, f.positions());
             const int64_t k = col * width, some = smaller(width, features - k);

@@ -276,7 +276,7 @@ bool depthwise(const dynacomp_runtime* rt, const Conv& v, const A* lhs, const B*
             return true;
         }
     }
-    if (g.channels * taps > 1024) return false;
+    if (g.channels * taps > 1024 || v.out[2] < 4) return false;
     lanes_positions<T>(rt, v, g, lhs, rhs, out, workers);
     return true;
 }
