@@ -17,6 +17,9 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxlib import _jax
+
+ARRAY_TYPE: type = _jax.ArrayImpl  # the class of every concrete jax.Array
 
 _SHORT = {
     "bool": "bool", "float0": "float0",

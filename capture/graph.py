@@ -26,6 +26,7 @@ a value: passes build new ones with `Builder`.
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -98,6 +99,16 @@ class Closure:
 
     graph: Graph
     captured: tuple[Any, ...] = ()
+    signature: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A pytree object (a model, an optimiser's state) as an argument: `treedef` filled with
+    `leaves`, which are Nodes and constants."""
+
+    treedef: Any
+    leaves: tuple[Any, ...]
 
 
 def map_nodes(value: Any, fn: Callable[[Node], Any]) -> Any:
@@ -105,7 +116,9 @@ def map_nodes(value: Any, fn: Callable[[Node], Any]) -> Any:
     if isinstance(value, Node):
         return fn(value)
     if isinstance(value, Closure):
-        return Closure(value.graph, tuple(map_nodes(c, fn) for c in value.captured))
+        return Closure(value.graph, tuple(map_nodes(c, fn) for c in value.captured), value.signature)
+    if isinstance(value, Tree):
+        return Tree(value.treedef, tuple(map_nodes(v, fn) for v in value.leaves))
     if type(value) is tuple:
         return tuple(map_nodes(v, fn) for v in value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -130,6 +143,8 @@ def closures_in(value: Any) -> Iterator[Closure]:
     """Every Closure inside an argument (not the ones inside its graph)."""
     if isinstance(value, Closure):
         yield value
+    elif isinstance(value, Tree):
+        yield from closures_in(value.leaves)
     elif isinstance(value, (tuple, list)):
         for v in value:
             yield from closures_in(v)
@@ -151,6 +166,8 @@ class Builder:
         base = re.sub(r"\W+", "_", base).strip("_") or "v"
         if base[0].isdigit():
             base = "v" + base
+        if keyword.iskeyword(base):
+            base += "_"
         count = self._taken.get(base, -1) + 1
         self._taken[base] = count
         name = base if count == 0 else f"{base}_{count}"

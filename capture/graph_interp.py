@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from dynacomp.capture.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Closure, Graph, Node, map_nodes
+from dynacomp.capture.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Closure, Graph, Node, Tree, map_nodes
 
 
 def run(graph: Graph, *inputs: Any) -> Any:
@@ -41,7 +41,11 @@ def materialise(value: Any, env: dict[Node, Any]) -> Any:
 
 def _closures(value: Any) -> Any:
     if isinstance(value, Closure):
-        return as_callable(value.graph, value.captured)
+        return as_callable(value.graph, value.captured, value.signature)
+    if isinstance(value, Tree):
+        return jax.tree.unflatten(value.treedef, map(_closures, value.leaves))
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(_closures, value))
     if type(value) in (tuple, list):
         return type(value)(map(_closures, value))
     if type(value) is dict:
@@ -49,11 +53,13 @@ def _closures(value: Any) -> Any:
     return value
 
 
-def as_callable(graph: Graph, captured: tuple[Any, ...] = ()) -> Callable[..., Any]:
+def as_callable(graph: Graph, captured: tuple[Any, ...] = (), signature: Any = None) -> Callable[..., Any]:
     """The Graph as a function of pytrees: leaves of the arguments fill its placeholders."""
 
     def body(*args: Any, **kwargs: Any) -> Any:
         return run(graph, *captured, *jax.tree.leaves((args, kwargs)))
 
     body.__name__ = body.__qualname__ = graph.name
+    if signature is not None:
+        body.__signature__ = signature  # type: ignore[attr-defined]
     return body

@@ -1,0 +1,143 @@
+"""Array Values: their attributes, methods, length, iteration.
+
+What an Aval knows (shape, dtype, ndim) is a constant; what computes is a node; what would carry the
+array's content into Python (`item`, `tolist`, `float`, `bool`, ...) breaks the graph.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from typing import Any
+
+import jax
+import numpy as np
+
+from dynacomp.capture.avals import Aval
+from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.machine import Capture
+from dynacomp.capture.nodes import library_call
+from dynacomp.capture.sizes import concrete
+from dynacomp.capture.values import ArrayV, BuiltinMethodV, Const, SizeV, TupleV, Value
+from dynacomp.capture.wrap import size_value
+
+
+class Method:
+    """`array.name(...)` as a function, the target of a node."""
+
+    def __init__(self, name: str) -> None:
+        self.name = self.__name__ = name
+        self.__qualname__, self.__module__ = f"Array.{name}", "jax"
+
+    def __call__(self, array: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(array, self.name)(*args, **kwargs)
+
+
+method = functools.cache(Method)
+
+LEAVING = {"item", "tolist", "tobytes", "unsafe_buffer_pointer", "addressable_data", "__array__", "__float__",
+           "__int__", "__bool__", "__complex__", "__index__", "copy_to_host_async", "delete", "is_ready",
+           "on_device_size_in_bytes", "__dlpack__", "global_shards", "addressable_shards"}
+PLACEMENT = {"sharding", "device", "committed", "is_fully_addressable", "is_fully_replicated", "_committed"}
+
+
+def is_numpy(value: Value) -> bool:
+    """An input that is a NumPy array: NumPy's own operations on it are not JAX's."""
+    return isinstance(value, ArrayV) and isinstance(value.real, np.ndarray)
+
+
+def dims(cap: Capture, value: ArrayV) -> list[Value]:
+    shape = value.aval.shape
+    if all(isinstance(d, int) for d in shape):
+        return [Const(d) for d in shape]
+    return [size_value(d, hint(cap, d)) for d in shape]
+
+
+def hint(cap: Capture, expr: Any) -> int:
+    """The value of a symbolic size in this call."""
+    if isinstance(expr, int):
+        return expr
+    env = {name: size for size, (_, name) in cap.symbols.items()}
+    return int(expr._evaluate(env))
+
+
+def attribute(cap: Capture, value: ArrayV, name: str) -> Value:
+    known = _KNOWN.get(name)
+    if known is not None:
+        return known(cap, value)
+    if name in PLACEMENT and value.real is not None and not is_numpy(value):
+        return Const(getattr(value.real, name))
+    kind = getattr(_class_of(value), name, None)
+    if kind is None:
+        raise Raised(Const(AttributeError(f"{_class_of(value).__name__!r} object has no attribute {name!r}")))
+    if name in PLACEMENT:
+        raise Break("placement", f"{name} of an array that the graph computes")
+    if is_numpy(value) and name not in ("T",):
+        return BuiltinMethodV(value, name) if callable(kind) else _leave(name)
+    if callable(kind):
+        return BuiltinMethodV(value, name)
+    return library_call(cap, getattr, [value, Const(name)], name=name)
+
+
+def _leave(name: str) -> Value:
+    raise Break("leaves", f"attribute {name!r} of a NumPy array")
+
+
+def _class_of(value: ArrayV) -> type:
+    return type(value.real) if value.real is not None else jax.Array
+
+
+def _size(cap: Capture, value: ArrayV) -> Value:
+    if all(isinstance(d, int) for d in value.aval.shape):
+        return Const(math.prod(value.aval.shape))
+    expr: Any = math.prod(value.aval.shape)
+    return size_value(expr, hint(cap, expr))
+
+
+def _dtype(cap: Capture, value: ArrayV) -> Value:
+    return Const(value.real.dtype if is_numpy(value) else value.aval.dtype)
+
+
+_KNOWN: dict[str, Any] = {
+    "shape": lambda cap, v: TupleV(dims(cap, v)),
+    "ndim": lambda cap, v: Const(len(v.aval.shape)),
+    "size": _size,
+    "dtype": _dtype,
+    "weak_type": lambda cap, v: Const(v.aval.weak_type),
+    "aval": lambda cap, v: Const(_shaped(v.aval)),
+    "itemsize": lambda cap, v: Const(v.aval.dtype.itemsize),
+}
+
+
+def _shaped(aval: Aval) -> Any:
+    return jax.core.ShapedArray(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
+def call_method(cap: Capture, value: ArrayV, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    if name in LEAVING or is_numpy(value):
+        raise Break("leaves", f".{name}() needs the array's content in Python")
+    if name == "block_until_ready":
+        return value
+    if name == "__len__":
+        return length(cap, value)
+    if name == "__iter__":
+        raise Break("leaves", "iter() of an array")
+    return library_call(cap, method(name), [value, *args], kwargs, name=name)
+
+
+def length(cap: Capture, value: ArrayV) -> Value:
+    if not value.aval.shape:
+        raise Raised(Const(TypeError("len() of unsized object")))
+    return dims(cap, value)[0]
+
+
+def unpack(cap: Capture, value: ArrayV) -> list[Value]:
+    """Iteration over the leading axis, as `iter(array)` gives it."""
+    if is_numpy(value):
+        raise Break("leaves", "iteration over a NumPy array")
+    if not value.aval.shape:
+        raise Raised(Const(TypeError("iteration over a 0-d array")))
+    first = dims(cap, value)[0]
+    n = concrete(cap, first).value if isinstance(first, SizeV) else first.value  # type: ignore[attr-defined]
+    return [library_call(cap, operator.getitem, [value, Const(i)]) for i in range(n)]

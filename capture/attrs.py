@@ -1,0 +1,453 @@
+"""Attributes: `getattr`, `setattr` and `delattr` on Values, by Python's own rules.
+
+For instances of Python classes (`ObjectV`) this follows `object.__getattribute__`: data descriptors,
+then the instance's own entry, then other class attributes, then `__getattr__`; descriptors and
+hooks that are Python functions are entered. Each class attribute that was relied on is guarded.
+Other Values have a row in `_READERS`.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+
+from dynacomp.capture import arrays
+from dynacomp.capture import sources as S
+from dynacomp.capture.births import from_python
+from dynacomp.capture.effects import mutating
+from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.libraries import is_pure_module
+from dynacomp.capture.machine import OPERATIONS, Capture
+from dynacomp.capture.nodes import library_call
+from dynacomp.capture.values import (
+    DELETED, ArrayV, BuiltinMethodV, CellV, Const, DictV, FunctionV, GeneratorV, LibraryV, ListV, MethodV,
+    ObjectV, PartialV, RangeV, SetV, SizeV, SliceV, SuperV, TupleV, Value, type_of,
+)
+from dynacomp.capture.wrap import items_of, wrap
+
+MISSING = object()
+SIMPLE = (types.GetSetDescriptorType, types.MemberDescriptorType)
+
+
+def lookup(cls: type, name: str, after: type | None = None) -> tuple[type | None, Any]:
+    """(owner, raw attribute) along the MRO, after class `after` if given; (None, MISSING) if absent."""
+    mro = cls.__mro__
+    for base in mro[mro.index(after) + 1:] if after is not None else mro:
+        if name in base.__dict__:
+            return base, base.__dict__[name]
+    return None, MISSING
+
+
+def no_attribute(owner: str, name: str) -> Raised:
+    return Raised(Const(AttributeError(f"{owner!r} object has no attribute {name!r}", name=name)))
+
+
+def getattr_value(cap: Capture, value: Value, name: str) -> Value:
+    reader = _READERS.get(type(value))
+    if reader is None:
+        raise Break("attribute", f"{name!r} of a {type(value).__name__}")
+    return reader(cap, value, name)
+
+
+def has_attribute(cap: Capture, value: Value, name: str) -> bool:
+    try:
+        getattr_value(cap, value, name)
+    except Raised as raised:
+        if issubclass(type_of(raised.value), AttributeError):
+            return False
+        raise
+    return True
+
+
+# --- instances of Python classes
+
+
+def _object(cap: Capture, value: ObjectV, name: str) -> Value:
+    _, hook = lookup(value.cls, "__getattribute__")
+    if isinstance(hook, types.FunctionType):
+        return cap.call(Const(hook), [value, Const(name)])
+    return object_attribute(cap, value, name)
+
+
+def object_attribute(cap: Capture, value: ObjectV, name: str) -> Value:
+    """`object.__getattribute__`, then `__getattr__`."""
+    owner, raw = lookup(value.cls, name)
+    if raw is not MISSING:
+        guard_class(cap, value, name, raw)
+    if raw is not MISSING and _is_data_descriptor(raw):
+        return bind(cap, raw, value, owner, name)
+    own = instance_attribute(cap, value, name)
+    if own is not None:
+        return own
+    if raw is not MISSING:
+        return bind(cap, raw, value, owner, name)
+    _, fallback = lookup(value.cls, "__getattr__")
+    if isinstance(fallback, types.FunctionType):
+        return cap.call(Const(fallback), [value, Const(name)])
+    raise no_attribute(value.cls.__name__, name)
+
+
+def guard_class(cap: Capture, value: ObjectV, name: str, raw: Any) -> None:
+    """The class still finds this object under this name (not for libraries and built-ins)."""
+    if value.source is not None and not is_pure_module(value.cls.__module__):
+        cap.guards.add("type_unchanged", S.TypeOf(value.source), (name,), (raw,))
+
+
+def _is_data_descriptor(raw: Any) -> bool:
+    return hasattr(type(raw), "__set__") or hasattr(type(raw), "__delete__")
+
+
+def instance_attribute(cap: Capture, value: ObjectV, name: str) -> Value | None:
+    """The instance's own entry (dictionary or slot), or None."""
+    if name in value.attrs:
+        own = value.attrs[name]
+        return None if own is DELETED else own
+    if value.real is None:
+        return None
+    table = getattr(value.real, "__dict__", None)
+    if isinstance(table, dict) and name in table:
+        assert value.source is not None
+        own = wrap(cap, table[name], S.Attr(value.source, name))
+        value.attrs[name] = own
+        return own
+    _, raw = lookup(value.cls, name)
+    if isinstance(raw, types.MemberDescriptorType):
+        return _slot(cap, value, name, raw)
+    if isinstance(table, dict) and value.source is not None:
+        cap.guards.add("missing", value.source, name)
+    return None
+
+
+def _slot(cap: Capture, value: ObjectV, name: str, raw: types.MemberDescriptorType) -> Value | None:
+    try:
+        obj = raw.__get__(value.real, value.cls)
+    except AttributeError:
+        return None
+    assert value.source is not None
+    own = wrap(cap, obj, S.Slot(value.source, name, raw))
+    value.attrs[name] = own
+    return own
+
+
+def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) -> Value:
+    """A class attribute seen through an instance: descriptors bind, the rest is itself."""
+    if isinstance(raw, types.FunctionType):
+        return MethodV(class_value(cap, raw, owner, name), value)
+    if isinstance(raw, property):
+        if raw.fget is None:
+            raise Raised(Const(AttributeError(f"property {name!r} has no getter")))
+        return cap.call(from_python(cap, raw.fget), [value])
+    if isinstance(raw, classmethod):
+        return MethodV(from_python(cap, raw.__func__), Const(type_of(value)))
+    if isinstance(raw, staticmethod):
+        return class_value(cap, raw.__func__, owner, name)
+    if isinstance(raw, types.MemberDescriptorType):
+        slot = instance_attribute(cap, value, name) if isinstance(value, ObjectV) else None
+        if slot is None:
+            raise no_attribute(type_of(value).__name__, name)
+        return slot
+    if isinstance(raw, SIMPLE):
+        return _getset(cap, value, name)
+    if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+        return MethodV(Const(raw), value)
+    return _descriptor(cap, raw, value, owner, name)
+
+
+def _descriptor(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) -> Value:
+    row = DESCRIPTORS.get(type(raw).__qualname__)
+    if row is not None:
+        return row(cap, raw, value)
+    _, getter = lookup(type(raw), "__get__")
+    if isinstance(getter, types.FunctionType):
+        source = S.Attr(S.Root(owner, owner.__qualname__), name) if owner is not None else None
+        descriptor = wrap(cap, raw, source) if source is not None else from_python(cap, raw)
+        return cap.call(Const(getter), [descriptor, value, Const(type_of(value))])
+    if getter is not MISSING:
+        raise Break("attribute", f"descriptor {type(raw).__qualname__} in {name!r}")
+    return class_value(cap, raw, owner, name)
+
+
+def _wrapped_method(cap: Capture, raw: Any, value: Value) -> Value:
+    """Equinox wraps the methods of a Module so that bound ones are pytrees."""
+    return MethodV(Const(raw.method), value)
+
+
+# Descriptors of libraries that bind like plain functions: type name → how.
+DESCRIPTORS: dict[str, Any] = {"_wrap_method": _wrapped_method, "_WrapMethod": _wrapped_method}
+
+
+def _getset(cap: Capture, value: Value, name: str) -> Value:
+    if name == "__class__":
+        return Const(type_of(value))
+    if name == "__dict__" and isinstance(value, ObjectV):
+        return OPERATIONS["instance_dict"](cap, value)
+    raise Break("attribute", f"built-in attribute {name!r}")
+
+
+def class_value(cap: Capture, raw: Any, owner: type | None, name: str) -> Value:
+    """A class attribute as a Value; mutable ones are found again through the class."""
+    if owner is None or isinstance(raw, (types.FunctionType, type, types.BuiltinFunctionType)):
+        return Const(raw)
+    if is_pure_module(owner.__module__) or owner.__module__ == "builtins":
+        return from_python(cap, raw)
+    return wrap(cap, raw, S.Attr(S.Root(owner, owner.__qualname__), name))
+
+
+# --- other Values
+
+
+def _const(cap: Capture, value: Const, name: str) -> Value:
+    obj = value.value
+    if isinstance(obj, types.ModuleType):
+        return _module(cap, obj, name)
+    if isinstance(obj, type):
+        return _class(cap, obj, name)
+    if isinstance(obj, BaseException) and name in ("__traceback__", "__cause__", "__context__"):
+        return Const(getattr(obj, name)) if name != "__traceback__" else Const(None)
+    try:
+        found = getattr(obj, name)
+    except AttributeError as error:
+        raise Raised(Const(error)) from None
+    if isinstance(found, (types.BuiltinMethodType, types.MethodWrapperType)) and found.__self__ is obj:
+        return BuiltinMethodV(value, name)
+    if value.source is not None and isinstance(obj, types.FunctionType):
+        return _function_attribute(cap, value, name, found)
+    return from_python(cap, found)
+
+
+def _function_attribute(cap: Capture, value: Const, name: str, found: Any) -> Value:
+    assert value.source is not None
+    if name in ("__defaults__", "__kwdefaults__", "__closure__", "__code__", "__dict__"):
+        return wrap(cap, found, S.Get(value.source, name))
+    if name in value.value.__dict__:
+        return wrap(cap, found, S.Attr(value.source, name))
+    return from_python(cap, found)
+
+
+def _module(cap: Capture, module: types.ModuleType, name: str) -> Value:
+    try:
+        found = getattr(module, name)
+    except AttributeError as error:
+        raise Raised(Const(error)) from None
+    key = (id(vars(module)), name)
+    if key in cap.global_writes:
+        return cap.global_writes[key][2]
+    if is_pure_module(module.__name__) or name not in vars(module):
+        return from_python(cap, found)
+    return wrap(cap, found, S.Attr(S.Root(module, module.__name__), name))
+
+
+def _class(cap: Capture, cls: type, name: str) -> Value:
+    """`cls.name`: metaclass data descriptors, the MRO, then the metaclass."""
+    owner, raw = lookup(cls, name)
+    if raw is MISSING or name in ("__name__", "__qualname__", "__mro__", "__bases__", "__class__", "__dict__"):
+        return _from_metaclass(cap, cls, name)
+    if isinstance(raw, classmethod):
+        return MethodV(from_python(cap, raw.__func__), Const(cls))
+    if isinstance(raw, staticmethod):
+        return Const(raw.__func__)
+    if isinstance(raw, (types.FunctionType, property, types.WrapperDescriptorType, types.MethodDescriptorType)):
+        return Const(raw)
+    if type(raw).__qualname__ in DESCRIPTORS:
+        return Const(raw.method)
+    if isinstance(raw, SIMPLE) or hasattr(type(raw), "__get__"):
+        found = getattr(cls, name)
+        if isinstance(found, types.BuiltinMethodType):
+            return Const(found)
+        return from_python(cap, found)
+    return class_value(cap, getattr(cls, name), owner, name)
+
+
+def _from_metaclass(cap: Capture, cls: type, name: str) -> Value:
+    _, raw = lookup(type(cls), name)
+    if isinstance(raw, types.FunctionType):
+        return MethodV(Const(raw), Const(cls))
+    if isinstance(raw, property) and raw.fget is not None:
+        return cap.call(Const(raw.fget), [Const(cls)])
+    try:
+        return from_python(cap, getattr(cls, name))
+    except AttributeError as error:
+        raise Raised(Const(error)) from None
+
+
+def _modelled(cap: Capture, value: Value, name: str) -> Value:
+    """Built-in containers and the like: methods are bound, nothing else is there."""
+    cls = type_of(value)
+    if name == "__class__":
+        return Const(cls)
+    if isinstance(value, TupleV) and cls is not tuple:
+        return _named_tuple(cap, value, name)
+    owner, raw = lookup(cls, name)
+    if raw is MISSING:
+        raise no_attribute(cls.__name__, name)
+    if isinstance(raw, types.FunctionType):
+        return MethodV(Const(raw), value)
+    if isinstance(value, DictV) and name == "default_factory":
+        return value.factory or Const(None)
+    return BuiltinMethodV(value, name)
+
+
+def _named_tuple(cap: Capture, value: TupleV, name: str) -> Value:
+    fields = getattr(value.cls, "_fields", ())
+    if name in fields:
+        return items_of(cap, value)[fields.index(name)]
+    owner, raw = lookup(value.cls, name)
+    if raw is MISSING:
+        raise no_attribute(value.cls.__name__, name)
+    if owner is tuple:
+        return BuiltinMethodV(value, name)
+    return bind(cap, raw, value, owner, name)
+
+
+def _slice(cap: Capture, value: Any, name: str) -> Value:
+    if name in ("start", "stop", "step"):
+        return getattr(value, name)
+    return _modelled(cap, value, name)
+
+
+def _partial(cap: Capture, value: PartialV, name: str) -> Value:
+    found = {"func": lambda: value.func, "args": lambda: TupleV(list(value.args)),
+             "keywords": lambda: DictV(dict(value.kwargs))}.get(name)
+    if found is None:
+        raise no_attribute("functools.partial", name)
+    return found()
+
+
+def _method(cap: Capture, value: MethodV, name: str) -> Value:
+    if name in ("__func__", "__self__"):
+        return value.func if name == "__func__" else value.obj
+    return getattr_value(cap, value.func, name)
+
+
+def _function(cap: Capture, value: FunctionV, name: str) -> Value:
+    if name in value.attrs:
+        return value.attrs[name]
+    simple = {"__name__": value.name, "__qualname__": value.qualname, "__code__": value.code,
+              "__doc__": value.code.co_consts[0] if value.code.co_consts and isinstance(
+                  value.code.co_consts[0], str) else None,
+              "__module__": value.globals.get("__name__")}
+    if name in simple:
+        return from_python(cap, simple[name])
+    if name == "__defaults__":
+        return value.defaults or Const(None)
+    if name == "__kwdefaults__":
+        return value.kwdefaults or Const(None)
+    if name == "__dict__":
+        return DictV(value.attrs)
+    if name in ("__get__", "__call__"):
+        return BuiltinMethodV(value, name)
+    raise no_attribute("function", name)
+
+
+def _super(cap: Capture, value: SuperV, name: str) -> Value:
+    is_class = isinstance(value.obj, Const) and isinstance(value.obj.value, type)
+    cls = value.obj.value if is_class else type_of(value.obj)  # type: ignore[attr-defined]
+    owner, raw = lookup(cls, name, after=value.cls)
+    if raw is MISSING:
+        raise no_attribute("super", name)
+    if isinstance(value.obj, ObjectV):
+        guard_class(cap, value.obj, name, lookup(cls, name)[1])
+    if isinstance(raw, staticmethod) or (name == "__new__"):
+        return Const(raw.__func__ if isinstance(raw, staticmethod) else raw)
+    if is_class:
+        return MethodV(Const(raw.__func__), value.obj) if isinstance(raw, classmethod) else Const(raw)
+    return bind(cap, raw, value.obj, owner, name)
+
+
+def _library(cap: Capture, value: LibraryV, name: str) -> Value:
+    return library_call(cap, getattr, [value, Const(name)], name=name)
+
+
+def _cell(cap: Capture, value: CellV, name: str) -> Value:
+    if name != "cell_contents":
+        raise no_attribute("cell", name)
+    return OPERATIONS["cell_content"](cap, value)
+
+
+def _size(cap: Capture, value: SizeV, name: str) -> Value:
+    return BuiltinMethodV(value, name)
+
+
+_READERS: dict[type, Any] = {
+    ObjectV: _object,
+    ArrayV: arrays.attribute,
+    Const: _const,
+    **dict.fromkeys((TupleV, ListV, DictV, SetV, GeneratorV), _modelled),
+    SliceV: _slice,
+    RangeV: _slice,
+    PartialV: _partial,
+    MethodV: _method,
+    FunctionV: _function,
+    SuperV: _super,
+    LibraryV: _library,
+    CellV: _cell,
+    SizeV: _size,
+    BuiltinMethodV: lambda cap, v, name: v.obj if name == "__self__" else Const(v.name) if name == "__name__"
+    else (_ for _ in ()).throw(Break("attribute", f"{name!r} of a built-in method")),
+}
+
+
+# --- writing
+
+
+def setattr_value(cap: Capture, target: Value, name: str, value: Value) -> None:
+    if isinstance(target, FunctionV):
+        mutating(cap, target)
+        target.attrs[name] = value
+    elif isinstance(target, ObjectV):
+        _set_object(cap, target, name, value)
+    elif isinstance(target, CellV) and name == "cell_contents":
+        mutating(cap, target)
+        target.content = value
+    elif isinstance(target, (Const, TupleV, ListV, DictV, SetV, ArrayV)):
+        raise Break("store", f"a store to {name!r} of a {type_of(target).__name__}")
+    else:
+        raise Break("store", f"a store to {name!r}")
+
+
+def _set_object(cap: Capture, target: ObjectV, name: str, value: Value) -> None:
+    _, hook = lookup(target.cls, "__setattr__")
+    if isinstance(hook, types.FunctionType) and not is_pure_module(hook.__module__):
+        cap.call(Const(hook), [target, Const(name), value])
+        return
+    if isinstance(hook, types.FunctionType) and target.real is not None:
+        raise Break("store", f"{target.cls.__qualname__} forbids or intercepts stores ({name!r})")
+    object_setattr(cap, target, name, value)
+
+
+def object_setattr(cap: Capture, target: ObjectV, name: str, value: Value) -> None:
+    """`object.__setattr__`: data descriptors first, then the instance's own entry."""
+    _, raw = lookup(target.cls, name)
+    if isinstance(raw, property):
+        if raw.fset is None:
+            raise Raised(Const(AttributeError(f"property {name!r} of {target.cls.__name__!r} object has no setter")))
+        cap.call(from_python(cap, raw.fset), [target, value])
+        return
+    if raw is not MISSING and _is_data_descriptor(raw) and not isinstance(raw, types.MemberDescriptorType):
+        _, setter = lookup(type(raw), "__set__")
+        if not isinstance(setter, types.FunctionType):
+            raise Break("store", f"descriptor {type(raw).__qualname__} in {name!r}")
+        cap.call(Const(setter), [from_python(cap, raw), target, value])
+        return
+    mutating(cap, target)
+    target.attrs[name] = value
+    target.written.add(name)
+
+
+def delattr_value(cap: Capture, target: Value, name: str) -> None:
+    if not isinstance(target, ObjectV):
+        raise Break("store", f"deletion of {name!r}")
+    _, hook = lookup(target.cls, "__delattr__")
+    if isinstance(hook, types.FunctionType):
+        cap.call(Const(hook), [target, Const(name)])
+        return
+    if instance_attribute(cap, target, name) is None:
+        raise no_attribute(target.cls.__name__, name)
+    mutating(cap, target)
+    target.attrs[name] = DELETED
+    target.written.add(name)
+
+
+OPERATIONS["getattr"] = getattr_value
+OPERATIONS["instance_attribute"] = instance_attribute

@@ -1,0 +1,87 @@
+"""Values for objects that are born during the capture: constants, and results of library calls.
+
+`from_python(cap, obj)` is `wrap` for objects that have no Source. Array Values may stand where
+arrays would (a library's pytree filled with Values), real arrays become constants of the Graph.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import types
+from typing import Any
+
+import jax
+import numpy as np
+
+from dynacomp.capture.avals import ARRAY_TYPE, aval_of
+from dynacomp.capture.machine import Capture
+from dynacomp.capture.values import (
+    ArrayV, CellV, Const, DictV, ListV, MethodV, ObjectV, PartialV, SetV, TupleV, Value,
+)
+from dynacomp.capture.wrap import is_plain_instance, remember
+
+
+def from_python(cap: Capture, obj: Any, treedef: Any = None) -> Value:
+    """The Value of a new object; `treedef` notes how a pytree object can be put together again."""
+    if isinstance(obj, Value):
+        return obj
+    row = _ROWS.get(type(obj))
+    if row is not None:
+        return row(cap, obj)
+    if isinstance(obj, tuple) and hasattr(obj, "_fields"):
+        return TupleV([from_python(cap, x) for x in obj], type(obj))
+    if isinstance(obj, (jax.Array, np.ndarray)):
+        return const_array(cap, obj)
+    if is_plain_instance(obj) and _holds_values(obj):
+        return _object(cap, obj)
+    return Const(obj)
+
+
+def const_array(cap: Capture, obj: Any) -> Value:
+    """A concrete array that the captured code holds as a constant."""
+    builder = cap.bodies[0].outer if cap.bodies else cap.builder
+    aval = aval_of(obj)
+    node = builder.const(obj, aval)
+    cap.owner[node] = 0
+    return ArrayV(node, aval, real=obj)
+
+
+def _holds_values(obj: Any) -> bool:
+    return any(isinstance(x, (Value, jax.Array)) for x in jax.tree.leaves(obj)) or any(
+        isinstance(x, Value) for x in vars(obj).values() if hasattr(obj, "__dict__"))
+
+
+def _object(cap: Capture, obj: Any) -> Value:
+    value = ObjectV(type(obj))
+    remember(cap, obj, value)
+    for name, attr in vars(obj).items():
+        value.attrs[name] = from_python(cap, attr)
+    return value
+
+
+def _partial(cap: Capture, obj: Any) -> Value:
+    return PartialV(from_python(cap, obj.func), [from_python(cap, a) for a in obj.args],
+                    {k: from_python(cap, v) for k, v in obj.keywords.items()})
+
+
+def _dict(cap: Capture, obj: Any) -> Value:
+    factory = getattr(obj, "default_factory", None)
+    return DictV({k: from_python(cap, v) for k, v in obj.items()}, type(obj),
+                 factory=None if factory is None else from_python(cap, factory))
+
+
+_ROWS: dict[type, Any] = {
+    tuple: lambda cap, o: TupleV([from_python(cap, x) for x in o]),
+    list: lambda cap, o: ListV([from_python(cap, x) for x in o]),
+    collections.deque: lambda cap, o: ListV([from_python(cap, x) for x in o], collections.deque, extra=o.maxlen),
+    dict: _dict,
+    collections.OrderedDict: _dict,
+    collections.defaultdict: _dict,
+    set: lambda cap, o: SetV(dict.fromkeys(o), set),
+    frozenset: lambda cap, o: SetV(dict.fromkeys(o), frozenset),
+    types.MethodType: lambda cap, o: MethodV(from_python(cap, o.__func__), from_python(cap, o.__self__)),
+    functools.partial: _partial,
+    types.CellType: lambda cap, o: CellV(from_python(cap, o.cell_contents)),
+    ARRAY_TYPE: const_array,
+}

@@ -1,0 +1,159 @@
+"""Bodies: user functions that a JAX transformation calls, captured as sub-graphs.
+
+A `Standin` is what JAX gets in place of the user's function. When JAX calls it with tracers, the
+symbolic machine runs the function on like Values in a Builder of its own; the Graph so made is
+then run on the tracers, so that JAX sees what the function computes. Outer arrays that the body
+reads become extra placeholders ("captured"). A body may not change anything that is older than
+itself: that would be a side effect under a transformation (see `effects.mutating`).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from dynacomp.capture.avals import Aval, aval_of
+from dynacomp.capture.births import from_python
+from dynacomp.capture.errors import Break
+from dynacomp.capture.graph import Builder, Graph, Node
+from dynacomp.capture.graph_interp import run
+from dynacomp.capture.machine import Capture
+from dynacomp.capture.values import ArrayV, Const, FunctionV, Value, next_serial
+
+
+@dataclass(eq=False)
+class Body:
+    """A sub-graph under construction; `outer` is the builder of the outermost Graph."""
+
+    builder: Builder
+    outer: Builder
+    level: int
+    serial: int
+    captured: dict[Node, Node] = field(default_factory=dict)  # outer node → placeholder here
+
+
+def localise(cap: Capture, node: Node) -> Node:
+    """`node` as the body at hand sees it: itself, or the placeholder that carries it inside."""
+    for level in range(cap.owner.get(node, 0), len(cap.bodies)):
+        node = _lift(cap, cap.bodies[level], node)
+    return node
+
+
+def _lift(cap: Capture, body: Body, node: Node) -> Node:
+    if node not in body.captured:
+        inner = body.builder.placeholder(node.name, node.aval, f"captured {node.name}")
+        cap.owner[inner] = body.level
+        body.captured[node] = inner
+    return body.captured[node]
+
+
+class Standin:
+    """The function that JAX calls instead of the user's `value`."""
+
+    def __init__(self, cap: Capture, value: Value) -> None:
+        self.cap, self.value = cap, value
+        self.signature = _signature(value)
+        self.graphs: dict[Any, tuple[Graph, tuple[Node, ...]]] = {}
+        self.last: Any = None
+        self.depth = len(cap.bodies)
+        self.function = self._make()
+
+    def _make(self) -> Callable[..., Any]:
+        def body(*args: Any, **kwargs: Any) -> Any:
+            return self.called(args, kwargs)
+
+        body.__name__ = body.__qualname__ = _name(self.value)
+        if self.signature is not None:
+            body.__signature__ = self.signature  # type: ignore[attr-defined]
+        return body
+
+    def called(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        leaves, treedef = jax.tree.flatten((args, kwargs))
+        key = (treedef, tuple(aval_of(x) if _traced(x) else _constant_key(x) for x in leaves))
+        if key not in self.graphs:
+            self.graphs[key] = capture_body(self.cap, self.value, leaves, treedef)
+        self.last = key
+        graph, captured = self.graphs[key]
+        return run(graph, *map(_stand_for, captured), *leaves)
+
+    def finished(self) -> tuple[Graph, tuple[Node, ...]]:
+        """The captured Graph; Break when JAX never called the function or called it in two ways."""
+        if self.last is None:
+            raise Break("body", f"{_name(self.value)} is never called while its caller is traced")
+        return self.graphs[self.last]
+
+
+def capture_body(cap: Capture, fn: Value, leaves: list[Any], treedef: Any) -> tuple[Graph, tuple[Node, ...]]:
+    """Runs `fn` symbolically on Values like `leaves`; its Graph and the outer Nodes that it reads."""
+    body = Body(Builder(_name(fn)), cap.bodies[0].outer if cap.bodies else cap.builder,
+                len(cap.bodies) + 1, next_serial())
+    cap.bodies.append(body)
+    try:
+        places = [_place(cap, body, i, leaf) for i, leaf in enumerate(leaves)]
+        args, kwargs = jax.tree.unflatten(treedef, [value for _, value in places])
+        result = cap.call(fn, [from_python(cap, a) for a in args],
+                          {k: from_python(cap, v) for k, v in kwargs.items()})
+        output = cap.node_argument(result)
+        graph = body.builder.finish(output)
+    finally:
+        cap.bodies.pop()
+    order = {n: i for i, n in enumerate(body.captured.values())}
+    own = [node for node, _ in places]
+    nodes = sorted(graph.placeholders, key=lambda n: order.get(n, len(order) + (own.index(n) if n in own else 0)))
+    rest = [n for n in graph.nodes if n.op != "placeholder"]
+    return Graph((*nodes, *rest), graph.consts, graph.name), tuple(body.captured)
+
+
+def _place(cap: Capture, body: Body, i: int, leaf: Any) -> tuple[Node, Value]:
+    aval = aval_of(leaf) if _traced(leaf) else Aval((), type(leaf))
+    node = body.builder.placeholder(f"arg{i}", aval, f"argument {i}")
+    cap.owner[node] = body.level
+    return node, ArrayV(node, aval) if _traced(leaf) else Const(leaf)
+
+
+def _traced(x: Any) -> bool:
+    return isinstance(x, jax.Array)
+
+
+def _constant_key(x: Any) -> Any:
+    try:
+        hash(x)
+    except TypeError:
+        return id(x)
+    return (type(x), x)
+
+
+def _stand_for(node: Node) -> Any:
+    """Some array of the node's Aval: only shapes matter while the caller is traced."""
+    aval = node.aval
+    if jnp.issubdtype(aval.dtype, jax.dtypes.prng_key):
+        return jnp.broadcast_to(jax.random.key(0), aval.shape)
+    full = jax.lax.full(aval.shape, 0, aval.dtype)
+    return jax.lax.convert_element_type(full, aval.dtype) if not aval.weak_type else _weak(full)
+
+
+def _weak(x: Any) -> Any:
+    return jax.lax.full_like(x, 0) * {"f": 1.0, "i": 1, "c": 1j, "b": True}.get(x.dtype.kind, 1)
+
+
+def _name(value: Value) -> str:
+    if isinstance(value, FunctionV):
+        name = value.name
+    else:
+        name = getattr(getattr(value, "value", None), "__name__", "body")
+    return "lambda_" if name == "<lambda>" else name
+
+
+def _signature(value: Value) -> inspect.Signature | None:
+    """What `inspect` says of a real function: JAX resolves keyword arguments by it."""
+    if not isinstance(value, Const):
+        return None
+    try:
+        return inspect.signature(value.value)
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,321 @@
+"""Calls: what happens when a Value is called.
+
+`call` looks at the kind of callee. User functions are entered (`inline`); libraries that promise
+purity become nodes; built-in functions and classes have a row in `builtin_rows`; classes are
+instantiated by Python's protocol; what is left breaks the graph.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from typing import Any
+
+
+from dynacomp.capture import arrays, containers
+from dynacomp.capture import sources as S
+from dynacomp.capture.attrs import MISSING, lookup
+from dynacomp.capture.births import from_python
+from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.libraries import is_library, is_pure_module
+from dynacomp.capture.library_objects import open_callable
+from dynacomp.capture.machine import OPERATIONS, Capture, execute, new_frame
+from dynacomp.capture.nodes import library_call
+from dynacomp.capture.operators import fold
+from dynacomp.capture.values import (
+    ArrayV, BuiltinMethodV, CellV, Const, DictV, FunctionV, GeneratorV, LibraryV, ListV, MethodV, NotConstant,
+    ObjectV, PartialV, SetV, SizeV, TupleV, Value, type_of,
+)
+from dynacomp.capture.wrap import wrap
+
+# (real callable) → row(cap, *args, **kwargs); filled by the `builtin_rows` modules. Keys by identity.
+BUILTINS: dict[Any, Any] = {}
+# Real functions that may be computed during capture when all arguments are constants.
+FOLDABLE_MODULES = {"math", "_operator", "cmath", "re", "_sre", "string", "fractions", "decimal", "itertools",
+                    "numbers", "_struct", "unicodedata", "textwrap"}
+
+
+def call(cap: Capture, fn: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    row = _CALLERS.get(type(fn))
+    if row is None:
+        raise Break("call", f"a {type(fn).__name__} is called")
+    return row(cap, fn, args, kwargs)
+
+
+# --- user functions
+
+
+def inline(cap: Capture, fn: FunctionV, args: list[Value], kwargs: dict[str, Value],
+           source: S.Source | None = None) -> Value:
+    """Enters a Python function: its frame runs on the symbolic machine."""
+    frame = new_frame(fn.code, fn.globals, source or cap.globals_source(fn.globals), cap.current)
+    frame.function = fn
+    frame.locals.update(bind_arguments(cap, fn, args, kwargs))
+    if fn.code.co_varnames and fn.code.co_argcount:
+        frame.first_local = fn.code.co_varnames[0]
+    frame.cells.update(zip(fn.code.co_freevars, fn.closure))
+    if fn.code.co_flags & inspect.CO_GENERATOR:
+        return GeneratorV(frame)
+    if fn.code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        raise Break("call", f"coroutine {fn.qualname}")
+    execute(cap, frame)
+    assert frame.result is not None
+    return frame.result
+
+
+def as_function(cap: Capture, fn: Const) -> FunctionV:
+    """A real Python function as a FunctionV, its defaults and cells found through its Source."""
+    known = cap.functions.get(id(fn.value))
+    if known is not None:
+        return known
+    real: types.FunctionType = fn.value
+    source = fn.source
+
+    def part(name: str) -> Any:
+        found = getattr(real, name)
+        if found is None:
+            return None
+        return from_python(cap, found) if source is None else wrap(cap, found, S.Get(source, name))
+
+    made = FunctionV(real.__code__, real.__globals__, real.__name__, real.__qualname__, part("__defaults__"),
+                     part("__kwdefaults__"), _cells(cap, real, source), source=source)
+    if source is not None:
+        cap.guards.add("is", S.Get(source, "__code__"), real.__code__)
+    cap.functions[id(real)] = made
+    cap.keep.append(real)
+    return made
+
+
+def _cells(cap: Capture, real: types.FunctionType, source: S.Source | None) -> tuple[CellV, ...]:
+    found = []
+    for i, cell in enumerate(real.__closure__ or ()):
+        at = S.Item(S.Get(source, "__closure__"), i) if source is not None else S.Root(cell, f"cell{i}")
+        value = wrap(cap, cell, at)
+        assert isinstance(value, CellV)
+        found.append(value)
+    return tuple(found)
+
+
+def cell_content(cap: Capture, cell: CellV, name: str = "") -> Value:
+    if cell.content is None:
+        raise Raised(Const(NameError(f"cannot access free variable {name!r}: it has no value yet")))
+    cell.content = cap.realize(cell.content)
+    return cell.content
+
+
+def bind_arguments(cap: Capture, fn: FunctionV, args: list[Value], kwargs: dict[str, Value]) -> dict[str, Value]:
+    """Parameter name → Value, by Python's rules; Raised TypeError when they do not fit."""
+    code = fn.code
+    names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
+    positional, kwonly = names[:code.co_argcount], names[code.co_argcount:]
+    bound: dict[str, Value] = dict(zip(positional, args))
+    kwargs = dict(kwargs)
+    star = code.co_argcount + code.co_kwonlyargcount
+    if code.co_flags & inspect.CO_VARARGS:
+        bound[code.co_varnames[star]] = TupleV(list(args[len(positional):]))
+        star += 1
+    elif len(args) > len(positional):
+        raise _type_error(fn, f"takes {len(positional)} positional arguments but {len(args)} were given")
+    for name in names[code.co_posonlyargcount:]:
+        if name in kwargs:
+            if name in bound:
+                raise _type_error(fn, f"got multiple values for argument {name!r}")
+            bound[name] = kwargs.pop(name)
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        bound[code.co_varnames[star]] = DictV(kwargs)
+    elif kwargs:
+        raise _type_error(fn, f"got an unexpected keyword argument {next(iter(kwargs))!r}")
+    _fill_defaults(cap, fn, bound, positional, kwonly)
+    return bound
+
+
+def _fill_defaults(cap: Capture, fn: FunctionV, bound: dict[str, Value], positional: tuple, kwonly: tuple) -> None:
+    defaults = cap.items(fn.defaults) if fn.defaults is not None else []
+    for name, value in zip(positional[len(positional) - len(defaults):], defaults):
+        bound.setdefault(name, value)
+    for name in kwonly:
+        if name not in bound and fn.kwdefaults is not None and name in fn.kwdefaults.items:
+            bound[name] = cap.realize(fn.kwdefaults.items[name])
+    missing = [n for n in (*positional, *kwonly) if n not in bound]
+    if missing:
+        raise _type_error(fn, f"missing {len(missing)} required argument(s): {', '.join(missing)}")
+
+
+def _type_error(fn: FunctionV, text: str) -> Raised:
+    return Raised(Const(TypeError(f"{fn.qualname}() {text}")))
+
+
+# --- kinds of callee
+
+
+def _function(cap: Capture, fn: FunctionV, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    return inline(cap, fn, args, kwargs)
+
+
+def _method(cap: Capture, fn: MethodV, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    return call(cap, fn.func, [fn.obj, *args], kwargs)
+
+
+def _builtin_method(cap: Capture, fn: BuiltinMethodV, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    if isinstance(fn.obj, ArrayV):
+        return arrays.call_method(cap, fn.obj, fn.name, args, kwargs)
+    if isinstance(fn.obj, (TupleV, ListV, DictV, SetV)):
+        return containers.call_method(cap, fn.obj, fn.name, args, kwargs)
+    row = BUILTIN_METHODS.get((type(fn.obj), fn.name))
+    if row is not None:
+        return row(cap, fn.obj, *args, **kwargs)
+    if isinstance(fn.obj, Const):
+        return _fold_method(cap, fn, args, kwargs)
+    if isinstance(fn.obj, SizeV):
+        return _fold_method(cap, BuiltinMethodV(OPERATIONS["concrete"](cap, fn.obj), fn.name), args, kwargs)
+    raise Break("call", f"method {fn.name!r} of a {type(fn.obj).__name__}")
+
+
+# (kind of Value, method name) → row(cap, obj, *args): generators, cells, ...
+BUILTIN_METHODS: dict[tuple[type, str], Any] = {}
+_FOLDABLE_TYPES = (str, bytes, int, float, complex, bool, tuple, frozenset, range, slice, type(None))
+
+
+def _fold_method(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    obj = fn.obj.value
+    bound = getattr(obj, fn.name)
+    found = BUILTINS.get(_identity(bound))
+    if found is not None:
+        return found(cap, *args, **kwargs)
+    if isinstance(obj, _FOLDABLE_TYPES) or type(obj).__module__ in ("re", "numpy", "jax.numpy", "ml_dtypes"):
+        return _fold_call(cap, bound, args, kwargs)
+    if is_pure_module(type(obj).__module__):
+        return library_call(cap, bound, args, kwargs)
+    raise Break("call", f"{type(obj).__qualname__}.{fn.name}")
+
+
+def _fold_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    names = list(kwargs)
+
+    def run(*values: Any) -> Any:
+        split = len(values) - len(names)
+        return fn(*values[:split], **dict(zip(names, values[split:])))
+
+    fixed = [OPERATIONS["concrete"](cap, v) if isinstance(v, SizeV) else v for v in (*args, *kwargs.values())]
+    try:
+        return fold(cap, run, *fixed)
+    except NotConstant:
+        raise Break("call", f"{getattr(fn, '__qualname__', fn)} on values that only exist at run time") from None
+
+
+def _partial(cap: Capture, fn: PartialV, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    return call(cap, fn.func, [*fn.args, *args], {**fn.kwargs, **kwargs})
+
+
+def _object(cap: Capture, fn: ObjectV, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    owner, raw = lookup(fn.cls, "__call__")
+    if raw is MISSING:
+        raise Raised(Const(TypeError(f"{fn.cls.__name__!r} object is not callable")))
+    if owner is not None and is_pure_module(owner.__module__) and is_pure_module(fn.cls.__module__):
+        return library_call(cap, _call_object, [fn, *args], kwargs, name=fn.cls.__name__)
+    return call(cap, OPERATIONS["bind"](cap, raw, fn, owner, "__call__"), args, kwargs)
+
+
+def _call_object(obj: Any, *args: Any, **kwargs: Any) -> Any:
+    """A layer of a library, called; the target of its node."""
+    return obj(*args, **kwargs)
+
+
+_call_object.__name__ = _call_object.__qualname__ = "call"
+
+
+def _library(cap: Capture, fn: LibraryV, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    return library_call(cap, _call_object, [fn, *args], kwargs, name=getattr(fn.make, "__name__", None))
+
+
+def _identity(obj: Any) -> Any:
+    try:
+        hash(obj)
+    except TypeError:
+        return id(obj)
+    return obj
+
+
+def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    obj = fn.value
+    row = BUILTINS.get(_identity(obj))
+    if row is not None:
+        return row(cap, *args, **kwargs)
+    if isinstance(obj, types.FunctionType):
+        return _real_function(cap, fn, args, kwargs)
+    if isinstance(obj, type):
+        return OPERATIONS["instantiate"](cap, obj, args, kwargs)
+    wrapped = _jitted(obj)
+    if wrapped is not None:
+        at = S.Attr(fn.source, "__wrapped__") if fn.source is not None else None
+        inner = wrap(cap, wrapped, at) if at is not None else from_python(cap, wrapped)
+        if not is_library(wrapped) or open_callable(cap, inner) is not None:
+            return call(cap, inner, args, kwargs)
+    if is_library(obj):
+        return library_call(cap, obj, args, kwargs)
+    if isinstance(obj, (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
+                        types.ClassMethodDescriptorType, types.MethodWrapperType)):
+        return _c_function(cap, obj, args, kwargs)
+    owner, raw = lookup(type(obj), "__call__")
+    if isinstance(raw, types.FunctionType):
+        return call(cap, Const(raw), [fn, *args], kwargs)
+    if isinstance(obj, types.MethodType):
+        return call(cap, from_python(cap, obj), args, kwargs)
+    raise Break("call", f"{type(obj).__module__}.{type(obj).__qualname__} object")
+
+
+def _jitted(obj: Any) -> Any:
+    """The function inside `jax.jit(f)`: eager JAX computes the same without the jit."""
+    return getattr(obj, "__wrapped__", None) if type(obj).__name__ == "PjitFunction" else None
+
+
+def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    if is_library(fn.value):
+        opened = open_callable(cap, fn)
+        if opened is not None:
+            return call(cap, opened, args, kwargs)
+        return library_call(cap, fn.value, args, kwargs)
+    if getattr(fn.value, "_dynacomp_break", None):
+        raise Break("user", fn.value._dynacomp_break)
+    return inline(cap, as_function(cap, fn), args, kwargs)
+
+
+def _c_function(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A C function: a method of a modelled type, a pure function of constants, or a break."""
+    module = getattr(obj, "__module__", None)
+    if isinstance(obj, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args:
+        bound = _descriptor_call(cap, obj, args, kwargs)
+        if bound is not None:
+            return bound
+    if module in FOLDABLE_MODULES or isinstance(getattr(obj, "__self__", None), _FOLDABLE_TYPES):
+        return _fold_call(cap, obj, args, kwargs)
+    if isinstance(getattr(obj, "__self__", None), type) and obj.__self__ in (dict, str, bytes, int, float):
+        return _fold_call(cap, obj, args, kwargs)
+    raise Break("call", f"{module or ''}{'.' if module else ''}{getattr(obj, '__qualname__', obj)}")
+
+
+def _descriptor_call(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    owner, first = obj.__objclass__, args[0]
+    if owner is object or isinstance(first, ObjectV):
+        return OPERATIONS["object_method"](cap, obj.__name__, first, args[1:], kwargs)
+    try:
+        if issubclass(type_of(first), owner):
+            return call(cap, BuiltinMethodV(first, obj.__name__), args[1:], kwargs)
+    except NotConstant:
+        pass
+    return None
+
+
+_CALLERS: dict[type, Any] = {
+    FunctionV: _function,
+    MethodV: _method,
+    BuiltinMethodV: _builtin_method,
+    PartialV: _partial,
+    ObjectV: _object,
+    LibraryV: _library,
+    Const: _const,
+    ArrayV: lambda cap, fn, args, kwargs: (_ for _ in ()).throw(Raised(Const(TypeError("an array is not callable")))),
+}
+
+OPERATIONS["call"] = call
+OPERATIONS["cell_content"] = cell_content

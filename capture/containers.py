@@ -1,0 +1,416 @@
+"""Lists, tuples, dicts, sets: subscripts, operators and methods on their Values.
+
+Rows are `(method name) → row(cap, value, *args, **kwargs)`. Keys of dicts and elements of sets are
+constants (`hashable`); anything else breaks the graph.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from dynacomp.capture import sizes
+from dynacomp.capture.births import from_python
+from dynacomp.capture.effects import mutating
+from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.iteration import iterate, view
+from dynacomp.capture.machine import Capture
+from dynacomp.capture.operators import CONTAINER_OPS, equal, fold
+from dynacomp.capture.values import (
+    Const, DictV, FunctionV, ListV, NotConstant, ObjectV, SetV, SizeV, SliceV, TupleV, Value, as_python, type_of,
+)
+from dynacomp.capture.wrap import items_of, realize
+
+
+def raised(kind: type[BaseException], *args: Any) -> Raised:
+    return Raised(Const(kind(*args)))
+
+
+def hashable(cap: Capture, value: Value) -> Any:
+    """The Python object that a Value is as a dict key; symbolic objects are their own key."""
+    if isinstance(value, SizeV):
+        value = sizes.concrete(cap, value)
+    if isinstance(value, (ObjectV, FunctionV)):
+        if isinstance(value, ObjectV) and value.real is not None:
+            return value.real
+        if isinstance(value, ObjectV) and type(value.cls).__hash__ and value.cls.__hash__ is not object.__hash__:
+            raise Break("hash", f"an object of {value.cls.__qualname__} as a key")
+        return value
+    try:
+        key = as_python(value)
+        hash(key)
+    except NotConstant:
+        raise Break("hash", "a key that holds an array") from None
+    except TypeError as error:
+        raise Raised(Const(error)) from None
+    return key
+
+
+def key_value(cap: Capture, key: Any) -> Value:
+    return key if isinstance(key, Value) else from_python(cap, key)
+
+
+# --- subscripts
+
+
+def _index(cap: Capture, key: Value) -> Any:
+    """A sequence index or slice as a Python object."""
+    if isinstance(key, SizeV):
+        return sizes.concrete(cap, key).value
+    if isinstance(key, SliceV):
+        return slice(*(_index(cap, k) for k in (key.start, key.stop, key.step)))
+    if isinstance(key, ObjectV):
+        return as_python(cap.call(cap.getattr(key, "__index__"), []))
+    try:
+        return operator.index(as_python(key)) if not isinstance(as_python(key), (slice, type(None))) else as_python(key)
+    except NotConstant:
+        raise Break("leaves", "a list or tuple indexed by an array") from None
+    except TypeError as error:
+        raise Raised(Const(error)) from None
+
+
+def _seq_getitem(cap: Capture, seq: Any, key: Value) -> Value:
+    index = _index(cap, key)
+    if isinstance(index, slice):
+        return type(seq)(items_of(cap, seq)[index], tuple if isinstance(seq, TupleV) else seq.cls)
+    try:
+        item = seq.items[index] = realize(cap, seq.items[index])
+    except IndexError:
+        raise raised(IndexError, f"{seq.cls.__name__} index out of range") from None
+    return item
+
+
+def _dict_getitem(cap: Capture, table: DictV, key: Value) -> Value:
+    name = hashable(cap, key)
+    if name in table.items:
+        item = table.items[name] = realize(cap, table.items[name])
+        return item
+    if table.factory is not None and not (isinstance(table.factory, Const) and table.factory.value is None):
+        mutating(cap, table)
+        made = table.items[name] = cap.call(table.factory, [])
+        return made
+    raise raised(KeyError, name if not isinstance(name, Value) else "key")
+
+
+def setitem(cap: Capture, obj: Value, key: Value, value: Value) -> None:
+    if isinstance(obj, ListV):
+        mutating(cap, obj)
+        index = _index(cap, key)
+        content = list(iterate(cap, value)) if isinstance(index, slice) else value
+        try:
+            items_of(cap, obj)[index] = content
+        except (IndexError, ValueError) as error:
+            raise Raised(Const(error)) from None
+    elif isinstance(obj, DictV):
+        mutating(cap, obj)
+        obj.items[hashable(cap, key)] = value
+    elif isinstance(obj, ObjectV):
+        cap.call(cap.getattr(obj, "__setitem__"), [key, value])
+    else:
+        raise Break("store", f"item assignment on {_kind(obj)}")
+
+
+def delitem(cap: Capture, obj: Value, key: Value) -> None:
+    if isinstance(obj, ListV):
+        mutating(cap, obj)
+        try:
+            del obj.items[_index(cap, key)]
+        except IndexError as error:
+            raise Raised(Const(error)) from None
+    elif isinstance(obj, DictV):
+        name = hashable(cap, key)
+        if name not in obj.items:
+            raise raised(KeyError, name)
+        mutating(cap, obj)
+        del obj.items[name]
+    elif isinstance(obj, ObjectV):
+        cap.call(cap.getattr(obj, "__delitem__"), [key])
+    else:
+        raise Break("store", f"item deletion on {_kind(obj)}")
+
+
+def _kind(v: Value) -> str:
+    try:
+        return type_of(v).__name__
+    except NotConstant:
+        return type(v).__name__
+
+
+def contains(cap: Capture, container: Value, item: Value) -> bool:
+    if isinstance(container, (DictV, SetV)):
+        return hashable(cap, item) in container.items
+    if isinstance(container, ObjectV):
+        return _object_contains(cap, container, item)
+    if isinstance(container, Const):
+        found = fold(cap, operator.contains, container, item)
+        assert isinstance(found, Const)
+        return found.value
+    return any(equal(cap, x, item) for x in iterate(cap, container))
+
+
+def _object_contains(cap: Capture, container: ObjectV, item: Value) -> bool:
+    if hasattr(container.cls, "__contains__"):
+        answer = cap.call(cap.getattr(container, "__contains__"), [item])
+        return bool(as_python(answer))
+    return any(equal(cap, x, item) for x in iterate(cap, container))
+
+
+# --- operators
+
+
+def _concat(cap: Capture, a: Any, b: Value) -> Any:
+    if type(b) is not type(a):
+        return NotImplemented
+    return type(a)([*items_of(cap, a), *items_of(cap, b)])
+
+
+def _repeat(cap: Capture, a: Any, b: Value) -> Any:
+    if isinstance(b, SizeV):
+        b = sizes.concrete(cap, b)
+    if not (isinstance(b, Const) and isinstance(b.value, int)):
+        return NotImplemented
+    return type(a)(items_of(cap, a) * b.value)
+
+
+def _extend_in_place(cap: Capture, a: ListV, b: Value) -> Any:
+    mutating(cap, a)
+    items_of(cap, a).extend(iterate(cap, b))
+    return a
+
+
+def _merge(cap: Capture, a: DictV, b: Value) -> Any:
+    if not isinstance(b, DictV):
+        return NotImplemented
+    return DictV({**a.items, **b.items}, a.cls, factory=a.factory)
+
+
+def _merge_in_place(cap: Capture, a: DictV, b: Value) -> Any:
+    mutating(cap, a)
+    _update(cap, a, b)
+    return a
+
+
+def _set_op(op: Any) -> Any:
+    def row(cap: Capture, a: SetV, b: Value) -> Any:
+        if not isinstance(b, SetV):
+            return NotImplemented
+        return SetV(dict.fromkeys(op(set(a.items), set(b.items))), a.cls)
+    return row
+
+
+CONTAINER_OPS.update({
+    ("getitem", TupleV): _seq_getitem, ("getitem", ListV): _seq_getitem, ("getitem", DictV): _dict_getitem,
+    ("add", TupleV): _concat, ("add", ListV): _concat, ("iadd", TupleV): _concat,
+    ("mul", TupleV): _repeat, ("mul", ListV): _repeat,
+    ("iadd", ListV): _extend_in_place,
+    ("or_", DictV): _merge, ("ior", DictV): _merge_in_place,
+    **{(op.__name__, SetV): _set_op(op) for op in (operator.or_, operator.and_, operator.sub, operator.xor)},
+})
+
+
+# --- methods
+
+
+def _append(cap: Capture, v: ListV, x: Value) -> None:
+    mutating(cap, v)
+    v.items.append(x)
+    maxlen = v.extra
+    if maxlen is not None and len(v.items) > maxlen:
+        del v.items[0]
+
+
+def _pop(cap: Capture, v: ListV, i: Value = Const(-1)) -> Value:
+    mutating(cap, v)
+    try:
+        return realize(cap, v.items.pop(_index(cap, i)))
+    except IndexError as error:
+        raise Raised(Const(error)) from None
+
+
+def _insert(cap: Capture, v: ListV, i: Value, x: Value) -> None:
+    mutating(cap, v)
+    v.items.insert(_index(cap, i), x)
+
+
+def _remove(cap: Capture, v: ListV, x: Value) -> None:
+    mutating(cap, v)
+    del v.items[as_python(_find(cap, v, x))]
+
+
+def _find(cap: Capture, v: Any, x: Value, *rest: Value) -> Value:
+    for i, item in enumerate(items_of(cap, v)):
+        if equal(cap, item, x):
+            return Const(i)
+    raise raised(ValueError, f"{v.cls.__name__}.index(x): x not in {v.cls.__name__}")
+
+
+def _count(cap: Capture, v: Any, x: Value) -> Value:
+    return Const(sum(equal(cap, item, x) for item in items_of(cap, v)))
+
+
+def _reverse(cap: Capture, v: ListV) -> None:
+    mutating(cap, v)
+    v.items.reverse()
+
+
+def _clear(cap: Capture, v: Any) -> None:
+    mutating(cap, v)
+    v.items.clear()
+
+
+def sort_values(cap: Capture, items: list[Value], key: Value | None, reverse: bool) -> list[Value]:
+    """`sorted`: keys must be constants."""
+    keys = [x if key is None or (isinstance(key, Const) and key.value is None) else cap.call(key, [x]) for x in items]
+    try:
+        real = [as_python(k) for k in keys]
+    except NotConstant:
+        raise Break("leaves", "sorting by values that are arrays or objects") from None
+    try:
+        order = sorted(range(len(items)), key=real.__getitem__, reverse=reverse)
+    except TypeError as error:
+        raise Raised(Const(error)) from None
+    return [items[i] for i in order]
+
+
+def _sort(cap: Capture, v: ListV, *, key: Value | None = None, reverse: Value = Const(False)) -> None:
+    mutating(cap, v)
+    v.items[:] = sort_values(cap, items_of(cap, v), key, bool(as_python(reverse)))
+
+
+def _extend(cap: Capture, v: ListV, xs: Value) -> None:
+    for x in list(iterate(cap, xs)):
+        _append(cap, v, x)
+
+
+def _appendleft(cap: Capture, v: ListV, x: Value) -> None:
+    mutating(cap, v)
+    v.items.insert(0, x)
+    if v.extra is not None and len(v.items) > v.extra:
+        del v.items[-1]
+
+
+def _get(cap: Capture, v: DictV, key: Value, default: Value = Const(None)) -> Value:
+    name = hashable(cap, key)
+    return realize(cap, v.items[name]) if name in v.items else default
+
+
+def _setdefault(cap: Capture, v: DictV, key: Value, default: Value = Const(None)) -> Value:
+    name = hashable(cap, key)
+    if name not in v.items:
+        mutating(cap, v)
+        v.items[name] = default
+    v.items[name] = realize(cap, v.items[name])
+    return v.items[name]
+
+
+def _dict_pop(cap: Capture, v: DictV, key: Value, *default: Value) -> Value:
+    name = hashable(cap, key)
+    if name not in v.items:
+        if default:
+            return default[0]
+        raise raised(KeyError, name)
+    mutating(cap, v)
+    return realize(cap, v.items.pop(name))
+
+
+def _popitem(cap: Capture, v: DictV) -> Value:
+    if not v.items:
+        raise raised(KeyError, "popitem(): dictionary is empty")
+    mutating(cap, v)
+    key, item = v.items.popitem()
+    return TupleV([key_value(cap, key), realize(cap, item)])
+
+
+def pairs(cap: Capture, source: Value) -> list[tuple[Any, Value]]:
+    """Key-value pairs of a mapping or an iterable of pairs."""
+    if isinstance(source, DictV):
+        return [(k, realize(cap, x)) for k, x in source.items.items()]
+    if isinstance(source, ObjectV) and hasattr(source.cls, "keys"):
+        keys = list(iterate(cap, cap.call(cap.getattr(source, "keys"), [])))
+        return [(hashable(cap, k), cap.call(cap.getattr(source, "__getitem__"), [k])) for k in keys]
+    found = []
+    for item in iterate(cap, source):
+        key, value = iterate(cap, item)
+        found.append((hashable(cap, key), value))
+    return found
+
+
+def _update(cap: Capture, v: DictV, *sources: Value, **kwargs: Value) -> None:
+    mutating(cap, v)
+    for source in sources:
+        v.items.update(pairs(cap, source))
+    v.items.update(kwargs)
+
+
+def _dict_copy(cap: Capture, v: DictV) -> Value:
+    return DictV(dict(v.items), v.cls, factory=v.factory)
+
+
+def _move_to_end(cap: Capture, v: DictV, key: Value, last: Value = Const(True)) -> None:
+    mutating(cap, v)
+    name = hashable(cap, key)
+    moved = {name: v.items.pop(name)}
+    v.items = {**v.items, **moved} if as_python(last) else {**moved, **v.items}
+
+
+def _add(cap: Capture, v: SetV, x: Value) -> None:
+    mutating(cap, v)
+    v.items[hashable(cap, x)] = None
+
+
+def _discard(cap: Capture, v: SetV, x: Value) -> None:
+    mutating(cap, v)
+    v.items.pop(hashable(cap, x), None)
+
+
+def _set_update(cap: Capture, v: SetV, *others: Value) -> None:
+    mutating(cap, v)
+    for other in others:
+        v.items.update((hashable(cap, x), None) for x in iterate(cap, other))
+
+
+def _set_method(name: str) -> Any:
+    def row(cap: Capture, v: SetV, *others: Value) -> Value:
+        real = [{hashable(cap, x) for x in iterate(cap, o)} for o in others]
+        return from_python(cap, getattr(v.cls(v.items), name)(*real))
+    return row
+
+
+_SEQUENCE = {"index": _find, "count": _count}
+METHODS: dict[type, dict[str, Any]] = {
+    TupleV: _SEQUENCE,
+    ListV: {**_SEQUENCE, "append": _append, "pop": _pop, "insert": _insert, "remove": _remove, "reverse": _reverse,
+            "clear": _clear, "sort": _sort, "extend": _extend, "appendleft": _appendleft,
+            "popleft": lambda cap, v: _pop(cap, v, Const(0)),
+            "copy": lambda cap, v: ListV(list(items_of(cap, v)), v.cls, extra=v.extra)},
+    DictV: {"get": _get, "setdefault": _setdefault, "pop": _dict_pop, "popitem": _popitem, "update": _update,
+            "clear": _clear, "copy": _dict_copy, "move_to_end": _move_to_end,
+            **{k: (lambda kind: lambda cap, v: view(cap, v, kind))(k) for k in ("keys", "values", "items")}},
+    SetV: {"add": _add, "discard": _discard, "update": _set_update, "clear": _clear,
+           "copy": lambda cap, v: SetV(dict(v.items), v.cls),
+           **{n: _set_method(n) for n in ("union", "intersection", "difference", "symmetric_difference",
+                                          "issubset", "issuperset", "isdisjoint")}},
+}
+_OPERATORS: dict[str, Any] = {
+    "__getitem__": lambda cap, v, k: CONTAINER_OPS["getitem", type(v)](cap, v, k),
+    "__setitem__": setitem, "__delitem__": delitem,
+    "__contains__": lambda cap, v, x: Const(contains(cap, v, x)),
+    "__len__": lambda cap, v: Const(len(v.items)),
+    "__iter__": lambda cap, v: view(cap, v, "iter"),
+    "__eq__": lambda cap, a, b: Const(equal(cap, a, b)),
+    "__ne__": lambda cap, a, b: Const(not equal(cap, a, b)),
+    "__add__": lambda cap, a, b: CONTAINER_OPS["add", type(a)](cap, a, b),
+}
+
+
+def call_method(cap: Capture, value: Any, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    row = METHODS.get(type(value), {}).get(name) or _OPERATORS.get(name)
+    if row is None:
+        raise Break("call", f"{_kind(value)}.{name}")
+    try:
+        result = row(cap, value, *args, **kwargs)
+    except TypeError as error:
+        raise Raised(Const(error)) from None
+    return Const(None) if result is None else result
+
+

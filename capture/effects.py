@@ -1,0 +1,39 @@
+"""Side effects: what the captured code changed outside itself, to be replayed after the Graph.
+
+While capturing, nothing real is changed. A Value that stands for an existing object notes its
+changes (`dirty`, `written`); `global_writes` holds stores to module globals. At the end of the
+capture `changed(cap)` lists the Values whose real objects must be brought up to date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dynacomp.capture.errors import Break
+from dynacomp.capture.machine import Capture
+from dynacomp.capture.values import CellV, DictV, ListV, ObjectV, SetV, Value
+
+
+def mutating(cap: Capture, value: Value) -> None:
+    """Must be called before a Value is changed in place."""
+    if cap.bodies and value.serial < cap.bodies[-1].serial:
+        raise Break("effect_in_body", "a change to an outer object inside a transformed function")
+    if isinstance(value, (ListV, DictV, SetV, CellV)):
+        value.dirty = True
+
+
+def write_global(cap: Capture, table: dict[str, Any], source: Any, name: str, value: Any) -> None:
+    if cap.bodies:
+        raise Break("effect_in_body", f"a store to global {name!r} inside a transformed function")
+    cap.global_writes[id(table), name] = (table, source, value)
+
+
+def changed(cap: Capture) -> Iterator[Value]:
+    """Existing objects that differ now from what they were, in order of discovery."""
+    for value in list(cap.objects.values()):
+        if isinstance(value, ObjectV):
+            if value.written and value.real is not None:
+                yield value
+        elif getattr(value, "dirty", False) and getattr(value, "real", None) is not None:
+            yield value

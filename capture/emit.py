@@ -1,0 +1,336 @@
+"""Values back to real objects, as bytecode: the code that runs around a compiled Graph.
+
+`Emitter.load(value)` appends instructions that leave the object on the stack. Objects that existed
+before are found through their Source; new mutable ones are built once and kept in a temporary, so
+that identity is preserved. Rows of `_ROWS` say how each kind of Value is built; most call a small
+helper from `dynacomp.capture.remake`.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+from bytecode import FreeVar, Instr
+
+from dynacomp.capture import remake
+from dynacomp.capture import sources as S
+from dynacomp.capture.errors import GiveUp
+from dynacomp.capture.graph import Node
+from dynacomp.capture.machine import VERSION, Capture
+from dynacomp.capture.values import (
+    DELETED, ArrayV, BuiltinMethodV, CellV, Const, CountIterV, DictV, FunctionV, GeneratorV, Lazy, LibraryV, ListV,
+    MethodV, NullV, ObjectV, PartialV, RangeV, SeqIterV, SetV, SizeV, SliceV, StreamV, SuperV, TupleV, is_literal,
+)
+
+
+class Emitter:
+    """Instructions under construction for one replacement code object."""
+
+    def __init__(self, cap: Capture) -> None:
+        self.cap = cap
+        self.out: list[Any] = []
+        self.temps: dict[int, str] = {}
+        self.outputs: dict[Node, int] = {}
+        self.keep: list[Any] = []
+        self.count = 0
+
+    def op(self, name: str, *arg: Any) -> None:
+        self.out.append(Instr(name, *arg))
+
+    def const(self, obj: Any) -> None:
+        self.op("LOAD_CONST", obj)
+
+    def temp(self, hint: str = "t") -> str:
+        self.count += 1
+        return f"${hint}{self.count}"
+
+    def store_temp(self, hint: str = "t") -> str:
+        name = self.temp(hint)
+        self.op("STORE_FAST", name)
+        return name
+
+    def call(self, fn: Any, *args: Callable[[], None]) -> None:
+        """`fn(*args)` for a constant `fn`; each argument is a function that loads it."""
+        self.begin_call(lambda: self.const(fn))
+        for arg in args:
+            arg()
+        self.end_call(len(args))
+
+    def begin_call(self, load: Callable[[], None]) -> None:
+        if VERSION < (3, 13):
+            self.op("PUSH_NULL")
+            load()
+        else:
+            load()
+            self.op("PUSH_NULL")
+
+    def end_call(self, n: int) -> None:
+        if VERSION < (3, 12):
+            self.op("PRECALL", n)
+        self.op("CALL", n)
+
+    def item(self, load: Callable[[], None], index: Any) -> None:
+        load()
+        self.const(index)
+        self.op("BINARY_SUBSCR")
+
+    # --- values
+
+    def load(self, value: Any) -> None:
+        """Leaves the object that `value` stands for on the stack."""
+        if id(value) in self.temps:
+            self.op("LOAD_FAST", self.temps[id(value)])
+            return
+        if isinstance(value, Lazy):
+            load_source(self, value.source)
+            return
+        if value.source is not None and not (isinstance(value, Const) and is_literal(value.value)):
+            load_source(self, value.source)
+            return
+        row = _ROWS.get(type(value))
+        if row is None:
+            raise GiveUp("live", f"a {type(value).__name__.removesuffix('V').lower()} is alive at a graph break")
+        row(self, value)
+
+    def remember(self, value: Any) -> None:
+        """The object on the stack is `value`: later loads use the same one."""
+        name = self.temps[id(value)] = self.temp("v")
+        self.keep.append(value)
+        self.op("STORE_FAST", name)
+        self.op("LOAD_FAST", name)
+
+    def loads(self, values: Any) -> list[Callable[[], None]]:
+        return [lambda v=v: self.load(v) for v in values]  # type: ignore[misc]
+
+    def tuple(self, values: Any) -> None:
+        values = list(values)
+        for v in values:
+            self.load(v)
+        self.op("BUILD_TUPLE", len(values))
+
+    def output(self, node: Node) -> int:
+        """The position of `node` among the program's outputs."""
+        return self.outputs.setdefault(node, len(self.outputs))
+
+
+OUTPUTS = "$outputs"
+
+
+def _array(e: Emitter, v: ArrayV) -> None:
+    if v.node in e.cap.inputs:
+        load_source(e, e.cap.inputs[v.node])
+        return
+    if v.real is not None:
+        e.const(v.real)
+        return
+
+    def load() -> None:
+        e.item(lambda: e.op("LOAD_FAST", OUTPUTS), e.output(v.node))
+
+    if remake.is_key(v.aval.dtype):
+        e.call(remake.wrap_key, load, lambda: e.const(remake.key_impl(v.aval.dtype)))
+        e.remember(v)
+    else:
+        load()
+
+
+def _size(e: Emitter, v: SizeV) -> None:
+    names = [n for n in e.cap.dims if n in str(v.expr)]
+    fn = remake.size_function(str(v.expr), tuple(names))
+    e.call(fn, *[lambda n=n: load_dim(e, n) for n in names])  # type: ignore[misc]
+
+
+def load_dim(e: Emitter, name: str) -> None:
+    source, axis = e.cap.dims[name]
+    e.call(remake.dimension, lambda: load_source(e, source), lambda: e.const(axis))
+
+
+def _tuple(e: Emitter, v: TupleV) -> None:
+    if v.cls is tuple:
+        e.tuple(v.items)
+    else:
+        e.call(tuple.__new__, lambda: e.const(v.cls), lambda: e.tuple(v.items))
+    e.remember(v)
+
+
+def _list(e: Emitter, v: ListV) -> None:
+    e.call(remake.empty_list, lambda: e.const(v.cls), lambda: e.const(v.extra))
+    e.remember(v)
+    e.op("POP_TOP")
+    e.call(remake.fill_list, lambda: e.load(v), lambda: e.tuple(v.items))
+    e.op("POP_TOP")
+    e.load(v)
+
+
+def _dict(e: Emitter, v: DictV) -> None:
+    e.call(remake.empty_dict, lambda: e.const(v.cls), lambda: e.load(v.factory or Const(None)))
+    e.remember(v)
+    e.op("POP_TOP")
+    e.call(remake.fill_dict, lambda: e.load(v), lambda: load_keys(e, v.items), lambda: e.tuple(v.items.values()))
+    e.op("POP_TOP")
+    e.load(v)
+
+
+def load_keys(e: Emitter, keys: Any) -> None:
+    for key in keys:
+        if type(key).__name__ in ("ObjectV", "FunctionV"):
+            e.load(key)
+        else:
+            e.const(key)
+    e.op("BUILD_TUPLE", len(keys))
+
+
+def _set(e: Emitter, v: SetV) -> None:
+    e.call(v.cls, lambda: load_keys(e, v.items))
+    e.remember(v)
+
+
+def _slice(e: Emitter, v: SliceV) -> None:
+    for part in (v.start, v.stop, v.step):
+        e.load(part)
+    e.op("BUILD_SLICE", 3)
+
+
+def _object(e: Emitter, v: ObjectV) -> None:
+    if issubclass(v.cls, BaseException):
+        e.call(remake.new_exception, lambda: e.const(v.cls), lambda: e.tuple(v.ctor))
+    else:
+        e.call(object.__new__, lambda: e.const(v.cls))
+    e.remember(v)
+    e.op("POP_TOP")
+    for name, attr in v.attrs.items():
+        if attr is not DELETED and not (name == "args" and issubclass(v.cls, BaseException)):
+            e.call(remake.set_attribute, lambda: e.load(v), lambda n=name: e.const(n), lambda a=attr: e.load(a))
+            e.op("POP_TOP")
+    e.load(v)
+
+
+def _cell(e: Emitter, v: CellV) -> None:
+    if v.real is not None:
+        e.const(v.real)
+        return
+    e.call(types.CellType)
+    e.remember(v)
+    if v.content is not None:
+        e.op("POP_TOP")
+        e.call(remake.fill_cell, lambda: e.load(v), lambda: e.load(v.content))
+        e.op("POP_TOP")
+        e.load(v)
+
+
+def _function(e: Emitter, v: FunctionV) -> None:
+    none = Const(None)
+    e.call(remake.function, lambda: e.const(v.code), lambda: e.const(remake.Held(v.globals)),
+           lambda: e.const((v.name, v.qualname)),
+           lambda: e.load(v.defaults or none), lambda: e.load(v.kwdefaults or none), lambda: e.tuple(v.closure),
+           lambda: e.tuple(v.attrs.values()), lambda: e.const(tuple(v.attrs)))
+    e.remember(v)
+
+
+def _method(e: Emitter, v: MethodV) -> None:
+    e.call(types.MethodType, lambda: e.load(v.func), lambda: e.load(v.obj))
+
+
+def _builtin_method(e: Emitter, v: BuiltinMethodV) -> None:
+    e.call(getattr, lambda: e.load(v.obj), lambda: e.const(v.name))
+
+
+def _partial(e: Emitter, v: PartialV) -> None:
+    e.call(remake.partial, lambda: e.load(v.func), lambda: e.tuple(v.args), lambda: e.const(tuple(v.kwargs)),
+           lambda: e.tuple(v.kwargs.values()))
+    e.remember(v)
+
+
+def _library(e: Emitter, v: LibraryV) -> None:
+    e.call(remake.call, lambda: e.const(v.make), lambda: e.tuple(v.args), lambda: e.const(tuple(v.kwargs)),
+           lambda: e.tuple(v.kwargs.values()))
+    e.remember(v)
+
+
+def _seq_iter(e: Emitter, v: SeqIterV) -> None:
+    e.call(remake.iterator_at, lambda: e.load(v.seq), lambda: e.const(min(v.index, len(v.seq.items))))
+    e.remember(v)
+
+
+def _count_iter(e: Emitter, v: CountIterV) -> None:
+    e.call(remake.count_iterator, *e.loads((v.current, v.stop or Const(None), v.step)))
+    e.remember(v)
+
+
+def _stream(e: Emitter, v: StreamV) -> None:
+    if v.kind not in remake.STREAMS:
+        raise GiveUp("live", f"a {v.kind} iterator is alive at a graph break")
+    state = {k: x for k, x in v.state.items() if is_literal(x)}
+    e.call(remake.STREAMS[v.kind], lambda: e.tuple(v.parts), lambda: e.load(v.fn or Const(None)),
+           lambda: e.const(tuple(state.items())))
+    e.remember(v)
+
+
+def _generator(e: Emitter, v: GeneratorV) -> None:
+    if v.started:
+        raise GiveUp("live", "a half-consumed generator is alive at a graph break")
+    frame = v.frame
+    code = frame.code.code
+    names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4)
+                             + bool(code.co_flags & 8)]
+    e.call(remake.generator, lambda: e.load(frame.function), lambda: e.const(names),
+           lambda: e.tuple([frame.locals[n] for n in names]))
+    e.remember(v)
+
+
+_ROWS: dict[type, Callable[[Emitter, Any], None]] = {
+    Const: lambda e, v: e.const(v.value),
+    ArrayV: _array,
+    SizeV: _size,
+    TupleV: _tuple,
+    ListV: _list,
+    DictV: _dict,
+    SetV: _set,
+    SliceV: _slice,
+    RangeV: lambda e, v: e.call(range, *e.loads((v.start, v.stop, v.step))),
+    ObjectV: _object,
+    CellV: _cell,
+    FunctionV: _function,
+    MethodV: _method,
+    BuiltinMethodV: _builtin_method,
+    PartialV: _partial,
+    LibraryV: _library,
+    SuperV: lambda e, v: e.call(super, lambda: e.const(v.cls), lambda: e.load(v.obj)),
+    SeqIterV: _seq_iter,
+    CountIterV: _count_iter,
+    StreamV: _stream,
+    GeneratorV: _generator,
+    NullV: lambda e, v: e.op("PUSH_NULL"),
+}
+
+
+# --- sources
+
+
+def load_source(e: Emitter, source: S.Source) -> None:
+    """Leaves the object at `source` on the stack."""
+    _SOURCES[type(source)](e, source)
+
+
+def _fetch(fn: Any, *names: str) -> Callable[[Emitter, Any], None]:
+    def row(e: Emitter, s: Any) -> None:
+        e.call(fn, lambda: load_source(e, s.base), *[lambda n=n: e.const(getattr(s, n)) for n in names])  # type: ignore[misc]
+    return row
+
+
+_SOURCES: dict[type, Callable[[Emitter, Any], None]] = {
+    S.Local: lambda e, s: e.op("LOAD_FAST", s.name),
+    S.Closure: lambda e, s: e.op("LOAD_DEREF", FreeVar(s.name)),
+    S.ClosureCell: lambda e, s: e.op("LOAD_CLOSURE", FreeVar(s.name)),
+    S.Global: lambda e, s: e.op("LOAD_GLOBAL", (False, s.name)),
+    S.Root: lambda e, s: e.const(s.obj if not isinstance(s.obj, dict) else remake.Held(s.obj)),
+    S.Attr: _fetch(remake.own_attribute, "name"),
+    S.Slot: _fetch(remake.slot, "member"),
+    S.Get: _fetch(getattr, "name"),
+    S.Item: _fetch(remake.item, "index"),
+    S.Key: _fetch(remake.key, "key"),
+    S.TypeOf: _fetch(type),
+    S.DictOf: _fetch(vars),
+}

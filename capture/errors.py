@@ -1,0 +1,40 @@
+"""The ways in which symbolic execution leaves its straight path.
+
+    Break       the instruction at hand must run in Python: compile what came before, resume after
+    Raised      the program itself raises; handlers in the captured code may catch it
+    Restart     capture starts over with something learned (a break inside a callee, a size that
+                must be fixed)
+    GiveUp      this frame is not compiled at all, with a reason that the user sees
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Break(Exception):
+    """A graph break: `kind` is a row of `breaks.REASONS`, `detail` says what exactly."""
+
+    def __init__(self, kind: str, detail: str = "") -> None:
+        super().__init__(kind, detail)
+        self.kind, self.detail = kind, detail
+
+
+class Raised(Exception):
+    """The captured program raised; `value` is the Value of the exception object."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(value)
+        self.value = value
+
+
+class Restart(Exception):
+    """Capture must start over; what was learned is in the Capture's `Lessons`."""
+
+
+class GiveUp(Exception):
+    """The frame runs as plain Python; `kind` is a row of `breaks.REASONS`."""
+
+    def __init__(self, kind: str, detail: str = "") -> None:
+        super().__init__(kind, detail)
+        self.kind, self.detail = kind, detail

@@ -1,0 +1,168 @@
+"""Capturing a frame: from a function and its arguments to a cache entry.
+
+`capture(fn, code, args, settings)` runs attempts until one succeeds: each starts afresh with the
+lessons of those before (where the graph must break, which sizes must be fixed). The answer is an
+`Outcome`: an entry for the C cache, or the reason why this frame runs as plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+from dynacomp.capture import (  # noqa: F401  (handlers and rows register themselves)
+    builtin_rows, instances, opcodes_flow, opcodes_stack,
+)
+from dynacomp.capture import sources as S
+from dynacomp.capture._native import Entry, GuardProgram, jax_config_token
+from dynacomp.capture.errors import Break, GiveUp, Raised, Restart
+from dynacomp.capture.graph import Graph
+from dynacomp.capture.guards import GuardSet, StepWriter
+from dynacomp.capture.machine import (
+    Capture, Frame, Lesson, Lessons, StopAtBreak, check_complete, execute, new_frame,
+)
+from dynacomp.capture.output import Result, breaking, returning, template_of
+from dynacomp.capture.values import CellV, Lazy, type_of
+
+check_complete()
+MAX_ATTEMPTS = 60
+
+Compile = Callable[[Graph], Callable[..., Any]]
+
+
+@dataclass(eq=False)
+class Root:
+    """The frame that is captured: what exists before the symbolic machine starts."""
+
+    fn: Any
+    code: CodeType
+    args: tuple[Any, ...]
+    is_dynamic: Callable[[S.Source, int, int], bool]
+    frame: Frame | None = None
+
+
+@dataclass(eq=False)
+class Info:
+    """What is known of an entry, for `explain` and notices."""
+
+    graph: Graph | None
+    guards: GuardSet
+    origin: list[Any]
+    breaks: Lesson | None
+    shapes: dict[tuple[str, int], int]
+    operations: int
+    program: Any = None
+    resumes: tuple[CodeType, ...] = ()
+
+
+@dataclass(eq=False)
+class Outcome:
+    """How a capture ended: `entry`, or `kind` and `detail` of why there is none."""
+
+    entry: Entry | None = None
+    info: Info | None = None
+    kind: str = ""
+    detail: str = ""
+    lessons: Lessons = field(default_factory=Lessons)
+    where: tuple[tuple[str, int, str], ...] = ()
+
+
+def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compile,
+            is_dynamic: Callable[[S.Source, int, int], bool]) -> Outcome:
+    """Captures one frame; never raises what the program raises (it is run again, as plain Python)."""
+    lessons = Lessons()
+    for _ in range(MAX_ATTEMPTS):
+        dynamic = (lambda s, a, n: False) if lessons.all_static else is_dynamic
+        root = Root(fn, code, args, dynamic)
+        cap = Capture(lessons, root, None)
+        try:
+            result, stopped = attempt(cap)
+            return finish(cap, result, stopped, compile_graph, lessons)
+        except Restart:
+            continue
+        except Break as broke:
+            lessons.breaks.setdefault(cap.top_step, Lesson(cap.top_step, broke.kind, broke.detail, broke_at(cap, broke)))
+        except Raised as raised:
+            return Outcome(kind="raises", detail=_exception_name(raised), lessons=lessons)
+        except GiveUp as gave:
+            return Outcome(kind=gave.kind, detail=gave.detail, lessons=lessons, where=cap.last_where)
+    return Outcome(kind="attempts", detail=f"no end after {MAX_ATTEMPTS} attempts", lessons=lessons)
+
+
+def _exception_name(raised: Raised) -> str:
+    return type_of(raised.value).__name__
+
+
+def broke_at(cap: Capture, broke: Break) -> tuple[tuple[str, int, str], ...]:
+    return cap.last_where
+
+
+def attempt(cap: Capture) -> tuple[Result, Lesson | None]:
+    """One run of the machine over the frame."""
+    root = cap.root
+    frame = root.frame = new_frame(root.code, root.fn.__globals__, None, None)
+    _arguments(cap, frame)
+    try:
+        execute(cap, frame)
+    except StopAtBreak as stop:
+        return breaking(cap, frame), stop.lesson
+    assert frame.result is not None
+    return returning(cap, frame.result, root.code), None
+
+
+def _arguments(cap: Capture, frame: Frame) -> None:
+    code, fn = cap.root.code, cap.root.fn
+    for i, (name, obj) in enumerate(zip(code.co_varnames, cap.root.args)):
+        frame.locals[name] = Lazy(obj, S.Local(i, name))  # type: ignore[assignment]
+    if code.co_argcount:
+        frame.first_local = code.co_varnames[0]
+    for i, (name, cell) in enumerate(zip(code.co_freevars, fn.__closure__ or ())):
+        try:
+            content: Any = Lazy(cell.cell_contents, S.Closure(i, name))
+        except ValueError:
+            content = None
+        value = CellV(content, real=cell, source=S.ClosureCell(i, name))
+        cap.objects[id(cell)] = value
+        frame.cells[name] = value
+
+
+def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: Compile, lessons: Lessons) -> Outcome:
+    """Compiles the Graph and packs everything into an Entry."""
+    writer = StepWriter()
+    writer.emit(None, "jax_config", jax_config_token())  # type: ignore[arg-type]
+    for guard in cap.guards.guards:
+        writer.guard(guard)
+    info = Info(result.graph, cap.guards, writer.origin, stopped, _shapes(cap), cap.captured_ops,
+                resumes=result.resumes)
+    program = compile_graph(result.graph) if result.graph is not None else None
+    info.program = program
+    if result.code is not None:
+        if result.slot is not None:
+            result.slot.program = program
+        entry = Entry(GuardProgram(writer.steps), fn_code=result.code, info=info)
+    else:
+        value, outputs = result.template
+        template = template_of(cap, value, dict(outputs), writer.register)
+        inputs = tuple(writer.register(s) for s in result.inputs)
+        entry = Entry(GuardProgram(writer.steps), program=program or _nothing, inputs=inputs, template=template,
+                      info=info)
+    return Outcome(entry=entry, info=info, lessons=lessons)
+
+
+def _nothing() -> tuple[()]:
+    """The program of a frame that computes nothing."""
+    return ()
+
+
+def _shapes(cap: Capture) -> dict[tuple[str, int], int]:
+    """(Source, axis) → size, of every array input: a later size that differs becomes symbolic."""
+    found: dict[tuple[str, int], int] = {}
+    for guard in cap.guards.guards:
+        if guard.kind == "array" and guard.source is not None:
+            shape = cap.real_shapes.get(guard.source, guard.payload[0])
+            found.update({(repr(guard.source), axis): n for axis, n in enumerate(shape)})
+    return found
+
+

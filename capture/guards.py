@@ -1,0 +1,168 @@
+"""Guards: what must hold of a Source for a compiled entry to be used again.
+
+`GuardSet` collects them during capture, without repetition; `program()` turns them into the steps
+that `_native.GuardProgram` evaluates in C, one register a Source. Each kind of guard is one row of
+`KINDS`: how it prints. The C side is the other half of the row, under the same name.
+
+    >>> from dynacomp.capture.sources import Local
+    >>> guards = GuardSet()
+    >>> guards.add("len", Local(0, "xs"), 3)
+    >>> print(guards)
+    len(L['xs']) == 3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dynacomp.capture import sources as S
+
+
+@dataclass(frozen=True, eq=False)
+class Guard:
+    """One condition: `kind` (a row of KINDS), the Source it reads, what it compares with."""
+
+    kind: str
+    source: S.Source | None
+    payload: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        return KINDS[self.kind](self.source, *self.payload)
+
+
+KINDS: dict[str, Callable[..., str]] = {
+    "is_type": lambda s, t: f"type({s}) is {t.__qualname__}",
+    "is": lambda s, o: f"{s} is {_brief(o)}",
+    "is_not": lambda s, o: f"{s} is not {_brief(o)}",
+    "eq": lambda s, c: f"{s} == {c!r}",
+    "len": lambda s, n: f"len({s}) == {n}",
+    "keys": lambda s, keys: f"list({s}) == {list(keys)!r}",
+    "missing": lambda s, name: f"{name!r} not in vars({s})",
+    "missing_key": lambda s, key: f"{key!r} not in {s}",
+    "missing_global": lambda s, name: f"{name!r} not in globals()",
+    "type_unchanged": lambda s, names, objs: f"{s} still defines {', '.join(names)}",
+    "array": lambda s, shape, dtype, weak, sharding, committed: (
+        f"{s}: {dtype}{list(shape)}{' weak' if weak else ''}"),
+    "ndarray": lambda s, shape, dtype: f"{s}: numpy {dtype}{list(shape)}",
+    "dim": lambda s, axis, name: f"{name} = {s}.shape[{axis}] >= 2",
+    "dim_is": lambda s, axis, name: f"{s}.shape[{axis}] == {name}",
+    "set": lambda s, items: f"{s} == {set(items)!r}",
+    "size_check": lambda s, program: f"sizes: {' '.join(str(p[-1]) for p in program)}",
+    "scalar": lambda s, kind: f"type({s}) is {kind}",
+    "same": lambda s, other: f"{s} is {other}",
+    "distinct": lambda s, other: f"{s} is not {other}",
+    "jax_config": lambda s, token: "jax configuration unchanged, no trace active",
+}
+
+
+def _brief(obj: Any) -> str:
+    return getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None) or f"<{type(obj).__name__}>"
+
+
+class GuardSet:
+    """The guards of one capture, in order, each once."""
+
+    def __init__(self) -> None:
+        self.guards: list[Guard] = []
+        self._seen: set[Any] = set()
+
+    def add(self, kind: str, source: S.Source | None, *payload: Any) -> None:
+        key = (kind, source, tuple(map(_key, payload)))
+        if key not in self._seen:
+            self._seen.add(key)
+            self.guards.append(Guard(kind, source, payload))
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.guards))
+
+
+def _key(payload: Any) -> Any:
+    """Constants by type and value, objects by identity."""
+    if isinstance(payload, S.Source):
+        return payload
+    if type(payload) in (int, float, complex, str, bytes, bool):
+        return (type(payload), repr(payload))
+    if type(payload) is tuple:
+        return tuple(map(_key, payload))
+    return id(payload)
+
+
+class StepWriter:
+    """Turns Guards into C steps, giving every Source a register when it is first needed."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[Any, ...]] = []
+        self.origin: list[Guard | S.Source] = []
+        self.registers: dict[S.Source, int] = {}
+        self.sizes: dict[str, int] = {}
+
+    def emit(self, origin: Guard | S.Source, *step: Any) -> None:
+        self.steps.append(step)
+        self.origin.append(origin)
+
+    def register(self, source: S.Source) -> int:
+        """The register that holds `source`, with the steps that fill it."""
+        if source in self.registers:
+            return self.registers[source]
+        base = S.base_of(source)
+        src = () if base is None else (self.register(base),)
+        dst = self.registers[source] = len(self.registers)
+        op, operands = _FETCH[type(source)](source)
+        self.emit(source, op, dst, *src, *operands)
+        return dst
+
+    def size(self, name: str) -> int:
+        return self.sizes.setdefault(name, len(self.sizes))
+
+    def guard(self, guard: Guard) -> None:
+        special = _SPECIAL.get(guard.kind)
+        if special is not None:
+            special(self, guard)
+            return
+        payload = tuple(self.register(p) if isinstance(p, S.Source) else p for p in guard.payload)
+        src = () if guard.source is None else (self.register(guard.source),)
+        self.emit(guard, guard.kind, *src, *payload)
+
+
+_FETCH: dict[type, Callable[[Any], tuple[str, tuple[Any, ...]]]] = {
+    S.Local: lambda s: ("local", (s.index,)),
+    S.Closure: lambda s: ("closure", (s.index,)),
+    S.Global: lambda s: ("global", (s.name,)),
+    S.Root: lambda s: ("const", (s.obj,)),
+    S.Attr: lambda s: ("attr", (s.name,)),
+    S.Slot: lambda s: ("slot", (s.member,)),
+    S.Get: lambda s: ("get", (s.name,)),
+    S.Item: lambda s: ("item", (s.index,)),
+    S.Key: lambda s: ("key", (s.key,)),
+    S.TypeOf: lambda s: ("type", ()),
+    S.DictOf: lambda s: ("dict", ()),
+}
+
+
+def _dim(writer: StepWriter, guard: Guard) -> None:
+    """A symbolic size: read once; 0 and 1 broadcast differently, so they get entries of their own."""
+    axis, name = guard.payload
+    assert guard.source is not None
+    slot = writer.size(name)
+    writer.emit(guard, "dim", slot, writer.register(guard.source), axis)
+    writer.emit(guard, "size_check", (("size", slot), ("int", 2), ("ge",)))
+
+
+def _dim_is(writer: StepWriter, guard: Guard) -> None:
+    axis, name = guard.payload
+    assert guard.source is not None
+    slot = writer.size(f"{guard.source!r}.shape[{axis}]")
+    writer.emit(guard, "dim", slot, writer.register(guard.source), axis)
+    writer.emit(guard, "size_check", (("size", slot), ("size", writer.size(name)), ("eq",)))
+
+
+def _size_check(writer: StepWriter, guard: Guard) -> None:
+    program = tuple(("size", writer.size(p[1])) if p[0] == "size" else p for p in guard.payload[0])
+    writer.emit(guard, "size_check", program)
+
+
+_SPECIAL: dict[str, Callable[[StepWriter, Guard], None]] = {
+    "dim": _dim, "dim_is": _dim_is, "size_check": _size_check,
+}

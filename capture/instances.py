@@ -1,0 +1,202 @@
+"""Making objects: classes called by the captured code, and `object`'s own methods.
+
+A class is instantiated by Python's protocol: the metaclass's `__call__` if the user wrote one, then
+`__new__`, then `__init__`, each entered when it is a Python function. Exceptions and NamedTuples
+have their built-in parts modelled; dataclasses and Equinox modules are ordinary classes here.
+"""
+
+from __future__ import annotations
+
+import enum
+import types
+from typing import Any
+
+from dynacomp.capture import attrs
+from dynacomp.capture.births import from_python
+from dynacomp.capture.calls import BUILTINS, _fold_call
+from dynacomp.capture.effects import mutating
+from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.libraries import is_library, is_pure_module
+from dynacomp.capture.machine import OPERATIONS, Capture
+from dynacomp.capture.nodes import library_call
+from dynacomp.capture.shells import attributes
+from dynacomp.capture.values import (
+    Const, DictV, ObjectV, TupleV, Value, as_python, is_constant,
+)
+
+HEAP = 1 << 9
+
+
+def instantiate(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`cls(*args, **kwargs)`."""
+    if issubclass(cls, enum.Enum):
+        return _fold_call(cap, cls, args, kwargs)
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return _named_tuple(cap, cls, args, kwargs)
+    if issubclass(cls, BaseException):
+        return _exception(cap, cls, args, kwargs)
+    if _is_plain_class(cls):
+        return _by_protocol(cap, cls, args, kwargs)
+    if is_library(cls):
+        return library_call(cap, cls, args, kwargs)
+    if cls.__module__ in ("numpy", "ml_dtypes", "fractions", "decimal", "datetime", "pathlib", "re"):
+        return _fold_call(cap, cls, args, kwargs)
+    raise Break("call", f"class {cls.__module__}.{cls.__qualname__}")
+
+
+def _is_plain_class(cls: type) -> bool:
+    """A Python class whose instances the machine can model, and whose making has effects of its own
+    only in code that it can enter."""
+    if not cls.__flags__ & HEAP or cls.__new__ is not object.__new__ and not isinstance(
+            attrs.lookup(cls, "__new__")[1], (staticmethod, types.FunctionType)):
+        return False
+    builtin = [b for b in cls.__mro__ if not b.__flags__ & HEAP]
+    if builtin != [object]:
+        return False
+    return not is_pure_module(cls.__module__) or _has_user_init(cls) or _is_module(cls)
+
+
+def _has_user_init(cls: type) -> bool:
+    owner, _ = attrs.lookup(cls, "__init__")
+    return owner is not None and not is_pure_module(owner.__module__)
+
+
+def _is_module(cls: type) -> bool:
+    return any(b.__module__.startswith("equinox") and b.__name__ == "Module" for b in cls.__mro__) and \
+        not is_pure_module(cls.__module__)
+
+
+def _by_protocol(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    _, meta_call = attrs.lookup(type(cls), "__call__")
+    if isinstance(meta_call, types.FunctionType) and not is_pure_module(meta_call.__globals__.get("__name__")):
+        return cap.call(Const(meta_call), [Const(cls), *args], kwargs)
+    return type_call(cap, cls, args, kwargs)
+
+
+def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`type.__call__`: `__new__`, then `__init__` when an instance came back."""
+    _, new = attrs.lookup(cls, "__new__")
+    made: Value
+    if isinstance(new, staticmethod) and isinstance(new.__func__, types.FunctionType):
+        if is_pure_module(new.__func__.__module__):
+            made = ObjectV(cls)
+        else:
+            made = cap.call(Const(new.__func__), [Const(cls), *args], kwargs)
+    else:
+        made = ObjectV(cls)
+    if not isinstance(made, ObjectV) or not issubclass(made.cls, cls):
+        return made
+    _, init = attrs.lookup(cls, "__init__")
+    if isinstance(init, types.FunctionType):
+        cap.call(Const(init), [made, *args], kwargs)
+    elif not isinstance(init, types.WrapperDescriptorType):
+        raise Break("call", f"{cls.__qualname__}.__init__")
+    elif (args or kwargs) and isinstance(new, types.BuiltinFunctionType):
+        raise Raised(Const(TypeError(f"{cls.__name__}() takes no arguments")))
+    return made
+
+
+def _named_tuple(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    _, new = attrs.lookup(cls, "__new__")
+    fields: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]
+    defaults: dict[str, Any] = getattr(cls, "_field_defaults", {})
+    bound = dict(zip(fields, args))
+    bound.update(kwargs)
+    for name, value in defaults.items():
+        bound.setdefault(name, from_python(cap, value))
+    if set(bound) != set(fields) or len(args) > len(fields):
+        raise Raised(Const(TypeError(f"{cls.__name__}.__new__() got the wrong arguments")))
+    return TupleV([bound[f] for f in fields], cls)
+
+
+def _exception(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """An exception object; with constant arguments and no Python in its class, the real thing."""
+    _, init = attrs.lookup(cls, "__init__")
+    if not isinstance(init, types.FunctionType):
+        if all(map(is_constant, args)) and all(map(is_constant, kwargs.values())) and not cls.__flags__ & HEAP:
+            return _fold_call(cap, cls, args, kwargs)
+        if kwargs:
+            raise Break("call", f"{cls.__qualname__} with keyword arguments")
+    made = ObjectV(cls, ctor=tuple(args), attrs={"args": TupleV(list(args))})
+    if isinstance(init, types.FunctionType):
+        cap.call(Const(init), [made, *args], kwargs)
+    return made
+
+
+# --- methods of `object` on symbolic instances
+
+
+def object_method(cap: Capture, name: str, obj: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    row = _OBJECT_METHODS.get(name)
+    if row is None:
+        raise Break("call", f"object.{name}")
+    return row(cap, obj, *args, **kwargs)
+
+
+def _getattribute(cap: Capture, obj: Value, name: Value) -> Value:
+    if isinstance(obj, ObjectV):
+        return attrs.object_attribute(cap, obj, as_python(name))
+    return cap.getattr(obj, as_python(name))
+
+
+def _setattr(cap: Capture, obj: Value, name: Value, value: Value) -> Value:
+    if not isinstance(obj, ObjectV):
+        raise Break("store", "object.__setattr__ on a built-in object")
+    attrs.object_setattr(cap, obj, as_python(name), value)
+    return Const(None)
+
+
+def _exception_init(cap: Capture, obj: Value, *args: Value, **kwargs: Value) -> Value:
+    if isinstance(obj, ObjectV) and issubclass(obj.cls, BaseException):
+        mutating(cap, obj)
+        obj.attrs["args"] = TupleV(list(args))
+        obj.ctor = tuple(args)
+    return Const(None)
+
+
+def _class_hook(cap: Capture, obj: Value, *args: Value, **kwargs: Value) -> Value:
+    return Const(None)
+
+
+def _eq(cap: Capture, a: Value, b: Value) -> Value:
+    return Const(True) if a is b else Const(NotImplemented)
+
+
+def _str(cap: Capture, obj: Value) -> Value:
+    if isinstance(obj, ObjectV) and issubclass(obj.cls, BaseException):
+        args = cap.items(obj.attrs["args"])
+        shown = args[0] if len(args) == 1 else TupleV(args)
+        if not args:
+            return Const("")
+        return cap.call(Const(str), [shown])
+    raise Break("call", "the default repr, which shows an address")
+
+
+_OBJECT_METHODS: dict[str, Any] = {
+    "__getattribute__": _getattribute, "__setattr__": _setattr, "__init__": _exception_init,
+    "__init_subclass__": _class_hook, "__eq__": _eq, "__ne__": lambda cap, a, b: Const(a is not b)
+    if a is b else Const(NotImplemented), "__str__": _str,
+    "__delattr__": lambda cap, o, n: attrs.delattr_value(cap, o, as_python(n)) or Const(None),
+}
+
+
+def instance_dict(cap: Capture, obj: ObjectV) -> Value:
+    """`vars(obj)`, as a new dict: reading it is exact, writing to it breaks."""
+    return DictV(dict(attributes(cap, obj)))
+
+
+def object_new(cap: Capture, cls: Value, *args: Value, **kwargs: Value) -> Value:
+    real = as_python(cls)
+    if issubclass(real, BaseException):
+        return ObjectV(real, ctor=tuple(args), attrs={"args": TupleV(list(args))})
+    if any(not b.__flags__ & HEAP and b is not object for b in real.__mro__):
+        raise Break("call", f"{real.__qualname__}.__new__")
+    return ObjectV(real)
+
+
+BUILTINS[object.__new__] = object_new
+BUILTINS[BaseException.__new__] = object_new
+OPERATIONS["instantiate"] = instantiate
+OPERATIONS["object_method"] = object_method
+OPERATIONS["instance_dict"] = instance_dict
+OPERATIONS["bind"] = attrs.bind

@@ -1,0 +1,273 @@
+"""Iteration: `iter`, `next` and whole loops over Values.
+
+Iterators are Values with a position (`SeqIterV`, `CountIterV`), lazy combinations of others
+(`StreamV`: zip, map, enumerate, ...) and suspended frames (`GeneratorV`). `advance` gives the next
+element or None at the end.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+from dynacomp.capture import arrays, sizes
+from dynacomp.capture.births import from_python
+from dynacomp.capture.effects import mutating
+from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.machine import OPERATIONS, Capture, execute
+from dynacomp.capture.values import (
+    ArrayV, Const, CountIterV, DictV, GeneratorV, LibraryV, ListV, ObjectV, RangeV, SeqIterV, SetV, SizeV, StreamV,
+    TupleV, Value, type_of,
+)
+from dynacomp.capture.wrap import items_of, realize
+
+ITERATORS = (SeqIterV, CountIterV, StreamV, GeneratorV)
+
+
+def get_iter(cap: Capture, value: Value) -> Value:
+    """`iter(value)`."""
+    if isinstance(value, ITERATORS):
+        return value
+    if isinstance(value, (TupleV, ListV)):
+        return SeqIterV(value, kind="seq")
+    if isinstance(value, (DictV, SetV)):
+        return view(cap, value, "iter")
+    if isinstance(value, ArrayV):
+        return SeqIterV(TupleV(arrays.unpack(cap, value)), kind="seq")
+    if isinstance(value, RangeV):
+        return CountIterV(value.start, value.stop, value.step)
+    if isinstance(value, Const):
+        return _const_iter(cap, value)
+    if isinstance(value, ObjectV):
+        return cap.call(cap.getattr(value, "__iter__"), []) if hasattr(value.cls, "__iter__") else _by_getitem(cap, value)
+    if isinstance(value, LibraryV):
+        raise Break("leaves", "iteration over a library object")
+    raise Raised(Const(TypeError(f"{type_of(value).__name__!r} object is not iterable")))
+
+
+def _const_iter(cap: Capture, value: Const) -> Value:
+    obj = value.value
+    if isinstance(obj, range):
+        return CountIterV(Const(obj.start), Const(obj.stop), Const(obj.step))
+    if isinstance(obj, (str, bytes)) or isinstance(obj, type):
+        return SeqIterV(TupleV([from_python(cap, x) for x in obj]), kind="seq")
+    try:
+        iter(obj) if not hasattr(obj, "__next__") else None
+    except TypeError as error:
+        raise Raised(Const(error)) from None
+    raise Break("iterator", f"iteration over a {type(obj).__name__}")
+
+
+def _by_getitem(cap: Capture, value: ObjectV) -> Value:
+    if not hasattr(value.cls, "__getitem__"):
+        raise Raised(Const(TypeError(f"{value.cls.__name__!r} object is not iterable")))
+    return StreamV("getitem", [value], state={"index": 0})
+
+
+def view(cap: Capture, value: Any, kind: str) -> Value:
+    """A dict's keys, values or items, or a set's elements, as they are now."""
+    if isinstance(value, (TupleV, ListV)):
+        return SeqIterV(value, kind="seq")
+    keys = [k if isinstance(k, Value) else from_python(cap, k) for k in value.items]
+    if kind in ("keys", "iter"):
+        found = keys
+    else:
+        for k in value.items:
+            value.items[k] = realize(cap, value.items[k])
+        values = list(value.items.values())
+        found = values if kind == "values" else [TupleV([k, v]) for k, v in zip(keys, values)]
+    snapshot = TupleV(found)
+    return SeqIterV(snapshot, kind="seq") if kind == "iter" else ListV(list(snapshot.items))
+
+
+def advance(cap: Capture, it: Value) -> Value | None:
+    """`next(it)`, or None when it is exhausted."""
+    row = _NEXT.get(type(it))
+    if row is None:
+        raise Break("iterator", f"next() of a {type(it).__name__}")
+    return row(cap, it)
+
+
+def _next_seq(cap: Capture, it: SeqIterV) -> Value | None:
+    if it.index >= len(it.seq.items):
+        it.index = 1 << 62
+        return None
+    mutating(cap, it)
+    item = it.seq.items[it.index] = realize(cap, it.seq.items[it.index])
+    it.index += 1
+    return item
+
+
+def _next_count(cap: Capture, it: CountIterV) -> Value | None:
+    current, stop, step = it.current, it.stop, it.step
+    if stop is not None and not _before(cap, current, stop, step):
+        return None
+    mutating(cap, it)
+    it.current = OPERATIONS["binary"](cap, operator.add, current, step)
+    return current
+
+
+def _before(cap: Capture, current: Value, stop: Value, step: Value) -> bool:
+    """Whether a range has another element; a symbolic stop is decided, and guarded, once."""
+    if isinstance(stop, SizeV):
+        stop = sizes.concrete(cap, stop)
+    if isinstance(step, SizeV):
+        step = sizes.concrete(cap, step)
+    if isinstance(current, SizeV):
+        current = sizes.concrete(cap, current)
+    assert isinstance(current, Const) and isinstance(stop, Const) and isinstance(step, Const)
+    return current.value < stop.value if step.value > 0 else current.value > stop.value
+
+
+def _next_generator(cap: Capture, it: GeneratorV) -> Value | None:
+    return resume(cap, it, Const(None))
+
+
+def resume(cap: Capture, gen: GeneratorV, sent: Value) -> Value | None:
+    """Runs a generator to its next yield; None at its end (`frame.result` is its return value)."""
+    if gen.done:
+        return None
+    mutating(cap, gen)
+    if gen.running:
+        raise Raised(Const(ValueError("generator already executing")))
+    frame = gen.frame
+    if gen.started:
+        frame.push(sent)
+    gen.started, gen.running = True, True
+    frame.parent = cap.current
+    frame.yielded = None
+    try:
+        execute(cap, frame)
+    except Raised:
+        gen.done = True
+        raise
+    finally:
+        gen.running = False
+    if frame.result is not None:
+        gen.done = True
+        return None
+    return frame.yielded
+
+
+def _next_object(cap: Capture, it: ObjectV) -> Value | None:
+    try:
+        return cap.call(cap.getattr(it, "__next__"), [])
+    except Raised as raised:
+        if issubclass(type_of(raised.value), StopIteration):
+            return None
+        raise
+
+
+def iterate(cap: Capture, value: Value) -> Iterator[Value]:
+    """All elements, one after the other (a Python iterator over Values)."""
+    if isinstance(value, (TupleV, ListV)):
+        yield from list(items_of(cap, value))
+        return
+    it = get_iter(cap, value)
+    while True:
+        cap.steps += 1
+        item = advance(cap, it)
+        if item is None:
+            return
+        yield item
+
+
+# --- lazy combinations: kind → row(cap, stream) giving the next element or None
+
+
+def _zip(cap: Capture, it: StreamV) -> Value | None:
+    found: list[Value] = []
+    for i, part in enumerate(it.parts):
+        item = advance(cap, part)
+        if item is None:
+            if it.state.get("strict") and (i > 0 or any(advance(cap, p) is not None for p in it.parts[1:])):
+                raise Raised(Const(ValueError(f"zip() argument {i + 1} is shorter or longer than argument 1")))
+            return None
+        found.append(item)
+    return TupleV(found) if it.parts else None
+
+
+def _enumerate(cap: Capture, it: StreamV) -> Value | None:
+    item = advance(cap, it.parts[0])
+    if item is None:
+        return None
+    index = it.state["index"]
+    it.state["index"] = index + 1
+    return TupleV([Const(index), item])
+
+
+def _map(cap: Capture, it: StreamV) -> Value | None:
+    args: list[Value] = []
+    for part in it.parts:
+        item = advance(cap, part)
+        if item is None:
+            return None
+        args.append(item)
+    assert it.fn is not None
+    return cap.call(it.fn, args)
+
+
+def _filter(cap: Capture, it: StreamV) -> Value | None:
+    while (item := advance(cap, it.parts[0])) is not None:
+        none = isinstance(it.fn, Const) and it.fn.value is None
+        if OPERATIONS["truth"](cap, item if none or it.fn is None else cap.call(it.fn, [item])):
+            return item
+    return None
+
+
+def _chain(cap: Capture, it: StreamV) -> Value | None:
+    while it.parts:
+        item = advance(cap, it.parts[0])
+        if item is not None:
+            return item
+        del it.parts[0]
+    return None
+
+
+def _getitem(cap: Capture, it: StreamV) -> Value | None:
+    index = it.state["index"]
+    it.state["index"] = index + 1
+    try:
+        return cap.call(cap.getattr(it.parts[0], "__getitem__"), [Const(index)])
+    except Raised as raised:
+        if issubclass(type_of(raised.value), (IndexError, StopIteration)):
+            return None
+        raise
+
+
+def _slice(cap: Capture, it: StreamV) -> Value | None:
+    state = it.state
+    while state["position"] < state["next"]:
+        if advance(cap, it.parts[0]) is None:
+            return None
+        state["position"] += 1
+    if state["stop"] is not None and state["next"] >= state["stop"]:
+        return None
+    item = advance(cap, it.parts[0])
+    state["position"] += 1
+    state["next"] += state["step"]
+    return item
+
+
+def _call_until(cap: Capture, it: StreamV) -> Value | None:
+    assert it.fn is not None
+    item = cap.call(it.fn, [])
+    return None if OPERATIONS["equal"](cap, item, it.state["sentinel"]) else item
+
+
+STREAMS: dict[str, Any] = {
+    "zip": _zip, "enumerate": _enumerate, "map": _map, "filter": _filter, "chain": _chain, "getitem": _getitem,
+    "islice": _slice, "call": _call_until,
+}
+
+
+def _next_stream(cap: Capture, it: StreamV) -> Value | None:
+    mutating(cap, it)
+    return STREAMS[it.kind](cap, it)
+
+
+_NEXT: dict[type, Any] = {
+    SeqIterV: _next_seq, CountIterV: _next_count, StreamV: _next_stream, GeneratorV: _next_generator,
+    ObjectV: _next_object,
+}

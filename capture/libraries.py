@@ -1,0 +1,55 @@
+"""Which callables are whose: the libraries that promise purity, and everything else.
+
+A call into a library of `PURE` becomes one node of the Graph: its Python is JAX-traceable and free
+of side effects. All other Python code (the user's, the standard library's, that of frameworks with
+mutable modules) is entered, bytecode by bytecode. To teach the machine a library, add its root
+module here.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+PURE = (
+    "jax", "jaxlib", "optax", "equinox", "flax.linen", "flax.core", "flax.struct", "flax.training",
+    "flax.traverse_util", "flax.serialization", "haiku", "chex", "diffrax", "lineax", "optimistix", "einops", "jmp",
+    "rlax", "distrax", "jraph", "e3nn_jax", "tensorflow_probability.substrates.jax",
+)
+# Modules inside them whose functions must be entered all the same: they run user code for its effects.
+ENTER = ("flax.nnx", "flax.experimental")
+
+
+def _root_in(module: str, names: tuple[str, ...]) -> bool:
+    return any(module == n or module.startswith(n + ".") for n in names)
+
+
+def is_pure_module(module: str | None) -> bool:
+    return bool(module) and _root_in(str(module), PURE) and not _root_in(str(module), ENTER)
+
+
+def module_of(obj: Any) -> str | None:
+    """The module whose code runs when `obj` is called: a function's globals say, whatever
+    `functools.wraps` has written into `__module__`."""
+    if isinstance(obj, types.FunctionType):
+        return obj.__globals__.get("__name__")
+    if isinstance(obj, types.MethodType):
+        return module_of(obj.__func__)
+    if isinstance(obj, type):
+        return obj.__module__
+    own = getattr(obj, "__module__", None)
+    return own if isinstance(own, str) else type(obj).__module__
+
+
+def is_library(obj: Any) -> bool:
+    """True when calling `obj` runs code of a library that promises purity."""
+    if isinstance(obj, (types.FunctionType, types.MethodType, type)):
+        return is_pure_module(module_of(obj))
+    if isinstance(obj, types.BuiltinFunctionType):
+        return is_pure_module(getattr(obj, "__module__", None))
+    return is_pure_module(type(obj).__module__)
+
+
+def is_user_function(obj: Any) -> bool:
+    """A Python function whose code must be captured when a library calls it."""
+    return isinstance(obj, types.FunctionType) and not is_pure_module(module_of(obj))

@@ -1,0 +1,160 @@
+"""Values as node arguments, and node arguments as real objects under a trace.
+
+`lower_arg(cap, value)` gives what may stand in a Graph's node (Nodes, constants, containers,
+`Tree`), and two things that become so later: `Standin` (a user function, captured when JAX calls
+it) and `LibraryArg` (a library object that only exists under a trace, such as `x.at[0]`).
+`rebuild(arg, env)` makes the real object, with `env` giving each Node's tracer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+
+from dynacomp.capture.bodies import Standin, localise
+from dynacomp.capture.errors import Break
+from dynacomp.capture.graph import Node, Tree
+from dynacomp.capture.libraries import is_user_function
+from dynacomp.capture.machine import Capture
+from dynacomp.capture.shells import shell
+from dynacomp.capture.values import (
+    ArrayV, BuiltinMethodV, Const, DictV, FunctionV, LibraryV, ListV, MethodV, ObjectV, PartialV, SetV,
+    SizeV, SliceV, TupleV, Value,
+)
+from dynacomp.capture.wrap import items_of, realize
+
+
+@dataclass(eq=False)
+class LibraryArg:
+    """`make(*args, **kwargs)` evaluated in place; `nodes` caches its Node per body."""
+
+    make: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    nodes: dict[Any, Node] = field(default_factory=dict)
+
+
+def lower_arg(cap: Capture, value: Value) -> Any:
+    row = _ROWS.get(type(value))
+    if row is None:
+        raise Break("argument", f"a {type(value).__name__.removesuffix('V').lower()} passed to a library")
+    return row(cap, value)
+
+
+def _const(cap: Capture, value: Const) -> Any:
+    if is_user_function(value.value):
+        return Standin(cap, value)
+    return value.value
+
+
+def _tuple(cap: Capture, value: TupleV) -> Any:
+    items = [lower_arg(cap, i) for i in items_of(cap, value)]
+    return tuple(items) if value.cls is tuple else tuple.__new__(value.cls, items)
+
+
+def _list(cap: Capture, value: ListV) -> Any:
+    return value.cls([lower_arg(cap, i) for i in items_of(cap, value)])
+
+
+def _dict(cap: Capture, value: DictV) -> Any:
+    items = {k: lower_arg(cap, realize(cap, v)) for k, v in value.items.items()}
+    return items if value.cls is dict else value.cls(items)
+
+
+def _object(cap: Capture, value: ObjectV) -> Any:
+    """A pytree object by its leaves; an object without arrays as itself."""
+    built = shell(cap, value)
+    leaves, treedef = jax.tree.flatten(built)
+    if len(leaves) == 1 and leaves[0] is built:
+        if callable(built):
+            return Standin(cap, value)
+        if value.real is not None and not value.written:
+            return value.real
+        raise Break("argument", f"an object of {value.cls.__qualname__} passed to a library")
+    return Tree(treedef, tuple(lower_arg(cap, v) if isinstance(v, Value) else v for v in leaves))
+
+
+def _library(cap: Capture, value: LibraryV) -> Any:
+    if value.lowered is None:
+        value.lowered = LibraryArg(value.make, tuple(lower_arg(cap, a) for a in value.args),
+                                   {k: lower_arg(cap, v) for k, v in value.kwargs.items()})
+    return value.lowered
+
+
+def _callable(cap: Capture, value: Value) -> Any:
+    return Standin(cap, value)
+
+
+_ROWS: dict[type, Any] = {
+    ArrayV: lambda cap, v: localise(cap, v.node),
+    Const: _const,
+    SizeV: lambda cap, v: v.expr,
+    TupleV: _tuple,
+    ListV: _list,
+    DictV: _dict,
+    SetV: lambda cap, v: v.cls(v.items),
+    SliceV: lambda cap, v: slice(*(lower_arg(cap, p) for p in (v.start, v.stop, v.step))),
+    ObjectV: _object,
+    LibraryV: _library,
+    **dict.fromkeys((FunctionV, MethodV, PartialV, BuiltinMethodV), _callable),
+}
+
+
+def rebuild(arg: Any, env: dict[Node, Any]) -> Any:
+    """The real object of a lowered argument; Standins stand for themselves."""
+    if isinstance(arg, Node):
+        return env[arg]
+    if isinstance(arg, Standin):
+        return arg.function
+    if isinstance(arg, LibraryArg):
+        return arg.make(*rebuild(arg.args, env), **rebuild(arg.kwargs, env))
+    if isinstance(arg, Tree):
+        return jax.tree.unflatten(arg.treedef, [rebuild(v, env) for v in arg.leaves])
+    if isinstance(arg, tuple) and hasattr(arg, "_fields"):
+        return tuple.__new__(type(arg), [rebuild(v, env) for v in arg])
+    if type(arg) in (tuple, list):
+        return type(arg)(rebuild(v, env) for v in arg)
+    if type(arg) is dict:
+        return {k: rebuild(v, env) for k, v in arg.items()}
+    if isinstance(arg, slice):
+        return slice(rebuild(arg.start, env), rebuild(arg.stop, env), rebuild(arg.step, env))
+    return arg
+
+
+def leaf_nodes(arg: Any) -> Iterator[Node]:
+    """The array Nodes that a lowered argument reads, also through LibraryArgs."""
+    if isinstance(arg, Node):
+        yield arg
+    elif isinstance(arg, LibraryArg):
+        yield from leaf_nodes((arg.args, arg.kwargs))
+    elif isinstance(arg, Tree):
+        yield from leaf_nodes(arg.leaves)
+    elif isinstance(arg, (tuple, list)):
+        for v in arg:
+            yield from leaf_nodes(v)
+    elif isinstance(arg, dict):
+        for v in arg.values():
+            yield from leaf_nodes(v)
+    elif isinstance(arg, slice):
+        yield from leaf_nodes((arg.start, arg.stop, arg.step))
+
+
+def standins_in(arg: Any) -> Iterator[Standin]:
+    """Every user function inside a lowered argument."""
+    if isinstance(arg, Standin):
+        yield arg
+    elif isinstance(arg, LibraryArg):
+        yield from standins_in((arg.args, arg.kwargs))
+    elif isinstance(arg, Tree):
+        yield from standins_in(arg.leaves)
+    elif isinstance(arg, (tuple, list)):
+        for v in arg:
+            yield from standins_in(v)
+    elif isinstance(arg, dict):
+        for v in arg.values():
+            yield from standins_in(v)
+
+

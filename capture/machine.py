@@ -1,0 +1,268 @@
+"""The symbolic machine: a Capture (one attempt to capture a frame) and its Frames.
+
+`execute(cap, frame)` runs instructions through the handlers that the `opcodes_*` modules register
+with `@opcode`. Values on the stack are `values.Value`s; what touches arrays grows `cap.builder`,
+what reads the outside world adds to `cap.guards`, what writes it marks Values dirty for `effects`.
+
+A handler returns None to go on, or the byte offset to jump to. It raises `Raised` when the program
+raises (the exception table is searched, as CPython does), `Break` when this instruction cannot be
+captured. Breaks always restart the capture with the lesson that the outermost frame's step number
+N must run in Python: state needs no rollback, and what a callee did before breaking is forgotten.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+from jax import export
+
+from dynacomp.capture import sources as S
+from dynacomp.capture.code import Decoded, Instr, decode
+from dynacomp.capture.errors import Break, GiveUp, Raised, Restart
+from dynacomp.capture.graph import Builder, Node
+from dynacomp.capture.guards import GuardSet
+from dynacomp.capture.libraries import is_pure_module
+from dynacomp.capture.values import CellV, Const, Value
+
+VERSION = sys.version_info[:2]
+MAX_STEPS = 400_000  # instructions a capture; a longer Python loop is run, not unrolled
+MAX_DEPTH = 120  # inlined calls inside each other
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Something that an earlier attempt learned: break before step `step` of the outermost frame."""
+
+    step: int
+    kind: str
+    detail: str
+    where: tuple[tuple[str, int, str], ...]
+
+
+@dataclass
+class Lessons:
+    """What is carried from one attempt at a frame to the next."""
+
+    breaks: dict[int, Lesson] = field(default_factory=dict)
+    all_static: bool = False  # symbolic sizes were tried and JAX could not decide a comparison
+
+
+@dataclass(eq=False)
+class Frame:
+    """A symbolic frame: the counterpart of CPython's, with Values."""
+
+    code: Decoded
+    globals: dict[str, Any]
+    globals_source: S.Source | None
+    builtins: dict[str, Any]
+    locals: dict[str, Value] = field(default_factory=dict)
+    cells: dict[str, CellV] = field(default_factory=dict)
+    stack: list[Value] = field(default_factory=list)
+    index: int = 0
+    parent: Frame | None = None
+    kw_names: tuple[str, ...] = ()
+    handling: list[Any] = field(default_factory=list)  # exceptions being handled, innermost last
+    result: Value | None = None
+    yielded: Value | None = None
+    namespace: Any = None  # the mapping that a class body fills
+    function: Any = None  # the function Value, for zero-argument super and generators
+    first_local: str | None = None
+
+    @property
+    def instr(self) -> Instr:
+        return self.code.instrs[self.index]
+
+    def push(self, value: Value) -> None:
+        self.stack.append(value)
+
+    def pop(self) -> Value:
+        return self.stack.pop()
+
+    def popn(self, n: int) -> list[Value]:
+        if n == 0:
+            return []
+        taken = self.stack[-n:]
+        del self.stack[-n:]
+        return taken
+
+
+class Capture:
+    """One attempt to capture a frame: everything that it accumulates."""
+
+    def __init__(self, lessons: Lessons, root: Any, options: Any) -> None:
+        self.lessons = lessons
+        self.root = root  # a frame.RootFrame: function, code, real locals
+        self.options = options
+        self.builder = Builder()
+        self.guards = GuardSet()
+        self.inputs: dict[Node, S.Source] = {}
+        self.objects: dict[int, Value] = {}  # real object id → Value, for mutable objects
+        self.keep: list[Any] = []  # keeps those ids alive
+        self.global_writes: dict[tuple[int, str], tuple[dict[str, Any], S.Source | None, Any]] = {}
+        self.effects: list[Any] = []  # calls to replay in order, see effects.py
+        self.current: Frame | None = None
+        self.top_step = -1
+        self.steps = 0
+        self.depth = 0
+        self.bodies: list[Any] = []  # sub-graphs being captured, innermost last
+        self.captured_ops = 0
+        self.functions: dict[int, Any] = {}  # id of a real function → its FunctionV
+        self.last_where: tuple[tuple[str, int, str], ...] = ()  # where the last Break was raised
+        self.real_shapes: dict[S.Source, tuple[int, ...]] = {}
+        self.owner: dict[Node, int] = {}  # how many bodies deep a node lives
+        self.scope = export.SymbolicScope()
+        self.symbols: dict[int, tuple[Any, str]] = {}  # size → (symbolic dimension, its name)
+        self.dims: dict[str, tuple[S.Source, int]] = {}  # name → where its value is read
+
+    def globals_source(self, table: dict[str, Any]) -> S.Source | None:
+        """How bytecode and guards find a module's globals: None for the outermost frame's own."""
+        if table is self.root.fn.__globals__:
+            return None
+        return S.Root(table, f"globals({table.get('__name__', '?')})")
+
+    def is_pure_globals(self, table: dict[str, Any]) -> bool:
+        """Whether a module's globals never change (libraries that promise purity)."""
+        return is_pure_module(table.get("__name__"))
+
+    # Operations that values, bodies and opcodes need of each other; registered in OPERATIONS.
+
+    def call(self, fn: Value, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:
+        """The Value of a call of any callable Value."""
+        return OPERATIONS["call"](self, fn, args, kwargs or {})
+
+    def getattr(self, value: Value, name: str) -> Value:
+        """`value.name`; Raised AttributeError when there is none."""
+        return OPERATIONS["getattr"](self, value, name)
+
+    def instance_attribute(self, value: Value, name: str) -> Value | None:
+        """What an object's own dictionary or slot holds under `name`."""
+        return OPERATIONS["instance_attribute"](self, value, name)
+
+    def items(self, value: Any) -> list[Value]:
+        """All elements of a tuple or list Value."""
+        return OPERATIONS["items"](self, value)
+
+    def realize(self, item: Any) -> Value:
+        """A container's element, looked at now."""
+        return OPERATIONS["realize"](self, item)
+
+    def node_argument(self, value: Value) -> Any:
+        """`value` as an argument of a node."""
+        return OPERATIONS["node_argument"](self, value)
+
+    def where(self) -> tuple[tuple[str, int, str], ...]:
+        """The user's position: (file, line, function), outermost first."""
+        found: list[tuple[str, int, str]] = []
+        frame = self.current
+        while frame is not None:
+            code = frame.code.code
+            found.append((code.co_filename, frame.instr.line, code.co_name))
+            frame = frame.parent
+        return tuple(reversed(found))
+
+
+OPERATIONS: dict[str, Callable[..., Any]] = {}
+
+Handler = Callable[[Capture, Frame, Instr], "int | None"]
+HANDLERS: dict[str, Handler] = {}
+UNSUPPORTED: dict[str, str] = {}
+
+
+def opcode(*names: str, since: tuple[int, int] = (3, 11), until: tuple[int, int] = (9, 0)) -> Callable:
+    """Registers a handler for opcodes that exist in versions [since, until)."""
+
+    def register(handler: Handler) -> Handler:
+        if since <= VERSION < until:
+            for name in names:
+                HANDLERS[name] = handler
+        return handler
+
+    return register
+
+
+def unsupported(reason: str, *names: str) -> None:
+    for name in names:
+        UNSUPPORTED[name] = reason
+
+
+def check_complete() -> None:
+    """Every opcode of the running Python is handled or declared unsupported; ImportError if not."""
+    known = {n for n in dis.opmap if not n.startswith("INSTRUMENTED_")}
+    known -= set(getattr(dis, "_specialized_opmap", {})) | set(getattr(dis, "_specialized_instructions", ()))
+    missing = known - set(HANDLERS) - set(UNSUPPORTED)
+    if missing:
+        raise ImportError(f"dynacomp.capture knows no handler for opcodes {sorted(missing)} of Python "
+                          f"{VERSION[0]}.{VERSION[1]}: add one with @opcode, or declare it unsupported")
+
+
+def new_frame(code: CodeType, globals_: dict[str, Any], source: S.Source | None, parent: Frame | None) -> Frame:
+    builtins = globals_.get("__builtins__", __builtins__)
+    table = builtins if isinstance(builtins, dict) else vars(builtins)
+    return Frame(decode(code), globals_, source, table, parent=parent)
+
+
+def execute(cap: Capture, frame: Frame) -> None:
+    """Runs `frame` until it returns (`frame.result`) or yields (`frame.yielded`)."""
+    outer = cap.current
+    cap.current = frame
+    cap.depth += 1
+    if cap.depth > MAX_DEPTH:
+        cap.current = outer
+        cap.depth -= 1
+        raise Break("depth", f"{MAX_DEPTH} calls inside each other")
+    try:
+        while frame.result is None and frame.yielded is None:
+            step(cap, frame)
+    finally:
+        cap.depth -= 1
+        cap.current = outer
+
+
+def step(cap: Capture, frame: Frame) -> None:
+    """One instruction, with exceptions sent to the frame's handlers."""
+    instr = frame.code.instrs[frame.index]
+    if frame.parent is None and not cap.bodies and frame is cap.root.frame:
+        cap.top_step += 1
+        lesson = cap.lessons.breaks.get(cap.top_step)
+        if lesson is not None:
+            raise StopAtBreak(lesson)
+    cap.steps += 1
+    if cap.steps > MAX_STEPS:
+        raise GiveUp("too_long", f"more than {MAX_STEPS} instructions in one capture")
+    handler = HANDLERS.get(instr.name)
+    if handler is None:
+        raise Break("opcode", f"{instr.name}: {UNSUPPORTED.get(instr.name, 'unknown')}")
+    try:
+        target = handler(cap, frame, instr)
+    except Break:
+        cap.last_where = cap.last_where or cap.where()
+        raise
+    except Raised as raised:
+        unwind(cap, frame, instr, raised)
+        return
+    frame.index = frame.index + 1 if target is None else frame.code.at[target]
+
+
+def unwind(cap: Capture, frame: Frame, instr: Instr, raised: Raised) -> None:
+    """Enters the handler that covers `instr`, or lets the exception leave the frame."""
+    handler = frame.code.handler(instr.offset)
+    if handler is None:
+        raise raised
+    del frame.stack[handler.depth:]
+    if handler.lasti:
+        frame.push(Const(instr.offset))
+    frame.push(raised.value)
+    frame.index = frame.code.at[handler.target]
+
+
+class StopAtBreak(Exception):
+    """The outermost frame reached the step at which it must break."""
+
+    def __init__(self, lesson: Lesson) -> None:
+        super().__init__(lesson)
+        self.lesson = lesson

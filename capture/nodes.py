@@ -1,0 +1,214 @@
+"""Calls that become nodes of the Graph: JAX, and the libraries that promise purity.
+
+`library_call(cap, fn, args, kwargs)` turns Values into node arguments, finds out what the call
+returns by running it under `jax.eval_shape`, and gives back Values for the result:
+
+- arrays become `ArrayV`s, containers and pytree objects of arrays become the like Values;
+- a result that JAX's tracing cannot carry (`x.at`, `jax.grad(f)`, a `vjp` function) becomes a
+  `LibraryV`, whose node is made when something consumes it;
+- a result without arrays (a dtype, a bool, a tree structure) is a constant: no node.
+
+User functions among the arguments are captured as sub-graphs: while `eval_shape` runs, JAX calls
+their stand-ins (`bodies.Standin`) with tracers, and these run the symbolic machine.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.core import InconclusiveDimensionOperation
+
+from dynacomp.capture.avals import ARRAY_TYPE, Aval, as_struct
+from dynacomp.capture.births import from_python
+from dynacomp.capture.bodies import Standin, localise
+from dynacomp.capture.errors import Break, GiveUp, Raised, Restart
+from dynacomp.capture.graph import Closure, Node, Tree
+from dynacomp.capture.lowered_args import LibraryArg, leaf_nodes, lower_arg, rebuild
+from dynacomp.capture.machine import OPERATIONS, Capture, StopAtBreak
+from dynacomp.capture.values import ArrayV, Const, DictV, LibraryV, ListV, TupleV, Value, is_literal
+
+CONTROL = (Break, GiveUp, Raised, Restart, StopAtBreak)
+CONCRETE = (
+    jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError,
+    jax.errors.TracerBoolConversionError, jax.errors.TracerIntegerConversionError,
+    jax.errors.NonConcreteBooleanIndexError, jax.errors.UnexpectedTracerError,
+)
+
+
+def argument(cap: Capture, value: Value) -> Any:
+    """`value` as it may stand in the Graph at hand (its output, say)."""
+    return finish_arg(cap, lower_arg(cap, value))
+
+
+OPERATIONS["node_argument"] = argument
+
+
+@dataclass(eq=False)
+class Outcome:
+    """What `eval_shape` saw: the result (pytree whose array leaves are Avals)."""
+
+    result: Any
+    treedef: Any
+    leaves: list[Any]
+
+    @property
+    def plain(self) -> bool:
+        """Arrays and literals only: tracing can carry it."""
+        return all(isinstance(x, Aval) or is_literal(x) for x in self.leaves)
+
+    @property
+    def has_arrays(self) -> bool:
+        return any(isinstance(x, Aval) for x in self.leaves)
+
+
+def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value] | None = None,
+                 name: str | None = None) -> Value:
+    """The Value of `fn(*args, **kwargs)`, `fn` being pure; raises Raised as the call would."""
+    values = (list(args), dict(kwargs or {}))
+    lowered = tuple(lower_arg(cap, v) for v in values[0]), {k: lower_arg(cap, v) for k, v in values[1].items()}
+    outcome = abstract(cap, fn, *lowered)
+    if not outcome.has_arrays and outcome.plain:
+        return from_python(cap, outcome.result)
+    if isinstance(outcome.result, Aval):
+        return ArrayV(emit_node(cap, fn, lowered, outcome.result, name), outcome.result)
+    if _is_function_like(outcome.result) or not (outcome.plain or _is_container(outcome.result)):
+        return LibraryV(fn, tuple(values[0]), values[1])
+    return _structured(cap, fn, lowered, outcome, values, name)
+
+
+def _is_container(result: Any) -> bool:
+    return type(result) in (tuple, list, dict) or (isinstance(result, tuple) and hasattr(result, "_fields"))
+
+
+def _is_function_like(result: Any) -> bool:
+    return isinstance(result, jax.tree_util.Partial) or type(result).__name__ == "VJP"
+
+
+# --- abstract evaluation
+
+
+def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Outcome:
+    """Runs the call on tracers; exceptions of the call become the program's."""
+    nodes = list(dict.fromkeys(leaf_nodes((args, kwargs))))
+    seen: dict[str, Any] = {}
+
+    def run(*tracers: Any) -> list[Any]:
+        env = dict(zip(nodes, tracers))
+        result = fn(*rebuild(args, env), **rebuild(kwargs, env))
+        leaves, seen["tree"] = jax.tree.flatten(result)
+        seen["leaves"] = leaves
+        return [x for x in leaves if _is_array(x)]
+
+    try:
+        shapes = iter(jax.eval_shape(run, *[as_struct(n.aval) for n in nodes]))
+    except CONTROL:
+        raise
+    except CONCRETE as error:
+        raise Break("concrete", f"{_label(fn)} needs concrete values ({type(error).__name__})") from None
+    except InconclusiveDimensionOperation:
+        cap.lessons.all_static = True
+        raise Restart() from None
+    except Exception as error:
+        raise Raised(Const(error)) from None
+    leaves = [_aval(next(shapes)) if _is_array(x) else x for x in seen["leaves"]]
+    return Outcome(jax.tree.unflatten(seen["tree"], leaves), seen["tree"], leaves)
+
+
+def _is_array(x: Any) -> bool:
+    return isinstance(x, (jax.Array, ARRAY_TYPE, jax.core.Tracer))
+
+
+def _aval(struct: jax.ShapeDtypeStruct) -> Aval:
+    return Aval(tuple(struct.shape), struct.dtype, bool(struct.weak_type))
+
+
+def _label(fn: Any) -> str:
+    return getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__name__
+
+
+# --- nodes
+
+
+def emit_node(cap: Capture, fn: Any, lowered: tuple, aval: Any, name: str | None = None) -> Node:
+    args, kwargs = (finish_arg(cap, a) for a in lowered)
+    builder = cap.bodies[-1].builder if cap.bodies else cap.builder
+    node = builder.call(fn, args, kwargs, aval, cap.where(), name or _label(fn).rpartition(".")[2])
+    cap.owner[node] = len(cap.bodies)
+    cap.captured_ops += 1
+    return node
+
+
+def finish_arg(cap: Capture, value: Any) -> Any:
+    """A lowered argument as it stands in the Graph: Standins as Closures, LibraryVs as Nodes."""
+    if isinstance(value, Standin):
+        graph, captured = value.finished()
+        return Closure(graph, tuple(localise(cap, n) for n in captured), value.signature)
+    if isinstance(value, LibraryArg):
+        key = (len(cap.bodies), tuple(map(id, cap.bodies)))
+        if key not in value.nodes:
+            value.nodes[key] = emit_node(cap, value.make, (value.args, value.kwargs), None)
+        return value.nodes[key]
+    if isinstance(value, Tree):
+        return Tree(value.treedef, tuple(finish_arg(cap, v) for v in value.leaves))
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(finish_arg(cap, v) for v in value))
+    if type(value) in (tuple, list):
+        return type(value)(finish_arg(cap, v) for v in value)
+    if type(value) is dict:
+        return {k: finish_arg(cap, v) for k, v in value.items()}
+    return value
+
+
+# --- results
+
+
+def _structured(cap: Capture, fn: Any, lowered: tuple, outcome: Outcome, values: tuple, name: str | None) -> Value:
+    """Containers by `getitem` nodes; other pytree objects by their leaves."""
+    if _all_containers(outcome.result):
+        node = emit_node(cap, fn, lowered, outcome.result if outcome.plain else None, name)
+        whole = LibraryV(fn, tuple(values[0]), values[1])
+        return _split(cap, node, whole, outcome.result)
+    node = emit_node(cap, fn, lowered, None, name)
+    flat = emit_node(cap, jax.tree.leaves, ((node,), {}), tuple(outcome.leaves), "leaves")
+    leaves = [ArrayV(emit_node(cap, operator.getitem, ((flat, i), {}), leaf, f"leaf{i}"), leaf)
+              if isinstance(leaf, Aval) else leaf for i, leaf in enumerate(outcome.leaves)]
+    return from_python(cap, jax.tree.unflatten(outcome.treedef, leaves), treedef=outcome.treedef)
+
+
+def _all_containers(result: Any) -> bool:
+    if result is None or isinstance(result, Aval) or is_literal(result):
+        return True
+    if type(result) is dict:
+        return all(map(_all_containers, result.values()))
+    if type(result) in (tuple, list) or (isinstance(result, tuple) and hasattr(result, "_fields")):
+        return all(map(_all_containers, result))
+    return _is_function_like(result) or jax.tree_util.all_leaves([result])
+
+
+def _split(cap: Capture, node: Node, whole: LibraryV, result: Any) -> Value:
+    """The Value of a container result, one `getitem` node for each array in it."""
+    if isinstance(result, Aval):
+        return ArrayV(node, result)
+    if result is None or is_literal(result):
+        return from_python(cap, result)
+    if type(result) is dict:
+        return DictV({k: _element(cap, node, whole, k, v) for k, v in result.items()})
+    if isinstance(result, (tuple, list)):
+        items = [_element(cap, node, whole, i, v) for i, v in enumerate(result)]
+        return ListV(items) if type(result) is list else TupleV(items, type(result))
+    return whole
+
+
+def _element(cap: Capture, node: Node, whole: LibraryV, key: Any, result: Any) -> Value:
+    if is_literal(result):
+        return from_python(cap, result)
+    opaque = LibraryV(operator.getitem, (whole, Const(key)))
+    if not (isinstance(result, Aval) or _is_container(result)):
+        return opaque
+    aval = result if isinstance(result, Aval) or all(
+        isinstance(x, Aval) or is_literal(x) for x in jax.tree.leaves(result)) else None
+    child = emit_node(cap, operator.getitem, ((node, key), {}), aval, f"{node.name}_{key}")
+    return _split(cap, child, opaque, result)

@@ -1,0 +1,370 @@
+"""Opcodes that move control: jumps, loops, calls, returns, exceptions, `with`, generators, imports."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from dynacomp.capture.births import from_python
+from dynacomp.capture.code import Instr
+from dynacomp.capture.containers import pairs
+from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.iteration import advance, get_iter, iterate, resume
+from dynacomp.capture.machine import VERSION, Capture, Frame, opcode, unsupported
+from dynacomp.capture.opcodes_stack import CALLEE_FIRST
+from dynacomp.capture.operators import is_same, truth
+from dynacomp.capture.values import (
+    Const, DictV, GeneratorV, ListV, NullV, ObjectV, TupleV, Value, as_python, type_of,
+)
+
+NONE = Const(None)
+
+
+# --- jumps
+
+
+@opcode("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
+def _jump(cap: Capture, f: Frame, i: Instr) -> int:
+    return i.argval
+
+
+def _jump_if(wanted: bool, *names: str) -> None:
+    @opcode(*names)
+    def handler(cap: Capture, f: Frame, i: Instr) -> int | None:
+        return i.argval if truth(cap, f.pop()) == wanted else None
+
+
+_jump_if(True, "POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
+_jump_if(False, "POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE")
+
+
+def _jump_none(wanted: bool, *names: str) -> None:
+    @opcode(*names)
+    def handler(cap: Capture, f: Frame, i: Instr) -> int | None:
+        return i.argval if is_same(f.pop(), NONE) == wanted else None
+
+
+_jump_none(True, "POP_JUMP_IF_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE")
+_jump_none(False, "POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE")
+
+
+@opcode("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")
+def _jump_or_pop(cap: Capture, f: Frame, i: Instr) -> int | None:
+    if truth(cap, f.stack[-1]) == (i.name == "JUMP_IF_TRUE_OR_POP"):
+        return i.argval
+    f.pop()
+    return None
+
+
+# --- loops
+
+
+@opcode("GET_ITER")
+def _get_iter(cap: Capture, f: Frame, i: Instr) -> None:
+    f.push(get_iter(cap, f.pop()))
+
+
+@opcode("FOR_ITER")
+def _for_iter(cap: Capture, f: Frame, i: Instr) -> int | None:
+    item = advance(cap, f.stack[-1])
+    if item is not None:
+        f.push(item)
+        return None
+    f.pop()
+    after = f.code.at[i.argval] + LOOP_ENDS
+    return f.code.instrs[after].offset
+
+
+LOOP_ENDS = 0 if VERSION < (3, 12) else 1 if VERSION < (3, 13) else 2  # END_FOR, and POP_TOP after it
+
+
+@opcode("END_FOR")
+def _end_for(cap: Capture, f: Frame, i: Instr) -> None:
+    raise Break("opcode", "a jump into the end of a loop")
+
+
+# --- calls
+
+
+@opcode("KW_NAMES")
+def _kw_names(cap: Capture, f: Frame, i: Instr) -> None:
+    f.kw_names = f.code.code.co_consts[i.arg]
+
+
+def _callee(f: Frame) -> tuple[Value, list[Value]]:
+    """The callee and, when a method was loaded unbound, its self."""
+    first, second = f.popn(2)
+    if CALLEE_FIRST:
+        return first, [] if isinstance(second, NullV) else [second]
+    return (second, []) if isinstance(first, NullV) else (first, [second])
+
+
+@opcode("CALL")
+def _call(cap: Capture, f: Frame, i: Instr) -> None:
+    args = f.popn(i.arg)
+    names, f.kw_names = f.kw_names, ()
+    _do_call(cap, f, args, names)
+
+
+@opcode("CALL_KW")
+def _call_kw(cap: Capture, f: Frame, i: Instr) -> None:
+    names = as_python(f.pop())
+    _do_call(cap, f, f.popn(i.arg), names)
+
+
+def _do_call(cap: Capture, f: Frame, args: list[Value], names: tuple[str, ...]) -> None:
+    callee, bound = _callee(f)
+    split = len(args) - len(names)
+    f.push(cap.call(callee, [*bound, *args[:split]], dict(zip(names, args[split:]))))
+
+
+@opcode("CALL_FUNCTION_EX")
+def _call_ex(cap: Capture, f: Frame, i: Instr) -> None:
+    kwargs = dict(pairs(cap, f.pop())) if i.arg & 1 else {}
+    args = list(iterate(cap, f.pop()))
+    callee, bound = _callee(f) if CALLEE_FIRST else (f.pop(), [])
+    if not CALLEE_FIRST:
+        f.pop()
+    f.push(cap.call(callee, [*bound, *args], kwargs))
+
+
+@opcode("RETURN_VALUE")
+def _return(cap: Capture, f: Frame, i: Instr) -> None:
+    f.result = f.pop()
+
+
+@opcode("RETURN_CONST")
+def _return_const(cap: Capture, f: Frame, i: Instr) -> None:
+    f.result = from_python(cap, i.argval)
+
+
+# --- exceptions
+
+
+def exception_instance(cap: Capture, value: Value) -> Value:
+    """What `raise value` raises: classes are instantiated."""
+    if isinstance(value, Const) and isinstance(value.value, type) and issubclass(value.value, BaseException):
+        return cap.call(value, [])
+    cls = type_of(value)
+    if not issubclass(cls, BaseException):
+        raise Raised(Const(TypeError("exceptions must derive from BaseException")))
+    return value
+
+
+@opcode("RAISE_VARARGS")
+def _raise(cap: Capture, f: Frame, i: Instr) -> None:
+    if i.arg == 0:
+        if not f.handling:
+            raise Raised(Const(RuntimeError("No active exception to reraise")))
+        raise Raised(f.handling[-1])
+    cause = f.pop() if i.arg == 2 else None
+    raised = exception_instance(cap, f.pop())
+    if cause is not None:
+        _set_cause(cap, raised, cause)
+    raise Raised(raised)
+
+
+def _set_cause(cap: Capture, raised: Value, cause: Value) -> None:
+    if not is_same(cause, NONE):
+        cause = exception_instance(cap, cause)
+    if isinstance(raised, ObjectV):
+        raised.attrs["__cause__"] = cause
+        raised.attrs["__suppress_context__"] = Const(True)
+    elif isinstance(raised, Const) and isinstance(cause, Const):
+        raised.value.__cause__ = cause.value
+
+
+@opcode("PUSH_EXC_INFO")
+def _push_exc_info(cap: Capture, f: Frame, i: Instr) -> None:
+    value = f.pop()
+    f.push(f.handling[-1] if f.handling else NONE)
+    f.handling.append(value)
+    f.push(value)
+
+
+@opcode("POP_EXCEPT")
+def _pop_except(cap: Capture, f: Frame, i: Instr) -> None:
+    f.pop()
+    f.handling.pop()
+
+
+@opcode("CHECK_EXC_MATCH")
+def _check_exc_match(cap: Capture, f: Frame, i: Instr) -> None:
+    kinds = as_python(f.pop())
+    f.push(Const(issubclass(type_of(f.stack[-1]), kinds)))
+
+
+@opcode("RERAISE")
+def _reraise(cap: Capture, f: Frame, i: Instr) -> None:
+    value = f.pop()
+    raise Raised(value)
+
+
+@opcode("LOAD_ASSERTION_ERROR")
+def _load_assertion_error(cap: Capture, f: Frame, i: Instr) -> None:
+    f.push(Const(AssertionError))
+
+
+# --- with
+
+
+@opcode("BEFORE_WITH")
+def _before_with(cap: Capture, f: Frame, i: Instr) -> None:
+    manager = f.pop()
+    if not isinstance(manager, ObjectV):
+        raise Break("with", f"a context manager of type {_kind(manager)}")
+    f.push(cap.getattr(manager, "__exit__"))
+    f.push(cap.call(cap.getattr(manager, "__enter__"), []))
+
+
+def _kind(v: Value) -> str:
+    return type(v.value).__qualname__ if isinstance(v, Const) else type(v).__name__
+
+
+@opcode("WITH_EXCEPT_START")
+def _with_except_start(cap: Capture, f: Frame, i: Instr) -> None:
+    exit_fn, raised = f.stack[-4], f.stack[-1]
+    f.push(cap.call(exit_fn, [Const(type_of(raised)), raised, NONE]))
+
+
+# --- generators
+
+
+@opcode("RETURN_GENERATOR")
+def _return_generator(cap: Capture, f: Frame, i: Instr) -> None:
+    f.push(NONE)  # what the POP_TOP after it drops; the generator itself was made by the call
+
+
+@opcode("YIELD_VALUE")
+def _yield(cap: Capture, f: Frame, i: Instr) -> None:
+    f.yielded = f.pop()
+
+
+@opcode("GEN_START", "GET_YIELD_FROM_ITER")
+def _get_yield_from_iter(cap: Capture, f: Frame, i: Instr) -> None:
+    f.push(get_iter(cap, f.pop()))
+
+
+@opcode("SEND")
+def _send(cap: Capture, f: Frame, i: Instr) -> int | None:
+    sent = f.pop()
+    receiver = f.stack[-1]
+    if isinstance(receiver, GeneratorV):
+        item = resume(cap, receiver, sent)
+    elif is_same(sent, NONE):
+        item = advance(cap, receiver)
+    else:
+        item = cap.call(cap.getattr(receiver, "send"), [sent])
+    if item is not None:
+        f.push(item)
+        return None
+    result = receiver.frame.result if isinstance(receiver, GeneratorV) else NONE
+    if VERSION < (3, 12):
+        f.pop()
+    f.push(result or NONE)
+    return i.argval
+
+
+@opcode("END_SEND")
+def _end_send(cap: Capture, f: Frame, i: Instr) -> None:
+    value = f.pop()
+    f.pop()
+    f.push(value)
+
+
+# --- intrinsics (3.12+)
+
+
+@opcode("CALL_INTRINSIC_1")
+def _intrinsic_1(cap: Capture, f: Frame, i: Instr) -> None:
+    name = _INTRINSICS.get(i.arg)
+    if name == "STOPITERATION_ERROR":
+        value = f.pop()
+        if issubclass(type_of(value), StopIteration):
+            value = Const(RuntimeError("generator raised StopIteration"))
+        f.push(value)
+    elif name == "UNARY_POSITIVE":
+        f.push(cap.call(Const(_positive), [f.pop()]))
+    elif name == "LIST_TO_TUPLE":
+        f.push(TupleV(cap.items(f.pop())))
+    else:
+        raise Break("opcode", f"CALL_INTRINSIC_1 {name or i.arg}")
+
+
+def _positive(x: Any) -> Any:
+    return +x
+
+
+_INTRINSICS = {3: "STOPITERATION_ERROR", 5: "UNARY_POSITIVE", 6: "LIST_TO_TUPLE"}
+
+
+# --- imports
+
+
+@opcode("IMPORT_NAME")
+def _import_name(cap: Capture, f: Frame, i: Instr) -> None:
+    level, names = f.popn(2)
+    name = i.argval
+    if as_python(level) == 0 and name in sys.modules:
+        module = sys.modules[name if as_python(names) else name.partition(".")[0]]
+        f.push(Const(module))
+        return
+    raise Break("import", f"import of {name}, which is not loaded")
+
+
+@opcode("IMPORT_FROM")
+def _import_from(cap: Capture, f: Frame, i: Instr) -> None:
+    f.push(cap.getattr(f.stack[-1], i.argval))
+
+
+# --- pattern matching
+
+
+@opcode("GET_LEN")
+def _get_len(cap: Capture, f: Frame, i: Instr) -> None:
+    f.push(cap.call(Const(len), [f.stack[-1]]))
+
+
+@opcode("MATCH_SEQUENCE")
+def _match_sequence(cap: Capture, f: Frame, i: Instr) -> None:
+    f.push(Const(isinstance(f.stack[-1], (TupleV, ListV))))
+
+
+@opcode("MATCH_MAPPING")
+def _match_mapping(cap: Capture, f: Frame, i: Instr) -> None:
+    f.push(Const(isinstance(f.stack[-1], DictV)))
+
+
+@opcode("MATCH_KEYS")
+def _match_keys(cap: Capture, f: Frame, i: Instr) -> None:
+    keys, subject = as_python(f.stack[-1]), f.stack[-2]
+    assert isinstance(subject, DictV)
+    found = all(k in subject.items for k in keys)
+    f.push(TupleV([cap.realize(subject.items[k]) for k in keys]) if found else NONE)
+
+
+@opcode("MATCH_CLASS")
+def _match_class(cap: Capture, f: Frame, i: Instr) -> None:
+    names = as_python(f.pop())
+    subject, cls = f.popn(2)
+    matched = cap.call(Const(isinstance), [subject, cls])
+    if not as_python(matched):
+        f.push(NONE)
+        return
+    real = as_python(cls)
+    positional = getattr(real, "__match_args__", ())
+    if i.arg and not positional and real in (bool, bytes, dict, float, frozenset, int, list, set, str, tuple):
+        f.push(TupleV([subject, *(cap.getattr(subject, n) for n in names)]))
+        return
+    try:
+        f.push(TupleV([cap.getattr(subject, n) for n in (*positional[:i.arg], *names)]))
+    except Raised:
+        f.push(NONE)
+
+
+unsupported("coroutines run in Python", "GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH",
+            "END_ASYNC_FOR", "ASYNC_GEN_WRAP")
+unsupported("generator clean-up runs in Python", "CLEANUP_THROW")
+unsupported("exception groups run in Python", "CHECK_EG_MATCH", "PREP_RERAISE_STAR")
+unsupported("type parameters run in Python", "CALL_INTRINSIC_2")
+unsupported("made by the interpreter, never found in code", "INSTRUMENTED_LINE", "ENTER_EXECUTOR", "EXIT_INIT_CHECK")

@@ -1,0 +1,239 @@
+"""Operators on Values: arithmetic, comparison, identity, truth, subscripts.
+
+Constants are computed, arrays become nodes, containers follow their tables in `containers`,
+instances of Python classes have their methods entered in Python's order (left, then reflected).
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from dynacomp.capture import arrays, sizes
+from dynacomp.capture.attrs import MISSING, lookup
+from dynacomp.capture.births import from_python
+from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.machine import OPERATIONS, Capture
+from dynacomp.capture.nodes import library_call
+from dynacomp.capture.values import (
+    ArrayV, Const, DictV, LibraryV, ListV, NotConstant, ObjectV, RangeV, SetV, SizeV, TupleV, Value, as_python,
+    is_literal, type_of,
+)
+
+# The order of CPython's BINARY_OP arguments (Include/opcode.h).
+BINARY = (operator.add, operator.and_, operator.floordiv, operator.lshift, operator.matmul, operator.mul,
+          operator.mod, operator.or_, operator.pow, operator.rshift, operator.sub, operator.truediv, operator.xor,
+          operator.iadd, operator.iand, operator.ifloordiv, operator.ilshift, operator.imatmul, operator.imul,
+          operator.imod, operator.ior, operator.ipow, operator.irshift, operator.isub, operator.itruediv,
+          operator.ixor)
+COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne,
+           ">": operator.gt, ">=": operator.ge}
+UNARY = {"UNARY_NEGATIVE": operator.neg, "UNARY_INVERT": operator.invert, "UNARY_POSITIVE": operator.pos}
+_DUNDER = {"and_": "and", "or_": "or"}
+_SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+
+# (operator name, left kind) → row(cap, a, b) or NotImplemented; filled by `containers`.
+CONTAINER_OPS: dict[tuple[str, type], Any] = {}
+
+
+def fold(cap: Capture, fn: Any, *values: Value) -> Value:
+    """`fn` on constants, now; its exceptions are the program's."""
+    args = [as_python(v) for v in values]
+    try:
+        return from_python(cap, fn(*args))
+    except Exception as error:
+        raise Raised(Const(error)) from None
+
+
+def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value:
+    name = op.__name__
+    row = CONTAINER_OPS.get((name, type(a)))
+    if row is not None:
+        result = row(cap, a, b)
+        if result is not NotImplemented:
+            return result
+    if isinstance(a, ObjectV) or isinstance(b, ObjectV):
+        return _by_methods(cap, op, a, b)
+    if isinstance(a, (ArrayV, LibraryV)) or isinstance(b, (ArrayV, LibraryV)):
+        return _array_op(cap, op, a, b)
+    if isinstance(a, SizeV) or isinstance(b, SizeV):
+        found = sizes.arithmetic(op, a, b) or sizes.compare(cap, op, a, b)
+        return found or binary(cap, op, _fixed(cap, a), _fixed(cap, b))
+    try:
+        return fold(cap, op, a, b)
+    except NotConstant:
+        return _structural(cap, op, a, b)
+
+
+def _fixed(cap: Capture, v: Value) -> Value:
+    return sizes.concrete(cap, v) if isinstance(v, SizeV) else v
+
+
+def _array_op(cap: Capture, op: Any, a: Value, b: Value) -> Value:
+    if all(arrays.is_numpy(v) or not isinstance(v, ArrayV) for v in (a, b)):
+        raise Break("leaves", f"NumPy's own {op.__name__}")
+    if op.__name__.startswith("i") and op not in (operator.invert, operator.index) and arrays.is_numpy(a):
+        raise Break("store", "an in-place operation on a NumPy array")
+    return library_call(cap, _plain(op), [a, b])
+
+
+def _plain(op: Any) -> Any:
+    """The operator without in-place semantics: arrays do not change."""
+    index = BINARY.index(op) if op in BINARY else -1
+    return BINARY[index - 13] if index >= 13 else op
+
+
+def _by_methods(cap: Capture, op: Any, a: Value, b: Value) -> Value:
+    name = op.__name__.strip("_")
+    if op in COMPARE.values():
+        tries = [(a, f"__{name}__", b), (b, f"__{_SWAPPED[name]}__", a)]
+    else:
+        index = BINARY.index(op)
+        plain = _plain(op).__name__.strip("_")
+        tries = [(a, f"__i{plain}__", b)] if index >= 13 else []
+        tries += [(a, f"__{plain}__", b), (b, f"__r{plain}__", a)]
+    if _prefers_right(a, b):
+        tries.sort(key=lambda t: t[0] is not b)
+    for left, method, right in tries:
+        result = _try_method(cap, left, method, right)
+        if result is not NotImplemented:
+            return result
+    if op is operator.eq or op is operator.ne:
+        return Const((a is b) == (op is operator.eq))
+    raise Raised(Const(TypeError(f"unsupported operand type(s) for {name}: {type_of(a).__name__!r} and "
+                                 f"{type_of(b).__name__!r}")))
+
+
+def _prefers_right(a: Value, b: Value) -> bool:
+    left, right = type_of(a), type_of(b)
+    return left is not right and issubclass(right, left)
+
+
+def _try_method(cap: Capture, left: Value, method: str, right: Value) -> Any:
+    if isinstance(left, ArrayV):
+        if isinstance(right, ObjectV) and hasattr(right.cls, "__jax_array__"):
+            converted = cap.call(cap.getattr(right, "__jax_array__"), [])
+            return library_call(cap, arrays.method(method), [left, converted])
+        return NotImplemented
+    if not isinstance(left, ObjectV):
+        return NotImplemented
+    _, raw = lookup(left.cls, method)
+    if raw is MISSING or raw is None or getattr(raw, "__objclass__", None) is object:
+        return NotImplemented
+    result = cap.call(cap.getattr(left, method), [right])
+    return NotImplemented if isinstance(result, Const) and result.value is NotImplemented else result
+
+
+def _structural(cap: Capture, op: Any, a: Value, b: Value) -> Value:
+    """Comparison of containers that hold arrays or objects, element by element."""
+    if op not in (operator.eq, operator.ne):
+        raise Break("operator", f"{op.__name__} of {_kind(a)} and {_kind(b)}")
+    same = equal(cap, a, b)
+    return Const(same == (op is operator.eq))
+
+
+def _kind(v: Value) -> str:
+    try:
+        return type_of(v).__name__
+    except NotConstant:
+        return type(v).__name__
+
+
+def equal(cap: Capture, a: Value, b: Value) -> bool:
+    """Whether containers are equal; elements are compared by identity, then `==`, as Python does."""
+    if a is b:
+        return True
+    if isinstance(a, (TupleV, ListV)) and type(a) is type(b) and isinstance(b, (TupleV, ListV)):
+        left, right = cap.items(a), cap.items(b)
+        return len(left) == len(right) and all(equal(cap, x, y) for x, y in zip(left, right))
+    if isinstance(a, DictV) and isinstance(b, DictV):
+        return a.items.keys() == b.items.keys() and all(
+            equal(cap, cap.realize(a.items[k]), cap.realize(b.items[k])) for k in a.items)
+    if type(a) is not type(b) and not (isinstance(a, (ArrayV, ObjectV)) or isinstance(b, (ArrayV, ObjectV))):
+        return False
+    if isinstance(a, (ArrayV, ObjectV, Const, SizeV, SetV)) or isinstance(b, (ArrayV, ObjectV)):
+        return truth(cap, binary(cap, operator.eq, a, b))
+    return False
+
+
+def unary(cap: Capture, op: Any, value: Value) -> Value:
+    if isinstance(value, ObjectV):
+        return cap.call(cap.getattr(value, f"__{op.__name__}__"), [])
+    if isinstance(value, (ArrayV, LibraryV)):
+        if arrays.is_numpy(value):
+            raise Break("leaves", f"NumPy's own {op.__name__}")
+        return library_call(cap, op, [value])
+    if isinstance(value, SizeV):
+        found = sizes.arithmetic(operator.mul, value, Const(-1)) if op is operator.neg else None
+        return found or fold(cap, op, sizes.concrete(cap, value))
+    return fold(cap, op, value)
+
+
+def truth(cap: Capture, value: Value) -> bool:
+    """`bool(value)`; Break where only the array's content can tell."""
+    if isinstance(value, Const):
+        try:
+            return bool(value.value)
+        except Exception as error:
+            raise Raised(Const(error)) from None
+    if isinstance(value, ArrayV):
+        raise Break("branch", "a condition that is an array")
+    if isinstance(value, SizeV):
+        answer = sizes.compare(cap, operator.ne, value, Const(0))
+        assert isinstance(answer, Const)
+        return answer.value
+    if isinstance(value, (TupleV, ListV, DictV, SetV)):
+        return bool(value.items)
+    if isinstance(value, ObjectV):
+        return _object_truth(cap, value)
+    if isinstance(value, RangeV):
+        raise Break("operator", "the truth of a symbolic range")
+    return True
+
+
+def _object_truth(cap: Capture, value: ObjectV) -> bool:
+    for name in ("__bool__", "__len__"):
+        if lookup(value.cls, name)[1] is not MISSING:
+            return truth(cap, cap.call(cap.getattr(value, name), []))
+    return True
+
+
+def is_same(a: Value, b: Value) -> bool:
+    """`a is b`."""
+    if a is b:
+        return True
+    if isinstance(a, Const) and isinstance(b, Const):
+        return a.value is b.value or (is_literal(a.value) and type(a.value) is type(b.value)
+                                      and a.value == b.value and _small(a.value))
+    if isinstance(a, ArrayV) and isinstance(b, ArrayV) and a.real is not None and a.real is b.real:
+        raise Break("identity", "whether two inputs are the same array object")
+    if isinstance(a, TupleV) and isinstance(b, TupleV) and not a.items and not b.items:
+        return a.cls is b.cls is tuple
+    return False
+
+
+def _small(value: Any) -> bool:
+    """Literals that CPython keeps single: small ints, short strings, None, booleans."""
+    return type(value) in (bool, type(None), str, bytes) or (type(value) is int and -6 < value < 257)
+
+
+def subscript(cap: Capture, obj: Value, key: Value) -> Value:
+    row = CONTAINER_OPS.get(("getitem", type(obj)))
+    if row is not None:
+        result = row(cap, obj, key)
+        if result is not NotImplemented:
+            return result
+    if isinstance(obj, ObjectV):
+        return cap.call(cap.getattr(obj, "__getitem__"), [key])
+    if isinstance(obj, Const) and isinstance(obj.value, type) and not hasattr(type(obj.value), "__getitem__"):
+        return cap.call(cap.getattr(obj, "__class_getitem__"), [key])
+    if isinstance(obj, (ArrayV, LibraryV)) or isinstance(key, (ArrayV,)):
+        if arrays.is_numpy(obj) and not isinstance(key, ArrayV):
+            raise Break("leaves", "indexing a NumPy array")
+        return library_call(cap, operator.getitem, [obj, key])
+    if isinstance(key, SizeV):
+        key = sizes.concrete(cap, key)
+    return fold(cap, operator.getitem, obj, key)
+
+
+OPERATIONS.update(binary=binary, truth=truth, equal=equal)

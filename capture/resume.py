@@ -1,0 +1,138 @@
+"""Resume functions: the rest of a frame after a graph break, as a code object of its own.
+
+The resume function of instruction N is the original code with a new beginning: its parameters are
+the values that were on the stack and the live locals; it pushes the former and jumps to N. Cells
+of the original frame become free variables. Resume codes are shared by all breaks that leave the
+frame in the same state (same place, same stack layout, same locals).
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from bytecode import Bytecode, CellVar, FreeVar, Instr, Label
+
+from dynacomp.capture.code import Decoded
+from dynacomp.capture.errors import GiveUp
+
+READS = ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLOSURE", "LOAD_FAST_AND_CLEAR", "DELETE_FAST", "LOAD_FAST_LOAD_FAST",
+         "STORE_FAST_LOAD_FAST", "MAKE_CELL", "LOAD_FAST_BORROW")
+ENDS = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD",
+        "JUMP_BACKWARD_NO_INTERRUPT")
+JUMPS = ("JUMP", "FOR_ITER", "SEND")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The state in which a frame resumes: `target` instruction, which stack slots hold a value
+    (False: NULL), a constant `lasti` pushed last or None, and the live locals by name."""
+
+    target: int
+    stack: tuple[bool, ...]
+    lasti: int | None
+    locals: tuple[str, ...]
+
+
+_MADE: weakref.WeakSet[CodeType] = weakref.WeakSet()
+_BY_CODE: dict[tuple[int, Layout], tuple[weakref.ref[CodeType], CodeType]] = {}
+
+
+def live_locals(decoded: Decoded, target: int) -> set[str]:
+    """Names that any instruction reachable from `target` may read."""
+    seen: set[int] = set()
+    todo, names = [target], set()
+    while todo:
+        at = todo.pop()
+        if at in seen or at >= len(decoded.instrs):
+            continue
+        seen.add(at)
+        instr = decoded.instrs[at]
+        if instr.name in READS:
+            names.update(instr.argval if isinstance(instr.argval, tuple) else (instr.argval,))
+        if any(j in instr.name for j in JUMPS) and isinstance(instr.argval, int):
+            todo.append(decoded.at[instr.argval])
+        handler = decoded.handler(instr.offset)
+        if handler is not None:
+            todo.append(decoded.at[handler.target])
+        if instr.name not in ENDS:
+            todo.append(at + 1)
+    return names
+
+
+def resume_code(decoded: Decoded, layout: Layout) -> CodeType:
+    """The code object that continues `decoded.code` from `layout`."""
+    key = (id(decoded.code), layout)
+    found = _BY_CODE.get(key)
+    if found is not None and found[0]() is decoded.code:
+        return found[1]
+    made = _build(decoded, layout)
+    _MADE.add(made)
+    _BY_CODE[key] = (weakref.ref(decoded.code, lambda _: _BY_CODE.pop(key, None)), made)
+    return made
+
+
+def _build(decoded: Decoded, layout: Layout) -> CodeType:
+    code = decoded.code
+    bc = Bytecode.from_code(code)
+    real = [n for n, item in enumerate(bc) if isinstance(item, Instr)]
+    if len(real) != len(decoded.instrs):
+        raise GiveUp("resume", "the code object has instructions that cannot be mapped")
+    entry = Label()
+    body: list[Any] = []
+    target_at = real[layout.target]
+    for n, item in enumerate(bc):
+        if n == target_at:
+            body.append(entry)
+        body.append(_with_free_cells(item))
+    params = [f"$s{n}" for n, held in enumerate(layout.stack) if held]
+    bc[:] = [*_prologue(code, layout, entry), *body]
+    bc.argcount, bc.posonlyargcount, bc.kwonlyargcount = len(params) + len(layout.locals), 0, 0
+    bc.argnames = [*params, *layout.locals]
+    bc.freevars = [*code.co_cellvars, *code.co_freevars]
+    bc.cellvars = []
+    bc.flags &= ~(0x04 | 0x08)
+    bc.name = code.co_name
+    return bc.to_code(stacksize=code.co_stacksize + len(layout.stack) + 4, compute_exception_stack_depths=False)
+
+
+def _prologue(code: CodeType, layout: Layout, entry: Label) -> list[Any]:
+    out: list[Any] = []
+    free = len(code.co_cellvars) + len(code.co_freevars)
+    if free:
+        out.append(Instr("COPY_FREE_VARS", free))
+    out.append(Instr("RESUME", 0))
+    for n, held in enumerate(layout.stack):
+        out.append(Instr("LOAD_FAST", f"$s{n}") if held else Instr("PUSH_NULL"))
+    if layout.lasti is not None:
+        last = out.pop()
+        out += [Instr("LOAD_CONST", layout.lasti), last]
+    out.append(Instr("JUMP_FORWARD", entry))
+    return out
+
+
+def _with_free_cells(item: Any) -> Any:
+    """Cells of the original frame are free variables of its resume functions."""
+    if isinstance(item, Instr):
+        if item.name in ("MAKE_CELL", "COPY_FREE_VARS"):
+            return Instr("NOP", location=item.location)
+        if isinstance(item.arg, CellVar):
+            return Instr(item.name, FreeVar(str(item.arg)), location=item.location)
+    return item
+
+
+def has_late_cells(decoded: Decoded) -> bool:
+    """Whether a cell is made after the prologue (comprehensions inlined by 3.12 and later)."""
+    started = False
+    for instr in decoded.instrs:
+        started = started or instr.name not in ("MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR", "POP_TOP")
+        if started and instr.name == "MAKE_CELL":
+            return True
+    return False
+
+
+def is_resume(code: CodeType) -> bool:
+    """Whether `code` was made here."""
+    return code in _MADE

@@ -1,0 +1,70 @@
+"""Shells: real instances of user classes with Values in their attributes.
+
+A shell lets JAX's own pytree registry take a symbolic object apart: `jax.tree.flatten(shell)`
+gives its leaves (Values) and its tree structure. A shell is never shown to the program.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynacomp.capture.machine import Capture
+from dynacomp.capture.values import (
+    DELETED, Const, DictV, ListV, ObjectV, SetV, TupleV, Value,
+)
+from dynacomp.capture.wrap import items_of, realize
+
+
+def shell(cap: Capture, value: Value, memo: dict[int, Any] | None = None) -> Any:
+    """A real object for `value`: containers and objects are rebuilt, arrays stay Values.
+
+    Reading all attributes of an object guards them all, so that static fields are checked.
+    """
+    memo = {} if memo is None else memo
+    if id(value) in memo:
+        return memo[id(value)]
+    if isinstance(value, Const):
+        return value.value
+    if isinstance(value, TupleV):
+        items = [shell(cap, i, memo) for i in items_of(cap, value)]
+        return tuple(items) if value.cls is tuple else tuple.__new__(value.cls, items)
+    if isinstance(value, ListV) and value.cls is list:
+        return [shell(cap, i, memo) for i in items_of(cap, value)]
+    if isinstance(value, DictV):
+        return value.cls({k: shell(cap, realize(cap, v), memo) for k, v in value.items.items()})
+    if isinstance(value, SetV):
+        return value.cls(value.items)
+    if isinstance(value, ObjectV):
+        return _object(cap, value, memo)
+    return value
+
+
+def _object(cap: Capture, value: ObjectV, memo: dict[int, Any]) -> Any:
+    built = object.__new__(value.cls)
+    memo[id(value)] = built
+    for name, attr in attributes(cap, value).items():
+        object.__setattr__(built, name, shell(cap, attr, memo))
+    return built
+
+
+def attributes(cap: Capture, value: ObjectV) -> dict[str, Value]:
+    """Every instance attribute as a Value, in the order of the instance's dictionary."""
+    names = dict.fromkeys(getattr(value.real, "__dict__", ()))
+    names.update(dict.fromkeys(value.attrs))
+    names.update(dict.fromkeys(_slots(value)))
+    found: dict[str, Value] = {}
+    for name in names:
+        attr = cap.instance_attribute(value, name)
+        if attr is not None:
+            found[name] = attr
+    return found
+
+
+def _slots(value: ObjectV) -> list[str]:
+    names: list[str] = []
+    for base in value.cls.__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        names += [slots] if isinstance(slots, str) else list(slots)
+    return [n for n in names if n not in ("__dict__", "__weakref__") and value.attrs.get(n) is not DELETED]
+
+

@@ -1,0 +1,163 @@
+"""Sources: where a value came from, as a path from the frame to the object.
+
+A Source is printed in guards (`L['self'].layers[2].w`), walked in C when guards are checked, and
+spelled as bytecode when compiled code needs the object again. No step of a path runs user code:
+attributes are read from instance dictionaries and slots only.
+
+    >>> Item(Attr(Local(0, "self"), "layers"), 2)
+    L['self'].layers[2]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MemberDescriptorType
+from typing import Any
+
+
+class Source:
+    """Base of all Sources; values, compared structurally."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, repr=False)
+class Local(Source):
+    """Argument number `index` of the frame (`*args` and `**kwargs` count as one each, last)."""
+
+    index: int
+    name: str
+
+    def __repr__(self) -> str:
+        return f"L[{self.name!r}]"
+
+
+@dataclass(frozen=True, repr=False)
+class Closure(Source):
+    """The content of cell `index` of the frame's function."""
+
+    index: int
+    name: str
+
+    def __repr__(self) -> str:
+        return f"C[{self.name!r}]"
+
+
+@dataclass(frozen=True, repr=False)
+class ClosureCell(Source):
+    """Cell `index` of the frame's function itself; bytecode loads it, guards do not."""
+
+    index: int
+    name: str
+
+    def __repr__(self) -> str:
+        return f"cell({self.name})"
+
+
+@dataclass(frozen=True, repr=False)
+class Global(Source):
+    """A name in the globals of the frame's function."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return f"G[{self.name!r}]"
+
+
+class Root(Source):
+    """An object that compiled code may hold for ever: a module, a class, a module's globals."""
+
+    __slots__ = ("obj", "name")
+
+    def __init__(self, obj: Any, name: str) -> None:
+        self.obj, self.name = obj, name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Root) and other.obj is self.obj
+
+    def __hash__(self) -> int:
+        return id(self.obj)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, repr=False)
+class Attr(Source):
+    """`vars(base)[name]`: an instance, module or class dictionary entry."""
+
+    base: Source
+    name: str
+
+    def __repr__(self) -> str:
+        return f"{self.base!r}.{self.name}"
+
+
+@dataclass(frozen=True, repr=False)
+class Slot(Source):
+    """A `__slots__` entry, read through its member descriptor."""
+
+    base: Source
+    name: str
+    member: MemberDescriptorType
+
+    def __repr__(self) -> str:
+        return f"{self.base!r}.{self.name}"
+
+
+@dataclass(frozen=True, repr=False)
+class Get(Source):
+    """An attribute that a built-in type keeps in C: `f.__closure__`, `m.__self__`, `p.args`."""
+
+    base: Source
+    name: str
+
+    def __repr__(self) -> str:
+        return f"{self.base!r}.{self.name}"
+
+
+@dataclass(frozen=True, repr=False)
+class Item(Source):
+    """`base[index]` of a list or tuple."""
+
+    base: Source
+    index: int
+
+    def __repr__(self) -> str:
+        return f"{self.base!r}[{self.index}]"
+
+
+@dataclass(frozen=True, repr=False)
+class Key(Source):
+    """`base[key]` of a dict, whose key is a constant."""
+
+    base: Source
+    key: Any
+
+    def __repr__(self) -> str:
+        return f"{self.base!r}[{self.key!r}]"
+
+
+@dataclass(frozen=True, repr=False)
+class TypeOf(Source):
+    """`type(base)`."""
+
+    base: Source
+
+    def __repr__(self) -> str:
+        return f"type({self.base!r})"
+
+
+@dataclass(frozen=True, repr=False)
+class DictOf(Source):
+    """The instance dictionary of `base` itself."""
+
+    base: Source
+
+    def __repr__(self) -> str:
+        return f"vars({self.base!r})"
+
+
+def base_of(source: Source) -> Source | None:
+    """The Source one step nearer to the frame; None for a root."""
+    return getattr(source, "base", None)

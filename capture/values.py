@@ -1,0 +1,357 @@
+"""Values: what the symbolic machine's stack and variables hold.
+
+One small class per kind of Python object that the machine understands. A Value is compared by
+identity, as the object that it stands for; mutable ones (lists, dicts, objects, cells) are changed
+in place and `effects` replays the changes on the real object. `source` says where an object that
+existed before the call can be found; None means that the captured code made it.
+
+Behaviour lives elsewhere, in tables keyed by these classes: attributes in `attrs`, calls in
+`calls`, reconstruction as bytecode in `emit`.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import types
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+from dynacomp.capture.avals import ARRAY_TYPE, Aval
+from dynacomp.capture.graph import Node
+from dynacomp.capture.sources import Source
+
+
+_SERIAL = itertools.count()
+
+
+@dataclass(eq=False)
+class Value:
+    """Base of all Values."""
+
+    source: Source | None = field(default=None, kw_only=True)
+    serial: int = field(default_factory=_SERIAL.__next__, kw_only=True)  # order of birth
+
+
+def next_serial() -> int:
+    return next(_SERIAL)
+
+
+@dataclass(eq=False)
+class Const(Value):
+    """A real object: an immutable literal, or one known by identity (function, class, module)."""
+
+    value: Any
+
+
+@dataclass(eq=False)
+class ArrayV(Value):
+    """An array in the Graph."""
+
+    node: Node
+    aval: Aval
+    real: Any = None  # the array itself, for an input: its device and sharding are read from here
+
+
+@dataclass(eq=False)
+class SizeV(Value):
+    """A symbolic Python int: JAX's `_DimExpr`, and its value in this call."""
+
+    expr: Any
+    hint: int
+
+
+@dataclass(eq=False)
+class TupleV(Value):
+    """A tuple, or an instance of a tuple subclass `cls` (a NamedTuple)."""
+
+    items: list[Any]
+    cls: type = tuple
+
+
+@dataclass(eq=False)
+class ListV(Value):
+    """A list (or deque: `cls`)."""
+
+    items: list[Any]
+    cls: type = list
+    dirty: bool = False
+    real: Any = None
+    extra: Any = None  # a deque's maxlen
+
+
+@dataclass(eq=False)
+class DictV(Value):
+    """A dict or a known subclass `cls`; keys are constants (`hashable` Python values)."""
+
+    items: dict[Any, Any]
+    cls: type = dict
+    dirty: bool = False
+    real: Any = None
+    factory: Any = None  # a defaultdict's default_factory, a Value
+    keys: dict[Any, Any] = field(default_factory=dict)  # key Values that are not literals
+
+
+@dataclass(eq=False)
+class SetV(Value):
+    """A set or frozenset of constants."""
+
+    items: dict[Any, Any]
+    cls: type = set
+    dirty: bool = False
+    real: Any = None
+
+
+@dataclass(eq=False)
+class SliceV(Value):
+    start: Value
+    stop: Value
+    step: Value
+
+
+@dataclass(eq=False)
+class RangeV(Value):
+    """A range with at least one symbolic end; constant ranges are Consts."""
+
+    start: Value
+    stop: Value
+    step: Value
+
+
+@dataclass(eq=False)
+class ObjectV(Value):
+    """An instance of a class with a `__dict__` or `__slots__`.
+
+    `attrs` overlays the real object's attributes (DELETED for removed ones); for an object that
+    the captured code made (`real` is None, or a template built by a library: `fresh`), it is all
+    there is. `payload` is the built-in part of subclasses of list, dict, tuple, int, ...
+    """
+
+    cls: type
+    real: Any = None
+    attrs: dict[str, Any] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
+    payload: Any = None
+    ctor: tuple[Value, ...] = ()  # arguments that `cls.__new__` was given (exceptions, ...)
+
+
+@dataclass(eq=False)
+class CellV(Value):
+    """A closure cell; `content` is None while it is empty."""
+
+    content: Any = None
+    real: Any = None
+    dirty: bool = False
+
+
+@dataclass(eq=False)
+class FunctionV(Value):
+    """A function that the captured code made (`def`, `lambda`, comprehension)."""
+
+    code: CodeType
+    globals: dict[str, Any]
+    name: str
+    qualname: str
+    defaults: TupleV | None = None
+    kwdefaults: DictV | None = None
+    closure: tuple[CellV, ...] = ()
+    annotations: Any = None
+    attrs: dict[str, Any] = field(default_factory=dict)
+    module: Any = None
+
+
+@dataclass(eq=False)
+class MethodV(Value):
+    """A callable bound to `obj`; `name` is set for methods of built-in types."""
+
+    func: Value
+    obj: Value
+
+
+@dataclass(eq=False)
+class BuiltinMethodV(Value):
+    """`obj.name` of a value that the machine models itself: a list's `append`, an array's `sum`."""
+
+    obj: Value
+    name: str
+
+
+@dataclass(eq=False)
+class SuperV(Value):
+    cls: type
+    obj: Value
+
+
+@dataclass(eq=False)
+class PartialV(Value):
+    """`functools.partial` made by the captured code."""
+
+    func: Value
+    args: list[Value]
+    kwargs: dict[str, Value]
+
+
+@dataclass(eq=False)
+class LibraryV(Value):
+    """A library's non-array object computed from arrays: `x.at`, `x.at[i]`, `jax.grad(f)`, ...
+
+    `make(*args, **kwargs)` rebuilds it, in a node, in bytecode or under a trace; `real` is a
+    sample instance (with tracers or stand-ins inside) for reading its type, or None.
+    """
+
+    make: Any
+    args: tuple[Value, ...] = ()
+    kwargs: dict[str, Value] = field(default_factory=dict)
+    real: Any = None
+    lowered: Any = None  # its form as a node argument, once something asked
+
+
+@dataclass(eq=False)
+class SeqIterV(Value):
+    """An iterator over a list (seen live), tuple or dict view snapshot: position `index`."""
+
+    seq: Any
+    index: int = 0
+    kind: str = "list"
+
+
+@dataclass(eq=False)
+class CountIterV(Value):
+    """`range` iterators: next value, stop (None: endless, `itertools.count`), step."""
+
+    current: Any
+    stop: Any
+    step: Any
+
+
+@dataclass(eq=False)
+class StreamV(Value):
+    """A lazy iterator over others: `kind` is zip, enumerate, map, filter, chain, islice, ..."""
+
+    kind: str
+    parts: list[Any]
+    fn: Value | None = None
+    state: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class GeneratorV(Value):
+    """A generator of the captured code; `frame` is its suspended symbolic frame."""
+
+    frame: Any
+    started: bool = False
+    done: bool = False
+    running: bool = False
+
+
+@dataclass(eq=False)
+class NullV(Value):
+    """The NULL that calls keep on the stack."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lazy:
+    """A container's element that nothing has looked at: no guard yet."""
+
+    obj: Any
+    source: Source
+
+
+class _Deleted:
+    def __repr__(self) -> str:
+        return "DELETED"
+
+
+DELETED = _Deleted()
+NULL = NullV()
+
+
+LITERALS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
+
+
+def is_literal(obj: Any) -> bool:
+    """True of objects that are their value: exact numbers, strings, None, and tuples of them."""
+    if type(obj) in LITERALS:
+        return True
+    return type(obj) in (tuple, frozenset) and all(map(is_literal, obj))
+
+
+class NotConstant(Exception):
+    """A Value holds an array or something that only exists when the code runs."""
+
+
+def as_python(value: Any) -> Any:
+    """The Python object that a constant Value stands for; raises NotConstant if there is none.
+
+    Lists, dicts and sets come back as new objects: use it only where identity does not matter.
+    """
+    convert = _AS_PYTHON.get(type(value))
+    if convert is None:
+        raise NotConstant(value)
+    return convert(value)
+
+
+def _tuple_as_python(v: TupleV) -> Any:
+    items = [as_python(i) for i in v.items]
+    return tuple(items) if v.cls is tuple else v.cls(*items)
+
+
+def _lazy(v: Lazy) -> Any:
+    raise NotConstant(v)
+
+
+def _dict_as_python(v: DictV) -> Any:
+    if v.cls is not dict:
+        raise NotConstant(v)
+    return {k: as_python(x) for k, x in v.items.items()}
+
+
+_AS_PYTHON: dict[type, Any] = {
+    Const: lambda v: v.value,
+    TupleV: _tuple_as_python,
+    ListV: lambda v: v.cls(as_python(i) for i in v.items),
+    DictV: _dict_as_python,
+    SetV: lambda v: v.cls(v.items),
+    SliceV: lambda v: slice(as_python(v.start), as_python(v.stop), as_python(v.step)),
+    Lazy: _lazy,
+}
+
+
+def is_constant(value: Any) -> bool:
+    try:
+        as_python(value)
+    except NotConstant:
+        return False
+    return True
+
+
+def type_of(value: Value) -> type:
+    """`type(value)` as the program would see it; TypeError for values without a Python face."""
+    if isinstance(value, Const):
+        return type(value.value)
+    if isinstance(value, (TupleV, ListV, DictV, SetV, ObjectV)):
+        return value.cls
+    if isinstance(value, ArrayV) and value.real is not None:
+        return type(value.real)
+    found = _TYPES.get(type(value))
+    if found is None:
+        if isinstance(value, LibraryV) and value.real is not None:
+            return type(value.real)
+        raise NotConstant(value)
+    return found
+
+
+_TYPES: dict[type, type] = {
+    SizeV: int,
+    SliceV: slice,
+    RangeV: range,
+    CellV: types.CellType,
+    FunctionV: types.FunctionType,
+    MethodV: types.MethodType,
+    BuiltinMethodV: types.BuiltinMethodType,
+    SuperV: super,
+    PartialV: functools.partial,
+    GeneratorV: types.GeneratorType,
+    ArrayV: ARRAY_TYPE,
+}

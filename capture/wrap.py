@@ -1,0 +1,280 @@
+"""From real objects to Values: what the frame finds outside itself, with the guards it implies.
+
+`wrap(cap, obj, source)` is the one way in. Each type has a row in `WRAPPERS`; what has none is an
+instance of a Python class (`ObjectV`) or an opaque object known by identity. Elements of containers
+stay `Lazy` until something looks at them, so that unused ones are not guarded.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax import export
+from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
+
+from dynacomp.capture import sources as S
+from dynacomp.capture.avals import ARRAY_TYPE, Aval
+from dynacomp.capture.errors import Break
+from dynacomp.capture.graph import Node
+from dynacomp.capture.machine import OPERATIONS, Capture
+from dynacomp.capture.values import (
+    ArrayV, CellV, Const, DictV, Lazy, ListV, MethodV, ObjectV, PartialV, SetV, SizeV, TupleV, Value,
+    is_literal,
+)
+
+
+
+def wrap(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """The Value of an object found at `source`; mutable objects get one Value however often found."""
+    known = cap.objects.get(id(obj))
+    if known is not None:
+        if known.source is not None and known.source != source:
+            cap.guards.add("same", source, known.source)
+        return known
+    row = WRAPPERS.get(type(obj))
+    value = row(cap, obj, source) if row is not None else _wrap_other(cap, obj, source)
+    if not isinstance(value, (Const, ArrayV)):
+        remember(cap, obj, value)
+    return value
+
+
+def remember(cap: Capture, obj: Any, value: Value) -> None:
+    cap.objects[id(obj)] = value
+    cap.keep.append(obj)
+
+
+def realize(cap: Capture, item: Any) -> Value:
+    """A container's element as a Value, looked at (and guarded) now."""
+    return wrap(cap, item.obj, item.source) if isinstance(item, Lazy) else item
+
+
+def items_of(cap: Capture, value: Any) -> list[Value]:
+    """All elements of a TupleV or ListV."""
+    value.items[:] = [realize(cap, i) for i in value.items]
+    return value.items
+
+
+# --- rows
+
+
+def _literal(cap: Capture, obj: Any, source: S.Source) -> Value:
+    cap.guards.add("eq", source, obj)
+    return Const(obj, source=source)
+
+
+def _identity(cap: Capture, obj: Any, source: S.Source) -> Value:
+    cap.guards.add("is", source, obj)
+    return Const(obj, source=source)
+
+
+def _function(cap: Capture, obj: Any, source: S.Source) -> Value:
+    cap.guards.add("is", source, obj)
+    return Const(obj, source=source)
+
+
+def _tuple(cap: Capture, obj: Any, source: S.Source) -> Value:
+    if is_literal(obj):
+        cap.guards.add("eq", source, obj)
+    else:
+        cap.guards.add("is_type", source, type(obj))
+        cap.guards.add("len", source, len(obj))
+    return TupleV([Lazy(x, S.Item(source, i)) for i, x in enumerate(obj)], type(obj), source=source)
+
+
+def _list(cap: Capture, obj: Any, source: S.Source) -> Value:
+    cap.guards.add("is_type", source, type(obj))
+    cap.guards.add("len", source, len(obj))
+    return ListV([Lazy(x, S.Item(source, i)) for i, x in enumerate(obj)], type(obj), real=obj, source=source)
+
+
+def _deque(cap: Capture, obj: Any, source: S.Source) -> Value:
+    raise Break("opaque", "a deque that existed before the call")
+
+
+def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
+    cap.guards.add("is_type", source, type(obj))
+    cap.guards.add("keys", source, tuple(obj))
+    items = {k: Lazy(v, S.Key(source, k)) for k, v in dict.items(obj)}
+    factory = getattr(obj, "default_factory", None)
+    wrapped = wrap(cap, factory, S.Get(source, "default_factory")) if factory is not None else None
+    return DictV(items, type(obj), real=obj, factory=wrapped, source=source)
+
+
+def _set(cap: Capture, obj: Any, source: S.Source) -> Value:
+    cap.guards.add("set", source, frozenset(obj))
+    return SetV(dict.fromkeys(obj), type(obj), real=obj, source=source)
+
+
+def _method(cap: Capture, obj: Any, source: S.Source) -> Value:
+    cap.guards.add("is_type", source, type(obj))
+    func = wrap(cap, obj.__func__, S.Get(source, "__func__"))
+    return MethodV(func, wrap(cap, obj.__self__, S.Get(source, "__self__")), source=source)
+
+
+def _partial(cap: Capture, obj: Any, source: S.Source) -> Value:
+    cap.guards.add("is_type", source, type(obj))
+    args = wrap(cap, obj.args, S.Get(source, "args"))
+    kwargs = wrap(cap, obj.keywords, S.Get(source, "keywords"))
+    assert isinstance(args, TupleV) and isinstance(kwargs, DictV)
+    return PartialV(wrap(cap, obj.func, S.Get(source, "func")), items_of(cap, args),
+                    {k: realize(cap, v) for k, v in kwargs.items.items()}, source=source)
+
+
+def _cell(cap: Capture, obj: Any, source: S.Source) -> Value:
+    try:
+        content = Lazy(obj.cell_contents, S.Get(source, "cell_contents"))
+    except ValueError:
+        content = None
+    return CellV(content, real=obj, source=source)
+
+
+def _array(cap: Capture, obj: Any, source: S.Source) -> Value:
+    if obj.is_deleted():
+        raise Break("deleted", "an array that was donated or deleted")
+    dims = symbolic_dims(cap, obj, source)
+    guard_shape = tuple(d if isinstance(d, int) else None for d in dims)
+    cap.guards.add("array", source, guard_shape, obj.dtype, bool(obj.weak_type), obj.sharding, obj.committed)
+    aval = Aval(dims, obj.dtype, bool(obj.weak_type))
+    cap.real_shapes[source] = tuple(obj.shape)
+    return ArrayV(add_input(cap, source, aval), aval, real=obj, source=source)
+
+
+def _key_array(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """A typed PRNG key enters the Graph as its raw data, wrapped by a node."""
+    cap.guards.add("is_type", source, type(obj))
+    impl = jax.random.key_impl(obj)
+    cap.guards.add("is", S.Attr(source, "_impl"), obj._impl)
+    raw = _array(cap, obj._base_array, S.Attr(source, "_base_array"))
+    assert isinstance(raw, ArrayV)
+    aval = Aval(raw.aval.shape[:len(obj.shape)], obj.dtype)
+    node = outer_builder(cap).call(jax.random.wrap_key_data, (raw.node,), {"impl": impl}, aval, cap.where())
+    return ArrayV(own(cap, node), aval, real=obj, source=source)
+
+
+def _ndarray(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """A NumPy array is an input too; only JAX functions may consume it (see `arrays`)."""
+    if obj.dtype.hasobject or type(obj) is not np.ndarray:
+        return _identity(cap, obj, source)
+    cap.guards.add("ndarray", source, obj.shape, obj.dtype)
+    aval = Aval(obj.shape, jax.dtypes.canonicalize_dtype(obj.dtype))
+    return ArrayV(add_input(cap, source, aval), aval, real=obj, source=source)
+
+
+def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
+    if isinstance(obj, (type, types.ModuleType, enum.Enum)):
+        return _identity(cap, obj, source)
+    if isinstance(obj, np.generic) or isinstance(obj, np.dtype):
+        return _literal(cap, obj, source)
+    if isinstance(obj, jax.core.Tracer):
+        raise Break("tracer", "a value that a JAX transformation is tracing")
+    if isinstance(obj, tuple) and hasattr(obj, "_fields") and type(obj).__new__ is not tuple.__new__:
+        return _tuple(cap, obj, source)
+    if is_plain_instance(obj):
+        cap.guards.add("is_type", source, type(obj))
+        return ObjectV(type(obj), real=obj, source=source)
+    return _identity(cap, obj, source)
+
+
+def is_plain_instance(obj: Any) -> bool:
+    """An instance of a class written in Python, whose state is its `__dict__` and `__slots__`."""
+    cls = type(obj)
+    if not cls.__flags__ & (1 << 9):  # Py_TPFLAGS_HEAPTYPE
+        return False
+    return cls.__module__.partition(".")[0] != "jaxlib" and _solid_base(cls) is object
+
+
+@functools.cache
+def _solid_base(cls: type) -> type:
+    """The nearest built-in ancestor that gives the instance its C layout."""
+    for base in cls.__mro__:
+        if not base.__flags__ & (1 << 9):
+            if base.__basicsize__ > object.__basicsize__ or base is object:
+                return base
+    return object
+
+
+WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
+    **dict.fromkeys((int, float, complex, bool, str, bytes, type(None), type(Ellipsis),
+                     type(NotImplemented), slice), _literal),
+    tuple: _tuple,
+    list: _list,
+    collections.deque: _deque,
+    dict: _dict,
+    collections.OrderedDict: _dict,
+    collections.defaultdict: _dict,
+    set: _set,
+    frozenset: _set,
+    types.FunctionType: _function,
+    types.MethodType: _method,
+    functools.partial: _partial,
+    types.CellType: _cell,
+    ARRAY_TYPE: _array,
+    KEY_TYPE: _key_array,
+    np.ndarray: _ndarray,
+}
+
+
+# --- inputs of the Graph
+
+
+def outer_builder(cap: Capture) -> Any:
+    """The builder of the outermost Graph: inputs always enter there."""
+    return cap.bodies[0].outer if cap.bodies else cap.builder
+
+
+def own(cap: Capture, node: Node) -> Node:
+    cap.owner[node] = 0
+    return node
+
+
+def add_input(cap: Capture, source: S.Source, aval: Aval) -> Node:
+    name = _readable(source)
+    node = own(cap, outer_builder(cap).placeholder(name, aval, str(source), cap.where()))
+    cap.inputs[node] = source
+    return node
+
+
+def _readable(source: S.Source) -> str:
+    parts: list[str] = []
+    at: S.Source | None = source
+    while at is not None and len(parts) < 3:
+        label = getattr(at, "name", None) or getattr(at, "key", None)
+        parts.append(str(getattr(at, "index", "arg") if label is None else label))
+        at = S.base_of(at)
+    return "_".join(reversed(parts))
+
+
+def symbolic_dims(cap: Capture, obj: Any, source: S.Source) -> tuple[Any, ...]:
+    """The dimensions of an input array: ints, or JAX's symbolic dimensions where `root.dynamic`
+    says so. Equal sizes share a symbol (and a guard says that they stay equal)."""
+    return tuple(size_symbol(cap, source, axis, size) if cap.root.is_dynamic(source, axis, size) else size
+                 for axis, size in enumerate(obj.shape))
+
+
+def size_symbol(cap: Capture, source: S.Source, axis: int, size: int) -> Any:
+    known = cap.symbols.get(size)
+    if known is None:
+        name = f"s{len(cap.symbols)}"
+        (expr,) = export.symbolic_shape(name, scope=cap.scope)
+        cap.symbols[size] = known = (expr, name)
+        cap.dims[name] = (source, axis)
+        cap.guards.add("dim", source, axis, name)
+    else:
+        cap.guards.add("dim_is", source, axis, known[1])
+    return known[0]
+
+
+def size_value(expr: Any, hint: int) -> Value:
+    """A dimension as the program sees it: a plain int when it is one."""
+    return Const(expr) if isinstance(expr, int) else SizeV(expr, hint)
+
+
+OPERATIONS["items"] = items_of
+OPERATIONS["realize"] = realize

@@ -1,0 +1,48 @@
+"""Why graphs break and frames run eagerly: one row per reason, with what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Reason:
+    """`text` is the reason as a notice says it; `hint` is what the user can do."""
+
+    text: str
+    hint: str = ""
+
+
+REASONS: dict[str, Reason] = {
+    "argument": Reason("an argument that a graph cannot hold", "pass arrays, pytrees or plain Python values"),
+    "attempts": Reason("the capture did not settle", "please report it with the function"),
+    "attribute": Reason("an attribute whose lookup runs unknown code"),
+    "body": Reason("a function that its transformation never called"),
+    "branch": Reason("control flow on the content of an array", "jax.numpy.where or jax.lax.cond keep it in the graph"),
+    "call": Reason("a call into code that cannot be captured"),
+    "concrete": Reason("a JAX function that needs concrete values", "give it a fixed size, e.g. jnp.nonzero(size=...)"),
+    "deleted": Reason("an array that was donated or deleted"),
+    "depth": Reason("calls nested too deeply to inline"),
+    "effect": Reason("a side effect that must happen in Python", "jax.debug.print prints from inside a graph"),
+    "effect_in_body": Reason("a side effect inside a transformed function", "return the value instead"),
+    "handler": Reason("a graph break while an exception is handled"),
+    "hash": Reason("a dict key or set element that is not a constant"),
+    "identity": Reason("a question about object identity that guards cannot hold"),
+    "import": Reason("an import that has not happened yet", "import it at the top of the module"),
+    "iterator": Reason("an iterator that cannot be looked into"),
+    "leaves": Reason("an array's content is needed in Python"),
+    "limit": Reason("too many recompilations", "pass changing values as arrays, or raise recompile_limit"),
+    "live": Reason("an object that cannot be rebuilt is alive at a graph break"),
+    "opaque": Reason("an object that cannot be looked into"),
+    "opcode": Reason("a bytecode that is not captured"),
+    "operator": Reason("an operator on objects that cannot be looked into"),
+    "placement": Reason("where an intermediate array lives"),
+    "raises": Reason("the program raises"),
+    "resume": Reason("a graph break at a place where the frame cannot be resumed"),
+    "store": Reason("a store that cannot be replayed"),
+    "too_long": Reason("a Python loop too long to unroll", "jax.lax.fori_loop or scan keep it in the graph"),
+    "traced": Reason("called while JAX traces"),
+    "tracer": Reason("a value that a JAX transformation is tracing"),
+    "user": Reason("dynacomp.graph_break()"),
+    "with": Reason("a context manager that cannot be entered symbolically"),
+}

@@ -1,0 +1,131 @@
+"""From a captured Graph to a Program: lowering, passes, schedule, backend, in that order.
+
+`compile_graph(graph, options)` is the whole middle and back of the compiler as one function of
+named steps. Each is timed; under `verify` the IR is checked between all of them. A backend that
+cannot take the Graph hands it to XLA, with one notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+
+from dynacomp import counters, notices
+from dynacomp.capture.graph import Graph
+from dynacomp.capture.graph_interp import run
+from dynacomp.codegen.backends import BACKENDS
+from dynacomp.codegen.compiler import CompilerError
+from dynacomp.lowering.fusion import schedule
+from dynacomp.lowering.passes import PASSES
+from dynacomp.lowering.schedule import Schedule
+from dynacomp.lowering.translate import Fixed, Lowered, lower
+from dynacomp.options import Options
+
+
+@dataclass(eq=False)
+class Compiled:
+    """A Program and what was made on the way, for `explain`."""
+
+    program: Callable[..., Any]
+    graph: Graph
+    lowered: Graph | None = None
+    schedule: Schedule | None = None
+    backend: str = ""
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+def compile_graph(graph: Graph, options: Options) -> Compiled:
+    """The Program of a captured Graph: called with its flat inputs, it returns the flat outputs.
+
+    Raises SymbolicShapeError when the Graph cannot be compiled for unknown sizes.
+    """
+    notices.log("graph", lambda: str(graph))
+    with counters.timed("lower"):
+        lowered = lower(graph)
+        primitive = lowered.graph
+        for one in PASSES:
+            primitive = one(primitive)
+    made = Compiled(_nothing, graph, primitive)
+    for name in candidates(options):
+        reason = attempt(made, name, options)
+        if reason is None:
+            made.program = with_slots(made.program, lowered)
+            record(made)
+            return made
+        notices.tell("fallback", *place(graph), f"backend {name}: {reason}; XLA compiles the region",
+                     hint="dynacomp.list_backends() says what each backend needs")
+    raise RuntimeError(f"no backend compiles {graph.name!r}: tried {', '.join(candidates(options))}")
+
+
+def _nothing(*arrays: Any) -> tuple[()]:
+    return ()
+
+
+def candidates(options: Options) -> tuple[str, ...]:
+    """Backends to try, in order."""
+    if options.backend != "auto":
+        return (options.backend,)
+    platform = jax.default_backend()
+    first = {"cpu": "cpp", "gpu": "triton"}.get(platform)
+    return (first, "xla") if first else ("xla",)
+
+
+def attempt(made: Compiled, name: str, options: Options) -> str | None:
+    """Compiles with one backend; None, or why it could not."""
+    backend = BACKENDS[name]
+    reason = backend.unavailable()
+    if reason is not None:
+        return reason
+    assert made.lowered is not None
+    if backend.needs_schedule and made.schedule is None:
+        with counters.timed("schedule"):
+            made.schedule = schedule(made.lowered)
+    settings = {"numerics": options.numerics, "threads": options.threads, "cache_dir": options.cache_dir,
+                "cxx": options.cxx}
+    try:
+        with counters.timed(f"codegen {name}"):
+            made.program = backend.compile(made.lowered, made.schedule, settings)
+    except CompilerError as error:
+        return str(error)
+    made.backend = name
+    return None
+
+
+def place(graph: Graph) -> tuple[str, int]:
+    """The user's line that a notice about a whole Graph names: its first call's."""
+    for node in graph.calls:
+        if node.where:
+            return node.where[-1][0], node.where[-1][1]
+    return "", 0
+
+
+def with_slots(program: Callable[..., Any], lowered: Lowered) -> Callable[..., Any]:
+    """The program's outputs in the captured Graph's order; constants where no input reaches."""
+    if lowered.slots == tuple(range(len(lowered.outputs))):
+        return program
+    slots = lowered.slots
+
+    def pick(*arrays: Any) -> tuple[Any, ...]:
+        flat = program(*arrays)
+        return tuple(s.value if isinstance(s, Fixed) else flat[s] for s in slots)
+
+    pick.inner = program  # type: ignore[attr-defined]
+    return pick
+
+
+def record(made: Compiled) -> None:
+    program = getattr(made.program, "inner", made.program)
+    counters.count("regions", made.backend)
+    counters.count("kernels", made.backend, by=len(program.kernels))
+    for reason in program.externs:
+        counters.count("externs", reason or "no lowering")
+    notices.log("kernels", lambda: "\n".join(program.kernels))
+    notices.log("code", lambda: "\n\n".join(f"// {n}\n{t}" for n, t in program.source.items()))
+
+
+def interpreted(graph: Graph) -> Callable[..., Any]:
+    """The Graph run node by node by eager JAX: the oracle, and backend "eager"."""
+    return lambda *arrays: tuple(run(graph, *arrays))
