@@ -54,7 +54,7 @@ from dynacomp.lowering.lower_templates import (
     view_of,
 )
 from dynacomp.lowering.memory import plan
-from dynacomp.lowering.ops import OPS
+from dynacomp.lowering.ops import OPS, has_effects
 from dynacomp.lowering.reader import Reader, dtype_of, shape_of
 from dynacomp.lowering.schedule import ExternStep, KernelStep, Schedule, Step, TemplateStep
 from dynacomp.lowering.support import why_not
@@ -338,9 +338,19 @@ class Planner:
             self.shapes[root] = self.shapes[view]
 
 
+def without_dead(graph: Graph) -> Graph:
+    """The Graph without nodes that no output needs; nodes with effects stay."""
+    live: set[Node] = set()
+    for node in reversed(graph.nodes):
+        if node in live or node.op in (OUTPUT, PLACEHOLDER) or has_effects(node):
+            live.add(node)
+            live.update(nodes_in((node.args, dict(node.kwargs))))
+    return replace(graph, nodes=tuple(n for n in graph.nodes if n in live))
+
+
 def schedule(graph: Graph) -> Schedule:
     """The Schedule of a primitive Graph whose output is a tuple of Nodes."""
-    planner = Planner(graph)
+    planner = Planner(without_dead(graph))
     planner.decide()
     planner.fill_shapes()
     planner.build()

@@ -130,6 +130,8 @@ def _as_rows(reader: Reader, items: list[Item], producers: dict[str, Item]) -> G
         return None
     fewest = min(items, key=lambda i: len(prefix_products(i)))
     for rows in prefix_products(fewest):
+        if rows == 1 and any(i.numel != 1 for i in items):
+            return None
         if not all(row_exact(reader, i, producers, rows) for i in items):
             continue
         if hint(rows) >= MIN_ROWS or sum(i.work for i in items) <= SMALL_WORK:

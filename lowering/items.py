@@ -91,6 +91,9 @@ def _fold_item(reader: Reader, node: Node, fold: Fold) -> Item:
     inner = reader.point(fold.extents, depth=sum(n != 1 for n in shape))
     value = fold.value(reader, at, inner)
     reads = loads_of(reader, value)
+    if all(n == 1 for n in fold.extents) and fold.position is None:  # nothing is folded away
+        value = reader.apply("convert", value, dtype=dtype_of(node))
+        return Item(node.name, "point", shape, dtype_of(node), at, value, reads=reads)
     return Item(node.name, "fold", shape, dtype_of(node), at, value, inner, fold.extents, fold,
                 lanes=_wants_lanes(at, inner, shape, fold.extents, reads), reads=reads)
 
@@ -131,7 +134,7 @@ _OWN_COST = {"threefry2x32": 200, "gather": 3, "concatenate": 3, "pad": 2, "dyna
              "dynamic_update_slice": 3, "pow": DEAR}
 _FREE = {"reshape", "broadcast_in_dim", "transpose", "slice", "rev", "iota", "convert_element_type", "getitem",
          "dim_as_value", "iota_2x32_shape"}
-KEEP_COST, KEEP_READS, MAX_INLINE = DEAR, 2, 150
+KEEP_COST, KEEP_READS, MAX_INLINE, MAX_READS = DEAR, 2, 150, 24
 
 
 def op_name(node: Node) -> str:
@@ -149,11 +152,16 @@ def own_cost(node: Node) -> int:
 
 @dataclass
 class _Weight:
-    """What inlining a node costs: additions and loads for one element, and how deep it nests."""
+    """What inlining a node costs: additions for one element, the realised nodes read with their
+    sizes, and how deep it nests."""
 
     cost: int
-    loads: int
+    reads: dict[str, int]
     depth: int
+
+    def loads(self, size: int) -> int:
+        """Loads that matter for an array of `size`: smaller arrays stay in cache."""
+        return sum(2 * n > size for n in self.reads.values())
 
 
 def choose_realised(nodes: tuple[Node, ...], required: set[str], users: Mapping[Node, list[Node]],
@@ -170,11 +178,16 @@ def choose_realised(nodes: tuple[Node, ...], required: set[str], users: Mapping[
     return realised
 
 
+def _size(node: Node) -> int:
+    return 0 if isinstance(node.aval, tuple) else total(shape_of(node))
+
+
 def _weigh(node: Node, realised: set[str], weights: Mapping[Node, _Weight]) -> _Weight:
-    operands = {a for a in node.args if isinstance(a, Node)}
-    parts = [_Weight(0, 1, 0) if a.name in realised or a not in weights else weights[a] for a in operands]
-    return _Weight(min(own_cost(node) + sum(p.cost for p in parts), 10**6),
-                   min(sum(p.loads for p in parts), 10**6), 1 + max((p.depth for p in parts), default=0))
+    parts = [_Weight(0, {a.name: _size(a)}, 0) if a.name in realised or a not in weights else weights[a]
+             for a in dict.fromkeys(a for a in node.args if isinstance(a, Node))]
+    reads = {name: size for p in parts for name, size in p.reads.items()}
+    return _Weight(min(own_cost(node) + sum(p.cost for p in parts), 10**6), reads,
+                   1 + max((p.depth for p in parts), default=0))
 
 
 def _worth_keeping(node: Node, users: list[Node], weight: _Weight) -> bool:
@@ -183,9 +196,9 @@ def _worth_keeping(node: Node, users: list[Node], weight: _Weight) -> bool:
         return True
     if getattr(node.aval, "shape", None) is None:  # several results: its getitem nodes decide
         return False
-    if weight.depth >= MAX_INLINE or (len(users) > 1 and weight.loads > 64):
+    if weight.depth >= MAX_INLINE or len(weight.reads) > MAX_READS:
         return True
-    if len(users) > 1 and (weight.cost >= KEEP_COST or (weight.loads >= KEEP_READS and weight.cost > 0)):
+    if len(users) > 1 and (weight.cost >= KEEP_COST or (weight.loads(_size(node)) >= KEEP_READS and weight.cost)):
         return True
     return weight.cost >= KEEP_COST // 2 and any(replicates(u, node) for u in users)
 
@@ -198,7 +211,9 @@ def replicates(user: Node, of: Node) -> bool:
         kept = [d for d, n in zip(dims, shape_of(of)) if n != 1]
         new = [d for d, n in enumerate(shape_of(user)) if n != 1 and d not in kept]
         return bool(kept and new and min(new) < max(kept))
-    return name in ("gather", "dot_general") or name.startswith("reduce_window")
+    if name in ("gather", "dynamic_slice"):
+        return total(shape_of(user)) > total(shape_of(of))
+    return name == "dot_general" or name.startswith("reduce_window")
 
 
 def exact(load: Load, at: Point, shape: Point) -> bool:

@@ -10,6 +10,7 @@ variables and expressions. Variables of extent 1 are the number 0.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,7 +21,7 @@ import sympy
 from dynacomp.capture.graph import Node
 from dynacomp.lowering.indexing import ZERO, flat
 from dynacomp.lowering.loops import Apply, Const, Expr, Index, Load, Ref, symbol
-from dynacomp.lowering.scalars import SCALARS
+from dynacomp.lowering.scalars import SCALARS, evaluate, kind
 
 Point = tuple[sympy.Expr, ...]
 Rule = Callable[["Reader", Node, Point], Any]
@@ -102,6 +103,8 @@ class Reader:
         return self._interned.setdefault(_key(expr), expr)
 
     def const(self, value: Any, dtype: np.dtype) -> Expr:
+        if value != value:  # one NaN object, so that equal kernels compare equal
+            value = math.nan
         return self.intern(Const(value, np.dtype(dtype)))
 
     def index(self, expr: sympy.Expr, dtype: np.dtype) -> Expr:
@@ -114,6 +117,9 @@ class Reader:
         if fn == "convert" and args[0].dtype == dtype:
             return args[0]
         result = BOOL if rule == "bool" else args[-1].dtype if dtype is None else np.dtype(dtype)
+        simple = _simpler(self, fn, args, result)
+        if simple is not None:
+            return simple
         return self.intern(Apply(fn, args, result))
 
     def compare(self, fn: str, left: sympy.Expr, right: sympy.Expr) -> Expr:
@@ -192,6 +198,37 @@ class Reader:
         if isinstance(inside, Load) and inside.mask is mask and outer is None:
             return self.intern(replace(inside, other=other))
         return self.apply("select", mask, inside, other)
+
+
+def _simpler(reader: Reader, fn: str, args: tuple[Expr, ...], dtype: np.dtype) -> Expr | None:
+    """An equal expression without the function, bit for bit, where one is at hand."""
+    if all(isinstance(a, Const) for a in args):
+        value = evaluate(fn, tuple(np.asarray(a.value).astype(a.dtype) for a in args), dtype)
+        return reader.const(value.item(), dtype)
+    if fn == "select" and args[1] is args[2]:
+        return args[1]
+    if fn == "select" and isinstance(args[1], Const) and isinstance(args[2], Const):
+        return args[0] if args[1].dtype == BOOL and args[1].value and not args[2].value else None
+    if fn == "convert" and isinstance(args[0], Index) and kind(dtype) in ("i", "u"):
+        return reader.index(args[0].expr, dtype)
+    if fn in ("mul", "div", "max") and kind(dtype) == "f":
+        return _simpler_float(reader, fn, *args)
+    return None
+
+
+def _simpler_float(reader: Reader, fn: str, x: Expr, y: Expr) -> Expr | None:
+    if isinstance(x, Const) and fn != "div":  # these commute
+        x, y = y, x
+    if not isinstance(y, Const):
+        return None
+    if fn == "max":
+        return x if y.value == -math.inf else None
+    if y.value == 1:
+        return x
+    mantissa, exponent = math.frexp(y.value)
+    if fn == "div" and abs(mantissa) == 0.5 and abs(exponent) < 14:  # a power of two: exact either way
+        return reader.apply("mul", x, reader.const(1 / y.value, y.dtype))
+    return None
 
 
 def op_of(node: Node) -> str | None:
