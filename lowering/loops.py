@@ -17,19 +17,19 @@ innermost: in a sum over the leading axis it is the outer loop, over contiguous 
     kernel softmax(x: f32[n, d]) -> (out: f32[n, d]) local (e: f32[d]) sizes (n, d):
         parallel i0 < n:
             vector i1 < d:
-                t0 = load x[d*i0 + i1]
+                t0 = x[d*i0 + i1]
                 acc m: max f32 = t0
             vector i2 < d:
                 t1 = exp(sub(load x[d*i0 + i2], m))
                 e[i2] = t1
                 acc s: sum f32 = t1
             vector i3 < d:
-                out[d*i0 + i3] = div(load e[i3], s)
+                out[d*i0 + i3] = div(e[i3], s)
 
     kernel column_sum(x: f32[n, d]) -> (out: f32[d]) sizes (n, d):
         parallel vector i0 < d:
             for i1 < n:
-                t0 = load x[d*i1 + i0]
+                t0 = x[d*i1 + i0]
                 acc s: sum f32 = t0
             out[i0] = s
 

@@ -7,6 +7,8 @@ import pytest
 from dynacomp.kernels.templates import TEMPLATES
 from dynacomp.lowering import schedule_interp
 from dynacomp.lowering.fusion import schedule
+from dynacomp.lowering.loops_text import parse, text
+from dynacomp.lowering.loops_verify import verify
 from dynacomp.lowering.schedule import KernelStep
 from dynacomp.lowering.translate import lower_function
 from tests.lowering.regions import REGIONS
@@ -25,11 +27,19 @@ def assert_same(got, want, rtol=2e-5):
     np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol * max(1.0, np.nanmax(np.abs(want), initial=0)))
 
 
+def check_kernels(plan):
+    """Every kernel is well formed and reads back from its own text."""
+    for kernel in {id(s.kernel): s.kernel for s in plan.steps if isinstance(s, KernelStep)}.values():
+        verify(kernel)
+        assert parse(text(kernel)) == kernel, text(kernel)
+
+
 @pytest.mark.parametrize("name", REGIONS)
 def test_region(name):
     fn, args, kernels = REGIONS[name]
     args = tuple(map(jax.numpy.asarray, args))
     plan = schedule(lower_function(fn, *args))
+    check_kernels(plan)
     got = schedule_interp.run(plan, args, REFERENCES)
     for g, w in zip(got, jax.tree.leaves(fn(*args)), strict=True):
         assert_same(g, w)
