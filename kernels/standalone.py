@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes  # noqa: F401  (names bfloat16 for np.dtype)
 import numpy as np
 import sympy
 

@@ -20,11 +20,14 @@ statement expects `const dynacomp_runtime* rt` in scope and ends with a semicolo
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 Params = Mapping[str, Any]
@@ -191,4 +194,148 @@ CONV = Template(
     reference=conv_reference,
 )
 
-TEMPLATES: dict[str, Template] = {row.name: row for row in (MATMUL, CONV)}
+# sort, top_k ----------------------------------------------------------------------------------
+
+MANTISSA = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7}
+KINDS = {"b": "unsigned_int", "u": "unsigned_int", "i": "signed_int"}
+
+
+def is_key(dtype: np.dtype) -> bool:
+    return dtype.name in MANTISSA or (dtype.kind in KINDS and dtype.itemsize <= 8)
+
+
+def sort_operand(dtype: np.dtype, source: str, result: str) -> str:
+    """A C++ SortOperand; a payload that cannot be a key passes as unsigned."""
+    kind = "floating" if dtype.name in MANTISSA else KINDS.get(dtype.kind, "unsigned_int")
+    mantissa = MANTISSA.get(dtype.name, 0)
+    return f"{{{source}, {result}, {dtype.itemsize}, dynacomp::KeyKind::{kind}, {mantissa}}}"
+
+
+def sort_applies(params: Params, dtypes: Dtypes) -> bool:
+    sizes_known = all(d.itemsize in (1, 2, 4, 8, 16) for d in dtypes)
+    return sizes_known and all(map(is_key, dtypes[: params["num_keys"]]))
+
+
+def product(sizes: Sequence[Any]) -> Any:
+    return reduce(operator.mul, sizes, 1)
+
+
+def sort_call(params: Params, dtypes: Dtypes, operands: Sequence[str], results: Sequence[str], expr: Callable) -> str:
+    shape, d = params["shapes"][0], params["dimension"]
+    sizes = ", ".join(map(expr, (product(shape[:d]), shape[d], product(shape[d + 1 :]))))
+    rows = ", ".join(map(sort_operand, dtypes, operands, results))
+    count = f"{len(operands)}, {params['num_keys']}"
+    return f"{{ const dynacomp::SortOperand all[] = {{{rows}}}; dynacomp::sort(rt, {sizes}, all, {count}); }}"
+
+
+def sort_key(x: np.ndarray) -> np.ndarray:
+    """Values whose order is lax.sort's: NumPy sorts NaN last already, and -0 as 0; subnormals become 0."""
+    if x.dtype.name not in MANTISSA:
+        return x
+    flushed = x.dtype.name != "float16"
+    tiny = float(ml_dtypes.finfo(x.dtype).tiny) if flushed else 0.0
+    return np.where(np.abs(x.astype(np.float64)) < tiny, 0.0, x.astype(np.float64))
+
+
+def sort_reference(params: Params, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    axis = params["dimension"]
+    order = np.broadcast_to(np.expand_dims(np.arange(arrays[0].shape[axis]), tuple(
+        d for d in range(arrays[0].ndim) if d != axis)), arrays[0].shape)  # fmt: skip
+    for key in reversed(arrays[: params["num_keys"]]):
+        sorted_key = np.take_along_axis(sort_key(key), order, axis)
+        order = np.take_along_axis(order, np.argsort(sorted_key, axis=axis, kind="stable"), axis)
+    return tuple(np.take_along_axis(a, order, axis) for a in arrays)
+
+
+SORT = Template(
+    name="sort",
+    header="sort.h",
+    doc="""(operands...) -> the same, sorted along `dimension` by the first `num_keys` of them, as lax.sort: -0
+    (and, but for f16, a subnormal) equals 0, NaNs are equal and last. Always stable (is_stable is not needed). params: dimension, num_keys,
+    shapes (one per operand, all the same). Contiguous arrays; complex or exotic payloads, but not such keys.""",
+    applies=sort_applies,
+    call=sort_call,
+    reference=sort_reference,
+)
+
+
+def top_k_call(params: Params, dtypes: Dtypes, operands: Sequence[str], results: Sequence[str], expr: Callable) -> str:
+    sizes = ", ".join(expr(params[s]) for s in ("rows", "n", "k"))
+    operand = sort_operand(dtypes[0], operands[0], results[0])
+    return f"dynacomp::top_k(rt, {sizes}, dynacomp::SortOperand{operand}, (int32_t*)({results[1]}));"
+
+
+def top_k_reference(params: Params, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    rows, n, k = (int(params[s]) for s in ("rows", "n", "k"))
+    flat = x.reshape(rows, n)
+    key = flat.astype(np.float64)
+    bits = key.view(np.int64)
+    total = np.where(bits < 0, ~bits ^ np.int64(-(2**63)), bits) if x.dtype.name in MANTISSA else flat.astype(object)
+    order = np.argsort(-total.astype(object), axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(flat, order, 1), order.astype(np.int32)
+
+
+TOP_K = Template(
+    name="top_k",
+    header="sort.h",
+    doc="""x[rows, n] -> (values[rows, k], int32 indices[rows, k]): the k largest of each row, largest first, ties in
+    order of index, as lax.top_k (IEEE's total order: NaN above inf, -0 below 0, -NaN below -inf).
+    params: rows, n, k.""",
+    applies=lambda params, dtypes: is_key(dtypes[0]) and dtypes[2] == np.int32,
+    call=top_k_call,
+    reference=top_k_reference,
+)
+
+# attention ------------------------------------------------------------------------------------
+
+
+def attention_applies(params: Params, dtypes: Dtypes) -> bool:
+    same = {dtypes[0], dtypes[1], dtypes[2], dtypes[-1]}
+    return len(same) == 1 and all(d.name in ("float32", "bfloat16", "float16") for d in dtypes)
+
+
+def attention_call(
+    params: Params, dtypes: Dtypes, operands: Sequence[str], results: Sequence[str], expr: Callable
+) -> str:
+    *inputs, out = pointers(dtypes, operands, results)
+    inputs = inputs if len(inputs) == 4 else [*inputs, f"(const {STORAGE[dtypes[0].name]}*)nullptr"]
+    sizes = [expr(params[s]) for s in ("batch", "heads", "queries", "keys", "depth", "width")]
+    names = ("q_strides", "k_strides", "v_strides", "out_strides", "bias_strides")
+    strides = ["{" + ", ".join(map(expr, params.get(s, (0, 0, 0, 0)))) + "}" for s in names]
+    flags = [repr(float(params["scale"])), "true" if params["causal"] else "false"]
+    fields = ", ".join([*sizes, *strides, *flags])
+    return f"dynacomp::attention(rt, dynacomp::Attention{{{fields}}}, {', '.join(inputs)}, {out});"
+
+
+def attention_reference(
+    params: Params, q: np.ndarray, k: np.ndarray, v: np.ndarray, bias: np.ndarray | None = None
+) -> tuple[np.ndarray, ...]:
+    b, h, s, t, d, w = (int(params[x]) for x in ("batch", "heads", "queries", "keys", "depth", "width"))
+    view = lambda x, rows, columns, name: strided(x, (b, h, rows, columns), params[name]).astype(np.float64)
+    scores = view(q, s, d, "q_strides") @ view(k, t, d, "k_strides").swapaxes(2, 3) * float(params["scale"])
+    if bias is not None:
+        scores = scores + view(bias, s, t, "bias_strides")
+    if params["causal"]:
+        scores = np.where(np.tril(np.ones((s, t), bool)), scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True, initial=-1e300))
+    result = weights / weights.sum(-1, keepdims=True) @ view(v, t, w, "v_strides")
+    out = np.zeros(b * h * s * w, np.float64)
+    strided(out, (b, h, s, w), params["out_strides"])[...] = result
+    return (out,)
+
+
+ATTENTION = Template(
+    name="attention",
+    header="attention.h",
+    doc="""(q, k, v[, bias]) -> out = softmax(scale * q k^T + bias) v per batch and head, never holding the scores of
+    more than 32 queries. params: batch, heads, queries, keys, depth (columns of q, k), width (of v, out); scale (a
+    number); causal (query i sees keys <= i); q_strides, k_strides, v_strides, out_strides, bias_strides of
+    (batch, head, row, column), any, in elements (0 broadcasts: shared key heads, a bias per key). out is dense in
+    some order. q, k, v, out of one dtype, f32, bf16 or f16; the bias of any of them. A bias of -inf masks; a query
+    that sees nothing gives NaN. The reference's result is flat float64.""",
+    applies=attention_applies,
+    call=attention_call,
+    reference=attention_reference,
+)
+
+TEMPLATES: dict[str, Template] = {row.name: row for row in (MATMUL, CONV, SORT, TOP_K, ATTENTION)}
