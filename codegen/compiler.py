@@ -25,7 +25,7 @@ from pathlib import Path
 from dynacomp.kernels.templates import HEADERS
 
 FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
-         "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-Wall", "-Wextra")
+         "-fvisibility=hidden", "-Wall", "-Wextra")
 EXACT_FLAGS = ("-ffp-contract=off",)
 NATIVE_FLAGS = {"x86_64": ("-march=native", "-mprefer-vector-width=512"), "AMD64": ("-march=native",),
                 "aarch64": ("-mcpu=native",), "arm64": ("-mcpu=native",)}

@@ -112,7 +112,19 @@ def _seams(schedule: Schedule, chosen: Settings) -> Any:
 
 
 def _extern(step: ExternStep) -> Call:
-    return Call(jax.jit(as_function(step.graph)), tuple(step.operands), tuple(step.results))
+    """The XLA executable of a step; its operands' buffers may have another shape of as many elements."""
+    function = as_function(step.graph)
+    shapes = [_reshape_to(p.aval.shape) for p in step.graph.placeholders]
+
+    def call(*operands: Any) -> tuple[Any, ...]:
+        return function(*(x if x.ndim == len(s) else x.reshape(s) for x, s in zip(operands, shapes)))
+
+    return Call(jax.jit(call), tuple(step.operands), tuple(step.results))
+
+
+def _reshape_to(shape: Sequence[Any]) -> tuple[int, ...]:
+    """A shape for `reshape`: what is symbolic is left to be found (one dimension at most can be)."""
+    return tuple(int(d) if str(d).isdigit() else -1 for d in shape)
 
 
 def _typed(value: Any, aval: Aval) -> Any:

@@ -18,28 +18,47 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import sympy
 
 from dynacomp.codegen import cpp_types as types
 from dynacomp.codegen.cpp_cost import cost, stores_in
 from dynacomp.codegen.cpp_expr import Scope, address, depends, emit, emit_lanes, lane_names, splat
 from dynacomp.codegen.cpp_index import cpp_name, index_code, names_in
-from dynacomp.lowering.loops import Acc, Buffer, Let, Loop, Stmt, Store
+from dynacomp.codegen.cpp_locals import Owners, contains, owners
+from dynacomp.lowering.loops import Acc, Buffer, Kernel, Let, Loop, Stmt, Store
 
+STACK_BYTES = 16_384
 CYCLES_PER_THREAD = 30_000  # below this much work a second thread costs more than it saves
 _MODES = {"add": "add", "mul": "mul", "max": "max", "min": "min"}
 _LIGHT = 12                 # bodies cheaper than this are unrolled over four accumulators
 
 
+Lines = Iterator[str]
+
+
 @dataclass(frozen=True)
 class Unit:
-    """What holds for a whole kernel: `exact` numerics, its scratch buffers, the dtype of every buffer."""
+    """What holds for a whole kernel: `exact` numerics, its scratch buffers and the loops that they belong
+    to, the dtype of every buffer."""
 
     exact: bool
     locals: tuple[Buffer, ...]
+    owners: Owners
     dtypes: dict[str, np.dtype]
 
 
-Lines = Iterator[str]
+def unit_of(kernel: Kernel, exact: bool) -> Unit:
+    """The Unit of a kernel."""
+    buffers = (*kernel.inputs, *kernel.outputs, *kernel.locals)
+    return Unit(exact, kernel.locals, owners(kernel.body, [b.name for b in kernel.locals]),
+                {b.name: np.dtype(b.dtype) for b in buffers})
+
+
+def kernel_body(kernel: Kernel, exact: bool) -> Lines:
+    """The C++ lines of a kernel's function."""
+    unit = unit_of(kernel, exact)
+    yield from _scratch(unit, None)
+    yield from statements(kernel.body, Scope(), unit)
 
 
 def statements(body: Sequence[Stmt], scope: Scope, unit: Unit) -> Lines:
@@ -60,7 +79,8 @@ def _loop(loop: Loop, scope: Scope, unit: Unit) -> Lines:
     if loop.parallel and not scope.threaded and not scope.var:
         return _threads(loop, scope, unit)
     if loop.vector and not scope.var and lane_width(loop, unit):
-        return _vector(loop, scope, unit)
+        alone = loop.accs and not scope.threaded and not any(map(_is_arg, loop.accs))
+        return (_pieces if alone else _vector)(loop, scope, unit)
     return _plain(loop, scope, unit)
 
 
@@ -240,7 +260,8 @@ def _expr_widths(expr: object) -> Iterator[int]:
 def _vector(loop: Loop, scope: Scope, unit: Unit, begin: str = "0", end: str = "") -> Lines:
     """A vector loop over [begin, end): lanes, accumulators in several registers, one tail."""
     inner = replace(scope, var=loop.var.name, width=lane_width(loop, unit),
-                    vectors=frozenset(a.name for a in loop.accs))
+                    vectors=frozenset(a.name for a in loop.accs),
+                    widened=frozenset(name for name, owner in unit.owners.items() if owner is loop))
     end = end or index_code(loop.extent)
     if loop.accs:
         yield from _reduce(loop, inner, unit, begin, end)
@@ -288,6 +309,29 @@ def _collect(acc: Acc, slots: int) -> Lines:
     yield f"{name} = fold_lanes({name}s[0], [](auto a, auto b) {{ return {fold}(a, b); }});"
 
 
+def _pieces(loop: Loop, scope: Scope, unit: Unit) -> Lines:
+    """A reduction that no parallel loop surrounds: at most 64 pieces, however many threads there are, so
+    that the result is always the same bits; long sums gain accuracy too."""
+    for acc in loop.accs:
+        yield f"{types.register(acc.dtype)} {cpp_name(acc.name)};"
+    yield "{"
+    yield f"  const int64_t all = {index_code(loop.extent)}, piece = piece_of(all), pieces = ceil_div(all, piece);"
+    for acc in loop.accs:
+        yield f"  {types.register(acc.dtype)} {cpp_name(acc.name)}p[64];"
+    yield f"  parallel(rt, pieces, {_grain(f'(double)piece*({_work(loop, 8)})')}, [&](int64_t begin, int64_t end) {{"
+    yield "    for (int64_t p = begin; p < end; ++p) {"
+    yield from _indent(_vector(loop, replace(scope, threaded=True), unit, "p*piece", "least(all, p*piece + piece)"), 3)
+    for acc in loop.accs:
+        yield f"      {cpp_name(acc.name)}p[p] = {cpp_name(acc.name)};"
+    yield "    }"
+    yield "  });"
+    for acc in loop.accs:
+        name = cpp_name(acc.name)
+        yield f"  {name} = {types.identity(acc.fold, acc.dtype)};"
+        yield f"  for (int64_t p = 0; p < pieces; ++p) {name} = {types.FOLD[acc.fold]}({name}, {name}p[p]);"
+    yield "}"
+
+
 # ---- threads ----------------------------------------------------------------------------------
 
 def _threads(loop: Loop, scope: Scope, unit: Unit) -> Lines:
@@ -321,7 +365,7 @@ def _chain(loop: Loop) -> list[Loop]:
 def _serial(chain: list[Loop], scope: Scope, unit: Unit) -> Lines:
     """Read-modify-write stores that may meet: in the order of the loops, on one thread."""
     yield "[&] {"
-    yield from _scratch(unit)
+    yield from _scratch(unit, chain[0])
     first = chain[0]
     if first.vector and lane_width(first, unit):
         yield from _vector(first, scope, unit)
@@ -330,13 +374,25 @@ def _serial(chain: list[Loop], scope: Scope, unit: Unit) -> Lines:
     yield "}();"
 
 
-def _scratch(unit: Unit, copies: str = "1") -> Lines:
-    """The local buffers, on the heap of the thread; without memory the kernel gives up (see scratch)."""
+def _scratch(unit: Unit, loop: Loop | None) -> Lines:
+    """The local buffers that belong to `loop` or to loops inside it (None: to the kernel): on the stack
+    where they are small, else from the heap; without memory the kernel gives up (see `scratch`)."""
     for buffer in unit.locals:
-        kind, name = types.storage(buffer.dtype), cpp_name(buffer.name)
-        yield f"scratch<{kind}> {name}own(({index_code(buffer.numel)})*({copies}));"
-        yield f"{kind}* const {name} = {name}own.data;"
-        yield f"if (!{name}) return;"
+        owner = unit.owners.get(buffer.name)
+        if (owner is None) == (loop is None) and (loop is None or contains(loop, owner)):
+            yield from _local(buffer, lane_width(owner, unit) if owner and owner.vector else 0)
+
+
+def _local(buffer: Buffer, width: int) -> Lines:
+    kind, name = types.storage(buffer.dtype), cpp_name(buffer.name)
+    count = f"({index_code(buffer.numel)})" + (f"*(kVectorBytes / {width})" if width else "")
+    numel = sympy.sympify(buffer.numel)
+    if numel.is_Integer and int(numel) * buffer.dtype.itemsize * (64 if width else 1) <= STACK_BYTES:
+        yield f"alignas(64) {kind} {name}[{count}];"
+        return
+    yield f"scratch<{kind}> {name}own({count});"
+    yield f"{kind}* const {name} = {name}own.data;"
+    yield f"if (!{name}) return;"
 
 
 def _grain(work: str) -> str:
@@ -355,10 +411,9 @@ def _work(loop: Loop, lanes: int) -> str:
 
 
 def _over_lanes(loop: Loop, scope: Scope, unit: Unit) -> Lines:
-    inner = replace(scope, widened=frozenset(b.name for b in unit.locals))
     yield f"parallel(rt, {index_code(loop.extent)}, {_grain(_work(loop, 8))}, [&](int64_t begin, int64_t end) {{"
-    yield from _indent(_scratch(unit, f"kVectorBytes / {lane_width(loop, unit)}"))
-    yield from _indent(_vector(loop, inner, unit, "begin", "end"))
+    yield from _indent(_scratch(unit, loop))
+    yield from _indent(_vector(loop, scope, unit, "begin", "end"))
     yield "});"
 
 
@@ -366,7 +421,7 @@ def _over_units(outer: list[Loop], lanes: Loop | None, scope: Scope, unit: Unit)
     """Threads over the flattened outer loops, times blocks of the vector loop where these are few."""
     names = [cpp_name(o.var.name) for o in outer]
     extents = [index_code(o.extent) for o in outer]
-    work, copies, inner = _work(outer[-1], 1), "1", scope
+    work = _work(outer[-1], 1)
     total = "*".join(f"({e})" for e in extents)
     yield "{"
     if lanes:
@@ -375,14 +430,12 @@ def _over_units(outer: list[Loop], lanes: Loop | None, scope: Scope, unit: Unit)
         names, extents = [*names, "b"], [*extents, "ceil_div(all, block)"]
         total = f"{total}*ceil_div(all, block)"
         work = f"(double)block*({_work(lanes, 8)})"
-        copies = f"kVectorBytes / {lane_width(lanes, unit)}"
-        inner = replace(scope, widened=frozenset(b.name for b in unit.locals))
     yield f"parallel(rt, {total}, {_grain(work)}, [&](int64_t begin, int64_t end) {{"
-    yield from _indent(_scratch(unit, copies))
+    yield from _indent(_scratch(unit, outer[0]))
     yield from _indent(_decode(names, extents))
     yield "  for (int64_t u = begin; u < end; ++u) {"
-    yield from _indent(_vector(lanes, inner, unit, "b*block", "least(all, b*block + block)") if lanes
-                       else _iteration(outer[-1], inner, unit), 2)
+    yield from _indent(_vector(lanes, scope, unit, "b*block", "least(all, b*block + block)") if lanes
+                       else _iteration(outer[-1], scope, unit), 2)
     yield from _indent(_advance(names, extents), 2)
     yield "  }"
     yield "});"

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from dynacomp.codegen import cpp_types as types
-from dynacomp.codegen.cpp_expr import Scope
 from dynacomp.codegen.cpp_index import cpp_name, index_code
-from dynacomp.codegen.cpp_loops import Unit, statements
+from dynacomp.codegen.cpp_loops import kernel_body
 from dynacomp.kernels.templates import TEMPLATES
 from dynacomp.lowering.loops import Buffer, Kernel
 from dynacomp.lowering.schedule import KernelStep, Schedule, TemplateStep
@@ -73,9 +72,8 @@ def _kernel(kernel: Kernel, name: str, exact: bool) -> Lines:
     params += [f"{'' if b.name in written else 'const '}{types.storage(b.dtype)}* const {cpp_name(b.name)}"
                for b in buffers.values()]
     params += [f"[[maybe_unused]] const int64_t {cpp_name(s.name)}" for s in kernel.sizes]
-    dtypes = {b.name: np.dtype(b.dtype) for b in (*buffers.values(), *kernel.locals)}
     yield f"__attribute__((noinline)) void {name}({', '.join(params)}) {{"
-    for line in statements(kernel.body, Scope(), Unit(exact, kernel.locals, dtypes)):
+    for line in kernel_body(kernel, exact):
         yield f"  {line}"
     yield "}"
 

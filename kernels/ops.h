@@ -93,7 +93,7 @@ template <class V> DC_INLINE V sign(V a) {
 }
 
 // NaN wins; -0 < 0, so among equals max keeps the bits that both have and min those that either has.
-template <class V> DC_INLINE V max(V a, V b) {
+template <Number V> DC_INLINE V max(V a, V b) {
   if constexpr (is_float<V>) {
     typedef typename lane<V>::uints U;
     V r = a > b ? a : b;
@@ -103,7 +103,7 @@ template <class V> DC_INLINE V max(V a, V b) {
     return a > b ? a : b;
   }
 }
-template <class V> DC_INLINE V min(V a, V b) {
+template <Number V> DC_INLINE V min(V a, V b) {
   if constexpr (is_float<V>) {
     typedef typename lane<V>::uints U;
     V r = a < b ? a : b;
@@ -174,7 +174,7 @@ template <class V> DC_INLINE auto is_finite(V x) {
 // ---- comparison -------------------------------------------------------------------------------
 
 #define DC_COMPARE(NAME, OP, BOOLEAN)                                                               \
-  template <class V> DC_INLINE auto NAME(V a, V b) { return truth<V>(a OP b); }                     \
+  template <Number V> DC_INLINE auto NAME(V a, V b) { return truth<V>(a OP b); }                     \
   DC_INLINE bool NAME(bool a, bool b) { return BOOLEAN(a, b); }                                     \
   template <class A, class B> DC_INLINE mask<A> NAME(mask<A> x, mask<B> y) {                        \
     A a = x.m, b = widen_mask<A>(y);                                                                \
@@ -197,7 +197,7 @@ DC_COMPARE(ge, >=, DC_GE)
 // ---- bits -------------------------------------------------------------------------------------
 
 #define DC_LOGIC(NAME, OP)                                                                          \
-  template <class V> DC_INLINE V NAME(V a, V b) { return a OP b; }                                  \
+  template <Number V> DC_INLINE V NAME(V a, V b) { return a OP b; }                                  \
   template <class A, class B> DC_INLINE mask<A> NAME(mask<A> a, mask<B> b) {                        \
     return {(A)(a.m OP widen_mask<A>(b))};                                                          \
   }
@@ -205,7 +205,7 @@ DC_LOGIC(bit_and, &)
 DC_LOGIC(bit_or, |)
 DC_LOGIC(bit_xor, ^)
 #undef DC_LOGIC
-template <class V> DC_INLINE V bit_not(V a) { return ~a; }
+template <Number V> DC_INLINE V bit_not(V a) { return ~a; }
 DC_INLINE bool bit_not(bool a) { return !a; }
 template <class M> DC_INLINE mask<M> bit_not(mask<M> a) { return {~a.m}; }
 template <class A, class B> DC_INLINE mask<A> max(mask<A> a, mask<B> b) { return bit_or(a, b); }
@@ -271,7 +271,7 @@ template <class V> DC_INLINE auto to_int32(V x) {  // the common case, without a
   return select(low, (R)(R{} - (int32_t)0x7fffffff - 1), r);
 }
 
-template <class T, class V> DC_INLINE auto convert(V x) {
+template <class T, Number V> DC_INLINE auto convert(V x) {
   typedef elem<V> E;
   if constexpr (same_type<T, E>::value) return x;
   else if constexpr (same_type<T, bool>::value) return truth<V>(x != 0);
@@ -337,8 +337,8 @@ DC_COLLECT(argmax) DC_COLLECT(argmin)
 // ---- folds ------------------------------------------------------------------------------------
 
 // acc with value folded in; lanes beyond a tail keep acc.
-template <class V, int N> DC_INLINE V keep(V, V next, full<N>) { return next; }
-template <class V, int N> DC_INLINE V keep(V acc, V next, part<N> k) {
+template <Number V, int N> DC_INLINE V keep(V, V next, full<N>) { return next; }
+template <Number V, int N> DC_INLINE V keep(V acc, V next, part<N> k) {
   return select(lanes_below<V>(k), next, acc);
 }
 template <class A, class B, int N> DC_INLINE mask<A> keep(mask<A>, mask<B> next, full<N>) {
@@ -349,7 +349,7 @@ template <class A, class B, int N> DC_INLINE mask<A> keep(mask<A> acc, mask<B> n
 }
 
 // All lanes of v folded by f, in halves.
-template <class V, class F> DC_INLINE elem<V> fold_lanes(V v, F f) {
+template <Number V, class F> DC_INLINE elem<V> fold_lanes(V v, F f) {
   if constexpr (is_scalar<V>::value) return v;
   else {
     constexpr int N = lane<V>::count;

@@ -61,6 +61,9 @@ inline int64_t block_of(int64_t outer, int64_t all, int threads) {
   return most(1024, ceil_div(ceil_div(all, blocks), 64) * 64);
 }
 
+// How long the pieces of a lone reduction are: 64 of them at most, and not short.
+inline int64_t piece_of(int64_t n) { return most(8192, ceil_div(ceil_div(n, 64), 64) * 64); }
+
 // A kernel's private buffer. Without memory `data` is null, the kernel returns, and the program
 // reports it: `out_of_memory` is looked at once at the end of a run.
 inline int out_of_memory = 0;

@@ -92,6 +92,9 @@ typedef full<1> one;
 
 // A vector of booleans: M is a vector of signed integers, each lane 0 or -1.
 template <class M> struct mask { M m; };
+template <class T> struct is_mask { static constexpr bool value = false; };
+template <class M> struct is_mask<mask<M>> { static constexpr bool value = true; };
+template <class V> concept Number = !is_mask<V>::value;  // scalars and lanes, bool included
 
 template <class V> DC_INLINE V splat_raw(elem<V> x) {
   if constexpr (is_scalar<V>::value) return x;
@@ -119,7 +122,7 @@ template <class V, class M> DC_INLINE typename lane<V>::sints widen_mask(mask<M>
 }
 
 template <class V> DC_INLINE V select(bool c, V a, V b) { return c ? a : b; }
-template <class M, class V> DC_INLINE V select(mask<M> c, V a, V b) {
+template <class M, Number V> DC_INLINE V select(mask<M> c, V a, V b) {
   return widen_mask<V>(c) ? a : b;
 }
 template <class M, class A, class B> DC_INLINE auto select(mask<M> c, mask<A> a, mask<B> b) {

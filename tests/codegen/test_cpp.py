@@ -1,0 +1,100 @@
+"""The C++ backend on whole Schedules, against eager JAX; symbolic sizes, exact numerics, externs."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from dynacomp.capture.avals import Aval
+from dynacomp.codegen import cpp
+from dynacomp.lowering.fusion import schedule
+from dynacomp.lowering.translate import lower_function
+
+from tests.codegen.cpp_kit import CACHE, compiled, softmax_schedule
+from tests.lowering.programs import PROGRAMS
+from tests.lowering.regions import REGIONS
+from tests.lowering.test_fusion import assert_same
+
+CASES = {**{f"region-{k}": v[:2] for k, v in REGIONS.items()}, **{f"program-{k}": v for k, v in PROGRAMS.items()}}
+SKIP_VALUES = {"program-linalg": "signs of singular vectors are free"}
+
+
+def words(x):
+    """PRNG keys as the integers that Programs take and give."""
+    return jax.random.key_data(x) if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key) else x
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_against_eager(name):
+    function, args = CASES[name]
+    args = [jnp.asarray(a) for a in args]
+    program = compiled(function, *args)
+    got = program(*map(words, args))
+    want = [words(jnp.asarray(w)) for w in jax.tree.leaves(function(*args))]
+    for g, w in zip(got, want, strict=True):
+        assert (g.dtype, g.shape, g.weak_type) == (w.dtype, w.shape, w.weak_type)
+        if w.dtype.kind != "c" and name not in SKIP_VALUES:
+            assert_same(np.asarray(g), np.asarray(w))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 17), (64, 64), (5, 1000), (300, 33)])
+def test_one_program_serves_every_size(shape):
+    plan = softmax_schedule()
+    program = cpp.compile(plan, plan.output_avals, {"threads": 2, "cache_dir": CACHE})
+    x = jax.random.normal(jax.random.key(0), shape)
+    (y,) = program(x)
+    assert y.shape == shape and not y.weak_type
+    np.testing.assert_allclose(y, jax.nn.softmax(x), rtol=1e-5, atol=1e-7)
+
+
+def test_weak_type_and_dtype_of_outputs():
+    program = compiled(lambda x: (x * 2, x > 0, jnp.full((), 2)), jnp.float32(3.0))
+    outs = program(jnp.float32(3.0))
+    assert [o.weak_type for o in outs] == [jnp.asarray(w).weak_type for w in (jnp.float32(3.0) * 2, True, jnp.full((), 2))]
+
+
+def test_exact_numerics_do_not_depend_on_threads():
+    def fn(x):
+        return (x * x).sum(), x.sum(0), x.sum(1), jnp.cumsum(x, 1)
+
+    x = jax.random.normal(jax.random.key(1), (700, 301))
+    runs = [compiled(fn, x, threads=t, numerics="exact")(x) for t in (1, 2, 3)]
+    for other in runs[1:]:
+        for a, b in zip(runs[0], other):
+            np.testing.assert_array_equal(np.asarray(a).view(np.uint32), np.asarray(b).view(np.uint32))
+
+
+def test_default_numerics_repeat_bit_for_bit():
+    x = jax.random.normal(jax.random.key(1), (1000, 1001))
+    program = compiled(lambda x: (x.sum(), jnp.exp(x).mean(0)), x, threads=2)
+    first = program(x)
+    for _ in range(5):
+        for a, b in zip(first, program(x)):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_sums_are_as_accurate_as_eager_times_two():
+    x = jax.random.uniform(jax.random.key(2), (1 << 20,)) + 1
+    exact = np.asarray(x, np.float64).sum()
+    (got,) = compiled(lambda x: x.sum(), x)(x)
+    eager = abs(float(x.sum()) - exact)
+    assert abs(float(got) - exact) <= max(2 * eager, np.spacing(np.float32(exact)))
+
+
+def test_externs_are_counted_with_reasons():
+    x = jnp.array([3.0, 1.0, 2.0])
+    program = compiled(lambda x: jnp.linalg.inv(jnp.diag(x + 1)) * 2, x)
+    assert program.backend == "cpp" and program.externs and all(program.externs)
+    np.testing.assert_allclose(program(x)[0], jnp.linalg.inv(jnp.diag(x + 1)) * 2, rtol=1e-5)
+
+
+def test_attributes():
+    plan = schedule(lower_function(jax.nn.softmax, jnp.ones((4, 5))))
+    program = cpp.compile(plan, plan.output_avals, {"cache_dir": CACHE})
+    assert program.backend == "cpp" and program.externs == () and len(program.kernels) == 1
+    assert "dynacomp_run" in "".join(program.source.values()) and program.compile_seconds > 0
+
+
+def test_wrong_number_of_output_avals():
+    plan = softmax_schedule()
+    with pytest.raises(ValueError, match="1 outputs but 2 output avals"):
+        cpp.compile(plan, (Aval((1,), np.dtype("float32")),) * 2, {})
