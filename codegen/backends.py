@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynacomp.capture.graph import Graph
+from dynacomp.codegen.cpp import compile_cpp
+from dynacomp.codegen.cpp import unavailable as no_compiler
 from dynacomp.codegen.triton_backend import compile_triton
 from dynacomp.codegen.triton_backend import unavailable as no_triton
 from dynacomp.codegen.xla import compile_xla
@@ -43,5 +45,6 @@ class Backend:
 
 BACKENDS: dict[str, Backend] = {row.name: row for row in (
     Backend("xla", compile_xla, ("cpu", "cuda", "rocm", "tpu"), "nothing but jax", False, lambda: None),
-    Backend("triton", compile_triton, ("cuda", "rocm"), "triton; to use a GPU, jax-triton too", True, no_triton),
+    Backend("cpp", compile_cpp, ("cpu",), "a C++ compiler: $CXX, g++, clang++ or ziglang", True, no_compiler),
+    Backend("triton", compile_triton, ("cuda", "rocm"), "triton; for a GPU jax-triton too", True, no_triton),
 )}

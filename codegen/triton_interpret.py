@@ -1,9 +1,10 @@
 """Triton's interpreter as a way to run launches without a GPU: in this process, on NumPy buffers.
 
-Triton's own interpreter executes each program of the grid on NumPy blocks. Three things in it are
-replaced while our kernels run, and put back afterwards: conversions to and from bfloat16 (it truncates;
-GPUs round to nearest even), and folds and scans with functions of our own (it calls them element by
-element in Python; here they run on halves of blocks, in a tree as on a GPU). Needs Triton.
+Triton's own interpreter executes each program of the grid on NumPy blocks. Some things in it are
+replaced while our kernels run, and put back afterwards: conversions and products of bfloat16 (it
+truncates and multiplies the bits; GPUs do not), blocks made of one comparison (it forgets that they are bool),
+and folds and scans with functions of our own (it calls them element by element in Python; here they
+run on halves of blocks, in a tree as on a GPU). Needs Triton.
 
 Only one thread at a time can interpret, since Triton patches its language module for it.
 """
@@ -34,7 +35,7 @@ class HostBuffer:
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
-        self.dtype = "int1" if array.dtype == np.bool_ else _TYPE_NAMES.get(array.dtype.name, array.dtype.name)
+        self.dtype = "int1" if array.dtype == np.bool_ else array.dtype.name
 
     def data_ptr(self) -> int:
         return self.array.ctypes.data
@@ -58,9 +59,6 @@ class HostBuffer:
     size = stride = storage_offset
 
 
-_TYPE_NAMES = {"bool": "int1"}
-
-
 def interpret(function: Any, grid: int, buffers: Sequence[np.ndarray], sizes: Sequence[int], **constants: Any) -> None:
     """Runs an `InterpretedFunction` over `grid` programs on contiguous writable buffers, in place.
 
@@ -72,7 +70,7 @@ def interpret(function: Any, grid: int, buffers: Sequence[np.ndarray], sizes: Se
 
 @contextlib.contextmanager
 def _patched() -> Iterator[None]:
-    replaced = [(interpreter.interpreter_builder, name, value) for name, value in _CASTS.items()]
+    replaced = [(interpreter.interpreter_builder, name, value) for name, value in _BUILDER.items()]
     replaced += [(interpreter.ReduceOps, "apply_impl", _reduce), (interpreter.ScanOps, "apply_impl", _scan)]
     saved = [(owner, name, vars(owner).get(name)) for owner, name, _ in replaced]
     for owner, name, value in replaced:
@@ -93,7 +91,22 @@ def _cast(source: TensorHandle, target: Any, *rounding: Any) -> TensorHandle:
     return TensorHandle(data.astype(interpreter._get_np_dtype(target)), target.scalar)
 
 
-_CASTS: dict[str, Callable[..., TensorHandle]] = dict.fromkeys(("create_fp_ext", "create_fp_trunc", "create_fp_to_fp"), _cast)
+def _splat(block: Any, scalar: TensorHandle) -> TensorHandle:
+    """A block of one scalar, in the type of its data (comparisons are labelled as their operands)."""
+    return TensorHandle(np.full(block.shape, scalar.data.reshape(-1)[0], scalar.data.dtype), scalar.dtype.scalar)
+
+
+def _dot(a: TensorHandle, b: TensorHandle, start: TensorHandle, *precision: Any) -> TensorHandle:
+    """A product of blocks, summed in the accumulator's type; bfloat16 is held as its bits."""
+    kind = start.data.dtype
+    x, y = (t.data.view(_BFLOAT16) if t.dtype.scalar == tl.bfloat16 else t.data for t in (a, b))
+    return TensorHandle(np.matmul(x.astype(kind), y.astype(kind)) + start.data, start.dtype.scalar)
+
+
+_BUILDER: dict[str, Callable[..., TensorHandle]] = {
+    "create_fp_ext": _cast, "create_fp_trunc": _cast, "create_fp_to_fp": _cast, "create_splat": _splat,
+    "create_dot": _dot,
+}
 
 
 def _wrapped(data: np.ndarray, like: Any) -> Any:

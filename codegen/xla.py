@@ -13,18 +13,20 @@ Program serves every shape (XLA compiles once for each).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import sympy
 from jax import export
 from jax.extend.core import primitives
 
 from dynacomp.capture import graph_interp
 from dynacomp.capture.graph import Graph, Node, map_nodes
 from dynacomp.codegen.dims import bind_sizes, substitute
+from dynacomp.lowering.dims import map_dims
+from dynacomp.lowering.specialise import specialise
 
 
 def compile_xla(graph: Graph, schedule: Any, options: Mapping[str, Any]) -> Any:
@@ -49,18 +51,20 @@ def as_function(graph: Graph) -> Callable[..., tuple[Any, ...]]:
     """`graph` as a Python function of its flat inputs, traceable by JAX, of concrete or symbolic
     (`jax.export.symbolic_shape`) sizes; outputs get the weak types that the Graph says."""
 
+    avals = graph.nodes[-1].aval or (None,) * len(jax.tree.leaves(graph.output))
+
     def run(*inputs: Any) -> tuple[Any, ...]:
-        sized = at_sizes(graph, inputs)
-        outputs = jax.tree.leaves(graph_interp.run(sized, *inputs))
-        return tuple(map(_typed, outputs, jax.tree.leaves(sized.output)))
+        outputs = jax.tree.leaves(graph_interp.run(at_sizes(graph, inputs), *inputs))
+        return tuple(map(_typed, outputs, avals))
 
     run.__name__ = run.__qualname__ = graph.name
     return run
 
 
-def _typed(value: Any, node: Any) -> Any:
-    """`value` with the weak type of the output Node it came from (constants keep their own)."""
-    return with_weak_type(jnp.asarray(value), node.aval.weak_type) if isinstance(node, Node) else jnp.asarray(value)
+def _typed(value: Any, aval: Any) -> Any:
+    """An output as an array of the weak type that the Graph's output node says."""
+    array = jnp.asarray(value)
+    return array if aval is None else with_weak_type(array, aval.weak_type)
 
 
 def with_weak_type(value: Any, weak: bool) -> Any:
@@ -79,26 +83,14 @@ def at_sizes(graph: Graph, inputs: Sequence[Any]) -> Graph:
     sizes = bind_sizes([p.aval.shape for p in graph.placeholders], [np.shape(x) for x in inputs])
     if not sizes:
         return graph
+    if all(isinstance(n, int) for n in sizes.values()):
+        return specialise(graph, {s.name: n for s, n in sizes.items()})
     made: dict[Node, Node] = {}
     for node in graph.nodes:
-        made[node] = Node(node.op, node.name, node.target,
-                          _concrete(map_nodes(node.args, made.__getitem__), sizes),
-                          _concrete(map_nodes(dict(node.kwargs), made.__getitem__), sizes),
-                          node.aval, node.where)
-    return Graph(tuple(made.values()), graph.consts, graph.name)
-
-
-def _concrete(value: Any, sizes: Mapping[sympy.Symbol, Any]) -> Any:
-    """A parameter with SymPy sizes evaluated; tuples keep their type (JAX's named tuples do)."""
-    if isinstance(value, sympy.Expr):
-        return substitute(value, sizes)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_concrete(v, sizes) for v in value))
-    if type(value) in (tuple, list):
-        return type(value)(_concrete(v, sizes) for v in value)
-    if type(value) is dict:
-        return {k: _concrete(v, sizes) for k, v in value.items()}
-    return value
+        inner = map_nodes((node.args, dict(node.kwargs)), made.__getitem__)
+        args, kwargs = map_dims(inner, lambda dim: substitute(dim, sizes))
+        made[node] = replace(node, args=args, kwargs=kwargs)
+    return replace(graph, nodes=tuple(made.values()))
 
 
 def export_graph(graph: Graph, platforms: Sequence[str], avals: Sequence[Any]) -> export.Exported:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from dynacomp.capture.avals import Aval
 from dynacomp.codegen import cpp
 from dynacomp.lowering.fusion import schedule

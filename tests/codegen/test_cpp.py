@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from dynacomp.capture.avals import Aval
 from dynacomp.codegen import cpp
 from dynacomp.lowering.fusion import schedule
 from dynacomp.lowering.translate import lower_function
-
 from tests.codegen.cpp_kit import CACHE, compiled, softmax_schedule
 from tests.lowering.programs import PROGRAMS
 from tests.lowering.regions import REGIONS
