@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -94,7 +95,8 @@ class Parser:
         return row(self, node)
 
     def name(self, node: ast.Name) -> Any:
-        return self.nodes.get(node.id) or _CONSTANTS.get(node.id) or self.dim(node.id)
+        known = ChainMap(self.nodes, _CONSTANTS)
+        return known[node.id] if node.id in known else self.dim(node.id)
 
     def attribute(self, node: ast.Attribute) -> Any:
         if (found := lookup(ast.unparse(node))) is None:
@@ -218,7 +220,7 @@ def split(text: str) -> list[str]:
     return [p for p in (*parts, text[start:].strip()) if p]
 
 
-_CONSTANTS = {"nan": float("nan"), "inf": float("inf")}
+_CONSTANTS: dict[str, Any] = {"nan": float("nan"), "inf": float("inf"), "Ellipsis": ...}
 _SIZES = frozenset({"floor", "Mod", "Max", "Min", "floordiv", "mod", "max", "min"})
 _CONSTRUCTORS: dict[str, Callable[..., Any]] = {
     "dtype": np.dtype,

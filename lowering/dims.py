@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
+import numpy as np
 import sympy
 
 from dynacomp.capture.avals import Aval
@@ -47,7 +48,7 @@ def is_symbolic(dim: Any) -> bool:
 @functools.lru_cache(maxsize=4096)
 def _parse(text: str) -> Any:
     names: dict[str, Any] = {n: size(n) for n in _NAME.findall(text)}
-    return _plain(eval(text, {"__builtins__": {}}, {**names, **_FUNCTIONS}))
+    return _plain(eval(text.replace("^", "**"), {"__builtins__": {}}, {**names, **_FUNCTIONS}))
 
 
 def _plain(expr: Any) -> Any:
@@ -100,13 +101,14 @@ def substitute(dim: Any, sizes: Mapping[str, Any]) -> Any:
 
 
 def map_dims(value: Any, fn: Callable[[Any], Any]) -> Any:
-    """A node's parameter with `fn` applied to every symbolic dimension in it."""
+    """A node's parameter with `fn` applied to every symbolic dimension in it (and NumPy integers in
+    its tuples made plain, as JAX's own rules sometimes leave them)."""
     if isinstance(value, sympy.Expr) or is_symbolic(value):
         return fn(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(map_dims(v, fn) for v in value))
     if type(value) in (tuple, list):
-        return type(value)(map_dims(v, fn) for v in value)
+        return type(value)(int(v) if isinstance(v, np.integer) else map_dims(v, fn) for v in value)
     if type(value) is dict:
         return {k: map_dims(v, fn) for k, v in value.items()}
     return value

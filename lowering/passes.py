@@ -7,11 +7,11 @@ dumping between them. To add a pass: write the function, add a row.
     >>> import jax, numpy as np
     >>> from dynacomp.capture.avals import Aval
     >>> from dynacomp.lowering.translate import lower_function
-    >>> print(optimise(lower_function(lambda x: (x * 1.0 + x) / 2, Aval((2,), np.dtype("float32")))))
-    def graph(x0: f32[2]):
-        add = add(x0, x0)  # f32[2]
-        mul = mul(add, np.float32(0.5))  # f32[2]
-        return (mul,)
+    >>> print(optimise(lower_function(lambda x: (x.T.T + x) / 2, Aval((2, 3), np.dtype("float32")))))
+    def graph(x0: f32[2,3]):
+        add = add(x0, x0)  # f32[2,3]
+        mul = mul(add, np.float32(0.5))  # f32[2,3]
+        return (mul,)  # (f32[2,3],)
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ scalar to use instead, or None to keep the node as it is. Nodes with effects are
     >>> print(dead_code(g))
     def graph(x0: f32[2]):
         mul = mul(x0, x0)  # f32[2]
-        return (mul,)
+        return (mul,)  # (f32[2],)
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Algebra that changes no bit: one row per Op name, a function of the node that gives what to use
 instead, or None.
 
-Every row holds for all values, NaN, infinities and signed zeros included (`x + 0.0` is not `x` for
-x = -0.0, so there is no such row for floats). Nothing here reassociates, so the rows run in every
-numerics mode.
+Every row holds for all values. Floats leave little room: XLA flushes subnormals in arithmetic, so
+that even `x * 1.0` is not `x`, and `x + 0.0` is 0.0 for x = -0.0. Nothing here reassociates: the rows
+run in every numerics mode.
 
     no-ops       convert to the same dtype, reshape to the same shape, slice of everything, ...
     chains       reshape of reshape, broadcast of broadcast, transpose of transpose, convert of convert
-    identities   x*1, x/1, x-0, x|0, max(x, -inf), neg(neg(x)), select on a constant
+    identities   of integers and booleans: x*1, x+0, x|0, max(x, lowest); neg(neg(x)), select on a constant
     strength     x / 2**k  →  x * 2**-k
     scalars      a broadcast scalar used by a pointwise Op is the scalar itself
 """
@@ -45,10 +45,24 @@ def _rule(node: Node, builder: Builder) -> Any:
             node = bare
         elif isinstance(node.aval, Aval):
             return _fill(bare, builder)
-    for row in ROWS.get(node.target.name, ()):
-        if (found := row(node, builder)) is not None:
-            return found
-    return append(builder, node)
+    found = _first(node, builder)
+    return append(builder, node) if found is None else _settle(found, builder)
+
+
+def _first(node: Node, builder: Builder) -> Any:
+    """What the first row that applies gives, or None."""
+    answers = (row(node, builder) for row in ROWS.get(node.target.name, ()))
+    return next((a for a in answers if a is not None), None)
+
+
+def _settle(value: Any, builder: Builder) -> Any:
+    """Rows applied to what a row has just emitted, until none does."""
+    fresh = lambda: isinstance(value, Node) and value is builder.nodes[-1] and isinstance(value.target, Op)
+    while fresh():
+        if (better := _first(value, builder)) is None:
+            return value
+        value = better
+    return value
 
 
 def _is(value: Any, name: str) -> bool:
@@ -81,11 +95,12 @@ def _noop(node: Node, builder: Builder) -> Any:
 
 
 def _neutral(position: int, test: Callable[[Any], bool]) -> Row:
-    """The other operand, where the one at `position` is a scalar that changes nothing."""
+    """The other operand, where the one at `position` is an exact scalar that changes nothing."""
 
     def row(node: Node, builder: Builder) -> Any:
-        known = isinstance(node.args[position], np.generic) and test(node.args[position])
-        return _same(node, node.args[1 - position]) if known else None
+        scalar = node.args[position]
+        exact = isinstance(scalar, np.generic) and scalar.dtype.kind in "biu"
+        return _same(node, node.args[1 - position]) if exact and test(scalar) else None
 
     return row
 
@@ -99,31 +114,15 @@ def _one(c: Any) -> bool:
     return bool(c == 1)
 
 
-def _add_zero(c: Any) -> bool:
-    """x + c is x: integer zero, or the float -0.0 (x + 0.0 turns -0.0 into 0.0)."""
-    return bool(c == 0) and (not jnp.issubdtype(c.dtype, jnp.floating) or bool(np.signbit(c)))
-
-
-def _sub_zero(c: Any) -> bool:
-    """x - c is x: integer zero, or the float 0.0."""
-    return bool(c == 0) and (not jnp.issubdtype(c.dtype, jnp.floating) or not bool(np.signbit(c)))
-
-
 def _lowest(c: Any) -> bool:
-    return bool(c == _limits(c.dtype)[0])
+    return bool(c == (False if c.dtype == np.bool_ else jnp.iinfo(c.dtype).min))
 
 
 def _highest(c: Any) -> bool:
-    return bool(c == _limits(c.dtype)[1])
+    return bool(c == (True if c.dtype == np.bool_ else jnp.iinfo(c.dtype).max))
 
 
-def _limits(dtype: Any) -> tuple[Any, Any]:
-    if jnp.issubdtype(dtype, jnp.floating):
-        return -np.inf, np.inf
-    return (False, True) if dtype == np.bool_ else (jnp.iinfo(dtype).min, jnp.iinfo(dtype).max)
-
-
-def _all_zeros(c: Any) -> bool:
+def _zero(c: Any) -> bool:
     return bool(c == 0)
 
 
@@ -132,24 +131,23 @@ def _all_ones(c: Any) -> bool:
 
 
 def _div_to_mul(node: Node, builder: Builder) -> Any:
-    """x / 2**k is x * 2**-k exactly, where both are normal numbers."""
+    """x / 2**k is x * 2**-k exactly, where both constants are normal numbers."""
     x, c = node.args
     if not isinstance(c, np.generic) or not jnp.issubdtype(c.dtype, jnp.floating) or not np.isfinite(c):
         return None
-    inverse = 1.0 / float(c) if c != 0 else 0.0
-    info, normal = jnp.finfo(c.dtype), abs(inverse)
-    if abs(np.frexp(float(c))[0]) != 0.5 or not float(info.tiny) <= normal <= float(info.max):
+    tiny, inverse = float(jnp.finfo(c.dtype).tiny), 1.0 / float(c) if c != 0 else 0.0
+    if abs(np.frexp(float(c))[0]) != 0.5 or min(abs(float(c)), abs(inverse)) < tiny:
         return None
     return emit(builder, node, OPS["mul"], (x, c.dtype.type(inverse)), {}, node.aval)
 
 
 def _convert_chain(node: Node, builder: Builder) -> Any:
-    """A lossless widening in between changes nothing."""
+    """A lossless widening in between changes nothing (float32 to float64 flushes subnormals)."""
     inner = node.args[0]
     if not _is(inner, "convert_element_type") or not isinstance(inner.args[0], Node):
         return None
     x = inner.args[0]
-    if not np.can_cast(x.aval.dtype, inner.aval.dtype, "safe"):
+    if x.aval.dtype == np.float32 or not np.can_cast(x.aval.dtype, inner.aval.dtype, "safe"):
         return None
     if x.aval.dtype == node.aval.dtype:
         return x
@@ -218,8 +216,13 @@ def _only_operand(node: Node, builder: Builder) -> Any:
     return node.args[0] if len(node.args) == 1 else None
 
 
-def _no_axes(node: Node, builder: Builder) -> Any:
-    return None if node.kwargs["axes"] else _noop(node, builder)
+def _lone_axes(node: Node, builder: Builder) -> Any:
+    """Folding one element gives that element (XLA does not even turn -0.0 into 0.0)."""
+    x, axes = node.args[0], node.kwargs["axes"]
+    if not isinstance(x, Node) or any(x.aval.shape[a] != 1 for a in axes):
+        return None
+    params = {"new_sizes": node.aval.shape}
+    return _same(node, x) or emit(builder, node, OPS["reshape"], (x,), params, node.aval)
 
 
 def _select_known(node: Node, builder: Builder) -> Any:
@@ -249,18 +252,18 @@ def _whole_update(node: Node, builder: Builder) -> Any:
 
 
 ROWS: dict[str, tuple[Row, ...]] = {
-    "add": (_neutral(0, _add_zero), _neutral(1, _add_zero)),
-    "sub": (_neutral(1, _sub_zero),),
+    "add": (_neutral(0, _zero), _neutral(1, _zero)),
+    "sub": (_neutral(1, _zero),),
     "mul": (_neutral(0, _one), _neutral(1, _one)),
     "div": (_neutral(1, _one), _div_to_mul),
     "max": (_neutral(0, _lowest), _neutral(1, _lowest)),
     "min": (_neutral(0, _highest), _neutral(1, _highest)),
-    "or": (_neutral(0, _all_zeros), _neutral(1, _all_zeros)),
-    "xor": (_neutral(0, _all_zeros), _neutral(1, _all_zeros)),
+    "or": (_neutral(0, _zero), _neutral(1, _zero)),
+    "xor": (_neutral(0, _zero), _neutral(1, _zero)),
     "and": (_neutral(0, _all_ones), _neutral(1, _all_ones)),
-    "shift_left": (_neutral(1, _all_zeros),),
-    "shift_right_logical": (_neutral(1, _all_zeros),),
-    "shift_right_arithmetic": (_neutral(1, _all_zeros),),
+    "shift_left": (_neutral(1, _zero),),
+    "shift_right_logical": (_neutral(1, _zero),),
+    "shift_right_arithmetic": (_neutral(1, _zero),),
     "neg": (_involution,),
     "not": (_involution,),
     "conj": (_involution,),
@@ -276,5 +279,5 @@ ROWS: dict[str, tuple[Row, ...]] = {
     "dynamic_slice": (_static_slice,),
     "dynamic_update_slice": (_whole_update,),
     "select_n": (_select_known,),
-    **{f"reduce_{n}": (_no_axes,) for n in ("sum", "prod", "max", "min", "and", "or", "xor")},
+    **{f"reduce_{n}": (_lone_axes,) for n in ("sum", "prod", "max", "min", "and", "or", "xor")},
 }

@@ -17,7 +17,7 @@ followed by `operator.getitem` nodes. Every flat output is a Node.
     def graph(x0: f32[3]):
         reduce_sum = reduce_sum(x0, axes=(0,))  # f32[]
         div = div(reduce_sum, np.float32(2.0))  # f32[]
-        return (div,)
+        return (div,)  # (f32[],)
 """
 
 from __future__ import annotations

@@ -1,0 +1,63 @@
+"""`lowering.dims`: JAX's symbolic sizes and SymPy's mean the same."""
+
+from __future__ import annotations
+
+import jax
+import pytest
+import sympy
+
+from dynacomp.capture.avals import Aval
+from dynacomp.lowering.dims import (
+    SymbolicShapeError,
+    is_symbolic,
+    map_dims,
+    read_sizes,
+    substitute,
+    to_jax,
+    to_sympy,
+)
+from dynacomp.lowering.loops import size
+
+N, M = jax.export.symbolic_shape("N, m")
+EXPRESSIONS = [N, 3 * N, N * M + 1, N**2 - M, N // 2, (N + M) // 3, N % 4, (N * M) % (M + 1),
+               2 * (N // 2) - N + 5,
+               jax.export.symbolic_shape("max(N, m)", like=None, scope=N.scope)[0],
+               jax.export.symbolic_shape("min(N, 2*m)", like=None, scope=N.scope)[0]]
+
+
+@pytest.mark.parametrize("dim", EXPRESSIONS, ids=str)
+def test_values_agree(dim):
+    expr = to_sympy(dim)
+    for n, m in ((1, 1), (7, 3), (12, 5)):
+        sizes = {"N": n, "m": m}
+        assert substitute(expr, sizes) == substitute(dim, sizes) == dim._evaluate(sizes)
+
+
+@pytest.mark.parametrize("dim", EXPRESSIONS, ids=str)
+def test_there_and_back(dim):
+    assert to_sympy(to_jax(to_sympy(dim), N.scope)) == to_sympy(dim)
+
+
+def test_names_that_sympy_knows_are_symbols_here():
+    assert to_sympy(N) == size("N") and to_sympy(jax.export.symbolic_shape("S")[0]) == size("S")
+
+
+def test_ints_stay_ints():
+    assert to_sympy(4) == 4 and type(to_sympy(4)) is int and type(to_jax(4, N.scope)) is int
+    assert type(substitute(3 * size("k"), {"k": 2})) is int
+    assert not is_symbolic(4) and not is_symbolic(size("k")) and is_symbolic(N)
+
+
+def test_fractions_are_no_sizes():
+    with pytest.raises(SymbolicShapeError, match="no spelling"):
+        to_jax(sympy.sqrt(size("k")), N.scope)
+
+
+def test_parameters():
+    params = {"shape": (N, 2, [M]), "mode": "clip", "none": None}
+    assert map_dims(params, to_sympy) == {"shape": (size("N"), 2, [size("m")]), "mode": "clip", "none": None}
+
+
+def test_sizes_are_read_off_shapes():
+    avals = [Aval((size("a") * 2, size("b")), None), Aval((size("a"),), None)]
+    assert read_sizes(avals, [(6, 5), (3,)]) == {"a": 3, "b": 5}
