@@ -181,6 +181,7 @@ class Emitter:
         """Joins neighbouring loops wherever nothing tells them apart."""
         stages_indices = [self._indices(roots) for roots in stages]
         everything = [i for indices in stages_indices for i in indices]
+        everything += [n for stage in self.layout.stages for _, n in stage.loops]
         rows, changes = _merged(self.layout.rows, everything)
         self.layout.rows = rows
         for stage, indices in zip(self.layout.stages, stages_indices):

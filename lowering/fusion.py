@@ -45,18 +45,12 @@ from dynacomp.lowering.lower_gather import GATHERS
 from dynacomp.lowering.lower_layout import LAYOUT
 from dynacomp.lowering.lower_pointwise import POINTWISE
 from dynacomp.lowering.lower_reduce import CUMULATIVE, FOLDS
-from dynacomp.lowering.lower_templates import (
-    dot_of,
-    is_small_dot,
-    matmul_params,
-    row_major,
-    three_strides,
-    view_of,
-)
+from dynacomp.lowering.lower_templates import TEMPLATE_RULES, group_strides, row_major, view_of
 from dynacomp.lowering.memory import plan
 from dynacomp.lowering.ops import OPS, has_effects
 from dynacomp.lowering.reader import Reader, dtype_of, shape_of
 from dynacomp.lowering.schedule import ExternStep, KernelStep, Schedule, Step, TemplateStep
+from dynacomp.lowering.splitting import split_fold, worth_splitting
 from dynacomp.lowering.support import why_not
 
 RULES = POINTWISE | LAYOUT | GATHERS
@@ -91,7 +85,7 @@ class Planner:
         self.views: dict[str, str] = {}
         self.aliases: dict[str, str] = {}
         self.copies: dict[Node, list[Node]] = {}
-        self.operand_views: dict[Node, tuple[Any, Any]] = {}
+        self.operand_views: dict[Node, tuple[tuple[str, Any], ...]] = {}
         self.units: list[Unit] = []
         self.unit_of: dict[str, int] = {}
         self.ancestry = Ancestry()
@@ -100,7 +94,8 @@ class Planner:
     # which nodes are what
 
     def _is_template(self, node: Node) -> bool:
-        return not self.outside[node] and op_name(node) == "dot_general" and not is_small_dot(node)
+        rule = TEMPLATE_RULES.get(op_name(node))
+        return rule is not None and not self.outside[node] and rule.wants(node)
 
     def loopable(self, node: Node) -> bool:
         return node in self.outside and not self.outside[node] and node not in self.templates
@@ -143,7 +138,7 @@ class Planner:
         self.add_views()
         for node in self.graph.nodes:
             if node in self.templates:
-                self.operand_views[node] = self.matmul_views(node)
+                self.operand_views[node] = self.views_for(node)
 
     def output_nodes(self) -> tuple[Any, ...]:
         return tuple(self.graph.output)
@@ -168,25 +163,24 @@ class Planner:
                     self.reader.views[node.name] = self.reader.views.get(below.name, below.name)
                     self.reader.realised.add(node.name)
 
-    def matmul_views(self, node: Node) -> tuple[Any, Any]:
-        """(buffer, strides) of both operands; an operand without fitting strides is realised."""
-        dot = dot_of(node)
+    def views_for(self, node: Node) -> tuple[tuple[str, Any], ...]:
+        """(buffer, strides) of a template's operands; one without fitting strides is copied."""
         found = []
-        for operand, dims in ((dot.left, dot.left_dims), (dot.right, dot.right_dims)):
+        for operand, dims in TEMPLATE_RULES[op_name(node)].operands(node):
             view = view_of(self.reader, operand)
-            steps = None if view is None else three_strides(operand, view, dims)
-            if steps is None:
+            steps = None if view is None else group_strides(operand, view, dims)
+            if view is None or steps is None:
                 operand, dims = self.copy_of(node, operand, dims)
                 view = row_major(operand)
-                steps = three_strides(operand, view, dims)
-            found.append((view.buffer, steps, operand, dims))
+                steps = group_strides(operand, view, dims)
+            found.append((view.buffer, steps))
         return tuple(found)
 
     def copy_of(self, node: Node, operand: Node, dims: Any) -> tuple[Node, Any]:
-        """The operand copied into the order of its matmul dimensions, and those dimensions now."""
+        """The operand copied into the order of its groups of dimensions, and those groups now."""
         order = tuple(d for group in dims for d in group)
         aval = replace(operand.aval, shape=tuple(operand.aval.shape[d] for d in order))
-        name = f"{operand.name}_for_{node.name}"
+        name = f"{operand.name}_for_{node.name}_{len(self.copies.get(node, ()))}"
         copy = Node(CALL_FUNCTION, name, OPS["transpose"], (operand,), {"permutation": order}, aval)
         self.copies.setdefault(node, []).append(copy)
         self.by_name[name] = copy
@@ -212,7 +206,16 @@ class Planner:
             elif node.name in self.reader.realised and node.name not in self.reader.views:
                 if isinstance(node.aval, tuple):
                     continue
-                self.add_item(make_item(self.reader, node))
+                self.add_items(node)
+
+    def add_items(self, node: Node) -> None:
+        """The item of a realised node, or the two stages of a big fold."""
+        item = make_item(self.reader, node)
+        stages = split_fold(self.reader, node, FOLDS[op_name(node)](node)) if worth_splitting(item) else None
+        for stage in stages or (item,):
+            self.by_name[stage.name] = node
+            self.shapes.setdefault(stage.name, (stage.shape, stage.dtype))
+            self.add_item(stage)
 
     def add_node(self, node: Node, reads: set[str]) -> None:
         number = self.ancestry.add(self.producers(reads))
@@ -298,7 +301,7 @@ class Planner:
         if unit.group is not None:
             return self.kernel_step(unit.group, external, kernels)
         assert unit.node is not None
-        return self.matmul_step(unit.node) if unit.node in self.templates else self.extern_step(unit.node)
+        return self.template_step(unit.node) if unit.node in self.templates else self.extern_step(unit.node)
 
     def kernel_step(self, group: Group, external: set[str], kernels: dict[Any, Kernel]) -> KernelStep:
         emitter = Emitter(self.reader, group, external, self.shapes)
@@ -310,9 +313,10 @@ class Planner:
         ops = dict.fromkeys(op_name(self.by_name[i.name]) for i in group.items)
         return "_".join([*list(ops)[:4], str(number)])
 
-    def matmul_step(self, node: Node) -> TemplateStep:
-        (a, a_steps, *_), (b, b_steps, *_) = self.operand_views[node]
-        return TemplateStep("matmul", (a, b), (node.name,), matmul_params(node, a_steps, b_steps))
+    def template_step(self, node: Node) -> TemplateStep:
+        rule, views = TEMPLATE_RULES[op_name(node)], self.operand_views[node]
+        params = rule.params(node, *(steps for _, steps in views))
+        return TemplateStep(rule.template, tuple(buffer for buffer, _ in views), (node.name,), params)
 
     def extern_step(self, node: Node) -> ExternStep:
         operands = tuple(dict.fromkeys(nodes_in((node.args, dict(node.kwargs)))))

@@ -232,6 +232,8 @@ def hint(expr: sympy.Expr) -> int:
     """A plausible value for heuristics: every symbol taken as a typical size."""
     if expr.is_Integer:
         return int(expr)
+    if expr.has(sympy.Min):  # a block, cut short at the end
+        expr = expr.replace(lambda e: isinstance(e, sympy.Min), lambda e: max(e.args, key=lambda a: a.is_Integer))
     return int(expr.subs({s: TYPICAL_SIZE for s in expr.free_symbols}))
 
 

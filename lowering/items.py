@@ -76,7 +76,7 @@ def make_item(reader: Reader, node: Node) -> Item:
 def _make(reader: Reader, node: Node) -> Item:
     op = getattr(node.target, "name", "")
     if op in FOLDS:
-        return _fold_item(reader, node, FOLDS[op](node))
+        return make_fold_item(reader, node.name, shape_of(node), dtype_of(node), FOLDS[op](node))
     if op in CUMULATIVE:
         return _scan_item(reader, node, CUMULATIVE[op])
     shape = shape_of(node)
@@ -85,16 +85,16 @@ def _make(reader: Reader, node: Node) -> Item:
     return Item(node.name, "point", shape, dtype_of(node), at, value, reads=loads_of(reader, value))
 
 
-def _fold_item(reader: Reader, node: Node, fold: Fold) -> Item:
-    shape = shape_of(node)
+def make_fold_item(reader: Reader, name: str, shape: Point, dtype: np.dtype, fold: Fold) -> Item:
+    """The Item of a reduction into an array of `shape`."""
     at = reader.point(shape)
     inner = reader.point(fold.extents, depth=sum(n != 1 for n in shape))
     value = fold.value(reader, at, inner)
     reads = loads_of(reader, value)
     if all(n == 1 for n in fold.extents) and fold.position is None:  # nothing is folded away
-        value = reader.apply("convert", value, dtype=dtype_of(node))
-        return Item(node.name, "point", shape, dtype_of(node), at, value, reads=reads)
-    return Item(node.name, "fold", shape, dtype_of(node), at, value, inner, fold.extents, fold,
+        value = reader.apply("convert", value, dtype=dtype)
+        return Item(name, "point", shape, dtype, at, value, reads=reads)
+    return Item(name, "fold", shape, dtype, at, value, inner, fold.extents, fold,
                 lanes=_wants_lanes(at, inner, shape, fold.extents, reads), reads=reads)
 
 

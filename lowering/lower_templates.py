@@ -1,13 +1,16 @@
-"""How ops that want a hand-written kernel become TemplateSteps.
+"""How ops that want a hand-written kernel become TemplateSteps: one row of `TEMPLATE_RULES` each.
 
-`matmul(node, load)` canonicalises a `dot_general` to `out[batch, m, n] = a[batch, m, k] b[batch, k, n]`
-by element strides, so that transposes and broadcasts around it cost nothing. Where an operand's
-dimensions cannot be merged into one stride each, the operand is copied first.
+Templates read their operands by element strides, so that transposes, reshapes and broadcasts around
+them cost nothing. A rule names, for each operand, the groups of dimensions that must each have one
+stride; where an operand's layout does not give that, it is copied first.
+
+    matmul  a `dot_general` as out[batch, m, n] = a[batch, m, k] b[batch, k, n]
+    conv    a `conv_general_dilated`, every dimension on its own
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +21,8 @@ from dynacomp.lowering.indexing import ZERO, coefficient, product, strides, tota
 from dynacomp.lowering.loops import Expr, Load
 from dynacomp.lowering.reader import Reader, dtype_of, shape_of
 
+Groups = tuple[tuple[int, ...], ...]
+Strides = tuple[sympy.Expr, ...]
 SMALL_PRODUCT = 4096
 """Products of fewer multiplications than this stay loops, so that they fuse."""
 
@@ -64,8 +69,8 @@ class Dot:
 
     left: Node
     right: Node
-    left_dims: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # batch, free, contracted
-    right_dims: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # batch, contracted, free
+    left_dims: Groups  # batch, free, contracted
+    right_dims: Groups  # batch, contracted, free
 
 
 def dot_of(node: Node) -> Dot:
@@ -78,8 +83,8 @@ def dot_of(node: Node) -> Dot:
                (tuple(right_batch), tuple(right_in), right_free))
 
 
-def three_strides(node: Node, view: View, dims: Sequence[Sequence[int]]) -> tuple[sympy.Expr, ...] | None:
-    """The strides of the three merged dimensions of a matmul operand, or None."""
+def group_strides(node: Node, view: View, dims: Groups) -> Strides | None:
+    """One stride for each group of an operand's dimensions, or None where some group has none."""
     found = [merged(d, shape_of(node), view.strides) for d in dims]
     return None if any(s is None for s in found) else tuple(found)
 
@@ -93,8 +98,12 @@ def is_small_dot(node: Node) -> bool:
     return batch * m * n * k <= SMALL_PRODUCT or min(m, n) == 1 and batch * m * n >= 1
 
 
-def matmul_params(node: Node, a: tuple[sympy.Expr, ...], b: tuple[sympy.Expr, ...]) -> dict[str, Any]:
-    """The params of the "matmul" template, given both operands' strides."""
+def _matmul_operands(node: Node) -> tuple[tuple[Node, Groups], ...]:
+    dot = dot_of(node)
+    return (dot.left, dot.left_dims), (dot.right, dot.right_dims)
+
+
+def _matmul_params(node: Node, a: Strides, b: Strides) -> dict[str, Any]:
     dot = dot_of(node)
     left, right = shape_of(dot.left), shape_of(dot.right)
     batch, m, k = (product(tuple(left[d] for d in dims)) for dims in dot.left_dims)
@@ -102,5 +111,39 @@ def matmul_params(node: Node, a: tuple[sympy.Expr, ...], b: tuple[sympy.Expr, ..
     return {"batch": batch, "m": m, "n": n, "k": k, "a_strides": a, "b_strides": b}
 
 
-__all__ = ["Dot", "View", "dot_of", "is_small_dot", "matmul_params", "merged", "row_major",
-           "three_strides", "view_of"]
+def _conv_operands(node: Node) -> tuple[tuple[Node, Groups], ...]:
+    dims = node.kwargs["dimension_numbers"]
+    lhs, rhs = node.args
+    return (lhs, tuple((d,) for d in dims.lhs_spec)), (rhs, tuple((d,) for d in dims.rhs_spec))
+
+
+def _conv_params(node: Node, lhs: Strides, rhs: Strides) -> dict[str, Any]:
+    p, dims = node.kwargs, node.kwargs["dimension_numbers"]
+    x, w, out = (shape_of(v) for v in (*node.args, node))
+    steps = strides(out)
+    return {
+        "n": x[dims.lhs_spec[0]], "c": x[dims.lhs_spec[1]], "k": w[dims.rhs_spec[0]],
+        "spatial_in": tuple(x[d] for d in dims.lhs_spec[2:]), "kernel": tuple(w[d] for d in dims.rhs_spec[2:]),
+        "spatial_out": tuple(out[d] for d in dims.out_spec[2:]), "stride": tuple(p["window_strides"]),
+        "pad_lo": tuple(low for low, _ in p["padding"]), "pad_hi": tuple(high for _, high in p["padding"]),
+        "lhs_dilation": tuple(p["lhs_dilation"]), "rhs_dilation": tuple(p["rhs_dilation"]),
+        "groups": p["feature_group_count"], "batch_groups": p["batch_group_count"],
+        "lhs_strides": lhs, "rhs_strides": rhs, "out_strides": tuple(steps[d] for d in dims.out_spec),
+    }
+
+
+@dataclass(frozen=True)
+class TemplateRule:
+    """How one op becomes a TemplateStep. wants: should this node (else it stays loops); operands: the
+    operands and their groups of dimensions; params: the template's, from the node and the strides."""
+
+    template: str
+    wants: Callable[[Node], bool]
+    operands: Callable[[Node], tuple[tuple[Node, Groups], ...]]
+    params: Callable[..., dict[str, Any]]
+
+
+TEMPLATE_RULES: dict[str, TemplateRule] = {
+    "dot_general": TemplateRule("matmul", lambda n: not is_small_dot(n), _matmul_operands, _matmul_params),
+    "conv_general_dilated": TemplateRule("conv", lambda n: True, _conv_operands, _conv_params),
+}

@@ -91,8 +91,8 @@ def _place(reader: Reader, group: Group, layout: Layout, item: Item) -> None:
     row, inside = split(group, item)
     mapping = _row_map(layout, item, row)
     outer, mapping = _inner_loops(layout, [(item.at[d], item.shape[d]) for d in _solid(item, inside)], 0, mapping)
-    inner, mapping = _inner_loops(layout, [(v, n) for v, n in zip(item.inner, item.extents) if n != 1],
-                                  len(outer), mapping)
+    folded = [(v, n.xreplace(mapping)) for v, n in zip(item.inner, item.extents) if n != 1]
+    inner, mapping = _inner_loops(layout, folded, len(outer), mapping)
     if item.kind == "scan":
         outer, inner = outer[:-1], outer[-1:]
     layout.ranges.update(outer + inner)

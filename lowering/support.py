@@ -10,10 +10,11 @@ from dynacomp.lowering.lower_gather import GATHERS
 from dynacomp.lowering.lower_layout import LAYOUT
 from dynacomp.lowering.lower_pointwise import POINTWISE, precision_of
 from dynacomp.lowering.lower_reduce import CUMULATIVE, FOLDS
+from dynacomp.lowering.lower_templates import TEMPLATE_RULES
 from dynacomp.lowering.reader import dtype_of
 from dynacomp.lowering.scalars import kind
 
-KNOWN = {*POINTWISE, *LAYOUT, *GATHERS, *FOLDS, *CUMULATIVE}
+KNOWN = {*POINTWISE, *LAYOUT, *GATHERS, *FOLDS, *CUMULATIVE, *TEMPLATE_RULES}
 
 
 def _integer_pow(node: Node) -> str | None:

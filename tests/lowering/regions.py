@@ -74,6 +74,10 @@ def avg_pool(x):
     return lax.reduce_window(x, 0.0, lax.add, (1, 3, 3, 1), (1, 2, 2, 1), "SAME") / 9
 
 
+def conv(x, w):
+    return lax.conv_general_dilated(x, w, (2, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
 def noise(key, x):
     return x + jax.random.normal(jax.random.wrap_key_data(key), x.shape)
 
@@ -131,11 +135,15 @@ REGIONS = {
     "column_sum": (lambda x: x.sum(0), (f32(100, 33),), 1),
     "middle_sum": (lambda x: x.sum(1), (f32(10, 33, 7),), 1),
     "total": (lambda x: (x * x).sum(), (f32(10, 33, 7),), 1),
+    "big_total": (lambda x: jnp.sum(jnp.sin(x)), (f32(1001, 400),), 2),
+    "big_columns": (lambda x: jnp.max(x, 0), (f32(9001, 40),), 2),
     "variance": (lambda x: x.var((0, 1)), (f32(10, 33, 7),), None),
     "dynamic_slice": (lambda x, i: lax.dynamic_slice(x, (i, 2), (3, 4)) * 2, (f32(8, 9), np.int32(7)), 1),
     "dynamic_update": (lambda x, u, i: lax.dynamic_update_slice(x, u, (i, 2)), (f32(8, 9), f32(3, 4), np.int32(7)), 1),
     "bf16": (lambda x: jax.nn.softmax(x.astype(jnp.bfloat16) * 3), (f32(64, 32),), 1),
     "integers": (lambda x, y: (x // y, x % y, x << 3, -x), (ints(99, 40), ints(5, 40) - 2), None),
+    "conv": (lambda x, w: jax.nn.relu(conv(x, w)), (f32(2, 9, 8, 3), f32(3, 3, 3, 5)), None),
+    "conv_grad": (jax.grad(lambda x, w: (conv(x, w) ** 2).sum(), (0, 1)), (f32(2, 9, 8, 3), f32(3, 3, 3, 5)), None),
     "sort": (lambda x: jnp.sort(x, -1), (f32(8, 9),), None),
     "scatter_set": (lambda x, i: x.at[i].set(3.0), (f32(8, 9), ints(8, 3)), None),
     "group_norm": (lambda x: (lambda y: ((y - y.mean((1, 3), keepdims=True)) * lax.rsqrt(

@@ -1,0 +1,67 @@
+"""Big folds with few results, in two stages, so that all threads have work.
+
+    before:  s = sum(x[i] for i < n)
+    after:   part[c] = sum(x[B*c + j] for j < min(B, n - B*c))  for c < ceil(n / B), in parallel
+             s = sum(part[c] for c < ceil(n / B))
+
+The blocks depend on sizes alone, never on the number of threads: results are the same on any machine.
+Summing by blocks also makes float sums more exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import sympy
+
+from dynacomp.capture.graph import Node
+from dynacomp.lowering.indexing import FloorDiv, flat, hint, total
+from dynacomp.lowering.items import Item, make_fold_item
+from dynacomp.lowering.loops import Expr
+from dynacomp.lowering.lower_reduce import Fold
+from dynacomp.lowering.reader import Point, Reader, shape_of
+
+BIG_FOLD, BLOCKS, BLOCK_OF_UNKNOWN = 1 << 18, 64, 1024
+ENOUGH_LANES, ENOUGH_ROWS = 512, 8
+
+
+def worth_splitting(item: Item) -> bool:
+    """A fold over much, into too few results to spread over threads (argmax keeps its order)."""
+    if item.kind != "fold" or item.fold is None or item.fold.position is not None or item.work < BIG_FOLD:
+        return False
+    return total(item.shape) < (ENOUGH_LANES if item.lanes else ENOUGH_ROWS)
+
+
+def split_fold(reader: Reader, node: Node, fold: Fold) -> tuple[Item, Item] | None:
+    """(partial results, their fold), or None where no dimension is long enough."""
+    longest = max(range(len(fold.extents)), key=lambda k: hint(fold.extents[k]))
+    extent = fold.extents[longest]
+    block = sympy.Integer(-(-int(extent) // BLOCKS)) if extent.is_Integer else sympy.Integer(BLOCK_OF_UNKNOWN)
+    if hint(extent) < 16:
+        return None
+    count = FloorDiv(extent + block - 1, block)
+    part = _partial(reader, node, fold, longest, block, count)
+    return part, _combine(reader, node, fold, part)
+
+
+def _partial(reader: Reader, node: Node, fold: Fold, k: int, block: sympy.Integer, count: sympy.Expr) -> Item:
+    shape = (count, *shape_of(node))
+    extent = fold.extents[k]
+    chunk = reader.point(shape)[0]
+    whole = extent.is_Integer and int(extent) % int(block) == 0
+    length = block if whole else sympy.Min(block, extent - block * chunk)
+
+    def value(reader: Reader, at: Point, inner: Point) -> Expr:
+        return fold.value(reader, at[1:], (*inner[:k], at[0] * block + inner[k], *inner[k + 1:]))
+
+    bounded = replace(fold, extents=(*fold.extents[:k], block, *fold.extents[k + 1:]), value=value)
+    item = make_fold_item(reader, f"{node.name}_part", shape, fold.dtype, bounded)
+    return replace(item, extents=(*item.extents[:k], length, *item.extents[k + 1:]))
+
+
+def _combine(reader: Reader, node: Node, fold: Fold, part: Item) -> Item:
+    def value(reader: Reader, at: Point, inner: Point) -> Expr:
+        return reader.load(part.name, flat((*inner, *at), part.shape), fold.dtype)
+
+    whole = Fold(part.shape[:1], fold.fold, fold.dtype, value)
+    return make_fold_item(reader, node.name, shape_of(node), node.aval.dtype, whole)
