@@ -90,7 +90,7 @@ class Emitter:
         stages: list[list[Root]] = [[] for _ in self.layout.stages]
         for item in self.group.items:
             number = self.layout.stage_of[item.name]
-            value = self.rewrite(item, number)
+            value = self.rewrite(item)
             self.computed[item.name] = value
             stages[number].append(self._root(item, value))
         for root in (r for roots in stages for r in roots):
@@ -114,15 +114,15 @@ class Emitter:
             stores.append((f"%{self.locals[item.name].name}", offset.xreplace(mapping)))
         return stores
 
-    def rewrite(self, item: Item, stage: int) -> Expr:
+    def rewrite(self, item: Item) -> Expr:
         """The item's value over the kernel's loops."""
         mapping: dict[sympy.Expr, sympy.Expr] = dict(self.layout.maps[item.name])
         built: dict[int, Expr] = {}
         for expr in walk(self.reader, [item.value]):
-            built[id(expr)] = self._rewritten(expr, stage, mapping, built)
+            built[id(expr)] = self._rewritten(expr, item, mapping, built)
         return built[id(item.value)]
 
-    def _rewritten(self, expr: Expr, stage: int, mapping: dict[sympy.Expr, sympy.Expr],
+    def _rewritten(self, expr: Expr, item: Item, mapping: dict[sympy.Expr, sympy.Expr],
                    built: Mapping[int, Expr]) -> Expr:
         if isinstance(expr, Apply):
             return self.reader.intern(Apply(expr.fn, tuple(built[id(a)] for a in expr.args), expr.dtype))
@@ -135,7 +135,7 @@ class Emitter:
         if isinstance(expr, Index):
             return self.reader.intern(Index(expr.expr.xreplace(mapping), expr.dtype))
         assert isinstance(expr, Load)
-        return self._read(expr, stage, mapping, built)
+        return self._read(expr, item, mapping, built)
 
     def position(self, value: Expr, extent: sympy.Expr) -> sympy.Expr:
         """The index symbol of this kernel for a computed position."""
@@ -144,13 +144,13 @@ class Emitter:
         self.layout.ranges[var] = extent
         return var
 
-    def _read(self, load: Load, stage: int, mapping: Mapping[sympy.Expr, sympy.Expr],
+    def _read(self, load: Load, item: Item, mapping: Mapping[sympy.Expr, sympy.Expr],
               built: Mapping[int, Expr]) -> Expr:
         masked = {} if load.mask is None else {"mask": built[id(load.mask)], "other": built[id(load.other)]}
         producer = self.items.get(load.buffer)
         if producer is None:
             return self.reader.intern(replace(load, index=load.index.xreplace(mapping), **masked))
-        if not in_register(self.layout, producer, stage):
+        if not in_register(self.group, self.layout, item, load):
             buffer, index = self._kept(producer, load)
             return self.reader.intern(replace(load, buffer=buffer, index=index.xreplace(mapping), **masked))
         value = self._register(producer)

@@ -260,7 +260,7 @@ class Planner:
             if mine.group is None or theirs.group is None or not self.may_merge(other, number):
                 continue
             first, second = theirs.group.items, mine.group.items
-            group = fused(self.reader, Group(first, theirs.group.rows, theirs.group.lanes), second)
+            group = fused(self.reader, Group(first, {}, False), second)
             if group is not None:
                 self.merge(other, number, group)
 

@@ -2,13 +2,12 @@
 
 A Group runs its items inside common row loops. Two shapes of group:
 
-    lanes   the rows are all dimensions of every item; the last row loop is the vector loop.
-            Elementwise items, column reductions. Items meet at the very same position.
+    lanes   the last row loop is the vector loop, everything happens inside it, lane by lane: elementwise
+            items, and folds over leading dimensions with what follows them (softmax over axis 0).
     rows    the rows are a prefix; each item loops over the rest inside (softmax: the rows are the
             rows). An item may read what another wrote in the same row, wherever in the row.
 
-An item joins a group when every value it reads from the group lies at its own position (lanes) or
-in its own row (rows), and when no path leaves the group and comes back.
+An item joins a group when every value it reads from the group lies in its own lane or row, and when no path leaves the group and comes back.
 
     before:  max -> sub, exp -> sum -> div          four realised nodes
     after:   one Group, rows = all but the last dimension
@@ -16,34 +15,37 @@ in its own row (rows), and when no path leaves the group and comes back.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import sympy
 
-from dynacomp.lowering.indexing import ONE, divmod_index, flat, hint, product, total
+from dynacomp.lowering.indexing import ONE, divmod_index, flat, hint, product, total, unflatten
 from dynacomp.lowering.items import Item
 from dynacomp.lowering.reader import Reader
 
-MIN_ROWS = 8
+MIN_ROWS, MIN_LANES = 8, 256
 """Fewer rows than this do not keep the threads busy: such items fuse only when they are small."""
 SMALL_WORK = 1 << 14
 
 
 @dataclass(eq=False)
 class Group:
-    """Items that will be one kernel, in order. rows: the number of row positions (a product);
+    """Items that will be one kernel, in order. dims: which dimensions of each item are the rows;
     lanes: see the module's docstring."""
 
     items: list[Item]
-    rows: sympy.Expr
+    dims: dict[str, list[int]]
     lanes: bool
-    number: int = 0
-    names: set[str] = field(default_factory=set)
+
+    @property
+    def names(self) -> set[str]:
+        return set(self.dims)
 
 
-def row_dims(item: Item, rows: sympy.Expr) -> int | None:
-    """How many leading dimensions make up `rows` positions; None where none do.
+def row_dims(item: Item, rows: sympy.Expr) -> list[int] | None:
+    """The leading dimensions that make up `rows` positions; None where none do.
 
     A scan's rows end before its axis. Trailing dimensions of size 1 stay inside the row.
     """
@@ -51,17 +53,10 @@ def row_dims(item: Item, rows: sympy.Expr) -> int | None:
     count = ONE
     for k in range(limit + 1):
         if count == rows:
-            return k
+            return list(range(k))
         if k < limit:
             count = count * item.shape[k]
     return None
-
-
-def lane_rows(item: Item) -> sympy.Expr:
-    """The number of positions over which an item's lanes run: all but a scan's own axis."""
-    if item.kind != "scan":
-        return item.numel
-    return product((*item.shape[:item.axis], *item.shape[item.axis + 1:]))
 
 
 def prefix_products(item: Item) -> list[sympy.Expr]:
@@ -80,7 +75,7 @@ def row_exact(reader: Reader, item: Item, producers: Mapping[str, Item], rows: s
     dims = row_dims(item, rows)
     if dims is None:
         return False
-    row = flat(item.at[:dims], item.shape[:dims])
+    row = flat([item.at[d] for d in dims], tuple(item.shape[d] for d in dims))
     for load in item.reads:
         if load.buffer in producers:
             size = sympy.cancel(producers[load.buffer].numel / rows)
@@ -89,40 +84,75 @@ def row_exact(reader: Reader, item: Item, producers: Mapping[str, Item], rows: s
     return True
 
 
-def lane_exact(item: Item, producers: Mapping[str, Item]) -> bool:
-    """Does every read of a producer hit the item's own position?"""
-    position = None
-    for load in item.reads:
-        if load.buffer in producers:
-            if producers[load.buffer].kind == "scan" or item.kind == "scan":
-                return False
-            position = flat(item.at, item.shape) if position is None else position
-            if load.index != position:
-                return False
-    return True
-
-
 def alone(item: Item) -> Group:
     """A group of one: lanes where the item wants them, else rows over its result dimensions."""
-    if item.lanes:
-        return Group([item], lane_rows(item), True, names={item.name})
-    return Group([item], prefix_products(item)[0], False, names={item.name})
+    every = list(range(len(item.shape)))
+    if item.kind == "scan":
+        rows = [d for d in every if d != item.axis] if item.lanes else every[:item.axis]
+        return Group([item], {item.name: rows}, item.lanes)
+    return Group([item], {item.name: every}, item.lanes)
 
 
 def fused(reader: Reader, group: Group, more: Sequence[Item]) -> Group | None:
     """`group` with `more` items after its own, or None where they do not fit together."""
     items = [*group.items, *more]
     producers = {i.name: i for i in items}
-    return _as_lanes(items, producers) or _as_rows(reader, items, producers)
+    return _as_lanes(reader, items, producers) or _as_rows(reader, items, producers)
 
 
-def _as_lanes(items: list[Item], producers: dict[str, Item]) -> Group | None:
-    rows = lane_rows(items[0])
-    if len(items) > 1 and any(i.kind == "scan" for i in items):
+def _as_lanes(reader: Reader, items: list[Item], producers: dict[str, Item]) -> Group | None:
+    if not all(i.lanes and i.kind != "scan" for i in items):
         return None
-    if not all(i.lanes and lane_rows(i) == rows and lane_exact(i, producers) for i in items):
+    narrowest = min(items, key=lambda i: total(i.shape))
+    dims: dict[str, list[int]] = {}
+    for item in items:
+        found = _lane_dims(reader, item, narrowest, producers, dims)
+        if found is None:
+            return None
+        dims[item.name] = found
+    inside = any(i.numel != narrowest.numel for i in items)
+    if inside and total(narrowest.shape) < MIN_LANES and sum(i.work for i in items) > SMALL_WORK:
         return None
-    return Group(items, rows, True, names=set(producers))
+    return Group(items, dims, True)
+
+
+def _lane_dims(reader: Reader, item: Item, rows: Item, producers: Mapping[str, Item],
+               known: Mapping[str, list[int]]) -> list[int] | None:
+    """Which dimensions of an item are the lanes, so that all it reads of the group is its own lane's."""
+    if item.numel == rows.numel:
+        choices = [list(range(len(item.shape)))]
+    elif item.kind == "point":
+        choices = _same_extents(item.shape, rows.shape)
+    else:
+        return None
+    return next((c for c in choices if _lane_exact(reader, item, c, producers, known)), None)
+
+
+def _same_extents(shape: tuple[sympy.Expr, ...], rows: tuple[sympy.Expr, ...]) -> list[list[int]]:
+    """Choices of dimensions with the extents of `rows`, in order, the last dimension among them."""
+    solid = [d for d, n in enumerate(shape) if n != 1]
+    wanted = tuple(n for n in rows if n != 1)
+    found = itertools.combinations(solid, len(wanted))
+    return [list(c) for c in found if c and c[-1] == solid[-1] and tuple(shape[d] for d in c) == wanted]
+
+
+def _lane_exact(reader: Reader, item: Item, dims: list[int], producers: Mapping[str, Item],
+                known: Mapping[str, list[int]]) -> bool:
+    lane = flat([item.at[d] for d in dims], tuple(item.shape[d] for d in dims))
+    for load in item.reads:
+        if load.buffer not in producers:
+            continue
+        of, theirs = producers[load.buffer], known.get(load.buffer)
+        if theirs is None:
+            return False
+        if len(theirs) == len(of.shape):
+            if load.index != lane:
+                return False
+            continue
+        at = unflatten(load.index, of.shape, reader.ranges)
+        if flat([at[d] for d in theirs], tuple(of.shape[d] for d in theirs)) != lane:
+            return False
+    return True
 
 
 def _as_rows(reader: Reader, items: list[Item], producers: dict[str, Item]) -> Group | None:
@@ -134,9 +164,9 @@ def _as_rows(reader: Reader, items: list[Item], producers: dict[str, Item]) -> G
             return None
         if not all(row_exact(reader, i, producers, rows) for i in items):
             continue
-        if hint(rows) >= MIN_ROWS or sum(i.work for i in items) <= SMALL_WORK:
-            return None if _wasteful(items, rows) else Group(items, rows, False, names=set(producers))
-        return None
+        if _wasteful(items, rows) or (hint(rows) < MIN_ROWS and sum(i.work for i in items) > SMALL_WORK):
+            return None
+        return Group(items, {i.name: row_dims(i, rows) or [] for i in items}, False)
     return None
 
 
@@ -195,7 +225,3 @@ def shares_work(group: Group, item: Item) -> bool:
     """Do they read a common buffer, so that one pass serves both?"""
     mine = {r.buffer for r in item.reads}
     return any(r.buffer in mine for i in group.items for r in i.reads)
-
-
-def is_small(item: Item) -> bool:
-    return total(item.shape) <= SMALL_WORK

@@ -205,6 +205,8 @@ def _simpler(reader: Reader, fn: str, args: tuple[Expr, ...], dtype: np.dtype) -
     if all(isinstance(a, Const) for a in args):
         value = evaluate(fn, tuple(np.asarray(a.value).astype(a.dtype) for a in args), dtype)
         return reader.const(value.item(), dtype)
+    if fn == "select" and isinstance(args[0], Const):
+        return args[1] if args[0].value else args[2]
     if fn == "select" and args[1] is args[2]:
         return args[1]
     if fn == "select" and isinstance(args[1], Const) and isinstance(args[2], Const):

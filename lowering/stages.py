@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import sympy
 
-from dynacomp.lowering.groups import Group, row_dims
+from dynacomp.lowering.groups import Group
 from dynacomp.lowering.indexing import divmod_index, flat, hint, product, unflatten
 from dynacomp.lowering.items import Item
 from dynacomp.lowering.loops import Load, symbol
@@ -56,15 +56,9 @@ class Layout:
 
 
 def split(group: Group, item: Item) -> tuple[list[int], list[int]]:
-    """Which dimensions of an item are rows, and which are loops inside (a lane scan's axis last)."""
-    every = range(len(item.shape))
-    if not group.lanes:
-        count = row_dims(item, group.rows)
-        assert count is not None, f"{item.name} has no {group.rows} rows"
-        return list(every[:count]), list(every[count:])
-    if item.kind == "scan":
-        return [d for d in every if d != item.axis], [item.axis]
-    return list(every), []
+    """Which dimensions of an item are rows, and which are loops inside."""
+    rows = group.dims[item.name]
+    return rows, [d for d in range(len(item.shape)) if d not in rows]
 
 
 def arrange(reader: Reader, group: Group) -> Layout:
@@ -157,11 +151,16 @@ def _same_point(group: Group, layout: Layout, item: Item, read: Load) -> bool:
     return mine == flat(producer.at, producer.shape).xreplace(layout.maps[producer.name])
 
 
-def in_register(layout: Layout, producer: Item, stage: int) -> bool:
-    """Can the item of `stage` read `producer` without going through memory?"""
+def in_register(group: Group, layout: Layout, item: Item, read: Load) -> bool:
+    """Can an item read a producer without going through memory? Lanes compute elementwise values
+    again rather than keep them: there is no scratch for each lane."""
+    producer = next(i for i in group.items if i.name == read.buffer)
+    stage = layout.stage_of[item.name]
     own = layout.stages[layout.stage_of[producer.name]]
     if producer.kind == "scan":
         return False
+    if group.lanes and own.loops and producer.kind == "point":
+        return _same_point(group, layout, item, read)
     return layout.stage_of[producer.name] == stage or not (own.loops if producer.kind == "point" else own.outer)
 
 
