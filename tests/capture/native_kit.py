@@ -1,6 +1,7 @@
 """What the tests of `dynacomp.capture._native` share: short ways to build guards and entries."""
 
 import pytest
+
 from dynacomp.capture import _native as native
 
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from dynacomp.capture import _native as native
 
 from .native_kit import check, holds
@@ -71,7 +72,7 @@ one, two = jax.devices()
 mesh = Mesh(jax.devices(), "d")
 x = jnp.ones((4, 4))
 arrays = [jax.device_put(x, s) for s in
-          (one, two, NamedSharding(mesh, P("d")), NamedSharding(mesh, P(None, "d")), NamedSharding(mesh, P()))]
+          (one, two, *[NamedSharding(mesh, spec) for spec in (P("d"), P(None, "d"), P())])]
 for i, a in enumerate(arrays):
     guards = native.GuardProgram([("local", 0, 0), ("array", 0, (4, 4), a.dtype, False, a.sharding, True)])
     for _ in range(2):
@@ -89,8 +90,8 @@ def test_numpy_arrays():
     assert holds(("ndarray", 0, (None, 4), F32, True), value=x)
     assert not holds(("ndarray", 0, (3, 4), F32, True), value=np.ones((4, 3), F32).T)
     assert holds(("ndarray", 0, (3, 4), F32, False), value=np.ones((4, 3), F32).T)
-    for other in (np.ones((3, 4)), np.ones((3, 5), F32), np.ones(3, F32), x.view(np.recarray), jnp.ones((3, 4)), 3,
-                  x.astype(">f4")):
+    for other in (np.ones((3, 4)), np.ones((3, 5), F32), np.ones(3, F32), x.view(np.recarray),
+                  jnp.ones((3, 4)), 3, x.astype(">f4")):
         assert not holds(("ndarray", 0, (3, 4), F32), value=other)
 
 

@@ -10,6 +10,7 @@ import threading
 import weakref
 
 import pytest
+
 from dynacomp.capture import _native as native
 
 from .native_kit import direct, isolated  # noqa: F401
@@ -47,9 +48,11 @@ def test_it_looks_like_the_function():
     assert documented.__name__ == "documented" and documented.__doc__ == "Says so."
     assert documented.__qualname__ == "documented" and documented.__module__ == __name__
     assert documented.__annotations__ == {"x": int, "y": float, "return": float}
-    assert documented.__wrapped__ is original and documented.__defaults__ == (2.0,) and documented.tag == "tagged"
+    assert documented.__wrapped__ is original
+    assert documented.__defaults__ == (2.0,) and documented.tag == "tagged"
     assert inspect.signature(documented) == inspect.signature(original)
-    assert inspect.unwrap(documented) is original and inspect.getsource(documented) == inspect.getsource(original)
+    assert inspect.unwrap(documented) is original
+    assert inspect.getsource(documented) == inspect.getsource(original)
     assert "dynacomp.jit" in repr(documented) and callable(documented)
     assert functools.wraps(documented)(lambda: 0).__name__ == "documented"
     with pytest.raises(AttributeError):
@@ -59,7 +62,8 @@ def test_it_looks_like_the_function():
 def test_it_takes_attributes_and_weak_references():
     compiled = native.CompiledFunction(lambda: 1)
     compiled.mine, compiled.__name__ = 5, "renamed"
-    assert compiled.mine == 5 and compiled.__name__ == "renamed" and vars(compiled) == {"mine": 5, "__name__": "renamed"}
+    assert compiled.mine == 5 and compiled.__name__ == "renamed"
+    assert vars(compiled) == {"mine": 5, "__name__": "renamed"}
     ref = weakref.ref(compiled)
     del compiled
     assert ref() is None
@@ -77,7 +81,8 @@ def test_it_is_a_method():
     model = Model()
     assert model(2) == 6 and Model.__call__(model, 2) == 6 and model.__call__(x=2) == 6
     assert model.__call__.__self__ is model
-    direct(Model.__call__.__wrapped__, lambda self, x: ("compiled", self, x), [("local", 0, 0), ("local", 1, 1)], (0, 1))
+    steps = [("local", 0, 0), ("local", 1, 1)]
+    direct(Model.__call__.__wrapped__, lambda self, x: ("compiled", self, x), steps, (0, 1))
     assert model(2) == ("compiled", model, 2)
 
 
@@ -159,7 +164,8 @@ def test_many_parameters():
     exec(f"def fn({', '.join(names)}, last=None): return ({', '.join(names)}, last)", namespace)
     fn = namespace["fn"]
     assert seen_locals(fn, *range(n))[0] == (*range(n), None)
-    assert seen_locals(fn, **{name: i for i, name in enumerate(reversed(names))})[0] == (*reversed(range(n)), None)
+    backwards = {name: i for i, name in enumerate(reversed(names))}
+    assert seen_locals(fn, **backwards)[0] == (*reversed(range(n)), None)
     direct(fn, lambda *a: a, [("local", i, i) for i in range(n + 1)], inputs=reversed(range(n + 1)))
     assert native.CompiledFunction(fn)(*range(n)) == (None, *reversed(range(n)))
 

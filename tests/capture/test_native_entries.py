@@ -4,6 +4,7 @@ import gc
 import weakref
 
 import pytest
+
 from dynacomp.capture import _native as native
 
 from .native_kit import active, direct, isolated  # noqa: F401
@@ -37,8 +38,9 @@ def test_a_program_gets_registers_and_sizes():
 def test_templates():
     def fn(a): ...
     marker = object()
-    template = ("tuple", [("out", 1), ("list", [("out", 0), ("reg", 0)]), ("dict", ["k", 2], [("const", marker),
-                ("tuple", [])]), ("call", dict, [("dict", [], [])], {"x": ("out", 0), "y": ("reg", 0)})])
+    template = ("tuple", [("out", 1), ("list", [("out", 0), ("reg", 0)]),
+                          ("dict", ["k", 2], [("const", marker), ("tuple", [])]),
+                          ("call", dict, [("dict", [], [])], {"x": ("out", 0), "y": ("reg", 0)})])
     direct(fn, lambda a: ("o0", "o1"), [("local", 0, 0)], inputs=(0,), template=template)
     out = run(fn, marker)
     assert out == ("o1", ["o0", marker], {"k": marker, 2: ()}, {"x": "o0", "y": marker})
@@ -46,8 +48,9 @@ def test_templates():
 
 
 @pytest.mark.parametrize("template, error", [
-    (3, ValueError), ((), ValueError), (("what", 1), ValueError), (("tuple",), ValueError), (("reg", 5), ValueError),
-    (("out", -1), ValueError), (("dict", [1], []), ValueError), (("dict", [1], [("out",)]), ValueError),
+    (3, ValueError), ((), ValueError), (("what", 1), ValueError), (("tuple",), ValueError),
+    (("reg", 5), ValueError), (("out", -1), ValueError), (("dict", [1], []), ValueError),
+    (("dict", [1], [("out",)]), ValueError),
     (("call", dict, [], []), TypeError), (("tuple", [("list", 3)]), TypeError), (("out", "x"), TypeError),
 ])
 def test_bad_templates_are_refused(template, error):
@@ -87,7 +90,8 @@ def test_guards_and_entries_have_one_owner():
 
 def test_hits_move_to_the_front():
     fn = fresh()
-    entries = [direct(fn, lambda i=i: i, [("local", 0, 0), ("item", 1, 0, 0), ("eq", 1, i)]) for i in range(4)]
+    first = [("local", 0, 0), ("item", 1, 0, 0)]
+    entries = [direct(fn, lambda i=i: i, [*first, ("eq", 1, i)]) for i in range(4)]
     assert native.entries(fn.__code__) == entries[::-1]
     assert run(fn, 1) == 1 and native.entries(fn.__code__)[0] is entries[1]
     assert run(fn, 0) == 0 and native.entries(fn.__code__) == [entries[i] for i in (0, 1, 3, 2)]
@@ -153,7 +157,8 @@ def test_an_entry_that_dies_while_it_runs():
         gc.collect()
         return (a,)
 
-    entry = direct(fn, program, [("local", 0, 0)], inputs=(0,), template=("list", [("out", 0), ("const", marker)]))
+    template = ("list", [("out", 0), ("const", marker)])
+    entry = direct(fn, program, [("local", 0, 0)], inputs=(0,), template=template)
     assert run(fn, 1) == [(1,), marker]
     assert run(fn, 1) == "plain" and entry.program is None
 

@@ -10,6 +10,7 @@ import weakref
 import ml_dtypes
 import numpy as np
 import pytest
+
 from dynacomp.capture import _native as native
 
 from .native_kit import check, holds
@@ -154,15 +155,15 @@ def test_get_reads_builtin_types_only():
     partial = functools.partial(fn, 1, c=4)
     method = "x".upper
     cases = [(fn, "__code__", fn.__code__), (fn, "__defaults__", (2,)), (fn, "__kwdefaults__", {"c": 3}),
-             (fn, "__closure__", None), (fn, "__globals__", globals()), (cells, "__closure__", cells.__closure__),
-             (cells.__closure__[0], "cell_contents", 8), (Plain().__init__, "__self__", None),
+             (fn, "__closure__", None), (fn, "__globals__", globals()),
+             (cells, "__closure__", cells.__closure__), (cells.__closure__[0], "cell_contents", 8),
              (partial, "func", fn), (partial, "args", (1,)), (partial, "keywords", {"c": 4}),
-             (range(1, 9, 2), "stop", 9), (slice(1, 2), "step", None), (Plain.computed, "fget", Plain.computed.fget),
+             (range(1, 9, 2), "stop", 9), (slice(1, 2), "step", None),
+             (Plain.computed, "fget", Plain.computed.fget),
              (staticmethod(fn), "__func__", fn), (types.MethodType(fn, 3), "__self__", 3),
              (types.MethodType(fn, 3), "__func__", fn), (method, "__self__", "x")]
     for obj, name, value in cases:
-        if type(obj).__name__ != "method-wrapper":
-            assert last([("local", 0, 0), ("get", 1, 0, name)], obj) == value, name
+        assert last([("local", 0, 0), ("get", 1, 0, name)], obj) == value, name
     wrapped = functools.wraps(fn)(lambda: None)
     assert last([("local", 0, 0), ("get", 1, 0, "__wrapped__")], wrapped) is fn
     assert check([("local", 0, 0), ("get", 1, 0, "func")], Loud()) == 1
@@ -198,7 +199,8 @@ def test_eq_holds_for_the_same_constant_and_no_other(value):
 
 @pytest.mark.parametrize("expected, value", [
     (0.0, -0.0), (1, True), (1, 1.0), (True, 1), ((0.0,), (-0.0,)), (1.0, np.float64(1.0)), ("a", "b"),
-    (frozenset({0.0}), frozenset({-0.0})), (np.float32(0), np.float32(-0.0)), (0j, -0j), (1, 2), ((1,), (1, 2)),
+    (frozenset({0.0}), frozenset({-0.0})), (np.float32(0), np.float32(-0.0)), (0j, -0j), (1, 2),
+    ((1,), (1, 2)),
 ])
 def test_eq_tells_apart_what_python_calls_equal(expected, value):
     assert not holds(("eq", 0, expected), value=value)
@@ -276,8 +278,9 @@ def test_type_unchanged_follows_the_class():
     class Child(Base):
         value = property(lambda self: 1)
 
-    guards = native.GuardProgram([("local", 0, 0), ("type", 1, 0), (
-        "type_unchanged", 1, ("method", "value", "absent"), (Base.method, Child.__dict__["value"], NotImplemented))])
+    found = (Base.method, Child.__dict__["value"], NotImplemented)
+    unchanged = ("type_unchanged", 1, ("method", "value", "absent"), found)
+    guards = native.GuardProgram([("local", 0, 0), ("type", 1, 0), unchanged])
     for _ in range(3):
         assert guards.check(check, (Child(),)) == -1
     assert guards.check(check, (Base(),)) == 2
@@ -317,8 +320,8 @@ def test_a_guard_keeps_nothing_alive_and_dies_with_it():
     ((("int", 2**62), ("int", 4), "mul"), (), False),
     ((("int", 1), ("int", 0), "and"), (), False),
     ((("int", 1), ("int", 0), "or", "not", "not"), (), True),
-    ((("int", 3), ("int", 5), "min", ("int", 3), "eq", ("int", 5), ("int", 3), "max", ("int", 5), "eq", "and"),
-     (), True),
+    ((("int", 3), ("int", 5), "min", ("int", 3), "eq"), (), True),
+    ((("int", 5), ("int", 3), "max", ("int", 5), "eq"), (), True),
     ((("int", 3), "neg", ("int", -3), "eq"), (), True),
 ])
 def test_size_programs(program, sizes, answer):
@@ -326,8 +329,9 @@ def test_size_programs(program, sizes, answer):
     assert (check([*reads, ("size_check", program)], *sizes) == -1) is answer
 
 
-@pytest.mark.parametrize("program", [(), ("add",), (("int", 1), ("int", 2)), (("int", 1), "add"), (("size", 5),),
-                                     (("int", 1), "what"), 3, (3,), (("int",),)])
+@pytest.mark.parametrize("program", [
+    (), ("add",), (("int", 1), ("int", 2)), (("int", 1), "add"), (("size", 5),), (("int", 1), "what"), 3,
+    (3,), (("int",),)])
 def test_bad_size_programs_are_refused(program):
     with pytest.raises((ValueError, TypeError)):
         native.GuardProgram([("size_check", program)])

@@ -1,6 +1,7 @@
 """The frame hook: who is captured, what runs instead, and that nothing else notices."""
 
 import asyncio
+import cProfile
 import gc
 import os
 import sys
@@ -9,6 +10,7 @@ import traceback
 import weakref
 
 import pytest
+
 from dynacomp.capture import _native as native
 
 from .native_kit import active, direct, isolated  # noqa: F401
@@ -248,8 +250,6 @@ def test_a_debugger_sees_plain_python():
 
 
 def test_a_profiler_does_not_disturb():
-    import cProfile
-
     direct(double, lambda: "compiled")
     with active(), cProfile.Profile():
         assert caller.__name__ and double(2) == "compiled"

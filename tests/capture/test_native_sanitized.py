@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-FLAGS = ["-std=c11", "-O1", "-g", "-fno-omit-frame-pointer", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]
+FLAGS = ["-std=c11", "-O1", "-g", "-fno-omit-frame-pointer", "-Wall", "-Wextra", "-Werror", "-fPIC",
+         "-shared"]
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 
 
@@ -39,7 +40,8 @@ def test_it_builds_without_a_warning(tmp_path):
 
 
 def test_every_source_is_listed():
-    assert sorted(sources()) == sorted(str(p.relative_to(ROOT)) for p in (ROOT / "capture/_native").glob("*.c"))
+    there = (ROOT / "capture" / "_native").glob("*.c")
+    assert sorted(sources()) == sorted(str(p.relative_to(ROOT)) for p in there)
 
 
 def runtime(name: str) -> str:
@@ -52,11 +54,12 @@ def test_no_sanitizer_complains(tmp_path):
     if not os.path.isabs(library):
         pytest.skip("gcc has no libasan here")
     build(tmp_path, *SANITIZE)
-    tests = [str(p) for p in sorted(Path(__file__).parent.glob("test_native_*.py")) if p.name != Path(__file__).name]
+    tests = [str(p) for p in sorted(Path(__file__).parent.glob("test_native_*.py")) if str(p) != __file__]
     env = os.environ | {
         "LD_PRELOAD": f"{library} {runtime('libubsan.so')} {runtime('libstdc++.so')}",
         "PYTHONMALLOC": "malloc", "PYTHONPATH": str(tmp_path),
-        "ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=1", "UBSAN_OPTIONS": "print_stacktrace=1",
+        "ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
     }
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-c",
                            str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), *tests],
