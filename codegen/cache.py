@@ -1,8 +1,8 @@
 """The on-disk cache of compiled code: content-addressed, owned by the user alone, verified.
 
 An entry is `<key>.so`: the key hashes the source, the headers, the flags, the compiler's version and
-the CPU. A file named `<key>.sum` holds its size and SHA-256; code is loaded only where these agree and the
-folder and the file belong to this user and nobody else may write them. Files appear by atomic rename, so
+the CPU. The file ends in its own SHA-256 (a loader does not mind); code is loaded only where that agrees and
+the folder and the file belong to this user and nobody else may write them. Files appear by atomic rename, so
 processes that build one key at once do no harm. Where the folder cannot be used (read-only, full,
 another's), code is built in a private temporary folder and one notice says why.
 
@@ -82,11 +82,9 @@ def secure(folder: Path) -> None:
 
 def verified(folder: Path, key: str) -> Path | None:
     """The cached library where it is whole and ours, else None."""
-    library, record = folder / f"{key}.so", folder / f"{key}.sum"
+    library = folder / f"{key}.so"
     try:
-        if not (_ours(library) and _ours(record)):
-            return None
-        return library if record.read_text() == checksum(library) else None
+        return library if _ours(library) and is_sealed(library.read_bytes()) else None
     except OSError:
         return None
 
@@ -97,10 +95,14 @@ def _ours(file: Path) -> bool:
             and not status.st_mode & 0o022)
 
 
-def checksum(file: Path) -> str:
-    """Size and SHA-256 of a file, as the record holds them."""
-    data = file.read_bytes()
-    return f"{len(data)} {hashlib.sha256(data).hexdigest()}\n"
+def sealed(code: bytes) -> bytes:
+    """The code with its digest behind it."""
+    return code + hashlib.sha256(code).digest()
+
+
+def is_sealed(data: bytes) -> bool:
+    """Whether the last 32 bytes are the digest of the others."""
+    return len(data) > 32 and hashlib.sha256(data[:-32]).digest() == data[-32:]
 
 
 def _build_into(request: Request, folder: Path) -> Path:
@@ -114,17 +116,15 @@ def _build_into(request: Request, folder: Path) -> Path:
 
 
 def _publish(built: Path, folder: Path, key: str) -> Path:
-    """The library's record, then the library, each by atomic rename, in that order: a reader that comes
-    between them sees a record that does not fit and builds for itself."""
-    for text, suffix in ((checksum(built).encode(), "sum"), (built.read_bytes(), "so")):
-        handle, name = tempfile.mkstemp(dir=folder, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(text)
-            os.replace(name, folder / f"{key}.{suffix}")
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-            raise
+    """The library, sealed, moved into the cache in one step."""
+    handle, name = tempfile.mkstemp(dir=folder, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(sealed(built.read_bytes()))
+        os.replace(name, folder / f"{key}.so")
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
     found = verified(folder, key)
     return found if found is not None else built
 

@@ -182,7 +182,7 @@ DC_LIBM(lgamma, lgamma) DC_LIBM(cbrt, cbrt) DC_LIBM(sqrt, sqrt)
     return map_lanes(x, [](auto a) { return NAME##_one(a); });                                      \
   }
 DC_LANES(tan) DC_LANES(asin) DC_LANES(acos) DC_LANES(atan) DC_LANES(sinh) DC_LANES(cosh)
-DC_LANES(asinh) DC_LANES(acosh) DC_LANES(atanh) DC_LANES(erfc) DC_LANES(lgamma) DC_LANES(cbrt)
+DC_LANES(asinh) DC_LANES(acosh) DC_LANES(atanh) DC_LANES(lgamma) DC_LANES(cbrt)
 #undef DC_LANES
 template <class V> DC_INLINE V sqrt(V x) {
   return map_lanes(x, [](auto a) { return sqrt_one(a); });
@@ -283,6 +283,27 @@ template <class V> inline V erf(V x) {
   }
 }
 
+// float: exp(x^2) erfc(x) (1 + 2x) is a polynomial of (x - 2) / (x + 2); x^2 is a float square that is exact
+// plus a rest, as its error would be that of the result.
+template <class V> inline V erfc(V x) {
+  if constexpr (is_double<V>) return map_lanes(x, [](auto a) { return erfc_one(a); });
+  else {
+    typedef typename lane<V>::uints U;
+    V a = abs(x);
+    a = a > 11.0f ? (V)(V{} + 11.0f) : a;
+    V t = (a - 2.0f) / (a + 2.0f);
+    V p = poly(t, 0.000197532044, -0.0003008848078, -0.001453357128, 0.001207126127, 0.008722361974,
+               -0.008021833275, -0.05422004191, 0.1640503216, -0.1660303926, -0.09276380526, 1.276978381);
+    V high = bits_as<V>((U)(bits_as<U>(a) & 0xfffff000u));
+    V d = (high - a) * (high + a);
+    V rest = (V)(1.0f + d * (1.0f + d * (0.5f + d * (1.0f / 6 + d * (1.0f / 24)))));
+    V tail = exp((V)(-high * high)) * rest * p / (1.0f + 2.0f * a);
+    V near = 1.0f - erf(x);
+    V y = a < 0.5f ? near : x < 0.0f ? (V)(2.0f - tail) : tail;
+    return x != x ? x : y;
+  }
+}
+
 // ---- powers and special functions -------------------------------------------------------------
 
 template <class V> inline V pow(V x, V y) {
@@ -325,8 +346,19 @@ inline double erf_inv_one(double x) {
   }
   return __builtin_copysign(y, x);
 }
+// float: erf_inv(x) / x is a polynomial of w = -log(1 - x^2), or of sqrt(w) near the ends.
 template <class V> inline V erf_inv(V x) {
-  return map_lanes(x, [](auto a) { return (decltype(a))erf_inv_one((double)a); });
+  if constexpr (is_double<V>) return map_lanes(x, [](auto a) { return erf_inv_one(a); });
+  else {
+    V w = -log((V)((1.0f - x) * (1.0f + x)));
+    V near = poly((V)(w - 2.5f), -8.93192597e-9, 2.33359672e-8, 4.681313481e-7, -3.463985268e-6,
+                  -4.972419689e-6, 0.0002183493862, -0.001252726392, -0.004177392875, 0.2466402791, 1.50140936);
+    V far = poly((V)(sqrt(w) - 3.1f), -0.0001196603303, -6.115884105e-5, 0.001239344618, -0.002853534534,
+                 0.004167270937, -0.005666075343, 0.007452651186, 1.003354268, 2.93323185);
+    V y = x * (w < 5.0f ? near : far);
+    V a = abs(x), inf = V{} + __builtin_inff();
+    return a == 1.0f ? copysign(inf, x) : y;
+  }
 }
 
 }  // namespace dynacomp

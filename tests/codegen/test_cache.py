@@ -1,0 +1,132 @@
+"""The on-disk cache under hostile conditions: each time the code still runs, with one notice."""
+
+import logging
+import os
+import resource
+import stat
+import subprocess
+import sys
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from dynacomp.codegen import cache, cpp
+
+from tests.codegen.cpp_kit import softmax_schedule
+
+X = jnp.array([[1.0, 2.0, 3.0]])
+
+
+def run(folder, **options):
+    plan = softmax_schedule()
+    program = cpp.compile(plan, plan.output_avals, {"cache_dir": folder, **options})
+    np.testing.assert_allclose(program(X)[0].sum(), 1, rtol=1e-6)
+    return program
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    """Nothing built earlier in this process helps, and every notice is told again."""
+    cache._private_folder.cache_clear()
+    cache._noticed.clear()
+
+
+def notices(caplog):
+    return [r.getMessage() for r in caplog.records if r.name == "dynacomp"]
+
+
+def test_second_time_comes_from_the_cache(tmp_path):
+    folder = tmp_path / "new" / "cache"
+    assert not run(folder).cached
+    assert run(folder).cached
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("damage", ["truncate", "garble", "empty", "foreign_mode"])
+def test_damaged_entries_are_built_again(tmp_path, damage):
+    run(tmp_path)
+    (library,) = tmp_path.glob("*.so")
+    content = library.read_bytes()
+    # A new file each time: the old one is mapped by this process.
+    library.unlink()
+    library.write_bytes({"truncate": content[:1000], "garble": content[:-8] + b"damaged!", "empty": b""}.get(damage, content))
+    if damage == "foreign_mode":
+        library.chmod(0o777)
+    cache._private_folder.cache_clear()
+    assert not run(tmp_path).cached
+    assert run(tmp_path).cached
+
+
+def test_folder_that_is_a_file(tmp_path, caplog):
+    folder = tmp_path / "file"
+    folder.write_text("not a folder")
+    with caplog.at_level(logging.WARNING, "dynacomp"):
+        run(folder)
+        cache._private_folder.cache_clear()
+        run(folder)
+    assert len(notices(caplog)) == 1 and "cannot be used" in notices(caplog)[0]
+
+
+def test_read_only_folder(tmp_path, caplog, monkeypatch):
+    """Root may write anywhere, so the refusal comes from the call that makes files."""
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    real = cache.tempfile.mkstemp
+    monkeypatch.setattr(cache.tempfile, "mkstemp", lambda *a, **k: refuse() if k.get("dir") == tmp_path else real(*a, **k))
+    with caplog.at_level(logging.WARNING, "dynacomp"):
+        run(tmp_path)
+    assert "Permission denied" in notices(caplog)[0]
+
+
+def test_full_disk(tmp_path):
+    """With a file-size limit in force nothing can be kept; a notice says so and nothing half-written stays."""
+    script = f"""
+import resource, signal, sys
+sys.path.insert(0, {os.getcwd()!r})
+from dynacomp.codegen import cache
+from tests.codegen import test_cache
+real = cache._publish
+def limited(*args):
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+    try:
+        return real(*args)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+cache._publish = limited
+from pathlib import Path
+test_cache.run(Path({str(tmp_path)!r}))
+"""
+    assert resource.RLIMIT_FSIZE is not None
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("cannot be used") == 1 and "File too large" in done.stderr
+    assert not list(tmp_path.glob("*.part")) and not list(tmp_path.glob("*.so"))
+
+
+def test_another_users_folder_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache.os, "getuid", lambda: 12345)
+    with pytest.raises(PermissionError, match="belongs to another user"):
+        cache.secure(tmp_path)
+
+
+def test_open_folder_is_closed(tmp_path):
+    tmp_path.chmod(0o777)
+    cache.secure(tmp_path)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
+
+
+def test_many_processes_build_one_key(tmp_path):
+    script = f"""
+import sys
+sys.path.insert(0, {os.getcwd()!r})
+from pathlib import Path
+from tests.codegen.test_cache import run
+run(Path({str(tmp_path)!r}))
+"""
+    started = [subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE) for _ in range(3)]
+    for process in started:
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors.decode()
+    assert run(tmp_path).cached and not list(tmp_path.glob("*.part"))

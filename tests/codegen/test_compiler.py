@@ -1,0 +1,78 @@
+"""Finding a compiler, and one-line reasons for those that are missing, fail, hang, crash or lie."""
+
+import stat
+
+import pytest
+from dynacomp.codegen import compiler, cpp
+
+
+def script(folder, body):
+    """An executable shell script that plays the compiler."""
+    file = folder / "cxx"
+    file.write_text(f"#!/bin/sh\nif [ \"$1\" = --version ]; then echo fake 1.0; exit 0; fi\n{body}\n")
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    return (str(file),)
+
+
+def reason(command):
+    with pytest.raises(compiler.CompilerError) as caught:
+        compiler.find(command)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def test_finds_one():
+    found = compiler.find(())
+    assert found.version and "-O2" in found.flags
+    assert compiler.find(()) is found
+
+
+def test_missing():
+    assert "cannot run" in reason(("/nowhere/g++",))
+    assert "cannot run" in cpp.unavailable(("/nowhere/g++",))
+
+
+def test_none_on_the_machine(monkeypatch):
+    monkeypatch.setattr(compiler.shutil, "which", lambda name: None)
+    monkeypatch.setattr(compiler.importlib.util, "find_spec", lambda name: None)
+    assert "no C++ compiler found" in reason(())
+
+
+def test_fails(tmp_path):
+    assert "internal error: out of cheese" in reason(script(tmp_path, "echo 'internal error: out of cheese' >&2; exit 1"))
+
+
+def test_crashes(tmp_path):
+    assert "killed by signal 11" in reason(script(tmp_path, "kill -SEGV $$"))
+
+
+def test_writes_nothing(tmp_path):
+    assert "wrote no file" in reason(script(tmp_path, "exit 0"))
+
+
+LIAR = 'while [ "$1" != -o ]; do shift; done; {}'
+
+
+def test_writes_rubbish(tmp_path):
+    assert "failed with status" in reason(script(tmp_path, LIAR.format('echo rubbish > "$2"')))
+
+
+def test_makes_wrong_code(tmp_path):
+    body = LIAR.format('echo "extern \\"C\\" int dynacomp_probe(int x) { return x; }" | g++ -shared -fPIC -xc++ - -o "$2"')
+    assert "makes wrong code" in reason(script(tmp_path, body))
+
+
+def test_hangs(tmp_path, monkeypatch):
+    with pytest.raises(compiler.CompilerError, match="no result within 0 s"):
+        compiler.run(["/bin/sleep", "20"], timeout=0.2)
+
+
+def test_refused_source_says_the_first_error(tmp_path):
+    with pytest.raises(compiler.CompilerError, match="error: "):
+        compiler.find(()).build("int f( {", tmp_path / "x.so")
+
+
+def test_command_with_arguments():
+    found = compiler.find(("g++", "-g0"))
+    assert found.command == ("g++", "-g0")
