@@ -45,10 +45,8 @@ def gpu_program(plan: Plan, donate: tuple[int, ...], exact: bool, capability: in
 
 def attributes(plan: Plan) -> dict[str, Any]:
     """What a Program says of itself."""
-    schedule = plan.schedule
-    return {"backend": "triton", "source": {f"{schedule.name}.triton.py": plan.source},
-            "kernels": tuple(launch.name for group in plan.launches.values() for launch in group),
-            "externs": tuple(s.why for s in schedule.steps if hasattr(s, "why"))}
+    return {"backend": "triton", "source": {f"{plan.schedule.name}.triton.py": plan.source},
+            "kernels": plan.names, "externs": plan.reasons}
 
 
 def _in_shape(x: Any, aval: Any) -> Any:

@@ -28,8 +28,7 @@ class HostProgram:
         schedule = plan.schedule
         self.plan = plan
         self.source = {f"{schedule.name}.triton.py": plan.source}
-        self.kernels = tuple(launch.name for group in plan.launches.values() for launch in group)
-        self.externs = tuple(s.why for s in schedule.steps if hasattr(s, "why"))
+        self.kernels, self.externs = plan.names, plan.reasons
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         arrays = run(self.plan, inputs, host_engine, _host_array)

@@ -17,6 +17,7 @@ import sympy
 from dynacomp.codegen import triton_dot
 from dynacomp.codegen.dims import substitute
 from dynacomp.codegen.triton_call import Call, launch_call, matmul_call, source_of
+from dynacomp.codegen.triton_seam import SEAMS
 from dynacomp.codegen.triton_source import HEADER, Launch, triton_launches
 from dynacomp.codegen.xla import as_function
 from dynacomp.lowering.loops import Kernel
@@ -36,11 +37,26 @@ class Plan:
     launches: Mapping[int, tuple[Launch, ...]]
     externs: tuple[Any, ...]
 
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why each step that is no Triton kernel goes to XLA."""
+        steps = self.schedule.steps
+        extern = [s.why for s in steps if isinstance(s, ExternStep)]
+        seams = [s.template for s in steps if isinstance(s, TemplateStep) and s.template in SEAMS]
+        return (*extern, *(f"{name} has no Triton kernel" for name in seams))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the Triton kernels, templates included."""
+        products = [s for s in self.schedule.steps if isinstance(s, TemplateStep) and s.template == "matmul"]
+        own = (launch.name for group in self.launches.values() for launch in group)
+        return (*own, *(f"matmul_{i}" for i in range(len(products))))
+
 
 def plan(schedule: Schedule, exact: bool) -> Plan:
     """Writes the source of every distinct Kernel. Raises ValueError for a template that Triton lacks."""
     kernels = {id(s.kernel): s.kernel for s in schedule.steps if isinstance(s, KernelStep)}
-    unknown = {s.template for s in schedule.steps if isinstance(s, TemplateStep)} - {"matmul"}
+    unknown = {s.template for s in schedule.steps if isinstance(s, TemplateStep)} - {"matmul", *SEAMS}
     if unknown:
         raise ValueError(f"Triton has no template {', '.join(sorted(unknown))}: send these operations to XLA")
     launches = {key: triton_launches(_renamed(kernel, n), exact) for n, (key, kernel) in enumerate(kernels.items())}
@@ -69,8 +85,10 @@ def run(plan: Plan, inputs: Sequence[Any], engine: Engine, asarray: AsArray) -> 
     for step in schedule.steps:
         if isinstance(step, KernelStep):
             _run_kernel(step, plan, env, sizes, engine, asarray)
-        elif isinstance(step, TemplateStep):
+        elif isinstance(step, TemplateStep) and step.template == "matmul":
             _run_matmul(step, schedule, env, sizes, engine)
+        elif isinstance(step, TemplateStep):
+            _run_seam(step, schedule, env, sizes, asarray)
         else:
             _run_extern(step, next(externs), env, sizes, asarray)
     return [env[schedule.aliases.get(name, name)] for name in schedule.outputs]
@@ -102,6 +120,23 @@ def _run_matmul(step: TemplateStep, schedule: Schedule, env: Arrays, sizes: Mapp
     call = matmul_call(source_of(triton_dot), step.params, formal, dtypes, sizes)
     arrays = {f: env[n] for f, n in zip(formal, step.operands)}
     env[step.results[0]] = engine(call, arrays)["out"]
+
+
+def _run_seam(step: TemplateStep, schedule: Schedule, env: Arrays, sizes: Mapping[sympy.Symbol, int],
+              asarray: AsArray) -> None:
+    """A template that XLA computes."""
+    dtypes = [np.dtype(schedule.buffers[n].dtype) for n in (*step.operands, *step.results)]
+    params = {k: _concrete(v, sizes) for k, v in step.params.items()}
+    function = jax.jit(lambda *operands: SEAMS[step.template](params, dtypes, *operands))
+    results = function(*(env[n] for n in step.operands))
+    env.update({n: asarray(r, schedule.buffers[n].dtype) for n, r in zip(step.results, results)})
+
+
+def _concrete(value: Any, sizes: Mapping[sympy.Symbol, int]) -> Any:
+    """A template's parameter with its sizes put in."""
+    if isinstance(value, (tuple, list)):
+        return tuple(_concrete(v, sizes) for v in value)
+    return substitute(value, sizes)
 
 
 def _run_extern(step: ExternStep, function: Any, env: Arrays, sizes: Mapping[sympy.Symbol, int],
