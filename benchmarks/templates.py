@@ -151,6 +151,55 @@ def depthwise_cases() -> list[Case]:
     ]  # fmt: skip
 
 
+def sort_cases() -> list[Case]:
+    def case(label: str, shape: tuple[int, ...], dimension: int, dtype: str, index: bool) -> Case:
+        x = (random(*shape) * 1e6).astype(dtype)
+        operands = (x, np.broadcast_to(np.arange(shape[dimension], dtype=np.int32), shape).copy()) if index else (x,)
+        dtypes = tuple(a.dtype.name for a in operands)
+        params = {"dimension": dimension, "num_keys": 1, "is_stable": True, "shapes": (shape,) * len(operands)}
+        call = Call("sort", dtypes * 2, params, results=len(operands))
+        theirs = lambda *a: jax.lax.sort(a, dimension=dimension, num_keys=1)
+        return Case("sort", label, call, operands, tuple(np.empty_like(a) for a in operands), theirs)
+
+    def top(label: str, rows: int, n: int, k: int) -> Case:
+        call = Call("top_k", ("float32", "float32", "int32"), {"rows": rows, "n": n, "k": k}, results=2)
+        results = (np.empty((rows, k), np.float32), np.empty((rows, k), np.int32))
+        return Case("sort", label, call, (random(rows, n),), results, lambda x: jax.lax.top_k(x, k))
+
+    return [
+        case("sort f32 1000000", (1000000,), 0, "float32", False), case("argsort f32 100000", (100000,), 0, "float32", True),
+        case("argsort f32 512x1000", (512, 1000), 1, "float32", True), case("sort i32 4096x32", (4096, 32), 1, "int32", False),
+        case("sort f64 1000x256 dim 0", (1000, 256), 0, "float64", False),
+        top("top_k 64x50000 k40", 64, 50000, 40), top("top_k 512x512 k4", 512, 512, 4),
+    ]  # fmt: skip
+
+
+def attention_cases() -> list[Case]:
+    def case(label: str, b: int, h: int, s: int, t: int, d: int, causal: bool, dtype: str = "float32") -> Case:
+        arrays = tuple(random(b, h, n, d, dtype=dtype, seed=i) for i, n in enumerate((s, t, t)))
+        strides = lambda n: (h * n * d, n * d, d, 1)
+        params = {
+            "batch": b, "heads": h, "queries": s, "keys": t, "depth": d, "width": d, "scale": d**-0.5, "causal": causal,
+            "q_strides": strides(s), "k_strides": strides(t), "v_strides": strides(t), "out_strides": strides(s),
+        }  # fmt: skip
+
+        def plain(q, k, v):
+            scores = jnp.einsum("bhsd,bhtd->bhst", q, k) * d**-0.5
+            if causal:
+                scores = jnp.where(jnp.tril(jnp.ones((s, t), bool)), scores, -jnp.inf)
+            return jnp.einsum("bhst,bhtd->bhsd", jax.nn.softmax(scores), v)
+
+        call = Call("attention", (dtype,) * 4, params)
+        return Case("attention", label, call, arrays, (np.empty((b, h, s, d), dtype),), plain)
+
+    return [
+        case("8x4 s64 d32", 8, 4, 64, 64, 32, False), case("8x4 s64 d32 causal", 8, 4, 64, 64, 32, True),
+        case("8x4 s256 d64", 8, 4, 256, 256, 64, False), case("8x4 s256 d64 causal", 8, 4, 256, 256, 64, True),
+        case("1x8 s1024 d64 causal", 1, 8, 1024, 1024, 64, True), case("1x4 s2048 d64", 1, 4, 2048, 2048, 64, False),
+        case("1x8 s1 t1024 d64", 1, 8, 1, 1024, 64, False), case("8x4 s256 d64 bf16", 8, 4, 256, 256, 64, False, "bfloat16"),
+    ]  # fmt: skip
+
+
 def block(run: Callable[[], object], seconds: float) -> float:
     """The best of the calls that fit into `seconds`, at least two."""
     time.sleep(0.02)
@@ -199,7 +248,7 @@ def main(groups: list[str]) -> None:
     print(f"geometric mean of {len(ratios)}: {statistics.geometric_mean(ratios):.2f}")
 
 
-CASES = [matmul_cases, conv_cases, depthwise_cases]
+CASES = [matmul_cases, conv_cases, depthwise_cases, sort_cases, attention_cases]
 
 if __name__ == "__main__":
     main(sys.argv[1:])

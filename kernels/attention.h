@@ -83,13 +83,13 @@ void mask(const Attention& v, float* scores, int64_t rows, int64_t count, int64_
     }
 }
 
-// c[rows, columns] (stride ldc) = or += a[rows, k] * packed panels of b[k, columns].
+// c[rows, columns] (stride ldc) = a[rows, k] * packed panels of b[k, columns].
 inline void multiply_panels(Panel<float> a, const float* panels, int64_t rows, int64_t columns, int64_t k, float* c,
-                            int64_t ldc, bool add) {
+                            int64_t ldc) {
     constexpr int NR = tile_columns<float>;
     for (int64_t j = 0; j < columns; j += NR)
         with_width<float>(columns - j, [&](auto vectors) {
-            multiply_rows<float, decltype(vectors)::value>(rows, k, a, panels + j * k, NR, c + j, ldc, add);
+            multiply_rows<float, decltype(vectors)::value>(rows, k, a, panels + j * k, NR, c + j, ldc, false);
         });
 }
 
@@ -99,6 +99,14 @@ void pack_panels(const S* in, int64_t row_stride, int64_t column_stride, int64_t
     constexpr int NR = tile_columns<float>;
     for (int64_t j = 0; j < columns; j += NR)
         pack<float>(in + j * column_stride, row_stride, column_stride, k, smaller(NR, columns - j), NR, to + j * k, NR);
+}
+
+// The same by dot products with keys that are not packed.
+inline void score_dots(const float* queries, const float* keys, int64_t key_stride, int64_t rows, int64_t count,
+                       int64_t depth, float* scores) {
+    for (int64_t c = 0; c < count; c++)
+        for (int64_t r = 0; r < rows; r++)
+            scores[r * key_block + c] = dot(queries + r * depth, keys + c * key_stride, depth);
 }
 
 // Queries [first, last) of one head.
@@ -117,16 +125,22 @@ void attend(const Attention& v, const S* q, const S* k, const S* values, const B
     pack<float>(q + first * v.q[2], v.q[2], v.q[3], count, v.depth, v.depth, queries, v.depth);
     for (int64_t i = 0; i < count; i++) known[i] = {-__builtin_inff(), 0.0f};
     for (int64_t x = 0; x < count * ldo; x++) sums[x] = 0.0f;
+    const bool floating = std::is_same_v<S, float>;
+    const bool dots = floating && count <= 4 && v.k[3] == 1;  // so few queries are not worth packing the keys
+    const bool in_place = floating && v.v[3] == 1 && v.width % NR == 0;
     const int64_t end = v.causal ? smaller(v.keys, last) : v.keys;
     for (int64_t j = 0; j < end; j += key_block) {
         const int64_t width = smaller(key_block, end - j);
-        pack_panels(k + j * v.k[2], v.k[3], v.k[2], v.depth, width, keys);
-        pack_panels(values + j * v.v[2], v.v[2], v.v[3], width, v.width, weighted);
+        if (!dots) pack_panels(k + j * v.k[2], v.k[3], v.k[2], v.depth, width, keys);
+        if (!in_place) pack_panels(values + j * v.v[2], v.v[2], v.v[3], width, v.width, weighted);
         for (int64_t i = 0; i < count; i += rows_at_once) {
             const int64_t rows = smaller(rows_at_once, count - i);
             const int64_t seen = v.causal ? smaller(width, first + i + rows - j) : width;
             if (seen <= 0) continue;
-            multiply_panels({queries + i * v.depth, v.depth, true}, keys, rows, seen, v.depth, scores, key_block, false);
+            if (dots)
+                score_dots(queries, (const float*)(const void*)(k + j * v.k[2]), v.k[2], rows, seen, v.depth, scores);
+            else
+                multiply_panels({queries + i * v.depth, v.depth, true}, keys, rows, seen, v.depth, scores, key_block);
             mask(v, scores, rows, seen, first + i, j, bias);
             for (int64_t r = 0; r < rows; r++) {
                 const int64_t padded = ceil_quotient(seen, lanes<float>) * lanes<float>;
@@ -136,9 +150,10 @@ void attend(const Attention& v, const S* q, const S* k, const S* values, const B
             }
             for (int64_t c = 0; c < v.width; c += NR)  // panels are `width` deep, of which `seen` count
                 with_width<float>(v.width - c, [&](auto vectors) {
-                    multiply_rows<float, decltype(vectors)::value>(rows, seen, {scores, key_block, true},
-                                                                   weighted + c * width, NR, sums + i * ldo + c, ldo,
-                                                                   true);
+                    const float* panel = weighted + c * width;
+                    if (in_place) panel = (const float*)(const void*)(values + j * v.v[2] + c);
+                    multiply_rows<float, decltype(vectors)::value>(rows, seen, {scores, key_block, true}, panel,
+                                                                   in_place ? v.v[2] : NR, sums + i * ldo + c, ldo, true);
                 });
         }
     }

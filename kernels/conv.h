@@ -130,10 +130,9 @@ struct Stretch {
 
 // Sets low and high for a stretch whose step 0 is at coordinate x of the last dimension.
 inline void clip(Stretch& s, bool rows_inside, int64_t x, int64_t step, int64_t size) {
-    s.low = 0, s.high = 0;
-    if (!rows_inside || (s.unit == 0 && uint64_t(x) >= uint64_t(size))) return;
-    s.high = s.length;
-    if (s.unit == 0) return;
+    s.low = 0;
+    s.high = rows_inside && (s.unit != 0 || uint64_t(x) < uint64_t(size)) ? s.length : 0;
+    if (s.high == 0 || s.unit == 0) return;
     if (x < 0) s.low = smaller(s.length, ((step == 1 ? -x : ceil_quotient(-x, step)) * s.unit - s.skip));
     const int64_t steps = x >= size ? 0 : step == 1 ? size - x : (size - 1 - x) / step + 1;
     s.low = larger(0, s.low);
@@ -170,7 +169,7 @@ void pack_columns(const Phase& f, const S* lhs, const Position* at, int64_t coun
     }
     for (int64_t q = 0; q < depth; q++, to += ld) {
         const Depth& tap = taps[q];
-        if (q == 0 || std::memcmp(tap.d, taps[q - 1].d, sizeof tap.d) != 0) {
+        if (q == 0 || tap.d[2] != taps[q - 1].d[2] || tap.d[1] != taps[q - 1].d[1] || tap.d[0] != taps[q - 1].d[0]) {
             inside_all = true;
             for (int r = 0; r < parts_count; r++) {
                 const Position& p = at[parts[r].first];
@@ -315,6 +314,23 @@ void positions_inner(const Phase& f, const A* lhs, const B* rhs, int64_t feature
     }
 }
 
+// Copies sums of a block to where its positions and features lie in memory.
+template <class T, class C>
+void scatter(const Target<T>& from, const Position* at, int64_t positions, int64_t features, int64_t feature_stride,
+             C* out) {
+    if (from.feature == 1)
+        for (int64_t i = 0; i < positions; i++)
+            for (int64_t k = 0; k < features; k++)
+                out[at[i].out + k * feature_stride] = narrow<C>(from.data[i * from.position + k]);
+    else
+        for (int64_t i = 0, end; i < positions; i = end) {
+            for (end = i + 1; end < positions && at[end].out == at[end - 1].out + 1;) end++;
+            for (int64_t k = 0; k < features; k++)
+                for (int64_t j = i; j < end; j++)
+                    out[at[i].out + j - i + k * feature_stride] = narrow<C>(from.data[j + k * from.feature]);
+        }
+}
+
 // Positions [begin, end) of all features from `rhs` on: block by block, each summed up over depth
 // where it belongs, or (other types, scattered outputs) in scratch and copied from there.
 template <class T, class A, class B, class C>
@@ -342,10 +358,9 @@ void convolve(const Phase& f, const A* lhs, const B* rhs, C* out, int64_t begin,
                 features_inner<T>(f, lhs, rhs, v.rhs[0], t, count, features, q, depth_here, to);
         }
         if (direct) continue;
-        for (int64_t x = 0; x < count * features; x++) {
-            const int64_t i = f.position_vectors ? x % count : x / features, k = f.position_vectors ? x / count : x % features;
-            out[t.at[i].out + k * v.res[1]] = narrow<C>(depth_all ? to.data[x] : T(0));
-        }
+        if (depth_all == 0)
+            for (int64_t x = 0; x < count * features; x++) to.data[x] = T(0);
+        scatter(to, t.at, count, features, v.res[1], out);
     }
 }
 
