@@ -64,7 +64,7 @@ def decode(code: CodeType) -> Decoded:
         return hit[1]
     decoded = _decode(code)
     key = id(code)
-    _CACHE[key] = (weakref.ref(code, lambda _: _CACHE.pop(key, None)), decoded)
+    _CACHE[key] = (weakref.ref(code, lambda _, forget=_CACHE.pop: forget(key, None)), decoded)  # type: ignore[misc]
     return decoded
 
 

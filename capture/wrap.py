@@ -108,7 +108,8 @@ def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 
 def _set(cap: Capture, obj: Any, source: S.Source) -> Value:
-    cap.guards.add("set", source, frozenset(obj))
+    cap.guards.add("is_type", source, type(obj))
+    cap.guards.add("set", source, tuple(obj))
     return SetV(dict.fromkeys(obj), type(obj), real=obj, source=source)
 
 

@@ -37,6 +37,24 @@ static int eval_is(Step *s, Run *run, const Call *call)
 
 static int eval_is_not(Step *s, Run *run, const Call *call) { return !eval_is(s, run, call); }
 
+/* "same" and "distinct" compare two registers; n is the second one */
+static int finish_pair(Step *s, Builder *b)
+{
+    if (s->n < 0 || s->n >= MAX_REGISTERS || !b->written[s->n]) {
+        PyErr_Format(PyExc_ValueError, "register %zd is read before a step writes it", s->n);
+        return -1;
+    }
+    return 0;
+}
+
+static int eval_same(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    return run->regs[s->src] == run->regs[s->n];
+}
+
+static int eval_distinct(Step *s, Run *run, const Call *call) { return !eval_same(s, run, call); }
+
 static int finish_eq(Step *s, Builder *b)
 {
     DC_UNUSED(b);
@@ -57,6 +75,66 @@ static int eval_eq(Step *s, Run *run, const Call *call)
 }
 
 /* ---- containers ---- */
+
+/* A set's elements in its own order (which loops see): constants by value, other objects by identity.
+ * refs: 0 the elements or what holds them; ext: how each is compared. */
+enum { BY_VALUE, BY_IDENTITY, BY_WEAK_IDENTITY };
+
+static int hold_element(Step *s, PyObject *holders, Py_ssize_t i, PyObject *element, Builder *b)
+{
+    signed char *how = s->ext;
+    if (dc_const_supported(element)) {
+        how[i] = BY_VALUE;
+        PyTuple_SET_ITEM(holders, i, Py_NewRef(element));
+        return 0;
+    }
+    bool weak = false;
+    if (PyErr_Occurred() || dc_hold(s, 1, element, b, &weak) < 0) {
+        return -1;
+    }
+    how[i] = weak ? BY_WEAK_IDENTITY : BY_IDENTITY;
+    PyTuple_SET_ITEM(holders, i, s->refs[1]);
+    s->refs[1] = NULL;
+    return 0;
+}
+
+static int finish_set(Step *s, Builder *b)
+{
+    PyObject *elements = PySequence_Tuple(s->refs[0]);
+    Py_ssize_t n = elements ? PyTuple_GET_SIZE(elements) : 0;
+    s->ext = PyMem_Calloc((size_t)n + 1, sizeof(signed char));
+    PyObject *holders = elements ? PyTuple_New(n) : NULL;
+    Py_XSETREF(s->refs[0], holders);
+    if (s->ext == NULL && holders) {
+        PyErr_NoMemory();
+    }
+    int bad = s->ext && holders ? 0 : -1;
+    for (Py_ssize_t i = 0; i < n && !bad; i++) {
+        bad = hold_element(s, holders, i, PyTuple_GET_ITEM(elements, i), b);
+    }
+    Py_XDECREF(elements);
+    return bad;
+}
+
+static int eval_set(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    PyObject *set = run->regs[s->src], *element;
+    Py_ssize_t at = 0, i = 0, n = PyTuple_GET_SIZE(s->refs[0]);
+    Py_hash_t hash;
+    if (!PyAnySet_Check(set) || PySet_GET_SIZE(set) != n) {
+        return 0;
+    }
+    const signed char *how = s->ext;
+    for (; i < n && dc_set_next(set, &at, &element, &hash); i++) {
+        PyObject *held = PyTuple_GET_ITEM(s->refs[0], i);
+        if (!(how[i] == BY_VALUE ? dc_const_equal(held, element)
+                                 : dc_held_is(held, how[i] == BY_WEAK_IDENTITY, element))) {
+            return 0;
+        }
+    }
+    return i == n;
+}
 
 static PyTypeObject *deque_type;
 
@@ -259,7 +337,10 @@ const StepKind dc_check_kinds[] = {
     {"is_type", "so", eval_is_type, finish_type},
     {"is", "so", eval_is, finish_held},
     {"is_not", "so", eval_is_not, finish_held},
+    {"same", "sn", eval_same, finish_pair},
+    {"distinct", "sn", eval_distinct, finish_pair},
     {"eq", "so", eval_eq, finish_eq},
+    {"set", "so", eval_set, finish_set},
     {"len", "sn", eval_len, finish_len},
     {"len_size", "zs", eval_len_size, finish_len},
     {"keys", "so", eval_keys, finish_keys},
