@@ -34,7 +34,7 @@ from dynacomp.lowering.loops import (
     Store,
     symbol,
 )
-from dynacomp.lowering.reader import Reader, index_of, walk
+from dynacomp.lowering.reader import INT64, Reader, index_of, walk
 from dynacomp.lowering.stages import Layout, Stage, arrange, in_register, is_local, row_offset, row_size
 
 Shapes = Mapping[str, tuple[tuple[sympy.Expr, ...], np.dtype]]
@@ -56,12 +56,26 @@ class Scope:
 
 @dataclass(eq=False)
 class Root:
-    """A value of a stage and what becomes of it: stores (buffer, index), or a fold's name."""
+    """A value of a stage and what becomes of it: stores (buffer, index), a fold, or a scatter (which
+    stores at `target`, an Index, where `mask` holds)."""
 
     item: Item
     value: Expr
     position: sympy.Expr | None = None
     stores: list[tuple[str, sympy.Expr]] = field(default_factory=list)
+    target: Expr | None = None
+    mask: Expr | None = None
+
+    @property
+    def exprs(self) -> list[Expr]:
+        """All expressions of the root: its value, and a scatter's target and mask."""
+        return [e for e in (self.value, self.target, self.mask) if e is not None]
+
+    def put(self, exprs: Sequence[Expr]) -> None:
+        """The same expressions, rewritten."""
+        fields = [f for f in ("value", "target", "mask") if getattr(self, f) is not None]
+        for name, expr in zip(fields, exprs, strict=True):
+            setattr(self, name, expr)
 
 
 class Emitter:
@@ -90,22 +104,28 @@ class Emitter:
         stages: list[list[Root]] = [[] for _ in self.layout.stages]
         for item in self.group.items:
             number = self.layout.stage_of[item.name]
-            value = self.rewrite(item)
-            self.computed[item.name] = value
-            stages[number].append(self._root(item, value))
+            root = self._root(item)
+            self.computed[item.name] = root.value
+            stages[number].append(root)
         for root in (r for roots in stages for r in roots):
             root.stores = self._stores(root.item)
         return stages
 
-    def _root(self, item: Item, value: Expr) -> Root:
+    def _root(self, item: Item) -> Root:
         position = None
+        if item.store is not None:
+            root = Root(item, item.value, None, [], self.reader.index(item.store.index, INT64), item.store.mask)
+            root.put(self.rewrite(item, root.exprs))
+            return root
         if item.fold is not None and item.fold.position is not None:
             position = item.fold.position(item.inner).xreplace(self.layout.maps[item.name])
-        return Root(item, value, position)
+        return Root(item, self.rewrite(item, [item.value])[0], position)
 
     def _stores(self, item: Item) -> list[tuple[str, sympy.Expr]]:
         mapping = self.layout.maps[item.name]
-        stores = []
+        stores: list[tuple[str, sympy.Expr]] = []
+        if item.kind == "scatter":
+            return stores
         if item.name in self.external:
             stores.append((item.name, flat(item.at, item.shape).xreplace(mapping)))
         if item.name in self.locals:
@@ -114,13 +134,13 @@ class Emitter:
             stores.append((f"%{self.locals[item.name].name}", offset.xreplace(mapping)))
         return stores
 
-    def rewrite(self, item: Item) -> Expr:
-        """The item's value over the kernel's loops."""
+    def rewrite(self, item: Item, exprs: list[Expr]) -> list[Expr]:
+        """The item's expressions over the kernel's loops."""
         mapping: dict[sympy.Expr, sympy.Expr] = dict(self.layout.maps[item.name])
         built: dict[int, Expr] = {}
-        for expr in walk(self.reader, [item.value]):
+        for expr in walk(self.reader, exprs):
             built[id(expr)] = self._rewritten(expr, item, mapping, built)
-        return built[id(item.value)]
+        return [built[id(e)] for e in exprs]
 
     def _rewritten(self, expr: Expr, item: Item, mapping: dict[sympy.Expr, sympy.Expr],
                    built: Mapping[int, Expr]) -> Expr:
@@ -193,17 +213,17 @@ class Emitter:
             self._substitute(stages[self.layout.stages.index(stage)], {**changes, **outer, **inner})
 
     def _indices(self, roots: list[Root]) -> list[sympy.Expr]:
-        found = [i for e in walk(self, [r.value for r in roots]) if (i := index_of(e)) is not None]
+        found = [i for e in walk(self, [e for r in roots for e in r.exprs]) if (i := index_of(e)) is not None]
         return [*found, *(index for r in roots for _, index in r.stores)]
 
     def _substitute(self, roots: list[Root], changes: Mapping[sympy.Symbol, sympy.Expr]) -> None:
         if not changes:
             return
         built: dict[int, Expr] = {}
-        for expr in walk(self, [r.value for r in roots]):
+        for expr in walk(self, [e for r in roots for e in r.exprs]):
             built[id(expr)] = self._substituted(expr, dict(changes), built)
         for root in roots:
-            root.value = built[id(root.value)]
+            root.put([built[id(e)] for e in root.exprs])
             root.stores = [(b, i.xreplace(changes)) for b, i in root.stores]
 
     def _substituted(self, expr: Expr, changes: dict[sympy.Symbol, sympy.Expr], built: Mapping[int, Expr]) -> Expr:
@@ -234,7 +254,8 @@ class Emitter:
         body = self._close_rows()
         written = {i.name for i in self.group.items if i.name in self.external}
         buffers = {b: Buffer(p, *self.shapes[b]) for b, p in self.params.items()}
-        inputs = tuple(b for name, b in buffers.items() if name not in written)
+        updated = {i.name for i in self.group.items if i.kind == "scatter"}
+        inputs = tuple(b for name, b in buffers.items() if name not in written or name in updated)
         outputs = tuple(b for name, b in buffers.items() if name in written)
         kernel = Kernel(name, inputs, outputs, body, self._sizes((*inputs, *outputs)),
                         tuple(self.locals.values()))
@@ -263,9 +284,10 @@ class Emitter:
         self.level = {v: k for v, k in self.level.items() if k <= base}
         self.level |= {v: base + 1 + k for k, (v, _) in enumerate(stage.loops)}
         outside = dict(self.bound)
-        finals = self._bind([r.value for r in roots], len(self.scopes) - 1)
-        for root, value in zip(roots, finals):
-            self._statements(stage, root, value)
+        finals = iter(self._bind([e for r in roots for e in r.exprs], len(self.scopes) - 1))
+        for root in roots:
+            root.put([next(finals) for _ in root.exprs])
+            self._statements(stage, root, root.value)
         self._close_stage(stage)
         self.bound = {k: v for k, v in self.bound.items() if k in outside or self._is_row_level(v)}
 
@@ -274,6 +296,9 @@ class Emitter:
 
     def _statements(self, stage: Stage, root: Root, value: Expr) -> None:
         item, depth = root.item, len(self.layout.rows)
+        if item.store is not None:
+            self._scatter(root, item.store.mode)
+            return
         if item.kind == "point":
             self.scopes[-1].stmts += self._store(root, value)
             return
@@ -291,6 +316,12 @@ class Emitter:
     def _store(self, root: Root, value: Expr) -> list[Stmt]:
         self.seen += [i for _, i in root.stores]
         return [Store(self.buffer(b), i, value) for b, i in root.stores]
+
+    def _scatter(self, root: Root, mode: str) -> None:
+        target = root.target
+        assert target is not None
+        index = target.expr if isinstance(target, Index) else _index_of_value(target)
+        self.scopes[-1].stmts.append(Store(self.buffer(root.item.name), index, root.value, mode, root.mask))
 
     def _fold(self, item: Item, name: str, value: Expr, position: sympy.Expr | None, home: int) -> None:
         """Carries a fold outwards: each loop folds what the loop inside it gave."""
@@ -322,7 +353,7 @@ class Emitter:
     def _vector_loop(self, stage: Stage) -> int:
         """The level of the loop whose iterations are lanes; -1 where the rows' last loop is."""
         depth = len(self.layout.rows)
-        if (self.group.lanes and depth) or stage.kind == "scan":
+        if (self.group.lanes and depth) or stage.kind in ("scan", "scatter"):
             return -1
         if stage.kind == "fold" and stage.lanes:
             return depth + len(stage.outer)
@@ -399,7 +430,7 @@ class Emitter:
         names = {}
         for var in index.free_symbols & self.values.keys():
             ref = self.bound[id(self.values[var])]
-            names[var] = symbol(ref.name) if isinstance(ref, Ref) else sympy.Integer(ref.value)
+            names[var] = _index_of_value(ref)
         self.seen.append(index)
         if isinstance(expr, Index):
             return Index(index.xreplace(names), expr.dtype)
@@ -413,6 +444,11 @@ def _children(expr: Expr) -> tuple[Expr, ...]:
     if isinstance(expr, Apply):
         return expr.args
     return () if not isinstance(expr, Load) or expr.mask is None else (expr.mask, expr.other)
+
+
+def _index_of_value(value: Expr) -> sympy.Expr:
+    """The index expression that is a bound value: a Let's name, or a number."""
+    return symbol(value.name) if isinstance(value, Ref) else sympy.Integer(value.value)
 
 
 def _is_trivial(expr: Expr) -> bool:

@@ -38,13 +38,14 @@ from dynacomp.capture.graph import (
 )
 from dynacomp.lowering.emit import Emitter
 from dynacomp.lowering.groups import Ancestry, Group, alone, fused, may_join, shares_work
-from dynacomp.lowering.indexing import product
-from dynacomp.lowering.items import Item, choose_realised, make_item, op_name
-from dynacomp.lowering.loops import Buffer, Kernel
+from dynacomp.lowering.indexing import ZERO, product
+from dynacomp.lowering.items import Item, choose_realised, is_scatter, make_item, make_scatter_items, op_name
+from dynacomp.lowering.loops import Buffer, Kernel, Load
 from dynacomp.lowering.lower_gather import GATHERS
 from dynacomp.lowering.lower_layout import LAYOUT
 from dynacomp.lowering.lower_pointwise import POINTWISE
 from dynacomp.lowering.lower_reduce import CUMULATIVE, FOLDS
+from dynacomp.lowering.lower_scatter import SINGLE
 from dynacomp.lowering.lower_templates import TEMPLATE_RULES, group_strides, row_major, view_of
 from dynacomp.lowering.memory import plan
 from dynacomp.lowering.ops import OPS, has_effects
@@ -53,16 +54,17 @@ from dynacomp.lowering.schedule import ExternStep, KernelStep, Schedule, Step, T
 from dynacomp.lowering.splitting import split_fold, worth_splitting
 from dynacomp.lowering.support import why_not
 
-RULES = POINTWISE | LAYOUT | GATHERS
+RULES = POINTWISE | LAYOUT | GATHERS | SINGLE
 
 
 @dataclass(eq=False)
 class Unit:
-    """One step to be: a group of items, or a node that is a template or an XLA call."""
+    """One step to be: a group of items, a node that is a template, or nodes for XLA."""
 
     number: int
     group: Group | None = None
     node: Node | None = None
+    outside: list[Node] = field(default_factory=list)
     reads: set[str] = field(default_factory=set)
 
 
@@ -83,6 +85,7 @@ class Planner:
         self.required: set[str] = set()
         self.shapes: dict[str, tuple[tuple[sympy.Expr, ...], np.dtype]] = {}
         self.views: dict[str, str] = {}
+        self.storage: dict[str, str] = {}
         self.aliases: dict[str, str] = {}
         self.copies: dict[Node, list[Node]] = {}
         self.operand_views: dict[Node, tuple[tuple[str, Any], ...]] = {}
@@ -198,18 +201,22 @@ class Planner:
                 for copy in self.copies.get(node, ()):
                     self.add_item(make_item(self.reader, copy))
                 self.add_node(node, {v[0] for v in self.operand_views[node]})
-            elif self.outside[node] and op_name(node) == "getitem":
-                continue
             elif self.outside[node]:
-                names = (o.name for o in nodes_in((node.args, dict(node.kwargs))))
-                self.add_node(node, {self.reader.views.get(n, n) for n in names})
+                self.add_outside(node)
             elif node.name in self.reader.realised and node.name not in self.reader.views:
                 if isinstance(node.aval, tuple):
                     continue
                 self.add_items(node)
 
     def add_items(self, node: Node) -> None:
-        """The item of a realised node, or the two stages of a big fold."""
+        """The item of a realised node, or the two stages of a big fold or a scatter."""
+        if is_scatter(node):
+            copy, update = make_scatter_items(self.reader, node)
+            self.storage[copy.name] = node.name
+            self.by_name[copy.name] = node
+            self.add_item(copy)
+            self.add_item(replace(update, reads=(*update.reads, Load(copy.name, ZERO, copy.dtype))))
+            return
         item = make_item(self.reader, node)
         stages = split_fold(self.reader, node, FOLDS[op_name(node)](node)) if worth_splitting(item) else None
         for stage in stages or (item,):
@@ -221,9 +228,21 @@ class Planner:
         number = self.ancestry.add(self.producers(reads))
         self.units.append(Unit(number, node=node, reads=reads))
         self.unit_of[node.name] = number
-        for user in self.users[node]:
-            if op_name(user) == "getitem":
-                self.unit_of[user.name] = number
+
+    def add_outside(self, node: Node) -> None:
+        """Into the XLA call that made one of its operands where that makes no cycle, or a new one."""
+        reads = {self.reader.views.get(o.name, o.name) for o in nodes_in((node.args, dict(node.kwargs)))}
+        producers = self.producers(reads)
+        joined = [p for p in sorted(producers) if self.units[p].outside and may_join(self.ancestry, p, producers)]
+        if joined:
+            unit = self.units[joined[0]]
+            self.ancestry.grow(unit.number, producers - {unit.number})
+        else:
+            unit = Unit(self.ancestry.add(producers))
+            self.units.append(unit)
+        unit.outside.append(node)
+        unit.reads |= reads
+        self.unit_of[node.name] = unit.number
 
     def producers(self, reads: Iterable[str]) -> set[int]:
         return {self.unit_of[r] for r in reads if r in self.unit_of}
@@ -287,7 +306,7 @@ class Planner:
         return [self.step(u, external, kernels) for u in self.ordered()]
 
     def ordered(self) -> list[Unit]:
-        live = [u for u in self.units if u.group is not None or u.node is not None]
+        live = [u for u in self.units if u.group is not None or u.node is not None or u.outside]
         return sorted(live, key=lambda u: (self.ancestry.before[u.number].bit_count(), u.number))
 
     def external_names(self) -> set[str]:
@@ -300,14 +319,13 @@ class Planner:
     def step(self, unit: Unit, external: set[str], kernels: dict[Any, Kernel]) -> Step:
         if unit.group is not None:
             return self.kernel_step(unit.group, external, kernels)
-        assert unit.node is not None
-        return self.template_step(unit.node) if unit.node in self.templates else self.extern_step(unit.node)
+        return self.extern_step(unit, external) if unit.node is None else self.template_step(unit.node)
 
     def kernel_step(self, group: Group, external: set[str], kernels: dict[Any, Kernel]) -> KernelStep:
         emitter = Emitter(self.reader, group, external, self.shapes)
         kernel, bindings = emitter.emit("kernel")
         kernel = kernels.setdefault(kernel, replace(kernel, name=self.kernel_name(group, len(kernels))))
-        return KernelStep(kernel, bindings)
+        return KernelStep(kernel, {p: self.storage.get(b, b) for p, b in bindings.items()})
 
     def kernel_name(self, group: Group, number: int) -> str:
         ops = dict.fromkeys(op_name(self.by_name[i.name]) for i in group.items)
@@ -318,26 +336,28 @@ class Planner:
         params = rule.params(node, *(steps for _, steps in views))
         return TemplateStep(rule.template, tuple(buffer for buffer, _ in views), (node.name,), params)
 
-    def extern_step(self, node: Node) -> ExternStep:
-        operands = tuple(dict.fromkeys(nodes_in((node.args, dict(node.kwargs)))))
-        builder = Builder(node.name)
-        inside = {o: builder.placeholder(o.name, o.aval) for o in operands}
-        args = map_nodes((node.args, dict(node.kwargs)), inside.__getitem__)
-        call = builder.call(node.target, args[0], args[1], node.aval)
-        results = self.results_of(node)
-        parts = (call,) if not isinstance(node.aval, tuple) else tuple(
-            builder.call(u.target, (call, u.args[1]), {}, u.aval) for u in results)
+    def extern_step(self, unit: Unit, external: set[str]) -> ExternStep:
+        """The nodes of a unit as a Graph of their own, for XLA."""
+        inside = dict.fromkeys(unit.outside)
+        operands = dict.fromkeys(o for n in unit.outside for o in nodes_in((n.args, dict(n.kwargs)))
+                                 if o not in inside)
+        builder = Builder(unit.outside[0].name)
+        env = {o: builder.placeholder(o.name, o.aval) for o in operands}
+        for node in unit.outside:
+            args, kwargs = map_nodes((node.args, dict(node.kwargs)), env.__getitem__)
+            env[node] = builder.call(node.target, args, kwargs, node.aval)
+        results = [n for n in unit.outside if n.name in external and not isinstance(n.aval, tuple)]
         names = tuple(self.reader.views.get(o.name, o.name) for o in operands)
-        return ExternStep(builder.finish(parts), names, tuple(r.name for r in results), self.outside[node] or "")
-
-    def results_of(self, node: Node) -> list[Node]:
-        return [node] if not isinstance(node.aval, tuple) else [
-            u for u in self.users[node] if op_name(u) == "getitem"]
+        why = "; ".join(dict.fromkeys(str(self.outside[n]) for n in unit.outside))
+        return ExternStep(builder.finish(tuple(env[r] for r in results)), names,
+                          tuple(r.name for r in results), why)
 
     def fill_shapes(self) -> None:
         for node in self.graph.nodes:
             if node.op != OUTPUT and not isinstance(node.aval, tuple):
                 self.shapes[node.name] = (shape_of(node), dtype_of(node))
+            if is_scatter(node):
+                self.shapes[f"{node.name}_start"] = self.shapes[node.name]
         for view, root in self.views.items():
             self.shapes[root] = self.shapes[view]
 

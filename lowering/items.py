@@ -21,7 +21,8 @@ from dynacomp.capture.graph import Node
 from dynacomp.lowering.indexing import coefficient, flat, product, total
 from dynacomp.lowering.loops import Expr, Load
 from dynacomp.lowering.lower_reduce import CUMULATIVE, FOLDS, Fold, accumulator
-from dynacomp.lowering.reader import Point, Reader, dtype_of, shape_of, walk
+from dynacomp.lowering.lower_scatter import MODES, ScatterStore, is_single, scatter_store
+from dynacomp.lowering.reader import INT64, Point, Reader, dtype_of, shape_of, walk
 from dynacomp.lowering.scalars import DEAR, SCALARS
 
 NARROW = 8
@@ -33,7 +34,7 @@ class Item:
     """One realised node: `value` at position `at` (and `inner`, for folds) of loop variables.
 
     kind: "point" (one value per position), "fold" (folds `inner` away), "scan" (running fold along
-    dimension `axis`). lanes: it wants SIMD lanes over its last result dimension rather than
+    dimension `axis`), "scatter" (stores into an array that another item made). lanes: it wants SIMD lanes over its last result dimension rather than
     over its innermost loop.
     """
 
@@ -50,6 +51,7 @@ class Item:
     reverse: bool = False
     lanes: bool = True
     reads: tuple[Load, ...] = field(default=())
+    store: ScatterStore | None = None
 
     @property
     def numel(self) -> sympy.Expr:
@@ -107,6 +109,25 @@ def _scan_item(reader: Reader, node: Node, how: str) -> Item:
     last = all(n == 1 for n in shape[axis + 1:])
     return Item(node.name, "scan", shape, dtype_of(node), at, value, (), (), fold, axis,
                 bool(node.kwargs.get("reverse")), not last, loads_of(reader, value))
+
+
+def make_scatter_items(reader: Reader, node: Node) -> tuple[Item, Item]:
+    """A copy of the operand, named "<node>_start", and the updates stored into it."""
+    shape, dtype, before = shape_of(node), dtype_of(node), f"{node.name}_start"
+    at = reader.point(shape)
+    old = reader.read(node.args[0], at)
+    copy = Item(before, "point", shape, dtype, at, old, reads=loads_of(reader, old))
+    store = scatter_store(reader, node)
+    roots = [store.value, reader.index(store.index, INT64), *([] if store.mask is None else [store.mask])]
+    reads = tuple(e for e in walk(reader, roots) if isinstance(e, Load))
+    update = Item(node.name, "scatter", store.rows, dtype, store.at, store.value, store.inner, store.extents,
+                  lanes=any(n != 1 for n in store.rows), reads=reads, store=store)
+    return copy, update
+
+
+def is_scatter(node: Node) -> bool:
+    """A scatter whose updates may meet: it needs loops of its own."""
+    return op_name(node) in MODES and not is_single(node)
 
 
 def loads_of(reader: Reader, value: Expr) -> tuple[Load, ...]:
@@ -192,7 +213,7 @@ def _weigh(node: Node, realised: set[str], weights: Mapping[Node, _Weight]) -> _
 
 def _worth_keeping(node: Node, users: list[Node], weight: _Weight) -> bool:
     name = op_name(node)
-    if name in FOLDS or name in CUMULATIVE:
+    if name in FOLDS or name in CUMULATIVE or is_scatter(node):
         return True
     if getattr(node.aval, "shape", None) is None:  # several results: its getitem nodes decide
         return False

@@ -127,7 +127,9 @@ def _dynamic_update_slice(reader: Reader, node: Node, at: Point) -> Expr:
         if n != w:
             mask = reader.all_of(mask, reader.compare("ge", i, b), reader.compare("lt", i, b + w))
     inside = tuple(i - b for i, b in zip(at, begins))
-    return reader.read_where(mask, update, inside, reader.read(of, at))
+    if mask is None:
+        return reader.read(update, inside)
+    return reader.apply("select", mask, reader.read_under(mask, update, inside), reader.read(of, at))
 
 
 GATHERS: dict[str, Rule] = {

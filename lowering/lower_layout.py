@@ -82,13 +82,11 @@ def _concatenate(reader: Reader, node: Node, at: Point) -> Expr:
         pieces.append((operand, start))
         start = start + shape_of(operand)[d]
     operand, begin = pieces[-1]
-    zero = reader.const(np.zeros((), dtype_of(node)).item(), dtype_of(node))
-    result = reader.read_where(reader.compare("ge", at[d], begin), operand, _shift(at, d, begin), zero)
+    result = reader.read_under(reader.compare("ge", at[d], begin), operand, _shift(at, d, begin))
     for operand, begin in reversed(pieces[:-1]):
-        end = begin + shape_of(operand)[d]
-        before = reader.compare("lt", at[d], end)
+        before = reader.compare("lt", at[d], begin + shape_of(operand)[d])
         inside = before if begin == 0 else reader.all_of(reader.compare("ge", at[d], begin), before)
-        value = reader.read_where(inside, operand, _shift(at, d, begin), zero)
+        value = reader.read_under(inside, operand, _shift(at, d, begin))
         result = reader.apply("select", before, value, result)
     return result
 

@@ -192,12 +192,18 @@ class Reader:
         """`value` at `at` where `mask` holds (`at` may lie outside elsewhere), `other` elsewhere."""
         if mask is None:
             return self.read(value, at)
-        outer, self._mask = self._mask, self.all_of(self._mask, mask)
-        inside = self.read(value, at)
-        self._mask = outer
-        if isinstance(inside, Load) and inside.mask is mask and outer is None:
+        inside = self.read_under(mask, value, at)
+        if isinstance(inside, Load) and inside.mask is mask and self._mask is None:
             return self.intern(replace(inside, other=other))
         return self.apply("select", mask, inside, other)
+
+    def read_under(self, mask: Expr | None, value: Any, at: Point) -> Expr:
+        """`value` at `at` where `mask` holds; elsewhere anything, without touching memory."""
+        outer = self._mask
+        self._mask = self.all_of(outer, None if isinstance(mask, Const) and mask.value else mask)
+        inside = self.read(value, at)
+        self._mask = outer
+        return inside
 
 
 def _simpler(reader: Reader, fn: str, args: tuple[Expr, ...], dtype: np.dtype) -> Expr | None:

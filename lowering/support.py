@@ -10,11 +10,12 @@ from dynacomp.lowering.lower_gather import GATHERS
 from dynacomp.lowering.lower_layout import LAYOUT
 from dynacomp.lowering.lower_pointwise import POINTWISE, precision_of
 from dynacomp.lowering.lower_reduce import CUMULATIVE, FOLDS
+from dynacomp.lowering.lower_scatter import MODES, why_not_scatter
 from dynacomp.lowering.lower_templates import TEMPLATE_RULES
 from dynacomp.lowering.reader import dtype_of
 from dynacomp.lowering.scalars import kind
 
-KNOWN = {*POINTWISE, *LAYOUT, *GATHERS, *FOLDS, *CUMULATIVE, *TEMPLATE_RULES}
+KNOWN = {*POINTWISE, *LAYOUT, *GATHERS, *FOLDS, *CUMULATIVE, *TEMPLATE_RULES, *MODES}
 
 
 def _integer_pow(node: Node) -> str | None:
@@ -39,10 +40,16 @@ def _one_axis(node: Node) -> str | None:
     return None if len(node.kwargs["axes"]) == 1 else "argmax over several axes"
 
 
+def _boolean_product(node: Node) -> str | None:
+    return "a product of booleans" if "b" in (kind(dtype_of(node)), kind(dtype_of(node.args[0]))) else None
+
+
 _CONDITIONS: dict[str, Callable[[Node], str | None]] = {
     "pow": _integer_pow,
     "bitcast_convert_type": _bitcast,
     "reduce_precision": _precision,
+    "dot_general": _boolean_product,
+    **{name: why_not_scatter for name in MODES},
     "reduce_and": _logical,
     "reduce_or": _logical,
     "argmax": _one_axis,

@@ -145,6 +145,12 @@ REGIONS = {
     "conv": (lambda x, w: jax.nn.relu(conv(x, w)), (f32(2, 9, 8, 3), f32(3, 3, 3, 5)), None),
     "conv_grad": (jax.grad(lambda x, w: (conv(x, w) ** 2).sum(), (0, 1)), (f32(2, 9, 8, 3), f32(3, 3, 3, 5)), None),
     "sort": (lambda x: jnp.sort(x, -1), (f32(8, 9),), None),
+    "scatter_one": (lambda x, i: x.at[:, i].add(3.0), (f32(8, 9), np.int32(4)), 1),
+    "scatter_rows": (lambda x, i, u: x.at[i].add(u), (f32(8, 9), ints(8, 6), f32(6, 9)), 2),
+    "scatter_outside": (lambda x, i, u: x.at[i, 1:3].max(u), (f32(8, 9), ints(12, 6) - 2, f32(6, 2)), None),
+    "scatter_clip": (lambda x, i, u: x.at[i].mul(u, mode="clip"), (f32(8, 9), ints(20, 6), f32(6, 9)), None),
+    "histogram": (lambda i: jnp.zeros(10, jnp.int32).at[i].add(1), (ints(10, 50),), 2),
+    "scatter_batched": (jax.vmap(lambda x, i, u: x.at[i].add(u)), (f32(4, 8), ints(8, 4, 6), f32(4, 6)), 2),
     "scatter_set": (lambda x, i: x.at[i].set(3.0), (f32(8, 9), ints(8, 3)), None),
     "group_norm": (lambda x: (lambda y: ((y - y.mean((1, 3), keepdims=True)) * lax.rsqrt(
         y.var((1, 3), keepdims=True) + 1e-5)).reshape(x.shape))(x.reshape(2, 16, 4, 2)), (f32(2, 16, 8),), None),
