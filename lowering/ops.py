@@ -25,13 +25,14 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.extend.core import primitives
 
 from dynacomp.capture.avals import Aval, as_struct, aval_of
@@ -78,7 +79,7 @@ _NAMES: dict[str, str] = {
         broadcast_in_dim concatenate dynamic_slice dynamic_update_slice iota pad reshape rev slice
         transpose""",
     GATHER: "gather select_and_gather_add",
-    SCATTER: "scatter scatter_add scatter_max scatter_min scatter_mul select_and_scatter_add",
+    SCATTER: "select_and_scatter_add",
     SCAN: "cumlogsumexp cummax cummin cumprod cumsum",
     TEMPLATE: "conv_general_dilated dot_general sort top_k",
 }
@@ -92,8 +93,31 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "convert_element_type": {"weak_type": False, "sharding": None},
     "mul": {"out_dtype": None},
 }
-"""Parameters that a lowered Graph never carries: shardings live outside it, weak types in Avals,
-and the rest has been rewritten away (`translate_rules`). The primitives still want them."""
+"""Parameters that a lowered Graph never carries: weak types live in Avals, an asked-for accuracy is
+met by the default one, and what has another value than here goes to XLA (`expressible`). The
+primitives still want them."""
+
+_SCATTERS: dict[str, Callable[..., Any]] = {
+    "scatter": lax.scatter, "scatter_add": lax.scatter_add, "scatter_mul": lax.scatter_mul,
+    "scatter_min": lax.scatter_min, "scatter_max": lax.scatter_max,
+}
+_DERIVED = frozenset({"update_jaxpr", "update_consts"})
+_FREE = frozenset({"weak_type", "accuracy"})
+
+
+def kept_params(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that a node of an Op carries, out of its primitive's."""
+    dropped = DEFAULTS.get(name, {})
+    return {k: v for k, v in params.items() if k not in dropped and k not in _DERIVED}
+
+
+def expressible(name: str, params: Mapping[str, Any]) -> bool:
+    """True where an Op says all that its primitive was asked: no sharding, no function of the
+    user's in a scatter (`x.at[i].apply(f)`)."""
+    if name == "scatter" and params.get("update_jaxpr") is not None:
+        return False
+    fixed = DEFAULTS.get(name, {}).items()
+    return all(k in _FREE or params.get(k, default) == default for k, default in fixed)
 
 
 def _iota_2x32(*, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
@@ -120,6 +144,7 @@ def _run_jaxpr(*args: Any, jaxpr: Any, **_: Any) -> tuple[Any, ...]:
 def _table() -> dict[str, Op]:
     known = {p.name.replace("-", "_"): p for p in vars(primitives).values() if hasattr(p, "bind")}
     rows = {n: Op(n, kind, known[n].bind) for kind, names in _NAMES.items() for n in names.split()}
+    rows |= {n: Op(n, SCATTER, fn) for n, fn in _SCATTERS.items()}
     own = (Op("dim_as_value", LAYOUT, _dim_as_value), Op("iota_2x32_shape", LAYOUT, _iota_2x32),
            Op("extern", EXTERN, _run_jaxpr), Op("select_n", POINTWISE, _select_n))
     return rows | {op.name: op for op in own}

@@ -37,7 +37,7 @@ from dynacomp.capture import graph_interp
 from dynacomp.capture.avals import Aval, as_struct, aval_of, is_numpy_dtype
 from dynacomp.capture.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Builder, Graph, Node, map_nodes
 from dynacomp.lowering.dims import SymbolicShapeError, is_symbolic, map_dims, to_sympy
-from dynacomp.lowering.ops import DEFAULTS, EXTERN, OPS, POINTWISE, Op
+from dynacomp.lowering.ops import EXTERN, OPS, POINTWISE, Op, expressible, kept_params
 from dynacomp.lowering.translate_rules import CALLS, IDENTITIES, as_extern, is_key, raw_struct, rewrite_of
 
 Where = tuple[tuple[str, int, str], ...]
@@ -238,7 +238,7 @@ class Writer:
             return fixed
         if (rewrite := rewrite_of(eqn)) is not None:
             return self.inline(jax.make_jaxpr(rewrite)(*(raw_struct(v.aval) for v in eqn.invars)), args)
-        if name in OPS and not any(map(is_key, eqn.invars)):
+        if name in OPS and expressible(name, eqn.params) and not any(map(is_key, eqn.invars)):
             return self.node(OPS[name], args, eqn.params, eqn)
         return self.node(OPS["extern"], args, as_extern(eqn), eqn)
 
@@ -255,11 +255,9 @@ class Writer:
         """One Op node, and a getitem for each result where it has several."""
         avals = tuple(node_aval(v.aval) for v in eqn.outvars)
         many = eqn.primitive.multiple_results or op.kind == EXTERN
-        dropped = DEFAULTS.get(op.name, {})
-        kept = {k: v for k, v in params.items() if k not in dropped}
         if op.kind == POINTWISE:
             args = [self.spread(a, avals[0]) for a in args]
-        kept = map_dims(kept, to_sympy)
+        kept = map_dims(kept_params(op.name, params), to_sympy)
         call = self.builder.call(op, tuple(args), kept, avals if many else avals[0], self.where)
         pick = lambda i: self.builder.call(operator.getitem, (call, i), {}, avals[i], self.where)
         return [pick(i) for i in range(len(avals))] if many else [call]

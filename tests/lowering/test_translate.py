@@ -14,7 +14,7 @@ from jax import lax
 
 from dynacomp.capture import graph_parse, graph_verify
 from dynacomp.capture.avals import Aval
-from dynacomp.capture.graph import Builder, Node
+from dynacomp.capture.graph import Builder, Closure, Node
 from dynacomp.capture.graph_text import references
 from dynacomp.lowering.dims import SymbolicShapeError
 from dynacomp.lowering.ops import OPS, has_effects, infer
@@ -123,6 +123,31 @@ def test_nodes_know_the_users_line():
     low = lower(captured(jax.nn.softmax, Aval((2, 3), F32)))
     assert {n.where for n in low.graph.calls} == {(("model.py", 12, "forward"),)}
     assert {n.where for n in optimise(low.graph).calls} == {(("model.py", 12, "forward"),)}
+
+
+def test_functions_in_scatters_go_to_xla():
+    x, i = jnp.arange(4.0), jnp.asarray([1, 2])
+    graph = optimise(lower_function(lambda x: x.at[i].apply(jnp.cos), x))
+    assert OPS["extern"] in {n.target for n in graph.calls}
+    agree(x.at[i].apply(jnp.cos), run(graph, x))
+
+
+def test_transforms_of_captured_bodies():
+    inner = Builder("loss")
+    w, x = inner.placeholder("w", Aval((3,), F32)), inner.placeholder("x", Aval((3,), F32))
+    product = inner.call(jnp.multiply, (w, x), {}, Aval((3,), F32))
+    body = inner.finish(inner.call(jnp.sum, (product,), {}, Aval((), F32), where=(("m.py", 3, "loss"),)))
+    b = Builder()
+    w, x = b.placeholder("w", Aval((3,), F32)), b.placeholder("x", Aval((3,), F32))
+
+    def grad_at(fn, at):
+        return jax.grad(fn)(at)
+
+    line = (("m.py", 9, "step"),)
+    graph = b.finish(b.call(grad_at, (Closure(body, (w,)), x), {}, Aval((3,), F32), where=line))
+    low = lower(graph)
+    np.testing.assert_array_equal(run(low.graph, jnp.arange(3.0), jnp.ones(3))[0], jnp.arange(3.0))
+    assert {n.where for n in low.graph.calls} == {line}
 
 
 def test_weak_types_are_the_outputs():
