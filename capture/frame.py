@@ -28,6 +28,7 @@ from dynacomp.capture.values import CellV, Lazy, type_of
 
 check_complete()
 MAX_ATTEMPTS = 60
+strict_errors = False  # tests set it: a defect in capture or compilation is raised, not worked around
 
 Compile = Callable[[Graph], Callable[..., Any]]
 
@@ -88,6 +89,10 @@ def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compi
             return Outcome(kind="raises", detail=_exception_name(raised), lessons=lessons)
         except GiveUp as gave:
             return Outcome(kind=gave.kind, detail=gave.detail, lessons=lessons, where=cap.last_where)
+        except Exception as error:  # a defect of ours: the program must run all the same
+            if strict_errors:
+                raise
+            return Outcome(kind="internal", detail=f"{type(error).__name__}: {error}", lessons=lessons)
     return Outcome(kind="attempts", detail=f"no end after {MAX_ATTEMPTS} attempts", lessons=lessons)
 
 

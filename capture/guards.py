@@ -147,7 +147,7 @@ def _dim(writer: StepWriter, guard: Guard) -> None:
     assert guard.source is not None
     slot = writer.size(name)
     writer.emit(guard, "dim", slot, writer.register(guard.source), axis)
-    writer.emit(guard, "size_check", (("size", slot), ("int", 2), ("ge",)))
+    writer.emit(guard, "size_check", (("size", slot), ("int", 2), "ge"))
 
 
 def _dim_is(writer: StepWriter, guard: Guard) -> None:
@@ -155,11 +155,12 @@ def _dim_is(writer: StepWriter, guard: Guard) -> None:
     assert guard.source is not None
     slot = writer.size(f"{guard.source!r}.shape[{axis}]")
     writer.emit(guard, "dim", slot, writer.register(guard.source), axis)
-    writer.emit(guard, "size_check", (("size", slot), ("size", writer.size(name)), ("eq",)))
+    writer.emit(guard, "size_check", (("size", slot), ("size", writer.size(name)), "eq"))
 
 
 def _size_check(writer: StepWriter, guard: Guard) -> None:
-    program = tuple(("size", writer.size(p[1])) if p[0] == "size" else p for p in guard.payload[0])
+    program = tuple(("size", writer.size(p[1])) if p[0] == "size" else p if len(p) > 1 else p[0]
+                    for p in guard.payload[0])
     writer.emit(guard, "size_check", program)
 
 

@@ -192,7 +192,7 @@ def unsupported(reason: str, *names: str) -> None:
 
 def check_complete() -> None:
     """Every opcode of the running Python is handled or declared unsupported; ImportError if not."""
-    known = {n for n in dis.opmap if not n.startswith("INSTRUMENTED_")}
+    known = {n for n, op in dis.opmap.items() if op < 256 and not n.startswith("INSTRUMENTED_")}
     known -= set(getattr(dis, "_specialized_opmap", {})) | set(getattr(dis, "_specialized_instructions", ()))
     missing = known - set(HANDLERS) - set(UNSUPPORTED)
     if missing:

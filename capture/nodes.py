@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-from jax.core import InconclusiveDimensionOperation
+from jax._src.core import InconclusiveDimensionOperation
 
 from dynacomp.capture.avals import ARRAY_TYPE, Aval, as_struct
 from dynacomp.capture.births import from_python

@@ -23,7 +23,7 @@ from dynacomp.capture.emit import OUTPUTS, Emitter, load_source
 from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Graph, Node, nodes_in
 from dynacomp.capture.machine import VERSION, Capture, Frame
-from dynacomp.capture.resume import Layout, has_late_cells, live_locals, resume_code
+from dynacomp.capture.resume import Layout, has_late_cells, is_resume, live_locals, resume_code
 from dynacomp.capture.values import (
     DELETED, ArrayV, CellV, Const, DictV, ListV, NullV, ObjectV, SetV, TupleV, Value, is_literal,
 )
@@ -356,7 +356,7 @@ class Leaver:
         after = used + dis.stack_effect(opcode, arg, jump=False)
         if "JUMP" in i.name or i.name in ("FOR_ITER", "SEND"):
             label = Label()
-            e.out.append(Instr(i.name, label, lineno=i.line))
+            e.out.append(Instr(i.name.replace("BACKWARD", "FORWARD"), label, lineno=i.line))
             jumped = 0 if i.name == "FOR_ITER" else used + dis.stack_effect(opcode, arg, jump=True)
             return label, after, jumped
         e.out.append(self._copy(i))
@@ -405,11 +405,31 @@ class Leaver:
         code = resume_code(self.frame.code, Layout(target, tuple(layout), lasti, names))
         self.w.resumes.append(code)
         arguments = [*(n for n in self.stack if n is not None), *taken, *extra, *names]
-        self.e.begin_call(lambda: self._function(code))
+        e = self.e
+        e.begin_call(lambda: e.const(remake.Tail))
+        self._function(code)
         for name in arguments:
-            self.e.op("LOAD_FAST", name)
-        self.e.end_call(len(arguments))
-        self.e.op("RETURN_VALUE")
+            e.op("LOAD_FAST", name)
+        e.op("BUILD_TUPLE", len(arguments))
+        e.end_call(2)
+        if not is_resume(self.frame.code.code):
+            self._trampoline()
+        e.op("RETURN_VALUE")
+
+    def _trampoline(self) -> None:
+        """Resume functions return their own continuation: a loop that breaks needs no deeper stack."""
+        e, again, done, name = self.e, Label(), Label(), self.e.temp("r")
+        e.op("STORE_FAST", name)
+        e.out.append(again)
+        e.call(remake.is_tail, lambda: e.op("LOAD_FAST", name))
+        e.op("POP_JUMP_FORWARD_IF_FALSE" if VERSION < (3, 12) else "POP_JUMP_IF_FALSE", done)
+        e.begin_call(lambda: e.call(remake.tail_function, lambda: e.op("LOAD_FAST", name)))
+        e.call(remake.tail_arguments, lambda: e.op("LOAD_FAST", name))
+        e.op("CALL_FUNCTION_EX", 0)
+        e.op("STORE_FAST", name)
+        e.op("JUMP_BACKWARD", again)
+        e.out.append(done)
+        e.op("LOAD_FAST", name)
 
     def _function(self, code: CodeType) -> None:
         e = self.e

@@ -214,3 +214,24 @@ def delete_global(table: Any, name: str) -> None:
 def resume_function(code: Any, globals_: Any, closure: tuple) -> Any:
     """The function that continues a frame after a graph break."""
     return types.FunctionType(code, unhold(globals_), code.co_name, None, closure)
+
+
+class Tail:
+    """What a resume function returns when the graph breaks again: the next one, and its arguments."""
+
+    __slots__ = ("args", "fn")
+
+    def __init__(self, fn: Any, args: tuple) -> None:
+        self.fn, self.args = fn, args
+
+
+def is_tail(result: Any) -> bool:
+    return type(result) is Tail
+
+
+def tail_function(tail: Tail) -> Any:
+    return tail.fn
+
+
+def tail_arguments(tail: Tail) -> tuple:
+    return tail.args

@@ -8,14 +8,13 @@ frame in the same state (same place, same stack layout, same locals).
 
 from __future__ import annotations
 
-import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
 
 from bytecode import Bytecode, CellVar, FreeVar, Instr, Label
 
-from dynacomp.capture.code import Decoded
+from dynacomp.capture.code import Decoded, decode
 from dynacomp.capture.errors import GiveUp
 
 READS = ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLOSURE", "LOAD_FAST_AND_CLEAR", "DELETE_FAST", "LOAD_FAST_LOAD_FAST",
@@ -36,8 +35,9 @@ class Layout:
     locals: tuple[str, ...]
 
 
-_MADE: weakref.WeakSet[CodeType] = weakref.WeakSet()
-_BY_CODE: dict[tuple[int, Layout], tuple[weakref.ref[CodeType], CodeType]] = {}
+# Resume codes live as long as the process, as their originals mostly do.
+_MADE: dict[int, tuple[Decoded, int, CodeType]] = {}  # id of a resume code → original, prologue's length, itself
+_BY_CODE: dict[tuple[int, Layout], tuple[CodeType, CodeType]] = {}
 
 
 def live_locals(decoded: Decoded, target: int) -> set[str]:
@@ -63,14 +63,22 @@ def live_locals(decoded: Decoded, target: int) -> set[str]:
 
 
 def resume_code(decoded: Decoded, layout: Layout) -> CodeType:
-    """The code object that continues `decoded.code` from `layout`."""
+    """The code object that continues `decoded.code` from `layout`.
+
+    A resume function of a resume function is one of the original code: loops that break come back
+    to the same few code objects, and so to their cache entries.
+    """
+    origin = _MADE.get(id(decoded.code))
+    if origin is not None:
+        return resume_code(origin[0], replace(layout, target=layout.target - origin[1]))
     key = (id(decoded.code), layout)
     found = _BY_CODE.get(key)
-    if found is not None and found[0]() is decoded.code:
+    if found is not None and found[0] is decoded.code:
         return found[1]
     made = _build(decoded, layout)
-    _MADE.add(made)
-    _BY_CODE[key] = (weakref.ref(decoded.code, lambda _: _BY_CODE.pop(key, None)), made)
+    shift = len(decode(made).instrs) - len(decoded.instrs)
+    _MADE[id(made)] = (decoded, shift, made)
+    _BY_CODE[key] = (decoded.code, made)
     return made
 
 
@@ -135,4 +143,4 @@ def has_late_cells(decoded: Decoded) -> bool:
 
 def is_resume(code: CodeType) -> bool:
     """Whether `code` was made here."""
-    return code in _MADE
+    return id(code) in _MADE

@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any
 
-import jax
+from jax._src.core import trace_ctx
 
-from dynacomp import counters, notices
+from dynacomp import capture as capture_stage
+from dynacomp import codegen, counters, kernels, lowering, notices
 from dynacomp.breaks import REASONS
 from dynacomp.capture import _native
 from dynacomp.capture.frame import Outcome, capture
@@ -24,6 +25,7 @@ from dynacomp.capture.resume import is_resume
 from dynacomp.options import Options, resolve
 from dynacomp.pipeline import Compiled, compile_graph
 
+_STAGES = (capture_stage, lowering, codegen, kernels, counters)
 MAX_RAISES = 3  # frames that keep raising are not captured again and again
 
 
@@ -109,7 +111,7 @@ def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) ->
     if history.captures >= options.recompile_limit:
         tell(code, "recompile limit", "limit", f"{history.captures} entries for {code.co_qualname}")
         return True
-    if not jax.core.trace_ctx.is_top_level() or history.raises >= MAX_RAISES:
+    if not trace_ctx.is_top_level() or history.raises >= MAX_RAISES:
         return eager(code, "traced" if history.raises < MAX_RAISES else "raises", "")
     explain_recompile(fn, code, args)
     seen: list[Compiled] = []
@@ -208,12 +210,15 @@ def should_capture(code: CodeType) -> bool:
 @functools.cache
 def library_file(filename: str) -> bool:
     parts = filename.replace("\\", "/")
+    if parts.startswith(_OWN):
+        return True
     inside = parts.rpartition("site-packages/")[2] if "site-packages/" in parts else ""
     if inside:
         return True
     return parts.startswith(_STDLIB) or is_pure_module(inside)
 
 
+_OWN = tuple({m.__file__.replace("\\", "/").rpartition("/")[0] + "/" for m in _STAGES if m.__file__})
 _STDLIB = functools.__file__.rpartition("/")[0] + "/"
 
 

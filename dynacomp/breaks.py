@@ -29,6 +29,7 @@ REASONS: dict[str, Reason] = {
     "hash": Reason("a dict key or set element that is not a constant"),
     "identity": Reason("a question about object identity that guards cannot hold"),
     "import": Reason("an import that has not happened yet", "import it at the top of the module"),
+    "internal": Reason("a defect in dynacomp", "please report it with the function"),
     "iterator": Reason("an iterator that cannot be looked into"),
     "leaves": Reason("an array's content is needed in Python"),
     "limit": Reason("too many recompilations", "pass changing values as arrays, or raise recompile_limit"),
