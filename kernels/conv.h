@@ -89,10 +89,21 @@ inline Split split(int64_t index, int64_t outer, bool inner, const int64_t (&siz
     return s;
 }
 
-inline Position position(const Phase& f, int64_t index) {
+// The coordinates of the next index.
+inline void advance(Split& s, int64_t outer, bool inner, const int64_t (&sizes)[3]) {
+    if (inner) {
+        if (++s.outer < outer) return;
+        s.outer = 0;
+    }
+    for (int d = 2; d >= 0; d--) {
+        if (++s.x[d] < sizes[d]) return;
+        s.x[d] = 0;
+    }
+    if (!inner) s.outer++;
+}
+
+inline Position position(const Phase& f, const Split& s) {
     const Conv& v = *f.conv;
-    const int64_t sizes[3] = {f.axis[0].outs, f.axis[1].outs, f.axis[2].outs};
-    const Split s = split(index, f.images, f.image_inner, sizes);
     Position p{{}, s.outer * v.lhs[0], s.outer * v.res[0]};
     for (int d = 0; d < 3; d++) {
         const Axis& a = f.axis[d];
@@ -103,10 +114,8 @@ inline Position position(const Phase& f, int64_t index) {
     return p;
 }
 
-inline Depth depth(const Phase& f, int64_t index) {
+inline Depth depth(const Phase& f, const Split& s) {
     const Conv& v = *f.conv;
-    const int64_t sizes[3] = {f.axis[0].taps, f.axis[1].taps, f.axis[2].taps};
-    const Split s = split(index, f.channels, f.channel_inner, sizes);
     Depth q{{}, s.outer * v.lhs[1], s.outer * v.rhs[1]};
     for (int d = 0; d < 3; d++) {
         const Axis& a = f.axis[d];
@@ -115,6 +124,18 @@ inline Depth depth(const Phase& f, int64_t index) {
         q.weight += (a.tap0 + s.x[d] * a.tap_step) * v.rhs[2 + d];
     }
     return q;
+}
+
+// Tables of the positions or depths [begin, begin + count).
+inline void list_positions(const Phase& f, int64_t begin, int64_t count, Position* to) {
+    const int64_t sizes[3] = {f.axis[0].outs, f.axis[1].outs, f.axis[2].outs};
+    Split s = split(begin, f.images, f.image_inner, sizes);
+    for (int64_t i = 0; i < count; i++, advance(s, f.images, f.image_inner, sizes)) to[i] = position(f, s);
+}
+inline void list_depths(const Phase& f, int64_t begin, int64_t count, Depth* to) {
+    const int64_t sizes[3] = {f.axis[0].taps, f.axis[1].taps, f.axis[2].taps};
+    Split s = split(begin, f.channels, f.channel_inner, sizes);
+    for (int64_t i = 0; i < count; i++, advance(s, f.channels, f.channel_inner, sizes)) to[i] = depth(f, s);
 }
 
 inline bool inside(const Phase& f, const Position& p, const Depth& q, int d) {
@@ -142,6 +163,10 @@ inline void clip(Stretch& s, bool rows_inside, int64_t x, int64_t step, int64_t 
 // to[0 .. length) = the stretch's elements, `pace` apart in memory; zeros outside the image.
 template <class T, class S>
 inline void copy(const Stretch& s, const S* from, int64_t pace, T* to) {
+    if (pace == 1 && s.length == tile_columns<T> && s.high - s.low == tile_columns<T>) {  // a full panel
+        for (int64_t e = 0; e < tile_columns<T>; e++) to[e] = widen<T>(from[e]);
+        return;
+    }
     for (int64_t e = 0; e < s.low; e++) to[e] = T(0);
     if (pace == 1)
         for (int64_t e = s.low; e < s.high; e++) to[e] = widen<T>(from[e]);
@@ -227,6 +252,11 @@ void pack_rows(const Phase& f, const S* lhs, const Position* at, int64_t count, 
 template <class T, class S>
 void pack_weights(const S* rhs, int64_t feature_stride, int64_t count, int64_t padded, const Depth* taps, int64_t depth,
                   T* to, int64_t ld) {
+    if (feature_stride == 1 && count == tile_columns<T>) {
+        for (int64_t q = 0; q < depth; q++)
+            for (int64_t j = 0; j < tile_columns<T>; j++) to[q * ld + j] = widen<T>(rhs[taps[q].weight + j]);
+        return;
+    }
     for (int64_t q = 0; q < depth;) {
         int64_t end = q + 1;
         while (end < depth && taps[end].weight == taps[end - 1].weight + 1) end++;
@@ -341,7 +371,7 @@ void convolve(const Phase& f, const A* lhs, const B* rhs, C* out, int64_t begin,
     const Tables t = tables(most);
     for (; begin < end; begin += most) {
         const int64_t count = smaller(most, end - begin);
-        for (int64_t i = 0; i < count; i++) t.at[i] = position(f, begin + i);
+        list_positions(f, begin, count, t.at);
         const int64_t pace = count > 1 ? t.at[1].out - t.at[0].out : 1;
         bool direct = std::is_same_v<T, C> && depth_all > 0 && (f.position_vectors ? pace == 1 : v.res[1] == 1);
         for (int64_t i = 1; i < count && direct; i++) direct = t.at[i].out == t.at[i - 1].out + pace;
@@ -351,7 +381,7 @@ void convolve(const Phase& f, const A* lhs, const B* rhs, C* out, int64_t begin,
         if (!direct) to.data = (T*)scratch<3>(count * features * int64_t(sizeof(T)));
         for (int64_t q = 0; q < depth_all; q += step) {
             const int64_t depth_here = smaller(step, depth_all - q);
-            for (int64_t e = 0; e < depth_here; e++) t.taps[e] = depth(f, q + e);
+            list_depths(f, q, depth_here, t.taps);
             if (f.position_vectors)
                 positions_inner<T>(f, lhs, rhs, v.rhs[0], t, count, features, q, depth_here, to);
             else
