@@ -31,13 +31,15 @@ _EXACT = frozenset({"neg", "abs", "sign", "max", "min", "select", "floor", "ceil
 class Scope:
     """Where code stands. `var`: the vector loop's variable around it, or ""; `width`: the bytes
     that a register spends on each lane; `vectors`: names that hold lanes; `widened`: local buffers with
-    one copy per lane; `threaded`: inside a loop that is spread over threads."""
+    one copy per lane; `threaded`: inside a loop that is spread over threads; `suffix` tells the lanes of
+    several interleaved iterations apart."""
 
     var: str = ""
     width: int = 0
     vectors: frozenset[str] = frozenset()
     widened: frozenset[str] = frozenset()
     threaded: bool = False
+    suffix: str = ""
 
     @property
     def lanes(self) -> str:
@@ -46,6 +48,14 @@ class Scope:
 
     def having(self, *names: str) -> Scope:
         return replace(self, vectors=self.vectors | set(names))
+
+    def call(self, name: str) -> str:
+        """The C++ name of a value."""
+        return cpp_name(name) + (self.suffix if name in self.vectors or name == self.var else "")
+
+    def index(self, expr: sympy.Expr | int) -> str:
+        """An index expression in C++, for the first lane."""
+        return index_code(expr, {n: self.call(n) for n in names_in(expr)} if self.suffix else None)
 
     def moves(self, expr: sympy.Expr | int) -> bool:
         """Does an index expression differ from lane to lane?"""
@@ -102,17 +112,17 @@ def _const(expr: Const, scope: Scope, vector: bool) -> str:
 
 
 def _ref(expr: Ref, scope: Scope, vector: bool) -> str:
-    return cpp_name(expr.name)
+    return scope.call(expr.name)
 
 
 def _index(expr: Index, scope: Scope, vector: bool) -> str:
     dtype = expr.dtype
     scalar = types.register(dtype)
     if not vector:
-        return rounded(f"convert<{scalar}>((int64_t)({index_code(expr.expr)}))", dtype)
+        return rounded(f"convert<{scalar}>((int64_t)({scope.index(expr.expr)}))", dtype)
     step = step_along(expr.expr, scope.var)
     if step is not None and dtype.kind in "iu" and names_in(expr.expr).isdisjoint(scope.vectors):
-        return f"affine_lanes<{scalar}>(lanes, {index_code(expr.expr)}, {index_code(step)})"
+        return f"affine_lanes<{scalar}>(lanes, {scope.index(expr.expr)}, {index_code(step)})"
     body = f"convert<{scalar}>((int64_t)({index_code(expr.expr, lane_names(scope))}))"
     if dtype == bool:
         return f"nonzero(per_lane<int8_t>(lanes, [&](int l) {{ return (int8_t){body}; }}))"
@@ -121,8 +131,8 @@ def _index(expr: Index, scope: Scope, vector: bool) -> str:
 
 def lane_names(scope: Scope) -> Mapping[str, str]:
     """What an index expression is called at lane `l`."""
-    named = {name: f"(int64_t)at({cpp_name(name)}, l)" for name in scope.vectors}
-    return {**named, scope.var: f"({cpp_name(scope.var)} + l)"}
+    named = {name: f"(int64_t)at({scope.call(name)}, l)" for name in scope.vectors}
+    return {**named, scope.var: f"({scope.call(scope.var)} + l)"}
 
 
 def address(buffer: str, index: sympy.Expr, scope: Scope) -> tuple[str, str]:
@@ -130,12 +140,12 @@ def address(buffer: str, index: sympy.Expr, scope: Scope) -> tuple[str, str]:
     first lane, or for scattered lanes the index at lane `l`."""
     if buffer in scope.widened:
         if not scope.moves(index):
-            return "contiguous", f"({index_code(index)})*({scope.lanes})"
+            return "contiguous", f"({scope.index(index)})*({scope.lanes})"
         return "scattered", f"({index_code(index, lane_names(scope))})*({scope.lanes}) + l"
     if not scope.moves(index):
-        return "uniform", index_code(index)
+        return "uniform", scope.index(index)
     if names_in(index).isdisjoint(scope.vectors) and step_along(index, scope.var) == 1:
-        return "contiguous", index_code(index)
+        return "contiguous", scope.index(index)
     return "scattered", index_code(index, lane_names(scope))
 
 
@@ -152,7 +162,7 @@ def _load(expr: Load, scope: Scope, vector: bool) -> str:
 
 
 def _scalar_load(expr: Load, scope: Scope, where: str) -> str:
-    plain = f"load({where} + {index_code(expr.index)})"
+    plain = f"load({where} + {scope.index(expr.index)})"
     if expr.mask is None:
         return plain
     mask, other = emit(expr.mask, scope).code, emit(expr.other, scope).code
@@ -160,7 +170,7 @@ def _scalar_load(expr: Load, scope: Scope, where: str) -> str:
 
 
 def _masked_load(expr: Load, scope: Scope, where: str, how: str, index: str) -> str:
-    mask, other = emit_lanes(expr.mask, scope), emit_lanes(expr.other, scope)
+    mask, other = emit(expr.mask, scope).code, emit_lanes(expr.other, scope)  # a scalar mask stays one
     if how == "contiguous":
         return f"masked_load({where} + {index}, lanes, {mask}, {other})"
     return f"masked_gather({where}, lanes, {mask}, [&](int l) {{ (void)l; return {index}; }}, {other})"

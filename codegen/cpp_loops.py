@@ -30,6 +30,7 @@ from dynacomp.lowering.loops import Acc, Buffer, Kernel, Let, Loop, Stmt, Store
 STACK_BYTES = 16_384
 CYCLES_PER_THREAD = 30_000  # below this much work a second thread costs more than it saves
 _MODES = {"add": "add", "mul": "mul", "max": "max", "min": "min"}
+JAM = 4                     # registers of columns that a fold down columns runs in step
 _LIGHT = 12                 # bodies cheaper than this are unrolled over four accumulators
 
 
@@ -67,7 +68,7 @@ def statements(body: Sequence[Stmt], scope: Scope, unit: Unit) -> Lines:
         if isinstance(stmt, Let):
             value = emit(stmt.value, scope)
             scope = scope.having(stmt.name) if value.vector else scope
-            yield f"const auto {cpp_name(stmt.name)} = {value.code};"
+            yield f"const auto {scope.call(stmt.name)} = {value.code};"
         elif isinstance(stmt, Store):
             yield _store(stmt, scope)
         else:
@@ -94,7 +95,7 @@ def _plain(loop: Loop, scope: Scope, unit: Unit) -> Lines:
     yield _header(loop)
     yield from _indent(_iteration(loop, inner, unit))
     yield "}"
-    yield from _round_accs(loop.accs)
+    yield from _round_accs(loop.accs, inner)
 
 
 def _header(loop: Loop) -> str:
@@ -147,18 +148,18 @@ def _is_arg(fold: object) -> bool:
     return isinstance(fold, Acc) and fold.fold in ("argmax", "argmin")
 
 
-def _best(fold: Acc) -> str:
-    return f"{cpp_name(fold.name)}best"
+def _best(fold: Acc, scope: Scope) -> str:
+    return f"{scope.call(fold.name)}best"
 
 
 def _declare(fold: Acc, scope: Scope, slots: int = 0) -> Lines:
     """The accumulator at its identity: a scalar, or lanes where the scope says so; or `slots` of them."""
     vector = fold.name in scope.vectors
-    names = {cpp_name(fold.name): (fold.dtype, types.identity(fold.fold, fold.dtype))}
+    names = {scope.call(fold.name): (fold.dtype, types.identity(fold.fold, fold.dtype))}
     if _is_arg(fold):
         dtype = fold.value.dtype
-        names = {_best(fold): (dtype, types.identity(fold.fold, dtype)),
-                 cpp_name(fold.name): (fold.dtype, types.literal(np.iinfo(fold.dtype).max, fold.dtype))}
+        names = {_best(fold, scope): (dtype, types.identity(fold.fold, dtype)),
+                 scope.call(fold.name): (fold.dtype, types.literal(np.iinfo(fold.dtype).max, fold.dtype))}
     for name, (dtype, start) in names.items():
         code = splat(start, dtype, scope) if vector else f"{types.register(dtype)}({start})"
         if slots:
@@ -172,10 +173,10 @@ def _fold(fold: Acc, scope: Scope, at: str) -> Lines:
     """One iteration's value into the accumulator; `at` is its index when it is unrolled."""
     vector = fold.name in scope.vectors
     give = emit_lanes if vector else (lambda e, s: emit(e, s).code)
-    name = cpp_name(fold.name) + at
+    name = scope.call(fold.name) + at
     value = give(fold.value, scope)
     if _is_arg(fold):
-        yield from _fold_arg(fold, scope, name, _best(fold) + at, value, bool(at))
+        yield from _fold_arg(fold, scope, name, _best(fold, scope) + at, value, bool(at))
         return
     if fold.value.dtype != fold.dtype:
         value = f"convert<{types.register(fold.dtype)}>({value})"
@@ -198,9 +199,9 @@ def _fold_arg(fold: Acc, scope: Scope, name: str, best: str, value: str, tail: b
         yield (f"  const auto here = per_lane<{position}>(lanes, [&](int l) {{ return ({position})"
                f"({index_code(fold.position, lane_names(scope))}); }});")
     elif vector:
-        yield f"  const auto here = splat<{position}, {scope.lanes}>(({position})({index_code(fold.position)}));"
+        yield f"  const auto here = splat<{position}, {scope.lanes}>(({position})({scope.index(fold.position)}));"
     else:
-        yield f"  const auto here = ({position})({index_code(fold.position)});"
+        yield f"  const auto here = ({position})({scope.index(fold.position)});"
     wins = f"wins_{fold.fold}(value, here, {best}, {name})"
     last = "lanes" if tail else _whole(scope)
     yield f"  const auto better = {wins};"
@@ -210,10 +211,10 @@ def _fold_arg(fold: Acc, scope: Scope, name: str, best: str, value: str, tail: b
     yield "}"
 
 
-def _round_accs(accs: Sequence[Acc]) -> Lines:
+def _round_accs(accs: Sequence[Acc], scope: Scope) -> Lines:
     for acc in accs:
         if acc.dtype in types.ROUND:
-            name = cpp_name(acc.name)
+            name = scope.call(acc.name)
             yield f"{name} = {types.ROUND[acc.dtype]}({name});"
 
 
@@ -266,10 +267,62 @@ def _vector(loop: Loop, scope: Scope, unit: Unit, begin: str = "0", end: str = "
     if loop.accs:
         yield from _reduce(loop, inner, unit, begin, end)
         return
-    yield f"vector_loop<{inner.lanes}>({begin}, {end}, [&](int64_t {cpp_name(loop.var.name)}, auto lanes)"
+    body = (*loop.body, *loop.after)
+    if _may_jam(loop, inner):
+        yield "{"
+        yield f"  int64_t first = {begin};"
+        yield f"  for (; first + {JAM}*({inner.lanes}) <= {end}; first += {JAM}*({inner.lanes})) {{"
+        yield f"    [[maybe_unused]] const full<{inner.lanes}> lanes{{}};"
+        scopes = [replace(inner, suffix=f"u{k}") for k in range(JAM)]
+        for k, one in enumerate(scopes):
+            yield f"    const int64_t {one.call(loop.var.name)} = first + {k}*({inner.lanes});"
+        yield from _indent(_jammed(body, scopes, unit), 2)
+        yield "  }"
+        yield from _indent(_lanes_loop(loop, body, inner, unit, "first", end))
+        yield "}"
+    else:
+        yield from _lanes_loop(loop, body, inner, unit, begin, end)
+
+
+def _lanes_loop(loop: Loop, body: Sequence[Stmt], scope: Scope, unit: Unit, begin: str, end: str) -> Lines:
+    yield f"vector_loop<{scope.lanes}>({begin}, {end}, [&](int64_t {cpp_name(loop.var.name)}, auto lanes)"
     yield "  __attribute__((always_inline)) {"
-    yield from _indent(statements((*loop.body, *loop.after), inner, unit))
+    yield from _indent(statements(body, scope, unit))
     yield "});"
+
+
+def _may_jam(loop: Loop, scope: Scope) -> bool:
+    """Folds down columns: several registers of columns in step use whole cache lines and hide latency."""
+    inner = [s for s in loop.body if isinstance(s, Loop)]
+    return bool(inner) and not scope.widened and not loop.after and cost(loop.body) < _LIGHT and all(
+        s.accs and not s.scans and not any(map(_is_arg, s.accs)) and not any(isinstance(t, Loop) for t in s.body)
+        for s in inner)
+
+
+def _jammed(body: Sequence[Stmt], scopes: list[Scope], unit: Unit) -> Lines:
+    """`body` for several registers of lanes at once: each statement for all of them, inner loops shared."""
+    for stmt in body:
+        if isinstance(stmt, Loop):
+            scopes = [s.having(*_lane_accs(stmt, s)) for s in scopes]
+            folding = [s.having(*_lane_lets(stmt.body, s)) for s in scopes]
+            yield from (line for acc in stmt.accs for s in _distinct(acc.name, scopes) for line in _declare(acc, s))
+            yield _header(stmt)
+            yield from _indent(_jammed(stmt.body, scopes, unit))
+            yield from _indent(line for acc in stmt.accs for s in _distinct(acc.name, folding)
+                               for line in _fold(acc, s, ""))
+            yield "}"
+            yield from (line for s in scopes for line in _round_accs(stmt.accs, s))
+        elif isinstance(stmt, Let):
+            vector = depends(stmt.value, scopes[0])
+            scopes = [s.having(stmt.name) if vector else s for s in scopes]
+            yield from (line for s in _distinct(stmt.name, scopes) for line in statements((stmt,), s, unit))
+        else:
+            yield from (line for s in scopes for line in statements((stmt,), s, unit))
+
+
+def _distinct(name: str, scopes: list[Scope]) -> list[Scope]:
+    """The scopes in which `name` is another variable: all, or the first where it is no lanes."""
+    return scopes if name in scopes[0].vectors else scopes[:1]
 
 
 def _unrolled(loop: Loop) -> int:
@@ -295,14 +348,14 @@ def _reduce(loop: Loop, scope: Scope, unit: Unit, begin: str, end: str) -> Lines
     for acc in loop.accs:
         yield from _indent(_collect(acc, slots))
     yield "}"
-    yield from _round_accs(loop.accs)
+    yield from _round_accs(loop.accs, replace(scope, suffix=""))
 
 
 def _collect(acc: Acc, slots: int) -> Lines:
     """All slots and lanes into the scalar."""
     name, fold = cpp_name(acc.name), types.FOLD[acc.fold]
     if _is_arg(acc):
-        yield f"{name} = collect_{acc.fold}({_best(acc)}s[0], {name}s[0]);"
+        yield f"{name} = collect_{acc.fold}({name}bests[0], {name}s[0]);"
         return
     for k in range(1, slots):
         yield f"{name}s[0] = {fold}({name}s[0], {name}s[{k}]);"
@@ -406,7 +459,8 @@ def _work(loop: Loop, lanes: int) -> str:
     parts = [f"{max(own / lanes, 0.05):.3f}"]
     for inner in (s for s in (*loop.body, *loop.after) if isinstance(s, Loop)):
         across = 8 if inner.vector and lanes == 1 else lanes
-        parts.append(f"(double)({index_code(inner.extent)})*({_work(inner, across)})")
+        first = inner.extent.xreplace({v: Integer(0) for v in inner.extent.free_symbols if not v.is_positive})
+        parts.append(f"(double)({index_code(first)})*({_work(inner, across)})")  # as in the first iteration
     return " + ".join(parts)
 
 
@@ -487,7 +541,7 @@ def _op(stmt: Store) -> str:
 
 
 def _scalar_store(stmt: Store, scope: Scope, where: str) -> str:
-    target = f"{where} + {index_code(stmt.index)}"
+    target = f"{where} + {scope.index(stmt.index)}"
     value = emit(stmt.value, scope).code
     if stmt.mode != "set":
         value = f"{_MODES[stmt.mode]}(load({target}), {value})"

@@ -90,10 +90,20 @@ template <class V> DC_INLINE V scale(V p, V n) {
   V half = floor((V)(n * (elem<V>)0.5));
   return (p * power_of_two(half)) * power_of_two((V)(n - half));
 }
+// p * 2^n by adding n to the exponent of p, which is near 1; results below the normal range become 0, as
+// XLA flushes them. Outside (low, high) the value is 0 or infinity whatever p and n are.
+template <class V> DC_INLINE V scale_normal(V x, V p, V n, elem<V> low, elem<V> high) {
+  typedef typename lane<V>::sints S;
+  S e = convert_lanes<elem<S>>(n);
+  V y = bits_as<V>((S)(bits_as<S>(p) + (e << (is_double<V> ? 52 : 23))));
+  y = x < low ? V{} : y;
+  return x > high ? (V)(V{} + (elem<V>)__builtin_inf()) : y;
+}
 template <class V> DC_INLINE V exp(V x) {
-  V n, r = reduce_exp(clamp_exp(x), n);
+  V n, r = reduce_exp(x, n);
   V p = exp_rest(r) * r * r + r + (elem<V>)1;
-  return scale(p, n);
+  if constexpr (is_double<V>) return scale_normal(x, p, n, -708.3964185322641, 709.782712893384);
+  else return scale_normal(x, p, n, -87.33654f, 88.72283f);
 }
 template <class V> DC_INLINE V exp2(V x) {
   constexpr elem<V> low = is_double<V> ? -1080 : -152, high = is_double<V> ? 1025 : 129;
@@ -267,18 +277,21 @@ template <class V> inline V tanh(V x) {
   V far = (elem<V>)1 - (elem<V>)2 / (exp((V)(a + a)) + (elem<V>)1);
   return copysign(a < (elem<V>)0.6 ? near : far, x);
 }
+template <class V> DC_INLINE V erf_near(V x) {  // float, |x| <= 1
+  V z = x * x;
+  return x * poly(z, 7.875875063e-5, -0.0008016864287, 0.005189087423, -0.02685421201, 0.1128359472,
+                  -0.3761262667, 1.128379166);
+}
 template <class V> inline V erf(V x) {
   if constexpr (is_double<V>) return map_lanes(x, [](auto a) { return erf_one(a); });
   else {
-    V a = abs(x), z = x * x;
-    V near = x * poly(z, 7.875875063e-5, -0.0008016864287, 0.005189087423, -0.02685421201, 0.1128359472,
-                      -0.3761262667, 1.128379166);
+    V a = abs(x);
     V c = a > 4.0f ? (V)(V{} + 4.0f) : a;
     V q = poly(c, -1.643063656e-6, 4.616385863e-5, -0.0005975857702, 0.004762625833, -0.02642763715,
                0.1100871665, 0.6318239181, 1.130231055, -0.0003185396624);
     V far = 1.0f - exp((V)-q);
     V y = copysign(far, x);
-    y = a < 1.0f ? near : y;
+    y = a < 1.0f ? erf_near(x) : y;
     return x != x ? x : y;
   }
 }
@@ -298,7 +311,7 @@ template <class V> inline V erfc(V x) {
     V d = (high - a) * (high + a);
     V rest = (V)(1.0f + d * (1.0f + d * (0.5f + d * (1.0f / 6 + d * (1.0f / 24)))));
     V tail = exp((V)(-high * high)) * rest * p / (1.0f + 2.0f * a);
-    V near = 1.0f - erf(x);
+    V near = 1.0f - erf_near(x);
     V y = a < 0.5f ? near : x < 0.0f ? (V)(2.0f - tail) : tail;
     return x != x ? x : y;
   }

@@ -321,6 +321,7 @@ DC_INLINE V masked_gather(const T* p, L k, C c, F index, V other) {
   return r;
 }
 template <class T, class L, class C, class V> DC_INLINE V masked_load(const T* p, L k, C c, V other) {
+  if (!any_lane(c)) return other;
   if constexpr (same_type<L, full<L::lanes>>::value)
     if (all_lanes(c)) return same_lanes<V>(load(p, k));
   return masked_gather(p, k, c, [](int l) { return (int64_t)l; }, other);

@@ -1,0 +1,215 @@
+"""The launcher: inputs it refuses or converts, threads, fork, Ctrl-C, donation, memory that lives long enough."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from dynacomp.codegen import cpp
+
+from tests.codegen.cpp_kit import CACHE, compiled, softmax_schedule
+
+
+@pytest.fixture(scope="module")
+def softmax():
+    plan = softmax_schedule()
+    return cpp.compile(plan, plan.output_avals, {"threads": 2, "cache_dir": CACHE})
+
+
+X = jax.random.normal(jax.random.key(0), (300, 200))
+
+
+def test_deleted_input_raises_what_jax_raises(softmax):
+    x = X + 0
+    x.delete()
+    with pytest.raises(RuntimeError) as theirs:
+        jax.jit(lambda x: x + 1)(x)
+    with pytest.raises(RuntimeError) as ours:
+        softmax(x)
+    assert "deleted" in str(ours.value) and type(ours.value) is type(theirs.value)
+
+
+def test_wrong_inputs(softmax):
+    with pytest.raises(TypeError, match="takes 1 positional arguments, got 2"):
+        softmax(X, X)
+    with pytest.raises(TypeError, match="takes 1 positional"):
+        softmax(x=X)
+    with pytest.raises(TypeError, match=r"input 0 \(x\) is int32\[300, 200\].*float32\[n, d\]"):
+        softmax(X.astype(jnp.int32))
+    with pytest.raises(TypeError, match="compiled for"):
+        softmax(X[0])
+    with pytest.raises(TypeError, match="must be an array or a scalar, not str"):
+        softmax("no")
+    np.testing.assert_allclose(softmax(X)[0], jax.nn.softmax(X), rtol=1e-5)
+
+
+def test_sizes_that_do_not_agree():
+    plan = softmax_schedule()
+    buffers = {**plan.buffers, "y": plan.buffers["x"]}
+    both = type(plan)(buffers, ("x", "y"), plan.outputs, plan.steps, sizes=plan.sizes, output_avals=plan.output_avals)
+    program = cpp.compile(both, both.output_avals, {"cache_dir": CACHE})
+    assert program(X, X)[0].shape == X.shape
+    with pytest.raises(TypeError, match="dimension 1 of input 1"):
+        program(X, X[:, :5])
+
+
+def test_numpy_and_python_inputs():
+    program = compiled(lambda x, s: x * s, jnp.ones(7), 2.0)
+    np.testing.assert_array_equal(program(np.arange(7, dtype=np.float32), 3.0)[0], np.arange(7) * 3.0)
+    np.testing.assert_array_equal(program(np.arange(14.0)[::2], np.float64(0.5))[0], np.arange(7))
+
+
+def test_unready_inputs_are_awaited():
+    slow = jax.jit(lambda a: a @ a @ a)
+    big = jnp.full((1200, 1200), 1e-3)
+    program = compiled(lambda x: x + 1, big)
+    expected = np.asarray(slow(big)) + 1
+    np.testing.assert_array_equal(program(slow(big))[0], expected)
+
+
+def test_outputs_outlive_everything(softmax):
+    first = softmax(X)[0]
+    kept = np.asarray(first).copy()
+    for _ in range(20):
+        softmax(X * 2)
+    gc.collect()
+    np.testing.assert_array_equal(first, kept)
+    again = np.asarray(first)
+    del first
+    gc.collect()
+    softmax(X * 3)
+    np.testing.assert_array_equal(again, kept)
+
+
+def test_committed_follows_the_inputs(softmax):
+    assert not softmax(X)[0].committed
+    assert softmax(jax.device_put(X, jax.devices()[0]))[0].committed
+
+
+def test_donated_inputs_are_deleted():
+    program = compiled(lambda x, y: x + y, X, X, donate=(0,))
+    a, b = X + 0, X + 1
+    (out,) = program(a, b)
+    np.testing.assert_array_equal(out, X + (X + 1))
+    assert a.is_deleted() and not b.is_deleted()
+
+
+def test_eight_threads_call_one_program(softmax):
+    shapes = [(3, 5), (64, 100), (400, 64), (1000, 33)] * 2
+    failures = []
+
+    def work(shape):
+        x = jax.random.normal(jax.random.key(shape[0]), shape)
+        want = np.asarray(jax.nn.softmax(x))
+        for _ in range(50):
+            if not np.allclose(softmax(x)[0], want, rtol=1e-5, atol=1e-7):
+                failures.append(shape)
+
+    threads = [threading.Thread(target=work, args=(s,)) for s in shapes]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+
+
+def test_temporaries_are_each_calls_own():
+    def fn(x):
+        y = jnp.sort(jnp.tanh(x) @ x.T, axis=-1)
+        return (y * 2) @ x
+
+    x = jax.random.normal(jax.random.key(3), (90, 90))
+    program = compiled(fn, x)
+    want = np.asarray(fn(x))
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(np.asarray(program(x)[0]))) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(results) == 4 and all(np.allclose(r, want, rtol=1e-3, atol=1e-3) for r in results)
+
+
+CHILD = f"""
+import sys
+sys.path.insert(0, {os.getcwd()!r})
+"""
+
+
+def python(script, **kwargs):
+    return subprocess.run([sys.executable, "-W", "ignore", "-c", CHILD + script], capture_output=True, text=True,
+                          timeout=300, **kwargs)
+
+
+def test_fork_after_use():
+    done = python("""
+import os
+import numpy as np
+from dynacomp.codegen import cpp
+from tests.codegen.cpp_kit import CACHE, softmax_schedule
+plan = softmax_schedule()
+program = cpp.compile(plan, plan.output_avals, {"threads": 2, "cache_dir": CACHE})
+import jax.numpy as jnp
+x = jnp.ones((2000, 100))
+want = np.asarray(program(x)[0])
+child = os.fork()
+if child == 0:
+    os._exit(0 if np.array_equal(np.asarray(program(x)[0]), want) else 1)
+assert os.waitpid(child, 0)[1] == 0
+assert np.array_equal(np.asarray(program(x)[0]), want)
+print("fine")
+""")
+    assert done.stdout.strip() == "fine", done.stderr
+
+
+def test_interrupt_in_a_native_call():
+    done = python("""
+import os, signal, threading
+import jax.numpy as jnp
+from tests.codegen.cpp_kit import compiled
+x = jnp.ones((3000, 3000))
+program = compiled(lambda x: jnp.sin(jnp.cos(jnp.sin(jnp.cos(x)))), x)
+program(x)
+caught = 0
+for _ in range(5):
+    timer = threading.Timer(0.005, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        while True:
+            program(x)
+    except KeyboardInterrupt:
+        caught += 1
+    timer.join()
+assert float(program(x)[0][0, 0]) > 0
+print("caught", caught)
+""")
+    assert done.stdout.strip() == "caught 5", done.stderr
+    assert signal.SIGINT == 2
+
+
+def test_no_leaks(softmax):
+    softmax(X)
+    x = X[:50]
+    counts = sys.getrefcount(x), sys.getrefcount(softmax)
+    for _ in range(100):
+        (y,) = softmax(x)
+    assert (sys.getrefcount(x), sys.getrefcount(softmax)) == counts
+    alive = weakref.ref(softmax)
+    assert alive() is softmax
+    y.block_until_ready()
+
+
+def test_a_program_is_freed():
+    program = compiled(lambda x: x - 1, jnp.ones(3))
+    program(jnp.ones(3))
+    gone = weakref.ref(program)
+    del program
+    gc.collect()
+    assert gone() is None
