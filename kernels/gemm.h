@@ -165,40 +165,40 @@ void dots(Matrix<const T> a, Matrix<const T> b, Matrix<C> out, int64_t k, Block 
         }
 }
 
-// sums (R rows, stride width) += R rows of A times `depth` rows of B, four rows of B at a time.
+// sums (stride ld) += A[rows, depth] * B[depth, width], one product at a time: the edges of `stream`.
+template <class T>
+__attribute__((noinline)) void stream_edge(Matrix<const T> a, const T* b, int64_t ldb, int64_t rows, int64_t depth,
+                                           int64_t width, T* sums, int64_t ld) {
+    for (int64_t p = 0; p < depth; p++)
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t j = 0; j < width; j++) sums[r * ld + j] += *a.at(r, p) * b[p * ldb + j];
+}
+
+// sums (R rows, stride width) += R rows of A times B[depth, width], four rows of B at a time.
 template <class T, int R>
 __attribute__((noinline)) void stream(Matrix<const T> a, const T* b, int64_t ldb, int64_t depth, int64_t width,
                                       T* sums) {
     using V = Vector<T>;
-    int64_t p = 0;
-    for (; p < depth % 4; p++)
-        for (int r = 0; r < R; r++)
-            for (int64_t j = 0; j < width; j++) sums[r * width + j] += *a.at(r, p) * b[p * ldb + j];
-    for (; p < depth; p += 4) {
-        const T* line[4];
+    const int64_t whole = width / lanes<T> * lanes<T>, head = depth % 4;
+    if (whole < width) stream_edge(a, b + whole, ldb, R, depth, width - whole, sums + whole, width);
+    if (head) stream_edge(a, b, ldb, R, head, whole, sums, width);
+    for (int64_t p = head; p < depth; p += 4) {
+        const T* line = b + p * ldb;
         V scalar[R][4];
-        for (int q = 0; q < 4; q++) line[q] = b + (p + q) * ldb;
 #pragma GCC unroll 4
         for (int r = 0; r < R; r++)
 #pragma GCC unroll 4
             for (int q = 0; q < 4; q++) scalar[r][q] = V{} + *a.at(r, p + q);
-        int64_t j = 0;
-        for (; j + lanes<T> <= width; j += lanes<T>) {
+        for (int64_t j = 0; j < whole; j += lanes<T>) {
             V x[4];
 #pragma GCC unroll 4
-            for (int q = 0; q < 4; q++) x[q] = *(const V*)(line[q] + j);
+            for (int q = 0; q < 4; q++) x[q] = *(const V*)(line + q * ldb + j);
 #pragma GCC unroll 4
             for (int r = 0; r < R; r++) {
                 V* sum = (V*)(sums + r * width + j);
                 *sum += (scalar[r][0] * x[0] + scalar[r][1] * x[1]) + (scalar[r][2] * x[2] + scalar[r][3] * x[3]);
             }
         }
-        for (; j < width; j++)
-            for (int r = 0; r < R; r++) {
-                T* sum = sums + r * width + j;
-                *sum += (scalar[r][0][0] * line[0][j] + scalar[r][1][0] * line[1][j]) +
-                        (scalar[r][2][0] * line[2][j] + scalar[r][3][0] * line[3][j]);
-            }
     }
 }
 
