@@ -57,34 +57,25 @@ static PyObject *call_active(CompiledFunction *self, const Passed *p, PyCodeObje
     return result;
 }
 
-static PyObject *run_entry(CompiledFunction *self, Entry *entry, const Call *call, Run *run)
+static PyObject *run_code(CompiledFunction *self, Entry *entry, const Call *call)
 {
-    PyObject *result;
-    if (entry->program) {
-        result = dc_entry_run(entry, call, run);
-    }
-    else {
-        Saved saved = activate(self, NULL);
-        result = dc_entry_run(entry, call, run);
-        deactivate(saved);
-    }
-    dc_run_clear(run);
+    Saved saved = activate(self, NULL);
+    PyObject *result = dc_entry_run(entry, call);
+    deactivate(saved);
     Py_DECREF(entry);
     return result;
 }
 
 static PyObject *call_bound(CompiledFunction *self, const Call *call, CodeState *state, const Passed *p)
 {
-    Run run;
-    Entry *entry = NULL;
-    PyObject *on_miss = self->on_miss ? self->on_miss : dc_on_miss;
-    switch (dc_resolve(call, state, on_miss, self->key, &run, &entry)) {
-    case RUN_ENTRY: return run_entry(self, entry, call, &run);
+    Answer answer = dc_resolve(call, state, self->on_miss ? self->on_miss : dc_on_miss, self->key);
+    switch (answer.verdict) {
+    case RUN_CODE: return run_code(self, answer.entry, call);
     case RUN_PLAIN: return call_plain(self, p);
-    case RUN_PLAIN_ACTIVE: return call_active(self, p, state->code);
-    case RUN_ERROR: break;
+    case RUN_PLAIN_ACTIVE: return call_active(self, p, (PyCodeObject *)call->func->func_code);
+    case DONE: break;
     }
-    return NULL;
+    return answer.result;
 }
 
 static PyObject *call_captured(CompiledFunction *self, PyFunctionObject *func, PyObject *bound_self,

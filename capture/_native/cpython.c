@@ -110,6 +110,24 @@ void dc_install(bool on)
                                          on ? dc_eval_frame : _PyEval_EvalFrameDefault);
 }
 
+enum { MOST_HOOKED_FRAMES = 1000 }; /* about 1 MiB of C stack */
+
+bool dc_c_stack_is_deep(const PyThreadState *tstate, int hooked_frames)
+{
+#if SINCE(13)
+    if (tstate->c_recursion_remaining < Py_C_RECURSION_LIMIT / 2) {
+        return true;
+    }
+#elif SINCE(12)
+    if (tstate->c_recursion_remaining < C_RECURSION_LIMIT / 2) {
+        return true;
+    }
+#else
+    DC_UNUSED(tstate);
+#endif
+    return hooked_frames >= MOST_HOOKED_FRAMES;
+}
+
 Py_ssize_t dc_code_nlocals(const PyCodeObject *code)
 {
     return code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS) +

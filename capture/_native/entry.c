@@ -61,7 +61,7 @@ static PyObject *call_program(PyObject *program, const Entry *e, const Run *run)
     return result;
 }
 
-static PyObject *run_direct(Entry *self, const Run *run)
+PyObject *dc_entry_launch(Entry *self, const Run *run)
 {
     dc_counters.direct++;
     PyObject *program = Py_NewRef(self->program); /* an entry may die while it runs */
@@ -77,18 +77,14 @@ static PyObject *run_direct(Entry *self, const Run *run)
     return result;
 }
 
-PyObject *dc_entry_run(Entry *self, const Call *call, Run *run)
+PyObject *dc_entry_run(Entry *self, const Call *call)
 {
-    self->hits++;
-    if (self->program) {
-        return run_direct(self, run);
-    }
-    if (self->fn_code == NULL) {
+    dc_counters.code++;
+    PyCodeObject *code = (PyCodeObject *)Py_XNewRef(self->fn_code);
+    if (code == NULL) {
         PyErr_SetString(PyExc_SystemError, "dynacomp: a compiled entry died between its guards and its run");
         return NULL;
     }
-    dc_counters.code++;
-    PyCodeObject *code = (PyCodeObject *)Py_NewRef(self->fn_code);
     PyObject *result = dc_call_code(code, call);
     Py_DECREF(code);
     return result;

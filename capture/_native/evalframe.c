@@ -65,50 +65,64 @@ static PyObject *ask(PyObject *on_miss, const Call *call, PyCodeObject *code)
     return answer;
 }
 
-static Verdict reject(Py_ssize_t step, PyCodeObject *code)
+static Answer failed(void) { return (Answer){DONE, NULL, NULL}; }
+
+static Answer reject(Py_ssize_t step, PyCodeObject *code)
 {
     dc_counters.rejected++;
-    return PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
-                            "dynacomp: %U was compiled for these arguments, yet guard %zd of the result does not "
-                            "hold for them; the call runs as plain Python",
-                            code->co_qualname, step) < 0 ? RUN_ERROR : RUN_PLAIN;
+    int bad = PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
+                               "dynacomp: %U was compiled for these arguments, yet guard %zd of the result does "
+                               "not hold for them; the call runs as plain Python",
+                               code->co_qualname, step);
+    return bad ? failed() : (Answer){RUN_PLAIN, NULL, NULL};
 }
 
-static Verdict judge(PyObject *answer, const Call *call, PyCodeObject *code, Run *run, Entry **entry)
+/* Runs a direct entry and gives up `entry` and the registers; hands a code entry on. */
+static Answer take(Entry *entry, Run *run)
+{
+    entry->hits++;
+    if (entry->program == NULL) {
+        dc_run_clear(run);
+        return (Answer){RUN_CODE, NULL, entry};
+    }
+    PyObject *result = dc_entry_launch(entry, run);
+    dc_run_clear(run);
+    Py_DECREF(entry);
+    return (Answer){DONE, result, NULL};
+}
+
+static Answer judge(PyObject *answer, const Call *call, PyCodeObject *code, Run *run)
 {
     if (answer == Py_None || answer == Py_True) {
-        return answer == Py_None ? RUN_PLAIN : RUN_PLAIN_ACTIVE;
+        return (Answer){answer == Py_None ? RUN_PLAIN : RUN_PLAIN_ACTIVE, NULL, NULL};
     }
     if (!PyObject_TypeCheck(answer, &Entry_Type)) {
         PyErr_Format(PyExc_TypeError, "on_miss returns an Entry, None or True, got %R", answer);
-        return RUN_ERROR;
+        return failed();
     }
-    Py_ssize_t failed = dc_guards_eval(((Entry *)answer)->guards, call, run);
-    if (failed != -1) {
-        return reject(failed, code);
-    }
-    *entry = (Entry *)Py_NewRef(answer);
-    return RUN_ENTRY;
+    Py_ssize_t step = dc_guards_eval(((Entry *)answer)->guards, call, run);
+    return step == -1 ? take((Entry *)Py_NewRef(answer), run) : reject(step, code);
 }
 
-/* What to do with a call: RUN_ENTRY fills `run` and gives a new reference in `entry`. */
-Verdict dc_resolve(const Call *call, CodeState *state, PyObject *on_miss, PyObject *key, Run *run,
-                   Entry **entry)
+/* What becomes of a call. The registers live in here only: the C stack below a frame that runs on
+ * stays small, since CPython nests its evaluator once per frame while a hook is installed. */
+__attribute__((noinline)) Answer dc_resolve(const Call *call, CodeState *state, PyObject *on_miss, PyObject *key)
 {
+    Run run;
     PyCodeObject *code = state->code;
-    *entry = dc_cache_find(state, key, call, run);
-    if (*entry) {
+    Entry *entry = dc_cache_find(state, key, call, &run);
+    if (entry) {
         dc_counters.hits++;
-        return RUN_ENTRY;
+        return take(entry, &run);
     }
     if (on_miss == NULL) {
-        return RUN_PLAIN_ACTIVE;
+        return (Answer){RUN_PLAIN_ACTIVE, NULL, NULL};
     }
     dc_counters.misses++;
     Py_INCREF(on_miss);
     PyObject *answer = ask(on_miss, call, code);
     Py_DECREF(on_miss);
-    Verdict verdict = answer ? judge(answer, call, code, run, entry) : RUN_ERROR;
+    Answer verdict = answer ? judge(answer, call, code, &run) : failed();
     Py_XDECREF(answer);
     return verdict;
 }
@@ -163,34 +177,27 @@ static PyObject *run_frame(PyThreadState *tstate, struct _PyInterpreterFrame *fr
 {
     Call call = {view->locals, dc_code_nlocals(view->code), view->func};
     PyObject *own = dc_thread.current ? ((CompiledFunction *)dc_thread.current)->on_miss : NULL;
-    Run run;
-    Entry *entry = NULL;
-    PyObject *result = NULL;
-    switch (dc_resolve(&call, state, own ? own : dc_on_miss, dc_current_key(), &run, &entry)) {
+    Answer answer = dc_resolve(&call, state, own ? own : dc_on_miss, dc_current_key());
+    switch (answer.verdict) {
     case RUN_PLAIN: dc_counters.plain++; return run_plain(tstate, frame);
     case RUN_PLAIN_ACTIVE: return _PyEval_EvalFrameDefault(tstate, frame, 0);
-    case RUN_ENTRY:
-        result = dc_entry_run(entry, &call, &run);
-        dc_run_clear(&run);
-        Py_DECREF(entry);
+    case RUN_CODE:
+        answer.result = dc_entry_run(answer.entry, &call);
+        Py_DECREF(answer.entry);
         break;
-    case RUN_ERROR: break;
+    case DONE: break;
     }
     dc_frame_dispose(tstate, frame);
-    return result;
+    return answer.result;
 }
 
-PyObject *dc_eval_frame(PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag)
+static PyObject *run_active(PyThreadState *tstate, struct _PyInterpreterFrame *frame)
 {
-    Thread *thread = &dc_thread;
-    if (thread->depth == 0 || thread->paused || throwflag) {
-        return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
-    }
     dc_counters.frames++;
     FrameView view = dc_frame_view(frame);
-    if (view.code == NULL || view.code == thread->bypass) {
-        thread->bypass = NULL;
-        return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
+    if (view.code == NULL || view.code == dc_thread.bypass) {
+        dc_thread.bypass = NULL;
+        return _PyEval_EvalFrameDefault(tstate, frame, 0);
     }
     CodeState *state = dc_code_state(view.code);
     if (state && (state->flags & CODE_SKIP)) {
@@ -199,7 +206,7 @@ PyObject *dc_eval_frame(PyThreadState *tstate, struct _PyInterpreterFrame *frame
                                                   : _PyEval_EvalFrameDefault(tstate, frame, 0);
     }
     if (!takes_part(tstate, &view)) {
-        return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
+        return _PyEval_EvalFrameDefault(tstate, frame, 0);
     }
     if ((!state && !(state = dc_code_state_make(view.code))) || ask_filter(state, view.code) < 0) {
         dc_frame_dispose(tstate, frame);
@@ -207,4 +214,30 @@ PyObject *dc_eval_frame(PyThreadState *tstate, struct _PyInterpreterFrame *frame
     }
     return state->flags & CODE_SKIP ? _PyEval_EvalFrameDefault(tstate, frame, 0)
                                     : run_frame(tstate, frame, &view, state);
+}
+
+/* CPython nests its evaluator on the C stack for each frame while a hook is installed, and not at
+ * all while none is. So that a program can recurse as deep as without us, the hook goes away once
+ * the C stack is deep: what is called from there runs as plain Python. */
+static PyObject *run_deep(PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag)
+{
+    dc_counters.deep++;
+    dc_install(false);
+    PyObject *result = _PyEval_EvalFrameDefault(tstate, frame, throwflag);
+    dc_install(active_threads > 0);
+    return result;
+}
+
+PyObject *dc_eval_frame(PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag)
+{
+    Thread *thread = &dc_thread;
+    if (dc_c_stack_is_deep(tstate, thread->nesting)) {
+        return run_deep(tstate, frame, throwflag);
+    }
+    thread->nesting++;
+    PyObject *result = thread->depth == 0 || thread->paused || throwflag
+                           ? _PyEval_EvalFrameDefault(tstate, frame, throwflag)
+                           : run_active(tstate, frame);
+    thread->nesting--;
+    return result;
 }

@@ -2,63 +2,12 @@
  *
  * A step either reads a value into a register (`("local", 0, 1)`: register 0 gets argument 1) or
  * checks one (`("is_type", 0, dict)`). Kinds of steps are rows of the tables in guard_*.c; this
- * file parses them, evaluates them, and holds objects weakly so that a guard keeps nothing of the
- * user's alive: when such an object dies, the entry is invalid and gives its resources back.
+ * file parses them and evaluates them. Evaluation may be interrupted by a garbage collection that
+ * runs anything: what is being evaluated is let go of only when it has ended.
  */
 #include "native.h"
 
 #include <string.h>
-
-/* ---- the callback of our weak references ---- */
-
-typedef struct {
-    PyObject_HEAD
-    GuardProgram *guards; /* borrowed; NULL once the guards are gone */
-} OnDeath;
-
-static PyObject *on_death_call(OnDeath *self, PyObject *args, PyObject *kwargs)
-{
-    DC_UNUSED(args);
-    DC_UNUSED(kwargs);
-    GuardProgram *guards = self->guards;
-    if (guards && !guards->dead) {
-        Py_INCREF(guards);
-        if (guards->owner) {
-            dc_entry_invalidate(guards->owner);
-        }
-        dc_guards_kill(guards);
-        Py_DECREF(guards);
-    }
-    Py_RETURN_NONE;
-}
-
-PyTypeObject OnDeath_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dynacomp.capture._native.OnDeath",
-    .tp_basicsize = sizeof(OnDeath),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_call = (ternaryfunc)on_death_call,
-};
-
-/* Puts obj into refs[slot]: weakly where it can be referred to weakly, else strongly. */
-int dc_hold(Step *step, int slot, PyObject *obj, Builder *builder, bool *weak)
-{
-    PyObject *ref = PyWeakref_NewRef(obj, builder->on_death);
-    *weak = ref != NULL;
-    if (ref == NULL) {
-        if (!PyErr_ExceptionMatches(PyExc_TypeError)) {
-            return -1;
-        }
-        PyErr_Clear();
-        ref = Py_NewRef(obj);
-    }
-    Py_XSETREF(step->refs[slot], ref);
-    return 0;
-}
-
-bool dc_held_is(PyObject *holder, bool weak, PyObject *value)
-{
-    return weak ? value != Py_None && ((PyWeakReference *)holder)->wr_object == value : holder == value;
-}
 
 /* ---- parsing ---- */
 
@@ -291,9 +240,7 @@ static int guards_clear(GuardProgram *self)
 static void guards_dealloc(GuardProgram *self)
 {
     PyObject_GC_UnTrack(self);
-    if (self->on_death) {
-        ((OnDeath *)self->on_death)->guards = NULL;
-    }
+    dc_on_death_forget(self->on_death);
     guards_clear(self);
     for (Py_ssize_t i = 0; i < self->nsteps; i++) {
         PyMem_Free(self->steps[i].ext);
@@ -323,11 +270,8 @@ static PyObject *guards_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     self->running = 0;
     Py_ssize_t n = PyTuple_GET_SIZE(steps);
     self->steps = PyMem_Calloc((size_t)n + 1, sizeof(Step));
-    self->on_death = (PyObject *)PyObject_New(OnDeath, &OnDeath_Type);
+    self->on_death = dc_on_death_new(self);
     PyObject_GC_Track(self);
-    if (self->on_death) {
-        ((OnDeath *)self->on_death)->guards = self;
-    }
     bool ok = self->steps && self->on_death;
     if (self->steps == NULL) {
         PyErr_NoMemory();

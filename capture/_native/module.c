@@ -194,7 +194,7 @@ static PyObject *is_skipped(PyObject *m, PyObject *arg)
 static const struct { const char *name; unsigned long long *value; } counter_rows[] = {
     COUNTER(calls), COUNTER(hits), COUNTER(misses), COUNTER(direct), COUNTER(code), COUNTER(plain),
     COUNTER(frames), COUNTER(skipped), COUNTER(generators), COUNTER(traced), COUNTER(rejected),
-    COUNTER(invalidated), COUNTER(unbound),
+    COUNTER(invalidated), COUNTER(unbound), COUNTER(deep),
 };
 
 static PyObject *py_counters(PyObject *m, PyObject *unused)

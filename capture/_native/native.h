@@ -95,6 +95,8 @@ extern PyTypeObject OnDeath_Type;
 
 void dc_guards_kill(GuardProgram *guards); /* never holds again; drops what it holds */
 void dc_set_register(Run *run, int dst, PyObject *owned);
+PyObject *dc_on_death_new(GuardProgram *guards); /* weak.c */
+void dc_on_death_forget(PyObject *on_death);
 int dc_hold(Step *step, int slot, PyObject *obj, Builder *builder, bool *weak);
 bool dc_held_is(PyObject *holder, bool weak, PyObject *value);
 bool dc_run_init(Run *run, const GuardProgram *guards);
@@ -157,7 +159,8 @@ struct Entry {
 };
 extern PyTypeObject Entry_Type;
 void dc_entry_invalidate(Entry *entry);
-PyObject *dc_entry_run(Entry *entry, const Call *call, Run *run);
+PyObject *dc_entry_launch(Entry *entry, const Run *run);   /* a direct entry */
+PyObject *dc_entry_run(Entry *entry, const Call *call);    /* a code entry */
 
 enum { CODE_SKIP = 1, CODE_SKIP_RECURSIVE = 2, CODE_ASKED = 4 };
 struct CodeState {
@@ -182,6 +185,7 @@ typedef struct {
     int paused;  /* > 0: run every frame as plain Python */
     PyObject *current;     /* borrowed: the CompiledFunction being run, or NULL */
     PyCodeObject *bypass;  /* the next frame of this code runs plainly, once */
+    int nesting;           /* hooked frames on this thread's C stack */
 } Thread;
 extern _Thread_local Thread dc_thread;
 extern bool dc_enabled;
@@ -191,14 +195,18 @@ void dc_enter(void);
 void dc_leave(void);
 void dc_after_fork(void);
 
-typedef enum { RUN_ENTRY, RUN_PLAIN, RUN_PLAIN_ACTIVE, RUN_ERROR } Verdict;
-Verdict dc_resolve(const Call *call, CodeState *state, PyObject *on_miss, PyObject *key, Run *run,
-                   Entry **entry);
+typedef enum { DONE, RUN_CODE, RUN_PLAIN, RUN_PLAIN_ACTIVE } Verdict;
+typedef struct {
+    Verdict verdict;
+    PyObject *result; /* DONE: what the call returns, NULL with an exception */
+    Entry *entry;     /* RUN_CODE: a new reference */
+} Answer;
+Answer dc_resolve(const Call *call, CodeState *state, PyObject *on_miss, PyObject *key);
 PyObject *dc_call_paused(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 
 typedef struct {
     unsigned long long hits, misses, direct, code, frames, skipped, plain, traced, generators,
-        rejected, invalidated, calls, unbound;
+        rejected, invalidated, calls, unbound, deep;
 } Counters;
 extern Counters dc_counters;
 
@@ -236,6 +244,7 @@ typedef struct {
 FrameView dc_frame_view(struct _PyInterpreterFrame *frame);
 void dc_frame_dispose(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
 void dc_install(bool on);
+bool dc_c_stack_is_deep(const PyThreadState *tstate, int hooked_frames);
 Py_ssize_t dc_code_nlocals(const PyCodeObject *code); /* arguments, *args and **kwargs included */
 PyObject *dc_instance_get(PyObject *obj, PyObject *name, Py_hash_t hash); /* new ref or NULL, quiet */
 PyObject *dc_instance_dict(PyObject *obj);                               /* new ref or NULL, quiet */

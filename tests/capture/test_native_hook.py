@@ -379,3 +379,21 @@ def test_a_deep_stack_of_replaced_frames():
     with active():
         for n in range(0, min(limit - 200, 700), 7):
             assert deep(n) == 0
+
+
+def test_a_program_may_recurse_deeper_than_the_c_stack_allows():
+    """As plain Python can, once its recursion limit is raised."""
+    def deep(n):
+        return 0 if n == 0 else 1 + deep(n - 1)
+
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(60_000)
+    try:
+        for on_miss in (lambda *a: True, lambda *a: None):
+            with active(on_miss):
+                assert deep(50_000) == 50_000
+        assert native.counters()["deep"] >= 2
+        with active():
+            assert double(2) == 4 and native.counters()["frames"]
+    finally:
+        sys.setrecursionlimit(limit)
