@@ -25,6 +25,7 @@ from dynacomp.codegen.cpp_cost import cost, stores_in
 from dynacomp.codegen.cpp_expr import Scope, address, depends, emit, emit_lanes, lane_names, splat
 from dynacomp.codegen.cpp_index import cpp_name, index_code, names_in
 from dynacomp.codegen.cpp_locals import Owners, contains, owners
+from dynacomp.codegen.cpp_tiles import FIRST_INNER, FIRST_OUTER, INNER, OUTER, Tiling, tiling
 from dynacomp.lowering.loops import Acc, Buffer, Kernel, Let, Loop, Stmt, Store
 
 STACK_BYTES = 16_384
@@ -398,6 +399,8 @@ def _threads(loop: Loop, scope: Scope, unit: Unit) -> Lines:
         yield from _serial(chain, scope, unit)
     elif not outer:
         yield from _over_lanes(lanes, scope, unit)
+    elif lanes and (plan := tiling(outer, lanes)):
+        yield from _over_tiles(outer, plan, scope, unit)
     else:
         yield from _over_units(outer, lanes, scope, unit)
 
@@ -459,7 +462,7 @@ def _work(loop: Loop, lanes: int) -> str:
     parts = [f"{max(own / lanes, 0.05):.3f}"]
     for inner in (s for s in (*loop.body, *loop.after) if isinstance(s, Loop)):
         across = 8 if inner.vector and lanes == 1 else lanes
-        first = inner.extent.xreplace({v: Integer(0) for v in inner.extent.free_symbols if not v.is_positive})
+        first = inner.extent.xreplace({v: sympy.Integer(0) for v in inner.extent.free_symbols if not v.is_positive})
         parts.append(f"(double)({index_code(first)})*({_work(inner, across)})")  # as in the first iteration
     return " + ".join(parts)
 
@@ -494,6 +497,37 @@ def _over_units(outer: list[Loop], lanes: Loop | None, scope: Scope, unit: Unit)
     yield "  }"
     yield "});"
     yield "}"
+
+
+def _over_tiles(outer: list[Loop], plan: Tiling, scope: Scope, unit: Unit) -> Lines:
+    """Threads over the flattened outer loops times tiles (see `cpp_tiles`)."""
+    others = [o for o in outer if o is not plan.along]
+    rows, columns = index_code(plan.along.extent), index_code(plan.lanes.extent)
+    names = [*(cpp_name(o.var.name) for o in others), "down", "across"]
+    extents = [*(index_code(o.extent) for o in others), f"ceil_div({rows}, {OUTER})", f"ceil_div({columns}, {INNER})"]
+    unit = replace(unit, dtypes={**unit.dtypes, **{t.name: t.load.dtype for t in plan.tiles}})
+    first, left = cpp_name(FIRST_OUTER.name), cpp_name(FIRST_INNER.name)
+    work = f"{OUTER * INNER}*({_work(plan.lanes, 8)} + 1.0)"
+    yield f"parallel(rt, {'*'.join(f'({e})' for e in extents)}, {_grain(work)}, [&](int64_t begin, int64_t end) {{"
+    yield from _indent(_scratch(unit, outer[0]))
+    for tile in plan.tiles:
+        kind = types.storage(unit.dtypes[tile.load.buffer])
+        yield f"  alignas(64) {kind} {cpp_name(tile.name)}[{OUTER * INNER}];"
+    yield from _indent(_decode(names, extents))
+    yield "  for (int64_t u = begin; u < end; ++u) {"
+    yield f"    const int64_t {first} = down*{OUTER}, last = least({rows}, {first} + {OUTER});"
+    yield f"    const int64_t {left} = across*{INNER}, right = least({columns}, {left} + {INNER});"
+    for tile in plan.tiles:
+        base = index_code(tile.load.index, {plan.along.var.name: first, plan.lanes.var.name: left})
+        yield (f"    fill_tile<{OUTER}, {INNER}>({cpp_name(tile.name)}, {cpp_name(tile.load.buffer)} + {base}, "
+               f"{index_code(tile.stride)}, last - {first}, right - {left});")
+    var = cpp_name(plan.along.var.name)
+    yield f"    for (int64_t {var} = {first}; {var} < last; ++{var}) {{"
+    yield from _indent(_vector(plan.lanes, scope, unit, left, "right"), 3)
+    yield "    }"
+    yield from _indent(_advance(names, extents), 2)
+    yield "  }"
+    yield "});"
 
 
 def _decode(names: list[str], extents: list[str]) -> Lines:
