@@ -174,7 +174,7 @@ def _read_buffers(reader: _Reader, part: str) -> tuple[Buffer, ...]:
     found = []
     for name, dtype, shape in _BUFFER.findall(part):
         reader.dtypes[name] = _DTYPES[dtype]
-        dims = tuple(_index(reader, d) for d in shape.split(", ") if d)
+        dims = tuple(_index(reader, ast.unparse(d)) for d in ast.parse(f"[{shape}]", mode="eval").body.elts)
         found.append(Buffer(name, dims, _DTYPES[dtype]))
     return tuple(found)
 
