@@ -50,6 +50,17 @@ def getattr_value(cap: Capture, value: Value, name: str) -> Value:
     return reader(cap, value, name)
 
 
+def special(cap: Capture, value: Value, name: str) -> Value | None:
+    """A special method as an operator finds it: on the type, past the instance and `__getattr__`."""
+    if not isinstance(value, ObjectV):
+        return getattr_value(cap, value, name) if has_attribute(cap, value, name) else None
+    owner, raw = lookup(value.cls, name)
+    if raw is MISSING or raw is None:
+        return None
+    guard_class(cap, value, name, raw)
+    return bind(cap, raw, value, owner, name)
+
+
 def has_attribute(cap: Capture, value: Value, name: str) -> bool:
     try:
         getattr_value(cap, value, name)
@@ -144,6 +155,8 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
         return class_value(cap, raw.__func__, owner, name)
     if isinstance(raw, types.MemberDescriptorType):
         slot = instance_attribute(cap, value, name) if isinstance(value, ObjectV) else None
+        if slot is None and isinstance(value, ObjectV) and issubclass(value.cls, BaseException):
+            return OPERATIONS["exception_attribute"](cap, value, name)
         if slot is None:
             raise no_attribute(type_of(value).__name__, name)
         return slot
@@ -182,6 +195,8 @@ def _getset(cap: Capture, value: Value, name: str) -> Value:
         return Const(type_of(value))
     if name == "__dict__" and isinstance(value, ObjectV):
         return OPERATIONS["instance_dict"](cap, value)
+    if isinstance(value, ObjectV) and issubclass(value.cls, BaseException):
+        return OPERATIONS["exception_attribute"](cap, value, name)
     raise Break("attribute", f"built-in attribute {name!r}")
 
 
@@ -203,8 +218,8 @@ def _const(cap: Capture, value: Const, name: str) -> Value:
         return _module(cap, obj, name)
     if isinstance(obj, type):
         return _class(cap, obj, name)
-    if isinstance(obj, BaseException) and name in ("__traceback__", "__cause__", "__context__"):
-        return Const(getattr(obj, name)) if name != "__traceback__" else Const(None)
+    if isinstance(obj, BaseException):
+        return getattr_value(cap, OPERATIONS["as_exception"](cap, value), name)
     try:
         found = getattr(obj, name)
     except AttributeError as error:
@@ -424,6 +439,9 @@ def object_setattr(cap: Capture, target: ObjectV, name: str, value: Value) -> No
             raise Raised(Const(AttributeError(f"property {name!r} of {target.cls.__name__!r} object has no setter")))
         cap.call(from_python(cap, raw.fset), [target, value])
         return
+    if isinstance(raw, types.GetSetDescriptorType) and issubclass(target.cls, BaseException):
+        OPERATIONS["exception_store"](cap, target, name, value)
+        return
     if raw is not MISSING and _is_data_descriptor(raw) and not isinstance(raw, types.MemberDescriptorType):
         _, setter = lookup(type(raw), "__set__")
         if not isinstance(setter, types.FunctionType):
@@ -450,4 +468,5 @@ def delattr_value(cap: Capture, target: Value, name: str) -> None:
 
 
 OPERATIONS["getattr"] = getattr_value
+OPERATIONS["special"] = special
 OPERATIONS["instance_attribute"] = instance_attribute

@@ -12,16 +12,18 @@ import functools
 import itertools
 import math
 import operator
+import sys
 from typing import Any
 
 import jax
 import numpy as np
 
-from dynacomp.capture import arrays, attrs, iteration, sizes
+from dynacomp.capture import arrays, attrs, generators, sizes
 from dynacomp.capture.births import from_python
 from dynacomp.capture.calls import BUILTIN_METHODS, BUILTINS, call
 from dynacomp.capture.containers import contains, delitem, hashable, pairs, setitem, sort_values
 from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.exceptions import as_exception, handled
 from dynacomp.capture.iteration import advance, get_iter, iterate
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
@@ -29,7 +31,7 @@ from dynacomp.capture.operators import BINARY, COMPARE, binary, fold, is_same, s
 from dynacomp.capture.shells import shell
 from dynacomp.capture.values import (
     ArrayV, Const, CountIterV, DictV, FunctionV, GeneratorV, LibraryV, ListV, MethodV, NotConstant, ObjectV, PartialV,
-    RangeV, SetV, SizeV, SliceV, StreamV, SuperV, TupleV, Value, as_python, is_constant, type_of,
+    RangeV, SetV, SizeV, SliceV, StreamV, SuperV, TracebackV, TupleV, Value, as_python, is_constant, type_of,
 )
 
 NONE = Const(None)
@@ -538,6 +540,20 @@ def _accumulate(cap: Capture, xs: Value, fn: Value = Const(operator.add), *, ini
     return get_iter(cap, TupleV(found))
 
 
+# --- the exception at hand
+
+
+@row(sys.exc_info)
+def _exc_info(cap: Capture) -> Value:
+    error = handled(cap.current)
+    return TupleV([NONE] * 3 if error is None else [Const(type_of(error)), error, TracebackV(error)])
+
+
+@row(sys.exception)
+def _current_exception(cap: Capture) -> Value:
+    return handled(cap.current) or NONE
+
+
 # --- things that must really happen, in Python
 
 
@@ -616,7 +632,20 @@ for _fns, _row in (
 def _send(cap: Capture, gen: GeneratorV, value: Value) -> Value:
     if not gen.started and not (isinstance(value, Const) and value.value is None):
         raise Raised(Const(TypeError("can't send non-None value to a just-started generator")))
-    item = iteration.resume(cap, gen, value)
+    item = generators.resume(cap, gen, value)
+    if item is None:
+        raise stop_iteration(cap, gen.frame.result)
+    return item
+
+
+def _throw(cap: Capture, gen: GeneratorV, kind: Value, *rest: Value) -> Value:
+    """`throw(error)`, or the older `throw(type, value, traceback)`."""
+    if rest and not is_same(rest[0], NONE):
+        kind = rest[0]
+    error = as_exception(cap, kind)
+    if isinstance(error, Const):
+        error = cap.call(error, [])
+    item = generators.throw(cap, gen, error)
     if item is None:
         raise stop_iteration(cap, gen.frame.result)
     return item
@@ -624,6 +653,8 @@ def _send(cap: Capture, gen: GeneratorV, value: Value) -> Value:
 
 BUILTIN_METHODS.update({
     (GeneratorV, "send"): _send,
+    (GeneratorV, "throw"): _throw,
+    (GeneratorV, "close"): generators.close,
     (GeneratorV, "__next__"): lambda cap, gen: _next(cap, gen),
     (GeneratorV, "__iter__"): lambda cap, gen: gen,
 })

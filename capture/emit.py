@@ -201,7 +201,7 @@ def _object(e: Emitter, v: ObjectV) -> None:
     e.remember(v)
     e.op("POP_TOP")
     for name, attr in v.attrs.items():
-        if attr is not DELETED and not (name == "args" and issubclass(v.cls, BaseException)):
+        if attr is not DELETED and not (name in ("args", "__traceback__") and issubclass(v.cls, BaseException)):
             e.call(remake.set_attribute, lambda: e.load(v), lambda n=name: e.const(n), lambda a=attr: e.load(a))
             e.op("POP_TOP")
     e.load(v)

@@ -21,11 +21,12 @@ class Break(Exception):
 
 
 class Raised(Exception):
-    """The captured program raised; `value` is the Value of the exception object."""
+    """The captured program raised; `value` is the Value of the exception object. `fresh`: no frame
+    has seen it yet, so that it still gets its context (False for one that is raised again)."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, fresh: bool = True) -> None:
         super().__init__(value)
-        self.value = value
+        self.value, self.fresh = value, fresh
 
 
 class Restart(Exception):

@@ -11,7 +11,7 @@ import enum
 import types
 from typing import Any
 
-from dynacomp.capture import attrs
+from dynacomp.capture import attrs, exceptions
 from dynacomp.capture.births import from_python
 from dynacomp.capture.calls import BUILTINS, _fold_call
 from dynacomp.capture.effects import mutating
@@ -34,7 +34,7 @@ def instantiate(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Va
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return _named_tuple(cap, cls, args, kwargs)
     if issubclass(cls, BaseException):
-        return _exception(cap, cls, args, kwargs)
+        return exceptions.instance_of(cap, cls, args, kwargs)
     if _is_plain_class(cls):
         return _by_protocol(cap, cls, args, kwargs)
     if is_library(cls):
@@ -109,20 +109,6 @@ def _named_tuple(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, V
     return TupleV([bound[f] for f in fields], cls)
 
 
-def _exception(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """An exception object; with constant arguments and no Python in its class, the real thing."""
-    _, init = attrs.lookup(cls, "__init__")
-    if not isinstance(init, types.FunctionType):
-        if all(map(is_constant, args)) and all(map(is_constant, kwargs.values())) and not cls.__flags__ & HEAP:
-            return _fold_call(cap, cls, args, kwargs)
-        if kwargs:
-            raise Break("call", f"{cls.__qualname__} with keyword arguments")
-    made = ObjectV(cls, ctor=tuple(args), attrs={"args": TupleV(list(args))})
-    if isinstance(init, types.FunctionType):
-        cap.call(Const(init), [made, *args], kwargs)
-    return made
-
-
 # --- methods of `object` on symbolic instances
 
 
@@ -146,11 +132,9 @@ def _setattr(cap: Capture, obj: Value, name: Value, value: Value) -> Value:
     return Const(None)
 
 
-def _exception_init(cap: Capture, obj: Value, *args: Value, **kwargs: Value) -> Value:
+def _init(cap: Capture, obj: Value, *args: Value, **kwargs: Value) -> Value:
     if isinstance(obj, ObjectV) and issubclass(obj.cls, BaseException):
-        mutating(cap, obj)
-        obj.attrs["args"] = TupleV(list(args))
-        obj.ctor = tuple(args)
+        exceptions.initialise(cap, obj, *args)
     return Const(None)
 
 
@@ -164,18 +148,21 @@ def _eq(cap: Capture, a: Value, b: Value) -> Value:
 
 def _str(cap: Capture, obj: Value) -> Value:
     if isinstance(obj, ObjectV) and issubclass(obj.cls, BaseException):
-        args = cap.items(obj.attrs["args"])
-        shown = args[0] if len(args) == 1 else TupleV(args)
-        if not args:
-            return Const("")
-        return cap.call(Const(str), [shown])
+        return exceptions.text(cap, obj)
     raise Break("call", "the default repr, which shows an address")
 
 
+def _repr(cap: Capture, obj: Value) -> Value:
+    if isinstance(obj, ObjectV) and issubclass(obj.cls, BaseException):
+        return exceptions.representation(cap, obj)
+    raise Break("leaves", "the default repr, which shows an address")
+
+
 _OBJECT_METHODS: dict[str, Any] = {
-    "__getattribute__": _getattribute, "__setattr__": _setattr, "__init__": _exception_init,
+    "__getattribute__": _getattribute, "__setattr__": _setattr, "__init__": _init,
     "__init_subclass__": _class_hook, "__eq__": _eq, "__ne__": lambda cap, a, b: Const(a is not b)
     if a is b else Const(NotImplemented), "__str__": _str,
+    "__repr__": _repr, **exceptions.METHODS,
     "__delattr__": lambda cap, o, n: attrs.delattr_value(cap, o, as_python(n)) or Const(None),
 }
 

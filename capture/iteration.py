@@ -15,7 +15,8 @@ from dynacomp.capture import arrays, sizes
 from dynacomp.capture.births import from_python
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
-from dynacomp.capture.machine import OPERATIONS, Capture, execute
+from dynacomp.capture.generators import resume
+from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.values import (
     ArrayV, Const, CountIterV, DictV, GeneratorV, LibraryV, ListV, ObjectV, RangeV, SeqIterV, SetV, SizeV, StreamV,
     TupleV, Value, type_of,
@@ -122,32 +123,6 @@ def _before(cap: Capture, current: Value, stop: Value, step: Value) -> bool:
 
 def _next_generator(cap: Capture, it: GeneratorV) -> Value | None:
     return resume(cap, it, Const(None))
-
-
-def resume(cap: Capture, gen: GeneratorV, sent: Value) -> Value | None:
-    """Runs a generator to its next yield; None at its end (`frame.result` is its return value)."""
-    if gen.done:
-        return None
-    mutating(cap, gen)
-    if gen.running:
-        raise Raised(Const(ValueError("generator already executing")))
-    frame = gen.frame
-    if gen.started:
-        frame.push(sent)
-    gen.started, gen.running = True, True
-    frame.parent = cap.current
-    frame.yielded = None
-    try:
-        execute(cap, frame)
-    except Raised:
-        gen.done = True
-        raise
-    finally:
-        gen.running = False
-    if frame.result is not None:
-        gen.done = True
-        return None
-    return frame.yielded
 
 
 def _next_object(cap: Capture, it: ObjectV) -> Value | None:

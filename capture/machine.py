@@ -27,7 +27,7 @@ from dynacomp.capture.errors import Break, GiveUp, Raised, Restart
 from dynacomp.capture.graph import Builder, Node
 from dynacomp.capture.guards import GuardSet
 from dynacomp.capture.libraries import is_pure_module
-from dynacomp.capture.values import CellV, Const, Value
+from dynacomp.capture.values import CellV, Const, NotConstant, Value
 
 VERSION = sys.version_info[:2]
 MAX_STEPS = 400_000  # instructions a capture; a longer Python loop is run, not unrolled
@@ -139,6 +139,10 @@ class Capture:
         """`value.name`; Raised AttributeError when there is none."""
         return OPERATIONS["getattr"](self, value, name)
 
+    def special(self, value: Value, name: str) -> Value | None:
+        """A special method, looked up on the type as Python does; None when there is none."""
+        return OPERATIONS["special"](self, value, name)
+
     def instance_attribute(self, value: Value, name: str) -> Value | None:
         """What an object's own dictionary or slot holds under `name`."""
         return OPERATIONS["instance_attribute"](self, value, name)
@@ -242,6 +246,9 @@ def step(cap: Capture, frame: Frame) -> None:
     except Break:
         cap.last_where = cap.last_where or cap.where()
         raise
+    except NotConstant as what:
+        cap.last_where = cap.last_where or cap.where()
+        raise Break("leaves", f"a value that only exists at run time ({what})") from None
     except Raised as raised:
         unwind(cap, frame, instr, raised)
         return
@@ -250,13 +257,14 @@ def step(cap: Capture, frame: Frame) -> None:
 
 def unwind(cap: Capture, frame: Frame, instr: Instr, raised: Raised) -> None:
     """Enters the handler that covers `instr`, or lets the exception leave the frame."""
+    value = OPERATIONS["caught"](cap, frame, raised)
     handler = frame.code.handler(instr.offset)
     if handler is None:
         raise raised
     del frame.stack[handler.depth:]
     if handler.lasti:
         frame.push(Const(instr.offset))
-    frame.push(raised.value)
+    frame.push(value)
     frame.index = frame.code.at[handler.target]
 
 

@@ -9,12 +9,14 @@ from dynacomp.capture.births import from_python
 from dynacomp.capture.code import Instr
 from dynacomp.capture.containers import pairs
 from dynacomp.capture.errors import Break, Raised
-from dynacomp.capture.iteration import advance, get_iter, iterate, resume
+from dynacomp.capture.exceptions import as_exception, handled, instance_of, set_cause
+from dynacomp.capture.generators import resume, stop_error
+from dynacomp.capture.iteration import advance, get_iter, iterate
 from dynacomp.capture.machine import VERSION, Capture, Frame, opcode, unsupported
 from dynacomp.capture.opcodes_stack import CALLEE_FIRST
 from dynacomp.capture.operators import is_same, truth
 from dynacomp.capture.values import (
-    Const, DictV, GeneratorV, ListV, NullV, ObjectV, TupleV, Value, as_python, type_of,
+    Const, DictV, GeneratorV, ListV, NullV, ObjectV, TracebackV, TupleV, Value, as_python, type_of,
 )
 
 NONE = Const(None)
@@ -141,22 +143,23 @@ def _return_const(cap: Capture, f: Frame, i: Instr) -> None:
 # --- exceptions
 
 
-def exception_instance(cap: Capture, value: Value) -> Value:
+def exception_instance(cap: Capture, value: Value,
+                       otherwise: str = "exceptions must derive from BaseException") -> Value:
     """What `raise value` raises: classes are instantiated."""
     if isinstance(value, Const) and isinstance(value.value, type) and issubclass(value.value, BaseException):
-        return cap.call(value, [])
-    cls = type_of(value)
-    if not issubclass(cls, BaseException):
-        raise Raised(Const(TypeError("exceptions must derive from BaseException")))
-    return value
+        return instance_of(cap, value.value, [], {})
+    if not issubclass(type_of(value), BaseException):
+        raise Raised(Const(TypeError(otherwise)))
+    return as_exception(cap, value)
 
 
 @opcode("RAISE_VARARGS")
 def _raise(cap: Capture, f: Frame, i: Instr) -> None:
     if i.arg == 0:
-        if not f.handling:
+        active = handled(f)
+        if active is None:
             raise Raised(Const(RuntimeError("No active exception to reraise")))
-        raise Raised(f.handling[-1])
+        raise Raised(active, fresh=False)
     cause = f.pop() if i.arg == 2 else None
     raised = exception_instance(cap, f.pop())
     if cause is not None:
@@ -166,12 +169,8 @@ def _raise(cap: Capture, f: Frame, i: Instr) -> None:
 
 def _set_cause(cap: Capture, raised: Value, cause: Value) -> None:
     if not is_same(cause, NONE):
-        cause = exception_instance(cap, cause)
-    if isinstance(raised, ObjectV):
-        raised.attrs["__cause__"] = cause
-        raised.attrs["__suppress_context__"] = Const(True)
-    elif isinstance(raised, Const) and isinstance(cause, Const):
-        raised.value.__cause__ = cause.value
+        cause = exception_instance(cap, cause, "exception causes must derive from BaseException")
+    set_cause(cap, raised, cause)
 
 
 @opcode("PUSH_EXC_INFO")
@@ -191,13 +190,15 @@ def _pop_except(cap: Capture, f: Frame, i: Instr) -> None:
 @opcode("CHECK_EXC_MATCH")
 def _check_exc_match(cap: Capture, f: Frame, i: Instr) -> None:
     kinds = as_python(f.pop())
+    for kind in kinds if isinstance(kinds, tuple) else (kinds,):
+        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            raise Raised(Const(TypeError("catching classes that do not inherit from BaseException is not allowed")))
     f.push(Const(issubclass(type_of(f.stack[-1]), kinds)))
 
 
 @opcode("RERAISE")
 def _reraise(cap: Capture, f: Frame, i: Instr) -> None:
-    value = f.pop()
-    raise Raised(value)
+    raise Raised(f.pop(), fresh=False)
 
 
 @opcode("LOAD_ASSERTION_ERROR")
@@ -213,8 +214,13 @@ def _before_with(cap: Capture, f: Frame, i: Instr) -> None:
     manager = f.pop()
     if not isinstance(manager, ObjectV):
         raise Break("with", f"a context manager of type {_kind(manager)}")
-    f.push(cap.getattr(manager, "__exit__"))
-    f.push(cap.call(cap.getattr(manager, "__enter__"), []))
+    enter, leave = cap.special(manager, "__enter__"), cap.special(manager, "__exit__")
+    if enter is None or leave is None:
+        missed = "" if enter is None else " (missed __exit__ method)"
+        raise Raised(Const(TypeError(f"{manager.cls.__qualname__!r} object does not support the context manager "
+                                     f"protocol{missed}")))
+    f.push(leave)
+    f.push(cap.call(enter, []))
 
 
 def _kind(v: Value) -> str:
@@ -224,7 +230,7 @@ def _kind(v: Value) -> str:
 @opcode("WITH_EXCEPT_START")
 def _with_except_start(cap: Capture, f: Frame, i: Instr) -> None:
     exit_fn, raised = f.stack[-4], f.stack[-1]
-    f.push(cap.call(exit_fn, [Const(type_of(raised)), raised, NONE]))
+    f.push(cap.call(exit_fn, [Const(type_of(raised)), raised, TracebackV(raised)]))
 
 
 # --- generators
@@ -281,7 +287,7 @@ def _intrinsic_1(cap: Capture, f: Frame, i: Instr) -> None:
     if name == "STOPITERATION_ERROR":
         value = f.pop()
         if issubclass(type_of(value), StopIteration):
-            value = Const(RuntimeError("generator raised StopIteration"))
+            value = stop_error(cap, value)
         f.push(value)
     elif name == "UNARY_POSITIVE":
         f.push(cap.call(Const(_positive), [f.pop()]))

@@ -246,6 +246,13 @@ class GeneratorV(Value):
 
 
 @dataclass(eq=False)
+class TracebackV(Value):
+    """The traceback that `error` has once the code runs: only its existence is known."""
+
+    error: Value
+
+
+@dataclass(eq=False)
 class NullV(Value):
     """The NULL that calls keep on the stack."""
 
@@ -279,6 +286,9 @@ def is_literal(obj: Any) -> bool:
 
 class NotConstant(Exception):
     """A Value holds an array or something that only exists when the code runs."""
+
+    def __str__(self) -> str:
+        return type(self.args[0]).__name__.removesuffix("V").lower() if self.args else ""
 
 
 def as_python(value: Any) -> Any:
@@ -353,5 +363,6 @@ _TYPES: dict[type, type] = {
     SuperV: super,
     PartialV: functools.partial,
     GeneratorV: types.GeneratorType,
+    TracebackV: types.TracebackType,
     ArrayV: ARRAY_TYPE,
 }

@@ -177,7 +177,7 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
         raise Break("tracer", "a value that a JAX transformation is tracing")
     if isinstance(obj, tuple) and hasattr(obj, "_fields") and type(obj).__new__ is not tuple.__new__:
         return _tuple(cap, obj, source)
-    if is_plain_instance(obj):
+    if is_plain_instance(obj) or isinstance(obj, BaseException):
         cap.guards.add("is_type", source, type(obj))
         return ObjectV(type(obj), real=obj, source=source)
     return _identity(cap, obj, source)

@@ -1,0 +1,248 @@
+"""Exceptions as Values: what they hold, how they are chained, what they say.
+
+An exception that the captured code raises or makes is an `ObjectV` whose `attrs` hold `args`,
+`__cause__`, `__context__` and what the program stored. `caught` is called for every frame that an
+exception reaches: where it was raised it gets its context, as CPython does it. A traceback cannot
+exist before the code runs: `TracebackV` stands for one, and looking into it breaks the graph.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from dynacomp.capture import attrs
+from dynacomp.capture import sources as S
+from dynacomp.capture.births import from_python
+from dynacomp.capture.effects import mutating
+from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.machine import OPERATIONS, Capture, Frame
+from dynacomp.capture.values import (
+    Const, ListV, ObjectV, TracebackV, TupleV, Value, as_python, is_constant, type_of,
+)
+from dynacomp.capture.wrap import remember, wrap
+
+NONE = Const(None)
+HEAP = 1 << 9
+CHAIN = ("__cause__", "__context__")
+
+
+def as_exception(cap: Capture, value: Value) -> Value:
+    """An exception as an `ObjectV`: real ones that the machine itself met are taken apart, once."""
+    if not (isinstance(value, Const) and isinstance(value.value, BaseException)):
+        return value
+    error = value.value
+    if id(error) not in cap.objects:
+        remember(cap, error, _taken_apart(cap, error))
+    return cap.objects[id(error)]
+
+
+def _taken_apart(cap: Capture, error: BaseException) -> ObjectV:
+    args = tuple(from_python(cap, a) for a in error.args)
+    made = ObjectV(type(error), ctor=args, attrs={"args": TupleV(list(args))})
+    for name, held in vars(error).items():
+        made.attrs[name] = from_python(cap, held)
+    for name in ("name", "value"):
+        if isinstance(attrs.lookup(type(error), name)[1], types.MemberDescriptorType):
+            made.attrs[name] = from_python(cap, getattr(error, name))
+    return made
+
+
+def instance_of(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`cls(*args, **kwargs)` for an exception class."""
+    new, init = attrs.lookup(cls, "__new__")[1], attrs.lookup(cls, "__init__")[1]
+    if isinstance(new, staticmethod):
+        made = cap.call(from_python(cap, new.__func__), [Const(cls), *args], kwargs)
+    elif not isinstance(init, types.FunctionType):
+        return _by_type(cap, cls, args, kwargs)
+    else:
+        made = ObjectV(cls, ctor=tuple(args), attrs={"args": TupleV(list(args))})
+    if isinstance(init, types.FunctionType) and isinstance(made, ObjectV):
+        cap.call(Const(init), [made, *args], kwargs)
+    return made
+
+
+def _by_type(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """No Python code of the class runs: with constants, CPython itself says what comes of it."""
+    if not all(map(is_constant, (*args, *kwargs.values()))):
+        if kwargs:
+            raise Break("call", f"{cls.__qualname__} with keyword arguments")
+        return ObjectV(cls, ctor=tuple(args), attrs={"args": TupleV(list(args))})
+    try:
+        error = cls(*map(as_python, args), **{k: as_python(v) for k, v in kwargs.items()})
+    except Exception as bad:
+        raise Raised(Const(bad)) from None
+    made = _taken_apart(cap, error)
+    if made.cls is type(error) and len(error.args) == len(args):
+        made.ctor = tuple(args)
+        made.attrs["args"] = TupleV(list(args))
+    return made
+
+
+# --- chaining
+
+
+def handled(frame: Frame | None) -> Value | None:
+    """The exception that is being handled here, in this frame or in one that called it."""
+    while frame is not None:
+        if frame.handling:
+            return frame.handling[-1]
+        frame = frame.parent
+    return None
+
+
+def caught(cap: Capture, frame: Frame, raised: Raised) -> Value:
+    """The exception that arrived in `frame`; where it was raised, it gets its context and traceback."""
+    value = raised.value = as_exception(cap, raised.value)
+    if raised.fresh and isinstance(value, ObjectV):
+        raised.fresh = False
+        value.attrs["__traceback__"] = TracebackV(value)
+        _set_context(cap, value, handled(frame))
+    return value
+
+
+def _set_context(cap: Capture, value: ObjectV, context: Value | None) -> None:
+    if context is None or context is value:
+        return
+    at: Any = context
+    while isinstance(at, ObjectV) and isinstance(at.attrs.get("__context__"), ObjectV):
+        if at.attrs["__context__"] is value:
+            at.attrs["__context__"] = NONE
+            break
+        at = at.attrs["__context__"]
+    value.attrs["__context__"] = context
+
+
+def set_cause(cap: Capture, raised: Value, cause: Value) -> None:
+    """`raise raised from cause`."""
+    if isinstance(raised, ObjectV):
+        store(cap, raised, "__cause__", cause)
+
+
+# --- attributes
+
+
+def attribute(cap: Capture, value: ObjectV, name: str) -> Value:
+    """An attribute that exceptions keep in C."""
+    if name in value.attrs:
+        return value.attrs[name]
+    if value.real is not None and name in (*CHAIN, "args", "__suppress_context__"):
+        assert value.source is not None
+        value.attrs[name] = wrap(cap, getattr(value.real, name), S.Get(value.source, name))
+        return value.attrs[name]
+    row = _DEFAULTS.get(name)
+    if row is not None:
+        return row(cap, value)
+    if value.real is None and all(map(is_constant, value.ctor)):
+        return from_python(cap, getattr(_stand_in(value), name))
+    raise Break("attribute", f"{name!r} of an exception")
+
+
+def _value(cap: Capture, value: ObjectV) -> Value:
+    args = _args(cap, value)
+    return args[0] if args else NONE
+
+
+def _exceptions(cap: Capture, value: ObjectV) -> Value:
+    return TupleV(list(cap.items(_args(cap, value)[1])))
+
+
+_DEFAULTS: dict[str, Any] = {
+    "__cause__": lambda cap, v: NONE,
+    "__context__": lambda cap, v: NONE,
+    "__traceback__": lambda cap, v: NONE,
+    "__suppress_context__": lambda cap, v: Const(False),
+    "value": _value,
+    "message": lambda cap, v: _args(cap, v)[0],
+    "exceptions": _exceptions,
+}
+
+
+def _stand_in(value: ObjectV) -> BaseException:
+    """A real exception of the nearest built-in class with the same arguments."""
+    base = next(b for b in value.cls.__mro__ if not b.__flags__ & HEAP)
+    return base(*map(as_python, value.ctor))
+
+
+def store(cap: Capture, value: ObjectV, name: str, new: Value) -> None:
+    """A store to an attribute that exceptions keep in C."""
+    mutating(cap, value)
+    if name == "__traceback__":
+        if not isinstance(new, TracebackV) and not (isinstance(new, Const) and new.value is None):
+            raise Break("store", "a traceback")
+        return
+    if name == "args":
+        new = TupleV(list(cap.items(new)))
+    if name in CHAIN and isinstance(new, Const) and new.value is not None:
+        new = as_exception(cap, new)
+    value.attrs[name] = new
+    value.written.add(name)
+    if name == "__cause__":
+        store(cap, value, "__suppress_context__", Const(True))
+
+
+# --- text
+
+
+def _args(cap: Capture, value: ObjectV) -> list[Value]:
+    return cap.items(attribute(cap, value, "args"))
+
+
+def text(cap: Capture, value: ObjectV) -> Value:
+    """`BaseException.__str__` and those of its built-in subclasses."""
+    args = _args(cap, value)
+    owner, _ = attrs.lookup(value.cls, "__str__")
+    if owner is KeyError:
+        return cap.call(Const(repr), [args[0]]) if len(args) == 1 else _plain(cap, args)
+    if owner is BaseExceptionGroup:
+        n = len(cap.items(args[1]))
+        return cap.call(Const(str.format), [Const("{} ({} sub-exception{})"), args[0], Const(n), Const("s"[:n > 1])])
+    if owner in (BaseException, None) or owner.__flags__ & HEAP:
+        return _plain(cap, args)
+    return Const(str(_stand_in(value))) if all(map(is_constant, value.ctor)) else _plain(cap, args)
+
+
+def _plain(cap: Capture, args: list[Value]) -> Value:
+    if not args:
+        return Const("")
+    return cap.call(Const(str), [args[0] if len(args) == 1 else TupleV(list(args))])
+
+
+def representation(cap: Capture, value: ObjectV) -> Value:
+    """`BaseException.__repr__`."""
+    shown = [as_python(cap.call(Const(repr), [a])) for a in _args(cap, value)]
+    return Const(f"{value.cls.__name__}({', '.join(shown)})")
+
+
+# --- methods
+
+
+def initialise(cap: Capture, obj: ObjectV, *args: Value) -> None:
+    """`BaseException.__init__`."""
+    mutating(cap, obj)
+    obj.attrs["args"] = TupleV(list(args))
+    obj.ctor = tuple(args)
+
+
+def add_note(cap: Capture, obj: ObjectV, note: Value) -> Value:
+    if type_of(note) is not str:
+        raise Raised(Const(TypeError(f"note must be a str, not {type_of(note).__name__!r}")))
+    notes = obj.attrs.get("__notes__")
+    if notes is None:
+        attrs.object_setattr(cap, obj, "__notes__", ListV([note]))
+    else:
+        cap.call(cap.getattr(notes, "append"), [note])
+    return NONE
+
+
+def with_traceback(cap: Capture, obj: ObjectV, tb: Value) -> Value:
+    store(cap, obj, "__traceback__", tb)
+    return obj
+
+
+METHODS: dict[str, Any] = {"add_note": add_note, "with_traceback": with_traceback}
+
+OPERATIONS["as_exception"] = as_exception
+OPERATIONS["caught"] = caught
+OPERATIONS["exception_attribute"] = attribute
+OPERATIONS["exception_store"] = store
