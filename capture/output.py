@@ -452,7 +452,7 @@ class Leaver:
         target = self.frame.code.at[handler.target]
         lasti = saved_instr.offset if handler.lasti else None
         self.instr = Op(saved_instr.index, saved_instr.offset, "NOP", 0, None, saved_instr.line)
-        self._resume(target, len(self.stack), extra=(raised,), lasti=lasti)
+        self._resume(target, 0, extra=(raised,), lasti=lasti)
 
 
 def _free(arg: Any) -> Any:
