@@ -353,6 +353,17 @@ template <class T, class L> DC_INLINE vec<T, L::lanes> affine_lanes(L, int64_t b
   return (vec<T, L::lanes>)(r * (U)step + (U)base);
 }
 
+// tile[k * Inner + j] = p[j * stride + k]: `rows` runs along memory, `columns` across it.
+template <int Outer, int Inner, class T>
+inline void fill_tile(T* tile, const T* p, int64_t stride, int64_t rows, int64_t columns) {
+  for (int64_t j = 0; j < columns; ++j, p += stride) {
+    if (rows == Outer)
+      for (int k = 0; k < Outer; ++k) tile[k * Inner + j] = p[k];
+    else
+      for (int64_t k = 0; k < rows; ++k) tile[k * Inner + j] = p[k];
+  }
+}
+
 // ---- loops ------------------------------------------------------------------------------------
 
 template <int K> struct slot { static constexpr int value = K; };  // which accumulator of an unrolled loop

@@ -98,3 +98,24 @@ def test_wrong_number_of_output_avals():
     plan = softmax_schedule()
     with pytest.raises(ValueError, match="1 outputs but 2 output avals"):
         cpp.compile(plan, (Aval((1,), np.dtype("float32")),) * 2, {})
+
+
+@pytest.mark.parametrize("shape", [(37, 53), (64, 64), (8, 129), (3, 40, 50)])
+def test_transpositions_go_through_tiles(shape):
+    def fn(x, w):
+        y = jnp.swapaxes(x, -1, -2)
+        return jnp.exp(y) + w, y > 0, y.astype(jnp.bfloat16)
+
+    x = jax.random.normal(jax.random.key(0), shape)
+    w = jax.random.normal(jax.random.key(1), (*shape[:-2], shape[-1], shape[-2]))
+    program = compiled(fn, x, w)
+    assert "fill_tile" in "".join(program.source.values())
+    for got, want in zip(program(x, w), fn(x, w)):
+        assert_same(np.asarray(got), np.asarray(want))
+
+
+def test_column_folds_run_several_registers_in_step():
+    x = jax.random.normal(jax.random.key(0), (33, 501))
+    program = compiled(lambda x: (x.sum(0), x.max(0), (x > 0).any(0), (x * x).mean(0)), x)
+    for got, want in zip(program(x), (x.sum(0), x.max(0), (x > 0).any(0), (x * x).mean(0))):
+        assert_same(np.asarray(got), np.asarray(want))
