@@ -46,5 +46,5 @@ class Backend:
 BACKENDS: dict[str, Backend] = {row.name: row for row in (
     Backend("xla", compile_xla, ("cpu", "cuda", "rocm", "tpu"), "nothing but jax", False, lambda: None),
     Backend("cpp", compile_cpp, ("cpu",), "a C++ compiler: $CXX, g++, clang++ or ziglang", True, no_compiler),
-    Backend("triton", compile_triton, ("cuda", "rocm"), "triton; for a GPU jax-triton too", True, no_triton),
+    Backend("triton", compile_triton, ("cuda", "rocm"), "triton; to be fast, a GPU", True, no_triton),
 )}

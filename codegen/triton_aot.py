@@ -8,10 +8,12 @@ Targets are NVIDIA's `sm_80`, `sm_90`, ... and AMD's `gfx942`, ...
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import triton
+from triton import language
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
@@ -49,10 +51,21 @@ def compile_launch(launch: Launch, function: Any, target: str, lanes: int, colum
     lanes and columns: the blocks, powers of two. wide: index arithmetic in 64 bits.
     """
     integer = "i64" if wide else "i32"
-    names = function.arg_names
-    types = [*(POINTERS[np.dtype(b.dtype).name] for b in launch.buffers), *(integer for _ in launch.sizes)]
-    constants = {"IDX": triton.language.int64 if wide else triton.language.int32, "R": lanes, "C": columns}
-    signature = dict(zip(names, types)) | dict.fromkeys(constants, "constexpr")
-    goal = gpu_target(target)
-    source = ASTSource(fn=function, signature=signature, constexprs=constants)
-    return triton.compile(source, target=goal, options=backend_options(goal, exact))
+    pointers = [POINTERS[np.dtype(b.dtype).name] for b in launch.buffers]
+    types = dict(zip(function.arg_names, [*pointers, *(integer for _ in launch.sizes)]))
+    constants = {"IDX": language.int64 if wide else language.int32, "R": lanes, "C": columns}
+    return compile_function(function, types, constants, gpu_target(target), frozenset(), 4, exact)
+
+
+def compile_function(function: Any, types: Mapping[str, str], constants: Mapping[str, Any], target: GPUTarget,
+                     aligned: frozenset[str], warps: int, exact: bool) -> Any:
+    """Triton's CompiledKernel of a JITFunction.
+
+    types: of the parameters that are not constexprs, by name. aligned: those that are multiples of 16
+    (addresses of arrays, many sizes), which lets loads be wide.
+    """
+    signature = {**types, **dict.fromkeys(constants, "constexpr")}
+    attributes = {(i,): [["tt.divisibility", 16]] for i, n in enumerate(function.arg_names) if n in aligned}
+    source = ASTSource(fn=function, signature=signature, constexprs=dict(constants), attrs=attributes)
+    options = {**backend_options(target, exact), "num_warps": warps}
+    return triton.compile(source, target=target, options=options)

@@ -1,6 +1,6 @@
 """The Triton backend: the same Kernels as GPU code. The one place that copes with Triton's absence.
 
-With a GPU, a Program is one jitted XLA executable that launches every kernel (through jax-triton).
+With a GPU, a Program is one jitted XLA executable that launches every kernel.
 Without one, kernels run in Triton's interpreter: slow, for tests and for reading what would run.
 """
 
@@ -19,7 +19,7 @@ try:
 except ImportError as error:
     triton, ABSENT = None, f"triton is not installed ({error}): pip install 'dynacomp[triton]'"
 else:
-    from dynacomp.codegen.triton_gpu import MISSING, gpu_program
+    from dynacomp.codegen.triton_gpu import gpu_program, missing
     from dynacomp.codegen.triton_host import HostProgram
     from dynacomp.codegen.triton_steps import plan
 
@@ -30,14 +30,14 @@ def unavailable() -> str | None:
     """Why this process cannot use Triton; None when it can."""
     if triton is None:
         return ABSENT
-    return MISSING or None if jax.default_backend() == "gpu" else None
+    return missing() if jax.default_backend() == "gpu" else None
 
 
 def compile_triton(graph: Graph, schedule: Schedule | None, options: Mapping[str, Any]) -> Any:
     """The Program of a Schedule. Raises RuntimeError where Triton is unavailable."""
     reason = unavailable()
     if reason or schedule is None:
-        raise RuntimeError(f"the triton backend cannot compile {graph.name!r}: {reason or 'it needs a Schedule'}")
+        raise RuntimeError(f"triton cannot compile {graph.name!r}: {reason or 'it needs a Schedule'}")
     exact = options.get("numerics") == "exact"
     planned = plan(schedule, exact)
     if jax.default_backend() == "gpu":

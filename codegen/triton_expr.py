@@ -59,13 +59,16 @@ class Linear:
 class Scope:
     """What is known where a statement stands.
 
-    axes: of every name so far (shared, it grows). full: the axes that the enclosing loops span.
+    axes: of every name so far (shared, it grows, as do the next two). nonneg: names that are at least 0.
+    called: what a loop variable is called here (sibling loops may share a symbol, Triton variables have
+    one type). full: the axes that the enclosing loops span.
     masks: of the enclosing loops. locals: numel of each scratch buffer, one copy a lane. serial:
     nothing runs at the same time, so that read-modify-write needs no atomics.
     """
 
     axes: dict[str, int]
     nonneg: set[str]
+    called: dict[sympy.Symbol, sympy.Symbol]
     locals: Mapping[str, Any]
     full: int = LANE
     masks: tuple[Mask, ...] = ()
@@ -81,7 +84,7 @@ def write(expr: Expr, scope: Scope) -> Value:
 
 def index(expr: Any, scope: Scope) -> Value:
     """The Triton text of an index expression; whole runs of lanes are written as `lane`."""
-    expr = sympy.sympify(expr)
+    expr = sympy.sympify(expr).xreplace(scope.called)
     axes = 0
     for symbol in expr.free_symbols:
         axes |= scope.axes.get(symbol.name, 0)

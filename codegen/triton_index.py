@@ -46,6 +46,11 @@ def is_nonneg(expr: sympy.Expr, nonneg: Set[str]) -> bool:
     return expr.func in known and all(is_nonneg(a, nonneg) for a in expr.args)
 
 
+def ordered(expr: sympy.Expr) -> list[sympy.Expr]:
+    """The arguments of a sum or product in an order that is the same in every process."""
+    return sorted(expr.args, key=str)
+
+
 def _integer(expr: sympy.Expr, nonneg: Set[str]) -> str:
     return str(int(expr))
 
@@ -60,11 +65,11 @@ def _atom(expr: sympy.Expr, nonneg: Set[str]) -> str:
 
 
 def _mul(expr: sympy.Mul, nonneg: Set[str]) -> str:
-    return "*".join(_atom(a, nonneg) for a in expr.args)
+    return "*".join(_atom(a, nonneg) for a in ordered(expr))
 
 
 def _add(expr: sympy.Add, nonneg: Set[str]) -> str:
-    return " + ".join(print_index(a, nonneg) if a.func is sympy.Mul else _atom(a, nonneg) for a in expr.args)
+    return " + ".join(print_index(a, nonneg) if a.func is sympy.Mul else _atom(a, nonneg) for a in ordered(expr))
 
 
 def _pow(expr: sympy.Pow, nonneg: Set[str]) -> str:
@@ -90,8 +95,9 @@ def _mod(expr: sympy.Expr, nonneg: Set[str]) -> str:
 
 def _nested(name: str) -> Callable[[sympy.Expr, Set[str]], str]:
     def write(expr: sympy.Expr, nonneg: Set[str]) -> str:
-        text = print_index(expr.args[0], nonneg)
-        for arg in expr.args[1:]:
+        first, *rest = ordered(expr)
+        text = print_index(first, nonneg)
+        for arg in rest:
             text = f"{name}({text}, {print_index(arg, nonneg)})"
         return text
     return write

@@ -29,7 +29,7 @@ from dynacomp.codegen.triton_expr import ATOMIC_TYPES, COL, LANE, Linear, Mask, 
 from dynacomp.codegen.triton_index import print_index, safe
 from dynacomp.codegen.triton_launch import Piece, expressions, loaded, names_used, pieces, statements, stored
 from dynacomp.codegen.triton_scalars import convert, number, register, spell, triton_type
-from dynacomp.lowering.loops import Acc, Buffer, Kernel, Let, Load, Loop, Scan, Stmt, Store
+from dynacomp.lowering.loops import Acc, Buffer, Kernel, Let, Load, Loop, Scan, Stmt, Store, symbol
 from dynacomp.lowering.scalars import kind
 
 HEADER = """import triton
@@ -153,7 +153,7 @@ class Emitter:
         locals_ = {b.name: b.numel for b in kernel.locals}
         nonneg = {s.name for s in kernel.sizes} | {loop.var.name for loop in chain}
         axes = {loop.var.name: LANE for loop in chain}
-        self.scope = Scope(axes, nonneg, locals_, LANE, (Mask("inside", LANE),), flat, serial, _linear(chain))
+        self.scope = Scope(axes, nonneg, {}, locals_, LANE, (Mask("inside", LANE),), flat, serial, _linear(chain))
 
     def put(self, text: str) -> None:
         self.lines.append("    " * self.indent + text)
@@ -211,8 +211,9 @@ class Emitter:
 
     def steps(self, loop: Loop, scope: Scope) -> None:
         """One iteration at a time; lanes whose own extent is shorter are masked."""
-        var, extent = safe(loop.var.name), index(loop.extent, scope)
-        bound = self.bound(loop, extent)
+        extent = index(loop.extent, scope)
+        var = self.named(loop, scope)
+        bound = self.bound(var, extent)
         for fold in (*loop.accs, *loop.scans):
             self.start(fold, safe(fold.name), scope.full)
         counter = f"{var}_up" if loop.reverse else var
@@ -236,8 +237,9 @@ class Emitter:
 
     def tiles(self, loop: Loop, scope: Scope) -> None:
         """C iterations at a time, side by side along COL."""
-        var, extent = safe(loop.var.name), index(loop.extent, scope)
-        bound = self.bound(loop, extent)
+        extent = index(loop.extent, scope)
+        var = self.named(loop, scope)
+        bound = self.bound(var, extent)
         self.columns.append(sympy.sympify(loop.extent))
         self.strided |= _strided(loop)
         for acc in loop.accs:
@@ -263,17 +265,26 @@ class Emitter:
         for acc in loop.accs:
             self.finish(acc)
 
-    def bound(self, loop: Loop, extent: Any) -> str:
+    def named(self, loop: Loop, scope: Scope) -> str:
+        """The name of a loop's variable: its own, or one that no loop before it had."""
+        taken = {s.name for s in scope.called.values()}
+        names = (loop.var.name, *(f"{loop.var.name}_{n}" for n in range(2, len(taken) + 3)))
+        name = next(n for n in names if n not in taken)
+        scope.called[loop.var] = symbol(name)
+        return safe(name)
+
+    def bound(self, var: str, extent: Any) -> str:
         """The number of iterations of the longest lane."""
         if not extent.axes:
             return extent.text
-        name = f"{safe(loop.var.name)}_most"
+        name = f"{var}_most"
         self.put(f"{name} = tl.reduce({extent.text} + lane0, None, lib.combine_max)")
         return name
 
     def entered(self, loop: Loop, scope: Scope, axes: int) -> Scope:
-        scope.axes[loop.var.name] = axes
-        scope.nonneg.add(loop.var.name)
+        name = scope.called[loop.var].name
+        scope.axes[name] = axes
+        scope.nonneg.add(name)
         return scope
 
     def close(self) -> None:

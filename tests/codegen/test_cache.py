@@ -10,8 +10,8 @@ import sys
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from dynacomp.codegen import cache, cpp
 
+from dynacomp.codegen import cache, cpp
 from tests.codegen.cpp_kit import softmax_schedule
 
 X = jnp.array([[1.0, 2.0, 3.0]])

@@ -3,6 +3,7 @@
 import stat
 
 import pytest
+
 from dynacomp.codegen import compiler, cpp
 
 

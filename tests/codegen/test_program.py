@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from dynacomp.codegen import cpp
 
+from dynacomp.codegen import cpp
 from tests.codegen.cpp_kit import CACHE, compiled, softmax_schedule
 
 
