@@ -84,7 +84,7 @@ def resume_code(decoded: Decoded, layout: Layout) -> CodeType:
 
 def _build(decoded: Decoded, layout: Layout) -> CodeType:
     code = decoded.code
-    bc = Bytecode.from_code(code)
+    bc = Bytecode.from_code(code, conserve_exception_block_stackdepth=True)
     real = [n for n, item in enumerate(bc) if isinstance(item, Instr)]
     if len(real) != len(decoded.instrs):
         raise GiveUp("resume", "the code object has instructions that cannot be mapped")
