@@ -11,7 +11,6 @@ from __future__ import annotations
 import types
 from typing import Any
 
-
 from dynacomp.capture import arrays
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
@@ -21,8 +20,27 @@ from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.values import (
-    DELETED, ArrayV, BuiltinMethodV, CellV, Const, DictV, FunctionV, GeneratorV, LibraryV, ListV, MethodV,
-    ObjectV, PartialV, RangeV, SetV, SizeV, SliceV, SuperV, TupleV, Value, type_of,
+    DELETED,
+    ArrayV,
+    BuiltinMethodV,
+    CellV,
+    Const,
+    DictV,
+    FunctionV,
+    GeneratorV,
+    LibraryV,
+    ListV,
+    MethodV,
+    ObjectV,
+    PartialV,
+    RangeV,
+    SetV,
+    SizeV,
+    SliceV,
+    SuperV,
+    TupleV,
+    Value,
+    type_of,
 )
 from dynacomp.capture.wrap import items_of, wrap
 

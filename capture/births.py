@@ -17,7 +17,17 @@ import numpy as np
 from dynacomp.capture.avals import ARRAY_TYPE, aval_of
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.values import (
-    ArrayV, CellV, Const, DictV, ListV, MethodV, ObjectV, PartialV, SetV, TupleV, Value,
+    ArrayV,
+    CellV,
+    Const,
+    DictV,
+    ListV,
+    MethodV,
+    ObjectV,
+    PartialV,
+    SetV,
+    TupleV,
+    Value,
 )
 from dynacomp.capture.wrap import is_plain_instance, remember
 

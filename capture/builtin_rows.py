@@ -30,8 +30,30 @@ from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import BINARY, COMPARE, binary, fold, is_same, subscript, truth, unary
 from dynacomp.capture.shells import shell
 from dynacomp.capture.values import (
-    ArrayV, Const, CountIterV, DictV, FunctionV, GeneratorV, LibraryV, ListV, MethodV, NotConstant, ObjectV, PartialV,
-    RangeV, SetV, SizeV, SliceV, StreamV, SuperV, TracebackV, TupleV, Value, as_python, is_constant, type_of,
+    ArrayV,
+    Const,
+    CountIterV,
+    DictV,
+    FunctionV,
+    GeneratorV,
+    LibraryV,
+    ListV,
+    MethodV,
+    NotConstant,
+    ObjectV,
+    PartialV,
+    RangeV,
+    SetV,
+    SizeV,
+    SliceV,
+    StreamV,
+    SuperV,
+    TracebackV,
+    TupleV,
+    Value,
+    as_python,
+    is_constant,
+    type_of,
 )
 
 NONE = Const(None)

@@ -11,7 +11,6 @@ import inspect
 import types
 from typing import Any
 
-
 from dynacomp.capture import arrays, containers
 from dynacomp.capture import sources as S
 from dynacomp.capture.attrs import MISSING, lookup
@@ -23,8 +22,24 @@ from dynacomp.capture.machine import OPERATIONS, Capture, execute, new_frame
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import fold
 from dynacomp.capture.values import (
-    ArrayV, BuiltinMethodV, CellV, Const, DictV, FunctionV, GeneratorV, LibraryV, ListV, MethodV, NotConstant,
-    ObjectV, PartialV, SetV, SizeV, TupleV, Value, type_of,
+    ArrayV,
+    BuiltinMethodV,
+    CellV,
+    Const,
+    DictV,
+    FunctionV,
+    GeneratorV,
+    LibraryV,
+    ListV,
+    MethodV,
+    NotConstant,
+    ObjectV,
+    PartialV,
+    SetV,
+    SizeV,
+    TupleV,
+    Value,
+    type_of,
 )
 from dynacomp.capture.wrap import wrap
 

@@ -17,7 +17,19 @@ from dynacomp.capture.iteration import iterate, view
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.operators import CONTAINER_OPS, equal, fold
 from dynacomp.capture.values import (
-    Const, DictV, FunctionV, ListV, NotConstant, ObjectV, SetV, SizeV, SliceV, TupleV, Value, as_python, type_of,
+    Const,
+    DictV,
+    FunctionV,
+    ListV,
+    NotConstant,
+    ObjectV,
+    SetV,
+    SizeV,
+    SliceV,
+    TupleV,
+    Value,
+    as_python,
+    type_of,
 )
 from dynacomp.capture.wrap import items_of, realize
 

@@ -8,6 +8,7 @@ helper from `dynacomp.capture.remake`.
 
 from __future__ import annotations
 
+import operator
 import types
 from collections.abc import Callable
 from typing import Any
@@ -20,8 +21,31 @@ from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.graph import Node
 from dynacomp.capture.machine import VERSION, Capture
 from dynacomp.capture.values import (
-    DELETED, ArrayV, BuiltinMethodV, CellV, Const, CountIterV, DictV, FunctionV, GeneratorV, Lazy, LibraryV, ListV,
-    MethodV, NullV, ObjectV, PartialV, RangeV, SeqIterV, SetV, SizeV, SliceV, StreamV, SuperV, TupleV, is_literal,
+    DELETED,
+    ArrayV,
+    BuiltinMethodV,
+    CellV,
+    Const,
+    CountIterV,
+    DictV,
+    FunctionV,
+    GeneratorV,
+    Lazy,
+    LibraryV,
+    ListV,
+    MethodV,
+    NullV,
+    ObjectV,
+    PartialV,
+    RangeV,
+    SeqIterV,
+    SetV,
+    SizeV,
+    SliceV,
+    StreamV,
+    SuperV,
+    TupleV,
+    is_literal,
 )
 
 
@@ -331,6 +355,8 @@ _SOURCES: dict[type, Callable[[Emitter, Any], None]] = {
     S.Get: _fetch(getattr, "name"),
     S.Item: _fetch(remake.item, "index"),
     S.Key: _fetch(remake.key, "key"),
+    S.Host: lambda e, s: e.call(getattr(operator, s.op), *[
+        lambda a=a: load_source(e, a) if isinstance(a, S.Source) else e.const(a) for a in s.args]),
     S.TypeOf: _fetch(type),
     S.DictOf: _fetch(vars),
 }

@@ -18,7 +18,15 @@ from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import OPERATIONS, Capture, Frame
 from dynacomp.capture.values import (
-    Const, ListV, ObjectV, TracebackV, TupleV, Value, as_python, is_constant, type_of,
+    Const,
+    ListV,
+    ObjectV,
+    TracebackV,
+    TupleV,
+    Value,
+    as_python,
+    is_constant,
+    type_of,
 )
 from dynacomp.capture.wrap import remember, wrap
 

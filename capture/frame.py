@@ -13,7 +13,10 @@ from types import CodeType
 from typing import Any
 
 from dynacomp.capture import (  # noqa: F401  (handlers and rows register themselves)
-    builtin_rows, instances, opcodes_flow, opcodes_stack,
+    builtin_rows,
+    instances,
+    opcodes_flow,
+    opcodes_stack,
 )
 from dynacomp.capture import sources as S
 from dynacomp.capture._native import Entry, GuardProgram, jax_config_token
@@ -21,10 +24,17 @@ from dynacomp.capture.errors import Break, GiveUp, Raised, Restart
 from dynacomp.capture.graph import Graph
 from dynacomp.capture.guards import GuardSet, StepWriter
 from dynacomp.capture.machine import (
-    Capture, Frame, Lesson, Lessons, StopAtBreak, check_complete, execute, new_frame,
+    Capture,
+    Frame,
+    Lesson,
+    Lessons,
+    StopAtBreak,
+    check_complete,
+    execute,
+    new_frame,
 )
 from dynacomp.capture.output import Result, breaking, returning, template_of
-from dynacomp.capture.values import CellV, Lazy, type_of
+from dynacomp.capture.values import CellV, Lazy, NeedsConcrete, type_of
 
 check_complete()
 MAX_ATTEMPTS = 60
@@ -41,6 +51,7 @@ class Root:
     code: CodeType
     args: tuple[Any, ...]
     is_dynamic: Callable[[S.Source, int, int], bool]
+    is_dynamic_scalar: Callable[[S.Source, Any], bool]
     frame: Frame | None = None
 
 
@@ -54,6 +65,7 @@ class Info:
     breaks: Lesson | None
     shapes: dict[tuple[str, int], int]
     operations: int
+    scalars: dict[str, Any]
     program: Any = None
     resumes: tuple[CodeType, ...] = ()
 
@@ -71,12 +83,13 @@ class Outcome:
 
 
 def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compile,
-            is_dynamic: Callable[[S.Source, int, int], bool]) -> Outcome:
+            is_dynamic: Callable[[S.Source, int, int], bool],
+            is_dynamic_scalar: Callable[[S.Source, Any], bool] = lambda s, v: False) -> Outcome:
     """Captures one frame; never raises what the program raises (it is run again, as plain Python)."""
     lessons = Lessons()
     for _ in range(MAX_ATTEMPTS):
         dynamic = (lambda s, a, n: False) if lessons.all_static else is_dynamic
-        root = Root(fn, code, args, dynamic)
+        root = Root(fn, code, args, dynamic, is_dynamic_scalar)
         cap = Capture(lessons, root, None)
         try:
             result, stopped = attempt(cap)
@@ -85,6 +98,8 @@ def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compi
             continue
         except Break as broke:
             lessons.breaks.setdefault(cap.top_step, Lesson(cap.top_step, broke.kind, broke.detail, broke_at(cap, broke)))
+        except NeedsConcrete as needed:
+            lessons.fixed.update(number_sources(needed.value.source))
         except Raised as raised:
             return Outcome(kind="raises", detail=_exception_name(raised), lessons=lessons)
         except GiveUp as gave:
@@ -94,6 +109,13 @@ def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compi
                 raise
             return Outcome(kind="internal", detail=f"{type(error).__name__}: {error}", lessons=lessons)
     return Outcome(kind="attempts", detail=f"no end after {MAX_ATTEMPTS} attempts", lessons=lessons)
+
+
+def number_sources(source: Any) -> list[S.Source]:
+    """The Sources that a changing number is computed from."""
+    if isinstance(source, S.Host):
+        return [s for a in source.args if isinstance(a, S.Source) for s in number_sources(a)]
+    return [source]
 
 
 def _exception_name(raised: Raised) -> str:
@@ -140,6 +162,7 @@ def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: 
     for guard in cap.guards.guards:
         writer.guard(guard)
     info = Info(result.graph, cap.guards, writer.origin, stopped, _shapes(cap), cap.captured_ops,
+                {repr(s): v for s, v in cap.scalars.items()},
                 resumes=result.resumes)
     program = compile_graph(result.graph) if result.graph is not None else None
     info.program = program

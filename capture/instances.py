@@ -14,14 +14,18 @@ from typing import Any
 from dynacomp.capture import attrs, exceptions
 from dynacomp.capture.births import from_python
 from dynacomp.capture.calls import BUILTINS, _fold_call
-from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.libraries import is_library, is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.shells import attributes
 from dynacomp.capture.values import (
-    Const, DictV, ObjectV, TupleV, Value, as_python, is_constant,
+    Const,
+    DictV,
+    ObjectV,
+    TupleV,
+    Value,
+    as_python,
 )
 
 HEAP = 1 << 9

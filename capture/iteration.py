@@ -18,8 +18,22 @@ from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.generators import resume
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.values import (
-    ArrayV, Const, CountIterV, DictV, GeneratorV, LibraryV, ListV, ObjectV, RangeV, SeqIterV, SetV, SizeV, StreamV,
-    TupleV, Value, type_of,
+    ArrayV,
+    Const,
+    CountIterV,
+    DictV,
+    GeneratorV,
+    LibraryV,
+    ListV,
+    ObjectV,
+    RangeV,
+    SeqIterV,
+    SetV,
+    SizeV,
+    StreamV,
+    TupleV,
+    Value,
+    type_of,
 )
 from dynacomp.capture.wrap import items_of, realize
 

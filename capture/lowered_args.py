@@ -21,10 +21,24 @@ from dynacomp.capture.libraries import is_user_function
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.shells import shell
 from dynacomp.capture.values import (
-    ArrayV, BuiltinMethodV, Const, DictV, FunctionV, LibraryV, ListV, MethodV, ObjectV, PartialV, SetV,
-    SizeV, SliceV, TupleV, Value,
+    ArrayV,
+    BuiltinMethodV,
+    Const,
+    DictV,
+    FunctionV,
+    LibraryV,
+    ListV,
+    MethodV,
+    ObjectV,
+    PartialV,
+    ScalarV,
+    SetV,
+    SizeV,
+    SliceV,
+    TupleV,
+    Value,
 )
-from dynacomp.capture.wrap import items_of, realize
+from dynacomp.capture.wrap import items_of, realize, scalar_node
 
 
 @dataclass(eq=False)
@@ -92,6 +106,7 @@ _ROWS: dict[type, Any] = {
     ArrayV: lambda cap, v: localise(cap, v.node),
     Const: _const,
     SizeV: lambda cap, v: v.expr,
+    ScalarV: lambda cap, v: localise(cap, scalar_node(cap, v)),
     TupleV: _tuple,
     ListV: _list,
     DictV: _dict,

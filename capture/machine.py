@@ -23,7 +23,7 @@ from jax import export
 
 from dynacomp.capture import sources as S
 from dynacomp.capture.code import Decoded, Instr, decode
-from dynacomp.capture.errors import Break, GiveUp, Raised, Restart
+from dynacomp.capture.errors import Break, GiveUp, Raised
 from dynacomp.capture.graph import Builder, Node
 from dynacomp.capture.guards import GuardSet
 from dynacomp.capture.libraries import is_pure_module
@@ -49,6 +49,7 @@ class Lessons:
     """What is carried from one attempt at a frame to the next."""
 
     breaks: dict[int, Lesson] = field(default_factory=dict)
+    fixed: set[S.Source] = field(default_factory=set)  # changing numbers that must be constants all the same
     all_static: bool = False  # symbolic sizes were tried and JAX could not decide a comparison
 
 
@@ -111,6 +112,8 @@ class Capture:
         self.depth = 0
         self.bodies: list[Any] = []  # sub-graphs being captured, innermost last
         self.captured_ops = 0
+        self.scalars: dict[S.Source, Any] = {}  # Python numbers that were taken as constants
+        self.scalar_nodes: dict[S.Source, Node] = {}
         self.functions: dict[int, Any] = {}  # id of a real function → its FunctionV
         self.last_where: tuple[tuple[str, int, str], ...] = ()  # where the last Break was raised
         self.real_shapes: dict[S.Source, tuple[int, ...]] = {}

@@ -16,7 +16,17 @@ from dynacomp.capture.machine import VERSION, Capture, Frame, opcode, unsupporte
 from dynacomp.capture.opcodes_stack import CALLEE_FIRST
 from dynacomp.capture.operators import is_same, truth
 from dynacomp.capture.values import (
-    Const, DictV, GeneratorV, ListV, NullV, ObjectV, TracebackV, TupleV, Value, as_python, type_of,
+    Const,
+    DictV,
+    GeneratorV,
+    ListV,
+    NullV,
+    ObjectV,
+    TracebackV,
+    TupleV,
+    Value,
+    as_python,
+    type_of,
 )
 
 NONE = Const(None)

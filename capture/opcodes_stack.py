@@ -15,10 +15,19 @@ from dynacomp.capture.iteration import iterate
 from dynacomp.capture.machine import VERSION, Capture, Frame, opcode, unsupported
 from dynacomp.capture.operators import BINARY, COMPARE, UNARY, binary, is_same, subscript, truth, unary
 from dynacomp.capture.values import (
-    NULL, CellV, Const, DictV, FunctionV, ListV, SetV, SliceV, TupleV, Value, as_python,
+    NULL,
+    CellV,
+    Const,
+    DictV,
+    FunctionV,
+    ListV,
+    SetV,
+    SliceV,
+    TupleV,
+    Value,
+    as_python,
 )
 from dynacomp.capture.wrap import wrap
-
 
 CALLEE_FIRST = VERSION >= (3, 13)  # stack: callee, NULL or self; before: NULL, callee
 METHOD_ATTR = VERSION >= (3, 12)  # LOAD_ATTR's low bit asks for a method call's pair

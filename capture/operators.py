@@ -9,15 +9,29 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from dynacomp.capture import arrays, sizes
+from dynacomp.capture import arrays, scalars, sizes
 from dynacomp.capture.attrs import MISSING, lookup
 from dynacomp.capture.births import from_python
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.values import (
-    ArrayV, Const, DictV, LibraryV, ListV, NotConstant, ObjectV, RangeV, SetV, SizeV, TupleV, Value, as_python,
-    is_literal, type_of,
+    ArrayV,
+    Const,
+    DictV,
+    LibraryV,
+    ListV,
+    NotConstant,
+    ObjectV,
+    RangeV,
+    ScalarV,
+    SetV,
+    SizeV,
+    TupleV,
+    Value,
+    as_python,
+    is_literal,
+    type_of,
 )
 
 # The order of CPython's BINARY_OP arguments (Include/opcode.h).
@@ -52,6 +66,10 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value:
         result = row(cap, a, b)
         if result is not NotImplemented:
             return result
+    if isinstance(a, ScalarV) or isinstance(b, ScalarV):
+        found = scalars.binary(op, a, b)
+        if found is not None:
+            return found
     if isinstance(a, ObjectV) or isinstance(b, ObjectV):
         return _by_methods(cap, op, a, b)
     if isinstance(a, (ArrayV, LibraryV)) or isinstance(b, (ArrayV, LibraryV)):
@@ -163,6 +181,8 @@ def unary(cap: Capture, op: Any, value: Value) -> Value:
         if arrays.is_numpy(value):
             raise Break("leaves", f"NumPy's own {op.__name__}")
         return library_call(cap, op, [value])
+    if isinstance(value, ScalarV):
+        return scalars.unary(op, value)
     if isinstance(value, SizeV):
         found = sizes.arithmetic(operator.mul, value, Const(-1)) if op is operator.neg else None
         return found or fold(cap, op, sizes.concrete(cap, value))
@@ -178,6 +198,8 @@ def truth(cap: Capture, value: Value) -> bool:
             raise Raised(Const(error)) from None
     if isinstance(value, ArrayV):
         raise Break("branch", "a condition that is an array")
+    if isinstance(value, ScalarV):
+        raise Break("scalar_branch", "a condition on a Python number that changes from call to call")
     if isinstance(value, SizeV):
         answer = sizes.compare(cap, operator.ne, value, Const(0))
         assert isinstance(answer, Const)

@@ -17,6 +17,7 @@ from typing import Any
 from bytecode import Bytecode, FreeVar, Instr, Label, TryBegin, TryEnd
 
 from dynacomp.capture import remake
+from dynacomp.capture import sources as S
 from dynacomp.capture.code import Instr as Op
 from dynacomp.capture.effects import changed
 from dynacomp.capture.emit import OUTPUTS, Emitter, load_source
@@ -25,7 +26,18 @@ from dynacomp.capture.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Graph, Node, n
 from dynacomp.capture.machine import VERSION, Capture, Frame
 from dynacomp.capture.resume import Layout, has_late_cells, is_resume, live_locals, resume_code
 from dynacomp.capture.values import (
-    DELETED, ArrayV, CellV, Const, DictV, ListV, NullV, ObjectV, SetV, TupleV, Value, is_literal,
+    DELETED,
+    ArrayV,
+    CellV,
+    Const,
+    DictV,
+    ListV,
+    NullV,
+    ObjectV,
+    SetV,
+    TupleV,
+    Value,
+    is_literal,
 )
 
 
@@ -140,6 +152,8 @@ def returning(cap: Capture, value: Value, code: CodeType) -> Result:
             wanted: list[Any] = []
             template = template_of(cap, value, outputs, lambda s: wanted.append(s) or 0)
             graph, inputs = build_graph(cap, outputs) if outputs else (None, ())
+            if any(map(S.on_host, (*inputs, *wanted))):
+                raise NoTemplate("a number that Python computes")
             return Result(graph, inputs, template=(value, outputs) if template else None)
         except NoTemplate:
             pass

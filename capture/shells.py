@@ -10,7 +10,14 @@ from typing import Any
 
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.values import (
-    DELETED, Const, DictV, ListV, ObjectV, SetV, TupleV, Value,
+    DELETED,
+    Const,
+    DictV,
+    ListV,
+    ObjectV,
+    SetV,
+    TupleV,
+    Value,
 )
 from dynacomp.capture.wrap import items_of, realize
 

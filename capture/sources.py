@@ -149,6 +149,19 @@ class TypeOf(Source):
 
 
 @dataclass(frozen=True, repr=False)
+class Host(Source):
+    """A Python number computed from others by `operator.op`: replacement code does it, guards cannot.
+
+    `args` are Sources and literals."""
+
+    op: str
+    args: tuple[Any, ...]
+
+    def __repr__(self) -> str:
+        return f"{self.op}({', '.join(map(repr, self.args))})"
+
+
+@dataclass(frozen=True, repr=False)
 class DictOf(Source):
     """The instance dictionary of `base` itself."""
 
@@ -161,3 +174,12 @@ class DictOf(Source):
 def base_of(source: Source) -> Source | None:
     """The Source one step nearer to the frame; None for a root."""
     return getattr(source, "base", None)
+
+
+def on_host(source: Source | None) -> bool:
+    """Whether only bytecode can find it (see Host)."""
+    while source is not None:
+        if isinstance(source, Host):
+            return True
+        source = base_of(source)
+    return False

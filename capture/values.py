@@ -22,7 +22,6 @@ from dynacomp.capture.avals import ARRAY_TYPE, Aval
 from dynacomp.capture.graph import Node
 from dynacomp.capture.sources import Source
 
-
 _SERIAL = itertools.count()
 
 
@@ -60,6 +59,20 @@ class SizeV(Value):
 
     expr: Any
     hint: int
+
+
+@dataclass(eq=False)
+class ScalarV(Value):
+    """A Python int, float or bool that changes from call to call; `hint` is this call's value."""
+
+    hint: Any
+
+
+@dataclass(eq=False)
+class OpaqueV(Value):
+    """An existing object that may be passed on but not looked into: an iterator, a file."""
+
+    obj: Any
 
 
 @dataclass(eq=False)
@@ -291,6 +304,14 @@ class NotConstant(Exception):
         return type(self.args[0]).__name__.removesuffix("V").lower() if self.args else ""
 
 
+class NeedsConcrete(Exception):
+    """A changing Python number is needed as a constant: capture starts over with it fixed."""
+
+    def __init__(self, value: ScalarV) -> None:
+        super().__init__(value)
+        self.value = value
+
+
 def as_python(value: Any) -> Any:
     """The Python object that a constant Value stands for; raises NotConstant if there is none.
 
@@ -307,6 +328,10 @@ def _tuple_as_python(v: TupleV) -> Any:
     return tuple(items) if v.cls is tuple else v.cls(*items)
 
 
+def _scalar(v: ScalarV) -> Any:
+    raise NeedsConcrete(v)
+
+
 def _lazy(v: Lazy) -> Any:
     raise NotConstant(v)
 
@@ -319,6 +344,7 @@ def _dict_as_python(v: DictV) -> Any:
 
 _AS_PYTHON: dict[type, Any] = {
     Const: lambda v: v.value,
+    ScalarV: _scalar,
     TupleV: _tuple_as_python,
     ListV: lambda v: v.cls(as_python(i) for i in v.items),
     DictV: _dict_as_python,
@@ -344,6 +370,8 @@ def type_of(value: Value) -> type:
         return value.cls
     if isinstance(value, ArrayV) and value.real is not None:
         return type(value.real)
+    if isinstance(value, (ScalarV, OpaqueV)):
+        return type(value.hint if isinstance(value, ScalarV) else value.obj)
     found = _TYPES.get(type(value))
     if found is None:
         if isinstance(value, LibraryV) and value.real is not None:

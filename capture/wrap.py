@@ -20,15 +20,27 @@ from jax import export
 from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
 
 from dynacomp.capture import sources as S
-from dynacomp.capture.avals import ARRAY_TYPE, Aval
+from dynacomp.capture.avals import ARRAY_TYPE, Aval, aval_of
 from dynacomp.capture.errors import Break
 from dynacomp.capture.graph import Node
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.values import (
-    ArrayV, CellV, Const, DictV, Lazy, ListV, MethodV, ObjectV, PartialV, SetV, SizeV, TupleV, Value,
-    is_literal,
+    ArrayV,
+    CellV,
+    Const,
+    DictV,
+    Lazy,
+    ListV,
+    MethodV,
+    ObjectV,
+    OpaqueV,
+    PartialV,
+    ScalarV,
+    SetV,
+    SizeV,
+    TupleV,
+    Value,
 )
-
 
 
 def wrap(cap: Capture, obj: Any, source: S.Source) -> Value:
@@ -64,6 +76,15 @@ def items_of(cap: Capture, value: Any) -> list[Value]:
 # --- rows
 
 
+def _number(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """An int or float: a constant until it is seen to change."""
+    if cap.root.is_dynamic_scalar(source, obj) and source not in cap.lessons.fixed:
+        cap.guards.add("scalar", source, type(obj).__name__)
+        return ScalarV(obj, source=source)
+    cap.scalars[source] = obj
+    return _literal(cap, obj, source)
+
+
 def _literal(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("eq", source, obj)
     return Const(obj, source=source)
@@ -80,11 +101,8 @@ def _function(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 
 def _tuple(cap: Capture, obj: Any, source: S.Source) -> Value:
-    if is_literal(obj):
-        cap.guards.add("eq", source, obj)
-    else:
-        cap.guards.add("is_type", source, type(obj))
-        cap.guards.add("len", source, len(obj))
+    cap.guards.add("is_type", source, type(obj))
+    cap.guards.add("len", source, len(obj))
     return TupleV([Lazy(x, S.Item(source, i)) for i, x in enumerate(obj)], type(obj), source=source)
 
 
@@ -180,6 +198,9 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
     if is_plain_instance(obj) or isinstance(obj, BaseException):
         cap.guards.add("is_type", source, type(obj))
         return ObjectV(type(obj), real=obj, source=source)
+    if hasattr(type(obj), "__next__"):
+        cap.guards.add("is_type", source, type(obj))
+        return OpaqueV(obj, source=source)
     return _identity(cap, obj, source)
 
 
@@ -202,7 +223,9 @@ def _solid_base(cls: type) -> type:
 
 
 WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
-    **dict.fromkeys((int, float, complex, bool, str, bytes, type(None), type(Ellipsis),
+    int: _number,
+    float: _number,
+    **dict.fromkeys((complex, bool, str, bytes, type(None), type(Ellipsis),
                      type(NotImplemented), slice), _literal),
     tuple: _tuple,
     list: _list,
@@ -233,6 +256,15 @@ def outer_builder(cap: Capture) -> Any:
 def own(cap: Capture, node: Node) -> Node:
     cap.owner[node] = 0
     return node
+
+
+def scalar_node(cap: Capture, value: ScalarV) -> Node:
+    """A changing Python number as an input of the Graph: a weakly typed 0-d array."""
+    assert value.source is not None
+    known = cap.scalar_nodes.get(value.source)
+    if known is None:
+        known = cap.scalar_nodes[value.source] = add_input(cap, value.source, aval_of(value.hint))
+    return known
 
 
 def add_input(cap: Capture, source: S.Source, aval: Aval) -> Node:

@@ -34,6 +34,7 @@ class History:
 
     def __init__(self) -> None:
         self.sizes: dict[tuple[str, int], set[int]] = {}
+        self.scalars: dict[str, set[Any]] = {}
         self.captures = 0
         self.raises = 0
         self.static = False
@@ -121,7 +122,8 @@ def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) ->
         return seen[-1].program
 
     with counters.timed("capture"):
-        outcome = capture(fn, code, args, compile_one, dynamic_rule(history, options))
+        outcome = capture(fn, code, args, compile_one, dynamic_rule(history, options),
+                          scalar_rule(history, options, is_resume(code)))
     return accept(outcome, code, history, options, seen)
 
 
@@ -133,6 +135,17 @@ def dynamic_rule(history: History, options: Options) -> Callable[[Any, int, int]
         seen = history.sizes.get((repr(source), axis))
         return options.dynamic is True or (seen is not None and seen != {size})
     return is_dynamic
+
+
+def scalar_rule(history: History, options: Options, resumed: bool) -> Callable[[Any, Any], bool]:
+    """Which Python numbers are inputs instead of constants: those that were seen to differ, and, after
+    a graph break, all floats (Python has just computed them)."""
+    def is_dynamic_scalar(source: Any, value: Any) -> bool:
+        if options.dynamic is False:
+            return False
+        seen = history.scalars.get(repr(source))
+        return (resumed and type(value) is float) or (seen is not None and seen != {value})
+    return is_dynamic_scalar
 
 
 def accept(outcome: Outcome, code: CodeType, history: History, options: Options, seen: list[Compiled]) -> Any:
@@ -150,6 +163,8 @@ def accept(outcome: Outcome, code: CodeType, history: History, options: Options,
     history.captures += 1
     for place, size in info.shapes.items():
         history.sizes.setdefault(place, set()).add(size)
+    for name, value in info.scalars.items():
+        history.scalars.setdefault(name, set()).add(value)
     if info.graph is not None:
         counters.count("graphs")
         counters.count("operations", by=info.operations)
