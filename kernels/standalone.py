@@ -74,7 +74,7 @@ def compiled(text: str, folder: Path, command: Sequence[str]) -> Path:
     if not path.exists():
         cpp, temporary = folder / f"{key}-{os.getpid()}.cpp", folder / f"{key}-{os.getpid()}.so"
         cpp.write_text(text)
-        subprocess.run([*command, f"-I{HEADERS}", str(cpp), "-o", str(temporary)], check=True)
+        subprocess.run([*command, "-iquote", str(HEADERS), str(cpp), "-o", str(temporary)], check=True)
         temporary.rename(path)
     return path
 
