@@ -158,8 +158,8 @@ _noticed: set[str] = set()
 
 def _notice(folder: Path, error: OSError) -> None:
     """One warning per folder and reason."""
-    text = (f"dynacomp: fallback: the cache folder {folder} cannot be used ({error.strerror or error}); code is "
-            "compiled anew in every process (hint: set DYNACOMP_CACHE_DIR)")
+    text = (f"dynacomp: fallback: the cache folder {folder} cannot be used ({error.strerror or error}); "
+            "code is compiled anew in every process (hint: set DYNACOMP_CACHE_DIR)")
     if text not in _noticed:
         _noticed.add(text)
         LOGGER.warning("%s", text)

@@ -136,7 +136,7 @@ def _check(compiler: Compiler) -> None:
         out = Path(folder) / "probe.so"
         compiler.build(_PROBE, out)
         if not out.is_file():
-            raise CompilerError(f"C++ compiler {Path(compiler.command[0]).name} says it is done but wrote no file")
+            raise CompilerError(f"C++ compiler {Path(compiler.command[0]).name} succeeded but wrote no file")
         probe = f"import ctypes; print(ctypes.CDLL({str(out)!r}).dynacomp_probe(1))"
         answer = run([sys.executable, "-S", "-E", "-c", probe], timeout=60).strip()
         if answer != "43":

@@ -45,7 +45,8 @@ def settings(options: Mapping[str, Any]) -> Settings:
     """The Settings of an options mapping; other backends' options are not looked at."""
     known = {k: options[k] for k in Settings.__dataclass_fields__ if k in options}
     made = Settings(**known)
-    return replace(made, cache_dir=Path(made.cache_dir).expanduser(), cxx=tuple(made.cxx), donate=tuple(made.donate))
+    return replace(made, cache_dir=Path(made.cache_dir).expanduser(), cxx=tuple(made.cxx),
+                   donate=tuple(made.donate))
 
 
 def unavailable(cxx: Sequence[str] = ()) -> str | None:

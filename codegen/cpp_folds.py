@@ -73,7 +73,8 @@ def _fold_arg(fold: Acc, scope: Scope, name: str, best: str, value: str, tail: b
         yield (f"  const auto here = per_lane<{position}>(lanes, [&](int l) {{ return ({position})"
                f"({index_code(fold.position, lane_names(scope))}); }});")
     elif vector:
-        yield f"  const auto here = splat<{position}, {scope.lanes}>(({position})({scope.index(fold.position)}));"
+        yield (f"  const auto here = splat<{position}, {scope.lanes}>"
+               f"(({position})({scope.index(fold.position)}));")
     else:
         yield f"  const auto here = ({position})({scope.index(fold.position)});"
     wins = f"wins_{fold.fold}(value, here, {best}, {name})"

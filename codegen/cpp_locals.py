@@ -56,4 +56,5 @@ def loads(expr: Expr) -> Iterator[str]:
 
 def contains(outer: Loop, inner: Loop | None) -> bool:
     """Is `inner` the loop `outer`, or somewhere inside it?"""
-    return inner is outer or any(isinstance(s, Loop) and contains(s, inner) for s in (*outer.body, *outer.after))
+    return inner is outer or any(isinstance(s, Loop) and contains(s, inner)
+                                 for s in (*outer.body, *outer.after))

@@ -130,9 +130,13 @@ def _lanes_loop(loop: Loop, body: Sequence[Stmt], scope: Scope, unit: Unit, begi
 def _may_jam(loop: Loop, scope: Scope) -> bool:
     """Folds down columns: several registers of columns in step use whole cache lines and hide latency."""
     inner = [s for s in loop.body if isinstance(s, Loop)]
-    return bool(inner) and not scope.widened and not loop.after and cost(loop.body) < _LIGHT and all(
-        s.accs and not s.scans and not any(map(is_arg, s.accs)) and not any(isinstance(t, Loop) for t in s.body)
-        for s in inner)
+    simple = not scope.widened and not loop.after and cost(loop.body) < _LIGHT
+    return simple and bool(inner) and all(map(_is_simple_fold, inner))
+
+
+def _is_simple_fold(loop: Loop) -> bool:
+    nested = any(isinstance(s, Loop) for s in loop.body)
+    return bool(loop.accs) and not nested and not loop.scans and not any(map(is_arg, loop.accs))
 
 
 def _jammed(body: Sequence[Stmt], scopes: list[Scope], unit: Unit) -> Lines:
@@ -141,7 +145,8 @@ def _jammed(body: Sequence[Stmt], scopes: list[Scope], unit: Unit) -> Lines:
         if isinstance(stmt, Loop):
             scopes = [s.having(*lane_accs(stmt, s)) for s in scopes]
             folding = [s.having(*lane_lets(stmt.body, s)) for s in scopes]
-            yield from (line for acc in stmt.accs for s in _distinct(acc.name, scopes) for line in declare(acc, s))
+            yield from (line for acc in stmt.accs for s in _distinct(acc.name, scopes)
+                        for line in declare(acc, s))
             yield _header(stmt)
             yield from indent(_jammed(stmt.body, scopes, unit))
             yield from indent(line for acc in stmt.accs for s in _distinct(acc.name, folding)
@@ -175,7 +180,8 @@ def _reduce(loop: Loop, scope: Scope, unit: Unit, begin: str, end: str) -> Lines
     for acc in loop.accs:
         yield from indent(declare(acc, scope, slots))
     yield f"  reduce_loop<{scope.lanes}, {slots}>({begin}, {end},"
-    yield f"    [&](int64_t {cpp_name(loop.var.name)}, auto lanes, auto slot) __attribute__((always_inline)) {{"
+    yield f"    [&](int64_t {cpp_name(loop.var.name)}, auto lanes, auto slot)"
+    yield "      __attribute__((always_inline)) {"
     yield from indent(statements((*loop.body, *loop.after), scope, unit), 2)
     body = scope.having(*lane_lets(loop.body, scope))
     for acc in loop.accs:
@@ -193,12 +199,15 @@ def _pieces(loop: Loop, scope: Scope, unit: Unit) -> Lines:
     for acc in loop.accs:
         yield f"{types.register(acc.dtype)} {cpp_name(acc.name)};"
     yield "{"
-    yield f"  const int64_t all = {index_code(loop.extent)}, piece = piece_of(all), pieces = ceil_div(all, piece);"
+    yield f"  const int64_t all = {index_code(loop.extent)}, piece = piece_of(all);"
+    yield "  const int64_t pieces = ceil_div(all, piece);"
     for acc in loop.accs:
         yield f"  {types.register(acc.dtype)} {cpp_name(acc.name)}p[64];"
-    yield f"  parallel(rt, pieces, {grain(f'(double)piece*({work_of(loop, 8)})')}, [&](int64_t begin, int64_t end) {{"
+    work = grain(f"(double)piece*({work_of(loop, 8)})")
+    yield f"  parallel(rt, pieces, {work}, [&](int64_t begin, int64_t end) {{"
     yield "    for (int64_t p = begin; p < end; ++p) {"
-    yield from indent(_vector(loop, replace(scope, threaded=True), unit, "p*piece", "least(all, p*piece + piece)"), 3)
+    inner = replace(scope, threaded=True)
+    yield from indent(_vector(loop, inner, unit, "p*piece", "least(all, p*piece + piece)"), 3)
     for acc in loop.accs:
         yield f"      {cpp_name(acc.name)}p[p] = {cpp_name(acc.name)};"
     yield "    }"
@@ -255,7 +264,8 @@ def _serial(chain: list[Loop], scope: Scope, unit: Unit) -> Lines:
 
 
 def _over_lanes(loop: Loop, scope: Scope, unit: Unit) -> Lines:
-    yield f"parallel(rt, {index_code(loop.extent)}, {grain(work_of(loop, 8))}, [&](int64_t begin, int64_t end) {{"
+    work = grain(work_of(loop, 8))
+    yield f"parallel(rt, {index_code(loop.extent)}, {work}, [&](int64_t begin, int64_t end) {{"
     yield from indent(scratch(unit, loop))
     yield from indent(_vector(loop, scope, unit, "begin", "end"))
     yield "});"
@@ -291,11 +301,13 @@ def _over_tiles(outer: list[Loop], plan: Tiling, scope: Scope, unit: Unit) -> Li
     others = [o for o in outer if o is not plan.along]
     rows, columns = index_code(plan.along.extent), index_code(plan.lanes.extent)
     names = [*(cpp_name(o.var.name) for o in others), "down", "across"]
-    extents = [*(index_code(o.extent) for o in others), f"ceil_div({rows}, {OUTER})", f"ceil_div({columns}, {INNER})"]
+    extents = [*(index_code(o.extent) for o in others),
+               f"ceil_div({rows}, {OUTER})", f"ceil_div({columns}, {INNER})"]
     unit = replace(unit, dtypes={**unit.dtypes, **{t.name: t.load.dtype for t in plan.tiles}})
     first, left = cpp_name(FIRST_OUTER.name), cpp_name(FIRST_INNER.name)
     work = f"{OUTER * INNER}*({work_of(plan.lanes, 8)} + 1.0)"
-    yield f"parallel(rt, {'*'.join(f'({e})' for e in extents)}, {grain(work)}, [&](int64_t begin, int64_t end) {{"
+    total = "*".join(f"({e})" for e in extents)
+    yield f"parallel(rt, {total}, {grain(work)}, [&](int64_t begin, int64_t end) {{"
     yield from indent(scratch(unit, outer[0]))
     for tile in plan.tiles:
         kind = types.storage(unit.dtypes[tile.load.buffer])
@@ -306,8 +318,9 @@ def _over_tiles(outer: list[Loop], plan: Tiling, scope: Scope, unit: Unit) -> Li
     yield f"    const int64_t {left} = across*{INNER}, right = least({columns}, {left} + {INNER});"
     for tile in plan.tiles:
         base = index_code(tile.load.index, {plan.along.var.name: first, plan.lanes.var.name: left})
-        yield (f"    fill_tile<{OUTER}, {INNER}>({cpp_name(tile.name)}, {cpp_name(tile.load.buffer)} + {base}, "
-               f"{index_code(tile.stride)}, last - {first}, right - {left});")
+        source = f"{cpp_name(tile.load.buffer)} + {base}"
+        yield (f"    fill_tile<{OUTER}, {INNER}>({cpp_name(tile.name)}, {source}, {index_code(tile.stride)}, "
+               f"last - {first}, right - {left});")
     var = cpp_name(plan.along.var.name)
     yield f"    for (int64_t {var} = {first}; {var} < last; ++{var}) {{"
     yield from indent(_vector(plan.lanes, scope, unit, left, "right"), 3)
@@ -324,7 +337,7 @@ def _decode(names: list[str], extents: list[str]) -> Lines:
         return
     yield "int64_t rest = begin;"
     for name, extent in zip(reversed(names[1:]), reversed(extents[1:])):
-        yield f"int64_t {name} = rest % ({extent}); rest /= {extent if extent.isidentifier() else f'({extent})'};"
+        yield f"int64_t {name} = rest % ({extent}); rest /= ({extent});"
     yield f"int64_t {names[0]} = rest;"
 
 

@@ -108,6 +108,7 @@ def work_of(loop: Loop, lanes: int) -> str:
     parts = [f"{max(own / lanes, 0.05):.3f}"]
     for inner in (s for s in (*loop.body, *loop.after) if isinstance(s, Loop)):
         across = 8 if inner.vector and lanes == 1 else lanes
-        first = inner.extent.xreplace({v: sympy.Integer(0) for v in inner.extent.free_symbols if not v.is_positive})
-        parts.append(f"(double)({index_code(first)})*({work_of(inner, across)})")  # as in the first iteration
+        moving = [v for v in inner.extent.free_symbols if not v.is_positive]
+        first = inner.extent.xreplace(dict.fromkeys(moving, sympy.Integer(0)))  # as in the first iteration
+        parts.append(f"(double)({index_code(first)})*({work_of(inner, across)})")
     return " + ".join(parts)

@@ -49,7 +49,8 @@ def tiling(outer: list[Loop], lanes: Loop) -> Tiling | None:
         found = {load for s in lanes.body for load in _loads(s) if _crosses(load, loop, lanes, inside)}
         if found and _long(loop.extent) and _long(lanes.extent):
             ordered = sorted(found, key=lambda x: (x.buffer, str(x.index)))
-            tiles = tuple(Tile(f"tile{k}", x, step_along(x.index, lanes.var.name)) for k, x in enumerate(ordered))
+            tiles = tuple(Tile(f"tile{k}", x, step_along(x.index, lanes.var.name))
+                          for k, x in enumerate(ordered))
             return Tiling(loop, _replaced(lanes, loop, tiles), tiles)
     return None
 
@@ -61,8 +62,8 @@ def _long(extent: Any) -> bool:
 
 def _crosses(load: Load, loop: Loop, lanes: Loop, inside: set[str]) -> bool:
     step = step_along(load.index, lanes.var.name)
-    return (load.mask is None and step is not None and step not in (0, 1) and names_in(load.index).isdisjoint(inside)
-            and step_along(load.index, loop.var.name) == 1)
+    affine = step is not None and step not in (0, 1) and names_in(load.index).isdisjoint(inside)
+    return affine and load.mask is None and step_along(load.index, loop.var.name) == 1
 
 
 def _loads(stmt: Any) -> list[Load]:

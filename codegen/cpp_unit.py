@@ -163,7 +163,8 @@ def _call(step: Any, schedule: Schedule, names: Mapping[int, str], where: Callab
     args = ["rt"]
     for buffer in buffers_of(kernel).values():
         const = "" if buffer.name in {b.name for b in kernel.outputs} else "const "
-        args.append(f"({const}{types.storage(buffer.dtype)}*){where(step.bindings.get(buffer.name, buffer.name))}")
+        place = where(step.bindings.get(buffer.name, buffer.name))
+        args.append(f"({const}{types.storage(buffer.dtype)}*){place}")
     args += [cpp_name(s.name) for s in kernel.sizes]
     return f"{names[id(kernel)]}({', '.join(args)});"
 

@@ -73,7 +73,8 @@ class _Checks:
         """The shape of input i; TypeError where it does not fit what was compiled."""
         buffer = self.inputs[i]
         fits = len(x.shape) == len(buffer.shape) and all(
-            not sympy.sympify(want).is_Integer or int(want) == got for want, got in zip(buffer.shape, x.shape))
+            not sympy.sympify(want).is_Integer or int(want) == got
+            for want, got in zip(buffer.shape, x.shape))
         if x.dtype != buffer.dtype or not fits:
             raise TypeError(f"input {i} ({self.names[i]}) is {x.dtype}{list(x.shape)}, but this program was "
                             f"compiled for {buffer.dtype}{list(buffer.shape)}")
@@ -82,7 +83,8 @@ class _Checks:
     def convert(self, i: int, x: Any) -> Any:
         """A NumPy value or Python scalar as a jax Array of input i's dtype."""
         if not isinstance(x, (np.ndarray, np.generic, bool, int, float)):
-            raise TypeError(f"input {i} ({self.names[i]}) must be an array or a scalar, not {type(x).__name__}")
+            raise TypeError(f"input {i} ({self.names[i]}) must be an array or a scalar, "
+                            f"not {type(x).__name__}")
         array = np.asarray(x, self.inputs[i].dtype)
         aval = jax.core.ShapedArray(array.shape, array.dtype)
         return _jax.batched_device_put(aval, self.sharding, [array], [self.device], False)
@@ -108,8 +110,8 @@ class _Checks:
         for (dim, (i, d)), got in zip(self.reads[self.sizes:], sizes[self.sizes:]):
             want = substitute(dim, env)
             if want != got:
-                raise TypeError(f"dimension {d} of input {i} ({self.names[i]}) is {got}, but the other inputs "
-                                f"make {dim} = {want}")
+                raise TypeError(f"dimension {d} of input {i} ({self.names[i]}) is {got}, "
+                                f"but the other inputs make {dim} = {want}")
 
 
 def _shaped(aval: Aval, shape: tuple[int, ...]) -> Any:

@@ -49,7 +49,8 @@ def test_damaged_entries_are_built_again(tmp_path, damage):
     content = library.read_bytes()
     # A new file each time: the old one is mapped by this process.
     library.unlink()
-    library.write_bytes({"truncate": content[:1000], "garble": content[:-8] + b"damaged!", "empty": b""}.get(damage, content))
+    damaged = {"truncate": content[:1000], "garble": content[:-8] + b"damaged!", "empty": b""}
+    library.write_bytes(damaged.get(damage, content))
     if damage == "foreign_mode":
         library.chmod(0o777)
     cache._private_folder.cache_clear()
@@ -69,18 +70,21 @@ def test_folder_that_is_a_file(tmp_path, caplog):
 
 def test_read_only_folder(tmp_path, caplog, monkeypatch):
     """Root may write anywhere, so the refusal comes from the call that makes files."""
-    def refuse(*args, **kwargs):
-        raise PermissionError(13, "Permission denied")
-
     real = cache.tempfile.mkstemp
-    monkeypatch.setattr(cache.tempfile, "mkstemp", lambda *a, **k: refuse() if k.get("dir") == tmp_path else real(*a, **k))
+
+    def refuse(*args, **kwargs):
+        if kwargs.get("dir") == tmp_path:
+            raise PermissionError(13, "Permission denied")
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(cache.tempfile, "mkstemp", refuse)
     with caplog.at_level(logging.WARNING, "dynacomp"):
         run(tmp_path)
     assert "Permission denied" in notices(caplog)[0]
 
 
 def test_full_disk(tmp_path):
-    """With a file-size limit in force nothing can be kept; a notice says so and nothing half-written stays."""
+    """With a file-size limit nothing can be kept; a notice says so and nothing half-written stays."""
     script = f"""
 import resource, signal, sys
 sys.path.insert(0, {os.getcwd()!r})

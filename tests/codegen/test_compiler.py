@@ -41,7 +41,8 @@ def test_none_on_the_machine(monkeypatch):
 
 
 def test_fails(tmp_path):
-    assert "internal error: out of cheese" in reason(script(tmp_path, "echo 'internal error: out of cheese' >&2; exit 1"))
+    command = script(tmp_path, "echo 'internal error: out of cheese' >&2; exit 1")
+    assert "internal error: out of cheese" in reason(command)
 
 
 def test_crashes(tmp_path):
@@ -60,7 +61,8 @@ def test_writes_rubbish(tmp_path):
 
 
 def test_makes_wrong_code(tmp_path):
-    body = LIAR.format('echo "extern \\"C\\" int dynacomp_probe(int x) { return x; }" | g++ -shared -fPIC -xc++ - -o "$2"')
+    code = 'extern \\"C\\" int dynacomp_probe(int x) { return x; }'
+    body = LIAR.format(f'echo "{code}" | g++ -shared -fPIC -xc++ - -o "$2"')
     assert "makes wrong code" in reason(script(tmp_path, body))
 
 

@@ -1,4 +1,4 @@
-"""The launcher: inputs it refuses or converts, threads, fork, Ctrl-C, donation, memory that lives long enough."""
+"""The launcher: inputs it refuses or converts, threads, fork, Ctrl-C, donation, how long memory lives."""
 
 import gc
 import os
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -53,7 +54,7 @@ def test_wrong_inputs(softmax):
 def test_sizes_that_do_not_agree():
     plan = softmax_schedule()
     buffers = {**plan.buffers, "y": plan.buffers["x"]}
-    both = type(plan)(buffers, ("x", "y"), plan.outputs, plan.steps, sizes=plan.sizes, output_avals=plan.output_avals)
+    both = replace(plan, buffers=buffers, inputs=("x", "y"))
     program = cpp.compile(both, both.output_avals, {"cache_dir": CACHE})
     assert program(X, X)[0].shape == X.shape
     with pytest.raises(TypeError, match="dimension 1 of input 1"):
@@ -144,8 +145,8 @@ sys.path.insert(0, {os.getcwd()!r})
 
 
 def python(script, **kwargs):
-    return subprocess.run([sys.executable, "-W", "ignore", "-c", CHILD + script], capture_output=True, text=True,
-                          timeout=300, **kwargs)
+    command = [sys.executable, "-W", "ignore", "-c", CHILD + script]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, **kwargs)
 
 
 def test_fork_after_use():
