@@ -55,7 +55,8 @@ def function(name: str, call: Call) -> str:
     names = [f"data[{i}]" for i in range(len(dtypes))]
     body = row.call(call.params, dtypes, names[:count], names[count:], sympy.ccode)
     return (
-        f'extern "C" void {name}(const dynacomp_runtime* rt, void* const* data, [[maybe_unused]] const int64_t* sizes) {{\n'
+        f'extern "C" void {name}(const dynacomp_runtime* rt, void* const* data,'
+        f" [[maybe_unused]] const int64_t* sizes) {{\n"
         f"{sizes}  {body}\n}}\n"
     )
 
@@ -79,8 +80,7 @@ def compiled(text: str, folder: Path, command: Sequence[str]) -> Path:
     return path
 
 
-COMMAND = ("g++", "-O3", "-march=native", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
-           "-pthread")  # fmt: skip
+COMMAND = ("g++", "-O3", "-march=native", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread")
 
 
 @dataclass(frozen=True)

@@ -52,10 +52,19 @@ class Template:
 
 # How the headers name an element in memory, by dtype name.
 STORAGE = {
-    "float32": "float", "float64": "double", "bfloat16": "dynacomp::tile::bfloat16",
-    "float16": "dynacomp::tile::float16", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t",
-    "int64": "int64_t", "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t",
-}  # fmt: skip
+    "float32": "float",
+    "float64": "double",
+    "bfloat16": "dynacomp::tile::bfloat16",
+    "float16": "dynacomp::tile::float16",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int32_t",
+    "int64": "int64_t",
+    "uint8": "uint8_t",
+    "uint16": "uint16_t",
+    "uint32": "uint32_t",
+    "uint64": "uint64_t",
+}
 
 
 def sum_type(dtypes: Dtypes) -> str:
@@ -164,7 +173,9 @@ def conv_reference(params: Params, lhs: np.ndarray, rhs: np.ndarray, dtype: Any 
     sums = np.zeros((images, batch_groups, groups, features, *p["spatial_out"]), x.dtype)
     for tap in np.ndindex(*p["kernel"]) if x.size and w.size else ():
         index, valid = zip(*(tap_reads(p, d, t) for d, t in enumerate(tap)))
-        patch = x[..., index[0], :, :][..., index[1], :][..., index[2]] * np.einsum("i,j,k->ijk", *valid).astype(x.dtype)
+        patch = x[..., index[0], :, :][..., index[1], :][..., index[2]] * np.einsum("i,j,k->ijk", *valid).astype(
+            x.dtype
+        )
         sums += np.einsum("bngcxyz,bgkc->nbgkxyz", patch, w[..., tap[0], tap[1], tap[2]])
     shape = (images, k, *p["spatial_out"])
     flat = np.zeros(1 + sum(max(0, s - 1) * t for s, t in zip(shape, p["out_strides"])) if sums.size else 0, dtype)
@@ -239,8 +250,10 @@ def sort_key(x: np.ndarray) -> np.ndarray:
 
 def sort_reference(params: Params, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     axis = params["dimension"]
-    order = np.broadcast_to(np.expand_dims(np.arange(arrays[0].shape[axis]), tuple(
-        d for d in range(arrays[0].ndim) if d != axis)), arrays[0].shape)  # fmt: skip
+    order = np.broadcast_to(
+        np.expand_dims(np.arange(arrays[0].shape[axis]), tuple(d for d in range(arrays[0].ndim) if d != axis)),
+        arrays[0].shape,
+    )
     for key in reversed(arrays[: params["num_keys"]]):
         sorted_key = np.take_along_axis(sort_key(key), order, axis)
         order = np.take_along_axis(order, np.argsort(sorted_key, axis=axis, kind="stable"), axis)
@@ -251,7 +264,8 @@ SORT = Template(
     name="sort",
     header="sort.h",
     doc="""(operands...) -> the same, sorted along `dimension` by the first `num_keys` of them, as lax.sort: -0
-    (and, but for f16, a subnormal) equals 0, NaNs are equal and last. Always stable (is_stable is not needed). params: dimension, num_keys,
+    (and, but for f16, a subnormal) equals 0, NaNs are equal and last. Always stable (is_stable is not needed).
+    params: dimension, num_keys,
     shapes (one per operand, all the same). Contiguous arrays; complex or exotic payloads, but not such keys.""",
     applies=sort_applies,
     call=sort_call,

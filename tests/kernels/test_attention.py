@@ -22,13 +22,20 @@ def symbolic(causal, bias):
 def library(tmp_path_factory):
     calls = {
         f"{d}_{causal}_{bias}": Call("attention", (d,) * (4 + bias), symbolic(causal, bias))
-        for d in TOLERANCE for causal in (False, True) for bias in (False, True) if d == "float32" or not bias
-    }  # fmt: skip
+        for d in TOLERANCE
+        for causal in (False, True)
+        for bias in (False, True)
+        if d == "float32" or not bias
+    }
     return build(calls, tmp_path_factory.getbasetemp().parent)
 
 
 def strides(b, h, rows, columns, heads_inside):
-    return (rows * h * columns, columns, h * columns, 1) if heads_inside else (h * rows * columns, rows * columns, columns, 1)
+    return (
+        (rows * h * columns, columns, h * columns, 1)
+        if heads_inside
+        else (h * rows * columns, rows * columns, columns, 1)
+    )
 
 
 def check(library, dtype, sizes, causal=False, bias=None, heads_inside=False):
@@ -51,10 +58,19 @@ def check(library, dtype, sizes, causal=False, bias=None, heads_inside=False):
     return out
 
 
-@pytest.mark.parametrize("sizes", [
-    (2, 3, 17, 17, 8, 8), (1, 2, 64, 64, 32, 32), (1, 1, 130, 600, 40, 24), (1, 2, 600, 300, 16, 70), (1, 1, 1, 700, 64, 64),
-    (3, 1, 5, 1, 4, 4), (0, 2, 4, 4, 4, 4), (1, 2, 0, 4, 4, 4),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (2, 3, 17, 17, 8, 8),
+        (1, 2, 64, 64, 32, 32),
+        (1, 1, 130, 600, 40, 24),
+        (1, 2, 600, 300, 16, 70),
+        (1, 1, 1, 700, 64, 64),
+        (3, 1, 5, 1, 4, 4),
+        (0, 2, 4, 4, 4, 4),
+        (1, 2, 0, 4, 4, 4),
+    ],
+)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_shapes(library, dtype, causal, sizes):

@@ -8,9 +8,12 @@ from dynacomp.kernels.standalone import Call, build
 from dynacomp.kernels.templates import TEMPLATES
 
 DTYPES = {
-    "f32": ("float32",) * 3, "f64": ("float64",) * 3, "bf16": ("bfloat16",) * 3, "i32": ("int32",) * 3,
+    "f32": ("float32",) * 3,
+    "f64": ("float64",) * 3,
+    "bf16": ("bfloat16",) * 3,
+    "i32": ("int32",) * 3,
     "i8_i32": ("int8", "int8", "int32"),
-}  # fmt: skip
+}
 TOLERANCE = {"float32": 2e-6, "float64": 4e-15, "bfloat16": 4e-3}
 PER_DIMENSION = ("spatial_in", "kernel", "spatial_out", "stride", "pad_lo", "pad_hi", "lhs_dilation", "rhs_dilation")
 
@@ -46,16 +49,31 @@ def problem(n, c, k, size, kernel, stride=1, pad=0, ld=1, rd=1, groups=1, batch_
     )
     space = list(range(2, 2 + dims))
     orders = {
-        "NCHW": ([0, 1, *space],) * 3, "NHWC": ([0, *space, 1], [*space, 1, 0], [0, *space, 1]),
-        "HWNC": ([*space, 0, 1], [*space, 0, 1], [1, *space, 0]), "CHWN": ([1, *space, 0], [1, 0, *space], [1, *space, 0]),
-    }[layout]  # fmt: skip
+        "NCHW": ([0, 1, *space],) * 3,
+        "NHWC": ([0, *space, 1], [*space, 1, 0], [0, *space, 1]),
+        "HWNC": ([*space, 0, 1], [*space, 0, 1], [1, *space, 0]),
+        "CHWN": ([1, *space, 0], [1, 0, *space], [1, *space, 0]),
+    }[layout]
     sizes = ((n, c, *size), (k, c // groups, *kernel), (n // batch_groups, k, *out))
     strides = [dense(s, o) for s, o in zip(sizes, orders)]
     return dict(
-        n=n, c=c, k=k, spatial_in=size, kernel=kernel, spatial_out=out, stride=stride, pad_lo=pad, pad_hi=pad,
-        lhs_dilation=ld, rhs_dilation=rd, groups=groups, batch_groups=batch_groups,
-        lhs_strides=strides[0], rhs_strides=strides[1], out_strides=strides[2],
-    )  # fmt: skip
+        n=n,
+        c=c,
+        k=k,
+        spatial_in=size,
+        kernel=kernel,
+        spatial_out=out,
+        stride=stride,
+        pad_lo=pad,
+        pad_hi=pad,
+        lhs_dilation=ld,
+        rhs_dilation=rd,
+        groups=groups,
+        batch_groups=batch_groups,
+        lhs_strides=strides[0],
+        rhs_strides=strides[1],
+        out_strides=strides[2],
+    )
 
 
 PROBLEMS = {
@@ -97,7 +115,9 @@ def figures(params):
 
 def values(rng, size, dtype):
     dtype = np.dtype(dtype)
-    return rng.integers(-100, 100, size).astype(dtype) if dtype.kind in "iu" else rng.standard_normal(size).astype(dtype)
+    return (
+        rng.integers(-100, 100, size).astype(dtype) if dtype.kind in "iu" else rng.standard_normal(size).astype(dtype)
+    )
 
 
 def extent(sizes, strides):
@@ -113,9 +133,7 @@ def check(library, name, params):
         (params["k"], params["c"] // params["groups"], *params["kernel"]),
         (params["n"] // params["batch_groups"], params["k"], *params["spatial_out"]),
     )
-    lhs, rhs = (
-        values(rng, extent(s, params[t]), d) for s, t, d in zip(shapes, ("lhs_strides", "rhs_strides"), dtypes)
-    )
+    lhs, rhs = (values(rng, extent(s, params[t]), d) for s, t, d in zip(shapes, ("lhs_strides", "rhs_strides"), dtypes))
     out = np.ones(extent(shapes[2], params["out_strides"]), dtypes[2])
     library.run(f"{name}_{dims}", figures(params), [lhs, rhs], [out])
     reference = TEMPLATES["conv"].reference

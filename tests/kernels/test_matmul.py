@@ -10,22 +10,41 @@ from dynacomp.kernels.standalone import Call, build
 from dynacomp.kernels.templates import TEMPLATES
 
 SYMBOLS = dict(zip("batch m n k".split(), sympy.symbols("batch m n k", integer=True)))
-STRIDES = {
-    "a_strides": sympy.symbols("ab am ak", integer=True), "b_strides": sympy.symbols("bb bk bn", integer=True)
-}
+STRIDES = {"a_strides": sympy.symbols("ab am ak", integer=True), "b_strides": sympy.symbols("bb bk bn", integer=True)}
 DTYPES = {
-    "f32": ("float32",) * 3, "f64": ("float64",) * 3, "bf16": ("bfloat16",) * 3, "f16": ("float16",) * 3,
-    "bf16_f32": ("bfloat16", "bfloat16", "float32"), "i32": ("int32",) * 3, "i8_i32": ("int8", "int8", "int32"),
-    "i8": ("int8",) * 3, "u64": ("uint64",) * 3,
-}  # fmt: skip
+    "f32": ("float32",) * 3,
+    "f64": ("float64",) * 3,
+    "bf16": ("bfloat16",) * 3,
+    "f16": ("float16",) * 3,
+    "bf16_f32": ("bfloat16", "bfloat16", "float32"),
+    "i32": ("int32",) * 3,
+    "i8_i32": ("int8", "int8", "int32"),
+    "i8": ("int8",) * 3,
+    "u64": ("uint64",) * 3,
+}
 TOLERANCE = {"float32": 1e-6, "float64": 2e-15, "bfloat16": 4e-3, "float16": 5e-4}
 
 # (batch, m, n, k): one tile, edges, several blocks, skinny, many small, empty
 SHAPES = [
-    (1, 1, 1, 1), (1, 8, 32, 16), (1, 7, 31, 17), (1, 13, 45, 300), (1, 130, 70, 513), (1, 1, 100, 64),
-    (1, 100, 1, 64), (1, 3, 200, 130), (1, 200, 3, 130), (1, 600, 530, 40), (5, 9, 33, 12), (3, 40, 16, 64),
-    (1, 128, 10, 256), (0, 2, 3, 4), (2, 0, 3, 4), (2, 3, 0, 4), (2, 3, 4, 0), (2, 300, 200, 3),
-]  # fmt: skip
+    (1, 1, 1, 1),
+    (1, 8, 32, 16),
+    (1, 7, 31, 17),
+    (1, 13, 45, 300),
+    (1, 130, 70, 513),
+    (1, 1, 100, 64),
+    (1, 100, 1, 64),
+    (1, 3, 200, 130),
+    (1, 200, 3, 130),
+    (1, 600, 530, 40),
+    (5, 9, 33, 12),
+    (3, 40, 16, 64),
+    (1, 128, 10, 256),
+    (0, 2, 3, 4),
+    (2, 0, 3, 4),
+    (2, 3, 0, 4),
+    (2, 3, 4, 0),
+    (2, 300, 200, 3),
+]
 
 
 @pytest.fixture(scope="session")
@@ -45,9 +64,12 @@ def values(rng, size, dtype):
 def layout(order, batch, rows, cols):
     """Element strides of [batch, rows, cols]: C, F (transposed), G (gaps between elements), B (batch innermost)."""
     return {
-        "C": (rows * cols, cols, 1), "F": (rows * cols, 1, rows), "G": (2 * rows * cols, 2 * cols, 2),
-        "B": (1, cols * batch, batch), "0": (0, cols, 1),
-    }[order]  # fmt: skip
+        "C": (rows * cols, cols, 1),
+        "F": (rows * cols, 1, rows),
+        "G": (2 * rows * cols, 2 * cols, 2),
+        "B": (1, cols * batch, batch),
+        "0": (0, cols, 1),
+    }[order]
 
 
 def check(library, name, shape, orders=("C", "C"), seed=0):

@@ -26,22 +26,53 @@ M, N, K = sympy.symbols("m n k", integer=True)
 VALUES = {M: 23, N: 37, K: 40}
 PRODUCT = {"batch": 1, "m": M, "n": N, "k": K, "a_strides": (0, K, 1), "b_strides": (0, 1, K)}
 IMAGE = {
-    "n": 2, "c": 6, "k": 9, "spatial_in": (9, 21), "kernel": (3, 3), "spatial_out": (9, 21), "stride": (1, 1),
-    "pad_lo": (1, 1), "pad_hi": (1, 1), "lhs_dilation": (1, 1), "rhs_dilation": (1, 1), "groups": 1, "batch_groups": 1,
-    "lhs_strides": (1134, 189, 21, 1), "rhs_strides": (54, 9, 3, 1), "out_strides": (1701, 189, 21, 1),
-}  # fmt: skip
+    "n": 2,
+    "c": 6,
+    "k": 9,
+    "spatial_in": (9, 21),
+    "kernel": (3, 3),
+    "spatial_out": (9, 21),
+    "stride": (1, 1),
+    "pad_lo": (1, 1),
+    "pad_hi": (1, 1),
+    "lhs_dilation": (1, 1),
+    "rhs_dilation": (1, 1),
+    "groups": 1,
+    "batch_groups": 1,
+    "lhs_strides": (1134, 189, 21, 1),
+    "rhs_strides": (54, 9, 3, 1),
+    "out_strides": (1701, 189, 21, 1),
+}
 DEPTHWISE = IMAGE | {"k": 6, "groups": 6, "rhs_strides": (9, 9, 3, 1), "out_strides": (1134, 189, 21, 1)}
 HEADS = {
-    "batch": 1, "heads": 2, "queries": 40, "keys": 50, "depth": 16, "width": 16, "scale": 0.25, "causal": False,
-    "q_strides": (0, 640, 16, 1), "k_strides": (0, 800, 16, 1), "v_strides": (0, 800, 16, 1), "out_strides": (0, 640, 16, 1),
-}  # fmt: skip
+    "batch": 1,
+    "heads": 2,
+    "queries": 40,
+    "keys": 50,
+    "depth": 16,
+    "width": 16,
+    "scale": 0.25,
+    "causal": False,
+    "q_strides": (0, 640, 16, 1),
+    "k_strides": (0, 800, 16, 1),
+    "v_strides": (0, 800, 16, 1),
+    "out_strides": (0, 640, 16, 1),
+}
 F32, F16, BF16 = (("float32",) * 3), (("float16",) * 3), (("bfloat16",) * 3)
 CALLS = {
-    "f32": Call("matmul", F32, PRODUCT), "f16": Call("matmul", F16, PRODUCT), "bf16": Call("matmul", BF16, PRODUCT),
-    "image": Call("conv", F32, IMAGE), "depthwise": Call("conv", F32, DEPTHWISE),
+    "f32": Call("matmul", F32, PRODUCT),
+    "f16": Call("matmul", F16, PRODUCT),
+    "bf16": Call("matmul", BF16, PRODUCT),
+    "image": Call("conv", F32, IMAGE),
+    "depthwise": Call("conv", F32, DEPTHWISE),
     "heads": Call("attention", ("float32",) * 4, HEADS),
-}  # fmt: skip
-SIZES = {"f32": (23 * 40, 40 * 37, 23 * 37), "image": (2268, 486, 3402), "depthwise": (2268, 54, 2268), "heads": (1280, 1600, 1600, 1280)}
+}
+SIZES = {
+    "f32": (23 * 40, 40 * 37, 23 * 37),
+    "image": (2268, 486, 3402),
+    "depthwise": (2268, 54, 2268),
+    "heads": (1280, 1600, 1600, 1280),
+}
 SIZES |= {"f16": SIZES["f32"], "bf16": SIZES["f32"]}
 TOLERANCE = {"float32": 1e-5, "float16": 1e-2, "bfloat16": 1e-1}
 
@@ -61,7 +92,9 @@ def test_same_answers(tmp_path, which):
         known = lambda x: int(x.subs(VALUES)) if isinstance(x, sympy.Basic) else x
         params = {k: tuple(map(known, v)) if isinstance(v, tuple) else known(v) for k, v in call.params.items()}
         (expected,) = TEMPLATES[call.template].reference(params, *(o.astype(np.float64) for o in operands))
-        np.testing.assert_allclose(out.astype(np.float64), expected.reshape(-1), atol=TOLERANCE[dtype], rtol=0, err_msg=name)
+        np.testing.assert_allclose(
+            out.astype(np.float64), expected.reshape(-1), atol=TOLERANCE[dtype], rtol=0, err_msg=name
+        )
 
 
 PROGRAM = """
@@ -93,10 +126,14 @@ int main() {
 """
 
 
-@pytest.mark.skipif(not (shutil.which("aarch64-linux-gnu-g++") and shutil.which("qemu-aarch64")), reason="no cross tools")
+@pytest.mark.skipif(
+    not (shutil.which("aarch64-linux-gnu-g++") and shutil.which("qemu-aarch64")), reason="no cross tools"
+)
 def test_aarch64(tmp_path):
     """Cross-compiled and emulated."""
     (tmp_path / "program.cpp").write_text(PROGRAM)
     flags = ["-O2", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-static", "-pthread", "-iquote", str(HEADERS)]
-    subprocess.run(["aarch64-linux-gnu-g++", *flags, str(tmp_path / "program.cpp"), "-o", str(tmp_path / "program")], check=True)
+    subprocess.run(
+        ["aarch64-linux-gnu-g++", *flags, str(tmp_path / "program.cpp"), "-o", str(tmp_path / "program")], check=True
+    )
     assert subprocess.run(["qemu-aarch64", str(tmp_path / "program")], timeout=60).returncode == 0

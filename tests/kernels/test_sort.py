@@ -23,7 +23,9 @@ def library(tmp_path_factory):
     calls = {f"sort_{d}": sort_call((d, "int32"), 1) for d in KEYS}
     calls["two_keys"] = sort_call(("float32", "int32", "complex128", "int16"), 2)
     calls |= {
-        f"top_{d}": Call("top_k", (d, d, "int32"), {"rows": ROWS, "n": N, "k": K}, results=2) for d in KEYS if d != "bool"
+        f"top_{d}": Call("top_k", (d, d, "int32"), {"rows": ROWS, "n": N, "k": K}, results=2)
+        for d in KEYS
+        if d != "bool"
     }
     return build(calls, tmp_path_factory.getbasetemp().parent)
 
@@ -32,8 +34,11 @@ def values(rng, shape, dtype):
     """Few distinct values (ties) and the special ones."""
     dtype = np.dtype(dtype)
     if dtype.kind in "biu":
-        return rng.integers(0, 2, shape).astype(dtype) if dtype.kind == "b" else rng.integers(
-            max(-50, np.iinfo(dtype).min), 50, shape).astype(dtype)  # fmt: skip
+        return (
+            rng.integers(0, 2, shape).astype(dtype)
+            if dtype.kind == "b"
+            else rng.integers(max(-50, np.iinfo(dtype).min), 50, shape).astype(dtype)
+        )
     special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, -np.nan, 1e-40])
     plain = np.round(rng.standard_normal(shape), 2)
     return np.where(rng.random(shape) < 0.2, rng.choice(special, shape), plain).astype(dtype)
@@ -48,7 +53,9 @@ def bits(array):
 def test_one_key(library, dtype, shape):
     x = values(np.random.default_rng(1), shape, dtype)
     index = np.broadcast_to(np.arange(shape[1], dtype=np.int32)[None, :, None], shape).copy()
-    out = library.run(f"sort_{dtype}", {"a": shape[0], "n": shape[1], "b": shape[2]}, [x, index], [x.copy(), index.copy()])
+    out = library.run(
+        f"sort_{dtype}", {"a": shape[0], "n": shape[1], "b": shape[2]}, [x, index], [x.copy(), index.copy()]
+    )
     expected = TEMPLATES["sort"].reference({"dimension": 1, "num_keys": 1}, x, index)
     for ours, theirs in zip(out, expected):
         np.testing.assert_array_equal(bits(ours), bits(theirs))
@@ -58,9 +65,11 @@ def test_two_keys_and_payloads(library):
     rng = np.random.default_rng(2)
     shape = (2, 400, 3)
     arrays = [
-        values(rng, shape, "float32"), values(rng, shape, "int32"),
-        rng.standard_normal(shape) + 1j * rng.standard_normal(shape), values(rng, shape, "int16"),
-    ]  # fmt: skip
+        values(rng, shape, "float32"),
+        values(rng, shape, "int32"),
+        rng.standard_normal(shape) + 1j * rng.standard_normal(shape),
+        values(rng, shape, "int16"),
+    ]
     out = library.run("two_keys", {"a": 2, "n": 400, "b": 3}, arrays, [a.copy() for a in arrays])
     for ours, theirs in zip(out, TEMPLATES["sort"].reference({"dimension": 1, "num_keys": 2}, *arrays)):
         np.testing.assert_array_equal(ours, theirs)
