@@ -117,7 +117,13 @@ def expressible(name: str, params: Mapping[str, Any]) -> bool:
     if name == "scatter" and params.get("update_jaxpr") is not None:
         return False
     fixed = DEFAULTS.get(name, {}).items()
-    return all(k in _FREE or params.get(k, default) == default for k, default in fixed)
+    return all(k in _FREE or _is_default(params.get(k, default), default) for k, default in fixed)
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    """A sharding over no mesh (JAX's derivative rules leave them) is none."""
+    mesh = getattr(value, "mesh", None)
+    return bool(value == default or (mesh is not None and mesh.empty))
 
 
 def _iota_2x32(*, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:

@@ -175,11 +175,10 @@ def _without_ones(shape: tuple[Any, ...]) -> list[Any]:
 def _reshape_chain(node: Node, builder: Builder) -> Any:
     """Through an inner reshape, or a broadcast that only adds dimensions of 1."""
     inner = node.args[0]
-    if not isinstance(inner, Node) or not inner.args or not isinstance(inner.args[0], Node):
+    if not (_is(inner, "reshape") or _is(inner, "broadcast_in_dim")) or not isinstance(inner.args[0], Node):
         return None
     x = inner.args[0]
-    only_ones = _without_ones(x.aval.shape) == _without_ones(inner.aval.shape)
-    if not (_is(inner, "reshape") or (_is(inner, "broadcast_in_dim") and only_ones)):
+    if not _is(inner, "reshape") and _without_ones(x.aval.shape) != _without_ones(inner.aval.shape):
         return None
     return _same(node, x) or emit(builder, node, OPS["reshape"], (x,), dict(node.kwargs), node.aval)
 
@@ -194,9 +193,16 @@ def _transpose_chain(node: Node, builder: Builder) -> Any:
     return emit(builder, node, node.target, inner.args, {"permutation": order}, node.aval)
 
 
-def _transpose_noop(node: Node, builder: Builder) -> Any:
-    order = node.kwargs["permutation"]
-    return node.args[0] if tuple(order) == tuple(range(len(order))) else None
+def _transpose_ones(node: Node, builder: Builder) -> Any:
+    """Moving dimensions of 1 is a reshape; moving nothing is nothing."""
+    if not isinstance(node.args[0], Node):
+        return None
+    order, shape = node.kwargs["permutation"], node.args[0].aval.shape
+    real = [d for d in order if shape[d] != 1]
+    if real != sorted(real):
+        return None
+    params = {"new_sizes": node.aval.shape}
+    return _same(node, node.args[0]) or emit(builder, node, OPS["reshape"], node.args, params, node.aval)
 
 
 def _rev_noop(node: Node, builder: Builder) -> Any:
@@ -206,6 +212,49 @@ def _rev_noop(node: Node, builder: Builder) -> Any:
 def _slice_noop(node: Node, builder: Builder) -> Any:
     strides = node.kwargs["strides"]
     return _noop(node, builder) if strides is None or all(s == 1 for s in strides) else None
+
+
+def _ranges(node: Node) -> list[tuple[Any, Any, int]] | None:
+    """(start, limit, stride) for each dimension of a slice; None when a size is not known."""
+    p = node.kwargs
+    found = list(zip(p["start_indices"], p["limit_indices"], p["strides"] or [1] * len(p["start_indices"])))
+    return found if all(isinstance(x, int) for row in found for x in row) else None
+
+
+def _slice_of(builder: Builder, node: Node, x: Node, ranges: Any) -> Any:
+    starts, limits, strides = (tuple(c) for c in zip(*ranges))
+    params = {"start_indices": starts, "limit_indices": limits, "strides": strides}
+    return _settle(emit(builder, node, OPS["slice"], (x,), params, node.aval), builder)
+
+
+def _slice_chain(node: Node, builder: Builder) -> Any:
+    """A slice of a slice is one slice (empty ones are left alone)."""
+    inner = node.args[0]
+    if not _is(inner, "slice"):
+        return None
+    outer, first = _ranges(node), _ranges(inner)
+    if not outer or not first or any(i >= j for i, j, _ in outer):
+        return None
+    both = [(a + s * i, a + s * (j - 1) + 1, s * t) for (a, _, s), (i, j, t) in zip(first, outer)]
+    return _slice_of(builder, node, inner.args[0], both)
+
+
+def _slice_part(node: Node, builder: Builder) -> Any:
+    """A slice that reads one operand of a concatenation only."""
+    inner, ranges = node.args[0], _ranges(node)
+    if not _is(inner, "concatenate") or not ranges:
+        return None
+    axis, begin = inner.kwargs["dimension"], 0
+    first, last, stride = ranges[axis]
+    for part in inner.args:
+        length = part.aval.shape[axis]
+        if not isinstance(length, int):
+            return None
+        if begin <= first < last <= begin + length:
+            ranges[axis] = (first - begin, last - begin, stride)
+            return _slice_of(builder, node, part, ranges)
+        begin += length
+    return None
 
 
 def _pad_noop(node: Node, builder: Builder) -> Any:
@@ -242,7 +291,7 @@ def _static_slice(node: Node, builder: Builder) -> Any:
         return None
     first = tuple(int(np.clip(int(s), 0, d - n)) for s, d, n in zip(starts, shape, sizes))
     last = tuple(a + n for a, n in zip(first, sizes))
-    params = {"start_indices": first, "limit_indices": last, "strides": None}
+    params = {"start_indices": first, "limit_indices": last, "strides": (1,) * len(first)}
     return _same(node, x) or emit(builder, node, OPS["slice"], (x,), params, node.aval)
 
 
@@ -271,9 +320,9 @@ ROWS: dict[str, tuple[Row, ...]] = {
     "bitcast_convert_type": (_noop,),
     "broadcast_in_dim": (_broadcast_noop, _broadcast_chain),
     "reshape": (_noop, _reshape_chain),
-    "transpose": (_transpose_noop, _transpose_chain),
+    "transpose": (_transpose_ones, _transpose_chain),
     "rev": (_rev_noop,),
-    "slice": (_slice_noop,),
+    "slice": (_slice_noop, _slice_chain, _slice_part),
     "pad": (_pad_noop,),
     "concatenate": (_only_operand,),
     "dynamic_slice": (_static_slice,),

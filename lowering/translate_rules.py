@@ -24,6 +24,8 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from dynacomp.capture.avals import is_numpy_dtype
 
+Rewrite = Callable[[Any], Callable[..., Any]]
+
 
 def _always(eqn: Any) -> bool:
     return True
@@ -35,6 +37,10 @@ def _never(eqn: Any) -> bool:
 
 def _complex(eqn: Any) -> bool:
     return eqn.outvars[0].aval.dtype.kind == "c"
+
+
+def _real(eqn: Any) -> bool:
+    return eqn.invars[0].aval.dtype.kind != "c"
 
 
 def _one(x: Any) -> Any:
@@ -202,10 +208,38 @@ def _short_scan(eqn: Any) -> bool:
             and length * len(eqn.params["jaxpr"].jaxpr.eqns) <= UNROLL_EQUATIONS)
 
 
+def scan_counts(eqn: Any) -> tuple[int, int]:
+    """How many of a scan's operands are constants and how many are carried. What is scanned over, and
+    what is collected, has one dimension more outside than in the body (versions of JAX differ in
+    how they name the parameters, not in this)."""
+    rank = lambda v: len(v.aval.shape)
+    body = eqn.params["jaxpr"].jaxpr
+    carries = sum(rank(a) == rank(b) for a, b in zip(eqn.outvars, body.outvars))
+    scanned = sum(rank(a) != rank(b) for a, b in zip(eqn.invars, body.invars))
+    return len(eqn.invars) - scanned - carries, carries
+
+
+def _total_order(compare: Callable[[Any, Any], Any]) -> Rewrite:
+    """Comparison in IEEE's total order (-NaN < -inf < ... < -0 < 0 < ... < NaN), as integers: the
+    bits of a negative float, but for the sign, are inverted."""
+
+    def key(x: Any) -> Any:
+        bits = jnp.finfo(x.dtype).bits
+        whole = lax.bitcast_convert_type(x, np.dtype(f"int{bits}"))
+        mask = lax.shift_right_arithmetic(whole, lax.full_like(whole, bits - 1))
+        return lax.bitwise_xor(whole, lax.bitwise_and(mask, lax.full_like(whole, 2 ** (bits - 1) - 1)))
+
+    def rewrite(eqn: Any) -> Callable[[Any, Any], Any]:
+        floats = jnp.issubdtype(eqn.invars[0].aval.dtype, jnp.floating)
+        return (lambda x, y: compare(key(x), key(y))) if floats else compare
+
+    return rewrite
+
+
 def _scan(eqn: Any) -> Callable[..., Any]:
     """A short scan, step after step."""
     p = eqn.params
-    body, consts, carries, length = jaxpr_as_fun(p["jaxpr"]), p["num_consts"], p["num_carry"], p["length"]
+    body, length, (consts, carries) = jaxpr_as_fun(p["jaxpr"]), p["length"], scan_counts(eqn)
     order = range(length)[:: -1 if p["reverse"] else 1]
     empty = lambda: [jnp.zeros(v.aval.shape, v.aval.dtype) for v in eqn.outvars[carries:]]
 
@@ -219,8 +253,6 @@ def _scan(eqn: Any) -> Callable[..., Any]:
 
     return on_keys(eqn, run)
 
-
-Rewrite = Callable[[Any], Callable[..., Any]]
 
 REWRITES: dict[str, tuple[Callable[[Any], bool], Rewrite]] = {
     "random_seed": (_always, lambda e: _over_keys(e, _impl(e).seed)),
@@ -246,6 +278,9 @@ REWRITES: dict[str, tuple[Callable[[Any], bool], Rewrite]] = {
     "iota_2x32_shape": (lambda e: _size(e.params["shape"]) < 2**32, _iota_2x32),
     "scatter_sub": (_always, _scatter_sub),
     "tie": (_always, lambda e: lambda x, y: y),
+    "eq_to": (_real, _total_order(lax.eq)),
+    "le_to": (_real, _total_order(lax.le)),
+    "lt_to": (_real, _total_order(lax.lt)),
     "device_put": (_stays, lambda e: lambda *xs: list(xs)),
     "scan": (_short_scan, _scan),
 }

@@ -60,9 +60,10 @@ def test_lowered_is_eager(name):
 
 
 NO_EXTERN = ("softmax", "layer_norm_grad", "gelu_exact_grad", "cross_entropy_grad", "embedding_grad",
-             "attention_grad", "conv_net_grad", "adam", "rope", "lstm_grad", "normal", "dropout",
-             "categorical", "keys", "sort", "scatter_modes", "gather_modes", "einsum", "fixed_cond",
-             "remat_grad", "custom_vjp", "hessian", "indexing", "layouts", "reductions")
+             "attention_grad", "conv_net_grad", "adam", "rope", "lstm", "lstm_grad", "normal", "dropout",
+             "categorical", "keys", "sort", "scatter_modes", "gather_modes", "einsum", "fixed_cond", "fori",
+             "remat_grad", "custom_vjp", "hessian", "indexing", "layouts", "reductions", "searchsorted",
+             "interp")
 
 
 @pytest.mark.parametrize("name", NO_EXTERN)
@@ -117,6 +118,16 @@ def test_lower_wraps_keys():
     low = lower(captured(lambda k: jax.random.split(k, 3), Aval((), key.dtype)))
     assert low.graph.placeholders[0].aval == Aval((2,), np.dtype("uint32"))
     assert (low.rebuild(run(low.graph, unwrap(key))) == jax.random.split(key, 3)).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int32", "bool"])
+def test_total_order(dtype):
+    values = np.array([-np.nan, -np.inf, -1.5, -0.0, 0.0, 1e-40, 2.5, np.inf, np.nan])
+    if dtype in ("int32", "bool"):
+        values = np.array([0, 0, 1, 1] if dtype == "bool" else [-5, -1, 0, 7, 2**31 - 1])
+    a = jnp.asarray(values.astype(jnp.dtype(dtype)))
+    graph = optimise(lower_function(jnp.searchsorted, a, a))
+    agree(jnp.searchsorted(a, a[::-1]), run(graph, a, a[::-1]))
 
 
 def test_nodes_know_the_users_line():
