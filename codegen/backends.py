@@ -43,8 +43,13 @@ class Backend:
     unavailable: Callable[[], str | None]
 
 
-BACKENDS: dict[str, Backend] = {row.name: row for row in (
-    Backend("xla", compile_xla, ("cpu", "cuda", "rocm", "tpu"), "nothing but jax", False, lambda: None),
-    Backend("cpp", compile_cpp, ("cpu",), "a C++ compiler: $CXX, g++, clang++ or ziglang", True, no_compiler),
-    Backend("triton", compile_triton, ("cuda", "rocm"), "triton; to be fast, a GPU", True, no_triton),
-)}
+BACKENDS: dict[str, Backend] = {
+    row.name: row
+    for row in (
+        Backend("xla", compile_xla, ("cpu", "cuda", "rocm", "tpu"), "nothing but jax", False, lambda: None),
+        Backend(
+            "cpp", compile_cpp, ("cpu",), "a C++ compiler: $CXX, g++, clang++ or ziglang", True, no_compiler
+        ),
+        Backend("triton", compile_triton, ("cuda", "rocm"), "triton; to be fast, a GPU", True, no_triton),
+    )
+}

@@ -42,8 +42,10 @@ def bind_sizes(declared: Sequence[Shape], actual: Sequence[Shape]) -> dict[sympy
 def _check(position: int, shape: Shape, found: Shape, sizes: Mapping[sympy.Symbol, Any]) -> None:
     expected = tuple(substitute(d, sizes) for d in shape)
     if len(expected) != len(found) or any(e != f for e, f in zip(expected, found)):
-        raise ValueError(f"input {position} has shape {tuple(found)}, but this program was compiled for "
-                         f"{tuple(shape)}, here {expected}")
+        raise ValueError(
+            f"input {position} has shape {tuple(found)}, but this program was compiled for "
+            f"{tuple(shape)}, here {expected}"
+        )
 
 
 def substitute(expr: Any, sizes: Mapping[sympy.Symbol, Any]) -> Any:

@@ -20,9 +20,19 @@ from triton.compiler import ASTSource
 from dynacomp.codegen.triton_source import Launch
 
 POINTERS = {
-    "bool": "*i1", "int8": "*i8", "int16": "*i16", "int32": "*i32", "int64": "*i64", "uint8": "*u8",
-    "uint16": "*u16", "uint32": "*u32", "uint64": "*u64", "float16": "*fp16", "bfloat16": "*bf16",
-    "float32": "*fp32", "float64": "*fp64",
+    "bool": "*i1",
+    "int8": "*i8",
+    "int16": "*i16",
+    "int32": "*i32",
+    "int64": "*i64",
+    "uint8": "*u8",
+    "uint16": "*u16",
+    "uint32": "*u32",
+    "uint64": "*u64",
+    "float16": "*fp16",
+    "bfloat16": "*bf16",
+    "float32": "*fp32",
+    "float64": "*fp64",
 }
 """Triton's names of pointers in a signature, by NumPy dtype."""
 
@@ -44,8 +54,15 @@ def backend_options(target: GPUTarget, exact: bool = False) -> dict[str, Any]:
     return options | ({"enable_reflect_ftz": False} if target.backend == "cuda" else {})
 
 
-def compile_launch(launch: Launch, function: Any, target: str, lanes: int, columns: int, wide: bool = False,
-                   exact: bool = False) -> Any:
+def compile_launch(
+    launch: Launch,
+    function: Any,
+    target: str,
+    lanes: int,
+    columns: int,
+    wide: bool = False,
+    exact: bool = False,
+) -> Any:
     """Triton's CompiledKernel of one launch; its `asm` holds every stage, "cubin" or "hsaco" last.
 
     lanes and columns: the blocks, powers of two. wide: index arithmetic in 64 bits.
@@ -57,8 +74,15 @@ def compile_launch(launch: Launch, function: Any, target: str, lanes: int, colum
     return compile_function(function, types, constants, gpu_target(target), frozenset(), 4, exact)
 
 
-def compile_function(function: Any, types: Mapping[str, str], constants: Mapping[str, Any], target: GPUTarget,
-                     aligned: frozenset[str], warps: int, exact: bool) -> Any:
+def compile_function(
+    function: Any,
+    types: Mapping[str, str],
+    constants: Mapping[str, Any],
+    target: GPUTarget,
+    aligned: frozenset[str],
+    warps: int,
+    exact: bool,
+) -> Any:
     """Triton's CompiledKernel of a JITFunction.
 
     types: of the parameters that are not constexprs, by name. aligned: those that are multiples of 16

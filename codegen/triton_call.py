@@ -27,7 +27,7 @@ ELEMENTS = 2048
 """Block elements of a program: 4 warps with 16 each a thread, enough to hide a load's latency."""
 WIDEST = 4096
 """Columns of a tile at most; longer rows take several turns."""
-WIDE = 2 ** 31
+WIDE = 2**31
 """From so many elements on, offsets are computed in 64 bits."""
 
 
@@ -55,10 +55,17 @@ def launch_call(launch: Launch, source: str, sizes: Sizes) -> Call:
     buffers = {b.name: (tuple(substitute(d, sizes) for d in b.shape), np.dtype(b.dtype)) for b in launch.buffers}
     lanes = substitute(launch.lanes, sizes)
     rows, columns, warps = blocks(launch, lanes, sizes)
-    return Call(source, launch.name, -(-lanes // rows), buffers, launch.writes,
-                {s.name: sizes[s] for s in launch.sizes},
-                {"IDX": index_type(buffers), "R": rows, "C": columns}, warps,
-                frozenset(b.name for b in launch.scratch))
+    return Call(
+        source,
+        launch.name,
+        -(-lanes // rows),
+        buffers,
+        launch.writes,
+        {s.name: sizes[s] for s in launch.sizes},
+        {"IDX": index_type(buffers), "R": rows, "C": columns},
+        warps,
+        frozenset(b.name for b in launch.scratch),
+    )
 
 
 def index_type(buffers: Mapping[str, Shaped]) -> str:
@@ -89,8 +96,13 @@ def power(n: int) -> int:
     return 1 << max(0, int(n) - 1).bit_length()
 
 
-def matmul_call(source: str, params: Mapping[str, Any], names: tuple[str, str, str],
-                dtypes: tuple[np.dtype, np.dtype, np.dtype], sizes: Sizes) -> Call:
+def matmul_call(
+    source: str,
+    params: Mapping[str, Any],
+    names: tuple[str, str, str],
+    dtypes: tuple[np.dtype, np.dtype, np.dtype],
+    sizes: Sizes,
+) -> Call:
     """The Call of the template `matmul` (its params: `dynacomp.kernels.templates`).
 
     names and dtypes are those of a, b and out. Raises ValueError for dtypes that it does not take.
@@ -105,9 +117,24 @@ def matmul_call(source: str, params: Mapping[str, Any], names: tuple[str, str, s
     buffers = {name: ((e,), d) for name, e, d in zip(names, extents, dtypes)}
     strides = zip(("a_batch", "a_row", "a_inner", "b_batch", "b_inner", "b_column"), (*a_strides, *b_strides))
     grid = batch * -(-m // rows) * -(-n // columns)
-    constants = {"IDX": index_type(buffers), "OPERAND": operand, "SUM": total, "BM": rows, "BN": columns, "BK": depth}
-    return Call(source, function, grid, buffers, frozenset(names[2:]), {"m": m, "n": n, "k": k, **dict(strides)},
-                constants, 8 if rows * columns >= 128 * 128 else 4)
+    constants = {
+        "IDX": index_type(buffers),
+        "OPERAND": operand,
+        "SUM": total,
+        "BM": rows,
+        "BN": columns,
+        "BK": depth,
+    }
+    return Call(
+        source,
+        function,
+        grid,
+        buffers,
+        frozenset(names[2:]),
+        {"m": m, "n": n, "k": k, **dict(strides)},
+        constants,
+        8 if rows * columns >= 128 * 128 else 4,
+    )
 
 
 def _last(batch: int, rows: int, columns: int, strides: list[int]) -> int:
@@ -131,8 +158,9 @@ def _tile(function: str, m: int, n: int, k: int, dtypes: tuple[np.dtype, ...]) -
     if function == "product":
         return min(power(m), 32), min(power(n), 32), min(power(k), 4)
     widest, depth = (64, 32) if dtypes[0].itemsize == 4 else (128, 64)
-    return tuple(max(16, min(power(e), most)) for e, most in ((m, widest), (n, widest)))[:2] + (
-        max(32 if dtypes[0].itemsize == 1 else 16, min(power(k), depth)),)
+    least = 32 if dtypes[0].itemsize == 1 else 16
+    rows, columns = (max(16, min(power(e), widest)) for e in (m, n))
+    return rows, columns, max(least, min(power(k), depth))
 
 
 def source_of(module: Any) -> str:

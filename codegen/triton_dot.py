@@ -26,8 +26,26 @@ def tile(m, n, IDX: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
 
 
 @triton.jit
-def dot(a_ptr, b_ptr, out_ptr, m, n, k, a_batch, a_row, a_inner, b_batch, b_inner, b_column, IDX: tl.constexpr,
-        OPERAND: tl.constexpr, SUM: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+def dot(
+    a_ptr,
+    b_ptr,
+    out_ptr,
+    m,
+    n,
+    k,
+    a_batch,
+    a_row,
+    a_inner,
+    b_batch,
+    b_inner,
+    b_column,
+    IDX: tl.constexpr,
+    OPERAND: tl.constexpr,
+    SUM: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+):
     """Tiles of a and b, converted to OPERAND, multiply into a SUM accumulator."""
     entry, rows, columns = tile(m, n, IDX, BM, BN)
     inner = tl.arange(0, BK).to(IDX)
@@ -44,9 +62,26 @@ def dot(a_ptr, b_ptr, out_ptr, m, n, k, a_batch, a_row, a_inner, b_batch, b_inne
 
 
 @triton.jit
-def product(a_ptr, b_ptr, out_ptr, m, n, k, a_batch, a_row, a_inner, b_batch, b_inner, b_column,
-            IDX: tl.constexpr, OPERAND: tl.constexpr, SUM: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-            BK: tl.constexpr):
+def product(
+    a_ptr,
+    b_ptr,
+    out_ptr,
+    m,
+    n,
+    k,
+    a_batch,
+    a_row,
+    a_inner,
+    b_batch,
+    b_inner,
+    b_column,
+    IDX: tl.constexpr,
+    OPERAND: tl.constexpr,
+    SUM: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+):
     """As `dot`, without tensor cores: every product is formed, then folded. OPERAND is SUM."""
     entry, rows, columns = tile(m, n, IDX, BM, BN)
     inner = tl.arange(0, BK).to(IDX)

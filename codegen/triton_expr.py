@@ -193,4 +193,3 @@ def _union(values: list[Value]) -> int:
 
 
 _WRITERS: dict[type, Any] = {Const: _const, Ref: _ref, Load: _load, Index: _index, Apply: _apply}
-

@@ -1,9 +1,9 @@
 """Triton Programs on a GPU: all kernels of a Schedule inside one jitted XLA executable. Needs Triton.
 
-While JAX traces the Program, each launch is compiled by Triton for the device at hand and becomes one custom
-call, `triton_kernel_call_ffi`, which every GPU build of jaxlib brings (JAX's own kernel language launches through
-it too). So XLA plans the memory, orders the launches, runs what has no kernel between them, and one call
-runs everything. A buffer that a launch updates in place is aliased to its new value.
+While JAX traces the Program, each launch is compiled by Triton for the device at hand and becomes one
+custom call, `triton_kernel_call_ffi`, which every GPU build of jaxlib brings (JAX's own kernel language
+launches through it too). So XLA plans the memory, orders the launches, runs what has no kernel between
+them, and one call runs everything. A buffer that a launch updates in place is aliased to its new value.
 
 That custom call takes pointers in the order operands, results; `_entry` wraps a function whose own order is
 another.
@@ -59,8 +59,12 @@ def gpu_program(plan: Plan, donate: tuple[int, ...], exact: bool, target: str = 
 
 def attributes(plan: Plan) -> dict[str, Any]:
     """What a Program says of itself."""
-    return {"backend": "triton", "source": {f"{plan.schedule.name}.triton.py": plan.source},
-            "kernels": plan.names, "externs": plan.reasons}
+    return {
+        "backend": "triton",
+        "source": {f"{plan.schedule.name}.triton.py": plan.source},
+        "kernels": plan.names,
+        "externs": plan.reasons,
+    }
 
 
 def _in_shape(x: Any, aval: Any) -> Any:
@@ -90,12 +94,23 @@ def launch(call: Call, arrays: Arrays, target: str, exact: bool) -> Arrays:
 
 def _opaque(call: Call, order: tuple[str, ...], target: str, exact: bool) -> bytes:
     """What the launcher reads: the machine code, the grid and the parameters, serialised."""
-    scalars = tuple((n, int(v), "i32" if call.constants["IDX"] == "tl.int32" else "i64")
-                    for n, v in call.scalars.items())
+    scalars = tuple(
+        (n, int(v), "i32" if call.constants["IDX"] == "tl.int32" else "i64") for n, v in call.scalars.items()
+    )
     pointers = tuple((n, POINTERS[np.dtype(call.buffers[n][1]).name]) for n in order)
     aligned = tuple(n for n, v, _ in scalars if v % 16 == 0)
-    kernel = _kernel(call.source, call.function, tuple(call.buffers), pointers, tuple((n, t) for n, _, t in scalars),
-                     tuple(call.constants.items()), aligned, call.warps, target, exact)
+    kernel = _kernel(
+        call.source,
+        call.function,
+        tuple(call.buffers),
+        pointers,
+        tuple((n, t) for n, _, t in scalars),
+        tuple(call.constants.items()),
+        aligned,
+        call.warps,
+        target,
+        exact,
+    )
     parameters = [gpu_triton.create_array_parameter(0, 16) for _ in order]
     parameters += [gpu_triton.create_scalar_parameter(value, dtype) for _, value, dtype in scalars]
     proto = gpu_triton.TritonKernelCall(kernel, call.grid, 1, 1, parameters).to_proto(call.function, b"")
@@ -103,9 +118,18 @@ def _opaque(call: Call, order: tuple[str, ...], target: str, exact: bool) -> byt
 
 
 @functools.lru_cache(maxsize=1024)
-def _kernel(source: str, name: str, declared: tuple[str, ...], pointers: tuple[tuple[str, str], ...],
-            scalars: tuple[tuple[str, str], ...], constants: tuple[tuple[str, Any], ...], aligned: tuple[str, ...],
-            warps: int, target: str, exact: bool) -> Any:
+def _kernel(
+    source: str,
+    name: str,
+    declared: tuple[str, ...],
+    pointers: tuple[tuple[str, str], ...],
+    scalars: tuple[tuple[str, str], ...],
+    constants: tuple[tuple[str, Any], ...],
+    aligned: tuple[str, ...],
+    warps: int,
+    target: str,
+    exact: bool,
+) -> Any:
     """The launcher's kernel object: Triton's machine code for one order of pointers and one alignment."""
     order = tuple(n for n, _ in pointers)
     function = jit_functions(source)[name]
@@ -115,29 +139,36 @@ def _kernel(source: str, name: str, declared: tuple[str, ...], pointers: tuple[t
     types = {names[n]: t for n, t in (*pointers, *scalars)}
     values = {k: getattr(tl, v[3:]) if isinstance(v, str) else v for k, v in constants}
     goal = gpu_target(target)
-    binary = compile_function(function, types, values, goal, frozenset(names[n] for n in (*order, *aligned)), warps,
-                              exact)
+    binary = compile_function(
+        function, types, values, goal, frozenset(names[n] for n in (*order, *aligned)), warps, exact
+    )
     return _loadable(binary, warps, goal.arch if goal.backend == "cuda" else 0)
 
 
 def _entry(source: str, function: Any, name: str, declared: tuple[str, ...], order: tuple[str, ...]) -> str:
     """`source` with a function that takes its pointers in another order and calls `name`."""
     spelled = dict(zip(declared, function.arg_names))
-    rest = function.arg_names[len(declared):]
+    rest = function.arg_names[len(declared) :]
     constexprs = {p.name for p in function.params if p.is_constexpr}
     takes = [*(spelled[n] for n in order), *(f"{r}: tl.constexpr" if r in constexprs else r for r in rest)]
-    return (f"{source}\n\n@triton.jit\ndef {name}_entry({', '.join(takes)}):\n"
-            f"    {name}({', '.join(function.arg_names)})\n")
+    return (
+        f"{source}\n\n@triton.jit\ndef {name}_entry({', '.join(takes)}):\n"
+        f"    {name}({', '.join(function.arg_names)})\n"
+    )
 
 
 def _loadable(binary: Any, warps: int, capability: int) -> Any:
     """jaxlib's TritonKernel of Triton's CompiledKernel: PTX as text, or the path of an AMD code object."""
     metadata = binary.metadata
     if metadata.global_scratch_size:
-        raise RuntimeError(f"kernel {metadata.name} wants {metadata.global_scratch_size} bytes of scratch from "
-                           "its launcher, which this backend's kernels never do: please report it")
+        raise RuntimeError(
+            f"kernel {metadata.name} wants {metadata.global_scratch_size} bytes of scratch from "
+            "its launcher, which this backend's kernels never do: please report it"
+        )
     code = binary.asm["ptx"] if capability else str(_code_file(binary.asm["hsaco"]))
-    return gpu_triton.TritonKernel(metadata.name, warps, 1, metadata.shared, code, str(binary.asm["ttir"]), capability)
+    return gpu_triton.TritonKernel(
+        metadata.name, warps, 1, metadata.shared, code, str(binary.asm["ttir"]), capability
+    )
 
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="dynacomp-hsaco-")
@@ -147,5 +178,3 @@ def _code_file(code: bytes) -> Path:
     with tempfile.NamedTemporaryFile(dir=_FOLDER.name, suffix=".hsaco", delete=False) as file:
         file.write(code)
     return Path(file.name)
-
-

@@ -34,7 +34,9 @@ class HostProgram:
         arrays = run(self.plan, inputs, host_engine, _host_array)
         schedule = self.plan.schedule
         shaped = zip(arrays, schedule.output_avals)
-        return tuple(with_weak_type(jnp.asarray(_in_shape(a, aval, a.shape)), aval.weak_type) for a, aval in shaped)
+        return tuple(
+            with_weak_type(jnp.asarray(_in_shape(a, aval, a.shape)), aval.weak_type) for a, aval in shaped
+        )
 
 
 def _in_shape(array: np.ndarray, aval: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -49,8 +51,10 @@ def _host_array(value: Any, dtype: np.dtype) -> np.ndarray:
 
 def host_engine(call: Call, arrays: Arrays) -> Arrays:
     """Runs a Call in Triton's interpreter; the caller's arrays stay as they are."""
-    held = {n: _writable(arrays.get(n), shape, dtype, n in call.writes)
-            for n, (shape, dtype) in call.buffers.items()}
+    held = {
+        n: _writable(arrays.get(n), shape, dtype, n in call.writes)
+        for n, (shape, dtype) in call.buffers.items()
+    }
     function = interpreted_functions(call.source)[call.function]
     constants = {k: _constant(v) for k, v in call.constants.items()}
     interpret(function, call.grid, list(held.values()), list(call.scalars.values()), **constants)

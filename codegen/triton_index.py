@@ -69,7 +69,9 @@ def _mul(expr: sympy.Mul, nonneg: Set[str]) -> str:
 
 
 def _add(expr: sympy.Add, nonneg: Set[str]) -> str:
-    return " + ".join(print_index(a, nonneg) if a.func is sympy.Mul else _atom(a, nonneg) for a in ordered(expr))
+    return " + ".join(
+        print_index(a, nonneg) if a.func is sympy.Mul else _atom(a, nonneg) for a in ordered(expr)
+    )
 
 
 def _pow(expr: sympy.Pow, nonneg: Set[str]) -> str:
@@ -100,6 +102,7 @@ def _nested(name: str) -> Callable[[sympy.Expr, Set[str]], str]:
         for arg in rest:
             text = f"{name}({text}, {print_index(arg, nonneg)})"
         return text
+
     return write
 
 
@@ -109,8 +112,16 @@ def _plain(operator: str) -> Callable[[sympy.Expr, Set[str]], str]:
 
 
 _WRITERS: dict[Any, Callable[[Any, Set[str]], str]] = {
-    sympy.Symbol: _symbol, sympy.Add: _add, sympy.Mul: _mul, sympy.Pow: _pow, sympy.floor: _floor,
-    sympy.Mod: _mod, FloorDiv: _plain("//"), FloorMod: _plain(" % "), sympy.Max: _nested("tl.maximum"), sympy.Min: _nested("tl.minimum"),
+    sympy.Symbol: _symbol,
+    sympy.Add: _add,
+    sympy.Mul: _mul,
+    sympy.Pow: _pow,
+    sympy.floor: _floor,
+    sympy.Mod: _mod,
+    FloorDiv: _plain("//"),
+    FloorMod: _plain(" % "),
+    sympy.Max: _nested("tl.maximum"),
+    sympy.Min: _nested("tl.minimum"),
 }
 
 _TAKEN = frozenset("tl lib libdevice triton range float lane inside lane0 column col0 IDX R C".split())
@@ -119,4 +130,3 @@ _TAKEN = frozenset("tl lib libdevice triton range float lane inside lane0 column
 def safe(name: str) -> str:
     """A name of the IR as a Python name that means nothing else in a kernel's source."""
     return f"{name}_" if name in _TAKEN or name.startswith("_") or keyword.iskeyword(name) else name
-

@@ -2,9 +2,9 @@
 
 Triton's own interpreter executes each program of the grid on NumPy blocks. Some things in it are
 replaced while our kernels run, and put back afterwards: conversions and products of bfloat16 (it
-truncates and multiplies the bits; GPUs do not), blocks made of one comparison (it forgets that they are bool),
-and folds and scans with functions of our own (it calls them element by element in Python; here they
-run on halves of blocks, in a tree as on a GPU). Needs Triton.
+truncates and multiplies the bits; GPUs do not), blocks made of one comparison (it forgets that they are
+bool), and folds and scans with functions of our own (it calls them element by element in Python; here
+they run on halves of blocks, in a tree as on a GPU). Needs Triton.
 
 Only one thread at a time can interpret, since Triton patches its language module for it.
 """
@@ -59,7 +59,9 @@ class HostBuffer:
     size = stride = storage_offset
 
 
-def interpret(function: Any, grid: int, buffers: Sequence[np.ndarray], sizes: Sequence[int], **constants: Any) -> None:
+def interpret(
+    function: Any, grid: int, buffers: Sequence[np.ndarray], sizes: Sequence[int], **constants: Any
+) -> None:
     """Runs an `InterpretedFunction` over `grid` programs on contiguous writable buffers, in place.
 
     Raises triton's InterpreterError with the first error of a program.
@@ -93,7 +95,9 @@ def _cast(source: TensorHandle, target: Any, *rounding: Any) -> TensorHandle:
 
 def _splat(block: Any, scalar: TensorHandle) -> TensorHandle:
     """A block of one scalar, in the type of its data (comparisons are labelled as their operands)."""
-    return TensorHandle(np.full(block.shape, scalar.data.reshape(-1)[0], scalar.data.dtype), scalar.dtype.scalar)
+    return TensorHandle(
+        np.full(block.shape, scalar.data.reshape(-1)[0], scalar.data.dtype), scalar.dtype.scalar
+    )
 
 
 def _dot(a: TensorHandle, b: TensorHandle, start: TensorHandle, *precision: Any) -> TensorHandle:
@@ -104,19 +108,28 @@ def _dot(a: TensorHandle, b: TensorHandle, start: TensorHandle, *precision: Any)
 
 
 _BUILDER: dict[str, Callable[..., TensorHandle]] = {
-    "create_fp_ext": _cast, "create_fp_trunc": _cast, "create_fp_to_fp": _cast, "create_splat": _splat,
+    "create_fp_ext": _cast,
+    "create_fp_trunc": _cast,
+    "create_fp_to_fp": _cast,
+    "create_splat": _splat,
     "create_dot": _dot,
 }
 
 
 def _wrapped(data: np.ndarray, like: Any) -> Any:
     dtype = like.dtype.scalar
-    return tl.tensor(TensorHandle(data, dtype), tl.block_type(dtype, list(data.shape)) if data.ndim else dtype)
+    return tl.tensor(
+        TensorHandle(data, dtype), tl.block_type(dtype, list(data.shape)) if data.ndim else dtype
+    )
 
 
-def _combined(combine: Any, left: list[np.ndarray], right: list[np.ndarray], like: Sequence[Any]) -> list[np.ndarray]:
+def _combined(
+    combine: Any, left: list[np.ndarray], right: list[np.ndarray], like: Sequence[Any]
+) -> list[np.ndarray]:
     """combine(left, right) on blocks; each list holds one array for every operand of the fold."""
-    out = combine.fn(*(_wrapped(a, t) for a, t in zip(left, like)), *(_wrapped(a, t) for a, t in zip(right, like)))
+    out = combine.fn(
+        *(_wrapped(a, t) for a, t in zip(left, like)), *(_wrapped(a, t) for a, t in zip(right, like))
+    )
     return [t.handle.data for t in (out if isinstance(out, (tuple, list)) else (out,))]
 
 
@@ -130,7 +143,10 @@ def _reduce(self: Any, operands: Sequence[Any]) -> list[Any]:
         arrays = _combined(self.combine_fn, list(first), list(second), operands)
         assert arrays[0].shape[axis] == half
     if self.axis is None:
-        return [tl.tensor(TensorHandle(a.reshape(1), t.dtype.scalar), t.dtype.scalar) for a, t in zip(arrays, operands)]
+        return [
+            tl.tensor(TensorHandle(a.reshape(1), t.dtype.scalar), t.dtype.scalar)
+            for a, t in zip(arrays, operands)
+        ]
     kept = arrays if self.keep_dims else [a.squeeze(axis) for a in arrays]
     return [_wrapped(a, t) for a, t in zip(kept, operands)]
 
@@ -145,5 +161,7 @@ def _scan(self: Any, operands: Sequence[Any]) -> list[Any]:
         folded = _combined(self.combine_fn, [np.roll(a, step, axis) for a in arrays], arrays, operands)
         arrays = [np.where(place < step, a, f) for a, f in zip(arrays, folded)]
         step *= 2
-    return [_wrapped(np.ascontiguousarray(np.flip(a, axis) if self.reverse else a), t)
-            for a, t in zip(arrays, operands)]
+    return [
+        _wrapped(np.ascontiguousarray(np.flip(a, axis) if self.reverse else a), t)
+        for a, t in zip(arrays, operands)
+    ]

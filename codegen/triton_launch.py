@@ -32,7 +32,7 @@ def pieces(kernel: Kernel) -> tuple[Piece, ...]:
     made: dict[str, np.dtype] = {}
     found = []
     for position, group in enumerate(groups):
-        later = set().union(*(names_used(g) for g in groups[position + 1:]))
+        later = set().union(*(names_used(g) for g in groups[position + 1 :]))
         own = dict(_defined(group))
         needed = {n: d for n, d in made.items() if n in names_used(group)}
         given = {n: d for n, d in own.items() if n in later}

@@ -1,8 +1,9 @@
 """How Triton spells each scalar function: one row for each row of `dynacomp.lowering.scalars`.
 
 A row maps a kind of dtype (of the first argument, for `select` of the second: b bool, i signed,
-u unsigned, f float, d float64 where it differs) to text with the arguments at {0}, {1}, {2}. Also known: {t} the register
-dtype, {u} the unsigned integer of its width, {bits} that width, {ones} the integer with all bits set.
+u unsigned, f float, d float64 where it differs) to text with the arguments at {0}, {1}, {2}. Also known:
+{t} the register dtype, {u} and {s} the unsigned and signed integer of its width, {bits} that width, {ones}
+the integer with all bits set.
 
 float16 and bfloat16 live in registers as float32 that are exactly representable in them: loads widen,
 and every Apply rounds its result, as eager JAX does after each operation.
@@ -30,8 +31,17 @@ SPELLINGS: dict[str, dict[str, str]] = {
     "add": {"iuf": "({0} + {1})"},
     "sub": {"iuf": "({0} - {1})"},
     "mul": {"iuf": "({0} * {1})"},
-    "div": {"d": "({0} / {1})", "f": "tl.div_rn({0}, {1})", "i": "lib.div_signed({0}, {1})", "u": "lib.div_unsigned({0}, {1}, {ones})"},
-    "rem": {"f": "lib.rem_float({0}, {1})", "i": "lib.rem_signed({0}, {1})", "u": "lib.rem_unsigned({0}, {1})"},
+    "div": {
+        "d": "({0} / {1})",
+        "f": "tl.div_rn({0}, {1})",
+        "i": "lib.div_signed({0}, {1})",
+        "u": "lib.div_unsigned({0}, {1}, {ones})",
+    },
+    "rem": {
+        "f": "lib.rem_float({0}, {1})",
+        "i": "lib.rem_signed({0}, {1})",
+        "u": "lib.rem_unsigned({0}, {1})",
+    },
     "neg": {"if": "(-{0})", "u": "(tl.full([], 0, {t}) - {0})"},
     "abs": {"if": "tl.abs({0})", "u": "{0}"},
     "sign": {"f": "lib.sign_float({0})", "i": "lib.sign_signed({0})", "u": "({0} > 0).to({t})"},
@@ -56,7 +66,10 @@ SPELLINGS: dict[str, dict[str, str]] = {
     "not": {"iu": "(~{0})", "b": "({0} == 0)"},
     "shift_left": {"iu": "lib.shift_left({0}, {1}, {bits})"},
     "shift_right_logical": {"iu": "lib.shift_right_logical({0}, {1}, {bits}, {u})"},
-    "shift_right_arithmetic": {"i": "lib.shift_right({0}, {1}, {bits})", "u": "lib.shift_right_sign({0}, {1}, {bits}, {s})"},
+    "shift_right_arithmetic": {
+        "i": "lib.shift_right({0}, {1}, {bits})",
+        "u": "lib.shift_right_sign({0}, {1}, {bits}, {s})",
+    },
     "population_count": {"iu": "lib.population_count({0}, {u})"},
     "clz": {"iu": "lib.clz({0}, {bits}, {u})"},
     "sqrt": {"d": "tl.sqrt({0})", "f": "tl.sqrt_rn({0})"},
@@ -123,8 +136,13 @@ def spell(name: str, source: np.dtype, dtype: np.dtype, args: tuple[str, ...]) -
 
 def _words(dtype: np.dtype) -> dict[str, Any]:
     bits = 8 * dtype.itemsize
-    return {"t": triton_type(dtype), "u": f"tl.uint{bits}", "s": f"tl.int{bits}", "bits": bits,
-            "ones": (1 << bits) - 1}
+    return {
+        "t": triton_type(dtype),
+        "u": f"tl.uint{bits}",
+        "s": f"tl.int{bits}",
+        "bits": bits,
+        "ones": (1 << bits) - 1,
+    }
 
 
 def convert(text: str, source: np.dtype, dtype: np.dtype) -> str:

@@ -53,9 +53,16 @@ def conv(params: Params, dtypes: Sequence[np.dtype], lhs: Any, rhs: Any) -> tupl
     x = strided(lhs, (p["n"], p["c"], *p["spatial_in"]), p["lhs_strides"])
     w = strided(rhs, (p["k"], p["c"] // p["groups"], *p["kernel"]), p["rhs_strides"])
     out = lax.conv_general_dilated(
-        x, w, p["stride"], list(zip(p["pad_lo"], p["pad_hi"])), p["lhs_dilation"], p["rhs_dilation"],
-        feature_group_count=p["groups"], batch_group_count=p["batch_groups"],
-        preferred_element_type=dtypes[-1])
+        x,
+        w,
+        p["stride"],
+        list(zip(p["pad_lo"], p["pad_hi"])),
+        p["lhs_dilation"],
+        p["rhs_dilation"],
+        feature_group_count=p["groups"],
+        batch_group_count=p["batch_groups"],
+        preferred_element_type=dtypes[-1],
+    )
     return (in_order(out, p["out_strides"]),)
 
 
@@ -70,11 +77,15 @@ def top_k(params: Params, dtypes: Sequence[np.dtype], x: Any) -> tuple[Any, ...]
     return tuple(lax.top_k(x.reshape(params["rows"], params["n"]), params["k"]))
 
 
-def attention(params: Params, dtypes: Sequence[np.dtype], q: Any, k: Any, v: Any, bias: Any = None) -> tuple[Any, ...]:
+def attention(
+    params: Params, dtypes: Sequence[np.dtype], q: Any, k: Any, v: Any, bias: Any = None
+) -> tuple[Any, ...]:
     """softmax(scale * q k^T + bias) v, in float32 as the template has it."""
     b, h, s, t, d, w = (params[x] for x in ("batch", "heads", "queries", "keys", "depth", "width"))
-    q, k, v = (strided(x, (b, h, *shape), params[name]).astype(np.float32)
-               for x, shape, name in ((q, (s, d), "q_strides"), (k, (t, d), "k_strides"), (v, (t, w), "v_strides")))
+    q, k, v = (
+        strided(x, (b, h, *shape), params[name]).astype(np.float32)
+        for x, shape, name in ((q, (s, d), "q_strides"), (k, (t, d), "k_strides"), (v, (t, w), "v_strides"))
+    )
     scores = jnp.einsum("bhsd,bhtd->bhst", q, k, precision=lax.Precision.HIGHEST) * params["scale"]
     if bias is not None:
         scores = scores + strided(bias, (b, h, s, t), params["bias_strides"])
@@ -84,4 +95,9 @@ def attention(params: Params, dtypes: Sequence[np.dtype], q: Any, k: Any, v: Any
     return (in_order(out.astype(dtypes[-1]), params["out_strides"]),)
 
 
-SEAMS: dict[str, Callable[..., tuple[Any, ...]]] = {"conv": conv, "sort": sort, "top_k": top_k, "attention": attention}
+SEAMS: dict[str, Callable[..., tuple[Any, ...]]] = {
+    "conv": conv,
+    "sort": sort,
+    "top_k": top_k,
+    "attention": attention,
+}

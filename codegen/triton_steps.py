@@ -59,7 +59,9 @@ def plan(schedule: Schedule, exact: bool) -> Plan:
     unknown = {s.template for s in schedule.steps if isinstance(s, TemplateStep)} - {"matmul", *SEAMS}
     if unknown:
         raise ValueError(f"Triton has no template {', '.join(sorted(unknown))}: send these operations to XLA")
-    launches = {key: triton_launches(_renamed(kernel, n), exact) for n, (key, kernel) in enumerate(kernels.items())}
+    launches = {
+        key: triton_launches(_renamed(kernel, n), exact) for n, (key, kernel) in enumerate(kernels.items())
+    }
     text = "\n\n".join([HEADER, *(launch.source for group in launches.values() for launch in group)])
     externs = tuple(jax.jit(as_function(s.graph)) for s in schedule.steps if isinstance(s, ExternStep))
     return Plan(schedule, text, launches, externs)
@@ -67,7 +69,9 @@ def plan(schedule: Schedule, exact: bool) -> Plan:
 
 def _renamed(kernel: Kernel, number: int) -> Kernel:
     """The kernel with a name that no other of the Schedule has."""
-    return Kernel(f"k{number}_{kernel.name}", kernel.inputs, kernel.outputs, kernel.body, kernel.sizes, kernel.locals)
+    return Kernel(
+        f"k{number}_{kernel.name}", kernel.inputs, kernel.outputs, kernel.body, kernel.sizes, kernel.locals
+    )
 
 
 def read_sizes(schedule: Schedule, inputs: Sequence[Any]) -> dict[sympy.Symbol, int]:
@@ -99,21 +103,30 @@ def _nothing(call: Call, arrays: Arrays, asarray: AsArray) -> Arrays:
     return {n: asarray(np.zeros(*call.buffers[n]), call.buffers[n][1]) for n in call.writes - set(arrays)}
 
 
-def _run_kernel(step: KernelStep, plan: Plan, env: Arrays, sizes: Mapping[sympy.Symbol, int], engine: Engine,
-                asarray: AsArray) -> None:
+def _run_kernel(
+    step: KernelStep,
+    plan: Plan,
+    env: Arrays,
+    sizes: Mapping[sympy.Symbol, int],
+    engine: Engine,
+    asarray: AsArray,
+) -> None:
     """Every launch of one Kernel; its own scratch buffers live as long as the step."""
     own: Arrays = {}
     for launch in plan.launches[id(step.kernel)]:
         call = launch_call(launch, plan.source, sizes)
         outer = {n: step.bindings.get(n, n) for n in call.buffers if n not in call.scratch}
-        arrays = {n: env[o] for n, o in outer.items() if o in env} | {n: own[n] for n in call.buffers if n in own}
+        arrays = {n: env[o] for n, o in outer.items() if o in env} | {
+            n: own[n] for n in call.buffers if n in own
+        }
         wrote = engine(call, arrays) if call.grid else _nothing(call, arrays, asarray)
         own |= {n: a for n, a in wrote.items() if n in call.scratch}
         env |= {outer[n]: a for n, a in wrote.items() if n in outer}
 
 
-def _run_matmul(step: TemplateStep, schedule: Schedule, env: Arrays, sizes: Mapping[sympy.Symbol, int],
-                engine: Engine) -> None:
+def _run_matmul(
+    step: TemplateStep, schedule: Schedule, env: Arrays, sizes: Mapping[sympy.Symbol, int], engine: Engine
+) -> None:
     names = (*step.operands, *step.results)
     dtypes = tuple(np.dtype(schedule.buffers[n].dtype) for n in names)
     formal = ("a", "b", "out")
@@ -122,8 +135,9 @@ def _run_matmul(step: TemplateStep, schedule: Schedule, env: Arrays, sizes: Mapp
     env[step.results[0]] = engine(call, arrays)["out"]
 
 
-def _run_seam(step: TemplateStep, schedule: Schedule, env: Arrays, sizes: Mapping[sympy.Symbol, int],
-              asarray: AsArray) -> None:
+def _run_seam(
+    step: TemplateStep, schedule: Schedule, env: Arrays, sizes: Mapping[sympy.Symbol, int], asarray: AsArray
+) -> None:
     """A template that XLA computes."""
     dtypes = [np.dtype(schedule.buffers[n].dtype) for n in (*step.operands, *step.results)]
     params = {k: _concrete(v, sizes) for k, v in step.params.items()}
@@ -139,8 +153,9 @@ def _concrete(value: Any, sizes: Mapping[sympy.Symbol, int]) -> Any:
     return substitute(value, sizes)
 
 
-def _run_extern(step: ExternStep, function: Any, env: Arrays, sizes: Mapping[sympy.Symbol, int],
-                asarray: AsArray) -> None:
+def _run_extern(
+    step: ExternStep, function: Any, env: Arrays, sizes: Mapping[sympy.Symbol, int], asarray: AsArray
+) -> None:
     """One call of XLA; buffers take the shapes that its graph gives them."""
     shapes = [tuple(substitute(d, sizes) for d in p.aval.shape) for p in step.graph.placeholders]
     results = function(*(env[n].reshape(shape) for n, shape in zip(step.operands, shapes)))

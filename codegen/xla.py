@@ -43,8 +43,12 @@ def compile_xla(graph: Graph, schedule: Any, options: Mapping[str, Any]) -> Any:
 
 
 def _attributes(graph: Graph) -> dict[str, Any]:
-    return {"backend": "xla", "source": {f"{graph.name}.py": str(graph)}, "kernels": (graph.name,),
-            "externs": ()}
+    return {
+        "backend": "xla",
+        "source": {f"{graph.name}.py": str(graph)},
+        "kernels": (graph.name,),
+        "externs": (),
+    }
 
 
 def as_function(graph: Graph) -> Callable[..., tuple[Any, ...]]:
@@ -71,8 +75,9 @@ def with_weak_type(value: Any, weak: bool) -> Any:
     """The array `value`, weakly typed or not, whatever it was."""
     if jax.typeof(value).weak_type == weak:
         return value
-    return primitives.convert_element_type_p.bind(value, new_dtype=np.dtype(value.dtype), weak_type=weak,
-                                                  sharding=None)
+    return primitives.convert_element_type_p.bind(
+        value, new_dtype=np.dtype(value.dtype), weak_type=weak, sharding=None
+    )
 
 
 def at_sizes(graph: Graph, inputs: Sequence[Any]) -> Graph:

@@ -1,4 +1,4 @@
-"""Whole Triton Programs: products of every dtype, block sizes, lowering for a GPU, and a GPU where there is one."""
+"""Whole Triton Programs: products, block sizes, lowering for a GPU, and a GPU where there is one."""
 
 from __future__ import annotations
 
@@ -43,14 +43,23 @@ def test_program(name: str, numerics: str) -> None:
     fn, args = FUNCTIONS[name]
     graph = lower_function(fn, *args)
     program = BACKENDS["triton"].compile(graph, schedule(graph), {"numerics": numerics})
-    assert program.backend == "triton" and "@triton.jit" in "".join(program.source.values()) or program.externs
+    assert (
+        program.backend == "triton" and "@triton.jit" in "".join(program.source.values()) or program.externs
+    )
     for found, want in zip(program(*args), wanted(name)):
         np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(("dtypes", "function"), [
-    (("float32",) * 3, "dot"), (("float16",) * 3, "dot"), (("int8", "int8", "int32"), "dot"),
-    (("int32",) * 3, "product"), (("float64",) * 3, "product")])
+@pytest.mark.parametrize(
+    ("dtypes", "function"),
+    [
+        (("float32",) * 3, "dot"),
+        (("float16",) * 3, "dot"),
+        (("int8", "int8", "int32"), "dot"),
+        (("int32",) * 3, "product"),
+        (("float64",) * 3, "product"),
+    ],
+)
 def test_products_choose_tensor_cores(dtypes: tuple[str, ...], function: str) -> None:
     params = {"batch": 2, "m": 33, "n": 20, "k": 7, "a_strides": (231, 7, 1), "b_strides": (140, 20, 1)}
     call = matmul_call("", params, ("a", "b", "out"), tuple(map(np.dtype, dtypes)), {})
@@ -74,9 +83,11 @@ def test_unknown_architecture() -> None:
 
 
 def test_without_triton_there_is_a_reason() -> None:
-    code = ("import sys; sys.modules['triton'] = None\n"
-            "from dynacomp.codegen.backends import BACKENDS\n"
-            "print(BACKENDS['triton'].unavailable())")
+    code = (
+        "import sys; sys.modules['triton'] = None\n"
+        "from dynacomp.codegen.backends import BACKENDS\n"
+        "print(BACKENDS['triton'].unavailable())"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert "triton is not installed" in done.stdout, done.stderr
 

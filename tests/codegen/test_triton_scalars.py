@@ -13,8 +13,10 @@ from dynacomp.lowering.scalars import BFLOAT16, SCALARS, convert, evaluate, kind
 
 from .triton_kit import TARGETS, compile_kernel, run_kernel
 
-DTYPES = [np.dtype(n) for n in ("bool", "int8", "int32", "int64", "uint8", "uint32", "uint64", "float16",
-                                "float32", "float64")] + [BFLOAT16]
+DTYPES = [
+    np.dtype(n)
+    for n in ("bool", "int8", "int32", "int64", "uint8", "uint32", "uint64", "float16", "float32", "float64")
+] + [BFLOAT16]
 N, I = size("n"), symbol("i")
 MISSING = {("nextafter", "float16"), ("nextafter", "bfloat16")}
 
@@ -39,19 +41,29 @@ def one_op_kernel(name: str, source: np.dtype, dtype: np.dtype) -> Kernel:
     """out[i] = name(x[i], ...): operands are x, y and, for select, the condition c."""
     row = SCALARS[name]
     operands = (("c", np.dtype(bool)),) if row.rule == "select" else ()
-    operands += (("x", source), ("y", source))[:row.arity - len(operands)]
+    operands += (("x", source), ("y", source))[: row.arity - len(operands)]
     call = Apply(name, tuple(Load(n, I, d) for n, d in operands), dtype)
     inputs = tuple(Buffer(n, (N,), d) for n, d in operands)
-    return Kernel("op", inputs, (Buffer("out", (N,), dtype),),
-                  (Loop(I, N, (Store("out", I, call),), parallel=True, vector=True),), (N,))
+    return Kernel(
+        "op",
+        inputs,
+        (Buffer("out", (N,), dtype),),
+        (Loop(I, N, (Store("out", I, call),), parallel=True, vector=True),),
+        (N,),
+    )
 
 
 def result_dtype(name: str, source: np.dtype) -> np.dtype:
     return np.dtype(bool) if SCALARS[name].rule == "bool" else source
 
 
-CASES = [(name, dtype) for name, row in SCALARS.items() if row.rule != "free" for dtype in DTYPES
-         if kind(dtype) in row.kinds and (name, dtype.name) not in MISSING]
+CASES = [
+    (name, dtype)
+    for name, row in SCALARS.items()
+    if row.rule != "free"
+    for dtype in DTYPES
+    if kind(dtype) in row.kinds and (name, dtype.name) not in MISSING
+]
 
 
 @pytest.mark.parametrize(("name", "dtype"), CASES, ids=lambda v: getattr(v, "name", v))
@@ -74,7 +86,7 @@ def same_within_ulps(found: np.ndarray, wanted: np.ndarray, ulps: int = 4) -> No
     a, b = found.astype(size_of), wanted.astype(size_of)
     np.testing.assert_array_equal(np.isfinite(a), np.isfinite(b))
     np.testing.assert_array_equal(a[~np.isfinite(b)], b[~np.isfinite(b)])
-    unit = {2: 2.0 ** (-7 if wanted.dtype == BFLOAT16 else -10), 4: 2.0 ** -23, 8: 2.0 ** -52}
+    unit = {2: 2.0 ** (-7 if wanted.dtype == BFLOAT16 else -10), 4: 2.0**-23, 8: 2.0**-52}
     np.testing.assert_allclose(a, b, rtol=ulps * unit[wanted.dtype.itemsize], atol=1e-30)
 
 
@@ -92,8 +104,17 @@ def test_conversion(source: np.dtype, dtype: np.dtype) -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.parametrize(("source", "dtype"), [("float32", "int32"), ("uint32", "float32"), ("float64", "int64"),
-                                               ("bfloat16", "uint16"), ("int16", "float16"), ("int32", "uint32")])
+@pytest.mark.parametrize(
+    ("source", "dtype"),
+    [
+        ("float32", "int32"),
+        ("uint32", "float32"),
+        ("float64", "int64"),
+        ("bfloat16", "uint16"),
+        ("int16", "float16"),
+        ("int32", "uint32"),
+    ],
+)
 def test_bitcast(source: str, dtype: str) -> None:
     x = values(np.dtype(source), 5)
     kernel = one_op_kernel("bitcast", x.dtype, np.dtype(dtype))
@@ -113,12 +134,19 @@ def test_every_scalar_compiles(dtype: str, target: str) -> None:
     """One kernel with every row that takes the dtype."""
     source = np.dtype(dtype)
     names = [n for n, d in CASES if d == source] + ["convert"]
-    kernels = {n: one_op_kernel(n, source, result_dtype(n, source) if n != "convert" else np.dtype("int8"))
-               for n in names}
+    kernels = {
+        n: one_op_kernel(n, source, result_dtype(n, source) if n != "convert" else np.dtype("int8"))
+        for n in names
+    }
     outputs = {n: Buffer(f"o_{n}", (N,), k.outputs[0].dtype) for n, k in kernels.items()}
     stores = tuple(Store(f"o_{n}", I, k.body[0].body[0].value) for n, k in kernels.items())
     inputs = {b.name: b for k in kernels.values() for b in k.inputs}
-    kernel = Kernel("ops", tuple(inputs.values()), tuple(outputs.values()),
-                    (Loop(I, N, stores, parallel=True, vector=True),), (N,))
+    kernel = Kernel(
+        "ops",
+        tuple(inputs.values()),
+        tuple(outputs.values()),
+        (Loop(I, N, stores, parallel=True, vector=True),),
+        (N,),
+    )
     (binary,) = compile_kernel(kernel, target)
     assert len(binary.asm["hsaco" if target.startswith("gfx") else "cubin"]) > 1000

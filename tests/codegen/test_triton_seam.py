@@ -16,7 +16,13 @@ F32 = np.dtype(np.float32)
 
 def test_strided_views() -> None:
     x = np.arange(24)
-    for shape, strides in (((4, 6), (6, 1)), ((6, 4), (1, 6)), ((2, 3, 4), (1, 8, 2)), ((5, 4), (0, 1)), ((3, 3), (1, 2))):
+    for shape, strides in (
+        ((4, 6), (6, 1)),
+        ((6, 4), (1, 6)),
+        ((2, 3, 4), (1, 8, 2)),
+        ((5, 4), (0, 1)),
+        ((3, 3), (1, 2)),
+    ):
         wanted = np.lib.stride_tricks.as_strided(x, shape, [8 * s for s in strides])
         np.testing.assert_array_equal(strided(jnp.asarray(x), shape, strides), wanted)
 
@@ -30,13 +36,38 @@ def values(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
 
 
-CONV = {"n": 2, "c": 4, "k": 6, "spatial_in": (7, 8), "kernel": (3, 2), "spatial_out": (4, 8), "stride": (2, 1),
-        "pad_lo": (1, 1), "pad_hi": (1, 1), "lhs_dilation": (1, 1), "rhs_dilation": (1, 2), "groups": 2,
-        "batch_groups": 1, "lhs_strides": (224, 1, 32, 4), "rhs_strides": (1, 6, 24, 12),
-        "out_strides": (192, 1, 48, 6)}
-ATTENTION = {"batch": 2, "heads": 3, "queries": 5, "keys": 5, "depth": 4, "width": 4, "scale": 0.5, "causal": True,
-             "q_strides": (60, 4, 12, 1), "k_strides": (60, 4, 12, 1), "v_strides": (60, 4, 12, 1),
-             "out_strides": (60, 4, 12, 1)}
+CONV = {
+    "n": 2,
+    "c": 4,
+    "k": 6,
+    "spatial_in": (7, 8),
+    "kernel": (3, 2),
+    "spatial_out": (4, 8),
+    "stride": (2, 1),
+    "pad_lo": (1, 1),
+    "pad_hi": (1, 1),
+    "lhs_dilation": (1, 1),
+    "rhs_dilation": (1, 2),
+    "groups": 2,
+    "batch_groups": 1,
+    "lhs_strides": (224, 1, 32, 4),
+    "rhs_strides": (1, 6, 24, 12),
+    "out_strides": (192, 1, 48, 6),
+}
+ATTENTION = {
+    "batch": 2,
+    "heads": 3,
+    "queries": 5,
+    "keys": 5,
+    "depth": 4,
+    "width": 4,
+    "scale": 0.5,
+    "causal": True,
+    "q_strides": (60, 4, 12, 1),
+    "k_strides": (60, 4, 12, 1),
+    "v_strides": (60, 4, 12, 1),
+    "out_strides": (60, 4, 12, 1),
+}
 CASES = {
     "conv": (CONV, (values(2, 7, 8, 4), values(3, 2, 2, 6))),
     "sort": ({"dimension": 1, "num_keys": 1, "shapes": ((4, 9), (4, 9))}, (values(4, 9), values(4, 9) * 2)),

@@ -24,8 +24,9 @@ def symbolic_graph() -> Graph:
     n = size("n")
     b = Builder("g")
     x = b.placeholder("x", Aval((n, 3), F32))
-    y = b.call(lax.broadcast_in_dim, (x,), {"shape": (2, n, 3), "broadcast_dimensions": (1, 2)},
-               Aval((2, n, 3), F32))
+    y = b.call(
+        lax.broadcast_in_dim, (x,), {"shape": (2, n, 3), "broadcast_dimensions": (1, 2)}, Aval((2, n, 3), F32)
+    )
     z = b.call(lax.reshape, (y,), {"new_sizes": (2 * n * 3,)}, Aval((6 * n,), F32, True))
     graph = b.finish((z, x))
     return replace(graph, nodes=(*graph.nodes[:-1], replace(graph.nodes[-1], aval=(z.aval, x.aval))))

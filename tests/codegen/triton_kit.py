@@ -18,8 +18,14 @@ from dynacomp.lowering.loops import Kernel
 TARGETS = ("sm_80", "sm_90", "gfx942")
 
 
-def run_kernel(kernel: Kernel, arrays: dict[str, np.ndarray], sizes: Mapping[str, int] = {}, lanes: int = 16,
-               columns: int = 16, exact: bool = False) -> None:
+def run_kernel(
+    kernel: Kernel,
+    arrays: dict[str, np.ndarray],
+    sizes: Mapping[str, int] = {},
+    lanes: int = 16,
+    columns: int = 16,
+    exact: bool = False,
+) -> None:
     """Runs `kernel` in Triton's interpreter, in place on `arrays` by buffer name."""
     bound = {s: sizes[s.name] for s in kernel.sizes}
     for launch in triton_launches(kernel, exact):
@@ -28,8 +34,15 @@ def run_kernel(kernel: Kernel, arrays: dict[str, np.ndarray], sizes: Mapping[str
             shape = tuple(substitute(d, bound) for d in buffer.shape)
             arrays.setdefault(buffer.name, np.empty(shape, buffer.dtype))
         grid = -(-substitute(launch.lanes, bound) // lanes)
-        interpret(function, grid, [arrays[b.name] for b in launch.buffers],
-                  [sizes[s.name] for s in launch.sizes], IDX=tl.int32, R=lanes, C=columns)
+        interpret(
+            function,
+            grid,
+            [arrays[b.name] for b in launch.buffers],
+            [sizes[s.name] for s in launch.sizes],
+            IDX=tl.int32,
+            R=lanes,
+            C=columns,
+        )
 
 
 def compile_kernel(kernel: Kernel, target: str, **blocks: int) -> list[Any]:

@@ -33,12 +33,14 @@ EVERY = {**{f"fused_{n}": Region(n, fn, tuple(args)) for n, (fn, args, _) in FUS
 CONTESTANTS = ("graph", "schedule", *BACKENDS)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def lowered(name: str) -> tuple[Any, Any]:
     """The primitive Graph of a region, after the passes, and its Schedule."""
     region = EVERY[name]
     scope = jax.export.SymbolicScope()
-    specs = tuple(_spec(a, region.symbolic[i] if region.symbolic else "", scope) for i, a in enumerate(region.args))
+    specs = tuple(
+        _spec(a, region.symbolic[i] if region.symbolic else "", scope) for i, a in enumerate(region.args)
+    )
     graph = optimise(lower_function(region.fn, *specs, name=name))
     return graph, schedule(graph)
 
@@ -54,6 +56,7 @@ def run_graph(name: str) -> Callable[..., Any]:
         graph, _ = lowered(name)
         sizes = read_sizes([p.aval for p in graph.placeholders], [np.shape(a) for a in args])
         return graph_interp.run(specialise(graph, sizes), *args)
+
     return run
 
 
@@ -94,15 +97,29 @@ def test_conformance(name: str, contestant: str) -> None:
             found = run(*held)
             assert len(found) == len(wanted)
             for position, (f, w) in enumerate(zip(found, wanted)):
-                same(jnp.asarray(f) if contestant == "graph" else f, w, f"output {position}", contestant in BACKENDS)
+                same(
+                    jnp.asarray(f) if contestant == "graph" else f,
+                    w,
+                    f"output {position}",
+                    contestant in BACKENDS,
+                )
 
 
 def same(found: Any, wanted: Any, where: str, arrays: bool) -> None:
     """Shape, dtype, weak type (of jax Arrays); integers exactly, floats within a few units in the
     last place of the largest value (sums reassociate), NaN and infinities in their places."""
-    assert found.shape == wanted.shape and found.dtype == wanted.dtype, (where, found.shape, found.dtype, wanted.aval)
+    assert found.shape == wanted.shape and found.dtype == wanted.dtype, (
+        where,
+        found.shape,
+        found.dtype,
+        wanted.aval,
+    )
     if arrays:
-        assert isinstance(found, jax.Array) and found.weak_type == wanted.weak_type, (where, found.aval, wanted.aval)
+        assert isinstance(found, jax.Array) and found.weak_type == wanted.weak_type, (
+            where,
+            found.aval,
+            wanted.aval,
+        )
     f, w = np.asarray(found), np.asarray(wanted)
     if w.dtype.kind in "biu":
         np.testing.assert_array_equal(f, w, where)
