@@ -8,6 +8,7 @@ Other Values have a row in `_READERS`.
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import Any
 
@@ -132,7 +133,7 @@ def instance_attribute(cap: Capture, value: ObjectV, name: str) -> Value | None:
     if name in value.attrs:
         own = value.attrs[name]
         return None if own is DELETED else own
-    if value.real is None:
+    if value.real is None or value.view is not None:
         return None
     table = getattr(value.real, "__dict__", None)
     if isinstance(table, dict) and name in table:
@@ -165,7 +166,7 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
         return MethodV(class_value(cap, raw, owner, name), value)
     if isinstance(raw, property):
         if raw.fget is None:
-            raise Raised(Const(AttributeError(f"property {name!r} has no getter")))
+            raise Raised(Const(AttributeError(f"property {name!r} of {type_of(value).__name__!r} object has no getter")))
         return cap.call(from_python(cap, raw.fget), [value])
     if isinstance(raw, classmethod):
         return MethodV(from_python(cap, raw.__func__), Const(type_of(value)))
@@ -187,7 +188,7 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
 
 def _descriptor(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) -> Value:
     row = DESCRIPTORS.get(type(raw).__qualname__)
-    if row is not None:
+    if row is not None and not (row is _cached_property and type(raw) is not functools.cached_property):
         return row(cap, raw, value)
     _, getter = lookup(type(raw), "__get__")
     if isinstance(getter, types.FunctionType):
@@ -206,6 +207,20 @@ def _wrapped_method(cap: Capture, raw: Any, value: Value) -> Value:
 
 # Descriptors of libraries that bind like plain functions: type name → how.
 DESCRIPTORS: dict[str, Any] = {"_wrap_method": _wrapped_method, "_WrapMethod": _wrapped_method}
+
+
+def _cached_property(cap: Capture, raw: functools.cached_property, value: Value) -> Value:
+    """Computed once, then the instance's own entry (its lock, before 3.12, guards against threads)."""
+    if not isinstance(value, ObjectV) or raw.attrname is None:
+        raise Break("attribute", "a cached_property without a name")
+    found = cap.call(from_python(cap, raw.func), [value])
+    mutating(cap, value)
+    value.attrs[raw.attrname] = found
+    value.written.add(raw.attrname)
+    return found
+
+
+DESCRIPTORS["cached_property"] = _cached_property
 
 
 def _getset(cap: Capture, value: Value, name: str) -> Value:
@@ -374,8 +389,10 @@ def _function(cap: Capture, value: FunctionV, name: str) -> Value:
 
 
 def _super(cap: Capture, value: SuperV, name: str) -> Value:
-    is_class = isinstance(value.obj, Const) and isinstance(value.obj.value, type)
-    cls = value.obj.value if is_class else type_of(value.obj)  # type: ignore[attr-defined]
+    real = value.obj.value if isinstance(value.obj, Const) else None
+    is_class = isinstance(real, type) and issubclass(real, value.cls)
+    cls = real if is_class else type_of(value.obj)
+    assert isinstance(cls, type)
     owner, raw = lookup(cls, name, after=value.cls)
     if raw is MISSING:
         raise no_attribute("super", name)
@@ -466,6 +483,10 @@ def object_setattr(cap: Capture, target: ObjectV, name: str, value: Value) -> No
             raise Break("store", f"descriptor {type(raw).__qualname__} in {name!r}")
         cap.call(Const(setter), [from_python(cap, raw), target, value])
         return
+    if not isinstance(raw, types.MemberDescriptorType) and not target.cls.__dictoffset__:
+        text = f"{target.cls.__name__!r} object has no attribute {name!r}" if raw is MISSING else (
+            f"{target.cls.__name__!r} object attribute {name!r} is read-only")
+        raise Raised(Const(AttributeError(text, name=name)))
     mutating(cap, target)
     target.attrs[name] = value
     target.written.add(name)
@@ -478,10 +499,24 @@ def delattr_value(cap: Capture, target: Value, name: str) -> None:
     if isinstance(hook, types.FunctionType):
         cap.call(Const(hook), [target, Const(name)])
         return
+    _, raw = lookup(target.cls, name)
+    if isinstance(raw, property):
+        if raw.fdel is None:
+            raise Raised(Const(AttributeError(f"property {name!r} of {target.cls.__name__!r} object has no deleter")))
+        cap.call(from_python(cap, raw.fdel), [target])
+        return
+    deleter = lookup(type(raw), "__delete__")[1] if raw is not MISSING else MISSING
+    if isinstance(deleter, types.FunctionType):
+        cap.call(Const(deleter), [from_python(cap, raw), target])
+        return
     if instance_attribute(cap, target, name) is None:
-        raise no_attribute(target.cls.__name__, name)
+        slot = isinstance(raw, types.MemberDescriptorType)
+        raise Raised(Const(AttributeError(name))) if slot else no_attribute(target.cls.__name__, name)
     mutating(cap, target)
-    target.attrs[name] = DELETED
+    if target.view is not None:
+        del target.attrs[name]
+    else:
+        target.attrs[name] = DELETED
     target.written.add(name)
 
 

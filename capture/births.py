@@ -36,6 +36,9 @@ def from_python(cap: Capture, obj: Any, treedef: Any = None) -> Value:
     """The Value of a new object; `treedef` notes how a pytree object can be put together again."""
     if isinstance(obj, Value):
         return obj
+    known = cap.objects.get(id(obj))
+    if known is not None:
+        return known
     row = _ROWS.get(type(obj))
     if row is not None:
         return row(cap, obj)

@@ -13,6 +13,7 @@ import itertools
 import math
 import operator
 import sys
+import types
 from typing import Any
 
 import jax
@@ -452,6 +453,7 @@ for _op in {*BINARY, *COMPARE.values()}:
     BUILTINS[_op] = (lambda op: lambda cap, a, b: binary(cap, op, a, b))(_op)
 for _op in (operator.neg, operator.pos, operator.invert):
     BUILTINS[_op] = (lambda op: lambda cap, a: unary(cap, op, a))(_op)
+BUILTINS[types.MethodType] = lambda cap, fn, obj: MethodV(fn, obj)
 BUILTINS.update({
     operator.getitem: subscript,
     operator.setitem: lambda cap, o, k, v: setitem(cap, o, k, v) or NONE,

@@ -7,6 +7,7 @@ instantiated by Python's protocol; what is left breaks the graph.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from typing import Any
@@ -21,6 +22,7 @@ from dynacomp.capture.library_objects import open_callable
 from dynacomp.capture.machine import OPERATIONS, Capture, execute, new_frame
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import fold
+from dynacomp.capture.signatures import bind
 from dynacomp.capture.values import (
     ArrayV,
     BuiltinMethodV,
@@ -65,7 +67,7 @@ def inline(cap: Capture, fn: FunctionV, args: list[Value], kwargs: dict[str, Val
     """Enters a Python function: its frame runs on the symbolic machine."""
     frame = new_frame(fn.code, fn.globals, source or cap.globals_source(fn.globals), cap.current)
     frame.function = fn
-    frame.locals.update(bind_arguments(cap, fn, args, kwargs))
+    frame.locals.update(bind(cap, fn, args, kwargs))
     if fn.code.co_varnames and fn.code.co_argcount:
         frame.first_local = fn.code.co_varnames[0]
     frame.cells.update(zip(fn.code.co_freevars, fn.closure))
@@ -86,11 +88,11 @@ def as_function(cap: Capture, fn: Const) -> FunctionV:
     real: types.FunctionType = fn.value
     source = fn.source
 
+    held = source or S.Root(real, real.__qualname__)
+
     def part(name: str) -> Any:
         found = getattr(real, name)
-        if found is None:
-            return None
-        return from_python(cap, found) if source is None else wrap(cap, found, S.Get(source, name))
+        return None if found is None else wrap(cap, found, S.Get(held, name))
 
     made = FunctionV(real.__code__, real.__globals__, real.__name__, real.__qualname__, part("__defaults__"),
                      part("__kwdefaults__"), _cells(cap, real, source), source=source)
@@ -118,48 +120,6 @@ def cell_content(cap: Capture, cell: CellV, name: str = "") -> Value:
     return cell.content
 
 
-def bind_arguments(cap: Capture, fn: FunctionV, args: list[Value], kwargs: dict[str, Value]) -> dict[str, Value]:
-    """Parameter name → Value, by Python's rules; Raised TypeError when they do not fit."""
-    code = fn.code
-    names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
-    positional, kwonly = names[:code.co_argcount], names[code.co_argcount:]
-    bound: dict[str, Value] = dict(zip(positional, args))
-    kwargs = dict(kwargs)
-    star = code.co_argcount + code.co_kwonlyargcount
-    if code.co_flags & inspect.CO_VARARGS:
-        bound[code.co_varnames[star]] = TupleV(list(args[len(positional):]))
-        star += 1
-    elif len(args) > len(positional):
-        raise _type_error(fn, f"takes {len(positional)} positional arguments but {len(args)} were given")
-    for name in names[code.co_posonlyargcount:]:
-        if name in kwargs:
-            if name in bound:
-                raise _type_error(fn, f"got multiple values for argument {name!r}")
-            bound[name] = kwargs.pop(name)
-    if code.co_flags & inspect.CO_VARKEYWORDS:
-        bound[code.co_varnames[star]] = DictV(kwargs)
-    elif kwargs:
-        raise _type_error(fn, f"got an unexpected keyword argument {next(iter(kwargs))!r}")
-    _fill_defaults(cap, fn, bound, positional, kwonly)
-    return bound
-
-
-def _fill_defaults(cap: Capture, fn: FunctionV, bound: dict[str, Value], positional: tuple, kwonly: tuple) -> None:
-    defaults = cap.items(fn.defaults) if fn.defaults is not None else []
-    for name, value in zip(positional[len(positional) - len(defaults):], defaults):
-        bound.setdefault(name, value)
-    for name in kwonly:
-        if name not in bound and fn.kwdefaults is not None and name in fn.kwdefaults.items:
-            bound[name] = cap.realize(fn.kwdefaults.items[name])
-    missing = [n for n in (*positional, *kwonly) if n not in bound]
-    if missing:
-        raise _type_error(fn, f"missing {len(missing)} required argument(s): {', '.join(missing)}")
-
-
-def _type_error(fn: FunctionV, text: str) -> Raised:
-    return Raised(Const(TypeError(f"{fn.qualname}() {text}")))
-
-
 # --- kinds of callee
 
 
@@ -178,7 +138,7 @@ def _builtin_method(cap: Capture, fn: BuiltinMethodV, args: list[Value], kwargs:
         return containers.call_method(cap, fn.obj, fn.name, args, kwargs)
     row = BUILTIN_METHODS.get((type(fn.obj), fn.name))
     if row is not None:
-        return row(cap, fn.obj, *args, **kwargs)
+        return call_row(cap, row, fn.name, [fn.obj, *args], kwargs)
     if isinstance(fn.obj, Const):
         return _fold_method(cap, fn, args, kwargs)
     if isinstance(fn.obj, SizeV):
@@ -191,8 +151,19 @@ BUILTIN_METHODS: dict[tuple[type, str], Any] = {}
 _FOLDABLE_TYPES = (str, bytes, int, float, complex, bool, tuple, frozenset, range, slice, type(None))
 
 
+def _function_get(cap: Capture, fn: Value, obj: Value, cls: Value = Const(None)) -> Value:
+    return fn if isinstance(obj, Const) and obj.value is None else MethodV(fn, obj)
+
+
+FUNCTION_METHODS: dict[str, Any] = {
+    "__get__": _function_get, "__call__": lambda cap, fn, *args, **kwargs: call(cap, fn, list(args), kwargs)}
+BUILTIN_METHODS.update({(FunctionV, name): row for name, row in FUNCTION_METHODS.items()})
+
+
 def _fold_method(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     obj = fn.obj.value
+    if isinstance(obj, types.FunctionType) and fn.name in FUNCTION_METHODS:
+        return FUNCTION_METHODS[fn.name](cap, fn.obj, *args, **kwargs)
     bound = getattr(obj, fn.name)
     found = BUILTINS.get(_identity(bound))
     if found is not None:
@@ -255,7 +226,7 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     obj = fn.value
     row = BUILTINS.get(_identity(obj))
     if row is not None:
-        return row(cap, *args, **kwargs)
+        return call_row(cap, row, obj, args, kwargs)
     if isinstance(obj, types.FunctionType):
         return _real_function(cap, fn, args, kwargs)
     if isinstance(obj, type):
@@ -277,6 +248,18 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     if isinstance(obj, types.MethodType):
         return call(cap, from_python(cap, obj), args, kwargs)
     raise Break("call", f"{type(obj).__module__}.{type(obj).__qualname__} object")
+
+
+def call_row(cap: Capture, row: Any, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A row on the arguments of a call; those that it has no parameters for, Python judges."""
+    try:
+        signature(row).bind(cap, *args, **kwargs)
+    except TypeError:
+        raise Break("call", f"{getattr(obj, '__qualname__', obj)} with these arguments") from None
+    return row(cap, *args, **kwargs)
+
+
+signature = functools.cache(inspect.signature)
 
 
 def _jitted(obj: Any) -> Any:

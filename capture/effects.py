@@ -12,7 +12,7 @@ from typing import Any
 
 from dynacomp.capture.errors import Break
 from dynacomp.capture.machine import Capture
-from dynacomp.capture.values import CellV, DictV, ListV, ObjectV, SetV, Value
+from dynacomp.capture.values import DELETED, CellV, DictV, ListV, ObjectV, SetV, Value
 
 
 def mutating(cap: Capture, value: Value) -> None:
@@ -21,18 +21,31 @@ def mutating(cap: Capture, value: Value) -> None:
         raise Break("effect_in_body", "a change to an outer object inside a transformed function")
     if isinstance(value, (ListV, DictV, SetV, CellV)):
         value.dirty = True
+    if isinstance(value, DictV) and value.owner is not None:
+        value.owner.written.update(value.items)
 
 
 def write_global(cap: Capture, table: dict[str, Any], source: Any, name: str, value: Any) -> None:
     if cap.bodies:
         raise Break("effect_in_body", f"a store to global {name!r} inside a transformed function")
     cap.global_writes[id(table), name] = (table, source, value)
+    if value is None and name not in table:
+        del cap.global_writes[id(table), name]  # made and deleted again: nothing to do
+
+
+def _note_dict_changes(value: ObjectV) -> None:
+    """What a program changed through `vars(obj)` counts as written (or deleted) attributes."""
+    if value.view is not None and value.view.dirty:
+        value.written.update(value.view.items)
+        for name in value.written - set(value.view.items):
+            value.attrs[name] = DELETED
 
 
 def changed(cap: Capture) -> Iterator[Value]:
     """Existing objects that differ now from what they were, in order of discovery."""
     for value in list(cap.objects.values()):
         if isinstance(value, ObjectV):
+            _note_dict_changes(value)
             if value.written and value.real is not None:
                 yield value
         elif getattr(value, "dirty", False) and getattr(value, "real", None) is not None:

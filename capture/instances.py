@@ -8,6 +8,7 @@ have their built-in parts modelled; dataclasses and Equinox modules are ordinary
 from __future__ import annotations
 
 import enum
+import inspect
 import types
 from typing import Any
 
@@ -15,9 +16,11 @@ from dynacomp.capture import attrs, exceptions
 from dynacomp.capture.births import from_python
 from dynacomp.capture.calls import BUILTINS, _fold_call
 from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.iteration import iterate
 from dynacomp.capture.libraries import is_library, is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import library_call
+from dynacomp.capture.operators import fold
 from dynacomp.capture.shells import attributes
 from dynacomp.capture.values import (
     Const,
@@ -77,6 +80,14 @@ def _by_protocol(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, V
     return type_call(cap, cls, args, kwargs)
 
 
+def _named_tuple(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    _, new = attrs.lookup(cls, "__new__")
+    fn = new.__func__ if isinstance(new, staticmethod) else new
+    if not isinstance(fn, types.FunctionType):
+        return tuple_new(cap, Const(cls), *args)
+    return cap.call(Const(fn), [Const(cls), *args], kwargs)
+
+
 def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """`type.__call__`: `__new__`, then `__init__` when an instance came back."""
     _, new = attrs.lookup(cls, "__new__")
@@ -87,7 +98,7 @@ def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Valu
         else:
             made = cap.call(Const(new.__func__), [Const(cls), *args], kwargs)
     else:
-        made = ObjectV(cls)
+        made = object_new(cap, Const(cls))
     if not isinstance(made, ObjectV) or not issubclass(made.cls, cls):
         return made
     _, init = attrs.lookup(cls, "__init__")
@@ -98,19 +109,6 @@ def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Valu
     elif (args or kwargs) and isinstance(new, types.BuiltinFunctionType):
         raise Raised(Const(TypeError(f"{cls.__name__}() takes no arguments")))
     return made
-
-
-def _named_tuple(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    _, new = attrs.lookup(cls, "__new__")
-    fields: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]
-    defaults: dict[str, Any] = getattr(cls, "_field_defaults", {})
-    bound = dict(zip(fields, args))
-    bound.update(kwargs)
-    for name, value in defaults.items():
-        bound.setdefault(name, from_python(cap, value))
-    if set(bound) != set(fields) or len(args) > len(fields):
-        raise Raised(Const(TypeError(f"{cls.__name__}.__new__() got the wrong arguments")))
-    return TupleV([bound[f] for f in fields], cls)
 
 
 # --- methods of `object` on symbolic instances
@@ -172,8 +170,17 @@ _OBJECT_METHODS: dict[str, Any] = {
 
 
 def instance_dict(cap: Capture, obj: ObjectV) -> Value:
-    """`vars(obj)`, as a new dict: reading it is exact, writing to it breaks."""
-    return DictV(dict(attributes(cap, obj)))
+    """`vars(obj)`: a dict Value that shares its entries with the object."""
+    if obj.view is None:
+        if not obj.cls.__dictoffset__:
+            raise attrs.no_attribute(obj.cls.__name__, "__dict__")
+        if any(isinstance(attrs.lookup(obj.cls, n)[1], types.MemberDescriptorType) for n in attributes(cap, obj)):
+            raise Break("attribute", "__dict__ of an object that has slots too")
+        found = dict(attributes(cap, obj))
+        obj.attrs.clear()
+        obj.attrs.update(found)
+        obj.view = DictV(obj.attrs, owner=obj)
+    return obj.view
 
 
 def object_new(cap: Capture, cls: Value, *args: Value, **kwargs: Value) -> Value:
@@ -182,10 +189,25 @@ def object_new(cap: Capture, cls: Value, *args: Value, **kwargs: Value) -> Value
         return ObjectV(real, ctor=tuple(args), attrs={"args": TupleV(list(args))})
     if any(not b.__flags__ & HEAP and b is not object for b in real.__mro__):
         raise Break("call", f"{real.__qualname__}.__new__")
+    if inspect.isabstract(real):
+        return fold(cap, object.__new__, cls)  # which refuses, and says what is missing
     return ObjectV(real)
 
 
+def tuple_new(cap: Capture, cls: Value, items: Value = Const(())) -> Value:
+    real = as_python(cls)
+    if real is not tuple and not hasattr(real, "_fields"):
+        raise Break("call", f"{real.__qualname__}.__new__")
+    return TupleV(list(iterate(cap, items)), real)
+
+
+def metaclass_call(cap: Capture, cls: Value, *args: Value, **kwargs: Value) -> Value:
+    return type_call(cap, as_python(cls), list(args), kwargs)
+
+
 BUILTINS[object.__new__] = object_new
+BUILTINS[tuple.__new__] = tuple_new
+BUILTINS[type.__call__] = metaclass_call
 BUILTINS[BaseException.__new__] = object_new
 OPERATIONS["instantiate"] = instantiate
 OPERATIONS["object_method"] = object_method

@@ -7,6 +7,7 @@ instances of Python classes have their methods entered in Python's order (left, 
 from __future__ import annotations
 
 import operator
+import types
 from typing import Any
 
 from dynacomp.capture import arrays, scalars, sizes
@@ -43,7 +44,9 @@ BINARY = (operator.add, operator.and_, operator.floordiv, operator.lshift, opera
 COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne,
            ">": operator.gt, ">=": operator.ge}
 UNARY = {"UNARY_NEGATIVE": operator.neg, "UNARY_INVERT": operator.invert, "UNARY_POSITIVE": operator.pos}
-_DUNDER = {"and_": "and", "or_": "or"}
+_SIGNS = {op: sign for sign, op in COMPARE.items()}
+_PLAIN = ("+", "&", "//", "<<", "@", "*", "%", "|", "** or pow()", ">>", "-", "/", "^")
+_SYMBOLS = (*_PLAIN, *("**=" if s.startswith("**") else s + "=" for s in _PLAIN))
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 
 # (operator name, left kind) → row(cap, a, b) or NotImplemented; filled by `containers`.
@@ -118,8 +121,10 @@ def _by_methods(cap: Capture, op: Any, a: Value, b: Value) -> Value:
             return result
     if op is operator.eq or op is operator.ne:
         return Const((a is b) == (op is operator.eq))
-    raise Raised(Const(TypeError(f"unsupported operand type(s) for {name}: {type_of(a).__name__!r} and "
-                                 f"{type_of(b).__name__!r}")))
+    kinds = f"{type_of(a).__name__!r} and {type_of(b).__name__!r}"
+    if op in _SIGNS:
+        raise Raised(Const(TypeError(f"{_SIGNS[op]!r} not supported between instances of {kinds}")))
+    raise Raised(Const(TypeError(f"unsupported operand type(s) for {_SYMBOLS[BINARY.index(op)]}: {kinds}")))
 
 
 def _prefers_right(a: Value, b: Value) -> bool:
@@ -138,7 +143,7 @@ def _try_method(cap: Capture, left: Value, method: str, right: Value) -> Any:
     _, raw = lookup(left.cls, method)
     if raw is MISSING or raw is None or getattr(raw, "__objclass__", None) is object:
         return NotImplemented
-    result = cap.call(cap.getattr(left, method), [right])
+    result = cap.call(cap.special(left, method), [right])  # type: ignore[arg-type]
     return NotImplemented if isinstance(result, Const) and result.value is NotImplemented else result
 
 
@@ -176,7 +181,11 @@ def equal(cap: Capture, a: Value, b: Value) -> bool:
 
 def unary(cap: Capture, op: Any, value: Value) -> Value:
     if isinstance(value, ObjectV):
-        return cap.call(cap.getattr(value, f"__{op.__name__}__"), [])
+        method = cap.special(value, f"__{op.__name__}__")
+        if method is None:
+            sign = {"neg": "unary -", "pos": "unary +", "invert": "unary ~", "abs": "abs()"}[op.__name__]
+            raise Raised(Const(TypeError(f"bad operand type for {sign}: {value.cls.__name__!r}")))
+        return cap.call(method, [])
     if isinstance(value, (ArrayV, LibraryV)):
         if arrays.is_numpy(value):
             raise Break("leaves", f"NumPy's own {op.__name__}")
@@ -215,14 +224,17 @@ def truth(cap: Capture, value: Value) -> bool:
 
 def _object_truth(cap: Capture, value: ObjectV) -> bool:
     for name in ("__bool__", "__len__"):
-        if lookup(value.cls, name)[1] is not MISSING:
-            return truth(cap, cap.call(cap.getattr(value, name), []))
+        method = cap.special(value, name)
+        if method is not None:
+            return truth(cap, cap.call(method, []))
     return True
 
 
 def is_same(a: Value, b: Value) -> bool:
     """`a is b`."""
     if a is b:
+        return True
+    if _real(a) is not None and _real(a) is _real(b):
         return True
     if isinstance(a, Const) and isinstance(b, Const):
         return a.value is b.value or (is_literal(a.value) and type(a.value) is type(b.value)
@@ -232,6 +244,11 @@ def is_same(a: Value, b: Value) -> bool:
     if isinstance(a, TupleV) and isinstance(b, TupleV) and not a.items and not b.items:
         return a.cls is b.cls is tuple
     return False
+
+
+def _real(v: Value) -> Any:
+    """The object that exists already and that `v` stands for; None when there is none."""
+    return v.value if isinstance(v, Const) else None if isinstance(v, ArrayV) else getattr(v, "real", None)
 
 
 def _small(value: Any) -> bool:
@@ -246,15 +263,27 @@ def subscript(cap: Capture, obj: Value, key: Value) -> Value:
         if result is not NotImplemented:
             return result
     if isinstance(obj, ObjectV):
-        return cap.call(cap.getattr(obj, "__getitem__"), [key])
+        method = cap.special(obj, "__getitem__")
+        if method is None:
+            raise Raised(Const(TypeError(f"{obj.cls.__name__!r} object is not subscriptable")))
+        return cap.call(method, [key])
     if isinstance(obj, Const) and isinstance(obj.value, type) and not hasattr(type(obj.value), "__getitem__"):
-        return cap.call(cap.getattr(obj, "__class_getitem__"), [key])
+        return _class_subscript(cap, obj, key)
     if isinstance(obj, (ArrayV, LibraryV)) or isinstance(key, (ArrayV,)):
         if arrays.is_numpy(obj) and not isinstance(key, ArrayV):
             raise Break("leaves", "indexing a NumPy array")
         return library_call(cap, operator.getitem, [obj, key])
     if isinstance(key, SizeV):
         key = sizes.concrete(cap, key)
+    if isinstance(key, ObjectV) and cap.special(key, "__index__") is not None:
+        key = cap.call(cap.special(key, "__index__"), [])  # type: ignore[arg-type]
+    return fold(cap, operator.getitem, obj, key)
+
+
+def _class_subscript(cap: Capture, obj: Const, key: Value) -> Value:
+    """`list[int]`, `Box[int]`: a class' own `__class_getitem__` is entered, a built-in's computed."""
+    if isinstance(getattr(obj.value, "__class_getitem__", None), types.MethodType):
+        return cap.call(cap.getattr(obj, "__class_getitem__"), [key])
     return fold(cap, operator.getitem, obj, key)
 
 

@@ -103,7 +103,7 @@ class DictV(Value):
     dirty: bool = False
     real: Any = None
     factory: Any = None  # a defaultdict's default_factory, a Value
-    keys: dict[Any, Any] = field(default_factory=dict)  # key Values that are not literals
+    owner: Any = None  # the ObjectV whose `__dict__` this is: `items` is its `attrs`
 
 
 @dataclass(eq=False)
@@ -147,6 +147,7 @@ class ObjectV(Value):
     written: set[str] = field(default_factory=set)
     payload: Any = None
     ctor: tuple[Value, ...] = ()  # arguments that `cls.__new__` was given (exceptions, ...)
+    view: Any = None  # the DictV that stands for its `__dict__`, once the program has asked for it
 
 
 @dataclass(eq=False)
