@@ -44,17 +44,17 @@ from dynacomp.lowering.loops import Buffer, Kernel, Load
 from dynacomp.lowering.lower_gather import GATHERS
 from dynacomp.lowering.lower_layout import LAYOUT
 from dynacomp.lowering.lower_pointwise import POINTWISE
-from dynacomp.lowering.lower_reduce import CUMULATIVE, FOLDS
 from dynacomp.lowering.lower_scatter import SINGLE
-from dynacomp.lowering.lower_templates import TEMPLATE_RULES, group_strides, row_major, view_of
+from dynacomp.lowering.lower_templates import TEMPLATE_RULES, fitting_strides, row_major, view_of
+from dynacomp.lowering.lower_window import ALL_FOLDS, WINDOW_RULES, choice_name
 from dynacomp.lowering.memory import plan
-from dynacomp.lowering.ops import OPS, has_effects
-from dynacomp.lowering.reader import Reader, dtype_of, shape_of
+from dynacomp.lowering.ops import OPS, Op, has_effects
+from dynacomp.lowering.reader import INT32, Reader, dtype_of, shape_of
 from dynacomp.lowering.schedule import ExternStep, KernelStep, Schedule, Step, TemplateStep
 from dynacomp.lowering.splitting import split_fold, worth_splitting
 from dynacomp.lowering.support import why_not
 
-RULES = POINTWISE | LAYOUT | GATHERS | SINGLE
+RULES = POINTWISE | LAYOUT | GATHERS | SINGLE | WINDOW_RULES
 
 
 @dataclass(eq=False)
@@ -101,7 +101,9 @@ class Planner:
         return rule is not None and not self.outside[node] and rule.wants(node)
 
     def loopable(self, node: Node) -> bool:
-        return node in self.outside and not self.outside[node] and node not in self.templates
+        """Computed by loops: not a template (nor a part of one's result), not XLA's, not an input."""
+        source = node.args[0] if op_name(node) == "getitem" and node in self.outside else node
+        return node in self.outside and not self.outside[node] and source not in self.templates
 
     def require(self, node: Any) -> None:
         """`node` must have a buffer: itself, or the one that it only reshapes."""
@@ -169,13 +171,14 @@ class Planner:
     def views_for(self, node: Node) -> tuple[tuple[str, Any], ...]:
         """(buffer, strides) of a template's operands; one without fitting strides is copied."""
         found = []
-        for operand, dims in TEMPLATE_RULES[op_name(node)].operands(node):
+        rule = TEMPLATE_RULES[op_name(node)]
+        for operand, dims in rule.operands(node):
             view = view_of(self.reader, operand)
-            steps = None if view is None else group_strides(operand, view, dims)
+            steps = None if view is None else fitting_strides(rule, operand, view, dims)
             if view is None or steps is None:
                 operand, dims = self.copy_of(node, operand, dims)
                 view = row_major(operand)
-                steps = group_strides(operand, view, dims)
+                steps = fitting_strides(rule, operand, view, dims)
             found.append((view.buffer, steps))
         return tuple(found)
 
@@ -203,10 +206,18 @@ class Planner:
                 self.add_node(node, {v[0] for v in self.operand_views[node]})
             elif self.outside[node]:
                 self.add_outside(node)
-            elif node.name in self.reader.realised and node.name not in self.reader.views:
+            elif self.loopable(node) and node.name in self.reader.realised and node.name not in self.reader.views:
                 if isinstance(node.aval, tuple):
                     continue
                 self.add_items(node)
+
+    def choice_of(self, node: Node) -> Node:
+        """The node that says which cell each window of a max-pooling chose."""
+        name, aval = choice_name(node), replace(node.args[0].aval, dtype=INT32)
+        choice = Node(CALL_FUNCTION, name, Op("window_choice", "gather", why_not), node.args, node.kwargs, aval)
+        self.by_name[name] = choice
+        self.shapes[name] = (shape_of(choice), INT32)
+        return choice
 
     def add_items(self, node: Node) -> None:
         """The item of a realised node, or the two stages of a big fold or a scatter."""
@@ -217,8 +228,10 @@ class Planner:
             self.add_item(copy)
             self.add_item(replace(update, reads=(*update.reads, Load(copy.name, ZERO, copy.dtype))))
             return
+        if op_name(node) == "select_and_scatter_add":
+            self.add_item(make_item(self.reader, self.choice_of(node)))
         item = make_item(self.reader, node)
-        stages = split_fold(self.reader, node, FOLDS[op_name(node)](node)) if worth_splitting(item) else None
+        stages = split_fold(self.reader, node, ALL_FOLDS[op_name(node)](node)) if worth_splitting(item) else None
         for stage in stages or (item,):
             self.by_name[stage.name] = node
             self.shapes.setdefault(stage.name, (stage.shape, stage.dtype))
@@ -228,6 +241,7 @@ class Planner:
         number = self.ancestry.add(self.producers(reads))
         self.units.append(Unit(number, node=node, reads=reads))
         self.unit_of[node.name] = number
+        self.unit_of |= {u.name: number for u in self.users[node] if op_name(u) == "getitem"}
 
     def add_outside(self, node: Node) -> None:
         """Into the XLA call that made one of its operands where that makes no cycle, or a new one."""
@@ -334,7 +348,17 @@ class Planner:
     def template_step(self, node: Node) -> TemplateStep:
         rule, views = TEMPLATE_RULES[op_name(node)], self.operand_views[node]
         params = rule.params(node, *(steps for _, steps in views))
-        return TemplateStep(rule.template, tuple(buffer for buffer, _ in views), (node.name,), params)
+        return TemplateStep(rule.template, tuple(buffer for buffer, _ in views), self.results_of(node), params)
+
+    def results_of(self, node: Node) -> tuple[str, ...]:
+        """The names of a template's results; those that nobody takes get names of their own."""
+        if not isinstance(node.aval, tuple):
+            return (node.name,)
+        taken = {u.args[1]: u.name for u in self.users[node] if op_name(u) == "getitem"}
+        for k, aval in enumerate(node.aval):
+            name = taken.setdefault(k, f"{node.name}_{k}")
+            self.shapes.setdefault(name, (tuple(map(sympy.sympify, aval.shape)), np.dtype(aval.dtype)))
+        return tuple(taken[k] for k in range(len(node.aval)))
 
     def extern_step(self, unit: Unit, external: set[str]) -> ExternStep:
         """The nodes of a unit as a Graph of their own, for XLA."""

@@ -229,12 +229,10 @@ def _grow_left(left: sympy.Expr, right: sympy.Expr, left_empty: bool, right_empt
 
 
 def hint(expr: sympy.Expr) -> int:
-    """A plausible value for heuristics: every symbol taken as a typical size."""
+    """A plausible value for heuristics: every size taken as a typical one, loop variables as 0."""
     if expr.is_Integer:
         return int(expr)
-    if expr.has(sympy.Min):  # a block, cut short at the end
-        expr = expr.replace(lambda e: isinstance(e, sympy.Min), lambda e: max(e.args, key=lambda a: a.is_Integer))
-    return int(expr.subs({s: TYPICAL_SIZE for s in expr.free_symbols}))
+    return int(expr.subs({s: TYPICAL_SIZE if s.is_positive else 0 for s in expr.free_symbols}))
 
 
 def total(dims: Iterable[sympy.Expr]) -> int:

@@ -20,8 +20,10 @@ import sympy
 from dynacomp.capture.graph import Node
 from dynacomp.lowering.indexing import coefficient, flat, product, total
 from dynacomp.lowering.loops import Expr, Load
-from dynacomp.lowering.lower_reduce import CUMULATIVE, FOLDS, Fold, accumulator
+from dynacomp.lowering.lower_reduce import CUMULATIVE, Fold, accumulator
 from dynacomp.lowering.lower_scatter import MODES, ScatterStore, is_single, scatter_store
+from dynacomp.lowering.lower_window import ALL_FOLDS as FOLDS
+from dynacomp.lowering.lower_window import WINDOW_FOLDS
 from dynacomp.lowering.reader import INT64, Point, Reader, dtype_of, shape_of, walk
 from dynacomp.lowering.scalars import DEAR, SCALARS
 
@@ -234,7 +236,7 @@ def replicates(user: Node, of: Node) -> bool:
         return bool(kept and new and min(new) < max(kept))
     if name in ("gather", "dynamic_slice"):
         return total(shape_of(user)) > total(shape_of(of))
-    return name == "dot_general" or name.startswith("reduce_window")
+    return name == "dot_general" or name in WINDOW_FOLDS
 
 
 def exact(load: Load, at: Point, shape: Point) -> bool:

@@ -174,7 +174,9 @@ def _read_buffers(reader: _Reader, part: str) -> tuple[Buffer, ...]:
     found = []
     for name, dtype, shape in _BUFFER.findall(part):
         reader.dtypes[name] = _DTYPES[dtype]
-        dims = tuple(_index(reader, ast.unparse(d)) for d in ast.parse(f"[{shape}]", mode="eval").body.elts)
+        listed = ast.parse(f"f({shape})", mode="eval").body
+        assert isinstance(listed, ast.Call)
+        dims = tuple(_index(reader, ast.unparse(d)) for d in listed.args)
         found.append(Buffer(name, dims, _DTYPES[dtype]))
     return tuple(found)
 

@@ -1,8 +1,7 @@
 """How each reduction becomes a fold: what is folded, over which extra loops, from which values.
 
-float16 and bfloat16 sums accumulate in float32 and round once, as XLA does. Windowed reductions
-are folds over the window; small products of matrices are folds over the contracted dimensions, so
-that they fuse.
+float16 and bfloat16 sums accumulate in float32 and round once, as XLA does. Small products of
+matrices are folds over the contracted dimensions, so that they fuse.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import numpy as np
 import sympy
 
 from dynacomp.capture.graph import Node
-from dynacomp.lowering.indexing import ZERO, FloorDiv, FloorMod
 from dynacomp.lowering.loops import Expr
 from dynacomp.lowering.reader import Point, Reader, dtype_of, shape_of
 from dynacomp.lowering.scalars import is_half, kind
@@ -84,38 +82,6 @@ def _arg_fold(fold: str) -> Callable[[Node], Fold]:
     return rule
 
 
-def _window_fold(fold: str) -> Callable[[Node], Fold]:
-    def rule(node: Node) -> Fold:
-        of, p = node.args[0], node.kwargs
-        acc = accumulator(fold, dtype_of(of))
-
-        def value(reader: Reader, at: Point, inner: Point) -> Expr:
-            source, mask = window_source(reader, at, inner, shape_of(of), p)
-            zero = reader.const(identity(fold, dtype_of(of)), dtype_of(of))
-            return reader.apply("convert", reader.read_where(mask, of, source, zero), dtype=acc)
-
-        return Fold(tuple(map(sympy.sympify, p["window_dimensions"])), fold, acc, value)
-    return rule
-
-
-def window_source(reader: Reader, at: Point, inner: Point, shape: Point, p: Any) -> tuple[Point, Expr | None]:
-    """Which element a window's cell shows, and the condition that it is one (not padding)."""
-    source, mask = [], None
-    rows = zip(at, inner, shape, p["window_strides"], p["padding"], p["base_dilation"], p["window_dilation"],
-               p["window_dimensions"])
-    for i, r, n, stride, (low, high), base, dilation, window in rows:
-        here = i * stride + r * dilation - low
-        if low or high:
-            mask = reader.all_of(mask, reader.compare("ge", here, ZERO) if low else None,
-                                 reader.compare("lt", here, (n - 1) * base + 1) if high > 0 else None)
-        if base != 1:
-            safe = sympy.Max(here, ZERO) if low else here
-            mask = reader.all_of(mask, reader.compare("eq", FloorMod(safe, sympy.Integer(base)), ZERO))
-            here = FloorDiv(safe, sympy.Integer(base))
-        source.append(here)
-    return tuple(source), mask
-
-
 def _dot(node: Node) -> Fold:
     """A product of matrices as a fold: result dimensions are batch, left free, right free."""
     left, right = node.args
@@ -148,9 +114,6 @@ FOLDS: dict[str, Callable[[Node], Fold]] = {
     "reduce_xor": _axes_fold("xor"),
     "argmax": _arg_fold("argmax"),
     "argmin": _arg_fold("argmin"),
-    "reduce_window_sum": _window_fold("sum"),
-    "reduce_window_max": _window_fold("max"),
-    "reduce_window_min": _window_fold("min"),
     "dot_general": _dot,
 }
 

@@ -6,6 +6,8 @@ stride; where an operand's layout does not give that, it is copied first.
 
     matmul  a `dot_general` as out[batch, m, n] = a[batch, m, k] b[batch, k, n]
     conv    a `conv_general_dilated`, every dimension on its own
+    sort    a `sort` of contiguous arrays
+    top_k   a `top_k` along the last dimension of a contiguous array
 """
 
 from __future__ import annotations
@@ -83,6 +85,14 @@ def dot_of(node: Node) -> Dot:
                (tuple(right_batch), tuple(right_in), right_free))
 
 
+def fitting_strides(rule: TemplateRule, node: Node, view: View, dims: Groups) -> Strides | None:
+    """The strides that a template gets for an operand, or None where it must be copied."""
+    if not rule.contiguous:
+        return group_strides(node, view, dims)
+    pairs = zip(view.strides, strides(shape_of(node)), shape_of(node))
+    return view.strides if all(n == 1 or sympy.expand(s - t) == 0 for s, t, n in pairs) else None
+
+
 def group_strides(node: Node, view: View, dims: Groups) -> Strides | None:
     """One stride for each group of an operand's dimensions, or None where some group has none."""
     found = [merged(d, shape_of(node), view.strides) for d in dims]
@@ -132,18 +142,43 @@ def _conv_params(node: Node, lhs: Strides, rhs: Strides) -> dict[str, Any]:
     }
 
 
+def _contiguous_operands(node: Node) -> tuple[tuple[Node, Groups], ...]:
+    return tuple((x, tuple((d,) for d in range(len(shape_of(x))))) for x in node.args)
+
+
+def _sort_params(node: Node, *_: Strides) -> dict[str, Any]:
+    p = node.kwargs
+    return {"dimension": p["dimension"], "num_keys": p["num_keys"], "is_stable": p["is_stable"],
+            "shapes": tuple(shape_of(x) for x in node.args)}
+
+
+def _top_k_params(node: Node, *_: Strides) -> dict[str, Any]:
+    *rows, n = shape_of(node.args[0])
+    return {"rows": product(tuple(rows)), "n": n, "k": sympy.sympify(node.kwargs["k"])}
+
+
+def why_not_top_k(node: Node) -> str | None:
+    """Why a top_k has no template, or None."""
+    last = len(shape_of(node.args[0])) - 1
+    return None if node.kwargs.get("axis", last) in (last, -1) else "top_k along a leading dimension"
+
+
 @dataclass(frozen=True)
 class TemplateRule:
     """How one op becomes a TemplateStep. wants: should this node (else it stays loops); operands: the
-    operands and their groups of dimensions; params: the template's, from the node and the strides."""
+    operands and their groups of dimensions; params: the template's, from the node and the strides;
+    contiguous: operands must be row-major."""
 
     template: str
     wants: Callable[[Node], bool]
     operands: Callable[[Node], tuple[tuple[Node, Groups], ...]]
     params: Callable[..., dict[str, Any]]
+    contiguous: bool = False
 
 
 TEMPLATE_RULES: dict[str, TemplateRule] = {
     "dot_general": TemplateRule("matmul", lambda n: not is_small_dot(n), _matmul_operands, _matmul_params),
     "conv_general_dilated": TemplateRule("conv", lambda n: True, _conv_operands, _conv_params),
+    "sort": TemplateRule("sort", lambda n: True, _contiguous_operands, _sort_params, contiguous=True),
+    "top_k": TemplateRule("top_k", lambda n: True, _contiguous_operands, _top_k_params, contiguous=True),
 }

@@ -19,7 +19,7 @@ import numpy as np
 import sympy
 
 from dynacomp.capture.graph import Node
-from dynacomp.lowering.indexing import ZERO, flat
+from dynacomp.lowering.indexing import ZERO, below, flat, upper
 from dynacomp.lowering.loops import Apply, Const, Expr, Index, Load, Ref, symbol
 from dynacomp.lowering.scalars import SCALARS, evaluate, kind
 
@@ -123,7 +123,10 @@ class Reader:
         return self.intern(Apply(fn, args, result))
 
     def compare(self, fn: str, left: sympy.Expr, right: sympy.Expr) -> Expr:
-        """A comparison of index expressions, as bool."""
+        """A comparison of index expressions, as bool; what ranges decide is a constant."""
+        if (fn == "lt" and below(left, right, self.ranges)) or (
+                fn == "ge" and right == 0 and upper(left, self.ranges) is not None):
+            return self.const(True, BOOL)
         wide = INT64 if any(not v.is_Integer or v >= 2**31 for v in map(self._bound, (left, right))) else INT32
         return self.apply(fn, self.index(left, wide), self.index(right, wide))
 
@@ -136,7 +139,7 @@ class Reader:
         """The conjunction of conditions; None is true."""
         result = None
         for c in conditions:
-            if c is not None:
+            if c is not None and not (isinstance(c, Const) and c.value):
                 result = c if result is None or result is c else self.apply("and", result, c)
         return result
 
@@ -197,6 +200,13 @@ class Reader:
             return self.intern(replace(inside, other=other))
         return self.apply("select", mask, inside, other)
 
+    def load_where(self, mask: Expr | None, buffer: str, index: sympy.Expr, dtype: np.dtype) -> Expr:
+        """`buffer[index]` where `mask` holds; elsewhere anything, without touching memory."""
+        outer, self._mask = self._mask, self.all_of(self._mask, mask)
+        loaded = self.load(buffer, index, dtype)
+        self._mask = outer
+        return loaded
+
     def read_under(self, mask: Expr | None, value: Any, at: Point) -> Expr:
         """`value` at `at` where `mask` holds; elsewhere anything, without touching memory."""
         outer = self._mask
@@ -217,6 +227,8 @@ def _simpler(reader: Reader, fn: str, args: tuple[Expr, ...], dtype: np.dtype) -
         return args[1]
     if fn == "select" and isinstance(args[1], Const) and isinstance(args[2], Const):
         return args[0] if args[1].dtype == BOOL and args[1].value and not args[2].value else None
+    if fn in ("and", "or") and dtype == BOOL and isinstance(args[0], Const):
+        return args[1] if args[0].value == (fn == "and") else args[0]
     if fn == "convert" and isinstance(args[0], Index) and kind(dtype) in ("i", "u"):
         return reader.index(args[0].expr, dtype)
     if fn in ("mul", "div", "max") and kind(dtype) == "f":

@@ -16,6 +16,9 @@ from dynacomp.lowering import loops_interp
 from dynacomp.lowering.loops_interp import value_of
 from dynacomp.lowering.schedule import ExternStep, KernelStep, Schedule, TemplateStep
 
+_TYPED = ("matmul", "conv")
+"""Templates whose result's dtype is not an operand's: their references are told it."""
+
 References = Mapping[str, Callable[..., tuple[np.ndarray, ...]]]
 
 
@@ -60,7 +63,8 @@ def _run_step(step: Any, buffers: dict[str, np.ndarray], sizes: Mapping[str, int
     if isinstance(step, TemplateStep):
         params = {k: _concrete(v, sizes) for k, v in step.params.items()}
         dtypes = [buffers[r].dtype for r in step.results]
-        results = templates[step.template](params, *(buffers[o] for o in step.operands), dtype=dtypes[0])
+        more = {"dtype": dtypes[0]} if step.template in _TYPED else {}
+        results = templates[step.template](params, *(buffers[o] for o in step.operands), **more)
     else:
         assert isinstance(step, ExternStep)
         shaped = [_as_placeholder(n.aval, buffers[o], sizes) for n, o in zip(step.graph.placeholders, step.operands)]

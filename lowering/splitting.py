@@ -1,8 +1,8 @@
 """Big folds with few results, in two stages, so that all threads have work.
 
     before:  s = sum(x[i] for i < n)
-    after:   part[c] = sum(x[B*c + j] for j < min(B, n - B*c))  for c < ceil(n / B), in parallel
-             s = sum(part[c] for c < ceil(n / B))
+    after:   part[c] = sum(x[B*c + j] for j < min(B, n - B*c))  for c < 64, in parallel; B = ceil(n / 64)
+             s = sum(part[c] for c < 64)
 
 The blocks depend on sizes alone, never on the number of threads: results are the same on any machine.
 Summing by blocks also makes float sums more exact.
@@ -21,7 +21,7 @@ from dynacomp.lowering.loops import Expr
 from dynacomp.lowering.lower_reduce import Fold
 from dynacomp.lowering.reader import Point, Reader, shape_of
 
-BIG_FOLD, BLOCKS, BLOCK_OF_UNKNOWN = 1 << 18, 64, 1024
+BIG_FOLD, BLOCKS = 1 << 18, 64
 ENOUGH_LANES, ENOUGH_ROWS = 512, 8
 
 
@@ -36,20 +36,23 @@ def split_fold(reader: Reader, node: Node, fold: Fold) -> tuple[Item, Item] | No
     """(partial results, their fold), or None where no dimension is long enough."""
     longest = max(range(len(fold.extents)), key=lambda k: hint(fold.extents[k]))
     extent = fold.extents[longest]
-    block = sympy.Integer(-(-int(extent) // BLOCKS)) if extent.is_Integer else sympy.Integer(BLOCK_OF_UNKNOWN)
     if hint(extent) < 16:
         return None
-    count = FloorDiv(extent + block - 1, block)
+    block = FloorDiv(extent + BLOCKS - 1, sympy.Integer(BLOCKS))
+    count = FloorDiv(extent + block - 1, block) if extent.is_Integer else sympy.Integer(BLOCKS)
     part = _partial(reader, node, fold, longest, block, count)
     return part, _combine(reader, node, fold, part)
 
 
-def _partial(reader: Reader, node: Node, fold: Fold, k: int, block: sympy.Integer, count: sympy.Expr) -> Item:
+def _partial(reader: Reader, node: Node, fold: Fold, k: int, block: sympy.Expr, count: sympy.Expr) -> Item:
     shape = (count, *shape_of(node))
     extent = fold.extents[k]
     chunk = reader.point(shape)[0]
-    whole = extent.is_Integer and int(extent) % int(block) == 0
-    length = block if whole else sympy.Min(block, extent - block * chunk)
+    length = block
+    if not extent.is_Integer:  # the last blocks may be empty
+        length = sympy.Min(block, sympy.Max(0, extent - block * chunk))
+    elif extent % block != 0:
+        length = sympy.Min(block, extent - block * chunk)
 
     def value(reader: Reader, at: Point, inner: Point) -> Expr:
         return fold.value(reader, at[1:], (*inner[:k], at[0] * block + inner[k], *inner[k + 1:]))

@@ -9,13 +9,14 @@ from dynacomp.capture.graph import Node, nodes_in
 from dynacomp.lowering.lower_gather import GATHERS
 from dynacomp.lowering.lower_layout import LAYOUT
 from dynacomp.lowering.lower_pointwise import POINTWISE, precision_of
-from dynacomp.lowering.lower_reduce import CUMULATIVE, FOLDS
+from dynacomp.lowering.lower_reduce import CUMULATIVE
 from dynacomp.lowering.lower_scatter import MODES, why_not_scatter
-from dynacomp.lowering.lower_templates import TEMPLATE_RULES
+from dynacomp.lowering.lower_templates import TEMPLATE_RULES, why_not_top_k
+from dynacomp.lowering.lower_window import ALL_FOLDS, why_not_select
 from dynacomp.lowering.reader import dtype_of
 from dynacomp.lowering.scalars import kind
 
-KNOWN = {*POINTWISE, *LAYOUT, *GATHERS, *FOLDS, *CUMULATIVE, *TEMPLATE_RULES, *MODES}
+KNOWN = {*POINTWISE, *LAYOUT, *GATHERS, *ALL_FOLDS, *CUMULATIVE, *TEMPLATE_RULES, *MODES}
 
 
 def _integer_pow(node: Node) -> str | None:
@@ -52,6 +53,8 @@ _CONDITIONS: dict[str, Callable[[Node], str | None]] = {
     **{name: why_not_scatter for name in MODES},
     "reduce_and": _logical,
     "reduce_or": _logical,
+    "select_and_scatter_add": why_not_select,
+    "top_k": why_not_top_k,
     "argmax": _one_axis,
     "argmin": _one_axis,
 }

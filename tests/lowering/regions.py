@@ -111,6 +111,8 @@ REGIONS = {
     "cumsum_fused": (lambda x: jnp.cumsum(jnp.exp(x), -1) / x.sum(-1, keepdims=True), (f32(8, 33),), 1),
     "max_pool": (max_pool, (f32(2, 9, 8, 3),), 1),
     "max_pool_grad": (jax.grad(lambda x: (max_pool(x) ** 2).sum()), (f32(2, 8, 8, 3),), None),
+    "overlapping_pool_grad": (jax.grad(lambda x: (lax.reduce_window(
+        x, -jnp.inf, lax.max, (1, 3, 3), (1, 2, 1), "SAME") ** 2).sum()), (jnp.round(f32(2, 9, 8)),), None),
     "avg_pool": (avg_pool, (f32(2, 9, 8, 3),), 1),
     "avg_pool_grad": (jax.grad(lambda x: (avg_pool(x) ** 2).sum()), (f32(2, 8, 8, 3),), None),
     "attention": (attention, (f32(2, 8, 3, 16), f32(2, 8, 3, 16), f32(2, 8, 3, 16)), None),
@@ -145,6 +147,9 @@ REGIONS = {
     "conv": (lambda x, w: jax.nn.relu(conv(x, w)), (f32(2, 9, 8, 3), f32(3, 3, 3, 5)), None),
     "conv_grad": (jax.grad(lambda x, w: (conv(x, w) ** 2).sum(), (0, 1)), (f32(2, 9, 8, 3), f32(3, 3, 3, 5)), None),
     "sort": (lambda x: jnp.sort(x, -1), (f32(8, 9),), None),
+    "argsort": (lambda x: jnp.argsort(-x.T, 0), (f32(8, 9),), None),
+    "top_k": (lambda x: lax.top_k(x * 2, 3), (f32(8, 9),), None),
+    "top_k_values": (lambda x: lax.top_k(x, 3)[0] + 1, (f32(8, 9),), None),
     "scatter_one": (lambda x, i: x.at[:, i].add(3.0), (f32(8, 9), np.int32(4)), 1),
     "scatter_rows": (lambda x, i, u: x.at[i].add(u), (f32(8, 9), ints(8, 6), f32(6, 9)), 2),
     "scatter_outside": (lambda x, i, u: x.at[i, 1:3].max(u), (f32(8, 9), ints(12, 6) - 2, f32(6, 2)), None),
