@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import jax
@@ -69,3 +72,26 @@ def test_lowers_for_every_platform(platform: str, symbolic: bool) -> None:
     exported = export_graph(symbolic_graph(), (platform,), (jax.ShapeDtypeStruct((n, 3), F32),))
     assert exported.platforms == (platform,)
     assert "stablehlo.reshape" in exported.mlir_module() or "dynamic_reshape" in exported.mlir_module()
+
+
+MESH = """
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+from dynacomp.codegen.backends import BACKENDS
+from dynacomp.lowering.translate import lower_function
+f = lambda x, w: jax.nn.relu(x @ w) - x.mean(0)[:, None].sum()
+x, w = jnp.arange(64.0).reshape(8, 8), jnp.ones((8, 4))
+mesh = Mesh(np.array(jax.devices()), ("rows",))
+sharded = jax.device_put(x, NamedSharding(mesh, P("rows")))
+(found,) = BACKENDS["xla"].compile(lower_function(f, x, w), None, {})(sharded, w)
+np.testing.assert_allclose(found, f(x, w), rtol=1e-6)
+print(len(jax.devices()), len(found.sharding.device_set), found.sharding.spec)
+"""
+
+
+def test_sharded_arguments_stay_sharded() -> None:
+    """Four devices: the program runs where its arguments live, as `jax.jit` does."""
+    flags = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run([sys.executable, "-c", MESH], capture_output=True, text=True, env=flags, timeout=120)
+    assert done.stdout.split()[:2] == ["4", "4"], done.stderr
+    assert "rows" in done.stdout
