@@ -264,7 +264,7 @@ bool depthwise(const dynacomp_runtime* rt, const Conv& v, const A* lhs, const B*
     if (g.features > 4) return false;
     const int64_t taps = v.kernel[0] * v.kernel[1] * v.kernel[2];
     const double work = double(g.images) * double(v.k) * double(v.out[0] * v.out[1] * v.out[2]) * double(g.channels * taps);
-    const int64_t workers = work < parallel_work / 4 ? 1 : larger(1, rt->threads);
+    const int64_t workers = work < parallel_work / 8 ? 1 : larger(1, rt->threads);
     if constexpr (same) {
         if (g.features == 1 && g.lhs == 1 && g.rhs == 1 && g.res == 1 && g.count >= lanes<T>) {
             lanes_groups<T>(rt, v, g, lhs, rhs, out, workers);

@@ -13,7 +13,7 @@ namespace dynacomp::tile {
 
 constexpr int64_t depth_block = 256, columns_block = 512, rows_block = 480;
 constexpr int64_t skinny = 4;               // so few rows or columns are done as dot products
-constexpr double parallel_work = 1 << 17;   // multiply-adds worth waking a thread for
+constexpr double parallel_work = 1 << 19;   // multiply-adds worth waking a thread for
 
 struct Identity {
     static constexpr bool identity = true;
@@ -207,15 +207,21 @@ template <class T, class C, class Finish>
 void streams(Matrix<const T> a, Matrix<const T> b, Matrix<C> out, int64_t k, Block at, bool transposed,
              const Finish& finish) {
     const int64_t rows = at.row1 - at.row0, columns = 2048;
-    T* sums = (T*)scratch<1>(rows * columns * int64_t(sizeof(T)));
+    T* sums = (T*)scratch<1>(2 * rows * columns * int64_t(sizeof(T)));
+    T* part = sums + rows * columns;  // of one depth block: long sums are sums of sums, which rounds less
     for (int64_t j = at.col0; j < at.col1; j += columns) {
-        const int64_t width = smaller(columns, at.col1 - j);
-        for (int64_t x = 0; x < rows * width; x++) sums[x] = T(0);
-        const Matrix<const T> left{a.at(at.row0, 0), a.si, a.sj};
-        if (rows == 1) stream<T, 1>(left, b.at(0, j), b.si, k, width, sums);
-        if (rows == 2) stream<T, 2>(left, b.at(0, j), b.si, k, width, sums);
-        if (rows == 3) stream<T, 3>(left, b.at(0, j), b.si, k, width, sums);
-        if (rows == 4) stream<T, 4>(left, b.at(0, j), b.si, k, width, sums);
+        const int64_t width = smaller(columns, at.col1 - j), size = rows * width;
+        for (int64_t x = 0; x < size; x++) sums[x] = T(0);
+        for (int64_t p = 0; p < k; p += depth_block) {
+            const int64_t depth = smaller(depth_block, k - p);
+            const Matrix<const T> left{a.at(at.row0, p), a.si, a.sj};
+            for (int64_t x = 0; x < size; x++) part[x] = T(0);
+            if (rows == 1) stream<T, 1>(left, b.at(p, j), b.si, depth, width, part);
+            if (rows == 2) stream<T, 2>(left, b.at(p, j), b.si, depth, width, part);
+            if (rows == 3) stream<T, 3>(left, b.at(p, j), b.si, depth, width, part);
+            if (rows == 4) stream<T, 4>(left, b.at(p, j), b.si, depth, width, part);
+            for (int64_t x = 0; x < size; x++) sums[x] += part[x];
+        }
         store(sums, width, rows, width, out, at.batch, at.row0, j, transposed, false, finish);
     }
 }

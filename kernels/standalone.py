@@ -101,7 +101,12 @@ class Library:
         data = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
         values = (ctypes.c_int64 * max(1, len(call.symbols)))(*(sizes[s] for s in call.symbols))
         native, runtime = getattr(self.native, name), ctypes.c_void_p(self.runtime)
-        return lambda keep=arrays: native(runtime, data, values)
+
+        def run() -> None:
+            native(runtime, data, values)
+
+        run.arrays = arrays  # type: ignore[attr-defined]  # alive as long as the addresses in `data`
+        return run
 
     def run(
         self, name: str, sizes: Mapping[str, int], operands: Sequence[np.ndarray], results: Sequence[np.ndarray]

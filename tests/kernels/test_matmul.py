@@ -2,6 +2,7 @@
 
 import itertools
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import sympy
@@ -118,3 +119,18 @@ def test_nan_and_infinity(library, name):
         sizes = {"batch": 1, "m": m, "n": n, "k": k, "ab": 0, "am": k, "ak": 1, "bb": 0, "bk": n, "bn": 1}
         library.run(name, sizes, [a, b], [out])
         np.testing.assert_array_equal(out[0], a @ b)
+
+
+@pytest.mark.parametrize("m,n", [(24, 40), (2, 64), (1, 64), (64, 1)])
+def test_long_sums_are_as_good_as_jax(library, m, n):
+    """Not further from float64 than twice eager JAX, for each way that sums are made."""
+    k = 20000
+    rng = np.random.default_rng(0)
+    a, b = rng.random((m, k), np.float32), rng.random((k, n), np.float32)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    out = np.empty((1, m, n), np.float32)
+    library.run(
+        "f32", {"batch": 1, "m": m, "n": n, "k": k, "ab": 0, "am": k, "ak": 1, "bb": 0, "bk": n, "bn": 1}, [a, b], [out]
+    )
+    theirs = np.abs(np.asarray(jnp.dot(a, b)) - exact).max()
+    assert np.abs(out[0] - exact).max() <= 2 * theirs
