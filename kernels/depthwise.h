@@ -4,7 +4,7 @@
 // positions (`lanes_positions`: a band of rows is copied, padded, and every tap is a shifted read),
 // or the taps (`lanes_taps`: weight gradients, dot products of rows).
 #pragma once
-#include "conv.h"
+#include "phase.h"
 
 namespace dynacomp::tile {
 
