@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import functools
 import keyword
 import re
 import sys
@@ -37,7 +36,10 @@ def lookup(name: str) -> Any:
     parts[0] = {"np": "numpy"}.get(parts[0], parts[0])
     for cut in range(len(parts) - 1, 0, -1):
         if (module := sys.modules.get(".".join(parts[:cut]))) is not None:
-            return functools.reduce(lambda o, a: getattr(o, a, None), parts[cut:], module)
+            found: Any = module
+            for part in parts[cut:]:
+                found = getattr(found, part, None)
+            return found
     return None
 
 

@@ -33,7 +33,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import primitives
+from jax.extend.core import jaxpr_as_fun, primitives
 
 from dynacomp.capture.avals import Aval, as_struct, aval_of
 from dynacomp.capture.graph import Node
@@ -144,7 +144,7 @@ def _dim_as_value(*, dim: Any) -> jax.Array:
 
 
 def _run_jaxpr(*args: Any, jaxpr: Any, **_: Any) -> tuple[Any, ...]:
-    return tuple(jax.jit(jax.extend.core.jaxpr_as_fun(jaxpr))(*args))
+    return tuple(jax.jit(jaxpr_as_fun(jaxpr))(*args))
 
 
 def _table() -> dict[str, Op]:

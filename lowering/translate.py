@@ -68,7 +68,7 @@ class Lowered:
     def rebuild(self, flat: Any) -> Any:
         """The captured Graph's output pytree from the flat output arrays (keys wrapped)."""
         wrapped = [wrap(x, aval) for x, aval in zip(flat, self.outputs)]
-        return self.out_tree.unflatten([s.value if isinstance(s, Fixed) else wrapped[s] for s in self.slots])
+        return jax.tree.unflatten(self.out_tree, [s.value if isinstance(s, Fixed) else wrapped[s] for s in self.slots])
 
 
 def wrap(x: Any, aval: Aval) -> Any:
@@ -101,8 +101,8 @@ def lower(graph: Graph) -> Lowered:
 
     names = [n.name for n in graph.placeholders]
     closed = trace(flat, [n.aval for n in graph.placeholders])
-    values = iter(trees[0].unflatten(list(range(len(closed.out_avals)))))
-    whole = tree.unflatten([next(values) if isinstance(x, Node) else Fixed(x) for x in leaves])
+    values = iter(jax.tree.unflatten(trees[0], range(len(closed.out_avals))))
+    whole = jax.tree.unflatten(tree, [next(values) if isinstance(x, Node) else Fixed(x) for x in leaves])
     slots, out_tree = jax.tree.flatten(whole)
     outputs = tuple(Aval(tuple(map(to_sympy, a.shape)), a.dtype, a.weak_type) for a in closed.out_avals)
     places = tuple(n.where for n in graph.nodes)
@@ -137,7 +137,7 @@ def lower_function(fn: Callable[..., Any], *avals: Any, name: str = "graph") -> 
     """
     structs = jax.tree.map(lambda a: as_struct(aval_of(a)), avals, is_leaf=lambda a: isinstance(a, Aval))
     flat, tree = jax.tree.flatten(structs)
-    closed = trace(lambda *xs: jax.tree.leaves(fn(*tree.unflatten(xs))), list(map(aval_of, flat)))
+    closed = trace(lambda *xs: jax.tree.leaves(fn(*jax.tree.unflatten(tree, xs))), list(map(aval_of, flat)))
     return translate(closed, name)
 
 

@@ -108,7 +108,8 @@ def _integer_pow(eqn: Any) -> Callable[[Any], Any]:
     def run(x: Any) -> Any:
         if y == 0:
             return jnp.ones_like(x)
-        acc, n, base = None, abs(y), x
+        acc: Any = None
+        n, base = abs(y), x
         while n:
             if n & 1:
                 acc = base if acc is None else lax.mul(acc, base)
