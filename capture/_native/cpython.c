@@ -104,10 +104,37 @@ void dc_frame_dispose(PyThreadState *tstate, _PyInterpreterFrame *frame)
 }
 #endif
 
+/* Whoever evaluated frames before us goes on doing so underneath: CPython, or another hook. */
+static _PyFrameEvalFunction underneath = _PyEval_EvalFrameDefault;
+
 void dc_install(bool on)
 {
-    _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(),
-                                         on ? dc_eval_frame : _PyEval_EvalFrameDefault);
+    PyInterpreterState *interp = PyInterpreterState_Get();
+    _PyFrameEvalFunction now = _PyInterpreterState_GetEvalFrameFunc(interp);
+    if (on && now != dc_eval_frame) {
+        underneath = now;
+        _PyInterpreterState_SetEvalFrameFunc(interp, dc_eval_frame);
+    }
+    else if (!on && now == dc_eval_frame) {
+        _PyInterpreterState_SetEvalFrameFunc(interp, underneath);
+    }
+}
+
+/* The hook underneath may hold us for its own underneath, and pass the frame back. */
+static _Thread_local _PyInterpreterFrame *passed_on;
+
+bool dc_frame_comes_back(const _PyInterpreterFrame *frame) { return frame == passed_on; }
+
+PyObject *dc_eval_underneath(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag)
+{
+    if (underneath == _PyEval_EvalFrameDefault || frame == passed_on) {
+        return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
+    }
+    _PyInterpreterFrame *before = passed_on;
+    passed_on = frame;
+    PyObject *result = underneath(tstate, frame, throwflag);
+    passed_on = before;
+    return result;
 }
 
 enum { MOST_HOOKED_FRAMES = 1000 }; /* about 1 MiB of C stack */

@@ -150,7 +150,7 @@ static int ask_filter(CodeState *state, PyCodeObject *code)
 static PyObject *run_plain(PyThreadState *tstate, struct _PyInterpreterFrame *frame)
 {
     dc_thread.paused++;
-    PyObject *result = _PyEval_EvalFrameDefault(tstate, frame, 0);
+    PyObject *result = dc_eval_underneath(tstate, frame, 0);
     dc_thread.paused--;
     return result;
 }
@@ -180,7 +180,7 @@ static PyObject *run_frame(PyThreadState *tstate, struct _PyInterpreterFrame *fr
     Answer answer = dc_resolve(&call, state, own ? own : dc_on_miss, dc_current_key());
     switch (answer.verdict) {
     case RUN_PLAIN: dc_counters.plain++; return run_plain(tstate, frame);
-    case RUN_PLAIN_ACTIVE: return _PyEval_EvalFrameDefault(tstate, frame, 0);
+    case RUN_PLAIN_ACTIVE: return dc_eval_underneath(tstate, frame, 0);
     case RUN_CODE:
         answer.result = dc_entry_run(answer.entry, &call);
         Py_DECREF(answer.entry);
@@ -197,22 +197,22 @@ static PyObject *run_active(PyThreadState *tstate, struct _PyInterpreterFrame *f
     FrameView view = dc_frame_view(frame);
     if (view.code == NULL || view.code == dc_thread.bypass) {
         dc_thread.bypass = NULL;
-        return _PyEval_EvalFrameDefault(tstate, frame, 0);
+        return dc_eval_underneath(tstate, frame, 0);
     }
     CodeState *state = dc_code_state(view.code);
     if (state && (state->flags & CODE_SKIP)) {
         dc_counters.skipped++;
         return state->flags & CODE_SKIP_RECURSIVE ? run_plain(tstate, frame)
-                                                  : _PyEval_EvalFrameDefault(tstate, frame, 0);
+                                                  : dc_eval_underneath(tstate, frame, 0);
     }
     if (!takes_part(tstate, &view)) {
-        return _PyEval_EvalFrameDefault(tstate, frame, 0);
+        return dc_eval_underneath(tstate, frame, 0);
     }
     if ((!state && !(state = dc_code_state_make(view.code))) || ask_filter(state, view.code) < 0) {
         dc_frame_dispose(tstate, frame);
         return NULL;
     }
-    return state->flags & CODE_SKIP ? _PyEval_EvalFrameDefault(tstate, frame, 0)
+    return state->flags & CODE_SKIP ? dc_eval_underneath(tstate, frame, 0)
                                     : run_frame(tstate, frame, &view, state);
 }
 
@@ -223,7 +223,7 @@ static PyObject *run_deep(PyThreadState *tstate, struct _PyInterpreterFrame *fra
 {
     dc_counters.deep++;
     dc_install(false);
-    PyObject *result = _PyEval_EvalFrameDefault(tstate, frame, throwflag);
+    PyObject *result = dc_eval_underneath(tstate, frame, throwflag);
     dc_install(active_threads > 0);
     return result;
 }
@@ -235,8 +235,8 @@ PyObject *dc_eval_frame(PyThreadState *tstate, struct _PyInterpreterFrame *frame
         return run_deep(tstate, frame, throwflag);
     }
     thread->nesting++;
-    PyObject *result = thread->depth == 0 || thread->paused || throwflag
-                           ? _PyEval_EvalFrameDefault(tstate, frame, throwflag)
+    PyObject *result = thread->depth == 0 || thread->paused || throwflag || dc_frame_comes_back(frame)
+                           ? dc_eval_underneath(tstate, frame, throwflag)
                            : run_active(tstate, frame);
     thread->nesting--;
     return result;

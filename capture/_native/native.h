@@ -244,6 +244,8 @@ typedef struct {
 FrameView dc_frame_view(struct _PyInterpreterFrame *frame);
 void dc_frame_dispose(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
 void dc_install(bool on);
+PyObject *dc_eval_underneath(PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag);
+bool dc_frame_comes_back(const struct _PyInterpreterFrame *frame);
 bool dc_c_stack_is_deep(const PyThreadState *tstate, int hooked_frames);
 Py_ssize_t dc_code_nlocals(const PyCodeObject *code); /* arguments, *args and **kwargs included */
 PyObject *dc_instance_get(PyObject *obj, PyObject *name, Py_hash_t hash); /* new ref or NULL, quiet */
@@ -254,7 +256,6 @@ int dc_request_extra(freefunc free_state);
 void *dc_get_extra(PyCodeObject *code);
 int dc_set_extra(PyCodeObject *code, void *state);
 PyObject *dc_call_code(PyCodeObject *code, const Call *call);
-struct _PyInterpreterFrame;
 PyObject *dc_eval_frame(PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag);
 
 #endif

@@ -4,6 +4,7 @@ import asyncio
 import cProfile
 import gc
 import os
+import subprocess
 import sys
 import threading
 import traceback
@@ -397,3 +398,74 @@ def test_a_program_may_recurse_deeper_than_the_c_stack_allows():
             assert double(2) == 4 and native.counters()["frames"]
     finally:
         sys.setrecursionlimit(limit)
+
+
+OTHER_HOOK = """
+import ctypes
+from dynacomp.capture import _native as native
+
+api = ctypes.pythonapi
+interp, get, put = (api.PyInterpreterState_Get, api._PyInterpreterState_GetEvalFrameFunc,
+                    api._PyInterpreterState_SetEvalFrameFunc)
+interp.restype = get.restype = ctypes.c_void_p
+get.argtypes, put.argtypes = [ctypes.c_void_p], [ctypes.c_void_p, ctypes.c_void_p]
+plain = get(interp())
+native.enter()
+ours = get(interp())
+native.leave()
+assert get(interp()) == plain != ours
+native.enter()
+put(interp(), plain)  # somebody else takes over while we are active
+native.leave()
+assert get(interp()) == plain  # and keeps what it put there
+put(interp(), ours)  # and then puts back what it found
+assert (lambda: 5)() == 5
+native.enter()
+native.leave()
+assert get(interp()) == plain
+"""
+
+
+def test_other_hooks_are_respected():
+    subprocess.run([sys.executable, "-c", OTHER_HOOK], check=True)
+
+
+TWO_HOOKS = """
+import importlib.util, shutil, sys
+from dynacomp.capture import _native as one
+
+copy = shutil.copy(one.__file__, sys.argv[1])
+spec = importlib.util.spec_from_file_location("other._native", copy)
+two = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(two)
+
+def frames():
+    return one.counters()["frames"], two.counters()["frames"]
+
+def double(x):
+    return 2 * x
+
+def check(*seen):  # does each of them see the frame of double?
+    before = frames()
+    assert double(2) == 4
+    after = frames()
+    # between the two readings: the frame of double, and that of frames()
+    assert [a - b for a, b in zip(after, before)] == [2 * s for s in seen], (after, before)
+
+one.enter()
+check(1, 0)
+two.enter()
+check(1, 1)
+one.leave()
+check(0, 1)
+one.enter()  # now each has the other underneath
+check(1, 1)
+two.leave()
+check(1, 0)
+one.leave()
+check(0, 0)
+"""
+
+
+def test_two_hooks_hold_each_other(tmp_path):
+    subprocess.run([sys.executable, "-c", TWO_HOOKS, str(tmp_path)], check=True)
