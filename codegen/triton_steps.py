@@ -141,8 +141,7 @@ def _run_seam(
     """A template that XLA computes."""
     dtypes = [np.dtype(schedule.buffers[n].dtype) for n in (*step.operands, *step.results)]
     params = {k: _concrete(v, sizes) for k, v in step.params.items()}
-    function = jax.jit(lambda *operands: SEAMS[step.template](params, dtypes, *operands))
-    results = function(*(env[n] for n in step.operands))
+    results = SEAMS[step.template](params, dtypes, *(env[n] for n in step.operands))
     env.update({n: asarray(r, schedule.buffers[n].dtype) for n, r in zip(step.results, results)})
 
 
