@@ -39,6 +39,18 @@ TOLERANCE = {"float32": 1e-4, "bfloat16": 2e-2}
 
 
 @dataclass(frozen=True)
+class Seen:
+    """What of a region was not compiled: operations sent to XLA at a seam, graph breaks, eager frames."""
+
+    externs: int = 0
+    breaks: int = 0
+    eager: int = 0
+
+    def __str__(self) -> str:
+        return ", ".join(f"{count} {name}" for name, count in asdict(self).items() if count)
+
+
+@dataclass(frozen=True)
 class Row:
     """What was measured of one region: median seconds a call, the ratios, compile seconds, the error."""
 
@@ -50,20 +62,22 @@ class Row:
     over_eager: float = math.nan
     over_jit: float = math.nan
     error: float = math.nan
-    externs: tuple[str, ...] = ()
+    seen: Seen = Seen()
     failure: str = ""
 
 
-def captured(region: Region, args: tuple, backend: str) -> tuple[Callable[[], Any], tuple[str, ...]]:
-    """The region under `dynacomp.jit`, called once; and what of it went to XLA at a seam."""
+def captured(region: Region, args: tuple, backend: str) -> tuple[Callable[[], Any], Seen]:
+    """The region under `dynacomp.jit`, called once."""
     dynacomp.reset()
     compiled = dynacomp.jit(region.fn, backend=backend)
     compiled(*args)
-    return lambda: compiled(*args), tuple(dynacomp.stats()["externs"])
+    stats = dynacomp.stats()
+    seen = Seen(*(sum(stats[name].values()) for name in ("externs", "breaks", "frames_eager")))
+    return lambda: compiled(*args), seen
 
 
-def generated(region: Region, args: tuple, backend: str) -> tuple[Callable[[], Any], tuple[str, ...]]:
-    """The region's Program without capture, called once; and its reasons to call XLA at a seam."""
+def generated(region: Region, args: tuple, backend: str) -> tuple[Callable[[], Any], Seen]:
+    """The region's Program without capture, called once."""
     leaves, tree = jax.tree.flatten(args)
     outputs = jax.tree.structure(jax.eval_shape(region.fn, *args))
 
@@ -74,7 +88,7 @@ def generated(region: Region, args: tuple, backend: str) -> tuple[Callable[[], A
     row = BACKENDS[backend]
     program = row.compile(graph, schedule(graph) if row.needs_schedule else None, asdict(resolve()))
     program(*leaves)
-    return lambda: outputs.unflatten(program(*leaves)), tuple(program.externs)
+    return lambda: outputs.unflatten(program(*leaves)), Seen(len(program.externs))
 
 
 STAGES = {"all": captured, "codegen": generated}
@@ -88,7 +102,7 @@ def measured(region: Region, stage: str, backend: str, blocks: int) -> Row:
     expected = region.fn(*args)
     start = time.perf_counter()
     try:
-        contestants["dynacomp"], externs = STAGES[stage](region, args, backend)
+        contestants["dynacomp"], seen = STAGES[stage](region, args, backend)
         compiled_in = time.perf_counter() - start
         error = worst_error(contestants["dynacomp"](), expected)
     except Exception as problem:
@@ -99,7 +113,7 @@ def measured(region: Region, stage: str, backend: str, blocks: int) -> Row:
     wrong = f"wrong by {error:.1e}" if not error <= TOLERANCE[dtype] else ""
     return Row(region.name, compiled_in, *(statistics.median(rounds[name]) for name in contestants),
                ratio(rounds["eager"], rounds["dynacomp"]), ratio(rounds["jit"], rounds["dynacomp"]),
-               error, externs, wrong)
+               error, seen, wrong)
 
 
 def table(rows: list[Row]) -> Table:
@@ -107,12 +121,12 @@ def table(rows: list[Row]) -> Table:
     out = Table(title=machine())
     out.add_column("region")
     for heading in ("eager, ms", "jit, ms", "dynacomp, ms", "× eager", "× jit", "compile, s", "error",
-                    "at XLA"):
+                    "not compiled"):
         out.add_column(heading, justify="right")
     for r in sorted((r for r in rows if not r.failure), key=lambda r: r.over_jit):
         out.add_row(r.name, *(f"{1e3 * t:.3f}" for t in (r.eager, r.jit, r.dynacomp)),
                     f"{r.over_eager:.2f}", f"{r.over_jit:.2f}", f"{r.compile:.2f}",
-                    f"{r.error:.0e}", str(len(r.externs) or ""))
+                    f"{r.error:.0e}", str(r.seen))
     return out
 
 

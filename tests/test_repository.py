@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import dynacomp
 from dynacomp import options
 
 ROOT = Path(__file__).parent.parent
@@ -40,6 +41,11 @@ def test_every_variable_and_option_is_in_the_readme():
     assert {"DYNACOMP_LOG", "CXX"} <= set(variables)
     for name in (*variables, *options.TOPICS, *options.MODES, *options.Options.__dataclass_fields__):
         assert name in README, name
+
+
+def test_every_name_that_the_readme_uses_is_public():
+    for name in set(re.findall(r"\bdynacomp\.([a-z_]+)\(", README)):
+        assert name in dynacomp.__all__, name
 
 
 def test_pythons_lists_only_interpreters_that_work():
