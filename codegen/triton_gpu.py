@@ -48,7 +48,7 @@ def gpu_program(plan: Plan, donate: tuple[int, ...], exact: bool, target: str = 
     def program(*inputs: Any) -> tuple[Any, ...]:
         outputs = run(plan, inputs, engine, lambda x, dtype: jnp.asarray(x, dtype))
         avals = plan.schedule.output_avals
-        return tuple(with_weak_type(_in_shape(x, a), a.weak_type) for x, a in zip(outputs, avals))
+        return tuple(with_weak_type(x, a.weak_type) for x, a in zip(outputs, avals))
 
     program.__name__ = program.__qualname__ = plan.schedule.name
     jitted = jax.jit(program, donate_argnums=donate)
@@ -65,10 +65,6 @@ def attributes(plan: Plan) -> dict[str, Any]:
         "kernels": plan.names,
         "externs": plan.reasons,
     }
-
-
-def _in_shape(x: Any, aval: Any) -> Any:
-    return x.reshape(aval.shape) if all(isinstance(d, int) for d in aval.shape) else x
 
 
 def device_target() -> str:

@@ -32,17 +32,8 @@ class HostProgram:
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         arrays = run(self.plan, inputs, host_engine, _host_array)
-        schedule = self.plan.schedule
-        shaped = zip(arrays, schedule.output_avals)
-        return tuple(
-            with_weak_type(jnp.asarray(_in_shape(a, aval, a.shape)), aval.weak_type) for a, aval in shaped
-        )
-
-
-def _in_shape(array: np.ndarray, aval: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """The buffer in the output's shape, where that is fixed (buffers of symbolic ones have it)."""
-    fixed = all(isinstance(d, int) for d in aval.shape)
-    return array.reshape(aval.shape if fixed else shape)
+        avals = self.plan.schedule.output_avals
+        return tuple(with_weak_type(jnp.asarray(x), aval.weak_type) for x, aval in zip(arrays, avals))
 
 
 def _host_array(value: Any, dtype: np.dtype) -> np.ndarray:

@@ -95,7 +95,8 @@ def run(plan: Plan, inputs: Sequence[Any], engine: Engine, asarray: AsArray) -> 
             _run_seam(step, schedule, env, sizes, asarray)
         else:
             _run_extern(step, next(externs), env, sizes, asarray)
-    return [env[schedule.aliases.get(name, name)] for name in schedule.outputs]
+    shapes = [tuple(substitute(d, sizes) for d in aval.shape) for aval in schedule.output_avals]
+    return [env[schedule.aliases.get(n, n)].reshape(shape) for n, shape in zip(schedule.outputs, shapes)]
 
 
 def _nothing(call: Call, arrays: Arrays, asarray: AsArray) -> Arrays:
