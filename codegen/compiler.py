@@ -105,7 +105,7 @@ def find(command: tuple[str, ...]) -> Compiler:
 
 
 def _candidates() -> list[tuple[str, ...]]:
-    found = [(path,) for name in ("g++", "clang++", "c++") if (path := shutil.which(name))]
+    found: list[tuple[str, ...]] = [(path,) for name in ("g++", "clang++", "c++") if (path := shutil.which(name))]
     if importlib.util.find_spec("ziglang") is not None:
         found.append((sys.executable, "-m", "ziglang", "c++"))
     return found

@@ -95,7 +95,11 @@ def _describe(program: Any, source: dict[str, str], kernels: Sequence[str], exte
 
 
 def _seams(schedule: Schedule, chosen: Settings) -> Any:
-    calls, source, kernels, externs, cached = [], {}, [], [], True
+    calls: list[Call] = []
+    source: dict[str, str] = {}
+    kernels: list[str] = []
+    externs: list[str] = []
+    cached = True
     for part in segments(schedule):
         if isinstance(part, Segment):
             inner = part.schedule

@@ -12,7 +12,7 @@ from dynacomp.codegen import cpp_types as types
 from dynacomp.codegen.cpp_cost import cost
 from dynacomp.codegen.cpp_index import cpp_name, index_code, names_in
 from dynacomp.codegen.cpp_locals import Owners, contains, owners
-from dynacomp.lowering.loops import Buffer, Kernel, Loop, Store
+from dynacomp.lowering.loops import Buffer, Expr, Kernel, Loop, Store
 
 STACK_BYTES = 16_384
 CYCLES_PER_THREAD = 30_000  # below this much work a second thread costs more than it saves
@@ -69,7 +69,7 @@ def value_widths(loop: Loop, unit: Unit) -> Iterator[int]:
         yield from _expr_widths(fold.value)
 
 
-def _expr_widths(expr: object) -> Iterator[int]:
+def _expr_widths(expr: Expr) -> Iterator[int]:
     yield types.register_bytes(expr.dtype)
     for part in (*getattr(expr, "args", ()), getattr(expr, "mask", None), getattr(expr, "other", None)):
         if part is not None:

@@ -69,8 +69,13 @@ def _crosses(load: Load, loop: Loop, lanes: Loop, inside: set[str]) -> bool:
 def _loads(stmt: Any) -> list[Load]:
     found: list[Load] = []
     roots = [stmt.value] + ([stmt.mask] if isinstance(stmt, Store) and stmt.mask is not None else [])
+
+    def note(load: Load) -> Load:
+        found.append(load)
+        return load
+
     for root in roots:
-        _map(root, lambda x: found.append(x) or x)
+        _map(root, note)
     return found
 
 

@@ -105,12 +105,16 @@ def _entry(schedule: Schedule, names: Mapping[int, str]) -> Lines:
     yield "  using namespace dynacomp;"
     yield from _sizes(schedule)
     where = _pointers(schedule)
+    yield "  try {"
     for line in _updated_inputs(schedule, where):
-        yield f"  {line}"
+        yield f"    {line}"
     for step in schedule.steps:
-        yield f"  {_call(step, schedule, names, where)}"
+        yield f"    {_call(step, schedule, names, where)}"
     for line in _copies(schedule, where):
-        yield f"  {line}"
+        yield f"    {line}"
+    yield "  } catch (...) {"
+    yield "    report_no_memory();"
+    yield "  }"
     yield "  return __atomic_exchange_n(&out_of_memory, 0, __ATOMIC_RELAXED);"
     yield "}"
 

@@ -24,12 +24,25 @@ inline void* aligned_or_null(uint64_t bytes) {
   return posix_memalign(&p, 64, bytes ? bytes : 64) == 0 ? p : nullptr;
 }
 
+// Set by whatever runs out of memory, on any thread; a program looks at it once, at its end.
+inline int out_of_memory = 0;
+inline void report_no_memory() { __atomic_store_n(&out_of_memory, 1, __ATOMIC_RELAXED); }
+
+// The body on [begin, end); an exception (std::bad_alloc of a template) must not cross threads or C.
+template <class F> inline void guarded(F& body, int64_t begin, int64_t end) {
+  try {
+    body(begin, end);
+  } catch (...) {
+    report_no_memory();
+  }
+}
+
 template <class F> inline void parallel(const dynacomp_runtime* rt, int64_t n, int64_t grain, F&& body) {
   if (n <= grain || rt->threads <= 1) {
-    if (n > 0) body((int64_t)0, n);
+    if (n > 0) guarded(body, (int64_t)0, n);
     return;
   }
-  auto call = [](void* ctx, int64_t begin, int64_t end) { (*(decltype(&body))ctx)(begin, end); };
+  auto call = [](void* ctx, int64_t begin, int64_t end) { guarded(*(decltype(&body))ctx, begin, end); };
   rt->parallel_for(rt->pool, n, grain, call, (void*)&body);
 }
 
@@ -64,14 +77,12 @@ inline int64_t block_of(int64_t outer, int64_t all, int threads) {
 // How long the pieces of a lone reduction are: 64 of them at most, and not short.
 inline int64_t piece_of(int64_t n) { return most(8192, ceil_div(ceil_div(n, 64), 64) * 64); }
 
-// A kernel's private buffer. Without memory `data` is null, the kernel returns, and the program
-// reports it: `out_of_memory` is looked at once at the end of a run.
-inline int out_of_memory = 0;
+// A kernel's private buffer. Without memory `data` is null and the kernel returns.
 template <class T> struct scratch {
   T* data;
   explicit scratch(int64_t n)
       : data((T*)aligned_or_null((uint64_t)n * sizeof(T))) {
-    if (!data) __atomic_store_n(&out_of_memory, 1, __ATOMIC_RELAXED);
+    if (!data) report_no_memory();
   }
   ~scratch() { __builtin_free(data); }
   scratch(const scratch&) = delete;
