@@ -41,6 +41,7 @@ from dynacomp.capture.values import (
     SuperV,
     TupleV,
     Value,
+    ViewV,
     type_of,
 )
 from dynacomp.capture.wrap import items_of, wrap
@@ -71,6 +72,8 @@ def getattr_value(cap: Capture, value: Value, name: str) -> Value:
 
 def special(cap: Capture, value: Value, name: str) -> Value | None:
     """A special method as an operator finds it: on the type, past the instance and `__getattr__`."""
+    if isinstance(value, Const) and isinstance(value.value, type):
+        return _from_metaclass(cap, value.value, name) if hasattr(type(value.value), name) else None
     if not isinstance(value, ObjectV):
         return getattr_value(cap, value, name) if has_attribute(cap, value, name) else None
     owner, raw = lookup(value.cls, name)
@@ -166,7 +169,8 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
         return MethodV(class_value(cap, raw, owner, name), value)
     if isinstance(raw, property):
         if raw.fget is None:
-            raise Raised(Const(AttributeError(f"property {name!r} of {type_of(value).__name__!r} object has no getter")))
+            owner_name = type_of(value).__name__
+            raise Raised(Const(AttributeError(f"property {name!r} of {owner_name!r} object has no getter")))
         return cap.call(from_python(cap, raw.fget), [value])
     if isinstance(raw, classmethod):
         return MethodV(from_python(cap, raw.__func__), Const(type_of(value)))
@@ -333,7 +337,18 @@ def _modelled(cap: Capture, value: Value, name: str) -> Value:
         return MethodV(Const(raw), value)
     if isinstance(value, DictV) and name == "default_factory":
         return value.factory or Const(None)
+    if isinstance(value, ListV) and name == "maxlen":
+        return Const(value.extra)
+    if isinstance(raw, SIMPLE):
+        return _of_generator(value, name)
     return BuiltinMethodV(value, name)
+
+
+def _of_generator(value: Value, name: str) -> Value:
+    found = {"__name__": "name", "__qualname__": "qualname"}.get(name)
+    if not isinstance(value, GeneratorV) or found is None:
+        raise Break("attribute", f"built-in attribute {name!r}")
+    return Const(getattr(value.frame.function, found))
 
 
 def _named_tuple(cap: Capture, value: TupleV, name: str) -> Value:
@@ -423,7 +438,7 @@ _READERS: dict[type, Any] = {
     ObjectV: _object,
     ArrayV: arrays.attribute,
     Const: _const,
-    **dict.fromkeys((TupleV, ListV, DictV, SetV, GeneratorV), _modelled),
+    **dict.fromkeys((TupleV, ListV, DictV, SetV, ViewV, GeneratorV), _modelled),
     SliceV: _slice,
     RangeV: _slice,
     PartialV: _partial,
@@ -499,6 +514,11 @@ def delattr_value(cap: Capture, target: Value, name: str) -> None:
     if isinstance(hook, types.FunctionType):
         cap.call(Const(hook), [target, Const(name)])
         return
+    object_delattr(cap, target, name)
+
+
+def object_delattr(cap: Capture, target: ObjectV, name: str) -> None:
+    """`object.__delattr__`."""
     _, raw = lookup(target.cls, name)
     if isinstance(raw, property):
         if raw.fdel is None:

@@ -30,6 +30,7 @@ from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import BINARY, COMPARE, binary, fold, is_same, subscript, truth, unary
 from dynacomp.capture.shells import shell
+from dynacomp.capture.texts import text
 from dynacomp.capture.values import (
     ArrayV,
     Const,
@@ -44,6 +45,7 @@ from dynacomp.capture.values import (
     ObjectV,
     PartialV,
     RangeV,
+    ScalarV,
     SetV,
     SizeV,
     SliceV,
@@ -52,6 +54,7 @@ from dynacomp.capture.values import (
     TracebackV,
     TupleV,
     Value,
+    ViewV,
     as_python,
     is_constant,
     type_of,
@@ -80,10 +83,17 @@ def _len(cap: Capture, x: Value) -> Value:
         return arrays.length(cap, x)
     if isinstance(x, (TupleV, ListV, DictV, SetV)):
         return Const(len(x.items))
-    if isinstance(x, ObjectV):
-        return cap.call(cap.getattr(x, "__len__"), [])
+    if isinstance(x, ViewV):
+        return Const(len(x.table.items))
+    if isinstance(x, ObjectV) or (isinstance(x, Const) and isinstance(x.value, type)):
+        method = cap.special(x, "__len__")
+        if method is None:
+            raise Raised(Const(TypeError(f"object of type {type_of(x).__name__!r} has no len()")))
+        return cap.call(method, [])
     if isinstance(x, LibraryV):
         return library_call(cap, len, [x])
+    if isinstance(x, ScalarV):
+        return scalars.length(x)
     if isinstance(x, RangeV):
         raise Break("operator", "len of a symbolic range")
     return fold(cap, len, x)
@@ -221,31 +231,6 @@ def _repr(cap: Capture, x: Value) -> Value:
     return text(cap, x, repr)
 
 
-def text(cap: Capture, x: Value, how: Any, spec: str = "") -> Value:
-    """`str`, `repr` or `format` of a Value."""
-    if isinstance(x, SizeV):
-        x = sizes.concrete(cap, x)
-    if isinstance(x, ObjectV):
-        return _object_text(cap, x, how, spec)
-    try:
-        real = as_python(x)
-    except NotConstant:
-        raise Break("leaves", f"{how.__name__}() of something that holds an array") from None
-    if " at 0x" in repr(real):
-        raise Break("leaves", f"{how.__name__}() that shows an address")
-    return fold(cap, (lambda v: how(v, spec)) if how is format else how, x)
-
-
-def _object_text(cap: Capture, x: ObjectV, how: Any, spec: str) -> Value:
-    order = {str: ("__str__", "__repr__"), repr: ("__repr__",), format: ("__format__", "__str__", "__repr__")}[how]
-    for name in order:
-        owner, raw = attrs.lookup(x.cls, name)
-        if owner is not None and (owner is not object or (name == "__str__" and issubclass(x.cls, BaseException))):
-            args = [Const(spec)] if name == "__format__" else []
-            return cap.call(cap.getattr(x, name), args)
-    raise Break("leaves", "the default repr, which shows an address")
-
-
 @row(format)
 def _format(cap: Capture, x: Value, spec: Value = Const("")) -> Value:
     return text(cap, x, format, as_python(spec))
@@ -293,7 +278,8 @@ def _defaultdict(cap: Capture, factory: Value = NONE, *sources: Value, **kwargs:
 
 def _set_of(kind: type) -> Any:
     def make(cap: Capture, xs: Value = TupleV([])) -> Value:
-        return SetV({hashable(cap, x): None for x in iterate(cap, xs)}, kind)
+        known = isinstance(xs, (SetV, DictV))
+        return SetV(set(xs.items) if known else {hashable(cap, x) for x in iterate(cap, xs)}, kind)  # type: ignore[attr-defined]
     return make
 
 

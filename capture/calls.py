@@ -41,6 +41,7 @@ from dynacomp.capture.values import (
     SizeV,
     TupleV,
     Value,
+    ViewV,
     type_of,
 )
 from dynacomp.capture.wrap import wrap
@@ -134,7 +135,7 @@ def _method(cap: Capture, fn: MethodV, args: list[Value], kwargs: dict[str, Valu
 def _builtin_method(cap: Capture, fn: BuiltinMethodV, args: list[Value], kwargs: dict[str, Value]) -> Value:
     if isinstance(fn.obj, ArrayV):
         return arrays.call_method(cap, fn.obj, fn.name, args, kwargs)
-    if isinstance(fn.obj, (TupleV, ListV, DictV, SetV)):
+    if isinstance(fn.obj, (TupleV, ListV, DictV, SetV, ViewV)):
         return containers.call_method(cap, fn.obj, fn.name, args, kwargs)
     row = BUILTIN_METHODS.get((type(fn.obj), fn.name))
     if row is not None:
@@ -242,6 +243,8 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     if isinstance(obj, (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
                         types.ClassMethodDescriptorType, types.MethodWrapperType)):
         return _c_function(cap, obj, args, kwargs)
+    if type(obj).__module__ == "numpy":
+        return _fold_call(cap, obj, args, kwargs)
     owner, raw = lookup(type(obj), "__call__")
     if isinstance(raw, types.FunctionType):
         return call(cap, Const(raw), [fn, *args], kwargs)

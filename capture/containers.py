@@ -6,21 +6,27 @@ constants (`hashable`); anything else breaks the graph.
 
 from __future__ import annotations
 
+import collections
 import operator
+import sys
+import types
 from typing import Any
 
 from dynacomp.capture import sizes
-from dynacomp.capture.births import from_python
+from dynacomp.capture.attrs import lookup
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
-from dynacomp.capture.iteration import iterate, view
+from dynacomp.capture.iteration import elements, get_iter, iterate, key_value
 from dynacomp.capture.machine import Capture
-from dynacomp.capture.operators import CONTAINER_OPS, equal, fold
+from dynacomp.capture.operators import CONTAINER_OPS, binary, equal, fold, truth
 from dynacomp.capture.values import (
+    CellV,
     Const,
     DictV,
     FunctionV,
+    HashedV,
     ListV,
+    MethodV,
     NotConstant,
     ObjectV,
     SetV,
@@ -28,6 +34,7 @@ from dynacomp.capture.values import (
     SliceV,
     TupleV,
     Value,
+    ViewV,
     as_python,
     type_of,
 )
@@ -39,27 +46,42 @@ def raised(kind: type[BaseException], *args: Any) -> Raised:
 
 
 def hashable(cap: Capture, value: Value) -> Any:
-    """The Python object that a Value is as a dict key; symbolic objects are their own key."""
+    """The Python object that a Value is as a dict key. Objects with a hash of their own become
+    `HashedV`s; those that hash by identity are their own key."""
     if isinstance(value, SizeV):
         value = sizes.concrete(cap, value)
-    if isinstance(value, (ObjectV, FunctionV)):
-        if isinstance(value, ObjectV) and value.real is not None:
-            return value.real
-        if isinstance(value, ObjectV) and type(value.cls).__hash__ and value.cls.__hash__ is not object.__hash__:
-            raise Break("hash", f"an object of {value.cls.__qualname__} as a key")
+    if isinstance(value, ObjectV):
+        return _object_key(cap, value)
+    if isinstance(value, (FunctionV, MethodV, CellV)):
         return value
     try:
         key = as_python(value)
         hash(key)
     except NotConstant:
+        if isinstance(value, TupleV):
+            return HashedV(value, hash(tuple(hashable(cap, x) for x in items_of(cap, value))), _same(cap))
+        if isinstance(value, (ListV, DictV, SetV)):
+            raise raised(TypeError, f"unhashable type: {value.cls.__name__!r}") from None
         raise Break("hash", "a key that holds an array") from None
     except TypeError as error:
         raise Raised(Const(error)) from None
     return key
 
 
-def key_value(cap: Capture, key: Any) -> Value:
-    return key if isinstance(key, Value) else from_python(cap, key)
+def _object_key(cap: Capture, value: ObjectV) -> Any:
+    owner, raw = lookup(value.cls, "__hash__")
+    if raw is None:
+        raise raised(TypeError, f"unhashable type: {value.cls.__name__!r}")
+    if not isinstance(raw, types.FunctionType):
+        return value if value.real is None else value.real
+    found = as_python(cap.call(cap.special(value, "__hash__"), []))  # type: ignore[arg-type]
+    if not isinstance(found, int):
+        raise raised(TypeError, "__hash__ method should return an integer")
+    return HashedV(value, hash(found), _same(cap))
+
+
+def _same(cap: Capture) -> Any:
+    return lambda a, b: equal(cap, a, b)
 
 
 # --- subscripts
@@ -101,7 +123,7 @@ def _dict_getitem(cap: Capture, table: DictV, key: Value) -> Value:
         mutating(cap, table)
         made = table.items[name] = cap.call(table.factory, [])
         return made
-    raise raised(KeyError, name if not isinstance(name, Value) else "key")
+    raise missing_key(key)
 
 
 def setitem(cap: Capture, obj: Value, key: Value, value: Value) -> None:
@@ -117,7 +139,7 @@ def setitem(cap: Capture, obj: Value, key: Value, value: Value) -> None:
         mutating(cap, obj)
         obj.items[hashable(cap, key)] = value
     elif isinstance(obj, ObjectV):
-        cap.call(cap.getattr(obj, "__setitem__"), [key, value])
+        _special_item(cap, obj, "__setitem__", "assignment", key, value)
     else:
         raise Break("store", f"item assignment on {_kind(obj)}")
 
@@ -132,13 +154,20 @@ def delitem(cap: Capture, obj: Value, key: Value) -> None:
     elif isinstance(obj, DictV):
         name = hashable(cap, key)
         if name not in obj.items:
-            raise raised(KeyError, name)
+            raise missing_key(key)
         mutating(cap, obj)
         del obj.items[name]
     elif isinstance(obj, ObjectV):
-        cap.call(cap.getattr(obj, "__delitem__"), [key])
+        _special_item(cap, obj, "__delitem__", "deletion", key)
     else:
         raise Break("store", f"item deletion on {_kind(obj)}")
+
+
+def _special_item(cap: Capture, obj: ObjectV, name: str, what: str, *args: Value) -> None:
+    method = cap.special(obj, name)
+    if method is None:
+        raise raised(TypeError, f"{obj.cls.__name__!r} object does not support item {what}")
+    cap.call(method, list(args))
 
 
 def _kind(v: Value) -> str:
@@ -151,6 +180,8 @@ def _kind(v: Value) -> str:
 def contains(cap: Capture, container: Value, item: Value) -> bool:
     if isinstance(container, (DictV, SetV)):
         return hashable(cap, item) in container.items
+    if isinstance(container, ViewV) and container.kind == "keys":
+        return hashable(cap, item) in container.table.items
     if isinstance(container, ObjectV):
         return _object_contains(cap, container, item)
     if isinstance(container, Const):
@@ -161,9 +192,9 @@ def contains(cap: Capture, container: Value, item: Value) -> bool:
 
 
 def _object_contains(cap: Capture, container: ObjectV, item: Value) -> bool:
-    if hasattr(container.cls, "__contains__"):
-        answer = cap.call(cap.getattr(container, "__contains__"), [item])
-        return bool(as_python(answer))
+    method = cap.special(container, "__contains__")
+    if method is not None:
+        return truth(cap, cap.call(method, [item]))
     return any(equal(cap, x, item) for x in iterate(cap, container))
 
 
@@ -190,6 +221,14 @@ def _extend_in_place(cap: Capture, a: ListV, b: Value) -> Any:
     return a
 
 
+def _repeat_in_place(cap: Capture, a: ListV, b: Value) -> Any:
+    times = _repeat(cap, a, b)
+    if times is not NotImplemented:
+        mutating(cap, a)
+        a.items[:] = times.items
+    return a if times is not NotImplemented else NotImplemented
+
+
 def _merge(cap: Capture, a: DictV, b: Value) -> Any:
     if not isinstance(b, DictV):
         return NotImplemented
@@ -202,12 +241,45 @@ def _merge_in_place(cap: Capture, a: DictV, b: Value) -> Any:
     return a
 
 
+def _as_set(cap: Capture, v: Value) -> set[Any] | None:
+    """The elements of a set, or of a dict's keys or items; None for other Values."""
+    if isinstance(v, SetV):
+        return v.items
+    if isinstance(v, ViewV) and v.kind != "values":
+        return set(v.table.items) if v.kind == "keys" else {hashable(cap, x) for x in elements(cap, v)}
+    return None
+
+
 def _set_op(op: Any) -> Any:
-    def row(cap: Capture, a: SetV, b: Value) -> Any:
-        if not isinstance(b, SetV):
+    def row(cap: Capture, a: Any, b: Value) -> Any:
+        left, right = _as_set(cap, a), _as_set(cap, b)
+        if left is None or (right is None and not isinstance(a, ViewV)):
             return NotImplemented
-        return SetV(dict.fromkeys(op(set(a.items), set(b.items))), a.cls)
+        found = op(left, {hashable(cap, x) for x in iterate(cap, b)} if right is None else right)
+        return Const(found) if isinstance(found, bool) else SetV(found, a.cls if isinstance(a, SetV) else set)
     return row
+
+
+def _set_compare(op: Any) -> Any:
+    def row(cap: Capture, a: Any, b: Value) -> Any:
+        left, right = _as_set(cap, a), _as_set(cap, b)
+        return NotImplemented if left is None or right is None else Const(op(left, right))
+    return row
+
+
+def _change_in_place(op: Any) -> Any:
+    def row(cap: Capture, a: SetV, b: Value) -> Any:
+        right = _as_set(cap, b)
+        if right is None or a.cls is not set:
+            return NotImplemented
+        mutating(cap, a)
+        op(a.items, right)
+        return a
+    return row
+
+
+SET_OPS = (operator.or_, operator.and_, operator.sub, operator.xor)
+SET_COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
 
 
 CONTAINER_OPS.update({
@@ -216,7 +288,10 @@ CONTAINER_OPS.update({
     ("mul", TupleV): _repeat, ("mul", ListV): _repeat,
     ("iadd", ListV): _extend_in_place,
     ("or_", DictV): _merge, ("ior", DictV): _merge_in_place,
-    **{(op.__name__, SetV): _set_op(op) for op in (operator.or_, operator.and_, operator.sub, operator.xor)},
+    **{(op.__name__, kind): _set_op(op) for op in SET_OPS for kind in (SetV, ViewV)},
+    **{(op.__name__, kind): _set_compare(op) for op in SET_COMPARISONS for kind in (SetV, ViewV)},
+    **{(op.__name__, SetV): _change_in_place(op) for op in (operator.ior, operator.iand, operator.isub, operator.ixor)},
+    ("imul", ListV): _repeat_in_place,
 })
 
 
@@ -245,15 +320,25 @@ def _insert(cap: Capture, v: ListV, i: Value, x: Value) -> None:
 
 
 def _remove(cap: Capture, v: ListV, x: Value) -> None:
+    found = _position(cap, v, x, 0, sys.maxsize)
+    if found < 0:
+        raise raised(ValueError, f"{v.cls.__name__}.remove(x): x not in {v.cls.__name__}")
     mutating(cap, v)
-    del v.items[as_python(_find(cap, v, x))]
+    del v.items[found]
 
 
-def _find(cap: Capture, v: Any, x: Value, *rest: Value) -> Value:
-    for i, item in enumerate(items_of(cap, v)):
-        if equal(cap, item, x):
-            return Const(i)
-    raise raised(ValueError, f"{v.cls.__name__}.index(x): x not in {v.cls.__name__}")
+def _position(cap: Capture, v: Any, x: Value, start: int, stop: int) -> int:
+    items = items_of(cap, v)
+    return next((i for i in range(*slice(start, stop).indices(len(items))) if equal(cap, items[i], x)), -1)
+
+
+def _find(cap: Capture, v: Any, x: Value, start: Value = Const(0), stop: Value = Const(sys.maxsize)) -> Value:
+    found = _position(cap, v, x, _index(cap, start), _index(cap, stop))
+    if found >= 0:
+        return Const(found)
+    if isinstance(v, TupleV):
+        raise raised(ValueError, "tuple.index(x): x not in tuple")
+    raise raised(ValueError, f"{as_python(cap.call(Const(repr), [x]))} is not in {v.cls.__name__}")
 
 
 def _count(cap: Capture, v: Any, x: Value) -> Value:
@@ -270,16 +355,28 @@ def _clear(cap: Capture, v: Any) -> None:
     v.items.clear()
 
 
+class Sortable:
+    """A sort key whose `<` runs on the symbolic machine."""
+
+    __slots__ = ("cap", "value")
+
+    def __init__(self, cap: Capture, value: Value) -> None:
+        self.cap, self.value = cap, value
+
+    def __lt__(self, other: Sortable) -> bool:
+        return truth(self.cap, binary(self.cap, operator.lt, self.value, other.value))
+
+
 def sort_values(cap: Capture, items: list[Value], key: Value | None, reverse: bool) -> list[Value]:
-    """`sorted`: keys must be constants."""
+    """`sorted`: CPython's own algorithm, so that comparisons happen in its order."""
     keys = [x if key is None or (isinstance(key, Const) and key.value is None) else cap.call(key, [x]) for x in items]
     try:
-        real = [as_python(k) for k in keys]
+        real: list[Any] = [as_python(k) for k in keys]
     except NotConstant:
-        raise Break("leaves", "sorting by values that are arrays or objects") from None
+        real = [Sortable(cap, k) for k in keys]
     try:
         order = sorted(range(len(items)), key=real.__getitem__, reverse=reverse)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise Raised(Const(error)) from None
     return [items[i] for i in order]
 
@@ -320,7 +417,7 @@ def _dict_pop(cap: Capture, v: DictV, key: Value, *default: Value) -> Value:
     if name not in v.items:
         if default:
             return default[0]
-        raise raised(KeyError, name)
+        raise missing_key(key)
     mutating(cap, v)
     return realize(cap, v.items.pop(name))
 
@@ -367,25 +464,69 @@ def _move_to_end(cap: Capture, v: DictV, key: Value, last: Value = Const(True)) 
 
 def _add(cap: Capture, v: SetV, x: Value) -> None:
     mutating(cap, v)
-    v.items[hashable(cap, x)] = None
+    v.items.add(hashable(cap, x))
 
 
 def _discard(cap: Capture, v: SetV, x: Value) -> None:
     mutating(cap, v)
-    v.items.pop(hashable(cap, x), None)
+    v.items.discard(hashable(cap, x))
 
 
 def _set_update(cap: Capture, v: SetV, *others: Value) -> None:
     mutating(cap, v)
     for other in others:
-        v.items.update((hashable(cap, x), None) for x in iterate(cap, other))
+        v.items.update(_elements(cap, other))
+
+
+def _elements(cap: Capture, other: Value) -> Any:
+    """Another set's elements, or those of any iterable, as keys in their order."""
+    return other.items if isinstance(other, (SetV, DictV)) else [hashable(cap, x) for x in iterate(cap, other)]
 
 
 def _set_method(name: str) -> Any:
     def row(cap: Capture, v: SetV, *others: Value) -> Value:
-        real = [{hashable(cap, x) for x in iterate(cap, o)} for o in others]
-        return from_python(cap, getattr(v.cls(v.items), name)(*real))
+        found = getattr(v.items, name)(*(_elements(cap, o) for o in others))
+        return Const(found) if isinstance(found, bool) else SetV(found, v.cls)
     return row
+
+
+def _set_change(name: str) -> Any:
+    def row(cap: Capture, v: SetV, *others: Value) -> None:
+        mutating(cap, v)
+        getattr(v.items, name)(*(_elements(cap, o) for o in others))
+    return row
+
+
+def _set_pop(cap: Capture, v: SetV) -> Value:
+    if not v.items:
+        raise raised(KeyError, "pop from an empty set")
+    mutating(cap, v)
+    return key_value(cap, v.items.pop())
+
+
+def _set_remove(cap: Capture, v: SetV, x: Value) -> None:
+    key = hashable(cap, x)
+    if key not in v.items:
+        raise missing_key(x)
+    mutating(cap, v)
+    v.items.remove(key)
+
+
+def missing_key(key: Value) -> Raised:
+    """The KeyError of a key that is not there."""
+    return Raised(ObjectV(KeyError, ctor=(key,), attrs={"args": TupleV([key])}))
+
+
+def _rotate(cap: Capture, v: ListV, n: Value = Const(1)) -> None:
+    mutating(cap, v)
+    turned = collections.deque(v.items)
+    turned.rotate(_index(cap, n))
+    v.items[:] = turned
+
+
+def _extendleft(cap: Capture, v: ListV, xs: Value) -> None:
+    for x in list(iterate(cap, xs)):
+        _appendleft(cap, v, x)
 
 
 _SEQUENCE = {"index": _find, "count": _count}
@@ -393,13 +534,18 @@ METHODS: dict[type, dict[str, Any]] = {
     TupleV: _SEQUENCE,
     ListV: {**_SEQUENCE, "append": _append, "pop": _pop, "insert": _insert, "remove": _remove, "reverse": _reverse,
             "clear": _clear, "sort": _sort, "extend": _extend, "appendleft": _appendleft,
+            "rotate": _rotate, "extendleft": _extendleft,
             "popleft": lambda cap, v: _pop(cap, v, Const(0)),
             "copy": lambda cap, v: ListV(list(items_of(cap, v)), v.cls, extra=v.extra)},
+    ViewV: {"isdisjoint": lambda cap, v, o: Const((_as_set(cap, v) or set()).isdisjoint(_elements(cap, o)))},
     DictV: {"get": _get, "setdefault": _setdefault, "pop": _dict_pop, "popitem": _popitem, "update": _update,
             "clear": _clear, "copy": _dict_copy, "move_to_end": _move_to_end,
-            **{k: (lambda kind: lambda cap, v: view(cap, v, kind))(k) for k in ("keys", "values", "items")}},
+            **{k: (lambda kind: lambda cap, v: ViewV(v, kind))(k) for k in ("keys", "values", "items")}},
     SetV: {"add": _add, "discard": _discard, "update": _set_update, "clear": _clear,
-           "copy": lambda cap, v: SetV(dict(v.items), v.cls),
+           "pop": _set_pop, "remove": _set_remove,
+           "copy": lambda cap, v: v if v.cls is frozenset else SetV(set(v.items), v.cls),
+           **{n: _set_change(n) for n in ("intersection_update", "difference_update",
+                                          "symmetric_difference_update")},
            **{n: _set_method(n) for n in ("union", "intersection", "difference", "symmetric_difference",
                                           "issubset", "issuperset", "isdisjoint")}},
 }
@@ -408,7 +554,7 @@ _OPERATORS: dict[str, Any] = {
     "__setitem__": setitem, "__delitem__": delitem,
     "__contains__": lambda cap, v, x: Const(contains(cap, v, x)),
     "__len__": lambda cap, v: Const(len(v.items)),
-    "__iter__": lambda cap, v: view(cap, v, "iter"),
+    "__iter__": lambda cap, v: get_iter(cap, v),
     "__eq__": lambda cap, a, b: Const(equal(cap, a, b)),
     "__ne__": lambda cap, a, b: Const(not equal(cap, a, b)),
     "__add__": lambda cap, a, b: CONTAINER_OPS["add", type(a)](cap, a, b),

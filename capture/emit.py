@@ -8,14 +8,14 @@ helper from `dynacomp.capture.remake`.
 
 from __future__ import annotations
 
-import operator
 import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from bytecode import FreeVar, Instr
 
-from dynacomp.capture import remake
+from dynacomp.capture import remake, scalars
 from dynacomp.capture import sources as S
 from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.graph import Node
@@ -30,6 +30,7 @@ from dynacomp.capture.values import (
     DictV,
     FunctionV,
     GeneratorV,
+    HashedV,
     Lazy,
     LibraryV,
     ListV,
@@ -45,6 +46,8 @@ from dynacomp.capture.values import (
     StreamV,
     SuperV,
     TupleV,
+    Value,
+    ViewV,
     is_literal,
 )
 
@@ -147,7 +150,7 @@ def _array(e: Emitter, v: ArrayV) -> None:
         load_source(e, e.cap.inputs[v.node])
         return
     if v.real is not None:
-        e.const(v.real)
+        _constant_array(e, v.real)
         return
 
     def load() -> None:
@@ -158,6 +161,14 @@ def _array(e: Emitter, v: ArrayV) -> None:
         e.remember(v)
     else:
         load()
+
+
+def _constant_array(e: Emitter, real: Any) -> None:
+    """A constant of the Graph; NumPy arrays are mutable, so that each call gets its own."""
+    if isinstance(real, np.ndarray):
+        e.call(np.array, lambda: e.const(real))
+    else:
+        e.const(real)
 
 
 def _size(e: Emitter, v: SizeV) -> None:
@@ -203,8 +214,8 @@ def _dict(e: Emitter, v: DictV) -> None:
 
 def load_keys(e: Emitter, keys: Any) -> None:
     for key in keys:
-        if type(key).__name__ in ("ObjectV", "FunctionV"):
-            e.load(key)
+        if isinstance(key, Value):
+            e.load(key.value if isinstance(key, HashedV) else key)
         else:
             e.const(key)
     e.op("BUILD_TUPLE", len(keys))
@@ -329,6 +340,7 @@ _ROWS: dict[type, Callable[[Emitter, Any], None]] = {
     SeqIterV: _seq_iter,
     CountIterV: _count_iter,
     StreamV: _stream,
+    ViewV: lambda e, v: e.call(remake.view, lambda: e.load(v.table), lambda: e.const(v.kind)),
     GeneratorV: _generator,
     NullV: lambda e, v: e.op("PUSH_NULL"),
 }
@@ -359,7 +371,7 @@ _SOURCES: dict[type, Callable[[Emitter, Any], None]] = {
     S.Get: _fetch(getattr, "name"),
     S.Item: _fetch(remake.item, "index"),
     S.Key: _fetch(remake.key, "key"),
-    S.Host: lambda e, s: e.call(getattr(operator, s.op), *[
+    S.Host: lambda e, s: e.call(scalars.FUNCTIONS[s.op], *[
         lambda a=a: load_source(e, a) if isinstance(a, S.Source) else e.const(a) for a in s.args]),
     S.TypeOf: _fetch(type),
     S.DictOf: _fetch(vars),

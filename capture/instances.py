@@ -13,7 +13,6 @@ import types
 from typing import Any
 
 from dynacomp.capture import attrs, exceptions
-from dynacomp.capture.births import from_python
 from dynacomp.capture.calls import BUILTINS, _fold_call
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import iterate
@@ -42,7 +41,7 @@ def instantiate(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Va
         return _named_tuple(cap, cls, args, kwargs)
     if issubclass(cls, BaseException):
         return exceptions.instance_of(cap, cls, args, kwargs)
-    if _is_plain_class(cls):
+    if _is_plain_class(cls) or cls is object:
         return _by_protocol(cap, cls, args, kwargs)
     if is_library(cls):
         return library_call(cap, cls, args, kwargs)
@@ -134,6 +133,13 @@ def _setattr(cap: Capture, obj: Value, name: Value, value: Value) -> Value:
     return Const(None)
 
 
+def _delattr(cap: Capture, obj: Value, name: Value) -> Value:
+    if not isinstance(obj, ObjectV):
+        raise Break("store", "object.__delattr__ on a built-in object")
+    attrs.object_delattr(cap, obj, as_python(name))
+    return Const(None)
+
+
 def _init(cap: Capture, obj: Value, *args: Value, **kwargs: Value) -> Value:
     if isinstance(obj, ObjectV) and issubclass(obj.cls, BaseException):
         exceptions.initialise(cap, obj, *args)
@@ -165,7 +171,7 @@ _OBJECT_METHODS: dict[str, Any] = {
     "__init_subclass__": _class_hook, "__eq__": _eq, "__ne__": lambda cap, a, b: Const(a is not b)
     if a is b else Const(NotImplemented), "__str__": _str,
     "__repr__": _repr, **exceptions.METHODS,
-    "__delattr__": lambda cap, o, n: attrs.delattr_value(cap, o, as_python(n)) or Const(None),
+    "__delattr__": _delattr,
 }
 
 

@@ -23,6 +23,7 @@ from dynacomp.capture.values import (
     CountIterV,
     DictV,
     GeneratorV,
+    HashedV,
     LibraryV,
     ListV,
     ObjectV,
@@ -33,6 +34,7 @@ from dynacomp.capture.values import (
     StreamV,
     TupleV,
     Value,
+    ViewV,
     type_of,
 )
 from dynacomp.capture.wrap import items_of, realize
@@ -47,7 +49,9 @@ def get_iter(cap: Capture, value: Value) -> Value:
     if isinstance(value, (TupleV, ListV)):
         return SeqIterV(value, kind="seq")
     if isinstance(value, (DictV, SetV)):
-        return view(cap, value, "iter")
+        return table_iter(value, "keys")
+    if isinstance(value, ViewV):
+        return table_iter(value.table, value.kind)
     if isinstance(value, ArrayV):
         return SeqIterV(TupleV(arrays.unpack(cap, value)), kind="seq")
     if isinstance(value, RangeV):
@@ -55,7 +59,8 @@ def get_iter(cap: Capture, value: Value) -> Value:
     if isinstance(value, Const):
         return _const_iter(cap, value)
     if isinstance(value, ObjectV):
-        return cap.call(cap.getattr(value, "__iter__"), []) if hasattr(value.cls, "__iter__") else _by_getitem(cap, value)
+        method = cap.special(value, "__iter__")
+        return _by_getitem(cap, value) if method is None else cap.call(method, [])
     if isinstance(value, LibraryV):
         raise Break("leaves", "iteration over a library object")
     raise Raised(Const(TypeError(f"{type_of(value).__name__!r} object is not iterable")))
@@ -80,20 +85,28 @@ def _by_getitem(cap: Capture, value: ObjectV) -> Value:
     return StreamV("getitem", [value], state={"index": 0})
 
 
-def view(cap: Capture, value: Any, kind: str) -> Value:
-    """A dict's keys, values or items, or a set's elements, as they are now."""
-    if isinstance(value, (TupleV, ListV)):
-        return SeqIterV(value, kind="seq")
-    keys = [k if isinstance(k, Value) else from_python(cap, k) for k in value.items]
-    if kind in ("keys", "iter"):
-        found = keys
-    else:
-        for k in value.items:
-            value.items[k] = realize(cap, value.items[k])
-        values = list(value.items.values())
-        found = values if kind == "values" else [TupleV([k, v]) for k, v in zip(keys, values)]
-    snapshot = TupleV(found)
-    return SeqIterV(snapshot, kind="seq") if kind == "iter" else ListV(list(snapshot.items))
+def table_iter(table: Any, kind: str) -> Value:
+    """An iterator over a dict (its keys, values or items) or a set; it notices changes of size."""
+    return StreamV("table", [table], state={"kind": kind, "index": 0, "keys": list(table.items)})
+
+
+def elements(cap: Capture, view: ViewV) -> list[Value]:
+    """What a view of a dict shows now."""
+    return [_element(cap, view.table, key, view.kind) for key in view.table.items]
+
+
+def _element(cap: Capture, table: Any, key: Any, kind: str) -> Value:
+    if kind == "keys":
+        return key_value(cap, key)
+    item = table.items[key] = realize(cap, table.items[key])
+    return item if kind == "values" else TupleV([key_value(cap, key), item])
+
+
+def key_value(cap: Capture, key: Any) -> Value:
+    """The Value of a dict's key or a set's element."""
+    if isinstance(key, HashedV):
+        return key.value
+    return key if isinstance(key, Value) else from_python(cap, key)
 
 
 def advance(cap: Capture, it: Value) -> Value | None:
@@ -141,7 +154,10 @@ def _next_generator(cap: Capture, it: GeneratorV) -> Value | None:
 
 def _next_object(cap: Capture, it: ObjectV) -> Value | None:
     try:
-        return cap.call(cap.getattr(it, "__next__"), [])
+        method = cap.special(it, "__next__")
+        if method is None:
+            raise Raised(Const(TypeError(f"{it.cls.__name__!r} object is not an iterator")))
+        return cap.call(method, [])
     except Raised as raised:
         if issubclass(type_of(raised.value), StopIteration):
             return None
@@ -214,11 +230,27 @@ def _chain(cap: Capture, it: StreamV) -> Value | None:
     return None
 
 
+def _table(cap: Capture, it: StreamV) -> Value | None:
+    table, keys, index = it.parts[0], it.state["keys"], it.state["index"]
+    if index < 0:
+        return None
+    if len(table.items) != len(keys):
+        it.state["index"] = -1
+        kind = "Set" if isinstance(table, SetV) else "dictionary"
+        raise Raised(Const(RuntimeError(f"{kind} changed size during iteration")))
+    it.state["index"] = index + 1 if index < len(keys) else -1
+    if index == len(keys):
+        return None
+    if keys[index] not in table.items:
+        raise Raised(Const(RuntimeError("dictionary keys changed during iteration")))
+    return _element(cap, table, keys[index], it.state["kind"])
+
+
 def _getitem(cap: Capture, it: StreamV) -> Value | None:
     index = it.state["index"]
     it.state["index"] = index + 1
     try:
-        return cap.call(cap.getattr(it.parts[0], "__getitem__"), [Const(index)])
+        return cap.call(cap.special(it.parts[0], "__getitem__"), [Const(index)])
     except Raised as raised:
         if issubclass(type_of(raised.value), (IndexError, StopIteration)):
             return None
@@ -247,6 +279,7 @@ def _call_until(cap: Capture, it: StreamV) -> Value | None:
 
 STREAMS: dict[str, Any] = {
     "zip": _zip, "enumerate": _enumerate, "map": _map, "filter": _filter, "chain": _chain, "getitem": _getitem,
+    "table": _table,
     "islice": _slice, "call": _call_until,
 }
 

@@ -26,6 +26,7 @@ from dynacomp.capture.values import (
     TupleV,
     Value,
     as_python,
+    type_of,
 )
 from dynacomp.capture.wrap import wrap
 
@@ -372,7 +373,7 @@ def _build_list(cap: Capture, f: Frame, i: Instr) -> None:
 
 @opcode("BUILD_SET")
 def _build_set(cap: Capture, f: Frame, i: Instr) -> None:
-    f.push(SetV({containers.hashable(cap, x): None for x in f.popn(i.arg)}))
+    f.push(SetV({containers.hashable(cap, x) for x in f.popn(i.arg)}))
 
 
 @opcode("BUILD_MAP")
@@ -401,46 +402,74 @@ def _build_string(cap: Capture, f: Frame, i: Instr) -> None:
 @opcode("LIST_APPEND")
 def _list_append(cap: Capture, f: Frame, i: Instr) -> None:
     item = f.pop()
-    target: Any = f.stack[-i.arg]
+    target = _target(cap, f, i)
     target.items.append(item)
 
 
 @opcode("SET_ADD")
 def _set_add(cap: Capture, f: Frame, i: Instr) -> None:
     item = f.pop()
-    target: Any = f.stack[-i.arg]
-    target.items[containers.hashable(cap, item)] = None
+    target = _target(cap, f, i)
+    target.items.add(containers.hashable(cap, item))
 
 
 @opcode("MAP_ADD")
 def _map_add(cap: Capture, f: Frame, i: Instr) -> None:
     key, item = f.popn(2)
-    target: Any = f.stack[-i.arg]
+    target = _target(cap, f, i)
     target.items[containers.hashable(cap, key)] = item
 
 
 @opcode("LIST_EXTEND")
 def _list_extend(cap: Capture, f: Frame, i: Instr) -> None:
     source = f.pop()
-    target: Any = f.stack[-i.arg]
-    target.items.extend(iterate(cap, source))
+    target = _target(cap, f, i)
+    try:
+        target.items.extend(iterate(cap, source))
+    except Raised as raised:
+        raise _star_complaint(source, raised) from None
 
 
 @opcode("SET_UPDATE")
 def _set_update(cap: Capture, f: Frame, i: Instr) -> None:
     source = f.pop()
-    target: Any = f.stack[-i.arg]
-    target.items.update((containers.hashable(cap, x), None) for x in iterate(cap, source))
+    target = _target(cap, f, i)
+    target.items.update([containers.hashable(cap, x) for x in iterate(cap, source)])
 
 
 @opcode("DICT_UPDATE", "DICT_MERGE")
 def _dict_update(cap: Capture, f: Frame, i: Instr) -> None:
     source = f.pop()
-    target: Any = f.stack[-i.arg]
+    target = _target(cap, f, i)
     found = containers.pairs(cap, source)
-    if i.name == "DICT_MERGE" and any(k in target.items for k, _ in found):
-        raise Raised(Const(TypeError("got multiple values for a keyword argument")))
+    if i.name == "DICT_MERGE":
+        again = next((k for k, _ in found if k in target.items), None)
+        if again is not None:
+            raise Raised(Const(TypeError(f"{_callee_name(f, i)}() got multiple values for keyword argument {again!r}")))
     target.items.update(found)
+
+
+def _target(cap: Capture, f: Frame, i: Instr) -> Any:
+    """The container that an instruction of a display or comprehension fills."""
+    target = f.stack[-i.arg]
+    mutating(cap, target)
+    return target
+
+
+def _star_complaint(source: Value, raised: Raised) -> Raised:
+    """`[*3]` words the error in its own way."""
+    if isinstance(source, Const) and issubclass(type_of(raised.value), TypeError):
+        return Raised(Const(TypeError(f"Value after * must be an iterable, not {type(source.value).__name__}")))
+    return raised
+
+
+def _callee_name(f: Frame, i: Instr) -> str:
+    """The function that `f(**a, **b)` calls, as its TypeError names it."""
+    fn: Any = next(v for v in reversed(f.stack[:-1 - i.arg]) if v is not NULL)
+    fn = getattr(fn, "func", fn)
+    module = fn.value.__module__ if isinstance(fn, Const) else fn.globals.get("__name__")
+    name = fn.value.__qualname__ if isinstance(fn, Const) else fn.qualname
+    return f"{module}.{name}" if module not in (None, "builtins") else name
 
 
 @opcode("LIST_TO_TUPLE")
@@ -528,6 +557,10 @@ def set_function_part(cap: Capture, made: FunctionV, name: str, value: Any) -> N
     setattr(made, name, tuple(cap.items(value)) if name == "closure" else value)
 
 
-unsupported("class bodies run in Python", "LOAD_BUILD_CLASS")
+@opcode("LOAD_BUILD_CLASS")
+def _load_build_class(cap: Capture, f: Frame, i: Instr) -> None:
+    f.push(Const(f.builtins["__build_class__"]))
+
+
 unsupported("only modules and exec have it", "IMPORT_STAR", "PRINT_EXPR", "DELETE_NAME")
 

@@ -147,6 +147,22 @@ STREAMS: dict[str, Any] = {
 }
 
 
+def view(table: Any, kind: str) -> Any:
+    return getattr(table, kind)()
+
+
+def table_iterator(table: Any, state: Any) -> Any:
+    """An iterator over a dict or a set that has given some elements already."""
+    known = dict(state)
+    it = iter(table if isinstance(table, (set, frozenset)) else view(table, known["kind"]))
+    for _ in range(known["index"] if known["index"] >= 0 else len(table) + 1):
+        next(it, None)
+    return it
+
+
+STREAMS["table"] = lambda parts, fn, state: table_iterator(parts[0], state)
+
+
 # --- PRNG keys cross the Graph's boundary as their raw data
 
 

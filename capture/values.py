@@ -11,9 +11,11 @@ Behaviour lives elsewhere, in tables keyed by these classes: attributes in `attr
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
 import types
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
@@ -108,12 +110,38 @@ class DictV(Value):
 
 @dataclass(eq=False)
 class SetV(Value):
-    """A set or frozenset of constants."""
+    """A set or frozenset. `items` is a real set, so that its order is the one that a loop sees."""
 
-    items: dict[Any, Any]
+    items: set[Any]
     cls: type = set
     dirty: bool = False
     real: Any = None
+
+
+@dataclass(eq=False)
+class ViewV(Value):
+    """`table.keys()`, `.values()` or `.items()` (`kind`): what it shows is always the dict's now."""
+
+    table: DictV
+    kind: str
+
+
+class HashedV(Value):
+    """A dict key or set element whose class has its own `__hash__` and `__eq__`: `digest` is its
+    hash, `same(a, b)` runs the comparison on the symbolic machine."""
+
+    def __init__(self, value: Value, digest: int, same: Callable[[Value, Value], bool]) -> None:
+        super().__init__()
+        self.value, self.digest, self.same = value, digest, same
+
+    def __hash__(self) -> int:
+        return self.digest
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return self.same(self.value, other.value if isinstance(other, HashedV) else (
+            other if isinstance(other, Value) else Const(other)))
 
 
 @dataclass(eq=False)
@@ -338,9 +366,15 @@ def _lazy(v: Lazy) -> Any:
 
 
 def _dict_as_python(v: DictV) -> Any:
-    if v.cls is not dict:
+    if v.cls is not dict or any(isinstance(k, Value) for k in v.items):
         raise NotConstant(v)
     return {k: as_python(x) for k, x in v.items.items()}
+
+
+def _set_as_python(v: SetV) -> Any:
+    if any(isinstance(k, Value) for k in v.items):
+        raise NotConstant(v)
+    return v.cls(v.items)
 
 
 _AS_PYTHON: dict[type, Any] = {
@@ -349,7 +383,7 @@ _AS_PYTHON: dict[type, Any] = {
     TupleV: _tuple_as_python,
     ListV: lambda v: v.cls(as_python(i) for i in v.items),
     DictV: _dict_as_python,
-    SetV: lambda v: v.cls(v.items),
+    SetV: _set_as_python,
     SliceV: lambda v: slice(as_python(v.start), as_python(v.stop), as_python(v.step)),
     Lazy: _lazy,
 }
@@ -369,6 +403,8 @@ def type_of(value: Value) -> type:
         return type(value.value)
     if isinstance(value, (TupleV, ListV, DictV, SetV, ObjectV)):
         return value.cls
+    if isinstance(value, ViewV):
+        return VIEW_TYPES[value.table.cls is collections.OrderedDict, value.kind]
     if isinstance(value, ArrayV) and value.real is not None:
         return type(value.real)
     if isinstance(value, (ScalarV, OpaqueV)):
@@ -381,6 +417,9 @@ def type_of(value: Value) -> type:
     return found
 
 
+VIEW_TYPES: dict[tuple[bool, str], type] = {
+    (ordered, kind): type(getattr(table, kind)())
+    for ordered, table in ((False, {}), (True, collections.OrderedDict())) for kind in ("keys", "values", "items")}
 _TYPES: dict[type, type] = {
     SizeV: int,
     SliceV: slice,

@@ -52,7 +52,7 @@ def wrap(cap: Capture, obj: Any, source: S.Source) -> Value:
         return known
     row = WRAPPERS.get(type(obj))
     value = row(cap, obj, source) if row is not None else _wrap_other(cap, obj, source)
-    if not isinstance(value, (Const, ArrayV)):
+    if isinstance(value, (ListV, DictV, SetV, ObjectV, CellV)):
         remember(cap, obj, value)
     return value
 
@@ -77,9 +77,12 @@ def items_of(cap: Capture, value: Any) -> list[Value]:
 
 
 def _number(cap: Capture, obj: Any, source: S.Source) -> Value:
-    """An int or float: a constant until it is seen to change."""
+    """An int, float or string: a constant until it is seen to change."""
     if cap.root.is_dynamic_scalar(source, obj) and source not in cap.lessons.fixed:
-        cap.guards.add("scalar", source, type(obj).__name__)
+        if type(obj) is str:
+            cap.guards.add("is_type", source, str)
+        else:
+            cap.guards.add("scalar", source, type(obj).__name__)
         return ScalarV(obj, source=source)
     cap.scalars[source] = obj
     return _literal(cap, obj, source)
@@ -128,7 +131,7 @@ def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
 def _set(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, type(obj))
     cap.guards.add("set", source, tuple(obj))
-    return SetV(dict.fromkeys(obj), type(obj), real=obj, source=source)
+    return SetV(set(obj), type(obj), real=obj, source=source)
 
 
 def _method(cap: Capture, obj: Any, source: S.Source) -> Value:
@@ -223,9 +226,8 @@ def _solid_base(cls: type) -> type:
 
 
 WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
-    int: _number,
-    float: _number,
-    **dict.fromkeys((complex, bool, str, bytes, type(None), type(Ellipsis),
+    **dict.fromkeys((int, float, str), _number),
+    **dict.fromkeys((complex, bool, bytes, type(None), type(Ellipsis),
                      type(NotImplemented), slice), _literal),
     tuple: _tuple,
     list: _list,

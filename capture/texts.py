@@ -1,0 +1,120 @@
+"""`str`, `repr`, `format` and `ascii` of Values.
+
+Constants are simply printed. Containers are put together element by element, so that the `__repr__`
+of an object inside is entered; what would show an address or an array's content breaks the graph.
+"""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+from dynacomp.capture import attrs, sizes
+from dynacomp.capture.errors import Break
+from dynacomp.capture.iteration import elements, key_value
+from dynacomp.capture.machine import Capture
+from dynacomp.capture.operators import fold
+from dynacomp.capture.values import (
+    ArrayV,
+    Const,
+    DictV,
+    LibraryV,
+    ListV,
+    NotConstant,
+    ObjectV,
+    SetV,
+    SizeV,
+    TupleV,
+    Value,
+    ViewV,
+    as_python,
+    type_of,
+)
+
+ORDER = {str: ("__str__", "__repr__"), repr: ("__repr__",), format: ("__format__", "__str__", "__repr__"),
+         ascii: ("__repr__",)}
+
+
+def text(cap: Capture, x: Value, how: Any, spec: str = "") -> Value:
+    """`how(x)`, or `format(x, spec)`."""
+    if isinstance(x, SizeV):
+        x = sizes.concrete(cap, x)
+    if isinstance(x, ObjectV) or (isinstance(x, TupleV) and _has_own_text(x, how)):
+        return _by_method(cap, x, how, spec)
+    if isinstance(x, (TupleV, ListV, DictV, SetV, ViewV)):
+        shown = Const(_container(cap, x, []))
+        return shown if how in (str, repr) else fold(cap, lambda s: how(s, spec) if how is format else ascii(s), shown)
+    if isinstance(x, (ArrayV, LibraryV)):
+        raise Break("leaves", f"{how.__name__}() of an array")
+    try:
+        real = as_python(x)
+    except NotConstant:
+        raise Break("leaves", f"{how.__name__}() of something that shows an address") from None
+    if " at 0x" in repr(real):
+        raise Break("leaves", f"{how.__name__}() that shows an address")
+    return fold(cap, (lambda v: how(v, spec)) if how is format else how, x)
+
+
+def _has_own_text(x: TupleV, how: Any) -> bool:
+    return any(attrs.lookup(x.cls, name)[0] not in (None, tuple, object) for name in ORDER[how])
+
+
+def _by_method(cap: Capture, x: Any, how: Any, spec: str) -> Value:
+    for name in ORDER[how]:
+        owner, raw = attrs.lookup(x.cls, name)
+        if owner is None or raw is None or (owner is object and not (
+                name == "__str__" and issubclass(x.cls, BaseException))):
+            continue
+        args = [Const(spec)] if name == "__format__" else []
+        found = cap.call(attrs.bind(cap, raw, x, owner, name), args)
+        return found if name == "__format__" or how is not format or not spec else fold(cap, format, found, Const(spec))
+    raise Break("leaves", "the default repr, which shows an address")
+
+
+def represent(cap: Capture, x: Any, outer: list[Any]) -> str:
+    """`repr` of a container's element; `outer` are the containers around it."""
+    x = cap.realize(x)
+    if isinstance(x, (ListV, DictV, SetV, ViewV)) or (isinstance(x, TupleV) and not _has_own_text(x, repr)):
+        return _container(cap, x, outer)
+    return as_python(text(cap, x, repr))
+
+
+def _container(cap: Capture, x: Any, outer: list[Any]) -> str:
+    if any(x is o for o in outer):
+        return {list: "[...]", dict: "{...}", set: "set(...)", collections.deque: "[...]"}.get(type_of(x), "...")
+    inside = [*outer, x]
+    if isinstance(x, DictV):
+        return _mapping(cap, x, inside)
+    if isinstance(x, ViewV):
+        parts = [represent(cap, item, inside) for item in elements(cap, x)]
+        return f"{type_of(x).__name__}([{', '.join(parts)}])"
+    items = [key_value(cap, k) for k in x.items] if isinstance(x, SetV) else x.items
+    parts = [represent(cap, item, inside) for item in items]
+    if isinstance(x, TupleV):
+        return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+    if isinstance(x, SetV):
+        bare = f"{{{', '.join(parts)}}}" if parts else ""
+        return bare if x.cls is set and parts else f"{x.cls.__name__}({bare})"
+    limit = f", maxlen={x.extra}" if x.extra is not None else ""
+    return f"[{', '.join(parts)}]" if x.cls is list else f"{x.cls.__name__}([{', '.join(parts)}]{limit})"
+
+
+def _mapping(cap: Capture, x: DictV, inside: list[Any]) -> str:
+    shown = [(represent(cap, key_value(cap, k), inside), represent(cap, v, inside)) for k, v in x.items.items()]
+    bare = "{" + ", ".join(f"{k}: {v}" for k, v in shown) + "}"
+    if x.cls is dict:
+        return bare
+    if x.cls is collections.defaultdict:
+        return f"defaultdict({represent(cap, x.factory or Const(None), inside)}, {bare})"
+    if x.cls is collections.OrderedDict:
+        return _ordered(shown, bare)
+    raise Break("leaves", f"repr() of a {x.cls.__qualname__}")
+
+
+def _ordered(shown: list[tuple[str, str]], bare: str) -> str:
+    """Python 3.12 changed how an OrderedDict is shown."""
+    if not shown:
+        return "OrderedDict()"
+    pairs = ", ".join(f"({k}, {v})" for k, v in shown)
+    return f"OrderedDict({bare})" if repr(collections.OrderedDict(a=1)) == "OrderedDict({'a': 1})" else (
+        f"OrderedDict([{pairs}])")
