@@ -14,6 +14,7 @@ from typing import Any
 
 from dynacomp.capture import (  # noqa: F401  (handlers and rows register themselves)
     builtin_rows,
+    copies,
     instances,
     opcodes_flow,
     opcodes_stack,
@@ -34,7 +35,7 @@ from dynacomp.capture.machine import (
     new_frame,
 )
 from dynacomp.capture.output import Result, breaking, returning, template_of
-from dynacomp.capture.values import CellV, Lazy, NeedsConcrete, type_of
+from dynacomp.capture.values import CellV, Const, Lazy, NeedsConcrete, type_of
 
 check_complete()
 MAX_ATTEMPTS = 60
@@ -52,6 +53,7 @@ class Root:
     args: tuple[Any, ...]
     is_dynamic: Callable[[S.Source, int, int], bool]
     is_dynamic_scalar: Callable[[S.Source, Any], bool]
+    changes_often: Callable[[S.Source], bool]
     frame: Frame | None = None
 
 
@@ -84,12 +86,13 @@ class Outcome:
 
 def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compile,
             is_dynamic: Callable[[S.Source, int, int], bool],
-            is_dynamic_scalar: Callable[[S.Source, Any], bool] = lambda s, v: False) -> Outcome:
+            is_dynamic_scalar: Callable[[S.Source, Any], bool] = lambda s, v: False,
+            changes_often: Callable[[S.Source], bool] = lambda s: False) -> Outcome:
     """Captures one frame; never raises what the program raises (it is run again, as plain Python)."""
     lessons = Lessons()
     for _ in range(MAX_ATTEMPTS):
         dynamic = (lambda s, a, n: False) if lessons.all_static else is_dynamic
-        root = Root(fn, code, args, dynamic, is_dynamic_scalar)
+        root = Root(fn, code, args, dynamic, is_dynamic_scalar, changes_often)
         cap = Capture(lessons, root, None)
         try:
             result, stopped = attempt(cap)
@@ -97,9 +100,9 @@ def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compi
         except Restart:
             continue
         except Break as broke:
-            lessons.breaks.setdefault(cap.top_step, Lesson(cap.top_step, broke.kind, broke.detail, broke_at(cap, broke)))
+            lessons.breaks.setdefault(cap.top_step, lesson_of(cap, broke))
         except NeedsConcrete as needed:
-            lessons.fixed.update(number_sources(needed.value.source))
+            learn_number(cap, needed, lessons)
         except Raised as raised:
             return Outcome(kind="raises", detail=_exception_name(raised), lessons=lessons)
         except GiveUp as gave:
@@ -111,6 +114,16 @@ def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compi
     return Outcome(kind="attempts", detail=f"no end after {MAX_ATTEMPTS} attempts", lessons=lessons)
 
 
+def learn_number(cap: Capture, needed: NeedsConcrete, lessons: Lessons) -> None:
+    """A changing number is needed as a constant: fixed while it is seen to change little, then a break."""
+    found = number_sources(needed.value.source)
+    if any(cap.root.changes_often(s) for s in found):
+        where = cap.last_where
+        lessons.breaks.setdefault(cap.top_step, Lesson(cap.top_step, "scalar_constant", "", where))
+    else:
+        lessons.fixed.update(found)
+
+
 def number_sources(source: Any) -> list[S.Source]:
     """The Sources that a changing number is computed from."""
     if isinstance(source, S.Host):
@@ -119,11 +132,12 @@ def number_sources(source: Any) -> list[S.Source]:
 
 
 def _exception_name(raised: Raised) -> str:
-    return type_of(raised.value).__name__
+    shown = raised.value.value if isinstance(raised.value, Const) else None
+    return type_of(raised.value).__name__ + (f"({str(shown)[:200]})" if shown is not None else "")
 
 
-def broke_at(cap: Capture, broke: Break) -> tuple[tuple[str, int, str], ...]:
-    return cap.last_where
+def lesson_of(cap: Capture, broke: Break) -> Lesson:
+    return Lesson(cap.top_step, broke.kind, broke.detail, cap.last_where)
 
 
 def attempt(cap: Capture) -> tuple[Result, Lesson | None]:

@@ -29,6 +29,7 @@ from dynacomp.capture.values import (
     LibraryV,
     ListV,
     MethodV,
+    NeedsConcrete,
     ObjectV,
     PartialV,
     ScalarV,
@@ -56,6 +57,12 @@ def lower_arg(cap: Capture, value: Value) -> Any:
     if row is None:
         raise Break("argument", f"a {type(value).__name__.removesuffix('V').lower()} passed to a library")
     return row(cap, value)
+
+
+def _scalar(cap: Capture, value: ScalarV) -> Any:
+    if type(value.hint) is str:
+        raise NeedsConcrete(value)
+    return localise(cap, scalar_node(cap, value))
 
 
 def _const(cap: Capture, value: Const) -> Any:
@@ -106,7 +113,7 @@ _ROWS: dict[type, Any] = {
     ArrayV: lambda cap, v: localise(cap, v.node),
     Const: _const,
     SizeV: lambda cap, v: v.expr,
-    ScalarV: lambda cap, v: localise(cap, scalar_node(cap, v)),
+    ScalarV: _scalar,
     TupleV: _tuple,
     ListV: _list,
     DictV: _dict,

@@ -27,7 +27,7 @@ from dynacomp.capture.errors import Break, GiveUp, Raised
 from dynacomp.capture.graph import Builder, Node
 from dynacomp.capture.guards import GuardSet
 from dynacomp.capture.libraries import is_pure_module
-from dynacomp.capture.values import CellV, Const, NotConstant, Value
+from dynacomp.capture.values import CellV, Const, NeedsConcrete, NotConstant, Value
 
 VERSION = sys.version_info[:2]
 MAX_STEPS = 400_000  # instructions a capture; a longer Python loop is run, not unrolled
@@ -246,7 +246,7 @@ def step(cap: Capture, frame: Frame) -> None:
         raise Break("opcode", f"{instr.name}: {UNSUPPORTED.get(instr.name, 'unknown')}")
     try:
         target = handler(cap, frame, instr)
-    except Break:
+    except (Break, NeedsConcrete):
         cap.last_where = cap.last_where or cap.where()
         raise
     except NotConstant as what:

@@ -13,7 +13,7 @@ from typing import Any
 
 from dynacomp.capture import sources as S
 from dynacomp.capture.errors import Break
-from dynacomp.capture.values import Const, ScalarV, Value
+from dynacomp.capture.values import Const, NeedsConcrete, ScalarV, Value
 
 NEVER_RAISE = {op.__name__: op for op in (
     operator.add, operator.sub, operator.mul, operator.lt, operator.le, operator.gt, operator.ge, operator.eq,
@@ -23,12 +23,17 @@ UNARY = {op.__name__: op for op in (operator.neg, operator.pos, operator.abs)}
 SMALL = 1 << 40  # ints beyond this, and floats made of them, are not moved
 
 
+FUNCTIONS: dict[str, Any] = {**NEVER_RAISE, **NONZERO_RIGHT, **UNARY, "len": len}
+
+
 def binary(op: Any, a: Value, b: Value) -> Value | None:
     """`a op b` for numbers of which one changes; None when the other is no number."""
-    if not (_is_number(a) and _is_number(b)):
-        return None
     name = op.__name__
     plain = name[1:] if name.startswith("i") and name[1:] in {**NEVER_RAISE, **NONZERO_RIGHT} else name
+    if _is_text(a) and _is_text(b) and plain in ("add", "eq", "ne"):
+        return _host(plain, NEVER_RAISE[plain], a, b)
+    if not (_is_number(a) and _is_number(b)):
+        return None
     if plain in NEVER_RAISE and _moderate(a) and _moderate(b):
         return _host(plain, NEVER_RAISE[plain], a, b)
     if plain in NONZERO_RIGHT and isinstance(b, Const) and b.value != 0 and _moderate(a):
@@ -48,8 +53,21 @@ def _host(name: str, op: Any, *values: Any) -> Value:
     return ScalarV(hint, source=S.Host(name, args))
 
 
+def length(value: ScalarV) -> Value:
+    """`len` of a changing string."""
+    if type(value.hint) is not str:
+        raise NeedsConcrete(value)
+    return _host("len", len, value)
+
+
+def _is_text(v: Value) -> bool:
+    found = v.hint if isinstance(v, ScalarV) else v.value if isinstance(v, Const) else None
+    return type(found) is str
+
+
 def _is_number(v: Value) -> bool:
-    return isinstance(v, ScalarV) or (isinstance(v, Const) and type(v.value) in (int, float, bool))
+    found = v.hint if isinstance(v, ScalarV) else v.value if isinstance(v, Const) else None
+    return type(found) in (int, float, bool)
 
 
 def _moderate(v: Any) -> bool:

@@ -9,13 +9,17 @@ from __future__ import annotations
 from typing import Any
 
 from dynacomp.capture.machine import Capture
+from dynacomp.capture.sizes import concrete
 from dynacomp.capture.values import (
     DELETED,
     Const,
     DictV,
     ListV,
+    NeedsConcrete,
     ObjectV,
+    ScalarV,
     SetV,
+    SizeV,
     TupleV,
     Value,
 )
@@ -43,6 +47,10 @@ def shell(cap: Capture, value: Value, memo: dict[int, Any] | None = None) -> Any
         return value.cls(value.items)
     if isinstance(value, ObjectV):
         return _object(cap, value, memo)
+    if isinstance(value, ScalarV):
+        raise NeedsConcrete(value)  # it may be a static field, part of the tree's structure
+    if isinstance(value, SizeV):
+        return concrete(cap, value).value
     return value
 
 

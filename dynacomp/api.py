@@ -22,10 +22,12 @@ from dynacomp.capture import _native
 from dynacomp.capture.frame import Outcome, capture
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.resume import is_resume
+from dynacomp.capture.sources import Local
 from dynacomp.options import Options, resolve
 from dynacomp.pipeline import Compiled, compile_graph
 
 _STAGES = (capture_stage, lowering, codegen, kernels, counters)
+MAX_VALUES = 2  # a Python number that must be a constant and had more values than this breaks the graph
 MAX_RAISES = 3  # frames that keep raising are not captured again and again
 
 
@@ -123,7 +125,8 @@ def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) ->
 
     with counters.timed("capture"):
         outcome = capture(fn, code, args, compile_one, dynamic_rule(history, options),
-                          scalar_rule(history, options, is_resume(code)))
+                          scalar_rule(history, options, is_resume(code)),
+                          lambda source: len(history.scalars.get(repr(source), ())) > MAX_VALUES)
     return accept(outcome, code, history, options, seen)
 
 
@@ -144,7 +147,8 @@ def scalar_rule(history: History, options: Options, resumed: bool) -> Callable[[
         if options.dynamic is False:
             return False
         seen = history.scalars.get(repr(source))
-        return (resumed and type(value) is float) or (seen is not None and seen != {value})
+        fresh = resumed and type(value) is float and isinstance(source, Local)
+        return fresh or (seen is not None and seen != {value})
     return is_dynamic_scalar
 
 
@@ -177,7 +181,7 @@ def accept(outcome: Outcome, code: CodeType, history: History, options: Options,
 def eager(code: CodeType, kind: str, detail: str) -> Any:
     """The frame runs as plain Python; what it calls may still be captured."""
     counters.count("frames_eager", kind)
-    if kind != "raises" and kind != "traced":
+    if kind != "traced":
         tell(code, "runs eagerly", kind, detail)
     return None if kind in ("traced", "raises") else True
 
