@@ -15,7 +15,7 @@ import numpy as np
 import sympy
 
 from dynacomp.lowering.groups import Group
-from dynacomp.lowering.indexing import ZERO, coefficient, flat
+from dynacomp.lowering.indexing import ZERO, flat
 from dynacomp.lowering.items import Item
 from dynacomp.lowering.loops import (
     Acc,
@@ -34,6 +34,7 @@ from dynacomp.lowering.loops import (
     Store,
     symbol,
 )
+from dynacomp.lowering.merging import merged
 from dynacomp.lowering.reader import INT64, Reader, index_of, walk
 from dynacomp.lowering.stages import Layout, Stage, arrange, in_register, is_local, row_offset, row_size
 
@@ -91,8 +92,7 @@ class Emitter:
         self.values: dict[sympy.Symbol, Expr] = {}  # position symbols of this kernel
         self.computed: dict[str, Expr] = {}
         self.locals: dict[str, Buffer] = {}
-        self.acc_names = {i.name: f"a{k}" for k, i in enumerate(
-            j for j in group.items if j.kind in ("fold", "scan"))}
+        self.acc_names = {i.name: f"a{k}" for k, i in enumerate(j for j in group.items if j.kind in ("fold", "scan"))}
         self.level: dict[sympy.Symbol, int] = {}
         self.bound: dict[int, Expr] = {}
         self.names = 0
@@ -142,8 +142,9 @@ class Emitter:
             built[id(expr)] = self._rewritten(expr, item, mapping, built)
         return [built[id(e)] for e in exprs]
 
-    def _rewritten(self, expr: Expr, item: Item, mapping: dict[sympy.Expr, sympy.Expr],
-                   built: Mapping[int, Expr]) -> Expr:
+    def _rewritten(
+        self, expr: Expr, item: Item, mapping: dict[sympy.Expr, sympy.Expr], built: Mapping[int, Expr]
+    ) -> Expr:
         if isinstance(expr, Apply):
             return self.reader.intern(Apply(expr.fn, tuple(built[id(a)] for a in expr.args), expr.dtype))
         index = index_of(expr)
@@ -164,8 +165,9 @@ class Emitter:
         self.layout.ranges[var] = extent
         return var
 
-    def _read(self, load: Load, item: Item, mapping: Mapping[sympy.Expr, sympy.Expr],
-              built: Mapping[int, Expr]) -> Expr:
+    def _read(
+        self, load: Load, item: Item, mapping: Mapping[sympy.Expr, sympy.Expr], built: Mapping[int, Expr]
+    ) -> Expr:
         masked = {} if load.mask is None else {"mask": built[id(load.mask)], "other": built[id(load.other)]}
         producer = self.items.get(load.buffer)
         if producer is None:
@@ -202,14 +204,14 @@ class Emitter:
         stages_indices = [self._indices(roots) for roots in stages]
         everything = [i for indices in stages_indices for i in indices]
         everything += [n for stage in self.layout.stages for _, n in stage.loops]
-        rows, changes = _merged(self.layout.rows, everything)
+        rows, changes = merged(self.layout.rows, everything)
         self.layout.rows = rows
         for stage, indices in zip(self.layout.stages, stages_indices):
             mine = [i.xreplace(changes) for i in indices] if changes else indices
-            stage.outer, outer = _merged(stage.outer, mine)
+            stage.outer, outer = merged(stage.outer, mine)
             inner: dict[sympy.Symbol, sympy.Expr] = {}
             if stage.kind != "scan" and not _has_positions(stage):
-                stage.inner, inner = _merged(stage.inner, mine)
+                stage.inner, inner = merged(stage.inner, mine)
             self._substitute(stages[self.layout.stages.index(stage)], {**changes, **outer, **inner})
 
     def _indices(self, roots: list[Root]) -> list[sympy.Expr]:
@@ -257,8 +259,7 @@ class Emitter:
         updated = {i.name for i in self.group.items if i.kind == "scatter"}
         inputs = tuple(b for name, b in buffers.items() if name not in written or name in updated)
         outputs = tuple(b for name, b in buffers.items() if name in written)
-        kernel = Kernel(name, inputs, outputs, body, self._sizes((*inputs, *outputs)),
-                        tuple(self.locals.values()))
+        kernel = Kernel(name, inputs, outputs, body, self._sizes((*inputs, *outputs)), tuple(self.locals.values()))
         return kernel, {p: b for b, p in self.params.items()}
 
     def _sizes(self, buffers: tuple[Buffer, ...]) -> tuple[sympy.Symbol, ...]:
@@ -279,7 +280,7 @@ class Emitter:
 
     def _stage(self, stage: Stage, roots: list[Root]) -> None:
         base = len(self.layout.rows)
-        del self.scopes[base + 1:]
+        del self.scopes[base + 1 :]
         self.scopes += [Scope(v, n) for v, n in stage.loops]
         self.level = {v: k for v, k in self.level.items() if k <= base}
         self.level |= {v: base + 1 + k for k, (v, _) in enumerate(stage.loops)}
@@ -327,7 +328,7 @@ class Emitter:
         """Carries a fold outwards: each loop folds what the loop inside it gave."""
         assert item.fold is not None
         how = item.fold
-        loops = self.scopes[home + 1:]
+        loops = self.scopes[home + 1 :]
         if not loops:  # nothing to fold over: one element
             single = value if position is None else self.reader.index(ZERO, how.dtype)
             self.scopes[home].stmts.append(Let(name, single))
@@ -368,7 +369,7 @@ class Emitter:
 
     def _bind(self, roots: Sequence[Expr], depth: int) -> list[Expr]:
         """The values at `depth`, their shared and steady parts turned into Lets further out."""
-        order = [e for e in walk(self, roots)]
+        order = list(walk(self, roots))
         levels = {id(e): 0 for e in order}
         uses: dict[int, int] = {}
         widest: dict[int, int] = {}
@@ -381,16 +382,21 @@ class Emitter:
             for child in {id(c): c for c in _children(expr)}.values():
                 uses[id(child)] = uses.get(id(child), 0) + 1
                 widest[id(child)] = max(widest.get(id(child), 0), levels[id(expr)])
-        as_index = {id(self.values[v]) for e in order if (i := index_of(e)) is not None
-                    for v in i.free_symbols & self.values.keys()}
+        as_index = {
+            id(self.values[v])
+            for e in order
+            if (i := index_of(e)) is not None
+            for v in i.free_symbols & self.values.keys()
+        }
         nesting: dict[int, int] = {}
         for expr in order:
             if id(expr) in self.bound:
                 continue
             new = self._final(expr)
             nesting[id(expr)] = 1 + max((nesting.get(id(c), 0) for c in _children(expr)), default=0)
-            wanted = uses.get(id(expr), 0) > 1 or widest.get(id(expr), 0) > levels[id(expr)] or (
-                nesting[id(expr)] > DEEPEST)
+            wanted = (
+                uses.get(id(expr), 0) > 1 or widest.get(id(expr), 0) > levels[id(expr)] or (nesting[id(expr)] > DEEPEST)
+            )
             if id(expr) in as_index or (wanted and not _is_trivial(expr)):
                 new, nesting[id(expr)] = self._let(new, levels[id(expr)]), 0
             self.bound[id(expr)] = new
@@ -435,8 +441,7 @@ class Emitter:
         if isinstance(expr, Index):
             return Index(index.xreplace(names), expr.dtype)
         assert isinstance(expr, Load)
-        masked = {} if expr.mask is None else {"mask": self.bound[id(expr.mask)],
-                                               "other": self.bound[id(expr.other)]}
+        masked = {} if expr.mask is None else {"mask": self.bound[id(expr.mask)], "other": self.bound[id(expr.other)]}
         return replace(expr, buffer=self.buffer(expr.buffer), index=index.xreplace(names), **masked)
 
 
@@ -461,28 +466,13 @@ def _has_positions(stage: Stage) -> bool:
 
 def _loop(scope: Scope, vector: bool, reverse: bool) -> Loop:
     assert scope.var is not None
-    return Loop(scope.var, scope.extent, tuple(scope.stmts), tuple(scope.accs), tuple(scope.scans),
-                tuple(scope.after), vector=vector, reverse=reverse)
-
-
-def _merged(loops: Sequence[tuple[sympy.Symbol, sympy.Expr]], indices: Sequence[sympy.Expr],
-            ) -> tuple[tuple[tuple[sympy.Symbol, sympy.Expr], ...], dict[sympy.Symbol, sympy.Expr]]:
-    """Loops joined from the inside out where no index tells them apart; what to substitute."""
-    if len(loops) < 2:
-        return tuple(loops), {}
-    (a, a_extent), *rest = loops
-    rest, changes = _merged(rest, indices)
-    if changes:
-        indices = [i.xreplace(changes) for i in indices]
-    b, b_extent = rest[0]
-    if all(_crossed_in_one_stride(i, a, b, b_extent) for i in indices):
-        return ((b, a_extent * b_extent), *rest[1:]), {**changes, a: ZERO}
-    return ((a, a_extent), *rest), changes
-
-
-def _crossed_in_one_stride(index: sympy.Expr, a: sympy.Symbol, b: sympy.Symbol, extent: sympy.Expr) -> bool:
-    free = index.free_symbols
-    if a not in free and b not in free:
-        return True
-    outer, inner = coefficient(index, a), coefficient(index, b)
-    return outer is not None and inner is not None and outer == sympy.expand(inner * extent)
+    return Loop(
+        scope.var,
+        scope.extent,
+        tuple(scope.stmts),
+        tuple(scope.accs),
+        tuple(scope.scans),
+        tuple(scope.after),
+        vector=vector,
+        reverse=reverse,
+    )

@@ -3,7 +3,7 @@
     realise   which nodes are kept, which are inlined into their readers          (items.py)
     group     which realised nodes share a kernel                                 (groups.py)
     emit      each group as a Kernel; equal kernels are one object                (emit.py)
-    place     temporaries in the arena                                            (memory.py)
+    place     temporaries in the arena                                            (assembly.py, memory.py)
 
 Products of matrices, convolutions and sorts become TemplateSteps; what nothing of ours can compute
 becomes ExternSteps, each with its reason.
@@ -36,18 +36,18 @@ from dynacomp.capture.graph import (
     map_nodes,
     nodes_in,
 )
+from dynacomp.lowering.assembly import assemble
 from dynacomp.lowering.emit import Emitter
 from dynacomp.lowering.groups import Ancestry, Group, alone, fused, may_join, shares_work
-from dynacomp.lowering.indexing import ZERO, product
+from dynacomp.lowering.indexing import ZERO
 from dynacomp.lowering.items import Item, choose_realised, is_scatter, make_item, make_scatter_items, op_name
-from dynacomp.lowering.loops import Buffer, Kernel, Load
+from dynacomp.lowering.loops import Kernel, Load
 from dynacomp.lowering.lower_gather import GATHERS
 from dynacomp.lowering.lower_layout import LAYOUT
 from dynacomp.lowering.lower_pointwise import POINTWISE
 from dynacomp.lowering.lower_scatter import SINGLE
 from dynacomp.lowering.lower_templates import TEMPLATE_RULES, fitting_strides, row_major, view_of
 from dynacomp.lowering.lower_window import ALL_FOLDS, WINDOW_RULES, choice_name
-from dynacomp.lowering.memory import plan
 from dynacomp.lowering.ops import OPS, Op, has_effects
 from dynacomp.lowering.reader import INT32, Reader, dtype_of, shape_of
 from dynacomp.lowering.schedule import ExternStep, KernelStep, Schedule, Step, TemplateStep
@@ -152,7 +152,8 @@ class Planner:
         """An output that reshapes a value of its own takes that value's buffer; else it is computed."""
         root = self.root(node)
         taken = {self.views.get(o.name, o.name) for o in self.output_nodes() if o is not node} | {
-            o.name for o in self.output_nodes()}
+            o.name for o in self.output_nodes()
+        }
         if root is node or root.op in (PLACEHOLDER, GET_ATTR) or root.name in taken:
             self.required.add(node.name)
         else:
@@ -281,8 +282,11 @@ class Planner:
 
     def candidates(self, item: Item, reads: set[str], producers: set[int]) -> list[int]:
         """Units that the item may join: its producers, latest first, then recent siblings."""
-        siblings = [u.number for u in self.units[-16:] if u.group is not None and u.number not in producers
-                    and shares_work(u.group, item)]
+        siblings = [
+            u.number
+            for u in self.units[-16:]
+            if u.group is not None and u.number not in producers and shares_work(u.group, item)
+        ]
         ordered = [*sorted(producers, reverse=True), *reversed(siblings)]
         return [u for u in ordered if self.units[u].group is not None and may_join(self.ancestry, u, producers)]
 
@@ -363,8 +367,7 @@ class Planner:
     def extern_step(self, unit: Unit, external: set[str]) -> ExternStep:
         """The nodes of a unit as a Graph of their own, for XLA."""
         inside = dict.fromkeys(unit.outside)
-        operands = dict.fromkeys(o for n in unit.outside for o in nodes_in((n.args, dict(n.kwargs)))
-                                 if o not in inside)
+        operands = dict.fromkeys(o for n in unit.outside for o in nodes_in((n.args, dict(n.kwargs))) if o not in inside)
         builder = Builder(unit.outside[0].name)
         env = {o: builder.placeholder(o.name, o.aval) for o in operands}
         for node in unit.outside:
@@ -373,8 +376,7 @@ class Planner:
         results = [n for n in unit.outside if n.name in external and not isinstance(n.aval, tuple)]
         names = tuple(self.reader.views.get(o.name, o.name) for o in operands)
         why = "; ".join(dict.fromkeys(str(self.outside[n]) for n in unit.outside))
-        return ExternStep(builder.finish(tuple(env[r] for r in results)), names,
-                          tuple(r.name for r in results), why)
+        return ExternStep(builder.finish(tuple(env[r] for r in results)), names, tuple(r.name for r in results), why)
 
     def fill_shapes(self) -> None:
         for node in self.graph.nodes:
@@ -403,52 +405,5 @@ def schedule(graph: Graph) -> Schedule:
     planner.fill_shapes()
     planner.build()
     steps = planner.steps()
-    return _assemble(planner, tuple(steps))
-
-
-def reads_of(step: Step) -> tuple[str, ...]:
-    """The Schedule buffers that a step reads."""
-    if isinstance(step, KernelStep):
-        return tuple(step.bindings[b.name] for b in step.kernel.inputs)
-    return step.operands
-
-
-def writes_of(step: Step) -> tuple[str, ...]:
-    """The Schedule buffers that a step writes."""
-    if isinstance(step, KernelStep):
-        return tuple(step.bindings[b.name] for b in step.kernel.outputs)
-    return step.results
-
-
-def _assemble(planner: Planner, steps: tuple[Step, ...]) -> Schedule:
-    graph = planner.graph
-    inputs = tuple(n.name for n in graph.placeholders)
-    consts = {n.name: np.asarray(graph.consts[n.target]) for n in graph.nodes if n.op == GET_ATTR}
-    outputs = tuple(planner.views.get(o.name, o.name) for o in planner.output_nodes())
-    used = dict.fromkeys([*inputs, *consts, *outputs, *(b for s in steps for b in (*reads_of(s), *writes_of(s)))])
-    buffers = {n: Buffer(n, *planner.shapes[n]) for n in used}
-    offsets, arena = plan(_lives(steps, buffers, {*inputs, *consts, *outputs}))
-    aliases = {o: o for o in outputs if o in inputs or o in consts}
-    return Schedule(buffers, inputs, outputs, steps, consts, _sizes(graph), offsets, arena, aliases,
-                    tuple(o.aval for o in planner.output_nodes()), graph.name)
-
-
-def _lives(steps: tuple[Step, ...], buffers: dict[str, Buffer], kept: set[str]) -> dict[str, Any]:
-    first: dict[str, int] = {}
-    last: dict[str, int] = {}
-    for k, step in enumerate(steps):
-        for name in (*writes_of(step), *reads_of(step)):
-            first.setdefault(name, k)
-            last[name] = k
-    return {n: (product(buffers[n].shape) * buffers[n].dtype.itemsize, first[n], last[n])
-            for n in first if n not in kept}
-
-
-def _sizes(graph: Graph) -> tuple[tuple[sympy.Symbol, tuple[int, int]], ...]:
-    """Where to read each symbolic size: the first input dimension that is that symbol alone."""
-    found: dict[sympy.Symbol, tuple[int, int]] = {}
-    for k, node in enumerate(graph.placeholders):
-        for d, dim in enumerate(node.aval.shape):
-            if isinstance(dim, sympy.Symbol):
-                found.setdefault(dim, (k, d))
-    return tuple(sorted(found.items(), key=lambda row: row[0].name))
+    outputs = [planner.views.get(o.name, o.name) for o in planner.output_nodes()]
+    return assemble(planner.graph, tuple(steps), planner.shapes, outputs)

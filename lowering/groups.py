@@ -7,7 +7,8 @@ A Group runs its items inside common row loops. Two shapes of group:
     rows    the rows are a prefix; each item loops over the rest inside (softmax: the rows are the
             rows). An item may read what another wrote in the same row, wherever in the row.
 
-An item joins a group when every value it reads from the group lies in its own lane or row, and when no path leaves the group and comes back.
+An item joins a group when every value it reads from the group lies in its own lane or row,
+and when no path leaves the group and comes back.
 
     before:  max -> sub, exp -> sum -> div          four realised nodes
     after:   one Group, rows = all but the last dimension
@@ -88,7 +89,7 @@ def alone(item: Item) -> Group:
     """A group of one: lanes where the item wants them, else rows over its result dimensions."""
     every = list(range(len(item.shape)))
     if item.kind == "scan":
-        rows = [d for d in every if d != item.axis] if item.lanes else every[:item.axis]
+        rows = [d for d in every if d != item.axis] if item.lanes else every[: item.axis]
         return Group([item], {item.name: rows}, item.lanes)
     return Group([item], {item.name: every}, item.lanes)
 
@@ -118,8 +119,9 @@ def _as_lanes(reader: Reader, items: list[Item], producers: dict[str, Item]) -> 
     return Group(items, dims, True)
 
 
-def _lane_dims(reader: Reader, item: Item, rows: Item, producers: Mapping[str, Item],
-               known: Mapping[str, list[int]]) -> list[int] | None:
+def _lane_dims(
+    reader: Reader, item: Item, rows: Item, producers: Mapping[str, Item], known: Mapping[str, list[int]]
+) -> list[int] | None:
     """Which dimensions of an item are the lanes, so that all it reads of the group is its own lane's."""
     if item.numel == rows.numel:
         choices = [list(range(len(item.shape)))]
@@ -138,8 +140,9 @@ def _same_extents(shape: tuple[sympy.Expr, ...], rows: tuple[sympy.Expr, ...]) -
     return [list(c) for c in found if c and c[-1] == solid[-1] and tuple(shape[d] for d in c) == wanted]
 
 
-def _lane_exact(reader: Reader, item: Item, dims: list[int], producers: Mapping[str, Item],
-                known: Mapping[str, list[int]]) -> bool:
+def _lane_exact(
+    reader: Reader, item: Item, dims: list[int], producers: Mapping[str, Item], known: Mapping[str, list[int]]
+) -> bool:
     lane = flat([item.at[d] for d in dims], tuple(item.shape[d] for d in dims))
     for load in item.reads:
         if load.buffer not in producers:
@@ -205,7 +208,6 @@ class Ancestry:
         for k, known in enumerate(self.before):
             if known & bit:
                 self.before[k] = known | mask
-
 
     def replace(self, old: int, new: int) -> None:
         """`old` has become part of `new`: all that came after one comes after both."""

@@ -60,7 +60,7 @@ def product(dims: tuple[sympy.Expr, ...]) -> sympy.Expr:
 @functools.lru_cache(maxsize=4096)
 def strides(shape: tuple[sympy.Expr, ...]) -> tuple[sympy.Expr, ...]:
     """Row-major element strides."""
-    return tuple(product(shape[k + 1:]) for k in range(len(shape)))
+    return tuple(product(shape[k + 1 :]) for k in range(len(shape)))
 
 
 def distribute(expr: sympy.Expr) -> sympy.Expr:
@@ -148,7 +148,8 @@ def divmod_index(expr: sympy.Expr, by: sympy.Expr, ranges: Ranges) -> tuple[symp
     """(expr // by, expr % by) of a non-negative expr, free of divisions where ranges allow."""
     if by == 1:
         return expr, ZERO
-    whole, rest = [], []
+    whole: list[tuple[sympy.Expr, sympy.Expr]] = []
+    rest: list[tuple[sympy.Expr, sympy.Expr]] = []
     for term in sympy.Add.make_args(expr):
         quotient = term / by
         (whole if _is_integral(quotient) else rest).append((term, quotient))
@@ -180,8 +181,9 @@ def unflatten(offset: sympy.Expr, shape: Sequence[sympy.Expr], ranges: Ranges) -
     return (*((offset,) if shape else ()), *reversed(at))
 
 
-def reshape_at(at: Sequence[sympy.Expr], to: tuple[sympy.Expr, ...], of: tuple[sympy.Expr, ...],
-               ranges: Ranges) -> tuple[sympy.Expr, ...]:
+def reshape_at(
+    at: Sequence[sympy.Expr], to: tuple[sympy.Expr, ...], of: tuple[sympy.Expr, ...], ranges: Ranges
+) -> tuple[sympy.Expr, ...]:
     """Where position `at` of an array reshaped from `of` to `to` lies in the array before.
 
     Works block by block: dimensions that multiply to the same count pass through untouched.
@@ -197,8 +199,10 @@ def reshape_at(at: Sequence[sympy.Expr], to: tuple[sympy.Expr, ...], of: tuple[s
 
 
 @functools.lru_cache(maxsize=4096)
-def reshape_blocks(of: tuple[sympy.Expr, ...], to: tuple[sympy.Expr, ...],
-                   ) -> tuple[tuple[tuple[int, int], tuple[int, int]], ...]:
+def reshape_blocks(
+    of: tuple[sympy.Expr, ...],
+    to: tuple[sympy.Expr, ...],
+) -> tuple[tuple[tuple[int, int], tuple[int, int]], ...]:
     """The smallest runs of dimensions of both shapes with equal products: ((a0, a1), (b0, b1))."""
     blocks, a, b, a0, b0 = [], 0, 0, 0, 0
     left, right = ONE, ONE

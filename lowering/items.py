@@ -36,8 +36,8 @@ class Item:
     """One realised node: `value` at position `at` (and `inner`, for folds) of loop variables.
 
     kind: "point" (one value per position), "fold" (folds `inner` away), "scan" (running fold along
-    dimension `axis`), "scatter" (stores into an array that another item made). lanes: it wants SIMD lanes over its last result dimension rather than
-    over its innermost loop.
+    dimension `axis`), "scatter" (stores into an array that another item made).
+    lanes: it wants SIMD lanes over its last result dimension rather than over its innermost loop.
     """
 
     name: str
@@ -98,8 +98,19 @@ def make_fold_item(reader: Reader, name: str, shape: Point, dtype: np.dtype, fol
     if all(n == 1 for n in fold.extents) and fold.position is None:  # nothing is folded away
         value = reader.apply("convert", value, dtype=dtype)
         return Item(name, "point", shape, dtype, at, value, reads=reads)
-    return Item(name, "fold", shape, dtype, at, value, inner, fold.extents, fold,
-                lanes=_wants_lanes(at, inner, shape, fold.extents, reads), reads=reads)
+    return Item(
+        name,
+        "fold",
+        shape,
+        dtype,
+        at,
+        value,
+        inner,
+        fold.extents,
+        fold,
+        lanes=_wants_lanes(at, inner, shape, fold.extents, reads),
+        reads=reads,
+    )
 
 
 def _scan_item(reader: Reader, node: Node, how: str) -> Item:
@@ -108,9 +119,22 @@ def _scan_item(reader: Reader, node: Node, how: str) -> Item:
     dtype = accumulator(how, dtype_of(node))
     value = reader.apply("convert", reader.read(node.args[0], at), dtype=dtype)
     fold = Fold((), how, dtype, lambda *_: value)
-    last = all(n == 1 for n in shape[axis + 1:])
-    return Item(node.name, "scan", shape, dtype_of(node), at, value, (), (), fold, axis,
-                bool(node.kwargs.get("reverse")), not last, loads_of(reader, value))
+    last = all(n == 1 for n in shape[axis + 1 :])
+    return Item(
+        node.name,
+        "scan",
+        shape,
+        dtype_of(node),
+        at,
+        value,
+        (),
+        (),
+        fold,
+        axis,
+        bool(node.kwargs.get("reverse")),
+        not last,
+        loads_of(reader, value),
+    )
 
 
 def make_scatter_items(reader: Reader, node: Node) -> tuple[Item, Item]:
@@ -122,8 +146,19 @@ def make_scatter_items(reader: Reader, node: Node) -> tuple[Item, Item]:
     store = scatter_store(reader, node)
     roots = [store.value, reader.index(store.index, INT64), *([] if store.mask is None else [store.mask])]
     reads = tuple(e for e in walk(reader, roots) if isinstance(e, Load))
-    update = Item(node.name, "scatter", store.rows, dtype, store.at, store.value, store.inner, store.extents,
-                  lanes=any(n != 1 for n in store.rows), reads=reads, store=store)
+    update = Item(
+        node.name,
+        "scatter",
+        store.rows,
+        dtype,
+        store.at,
+        store.value,
+        store.inner,
+        store.extents,
+        lanes=any(n != 1 for n in store.rows),
+        reads=reads,
+        store=store,
+    )
     return copy, update
 
 
@@ -153,10 +188,27 @@ def _contiguous(reads: tuple[Load, ...], var: sympy.Expr) -> int:
 
 # which nodes to realise
 
-_OWN_COST = {"threefry2x32": 200, "gather": 3, "concatenate": 3, "pad": 2, "dynamic_slice": 2,
-             "dynamic_update_slice": 3, "pow": DEAR}
-_FREE = {"reshape", "broadcast_in_dim", "transpose", "slice", "rev", "iota", "convert_element_type", "getitem",
-         "dim_as_value", "iota_2x32_shape"}
+_OWN_COST = {
+    "threefry2x32": 200,
+    "gather": 3,
+    "concatenate": 3,
+    "pad": 2,
+    "dynamic_slice": 2,
+    "dynamic_update_slice": 3,
+    "pow": DEAR,
+}
+_FREE = {
+    "reshape",
+    "broadcast_in_dim",
+    "transpose",
+    "slice",
+    "rev",
+    "iota",
+    "convert_element_type",
+    "getitem",
+    "dim_as_value",
+    "iota_2x32_shape",
+}
 KEEP_COST, KEEP_READS, MAX_INLINE, MAX_READS = DEAR, 2, 150, 24
 
 
@@ -187,8 +239,9 @@ class _Weight:
         return sum(2 * n > size for n in self.reads.values())
 
 
-def choose_realised(nodes: tuple[Node, ...], required: set[str], users: Mapping[Node, list[Node]],
-                    loopable: Mapping[Node, bool]) -> set[str]:
+def choose_realised(
+    nodes: tuple[Node, ...], required: set[str], users: Mapping[Node, list[Node]], loopable: Mapping[Node, bool]
+) -> set[str]:
     """The names of the nodes to realise; `required` are so anyway (outputs, template operands)."""
     realised = set(required)
     weights: dict[Node, _Weight] = {}
@@ -206,11 +259,14 @@ def _size(node: Node) -> int:
 
 
 def _weigh(node: Node, realised: set[str], weights: Mapping[Node, _Weight]) -> _Weight:
-    parts = [_Weight(0, {a.name: _size(a)}, 0) if a.name in realised or a not in weights else weights[a]
-             for a in dict.fromkeys(a for a in node.args if isinstance(a, Node))]
+    parts = [
+        _Weight(0, {a.name: _size(a)}, 0) if a.name in realised or a not in weights else weights[a]
+        for a in dict.fromkeys(a for a in node.args if isinstance(a, Node))
+    ]
     reads = {name: size for p in parts for name, size in p.reads.items()}
-    return _Weight(min(own_cost(node) + sum(p.cost for p in parts), 10**6), reads,
-                   1 + max((p.depth for p in parts), default=0))
+    return _Weight(
+        min(own_cost(node) + sum(p.cost for p in parts), 10**6), reads, 1 + max((p.depth for p in parts), default=0)
+    )
 
 
 def _worth_keeping(node: Node, users: list[Node], weight: _Weight) -> bool:

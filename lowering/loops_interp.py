@@ -22,8 +22,14 @@ from dynacomp.lowering.lower_reduce import identity
 from dynacomp.lowering.scalars import evaluate, kind
 
 _FOLDS: dict[str, np.ufunc] = {
-    "sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum, "any": np.logical_or,
-    "all": np.logical_and, "xor": np.bitwise_xor}
+    "sum": np.add,
+    "prod": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "any": np.logical_or,
+    "all": np.logical_and,
+    "xor": np.bitwise_xor,
+}
 _STORES: dict[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
@@ -177,8 +183,10 @@ def _loop(loop: Loop, state: _State) -> None:
     inner = replace(state, depth=state.depth + 1, lengths=(*state.lengths, longest))
     inner.env[loop.var.name] = counter.reshape((1,) * state.depth + (longest,))
     if extent.ndim:
-        inner.active = _both(None if state.active is None else _lift(state.active, inner.depth),
-                             inner.env[loop.var.name] < _lift(extent, inner.depth))
+        inner.active = _both(
+            None if state.active is None else _lift(state.active, inner.depth),
+            inner.env[loop.var.name] < _lift(extent, inner.depth),
+        )
     elif state.active is not None:
         inner.active = _lift(state.active, inner.depth)
     if loop.parallel:
@@ -226,6 +234,3 @@ def _scan(scan: Scan, state: _State, length: int, reverse: bool) -> np.ndarray:
     turned = np.flip(wide, -1) if reverse else wide
     total = _FOLDS[scan.fold].accumulate(turned, axis=-1, dtype=turned.dtype)
     return (np.flip(total, -1) if reverse else total).astype(scan.dtype)
-
-
-

@@ -12,9 +12,9 @@
                 out[d*i0 + i1] = div(e[i1], s)
 
 Expressions have Python's syntax: `f32(2.0)` is a Const, `index(i1 + 1, i64)` an Index,
-`convert(x, f32)` names its dtype, `and_`, `or_`, `not_` are `and`, `or`, `not`, `x[i] if mask else other` is a masked Load. A store may say
-`out[i] add= v` and `where mask`; an argmax says `at position`; what follows a scan stands under
-`after:`. All else has the dtype that the table of scalars gives.
+`convert(x, f32)` names its dtype, `and_`, `or_`, `not_` are the functions `and`, `or`, `not`,
+`x[i] if mask else other` is a masked Load. A store may say `out[i] add= v` and `where mask`; an argmax
+says `at position`; what follows a scan stands under `after:`. All else has the dtype that the table of scalars gives.
 
 `parse(text(kernel)) == kernel` for every Kernel that `loops_verify` passes.
 """
@@ -53,7 +53,8 @@ from dynacomp.lowering.loops import (
 from dynacomp.lowering.scalars import SCALARS
 
 _DTYPES: dict[str, np.dtype] = {
-    "bool": np.dtype(bool), "bf16": np.dtype(ml_dtypes.bfloat16),
+    "bool": np.dtype(bool),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
     **{f"{k[0]}{b}": np.dtype(f"{k}{b}") for k in ("int", "uint") for b in (8, 16, 32, 64)},
     **{f"f{b}": np.dtype(f"float{b}") for b in (16, 32, 64)},
 }
@@ -196,8 +197,13 @@ def _statement(reader: _Reader, line: str, indent: int) -> Stmt:
         return _read_loop(reader, match, indent + len(INDENT))
     if match := _STORE.match(line):
         buffer, index, mode, value, mask = match.groups()
-        return Store(buffer, _index(reader, index), _expr(reader, value), mode or "set",
-                     None if mask is None else _expr(reader, mask))
+        return Store(
+            buffer,
+            _index(reader, index),
+            _expr(reader, value),
+            mode or "set",
+            None if mask is None else _expr(reader, mask),
+        )
     if match := _LET.match(line):
         value = _expr(reader, match[2])
         reader.dtypes[match[1]] = value.dtype
@@ -265,8 +271,13 @@ def _literal(source: str) -> Any:
 
 
 _FUNCTIONS: Mapping[str, Any] = {
-    "FloorDiv": FloorDiv, "FloorMod": FloorMod, "Min": sympy.Min, "Max": sympy.Max, "floor": sympy.floor,
-    "Mod": sympy.Mod}
+    "FloorDiv": FloorDiv,
+    "FloorMod": FloorMod,
+    "Min": sympy.Min,
+    "Max": sympy.Max,
+    "floor": sympy.floor,
+    "Mod": sympy.Mod,
+}
 
 
 def _index(reader: _Reader, source: str) -> sympy.Expr:

@@ -1,10 +1,10 @@
 """Checks that a Kernel is well formed; run after every step that makes one, under test.
 
-    names      every Ref, buffer and index symbol is defined before its use, in scope; Lets, folds
-               and scans have names of their own
-    dtypes     every expression has the dtype that its parts imply; loads and stores have their buffer's
-    loops      no fold leaves a parallel loop; at most one vector loop on a path; scans are serial
-    stores     outputs and locals only; every output is stored to
+names      every Ref, buffer and index symbol is defined before its use, in scope; Lets, folds
+           and scans have names of their own
+dtypes     every expression has the dtype that its parts imply; loads and stores have their buffer's
+loops      no fold leaves a parallel loop; at most one vector loop on a path; scans are serial
+stores     outputs and locals only; every output is stored to
 """
 
 from __future__ import annotations
@@ -42,16 +42,26 @@ class _Scope:
     loops: list[str] = field(default_factory=list)
 
     def inside(self) -> _Scope:
-        return _Scope(self.kernel, self.buffers, self.writable, dict(self.values), set(self.symbols), self.made,
-                      self.stored, self.vector, list(self.loops))
+        return _Scope(
+            self.kernel,
+            self.buffers,
+            self.writable,
+            dict(self.values),
+            set(self.symbols),
+            self.made,
+            self.stored,
+            self.vector,
+            list(self.loops),
+        )
 
 
 def verify(kernel: Kernel) -> Kernel:
     """`kernel` itself; raises KernelError when it breaks a rule of the module's docstring."""
     buffers = {b.name: b.dtype for b in (*kernel.inputs, *kernel.outputs, *kernel.locals)}
     outputs = {b.name for b in kernel.outputs}
-    scope = _Scope(kernel, buffers, outputs | {b.name for b in kernel.locals}, {}, {s.name for s in kernel.sizes},
-                   set(), set())
+    scope = _Scope(
+        kernel, buffers, outputs | {b.name for b in kernel.locals}, {}, {s.name for s in kernel.sizes}, set(), set()
+    )
     for buffer in (*kernel.inputs, *kernel.outputs, *kernel.locals):
         for dim in buffer.shape:
             _index(scope, dim)
@@ -164,7 +174,10 @@ def _apply(scope: _Scope, expr: Apply) -> None:
     for a in expr.args:
         _expr(scope, a)
     same = expr.args[1:] if row.rule == "select" else expr.args
-    fits = len(expr.args) == row.arity and len({a.dtype for a in same}) == 1 and all(
-        kind(a.dtype) in row.kinds for a in same)
+    fits = (
+        len(expr.args) == row.arity
+        and len({a.dtype for a in same}) == 1
+        and all(kind(a.dtype) in row.kinds for a in same)
+    )
     result = {"bool": np.dtype(bool), "free": expr.dtype}.get(row.rule, expr.args[-1].dtype)
     _require(fits and expr.dtype == result, scope, f"dtypes do not fit: {expr_text(expr)}")

@@ -61,8 +61,10 @@ def checked(reader: Reader, start: Expr, last: sympy.Expr) -> tuple[sympy.Expr, 
     if known is not None and below(known, last + 1, reader.ranges):
         return known, None
     start = widen(reader, start)
-    inside = reader.all_of(reader.apply("ge", start, reader.const(0, start.dtype)),
-                           reader.apply("le", start, reader.index(last, start.dtype)))
+    inside = reader.all_of(
+        reader.apply("ge", start, reader.const(0, start.dtype)),
+        reader.apply("le", start, reader.index(last, start.dtype)),
+    )
     return reader.position(start, last + 1), inside
 
 

@@ -38,8 +38,7 @@ def _slice(reader: Reader, node: Node, at: Point) -> Expr:
 def _rev(reader: Reader, node: Node, at: Point) -> Expr:
     turned = set(node.kwargs["dimensions"])
     shape = shape_of(node)
-    return reader.read(node.args[0], tuple(n - 1 - i if d in turned else i
-                                           for d, (i, n) in enumerate(zip(at, shape))))
+    return reader.read(node.args[0], tuple(n - 1 - i if d in turned else i for d, (i, n) in enumerate(zip(at, shape))))
 
 
 def _pad(reader: Reader, node: Node, at: Point) -> Expr:
@@ -54,8 +53,14 @@ def _pad(reader: Reader, node: Node, at: Point) -> Expr:
     return reader.read_where(mask, of, tuple(source), reader.read(value, ()))
 
 
-def _pad_dimension(reader: Reader, shifted: sympy.Expr, n: sympy.Expr, low: int, high: int, inner: int,
-                   ) -> tuple[sympy.Expr, Expr | None]:
+def _pad_dimension(
+    reader: Reader,
+    shifted: sympy.Expr,
+    n: sympy.Expr,
+    low: int,
+    high: int,
+    inner: int,
+) -> tuple[sympy.Expr, Expr | None]:
     step = inner + 1
     tests = []
     if _may_be(low, 1):
@@ -92,7 +97,7 @@ def _concatenate(reader: Reader, node: Node, at: Point) -> Expr:
 
 
 def _shift(at: Point, d: int, by: sympy.Expr) -> Point:
-    return (*at[:d], at[d] - by, *at[d + 1:])
+    return (*at[:d], at[d] - by, *at[d + 1 :])
 
 
 def _iota(reader: Reader, node: Node, at: Point) -> Expr:

@@ -71,11 +71,16 @@ def _rounded_as(narrow: Any) -> Rule:
     def rule(reader: Reader, node: Node, at: Point) -> Expr:
         (x,) = _operands(reader, node, at)
         return reader.apply("convert", reader.apply("convert", x, dtype=np.dtype(narrow)), dtype=x.dtype)
+
     return rule
 
 
 _PRECISIONS: dict[tuple[int, int], Any] = {
-    (8, 7): jax.numpy.bfloat16, (5, 10): np.float16, (8, 23): np.float32, (11, 52): np.float64}
+    (8, 7): jax.numpy.bfloat16,
+    (5, 10): np.float16,
+    (8, 23): np.float32,
+    (11, 52): np.float64,
+}
 
 
 def precision_of(node: Node) -> Any:
@@ -110,7 +115,7 @@ def _rotate(reader: Reader, x: Expr, bits: int) -> Expr:
     return reader.apply("or", left, reader.apply("shift_right_logical", x, reader.const(32 - bits, x.dtype)))
 
 
-POINTWISE: dict[str, Rule] = {name: _same_name for name in _SAME_NAME} | {
+POINTWISE: dict[str, Rule] = dict.fromkeys(_SAME_NAME, _same_name) | {
     "convert_element_type": _convert,
     "bitcast_convert_type": _bitcast,
     "round": _round,

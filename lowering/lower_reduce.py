@@ -61,6 +61,7 @@ def _axes_fold(fold: str) -> Callable[[Node], Fold]:
             return reader.apply("convert", x, dtype=acc)
 
         return Fold(tuple(shape[a] for a in axes), fold, acc, value)
+
     return rule
 
 
@@ -79,6 +80,7 @@ def _arg_fold(fold: str) -> Callable[[Node], Fold]:
 
         extent = shape_of(of)[axes[0]]
         return Fold((extent,), fold, dtype_of(node), value, position=lambda inner: inner[0])
+
     return rule
 
 

@@ -44,8 +44,11 @@ def updates_of(node: Node) -> Updates:
     operand, _, updates = node.args
     dims = node.kwargs["dimension_numbers"]
     sizes = shape_of(updates)
-    covered = [d for d in range(len(shape_of(operand)))
-               if d not in dims.inserted_window_dims and d not in dims.operand_batching_dims]
+    covered = [
+        d
+        for d in range(len(shape_of(operand)))
+        if d not in dims.inserted_window_dims and d not in dims.operand_batching_dims
+    ]
     window = {d: (u, sizes[u]) for d, u in zip(covered, dims.update_window_dims)}
     steps = tuple((u, n) for u, n in enumerate(sizes) if u not in dims.update_window_dims)
     batch = dict(zip(dims.operand_batching_dims, dims.scatter_indices_batching_dims))
@@ -139,16 +142,26 @@ def scatter_store(reader: Reader, node: Node) -> ScatterStore:
     at = reader.point([n for _, n in rows])
     inner = reader.point(extents, depth=sum(v != 0 for v in at))
     along = {d: v for (d, _), v in zip(rows, at)}
-    step = [along[next(d for d, j in dims.batch.items() if j == k)] if k in dims.batch.values()
-            else inner[free.index(k)] for k in range(len(dims.steps))]
+    step = [
+        along[next(d for d, j in dims.batch.items() if j == k)] if k in dims.batch.values() else inner[free.index(k)]
+        for k in range(len(dims.steps))
+    ]
     mask, target = None, []
     for d in range(len(shape_of(operand))):
         begin, inside = _start(reader, node, dims, d, tuple(step))
         mask = reader.all_of(mask, inside)
         target.append(begin + along.get(d, ZERO))
     value = reader.read(updates, _update_at(dims, tuple(step), along))
-    return ScatterStore(tuple(n for _, n in rows), extents, MODES[node.target.name], at, inner, value,
-                        flat(target, shape_of(operand)), mask)
+    return ScatterStore(
+        tuple(n for _, n in rows),
+        extents,
+        MODES[node.target.name],
+        at,
+        inner,
+        value,
+        flat(target, shape_of(operand)),
+        mask,
+    )
 
 
 def why_not_scatter(node: Node) -> str | None:
@@ -159,4 +172,4 @@ def why_not_scatter(node: Node) -> str | None:
     return None
 
 
-SINGLE: dict[str, Rule] = {name: _single for name in MODES}
+SINGLE: dict[str, Rule] = dict.fromkeys(MODES, _single)

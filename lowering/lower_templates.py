@@ -81,8 +81,9 @@ def dot_of(node: Node) -> Dot:
     (left_in, right_in), (left_batch, right_batch) = node.kwargs["dimension_numbers"]
     left_free = tuple(d for d in range(len(shape_of(left))) if d not in (*left_in, *left_batch))
     right_free = tuple(d for d in range(len(shape_of(right))) if d not in (*right_in, *right_batch))
-    return Dot(left, right, (tuple(left_batch), left_free, tuple(left_in)),
-               (tuple(right_batch), tuple(right_in), right_free))
+    return Dot(
+        left, right, (tuple(left_batch), left_free, tuple(left_in)), (tuple(right_batch), tuple(right_in), right_free)
+    )
 
 
 def fitting_strides(rule: TemplateRule, node: Node, view: View, dims: Groups) -> Strides | None:
@@ -132,13 +133,22 @@ def _conv_params(node: Node, lhs: Strides, rhs: Strides) -> dict[str, Any]:
     x, w, out = (shape_of(v) for v in (*node.args, node))
     steps = strides(out)
     return {
-        "n": x[dims.lhs_spec[0]], "c": x[dims.lhs_spec[1]], "k": w[dims.rhs_spec[0]],
-        "spatial_in": tuple(x[d] for d in dims.lhs_spec[2:]), "kernel": tuple(w[d] for d in dims.rhs_spec[2:]),
-        "spatial_out": tuple(out[d] for d in dims.out_spec[2:]), "stride": tuple(p["window_strides"]),
-        "pad_lo": tuple(low for low, _ in p["padding"]), "pad_hi": tuple(high for _, high in p["padding"]),
-        "lhs_dilation": tuple(p["lhs_dilation"]), "rhs_dilation": tuple(p["rhs_dilation"]),
-        "groups": p["feature_group_count"], "batch_groups": p["batch_group_count"],
-        "lhs_strides": lhs, "rhs_strides": rhs, "out_strides": tuple(steps[d] for d in dims.out_spec),
+        "n": x[dims.lhs_spec[0]],
+        "c": x[dims.lhs_spec[1]],
+        "k": w[dims.rhs_spec[0]],
+        "spatial_in": tuple(x[d] for d in dims.lhs_spec[2:]),
+        "kernel": tuple(w[d] for d in dims.rhs_spec[2:]),
+        "spatial_out": tuple(out[d] for d in dims.out_spec[2:]),
+        "stride": tuple(p["window_strides"]),
+        "pad_lo": tuple(low for low, _ in p["padding"]),
+        "pad_hi": tuple(high for _, high in p["padding"]),
+        "lhs_dilation": tuple(p["lhs_dilation"]),
+        "rhs_dilation": tuple(p["rhs_dilation"]),
+        "groups": p["feature_group_count"],
+        "batch_groups": p["batch_group_count"],
+        "lhs_strides": lhs,
+        "rhs_strides": rhs,
+        "out_strides": tuple(steps[d] for d in dims.out_spec),
     }
 
 
@@ -148,8 +158,12 @@ def _contiguous_operands(node: Node) -> tuple[tuple[Node, Groups], ...]:
 
 def _sort_params(node: Node, *_: Strides) -> dict[str, Any]:
     p = node.kwargs
-    return {"dimension": p["dimension"], "num_keys": p["num_keys"], "is_stable": p["is_stable"],
-            "shapes": tuple(shape_of(x) for x in node.args)}
+    return {
+        "dimension": p["dimension"],
+        "num_keys": p["num_keys"],
+        "is_stable": p["is_stable"],
+        "shapes": tuple(shape_of(x) for x in node.args),
+    }
 
 
 def _top_k_params(node: Node, *_: Strides) -> dict[str, Any]:

@@ -39,18 +39,33 @@ def _window_fold(fold: str) -> Callable[[Node], Fold]:
     return rule
 
 
-def window_source(reader: Reader, at: Point, inner: Point, shape: Point, p: Mapping[str, Any],
-                  ) -> tuple[Point, Expr | None]:
+def window_source(
+    reader: Reader,
+    at: Point,
+    inner: Point,
+    shape: Point,
+    p: Mapping[str, Any],
+) -> tuple[Point, Expr | None]:
     """Which element cell `inner` of the window at `at` shows, and the condition that it is one."""
     source: list[sympy.Expr] = []
     mask = None
     ones = (1,) * len(at)
-    rows = zip(at, inner, shape, p["window_strides"], p["padding"], p.get("base_dilation") or ones,
-               p.get("window_dilation") or ones)
+    rows = zip(
+        at,
+        inner,
+        shape,
+        p["window_strides"],
+        p["padding"],
+        p.get("base_dilation") or ones,
+        p.get("window_dilation") or ones,
+    )
     for i, r, n, stride, (low, high), base, dilation in rows:
         here = i * stride + r * dilation - low
-        mask = reader.all_of(mask, reader.compare("ge", here, ZERO) if low else None,
-                             reader.compare("lt", here, (n - 1) * base + 1) if high > 0 else None)
+        mask = reader.all_of(
+            mask,
+            reader.compare("ge", here, ZERO) if low else None,
+            reader.compare("lt", here, (n - 1) * base + 1) if high > 0 else None,
+        )
         if base != 1:
             safe = sympy.Max(here, ZERO) if low else here
             mask = reader.all_of(mask, reader.compare("eq", FloorMod(safe, sympy.Integer(base)), ZERO))
@@ -108,9 +123,11 @@ def _select_and_scatter(node: Node) -> Fold:
             safe = start if r == 0 else sympy.Max(start, ZERO)
             step = sympy.Integer(stride)
             mask = reader.all_of(
-                mask, None if r == 0 else reader.compare("ge", start, ZERO),
+                mask,
+                None if r == 0 else reader.compare("ge", start, ZERO),
                 None if stride == 1 else reader.compare("eq", FloorMod(safe, step), ZERO),
-                reader.compare("lt", FloorDiv(safe, step), n))
+                reader.compare("lt", FloorDiv(safe, step), n),
+            )
             where.append(FloorDiv(safe, step))
         zero = reader.const(np.zeros((), dtype_of(node)).item(), dtype_of(node))
         chosen = reader.load_where(mask, choice_name(node), flat(where, windows), INT32)

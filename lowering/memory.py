@@ -45,8 +45,9 @@ def _plan_fixed(lives: Mapping[str, tuple[int, int, int]]) -> tuple[dict[str, in
     offsets: dict[str, int] = {}
     for name in sorted(lives, key=lambda n: (-lives[n][0], lives[n][1])):
         size, first, last = lives[name]
-        busy = sorted((offsets[o], offsets[o] + lives[o][0]) for o in offsets
-                      if lives[o][1] <= last and first <= lives[o][2])
+        busy = sorted(
+            (offsets[o], offsets[o] + lives[o][0]) for o in offsets if lives[o][1] <= last and first <= lives[o][2]
+        )
         offsets[name] = _gap(busy, size)
     return offsets, max((offsets[n] + lives[n][0] for n in offsets), default=0)
 
@@ -60,8 +61,11 @@ def _gap(busy: list[tuple[int, int]], size: int) -> int:
     return start
 
 
-def _plan_symbolic(lives: Mapping[str, Life], offsets: dict[str, sympy.Expr], top: sympy.Expr,
-                   ) -> tuple[dict[str, sympy.Expr], sympy.Expr]:
+def _plan_symbolic(
+    lives: Mapping[str, Life],
+    offsets: dict[str, sympy.Expr],
+    top: sympy.Expr,
+) -> tuple[dict[str, sympy.Expr], sympy.Expr]:
     slots: dict[sympy.Expr, list[tuple[sympy.Expr, int]]] = {}  # size -> (offset, free after step)
     for name in sorted(lives, key=lambda n: lives[n][1]):
         size, first, last = lives[name]

@@ -58,8 +58,8 @@ class Reader:
     """Interned expressions of one primitive Graph; see the module's docstring.
 
     `rules` maps op names to how a node is inlined; `realised` holds the names of nodes that are
-    read from buffers; `views` names the buffer of those that only reshape another; `ranges` bounds every variable; `values` says what an index symbol computed
-    from data (`position`) stands for.
+    read from buffers; `views` names the buffer of those that only reshape another; `ranges`
+    bounds every variable; `values` says what an index symbol computed from data (`position`) stands for.
     """
 
     def __init__(self, rules: Mapping[str, Rule], realised: set[str]) -> None:
@@ -125,15 +125,22 @@ class Reader:
     def compare(self, fn: str, left: sympy.Expr, right: sympy.Expr) -> Expr:
         """A comparison of index expressions, as bool; what ranges decide is a constant."""
         if (fn == "lt" and below(left, right, self.ranges)) or (
-                fn == "ge" and right == 0 and upper(left, self.ranges) is not None):
+            fn == "ge" and right == 0 and upper(left, self.ranges) is not None
+        ):
             return self.const(True, BOOL)
         wide = INT64 if any(not v.is_Integer or v >= 2**31 for v in map(self._bound, (left, right))) else INT32
         return self.apply(fn, self.index(left, wide), self.index(right, wide))
 
     def _bound(self, expr: sympy.Expr) -> sympy.Expr:
         expr = sympy.sympify(expr)
-        return sympy.Add(*(abs(t) for t in sympy.Add.make_args(
-            expr.xreplace({v: self.ranges[v] for v in expr.free_symbols if v in self.ranges}))))
+        return sympy.Add(
+            *(
+                abs(t)
+                for t in sympy.Add.make_args(
+                    expr.xreplace({v: self.ranges[v] for v in expr.free_symbols if v in self.ranges})
+                )
+            )
+        )
 
     def all_of(self, *conditions: Expr | None) -> Expr | None:
         """The conjunction of conditions; None is true."""
@@ -285,10 +292,26 @@ def walk(reader: Reader, roots: Sequence[Expr]) -> Iterator[Expr]:
 def below_of(reader: Reader, expr: Expr) -> tuple[Expr, ...]:
     """The children of an expression and the values that its index is made of."""
     index = index_of(expr)
-    made = () if index is None or not reader.values else tuple(
-        reader.values[s] for s in sorted(index.free_symbols, key=str) if s in reader.values)
+    made = (
+        ()
+        if index is None or not reader.values
+        else tuple(reader.values[s] for s in sorted(index.free_symbols, key=str) if s in reader.values)
+    )
     return children(expr) + made
 
 
-__all__ = ["BOOL", "INT32", "INT64", "Point", "Reader", "Ref", "Rule", "below_of", "children", "dtype_of",
-           "index_of", "shape_of", "walk"]
+__all__ = [
+    "BOOL",
+    "INT32",
+    "INT64",
+    "Point",
+    "Reader",
+    "Ref",
+    "Rule",
+    "below_of",
+    "children",
+    "dtype_of",
+    "index_of",
+    "shape_of",
+    "walk",
+]

@@ -137,7 +137,6 @@ def _digamma(x: Any) -> Any:
     return np.where((x <= 0) & (np.floor(x) == x), np.nan, special.digamma(x))
 
 
-
 _F, _N, _I, _BI, _ALL = "f", "iuf", "iu", "biu", "biuf"
 
 

@@ -32,8 +32,10 @@ def run(schedule: Schedule, inputs: tuple[Any, ...], templates: References) -> t
     buffers = _allocate(schedule, sizes) | dict(zip(schedule.inputs, arrays)) | dict(schedule.consts)
     for step in schedule.steps:
         _run_step(step, buffers, sizes, templates)
-    return tuple(buffers[schedule.aliases.get(n, n)].reshape(_shape(a.shape, sizes)).copy()
-                 for n, a in zip(schedule.outputs, schedule.output_avals))
+    return tuple(
+        buffers[schedule.aliases.get(n, n)].reshape(_shape(a.shape, sizes)).copy()
+        for n, a in zip(schedule.outputs, schedule.output_avals)
+    )
 
 
 def _shape(shape: tuple[Any, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -49,7 +51,7 @@ def _allocate(schedule: Schedule, sizes: Mapping[str, int]) -> dict[str, np.ndar
         if name in schedule.offsets:
             start = int(value_of(schedule.offsets[name], sizes))
             size = int(np.prod(shape, dtype=np.int64)) * buffer.dtype.itemsize
-            found[name] = arena[start:start + size].view(buffer.dtype).reshape(shape)
+            found[name] = arena[start : start + size].view(buffer.dtype).reshape(shape)
         elif name not in given:
             found[name] = np.zeros(shape, buffer.dtype)
     return found

@@ -55,11 +55,11 @@ def _partial(reader: Reader, node: Node, fold: Fold, k: int, block: sympy.Expr, 
         length = sympy.Min(block, extent - block * chunk)
 
     def value(reader: Reader, at: Point, inner: Point) -> Expr:
-        return fold.value(reader, at[1:], (*inner[:k], at[0] * block + inner[k], *inner[k + 1:]))
+        return fold.value(reader, at[1:], (*inner[:k], at[0] * block + inner[k], *inner[k + 1 :]))
 
-    bounded = replace(fold, extents=(*fold.extents[:k], block, *fold.extents[k + 1:]), value=value)
+    bounded = replace(fold, extents=(*fold.extents[:k], block, *fold.extents[k + 1 :]), value=value)
     item = make_fold_item(reader, f"{node.name}_part", shape, fold.dtype, bounded)
-    return replace(item, extents=(*item.extents[:k], length, *item.extents[k + 1:]))
+    return replace(item, extents=(*item.extents[:k], length, *item.extents[k + 1 :]))
 
 
 def _combine(reader: Reader, node: Node, fold: Fold, part: Item) -> Item:

@@ -106,8 +106,9 @@ def _row_map(layout: Layout, item: Item, row: list[int]) -> dict[sympy.Symbol, s
     return {item.at[d]: v for d, v in zip(solid, values)}
 
 
-def _inner_loops(layout: Layout, dims: list[tuple[sympy.Expr, sympy.Expr]], depth: int,
-                 mapping: dict[sympy.Symbol, sympy.Expr]) -> tuple[Loops, dict[sympy.Symbol, sympy.Expr]]:
+def _inner_loops(
+    layout: Layout, dims: list[tuple[sympy.Expr, sympy.Expr]], depth: int, mapping: dict[sympy.Symbol, sympy.Expr]
+) -> tuple[Loops, dict[sympy.Symbol, sympy.Expr]]:
     base = len(layout.rows) + depth
     loops = tuple((symbol(f"i{base + k}"), n) for k, (_, n) in enumerate(dims))
     return loops, mapping | {v: loop for (v, _), (loop, _) in zip(dims, loops)}
@@ -115,8 +116,14 @@ def _inner_loops(layout: Layout, dims: list[tuple[sympy.Expr, sympy.Expr]], dept
 
 def _join(group: Group, layout: Layout, item: Item, stage: Stage) -> int:
     """The number of the first stage that can take the item; a new one where none can."""
-    first = max((layout.stage_of[r.buffer] + (not _same_point(group, layout, item, r))
-                 for r in item.reads if r.buffer in layout.stage_of), default=0)
+    first = max(
+        (
+            layout.stage_of[r.buffer] + (not _same_point(group, layout, item, r))
+            for r in item.reads
+            if r.buffer in layout.stage_of
+        ),
+        default=0,
+    )
     for number in range(first, len(layout.stages)):
         if _alike(layout.stages[number], stage):
             _enter(layout.stages[number], item, stage)

@@ -50,7 +50,7 @@ _CONDITIONS: dict[str, Callable[[Node], str | None]] = {
     "bitcast_convert_type": _bitcast,
     "reduce_precision": _precision,
     "dot_general": _boolean_product,
-    **{name: why_not_scatter for name in MODES},
+    **dict.fromkeys(MODES, why_not_scatter),
     "reduce_and": _logical,
     "reduce_or": _logical,
     "select_and_scatter_add": why_not_select,

@@ -93,8 +93,11 @@ REGIONS = {
     "log_softmax": (jax.nn.log_softmax, (f32(64, 33),), 1),
     "layer_norm": (layer_norm, (f32(64, 32), f32(32), f32(32)), 1),
     "layer_norm_3d": (layer_norm, (f32(4, 16, 32), f32(32), f32(32)), 1),
-    "layer_norm_grad": (jax.grad(lambda *a: (layer_norm(*a) ** 2).sum(), (0, 1, 2)),
-                        (f32(64, 32), f32(32), f32(32)), None),
+    "layer_norm_grad": (
+        jax.grad(lambda *a: (layer_norm(*a) ** 2).sum(), (0, 1, 2)),
+        (f32(64, 32), f32(32), f32(32)),
+        None,
+    ),
     "rms_norm": (rms_norm, (f32(64, 32), f32(32)), 1),
     "cross_entropy": (cross_entropy, (f32(64, 32), ints(32, 64)), None),
     "cross_entropy_grad": (jax.grad(cross_entropy), (f32(64, 32), ints(32, 64)), None),
@@ -103,21 +106,30 @@ REGIONS = {
     "rope": (rope, (f32(2, 8, 4, 16), f32(8, 1, 8), f32(8, 1, 8)), 1),
     "adam": (adam, (f32(64, 32), f32(64, 32), f32(64, 32), abs(f32(64, 32)), np.float32(3)), 1),
     "embedding_bag": (embedding_bag, (f32(50, 16), ints(50, 8, 5)), 1),
-    "embedding_bag_grad": (jax.grad(lambda t, i: (embedding_bag(t, i) ** 2).sum()), (f32(50, 16), ints(50, 8, 5)),
-                           None),
+    "embedding_bag_grad": (
+        jax.grad(lambda t, i: (embedding_bag(t, i) ** 2).sum()),
+        (f32(50, 16), ints(50, 8, 5)),
+        None,
+    ),
     "cumsum": (lambda x: jnp.cumsum(x, -1), (f32(8, 33),), 1),
     "cumsum_axis0": (lambda x: jnp.cumsum(x, 0), (f32(8, 33),), 1),
     "reverse_cummax": (lambda x: lax.cummax(x, 1, reverse=True), (f32(8, 33),), 1),
     "cumsum_fused": (lambda x: jnp.cumsum(jnp.exp(x), -1) / x.sum(-1, keepdims=True), (f32(8, 33),), 1),
     "max_pool": (max_pool, (f32(2, 9, 8, 3),), 1),
     "max_pool_grad": (jax.grad(lambda x: (max_pool(x) ** 2).sum()), (f32(2, 8, 8, 3),), None),
-    "overlapping_pool_grad": (jax.grad(lambda x: (lax.reduce_window(
-        x, -jnp.inf, lax.max, (1, 3, 3), (1, 2, 1), "SAME") ** 2).sum()), (jnp.round(f32(2, 9, 8)),), None),
+    "overlapping_pool_grad": (
+        jax.grad(lambda x: (lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 3), (1, 2, 1), "SAME") ** 2).sum()),
+        (jnp.round(f32(2, 9, 8)),),
+        None,
+    ),
     "avg_pool": (avg_pool, (f32(2, 9, 8, 3),), 1),
     "avg_pool_grad": (jax.grad(lambda x: (avg_pool(x) ** 2).sum()), (f32(2, 8, 8, 3),), None),
     "attention": (attention, (f32(2, 8, 3, 16), f32(2, 8, 3, 16), f32(2, 8, 3, 16)), None),
-    "attention_grad": (jax.grad(lambda *a: attention(*a).sum(), (0, 1, 2)),
-                       (f32(2, 8, 3, 16), f32(2, 8, 3, 16), f32(2, 8, 3, 16)), None),
+    "attention_grad": (
+        jax.grad(lambda *a: attention(*a).sum(), (0, 1, 2)),
+        (f32(2, 8, 3, 16), f32(2, 8, 3, 16), f32(2, 8, 3, 16)),
+        None,
+    ),
     "mlp": (mlp, (f32(8, 32), f32(32, 64), f32(64), f32(64, 10), f32(10)), None),
     "mlp_grad": (jax.grad(mlp_loss, (1, 2, 3, 4)), (f32(8, 32), f32(32, 64), f32(64), f32(64, 10), f32(10)), None),
     "lstm": (lstm, (f32(8, 16), f32(8, 32), f32(8, 32), f32(16, 128), f32(32, 128), f32(128)), None),
@@ -157,8 +169,15 @@ REGIONS = {
     "histogram": (lambda i: jnp.zeros(10, jnp.int32).at[i].add(1), (ints(10, 50),), 2),
     "scatter_batched": (jax.vmap(lambda x, i, u: x.at[i].add(u)), (f32(4, 8), ints(8, 4, 6), f32(4, 6)), 2),
     "scatter_set": (lambda x, i: x.at[i].set(3.0), (f32(8, 9), ints(8, 3)), None),
-    "group_norm": (lambda x: (lambda y: ((y - y.mean((1, 3), keepdims=True)) * lax.rsqrt(
-        y.var((1, 3), keepdims=True) + 1e-5)).reshape(x.shape))(x.reshape(2, 16, 4, 2)), (f32(2, 16, 8),), None),
+    "group_norm": (
+        lambda x: (
+            lambda y: ((y - y.mean((1, 3), keepdims=True)) * lax.rsqrt(y.var((1, 3), keepdims=True) + 1e-5)).reshape(
+                x.shape
+            )
+        )(x.reshape(2, 16, 4, 2)),
+        (f32(2, 16, 8),),
+        None,
+    ),
     "outer": (lambda x, y: jnp.exp(x)[:, None] * jnp.exp(y)[None, :], (f32(33), f32(20)), None),
     "matvec": (lambda a, x: jnp.tanh(a @ x), (f32(64, 65), f32(65)), None),
 }

@@ -1,5 +1,7 @@
 """Every region through the Schedule and its interpreter against eager JAX."""
 
+import time
+
 import jax
 import numpy as np
 import pytest
@@ -9,9 +11,9 @@ from dynacomp.lowering import schedule_interp
 from dynacomp.lowering.fusion import schedule
 from dynacomp.lowering.loops_text import parse, text
 from dynacomp.lowering.loops_verify import verify
-from dynacomp.lowering.schedule import KernelStep
+from dynacomp.lowering.schedule import ExternStep, KernelStep
 from dynacomp.lowering.translate import lower_function
-from tests.lowering.regions import REGIONS
+from tests.lowering.regions import REGIONS, layer_norm
 
 REFERENCES = {name: row.reference for name, row in TEMPLATES.items()}
 
@@ -45,3 +47,71 @@ def test_region(name):
         assert_same(g, w)
     if kernels is not None:
         assert len(plan.steps) == kernels and all(isinstance(s, KernelStep) for s in plan.steps)
+
+
+GOLDEN = (
+    "softmax",
+    "softmax_axis0",
+    "layer_norm",
+    "adam",
+    "cross_entropy_grad",
+    "cumsum_fused",
+    "big_columns",
+    "scatter_rows",
+    "concat",
+    "rope",
+)
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_golden_kernels(name, golden):
+    fn, args, _ = REGIONS[name]
+    plan = schedule(lower_function(fn, *map(jax.numpy.asarray, args)))
+    kernels = [text(s.kernel) for s in plan.steps if isinstance(s, KernelStep)]
+    golden(f"{name}.txt", "\n\n".join(kernels) + "\n")
+
+
+def test_equal_layers_share_kernels():
+    def model(x, gains, biases):
+        for g, b in zip(gains, biases):
+            x = jax.numpy.sort(layer_norm(x, g, b))
+        return x
+
+    args = (np.ones((8, 16), np.float32), [np.ones(16, np.float32)] * 3, [np.ones(16, np.float32)] * 3)
+    kernels = [s.kernel for s in schedule(lower_function(model, *args)).steps if isinstance(s, KernelStep)]
+    assert len(kernels) == 3 and len({id(k) for k in kernels}) == 1
+
+
+def test_outputs_may_be_inputs_reshapes_and_repeated():
+    def fn(x):
+        y = jax.numpy.exp(x)
+        return x, y, y, y.reshape(-1), x.reshape(-1)
+
+    x = jax.numpy.asarray(REGIONS["gelu"][1][0])
+    got = schedule_interp.run(schedule(lower_function(fn, x)), (x,), REFERENCES)
+    for g, w in zip(got, fn(x), strict=True):
+        assert_same(g, w)
+
+
+def test_xla_at_the_seam_says_why():
+    plan = schedule(lower_function(lambda x: jax.numpy.linalg.inv(x) + 1, np.eye(3, dtype=np.float32)))
+    reasons = [s.why for s in plan.steps if isinstance(s, ExternStep)]
+    assert reasons and all(reasons)
+    got = schedule_interp.run(plan, (np.eye(3, dtype=np.float32) * 2,), REFERENCES)
+    assert_same(got[0], np.eye(3, dtype=np.float32) / 2 + 1)
+
+
+def test_a_training_step_schedules_quickly():
+    def loss(params, x):
+        for w, g, b in params:
+            x = x + jax.nn.gelu(layer_norm(x, g, b) @ w)
+        return (x * x).mean()
+
+    layers = [tuple(np.ones(s, np.float32) for s in ((32, 32), (32,), (32,))) for _ in range(12)]
+    graph = lower_function(jax.value_and_grad(loss), layers, np.ones((64, 32), np.float32))
+    begin = time.perf_counter()
+    plan = schedule(graph)
+    assert time.perf_counter() - begin < 10
+    assert not [s for s in plan.steps if isinstance(s, ExternStep)]
+    kernels = {id(s.kernel) for s in plan.steps if isinstance(s, KernelStep)}
+    assert len(kernels) < len(plan.steps) / 2

@@ -5,17 +5,23 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
-from dynacomp.lowering.scalars import SCALARS, convert, evaluate
 from jax import lax
 
+from dynacomp.lowering.scalars import SCALARS, convert, evaluate
+
 LAX = {
-    "abs": lax.abs, "and": lax.bitwise_and, "or": lax.bitwise_or, "xor": lax.bitwise_xor,
-    "not": lax.bitwise_not, "select": lambda c, x, y: lax.select(c, x, y),
+    "abs": lax.abs,
+    "and": lax.bitwise_and,
+    "or": lax.bitwise_or,
+    "xor": lax.bitwise_xor,
+    "not": lax.bitwise_not,
+    "select": lambda c, x, y: lax.select(c, x, y),
     "round_even": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
     "round_away": lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO),
 }
-FLOATS = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.7, -7.25, 88.0, 1e-3, 0.9999,
-                   np.inf, -np.inf, np.nan])
+FLOATS = np.array(
+    [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.7, -7.25, 88.0, 1e-3, 0.9999, np.inf, -np.inf, np.nan]
+)
 BF16 = ml_dtypes.bfloat16
 INTS = [0, 1, 2, 3, 7, 31, 32, 33, 100, 127]
 
@@ -41,9 +47,20 @@ def close(got, want):
     np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=tight, atol=tight)
 
 
-CASES = [(row.name, t) for row in SCALARS.values() for t, k in (
-    ("bool", "b"), ("int32", "i"), ("int8", "i"), ("uint32", "u"), ("float32", "f"),
-    (ml_dtypes.bfloat16, "f"), ("float16", "f")) if k in row.kinds and row.rule != "free"]
+CASES = [
+    (row.name, t)
+    for row in SCALARS.values()
+    for t, k in (
+        ("bool", "b"),
+        ("int32", "i"),
+        ("int8", "i"),
+        ("uint32", "u"),
+        ("float32", "f"),
+        (ml_dtypes.bfloat16, "f"),
+        ("float16", "f"),
+    )
+    if k in row.kinds and row.rule != "free"
+]
 
 
 @pytest.mark.parametrize("name,dtype", CASES)
