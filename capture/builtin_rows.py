@@ -19,7 +19,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dynacomp.capture import arrays, attrs, generators, sizes
+from dynacomp.capture import arrays, attrs, generators, scalars, sizes
 from dynacomp.capture.births import from_python
 from dynacomp.capture.calls import BUILTIN_METHODS, BUILTINS, call
 from dynacomp.capture.containers import contains, delitem, hashable, pairs, setitem, sort_values
@@ -384,7 +384,7 @@ def _extreme(op: Any) -> Any:
         if not items:
             if default is not None:
                 return default
-            raise Raised(Const(ValueError(f"{'max' if op is operator.gt else 'min'}() iterable argument is empty")))
+            return fold(cap, max if op is operator.gt else min, TupleV([]))
         keyed = [x if isinstance(key, Const) and key.value is None else cap.call(key, [x]) for x in items]
         best = 0
         for i in range(1, len(items)):
@@ -417,6 +417,8 @@ def _abs(cap: Capture, x: Value) -> Value:
 
 @row(pow)
 def _pow(cap: Capture, a: Value, b: Value, *mod: Value) -> Value:
+    if mod and isinstance(a, ObjectV):
+        return cap.call(cap.getattr(a, "__pow__"), [b, *mod])
     return fold(cap, pow, a, b, *mod) if mod else binary(cap, operator.pow, a, b)
 
 
@@ -424,6 +426,9 @@ def _pow(cap: Capture, a: Value, b: Value, *mod: Value) -> Value:
 def _divmod(cap: Capture, a: Value, b: Value) -> Value:
     if isinstance(a, SizeV) or isinstance(b, SizeV):
         return TupleV([binary(cap, operator.floordiv, a, b), binary(cap, operator.mod, a, b)])
+    for x, name, y in ((a, "__divmod__", b), (b, "__rdivmod__", a)):
+        if isinstance(x, ObjectV) and cap.special(x, name) is not None:
+            return cap.call(cap.special(x, name), [y])  # type: ignore[arg-type]
     return library_call(cap, divmod, [a, b]) if isinstance(a, ArrayV) or isinstance(b, ArrayV) else fold(
         cap, divmod, a, b)
 
