@@ -179,11 +179,13 @@ def _wants_lanes(at: Point, inner: Point, shape: Point, extents: Point, reads: t
         return bool(outer_vars)
     if total(extents) < NARROW:
         return total(shape) > total(extents)
-    return _contiguous(reads, outer_vars[-1]) > _contiguous(reads, inner_vars[-1])
+    outer, inner_var = outer_vars[-1], inner_vars[-1]
+    matrices = [r.index for r in reads if {outer, inner_var} <= r.index.free_symbols]  # vectors cost little
+    return _contiguous(matrices, outer) > _contiguous(matrices, inner_var)
 
 
-def _contiguous(reads: tuple[Load, ...], var: sympy.Expr) -> int:
-    return sum(coefficient(r.index, var) == 1 for r in reads)
+def _contiguous(indices: list[sympy.Expr], var: sympy.Expr) -> int:
+    return sum(coefficient(i, var) == 1 for i in indices)
 
 
 # which nodes to realise

@@ -22,7 +22,7 @@ from dynacomp.lowering.lower_reduce import Fold
 from dynacomp.lowering.reader import Point, Reader, shape_of
 
 BIG_FOLD, BLOCKS = 1 << 18, 64
-ENOUGH_LANES, ENOUGH_ROWS = 512, 8
+ENOUGH_LANES, ENOUGH_ROWS = 1024, 8
 
 
 def worth_splitting(item: Item) -> bool:
