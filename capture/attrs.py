@@ -370,6 +370,8 @@ def _slice(cap: Capture, value: Any, name: str) -> Value:
 
 
 def _partial(cap: Capture, value: PartialV, name: str) -> Value:
+    if name in value.attrs:
+        return value.attrs[name]
     found = {"func": lambda: value.func, "args": lambda: TupleV(list(value.args)),
              "keywords": lambda: DictV(dict(value.kwargs))}.get(name)
     if found is None:
@@ -415,6 +417,8 @@ def _super(cap: Capture, value: SuperV, name: str) -> Value:
         guard_class(cap, value.obj, name, lookup(cls, name)[1])
     if isinstance(raw, staticmethod) or (name == "__new__"):
         return Const(raw.__func__ if isinstance(raw, staticmethod) else raw)
+    if is_class and isinstance(raw, types.ClassMethodDescriptorType):
+        return MethodV(Const(raw), value.obj)
     if is_class:
         return MethodV(Const(raw.__func__), value.obj) if isinstance(raw, classmethod) else Const(raw)
     return bind(cap, raw, value.obj, owner, name)
@@ -457,7 +461,7 @@ _READERS: dict[type, Any] = {
 
 
 def setattr_value(cap: Capture, target: Value, name: str, value: Value) -> None:
-    if isinstance(target, FunctionV):
+    if isinstance(target, (FunctionV, PartialV)) and target.source is None:
         mutating(cap, target)
         target.attrs[name] = value
     elif isinstance(target, ObjectV):

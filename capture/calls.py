@@ -48,7 +48,10 @@ from dynacomp.capture.wrap import wrap
 
 # (real callable) → row(cap, *args, **kwargs); filled by the `builtin_rows` modules. Keys by identity.
 BUILTINS: dict[Any, Any] = {}
+# Code of a wrapper in the standard library → row(cap, fn, args, kwargs) for the functions that run it.
+OPENED: dict[types.CodeType, Any] = {}
 # Real functions that may be computed during capture when all arguments are constants.
+FOLDABLE = {chr, ord, hex, oct, bin, ascii}
 FOLDABLE_MODULES = {"math", "_operator", "cmath", "re", "_sre", "string", "fractions", "decimal", "itertools",
                     "numbers", "_struct", "unicodedata", "textwrap"}
 
@@ -228,6 +231,8 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     row = BUILTINS.get(_identity(obj))
     if row is not None:
         return call_row(cap, row, obj, args, kwargs)
+    if isinstance(obj, types.FunctionType) and obj.__code__ in OPENED:
+        return OPENED[obj.__code__](cap, fn, args, kwargs)
     if isinstance(obj, types.FunctionType):
         return _real_function(cap, fn, args, kwargs)
     if isinstance(obj, type):
@@ -288,7 +293,7 @@ def _c_function(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Val
         bound = _descriptor_call(cap, obj, args, kwargs)
         if bound is not None:
             return bound
-    if module in FOLDABLE_MODULES or isinstance(getattr(obj, "__self__", None), _FOLDABLE_TYPES):
+    if module in FOLDABLE_MODULES or obj in FOLDABLE or isinstance(getattr(obj, "__self__", None), _FOLDABLE_TYPES):
         return _fold_call(cap, obj, args, kwargs)
     if isinstance(getattr(obj, "__self__", None), type) and obj.__self__ in (dict, str, bytes, int, float):
         return _fold_call(cap, obj, args, kwargs)

@@ -280,6 +280,9 @@ def _partial(e: Emitter, v: PartialV) -> None:
     e.call(remake.partial, lambda: e.load(v.func), lambda: e.tuple(v.args), lambda: e.const(tuple(v.kwargs)),
            lambda: e.tuple(v.kwargs.values()))
     e.remember(v)
+    for name, attr in v.attrs.items():
+        e.call(setattr, lambda: e.load(v), lambda n=name: e.const(n), lambda a=attr: e.load(a))  # type: ignore[misc]
+        e.op("POP_TOP")
 
 
 def _library(e: Emitter, v: LibraryV) -> None:

@@ -18,6 +18,7 @@ from dynacomp.capture import (  # noqa: F401  (handlers and rows register themse
     instances,
     opcodes_flow,
     opcodes_stack,
+    stdlib_rows,
 )
 from dynacomp.capture import sources as S
 from dynacomp.capture._native import Entry, GuardProgram, jax_config_token
@@ -51,7 +52,7 @@ class Root:
     fn: Any
     code: CodeType
     args: tuple[Any, ...]
-    is_dynamic: Callable[[S.Source, int, int], bool]
+    is_dynamic: Callable[[S.Source, int, int, Any], bool]
     is_dynamic_scalar: Callable[[S.Source, Any], bool]
     changes_often: Callable[[S.Source], bool]
     frame: Frame | None = None
@@ -69,6 +70,7 @@ class Info:
     operations: int
     scalars: dict[str, Any]
     program: Any = None
+    compiled: Any = None  # the driver's record of how the Graph was compiled
     resumes: tuple[CodeType, ...] = ()
 
 
@@ -85,13 +87,13 @@ class Outcome:
 
 
 def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compile,
-            is_dynamic: Callable[[S.Source, int, int], bool],
+            is_dynamic: Callable[[S.Source, int, int, Any], bool],
             is_dynamic_scalar: Callable[[S.Source, Any], bool] = lambda s, v: False,
             changes_often: Callable[[S.Source], bool] = lambda s: False) -> Outcome:
     """Captures one frame; never raises what the program raises (it is run again, as plain Python)."""
     lessons = Lessons()
     for _ in range(MAX_ATTEMPTS):
-        dynamic = (lambda s, a, n: False) if lessons.all_static else is_dynamic
+        dynamic = (lambda s, a, n, x: False) if lessons.all_static else is_dynamic
         root = Root(fn, code, args, dynamic, is_dynamic_scalar, changes_often)
         cap = Capture(lessons, root, None)
         try:

@@ -232,6 +232,7 @@ class PartialV(Value):
     func: Value
     args: list[Value]
     kwargs: dict[str, Value]
+    attrs: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(eq=False)

@@ -1,0 +1,92 @@
+"""Rows for the standard library: what is written in C, or in Python that the machine cannot enter.
+
+Most of the library is entered like the user's code. Here stand the callables that keep hidden
+state (caches, locks, thread identities) or are C, as rows of the table of callees.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import reprlib
+import types
+from typing import Any
+
+from dynacomp.capture import sources as S
+from dynacomp.capture.calls import BUILTINS, OPENED, call
+from dynacomp.capture.errors import Break
+from dynacomp.capture.machine import Capture
+from dynacomp.capture.values import Const, DictV, MethodV, Value, type_of
+from dynacomp.capture.wrap import wrap
+
+
+class SortKey:
+    """What `functools.cmp_to_key(compare)` makes of a value: ordered by `compare`."""
+
+    def __init__(self, compare: Any, obj: Any) -> None:
+        self.compare, self.obj = compare, obj
+
+    def __lt__(self, other: SortKey) -> bool:
+        return self.compare(self.obj, other.obj) < 0
+
+    def __gt__(self, other: SortKey) -> bool:
+        return self.compare(self.obj, other.obj) > 0
+
+    def __le__(self, other: SortKey) -> bool:
+        return self.compare(self.obj, other.obj) <= 0
+
+    def __ge__(self, other: SortKey) -> bool:
+        return self.compare(self.obj, other.obj) >= 0
+
+    def __eq__(self, other: object) -> bool:
+        return self.compare(self.obj, other.obj) == 0  # type: ignore[attr-defined]
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _cmp_to_key(cap: Capture, mycmp: Value) -> Value:
+    return MethodV(Const(SortKey), mycmp)
+
+
+BUILTINS[functools.cmp_to_key] = _cmp_to_key
+
+
+# --- wrappers that the standard library puts around functions, known by their code
+
+
+def _wrapped(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A `__repr__` guarded against recursion (by thread and id): the function inside."""
+    at = S.Attr(fn.source or S.Root(fn.value, fn.value.__qualname__), "__wrapped__")
+    return call(cap, wrap(cap, fn.value.__wrapped__, at), args, kwargs)
+
+
+def _single_dispatch(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`@functools.singledispatch`: the implementation for the first argument's class; the registry
+    that chose it is guarded."""
+    if not args:
+        raise Break("call", f"{fn.value.__qualname__} without a positional argument")
+    names = fn.value.__code__.co_freevars
+    cells = S.Get(fn.source or S.Root(fn.value, fn.value.__qualname__), "__closure__")
+    dispatch = fn.value.__closure__[names.index("dispatch")].cell_contents
+    at = S.Get(S.Item(cells, names.index("dispatch")), "cell_contents")
+    inner = dispatch.__code__.co_freevars.index("registry")
+    registry = wrap(cap, dispatch.__closure__[inner].cell_contents,
+                    S.Get(S.Item(S.Get(at, "__closure__"), inner), "cell_contents"))
+    assert isinstance(registry, DictV)
+    chosen = dispatch(type_of(args[0]))
+    key = next(k for k, v in fn.value.registry.items() if v is chosen)
+    return call(cap, cap.realize(registry.items[key]), args, kwargs)
+
+
+def _code_of(fn: Any) -> types.CodeType:
+    return fn.__code__
+
+
+def _example(self: Any) -> str:
+    return ""
+
+
+OPENED[_code_of(functools.singledispatch(_example))] = _single_dispatch
+OPENED[_code_of(reprlib.recursive_repr()(_example))] = _wrapped
+if hasattr(dataclasses, "_recursive_repr"):
+    OPENED[_code_of(dataclasses._recursive_repr(_example))] = _wrapped
