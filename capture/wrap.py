@@ -289,7 +289,7 @@ def _readable(source: S.Source) -> str:
 def symbolic_dims(cap: Capture, obj: Any, source: S.Source) -> tuple[Any, ...]:
     """The dimensions of an input array: ints, or JAX's symbolic dimensions where `root.dynamic`
     says so. Equal sizes share a symbol (and a guard says that they stay equal)."""
-    return tuple(size_symbol(cap, source, axis, size) if cap.root.is_dynamic(source, axis, size) else size
+    return tuple(size_symbol(cap, source, axis, size) if cap.root.is_dynamic(source, axis, size, obj) else size
                  for axis, size in enumerate(obj.shape))
 
 

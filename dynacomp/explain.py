@@ -1,0 +1,126 @@
+"""`explain(fn)(*args)`: what dynacomp makes of a call, as one printable object.
+
+    print(dynacomp.explain(step)(params, batch))
+
+It runs the call under a fresh jit of the function and gathers, from the entries of its code and of
+its resume functions, the graphs, guards, breaks, kernels, source and times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+from dynacomp import counters, notices
+from dynacomp.api import CompiledObject, jit
+from dynacomp.breaks import REASONS
+from dynacomp.capture import _native
+
+
+@dataclass(frozen=True)
+class Region:
+    """One compiled entry: a Graph between two breaks."""
+
+    name: str
+    graph: str
+    guards: str
+    backend: str
+    kernels: tuple[str, ...]
+    source: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Break:
+    """One graph break."""
+
+    kind: str
+    reason: str
+    where: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a call compiled to; `str()` shows all of it."""
+
+    result: Any
+    regions: tuple[Region, ...]
+    breaks: tuple[Break, ...]
+    notices: tuple[str, ...]
+    seconds: dict[str, float]
+    counts: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        head = f"{len(self.regions)} regions, {len(self.breaks)} graph breaks"
+        breaks = [f"break: {b.where}: {b.reason}" + (f" (hint: {b.hint})" if b.hint else "") for b in self.breaks]
+        regions = [_region_text(r) for r in self.regions]
+        times = ", ".join(f"{stage} {seconds:.3f} s" for stage, seconds in self.seconds.items())
+        return "\n".join([head, *breaks, *self.notices, *regions, f"compile time: {times or 'none'}"])
+
+
+def _region_text(r: Region) -> str:
+    parts = [f"== {r.name} [{r.backend or 'no arrays'}]", "-- guards", r.guards or "(none)", "-- graph",
+             r.graph or "(none)", f"-- kernels: {', '.join(r.kernels) or '(none)'}"]
+    parts += [f"-- {name}\n{text}" for name, text in r.source.items()]
+    return "\n".join(parts)
+
+
+def explain(fn: Callable[..., Any], **how: Any) -> Callable[..., Explanation]:
+    """A function that runs `fn` once, compiled as `jit(fn, **how)` would, and explains it."""
+    def run(*args: Any, **kwargs: Any) -> Explanation:
+        target = jit(fn, **how)
+        code = root_code(target)
+        _native.clear(code)
+        before, told = counters.stats(), set(notices.told())
+        result = target(*args, **kwargs)
+        after = counters.stats()
+        entries = list(reachable(code))
+        return Explanation(
+            result, tuple(region(c, e) for c, e in entries if e.info.graph is not None),
+            tuple(found for _, e in entries if (found := break_of(e)) is not None),
+            tuple(str(n) for n in notices.told() if n not in told),
+            _difference(before["compile_seconds"], after["compile_seconds"]), after)
+
+    return run
+
+
+def _difference(before: Any, after: Any) -> dict[str, float]:
+    return {k: v - before.get(k, 0.0) for k, v in after.items() if v != before.get(k, 0.0)}
+
+
+def root_code(target: Any) -> CodeType:
+    if isinstance(target, CompiledObject):
+        target = target._compiled
+    fn = target.__wrapped__
+    return getattr(fn, "__func__", fn).__code__
+
+
+def reachable(code: CodeType, seen: set[int] | None = None) -> Any:
+    """(code, entry) for the code object and its resume functions, in order of execution."""
+    seen = set() if seen is None else seen
+    if id(code) in seen:
+        return
+    seen.add(id(code))
+    for entry in _native.entries(code):
+        yield code, entry
+        for after in entry.info.resumes:
+            yield from reachable(after, seen)
+
+
+def region(code: CodeType, entry: Any) -> Region:
+    info = entry.info
+    program = getattr(info.program, "inner", info.program)
+    return Region(code.co_qualname, str(info.graph), str(info.guards), getattr(program, "backend", ""),
+                  tuple(getattr(program, "kernels", ())), dict(getattr(program, "source", {})))
+
+
+def break_of(entry: Any) -> Break | None:
+    lesson = entry.info.breaks
+    if lesson is None:
+        return None
+    reason = REASONS[lesson.kind]
+    file, line, _ = lesson.where[-1] if lesson.where else ("?", 0, "")
+    text = f"{reason.text}: {lesson.detail}" if lesson.detail else reason.text
+    return Break(lesson.kind, text, f"{file}:{line}", reason.hint)

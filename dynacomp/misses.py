@@ -1,0 +1,201 @@
+"""What happens when no compiled entry serves a call: capture, compile, or say why not.
+
+`on_miss` is what the C callable and the frame hook ask. It keeps a `History` of each code object
+(which sizes and numbers were seen to change) and turns every break and fallback into a counter and
+a one-line notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+from jax._src.core import trace_ctx
+
+from dynacomp import counters, notices
+from dynacomp.breaks import REASONS
+from dynacomp.capture import _native
+from dynacomp.capture.frame import Outcome, capture
+from dynacomp.capture.machine import Lesson
+from dynacomp.capture.resume import is_resume
+from dynacomp.capture.sources import Local, Source
+from dynacomp.filters import should_capture
+from dynacomp.marks import dynamic_marks, static_marks
+from dynacomp.options import Options, resolve
+from dynacomp.pipeline import Compiled, compile_graph
+from dynacomp.stance import STANCES, current_stance
+
+MAX_VALUES = 2  # a Python number that must be a constant and had more values than this breaks the graph
+MAX_RAISES = 3  # frames that keep raising are not captured again and again
+
+
+class GraphBreakError(RuntimeError):
+    """`fullgraph=True`, and the function cannot be captured whole."""
+
+
+class RecompileError(RuntimeError):
+    """The stance is "fail_on_recompile", and a call needs a new entry."""
+
+
+class History:
+    """What earlier captures of one code object saw: sizes and Python numbers by Source."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[tuple[str, int], set[int]] = {}
+        self.scalars: dict[str, set[Any]] = {}
+        self.captures = 0
+        self.raises = 0
+
+
+_HISTORY: dict[CodeType, History] = {}
+_DEFAULT = resolve()
+
+
+def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) -> Any:
+    """Captures a frame that no entry serves; an Entry, True (plain Python, callees captured) or None."""
+    history = _HISTORY.setdefault(code, History())
+    if not trace_ctx.is_top_level():
+        counters.count("frames_eager", "traced")
+        return None
+    if history.captures and not STANCES[current_stance()].recompiles:
+        return refused(fn, code, args)
+    if history.captures >= options.recompile_limit:
+        return eager(code, "limit", f"{history.captures} entries for {code.co_qualname}")
+    if history.raises >= MAX_RAISES:
+        return eager(code, "raises", "again and again")
+    notices.log("recompiles", lambda: recompile_text(fn, code, args))
+    return captured(options, fn, code, args, history)
+
+
+def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History) -> Any:
+    made: list[Compiled] = []
+
+    def compile_one(graph: Any) -> Any:
+        made.append(compile_graph(graph, options))
+        return made[-1].program
+
+    with counters.timed("capture"):
+        outcome = capture(fn, code, args, compile_one, size_rule(history, options),
+                          scalar_rule(history, options, is_resume(code)),
+                          lambda source: len(history.scalars.get(repr(source), ())) > MAX_VALUES)
+    for lesson in outcome.lessons.breaks.values():
+        report_break(lesson, code, options)
+    if outcome.entry is None:
+        history.raises += outcome.kind == "raises"
+        return eager(code, outcome.kind, outcome.detail)
+    note(outcome, code, history, made[0] if made else None)
+    _native.add_entry(code, outcome.entry)
+    return outcome.entry
+
+
+# --- what is symbolic
+
+
+def size_rule(history: History, options: Options) -> Callable[[Source, int, int, Any], bool]:
+    """Which sizes of which inputs are symbolic: marked ones, and those that were seen to differ."""
+    def is_dynamic(source: Source, axis: int, size: int, array: Any = None) -> bool:
+        if options.dynamic is False or size < 2 or axis in static_marks(array):
+            return False
+        seen = history.sizes.get((repr(source), axis))
+        return options.dynamic is True or axis in dynamic_marks(array) or (seen is not None and seen != {size})
+    return is_dynamic
+
+
+def scalar_rule(history: History, options: Options, resumed: bool) -> Callable[[Source, Any], bool]:
+    """Which Python numbers and strings are inputs instead of constants: those that were seen to
+    differ, and, after a graph break, floats (Python has just computed them)."""
+    def is_dynamic_scalar(source: Source, value: Any) -> bool:
+        if options.dynamic is False:
+            return False
+        seen = history.scalars.get(repr(source))
+        fresh = resumed and type(value) is float and isinstance(source, Local)
+        return fresh or (seen is not None and seen != {value})
+    return is_dynamic_scalar
+
+
+# --- what is said and counted
+
+
+def note(outcome: Outcome, code: CodeType, history: History, made: Compiled | None) -> None:
+    """Remembers a capture for the next one, counts it and logs it."""
+    info = outcome.info
+    assert info is not None
+    info.compiled = made
+    counters.count("frames_captured")
+    if history.captures:
+        counters.count("recompiles")
+    history.captures += 1
+    for place, size in info.shapes.items():
+        history.sizes.setdefault(place, set()).add(size)
+    for name, value in info.scalars.items():
+        history.scalars.setdefault(name, set()).add(value)
+    if info.graph is not None:
+        counters.count("graphs")
+        counters.count("operations", by=info.operations)
+    notices.log("guards", lambda: f"{code.co_qualname}:\n{info.guards}")
+
+
+def eager(code: CodeType, kind: str, detail: str) -> Any:
+    """The frame runs as plain Python; what it calls may still be captured."""
+    counters.count("frames_eager", kind)
+    reason = REASONS[kind]
+    what = "recompile limit" if kind == "limit" else "runs eagerly"
+    notices.tell(what, code.co_filename, code.co_firstlineno, _text(reason.text, detail), hint=reason.hint, id=kind)
+    return None if kind == "raises" else True
+
+
+def report_break(lesson: Lesson, code: CodeType, options: Options) -> None:
+    reason = REASONS[lesson.kind]
+    counters.count("breaks", lesson.kind)
+    file, line, _ = lesson.where[-1] if lesson.where else (code.co_filename, code.co_firstlineno, "")
+    text = _text(reason.text, lesson.detail)
+    if options.fullgraph:
+        hint = f" (hint: {reason.hint})" if reason.hint else ""
+        raise GraphBreakError(f"{file}:{line}: graph break under fullgraph=True: {text}{hint}")
+    notices.tell("graph break", file, line, text, hint=reason.hint, id=lesson.kind)
+
+
+def _text(text: str, detail: str) -> str:
+    return f"{text}: {detail}" if detail else text
+
+
+def recompile_text(fn: Any, code: CodeType, args: tuple[Any, ...]) -> str:
+    """Which guard of the newest entry failed."""
+    where = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
+    entries = _native.entries(code)
+    if not entries:
+        return f"{where}: first capture"
+    failed = entries[0].guards.check(fn, args)
+    return f"{where}: failed guard: {entries[0].info.origin[failed]}"
+
+
+def refused(fn: Any, code: CodeType, args: tuple[Any, ...]) -> Any:
+    """A recompile under a stance that forbids it."""
+    text = recompile_text(fn, code, args)
+    if current_stance() == "fail_on_recompile":
+        raise RecompileError(f"recompilation under stance 'fail_on_recompile': {text}")
+    return eager(code, "stance", text)
+
+
+def on_miss_hook(fn: Any, code: CodeType, args: tuple[Any, ...]) -> Any:
+    """The same for frames that the hook found below a compiled function, under its options."""
+    current = _native.current()
+    options = current.key if current is not None and isinstance(current.key, Options) else _DEFAULT
+    return on_miss(options, fn, code, args)
+
+
+def reset() -> None:
+    """Forgets all compiled entries and what was learned about code objects."""
+    _native.reset()
+    _HISTORY.clear()
+
+
+def install() -> None:
+    """Connects the C hook to this module."""
+    _native.set_callback(on_miss_hook)
+    _native.set_filter(should_capture)
+    counters.add_source("cache_hits", lambda: _native.counters()["hits"])
+
+
+install()
