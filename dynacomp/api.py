@@ -15,6 +15,7 @@ from dynacomp import counters, misses, notices
 from dynacomp.capture import _native
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.options import Options, resolve
+from dynacomp.pipeline import INTERPRETER
 
 
 def jit(fn: Any = None, *, backend: str = "auto", dynamic: bool | None = None, fullgraph: bool = False,
@@ -38,7 +39,7 @@ def jit(fn: Any = None, *, backend: str = "auto", dynamic: bool | None = None, f
     if not callable(fn):
         raise TypeError(f"dynacomp.jit: expected a callable, got {type(fn).__name__}")
     chosen = resolve(backend=backend, dynamic=dynamic, fullgraph=fullgraph, mode=mode, options=options)
-    if chosen.backend != "auto" and chosen.backend not in BACKENDS:
+    if chosen.backend not in ("auto", INTERPRETER, *BACKENDS):
         raise ValueError(f"dynacomp.jit: no backend {chosen.backend!r}; there are {', '.join(BACKENDS)}")
     return compiled(fn, chosen)
 
