@@ -127,7 +127,8 @@ class Emitter:
         if item.kind == "scatter":
             return stores
         if item.name in self.external:
-            stores.append((item.name, flat(item.at, item.shape).xreplace(mapping)))
+            place = flat(item.at, item.shape) if item.place is None else item.place
+            stores.append((item.name if item.place is None else item.target, place.xreplace(mapping)))
         if item.name in self.locals:
             own = Load(item.name, flat(item.at, item.shape), item.dtype)
             offset = row_offset(self.reader, self.group, item, own)
@@ -254,7 +255,7 @@ class Emitter:
         for stage, roots in zip(self.layout.stages, stages):
             self._stage(stage, roots)
         body = self._close_rows()
-        written = {i.name for i in self.group.items if i.name in self.external}
+        written = {i.target or i.name for i in self.group.items if i.name in self.external}
         buffers = {b: Buffer(p, *self.shapes[b]) for b, p in self.params.items()}
         updated = {i.name for i in self.group.items if i.kind == "scatter"}
         inputs = tuple(b for name, b in buffers.items() if name not in written or name in updated)

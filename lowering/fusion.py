@@ -40,7 +40,15 @@ from dynacomp.lowering.assembly import assemble
 from dynacomp.lowering.emit import Emitter
 from dynacomp.lowering.groups import Ancestry, Group, alone, fused, may_join, shares_work
 from dynacomp.lowering.indexing import ZERO
-from dynacomp.lowering.items import Item, choose_realised, is_scatter, make_item, make_scatter_items, op_name
+from dynacomp.lowering.items import (
+    Item,
+    choose_realised,
+    is_scatter,
+    make_item,
+    make_parts,
+    make_scatter_items,
+    op_name,
+)
 from dynacomp.lowering.loops import Kernel, Load
 from dynacomp.lowering.lower_gather import GATHERS
 from dynacomp.lowering.lower_layout import LAYOUT
@@ -212,6 +220,21 @@ class Planner:
                     continue
                 self.add_items(node)
 
+    def add_parts(self, node: Node) -> bool:
+        """A concatenation as one kernel that stores each operand to its place, where they fit together."""
+        first, *rest = make_parts(self.reader, node)
+        group: Group | None = alone(first)
+        for part in rest:
+            group = None if group is None else fused(self.reader, group, [part])
+        if group is None or not rest:
+            return False
+        reads = {r.buffer for i in group.items for r in i.reads}
+        number = self.ancestry.add(self.producers(reads))
+        self.units.append(Unit(number, group, reads=reads))
+        self.unit_of |= {name: number for name in (node.name, *group.names)}
+        self.by_name |= {name: node for name in group.names}
+        return True
+
     def choice_of(self, node: Node) -> Node:
         """The node that says which cell each window of a max-pooling chose."""
         name, aval = choice_name(node), replace(node.args[0].aval, dtype=INT32)
@@ -228,6 +251,8 @@ class Planner:
             self.by_name[copy.name] = node
             self.add_item(copy)
             self.add_item(replace(update, reads=(*update.reads, Load(copy.name, ZERO, copy.dtype))))
+            return
+        if op_name(node) == "concatenate" and self.add_parts(node):
             return
         if op_name(node) == "select_and_scatter_add":
             self.add_item(make_item(self.reader, self.choice_of(node)))
@@ -331,6 +356,7 @@ class Planner:
         """Realised names that something outside their own group reads."""
         found = {self.views.get(o.name, o.name) for o in self.output_nodes()}
         for unit in self.units:
+            found |= {i.name for i in unit.group.items if i.target} if unit.group else set()
             found |= {r for r in unit.reads if self.unit_of.get(r) != unit.number}
         return found
 

@@ -97,7 +97,8 @@ def alone(item: Item) -> Group:
 def fused(reader: Reader, group: Group, more: Sequence[Item]) -> Group | None:
     """`group` with `more` items after its own, or None where they do not fit together."""
     items = [*group.items, *more]
-    if any(i.kind == "scatter" for i in items):
+    placed = {i.target for i in items if i.target}
+    if any(i.kind == "scatter" or any(r.buffer in placed for r in i.reads) for i in items):
         return None
     producers = {i.name: i for i in items}
     return _as_lanes(reader, items, producers) or _as_rows(reader, items, producers)

@@ -18,7 +18,7 @@ import numpy as np
 import sympy
 
 from dynacomp.capture.graph import Node
-from dynacomp.lowering.indexing import coefficient, flat, product, total
+from dynacomp.lowering.indexing import ZERO, coefficient, flat, product, total
 from dynacomp.lowering.loops import Expr, Load
 from dynacomp.lowering.lower_reduce import CUMULATIVE, Fold, accumulator
 from dynacomp.lowering.lower_scatter import MODES, ScatterStore, is_single, scatter_store
@@ -38,6 +38,7 @@ class Item:
     kind: "point" (one value per position), "fold" (folds `inner` away), "scan" (running fold along
     dimension `axis`), "scatter" (stores into an array that another item made).
     lanes: it wants SIMD lanes over its last result dimension rather than over its innermost loop.
+    target, place: the item is a part of the array `target`, stored at flat offset `place` in it.
     """
 
     name: str
@@ -54,6 +55,8 @@ class Item:
     lanes: bool = True
     reads: tuple[Load, ...] = field(default=())
     store: ScatterStore | None = None
+    target: str = ""
+    place: sympy.Expr | None = None
 
     @property
     def numel(self) -> sympy.Expr:
@@ -160,6 +163,33 @@ def make_scatter_items(reader: Reader, node: Node) -> tuple[Item, Item]:
         store=store,
     )
     return copy, update
+
+
+def make_parts(reader: Reader, node: Node) -> list[Item]:
+    """The operands of a concatenation, each stored to its place in the result."""
+    whole, d = shape_of(node), node.kwargs["dimension"]
+    parts, start = [], ZERO
+    for k, operand in enumerate(node.args):
+        shape = shape_of(operand)
+        at = reader.point(shape)
+        value = reader.read(operand, at)
+        place = flat((*at[:d], at[d] + start, *at[d + 1 :]), whole)
+        name = f"{node.name}_part{k}"
+        parts.append(
+            Item(
+                name,
+                "point",
+                shape,
+                dtype_of(node),
+                at,
+                value,
+                reads=loads_of(reader, value),
+                target=node.name,
+                place=place,
+            )
+        )
+        start = start + shape[d]
+    return parts
 
 
 def is_scatter(node: Node) -> bool:
