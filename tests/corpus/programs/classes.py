@@ -162,7 +162,7 @@ class Base:
         cls.tag = tag
 
 
-@program
+@program(breaks={"call": 2, "store": 2}, hits=False)
 def init_subclass(x):
     class A(Base, tag="first"):
         pass
@@ -182,7 +182,7 @@ class ClassAttributesA:
         self.n += 1
 
 
-@program
+@program(breaks={"store": 1})
 def class_attributes(x):
     a, b = ClassAttributesA(), ClassAttributesA()
     a.add(1)
@@ -191,7 +191,7 @@ def class_attributes(x):
     return x, ClassAttributesA.shared, a.n, b.n, ClassAttributesA.n, a.__dict__
 
 
-@program
+@program(breaks={"call": 1}, hits=False)
 def class_body_executes(x):
     class A:
         table = {k: k * 2 for k in range(3)}
@@ -603,7 +603,7 @@ class Singleton:
         self.v = v
 
 
-@program
+@program(breaks={"store": 2})
 def new_and_init(x):
     a, b = Singleton(1), Singleton(2)
     return x, a is b, a.v
@@ -655,7 +655,7 @@ def default_repr_of_values(x):
     return x, repr([Point(1), (Point(2), {"k": Point(3)})]), str(Point(4)), f"{Point(5)}", f"{Point(6)!r:>14}"
 
 
-@program
+@program(breaks={"call": 1}, hits=False)
 def type_calls(x):
     p = Point(1)
     q = type(p)(2, 3)

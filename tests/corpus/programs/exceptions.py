@@ -339,7 +339,7 @@ def key_error_of_tuple(x):
         return x, error.args
 
 
-@program
+@program(breaks={"opcode": 1}, eager=("handler",))
 def exception_groups(x):
     found = []
     try:

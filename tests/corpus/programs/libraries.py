@@ -1,0 +1,169 @@
+"""The standard library in use: itertools, operator, copy, random, contextvars, logging, warnings."""
+
+from __future__ import annotations
+
+import bisect
+import copy
+import heapq
+import itertools
+import json
+import logging
+import operator
+import random
+import string
+import warnings
+import weakref
+
+import jax.numpy as jnp
+from tests.corpus.kit import program
+
+GENERATOR = random.Random(3)
+
+
+class Node:
+    def __init__(self, v, kids=()):
+        self.v, self.kids = v, list(kids)
+
+
+class Own:
+    def __init__(self):
+        self.copied = 0
+
+    def __copy__(self):
+        made = Own()
+        made.copied = self.copied + 1
+        return made
+
+    def __deepcopy__(self, memo):
+        made = Own()
+        made.copied = self.copied + 10
+        return made
+
+
+@program
+def itertools_finite(x):
+    return (x, list(itertools.chain([1], (2,), "a")), list(itertools.islice("abcdef", 1, 5, 2)),
+            list(itertools.product([1, 2], "ab")), list(itertools.permutations([1, 2, 3], 2)),
+            list(itertools.combinations("abc", 2)), list(itertools.accumulate([1, 2, 3])),
+            list(itertools.zip_longest([1, 2], "a", fillvalue="-")), list(itertools.pairwise([1, 2, 3])),
+            list(itertools.starmap(pow, [(2, 3), (3, 2)])), list(itertools.compress("abcd", [1, 0, 1, 0])),
+            list(itertools.takewhile(lambda v: v < 3, [1, 2, 3, 1])), list(itertools.dropwhile(lambda v: v < 3, [1, 3, 1])),
+            list(itertools.filterfalse(None, [0, 1, 2])), list(itertools.chain.from_iterable([[1], [2, 3]])),
+            list(itertools.repeat("r", 2)), list(itertools.accumulate([1, 2, 3], operator.mul, initial=10)))
+
+
+@program
+def itertools_groupby(x):
+    return x, [(k, list(g)) for k, g in itertools.groupby("aabbb")], [
+        (k, len(list(g))) for k, g in itertools.groupby([1, 3, 2, 4], key=lambda v: v % 2)]
+
+
+@program
+def itertools_endless(x):
+    c = itertools.count(5, 2)
+    y = itertools.cycle("ab")
+    return x, next(c), next(c), list(itertools.islice(c, 2)), [next(y) for _ in range(5)], list(zip(itertools.count(), "ab"))
+
+
+@program
+def itertools_tee(x):
+    a, b = itertools.tee(iter([1, 2, 3]))
+    return x, next(a), list(b), list(a)
+
+
+@program
+def operators(x):
+    get, attr, call = operator.itemgetter(1, 0), operator.attrgetter("v"), operator.methodcaller("upper")
+    return (x, get([5, 6]), attr(Node(3)), call("a"), operator.add(1, 2), operator.mul(x, 2), operator.truth([]),
+            operator.contains([1], 1), operator.itemgetter("a")({"a": 4}), operator.concat([1], [2]), operator.index(3))
+
+
+@program
+def copying(x):
+    inner = [1, x]
+    n = Node(inner, [Node(1)])
+    a, b = copy.copy(n), copy.deepcopy(n)
+    d = copy.deepcopy({"p": inner, "q": inner})
+    inner.append("late")
+    return a, b, d, d["p"] is d["q"], copy.copy(inner), copy.copy(Own()).copied, copy.deepcopy([Own()])[0].copied
+
+
+@program(args=lambda: (jnp.arange(3.0), {"a": [1, 2], "n": Node(1)}))
+def copy_of_an_argument(x, d):
+    e = copy.deepcopy(d)
+    e["a"].append(3)
+    e["n"].v = x
+    f = copy.copy(d)
+    f["z"] = 1
+    return e, f
+
+
+@program(breaks={"call": 1})
+def random_numbers(x):
+    return x * random.Random(0).random()
+
+
+@program
+def sampling_with_a_generator(x):
+    return x * GENERATOR.random(), GENERATOR.randint(1, 100)
+
+
+@program
+def heaps(x):
+    h = []
+    for v in (5, 1, 4):
+        heapq.heappush(h, v)
+    return x, heapq.heappop(h), h, heapq.nsmallest(2, [3, 1, 2])
+
+
+@program
+def bisection(x):
+    a = [1, 3, 5]
+    bisect.insort(a, 4)
+    return x, a, bisect.bisect_left(a, 3)
+
+
+@program
+def json_text(x):
+    return x, json.dumps({"a": [1, None, True]}), json.loads('{"b": 1.5}')
+
+
+@program
+def strings_module(x):
+    return x, string.ascii_lowercase[:3], string.Template("$a!").substitute(a=1)
+
+
+@program(breaks={"effect": 2})
+def printing(x):
+    print("before", x.shape)
+    y = x * 2
+    print("sum", float(y.sum()) if False else "later")
+    return y + 1
+
+
+@program(breaks={"effect": 1})
+def printing_an_array(x):
+    y = x + 1
+    print(y)
+    return y * 2
+
+
+@program(breaks={"call": 1})
+def logs(x):
+    logging.getLogger("corpus").debug("value %s", x.shape)
+    return x + 1
+
+
+@program(breaks={"call": 1})
+def warns(x):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        warnings.warn("careful", stacklevel=1)
+    return x, len(seen)
+
+
+@program(breaks={"call": 2})
+def weak_references(x):
+    n = Node(1)
+    r = weakref.ref(n)
+    return x, r() is n
