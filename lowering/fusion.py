@@ -231,8 +231,8 @@ class Planner:
         reads = {r.buffer for i in group.items for r in i.reads}
         number = self.ancestry.add(self.producers(reads))
         self.units.append(Unit(number, group, reads=reads))
-        self.unit_of |= {name: number for name in (node.name, *group.names)}
-        self.by_name |= {name: node for name in group.names}
+        self.unit_of |= dict.fromkeys((node.name, *group.names), number)
+        self.by_name |= dict.fromkeys(group.names, node)
         return True
 
     def choice_of(self, node: Node) -> Node:

@@ -113,7 +113,7 @@ def _load(load: Load, state: _State) -> Any:
     buffer = _buffer(load.buffer, state)
     mask = None if load.mask is None else _eval(load.mask, state)
     at = _address(load.buffer, load.index, _both(mask, state.active), state)
-    values = buffer[at]
+    values = buffer[at] if buffer.size else np.zeros(np.shape(at), buffer.dtype)
     return values if mask is None or load.other is None else np.where(mask, values, _eval(load.other, state))
 
 

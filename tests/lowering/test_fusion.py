@@ -115,3 +115,32 @@ def test_a_training_step_schedules_quickly():
     assert not [s for s in plan.steps if isinstance(s, ExternStep)]
     kernels = {id(s.kernel) for s in plan.steps if isinstance(s, KernelStep)}
     assert len(kernels) < len(plan.steps) / 2
+
+
+def empty(*shape):
+    return np.zeros(shape, np.float32)
+
+
+EDGES = {
+    "sum of nothing": (lambda x: x.sum(), (empty(0, 3),)),
+    "rows of nothing": (lambda x: (x + 1).sum(1), (empty(3, 0),)),
+    "join with nothing": (lambda x, y: jax.numpy.concatenate([x, y], 0), (empty(0, 3), empty(2, 3))),
+    "pad nothing": (lambda x: jax.numpy.pad(x, ((1, 1), (0, 0))), (empty(0, 3),)),
+    "reshape nothing": (lambda x: x.reshape(3, 0), (empty(0, 3),)),
+    "product over nothing": (lambda x, y: x @ y, (empty(4, 0), empty(0, 40))),
+    "no indices": (lambda x, i: x[i], (empty(3, 4), np.zeros(0, np.int32))),
+    "scalar": (lambda x: x * 2, (np.float32(3),)),
+    "integer product": (lambda x, y: x @ y, (np.arange(12).reshape(3, 4), np.arange(80).reshape(4, 20))),
+    "strided slices": (lambda x: x[::-2, 1:3].T.sum(0), (np.ones((7, 4), np.float32),)),
+    "loop at the seam": (lambda x: jax.lax.fori_loop(0, 3, lambda i, v: v * 2, x) + 1, (np.ones(5, np.float32),)),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_edges(name):
+    fn, args = EDGES[name]
+    args = tuple(map(jax.numpy.asarray, args))
+    plan = schedule(lower_function(fn, *args))
+    check_kernels(plan)
+    for g, w in zip(schedule_interp.run(plan, args, REFERENCES), jax.tree.leaves(fn(*args)), strict=True):
+        assert_same(g, w)
