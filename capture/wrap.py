@@ -23,6 +23,7 @@ from dynacomp.capture import sources as S
 from dynacomp.capture.avals import ARRAY_TYPE, Aval, aval_of
 from dynacomp.capture.errors import Break
 from dynacomp.capture.graph import Node
+from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.values import (
     ArrayV,
@@ -131,7 +132,7 @@ def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
 def _set(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, type(obj))
     cap.guards.add("set", source, tuple(obj))
-    return SetV(set(obj), type(obj), real=obj, source=source)
+    return SetV(obj, type(obj), real=obj, source=source)
 
 
 def _method(cap: Capture, obj: Any, source: S.Source) -> Value:
@@ -198,13 +199,18 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
         raise Break("tracer", "a value that a JAX transformation is tracing")
     if isinstance(obj, tuple) and hasattr(obj, "_fields") and type(obj).__new__ is not tuple.__new__:
         return _tuple(cap, obj, source)
-    if is_plain_instance(obj) or isinstance(obj, BaseException):
+    if (is_plain_instance(obj) and not _is_library_leaf(obj)) or isinstance(obj, BaseException):
         cap.guards.add("is_type", source, type(obj))
         return ObjectV(type(obj), real=obj, source=source)
     if hasattr(type(obj), "__next__"):
         cap.guards.add("is_type", source, type(obj))
         return OpaqueV(obj, source=source)
     return _identity(cap, obj, source)
+
+
+def _is_library_leaf(obj: Any) -> bool:
+    """An object of a pure library that is no pytree (`jax.custom_jvp`, a sharding): taken whole."""
+    return is_pure_module(type(obj).__module__) and jax.tree_util.all_leaves([obj])
 
 
 def is_plain_instance(obj: Any) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 
 from dynacomp import counters, misses, notices
 from dynacomp.capture import _native
+from dynacomp.capture.libraries import is_library
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.options import Options, resolve
 from dynacomp.pipeline import INTERPRETER
@@ -48,24 +49,32 @@ def compiled(fn: Any, options: Options) -> Any:
     """The C callable for a function or method; a wrapper with the object's attributes for others."""
     if isinstance(fn, (_native.CompiledFunction, CompiledObject)):
         return fn
-    if type(fn).__name__ == "PjitFunction":
+    if type(fn).__name__ == "PjitFunction" and not is_library(fn.__wrapped__):
         fn = fn.__wrapped__
+    if is_library(fn) and not isinstance(fn, types.MethodType):
+        return _native.CompiledFunction(caller(fn), functools.partial(misses.on_miss, options), options)
     if isinstance(fn, types.FunctionType) or (
             isinstance(fn, types.MethodType) and isinstance(fn.__func__, types.FunctionType)):
         return _native.CompiledFunction(fn, functools.partial(misses.on_miss, options), options)
     return CompiledObject(fn, options)
 
 
+def caller(fn: Any) -> Any:
+    """A Python function that only calls `fn`: a library's own function is one node, not entered."""
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = getattr(fn, "__name__", type(fn).__name__)
+    call.__doc__ = fn.__doc__
+    return call
+
+
 class CompiledObject:
     """A callable object (a model, a partial) whose calls are compiled; everything else is the object's."""
 
     def __init__(self, obj: Any, options: Options) -> None:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            return obj(*args, **kwargs)
-
-        call.__name__ = call.__qualname__ = getattr(obj, "__name__", type(obj).__name__)
         object.__setattr__(self, "__wrapped__", obj)
-        object.__setattr__(self, "_compiled", compiled(call, options))
+        object.__setattr__(self, "_compiled", compiled(caller(obj), options))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._compiled(*args, **kwargs)
