@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dynacomp.capture.avals import Aval
+from dynacomp.capture.avals import ARRAY_TYPE, Aval
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
@@ -70,7 +70,9 @@ def attribute(cap: Capture, value: ArrayV, name: str) -> Value:
         return Const(getattr(value.real, name))
     kind = getattr(_class_of(value), name, None)
     if kind is None:
-        raise Raised(Const(AttributeError(f"{_class_of(value).__name__!r} object has no attribute {name!r}")))
+        owner = np.ndarray if is_numpy(value) else ARRAY_TYPE
+        full = f"{owner.__module__}.{owner.__qualname__}"
+        raise Raised(Const(AttributeError(f"{full!r} object has no attribute {name!r}", name=name)))
     if name in PLACEMENT:
         raise Break("placement", f"{name} of an array that the graph computes")
     if is_numpy(value) and name not in ("T",):

@@ -92,7 +92,7 @@ _ROWS: dict[type, Any] = {
     collections.OrderedDict: _dict,
     collections.defaultdict: _dict,
     set: lambda cap, o: SetV(set(o), set),
-    frozenset: lambda cap, o: SetV(set(o), frozenset),
+    frozenset: lambda cap, o: SetV(o, frozenset),
     types.MethodType: lambda cap, o: MethodV(from_python(cap, o.__func__), from_python(cap, o.__self__)),
     functools.partial: _partial,
     types.CellType: lambda cap, o: CellV(from_python(cap, o.cell_contents)),

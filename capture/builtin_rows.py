@@ -22,7 +22,7 @@ import numpy as np
 from dynacomp.capture import arrays, attrs, generators, scalars, sizes
 from dynacomp.capture.births import from_python
 from dynacomp.capture.calls import BUILTIN_METHODS, BUILTINS, call
-from dynacomp.capture.containers import contains, delitem, hashable, pairs, setitem, sort_values
+from dynacomp.capture.containers import contains, delitem, elements_of, pairs, setitem, sort_values
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.exceptions import as_exception, handled
 from dynacomp.capture.iteration import advance, get_iter, iterate
@@ -278,8 +278,7 @@ def _defaultdict(cap: Capture, factory: Value = NONE, *sources: Value, **kwargs:
 
 def _set_of(kind: type) -> Any:
     def make(cap: Capture, xs: Value = TupleV([])) -> Value:
-        known = isinstance(xs, (SetV, DictV))
-        return SetV(set(xs.items) if known else {hashable(cap, x) for x in iterate(cap, xs)}, kind)  # type: ignore[attr-defined]
+        return SetV(set(elements_of(cap, xs)), kind)
     return make
 
 

@@ -475,17 +475,17 @@ def _discard(cap: Capture, v: SetV, x: Value) -> None:
 def _set_update(cap: Capture, v: SetV, *others: Value) -> None:
     mutating(cap, v)
     for other in others:
-        v.items.update(_elements(cap, other))
+        v.items.update(elements_of(cap, other))
 
 
-def _elements(cap: Capture, other: Value) -> Any:
+def elements_of(cap: Capture, other: Value) -> Any:
     """Another set's elements, or those of any iterable, as keys in their order."""
     return other.items if isinstance(other, (SetV, DictV)) else [hashable(cap, x) for x in iterate(cap, other)]
 
 
 def _set_method(name: str) -> Any:
     def row(cap: Capture, v: SetV, *others: Value) -> Value:
-        found = getattr(v.items, name)(*(_elements(cap, o) for o in others))
+        found = getattr(v.items, name)(*(elements_of(cap, o) for o in others))
         return Const(found) if isinstance(found, bool) else SetV(found, v.cls)
     return row
 
@@ -493,7 +493,7 @@ def _set_method(name: str) -> Any:
 def _set_change(name: str) -> Any:
     def row(cap: Capture, v: SetV, *others: Value) -> None:
         mutating(cap, v)
-        getattr(v.items, name)(*(_elements(cap, o) for o in others))
+        getattr(v.items, name)(*(elements_of(cap, o) for o in others))
     return row
 
 
@@ -537,7 +537,7 @@ METHODS: dict[type, dict[str, Any]] = {
             "rotate": _rotate, "extendleft": _extendleft,
             "popleft": lambda cap, v: _pop(cap, v, Const(0)),
             "copy": lambda cap, v: ListV(list(items_of(cap, v)), v.cls, extra=v.extra)},
-    ViewV: {"isdisjoint": lambda cap, v, o: Const((_as_set(cap, v) or set()).isdisjoint(_elements(cap, o)))},
+    ViewV: {"isdisjoint": lambda cap, v, o: Const((_as_set(cap, v) or set()).isdisjoint(elements_of(cap, o)))},
     DictV: {"get": _get, "setdefault": _setdefault, "pop": _dict_pop, "popitem": _popitem, "update": _update,
             "clear": _clear, "copy": _dict_copy, "move_to_end": _move_to_end,
             **{k: (lambda kind: lambda cap, v: ViewV(v, kind))(k) for k in ("keys", "values", "items")}},

@@ -21,6 +21,8 @@ def mutating(cap: Capture, value: Value) -> None:
         raise Break("effect_in_body", "a change to an outer object inside a transformed function")
     if isinstance(value, (ListV, DictV, SetV, CellV)):
         value.dirty = True
+    if isinstance(value, SetV) and value.items is value.real:
+        value.items = set(value.items)
     if isinstance(value, DictV) and value.owner is not None:
         value.owner.written.update(value.items)
 

@@ -63,6 +63,8 @@ def get_iter(cap: Capture, value: Value) -> Value:
         return _by_getitem(cap, value) if method is None else cap.call(method, [])
     if isinstance(value, LibraryV):
         raise Break("leaves", "iteration over a library object")
+    if hasattr(type_of(value), "__iter__"):
+        raise Break("iterator", f"iteration over a {type_of(value).__name__}")
     raise Raised(Const(TypeError(f"{type_of(value).__name__!r} object is not iterable")))
 
 
@@ -186,11 +188,25 @@ def _zip(cap: Capture, it: StreamV) -> Value | None:
     for i, part in enumerate(it.parts):
         item = advance(cap, part)
         if item is None:
-            if it.state.get("strict") and (i > 0 or any(advance(cap, p) is not None for p in it.parts[1:])):
-                raise Raised(Const(ValueError(f"zip() argument {i + 1} is shorter or longer than argument 1")))
+            if it.state.get("strict"):
+                _check_strict(cap, it, i)
             return None
         found.append(item)
     return TupleV(found) if it.parts else None
+
+
+def _check_strict(cap: Capture, it: StreamV, i: int) -> None:
+    """Part `i` is at its end: all others must be."""
+    if i > 0:
+        raise _uneven(i, "shorter")
+    for k, part in enumerate(it.parts[1:], 1):
+        if advance(cap, part) is not None:
+            raise _uneven(k, "longer")
+
+
+def _uneven(i: int, how: str) -> Raised:
+    others = "argument 1" if i == 1 else f"arguments 1-{i}"
+    return Raised(Const(ValueError(f"zip() argument {i + 1} is {how} than {others}")))
 
 
 def _enumerate(cap: Capture, it: StreamV) -> Value | None:

@@ -15,6 +15,7 @@ their stand-ins (`bodies.Standin`) with tracers, and these run the symbolic mach
 from __future__ import annotations
 
 import operator
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,9 +113,20 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Outc
         cap.lessons.all_static = True
         raise Restart() from None
     except Exception as error:
-        raise Raised(Const(error)) from None
+        raise Raised(Const(_as_eager(error))) from None
     leaves = [_aval(next(shapes)) if _is_array(x) else x for x in seen["leaves"]]
     return Outcome(jax.tree.unflatten(seen["tree"], leaves), seen["tree"], leaves)
+
+
+def _as_eager(error: Exception) -> Exception:
+    """The exception as eager JAX words it: about arrays, not tracers."""
+    text = str(error)
+    if "Tracer" not in text or type(error) not in (TypeError, ValueError, IndexError, AttributeError):
+        return error
+    return type(error)(_TRACER.sub(f"{ARRAY_TYPE.__module__}.{ARRAY_TYPE.__qualname__}", text))
+
+
+_TRACER = re.compile(r"\w*Tracer\b")
 
 
 def _is_array(x: Any) -> bool:

@@ -19,7 +19,6 @@ from dynacomp.capture.values import (
     Const,
     DictV,
     GeneratorV,
-    ListV,
     NullV,
     ObjectV,
     TracebackV,
@@ -335,6 +334,8 @@ def _import_from(cap: Capture, f: Frame, i: Instr) -> None:
 
 # --- pattern matching
 
+SEQUENCE, MAPPING = 1 << 5, 1 << 6  # Py_TPFLAGS_SEQUENCE, Py_TPFLAGS_MAPPING
+
 
 @opcode("GET_LEN")
 def _get_len(cap: Capture, f: Frame, i: Instr) -> None:
@@ -343,18 +344,19 @@ def _get_len(cap: Capture, f: Frame, i: Instr) -> None:
 
 @opcode("MATCH_SEQUENCE")
 def _match_sequence(cap: Capture, f: Frame, i: Instr) -> None:
-    f.push(Const(isinstance(f.stack[-1], (TupleV, ListV))))
+    f.push(Const(bool(type_of(f.stack[-1]).__flags__ & SEQUENCE)))
 
 
 @opcode("MATCH_MAPPING")
 def _match_mapping(cap: Capture, f: Frame, i: Instr) -> None:
-    f.push(Const(isinstance(f.stack[-1], DictV)))
+    f.push(Const(bool(type_of(f.stack[-1]).__flags__ & MAPPING)))
 
 
 @opcode("MATCH_KEYS")
 def _match_keys(cap: Capture, f: Frame, i: Instr) -> None:
     keys, subject = as_python(f.stack[-1]), f.stack[-2]
-    assert isinstance(subject, DictV)
+    if not isinstance(subject, DictV):
+        raise Break("opcode", "a match of a mapping that is not a dict")
     found = all(k in subject.items for k in keys)
     f.push(TupleV([cap.realize(subject.items[k]) for k in keys]) if found else NONE)
 

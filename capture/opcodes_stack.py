@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 from dynacomp.capture import containers
@@ -434,7 +436,7 @@ def _list_extend(cap: Capture, f: Frame, i: Instr) -> None:
 def _set_update(cap: Capture, f: Frame, i: Instr) -> None:
     source = f.pop()
     target = _target(cap, f, i)
-    target.items.update([containers.hashable(cap, x) for x in iterate(cap, source)])
+    target.items.update(containers.elements_of(cap, source))
 
 
 @opcode("DICT_UPDATE", "DICT_MERGE")
@@ -479,22 +481,33 @@ def _list_to_tuple(cap: Capture, f: Frame, i: Instr) -> None:
 
 @opcode("UNPACK_SEQUENCE")
 def _unpack_sequence(cap: Capture, f: Frame, i: Instr) -> None:
-    items = list(iterate(cap, f.pop()))
-    if len(items) != i.arg:
-        word = "too many" if len(items) > i.arg else "not enough"
-        raise Raised(Const(ValueError(f"{word} values to unpack (expected {i.arg})")))
+    source = _unpacked(cap, f.pop())
+    items = list(itertools.islice(source, i.arg))
+    if len(items) < i.arg:
+        raise Raised(Const(ValueError(f"not enough values to unpack (expected {i.arg}, got {len(items)})")))
+    if next(source, None) is not None:
+        raise Raised(Const(ValueError(f"too many values to unpack (expected {i.arg})")))
     f.stack.extend(reversed(items))
 
 
 @opcode("UNPACK_EX")
 def _unpack_ex(cap: Capture, f: Frame, i: Instr) -> None:
     before, after = i.arg & 0xFF, i.arg >> 8
-    items = list(iterate(cap, f.pop()))
+    items = list(_unpacked(cap, f.pop()))
     if len(items) < before + after:
-        raise Raised(Const(ValueError(f"not enough values to unpack (expected at least {before + after})")))
+        least = f"at least {before + after}" if after or len(items) < before else f"at least {before}"
+        raise Raised(Const(ValueError(f"not enough values to unpack (expected {least}, got {len(items)})")))
     tail = items[len(items) - after:] if after else []
     middle = items[before:len(items) - after]
     f.stack.extend(reversed([*items[:before], ListV(middle), *tail]))
+
+
+def _unpacked(cap: Capture, value: Value) -> Iterator[Value]:
+    """`iter(value)` for an unpacking, which has its own words for what is not iterable."""
+    if isinstance(value, Const) and not hasattr(type(value.value), "__iter__") and not hasattr(
+            type(value.value), "__getitem__"):
+        raise Raised(Const(TypeError(f"cannot unpack non-iterable {type(value.value).__name__} object")))
+    return iterate(cap, value)
 
 
 # --- text

@@ -184,7 +184,7 @@ class Writer:
     def prepare(self, effects: list[Value]) -> None:
         for value in effects:
             _PREPARE[type(value)](self, value)
-        for (_, name), (table, source, value) in self.cap.global_writes.items():
+        for (_, name), (table, _, value) in self.cap.global_writes.items():
             self._global(table, name, value)
 
     def _global(self, table: dict[str, Any], name: str, value: Any) -> None:
@@ -239,7 +239,7 @@ def assemble(code: CodeType, body: list[Any]) -> CodeType:
 
 
 def _source_loader(w: Writer, value: Any) -> Callable[[], None]:
-    if value.source is not None and not isinstance(value, CellV):
+    if value.source is not None:
         return lambda: load_source(w.e, value.source)
     return lambda: w.e.const(remake.Held(value.real) if isinstance(value.real, dict) else value.real)
 

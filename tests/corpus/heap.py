@@ -32,6 +32,11 @@ def describe(*roots: Any) -> list[Any]:
     return Heap().walk(roots)
 
 
+def is_atom(obj: Any) -> bool:
+    """Values without an identity of their own: literals, and tuples of them."""
+    return type(obj) in ATOMS or (type(obj) is tuple and all(map(is_atom, obj)))
+
+
 class Heap:
     """Objects met so far, by identity."""
 
@@ -46,7 +51,7 @@ class Heap:
 
     def ref(self, obj: Any) -> Any:
         """An atom's value, or the number of an object."""
-        if type(obj) in ATOMS:
+        if is_atom(obj):
             return (type(obj).__name__, repr(obj))
         if isinstance(obj, (type, types.ModuleType, types.CodeType, types.BuiltinFunctionType, np.dtype)):
             return ("known", getattr(obj, "__qualname__", None) or repr(obj))
@@ -84,7 +89,7 @@ def _array(h: Heap, x: Any) -> Any:
 
 
 def _mapping(h: Heap, d: Any) -> Any:
-    return [(h.ref(k), h.ref(v)) for k, v in d.items()], h.ref(getattr(d, "default_factory", None))
+    return [(h.ref(k), h.ref(v)) for k, v in d.items()], h.ref(d.default_factory if isinstance(d, collections.defaultdict) else None)
 
 
 def _set(h: Heap, s: Any) -> Any:
