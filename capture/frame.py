@@ -89,7 +89,7 @@ class Outcome:
 def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compile,
             is_dynamic: Callable[[S.Source, int, int, Any], bool],
             is_dynamic_scalar: Callable[[S.Source, Any], bool] = lambda s, v: False,
-            changes_often: Callable[[S.Source], bool] = lambda s: False) -> Outcome:
+            changes_often: Callable[[S.Source], bool] = lambda s: False, key: Any = None) -> Outcome:
     """Captures one frame; never raises what the program raises (it is run again, as plain Python)."""
     lessons = Lessons()
     for _ in range(MAX_ATTEMPTS):
@@ -98,7 +98,7 @@ def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compi
         cap = Capture(lessons, root, None)
         try:
             result, stopped = attempt(cap)
-            return finish(cap, result, stopped, compile_graph, lessons)
+            return finish(cap, result, stopped, compile_graph, lessons, key)
         except Restart:
             continue
         except Break as broke:
@@ -171,7 +171,8 @@ def _arguments(cap: Capture, frame: Frame) -> None:
         frame.cells[name] = value
 
 
-def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: Compile, lessons: Lessons) -> Outcome:
+def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: Compile, lessons: Lessons,
+           key: Any) -> Outcome:
     """Compiles the Graph and packs everything into an Entry."""
     writer = StepWriter()
     writer.emit(None, "jax_config", jax_config_token())  # type: ignore[arg-type]
@@ -185,13 +186,13 @@ def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: 
     if result.code is not None:
         if result.slot is not None:
             result.slot.program = program
-        entry = Entry(GuardProgram(writer.steps), fn_code=result.code, info=info)
+        entry = Entry(GuardProgram(writer.steps), fn_code=result.code, key=key, info=info)
     else:
         value, outputs = result.template
         template = template_of(cap, value, dict(outputs), writer.register)
         inputs = tuple(writer.register(s) for s in result.inputs)
         entry = Entry(GuardProgram(writer.steps), program=program or _nothing, inputs=inputs, template=template,
-                      info=info)
+                      key=key, info=info)
     return Outcome(entry=entry, info=info, lessons=lessons)
 
 

@@ -48,13 +48,13 @@ class History:
         self.raises = 0
 
 
-_HISTORY: dict[CodeType, History] = {}
+_HISTORY: dict[tuple[CodeType, Options], History] = {}
 _DEFAULT = resolve()
 
 
 def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) -> Any:
     """Captures a frame that no entry serves; an Entry, True (plain Python, callees captured) or None."""
-    history = _HISTORY.setdefault(code, History())
+    history = _HISTORY.setdefault((code, options), History())
     if not trace_ctx.is_top_level():
         counters.count("frames_eager", "traced")
         return None
@@ -78,7 +78,7 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
     with counters.timed("capture"):
         outcome = capture(fn, code, args, compile_one, size_rule(history, options),
                           scalar_rule(history, options, is_resume(code)),
-                          lambda source: len(history.scalars.get(repr(source), ())) > MAX_VALUES)
+                          lambda source: len(history.scalars.get(repr(source), ())) > MAX_VALUES, key=options)
     for lesson in outcome.lessons.breaks.values():
         report_break(lesson, code, options)
     if outcome.entry is None:

@@ -94,7 +94,15 @@ def resolve(*, backend: str = "auto", dynamic: bool | None = None, fullgraph: bo
             raise ValueError(_unknown("option", name, names))
     extra = {name: _PARSE.get(name, _same)(value) for name, value in extra.items()}
     own: dict[str, Any] = {"backend": backend, "dynamic": dynamic, "fullgraph": fullgraph}
-    return checked(replace(from_environment(environ), **own, **extra))
+    return interned(checked(replace(from_environment(environ), **own, **extra)))
+
+
+_ONE_EACH: dict[Options, Options] = {}
+
+
+def interned(options: Options) -> Options:
+    """Equal options as one object: compiled entries belong to it by identity."""
+    return _ONE_EACH.setdefault(options, options)
 
 
 def from_environment(environ: Mapping[str, str] = os.environ) -> Options:
