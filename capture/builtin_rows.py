@@ -28,7 +28,7 @@ from dynacomp.capture.exceptions import as_exception, handled
 from dynacomp.capture.iteration import advance, get_iter, iterate
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
-from dynacomp.capture.operators import BINARY, COMPARE, binary, fold, is_same, subscript, truth, unary
+from dynacomp.capture.operators import BINARY, COMPARE, binary, fold, is_same, same_object, subscript, truth, unary
 from dynacomp.capture.shells import shell
 from dynacomp.capture.texts import text
 from dynacomp.capture.values import (
@@ -449,8 +449,8 @@ BUILTINS.update({
     operator.setitem: lambda cap, o, k, v: setitem(cap, o, k, v) or NONE,
     operator.delitem: lambda cap, o, k: delitem(cap, o, k) or NONE,
     operator.contains: lambda cap, c, x: Const(contains(cap, c, x)),
-    operator.is_: lambda cap, a, b: Const(is_same(a, b)),
-    operator.is_not: lambda cap, a, b: Const(not is_same(a, b)),
+    operator.is_: lambda cap, a, b: Const(same_object(cap, a, b)),
+    operator.is_not: lambda cap, a, b: Const(not same_object(cap, a, b)),
     operator.not_: lambda cap, a: Const(not truth(cap, a)),
     operator.truth: lambda cap, a: Const(truth(cap, a)),
 })

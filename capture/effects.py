@@ -43,6 +43,18 @@ def _note_dict_changes(value: ObjectV) -> None:
             value.attrs[name] = DELETED
 
 
+def settle(cap: Capture) -> list[Value]:
+    """The changed Values, with guards that no two inputs which might be one object are: a change to
+    one would then be a change to the other."""
+    found = list(changed(cap))
+    for kind in {type(v.real) for v in found if not isinstance(v, CellV)}:  # type: ignore[attr-defined]
+        sources = tuple(v.source for v in cap.objects.values()
+                        if v.source is not None and type(getattr(v, "real", None)) is kind)
+        if len(sources) > 1:
+            cap.guards.add("all_distinct", None, sources)
+    return found
+
+
 def changed(cap: Capture) -> Iterator[Value]:
     """Existing objects that differ now from what they were, in order of discovery."""
     for value in list(cap.objects.values()):

@@ -53,6 +53,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "scalar": lambda s, kind: f"type({s}) is {kind}",
     "same": lambda s, other: f"{s} is {other}",
     "distinct": lambda s, other: f"{s} is not {other}",
+    "all_distinct": lambda s, sources: f"no two of {', '.join(map(str, sources))} are the same object",
     "jax_config": lambda s, token: "jax configuration unchanged, no trace active",
 }
 
@@ -164,6 +165,10 @@ def _size_check(writer: StepWriter, guard: Guard) -> None:
     writer.emit(guard, "size_check", program)
 
 
+def _all_distinct(writer: StepWriter, guard: Guard) -> None:
+    writer.emit(guard, "all_distinct", tuple(writer.register(s) for s in guard.payload[0]))
+
+
 _SPECIAL: dict[str, Callable[[StepWriter, Guard], None]] = {
-    "dim": _dim, "dim_is": _dim_is, "size_check": _size_check,
+    "dim": _dim, "dim_is": _dim_is, "size_check": _size_check, "all_distinct": _all_distinct,
 }

@@ -75,7 +75,7 @@ def _const_iter(cap: Capture, value: Const) -> Value:
     if isinstance(obj, (str, bytes)) or isinstance(obj, type):
         return SeqIterV(TupleV([from_python(cap, x) for x in obj]), kind="seq")
     try:
-        iter(obj) if not hasattr(obj, "__next__") else None
+        iter(obj) if not hasattr(type(obj), "__next__") else None
     except TypeError as error:
         raise Raised(Const(error)) from None
     raise Break("iterator", f"iteration over a {type(obj).__name__}")

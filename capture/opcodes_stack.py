@@ -15,7 +15,7 @@ from dynacomp.capture.effects import mutating, write_global
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import iterate
 from dynacomp.capture.machine import VERSION, Capture, Frame, opcode, unsupported
-from dynacomp.capture.operators import BINARY, COMPARE, UNARY, binary, is_same, subscript, truth, unary
+from dynacomp.capture.operators import BINARY, COMPARE, UNARY, binary, same_object, subscript, truth, unary
 from dynacomp.capture.values import (
     NULL,
     CellV,
@@ -298,7 +298,7 @@ def _compare(cap: Capture, f: Frame, i: Instr) -> None:
 @opcode("IS_OP")
 def _is(cap: Capture, f: Frame, i: Instr) -> None:
     a, b = f.popn(2)
-    f.push(Const(is_same(a, b) != bool(i.arg)))
+    f.push(Const(same_object(cap, a, b) != bool(i.arg)))
 
 
 @opcode("CONTAINS_OP")

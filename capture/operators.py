@@ -239,11 +239,20 @@ def is_same(a: Value, b: Value) -> bool:
     if isinstance(a, Const) and isinstance(b, Const):
         return a.value is b.value or (is_literal(a.value) and type(a.value) is type(b.value)
                                       and a.value == b.value and _small(a.value))
-    if isinstance(a, ArrayV) and isinstance(b, ArrayV) and a.real is not None and a.real is b.real:
-        raise Break("identity", "whether two inputs are the same array object")
+    if isinstance(a, ArrayV) and isinstance(b, ArrayV):
+        return a.real is not None and a.real is b.real
     if isinstance(a, TupleV) and isinstance(b, TupleV) and not a.items and not b.items:
         return a.cls is b.cls is tuple
     return False
+
+
+def same_object(cap: Capture, a: Value, b: Value) -> bool:
+    """`a is b`, guarded where both are inputs."""
+    answer = is_same(a, b)
+    if a is not b and a.source is not None and b.source is not None and not (
+            isinstance(a, Const) or isinstance(b, Const)):
+        cap.guards.add("same" if answer else "distinct", a.source, b.source)
+    return answer
 
 
 def _real(v: Value) -> Any:

@@ -19,7 +19,7 @@ from bytecode import Bytecode, FreeVar, Instr, Label, TryBegin, TryEnd
 from dynacomp.capture import remake
 from dynacomp.capture import sources as S
 from dynacomp.capture.code import Instr as Op
-from dynacomp.capture.effects import changed
+from dynacomp.capture.effects import settle
 from dynacomp.capture.emit import OUTPUTS, Emitter, load_source
 from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Graph, Node, nodes_in
@@ -145,7 +145,7 @@ def shared_mutables(cap: Capture, value: Any, seen: set[int] | None = None) -> b
 
 def returning(cap: Capture, value: Value, code: CodeType) -> Result:
     """The entry of a frame that was captured to its end."""
-    effects = list(changed(cap))
+    effects = settle(cap)
     if not effects and not cap.global_writes and not shared_mutables(cap, value):
         try:
             outputs: dict[Node, int] = {}
@@ -316,7 +316,7 @@ def breaking(cap: Capture, frame: Frame) -> Result:
     code = frame.code.code
     w = Writer(cap, code)
     instr = frame.instr
-    w.prepare(list(changed(cap)))
+    w.prepare(settle(cap))
     stack = [None if isinstance(v, NullV) else w.save(v) for v in frame.stack]
     needed = live_locals(frame.code, frame.index)
     names = sorted(n for n in frame.locals if n in needed)

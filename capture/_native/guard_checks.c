@@ -1,6 +1,8 @@
 /* Steps that check a value: type, identity, equality with a constant, lengths, keys, absence. */
 #include "native.h"
 
+#include <stdlib.h>
+
 /* ---- identity and type ---- */
 
 static int finish_held(Step *s, Builder *b)
@@ -38,14 +40,26 @@ static int eval_is(Step *s, Run *run, const Call *call)
 static int eval_is_not(Step *s, Run *run, const Call *call) { return !eval_is(s, run, call); }
 
 /* "same" and "distinct" compare two registers; n is the second one */
-static int finish_pair(Step *s, Builder *b)
+static int written(Py_ssize_t reg, Builder *b)
 {
-    if (s->n < 0 || s->n >= MAX_REGISTERS || !b->written[s->n]) {
-        PyErr_Format(PyExc_ValueError, "register %zd is read before a step writes it", s->n);
+    if (reg < 0 || reg >= MAX_REGISTERS || !b->written[reg]) {
+        PyErr_Format(PyExc_ValueError, "register %zd is read before a step writes it", reg);
         return -1;
     }
     return 0;
 }
+
+static int parse_register(PyObject *value, int *reg, Builder *b)
+{
+    long n = PyLong_AsLong(value);
+    if ((n == -1 && PyErr_Occurred()) || written(n, b) < 0) {
+        return -1;
+    }
+    *reg = (int)n;
+    return 0;
+}
+
+static int finish_pair(Step *s, Builder *b) { return written(s->n, b); }
 
 static int eval_same(Step *s, Run *run, const Call *call)
 {
@@ -54,6 +68,59 @@ static int eval_same(Step *s, Run *run, const Call *call)
 }
 
 static int eval_distinct(Step *s, Run *run, const Call *call) { return !eval_same(s, run, call); }
+
+/* "all_distinct": no two of the registers named in refs[0] hold the same object. ext: the registers,
+ * then as many pointers to sort. */
+typedef struct {
+    Py_ssize_t n;
+    const PyObject **sorted;
+    int regs[];
+} Group;
+
+static int finish_all_distinct(Step *s, Builder *b)
+{
+    if (!PyTuple_CheckExact(s->refs[0])) {
+        PyErr_SetString(PyExc_TypeError, "all_distinct: expected a tuple of registers");
+        return -1;
+    }
+    Py_ssize_t n = PyTuple_GET_SIZE(s->refs[0]);
+    size_t head = (sizeof(Group) + sizeof(int) * (size_t)n + sizeof(void *) - 1) / sizeof(void *) * sizeof(void *);
+    Group *group = s->ext = PyMem_Calloc(1, head + sizeof(void *) * (size_t)n);
+    if (group == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    group->n = n;
+    group->sorted = (const PyObject **)((char *)group + head);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (parse_register(PyTuple_GET_ITEM(s->refs[0], i), &group->regs[i], b) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t)*(PyObject *const *)a, y = (uintptr_t)*(PyObject *const *)b;
+    return (x > y) - (x < y);
+}
+
+static int eval_all_distinct(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    Group *group = s->ext;
+    for (Py_ssize_t i = 0; i < group->n; i++) {
+        group->sorted[i] = run->regs[group->regs[i]];
+    }
+    qsort(group->sorted, (size_t)group->n, sizeof *group->sorted, by_address);
+    for (Py_ssize_t i = 1; i < group->n; i++) {
+        if (group->sorted[i] == group->sorted[i - 1]) {
+            return 0;
+        }
+    }
+    return 1;
+}
 
 static int finish_eq(Step *s, Builder *b)
 {
@@ -339,6 +406,7 @@ const StepKind dc_check_kinds[] = {
     {"is_not", "so", eval_is_not, finish_held},
     {"same", "sn", eval_same, finish_pair},
     {"distinct", "sn", eval_distinct, finish_pair},
+    {"all_distinct", "o", eval_all_distinct, finish_all_distinct},
     {"eq", "so", eval_eq, finish_eq},
     {"set", "so", eval_set, finish_set},
     {"len", "sn", eval_len, finish_len},
