@@ -381,3 +381,51 @@ def test_check_needs_a_function_and_a_tuple():
     for args in [(3, ()), (check, [1])]:
         with pytest.raises(TypeError):
             guards.check(*args)
+
+
+def _holds(steps, *values):
+    return check(steps, *values) == -1
+
+
+def test_identity_between_inputs():
+    a, b = [], []
+    steps = [("local", 0, 0), ("local", 1, 1)]
+    assert _holds([*steps, ("same", 0, 1)], a, a)
+    assert not _holds([*steps, ("same", 0, 1)], a, b)
+    assert _holds([*steps, ("distinct", 0, 1)], a, b)
+    assert not _holds([*steps, ("distinct", 0, 1)], a, a)
+    with pytest.raises(ValueError, match="register 1 is read before"):
+        native.GuardProgram([("local", 0, 0), ("same", 0, 1)])
+
+
+def test_all_distinct():
+    objs = [[] for _ in range(40)]
+    steps = [("local", n, n) for n in range(40)]
+    check_all = [*steps, ("all_distinct", tuple(range(40)))]
+    assert _holds(check_all, *objs)
+    assert not _holds(check_all, *objs[:39], objs[3])
+    with pytest.raises(ValueError, match="register 40 is read before"):
+        native.GuardProgram([*steps, ("all_distinct", (0, 40))])
+    with pytest.raises(TypeError):
+        native.GuardProgram([*steps, ("all_distinct", [0])])
+
+
+def test_sets_by_value_identity_and_order():
+    loud = Loud()
+    steps = [("local", 0, 0), ("set", 0, tuple({1, "a"}))]
+    assert _holds(steps, {1, "a"}) and _holds(steps, frozenset({1, "a"}))
+    assert not _holds(steps, {1, "b"}) and not _holds(steps, {1}) and not _holds(steps, {1.0, "a"}) and not _holds(steps, [1, "a"])
+    assert _holds([("local", 0, 0), ("set", 0, (loud,))], {loud})
+    assert not _holds([("local", 0, 0), ("set", 0, (loud,))], {Loud()})
+
+
+def test_a_set_guard_keeps_no_object_alive():
+    class Key:
+        pass
+
+    key = Key()
+    guards = native.GuardProgram([("local", 0, 0), ("set", 0, (key,))])
+    alive = weakref.ref(key)
+    del key
+    gc.collect()
+    assert alive() is None and guards is not None
