@@ -77,7 +77,7 @@ def _by_type(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value
             raise Break("call", f"{cls.__qualname__} with keyword arguments")
         return ObjectV(cls, ctor=tuple(args), attrs={"args": TupleV(list(args))})
     try:
-        error = cls(*map(as_python, args), **{k: as_python(v) for k, v in kwargs.items()})
+        error: BaseException = cls(*map(as_python, args), **{k: as_python(v) for k, v in kwargs.items()})
     except Exception as bad:
         raise Raised(Const(bad)) from None
     made = _taken_apart(cap, error)

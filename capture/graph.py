@@ -192,7 +192,7 @@ class Builder:
     def call(self, target: Any, args: tuple, kwargs: Mapping[str, Any], aval: Any,
              where: tuple = (), name: str | None = None) -> Node:
         op = CALL_GRAPH if any(True for _ in closures_in((args, kwargs))) else CALL_FUNCTION
-        base = name or getattr(target, "__name__", type(target).__name__)
+        base = str(name or getattr(target, "__name__", type(target).__name__))
         return self.append(Node(op, self.fresh(base), target, tuple(args), dict(kwargs), aval, where))
 
     def finish(self, output: Any) -> Graph:

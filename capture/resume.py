@@ -43,7 +43,8 @@ _BY_CODE: dict[tuple[int, Layout], tuple[CodeType, CodeType]] = {}
 def live_locals(decoded: Decoded, target: int) -> set[str]:
     """Names that any instruction reachable from `target` may read."""
     seen: set[int] = set()
-    todo, names = [target], set()
+    names: set[str] = set()
+    todo = [target]
     while todo:
         at = todo.pop()
         if at in seen or at >= len(decoded.instrs):

@@ -55,7 +55,7 @@ def shell(cap: Capture, value: Value, memo: dict[int, Any] | None = None) -> Any
 
 
 def _object(cap: Capture, value: ObjectV, memo: dict[int, Any]) -> Any:
-    built = object.__new__(value.cls)
+    built: Any = object.__new__(value.cls)
     memo[id(value)] = built
     for name, attr in attributes(cap, value).items():
         object.__setattr__(built, name, shell(cap, attr, memo))

@@ -86,8 +86,8 @@ def _walk(node: ast.AST) -> list[tuple[Any, ...]]:
 
 
 def _power(node: ast.BinOp) -> list[tuple[Any, ...]]:
-    assert isinstance(node.right, ast.Constant)
+    assert isinstance(node.right, ast.Constant) and isinstance(node.right.value, int)
     steps: list[tuple[Any, ...]] = []
-    for _ in range(int(node.right.value) - 1):
+    for _ in range(node.right.value - 1):
         steps += [*_walk(node.left), ("mul",)]
     return steps

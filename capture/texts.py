@@ -65,7 +65,7 @@ def _by_method(cap: Capture, x: Any, how: Any, spec: str) -> Value:
         if owner is None or raw is None or (owner is object and not (
                 name == "__str__" and issubclass(x.cls, BaseException))):
             continue
-        args = [Const(spec)] if name == "__format__" else []
+        args: list[Value] = [Const(spec)] if name == "__format__" else []
         found = cap.call(attrs.bind(cap, raw, x, owner, name), args)
         return found if name == "__format__" or how is not format or not spec else fold(cap, format, found, Const(spec))
     raise Break("leaves", "the default repr, which shows an address")
@@ -81,7 +81,8 @@ def represent(cap: Capture, x: Any, outer: list[Any]) -> str:
 
 def _container(cap: Capture, x: Any, outer: list[Any]) -> str:
     if any(x is o for o in outer):
-        return {list: "[...]", dict: "{...}", set: "set(...)", collections.deque: "[...]"}.get(type_of(x), "...")
+        marks: dict[type, str] = {list: "[...]", dict: "{...}", set: "set(...)", collections.deque: "[...]"}
+        return marks.get(type_of(x), "...")
     inside = [*outer, x]
     if isinstance(x, DictV):
         return _mapping(cap, x, inside)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dynacomp.lowering.loops import Apply, Index, Load, Loop, Stmt, Store
+from dynacomp.lowering.loops import Apply, Index, Load, Loop, Stmt, Store, folds
 from dynacomp.lowering.scalars import SCALARS
 
 
@@ -16,7 +16,7 @@ def cost(body: Sequence[Stmt], accs: Sequence[Any] = ()) -> float:
 
 def _stmt(stmt: Stmt) -> float:
     if isinstance(stmt, Loop):
-        return cost((*stmt.body, *stmt.after), (*stmt.accs, *stmt.scans))
+        return cost((*stmt.body, *stmt.after), folds(stmt))
     return expr_cost(stmt.value) + (2 if isinstance(stmt, Store) else 0)
 
 

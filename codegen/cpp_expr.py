@@ -11,8 +11,9 @@ it meets lanes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import sympy
@@ -165,11 +166,13 @@ def _scalar_load(expr: Load, scope: Scope, where: str) -> str:
     plain = f"load({where} + {scope.index(expr.index)})"
     if expr.mask is None:
         return plain
+    assert expr.other is not None
     mask, other = emit(expr.mask, scope).code, emit(expr.other, scope).code
     return f"({mask} ? {plain} : {other})"
 
 
 def _masked_load(expr: Load, scope: Scope, where: str, how: str, index: str) -> str:
+    assert expr.mask is not None and expr.other is not None
     mask, other = emit(expr.mask, scope).code, emit_lanes(expr.other, scope)  # a scalar mask stays one
     if how == "contiguous":
         return f"masked_load({where} + {index}, lanes, {mask}, {other})"
@@ -202,4 +205,5 @@ def _cast(expr: Apply, code: str) -> str:
     return f"bitcast<{types.register(target)}>({code})"
 
 
-_EMIT = {Const: _const, Ref: _ref, Index: _index, Load: _load, Apply: _apply}
+_EMIT: dict[type, Callable[[Any, Scope, bool], str]] = {
+    Const: _const, Ref: _ref, Index: _index, Load: _load, Apply: _apply}

@@ -7,18 +7,19 @@ vector loops give it several registers, `slots`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
 import numpy as np
 
 from dynacomp.codegen import cpp_types as types
 from dynacomp.codegen.cpp_expr import Scope, depends, emit, emit_lanes, lane_names, splat
 from dynacomp.codegen.cpp_index import cpp_name, index_code
-from dynacomp.lowering.loops import Acc, Let, Loop, Stmt
+from dynacomp.lowering.loops import Acc, Let, Loop, Scan, Stmt, folds
 
 Lines = Iterator[str]
 
 
-def is_arg(fold: object) -> bool:
+def is_arg(fold: object) -> TypeGuard[Acc]:
     return isinstance(fold, Acc) and fold.fold in ("argmax", "argmin")
 
 
@@ -26,7 +27,7 @@ def best_name(fold: Acc, scope: Scope) -> str:
     return f"{scope.call(fold.name)}best"
 
 
-def declare(fold: Acc, scope: Scope, slots: int = 0) -> Lines:
+def declare(fold: Acc | Scan, scope: Scope, slots: int = 0) -> Lines:
     """The accumulator at its identity: a scalar, or lanes where the scope says so; or `slots` of them."""
     vector = fold.name in scope.vectors
     names = {scope.call(fold.name): (fold.dtype, types.identity(fold.fold, fold.dtype))}
@@ -43,7 +44,7 @@ def declare(fold: Acc, scope: Scope, slots: int = 0) -> Lines:
             yield f"auto {name} = {code};"
 
 
-def fold_into(fold: Acc, scope: Scope, at: str) -> Lines:
+def fold_into(fold: Acc | Scan, scope: Scope, at: str) -> Lines:
     """One iteration's value into the accumulator; `at` is its index when it is unrolled."""
     vector = fold.name in scope.vectors
     give = emit_lanes if vector else (lambda e, s: emit(e, s).code)
@@ -120,12 +121,11 @@ def lane_lets(body: Sequence[Stmt], scope: Scope) -> list[str]:
 
 def lane_accs(loop: Loop, scope: Scope) -> list[str]:
     """The accumulators and scans of a plain loop that hold lanes (it stands in a vector loop)."""
-    folds = (*loop.accs, *loop.scans)
     found: list[str] = []
-    for _ in range(len(folds) + 1):  # a scan's value may read another scan
+    for _ in range(len(folds(loop)) + 1):  # a scan's value may read another scan
         inside = scope.having(*found)
         inside = inside.having(*lane_lets(loop.body, inside))
-        found = [f.name for f in folds if depends(f.value, inside) or _moves(f, inside)]
+        found = [f.name for f in folds(loop) if depends(f.value, inside) or _moves(f, inside)]
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dynacomp.lowering.loops import Expr, Load, Loop, Stmt, Store
+from dynacomp.lowering.loops import Expr, Load, Loop, Stmt, Store, folds
 
 Path = tuple[Loop, ...]
 Owners = Mapping[str, Loop | None]
@@ -34,7 +34,7 @@ def _uses(body: Sequence[Stmt], path: Path) -> Iterator[tuple[str, Path]]:
     for stmt in body:
         if isinstance(stmt, Loop):
             inner = (*path, stmt) if stmt.parallel else path
-            for fold in (*stmt.accs, *stmt.scans):
+            for fold in folds(stmt):
                 yield from ((name, inner) for name in loads(fold.value))
             yield from _uses((*stmt.body, *stmt.after), inner)
             continue

@@ -25,7 +25,7 @@ from dynacomp.codegen.cpp_index import cpp_name, index_code, names_in
 from dynacomp.codegen.cpp_shape import Unit, grain, lane_width, scratch, unit_of, work_of
 from dynacomp.codegen.cpp_stores import store
 from dynacomp.codegen.cpp_tiles import FIRST_INNER, FIRST_OUTER, INNER, OUTER, Tiling, tiling
-from dynacomp.lowering.loops import Kernel, Let, Loop, Stmt, Store
+from dynacomp.lowering.loops import Kernel, Let, Loop, Stmt, Store, folds
 
 JAM = 4      # registers of columns that a fold down columns runs in step
 _LIGHT = 12  # bodies cheaper than this are unrolled over four accumulators
@@ -68,7 +68,7 @@ def _loop(loop: Loop, scope: Scope, unit: Unit) -> Lines:
 def _plain(loop: Loop, scope: Scope, unit: Unit) -> Lines:
     """A counted loop; inside a vector loop it runs in step for all lanes."""
     inner = scope.having(*lane_accs(loop, scope)) if scope.var else scope
-    for fold in (*loop.accs, *loop.scans):
+    for fold in folds(loop):
         yield from declare(fold, inner)
     yield _header(loop)
     yield from indent(_iteration(loop, inner, unit))
@@ -86,7 +86,7 @@ def _header(loop: Loop) -> str:
 def _iteration(loop: Loop, scope: Scope, unit: Unit) -> Lines:
     yield from statements(loop.body, scope, unit)
     inside = scope.having(*lane_lets(loop.body, scope))
-    for fold in (*loop.accs, *loop.scans):
+    for fold in folds(loop):
         yield from fold_into(fold, inside, "")
     yield from statements(loop.after, inside, unit)
 
@@ -231,7 +231,7 @@ def _threads(loop: Loop, scope: Scope, unit: Unit) -> Lines:
     if any(s.mode != "set" for s in stores_in(loop)):
         yield from _serial(chain, scope, unit)
     elif not outer:
-        yield from _over_lanes(lanes, scope, unit)
+        yield from _over_lanes(last, scope, unit)
     elif lanes and (plan := tiling(outer, lanes)):
         yield from _over_tiles(outer, plan, scope, unit)
     else:

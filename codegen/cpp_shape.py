@@ -12,7 +12,7 @@ from dynacomp.codegen import cpp_types as types
 from dynacomp.codegen.cpp_cost import cost
 from dynacomp.codegen.cpp_index import cpp_name, index_code, names_in
 from dynacomp.codegen.cpp_locals import Owners, contains, owners
-from dynacomp.lowering.loops import Buffer, Expr, Kernel, Loop, Store
+from dynacomp.lowering.loops import Buffer, Expr, Kernel, Loop, Store, folds
 
 STACK_BYTES = 16_384
 CYCLES_PER_THREAD = 30_000  # below this much work a second thread costs more than it saves
@@ -64,7 +64,7 @@ def value_widths(loop: Loop, unit: Unit) -> Iterator[int]:
         if isinstance(stmt, Store):
             yield types.register_bytes(unit.dtypes[stmt.buffer])
             yield from _expr_widths(stmt.mask) if stmt.mask is not None else ()
-    for fold in (*loop.accs, *loop.scans):
+    for fold in folds(loop):
         yield types.register_bytes(fold.dtype)
         yield from _expr_widths(fold.value)
 

@@ -99,5 +99,6 @@ def _map(expr: Expr, fn: Any) -> Expr:
         return expr
     if isinstance(expr, Apply):
         return replace(expr, args=tuple(_map(a, fn) for a in expr.args))
-    parts = {name: _map(part, fn) for name in ("mask", "other") if (part := getattr(expr, name)) is not None}
+    parts: dict[str, Any] = {
+        name: _map(part, fn) for name in ("mask", "other") if (part := getattr(expr, name)) is not None}
     return fn(replace(expr, **parts) if parts else expr)

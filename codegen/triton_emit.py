@@ -17,7 +17,7 @@ from dynacomp.codegen.triton_expr import COL, LANE, Linear, Mask, Scope, index, 
 from dynacomp.codegen.triton_index import print_index, safe
 from dynacomp.codegen.triton_launch import expressions, loaded, statements, stored
 from dynacomp.codegen.triton_scalars import convert, number, register, spell, triton_type
-from dynacomp.lowering.loops import Acc, Kernel, Let, Load, Loop, Scan, Stmt, Store, symbol
+from dynacomp.lowering.loops import Acc, Kernel, Let, Load, Loop, Scan, Stmt, Store, folds, symbol
 from dynacomp.lowering.scalars import kind
 
 
@@ -95,7 +95,7 @@ class Emitter:
         extent = index(loop.extent, scope)
         var = self.named(loop, scope)
         bound = self.bound(var, extent)
-        for fold in (*loop.accs, *loop.scans):
+        for fold in folds(loop):
             self.start(fold, safe(fold.name), scope.full)
         counter = f"{var}_up" if loop.reverse else var
         self.put(f"for {counter} in range(0, {bound}):")
@@ -111,7 +111,7 @@ class Emitter:
         if stored((loop,)) & loaded((loop,)):
             self.put("tl.debug_barrier()")
         self.block(loop.body, inner)
-        for fold in (*loop.accs, *loop.scans):
+        for fold in folds(loop):
             self.fold(fold, safe(fold.name), guard, inner)
         self.block(loop.after, inner)
         self.close()

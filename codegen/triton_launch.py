@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from dynacomp.lowering.loops import Apply, Buffer, Expr, Index, Kernel, Let, Load, Loop, Ref, Stmt, Store
+from dynacomp.lowering.loops import Apply, Buffer, Expr, Index, Kernel, Let, Load, Loop, Ref, Stmt, Store, folds
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def expressions(stmt: Stmt) -> Iterator[Expr]:
     """Every expression of one statement (not of the statements in it)."""
     roots: list[Any] = []
     if isinstance(stmt, Loop):
-        roots = [f.value for f in (*stmt.accs, *stmt.scans)]
+        roots = [f.value for f in folds(stmt)]
     else:
         roots = [stmt.value, getattr(stmt, "mask", None)]
     while roots:

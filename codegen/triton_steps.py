@@ -129,9 +129,9 @@ def _run_matmul(
     step: TemplateStep, schedule: Schedule, env: Arrays, sizes: Mapping[sympy.Symbol, int], engine: Engine
 ) -> None:
     names = (*step.operands, *step.results)
-    dtypes = tuple(np.dtype(schedule.buffers[n].dtype) for n in names)
+    a, b, out = (np.dtype(schedule.buffers[n].dtype) for n in names)
     formal = ("a", "b", "out")
-    call = matmul_call(source_of(triton_dot), step.params, formal, dtypes, sizes)
+    call = matmul_call(source_of(triton_dot), step.params, formal, (a, b, out), sizes)
     arrays = {f: env[n] for f, n in zip(formal, step.operands)}
     env[step.results[0]] = engine(call, arrays)["out"]
 

@@ -180,6 +180,11 @@ class Loop:
 Stmt = Union[Let, Store, Loop]
 
 
+def folds(loop: Loop) -> tuple[Acc | Scan, ...]:
+    """All that a Loop folds, in the order in which it does."""
+    return (*loop.accs, *loop.scans)
+
+
 @dataclass(frozen=True)
 class Buffer:
     """A contiguous row-major array: `shape` in SymPy, a NumPy (or ml_dtypes) `dtype`."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import sympy
 
-from dynacomp.lowering.loops import Acc, Apply, Const, Expr, Index, Kernel, Let, Load, Loop, Ref, Stmt, Store
+from dynacomp.lowering.loops import Acc, Apply, Const, Expr, Index, Kernel, Let, Load, Loop, Ref, Stmt, Store, folds
 from dynacomp.lowering.loops_text import expr_text
 from dynacomp.lowering.scalars import SCALARS, kind
 
@@ -107,8 +107,7 @@ def _store(scope: _Scope, store: Store) -> None:
 
 
 def _loop(scope: _Scope, loop: Loop) -> None:
-    folds = (*loop.accs, *loop.scans)
-    _require(not (loop.parallel and folds), scope, f"folds leave the parallel loop {loop.var}")
+    _require(not (loop.parallel and folds(loop)), scope, f"folds leave the parallel loop {loop.var}")
     _require(not (loop.vector and loop.scans), scope, f"scans in the vector loop {loop.var}")
     _require(not (loop.vector and scope.vector), scope, f"vector loop {loop.var} inside another")
     _require(not loop.after or bool(loop.scans), scope, f"`after` without scans in loop {loop.var}")
@@ -118,7 +117,7 @@ def _loop(scope: _Scope, loop: Loop) -> None:
     inner.loops.append(str(loop.var))
     inner.symbols.add(loop.var.name)
     _block(inner, loop.body)
-    for fold in folds:
+    for fold in folds(loop):
         _require(fold.fold in FOLDS, inner, f"fold {fold.fold!r}")
         _expr(inner, fold.value)
         if isinstance(fold, Acc):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import sympy
@@ -225,8 +225,9 @@ class Reader:
 
 def _simpler(reader: Reader, fn: str, args: tuple[Expr, ...], dtype: np.dtype) -> Expr | None:
     """An equal expression without the function, bit for bit, where one is at hand."""
-    if all(isinstance(a, Const) for a in args):
-        value = evaluate(fn, tuple(np.asarray(a.value).astype(a.dtype) for a in args), dtype)
+    consts = [a for a in args if isinstance(a, Const)]
+    if len(consts) == len(args):
+        value = evaluate(fn, tuple(np.asarray(a.value).astype(a.dtype) for a in consts), dtype)
         return reader.const(value.item(), dtype)
     if fn == "select" and isinstance(args[0], Const):
         return args[1] if args[0].value else args[2]
@@ -275,7 +276,13 @@ def _key(expr: Expr) -> Any:
     return ("ref", expr.name)
 
 
-def walk(reader: Reader, roots: Sequence[Expr]) -> Iterator[Expr]:
+class HasValues(Protocol):
+    """Who knows the values that position symbols stand for: a Reader, an Emitter."""
+
+    values: dict[sympy.Symbol, Expr]
+
+
+def walk(reader: HasValues, roots: Sequence[Expr]) -> Iterator[Expr]:
     """Every expression below `roots` once, children first, through masks and data-made indices."""
     seen: set[int] = set()
     stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(roots)]
@@ -289,7 +296,7 @@ def walk(reader: Reader, roots: Sequence[Expr]) -> Iterator[Expr]:
             stack += [(c, False) for c in reversed(below_of(reader, expr))]
 
 
-def below_of(reader: Reader, expr: Expr) -> tuple[Expr, ...]:
+def below_of(reader: HasValues, expr: Expr) -> tuple[Expr, ...]:
     """The children of an expression and the values that its index is made of."""
     index = index_of(expr)
     made = (
