@@ -5,7 +5,7 @@ in the cache with `add_entry`), `None` (run the frame and all that it calls as p
 (run this frame as plain Python, but capture what it calls).
 
 The kinds of guard steps; `dst` and `src` are register numbers, `name` an attribute's name.
-Values: ("local", dst, i) ("closure", dst, i) ("global", dst, name) ("builtin", dst, name)
+Values: ("local", dst, i) ("closure", dst, i) ("cell", dst, i) ("global", dst, name) ("builtin", dst, name)
 ("const", dst, obj) ("attr", dst, src, name) ("slot", dst, src, member_descriptor) ("dict", dst, src)
 ("item", dst, src, i) ("key", dst, src, key) ("type", dst, src) ("type_lookup", dst, src, name)
 ("get", dst, src, name). A value that is not there fails the guard.

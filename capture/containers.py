@@ -300,6 +300,9 @@ CONTAINER_OPS.update({
 
 def _append(cap: Capture, v: ListV, x: Value) -> None:
     mutating(cap, v)
+    if v.unseen is not None:
+        v.appended.append(x)
+        return
     v.items.append(x)
     maxlen = v.extra
     if maxlen is not None and len(v.items) > maxlen:

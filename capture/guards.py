@@ -130,6 +130,7 @@ class StepWriter:
 _FETCH: dict[type, Callable[[Any], tuple[str, tuple[Any, ...]]]] = {
     S.Local: lambda s: ("local", (s.index,)),
     S.Closure: lambda s: ("closure", (s.index,)),
+    S.ClosureCell: lambda s: ("cell", (s.index,)),
     S.Global: lambda s: ("global", (s.name,)),
     S.Root: lambda s: ("const", (s.obj,)),
     S.Attr: lambda s: ("attr", (s.name,)),

@@ -245,10 +245,11 @@ def _source_loader(w: Writer, value: Any) -> Callable[[], None]:
 
 
 def _prepare_list(w: Writer, v: ListV) -> None:
-    w.e.tuple(v.items)
+    replay = remake.replace_list if v.unseen is None else remake.extend_list
+    w.e.tuple(v.items if v.unseen is None else v.appended)
     kept = w.e.store_temp("k")
     target = w.save(v)
-    w.replays.append(lambda: w.act(remake.replace_list, lambda: w.e.op("LOAD_FAST", target),
+    w.replays.append(lambda: w.act(replay, lambda: w.e.op("LOAD_FAST", target),
                                    lambda: w.e.op("LOAD_FAST", kept)))
 
 

@@ -87,13 +87,34 @@ class TupleV(Value):
 
 @dataclass(eq=False)
 class ListV(Value):
-    """A list (or deque: `cls`)."""
+    """A list (or deque: `cls`).
 
-    items: list[Any]
+    Of an existing list nothing is known until something looks at `items`: then `unseen()` gives its
+    elements, and guards its length. Until then `appended` collects what is put at its end, so that a
+    log that grows from call to call needs no new entry.
+    """
+
+    items: Any
     cls: type = list
     dirty: bool = False
     real: Any = None
     extra: Any = None  # a deque's maxlen
+    unseen: Any = None
+    appended: list[Any] = field(default_factory=list)
+
+
+def _list_items(self: Any) -> list[Any]:
+    if self.unseen is not None:
+        self._items = [*self.unseen(), *self.appended]
+        self.unseen, self.appended = None, []
+    return self._items
+
+
+def _set_list_items(self: Any, items: list[Any]) -> None:
+    self._items = items
+
+
+ListV.items = property(_list_items, _set_list_items)  # type: ignore[assignment]
 
 
 @dataclass(eq=False)

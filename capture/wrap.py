@@ -112,8 +112,12 @@ def _tuple(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 def _list(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, type(obj))
-    cap.guards.add("len", source, len(obj))
-    return ListV([Lazy(x, S.Item(source, i)) for i, x in enumerate(obj)], type(obj), real=obj, source=source)
+
+    def elements() -> list[Any]:
+        cap.guards.add("len", source, len(obj))
+        return [Lazy(x, S.Item(source, i)) for i, x in enumerate(obj)]
+
+    return ListV([], type(obj), real=obj, unseen=elements, source=source)
 
 
 def _deque(cap: Capture, obj: Any, source: S.Source) -> Value:

@@ -45,6 +45,15 @@ static int eval_closure(Step *s, Run *run, const Call *call)
     return put(s, run, Py_XNewRef(PyCell_GET(PyTuple_GET_ITEM(cells, s->n))));
 }
 
+static int eval_cell(Step *s, Run *run, const Call *call)
+{
+    PyObject *cells = call->func->func_closure;
+    if (cells == NULL || s->n < 0 || s->n >= PyTuple_GET_SIZE(cells)) {
+        return 0;
+    }
+    return put(s, run, Py_NewRef(PyTuple_GET_ITEM(cells, s->n)));
+}
+
 static PyObject *named(PyObject *dict, Step *s)
 {
     return quiet(dict && PyDict_Check(dict) ? _PyDict_GetItem_KnownHash(dict, s->refs[0], s->hash) : NULL);
@@ -229,6 +238,7 @@ static int eval_get(Step *s, Run *run, const Call *call)
 const StepKind dc_value_kinds[] = {
     {"local", "dn", eval_local, NULL},
     {"closure", "dn", eval_closure, NULL},
+    {"cell", "dn", eval_cell, NULL},
     {"global", "du", eval_global, NULL},
     {"builtin", "du", eval_builtin, NULL},
     {"const", "do", eval_const, NULL},
