@@ -4,6 +4,8 @@
     Raised      the program itself raises; handlers in the captured code may catch it
     Restart     capture starts over with something learned (a break inside a callee, a size that
                 must be fixed)
+    NeverCalled a derivative reaches a rule that nothing had reached before: Restart, and look for rules
+    NeedsSizes  the Graph that was captured cannot be compiled for symbolic sizes
     GiveUp      this frame is not compiled at all, with a reason that the user sees
 """
 
@@ -31,6 +33,14 @@ class Raised(Exception):
 
 class Restart(Exception):
     """Capture must start over; what was learned is in the Capture's `Lessons`."""
+
+
+class NeverCalled(Exception):
+    """JAX calls a function that it had not called when the node that holds it was captured."""
+
+
+class NeedsSizes(Exception):
+    """Whoever compiles the Graph cannot do it for unknown sizes: capture starts over with fixed ones."""
 
 
 class GiveUp(Exception):

@@ -22,7 +22,7 @@ from dynacomp.capture import (  # noqa: F401  (handlers and rows register themse
 )
 from dynacomp.capture import sources as S
 from dynacomp.capture._native import Entry, GuardProgram, jax_config_token
-from dynacomp.capture.errors import Break, GiveUp, Raised, Restart
+from dynacomp.capture.errors import Break, GiveUp, NeedsSizes, Raised, Restart
 from dynacomp.capture.graph import Graph
 from dynacomp.capture.guards import GuardSet, StepWriter
 from dynacomp.capture.machine import (
@@ -101,6 +101,8 @@ def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compi
             return finish(cap, result, stopped, compile_graph, lessons, key)
         except Restart:
             continue
+        except NeedsSizes:
+            lessons.all_static = True
         except Break as broke:
             lessons.breaks.setdefault(cap.top_step, lesson_of(cap, broke))
         except NeedsConcrete as needed:

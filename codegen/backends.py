@@ -33,20 +33,21 @@ Compile = Callable[[Graph, Schedule | None, Mapping[str, Any]], Any]
 
 @dataclass(frozen=True)
 class Backend:
-    """One row: `unavailable()` is None, or the reason why this process cannot use the backend."""
+    """One row: `unavailable(cxx)` is None, or the reason why this process cannot use the backend; `cxx`
+    is the C++ compiler's command, () to search for one."""
 
     name: str
     compile: Compile
     platforms: tuple[str, ...]
     needs: str
     needs_schedule: bool
-    unavailable: Callable[[], str | None]
+    unavailable: Callable[..., str | None]
 
 
 BACKENDS: dict[str, Backend] = {
     row.name: row
     for row in (
-        Backend("xla", compile_xla, ("cpu", "cuda", "rocm", "tpu"), "nothing but jax", False, lambda: None),
+        Backend("xla", compile_xla, ("cpu", "cuda", "rocm", "tpu"), "nothing but jax", False, lambda cxx=(): None),
         Backend(
             "cpp", compile_cpp, ("cpu",), "a C++ compiler: $CXX, g++, clang++ or ziglang", True, no_compiler
         ),

@@ -6,7 +6,7 @@ Without one, kernels run in Triton's interpreter: slow, for tests and for readin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -26,8 +26,8 @@ else:
     ABSENT = ""
 
 
-def unavailable() -> str | None:
-    """Why this process cannot use Triton; None when it can."""
+def unavailable(cxx: Sequence[str] = ()) -> str | None:
+    """Why this process cannot use Triton; None when it can. It needs no C++ compiler."""
     if triton is None:
         return ABSENT
     return missing() if jax.default_backend() == "gpu" else None

@@ -37,6 +37,9 @@ def jit(fn: Any = None, *, backend: str = "auto", dynamic: bool | None = None, f
         return functools.partial(jit, backend=backend, dynamic=dynamic, fullgraph=fullgraph, mode=mode,
                                  options=options, static_argnums=static_argnums, static_argnames=static_argnames,
                                  donate_argnums=donate_argnums, donate_argnames=donate_argnames)
+    if isinstance(fn, (staticmethod, classmethod)):
+        return type(fn)(jit(fn.__func__, backend=backend, dynamic=dynamic, fullgraph=fullgraph, mode=mode,
+                            options=options))
     if not callable(fn):
         raise TypeError(f"dynacomp.jit: expected a callable, got {type(fn).__name__}")
     chosen = resolve(backend=backend, dynamic=dynamic, fullgraph=fullgraph, mode=mode, options=options)
@@ -47,7 +50,7 @@ def jit(fn: Any = None, *, backend: str = "auto", dynamic: bool | None = None, f
 
 def compiled(fn: Any, options: Options) -> Any:
     """The C callable for a function or method; a wrapper with the object's attributes for others."""
-    if isinstance(fn, (_native.CompiledFunction, CompiledObject)):
+    if isinstance(getattr(fn, "__func__", fn), (_native.CompiledFunction, CompiledObject)):
         return fn
     if type(fn).__name__ == "PjitFunction" and not is_library(fn.__wrapped__):
         fn = fn.__wrapped__
@@ -66,6 +69,7 @@ def caller(fn: Any) -> Any:
 
     call.__name__ = call.__qualname__ = getattr(fn, "__name__", type(fn).__name__)
     call.__doc__ = fn.__doc__
+    call.__code__ = call.__code__.replace()  # entries hang off the code: each callable needs its own
     return call
 
 
@@ -84,6 +88,13 @@ class CompiledObject:
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self.__wrapped__, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self.__wrapped__, name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are wrappers of the object's copy."""
+        return compiled, (self.__wrapped__, self._compiled.key)
 
     def __repr__(self) -> str:
         return f"<dynacomp.jit of {self.__wrapped__!r}>"
@@ -108,7 +119,7 @@ graph_break._dynacomp_break = "asked for"  # type: ignore[attr-defined]
 
 def list_backends() -> dict[str, str | None]:
     """Each backend, with None where this process can use it, else the reason why it cannot."""
-    return {name: row.unavailable() for name, row in BACKENDS.items()}
+    return {name: row.unavailable(resolve().cxx) for name, row in BACKENDS.items()}
 
 
 def reset() -> None:

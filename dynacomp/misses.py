@@ -7,6 +7,9 @@ a one-line notice.
 
 from __future__ import annotations
 
+import os
+import threading
+import weakref
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
@@ -16,17 +19,20 @@ from jax._src.core import trace_ctx
 from dynacomp import counters, notices
 from dynacomp.breaks import REASONS
 from dynacomp.capture import _native
+from dynacomp.capture.errors import NeedsSizes
 from dynacomp.capture.frame import Outcome, capture
 from dynacomp.capture.machine import Lesson
 from dynacomp.capture.resume import is_resume
 from dynacomp.capture.sources import Local, Source
 from dynacomp.filters import should_capture
+from dynacomp.lowering.dims import SymbolicShapeError
 from dynacomp.marks import dynamic_marks, static_marks
 from dynacomp.options import Options, resolve
 from dynacomp.pipeline import Compiled, compile_graph
 from dynacomp.stance import STANCES, current_stance
 
 MAX_VALUES = 2  # a Python number that must be a constant and had more values than this breaks the graph
+MAX_CAPTURES = 8  # times the limit of entries: what they guarded died, again and again
 MAX_RAISES = 3  # frames that keep raising are not captured again and again
 
 
@@ -46,21 +52,50 @@ class History:
         self.scalars: dict[str, set[Any]] = {}
         self.captures = 0
         self.raises = 0
+        self.static = False  # JAX cannot compile this code for unknown sizes
+        self.lock = threading.RLock()  # one thread captures, the others wait for its entry
 
 
-_HISTORY: dict[tuple[CodeType, Options], History] = {}
+_HISTORY: dict[tuple[int, Options], History] = {}
 _DEFAULT = resolve()
+
+
+def history_of(code: CodeType, options: Options) -> History:
+    """By identity (code objects compare by value), for as long as the code lives."""
+    key = (id(code), options)
+    found = _HISTORY.get(key)
+    if found is None:
+        found = _HISTORY.setdefault(key, History())
+        weakref.finalize(code, _HISTORY.pop, key, None).atexit = False
+    return found
+
+
+def _after_fork() -> None:
+    """The thread that held a lock does not exist in the child."""
+    for history in _HISTORY.values():
+        history.lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) -> Any:
     """Captures a frame that no entry serves; an Entry, True (plain Python, callees captured) or None."""
-    history = _HISTORY.setdefault((code, options), History())
     if not trace_ctx.is_top_level():
         counters.count("frames_eager", "traced")
         return None
+    history = history_of(code, options)
+    with history.lock:
+        entries = [e for e in _native.entries(code) if e.key is None or e.key is options]
+        made_meanwhile = next((e for e in entries if e.guards.check(fn, args) == -1), None)
+        return made_meanwhile or missed(options, fn, code, args, history, len(entries))
+
+
+def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History, live: int) -> Any:
+    """A call that none of the `live` entries serves."""
     if history.captures and not STANCES[current_stance()].recompiles:
         return refused(fn, code, args)
-    if history.captures >= options.recompile_limit:
+    if live >= options.recompile_limit or history.captures >= MAX_CAPTURES * options.recompile_limit:
         return eager(code, "limit", f"{history.captures} entries for {code.co_qualname}")
     if history.raises >= MAX_RAISES:
         return eager(code, "raises", "again and again")
@@ -72,13 +107,17 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
     made: list[Compiled] = []
 
     def compile_one(graph: Any) -> Any:
-        made.append(compile_graph(graph, options))
+        try:
+            made.append(compile_graph(graph, options))
+        except SymbolicShapeError as error:
+            raise NeedsSizes(str(error)) from error
         return made[-1].program
 
     with counters.timed("capture"):
         outcome = capture(fn, code, args, compile_one, size_rule(history, options),
                           scalar_rule(history, options, is_resume(code)),
                           lambda source: len(history.scalars.get(repr(source), ())) > MAX_VALUES, key=options)
+    history.static = history.static or outcome.lessons.all_static
     for lesson in outcome.lessons.breaks.values():
         report_break(lesson, code, options)
     if outcome.entry is None:
@@ -95,7 +134,7 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
 def size_rule(history: History, options: Options) -> Callable[[Source, int, int, Any], bool]:
     """Which sizes of which inputs are symbolic: marked ones, and those that were seen to differ."""
     def is_dynamic(source: Source, axis: int, size: int, array: Any = None) -> bool:
-        if options.dynamic is False or size < 2 or axis in static_marks(array):
+        if options.dynamic is False or history.static or size < 2 or axis in static_marks(array):
             return False
         seen = history.sizes.get((repr(source), axis))
         return options.dynamic is True or axis in dynamic_marks(array) or (seen is not None and seen != {size})
@@ -163,11 +202,9 @@ def _text(text: str, detail: str) -> str:
 def recompile_text(fn: Any, code: CodeType, args: tuple[Any, ...]) -> str:
     """Which guard of the newest entry failed."""
     where = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
-    entries = _native.entries(code)
-    if not entries:
-        return f"{where}: first capture"
-    failed = entries[0].guards.check(fn, args)
-    return f"{where}: failed guard: {entries[0].info.origin[failed]}"
+    checked = [(e, e.guards.check(fn, args)) for e in _native.entries(code)]
+    failed = [e.info.origin[step] for e, step in checked if step >= 0]
+    return f"{where}: failed guard: {failed[0]}" if failed else f"{where}: first capture"
 
 
 def refused(fn: Any, code: CodeType, args: tuple[Any, ...]) -> Any:

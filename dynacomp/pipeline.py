@@ -14,10 +14,12 @@ from typing import Any
 import jax
 
 from dynacomp import counters, notices
+from dynacomp.capture import frame
 from dynacomp.capture.graph import Graph
 from dynacomp.capture.graph_interp import run
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.codegen.compiler import CompilerError
+from dynacomp.lowering.dims import SymbolicShapeError
 from dynacomp.lowering.fusion import schedule
 from dynacomp.lowering.passes import PASSES
 from dynacomp.lowering.schedule import Schedule
@@ -42,27 +44,59 @@ class Compiled:
 def compile_graph(graph: Graph, options: Options) -> Compiled:
     """The Program of a captured Graph: called with its flat inputs, it returns the flat outputs.
 
-    Raises SymbolicShapeError when the Graph cannot be compiled for unknown sizes.
+    Raises SymbolicShapeError when the Graph cannot be compiled for unknown sizes. Whatever else goes
+    wrong, a missing compiler or a defect of ours, ends in a Program of XLA's and one notice.
     """
     notices.log("graph", lambda: str(graph))
     if options.backend == INTERPRETER:
         counters.count("regions", INTERPRETER)
         return Compiled(interpreted(graph), graph, backend=INTERPRETER)
-    with counters.timed("lower"):
-        lowered = lower(graph)
-        primitive = lowered.graph
-        for one in PASSES:
-            primitive = one(primitive)
-    made = Compiled(_nothing, graph, primitive)
+    made = Compiled(_nothing, graph)
+    try:
+        lowered = lowered_graph(made)
+    except SymbolicShapeError:
+        raise
+    except Exception as error:
+        return traced_by_xla(made, f"lowering: {defect(error)}")
     for name in candidates(options):
         reason = attempt(made, name, options)
         if reason is None:
             made.program = with_slots(made.program, lowered)
             record(made)
             return made
-        notices.tell("fallback", *place(graph), f"backend {name}: {reason}; XLA compiles the region",
-                     hint="dynacomp.list_backends() says what each backend needs")
-    raise RuntimeError(f"no backend compiles {graph.name!r}: tried {', '.join(candidates(options))}")
+        fallback(graph, f"backend {name}: {reason}")
+    return traced_by_xla(made, "")
+
+
+def lowered_graph(made: Compiled) -> Lowered:
+    """Lowers the Graph and runs the passes."""
+    with counters.timed("lower"):
+        lowered = lower(made.graph)
+        made.lowered = lowered.graph
+        for one in PASSES:
+            made.lowered = one(made.lowered)
+    return lowered
+
+
+def defect(error: Exception) -> str:
+    """One line about an exception that none of our own stages may raise; tests see it raised."""
+    if frame.strict_errors:
+        raise error
+    return f"{type(error).__name__}: {error} (a defect in dynacomp: please report it)"
+
+
+def fallback(graph: Graph, reason: str) -> None:
+    notices.tell("fallback", *place(graph), f"{reason}; XLA compiles the region",
+                 hint="dynacomp.list_backends() says what each backend needs")
+
+
+def traced_by_xla(made: Compiled, reason: str) -> Compiled:
+    """The captured Graph as JAX itself traces and compiles it: needs none of our lowering."""
+    if reason:
+        fallback(made.graph, reason)
+    made.program, made.backend = jax.jit(interpreted(made.graph)), "xla"
+    counters.count("regions", made.backend)
+    return made
 
 
 def _nothing(*arrays: Any) -> tuple[()]:
@@ -70,9 +104,9 @@ def _nothing(*arrays: Any) -> tuple[()]:
 
 
 def candidates(options: Options) -> tuple[str, ...]:
-    """Backends to try, in order."""
+    """Backends to try, in order; XLA takes what the others cannot."""
     if options.backend != "auto":
-        return (options.backend,)
+        return tuple(dict.fromkeys((options.backend, "xla")))
     platform = jax.default_backend()
     first = {"cpu": "cpp", "gpu": "triton"}.get(platform)
     return (first, "xla") if first else ("xla",)
@@ -81,20 +115,22 @@ def candidates(options: Options) -> tuple[str, ...]:
 def attempt(made: Compiled, name: str, options: Options) -> str | None:
     """Compiles with one backend; None, or why it could not."""
     backend = BACKENDS[name]
-    reason = backend.unavailable()
-    if reason is not None:
-        return reason
-    assert made.lowered is not None
-    if backend.needs_schedule and made.schedule is None:
-        with counters.timed("schedule"):
-            made.schedule = schedule(made.lowered)
     settings = {"numerics": options.numerics, "threads": options.threads, "cache_dir": options.cache_dir,
                 "cxx": options.cxx}
     try:
+        reason = backend.unavailable(options.cxx)
+        if reason is not None:
+            return reason
+        assert made.lowered is not None
+        if backend.needs_schedule and made.schedule is None:
+            with counters.timed("schedule"):
+                made.schedule = schedule(made.lowered)
         with counters.timed(f"codegen {name}"):
             made.program = backend.compile(made.lowered, made.schedule, settings)
-    except CompilerError as error:
+    except (CompilerError, OSError) as error:
         return str(error)
+    except Exception as error:
+        return defect(error)
     made.backend = name
     return None
 
@@ -122,7 +158,7 @@ def with_slots(program: Callable[..., Any], lowered: Lowered) -> Callable[..., A
 
 
 def record(made: Compiled) -> None:
-    program = getattr(made.program, "inner", made.program)
+    program: Any = getattr(made.program, "inner", made.program)
     counters.count("regions", made.backend)
     counters.count("kernels", made.backend, by=len(program.kernels))
     for reason in program.externs:
