@@ -118,6 +118,7 @@ def _isinstance(cap: Capture, x: Value, kinds: Value) -> Value:
     if isinstance(kinds, ObjectV):
         return cap.call(cap.getattr(kinds, "__instancecheck__"), [x])
     classes = as_python(kinds)
+    fold(cap, lambda c: isinstance(None, c), kinds)  # which refuses what is no class
     if isinstance(x, Const):
         return Const(isinstance(x.value, classes))
     if isinstance(x, ObjectV) and x.real is not None:
@@ -541,17 +542,6 @@ def _second(first: Any, *rest: Any) -> Any:
 
 
 BUILTINS[_second] = lambda cap, first, *rest: first
-
-
-@row(itertools.accumulate)
-def _accumulate(cap: Capture, xs: Value, fn: Value = Const(operator.add), *, initial: Value = NONE) -> Value:
-    items = list(iterate(cap, xs))
-    if not (isinstance(initial, Const) and initial.value is None):
-        items.insert(0, initial)
-    found: list[Value] = []
-    for x in items:
-        found.append(call(cap, fn, [found[-1], x], {}) if found else x)
-    return get_iter(cap, TupleV(found))
 
 
 # --- the exception at hand

@@ -17,8 +17,9 @@ from dynacomp.capture import sources as S
 from dynacomp.capture.attrs import MISSING, lookup
 from dynacomp.capture.births import from_python
 from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.iteration import ITERATORS, iterate
 from dynacomp.capture.libraries import is_library, is_pure_module
-from dynacomp.capture.library_objects import open_callable
+from dynacomp.capture.library_objects import RULE_METHODS, open_callable
 from dynacomp.capture.machine import OPERATIONS, Capture, execute, new_frame
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import fold
@@ -42,12 +43,16 @@ from dynacomp.capture.values import (
     TupleV,
     Value,
     ViewV,
+    as_python,
+    is_constant,
     type_of,
 )
 from dynacomp.capture.wrap import wrap
 
 # (real callable) → row(cap, *args, **kwargs); filled by the `builtin_rows` modules. Keys by identity.
 BUILTINS: dict[Any, Any] = {}
+# Type of a C callable → row(cap, obj, *args) for calls of its instances.
+BY_TYPE: dict[type, Any] = {}
 # Code of a wrapper in the standard library → row(cap, fn, args, kwargs) for the functions that run it.
 OPENED: dict[types.CodeType, Any] = {}
 # Real functions that may be computed during capture when all arguments are constants.
@@ -145,6 +150,8 @@ def _builtin_method(cap: Capture, fn: BuiltinMethodV, args: list[Value], kwargs:
         return call_row(cap, row, fn.name, [fn.obj, *args], kwargs)
     if isinstance(fn.obj, Const):
         return _fold_method(cap, fn, args, kwargs)
+    if is_constant(fn.obj):
+        return _fold_method(cap, BuiltinMethodV(Const(as_python(fn.obj)), fn.name), args, kwargs)
     if isinstance(fn.obj, SizeV):
         return _fold_method(cap, BuiltinMethodV(OPERATIONS["concrete"](cap, fn.obj), fn.name), args, kwargs)
     raise Break("call", f"method {fn.name!r} of a {type(fn.obj).__name__}")
@@ -162,6 +169,7 @@ def _function_get(cap: Capture, fn: Value, obj: Value, cls: Value = Const(None))
 FUNCTION_METHODS: dict[str, Any] = {
     "__get__": _function_get, "__call__": lambda cap, fn, *args, **kwargs: call(cap, fn, list(args), kwargs)}
 BUILTIN_METHODS.update({(FunctionV, name): row for name, row in FUNCTION_METHODS.items()})
+BUILTIN_METHODS.update({(LibraryV, name): row for name, row in RULE_METHODS.items()})
 
 
 def _fold_method(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -186,11 +194,17 @@ def _fold_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value
         split = len(values) - len(names)
         return fn(*values[:split], **dict(zip(names, values[split:])))
 
-    fixed = [OPERATIONS["concrete"](cap, v) if isinstance(v, SizeV) else v for v in (*args, *kwargs.values())]
+    fixed = [_plain_argument(cap, v) for v in (*args, *kwargs.values())]
     try:
         return fold(cap, run, *fixed)
     except NotConstant:
         raise Break("call", f"{getattr(fn, '__qualname__', fn)} on values that only exist at run time") from None
+
+
+def _plain_argument(cap: Capture, v: Value) -> Value:
+    if isinstance(v, SizeV):
+        return OPERATIONS["concrete"](cap, v)
+    return TupleV(list(iterate(cap, v))) if isinstance(v, (*ITERATORS, ViewV)) else v
 
 
 def _partial(cap: Capture, fn: PartialV, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -231,6 +245,8 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     row = BUILTINS.get(_identity(obj))
     if row is not None:
         return call_row(cap, row, obj, args, kwargs)
+    if type(obj) in BY_TYPE:
+        return BY_TYPE[type(obj)](cap, obj, *args, **kwargs)
     if isinstance(obj, types.FunctionType) and obj.__code__ in OPENED:
         return OPENED[obj.__code__](cap, fn, args, kwargs)
     if isinstance(obj, types.FunctionType):

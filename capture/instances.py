@@ -45,7 +45,7 @@ def instantiate(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Va
         return _by_protocol(cap, cls, args, kwargs)
     if is_library(cls):
         return library_call(cap, cls, args, kwargs)
-    if cls.__module__ in ("numpy", "ml_dtypes", "fractions", "decimal", "datetime", "pathlib", "re"):
+    if cls.__module__ in ("numpy", "ml_dtypes", "fractions", "decimal", "datetime", "pathlib", "re") or cls is bytes:
         return _fold_call(cap, cls, args, kwargs)
     raise Break("call", f"class {cls.__module__}.{cls.__qualname__}")
 
@@ -64,7 +64,7 @@ def _is_plain_class(cls: type) -> bool:
 
 def _has_user_init(cls: type) -> bool:
     owner, _ = attrs.lookup(cls, "__init__")
-    return owner is not None and not is_pure_module(owner.__module__)
+    return owner not in (None, object) and not is_pure_module(owner.__module__)  # type: ignore[union-attr]
 
 
 def _is_module(cls: type) -> bool:

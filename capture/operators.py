@@ -30,6 +30,7 @@ from dynacomp.capture.values import (
     SizeV,
     TupleV,
     Value,
+    ViewV,
     as_python,
     is_literal,
     type_of,
@@ -172,11 +173,13 @@ def equal(cap: Capture, a: Value, b: Value) -> bool:
     if isinstance(a, DictV) and isinstance(b, DictV):
         return a.items.keys() == b.items.keys() and all(
             equal(cap, cap.realize(a.items[k]), cap.realize(b.items[k])) for k in a.items)
-    if type(a) is not type(b) and not (isinstance(a, (ArrayV, ObjectV)) or isinstance(b, (ArrayV, ObjectV))):
-        return False
-    if isinstance(a, (ArrayV, ObjectV, Const, SizeV, SetV)) or isinstance(b, (ArrayV, ObjectV)):
+    if isinstance(a, COMPARED) and isinstance(b, COMPARED) or isinstance(a, ENTERED) or isinstance(b, ENTERED):
         return truth(cap, binary(cap, operator.eq, a, b))
     return False
+
+
+COMPARED = (Const, SizeV, ScalarV, SetV, ViewV)
+ENTERED = (ArrayV, ObjectV, LibraryV)
 
 
 def unary(cap: Capture, op: Any, value: Value) -> Value:

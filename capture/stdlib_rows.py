@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import operator
 import reprlib
 import types
 from typing import Any
 
 from dynacomp.capture import sources as S
-from dynacomp.capture.calls import BUILTINS, OPENED, call
+from dynacomp.capture.births import from_python
+from dynacomp.capture.calls import BUILTINS, BY_TYPE, OPENED, call
 from dynacomp.capture.errors import Break
+from dynacomp.capture.itertools_py import EQUIVALENTS
 from dynacomp.capture.machine import Capture
-from dynacomp.capture.values import Const, DictV, MethodV, Value, type_of
+from dynacomp.capture.operators import subscript
+from dynacomp.capture.values import Const, DictV, MethodV, TupleV, Value, as_python, type_of
 from dynacomp.capture.wrap import wrap
 
 
@@ -49,6 +53,46 @@ def _cmp_to_key(cap: Capture, mycmp: Value) -> Value:
 
 
 BUILTINS[functools.cmp_to_key] = _cmp_to_key
+
+
+# --- lazy iterators, and getters
+
+
+def _enter(fn: Any) -> Any:
+    return lambda cap, *args, **kwargs: call(cap, Const(fn), list(args), kwargs)
+
+
+BUILTINS.update({real: _enter(python) for real, python in EQUIVALENTS.items()})
+
+
+def _item_getter(cap: Capture, getter: Any, obj: Value) -> Value:
+    found = [subscript(cap, obj, Const(key)) for key in getter.__reduce__()[1]]
+    return found[0] if len(found) == 1 else TupleV(found)
+
+
+def _attribute_getter(cap: Capture, getter: Any, obj: Value) -> Value:
+    found = [functools.reduce(cap.getattr, path.split("."), obj) for path in getter.__reduce__()[1]]
+    return found[0] if len(found) == 1 else TupleV(found)
+
+
+def _method_caller(cap: Capture, caller: Any, obj: Value) -> Value:
+    maker, args = caller.__reduce__()[:2]
+    name, *rest = args if maker is operator.methodcaller else (*maker.args, *args)
+    kwargs = {} if maker is operator.methodcaller else maker.keywords
+    return call(cap, cap.getattr(obj, name), [from_python(cap, a) for a in rest],
+                {k: from_python(cap, v) for k, v in kwargs.items()})
+
+
+def _made_of_constants(kind: Any) -> Any:
+    def make(cap: Capture, *args: Value, **kwargs: Value) -> Value:
+        return Const(kind(*map(as_python, args), **{k: as_python(v) for k, v in kwargs.items()}))
+    return make
+
+
+for _kind, _row in ((operator.itemgetter, _item_getter), (operator.attrgetter, _attribute_getter),
+                    (operator.methodcaller, _method_caller)):
+    BUILTINS[_kind] = _made_of_constants(_kind)
+    BY_TYPE[_kind] = _row
 
 
 # --- wrappers that the standard library puts around functions, known by their code

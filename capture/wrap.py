@@ -217,10 +217,22 @@ def _is_library_leaf(obj: Any) -> bool:
     return is_pure_module(type(obj).__module__) and jax.tree_util.all_leaves([obj])
 
 
+IMMUTABLE = ("typing", "typing_extensions")  # whose objects say what a type is, and never change
+HEAP, IMMUTABLE_TYPE, NO_INSTANCES = 1 << 9, 1 << 8, 1 << 7  # Py_TPFLAGS_*
+
+
+@functools.cache
+def is_python_class(cls: type) -> bool:
+    """A class made by a `class` statement: C can make heap types too, with a `__new__` in C."""
+    flags = cls.__flags__
+    return bool(flags & HEAP) and not flags & (IMMUTABLE_TYPE | NO_INSTANCES) and not any(
+        b.__flags__ & HEAP and isinstance(b.__dict__.get("__new__"), types.BuiltinFunctionType) for b in cls.__mro__)
+
+
 def is_plain_instance(obj: Any) -> bool:
     """An instance of a class written in Python, whose state is its `__dict__` and `__slots__`."""
     cls = type(obj)
-    if not cls.__flags__ & (1 << 9):  # Py_TPFLAGS_HEAPTYPE
+    if not is_python_class(cls) or cls.__module__ in IMMUTABLE:
         return False
     return cls.__module__.partition(".")[0] != "jaxlib" and _solid_base(cls) is object
 

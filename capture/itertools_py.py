@@ -1,0 +1,140 @@
+"""Lazy iterators of `itertools` as Python generators, which the machine enters like any other.
+
+The C classes cannot be looked into half-way; these do the same element by element.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+
+def zip_longest(*iterables: Iterable, fillvalue: Any = None) -> Iterator[tuple]:
+    iterators = [iter(it) for it in iterables]
+    left = len(iterators)
+    while left:
+        found = []
+        for n, it in enumerate(iterators):
+            try:
+                item = next(it)
+            except StopIteration:
+                left -= 1
+                if not left:
+                    return
+                iterators[n] = itertools.repeat(fillvalue)
+                item = fillvalue
+            found.append(item)
+        yield tuple(found)
+
+
+def starmap(function: Callable, iterable: Iterable) -> Iterator:
+    for args in iterable:
+        yield function(*args)
+
+
+def compress(data: Iterable, selectors: Iterable) -> Iterator:
+    for item, wanted in zip(data, selectors):
+        if wanted:
+            yield item
+
+
+def takewhile(predicate: Callable, iterable: Iterable) -> Iterator:
+    for item in iterable:
+        if not predicate(item):
+            return
+        yield item
+
+
+def dropwhile(predicate: Callable, iterable: Iterable) -> Iterator:
+    dropping = True
+    for item in iterable:
+        if dropping and predicate(item):
+            continue
+        dropping = False
+        yield item
+
+
+def filterfalse(function: Callable | None, iterable: Iterable) -> Iterator:
+    for item in iterable:
+        if not (item if function is None else function(item)):
+            yield item
+
+
+def from_iterable(iterable: Iterable[Iterable]) -> Iterator:
+    for inner in iterable:
+        yield from inner
+
+
+def cycle(iterable: Iterable) -> Iterator:
+    seen = []
+    for item in iterable:
+        yield item
+        seen.append(item)
+    while seen:
+        yield from seen
+
+
+def accumulate(iterable: Iterable, func: Callable | None = None, *, initial: Any = None) -> Iterator:
+    it = iter(iterable)
+    total = initial
+    if initial is None:
+        for total in it:
+            break
+        else:
+            return
+    yield total
+    for item in it:
+        total = (operator.add if func is None else func)(total, item)
+        yield total
+
+
+def groupby(iterable: Iterable, key: Callable | None = None) -> Iterator[tuple]:
+    it = iter(iterable)
+    end = object()
+    item, at = end, end
+
+    def advance() -> None:
+        nonlocal item, at
+        item = next(it, end)
+        at = end if item is end else item if key is None else key(item)
+
+    def group(target: Any) -> Iterator:
+        while item is not end and at == target:
+            yield item
+            advance()
+
+    advance()
+    while item is not end:
+        target = at
+        yield target, group(target)
+        while item is not end and at == target:
+            advance()
+
+
+def tee(iterable: Iterable, n: int = 2) -> tuple:
+    it = iter(iterable)
+    queues: list[deque] = [deque() for _ in range(n)]
+
+    def branch(mine: deque) -> Iterator:
+        end = object()
+        while True:
+            if not mine:
+                item = next(it, end)
+                if item is end:
+                    return
+                for queue in queues:
+                    queue.append(item)
+            yield mine.popleft()
+
+    return tuple([branch(queue) for queue in queues])
+
+
+EQUIVALENTS: dict[Any, Callable] = {
+    itertools.zip_longest: zip_longest, itertools.starmap: starmap, itertools.compress: compress,
+    itertools.takewhile: takewhile, itertools.dropwhile: dropwhile, itertools.filterfalse: filterfalse,
+    itertools.chain.from_iterable: from_iterable, itertools.cycle: cycle, itertools.accumulate: accumulate,
+    itertools.groupby: groupby, itertools.tee: tee,
+}
