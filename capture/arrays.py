@@ -87,7 +87,7 @@ def _leave(name: str) -> Value:
 
 
 def _class_of(value: ArrayV) -> type:
-    return type(value.real) if value.real is not None else jax.Array
+    return type(value.real) if value.real is not None else ARRAY_TYPE
 
 
 def _size(cap: Capture, value: ArrayV) -> Value:

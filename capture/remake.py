@@ -45,7 +45,10 @@ def slot(obj: Any, member: Any) -> Any:
 
 
 def item(obj: Any, index: int) -> Any:
-    return tuple.__getitem__(obj, index) if isinstance(obj, tuple) else list.__getitem__(obj, index)
+    for kind in (tuple, list, collections.deque):
+        if isinstance(obj, kind):
+            return kind.__getitem__(obj, index)
+    raise TypeError(f"a {type(obj).__name__} has no items that can be read without user code")
 
 
 def key(obj: Any, name: Any) -> Any:

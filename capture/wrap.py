@@ -51,8 +51,12 @@ def wrap(cap: Capture, obj: Any, source: S.Source) -> Value:
         if known.source is not None and known.source != source:
             cap.guards.add("same", source, known.source)
         return known
-    row = WRAPPERS.get(type(obj))
-    value = row(cap, obj, source) if row is not None else _wrap_other(cap, obj, source)
+    row = WRAPPERS.get(type(obj), _wrap_other)
+    try:
+        value = row(cap, obj, source)
+    except Break:  # finding an object never breaks; looking into this one will
+        cap.guards.add("is_type", source, type(obj))
+        return OpaqueV(obj, source=source)
     if isinstance(value, (ListV, DictV, SetV, ObjectV, CellV)):
         remember(cap, obj, value)
     return value
@@ -121,7 +125,12 @@ def _list(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 
 def _deque(cap: Capture, obj: Any, source: S.Source) -> Value:
-    raise Break("opaque", "a deque that existed before the call")
+    """Guarding `maxlen` also tells the C side which type a deque is, before its elements are read."""
+    cap.guards.add("is_type", source, type(obj))
+    cap.guards.add("eq", S.Get(source, "maxlen"), obj.maxlen)
+    cap.guards.add("len", source, len(obj))
+    return ListV([Lazy(x, S.Item(source, i)) for i, x in enumerate(obj)], type(obj), real=obj,
+                 extra=obj.maxlen, source=source)
 
 
 def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:

@@ -104,11 +104,35 @@ static int eval_dict(Step *s, Run *run, const Call *call)
     return put(s, run, dc_instance_dict(run->regs[s->src]));
 }
 
+/* Types that live in modules: looked up once. A row of builtin_attrs without a type names one. */
+enum { PARTIAL, DEFAULTDICT, DEQUE, N_IMPORTED };
+static const char *const imported_names[N_IMPORTED][2] = {
+    {"functools", "partial"}, {"collections", "defaultdict"}, {"collections", "deque"}};
+static PyTypeObject *imported[N_IMPORTED];
+
+static int import_types(void)
+{
+    for (int i = 0; i < N_IMPORTED; i++) {
+        if (imported[i] == NULL) {
+            PyObject *module = PyImport_ImportModule(imported_names[i][0]);
+            imported[i] = module ? (PyTypeObject *)PyObject_GetAttrString(module, imported_names[i][1]) : NULL;
+            Py_XDECREF(module);
+        }
+        if (imported[i] == NULL) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 static int eval_item(Step *s, Run *run, const Call *call)
 {
     DC_UNUSED(call);
     PyObject *seq = run->regs[s->src];
     bool tuple = PyTuple_Check(seq);
+    if (imported[DEQUE] != NULL && Py_IS_TYPE(seq, imported[DEQUE])) {
+        return put(s, run, quiet_owned(PySequence_GetItem(seq, s->n)));
+    }
     if (!tuple && !PyList_Check(seq)) {
         return 0;
     }
@@ -155,8 +179,6 @@ typedef struct {
     bool null_is_none;
 } BuiltinAttr;
 
-static PyTypeObject *partial_type;
-
 #define AT(type, field) offsetof(type, field)
 static const BuiltinAttr builtin_attrs[] = {
     {&PyFunction_Type, "__code__", AT(PyFunctionObject, func_code), false},
@@ -184,21 +206,18 @@ static const BuiltinAttr builtin_attrs[] = {
     {&PyClassMethod_Type, "__func__", 0, false},
     {&PyCFunction_Type, "__self__", 0, false},
     {&PyCFunction_Type, "__name__", 0, false},
-    {NULL, "func", 0, false}, /* functools.partial */
-    {NULL, "args", 0, false},
-    {NULL, "keywords", 0, false},
+    {NULL, "func", PARTIAL, false}, /* no type: the offset is a number of imported types */
+    {NULL, "args", PARTIAL, false},
+    {NULL, "keywords", PARTIAL, false},
+    {NULL, "default_factory", DEFAULTDICT, false},
+    {NULL, "maxlen", DEQUE, false},
 };
 
 static int finish_get(Step *s, Builder *b)
 {
     DC_UNUSED(b);
-    if (partial_type == NULL) {
-        PyObject *functools = PyImport_ImportModule("functools");
-        partial_type = functools ? (PyTypeObject *)PyObject_GetAttrString(functools, "partial") : NULL;
-        Py_XDECREF(functools);
-        if (partial_type == NULL) {
-            return -1;
-        }
+    if (import_types() < 0) {
+        return -1;
     }
     for (size_t i = 0; i < sizeof builtin_attrs / sizeof *builtin_attrs; i++) {
         if (PyUnicode_CompareWithASCIIString(s->refs[0], builtin_attrs[i].name) == 0) {
@@ -212,7 +231,7 @@ static int finish_get(Step *s, Builder *b)
 
 static PyObject *read_builtin(const BuiltinAttr *attr, PyObject *obj, PyObject *name)
 {
-    if (attr->offset == 0) {
+    if (attr->type == NULL || attr->offset == 0) {
         return quiet_owned(PyObject_GetAttr(obj, name));
     }
     PyObject *value;
@@ -227,7 +246,7 @@ static int eval_get(Step *s, Run *run, const Call *call)
     const char *name = builtin_attrs[s->n].name;
     for (size_t i = (size_t)s->n; i < sizeof builtin_attrs / sizeof *builtin_attrs; i++) {
         const BuiltinAttr *attr = &builtin_attrs[i];
-        PyTypeObject *type = attr->type ? attr->type : partial_type;
+        PyTypeObject *type = attr->type ? attr->type : imported[attr->offset];
         if (Py_IS_TYPE(obj, type) && strcmp(attr->name, name) == 0) {
             return put(s, run, read_builtin(attr, obj, s->refs[0]));
         }
