@@ -17,7 +17,7 @@ from dynacomp.capture.values import DELETED, CellV, DictV, ListV, ObjectV, SetV,
 
 def mutating(cap: Capture, value: Value) -> None:
     """Must be called before a Value is changed in place."""
-    if cap.bodies and value.serial < cap.bodies[-1].serial:
+    if cap.bodies and (value.serial < cap.bodies[-1].serial or getattr(value, "real", None) is not None):
         raise Break("effect_in_body", "a change to an outer object inside a transformed function")
     if isinstance(value, (ListV, DictV, SetV, CellV)):
         value.dirty = True

@@ -111,6 +111,8 @@ def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compi
             return Outcome(kind="raises", detail=_exception_name(raised), lessons=lessons)
         except GiveUp as gave:
             return Outcome(kind=gave.kind, detail=gave.detail, lessons=lessons, where=cap.last_where)
+        except RecursionError:
+            return Outcome(kind="depth", detail="Python's recursion limit", lessons=lessons)
         except Exception as error:  # a defect of ours: the program must run all the same
             if strict_errors:
                 raise

@@ -21,6 +21,8 @@ REASONS: dict[str, Reason] = {
     "branch": Reason("control flow on the content of an array", "jax.numpy.where or jax.lax.cond keep it in the graph"),
     "call": Reason("a call into code that cannot be captured"),
     "concrete": Reason("a JAX function that needs concrete values", "give it a fixed size, e.g. jnp.nonzero(size=...)"),
+    "config": Reason("JAX is asked to check or run every operation by itself",
+                     "jax_debug_nans, jax_debug_infs and jax_disable_jit do that"),
     "deleted": Reason("an array that was donated or deleted"),
     "depth": Reason("calls nested too deeply to inline"),
     "effect": Reason("a side effect that must happen in Python", "jax.debug.print prints from inside a graph"),

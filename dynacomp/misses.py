@@ -14,6 +14,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
+import jax
 from jax._src.core import trace_ctx
 
 from dynacomp import counters, notices
@@ -93,6 +94,9 @@ def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) ->
 
 def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History, live: int) -> Any:
     """A call that none of the `live` entries serves."""
+    if jax.config.jax_debug_nans or jax.config.jax_debug_infs or jax.config.jax_disable_jit:
+        eager(code, "config", "")
+        return None
     if history.captures and not STANCES[current_stance()].recompiles:
         return refused(fn, code, args)
     if live >= options.recompile_limit or history.captures >= MAX_CAPTURES * options.recompile_limit:

@@ -15,6 +15,7 @@ import jax
 
 from dynacomp import counters, notices
 from dynacomp.capture import frame
+from dynacomp.capture.avals import as_struct
 from dynacomp.capture.graph import Graph
 from dynacomp.capture.graph_interp import run
 from dynacomp.codegen.backends import BACKENDS
@@ -91,10 +92,15 @@ def fallback(graph: Graph, reason: str) -> None:
 
 
 def traced_by_xla(made: Compiled, reason: str) -> Compiled:
-    """The captured Graph as JAX itself traces and compiles it: needs none of our lowering."""
+    """The captured Graph as JAX itself traces and compiles it: needs none of our lowering.
+
+    Raises where JAX cannot trace it either.
+    """
+    program = jax.jit(interpreted(made.graph))
+    jax.eval_shape(program, *(as_struct(n.aval) for n in made.graph.placeholders))
     if reason:
         fallback(made.graph, reason)
-    made.program, made.backend = jax.jit(interpreted(made.graph)), "xla"
+    made.program, made.backend = program, "xla"
     counters.count("regions", made.backend)
     return made
 
