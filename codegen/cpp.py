@@ -27,6 +27,7 @@ from dynacomp.codegen.program import Call, SeamProgram, native_program
 from dynacomp.codegen.xla import as_function
 from dynacomp.lowering.schedule import ExternStep, Schedule
 
+ENTRIES = ("dynacomp_run", "dynacomp_shapes")  # what every translation unit defines
 DEFAULT_CACHE = Path("~/.cache/dynacomp")
 
 
@@ -83,7 +84,7 @@ def _native(schedule: Schedule, chosen: Settings) -> Any:
     source = unit_source(schedule, exact)
     path, cached = obtain(Request(source, exact, find(chosen.cxx)), chosen.cache_dir)
     device = jax.local_devices(backend="cpu")[0]
-    program = native_program(open_library(path), schedule, chosen.threads, chosen.donate, device)
+    program = native_program(open_library(path, ENTRIES), schedule, chosen.threads, chosen.donate, device)
     return _describe(program, {f"{schedule.name}.cc": source}, kernel_names(schedule), (), cached)
 
 
