@@ -7,6 +7,8 @@ constants (`hashable`); anything else breaks the graph.
 from __future__ import annotations
 
 import collections
+import functools
+import inspect
 import operator
 import sys
 import types
@@ -425,11 +427,13 @@ def _dict_pop(cap: Capture, v: DictV, key: Value, *default: Value) -> Value:
     return realize(cap, v.items.pop(name))
 
 
-def _popitem(cap: Capture, v: DictV) -> Value:
+def _popitem(cap: Capture, v: DictV, last: Value = Const(True)) -> Value:
     if not v.items:
-        raise raised(KeyError, "popitem(): dictionary is empty")
+        raise raised(KeyError, "dictionary is empty" if v.cls is collections.OrderedDict else
+                     "popitem(): dictionary is empty")
     mutating(cap, v)
-    key, item = v.items.popitem()
+    key = next(reversed(v.items) if truth(cap, last) else iter(v.items))
+    item = v.items.pop(key)
     return TupleV([key_value(cap, key), realize(cap, item)])
 
 
@@ -441,10 +445,20 @@ def pairs(cap: Capture, source: Value) -> list[tuple[Any, Value]]:
         keys = list(iterate(cap, cap.call(cap.getattr(source, "keys"), [])))
         return [(hashable(cap, k), cap.call(cap.getattr(source, "__getitem__"), [k])) for k in keys]
     found = []
-    for item in iterate(cap, source):
-        key, value = iterate(cap, item)
-        found.append((hashable(cap, key), value))
+    for n, item in enumerate(iterate(cap, source)):
+        parts = _pair(cap, n, item)
+        found.append((hashable(cap, parts[0]), parts[1]))
     return found
+
+
+def _pair(cap: Capture, n: int, item: Value) -> list[Value]:
+    """Element `n` of what a dict is made of: a key and its value."""
+    if isinstance(item, Const) and not hasattr(type(item.value), "__iter__"):
+        raise raised(TypeError, f"cannot convert dictionary update sequence element #{n} to a sequence")
+    parts = list(iterate(cap, item))
+    if len(parts) != 2:
+        raise raised(ValueError, f"dictionary update sequence element #{n} has length {len(parts)}; 2 is required")
+    return parts
 
 
 def _update(cap: Capture, v: DictV, *sources: Value, **kwargs: Value) -> None:
@@ -564,14 +578,18 @@ _OPERATORS: dict[str, Any] = {
 }
 
 
+signature = functools.cache(inspect.signature)
+
+
 def call_method(cap: Capture, value: Any, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
     row = METHODS.get(type(value), {}).get(name) or _OPERATORS.get(name)
     if row is None:
         raise Break("call", f"{_kind(value)}.{name}")
     try:
-        result = row(cap, value, *args, **kwargs)
-    except TypeError as error:
-        raise Raised(Const(error)) from None
+        signature(row).bind(cap, value, *args, **kwargs)
+    except TypeError:
+        raise Break("call", f"{_kind(value)}.{name} with these arguments") from None
+    result = row(cap, value, *args, **kwargs)
     return Const(None) if result is None else result
 
 

@@ -366,7 +366,7 @@ def _fetch(fn: Any, *names: str) -> Callable[[Emitter, Any], None]:
 _SOURCES: dict[type, Callable[[Emitter, Any], None]] = {
     S.Local: lambda e, s: e.op("LOAD_FAST", s.name),
     S.Closure: lambda e, s: e.op("LOAD_DEREF", FreeVar(s.name)),
-    S.ClosureCell: lambda e, s: e.op("LOAD_CLOSURE", FreeVar(s.name)),
+    S.ClosureCell: lambda e, s: e.op("LOAD_CLOSURE" if VERSION < (3, 13) else "LOAD_FAST", FreeVar(s.name)),
     S.Global: lambda e, s: e.op("LOAD_GLOBAL", (False, s.name)),
     S.Root: lambda e, s: e.const(s.obj if not isinstance(s.obj, dict) else remake.Held(s.obj)),
     S.Attr: _fetch(remake.own_attribute, "name"),

@@ -16,6 +16,7 @@ from bytecode import Bytecode, CellVar, FreeVar, Instr, Label
 
 from dynacomp.capture.code import Decoded, decode
 from dynacomp.capture.errors import GiveUp
+from dynacomp.capture.machine import VERSION
 
 READS = ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLOSURE", "LOAD_FAST_AND_CLEAR", "DELETE_FAST", "LOAD_FAST_LOAD_FAST",
          "STORE_FAST_LOAD_FAST", "MAKE_CELL", "LOAD_FAST_BORROW")
@@ -95,7 +96,7 @@ def _build(decoded: Decoded, layout: Layout) -> CodeType:
     for n, item in enumerate(bc):
         if n == target_at:
             body.append(entry)
-        body.append(_with_free_cells(item))
+        body.append(_with_free_cells(item, code.co_cellvars))
     params = [f"$s{n}" for n, held in enumerate(layout.stack) if held]
     bc[:] = [*_prologue(code, layout, entry), *body]
     bc.argcount, bc.posonlyargcount, bc.kwonlyargcount = len(params) + len(layout.locals), 0, 0
@@ -122,14 +123,19 @@ def _prologue(code: CodeType, layout: Layout, entry: Label) -> list[Any]:
     return out
 
 
-def _with_free_cells(item: Any) -> Any:
+def _with_free_cells(item: Any, cells: tuple[str, ...]) -> Any:
     """Cells of the original frame are free variables of its resume functions."""
     if isinstance(item, Instr):
         if item.name in ("MAKE_CELL", "COPY_FREE_VARS"):
             return Instr("NOP", location=item.location)
-        if isinstance(item.arg, CellVar):
+        if isinstance(item.arg, CellVar) or _loads_cell(item, cells):
             return Instr(item.name, FreeVar(str(item.arg)), location=item.location)
     return item
+
+
+def _loads_cell(item: Instr, cells: tuple[str, ...]) -> bool:
+    """Python 3.13 loads a cell like a local; that of a parameter bears the parameter's name."""
+    return VERSION >= (3, 13) and item.name.startswith("LOAD_FAST") and item.arg in cells
 
 
 def has_late_cells(decoded: Decoded) -> bool:
