@@ -164,10 +164,10 @@ def _try(w: Writer, depth: int, loops: int) -> None:
 def _function(w: Writer, depth: int, loops: int) -> None:
     name = w.fresh("g")
     w.line(depth, f"def {name}(a, b={w.number()}):")
-    w.line(depth + 1, w.pick(("nonlocal i", "nonlocal j", "nonlocal z")))
-    w.block(depth + 1, 2)
+    w.line(depth + 1, "nonlocal i, j, x, y, z, items, log, table, box")
+    w.block(depth + 1, 0)
     w.line(depth + 1, f"return a + b + {w.an_int()}")
-    w.line(depth, f"{w.pick(('i', 'z'))} = {name}({w.pick((w.an_int(), 'i'))})" if False else f"i = {name}({w.an_int()})")
+    w.line(depth, f"i = {name}({w.an_int()})")
 
 
 def _with(w: Writer, depth: int, loops: int) -> None:

@@ -17,13 +17,18 @@ def matrix():
 
 @program(args=matrix)
 def indexing(x):
-    return (x[0], x[-1, 2], x[:, 1], x[..., 0], x[None].shape, x[1:, ::2], x[[0, 2]], x[jnp.array([1, 0])], x[(0, 1)],
-            x[x.shape[0] - 1], x[:, [1, 3]], x[np.array([True, False, True])], x[0][1])
+    return (x[0], x[-1, 2], x[:, 1], x[..., 0], x[None].shape, x[1:, ::2], x[jnp.array([1, 0])], x[(0, 1)],
+            x[x.shape[0] - 1], x[:, jnp.array([1, 3])], x[0][1])
 
 
 @program(args=matrix)
 def boolean_masks(x):
-    return jnp.where(x > 5, x, -x), (x > 3) & (x < 8), ~(x > 3), x.at[x > 5].set(0.0)
+    return jnp.where(x > 5, x, -x), (x > 3) & (x < 8), ~(x > 3), jnp.sum(x, where=x > 2)
+
+
+@program(args=matrix, breaks={"concrete": 2})
+def boolean_indices(x):
+    return x[x > 5], jnp.nonzero(x[0])
 
 
 @program(args=matrix)
@@ -74,7 +79,7 @@ def numpy_scalars(x):
     return x * a, a * 2, a.dtype, x + np.int32(1), SCALE * x, np.pi * x, float(a), a + 1
 
 
-@program
+@program(breaks={"call": 1, "leaves": 1})
 def numpy_constants(x):
     n = np.prod((2, 3)), np.sqrt(2.0), np.arange(3).tolist()
     return x * n[1], int(n[0]), n[2]
@@ -146,7 +151,7 @@ def float_and_int(x):
     return x * a + int(x[2])
 
 
-@program(breaks={"leaves": 1})
+@program(breaks={"effect": 1, "leaves": 1})
 def to_numpy(x):
     y = np.asarray(x * 2)
     return x, y.sum() + 1

@@ -96,12 +96,12 @@ def copy_of_an_argument(x, d):
     return e, f
 
 
-@program(breaks={"call": 2})
+@program(breaks={"call": 2}, hits=False)
 def random_numbers(x):
     return x * random.Random(0).random()
 
 
-@program(args=lambda: (jnp.arange(3.0), random.Random(3)), breaks={"call": 2})
+@program(args=lambda: (jnp.arange(3.0), random.Random(3)), breaks={"call": 2}, hits=False)
 def sampling_with_a_generator(x, generator):
     return x * generator.random(), generator.randint(1, 100)
 
@@ -114,7 +114,7 @@ def heaps(x):
     return x, heapq.heappop(h), h, heapq.nsmallest(2, [3, 1, 2])
 
 
-@program
+@program(breaks={"call": 2})
 def bisection(x):
     a = [1, 3, 5]
     bisect.insort(a, 4)
@@ -126,7 +126,7 @@ def json_text(x):
     return x, json.dumps({"a": [1, None, True]}), json.loads('{"b": 1.5}')
 
 
-@program
+@program(breaks={"call": 1})
 def strings_module(x):
     return x, string.ascii_lowercase[:3], string.Template("$a!").substitute(a=1)
 
@@ -160,7 +160,7 @@ def warns(x):
     return x, len(seen)
 
 
-@program(breaks={"call": 2})
+@program(breaks={"call": 2}, hits=False)
 def weak_references(x):
     n = Node(1)
     r = weakref.ref(n)
