@@ -36,7 +36,7 @@ inline void clip(Stretch& s, bool rows_inside, int64_t x, int64_t step, int64_t 
 template <class T, class S>
 inline void copy(const Stretch& s, const S* from, int64_t pace, T* to) {
     if (pace == 1 && s.length == tile_columns<T> && s.high - s.low == tile_columns<T>) {  // a full panel
-        for (int64_t e = 0; e < tile_columns<T>; e++) to[e] = widen<T>(from[e]);
+        copy_line(from, to);
         return;
     }
     for (int64_t e = 0; e < s.low; e++) to[e] = T(0);
@@ -76,7 +76,7 @@ void pack_columns(const Phase& f, const S* lhs, const Position* at, int64_t coun
         }
         const S* from = lhs + tap.in;
         if (even && inside_all && pace == 1 && count == tile_columns<T>) {
-            for (int64_t i = 0; i < tile_columns<T>; i++) to[i] = widen<T>(from[at[0].in + i]);
+            copy_line(from + at[0].in, to);
             continue;
         }
         for (int r = 0; r < parts_count; r++) copy(parts[r], from + at[parts[r].first].in, pace, to + parts[r].first);
@@ -125,8 +125,7 @@ template <class T, class S>
 void pack_weights(const S* rhs, int64_t feature_stride, int64_t count, int64_t padded, const Depth* taps, int64_t depth,
                   T* to, int64_t ld) {
     if (feature_stride == 1 && count == tile_columns<T>) {
-        for (int64_t q = 0; q < depth; q++)
-            for (int64_t j = 0; j < tile_columns<T>; j++) to[q * ld + j] = widen<T>(rhs[taps[q].weight + j]);
+        for (int64_t q = 0; q < depth; q++) copy_line(rhs + taps[q].weight, to + q * ld);
         return;
     }
     for (int64_t q = 0; q < depth;) {

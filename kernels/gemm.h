@@ -14,6 +14,7 @@ namespace dynacomp::tile {
 constexpr int64_t depth_block = 256, columns_block = 512, rows_block = 480;
 constexpr int64_t skinny = 4;               // so few rows or columns are done as dot products
 constexpr double parallel_work = 1 << 19;   // multiply-adds worth waking a thread for
+constexpr double task_work = 1 << 22;       // multiply-adds of a task: small enough to even out late threads
 
 struct Identity {
     static constexpr bool identity = true;
@@ -226,6 +227,12 @@ void streams(Matrix<const T> a, Matrix<const T> b, Matrix<C> out, int64_t k, Blo
     }
 }
 
+// How many tasks to cut `work` into: four for each worker, or fewer where they would be small.
+inline int64_t tasks_for(double work, int64_t workers) {
+    if (workers == 1) return 1;
+    return larger(workers, smaller(4 * workers, int64_t(work / task_work)));
+}
+
 // How many (row blocks, column blocks) make `tasks` blocks whose largest costs least.
 struct Grid {
     int64_t rows, cols;
@@ -258,7 +265,7 @@ void matmul(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, int
         const double work = double(batch) * double(m) * double(n) * double(larger(k, 1));
         const int64_t workers = work < parallel_work ? 1 : larger(1, rt->threads);
         const int64_t row_unit = tile_rows, col_unit = by_dots ? 1 : tile_columns<T>;
-        const Grid g = grid(rows, cols, batch >= workers ? 1 : ceil_quotient(workers, batch), row_unit, col_unit);
+        const Grid g = grid(rows, cols, ceil_quotient(tasks_for(work, workers), batch), row_unit, col_unit);
         const int64_t height = ceil_quotient(ceil_quotient(rows, row_unit), g.rows) * row_unit;
         const int64_t width = ceil_quotient(ceil_quotient(cols, col_unit), g.cols) * col_unit;
         const int64_t tasks = batch * g.rows * g.cols;

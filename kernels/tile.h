@@ -218,9 +218,25 @@ __attribute__((noinline)) void transpose_strip(const T* in, int64_t ldi, int64_t
         for (int c = 0; c < W; c++) out[p * ldo + c] = in[p + c * ldi];
 }
 
+// to[0 .. tile_columns) = from[...]: one line of a full panel.
+template <class T, class S>
+inline void copy_line(const S* from, T* to) {
+    if constexpr (std::is_same_v<T, S>) {
+#pragma GCC unroll 4
+        for (int v = 0; v < tile_vectors; v++)
+            *(Vector<T>*)(to + v * lanes<T>) = *(const Vector<T>*)(from + v * lanes<T>);
+    } else {
+        for (int q = 0; q < tile_columns<T>; q++) to[q] = widen<T>(from[q]);
+    }
+}
+
 // out[p * ldo + c] = in[p * sp + c * sc] for p < depth, c < count; zeros for count <= c < padded.
 template <class T, class S>
 void pack(const S* in, int64_t sp, int64_t sc, int64_t depth, int64_t count, int64_t padded, T* out, int64_t ldo) {
+    if (sc == 1 && count == tile_columns<T>) {
+        for (int64_t p = 0; p < depth; p++) copy_line(in + p * sp, out + p * ldo);
+        return;
+    }
     int64_t c = 0;
     if constexpr (std::is_same_v<T, S>)
         if (sp == 1)
