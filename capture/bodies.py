@@ -3,13 +3,15 @@
 A `Standin` is what JAX gets in place of the user's function. When JAX calls it with tracers, the
 symbolic machine runs the function on like Values in a Builder of its own; the Graph so made is
 then run on the tracers, so that JAX sees what the function computes. Outer arrays that the body
-reads become extra placeholders ("captured"). A body may not change anything that is older than
+reads become extra placeholders ("captured"). A function that is called in several ways has a Graph
+for each (see `ways`). A body may not change anything that is older than
 itself: that would be a side effect under a transformation (see `effects.mutating`).
 """
 
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,11 +21,22 @@ import jax.numpy as jnp
 
 from dynacomp.capture.avals import Aval, aval_of
 from dynacomp.capture.births import from_python
-from dynacomp.capture.errors import Break
+from dynacomp.capture.errors import NeverCalled
 from dynacomp.capture.graph import Builder, Graph, Node
 from dynacomp.capture.graph_interp import run
 from dynacomp.capture.machine import Capture
-from dynacomp.capture.values import ArrayV, Const, FunctionV, Value, next_serial
+from dynacomp.capture.values import (
+    ArrayV,
+    Const,
+    FunctionV,
+    LibraryV,
+    MethodV,
+    NotConstant,
+    Value,
+    as_python,
+    next_serial,
+)
+from dynacomp.capture.ways import is_array, is_known, way_of
 
 
 @dataclass(eq=False)
@@ -53,39 +66,61 @@ def _lift(cap: Capture, body: Body, node: Node) -> Node:
 
 
 class Standin:
-    """The function that JAX calls instead of the user's `value`."""
+    """The function that JAX calls instead of the user's `value`.
+
+    What it captured counts for the body in which it was called: Graphs of another body read other
+    Nodes. `ways` has what belongs to the body at hand.
+    """
 
     def __init__(self, cap: Capture, value: Value) -> None:
         self.cap, self.value = cap, value
-        self.signature = _signature(value)
+        self.signature = signature_of(value)
         self.graphs: dict[Any, tuple[Graph, tuple[Node, ...]]] = {}
-        self.last: Any = None
-        self.depth = len(cap.bodies)
-        self.function = self._make()
+        self.found: dict[Any, dict[Any, tuple[Graph, tuple[Node, ...]]]] = {}
+        self.functions: dict[Any, Callable[..., Any]] = {}
 
-    def _make(self) -> Callable[..., Any]:
+    @property
+    def function(self) -> Callable[..., Any]:
+        """A function of its own for each body: JAX keeps traces by function."""
+        place = place_of(self.cap)
+        if place not in self.functions:
+            self.functions[place] = self._make(place)
+        return self.functions[place]
+
+    def _make(self, place: tuple[int, ...]) -> Callable[..., Any]:
         def body(*args: Any, **kwargs: Any) -> Any:
-            return self.called(args, kwargs)
+            return self.called(place, args, kwargs)
 
         body.__name__ = body.__qualname__ = _name(self.value)
         if self.signature is not None:
             body.__signature__ = self.signature  # type: ignore[attr-defined]
+        body._standin = self  # type: ignore[attr-defined]
         return body
 
-    def called(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def called(self, place: tuple[int, ...], args: tuple, kwargs: dict[str, Any]) -> Any:
         leaves, treedef = jax.tree.flatten((args, kwargs))
-        key = (treedef, tuple(aval_of(x) if _traced(x) else _constant_key(x) for x in leaves))
+        way = way_of(args, kwargs)
+        key = (place, way, tuple(aval_of(x).weak_type for x in leaves if is_array(x)))
         if key not in self.graphs:
             self.graphs[key] = capture_body(self.cap, self.value, leaves, treedef)
-        self.last = key
-        graph, captured = self.graphs[key]
+        graph, captured = self.found.setdefault(place, {})[way] = self.graphs[key]
         return run(graph, *map(_stand_for, captured), *leaves)
 
-    def finished(self) -> tuple[Graph, tuple[Node, ...]]:
-        """The captured Graph; Break when JAX never called the function or called it in two ways."""
-        if self.last is None:
-            raise Break("body", f"{_name(self.value)} is never called while its caller is traced")
-        return self.graphs[self.last]
+    @property
+    def ways(self) -> dict[Any, tuple[Graph, tuple[Node, ...]]]:
+        """Way of calling → the captured Graph and the outer Nodes it reads; empty while never called."""
+        return self.found.get(place_of(self.cap), {})
+
+
+def place_of(cap: Capture) -> tuple[int, ...]:
+    """The body at hand, as a key."""
+    return tuple(b.serial for b in cap.bodies)
+
+
+def never_called(*args: Any, **kwargs: Any) -> Any:
+    """Stands in a Graph for a function that the library has not called while capturing: the rules of
+    `jax.custom_vjp` when nothing is differentiated. Capture learns of a call from the exception."""
+    raise NeverCalled
 
 
 def capture_body(cap: Capture, fn: Value, leaves: list[Any], treedef: Any) -> tuple[Graph, tuple[Node, ...]]:
@@ -110,22 +145,15 @@ def capture_body(cap: Capture, fn: Value, leaves: list[Any], treedef: Any) -> tu
 
 
 def _place(cap: Capture, body: Body, i: int, leaf: Any) -> tuple[Node, Value]:
-    aval = aval_of(leaf) if _traced(leaf) else Aval((), type(leaf))
+    aval = aval_of(leaf) if is_array(leaf) else Aval((), type(leaf))
     node = body.builder.placeholder(f"arg{i}", aval, f"argument {i}")
     cap.owner[node] = body.level
-    return node, ArrayV(node, aval) if _traced(leaf) else Const(leaf)
-
-
-def _traced(x: Any) -> bool:
-    return isinstance(x, jax.Array)
-
-
-def _constant_key(x: Any) -> Any:
-    try:
-        hash(x)
-    except TypeError:
-        return id(x)
-    return (type(x), x)
+    if is_array(leaf):
+        return node, ArrayV(node, aval)
+    standin = getattr(leaf, "_standin", None)
+    if isinstance(standin, Standin):
+        return node, standin.value
+    return node, Const(leaf) if is_known(leaf) else LibraryV(type(leaf), real=leaf, lowered=node)
 
 
 def _stand_for(node: Node) -> Any:
@@ -149,11 +177,24 @@ def _name(value: Value) -> str:
     return "lambda_" if name == "<lambda>" else name
 
 
-def _signature(value: Value) -> inspect.Signature | None:
-    """What `inspect` says of a real function: JAX resolves keyword arguments by it."""
-    if not isinstance(value, Const):
-        return None
+def signature_of(value: Value) -> inspect.Signature | None:
+    """What `inspect` says of a function: JAX resolves keyword arguments by it."""
     try:
-        return inspect.signature(value.value)
-    except (TypeError, ValueError):
-        return None
+        if isinstance(value, Const):
+            return inspect.signature(value.value)
+        if isinstance(value, FunctionV):
+            return inspect.signature(_twin(value))
+        if isinstance(value, MethodV):
+            whole = signature_of(value.func)
+            return whole and whole.replace(parameters=list(whole.parameters.values())[1:])
+    except (TypeError, ValueError, NotConstant):
+        pass
+    return None
+
+
+def _twin(fn: FunctionV) -> types.FunctionType:
+    """A real function with the parameters of `fn`; NotConstant when a default is not a constant."""
+    cells = tuple(types.CellType() for _ in fn.code.co_freevars)
+    twin = types.FunctionType(fn.code, {}, fn.name, None if fn.defaults is None else as_python(fn.defaults), cells)
+    twin.__kwdefaults__ = None if fn.kwdefaults is None else as_python(fn.kwdefaults)
+    return twin

@@ -16,7 +16,7 @@ from dynacomp.capture import attrs, exceptions
 from dynacomp.capture.calls import BUILTINS, _fold_call
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import iterate
-from dynacomp.capture.libraries import is_library, is_pure_module
+from dynacomp.capture.libraries import is_host, is_library, is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import fold
@@ -41,6 +41,8 @@ def instantiate(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Va
         return _named_tuple(cap, cls, args, kwargs)
     if issubclass(cls, BaseException):
         return exceptions.instance_of(cap, cls, args, kwargs)
+    if is_host(cls):
+        return library_call(cap, cls, args, kwargs)
     if _is_plain_class(cls) or cls is object:
         return _by_protocol(cap, cls, args, kwargs)
     if is_library(cls):

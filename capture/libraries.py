@@ -18,6 +18,9 @@ PURE = (
 )
 # Modules inside them whose functions must be entered all the same: they run user code for its effects.
 ENTER = ("flax.nnx", "flax.experimental")
+# Libraries whose transformed functions and modules run user code in a context of the library's own (scopes,
+# frames, counters of names): such a call is one node, and its user code must be as pure as for `jax.jit`.
+HOSTS = ("flax.linen", "flax.core", "haiku")
 
 
 def _root_in(module: str, names: tuple[str, ...]) -> bool:
@@ -48,6 +51,15 @@ def is_library(obj: Any) -> bool:
     if isinstance(obj, types.BuiltinFunctionType):
         return is_pure_module(getattr(obj, "__module__", None))
     return is_pure_module(type(obj).__module__)
+
+
+def is_host(obj: Any) -> bool:
+    """True when calling `obj`, or a method of it, runs user code inside a context of its library."""
+    if isinstance(obj, type):
+        return any(_root_in(b.__module__, HOSTS) and callable(getattr(b, "__call__", None)) for b in obj.__mro__)
+    if isinstance(obj, (types.FunctionType, types.MethodType)):
+        return _root_in(str(module_of(obj)), HOSTS)
+    return is_host(type(obj))
 
 
 def is_user_function(obj: Any) -> bool:

@@ -8,17 +8,18 @@ callable around replacements, which `lowered_args` turns into stand-ins.
 
 from __future__ import annotations
 
-import copy
 import functools
 import types
 from typing import Any
 
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
-from dynacomp.capture.libraries import is_library, is_user_function
+from dynacomp.capture.effects import mutating
+from dynacomp.capture.libraries import is_host, is_library, is_user_function
 from dynacomp.capture.machine import Capture
-from dynacomp.capture.values import Const, LibraryV, Value
-from dynacomp.capture.wrap import wrap
+from dynacomp.capture.nodes import RULES
+from dynacomp.capture.values import Const, LibraryV, ListV, TupleV, Value, as_python
+from dynacomp.capture.wrap import items_of, wrap
 
 MAX_NESTING = 6
 
@@ -50,15 +51,41 @@ class WithAttributes:
         self.__module__ = "jax"
 
     def __call__(self, *contents: Any) -> Any:
-        made = copy.copy(self.obj)
+        made = object.__new__(type(self.obj))  # copy.copy asks the object, which may forward to its function
+        vars(made).update(vars(self.obj))
         for name, content in zip(self.names, contents):
             object.__setattr__(made, name, content)
         return made
 
 
+class WithRule:
+    """What `make` makes, given a rule (`made.defvjp(fwd, bwd)`); the rule's arguments come after its own."""
+
+    def __init__(self, make: Any, method: str, own: int, options: dict[str, Any]) -> None:
+        self.make, self.method, self.own, self.options = make, method, own, options
+        self.__name__ = self.__qualname__ = getattr(make, "__name__", method)
+        self.__module__ = "jax"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        made = self.make(*args[:self.own], **kwargs)
+        getattr(made, self.method)(*args[self.own:], **self.options)
+        return made
+
+
+def _define_rule(method: str, cap: Capture, obj: LibraryV, *rules: Value, **options: Value) -> Value:
+    """`obj.defvjp(fwd, bwd)` and the like; as a decorator it gives the function back."""
+    mutating(cap, obj)
+    obj.make = WithRule(obj.make, method, len(obj.args), {k: as_python(v) for k, v in options.items()})
+    obj.args, obj.lowered = (*obj.args, *rules), None
+    return rules[0] if method in ("defjvp", "def_fwd", "def_bwd", "def_vmap") and rules else Const(None)
+
+
+RULE_METHODS = {name: functools.partial(_define_rule, name) for name in RULES}
+
+
 def holds_user_code(obj: Any, depth: int = 0) -> bool:
     """Whether calling this library object may call a user's Python function."""
-    if depth > MAX_NESTING:
+    if depth > MAX_NESTING or is_host(obj):
         return False
     if is_user_function(obj):
         return True
@@ -68,7 +95,10 @@ def holds_user_code(obj: Any, depth: int = 0) -> bool:
 def _parts(obj: Any) -> list[tuple[Any, Any]]:
     """(key, object) for the places where a library callable may keep other callables."""
     if isinstance(obj, types.FunctionType) and is_library(obj):
-        return [(i, c) for i, c in enumerate(map(_content, obj.__closure__ or ())) if callable(c)]
+        return [(i, c) for i, c in enumerate(map(_content, obj.__closure__ or ()))
+                if callable(c) or type(c) in (tuple, list)]
+    if type(obj) in (tuple, list):
+        return [(i, x) for i, x in enumerate(obj) if callable(x) or type(x) is tuple]
     if isinstance(obj, functools.partial):
         return [("func", obj.func)]
     if isinstance(obj, types.MethodType):
@@ -104,6 +134,13 @@ def open_callable(cap: Capture, fn: Value) -> LibraryV | None:
 
 def _part_value(cap: Capture, part: Any, source: S.Source | None) -> Value:
     value = wrap(cap, part, source) if source is not None else from_python(cap, part)
+    if isinstance(value, (TupleV, ListV)):
+        items = [_opened(cap, v) for v in items_of(cap, value)]
+        return TupleV(items, value.cls) if isinstance(value, TupleV) else ListV(items)
+    return _opened(cap, value)
+
+
+def _opened(cap: Capture, value: Value) -> Value:
     return open_callable(cap, value) or value
 
 

@@ -17,7 +17,7 @@ import jax
 from dynacomp.capture.bodies import Standin, localise
 from dynacomp.capture.errors import Break
 from dynacomp.capture.graph import Node, Tree
-from dynacomp.capture.libraries import is_user_function
+from dynacomp.capture.libraries import is_host, is_user_function
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.shells import shell
 from dynacomp.capture.values import (
@@ -90,7 +90,7 @@ def _object(cap: Capture, value: ObjectV) -> Any:
     built = shell(cap, value)
     leaves, treedef = jax.tree.flatten(built)
     if len(leaves) == 1 and leaves[0] is built:
-        if callable(built):
+        if callable(built) and not is_host(value.cls):
             return Standin(cap, value)
         if value.real is not None and not value.written:
             return value.real

@@ -15,22 +15,27 @@ their stand-ins (`bodies.Standin`) with tracers, and these run the symbolic mach
 from __future__ import annotations
 
 import operator
-import re
+import types
 from dataclasses import dataclass
 from typing import Any
 
 import jax
-from jax._src.core import InconclusiveDimensionOperation
+import jax.numpy as jnp
+from jax._src.core import InconclusiveDimensionOperation, NamedAxisEffect, subjaxprs
 
 from dynacomp.capture.avals import ARRAY_TYPE, Aval, as_struct
 from dynacomp.capture.births import from_python
-from dynacomp.capture.bodies import Standin, localise
-from dynacomp.capture.errors import Break, GiveUp, Raised, Restart
+from dynacomp.capture.bodies import Standin, localise, never_called, place_of
+from dynacomp.capture.errors import Break, GiveUp, NeverCalled, Raised, Restart
 from dynacomp.capture.graph import Closure, Node, Tree
-from dynacomp.capture.lowered_args import LibraryArg, leaf_nodes, lower_arg, rebuild
+from dynacomp.capture.libraries import is_host
+from dynacomp.capture.lowered_args import LibraryArg, leaf_nodes, lower_arg, rebuild, standins_in
 from dynacomp.capture.machine import OPERATIONS, Capture, StopAtBreak
 from dynacomp.capture.values import ArrayV, Const, DictV, LibraryV, ListV, TupleV, Value, is_literal
+from dynacomp.capture.ways import Dispatch
 
+RULES = ("defjvp", "defjvps", "defvjp", "def_fwd", "def_bwd", "def_vmap")  # methods that change a library's object
+MAX_ORDER = 3  # derivatives of derivatives through custom rules
 CONTROL = (Break, GiveUp, Raised, Restart, StopAtBreak)
 CONCRETE = (
     jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError,
@@ -68,9 +73,14 @@ class Outcome:
 def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value] | None = None,
                  name: str | None = None) -> Value:
     """The Value of `fn(*args, **kwargs)`, `fn` being pure; raises Raised as the call would."""
+    if isinstance(fn, types.MethodType) and fn.__name__ in RULES:
+        raise Break("effect", f"{fn.__name__} changes an object that existed before the call")
     values = (list(args), dict(kwargs or {}))
     lowered = tuple(lower_arg(cap, v) for v in values[0]), {k: lower_arg(cap, v) for k, v in values[1].items()}
+    if is_host(fn):
+        lowered = as_real(lowered)
     outcome = abstract(cap, fn, *lowered)
+    _reach_rules(cap, fn, *lowered)
     if not outcome.has_arrays and outcome.plain:
         return from_python(cap, outcome.result)
     if isinstance(outcome.result, Aval):
@@ -78,6 +88,17 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     if _is_function_like(outcome.result) or not (outcome.plain or _is_container(outcome.result)):
         return LibraryV(fn, tuple(values[0]), values[1])
     return _structured(cap, fn, lowered, outcome, values, name)
+
+
+def as_real(arg: Any) -> Any:
+    """A lowered argument with the user's own functions in place of Standins."""
+    if isinstance(arg, Standin):
+        if isinstance(arg.value, Const):
+            return arg.value.value
+        raise Break("body", "a function made during the call, for a library that runs it in a context of its own")
+    if isinstance(arg, (tuple, list)) and not hasattr(arg, "_fields"):
+        return type(arg)(map(as_real, arg))
+    return {k: as_real(v) for k, v in arg.items()} if type(arg) is dict else arg
 
 
 def _is_container(result: Any) -> bool:
@@ -97,36 +118,79 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Outc
     seen: dict[str, Any] = {}
 
     def run(*tracers: Any) -> list[Any]:
-        env = dict(zip(nodes, tracers))
-        result = fn(*rebuild(args, env), **rebuild(kwargs, env))
-        leaves, seen["tree"] = jax.tree.flatten(result)
-        seen["leaves"] = leaves
-        return [x for x in leaves if _is_array(x)]
+        seen["leaves"], seen["tree"] = jax.tree.flatten(_on_tracers(fn, args, kwargs, nodes, tracers))
+        return [x for x in seen["leaves"] if _is_array(x)]
 
+    jaxpr = _traced(cap, fn, run, nodes)
+    refuse_effects(fn, jaxpr)
+    if calls_back(jaxpr.jaxpr) and not all(s.ways for s in standins_in((args, kwargs))):
+        raise Break("call", f"{_label(fn)} calls back into Python")
+    avals = iter(jaxpr.out_avals)
+    leaves = [_aval(next(avals)) if _is_array(x) else x for x in seen["leaves"]]
+    return Outcome(jax.tree.unflatten(seen["tree"], leaves), seen["tree"], leaves)
+
+
+def _on_tracers(fn: Any, args: tuple, kwargs: dict[str, Any], nodes: list[Node], tracers: tuple) -> Any:
+    env = dict(zip(nodes, tracers))
+    return fn(*rebuild(args, env), **rebuild(kwargs, env))
+
+
+def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
     try:
-        shapes = iter(jax.eval_shape(run, *[as_struct(n.aval) for n in nodes]))
+        return jax.make_jaxpr(run)(*[as_struct(n.aval) for n in nodes])
     except CONTROL:
         raise
+    except NeverCalled:
+        if cap.lessons.order >= MAX_ORDER:
+            raise Break("body", f"{_label(fn)} differentiates its rules more than {MAX_ORDER} times") from None
+        cap.lessons.order += 1
+        raise Restart() from None
     except CONCRETE as error:
         raise Break("concrete", f"{_label(fn)} needs concrete values ({type(error).__name__})") from None
     except InconclusiveDimensionOperation:
         cap.lessons.all_static = True
         raise Restart() from None
     except Exception as error:
-        raise Raised(Const(_as_eager(error))) from None
-    leaves = [_aval(next(shapes)) if _is_array(x) else x for x in seen["leaves"]]
-    return Outcome(jax.tree.unflatten(seen["tree"], leaves), seen["tree"], leaves)
+        raise Raised(Const(error)) from None
 
 
-def _as_eager(error: Exception) -> Exception:
-    """The exception as eager JAX words it: about arrays, not tracers."""
-    text = str(error)
-    if "Tracer" not in text or type(error) not in (TypeError, ValueError, IndexError, AttributeError):
-        return error
-    return type(error)(_TRACER.sub(f"{ARRAY_TYPE.__module__}.{ARRAY_TYPE.__qualname__}", text))
+def refuse_effects(fn: Any, jaxpr: Any) -> None:
+    """Break where the call does more than compute: it prints, calls back, ..."""
+    found = sorted(str(e) for e in jaxpr.effects if not isinstance(e, NamedAxisEffect))
+    if found:
+        raise Break("effect", f"{_label(fn)} ({', '.join(found)})")
 
 
-_TRACER = re.compile(r"\w*Tracer\b")
+def calls_back(jaxpr: Any) -> bool:
+    """Whether a Python function runs when this jaxpr does."""
+    return any("callback" in e.primitive.name for e in jaxpr.eqns) or any(map(calls_back, subjaxprs(jaxpr)))
+
+
+def _reach_rules(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> None:
+    """Captures functions that only a derivative of the call reaches, such as the rules of
+    `jax.custom_vjp`, once an earlier attempt has met such a derivative (`lessons.order`)."""
+    if cap.derived >= cap.lessons.order or all(s.ways for s in standins_in((args, kwargs))):
+        return
+    nodes = list(dict.fromkeys(leaf_nodes((args, kwargs))))
+
+    def derivative(*tracers: Any) -> Any:
+        moving = [i for i, x in enumerate(tracers) if jnp.issubdtype(x.dtype, jnp.inexact)]
+
+        def primal(*moved: Any) -> list[Any]:
+            at = dict(zip(moving, moved))
+            result = _on_tracers(fn, args, kwargs, nodes, tuple(at.get(i, x) for i, x in enumerate(tracers)))
+            return [x for x in jax.tree.leaves(result) if _is_array(x) and jnp.issubdtype(x.dtype, jnp.inexact)]
+
+        out, pull = jax.vjp(primal, *(tracers[i] for i in moving))
+        return pull(jax.tree.map(jnp.ones_like, out))
+
+    cap.derived += 1
+    try:
+        _traced(cap, fn, derivative, nodes)
+    except Raised:
+        pass  # it has no derivative: what was not reached now never is
+    finally:
+        cap.derived -= 1
 
 
 def _is_array(x: Any) -> bool:
@@ -156,10 +220,9 @@ def emit_node(cap: Capture, fn: Any, lowered: tuple, aval: Any, name: str | None
 def finish_arg(cap: Capture, value: Any) -> Any:
     """A lowered argument as it stands in the Graph: Standins as Closures, LibraryVs as Nodes."""
     if isinstance(value, Standin):
-        graph, captured = value.finished()
-        return Closure(graph, tuple(localise(cap, n) for n in captured), value.signature)
+        return _finish_standin(cap, value)
     if isinstance(value, LibraryArg):
-        key = (len(cap.bodies), tuple(map(id, cap.bodies)))
+        key = (place_of(cap), tuple(len(s.ways) for s in standins_in(value)))
         if key not in value.nodes:
             value.nodes[key] = emit_node(cap, value.make, (value.args, value.kwargs), None)
         return value.nodes[key]
@@ -172,6 +235,16 @@ def finish_arg(cap: Capture, value: Any) -> Any:
     if type(value) is dict:
         return {k: finish_arg(cap, v) for k, v in value.items()}
     return value
+
+
+def _finish_standin(cap: Capture, value: Standin) -> Any:
+    """A Closure of the captured body, a node that chooses among several, or `never_called`."""
+    ways = value.ways
+    if not ways:
+        return never_called
+    closures = tuple(Closure(graph, tuple(localise(cap, n) for n in captured), value.signature)
+                     for graph, captured in ways.values())
+    return closures[0] if len(closures) == 1 else emit_node(cap, Dispatch(tuple(ways)), (closures, {}), None)
 
 
 # --- results
