@@ -19,7 +19,7 @@ from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
-from dynacomp.capture.nodes import library_call
+from dynacomp.capture.nodes import RULES, library_call
 from dynacomp.capture.values import (
     DELETED,
     ArrayV,
@@ -270,7 +270,7 @@ def _const(cap: Capture, value: Const, name: str) -> Value:
 
 def _function_attribute(cap: Capture, value: Const, name: str, found: Any) -> Value:
     assert value.source is not None
-    if name in ("__defaults__", "__kwdefaults__", "__closure__", "__code__", "__dict__"):
+    if name in ("__defaults__", "__kwdefaults__", "__closure__", "__code__", "__dict__", "__globals__"):
         return wrap(cap, found, S.Get(value.source, name))
     if name in value.value.__dict__:
         return wrap(cap, found, S.Attr(value.source, name))
@@ -425,6 +425,8 @@ def _super(cap: Capture, value: SuperV, name: str) -> Value:
 
 
 def _library(cap: Capture, value: LibraryV, name: str) -> Value:
+    if name in RULES:
+        return BuiltinMethodV(value, name)
     return library_call(cap, getattr, [value, Const(name)], name=name)
 
 

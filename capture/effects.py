@@ -30,6 +30,11 @@ def mutating(cap: Capture, value: Value) -> None:
 def write_global(cap: Capture, table: dict[str, Any], source: Any, name: str, value: Any) -> None:
     if cap.bodies:
         raise Break("effect_in_body", f"a store to global {name!r} inside a transformed function")
+    seen = cap.objects.get(id(table))
+    if isinstance(seen, DictV):  # the program also holds these globals as a dict
+        seen.dirty = True
+        seen.items.pop(name, None) if value is None else seen.items.__setitem__(name, value)
+        return
     cap.global_writes[id(table), name] = (table, source, value)
     if value is None and name not in table:
         del cap.global_writes[id(table), name]  # made and deleted again: nothing to do

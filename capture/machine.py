@@ -23,7 +23,7 @@ from jax import export
 
 from dynacomp.capture import sources as S
 from dynacomp.capture.code import Decoded, Instr, decode
-from dynacomp.capture.errors import Break, GiveUp, Raised
+from dynacomp.capture.errors import Break, GiveUp, Raised, Restart
 from dynacomp.capture.graph import Builder, Node
 from dynacomp.capture.guards import GuardSet
 from dynacomp.capture.libraries import is_pure_module
@@ -31,6 +31,8 @@ from dynacomp.capture.values import CellV, Const, NeedsConcrete, NotConstant, Va
 
 VERSION = sys.version_info[:2]
 MAX_STEPS = 400_000  # instructions a capture; a longer Python loop is run, not unrolled
+MAX_UNROLLED_OPS = 4_000  # array operations of one unrolled loop
+MAX_ROUNDS, MAX_LOOP_OPS = 48, 300  # a loop with more of both runs in Python, its body compiled
 MAX_DEPTH = 120  # inlined calls inside each other
 
 
@@ -51,6 +53,21 @@ class Lessons:
     breaks: dict[int, Lesson] = field(default_factory=dict)
     fixed: set[S.Source] = field(default_factory=set)  # changing numbers that must be constants all the same
     all_static: bool = False  # symbolic sizes were tried and JAX could not decide a comparison
+    order: int = 0  # how often calls are differentiated, to find the rules that derivatives reach
+
+
+BACK_EDGES = ("FOR_ITER", "JUMP_BACKWARD", "POP_JUMP_BACKWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_FALSE",
+              "POP_JUMP_BACKWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE")
+
+
+@dataclass
+class Loop:
+    """A loop of a Frame, seen at its back edge: the outermost frame's step and the operations captured
+    when it was met first, and how often since."""
+
+    step: int
+    ops: int
+    rounds: int = 0
 
 
 @dataclass(eq=False)
@@ -65,6 +82,7 @@ class Frame:
     cells: dict[str, CellV] = field(default_factory=dict)
     stack: list[Value] = field(default_factory=list)
     index: int = 0
+    loops: dict[int, Loop] = field(default_factory=dict)
     parent: Frame | None = None
     kw_names: tuple[str, ...] = ()
     handling: list[Any] = field(default_factory=list)  # exceptions being handled, innermost last
@@ -118,6 +136,7 @@ class Capture:
         self.last_where: tuple[tuple[str, int, str], ...] = ()  # where the last Break was raised
         self.real_shapes: dict[S.Source, tuple[int, ...]] = {}
         self.owner: dict[Node, int] = {}  # how many bodies deep a node lives
+        self.derived = 0  # derivatives of calls being traced, inside each other
         self.scope = export.SymbolicScope()
         self.symbols: dict[int, tuple[Any, str]] = {}  # size → (symbolic dimension, its name)
         self.dims: dict[str, tuple[S.Source, int]] = {}  # name → where its value is read
@@ -241,6 +260,8 @@ def step(cap: Capture, frame: Frame) -> None:
     cap.steps += 1
     if cap.steps > MAX_STEPS:
         raise GiveUp("too_long", f"more than {MAX_STEPS} instructions in one capture")
+    if instr.name in BACK_EDGES:
+        watch_loop(cap, frame, instr)
     handler = HANDLERS.get(instr.name)
     if handler is None:
         raise Break("opcode", f"{instr.name}: {UNSUPPORTED.get(instr.name, 'unknown')}")
@@ -256,6 +277,22 @@ def step(cap: Capture, frame: Frame) -> None:
         unwind(cap, frame, instr, raised)
         return
     frame.index = frame.index + 1 if target is None else frame.code.at[target]
+
+
+def watch_loop(cap: Capture, frame: Frame, instr: Instr) -> None:
+    """A long loop is not unrolled: Python runs it, and its body is compiled once.
+
+    The lesson is to break where the loop began (for a loop of a callee: at the call, so that the
+    callee is captured by itself)."""
+    loop = frame.loops.setdefault(instr.index, Loop(cap.top_step, cap.captured_ops))
+    loop.rounds += 1
+    ops = cap.captured_ops - loop.ops
+    if ops > MAX_UNROLLED_OPS or (loop.rounds > MAX_ROUNDS and ops > MAX_LOOP_OPS):
+        if cap.bodies:
+            raise Break("too_long", f"{loop.rounds} rounds of a loop in a transformed function")
+        lesson = Lesson(loop.step, "long_loop", f"{loop.rounds} rounds and more", cap.where())
+        cap.lessons.breaks.setdefault(loop.step, lesson)
+        raise Restart()
 
 
 def unwind(cap: Capture, frame: Frame, instr: Instr, raised: Raised) -> None:

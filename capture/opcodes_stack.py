@@ -167,7 +167,12 @@ def load_global(cap: Capture, f: Frame, name: str) -> Value:
         if pending[2] is None:
             raise Raised(Const(NameError(f"name {name!r} is not defined")))
         return pending[2]
-    if name in f.globals:
+    table = cap.objects.get(id(f.globals))
+    if isinstance(table, DictV):  # the program also holds its globals as a dict
+        if name in table.items:
+            table.items[name] = cap.realize(table.items[name])
+            return table.items[name]
+    elif name in f.globals:
         obj = f.globals[name]
         if f.globals_source is None:
             return wrap(cap, obj, S.Global(name))

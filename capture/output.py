@@ -366,6 +366,8 @@ class Leaver:
         if i.name in ("CALL", "PRECALL"):
             self._call(i)
             return None, 1, 0
+        if i.name in ("JUMP_BACKWARD", "JUMP_FORWARD"):
+            return None, 0, 0
         opcode = dis.opmap[i.name]
         arg = i.arg if opcode >= dis.HAVE_ARGUMENT else None
         after = used + dis.stack_effect(opcode, arg, jump=False)
@@ -398,7 +400,8 @@ class Leaver:
         i = self.instr
         if i.name in ("RETURN_VALUE", "RAISE_VARARGS", "RERAISE"):
             return
-        self._resume(self.frame.index + 1, pushed)
+        after = self.frame.code.at[i.argval] if i.name in ("JUMP_BACKWARD", "JUMP_FORWARD") else self.frame.index + 1
+        self._resume(after, pushed)
         if label is None:
             return
         self.e.out.append(label)
@@ -501,7 +504,7 @@ _POPS: dict[str, Any] = {
     **dict.fromkeys(("STORE_SUBSCR", "BINARY_SLICE", "LOAD_SUPER_ATTR", "MATCH_CLASS"), 3),
     **dict.fromkeys(("STORE_SLICE", "WITH_EXCEPT_START"), 4),
     **dict.fromkeys(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CONST", "LOAD_FAST", "LOAD_BUILD_CLASS", "NOP",
-                     "DELETE_GLOBAL", "DELETE_DEREF", "DELETE_FAST", "LOAD_CLASSDEREF"), 0),
+                     "JUMP_BACKWARD", "JUMP_FORWARD", "DELETE_GLOBAL", "DELETE_DEREF", "DELETE_FAST", "LOAD_CLASSDEREF"), 0),
     "CALL": lambda a: a + 2, "PRECALL": lambda a: a + 2, "CALL_KW": lambda a: a + 3,
     "CALL_FUNCTION_EX": lambda a: 3 + (a & 1), "FORMAT_VALUE": lambda a: 1 + bool(a & 4),
     "RAISE_VARARGS": lambda a: a, "RERAISE": lambda a: a + 1, "MAKE_FUNCTION": lambda a: 1 + bin(a).count("1"),

@@ -134,6 +134,8 @@ def _deque(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 
 def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
+    if any(table == id(obj) for table, _ in cap.global_writes):
+        raise Break("opaque", "the globals of a module that the captured code has changed")
     cap.guards.add("is_type", source, type(obj))
     cap.guards.add("keys", source, tuple(obj))
     items = {k: Lazy(v, S.Key(source, k)) for k, v in dict.items(obj)}

@@ -36,6 +36,7 @@ REASONS: dict[str, Reason] = {
     "leaves": Reason("an array's content is needed in Python"),
     "limit": Reason("too many recompilations", "pass changing values as arrays, or raise recompile_limit"),
     "live": Reason("an object that cannot be rebuilt is alive at a graph break"),
+    "long_loop": Reason("a long Python loop: it runs in Python, its body compiled", "jax.lax.scan is faster still"),
     "opaque": Reason("an object that cannot be looked into"),
     "opcode": Reason("a bytecode that is not captured"),
     "operator": Reason("an operator on objects that cannot be looked into"),
