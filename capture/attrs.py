@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Callable
 from typing import Any
 
 from dynacomp.capture import arrays
@@ -63,6 +64,15 @@ def no_attribute(owner: str, name: str) -> Raised:
     return Raised(Const(AttributeError(f"{owner!r} object has no attribute {name!r}", name=name)))
 
 
+def _refused(cls: type, attempt: Callable[[Any], Any]) -> Raised:
+    """The AttributeError of `attempt` on an empty instance, in this Python version's words."""
+    try:
+        attempt(object.__new__(cls))
+    except AttributeError as error:
+        return Raised(Const(error))
+    raise AssertionError(f"an empty {cls.__qualname__} has the attribute")
+
+
 def getattr_value(cap: Capture, value: Value, name: str) -> Value:
     reader = _READERS.get(type(value))
     if reader is None:
@@ -98,7 +108,7 @@ def has_attribute(cap: Capture, value: Value, name: str) -> bool:
 
 def _object(cap: Capture, value: ObjectV, name: str) -> Value:
     _, hook = lookup(value.cls, "__getattribute__")
-    if isinstance(hook, types.FunctionType):
+    if isinstance(hook, types.FunctionType) and not is_pure_module(hook.__globals__.get("__name__")):
         return cap.call(Const(hook), [value, Const(name)])
     return object_attribute(cap, value, name)
 
@@ -181,7 +191,7 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
         if slot is None and isinstance(value, ObjectV) and issubclass(value.cls, BaseException):
             return OPERATIONS["exception_attribute"](cap, value, name)
         if slot is None:
-            raise no_attribute(type_of(value).__name__, name)
+            raise _refused(type_of(value), raw.__get__)
         return slot
     if isinstance(raw, SIMPLE):
         return _getset(cap, value, name)
@@ -505,9 +515,7 @@ def object_setattr(cap: Capture, target: ObjectV, name: str, value: Value) -> No
         cap.call(Const(setter), [from_python(cap, raw), target, value])
         return
     if not isinstance(raw, types.MemberDescriptorType) and not target.cls.__dictoffset__:
-        text = f"{target.cls.__name__!r} object has no attribute {name!r}" if raw is MISSING else (
-            f"{target.cls.__name__!r} object attribute {name!r} is read-only")
-        raise Raised(Const(AttributeError(text, name=name)))
+        raise _refused(target.cls, lambda probe: object.__setattr__(probe, name, None))
     mutating(cap, target)
     target.attrs[name] = value
     target.written.add(name)
@@ -537,7 +545,7 @@ def object_delattr(cap: Capture, target: ObjectV, name: str) -> None:
         return
     if instance_attribute(cap, target, name) is None:
         slot = isinstance(raw, types.MemberDescriptorType)
-        raise Raised(Const(AttributeError(name))) if slot else no_attribute(target.cls.__name__, name)
+        raise _refused(target.cls, raw.__delete__) if slot else no_attribute(target.cls.__name__, name)
     mutating(cap, target)
     if target.view is not None:
         del target.attrs[name]

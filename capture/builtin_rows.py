@@ -22,7 +22,7 @@ import numpy as np
 from dynacomp.capture import arrays, attrs, generators, scalars, sizes
 from dynacomp.capture.births import from_python
 from dynacomp.capture.calls import BUILTIN_METHODS, BUILTINS, call
-from dynacomp.capture.containers import contains, delitem, elements_of, pairs, setitem, sort_values
+from dynacomp.capture.containers import contains, delitem, elements_of, hashable, pairs, setitem, sort_values
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.exceptions import as_exception, handled
 from dynacomp.capture.iteration import advance, get_iter, iterate
@@ -38,6 +38,7 @@ from dynacomp.capture.values import (
     DictV,
     FunctionV,
     GeneratorV,
+    HashedV,
     LibraryV,
     ListV,
     MethodV,
@@ -187,7 +188,8 @@ def _id(cap: Capture, x: Value) -> Value:
 @row(hash)
 def _hash(cap: Capture, x: Value) -> Value:
     if isinstance(x, ObjectV) and attrs.lookup(x.cls, "__hash__")[0] is not object:
-        return cap.call(cap.getattr(x, "__hash__"), [])
+        key = hashable(cap, x)
+        return Const(hash(key)) if isinstance(key, HashedV) else _id(cap, x)
     return fold(cap, hash, x) if is_constant(x) else _id(cap, x)
 
 

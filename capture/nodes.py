@@ -15,6 +15,7 @@ their stand-ins (`bodies.Standin`) with tracers, and these run the symbolic mach
 from __future__ import annotations
 
 import operator
+import re
 import types
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +30,7 @@ from dynacomp.capture.bodies import Standin, localise, never_called, place_of
 from dynacomp.capture.errors import Break, GiveUp, NeverCalled, Raised, Restart
 from dynacomp.capture.graph import Closure, Node, Tree
 from dynacomp.capture.libraries import is_host
-from dynacomp.capture.lowered_args import LibraryArg, leaf_nodes, lower_arg, rebuild, standins_in
+from dynacomp.capture.lowered_args import LibraryArg, leaf_nodes, lower_arg, lower_arguments, rebuild, standins_in
 from dynacomp.capture.machine import OPERATIONS, Capture, StopAtBreak
 from dynacomp.capture.values import ArrayV, Const, DictV, LibraryV, ListV, TupleV, Value, is_literal
 from dynacomp.capture.ways import Dispatch
@@ -76,7 +77,7 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     if isinstance(fn, types.MethodType) and fn.__name__ in RULES:
         raise Break("effect", f"{fn.__name__} changes an object that existed before the call")
     values = (list(args), dict(kwargs or {}))
-    lowered = tuple(lower_arg(cap, v) for v in values[0]), {k: lower_arg(cap, v) for k, v in values[1].items()}
+    lowered = lower_arguments(cap, fn, *values)
     if is_host(fn):
         lowered = as_real(lowered)
     outcome = abstract(cap, fn, *lowered)
@@ -151,7 +152,7 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
         cap.lessons.all_static = True
         raise Restart() from None
     except Exception as error:
-        raise Raised(Const(error)) from None
+        raise Raised(Const(_as_eager(error))) from None
 
 
 def refuse_effects(fn: Any, jaxpr: Any) -> None:
@@ -191,6 +192,17 @@ def _reach_rules(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> 
         pass  # it has no derivative: what was not reached now never is
     finally:
         cap.derived -= 1
+
+
+def _as_eager(error: Exception) -> Exception:
+    """The exception as eager JAX words it: about arrays, not tracers."""
+    text = str(error)
+    if "Tracer" not in text or type(error) not in (TypeError, ValueError, IndexError, AttributeError):
+        return error
+    return type(error)(_TRACER.sub(f"{ARRAY_TYPE.__module__}.{ARRAY_TYPE.__qualname__}", text))
+
+
+_TRACER = re.compile(r"\w*Tracer\b")
 
 
 def _is_array(x: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 
 import jax.numpy as jnp
-from tests.corpus.kit import program
+from tests.corpus.kit import ANY, program
 
 TABLE: dict = {"a": 1}
 NAMES: set = {"one", "two", "three"}
@@ -254,7 +254,7 @@ def default_dict(x):
     return d, e, d.get("no"), "no" in d, e["new"], d.default_factory is list
 
 
-@program
+@program(breaks=ANY, hits=False)
 def counter(x):
     c = collections.Counter("hello")
     c.update("lo")
@@ -319,7 +319,7 @@ class Celsius(float):
         return Celsius(self + 1)
 
 
-@program
+@program(breaks=ANY, hits=False)
 def list_subclass(x):
     s = Stack([1])
     s.push(2).push(x)
@@ -327,20 +327,20 @@ def list_subclass(x):
     return s, len(s), s.top, isinstance(s, list), s[0]
 
 
-@program
+@program(breaks=ANY, hits=False)
 def dict_subclass(x):
     c = Config(a=1)
     c["b"] = x
     return c, c.a, c.b + 1, sorted(c)
 
 
-@program
+@program(breaks=ANY, hits=False)
 def float_subclass(x):
     c = Celsius(20.5)
     return x * c, c.warm(), type(c.warm()).__name__, c + 1
 
 
-@program(args=lambda: (jnp.arange(3.0), Config(lr=0.5, n=2), Stack([1, 2])))
+@program(args=lambda: (jnp.arange(3.0), Config(lr=0.5, n=2), Stack([1, 2])), breaks=ANY, hits=False)
 def subclass_arguments(x, config, stack):
     stack.push(3)
     config["seen"] = True
@@ -416,7 +416,7 @@ def equality_of_nested(x):
             float("nan") == float("nan"), [float("inf")] == [float("inf")], 0.0 == -0.0)
 
 
-@program
+@program(breaks=ANY, hits=False)
 def bytearrays(x):
     b = bytearray(b"abc")
     b[0] = 65
