@@ -55,16 +55,17 @@ class Decoded:
         return found
 
 
-_CACHE: dict[int, tuple[weakref.ref[CodeType], Decoded]] = {}
+# What was decoded, without the code object: it would never die.
+_CACHE: dict[int, tuple[weakref.ref[CodeType], tuple[Any, ...]]] = {}
 
 
 def decode(code: CodeType) -> Decoded:
     hit = _CACHE.get(id(code))
     if hit is not None and hit[0]() is code:
-        return hit[1]
+        return Decoded(code, *hit[1])
     decoded = _decode(code)
-    key = id(code)
-    _CACHE[key] = (weakref.ref(code, lambda _, forget=_CACHE.pop: forget(key, None)), decoded)  # type: ignore[misc]
+    key, parts = id(code), (decoded.instrs, decoded.at, decoded.handlers)
+    _CACHE[key] = (weakref.ref(code, lambda _, forget=_CACHE.pop: forget(key, None)), parts)  # type: ignore[misc]
     return decoded
 
 

@@ -8,6 +8,7 @@ frame in the same state (same place, same stack layout, same locals).
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
@@ -36,9 +37,9 @@ class Layout:
     locals: tuple[str, ...]
 
 
-# Resume codes live as long as the process, as their originals mostly do.
-_MADE: dict[int, tuple[Decoded, int, CodeType]] = {}  # id of a resume code → original, prologue's length, itself
-_BY_CODE: dict[tuple[int, Layout], tuple[CodeType, CodeType]] = {}
+# Resume codes live as long as the entries that call them; these tables keep neither them nor their originals.
+_MADE: dict[int, tuple[weakref.ref[CodeType], int]] = {}  # id of a resume code → original, prologue's length
+_BY_CODE: dict[tuple[int, Layout], tuple[weakref.ref[CodeType], weakref.ref[CodeType]]] = {}
 
 
 def live_locals(decoded: Decoded, target: int) -> set[str]:
@@ -72,16 +73,28 @@ def resume_code(decoded: Decoded, layout: Layout) -> CodeType:
     """
     origin = _MADE.get(id(decoded.code))
     if origin is not None:
-        return resume_code(origin[0], replace(layout, target=layout.target - origin[1]))
+        original = origin[0]()
+        if original is None:
+            raise GiveUp("resume", "the function was deleted while it runs")
+        return resume_code(decode(original), replace(layout, target=layout.target - origin[1]))
     key = (id(decoded.code), layout)
     found = _BY_CODE.get(key)
-    if found is not None and found[0] is decoded.code:
-        return found[1]
-    made = _build(decoded, layout)
-    shift = len(decode(made).instrs) - len(decoded.instrs)
-    _MADE[id(made)] = (decoded, shift, made)
-    _BY_CODE[key] = (decoded.code, made)
+    known = found[1]() if found is not None and found[0]() is decoded.code else None
+    return known or _remember(decoded, key, _build(decoded, layout))
+
+
+def _remember(decoded: Decoded, key: tuple[int, Layout], made: CodeType) -> CodeType:
+    original = weakref.ref(decoded.code)
+    _MADE[id(made)] = (original, len(decode(made).instrs) - len(decoded.instrs))
+    _BY_CODE[key] = (original, weakref.ref(made))
+    weakref.finalize(made, _forget, id(made), key, _BY_CODE[key]).atexit = False
     return made
+
+
+def _forget(number: int, key: tuple[int, Layout], found: Any) -> None:
+    _MADE.pop(number, None)
+    if _BY_CODE.get(key) is found:
+        del _BY_CODE[key]
 
 
 def _build(decoded: Decoded, layout: Layout) -> CodeType:

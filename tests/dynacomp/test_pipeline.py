@@ -1,0 +1,89 @@
+"""dynacomp.pipeline: whatever fails behind capture ends in XLA with one notice, never in the user's face."""
+
+import logging
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+from dynacomp import pipeline
+from dynacomp.capture import frame
+from dynacomp.codegen.backends import BACKENDS
+from dynacomp.codegen.compiler import CompilerError
+
+X = jnp.arange(4.0)
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch):
+    dynacomp.reset()
+    monkeypatch.setattr(frame, "strict_errors", False)
+
+
+def raiser(error):
+    def fail(*args, **kwargs):
+        raise error
+    return fail
+
+
+def program():
+    return lambda a: jnp.sin(a) * 2 + a.sum()
+
+
+def check(caplog, text):
+    f, g = program(), program()
+    with caplog.at_level(logging.WARNING, "dynacomp"):
+        compiled = dynacomp.jit(f)
+        for _ in range(2):
+            np.testing.assert_allclose(compiled(X), g(X), rtol=1e-6)
+    said = [r.getMessage() for r in caplog.records]
+    assert len(said) == 1 and "fallback" in said[0] and text in said[0], said
+    assert f"{__file__}:" in said[0]
+    assert dynacomp.stats()["regions"] == {"xla": 1} and dynacomp.stats()["frames_eager"] == {}
+
+
+@pytest.mark.parametrize("error", [NotImplementedError("new"), AssertionError("bad"), KeyError("gone"),
+                                   RecursionError("deep"), MemoryError("full")])
+@pytest.mark.parametrize("stage", ["lower", "schedule"])
+def test_a_defect_in_a_stage(monkeypatch, caplog, stage, error):
+    monkeypatch.setattr(pipeline, stage, raiser(error))
+    check(caplog, type(error).__name__)
+
+
+def test_a_defect_in_a_pass(monkeypatch, caplog):
+    monkeypatch.setattr(pipeline, "PASSES", (raiser(ValueError("pass")),))
+    check(caplog, "lowering: ValueError: pass")
+
+
+@pytest.mark.parametrize("error, text", [
+    (CompilerError("no compiler"), "no compiler; XLA"), (OSError(28, "No space left"), "No space left"),
+    (TypeError("emit"), "a defect in dynacomp"),
+])
+def test_a_backend_that_fails(monkeypatch, caplog, error, text):
+    row = BACKENDS["cpp"]
+    monkeypatch.setitem(BACKENDS, "cpp", type(row)(row.name, raiser(error), row.platforms, row.needs, True,
+                                                   lambda cxx=(): None))
+    check(caplog, text)
+
+
+def test_tests_see_defects(monkeypatch):
+    monkeypatch.setattr(frame, "strict_errors", True)
+    monkeypatch.setattr(pipeline, "lower", raiser(KeyError("gone")))
+    with pytest.raises(KeyError):
+        dynacomp.jit(program())(X)
+
+
+def test_a_graph_that_nobody_compiles_runs_eagerly(monkeypatch, caplog):
+    monkeypatch.setattr(pipeline, "lower", raiser(KeyError("gone")))
+    monkeypatch.setattr(pipeline, "interpreted", lambda graph: raiser(KeyError("gone")))
+    with caplog.at_level(logging.WARNING, "dynacomp"):
+        np.testing.assert_allclose(dynacomp.jit(program())(X), program()(X), rtol=1e-6)
+    assert dynacomp.stats()["frames_eager"] == {"internal": 1} and len(caplog.records) == 1
+
+
+def test_a_compiler_that_was_asked_for_is_the_one_that_is_judged(caplog):
+    with caplog.at_level(logging.WARNING, "dynacomp"):
+        f = dynacomp.jit(program(), options={"cxx": "/nowhere/c++"})
+        np.testing.assert_allclose(f(X), program()(X), rtol=1e-6)
+    assert "/nowhere/c++ cannot run" in caplog.records[0].getMessage()
