@@ -3,6 +3,8 @@
  * Program(inputs) -> tuple of jax Arrays:
  *   1. each input's aval is compared by identity with the last one that was checked in its place; a new one
  *      is checked in Python (`check`), which says its dimensions. Sizes come out of these.
+ *      An input of two or more dimensions also says how it lies in memory; what is not row-major is laid out
+ *      again in Python (`arrange`).
  *   2. the Plan for these sizes (output avals, shapes, bytes, arena) is found, or made in Python (`plan`).
  *   3. all inputs are awaited in one call, their pointers read; these calls raise JAX's own errors.
  *   4. the GIL is released and the native entry runs on the thread pool.
@@ -31,7 +33,7 @@ static struct {
     PyObject *await_all;          /* batched_block_until_ready */
     PyObject *put;                /* batched_device_put */
     PyObject *ndarray;            /* numpy.ndarray */
-    PyObject *str_aval, *str_sharding, *str_committed, *str_delete;
+    PyObject *str_aval, *str_sharding, *str_committed, *str_layout, *str_delete;
     PyObject *put_names;          /* ("committed",) */
 } jax;
 
@@ -116,8 +118,9 @@ static PyTypeObject PlanType = {
 
 typedef struct {
     PyObject *aval;               /* the last aval that was checked here */
+    PyObject *layout;             /* the last layout that was found row-major */
     int64_t *dims;                /* its dimensions that sizes read */
-    int donated;
+    int donated, flat;            /* flat: fewer than two dimensions, so that only one layout exists */
 } slot_t;
 
 typedef struct {
@@ -138,7 +141,7 @@ typedef struct {
     reads_t *reads;
     const void **consts;
     PyObject *keep;               /* what owns the code and the constants */
-    PyObject *check, *convert, *accept, *plan;
+    PyObject *check, *convert, *accept, *arrange, *plan;
     PyObject *sharding, *devices; /* of the outputs */
     PyObject *known[SHARDINGS];   /* shardings that were accepted */
     PyObject *plans;              /* list of Plan, the last used first */
@@ -204,9 +207,38 @@ static int check_aval(Program *p, Py_ssize_t i, PyObject *x, PyObject *aval)
             return -1;
         }
     }
+    Py_ssize_t rank = PySequence_Size(dims);
     Py_DECREF(dims);
+    if (rank < 0)
+        return -1;
+    p->slots[i].flat = rank < 2;
+    Py_CLEAR(p->slots[i].layout);
     Py_INCREF(aval);
     Py_XSETREF(p->slots[i].aval, aval);
+    return 0;
+}
+
+/* Input i, whose elements need not lie in the order of its dimensions, as an array whose elements do. */
+static int take_row_major(call_t *call, Py_ssize_t i, PyObject *x)
+{
+    slot_t *slot = &call->program->slots[i];
+    PyObject *layout = PyObject_GetAttr(x, jax.str_layout);
+    if (!layout)
+        return -1;
+    PyObject *known = Py_XNewRef(slot->layout);
+    int same = known ? PyObject_RichCompareBool(layout, known, Py_EQ) : 0;
+    Py_XDECREF(known);
+    PyObject *arranged = same ? NULL : PyObject_CallOneArg(call->program->arrange, x);
+    if (same < 0 || (!same && !arranged)) {
+        Py_DECREF(layout);
+        Py_XDECREF(arranged);
+        return -1;
+    }
+    if (arranged == x)
+        Py_XSETREF(slot->layout, Py_NewRef(layout));
+    Py_DECREF(layout);
+    if (arranged)
+        return PyList_SetItem(call->arrays, i, arranged); /* takes the reference */
     return 0;
 }
 
@@ -247,7 +279,7 @@ static int take_input(call_t *call, Py_ssize_t i, PyObject *given)
         return -1;
     call->committed |= committed == Py_True;
     Py_DECREF(committed);
-    return 0;
+    return p->slots[i].flat ? 0 : take_row_major(call, i, x);
 }
 
 static int read_pointers(call_t *call)
@@ -535,7 +567,8 @@ done:
 static int Program_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Program *p = (Program *)self;
-    PyObject *held[] = {p->dict, p->keep, p->check, p->convert, p->accept, p->plan, p->sharding, p->devices, p->plans};
+    PyObject *held[] = {p->dict, p->keep, p->check, p->convert, p->accept, p->arrange, p->plan, p->sharding,
+                        p->devices, p->plans};
     for (size_t k = 0; k < sizeof held / sizeof *held; k++)
         Py_VISIT(held[k]);
     return 0;
@@ -554,6 +587,7 @@ static void Program_dealloc(PyObject *self)
         PyObject_ClearWeakRefs(self);
     for (Py_ssize_t i = 0; p->slots && i < p->n_inputs; i++) {
         Py_XDECREF(p->slots[i].aval);
+        Py_XDECREF(p->slots[i].layout);
         PyMem_Free(p->slots[i].dims);
     }
     for (int k = 0; k < ARENAS; k++)
@@ -564,7 +598,8 @@ static void Program_dealloc(PyObject *self)
     PyMem_Free(p->slots);
     PyMem_Free(p->reads);
     PyMem_Free(p->consts);
-    PyObject *held[] = {p->dict, p->check, p->convert, p->accept, p->plan, p->sharding, p->devices, p->plans, p->keep};
+    PyObject *held[] = {p->dict, p->check, p->convert, p->accept, p->arrange, p->plan, p->sharding, p->devices,
+                        p->plans, p->keep};
     for (size_t k = 0; k < sizeof held / sizeof *held; k++)
         Py_XDECREF(held[k]);
     Py_TYPE(self)->tp_free(self);
@@ -611,7 +646,7 @@ static int fill_slots(Program *p, PyObject *reads, PyObject *donated, PyObject *
 static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"run", "shapes", "inputs", "outputs", "dims", "reads", "donated", "consts", "keep",
-                            "check", "convert", "accept", "plan", "sharding", "devices", "threads", NULL};
+                            "check", "convert", "accept", "arrange", "plan", "sharding", "devices", "threads", NULL};
     PyObject *run, *shapes, *reads, *donated, *consts;
     if (!jax.array) {
         PyErr_SetString(PyExc_RuntimeError, "bind() must be called before a Program is made");
@@ -620,15 +655,15 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     Program *p = (Program *)type->tp_alloc(type, 0);
     if (!p)
         return NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOnnnO!O!O!OOOOOOOi", names, &run, &shapes, &p->n_inputs,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOnnnO!O!O!OOOOOOOOi", names, &run, &shapes, &p->n_inputs,
                                      &p->n_outputs, &p->n_dims, &PyTuple_Type, &reads, &PyTuple_Type, &donated,
                                      &PyTuple_Type, &consts, &p->keep, &p->check, &p->convert, &p->accept,
-                                     &p->plan, &p->sharding, &p->devices, &p->threads)) {
-        p->keep = p->check = p->convert = p->accept = p->plan = p->sharding = p->devices = NULL;
+                                     &p->arrange, &p->plan, &p->sharding, &p->devices, &p->threads)) {
+        p->keep = p->check = p->convert = p->accept = p->arrange = p->plan = p->sharding = p->devices = NULL;
         Py_DECREF(p);
         return NULL;
     }
-    PyObject *held[] = {p->keep, p->check, p->convert, p->accept, p->plan, p->sharding, p->devices};
+    PyObject *held[] = {p->keep, p->check, p->convert, p->accept, p->arrange, p->plan, p->sharding, p->devices};
     for (size_t k = 0; k < sizeof held / sizeof *held; k++)
         Py_INCREF(held[k]);
     p->vectorcall = Program_call;
@@ -702,10 +737,13 @@ static int intern_names(void)
 {
     jax.str_aval = PyUnicode_InternFromString("aval");
     jax.str_sharding = PyUnicode_InternFromString("_sharding");
+    jax.str_layout = PyUnicode_InternFromString("_pjrt_layout");
     jax.str_committed = PyUnicode_InternFromString("_committed");
     jax.str_delete = PyUnicode_InternFromString("delete");
     jax.put_names = Py_BuildValue("(s)", "committed");
-    return jax.str_aval && jax.str_sharding && jax.str_committed && jax.str_delete && jax.put_names ? 0 : -1;
+    return jax.str_aval && jax.str_sharding && jax.str_committed && jax.str_layout && jax.str_delete && jax.put_names
+               ? 0
+               : -1;
 }
 
 PyMODINIT_FUNC PyInit__launch(void)

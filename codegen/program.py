@@ -22,6 +22,7 @@ from typing import Any
 import jax
 import numpy as np
 import sympy
+from jax.experimental.layout import Format, Layout
 from jax.sharding import SingleDeviceSharding
 from jaxlib import _jax
 
@@ -44,7 +45,7 @@ def native_program(library: ctypes.CDLL, schedule: Schedule, threads: int, donat
         dims=sum(len(a.shape) for a in schedule.output_avals),
         reads=tuple(where for _, where in checks.reads), donated=tuple(donate),
         consts=tuple(c.ctypes.data for c in consts), keep=(library, consts),
-        check=checks.check, convert=checks.convert, accept=checks.accept, plan=checks.plan,
+        check=checks.check, convert=checks.convert, accept=checks.accept, arrange=arrange, plan=checks.plan,
         sharding=checks.sharding, devices=[device], threads=threads)
 
 
@@ -112,6 +113,16 @@ class _Checks:
             if want != got:
                 raise TypeError(f"dimension {d} of input {i} ({self.names[i]}) is {got}, "
                                 f"but the other inputs make {dim} = {want}")
+
+
+def arrange(x: Any) -> Any:
+    """`x` itself where its elements lie in row-major order (all but arrays that were given another
+    Layout), or a copy of it that does."""
+    layout = x.format.layout
+    row_major = tuple(range(x.ndim))
+    if layout.major_to_minor == row_major and not layout.tiling:
+        return x
+    return jax.device_put(x, Format(Layout(row_major), x.sharding))
 
 
 def _shaped(aval: Aval, shape: tuple[int, ...]) -> Any:

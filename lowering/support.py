@@ -41,15 +41,25 @@ def _one_axis(node: Node) -> str | None:
     return None if len(node.kwargs["axes"]) == 1 else "argmax over several axes"
 
 
-def _boolean_product(node: Node) -> str | None:
-    return "a product of booleans" if "b" in (kind(dtype_of(node)), kind(dtype_of(node.args[0]))) else None
+def _product(node: Node) -> str | None:
+    """The templates add up floats or integers, not booleans, and no mixture of them."""
+    kinds = {kind(dtype_of(x)) for x in (node, *node.args)}
+    if "b" in kinds:
+        return "a product of booleans"
+    return "a product of floats and integers" if "f" in kinds and len(kinds) > 1 else None
+
+
+def _convolution(node: Node) -> str | None:
+    spatial = len(node.kwargs["window_strides"])
+    return _product(node) if spatial <= 3 else f"a convolution over {spatial} spatial dimensions"
 
 
 _CONDITIONS: dict[str, Callable[[Node], str | None]] = {
     "pow": _integer_pow,
     "bitcast_convert_type": _bitcast,
     "reduce_precision": _precision,
-    "dot_general": _boolean_product,
+    "dot_general": _product,
+    "conv_general_dilated": _convolution,
     **dict.fromkeys(MODES, why_not_scatter),
     "reduce_and": _logical,
     "reduce_or": _logical,

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental.layout import Format, Layout
 
 from dynacomp.codegen import cpp
 from tests.codegen.cpp_kit import CACHE, compiled, softmax_schedule
@@ -153,6 +154,8 @@ def test_fork_after_use():
     done = python("""
 import os
 import numpy as np
+from jax.experimental.layout import Format, Layout
+
 from dynacomp.codegen import cpp
 from tests.codegen.cpp_kit import CACHE, softmax_schedule
 plan = softmax_schedule()
@@ -214,3 +217,12 @@ def test_a_program_is_freed():
     del program
     gc.collect()
     assert gone() is None
+
+
+def test_inputs_of_other_layouts(softmax):
+    """An array may lie in memory in another order than its dimensions': it is laid out again."""
+    sharding = X.sharding
+    turned = jax.device_put(X, Format(Layout((1, 0)), sharding))
+    for x in (X, turned, turned, X):
+        np.testing.assert_array_equal(softmax(x)[0], softmax(X)[0])
+    assert not turned.is_deleted() and turned.format.layout.major_to_minor == (1, 0)
