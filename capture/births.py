@@ -21,6 +21,7 @@ from dynacomp.capture.values import (
     CellV,
     Const,
     DictV,
+    LibraryV,
     ListV,
     MethodV,
     ObjectV,
@@ -44,6 +45,9 @@ def from_python(cap: Capture, obj: Any, treedef: Any = None) -> Value:
         return row(cap, obj)
     if isinstance(obj, tuple) and hasattr(obj, "_fields"):
         return TupleV([from_python(cap, x) for x in obj], type(obj))
+    if isinstance(obj, jax.tree_util.Partial):
+        leaves, tree = jax.tree.flatten(obj)
+        return LibraryV(tree.unflatten, (TupleV([from_python(cap, x) for x in leaves]),))
     if isinstance(obj, (jax.Array, np.ndarray)):
         return const_array(cap, obj)
     if is_plain_instance(obj) and _holds_values(obj):

@@ -56,7 +56,7 @@ def is_library(obj: Any) -> bool:
 def is_host(obj: Any) -> bool:
     """True when calling `obj`, or a method of it, runs user code inside a context of its library."""
     if isinstance(obj, type):
-        return any(_root_in(b.__module__, HOSTS) and callable(getattr(b, "__call__", None)) for b in obj.__mro__)
+        return any(_root_in(b.__module__, HOSTS) for b in obj.__mro__)
     if isinstance(obj, (types.FunctionType, types.MethodType)):
         return _root_in(str(module_of(obj)), HOSTS)
     return is_host(type(obj))
@@ -65,3 +65,9 @@ def is_host(obj: Any) -> bool:
 def is_user_function(obj: Any) -> bool:
     """A Python function whose code must be captured when a library calls it."""
     return isinstance(obj, types.FunctionType) and not is_pure_module(module_of(obj))
+
+
+def has_user_call(cls: type) -> bool:
+    """Whether calling an instance runs a user's `__call__` (seldom true of a library's class)."""
+    owner = next((b for b in cls.__mro__ if "__call__" in b.__dict__), None)
+    return owner is not None and not is_pure_module(owner.__module__) and not is_host(cls)

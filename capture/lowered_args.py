@@ -8,7 +8,10 @@ it) and `LibraryArg` (a library object that only exists under a trace, such as `
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import inspect
+import types
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +20,7 @@ import jax
 from dynacomp.capture.bodies import Standin, localise
 from dynacomp.capture.errors import Break
 from dynacomp.capture.graph import Node, Tree
-from dynacomp.capture.libraries import is_host, is_user_function
+from dynacomp.capture.libraries import has_user_call, is_host, is_user_function
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.shells import shell
 from dynacomp.capture.values import (
@@ -41,6 +44,9 @@ from dynacomp.capture.values import (
 )
 from dynacomp.capture.wrap import items_of, realize, scalar_node
 
+# How JAX and its libraries call the parameters that are functions.
+FUNCTIONS = {"fun", "f", "fn", "func", "function", "body_fun", "cond_fun", "true_fun", "false_fun"}
+
 
 @dataclass(eq=False)
 class LibraryArg:
@@ -57,6 +63,28 @@ def lower_arg(cap: Capture, value: Value) -> Any:
     if row is None:
         raise Break("argument", f"a {type(value).__name__.removesuffix('V').lower()} passed to a library")
     return row(cap, value)
+
+
+def lower_function(cap: Capture, value: Value) -> Any:
+    """`lower_arg` of what a transformation will call: a model is its `__call__`, not its arrays."""
+    if isinstance(value, ObjectV) and has_user_call(value.cls):
+        return Standin(cap, value)
+    return lower_arg(cap, value)
+
+
+def lower_arguments(cap: Capture, fn: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> tuple:
+    """The arguments as a node holds them."""
+    names = [*parameter_names(fn), *[""] * len(args)] if isinstance(fn, types.FunctionType) else [""] * len(args)
+
+    def lower(name: str, value: Value) -> Any:
+        return (lower_function if name in FUNCTIONS else lower_arg)(cap, value)
+
+    return tuple(map(lower, names, args)), {k: lower(k, v) for k, v in kwargs.items()}
+
+
+@functools.cache
+def parameter_names(fn: types.FunctionType) -> tuple[str, ...]:
+    return tuple(inspect.signature(fn).parameters)
 
 
 def _scalar(cap: Capture, value: ScalarV) -> Any:
@@ -95,13 +123,12 @@ def _object(cap: Capture, value: ObjectV) -> Any:
         if value.real is not None and not value.written:
             return value.real
         raise Break("argument", f"an object of {value.cls.__qualname__} passed to a library")
-    return Tree(treedef, tuple(lower_arg(cap, v) if isinstance(v, Value) else v for v in leaves))
+    return Tree(treedef, tuple(lower_arg(cap, v if isinstance(v, Value) else Const(v)) for v in leaves))
 
 
 def _library(cap: Capture, value: LibraryV) -> Any:
     if value.lowered is None:
-        value.lowered = LibraryArg(value.make, tuple(lower_arg(cap, a) for a in value.args),
-                                   {k: lower_arg(cap, v) for k, v in value.kwargs.items()})
+        value.lowered = LibraryArg(value.make, *lower_arguments(cap, value.make, value.args, value.kwargs))
     return value.lowered
 
 

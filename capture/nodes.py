@@ -116,6 +116,8 @@ def _is_function_like(result: Any) -> bool:
 def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Outcome:
     """Runs the call on tracers; exceptions of the call become the program's."""
     nodes = list(dict.fromkeys(leaf_nodes((args, kwargs))))
+    if any(isinstance(n.aval.dtype, type) for n in nodes):
+        raise Break("argument", f"an object that JAX passes to a body, as an argument of {_label(fn)}")
     seen: dict[str, Any] = {}
 
     def run(*tracers: Any) -> list[Any]:

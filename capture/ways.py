@@ -14,7 +14,6 @@ picks by its arguments.
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable
 from typing import Any
 
@@ -42,8 +41,8 @@ def _leaf(x: Any) -> Any:
 
 
 def is_known(x: Any) -> bool:
-    """Whether the body may treat the leaf as a constant: a value, a function or a class."""
-    return isinstance(x, (type, types.FunctionType)) or type(x).__hash__ not in (None, object.__hash__)
+    """Whether the body may treat the leaf as a constant: a value or a function."""
+    return callable(x) or type(x).__hash__ not in (None, object.__hash__)
 
 
 class Dispatch:
