@@ -24,7 +24,7 @@ from dynacomp.capture import sources as S
 from dynacomp.capture._native import Entry, GuardProgram, jax_config_token
 from dynacomp.capture.errors import Break, GiveUp, NeedsSizes, Raised, Restart
 from dynacomp.capture.graph import Graph
-from dynacomp.capture.guards import GuardSet, StepWriter
+from dynacomp.capture.guards import StepWriter
 from dynacomp.capture.machine import (
     Capture,
     Frame,
@@ -63,8 +63,8 @@ class Info:
     """What is known of an entry, for `explain` and notices."""
 
     graph: Graph | None
-    guards: GuardSet
-    origin: list[Any]
+    guards: str  # text, here and in `origin`: a Guard would keep alive what it speaks of
+    origin: tuple[str, ...]
     breaks: Lesson | None
     shapes: dict[tuple[str, int], int]
     operations: int
@@ -182,7 +182,7 @@ def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: 
     writer.emit(None, "jax_config", jax_config_token())  # type: ignore[arg-type]
     for guard in cap.guards.guards:
         writer.guard(guard)
-    info = Info(result.graph, cap.guards, writer.origin, stopped, _shapes(cap), cap.captured_ops,
+    info = Info(result.graph, str(cap.guards), (), stopped, _shapes(cap), cap.captured_ops,
                 {repr(s): v for s, v in cap.scalars.items()},
                 resumes=result.resumes)
     program = compile_graph(result.graph) if result.graph is not None else None
@@ -197,6 +197,7 @@ def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: 
         inputs = tuple(writer.register(s) for s in result.inputs)
         entry = Entry(GuardProgram(writer.steps), program=program or _nothing, inputs=inputs, template=template,
                       key=key, info=info)
+    info.origin = tuple(map(str, writer.origin))
     return Outcome(entry=entry, info=info, lessons=lessons)
 
 

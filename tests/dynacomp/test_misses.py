@@ -1,0 +1,188 @@
+"""dynacomp.misses: what is captured again, what becomes symbolic, and what is said and counted."""
+
+import functools
+import gc
+import json
+import logging
+import threading
+import weakref
+
+import jax.numpy as jnp
+import pytest
+
+import dynacomp
+from dynacomp import misses, notices
+from dynacomp.capture import frame
+from dynacomp.lowering.dims import SymbolicShapeError
+
+jit = functools.partial(dynacomp.jit, backend="eager")
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    dynacomp.reset()
+
+
+def ones(*shape):
+    return jnp.ones(shape)
+
+
+def captures():
+    return dynacomp.stats()["frames_captured"]
+
+
+def test_a_second_size_is_the_last_capture():
+    f = jit(lambda a: (a * 2).sum())
+    for n in (3, 4, 5, 6, 7):
+        assert f(ones(n)) == 2 * n
+    assert captures() == 2 and dynacomp.stats()["recompiles"] == 1
+
+
+@pytest.mark.parametrize("dynamic, expected", [(True, 1), (False, 4)])
+def test_dynamic_says_when_sizes_are_symbolic(dynamic, expected):
+    f = jit(lambda a: a + 1, dynamic=dynamic)
+    for n in (3, 4, 5, 6):
+        f(ones(n))
+    assert captures() == expected
+
+
+def test_marks():
+    f = jit(lambda a: a + 1)
+    x = ones(3, 4)
+    dynacomp.mark_dynamic(x, 0)
+    f(x)
+    f(ones(7, 4))
+    assert captures() == 1
+    g = jit(lambda a: a * 2)
+    for n in (3, 4, 5):
+        y = ones(n)
+        dynacomp.mark_static(y, 0)
+        g(y)
+    assert captures() == 4
+    with pytest.raises(IndexError, match="dimension 2 of an array with 2"):
+        dynacomp.mark_dynamic(x, 2)
+
+
+def test_the_limit_is_told_once_and_the_function_runs_on(caplog):
+    f = jit(lambda a, s: a + len(s), options={"recompile_limit": 2}, dynamic=False)
+    with caplog.at_level(logging.WARNING, "dynacomp"):
+        for n in range(6):
+            assert f(ones(2), [0] * n)[0] == 1 + n
+    said = [r.getMessage() for r in caplog.records]
+    assert len(said) == 1 and "recompile limit" in said[0]
+    assert captures() == 2 and dynacomp.stats()["frames_eager"] == {"limit": 4}
+
+
+def test_entries_that_died_do_not_count_for_the_limit():
+    f = jit(lambda g, a: g(a), options={"recompile_limit": 2})
+    for n in range(6):
+        scope = {}
+        exec(f"def g(a): return a + {n}", scope)
+        assert f(scope.pop("g"), ones(1))[0] == 1 + n
+        scope.clear()
+        gc.collect()
+    assert dynacomp.stats()["frames_eager"] == {}
+
+
+def test_histories_die_with_their_code():
+    scope = {}
+    exec("def g(a): return a + 1", scope)
+    code = weakref.ref(scope["g"].__code__)
+    jit(scope["g"])(ones(2))
+    before = len(misses._HISTORY)
+    scope.clear()
+    gc.collect()
+    assert code() is None and len(misses._HISTORY) == before - 1
+
+
+def test_stats_are_json():
+    jit(lambda a: a + 1)(ones(2))
+    assert json.loads(json.dumps(dynacomp.stats())) == dynacomp.stats()
+
+
+@pytest.mark.parametrize("name, error", [("eager", None), ("eager_on_recompile", None),
+                                         ("fail_on_recompile", dynacomp.RecompileError)])
+def test_stances(name, error):
+    f = jit(lambda a: a + 1)
+    f(ones(2))
+    with dynacomp.set_stance(name):
+        assert f(ones(2))[0] == 2
+        if error is None:
+            assert f(ones(3)).shape == (3,)
+        else:
+            with pytest.raises(error, match=r"failed guard: .*float32\[2\]"):
+                f(ones(3))
+    assert captures() == 1
+    f(ones(3))
+    assert captures() == 2
+
+
+def test_a_stance_is_checked_and_stays_without_a_with():
+    with pytest.raises(ValueError, match="unknown stance 'fast'"):
+        dynacomp.set_stance("fast")
+    before = dynacomp.set_stance("eager")
+    try:
+        jit(lambda a: a + 1)(ones(2))
+        assert captures() == 0
+    finally:
+        before.__exit__(None, None, None)
+
+
+def test_every_frame_that_runs_eagerly_is_counted_and_told_once(caplog):
+    def fails(a):
+        return a + jnp.ones(3)
+
+    f = jit(fails)
+    with caplog.at_level(logging.WARNING, "dynacomp"):
+        for _ in range(2):
+            with pytest.raises(TypeError):
+                f(ones(2))
+    assert dynacomp.stats()["frames_eager"] == {"raises": 2}
+    assert [r.getMessage().count("the program raises: TypeError") for r in caplog.records] == [1]
+    assert f(ones(3))[0] == 2
+
+
+def test_breaks_are_told_once_per_site(caplog, capsys):
+    def shows(a):
+        print("one")
+        b = a + 1
+        print("two")
+        return b
+
+    with caplog.at_level(logging.WARNING, "dynacomp"):
+        for n in (2, 3, 4):
+            jit(shows)(ones(n))
+    assert len(caplog.records) == 2 == len(notices.told())
+    assert capsys.readouterr().out == "one\ntwo\n" * 3
+
+
+def test_one_thread_captures_and_the_others_wait(monkeypatch):
+    f, gate = jit(lambda a: a * 2), threading.Barrier(8)
+    results = []
+
+    def work():
+        gate.wait()
+        results.append(float(f(ones(2))[0]))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert results == [2.0] * 8 and captures() == 1
+
+
+def test_what_cannot_be_compiled_for_unknown_sizes_is_compiled_for_each(monkeypatch):
+    monkeypatch.setattr(frame, "strict_errors", True)
+    real = misses.compile_graph
+
+    def only_known_sizes(graph, options):
+        if not all(isinstance(d, int) for n in graph.placeholders for d in n.aval.shape):
+            raise SymbolicShapeError("sizes")
+        return real(graph, options)
+
+    monkeypatch.setattr(misses, "compile_graph", only_known_sizes)
+    f = jit(lambda a: a + 1)
+    for n in (2, 3, 4):
+        assert f(ones(n)).shape == (n,)
+    assert captures() == 3 and dynacomp.stats()["frames_eager"] == {}
