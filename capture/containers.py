@@ -105,8 +105,16 @@ def _index(cap: Capture, key: Value) -> Any:
         raise Raised(Const(error)) from None
 
 
+def _position_of(cap: Capture, seq: Any, key: Value) -> Any:
+    """What `seq[key]` means: an int or a slice; TypeError in the words of subscripts."""
+    if isinstance(key, Const) and key.value is not None and not hasattr(type(key.value), "__index__"):
+        kind, not_this = type_of(seq).__name__, type(key.value).__name__
+        raise raised(TypeError, f"{kind} indices must be integers or slices, not {not_this}")
+    return _index(cap, key)
+
+
 def _seq_getitem(cap: Capture, seq: Any, key: Value) -> Value:
-    index = _index(cap, key)
+    index = _position_of(cap, seq, key)
     if isinstance(index, slice):
         return type(seq)(items_of(cap, seq)[index], tuple if isinstance(seq, TupleV) else seq.cls)
     try:
@@ -131,7 +139,7 @@ def _dict_getitem(cap: Capture, table: DictV, key: Value) -> Value:
 def setitem(cap: Capture, obj: Value, key: Value, value: Value) -> None:
     if isinstance(obj, ListV):
         mutating(cap, obj)
-        index = _index(cap, key)
+        index = _position_of(cap, obj, key)
         content = list(iterate(cap, value)) if isinstance(index, slice) else value
         try:
             items_of(cap, obj)[index] = content
@@ -150,7 +158,7 @@ def delitem(cap: Capture, obj: Value, key: Value) -> None:
     if isinstance(obj, ListV):
         mutating(cap, obj)
         try:
-            del obj.items[_index(cap, key)]
+            del obj.items[_position_of(cap, obj, key)]
         except IndexError as error:
             raise Raised(Const(error)) from None
     elif isinstance(obj, DictV):
@@ -197,6 +205,8 @@ def _object_contains(cap: Capture, container: ObjectV, item: Value) -> bool:
     method = cap.special(container, "__contains__")
     if method is not None:
         return truth(cap, cap.call(method, [item]))
+    if cap.special(container, "__iter__") is None and cap.special(container, "__getitem__") is None:
+        raise raised(TypeError, f"argument of type {container.cls.__name__!r} is not iterable")
     return any(equal(cap, x, item) for x in iterate(cap, container))
 
 

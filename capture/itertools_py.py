@@ -78,13 +78,10 @@ def cycle(iterable: Iterable) -> Iterator:
 
 
 def accumulate(iterable: Iterable, func: Callable | None = None, *, initial: Any = None) -> Iterator:
-    it = iter(iterable)
-    total = initial
-    if initial is None:
-        for total in it:
-            break
-        else:
-            return
+    it, end = iter(iterable), object()
+    total = next(it, end) if initial is None else initial
+    if total is end:
+        return
     yield total
     for item in it:
         total = (operator.add if func is None else func)(total, item)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from typing import Any
 
+import jax
+
 from dynacomp.capture.births import from_python
+from dynacomp.capture.calls import BUILTINS
 from dynacomp.capture.code import Instr
 from dynacomp.capture.containers import pairs
 from dynacomp.capture.errors import Break, Raised
@@ -14,11 +18,12 @@ from dynacomp.capture.generators import resume, stop_error
 from dynacomp.capture.iteration import advance, get_iter, iterate
 from dynacomp.capture.machine import VERSION, Capture, Frame, opcode, unsupported
 from dynacomp.capture.opcodes_stack import CALLEE_FIRST
-from dynacomp.capture.operators import is_same, truth
+from dynacomp.capture.operators import is_same, truth, unary
 from dynacomp.capture.values import (
     Const,
     DictV,
     GeneratorV,
+    LibraryV,
     NullV,
     ObjectV,
     TracebackV,
@@ -218,9 +223,24 @@ def _load_assertion_error(cap: Capture, f: Frame, i: Instr) -> None:
 # --- with
 
 
+# Context managers that only name what is computed inside: a Graph keeps no such names.
+NAMING = (jax.named_scope, jax.profiler.TraceAnnotation)
+
+
+def _leave_nothing(*raised: Any) -> None:
+    """The `__exit__` of a context manager that changes nothing."""
+
+
+BUILTINS[_leave_nothing] = lambda cap, *raised: Const(None)
+
+
 @opcode("BEFORE_WITH")
 def _before_with(cap: Capture, f: Frame, i: Instr) -> None:
     manager = f.pop()
+    if isinstance(manager, LibraryV) and manager.make in NAMING:
+        f.push(Const(_leave_nothing))
+        f.push(Const(None))
+        return
     if not isinstance(manager, ObjectV):
         raise Break("with", f"a context manager of type {_kind(manager)}")
     enter, leave = cap.special(manager, "__enter__"), cap.special(manager, "__exit__")
@@ -299,15 +319,11 @@ def _intrinsic_1(cap: Capture, f: Frame, i: Instr) -> None:
             value = stop_error(cap, value)
         f.push(value)
     elif name == "UNARY_POSITIVE":
-        f.push(cap.call(Const(_positive), [f.pop()]))
+        f.push(unary(cap, operator.pos, f.pop()))
     elif name == "LIST_TO_TUPLE":
         f.push(TupleV(cap.items(f.pop())))
     else:
         raise Break("opcode", f"CALL_INTRINSIC_1 {name or i.arg}")
-
-
-def _positive(x: Any) -> Any:
-    return +x
 
 
 _INTRINSICS = {3: "STOPITERATION_ERROR", 5: "UNARY_POSITIVE", 6: "LIST_TO_TUPLE"}

@@ -396,7 +396,7 @@ def _dict_as_python(v: DictV) -> Any:
 def _set_as_python(v: SetV) -> Any:
     if any(isinstance(k, Value) for k in v.items):
         raise NotConstant(v)
-    return v.cls(v.items)
+    return v.items if isinstance(v.items, v.cls) else v.cls(v.items)  # a copy may have another order
 
 
 _AS_PYTHON: dict[type, Any] = {

@@ -48,24 +48,70 @@ class Writer:
 
     def an_int(self) -> str:
         a, b = self.pick(INTS), self.pick((*INTS, str(self.number())))
-        return self.pick((str(self.number()), a, f"({a} + {b})", f"({a} * {b})", f"({a} - {b})", f"({a} % 5)",
-                          "len(items)", "box.count", f"abs({a})", f"max({a}, {b})", "x.shape[0]", f"divmod({a}, 3)[1]",
-                          f"(lambda q: q + {b})({a})", f"sum(k for k in range({a} % 4))", "int(box.name == 'b')"))
+        return self.pick(
+            (
+                str(self.number()),
+                a,
+                f"({a} + {b})",
+                f"({a} * {b})",
+                f"({a} - {b})",
+                f"({a} % 5)",
+                "len(items)",
+                "box.count",
+                f"abs({a})",
+                f"max({a}, {b})",
+                "x.shape[0]",
+                f"divmod({a}, 3)[1]",
+                f"(lambda q: q + {b})({a})",
+                f"sum(k for k in range({a} % 4))",
+                "int(box.name == 'b')",
+            )
+        )
 
     def an_array(self) -> str:
         a, b = self.pick(ARRAYS), self.pick((*ARRAYS, str(self.number()), "0.5", "n", "i"))
-        return self.pick((a, f"({a} + {b})", f"({a} * {b})", f"({a} - {b})", f"jnp.maximum({a}, {b})", f"jnp.tanh({a})",
-                          f"-{a}", f"jnp.where({a} > 1, {a}, {b})", f"{a}.at[{self.number(0, 2)}].set({self.number()})",
-                          f"jnp.sum({a}) * y", f"({a} / 2)", "box.value", f"helper({a}, {b})", f"jnp.roll({a}, 1)"))
+        return self.pick(
+            (
+                a,
+                f"({a} + {b})",
+                f"({a} * {b})",
+                f"({a} - {b})",
+                f"jnp.maximum({a}, {b})",
+                f"jnp.tanh({a})",
+                f"-{a}",
+                f"jnp.where({a} > 1, {a}, {b})",
+                f"{a}.at[{self.number(0, 2)}].set({self.number()})",
+                f"jnp.sum({a}) * y",
+                f"({a} / 2)",
+                "box.value",
+                f"helper({a}, {b})",
+                f"jnp.roll({a}, 1)",
+            )
+        )
 
     def a_test(self) -> str:
         a, b = self.an_int(), self.an_int()
-        return self.pick((f"{a} > {b}", f"{a} == {b}", f"{a} % 2", f"not {a}", f"{a} in items", "items", f"0 <= {a} < 5",
-                          f"{a} > 1 and {b} < 3", f"{a} or {b}", "box.name == 'a'", "x.ndim == 1",
-                          f"isinstance({self.pick(('n', 'x', 'items'))}, int)"))
+        return self.pick(
+            (
+                f"{a} > {b}",
+                f"{a} == {b}",
+                f"{a} % 2",
+                f"not {a}",
+                f"{a} in items",
+                "items",
+                f"0 <= {a} < 5",
+                f"{a} > 1 and {b} < 3",
+                f"{a} or {b}",
+                "box.name == 'a'",
+                "x.ndim == 1",
+                f"isinstance({self.pick(('n', 'x', 'items'))}, int)",
+            )
+        )
 
     def an_array_test(self) -> str:
-        return self.pick((f"jnp.sum({self.pick(ARRAYS)}) > {self.number()}", f"{self.pick(ARRAYS)}[0] < {self.number()}"))
+        return self.pick(
+            (f"jnp.sum({self.pick(ARRAYS)}) > {self.number()}", f"{self.pick(ARRAYS)}[0] < {self.number()}")
+        )
 
     # --- statements
 
@@ -89,17 +135,45 @@ def _assign_array(w: Writer, depth: int, loops: int) -> None:
 
 
 def _mutate(w: Writer, depth: int, loops: int) -> None:
-    w.line(depth, w.pick((f"items.append({w.an_int()})", f"box.count += {w.an_int()}", f"box.value = {w.an_array()}",
-                          "items.reverse()", f"box.name = {w.pick(('a', 'b'))!r}", f"table[{w.an_int()}] = {w.an_array()}",
-                          f"items[:] = items[-{w.number(2, 5)}:]", f"table.setdefault({w.an_int()}, []) ", "bump()",
-                          f"items.insert(0, {w.an_array()})", f"log.add({w.an_int()})", "items.extend(log)",
-                          "table.pop(2, None)", f"box.kids.append({w.an_int()})", "swap = items, box; items, box = swap")))
+    w.line(
+        depth,
+        w.pick(
+            (
+                f"items.append({w.an_int()})",
+                f"box.count += {w.an_int()}",
+                f"box.value = {w.an_array()}",
+                "items.reverse()",
+                f"box.name = {w.pick(('a', 'b'))!r}",
+                f"table[{w.an_int()}] = {w.an_array()}",
+                f"items[:] = items[-{w.number(2, 5)}:]",
+                f"table.setdefault({w.an_int()}, []) ",
+                "bump()",
+                f"items.insert(0, {w.an_array()})",
+                f"log.add({w.an_int()})",
+                "items.extend(log)",
+                "table.pop(2, None)",
+                f"box.kids.append({w.an_int()})",
+                "swap = items, box; items, box = swap",
+            )
+        ),
+    )
 
 
 def _raise(w: Writer, depth: int, loops: int) -> None:
     w.line(depth, f"if {w.a_test()}:")
-    w.line(depth + 1, w.pick((f"raise ValueError({w.an_int()})", f"{{}}[{w.an_int()}]", f"items[{w.number(5, 9)}]",
-                              f"1 // ({w.an_int()} % 2)", "raise Custom('c', i)", "assert i > 2, 'small'")))
+    w.line(
+        depth + 1,
+        w.pick(
+            (
+                f"raise ValueError({w.an_int()})",
+                f"{{}}[{w.an_int()}]",
+                f"items[{w.number(5, 9)}]",
+                f"1 // ({w.an_int()} % 2)",
+                "raise Custom('c', i)",
+                "assert i > 2, 'small'",
+            )
+        ),
+    )
 
 
 def _leave_loop(w: Writer, depth: int, loops: int) -> None:
@@ -130,9 +204,19 @@ def _for(w: Writer, depth: int, loops: int) -> None:
     if loops > 1:
         return _branch(w, depth, loops)
     k = w.fresh("k")
-    w.line(depth, w.pick((f"for {k} in range({w.number(0, 3)}):", f"for {k} in list(items)[:3]:",
-                          f"for {k}, _ in enumerate('ab'):", f"for {k} in sorted(log)[:2]:", f"for {k} in count({w.number(0, 3)}):",
-                          f"for {k}, _ in zip(range(3), items):")))
+    w.line(
+        depth,
+        w.pick(
+            (
+                f"for {k} in range({w.number(0, 3)}):",
+                f"for {k} in list(items)[:3]:",
+                f"for {k}, _ in enumerate('ab'):",
+                f"for {k} in sorted(log)[:2]:",
+                f"for {k} in count({w.number(0, 3)}):",
+                f"for {k}, _ in zip(range(3), items):",
+            )
+        ),
+    )
     w.block(depth + 1, loops + 1)
     if w.pick((True, False, False)):
         w.line(depth, "else:")
@@ -152,10 +236,29 @@ def _while(w: Writer, depth: int, loops: int) -> None:
 def _try(w: Writer, depth: int, loops: int) -> None:
     w.line(depth, "try:")
     w.block(depth + 1, loops)
-    w.line(depth, w.pick(("except ValueError as e:", "except (KeyError, ZeroDivisionError) as e:", "except Exception as e:",
-                          "except Custom as e:")))
-    w.line(depth + 1, w.pick(("seen.append(str(e))", "seen.append(type(e).__name__)", "raise", "raise Custom('from', 1) from e",
-                              "seen.append(e.args)")))
+    w.line(
+        depth,
+        w.pick(
+            (
+                "except ValueError as e:",
+                "except (KeyError, ZeroDivisionError) as e:",
+                "except Exception as e:",
+                "except Custom as e:",
+            )
+        ),
+    )
+    w.line(
+        depth + 1,
+        w.pick(
+            (
+                "seen.append(str(e))",
+                "seen.append(type(e).__name__)",
+                "raise",
+                "raise Custom('from', 1) from e",
+                "seen.append(e.args)",
+            )
+        ),
+    )
     if w.pick((True, False)):
         w.line(depth, "finally:")
         w.line(depth + 1, f"seen.append({w.an_int()})")
@@ -176,10 +279,18 @@ def _with(w: Writer, depth: int, loops: int) -> None:
 
 
 def _comprehension(w: Writer, depth: int, loops: int) -> None:
-    w.line(depth, w.pick((f"items = [q for q in items if not isinstance(q, int) or q > {w.number()}]",
-                          f"table = {{k: v for k, v in table.items() if k != {w.number()}}}",
-                          f"z = sum((x * k for k in range({w.number(1, 3)})), y)",
-                          f"log |= {{k % 3 for k in range({w.number(0, 4)})}}", "j = len([0 for a in items for b in log])")))
+    w.line(
+        depth,
+        w.pick(
+            (
+                f"items = [q for q in items if not isinstance(q, int) or q > {w.number()}]",
+                f"table = {{k: v for k, v in table.items() if k != {w.number()}}}",
+                f"z = sum((x * k for k in range({w.number(1, 3)})), y)",
+                f"log |= {{k % 3 for k in range({w.number(0, 4)})}}",
+                "j = len([0 for a in items for b in log])",
+            )
+        ),
+    )
 
 
 SIMPLE = (_assign_int, _assign_array, _mutate, _mutate, _assign_array, _leave_loop, _raise, _comprehension)
@@ -202,7 +313,17 @@ def programs(draw: Any) -> Generated:
     w.block(1, 0)
     while w.budget > 0:
         w.statement(1, 0)
-    w.line(1, draw(st.sampled_from(("return x, z, i, j, items, seen", "return {'a': [x, y], 'b': table, 'c': sorted(log)}, seen",
-                                    "return z * i, box, seen"))))
+    w.line(
+        1,
+        draw(
+            st.sampled_from(
+                (
+                    "return x, z, i, j, items, seen",
+                    "return {'a': [x, y], 'b': table, 'c': sorted(log)}, seen",
+                    "return z * i, box, seen",
+                )
+            )
+        ),
+    )
     calls = tuple(draw(st.tuples(st.integers(0, 1), st.integers(0, 4))) for _ in range(2))
     return Generated(HEADER + "\n".join(w.lines) + "\n", calls)

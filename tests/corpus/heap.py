@@ -89,7 +89,8 @@ def _array(h: Heap, x: Any) -> Any:
 
 
 def _mapping(h: Heap, d: Any) -> Any:
-    return [(h.ref(k), h.ref(v)) for k, v in d.items()], h.ref(d.default_factory if isinstance(d, collections.defaultdict) else None)
+    factory = d.default_factory if isinstance(d, collections.defaultdict) else None
+    return [(h.ref(k), h.ref(v)) for k, v in d.items()], h.ref(factory)
 
 
 def _set(h: Heap, s: Any) -> Any:
@@ -133,5 +134,5 @@ ROWS: tuple[tuple[Any, Any], ...] = (
     (types.CellType, _cell),
     (BaseException, _exception),
     (ITERATORS, _iterator),
-    ((int, float, complex, str, bytes), lambda h, x: repr(type(x).__mro__[-2](x)) if type(x) in ATOMS else str(x)),
+    ((int, float, complex, str, bytes), lambda h, x: str(x)),
 )

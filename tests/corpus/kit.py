@@ -23,11 +23,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from tests.corpus import programs
-from tests.corpus.heap import describe
 
 import dynacomp
 from dynacomp.capture import frame
+from tests.corpus import programs
+from tests.corpus.heap import describe
 
 
 def vector() -> tuple[Any, ...]:
@@ -185,7 +185,8 @@ def differences(p: Program, r: Report) -> list[str]:
         for part in ("raised", "where", "out", "heap"):
             want, have = getattr(r.plain, part), getattr(got, part)
             if want != have:
-                found.append(f"{label}: {part} differs:\n  plain    {shown(want, have)}\n  compiled {shown(have, want)}")
+                found.append(f"{label}: {part} differs:\n  plain    {shown(want, have)}\n"
+                             f"  compiled {shown(have, want)}")
     if p.breaks is not ANY and r.stats["breaks"] != p.breaks:
         found.append(f"breaks {r.stats['breaks']}, expected {p.breaks}")
     eager = set(r.stats["frames_eager"])

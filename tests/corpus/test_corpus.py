@@ -1,6 +1,7 @@
 """Every program of the corpus does compiled what it does plainly, with no more breaks than it says."""
 
 import pytest
+
 from tests.corpus.kit import check, differences, load
 
 PROGRAMS = load()

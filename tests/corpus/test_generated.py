@@ -11,11 +11,11 @@ import os
 import jax.numpy as jnp
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from tests.corpus.generator import programs
-from tests.corpus.heap import describe
 
 import dynacomp
 from dynacomp.capture import frame
+from tests.corpus.generator import programs
+from tests.corpus.heap import describe
 
 COUNT = int(os.environ.get("DYNACOMP_TEST_PROGRAMS", "150"))
 _SERIAL = itertools.count()
@@ -50,8 +50,10 @@ def helper(a, b):
 
 
 def count(n):
-    for k in range(n):
+    k = 0
+    while k < n:
         yield k
+        k += 1
 
 
 def function(source):
