@@ -45,7 +45,7 @@ from dynacomp.capture.values import (
     ViewV,
     type_of,
 )
-from dynacomp.capture.wrap import items_of, wrap
+from dynacomp.capture.wrap import is_changeable, items_of, wrap
 
 MISSING = object()
 SIMPLE = (types.GetSetDescriptorType, types.MemberDescriptorType)
@@ -267,6 +267,8 @@ def _const(cap: Capture, value: Const, name: str) -> Value:
         return _class(cap, obj, name)
     if isinstance(obj, BaseException):
         return getattr_value(cap, OPERATIONS["as_exception"](cap, value), name)
+    if value.source is not None and is_changeable(obj):
+        raise Break("opaque", f"{name!r} of a {type(obj).__qualname__}")
     try:
         found = getattr(obj, name)
     except AttributeError as error:

@@ -13,6 +13,7 @@ that `_native.GuardProgram` evaluates in C, one register a Source. Each kind of 
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -59,7 +60,9 @@ KINDS: dict[str, Callable[..., str]] = {
 
 
 def _brief(obj: Any) -> str:
-    return getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None) or f"<{type(obj).__name__}>"
+    if isinstance(obj, (type, types.FunctionType, types.BuiltinFunctionType)):
+        return obj.__qualname__
+    return obj.__name__ if isinstance(obj, types.ModuleType) else f"<{type(obj).__name__}>"
 
 
 class GuardSet:

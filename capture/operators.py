@@ -13,6 +13,7 @@ from typing import Any
 from dynacomp.capture import arrays, scalars, sizes
 from dynacomp.capture.attrs import MISSING, lookup
 from dynacomp.capture.births import from_python
+from dynacomp.capture.effects import certain
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import library_call
@@ -35,6 +36,7 @@ from dynacomp.capture.values import (
     is_literal,
     type_of,
 )
+from dynacomp.capture.wrap import is_changeable
 
 # The order of CPython's BINARY_OP arguments (Include/opcode.h).
 BINARY = (operator.add, operator.and_, operator.floordiv, operator.lshift, operator.matmul, operator.mul,
@@ -57,6 +59,8 @@ CONTAINER_OPS: dict[tuple[str, type], Any] = {}
 def fold(cap: Capture, fn: Any, *values: Value) -> Value:
     """`fn` on constants, now; its exceptions are the program's."""
     args = [as_python(v) for v in values]
+    if any(isinstance(v, Const) and v.source is not None and is_changeable(v.value) for v in values):
+        raise Break("opaque", "an object that is known by its identity alone")
     try:
         return from_python(cap, fn(*args))
     except Exception as error:
@@ -204,6 +208,8 @@ def unary(cap: Capture, op: Any, value: Value) -> Value:
 def truth(cap: Capture, value: Value) -> bool:
     """`bool(value)`; Break where only the array's content can tell."""
     if isinstance(value, Const):
+        if value.source is not None and is_changeable(value.value):
+            raise Break("opaque", f"the truth of a {type(value.value).__qualname__}")
         try:
             return bool(value.value)
         except Exception as error:
@@ -251,6 +257,9 @@ def is_same(a: Value, b: Value) -> bool:
 
 def same_object(cap: Capture, a: Value, b: Value) -> bool:
     """`a is b`, guarded where both are inputs."""
+    for v in (a, b):
+        if isinstance(v, ArrayV):
+            certain(cap, v)
     answer = is_same(a, b)
     if a is not b and a.source is not None and b.source is not None and not (
             isinstance(a, Const) or isinstance(b, Const)):

@@ -240,6 +240,19 @@ def is_python_class(cls: type) -> bool:
         b.__flags__ & HEAP and isinstance(b.__dict__.get("__new__"), types.BuiltinFunctionType) for b in cls.__mro__)
 
 
+FROZEN = ("typing", "typing_extensions", "fractions", "decimal", "datetime", "pathlib", "ipaddress", "uuid", "numbers")
+
+
+def is_changeable(obj: Any) -> bool:
+    """An object known by its identity alone, whose content may be another one at the next call."""
+    if isinstance(obj, (type, types.ModuleType, enum.Enum)):
+        return False
+    if isinstance(obj, (list, dict, set, bytearray, collections.deque)):
+        return True
+    root = type(obj).__module__
+    return is_python_class(type(obj)) and root not in FROZEN and not is_pure_module(root)
+
+
 def is_plain_instance(obj: Any) -> bool:
     """An instance of a class written in Python, whose state is its `__dict__` and `__slots__`."""
     cls = type(obj)

@@ -132,7 +132,7 @@ def same_array_twice(x, y):
     return x + y, x, y
 
 
-@program(breaks={"branch": 1})
+@program
 def branch_on_an_array(x):
     if x.sum() > 3:
         return x * 2
