@@ -22,11 +22,13 @@ from dynacomp.codegen.cpp_cost import cost, stores_in
 from dynacomp.codegen.cpp_expr import Scope, depends, emit
 from dynacomp.codegen.cpp_folds import collect, declare, fold_into, is_arg, lane_accs, lane_lets, round_accs
 from dynacomp.codegen.cpp_index import cpp_name, index_code, names_in
+from dynacomp.codegen.cpp_scatter import inside_out
 from dynacomp.codegen.cpp_shape import Unit, grain, lane_width, scratch, unit_of, work_of
 from dynacomp.codegen.cpp_stores import store
 from dynacomp.codegen.cpp_tiles import FIRST_INNER, FIRST_OUTER, INNER, OUTER, Tiling, tiling
 from dynacomp.lowering.loops import Kernel, Let, Loop, Stmt, Store, folds
 
+SPAN = 64    # columns of a scatter's rows that a thread takes at once
 JAM = 4      # registers of columns that a fold down columns runs in step
 _LIGHT = 12  # bodies cheaper than this are unrolled over four accumulators
 
@@ -130,8 +132,15 @@ def _lanes_loop(loop: Loop, body: Sequence[Stmt], scope: Scope, unit: Unit, begi
 def _may_jam(loop: Loop, scope: Scope) -> bool:
     """Folds down columns: several registers of columns in step use whole cache lines and hide latency."""
     inner = [s for s in loop.body if isinstance(s, Loop)]
-    simple = not scope.widened and not loop.after and cost(loop.body) < _LIGHT
+    simple = not scope.widened and not loop.after and cost(_moving(loop.body, scope)) < _LIGHT
     return simple and bool(inner) and all(map(_is_simple_fold, inner))
+
+
+def _moving(body: Sequence[Stmt], scope: Scope) -> list[Stmt]:
+    """`body` without the Lets that are the same for all lanes: registers side by side share them."""
+    names = scope.having(*lane_lets(body, scope))
+    return [replace(s, body=tuple(_moving(s.body, names))) if isinstance(s, Loop) else s for s in body
+            if not isinstance(s, Let) or s.name in names.vectors]
 
 
 def _is_simple_fold(loop: Loop) -> bool:
@@ -229,7 +238,8 @@ def _threads(loop: Loop, scope: Scope, unit: Unit) -> Lines:
     outer = chain[:-1] if lanes else chain
     scope = replace(scope, threaded=True)
     if any(s.mode != "set" for s in stores_in(loop)):
-        yield from _serial(chain, scope, unit)
+        plan = inside_out(loop, unit)
+        yield from _over_updates(loop, *plan, scope, unit) if plan else _serial(chain, scope, unit)
     elif not outer:
         yield from _over_lanes(last, scope, unit)
     elif lanes and (plan := tiling(outer, lanes)):
@@ -261,6 +271,18 @@ def _serial(chain: list[Loop], scope: Scope, unit: Unit) -> Lines:
     else:
         yield from _plain(first, scope, unit)
     yield "}();"
+
+
+def _over_updates(loop: Loop, updates: Loop, lanes: Loop, scope: Scope, unit: Unit) -> Lines:
+    """A scatter whose rows never meet (see `cpp_scatter`): threads take spans of the rows."""
+    extent, work = index_code(loop.extent), grain(f"{SPAN}*({work_of(loop, 8)})")
+    yield f"parallel(rt, ceil_div({extent}, {SPAN}), {work}, [&](int64_t begin, int64_t end) {{"
+    yield f"  const int64_t first = begin*{SPAN}, last = least({extent}, end*{SPAN});"
+    yield "  " + _header(updates)
+    yield from indent(statements(updates.body, scope, unit), 2)
+    yield from indent(_vector(lanes, scope, unit, "first", "last"), 2)
+    yield "  }"
+    yield "});"
 
 
 def _over_lanes(loop: Loop, scope: Scope, unit: Unit) -> Lines:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dynacomp.codegen.cpp_expr import Scope, address, emit, emit_lanes
+from dynacomp.codegen.cpp_expr import Scope, address, depends, emit, emit_lanes
 from dynacomp.codegen.cpp_index import cpp_name
 from dynacomp.lowering.loops import Store
 
@@ -20,12 +20,22 @@ def store(stmt: Store, scope: Scope) -> str:
             return f"store({where} + {index}, {value}, lanes);"
         return f"scatter({where}, {value}, lanes, [&](int l) {{ (void)l; return {index}; }});"
     if how == "contiguous":
+        if stmt.mask is None or not depends(stmt.mask, scope):
+            return _row_store(stmt, scope, f"{where} + {index}", value)
         index = f"({index}) + l"
     at_lane = f"[&](int l) {{ (void)l; return {index}; }}"
     mask = emit_lanes(stmt.mask, scope) if stmt.mask is not None else "true"
     if stmt.mode == "set":
         return f"masked_scatter({where}, {value}, lanes, {mask}, {at_lane});"
     return f"update({where}, {value}, lanes, {mask}, {at_lane}, {_op(stmt)});"
+
+
+def _row_store(stmt: Store, scope: Scope, target: str, value: str) -> str:
+    """Lanes side by side in memory, all of them or none."""
+    if stmt.mode != "set":
+        value = f"{_MODES[stmt.mode]}(load({target}, lanes), {value})"
+    guard = f"if ({emit(stmt.mask, scope).code}) " if stmt.mask is not None else ""
+    return f"{guard}store({target}, {value}, lanes);"
 
 
 def _op(stmt: Store) -> str:

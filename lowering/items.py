@@ -24,7 +24,7 @@ from dynacomp.lowering.lower_reduce import CUMULATIVE, Fold, accumulator
 from dynacomp.lowering.lower_scatter import MODES, ScatterStore, is_single, scatter_store
 from dynacomp.lowering.lower_window import ALL_FOLDS as FOLDS
 from dynacomp.lowering.lower_window import WINDOW_FOLDS
-from dynacomp.lowering.reader import INT64, Point, Reader, dtype_of, shape_of, walk
+from dynacomp.lowering.reader import INT64, Point, Reader, dtype_of, index_of, shape_of, walk
 from dynacomp.lowering.scalars import DEAR, SCALARS
 
 NARROW = 8
@@ -111,7 +111,7 @@ def make_fold_item(reader: Reader, name: str, shape: Point, dtype: np.dtype, fol
         inner,
         fold.extents,
         fold,
-        lanes=_wants_lanes(at, inner, shape, fold.extents, reads),
+        lanes=_wants_lanes(reader, at, inner, shape, fold.extents, reads),
         reads=reads,
     )
 
@@ -202,7 +202,9 @@ def loads_of(reader: Reader, value: Expr) -> tuple[Load, ...]:
     return tuple(e for e in walk(reader, [value]) if isinstance(e, Load))
 
 
-def _wants_lanes(at: Point, inner: Point, shape: Point, extents: Point, reads: tuple[Load, ...]) -> bool:
+def _wants_lanes(
+    reader: Reader, at: Point, inner: Point, shape: Point, extents: Point, reads: tuple[Load, ...]
+) -> bool:
     outer_vars = [v for v in at if v != 0]
     inner_vars = [v for v in inner if v != 0]
     if not outer_vars or not inner_vars:
@@ -210,8 +212,18 @@ def _wants_lanes(at: Point, inner: Point, shape: Point, extents: Point, reads: t
     if total(extents) < NARROW:
         return total(shape) > total(extents)
     outer, inner_var = outer_vars[-1], inner_vars[-1]
-    matrices = [r.index for r in reads if {outer, inner_var} <= r.index.free_symbols]  # vectors cost little
+    matrices = [r.index for r in reads if {outer, inner_var} <= variables(reader, r)]  # vectors cost little
     return _contiguous(matrices, outer) > _contiguous(matrices, inner_var)
+
+
+def variables(reader: Reader, load: Load) -> set[sympy.Symbol]:
+    """Every symbol that the place of a load depends on, through positions made from data too."""
+    found: set[sympy.Symbol] = set(load.index.free_symbols)
+    made = [reader.values[v] for v in load.index.free_symbols if v in reader.values]
+    for expr in walk(reader, made):
+        index = index_of(expr)
+        found |= index.free_symbols if index is not None else set()
+    return found
 
 
 def _contiguous(indices: list[sympy.Expr], var: sympy.Expr) -> int:
