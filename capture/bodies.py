@@ -48,6 +48,7 @@ class Body:
     level: int
     serial: int
     captured: dict[Node, Node] = field(default_factory=dict)  # outer node → placeholder here
+    is_side: bool = False  # a side of an `if` on an array (see `branches`), not a transformed function
 
 
 def localise(cap: Capture, node: Node) -> Node:

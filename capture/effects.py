@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dynacomp.capture.errors import Break
+from dynacomp.capture.errors import Break, Restart
 from dynacomp.capture.machine import Capture
-from dynacomp.capture.values import DELETED, CellV, DictV, ListV, ObjectV, SetV, Value
+from dynacomp.capture.values import DELETED, ArrayV, CellV, DictV, ListV, ObjectV, SetV, Value
 
 
 def mutating(cap: Capture, value: Value) -> None:
@@ -69,3 +69,11 @@ def changed(cap: Capture) -> Iterator[Value]:
                 yield value
         elif getattr(value, "dirty", False) and getattr(value, "real", None) is not None:
             yield value
+
+
+def certain(cap: Capture, value: ArrayV) -> None:
+    """Must be called before an array is handed to Python: which object it is must be known, so that a
+    `cond` that may choose an input goes back to being an `if`."""
+    if value.uncertain:
+        cap.lessons.plain_ifs = True
+        raise Restart

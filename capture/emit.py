@@ -17,6 +17,7 @@ from bytecode import FreeVar, Instr
 
 from dynacomp.capture import remake, scalars
 from dynacomp.capture import sources as S
+from dynacomp.capture.effects import certain
 from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.graph import Node
 from dynacomp.capture.machine import VERSION, Capture
@@ -146,6 +147,7 @@ OUTPUTS = "$outputs"
 
 
 def _array(e: Emitter, v: ArrayV) -> None:
+    certain(e.cap, v)
     if v.node in e.cap.inputs:
         load_source(e, e.cap.inputs[v.node])
         return

@@ -52,6 +52,7 @@ class Lessons:
 
     breaks: dict[int, Lesson] = field(default_factory=dict)
     fixed: set[S.Source] = field(default_factory=set)  # changing numbers that must be constants all the same
+    plain_ifs: bool = False  # an `if` turned `cond` would have lost the identity of an input
     all_static: bool = False  # symbolic sizes were tried and JAX could not decide a comparison
     order: int = 0  # how often calls are differentiated, to find the rules that derivatives reach
 

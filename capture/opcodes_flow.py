@@ -8,7 +8,9 @@ from typing import Any
 
 import jax
 
+from dynacomp.capture.arrays import is_numpy
 from dynacomp.capture.births import from_python
+from dynacomp.capture.branches import branch
 from dynacomp.capture.calls import BUILTINS
 from dynacomp.capture.code import Instr
 from dynacomp.capture.containers import pairs
@@ -20,6 +22,7 @@ from dynacomp.capture.machine import VERSION, Capture, Frame, opcode, unsupporte
 from dynacomp.capture.opcodes_stack import CALLEE_FIRST
 from dynacomp.capture.operators import is_same, truth, unary
 from dynacomp.capture.values import (
+    ArrayV,
     Const,
     DictV,
     GeneratorV,
@@ -47,7 +50,10 @@ def _jump(cap: Capture, f: Frame, i: Instr) -> int:
 def _jump_if(wanted: bool, *names: str) -> None:
     @opcode(*names)
     def handler(cap: Capture, f: Frame, i: Instr) -> int | None:
-        return i.argval if truth(cap, f.pop()) == wanted else None
+        value = f.pop()
+        if isinstance(value, ArrayV) and not is_numpy(value):
+            return branch(cap, f, i, value, wanted)
+        return i.argval if truth(cap, value) == wanted else None
 
 
 _jump_if(True, "POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")

@@ -18,6 +18,7 @@ from dynacomp.capture.machine import VERSION, Capture, Frame, opcode, unsupporte
 from dynacomp.capture.operators import BINARY, COMPARE, UNARY, binary, same_object, subscript, truth, unary
 from dynacomp.capture.values import (
     NULL,
+    ArrayV,
     CellV,
     Const,
     DictV,
@@ -289,7 +290,13 @@ def _not(cap: Capture, f: Frame, i: Instr) -> None:
 
 @opcode("TO_BOOL")
 def _to_bool(cap: Capture, f: Frame, i: Instr) -> None:
-    f.push(Const(truth(cap, f.pop())))
+    value = f.pop()
+    f.push(value if stays_array(f, i, value) else Const(truth(cap, value)))
+
+
+def stays_array(f: Frame, i: Instr, value: Value) -> bool:
+    """Whether an array's truth is asked for by the jump that follows, which may become a `cond`."""
+    return isinstance(value, ArrayV) and f.code.instrs[i.index + 1].name.startswith("POP_JUMP_IF")
 
 
 @opcode("COMPARE_OP")
@@ -297,7 +304,8 @@ def _compare(cap: Capture, f: Frame, i: Instr) -> None:
     a, b = f.popn(2)
     text = i.argval.removeprefix("bool(").removesuffix(")") if isinstance(i.argval, str) else i.argval
     result = binary(cap, COMPARE[text], a, b)
-    f.push(Const(truth(cap, result)) if i.arg & 16 and BOOL_COMPARE else result)
+    asked = i.arg & 16 and BOOL_COMPARE and not stays_array(f, i, result)
+    f.push(Const(truth(cap, result)) if asked else result)
 
 
 @opcode("IS_OP")

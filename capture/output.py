@@ -19,7 +19,7 @@ from bytecode import Bytecode, FreeVar, Instr, Label, TryBegin, TryEnd
 from dynacomp.capture import remake
 from dynacomp.capture import sources as S
 from dynacomp.capture.code import Instr as Op
-from dynacomp.capture.effects import settle
+from dynacomp.capture.effects import certain, settle
 from dynacomp.capture.emit import OUTPUTS, Emitter, load_source
 from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Graph, Node, nodes_in
@@ -104,6 +104,8 @@ class NoTemplate(Exception):
 
 def template_of(cap: Capture, value: Any, outputs: dict[Node, int], registers: Callable[[Any], int]) -> Any:
     """The result as the C side's template; NoTemplate when it cannot be one."""
+    if isinstance(value, ArrayV):
+        certain(cap, value)
     if isinstance(value, ArrayV) and not value.source and value.node not in cap.inputs and value.real is None:
         if remake.is_key(value.aval.dtype):
             index = outputs.setdefault(value.node, len(outputs))
@@ -373,6 +375,8 @@ class Leaver:
         after = used + dis.stack_effect(opcode, arg, jump=False)
         if "JUMP" in i.name or i.name in ("FOR_ITER", "SEND"):
             label = Label()
+            if i.name in ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE") and VERSION >= (3, 13):
+                e.out.append(Instr("TO_BOOL", lineno=i.line))  # the jump itself takes only bools
             e.out.append(Instr(i.name.replace("BACKWARD", "FORWARD"), label, lineno=i.line))
             jumped = 0 if i.name == "FOR_ITER" else used + dis.stack_effect(opcode, arg, jump=True)
             return label, after, jumped

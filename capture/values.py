@@ -53,6 +53,7 @@ class ArrayV(Value):
     node: Node
     aval: Aval
     real: Any = None  # the array itself, for an input: its device and sharding are read from here
+    uncertain: bool = False  # a `cond` chose it, and one side was an input: which object it is depends
 
 
 @dataclass(eq=False)
