@@ -2,6 +2,8 @@
 
 `golden(name, text)` compares `text` with the file `golden/<name>` beside the test, and rewrites
 that file under `pytest --update-golden`.
+
+`MEDIUM` names the files and folders that compile so much that `make test-fast` leaves them out.
 """
 
 import os
@@ -12,6 +14,19 @@ import pytest
 ROOT = Path(__file__).parent.parent
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("DYNACOMP_CACHE_DIR", str(ROOT / "build" / "test-cache"))
+
+
+MEDIUM = ("codegen/conformance", "codegen/test_cache.py", "codegen/test_cpp.py", "codegen/test_program.py",
+          "codegen/test_triton_seam.py", "codegen/test_xla.py", "dynacomp/test_hostile_input.py",
+          "capture/test_native_leaks.py", "capture/test_native_sanitized.py", "corpus", "examples", "kernels",
+          "lowering/test_fusion_symbolic.py", "lowering/test_ops.py", "lowering/test_translate.py")
+
+
+def pytest_collection_modifyitems(items):
+    folders = tuple(str(ROOT / "tests" / name) for name in MEDIUM)
+    for item in items:
+        if str(item.path).startswith(folders):
+            item.add_marker(pytest.mark.medium)
 
 
 def pytest_addoption(parser):
