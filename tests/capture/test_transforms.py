@@ -1,0 +1,317 @@
+"""Transformations inside compiled code: the same values as eager JAX, in one graph, with no breaks."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+from dynacomp.capture import frame
+
+X = jnp.arange(1.0, 5.0)
+W = jnp.ones((4, 4)) * 0.3
+OUTER = jnp.array([2.0, 3.0, 4.0, 5.0])
+SCALE = 3.0
+PROGRAMS = []
+
+
+def program(fn):
+    PROGRAMS.append(fn)
+    return fn
+
+
+def square_sum(x):
+    return jnp.sum(jnp.sin(x) ** 2)
+
+
+def product(a, b):
+    return jnp.sum(a * jnp.sin(b))
+
+
+class Model:
+    def __init__(self):
+        self.k, self.n = jnp.array(2.0), 3
+
+    def loss(self, x):
+        return jnp.sum(x ** self.n * self.k)
+
+
+MODEL, JITTED = Model(), jax.jit(square_sum)
+
+
+@program
+def value_and_grad(x):
+    return jax.value_and_grad(lambda v: (jnp.sin(v).sum(), {"y": v, "n": 3, "none": None}), has_aux=True)(x)
+
+
+@program
+def argnums(x):
+    return (jax.grad(product, argnums=1)(x, x * 2), jax.grad(product, argnums=(0, 1))(x, x * 2),
+            jax.grad(product)(x, b=x))
+
+
+@program
+def of_methods_partials_jitted(x):
+    return jax.grad(MODEL.loss)(x), jax.grad(functools.partial(product, x))(x + 1), jax.grad(JITTED)(x)
+
+
+@program
+def closures(x):
+    count, table = [1, 2, 3], {"k": 2.0}
+    return jax.grad(lambda v: sum(count) * table["k"] * (v * OUTER * SCALE).sum())(x)
+
+
+@program
+def third_order(x):
+    return jax.vmap(jax.grad(jax.grad(jax.grad(lambda v: jnp.sin(v) * v))))(x)
+
+
+@program
+def vmaps(x):
+    return (jax.vmap(lambda a, b: a * b, in_axes=(0, None), out_axes=1)(W, x),
+            jax.vmap(lambda a: a / jax.lax.psum(a, "i"), axis_name="i")(x),
+            jax.vmap(jax.vmap(lambda a, b: a * b + OUTER.sum(), (None, 0)), (0, None))(x, x))
+
+
+@program
+def forward_and_back(x):
+    y, pull, aux = jax.vjp(lambda a: (jnp.sin(a), {"k": a * 2}), x, has_aux=True)
+    z, push = jax.linearize(square_sum, x)
+    return y, pull(y), aux, z, push(x), push(x * 2), jax.jvp(square_sum, (x,), (x,))
+
+
+@program
+def jacobians(x):
+    return jax.hessian(square_sum)(x), jax.jacfwd(jnp.sin)(x), jax.jacrev(lambda v: v * jnp.cos(v))(x)
+
+
+@program
+def checkpoints(x):
+    policy = jax.checkpoint_policies.everything_saveable
+    saved = jax.checkpoint(lambda v: jnp.sin(jnp.cos(v)).sum(), policy=policy)
+    return jax.grad(saved)(x), jax.grad(lambda v: jax.checkpoint(square_sum)(v) * 2)(x)
+
+
+@jax.custom_jvp
+def twice(x):
+    return jnp.sin(x)
+
+
+@twice.defjvp
+def twice_rule(primals, tangents):
+    return twice(primals[0]), tangents[0] * 2 * jnp.cos(primals[0])
+
+
+@program
+def custom_jvp(x):
+    return twice(x), jax.grad(lambda v: twice(v).sum())(x), jax.vmap(jax.grad(jax.grad(twice)))(x)
+
+
+@jax.custom_vjp
+def thrice(x, y):
+    return jnp.sin(x) * y
+
+
+thrice.defvjp(lambda x, y: (thrice(x, y), (x, y)), lambda r, g: (g * jnp.cos(r[0]) * r[1] * 3, g))
+
+
+@program
+def custom_vjp(x):
+    return thrice(x, x), jax.grad(lambda v: thrice(v, v * 2).sum())(x)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def applied(fn, x):
+    return fn(x)
+
+
+applied.defvjp(lambda fn, x: (fn(x), x), lambda fn, r, g: (g * fn(r) * 5,))
+
+
+@program
+def custom_vjp_of_a_function(x):
+    return applied(jnp.sin, x), jax.grad(lambda v: applied(lambda q: q * q, v).sum())(x)
+
+
+@program
+def custom_rules_made_inside(x):
+    @jax.custom_vjp
+    def five(x):
+        return jnp.sin(x)
+
+    five.defvjp(lambda x: (five(x), x), lambda r, g: (g * r * 5,))
+
+    @jax.custom_jvp
+    def seven(x):
+        return jnp.sin(x)
+
+    seven.defjvps(lambda t, ans, x: t * 7)
+    return five(x), jax.grad(lambda v: five(v).sum())(x), jax.grad(lambda v: seven(v).sum())(x)
+
+
+@program
+def one_checkpoint_in_two_bodies(x):
+    kept = jax.checkpoint(lambda v: v * OUTER * x)
+    return jax.grad(lambda v: kept(v).sum())(x), jax.grad(lambda v: (v * kept(v)).sum())(x), kept(x)
+
+
+@program
+def one_callable_for_two_shapes(x):
+    def sized(v):
+        return v * jnp.ones(v.shape[0]) * v.shape[0]
+
+    mapped = jax.checkpoint(sized)
+    return mapped(x), mapped(x[:2])
+
+
+@program
+def conditions(x):
+    return (jax.lax.cond(x.sum() > 1, lambda v: v * 2, lambda v: v - 1, x),
+            jax.lax.cond(x.sum() > 100, lambda: x * 2, lambda: x - OUTER),
+            jax.lax.switch(jnp.int32(x[0]), [lambda v: v, lambda v: v * 2, jnp.sin], x))
+
+
+@program
+def loops(x):
+    return (jax.lax.while_loop(lambda c: c[0] < 5, lambda c: (c[0] + 1, c[1] * 1.1), (0, x)),
+            jax.lax.fori_loop(0, 4, lambda i, c: c + i, x), jax.lax.map(lambda a: a * a, x, batch_size=2))
+
+
+@program
+def scan_with_outputs(x):
+    return jax.lax.scan(lambda c, a: (c + a, {"o": c * a * OUTER.sum()}), 0.0, x)
+
+
+@program
+def scan_from_weak_types(x):
+    return jax.lax.scan(lambda c, a: (c * 2 + a.sum(), c), 1, jnp.arange(4))
+
+
+@program
+def scan_in_a_gradient(x):
+    return jax.value_and_grad(lambda w: jax.lax.scan(lambda c, a: (jnp.tanh(c * w + a), None), 0.0, x)[0])(0.5)
+
+
+@program
+def ever_shorter_arrays(x):
+    return jax.lax.associative_scan(lambda a, b: a * b * jnp.ones(a.shape) * len(a), x)
+
+
+@program
+def solvers(x):
+    def solve(f, start):
+        return jax.lax.fori_loop(0, 9, lambda i, v: v - f(v) / (2 * v), start)
+
+    return (jax.lax.custom_root(lambda v: v ** 2 - 2.0, jnp.array(1.5), solve, lambda g, y: y / g(1.0)),
+            jax.lax.custom_linear_solve(lambda v: v * 3.0, x, lambda mv, b: b / 3.0, symmetric=True))
+
+
+@program
+def trees(x):
+    tree = {"a": x, "b": [x]}
+    return (jax.tree.map(lambda a, b: a + b * SCALE, tree, tree), jax.tree.reduce(lambda a, b: a + b.sum(), tree, 0),
+            jax.tree_util.tree_map_with_path(lambda path, a: a * len(path), tree))
+
+
+@program
+def names_and_jits(x):
+    with jax.named_scope("inside"):
+        y = jnp.sin(x)
+    times = jax.jit(lambda a, n: a * n, static_argnums=1)
+    return jax.named_call(lambda v: v + 1, name="q")(times(y, 3)), jax.grad(lambda v: jax.lax.stop_gradient(v) @ v)(x)
+
+
+@program
+def other_callers(x):
+    return (jnp.vectorize(lambda a, b: a + b, signature="(),()->()")(x, x),
+            jnp.apply_along_axis(lambda r: r.sum(), 0, W), jax.linear_transpose(lambda v: v * 3, x)(x),
+            jax.vmap(lambda a: None)(x))
+
+
+def same(want, got):
+    """Trees, dtypes and weak types equal, values close."""
+    left, tree = jax.tree.flatten(want)
+    right, other = jax.tree.flatten(got)
+    assert tree == other
+    for a, b in zip(left, right):
+        if isinstance(a, jax.Array):
+            assert (a.dtype, a.shape, a.weak_type) == (b.dtype, b.shape, b.weak_type)
+            np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6)
+        else:
+            assert a == b
+
+
+def captured(fn, *args, breaks=None, backend="eager"):
+    """Runs `fn` plainly and compiled twice; the counters of the compiled runs."""
+    frame.strict_errors = True
+    dynacomp.reset()
+    want, compiled = fn(*args), dynacomp.jit(fn, backend=backend)
+    same(want, compiled(*args))
+    same(want, compiled(*args))
+    stats = dynacomp.stats()
+    assert stats["breaks"] == (breaks or {})
+    assert not set(stats["frames_eager"]) - {"traced"}
+    return stats
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
+def test_captured_whole(fn):
+    stats = captured(fn, X)
+    assert stats["graphs"] <= 1 and not stats["frames_eager"]
+
+
+@pytest.mark.parametrize("fn", [value_and_grad, custom_vjp, scan_with_outputs], ids=lambda f: f.__name__)
+def test_native(fn):
+    captured(fn, X, backend="auto")
+
+
+def test_a_print_in_a_loss_runs_in_python(capsys):
+    def step(x):
+        def loss(v):
+            print("loss")
+            return (v * v).sum()
+        return jax.grad(loss)(x)
+
+    captured(step, X, breaks={"effect": 1})
+    assert capsys.readouterr().out == "loss\n" * 3
+
+
+def test_debug_print_in_a_loss_prints_each_time(capsys):
+    def step(x):
+        return jax.grad(lambda v: (jax.debug.print("sum {}", v.sum()), v.sum())[1])(x)
+
+    captured(step, X, breaks={"effect": 1})
+    jax.effects_barrier()
+    assert capsys.readouterr().out == "sum 10.0\n" * 3
+
+
+def test_a_callback_runs_in_python():
+    def step(x):
+        return jax.pure_callback(lambda a: np.sin(a), jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+    captured(step, X, breaks={"call": 2})  # the second is in the callback: NumPy on an array
+
+
+def test_a_change_of_an_outer_list_in_a_loss():
+    def step(x):
+        seen = []
+
+        def loss(v):
+            seen.append(3)
+            return (v * v).sum()
+        return jax.grad(loss)(x), seen
+
+    captured(step, X, breaks={"effect_in_body": 1})
+
+
+def test_around_compiled_functions():
+    f = dynacomp.jit(square_sum, backend="eager")
+    f(X)
+    for transform in (jax.grad, jax.jit, jax.hessian, jax.checkpoint, jax.jacrev,
+                      lambda g: lambda x: jax.vmap(g)(x[:, None]), lambda g: lambda x: jax.jvp(g, (x,), (x,)),
+                      lambda g: lambda x: jax.vjp(g, x)[1](1.0), lambda g: lambda x: jax.linearize(g, x)[1](x),
+                      lambda g: lambda x: jax.lax.scan(lambda c, a: (c + g(a), None), 0.0, x[:, None])[0]):
+        same(transform(square_sum)(X), transform(f)(X))
+    assert str(jax.make_jaxpr(f)(X)) == str(jax.make_jaxpr(square_sum)(X))
