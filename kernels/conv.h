@@ -6,9 +6,10 @@
 // X [positions x depth] and W [features x depth], where positions are (image, o) and depth is
 // (channel, tap), each in the order that suits memory. Blocks of X are packed just before use and
 // never kept. The vectors run over positions or over features, whichever the output stores together.
-// One channel per group needs no product: depthwise.h.
+// One channel per group needs no product: depthwise.h. Images side by side need no packing: outer.h.
 #pragma once
 #include "depthwise.h"
+#include "outer.h"
 #include "phase.h"
 
 namespace dynacomp {
@@ -275,6 +276,8 @@ void convolution(const dynacomp_runtime* rt, const Conv& v, const A* lhs, const 
     const int64_t channels = v.c / v.groups, features = v.k / groups;
     if (images * features <= 0 || v.out[0] * v.out[1] * v.out[2] <= 0) return;
     if (features <= 4 && (groups > 1 || v.out[2] > 4) && depthwise<T>(rt, v, lhs, rhs, out)) return;
+    if constexpr (std::is_same_v<T, A> && std::is_same_v<T, B> && std::is_same_v<T, C>)
+        if (outer_products(rt, v, lhs, rhs, out)) return;
     const int64_t ph[3] = {phases(v, 0), phases(v, 1), phases(v, 2)};
     const int64_t spatial = v.out[0] * v.out[1] * v.out[2];
     const bool apart = v.lhs[0] != 1 && spatial >= 1024;  // one image after the other

@@ -53,6 +53,7 @@ def problem(n, c, k, size, kernel, stride=1, pad=0, ld=1, rd=1, groups=1, batch_
         "NHWC": ([0, *space, 1], [*space, 1, 0], [0, *space, 1]),
         "HWNC": ([*space, 0, 1], [*space, 0, 1], [1, *space, 0]),
         "CHWN": ([1, *space, 0], [1, 0, *space], [1, *space, 0]),
+        "images and features last": ([1, *space, 0], [1, *space, 0], [*space, 0, 1]),
     }[layout]
     sizes = ((n, c, *size), (k, c // groups, *kernel), (n // batch_groups, k, *out))
     strides = [dense(s, o) for s, o in zip(sizes, orders)]
@@ -104,6 +105,19 @@ PROBLEMS = {
     "no_features": dict(n=2, c=2, k=0, size=4, kernel=2),
     "empty_image": dict(n=2, c=2, k=3, size=0, kernel=2, pad=1),
 }
+
+SIDE_BY_SIDE = {
+    "weights": dict(n=21, c=5, k=48, size=12, kernel=10, pad=1),
+    "few_images": dict(n=4, c=3, k=16, size=20, kernel=20, pad=2),
+    "strided": dict(n=13, c=4, k=96, size=13, kernel=6, rd=2, pad=1),
+    "transposed": dict(n=9, c=3, k=32, size=7, kernel=3, ld=2, rd=3, stride=3, pad=4),
+    "cropped": dict(n=6, c=2, k=16, size=12, kernel=7, pad=-2),
+    "grouped": dict(n=8, c=6, k=64, size=8, kernel=6, groups=2, pad=1),
+    "batch_grouped": dict(n=12, c=6, k=64, size=8, kernel=6, batch_groups=2, pad=1),
+    "nothing_inside": dict(n=5, c=2, k=16, size=2, kernel=2, pad=5),
+    "no_channels": dict(n=5, c=0, k=16, size=4, kernel=2),
+}
+"""Convolutions whose images, and features, lie side by side in memory (the gradient for NHWC's weights)."""
 
 
 def figures(params):
@@ -161,6 +175,14 @@ def test_2d(library, which, layout):
 @pytest.mark.parametrize("which", [w for w in PROBLEMS if w not in ("depthwise_wide", "weight_gradient")])
 def test_other_ranks(library, which, layout, dims):
     check(library, "f64", problem(**PROBLEMS[which], layout=layout, dims=dims))
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("which", SIDE_BY_SIDE)
+def test_images_side_by_side(library, which, dims):
+    params = problem(**SIDE_BY_SIDE[which], layout="images and features last", dims=dims)
+    for name in ("f32", "f64", "i32"):
+        check(library, name, params)
 
 
 def test_uneven(library):
