@@ -1,7 +1,7 @@
 """Programs made by Hypothesis do compiled what they do plainly: result, exception, heap, printed text.
 
-`pytest --hypothesis-profile=ci tests/corpus/test_generated.py` runs 2,000 programs; the default runs
-fewer. A failing program is printed whole.
+`DYNACOMP_TEST_PROGRAMS=2000 pytest -n 2 tests/corpus/test_generated.py` runs as many, as CI does; the
+default is fewer. A failing program is made small and printed whole.
 """
 
 import itertools
@@ -10,14 +10,16 @@ import os
 
 import jax.numpy as jnp
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import seed as seeded
 
 import dynacomp
 from dynacomp.capture import frame
 from tests.corpus.generator import programs
 from tests.corpus.heap import describe
 
-COUNT = int(os.environ.get("DYNACOMP_TEST_PROGRAMS", "150"))
+COUNT = int(os.environ.get("DYNACOMP_TEST_PROGRAMS", "160"))
+SHARDS = 4
 _SERIAL = itertools.count()
 
 
@@ -92,11 +94,14 @@ def differs(program):
     return None
 
 
-@pytest.mark.filterwarnings("ignore::SyntaxWarning")
-@settings(max_examples=COUNT, deadline=None, database=None, derandomize=True, print_blob=False,
-          phases=(Phase.generate,) if COUNT > 500 else (Phase.generate, Phase.shrink),
-          suppress_health_check=list(HealthCheck))
-@given(programs())
-def test_generated_programs(program):
+def check(program):
     found = differs(program)
     assert found is None, f"{program.source}\n{found[0]} call f{found[1]}:\nplain    {found[2]}\ncompiled {found[3]}"
+
+
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_generated_programs(shard):
+    rules = settings(max_examples=COUNT // SHARDS, deadline=None, database=None, print_blob=False,
+                     suppress_health_check=list(HealthCheck))
+    seeded(shard)(rules(given(programs())(check)))()
