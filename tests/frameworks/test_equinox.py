@@ -1,0 +1,177 @@
+"""Equinox models train under dynacomp.jit as they are: one graph a step, no breaks."""
+
+import functools
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+import pytest
+from tests.frameworks.kit import X, Y, trains
+
+import dynacomp
+
+OPT = optax.sgd(1e-2, momentum=0.9)  # Adam makes large steps of gradients that are only rounding errors
+ADAM = optax.adam(1e-2)
+SCALE = [1.0]
+
+
+class Net(eqx.Module):
+    """Static fields, a Python loop, an activation by name."""
+
+    first: eqx.nn.Linear
+    second: eqx.nn.Linear
+    activation: str = eqx.field(static=True)
+
+    def __init__(self, key):
+        a, b = jax.random.split(key)
+        self.first, self.second = eqx.nn.Linear(4, 8, key=a), eqx.nn.Linear(8, 1, key=b)
+        self.activation = "tanh"
+
+    def __call__(self, x):
+        h = self.first(x)
+        for _ in range(2):
+            h = getattr(jnp, self.activation)(h)
+        return self.second(h) * SCALE[0]
+
+
+class Convolution(eqx.Module):
+    layers: list
+
+    def __init__(self, key):
+        a, b = jax.random.split(key)
+        self.layers = [eqx.nn.Conv1d(1, 2, 3, key=a, padding=1), jax.nn.relu, eqx.nn.MaxPool1d(2), jnp.ravel,
+                       eqx.nn.Linear(6, 1, key=b)]
+
+    def __call__(self, x):
+        x = x[None]
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class Attention(eqx.Module):
+    heads: eqx.nn.MultiheadAttention
+    norm: eqx.nn.LayerNorm
+
+    def __init__(self, key):
+        self.heads, self.norm = eqx.nn.MultiheadAttention(2, 4, key=key), eqx.nn.LayerNorm(4)
+
+    def __call__(self, x):
+        h = jax.vmap(self.norm)(x[None] * jnp.arange(1.0, 4.0)[:, None])
+        return self.heads(h, h, h, mask=jnp.tril(jnp.ones((3, 3), bool))).sum()[None]
+
+
+class Dropout(eqx.Module):
+    linear: eqx.nn.Linear
+    dropout: eqx.nn.Dropout
+
+    def __init__(self, key):
+        self.linear, self.dropout = eqx.nn.Linear(4, 1, key=key), eqx.nn.Dropout(0.5)
+
+    def __call__(self, x):
+        return self.linear(self.dropout(x, key=jax.random.key(3)))
+
+
+class Normed(eqx.Module):
+    first: eqx.nn.Linear
+    norm: eqx.nn.BatchNorm
+    second: eqx.nn.Linear
+
+    def __init__(self, key):
+        a, b = jax.random.split(key)
+        self.first, self.second = eqx.nn.Linear(4, 8, key=a), eqx.nn.Linear(8, 1, key=b)
+        self.norm = eqx.nn.BatchNorm(8, axis_name="batch", mode="batch")
+
+    def __call__(self, x, state):
+        h, state = self.norm(self.first(x), state)
+        return self.second(jax.nn.relu(h)), state
+
+
+def mean_square(model, x, y):
+    return jnp.mean((jax.vmap(model)(x) - y) ** 2)
+
+
+def through_checkpoint(model, x, y):
+    return jnp.mean((eqx.filter_vmap(eqx.filter_checkpoint(model))(x) - y) ** 2)
+
+
+def training(make, loss=mean_square, opt=OPT) -> tuple[Any, Any]:
+    @eqx.filter_value_and_grad
+    def gradient(model, x, y):
+        return loss(model, x, y)
+
+    def step(state):
+        model, memory = state
+        value, grads = gradient(model, X, Y)
+        updates, memory = opt.update(grads, memory, eqx.filter(model, eqx.is_inexact_array))
+        return (eqx.apply_updates(model, updates), memory), value
+
+    def start():
+        model = make(jax.random.key(1))
+        return model, opt.init(eqx.filter(model, eqx.is_inexact_array))
+
+    return step, start
+
+
+MODELS = {"mlp": lambda key: eqx.nn.MLP(4, 1, 8, 2, key=key), "net": Net, "convolution": Convolution,
+          "attention": Attention, "dropout": Dropout}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_train(name):
+    stats = trains(*training(MODELS[name]))
+    assert stats["graphs"] == 1 and not stats["frames_eager"]
+
+
+def test_native():
+    trains(*training(Net, opt=ADAM), backend="auto")
+
+
+def test_filtered_checkpoint_and_vmap():
+    assert trains(*training(Net, through_checkpoint))["graphs"] == 1
+
+
+def test_batch_norm_state():
+    @functools.partial(eqx.filter_value_and_grad, has_aux=True)
+    def gradient(model, memory, x, y):
+        out, memory = jax.vmap(model, axis_name="batch", in_axes=(0, None), out_axes=(0, None))(x, memory)
+        return jnp.mean((out - y) ** 2), memory
+
+    def step(state):
+        model, memory, slots = state
+        (loss, memory), grads = gradient(model, memory, X, Y)
+        updates, slots = OPT.update(grads, slots, eqx.filter(model, eqx.is_inexact_array))
+        return (eqx.apply_updates(model, updates), memory, slots), loss
+
+    def start():
+        model, memory = eqx.nn.make_with_state(Normed)(key=jax.random.key(1))
+        return model, memory, OPT.init(eqx.filter(model, eqx.is_inexact_array))
+
+    assert trains(step, start)["graphs"] == 1
+
+
+def test_what_a_model_reads_from_its_module_is_guarded():
+    model = Net(jax.random.key(1))
+
+    def infer(x):
+        return jax.vmap(model)(x)
+
+    compiled = dynacomp.jit(infer, backend="xla")
+    before = compiled(X)
+    SCALE[0] = 2.0
+    try:
+        assert jnp.allclose(compiled(X), before * 2, rtol=1e-5)
+    finally:
+        SCALE[0] = 1.0
+
+
+def test_surgery_and_partition():
+    def step(model):
+        arrays, rest = eqx.partition(model, eqx.is_array)
+        grads = jax.grad(lambda a: mean_square(eqx.combine(a, rest), X, Y))(arrays)
+        other = eqx.tree_at(lambda m: m.first.bias, model, model.first.bias + 1)
+        return eqx.apply_updates(model, jax.tree.map(lambda g: -0.1 * g, grads)), other.first.bias
+
+    trains(step, lambda: Net(jax.random.key(1)))

@@ -1,0 +1,169 @@
+"""Flax linen, Haiku, Optax, chex and diffrax code runs compiled as it is."""
+
+import jax
+import jax.numpy as jnp
+import optax
+import pytest
+from tests.frameworks.kit import X, Y, trains
+
+import dynacomp
+
+OPT = optax.sgd(1e-2, momentum=0.9)
+
+
+def fitting(opt):
+    def step(state):
+        params, memory = state
+        loss, grads = jax.value_and_grad(lambda p: jnp.mean((X @ p["a"] + p["b"] - Y) ** 2))(params)
+        updates, memory = opt.update(grads, memory, params)
+        return (optax.apply_updates(params, updates), memory), loss
+
+    def start():
+        params = {"a": jnp.ones((4, 1)) * 0.1, "b": jnp.zeros(1)}
+        return params, opt.init(params)
+
+    return step, start
+
+
+OPTIMISERS = {
+    "adamw": optax.adamw(1e-2, weight_decay=0.1),
+    "schedule": optax.adam(optax.warmup_cosine_decay_schedule(0.0, 1.0, 2, 10)),
+    "own_schedule": optax.sgd(lambda count: 0.1 / (count + 1)),
+    "clip": optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1e-2)),
+    "multi_transform": optax.multi_transform({"x": optax.adam(1e-2), "y": optax.sgd(0.1)},
+                                             lambda params: {"a": "x", "b": "y"}),
+    "multi_steps": optax.MultiSteps(optax.adam(1e-2), 2),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_optimisers(name):
+    assert trains(*fitting(OPTIMISERS[name]))["graphs"] == 1
+
+
+def linen():
+    nn = pytest.importorskip("flax.linen")
+
+    class Net(nn.Module):
+        @nn.compact
+        def __call__(self, x, train=True):
+            x = nn.gelu(nn.Conv(2, (3,))(x[..., None])).reshape(x.shape[0], -1)
+            x = nn.BatchNorm(use_running_average=not train)(nn.Dense(8)(x))
+            x = nn.Dropout(0.3, deterministic=not train)(nn.relu(x))
+            return nn.Dense(1)(x)
+
+    return Net()
+
+
+def linen_training():
+    model = linen()
+
+    def step(state):
+        variables, memory, key = state
+        key, noise = jax.random.split(key)
+
+        def loss(params):
+            out, changed = model.apply({"params": params, "batch_stats": variables["batch_stats"]}, X, train=True,
+                                       mutable=["batch_stats"], rngs={"dropout": noise})
+            return jnp.mean((out - Y) ** 2), changed
+
+        (value, changed), grads = jax.value_and_grad(loss, has_aux=True)(variables["params"])
+        updates, memory = OPT.update(grads, memory, variables["params"])
+        params = optax.apply_updates(variables["params"], updates)
+        return ({"params": params, **changed}, memory, key), value
+
+    def start():
+        variables = model.init(jax.random.key(1), X, train=False)
+        return variables, OPT.init(variables["params"]), jax.random.key(5)
+
+    return step, start
+
+
+@pytest.mark.parametrize("backend", ["xla", "auto"])
+def test_linen_trains(backend):
+    trains(*linen_training(), steps=3, backend=backend)
+
+
+def test_linen_train_state():
+    training = pytest.importorskip("flax.training.train_state")
+    nn = pytest.importorskip("flax.linen")
+    model, tx = nn.Sequential([nn.Dense(8), nn.tanh, nn.Dense(1)]), optax.adam(1e-2)
+    apply = model.apply
+
+    def step(state):
+        loss, grads = jax.value_and_grad(lambda p: jnp.mean((state.apply_fn(p, X) - Y) ** 2))(state.params)
+        return state.apply_gradients(grads=grads), loss
+
+    trains(step, lambda: training.TrainState.create(apply_fn=apply, params=model.init(jax.random.key(1), X), tx=tx))
+
+
+def test_nnx_trains_in_python():
+    nnx = pytest.importorskip("flax.nnx")
+
+    def run(wrap):
+        model = nnx.Linear(4, 1, rngs=nnx.Rngs(0))
+        memory = nnx.Optimizer(model, optax.adam(1e-2), wrt=nnx.Param)
+
+        def step(model, memory):
+            loss, grads = nnx.value_and_grad(lambda m: jnp.mean((m(X) - Y) ** 2))(model)
+            memory.update(model, grads)
+            return loss
+
+        step = wrap(step)
+        return [float(step(model, memory)) for _ in range(3)]
+
+    assert run(dynacomp.jit) == pytest.approx(run(lambda f: f), rel=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["xla", "auto"])
+def test_haiku_trains(backend):
+    hk = pytest.importorskip("haiku")
+    model = hk.transform_with_state(lambda x: hk.Linear(1)(hk.dropout(hk.next_rng_key(), 0.2, hk.BatchNorm(
+        True, True, 0.9)(jnp.tanh(hk.Linear(8)(x)), True))))
+
+    def step(state):
+        params, moving, memory, key = state
+        key, noise = jax.random.split(key)
+
+        def loss(params):
+            out, after = model.apply(params, moving, noise, X)
+            return jnp.mean((out - Y) ** 2), after
+
+        (value, moving), grads = jax.value_and_grad(loss, has_aux=True)(params)
+        updates, memory = OPT.update(grads, memory, params)
+        return (optax.apply_updates(params, updates), moving, memory, key), value
+
+    def start():
+        params, moving = model.init(jax.random.key(1), X)
+        return params, moving, OPT.init(params), jax.random.key(5)
+
+    trains(step, start, steps=3, backend=backend)
+
+
+def test_chex_dataclasses_and_asserts():
+    chex = pytest.importorskip("chex")
+
+    @chex.dataclass
+    class Params:
+        a: jax.Array
+        b: jax.Array
+
+    def step(params):
+        chex.assert_shape(params.a, (4, 1))
+        chex.assert_rank(params.b, 1)
+        loss, grads = jax.value_and_grad(lambda p: jnp.mean((X @ p.a + p.b - Y) ** 2))(params)
+        return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads), loss
+
+    assert trains(step, lambda: Params(a=jnp.ones((4, 1)), b=jnp.zeros(1)))["graphs"] == 1
+
+
+def test_diffrax_solves_and_differentiates():
+    dfx = pytest.importorskip("diffrax")
+
+    def step(y):
+        def end(rate):
+            term = dfx.ODETerm(lambda t, y, args: -y * args)
+            return dfx.diffeqsolve(term, dfx.Tsit5(), 0.0, 1.0, 0.1, y, args=rate).ys.sum()
+        return y, jax.grad(end)(jnp.array(1.5))
+
+    trains(step, lambda: jnp.ones(3), steps=2)
