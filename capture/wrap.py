@@ -240,7 +240,8 @@ def is_python_class(cls: type) -> bool:
         b.__flags__ & HEAP and isinstance(b.__dict__.get("__new__"), types.BuiltinFunctionType) for b in cls.__mro__)
 
 
-FROZEN = ("typing", "typing_extensions", "fractions", "decimal", "datetime", "pathlib", "ipaddress", "uuid", "numbers", "re")
+FROZEN = ("typing", "typing_extensions", "fractions", "decimal", "datetime", "pathlib", "ipaddress", "uuid", "numbers",
+          "re")
 
 
 def is_changeable(obj: Any) -> bool:
