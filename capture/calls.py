@@ -14,7 +14,7 @@ from typing import Any
 
 from dynacomp.capture import arrays, containers
 from dynacomp.capture import sources as S
-from dynacomp.capture.attrs import MISSING, lookup
+from dynacomp.capture.attrs import MISSING, guard_class, lookup
 from dynacomp.capture.births import from_python
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import ITERATORS, iterate
@@ -215,6 +215,7 @@ def _object(cap: Capture, fn: ObjectV, args: list[Value], kwargs: dict[str, Valu
     owner, raw = lookup(fn.cls, "__call__")
     if raw is MISSING:
         raise Raised(Const(TypeError(f"{fn.cls.__name__!r} object is not callable")))
+    guard_class(cap, fn, "__call__", raw)
     if owner is not None and is_pure_module(owner.__module__) and is_pure_module(fn.cls.__module__):
         return library_call(cap, _call_object, [fn, *args], kwargs, name=fn.cls.__name__)
     return call(cap, OPERATIONS["bind"](cap, raw, fn, owner, "__call__"), args, kwargs)

@@ -42,7 +42,7 @@ check_complete()
 MAX_ATTEMPTS = 60
 strict_errors = False  # tests set it: a defect in capture or compilation is raised, not worked around
 
-Compile = Callable[[Graph], Callable[..., Any]]
+Compile = Callable[[Graph, set[Any]], Callable[..., Any]]  # a Graph and the shardings of its inputs
 
 
 @dataclass(eq=False)
@@ -185,7 +185,8 @@ def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: 
     info = Info(result.graph, str(cap.guards), (), stopped, _shapes(cap), cap.captured_ops,
                 {repr(s): v for s, v in cap.scalars.items()},
                 resumes=result.resumes)
-    program = compile_graph(result.graph) if result.graph is not None else None
+    places = {g.payload[3] for g in cap.guards.guards if g.kind == "array"}
+    program = compile_graph(result.graph, places) if result.graph is not None else None
     info.program = program
     if result.code is not None:
         if result.slot is not None:

@@ -50,7 +50,7 @@ def jit(fn: Any = None, *, backend: str = "auto", dynamic: bool | None = None, f
 
 def compiled(fn: Any, options: Options) -> Any:
     """The C callable for a function or method; a wrapper with the object's attributes for others."""
-    if isinstance(getattr(fn, "__func__", fn), (_native.CompiledFunction, CompiledObject)):
+    if isinstance(fn.__func__ if isinstance(fn, types.MethodType) else fn, (_native.CompiledFunction, CompiledObject)):
         return fn
     if type(fn).__name__ == "PjitFunction" and not is_library(fn.__wrapped__):
         fn = fn.__wrapped__

@@ -94,7 +94,7 @@ def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) ->
 
 def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History, live: int) -> Any:
     """A call that none of the `live` entries serves."""
-    if jax.config.jax_debug_nans or jax.config.jax_debug_infs or jax.config.jax_disable_jit:
+    if any(getattr(jax.config, name) for name in DEBUGGING):
         eager(code, "config", "")
         return None
     if history.captures and not STANCES[current_stance()].recompiles:
@@ -110,9 +110,9 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
 def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History) -> Any:
     made: list[Compiled] = []
 
-    def compile_one(graph: Any) -> Any:
+    def compile_one(graph: Any, places: Any) -> Any:
         try:
-            made.append(compile_graph(graph, options))
+            made.append(compile_graph(graph, options, places))
         except SymbolicShapeError as error:
             raise NeedsSizes(str(error)) from error
         return made[-1].program

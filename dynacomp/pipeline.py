@@ -7,7 +7,7 @@ cannot take the Graph hands it to XLA, with one notice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,9 +17,9 @@ from dynacomp import counters, notices
 from dynacomp.capture import frame
 from dynacomp.capture.avals import as_struct
 from dynacomp.capture.graph import Graph
-from dynacomp.capture.graph_interp import run
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.codegen.compiler import CompilerError
+from dynacomp.interpreted import interpreted
 from dynacomp.lowering.dims import SymbolicShapeError
 from dynacomp.lowering.fusion import schedule
 from dynacomp.lowering.passes import PASSES
@@ -42,8 +42,10 @@ class Compiled:
     notes: dict[str, Any] = field(default_factory=dict)
 
 
-def compile_graph(graph: Graph, options: Options) -> Compiled:
+def compile_graph(graph: Graph, options: Options, places: Collection[Any] = ()) -> Compiled:
     """The Program of a captured Graph: called with its flat inputs, it returns the flat outputs.
+
+    places: the shardings of its inputs; XLA takes those that are not on one CPU device of ours.
 
     Raises SymbolicShapeError when the Graph cannot be compiled for unknown sizes. Whatever else goes
     wrong, a missing compiler or a defect of ours, ends in a Program of XLA's and one notice.
@@ -60,13 +62,20 @@ def compile_graph(graph: Graph, options: Options) -> Compiled:
     except Exception as error:
         return traced_by_xla(made, f"lowering: {defect(error)}")
     for name in candidates(options):
-        reason = attempt(made, name, options)
+        reason = misplaced(name, places) or attempt(made, name, options)
         if reason is None:
             made.program = with_slots(made.program, lowered)
             record(made)
             return made
         fallback(graph, f"backend {name}: {reason}")
     return traced_by_xla(made, "")
+
+
+def misplaced(name: str, places: Collection[Any]) -> str | None:
+    """Why a backend of one device cannot take inputs of these shardings; None where it can."""
+    own = {jax.local_devices()[0]}
+    found = [p for p in places if p.device_set != own]
+    return f"an input lies on {found[0]}" if found and name != "xla" else None
 
 
 def lowered_graph(made: Compiled) -> Lowered:
@@ -171,8 +180,3 @@ def record(made: Compiled) -> None:
         counters.count("externs", reason or "no lowering")
     notices.log("kernels", lambda: "\n".join(program.kernels))
     notices.log("code", lambda: "\n\n".join(f"// {n}\n{t}" for n, t in program.source.items()))
-
-
-def interpreted(graph: Graph) -> Callable[..., Any]:
-    """The Graph run node by node by eager JAX: the oracle, and backend "eager"."""
-    return lambda *arrays: tuple(run(graph, *arrays))

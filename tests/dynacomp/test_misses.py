@@ -176,10 +176,10 @@ def test_what_cannot_be_compiled_for_unknown_sizes_is_compiled_for_each(monkeypa
     monkeypatch.setattr(frame, "strict_errors", True)
     real = misses.compile_graph
 
-    def only_known_sizes(graph, options):
+    def only_known_sizes(graph, options, places):
         if not all(isinstance(d, int) for n in graph.placeholders for d in n.aval.shape):
             raise SymbolicShapeError("sizes")
-        return real(graph, options)
+        return real(graph, options, places)
 
     monkeypatch.setattr(misses, "compile_graph", only_known_sizes)
     f = jit(lambda a: a + 1)

@@ -1,0 +1,72 @@
+"""dynacomp.explain: graphs, guards, breaks, kernels, source and times of one call."""
+
+import subprocess
+import sys
+
+import jax.numpy as jnp
+import pytest
+
+import dynacomp
+from dynacomp.options import TOPICS
+
+X = jnp.arange(4.0)
+
+
+def shows(a, n):
+    b = jnp.abs(a) * n
+    print("half-way")
+    return b + 1
+
+
+def test_explains_everything(capsys):
+    found = dynacomp.explain(shows, backend="cpp")(X, 2)
+    assert capsys.readouterr().out == "half-way\n" and found.result[3] == 7
+    assert [r.backend for r in found.regions] == ["cpp", "cpp"] and len(found.breaks) == 1
+    first = found.regions[0]
+    assert "abs" in first.graph and "L['n'] == 2" in first.guards and first.kernels
+    assert any("dynacomp_run" in text for text in first.source.values())
+    broke = found.breaks[0]
+    assert broke.where.endswith(f"test_explain.py:{shows.__code__.co_firstlineno + 2}")
+    assert "print" in broke.reason and "jax.debug.print" in broke.hint
+    text = str(found)
+    for part in ("2 regions, 1 graph breaks", "-- guards", "-- graph", "-- kernels", "dynacomp_run", "hint:",
+                 "compile time:", "lower"):
+        assert part in text
+
+
+def test_explains_models_methods_and_compiled_functions():
+    class Model:
+        def __call__(self, a):
+            return a * 2
+
+        def method(self, a):
+            return a * 3
+
+    model = Model()
+    for fn in (model, model.method, dynacomp.jit(shows.__get__(X))):
+        found = dynacomp.explain(fn, backend="eager")
+        assert found(X if fn in (model, model.method) or fn == model.method else 2).regions
+
+
+def test_a_call_that_raises_raises():
+    with pytest.raises(TypeError):
+        dynacomp.explain(lambda a: a + "s")(X)
+
+
+@pytest.mark.parametrize("topics", [",".join(TOPICS)])
+def test_the_log_has_every_topic(topics):
+    program = ("import jax.numpy as jnp, dynacomp\n"
+               "f = dynacomp.jit(eval('lambda a: (print(1), jnp.abs(a) * 2)[1]'))\n"
+               "f(jnp.ones(3)); f(jnp.ones(4))")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=200,
+                          env={**__import__("os").environ, "DYNACOMP_LOG": topics})
+    assert done.returncode == 0, done.stderr
+    for topic in TOPICS:
+        assert f"[dynacomp.{topic}]" in done.stderr or topic == "breaks", topic
+    assert "graph break" in done.stderr and "failed guard" in done.stderr
+
+
+def test_an_unknown_topic_is_refused():
+    done = subprocess.run([sys.executable, "-c", "import dynacomp"], capture_output=True, text=True, timeout=200,
+                          env={**__import__("os").environ, "DYNACOMP_LOG": "guard"})
+    assert done.returncode and "did you mean 'guards'" in done.stderr
