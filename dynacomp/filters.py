@@ -14,12 +14,15 @@ from types import CodeType
 from dynacomp import capture, codegen, counters, kernels, lowering
 from dynacomp.capture.resume import is_resume
 
+FUNCTION = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS  # not a class body or a module
 NEVER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 def should_capture(code: CodeType) -> bool:
     if is_resume(code):
         return True
+    if code.co_flags & FUNCTION != FUNCTION:
+        return False
     return not (code.co_filename.startswith("<") or code.co_flags & NEVER or is_library_file(code.co_filename))
 
 
