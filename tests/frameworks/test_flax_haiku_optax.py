@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import optax
 import pytest
-from tests.frameworks.kit import X, Y, trains
 
 import dynacomp
+from tests.frameworks.kit import X, Y, trains
 
 OPT = optax.sgd(1e-2, momentum=0.9)
 
