@@ -21,12 +21,14 @@ from collections.abc import Callable
 from dynacomp.capture.graph import Graph
 from dynacomp.lowering.passes_core import dead_code, merge_common
 from dynacomp.lowering.passes_fold import fold_constants
+from dynacomp.lowering.passes_products import turn_products
 from dynacomp.lowering.passes_simplify import simplify
 
 PASSES: tuple[Callable[[Graph], Graph], ...] = (
     fold_constants,
     simplify,
     merge_common,
+    turn_products,
     dead_code,
 )
 
