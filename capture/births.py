@@ -46,6 +46,7 @@ def from_python(cap: Capture, obj: Any, treedef: Any = None) -> Value:
     if isinstance(obj, tuple) and hasattr(obj, "_fields"):
         return TupleV([from_python(cap, x) for x in obj], type(obj))
     if isinstance(obj, jax.tree_util.Partial):
+        tree: Any
         leaves, tree = jax.tree.flatten(obj)
         return LibraryV(tree.unflatten, (TupleV([from_python(cap, x) for x in leaves]),))
     if isinstance(obj, (jax.Array, np.ndarray)):

@@ -442,15 +442,25 @@ def _round(cap: Capture, x: Value, n: Value = NONE) -> Value:
     return fold(cap, round, x, n) if is_constant(x) else cap.call(cap.getattr(x, "__round__"), [n])
 
 
+def _setitem(cap: Capture, owner: Value, key: Value, value: Value) -> Value:
+    setitem(cap, owner, key, value)
+    return NONE
+
+
+def _delitem(cap: Capture, owner: Value, key: Value) -> Value:
+    delitem(cap, owner, key)
+    return NONE
+
+
 for _op in {*BINARY, *COMPARE.values()}:
     BUILTINS[_op] = (lambda op: lambda cap, a, b: binary(cap, op, a, b))(_op)
-for _op in (operator.neg, operator.pos, operator.invert):
-    BUILTINS[_op] = (lambda op: lambda cap, a: unary(cap, op, a))(_op)
+for _unary in (operator.neg, operator.pos, operator.invert):
+    BUILTINS[_unary] = (lambda op: lambda cap, a: unary(cap, op, a))(_unary)
 BUILTINS[types.MethodType] = lambda cap, fn, obj: MethodV(fn, obj)
 BUILTINS.update({
     operator.getitem: subscript,
-    operator.setitem: lambda cap, o, k, v: setitem(cap, o, k, v) or NONE,
-    operator.delitem: lambda cap, o, k: delitem(cap, o, k) or NONE,
+    operator.setitem: _setitem,
+    operator.delitem: _delitem,
     operator.contains: lambda cap, c, x: Const(contains(cap, c, x)),
     operator.is_: lambda cap, a, b: Const(same_object(cap, a, b)),
     operator.is_not: lambda cap, a, b: Const(not same_object(cap, a, b)),
@@ -628,8 +638,8 @@ for _fns, _row in (
     ((jax.tree.unflatten, jax.tree_util.tree_unflatten), _tree_unflatten),
     ((jax.tree.structure, jax.tree_util.tree_structure), _tree_structure),
 ):
-    for _fn in _fns:
-        BUILTINS[_fn] = _row
+    for _tree_fn in _fns:
+        BUILTINS[_tree_fn] = _row
 
 
 # --- generators

@@ -216,7 +216,8 @@ def _object_contains(cap: Capture, container: ObjectV, item: Value) -> bool:
 def _concat(cap: Capture, a: Any, b: Value) -> Any:
     if type(b) is not type(a):
         return NotImplemented
-    return type(a)([*items_of(cap, a), *items_of(cap, b)])
+    kind: Any = type(a)
+    return kind([*items_of(cap, a), *items_of(cap, b)])
 
 
 def _repeat(cap: Capture, a: Any, b: Value) -> Any:
@@ -294,7 +295,7 @@ SET_OPS = (operator.or_, operator.and_, operator.sub, operator.xor)
 SET_COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
 
 
-CONTAINER_OPS.update({
+_ROWS: dict[tuple[str, type], Any] = {
     ("getitem", TupleV): _seq_getitem, ("getitem", ListV): _seq_getitem, ("getitem", DictV): _dict_getitem,
     ("add", TupleV): _concat, ("add", ListV): _concat, ("iadd", TupleV): _concat,
     ("mul", TupleV): _repeat, ("mul", ListV): _repeat,
@@ -304,7 +305,8 @@ CONTAINER_OPS.update({
     **{(op.__name__, kind): _set_compare(op) for op in SET_COMPARISONS for kind in (SetV, ViewV)},
     **{(op.__name__, SetV): _change_in_place(op) for op in (operator.ior, operator.iand, operator.isub, operator.ixor)},
     ("imul", ListV): _repeat_in_place,
-})
+}
+CONTAINER_OPS.update(_ROWS)
 
 
 # --- methods

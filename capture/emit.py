@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -243,7 +244,7 @@ def _object(e: Emitter, v: ObjectV) -> None:
     e.op("POP_TOP")
     for name, attr in v.attrs.items():
         if attr is not DELETED and not (name in ("args", "__traceback__") and issubclass(v.cls, BaseException)):
-            e.call(remake.set_attribute, lambda: e.load(v), lambda n=name: e.const(n), lambda a=attr: e.load(a))
+            e.call(remake.set_attribute, lambda: e.load(v), partial(e.const, name), partial(e.load, attr))
             e.op("POP_TOP")
     e.load(v)
 
@@ -283,7 +284,7 @@ def _partial(e: Emitter, v: PartialV) -> None:
            lambda: e.tuple(v.kwargs.values()))
     e.remember(v)
     for name, attr in v.attrs.items():
-        e.call(setattr, lambda: e.load(v), lambda n=name: e.const(n), lambda a=attr: e.load(a))  # type: ignore[misc]
+        e.call(setattr, lambda: e.load(v), partial(e.const, name), partial(e.load, attr))  # type: ignore[misc]
         e.op("POP_TOP")
 
 

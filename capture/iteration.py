@@ -72,8 +72,9 @@ def _const_iter(cap: Capture, value: Const) -> Value:
     obj = value.value
     if isinstance(obj, range):
         return CountIterV(Const(obj.start), Const(obj.stop), Const(obj.step))
-    if isinstance(obj, (str, bytes)) or isinstance(obj, type):
-        return SeqIterV(TupleV([from_python(cap, x) for x in obj]), kind="seq")
+    if isinstance(obj, (str, bytes, type)):
+        items: Any = obj
+        return SeqIterV(TupleV([from_python(cap, x) for x in items]), kind="seq")
     try:
         iter(obj) if not hasattr(type(obj), "__next__") else None
     except TypeError as error:
@@ -265,8 +266,10 @@ def _table(cap: Capture, it: StreamV) -> Value | None:
 def _getitem(cap: Capture, it: StreamV) -> Value | None:
     index = it.state["index"]
     it.state["index"] = index + 1
+    getitem = cap.special(it.parts[0], "__getitem__")
+    assert getitem is not None
     try:
-        return cap.call(cap.special(it.parts[0], "__getitem__"), [Const(index)])
+        return cap.call(getitem, [Const(index)])
     except Raised as raised:
         if issubclass(type_of(raised.value), (IndexError, StopIteration)):
             return None

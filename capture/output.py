@@ -11,10 +11,11 @@ from __future__ import annotations
 import dis
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from types import CodeType
 from typing import Any
 
-from bytecode import Bytecode, FreeVar, Instr, Label, TryBegin, TryEnd
+from bytecode import Bytecode, CompilerFlags, FreeVar, Instr, Label, TryBegin, TryEnd
 
 from dynacomp.capture import remake
 from dynacomp.capture import sources as S
@@ -145,6 +146,12 @@ def shared_mutables(cap: Capture, value: Any, seen: set[int] | None = None) -> b
 # --- replacement code
 
 
+def _noted(wanted: list[Any], source: Any) -> int:
+    """A register for a template that is only looked at."""
+    wanted.append(source)
+    return 0
+
+
 def returning(cap: Capture, value: Value, code: CodeType) -> Result:
     """The entry of a frame that was captured to its end."""
     effects = settle(cap)
@@ -152,7 +159,7 @@ def returning(cap: Capture, value: Value, code: CodeType) -> Result:
         try:
             outputs: dict[Node, int] = {}
             wanted: list[Any] = []
-            template = template_of(cap, value, outputs, lambda s: wanted.append(s) or 0)
+            template = template_of(cap, value, outputs, partial(_noted, wanted))
             graph, inputs = build_graph(cap, outputs) if outputs else (None, ())
             if any(map(S.on_host, (*inputs, *wanted))):
                 raise NoTemplate("a number that Python computes")
@@ -229,7 +236,7 @@ def assemble(code: CodeType, body: list[Any]) -> CodeType:
     bc.argcount = code.co_argcount + code.co_kwonlyargcount + star
     bc.argnames = list(code.co_varnames[:bc.argcount])
     bc.freevars = list(code.co_freevars)
-    bc.flags = code.co_flags & ~(0x04 | 0x08)
+    bc.flags = CompilerFlags(code.co_flags & ~(0x04 | 0x08))
     if code.co_freevars:
         bc.append(Instr("COPY_FREE_VARS", len(code.co_freevars), lineno=code.co_firstlineno))
     bc.append(Instr("RESUME", 0, lineno=code.co_firstlineno))
@@ -360,8 +367,8 @@ class Leaver:
             e.op("STORE_FAST", name)
         used = consumed(i, len(self.stack))
         operands, self.stack = self.stack[len(self.stack) - used:], self.stack[:len(self.stack) - used]
-        for name in operands:
-            e.op("PUSH_NULL") if name is None else e.op("LOAD_FAST", name)
+        for operand in operands:
+            e.op("PUSH_NULL") if operand is None else e.op("LOAD_FAST", operand)
         if i.name in SIMPLER:
             e.out.append(Instr(*SIMPLER[i.name](i), lineno=i.line))
             return None, 1, 0
@@ -508,7 +515,8 @@ _POPS: dict[str, Any] = {
     **dict.fromkeys(("STORE_SUBSCR", "BINARY_SLICE", "LOAD_SUPER_ATTR", "MATCH_CLASS"), 3),
     **dict.fromkeys(("STORE_SLICE", "WITH_EXCEPT_START"), 4),
     **dict.fromkeys(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CONST", "LOAD_FAST", "LOAD_BUILD_CLASS", "NOP",
-                     "JUMP_BACKWARD", "JUMP_FORWARD", "DELETE_GLOBAL", "DELETE_DEREF", "DELETE_FAST", "LOAD_CLASSDEREF"), 0),
+                     "JUMP_BACKWARD", "JUMP_FORWARD", "DELETE_GLOBAL", "DELETE_DEREF", "DELETE_FAST",
+                     "LOAD_CLASSDEREF"), 0),
     "CALL": lambda a: a + 2, "PRECALL": lambda a: a + 2, "CALL_KW": lambda a: a + 3,
     "CALL_FUNCTION_EX": lambda a: 3 + (a & 1), "FORMAT_VALUE": lambda a: 1 + bool(a & 4),
     "RAISE_VARARGS": lambda a: a, "RERAISE": lambda a: a + 1, "MAKE_FUNCTION": lambda a: 1 + bin(a).count("1"),

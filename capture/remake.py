@@ -45,7 +45,8 @@ def slot(obj: Any, member: Any) -> Any:
 
 
 def item(obj: Any, index: int) -> Any:
-    for kind in (tuple, list, collections.deque):
+    kinds: tuple[Any, ...] = (tuple, list, collections.deque)
+    for kind in kinds:
         if isinstance(obj, kind):
             return kind.__getitem__(obj, index)
     raise TypeError(f"a {type(obj).__name__} has no items that can be read without user code")

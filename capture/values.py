@@ -441,8 +441,8 @@ def type_of(value: Value) -> type:
 
 
 VIEW_TYPES: dict[tuple[bool, str], type] = {
-    (ordered, kind): type(getattr(table, kind)())
-    for ordered, table in ((False, {}), (True, collections.OrderedDict())) for kind in ("keys", "values", "items")}
+    (table is not dict, kind): type(getattr(table(), kind)())
+    for table in (dict, collections.OrderedDict) for kind in ("keys", "values", "items")}
 _TYPES: dict[type, type] = {
     SizeV: int,
     SliceV: slice,

@@ -250,13 +250,14 @@ def is_changeable(obj: Any) -> bool:
         return False
     if isinstance(obj, (list, dict, set, bytearray, collections.deque)):
         return True
-    root = type(obj).__module__
-    return is_python_class(type(obj)) and root not in FROZEN and not is_pure_module(root)
+    cls: Any = type(obj)
+    root = cls.__module__
+    return is_python_class(cls) and root not in FROZEN and not is_pure_module(root)
 
 
 def is_plain_instance(obj: Any) -> bool:
     """An instance of a class written in Python, whose state is its `__dict__` and `__slots__`."""
-    cls = type(obj)
+    cls: Any = type(obj)
     if not is_python_class(cls) or cls.__module__ in IMMUTABLE:
         return False
     return cls.__module__.partition(".")[0] != "jaxlib" and _solid_base(cls) is object

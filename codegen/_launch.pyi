@@ -9,8 +9,8 @@ class Program:
     def __init__(
         self, *, run: int, shapes: int, inputs: int, outputs: int, dims: int, reads: tuple[Any, ...],
         donated: tuple[int, ...], consts: tuple[int, ...], keep: Any, check: Callable[..., Any],
-        convert: Callable[..., Any], accept: Callable[..., Any], plan: Callable[..., Any], sharding: Any,
-        devices: Sequence[Any], threads: int,
+        convert: Callable[..., Any], accept: Callable[..., Any], arrange: Callable[..., Any],
+        plan: Callable[..., Any], sharding: Any, devices: Sequence[Any], threads: int,
     ) -> None: ...
     def __call__(self, *inputs: Any) -> tuple[Any, ...]: ...
     def __getattr__(self, name: str) -> Any: ...

@@ -242,8 +242,8 @@ def _threads(loop: Loop, scope: Scope, unit: Unit) -> Lines:
         yield from _over_updates(loop, *plan, scope, unit) if plan else _serial(chain, scope, unit)
     elif not outer:
         yield from _over_lanes(last, scope, unit)
-    elif lanes and (plan := tiling(outer, lanes)):
-        yield from _over_tiles(outer, plan, scope, unit)
+    elif lanes and (tiles := tiling(outer, lanes)):
+        yield from _over_tiles(outer, tiles, scope, unit)
     else:
         yield from _over_units(outer, lanes, scope, unit)
 

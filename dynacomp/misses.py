@@ -35,6 +35,7 @@ from dynacomp.stance import STANCES, current_stance
 MAX_VALUES = 2  # a Python number that must be a constant and had more values than this breaks the graph
 MAX_CAPTURES = 8  # times the limit of entries: what they guarded died, again and again
 MAX_RAISES = 3  # frames that keep raising are not captured again and again
+DEBUGGING = ("jax_debug_nans", "jax_debug_infs", "jax_disable_jit")  # settings that watch each eager operation
 
 
 class GraphBreakError(RuntimeError):

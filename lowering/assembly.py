@@ -78,6 +78,7 @@ def _sizes(graph: Graph) -> tuple[tuple[sympy.Symbol, tuple[int, int]], ...]:
                 found.setdefault(dim, (k, d))
     for node in graph.nodes:
         for dim in getattr(node.aval, "shape", ()):
-            if missing := getattr(dim, "free_symbols", set()) - found.keys():
+            missing: set[sympy.Symbol] = getattr(dim, "free_symbols", set()) - found.keys()
+            if missing:
                 raise ValueError(f"{graph.name}: no input has {missing} as a dimension of its own, but {node} needs it")
     return tuple(sorted(found.items(), key=lambda row: row[0].name))

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import sympy
 
 from dynacomp.lowering.groups import Group
-from dynacomp.lowering.indexing import ZERO, flat
+from dynacomp.lowering.indexing import ZERO, flat, rejoin
 from dynacomp.lowering.items import Item
 from dynacomp.lowering.loops import (
     Acc,
@@ -34,7 +35,7 @@ from dynacomp.lowering.loops import (
     Store,
     symbol,
 )
-from dynacomp.lowering.merging import merged
+from dynacomp.lowering.merging import joined, merged
 from dynacomp.lowering.reader import INT64, Reader, index_of, walk
 from dynacomp.lowering.stages import Layout, Stage, arrange, in_register, is_local, row_offset, row_size
 
@@ -169,7 +170,7 @@ class Emitter:
     def _read(
         self, load: Load, item: Item, mapping: Mapping[sympy.Expr, sympy.Expr], built: Mapping[int, Expr]
     ) -> Expr:
-        masked = {} if load.mask is None else {"mask": built[id(load.mask)], "other": built[id(load.other)]}
+        masked = _masked(load, built)
         producer = self.items.get(load.buffer)
         if producer is None:
             return self.reader.intern(replace(load, index=load.index.xreplace(mapping), **masked))
@@ -213,6 +214,10 @@ class Emitter:
             inner: dict[sympy.Symbol, sympy.Expr] = {}
             if stage.kind != "scan" and not _has_positions(stage):
                 stage.inner, inner = merged(stage.inner, mine)
+            if stage.lanes and stage.kind == "fold" and not self.group.lanes:
+                mine = [i.xreplace({**outer, **inner}) for i in mine]
+                stage.outer, short = joined(stage.outer, stage.inner, mine)
+                outer |= short
             self._substitute(stages[self.layout.stages.index(stage)], {**changes, **outer, **inner})
 
     def _indices(self, roots: list[Root]) -> list[sympy.Expr]:
@@ -227,7 +232,7 @@ class Emitter:
             built[id(expr)] = self._substituted(expr, dict(changes), built)
         for root in roots:
             root.put([built[id(e)] for e in root.exprs])
-            root.stores = [(b, i.xreplace(changes)) for b, i in root.stores]
+            root.stores = [(b, rejoin(i.xreplace(changes))) for b, i in root.stores]
 
     def _substituted(self, expr: Expr, changes: dict[sympy.Symbol, sympy.Expr], built: Mapping[int, Expr]) -> Expr:
         if isinstance(expr, Apply):
@@ -238,10 +243,10 @@ class Emitter:
         for var in index.free_symbols & self.values.keys():
             changes[var] = self.position(built[id(self.values[var])], self.layout.ranges[var])
         if isinstance(expr, Index):
-            return self.reader.intern(Index(index.xreplace(changes), expr.dtype))
+            return self.reader.intern(Index(rejoin(index.xreplace(changes)), expr.dtype))
         assert isinstance(expr, Load)
-        masked = {} if expr.mask is None else {"mask": built[id(expr.mask)], "other": built[id(expr.other)]}
-        return self.reader.intern(replace(expr, index=index.xreplace(changes), **masked))
+        masked = _masked(expr, built)
+        return self.reader.intern(replace(expr, index=rejoin(index.xreplace(changes)), **masked))
 
     # bind
 
@@ -442,19 +447,30 @@ class Emitter:
         if isinstance(expr, Index):
             return Index(index.xreplace(names), expr.dtype)
         assert isinstance(expr, Load)
-        masked = {} if expr.mask is None else {"mask": self.bound[id(expr.mask)], "other": self.bound[id(expr.other)]}
+        masked = _masked(expr, self.bound)
         return replace(expr, buffer=self.buffer(expr.buffer), index=index.xreplace(names), **masked)
+
+
+def _masked(load: Load, built: Mapping[int, Expr]) -> dict[str, Any]:
+    """What `replace` takes to give a Load the rewritten mask and other value that `built` has of its own."""
+    return {} if load.mask is None else {"mask": built[id(load.mask)], "other": built[id(load.other)]}
 
 
 def _children(expr: Expr) -> tuple[Expr, ...]:
     if isinstance(expr, Apply):
         return expr.args
-    return () if not isinstance(expr, Load) or expr.mask is None else (expr.mask, expr.other)
+    if not isinstance(expr, Load) or expr.mask is None:
+        return ()
+    assert expr.other is not None
+    return expr.mask, expr.other
 
 
 def _index_of_value(value: Expr) -> sympy.Expr:
     """The index expression that is a bound value: a Let's name, or a number."""
-    return symbol(value.name) if isinstance(value, Ref) else sympy.Integer(value.value)
+    if isinstance(value, Ref):
+        return symbol(value.name)
+    assert isinstance(value, Const)
+    return sympy.Integer(value.value)
 
 
 def _is_trivial(expr: Expr) -> bool:

@@ -4,6 +4,12 @@
     after:   part[c] = sum(x[B*c + j] for j < min(B, n - B*c))  for c < 64, in parallel; B = ceil(n / 64)
              s = sum(part[c] for c < 64)
 
+And folds over rows too short for lanes, that lie side by side in memory (group norm):
+
+    before:  s[g] = sum(x[64*i + 8*g + j] for i < n, j < 8)
+    after:   part[g, j] = sum(x[64*i + 8*g + j] for i < n)        lanes over all 64
+             s[g] = sum(part[g, j] for j < 8)
+
 The blocks depend on sizes alone, never on the number of threads: results are the same on any machine.
 Summing by blocks also makes float sums more exact.
 """
@@ -15,7 +21,7 @@ from dataclasses import replace
 import sympy
 
 from dynacomp.capture.graph import Node
-from dynacomp.lowering.indexing import FloorDiv, flat, hint, total
+from dynacomp.lowering.indexing import FloorDiv, coefficient, flat, hint, total
 from dynacomp.lowering.items import Item, make_fold_item
 from dynacomp.lowering.loops import Expr
 from dynacomp.lowering.lower_reduce import Fold
@@ -23,6 +29,7 @@ from dynacomp.lowering.reader import Point, Reader, shape_of
 
 BIG_FOLD, BLOCKS = 1 << 18, 64
 ENOUGH_LANES, ENOUGH_ROWS = 1024, 8
+SHORT, MANY = 32, 16
 
 
 def worth_splitting(item: Item) -> bool:
@@ -68,3 +75,38 @@ def _combine(reader: Reader, node: Node, fold: Fold, part: Item) -> Item:
 
     whole = Fold(part.shape[:1], fold.fold, fold.dtype, value)
     return make_fold_item(reader, node.name, shape_of(node), node.aval.dtype, whole)
+
+
+def short_rows(item: Item) -> int | None:
+    """Which folded dimension is too short for lanes of its own while it continues the last result
+    dimension in memory; None where lanes are better off otherwise."""
+    outer, inner = _last(item.at), _last(item.inner)
+    if item.kind != "fold" or item.fold is None or item.fold.position is not None or item.lanes or inner < 0:
+        return None
+    short, rest = item.extents[inner], total(item.extents) // max(hint(item.extents[inner]), 1)
+    if outer < 0 or not short.is_Integer or hint(short) > SHORT or rest < MANY:
+        return None
+    matrices = [r.index for r in item.reads if {item.at[outer], item.inner[inner]} <= r.index.free_symbols]
+    side_by_side = [coefficient(i, item.inner[inner]) == 1 and coefficient(i, item.at[outer]) == short
+                    for i in matrices]
+    return inner if matrices and all(side_by_side) else None
+
+
+def _last(at: Point) -> int:
+    return max((k for k, v in enumerate(at) if v != 0), default=-1)
+
+
+def split_rows(reader: Reader, node: Node, fold: Fold, k: int) -> tuple[Item, Item]:
+    """(the fold over all dimensions but `k`, the fold of that)."""
+    shape = (*shape_of(node), fold.extents[k])
+
+    def part_value(reader: Reader, at: Point, inner: Point) -> Expr:
+        return fold.value(reader, at[:-1], (*inner[:k], at[-1], *inner[k:]))
+
+    def value(reader: Reader, at: Point, inner: Point) -> Expr:
+        return reader.load(part.name, flat((*at, *inner), shape), fold.dtype)
+
+    others = replace(fold, extents=(*fold.extents[:k], *fold.extents[k + 1 :]), value=part_value)
+    part = make_fold_item(reader, f"{node.name}_part", shape, fold.dtype, others)
+    whole = Fold(fold.extents[k : k + 1], fold.fold, fold.dtype, value)
+    return part, make_fold_item(reader, node.name, shape_of(node), node.aval.dtype, whole)
