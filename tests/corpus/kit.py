@@ -145,7 +145,9 @@ def put_back(fn: Any, name: str, *value: Any) -> None:
 
 
 def refilled(obj: Any, content: Any) -> Any:
-    """`obj` itself with its old content."""
+    """`obj` itself with its old content; a set that has it keeps its order, which a refill would change."""
+    if isinstance(obj, set) and obj == content:
+        return obj
     if isinstance(obj, (list, dict, set)):
         obj.clear()
         (obj.extend if isinstance(obj, list) else obj.update)(content)
