@@ -39,6 +39,7 @@ from dynacomp.capture.graph import (
 from dynacomp.lowering.assembly import assemble
 from dynacomp.lowering.emit import Emitter
 from dynacomp.lowering.groups import Ancestry, Group, alone, fused, may_join, shares_work
+from dynacomp.lowering.hoisting import hoisted
 from dynacomp.lowering.indexing import ZERO
 from dynacomp.lowering.items import (
     Item,
@@ -59,7 +60,7 @@ from dynacomp.lowering.lower_window import ALL_FOLDS, WINDOW_RULES, choice_name
 from dynacomp.lowering.ops import OPS, Op, has_effects
 from dynacomp.lowering.reader import INT32, Reader, dtype_of, shape_of
 from dynacomp.lowering.schedule import ExternStep, KernelStep, Schedule, Step, TemplateStep
-from dynacomp.lowering.splitting import split_fold, worth_splitting
+from dynacomp.lowering.splitting import short_rows, split_fold, split_rows, worth_splitting
 from dynacomp.lowering.support import why_not
 
 RULES = POINTWISE | LAYOUT | GATHERS | SINGLE | WINDOW_RULES
@@ -257,11 +258,18 @@ class Planner:
         if op_name(node) == "select_and_scatter_add":
             self.add_item(make_item(self.reader, self.choice_of(node)))
         item = make_item(self.reader, node)
-        stages = split_fold(self.reader, node, ALL_FOLDS[op_name(node)](node)) if worth_splitting(item) else None
-        for stage in stages or (item,):
+        for stage in self.stages_of(node, item):
             self.by_name[stage.name] = node
             self.shapes.setdefault(stage.name, (stage.shape, stage.dtype))
             self.add_item(stage)
+
+    def stages_of(self, node: Node, item: Item) -> tuple[Item, ...]:
+        """The item, or the two folds that it is better done as."""
+        short = short_rows(item)
+        if short is not None:
+            return split_rows(self.reader, node, ALL_FOLDS[op_name(node)](node), short)
+        parts = split_fold(self.reader, node, ALL_FOLDS[op_name(node)](node)) if worth_splitting(item) else None
+        return parts or (item,)
 
     def add_node(self, node: Node, reads: set[str]) -> None:
         number = self.ancestry.add(self.producers(reads))
@@ -368,6 +376,7 @@ class Planner:
     def kernel_step(self, group: Group, external: set[str], kernels: dict[Any, Kernel]) -> KernelStep:
         emitter = Emitter(self.reader, group, external, self.shapes)
         kernel, bindings = emitter.emit("kernel")
+        kernel = hoisted(kernel)
         kernel = kernels.setdefault(kernel, replace(kernel, name=self.kernel_name(group, len(kernels))))
         return KernelStep(kernel, {p: self.storage.get(b, b) for p, b in bindings.items()})
 

@@ -2,6 +2,11 @@
 
 before:  for i < n: for j < 32: out[32*i + j] = x[32*i + j]
 after:   for j < 32*n: out[j] = x[j]
+
+Lanes over a short loop (`joined`) take the loop around it too, where only what is read once says which is which:
+
+before:  for g < 8: vector j < 8: for i < n: acc s: sum = sub(x[64*i + 8*g + j], m[g])
+after:   vector j < 64: for i < n: acc s: sum = sub(x[64*i + j], m[FloorDiv(j, 8)])
 """
 
 from __future__ import annotations
@@ -10,7 +15,13 @@ from collections.abc import Sequence
 
 import sympy
 
-from dynacomp.lowering.indexing import ZERO, coefficient
+from dynacomp.lowering.indexing import ZERO, FloorDiv, FloorMod, coefficient, hint
+
+Loops = tuple[tuple[sympy.Symbol, sympy.Expr], ...]
+
+
+SHORT = 32
+"""Fewer lanes than this do not fill the registers of a loop."""
 
 
 def merged(
@@ -36,3 +47,19 @@ def _crossed_in_one_stride(index: sympy.Expr, a: sympy.Symbol, b: sympy.Symbol, 
         return True
     outer, inner = coefficient(index, a), coefficient(index, b)
     return outer is not None and inner is not None and outer == sympy.expand(inner * extent)
+
+
+def joined(
+    outer: Loops, inner: Loops, indices: Sequence[sympy.Expr]
+) -> tuple[Loops, dict[sympy.Symbol, sympy.Expr]]:
+    """The last two of the `outer` loops as one, its lanes filling registers, and what to substitute; the loops as
+    they are where an index inside the `inner` loops would need divisions."""
+    if len(outer) < 2 or not inner or not outer[-1][1].is_Integer or hint(outer[-1][1]) >= SHORT:
+        return outer, {}
+    (a, a_extent), (b, b_extent) = outer[-2:]
+    folded = {v for v, _ in inner}
+    for index in indices:
+        steady = b not in index.free_symbols and folded.isdisjoint(index.free_symbols)
+        if not steady and not _crossed_in_one_stride(index, a, b, b_extent):
+            return outer, {}
+    return (*outer[:-2], (b, a_extent * b_extent)), {a: FloorDiv(b, b_extent), b: FloorMod(b, b_extent)}
