@@ -22,7 +22,7 @@ from dynacomp.capture.errors import Break
 from dynacomp.capture.graph import Node, Tree
 from dynacomp.capture.libraries import has_user_call, is_host, is_user_function
 from dynacomp.capture.machine import Capture
-from dynacomp.capture.shells import shell
+from dynacomp.capture.shells import fixed_fields, shell
 from dynacomp.capture.values import (
     ArrayV,
     BuiltinMethodV,
@@ -115,8 +115,10 @@ def _dict(cap: Capture, value: DictV) -> Any:
 
 def _object(cap: Capture, value: ObjectV) -> Any:
     """A pytree object by its leaves; an object without arrays as itself."""
-    built = shell(cap, value)
+    memo: dict[int, Any] = {}
+    built = shell(cap, value, memo)
     leaves, treedef = jax.tree.flatten(built)
+    fixed_fields(memo, leaves)
     if len(leaves) == 1 and leaves[0] is built:
         if callable(built) and not is_host(value.cls):
             return Standin(cap, value)

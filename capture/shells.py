@@ -48,10 +48,19 @@ def shell(cap: Capture, value: Value, memo: dict[int, Any] | None = None) -> Any
     if isinstance(value, ObjectV):
         return _object(cap, value, memo)
     if isinstance(value, ScalarV):
-        raise NeedsConcrete(value)  # it may be a static field, part of the tree's structure
+        memo[id(value)] = value  # a leaf, or a static field: `fixed_fields` tells
+        return value
     if isinstance(value, SizeV):
         return concrete(cap, value).value
     return value
+
+
+def fixed_fields(memo: dict[int, Any], leaves: list[Any]) -> None:
+    """Changing numbers that are no leaves are part of the tree's structure: they must be constants."""
+    seen = {id(x) for x in leaves}
+    for value in memo.values():
+        if isinstance(value, ScalarV) and id(value) not in seen:
+            raise NeedsConcrete(value)
 
 
 def _object(cap: Capture, value: ObjectV, memo: dict[int, Any]) -> Any:
