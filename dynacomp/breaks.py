@@ -25,7 +25,7 @@ REASONS: dict[str, Reason] = {
                      "jax_debug_nans, jax_debug_infs and jax_disable_jit do that"),
     "deleted": Reason("an array that was donated or deleted"),
     "depth": Reason("calls nested too deeply to inline"),
-    "effect": Reason("a side effect that must happen in Python", "jax.debug.print prints from inside a graph"),
+    "effect": Reason("a side effect that must happen in Python", "move it out of the code that must be fast"),
     "effect_in_body": Reason("a side effect inside a transformed function", "return the value instead"),
     "handler": Reason("a graph break while an exception is handled"),
     "hash": Reason("a dict key or set element that is not a constant"),
