@@ -307,20 +307,24 @@ template <class T, class V> DC_INLINE auto bitcast(V x) {
 // ---- argmax and argmin ------------------------------------------------------------------------
 
 // Does (value, here) beat (best, position)? NaN beats all; among equals the lowest position wins.
-template <class C, class V, class P> DC_INLINE auto wins(C ahead, C same, V v, P here, V best, P position) {
+// Lanes of bools may come as masks of another width than those that hold the best.
+template <class C, class V, class W, class P>
+DC_INLINE auto wins(C ahead, C same, V v, P here, W best, P position) {
   auto first = lt(here, position);
   auto tie = bit_and(same, first);
-  if constexpr (is_float<V>) {
+  if constexpr (is_mask<V>::value) {
+    return bit_or(ahead, tie);
+  } else if constexpr (is_float<V>) {
     auto nan = ne(v, v), had = ne(best, best);
     return bit_or(bit_and(bit_not(had), bit_or(bit_or(ahead, nan), tie)), bit_and(bit_and(had, nan), first));
   } else {
     return bit_or(ahead, tie);
   }
 }
-template <class V, class P> DC_INLINE auto wins_argmax(V v, P here, V best, P position) {
+template <class V, class W, class P> DC_INLINE auto wins_argmax(V v, P here, W best, P position) {
   return wins(gt(v, best), eq(v, best), v, here, best, position);
 }
-template <class V, class P> DC_INLINE auto wins_argmin(V v, P here, V best, P position) {
+template <class V, class W, class P> DC_INLINE auto wins_argmin(V v, P here, W best, P position) {
   return wins(lt(v, best), eq(v, best), v, here, best, position);
 }
 #define DC_COLLECT(NAME)                                                                            \
