@@ -16,8 +16,8 @@ _STATIC: dict[int, set[int]] = {}
 def mark_dynamic(array: Any, dim: int | Iterable[int], *, min: int | None = None, max: int | None = None) -> None:
     """The size of `dim` is symbolic from the first capture on.
 
-    min and max say which sizes are expected; one outside gets an entry of its own like any other
-    size that guards refuse. Raises IndexError where the array has no such dimension.
+    min and max say which sizes are expected. They document the call: one entry serves every size of
+    at least 2, also outside these bounds. Raises IndexError where the array has no such dimension.
     """
     _mark(_DYNAMIC, array, dim)
 
