@@ -146,6 +146,8 @@ def below(expr: sympy.Expr, limit: sympy.Expr, ranges: Ranges) -> bool:
 
 def divmod_index(expr: sympy.Expr, by: sympy.Expr, ranges: Ranges) -> tuple[sympy.Expr, sympy.Expr]:
     """(expr // by, expr % by) of a non-negative expr, free of divisions where ranges allow."""
+    if by == 0:  # an axis of an empty array: no position is ever computed
+        return ZERO, ZERO
     if by == 1:
         return expr, ZERO
     whole: list[tuple[sympy.Expr, sympy.Expr]] = []
