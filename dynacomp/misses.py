@@ -34,7 +34,7 @@ from dynacomp.stance import STANCES, current_stance
 
 MAX_VALUES = 2  # a Python number that must be a constant and had more values than this breaks the graph
 MAX_CAPTURES = 8  # times the limit of entries: what they guarded died, again and again
-MAX_RAISES = 3  # frames that keep raising are not captured again and again
+PATIENCE, MAX_WAIT = 3, 4096  # after so many failed captures in a row, calls wait for the next attempt
 DEBUGGING = ("jax_debug_nans", "jax_debug_infs", "jax_disable_jit")  # settings that watch each eager operation
 
 
@@ -53,7 +53,9 @@ class History:
         self.sizes: dict[tuple[str, int], set[int]] = {}
         self.scalars: dict[str, set[Any]] = {}
         self.captures = 0
-        self.raises = 0
+        self.failures = 0  # captures in a row that made no entry
+        self.wait = 0  # calls that run plainly before the next attempt
+        self.failure = ("", "")  # why the last one made none
         self.static = False  # JAX cannot compile this code for unknown sizes
         self.lock = threading.RLock()  # one thread captures, the others wait for its entry
 
@@ -102,8 +104,9 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
         return refused(fn, code, args)
     if live >= options.recompile_limit or history.captures >= MAX_CAPTURES * options.recompile_limit:
         return eager(code, "limit", f"{history.captures} entries for {code.co_qualname}")
-    if history.raises >= MAX_RAISES:
-        return eager(code, "raises", "again and again")
+    if history.wait:
+        history.wait -= 1
+        return eager(code, *history.failure)
     notices.log("recompiles", lambda: recompile_text(fn, code, args))
     return captured(options, fn, code, args, history)
 
@@ -126,11 +129,20 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
     for lesson in outcome.lessons.breaks.values():
         report_break(lesson, code, options)
     if outcome.entry is None:
-        history.raises += outcome.kind == "raises"
+        failed(history, outcome)
         return eager(code, outcome.kind, outcome.detail)
+    history.failures = 0
     note(outcome, code, history, made[0] if made else None)
     _native.add_entry(code, outcome.entry)
     return outcome.entry
+
+
+def failed(history: History, outcome: Outcome) -> None:
+    """A capture costs far more than a call: one that keeps failing is tried ever more rarely."""
+    history.failures += 1
+    history.failure = (outcome.kind, outcome.detail)
+    if history.failures >= PATIENCE:
+        history.wait = min(MAX_WAIT, 1 << history.failures)
 
 
 # --- what is symbolic

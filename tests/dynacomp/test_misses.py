@@ -186,3 +186,19 @@ def test_what_cannot_be_compiled_for_unknown_sizes_is_compiled_for_each(monkeypa
     for n in (2, 3, 4):
         assert f(ones(n)).shape == (n,)
     assert captures() == 3 and dynacomp.stats()["frames_eager"] == {}
+
+
+def test_captures_that_keep_failing_are_tried_ever_more_rarely():
+    def sometimes(x, good):
+        if not good:
+            raise TypeError("bad")
+        return x * 2
+
+    compiled = dynacomp.jit(sometimes, backend="xla")
+    x = jnp.ones(3)
+    for _ in range(5):
+        with pytest.raises(TypeError, match="bad"):
+            compiled(x, False)
+    for _ in range(20):
+        assert compiled(x, True)[0] == 2
+    assert dynacomp.stats()["frames_captured"] == 1
