@@ -22,13 +22,15 @@ import numpy as np
 from dynacomp.capture import arrays, attrs, generators, scalars, sizes
 from dynacomp.capture.births import from_python
 from dynacomp.capture.calls import BUILTIN_METHODS, BUILTINS, call
-from dynacomp.capture.containers import contains, delitem, elements_of, hashable, pairs, setitem, sort_values
+from dynacomp.capture.containers import contains, delitem, setitem
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.exceptions import as_exception, handled
 from dynacomp.capture.iteration import advance, get_iter, iterate
+from dynacomp.capture.keys import elements_of, hashable, pairs
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import BINARY, COMPARE, binary, fold, is_same, same_object, subscript, truth, unary
+from dynacomp.capture.sequences import sort_values
 from dynacomp.capture.shells import shell
 from dynacomp.capture.texts import text
 from dynacomp.capture.values import (
@@ -180,17 +182,16 @@ def _delattr(cap: Capture, x: Value, name: Value) -> Value:
     return NONE
 
 
-@row(id)
-def _id(cap: Capture, x: Value) -> Value:
-    raise Break("identity", "id()")
-
-
 @row(hash)
 def _hash(cap: Capture, x: Value) -> Value:
     if isinstance(x, ObjectV) and attrs.lookup(x.cls, "__hash__")[0] is not object:
         key = hashable(cap, x)
-        return Const(hash(key)) if isinstance(key, HashedV) else _id(cap, x)
-    return fold(cap, hash, x) if is_constant(x) else _id(cap, x)
+        return Const(hash(key)) if isinstance(key, HashedV) else _hash_of_id()
+    return fold(cap, hash, x) if is_constant(x) else _hash_of_id()
+
+
+def _hash_of_id() -> Value:
+    raise Break("identity", "hash() of an object that hashes by its id")
 
 
 @row(vars)

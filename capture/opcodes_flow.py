@@ -13,11 +13,11 @@ from dynacomp.capture.births import from_python
 from dynacomp.capture.branches import branch
 from dynacomp.capture.calls import BUILTINS
 from dynacomp.capture.code import Instr
-from dynacomp.capture.containers import pairs
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.exceptions import as_exception, handled, instance_of, set_cause
 from dynacomp.capture.generators import resume, stop_error
 from dynacomp.capture.iteration import advance, get_iter, iterate
+from dynacomp.capture.keys import pairs
 from dynacomp.capture.machine import VERSION, Capture, Frame, opcode, unsupported
 from dynacomp.capture.opcodes_stack import CALLEE_FIRST
 from dynacomp.capture.operators import is_same, truth, unary
@@ -26,6 +26,7 @@ from dynacomp.capture.values import (
     Const,
     DictV,
     GeneratorV,
+    HandlingV,
     LibraryV,
     NullV,
     ObjectV,
@@ -195,10 +196,10 @@ def _set_cause(cap: Capture, raised: Value, cause: Value) -> None:
 
 @opcode("PUSH_EXC_INFO")
 def _push_exc_info(cap: Capture, f: Frame, i: Instr) -> None:
+    """The slot below the exception stands for what was handled before: POP_EXCEPT goes back to it."""
     value = f.pop()
-    f.push(f.handling[-1] if f.handling else NONE)
-    f.handling.append(value)
-    f.push(value)
+    f.handling.append(HandlingV(value))
+    f.stack += [f.handling[-1], value]
 
 
 @opcode("POP_EXCEPT")

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from dynacomp.capture import containers
+from dynacomp.capture import containers, keys
 from dynacomp.capture import sources as S
 from dynacomp.capture.attrs import delattr_value, setattr_value
 from dynacomp.capture.births import from_python
@@ -388,13 +388,13 @@ def _build_list(cap: Capture, f: Frame, i: Instr) -> None:
 
 @opcode("BUILD_SET")
 def _build_set(cap: Capture, f: Frame, i: Instr) -> None:
-    f.push(SetV({containers.hashable(cap, x) for x in f.popn(i.arg)}))
+    f.push(SetV({keys.hashable(cap, x) for x in f.popn(i.arg)}))
 
 
 @opcode("BUILD_MAP")
 def _build_map(cap: Capture, f: Frame, i: Instr) -> None:
     flat = f.popn(2 * i.arg)
-    f.push(DictV({containers.hashable(cap, k): v for k, v in zip(flat[::2], flat[1::2])}))
+    f.push(DictV({keys.hashable(cap, k): v for k, v in zip(flat[::2], flat[1::2])}))
 
 
 @opcode("BUILD_CONST_KEY_MAP")
@@ -425,14 +425,14 @@ def _list_append(cap: Capture, f: Frame, i: Instr) -> None:
 def _set_add(cap: Capture, f: Frame, i: Instr) -> None:
     item = f.pop()
     target = _target(cap, f, i)
-    target.items.add(containers.hashable(cap, item))
+    target.items.add(keys.hashable(cap, item))
 
 
 @opcode("MAP_ADD")
 def _map_add(cap: Capture, f: Frame, i: Instr) -> None:
     key, item = f.popn(2)
     target = _target(cap, f, i)
-    target.items[containers.hashable(cap, key)] = item
+    target.items[keys.hashable(cap, key)] = item
 
 
 @opcode("LIST_EXTEND")
@@ -449,14 +449,14 @@ def _list_extend(cap: Capture, f: Frame, i: Instr) -> None:
 def _set_update(cap: Capture, f: Frame, i: Instr) -> None:
     source = f.pop()
     target = _target(cap, f, i)
-    target.items.update(containers.elements_of(cap, source))
+    target.items.update(keys.elements_of(cap, source))
 
 
 @opcode("DICT_UPDATE", "DICT_MERGE")
 def _dict_update(cap: Capture, f: Frame, i: Instr) -> None:
     source = f.pop()
     target = _target(cap, f, i)
-    found = containers.pairs(cap, source)
+    found = keys.pairs(cap, source)
     if i.name == "DICT_MERGE":
         again = next((k for k, _ in found if k in target.items), None)
         if again is not None:

@@ -1,0 +1,120 @@
+"""Keys: what Values are as dict keys and set elements, and where dicts get their entries from.
+
+`hashable` gives the Python object that stands for a Value in `DictV.items` and `SetV.items`; `pairs`
+reads a mapping or an iterable of pairs, `elements_of` any iterable, in terms of such keys.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from dynacomp.capture import sizes
+from dynacomp.capture.attrs import lookup
+from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.iteration import iterate
+from dynacomp.capture.machine import Capture
+from dynacomp.capture.operators import equal
+from dynacomp.capture.values import (
+    CellV,
+    Const,
+    DictV,
+    FunctionV,
+    HashedV,
+    IdV,
+    ListV,
+    MethodV,
+    NotConstant,
+    ObjectV,
+    SetV,
+    SizeV,
+    TupleV,
+    Value,
+    as_python,
+    type_of,
+)
+from dynacomp.capture.wrap import items_of, realize
+
+
+def raised(kind: type[BaseException], *args: Any) -> Raised:
+    return Raised(Const(kind(*args)))
+
+
+def hashable(cap: Capture, value: Value) -> Any:
+    """The Python object that a Value is as a dict key. Objects with a hash of their own become
+    `HashedV`s; those that hash by identity are their own key."""
+    if isinstance(value, SizeV):
+        value = sizes.concrete(cap, value)
+    if isinstance(value, ObjectV):
+        return _object_key(cap, value)
+    if isinstance(value, (FunctionV, MethodV, CellV, IdV)):
+        return value
+    try:
+        key = as_python(value)
+        hash(key)
+    except NotConstant:
+        if isinstance(value, TupleV):
+            return HashedV(value, hash(tuple(hashable(cap, x) for x in items_of(cap, value))), _same(cap))
+        if isinstance(value, (ListV, DictV, SetV)):
+            raise raised(TypeError, f"unhashable type: {value.cls.__name__!r}") from None
+        raise Break("hash", "a key that holds an array") from None
+    except TypeError as error:
+        raise Raised(Const(error)) from None
+    return key
+
+
+def _object_key(cap: Capture, value: ObjectV) -> Any:
+    owner, raw = lookup(value.cls, "__hash__")
+    if raw is None:
+        raise raised(TypeError, f"unhashable type: {value.cls.__name__!r}")
+    if not isinstance(raw, types.FunctionType):
+        return value if value.real is None else value.real
+    found = as_python(cap.call(cap.special(value, "__hash__"), []))  # type: ignore[arg-type]
+    if not isinstance(found, int):
+        raise raised(TypeError, "__hash__ method should return an integer")
+    return HashedV(value, hash(found), _same(cap))
+
+
+def _same(cap: Capture) -> Any:
+    return lambda a, b: equal(cap, a, b)
+
+
+def kind_of(v: Value) -> str:
+    try:
+        return type_of(v).__name__
+    except NotConstant:
+        return type(v).__name__
+
+
+def pairs(cap: Capture, source: Value) -> list[tuple[Any, Value]]:
+    """Key-value pairs of a mapping or an iterable of pairs."""
+    if isinstance(source, DictV):
+        return [(k, realize(cap, x)) for k, x in source.items.items()]
+    if isinstance(source, ObjectV) and hasattr(source.cls, "keys"):
+        keys = list(iterate(cap, cap.call(cap.getattr(source, "keys"), [])))
+        return [(hashable(cap, k), cap.call(cap.getattr(source, "__getitem__"), [k])) for k in keys]
+    found = []
+    for n, item in enumerate(iterate(cap, source)):
+        parts = _pair(cap, n, item)
+        found.append((hashable(cap, parts[0]), parts[1]))
+    return found
+
+
+def _pair(cap: Capture, n: int, item: Value) -> list[Value]:
+    """Element `n` of what a dict is made of: a key and its value."""
+    if isinstance(item, Const) and not hasattr(type(item.value), "__iter__"):
+        raise raised(TypeError, f"cannot convert dictionary update sequence element #{n} to a sequence")
+    parts = list(iterate(cap, item))
+    if len(parts) != 2:
+        raise raised(ValueError, f"dictionary update sequence element #{n} has length {len(parts)}; 2 is required")
+    return parts
+
+
+def elements_of(cap: Capture, other: Value) -> Any:
+    """Another set's elements, or those of any iterable, as keys in their order."""
+    return other.items if isinstance(other, (SetV, DictV)) else [hashable(cap, x) for x in iterate(cap, other)]
+
+
+def missing_key(key: Value) -> Raised:
+    """The KeyError of a key that is not there."""
+    return Raised(ObjectV(KeyError, ctor=(key,), attrs={"args": TupleV([key])}))

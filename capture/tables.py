@@ -1,0 +1,207 @@
+"""Dicts, their views, and sets: subscripts, operators and methods on their Values.
+
+Rows are `row(cap, value, *args, **kwargs)`; `METHODS` and `OPERATORS` are what `containers` knows of.
+Keys are constants, or Values that hash by identity or by a `HashedV` (see `keys`).
+"""
+
+from __future__ import annotations
+
+import collections
+import operator
+from typing import Any
+
+from dynacomp.capture.effects import mutating
+from dynacomp.capture.iteration import elements, iterate, key_value
+from dynacomp.capture.keys import elements_of, hashable, missing_key, pairs, raised
+from dynacomp.capture.machine import Capture
+from dynacomp.capture.operators import truth
+from dynacomp.capture.values import Const, DictV, SetV, TupleV, Value, ViewV, as_python
+from dynacomp.capture.wrap import realize
+
+
+def _dict_getitem(cap: Capture, table: DictV, key: Value) -> Value:
+    name = hashable(cap, key)
+    if name in table.items:
+        item = table.items[name] = realize(cap, table.items[name])
+        return item
+    if table.factory is not None and not (isinstance(table.factory, Const) and table.factory.value is None):
+        mutating(cap, table)
+        made = table.items[name] = cap.call(table.factory, [])
+        return made
+    raise missing_key(key)
+
+
+def _merge(cap: Capture, a: DictV, b: Value) -> Any:
+    if not isinstance(b, DictV):
+        return NotImplemented
+    return DictV({**a.items, **b.items}, a.cls, factory=a.factory)
+
+
+def _merge_in_place(cap: Capture, a: DictV, b: Value) -> Any:
+    mutating(cap, a)
+    _update(cap, a, b)
+    return a
+
+
+def _as_set(cap: Capture, v: Value) -> set[Any] | None:
+    """The elements of a set, or of a dict's keys or items; None for other Values."""
+    if isinstance(v, SetV):
+        return v.items
+    if isinstance(v, ViewV) and v.kind != "values":
+        return set(v.table.items) if v.kind == "keys" else {hashable(cap, x) for x in elements(cap, v)}
+    return None
+
+
+def _set_op(op: Any) -> Any:
+    def row(cap: Capture, a: Any, b: Value) -> Any:
+        left, right = _as_set(cap, a), _as_set(cap, b)
+        if left is None or (right is None and not isinstance(a, ViewV)):
+            return NotImplemented
+        found = op(left, {hashable(cap, x) for x in iterate(cap, b)} if right is None else right)
+        return Const(found) if isinstance(found, bool) else SetV(found, a.cls if isinstance(a, SetV) else set)
+    return row
+
+
+def _set_compare(op: Any) -> Any:
+    def row(cap: Capture, a: Any, b: Value) -> Any:
+        left, right = _as_set(cap, a), _as_set(cap, b)
+        return NotImplemented if left is None or right is None else Const(op(left, right))
+    return row
+
+
+def _change_in_place(op: Any) -> Any:
+    def row(cap: Capture, a: SetV, b: Value) -> Any:
+        right = _as_set(cap, b)
+        if right is None or a.cls is not set:
+            return NotImplemented
+        mutating(cap, a)
+        op(a.items, right)
+        return a
+    return row
+
+
+SET_OPS = (operator.or_, operator.and_, operator.sub, operator.xor)
+SET_COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
+
+
+def _get(cap: Capture, v: DictV, key: Value, default: Value = Const(None)) -> Value:
+    name = hashable(cap, key)
+    return realize(cap, v.items[name]) if name in v.items else default
+
+
+def _setdefault(cap: Capture, v: DictV, key: Value, default: Value = Const(None)) -> Value:
+    name = hashable(cap, key)
+    if name not in v.items:
+        mutating(cap, v)
+        v.items[name] = default
+    v.items[name] = realize(cap, v.items[name])
+    return v.items[name]
+
+
+def _dict_pop(cap: Capture, v: DictV, key: Value, *default: Value) -> Value:
+    name = hashable(cap, key)
+    if name not in v.items:
+        if default:
+            return default[0]
+        raise missing_key(key)
+    mutating(cap, v)
+    return realize(cap, v.items.pop(name))
+
+
+def _popitem(cap: Capture, v: DictV, last: Value = Const(True)) -> Value:
+    if not v.items:
+        raise raised(KeyError, "dictionary is empty" if v.cls is collections.OrderedDict else
+                     "popitem(): dictionary is empty")
+    mutating(cap, v)
+    key = next(reversed(v.items) if truth(cap, last) else iter(v.items))
+    item = v.items.pop(key)
+    return TupleV([key_value(cap, key), realize(cap, item)])
+
+
+def _update(cap: Capture, v: DictV, *sources: Value, **kwargs: Value) -> None:
+    mutating(cap, v)
+    for source in sources:
+        v.items.update(pairs(cap, source))
+    v.items.update(kwargs)
+
+
+def _dict_copy(cap: Capture, v: DictV) -> Value:
+    return DictV(dict(v.items), v.cls, factory=v.factory)
+
+
+def _move_to_end(cap: Capture, v: DictV, key: Value, last: Value = Const(True)) -> None:
+    mutating(cap, v)
+    name = hashable(cap, key)
+    moved = {name: v.items.pop(name)}
+    v.items = {**v.items, **moved} if as_python(last) else {**moved, **v.items}
+
+
+def _add(cap: Capture, v: SetV, x: Value) -> None:
+    mutating(cap, v)
+    v.items.add(hashable(cap, x))
+
+
+def _discard(cap: Capture, v: SetV, x: Value) -> None:
+    mutating(cap, v)
+    v.items.discard(hashable(cap, x))
+
+
+def _set_update(cap: Capture, v: SetV, *others: Value) -> None:
+    mutating(cap, v)
+    for other in others:
+        v.items.update(elements_of(cap, other))
+
+
+def _set_method(name: str) -> Any:
+    def row(cap: Capture, v: SetV, *others: Value) -> Value:
+        found = getattr(v.items, name)(*(elements_of(cap, o) for o in others))
+        return Const(found) if isinstance(found, bool) else SetV(found, v.cls)
+    return row
+
+
+def _set_change(name: str) -> Any:
+    def row(cap: Capture, v: SetV, *others: Value) -> None:
+        mutating(cap, v)
+        getattr(v.items, name)(*(elements_of(cap, o) for o in others))
+    return row
+
+
+def _set_pop(cap: Capture, v: SetV) -> Value:
+    if not v.items:
+        raise raised(KeyError, "pop from an empty set")
+    mutating(cap, v)
+    return key_value(cap, v.items.pop())
+
+
+def _set_remove(cap: Capture, v: SetV, x: Value) -> None:
+    key = hashable(cap, x)
+    if key not in v.items:
+        raise missing_key(x)
+    mutating(cap, v)
+    v.items.remove(key)
+
+
+def _clear(cap: Capture, v: Any) -> None:
+    mutating(cap, v)
+    v.items.clear()
+
+
+METHODS: dict[type, dict[str, Any]] = {
+    ViewV: {"isdisjoint": lambda cap, v, o: Const((_as_set(cap, v) or set()).isdisjoint(elements_of(cap, o)))},
+    DictV: {"get": _get, "setdefault": _setdefault, "pop": _dict_pop, "popitem": _popitem, "update": _update,
+            "clear": _clear, "copy": _dict_copy, "move_to_end": _move_to_end,
+            **{k: (lambda kind: lambda cap, v: ViewV(v, kind))(k) for k in ("keys", "values", "items")}},
+    SetV: {"add": _add, "discard": _discard, "update": _set_update, "clear": _clear,
+           "pop": _set_pop, "remove": _set_remove,
+           "copy": lambda cap, v: v if v.cls is frozenset else SetV(set(v.items), v.cls),
+           **{n: _set_change(n) for n in ("intersection_update", "difference_update",
+                                          "symmetric_difference_update")},
+           **{n: _set_method(n) for n in ("union", "intersection", "difference", "symmetric_difference",
+                                          "issubset", "issuperset", "isdisjoint")}},
+}
+OPERATORS: dict[tuple[str, type], Any] = {
+    ("getitem", DictV): _dict_getitem, ("or_", DictV): _merge, ("ior", DictV): _merge_in_place,
+    **{(op.__name__, kind): _set_op(op) for op in SET_OPS for kind in (SetV, ViewV)},
+    **{(op.__name__, kind): _set_compare(op) for op in SET_COMPARISONS for kind in (SetV, ViewV)},
+    **{(op.__name__, SetV): _change_in_place(op) for op in (operator.ior, operator.iand, operator.isub, operator.ixor)},
+}
