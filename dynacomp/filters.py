@@ -6,12 +6,15 @@ code object.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
-from types import CodeType
+from collections.abc import Iterator
+from types import CodeType, ModuleType
 
 from dynacomp import capture, codegen, counters, kernels, lowering
+from dynacomp.capture import _native
 from dynacomp.capture.resume import is_resume
 
 FUNCTION = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS  # not a class body or a module
@@ -19,11 +22,37 @@ NEVER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 def should_capture(code: CodeType) -> bool:
-    if is_resume(code):
-        return True
-    if code.co_flags & FUNCTION != FUNCTION:
-        return False
-    return not (code.co_filename.startswith("<") or code.co_flags & NEVER or is_library_file(code.co_filename))
+    """The usual filter."""
+    return is_resume(code) or (can_capture(code) and not code.co_filename.startswith("<")
+                               and not is_library_file(code.co_filename))
+
+
+def can_capture(code: CodeType) -> bool:
+    return code.co_flags & FUNCTION == FUNCTION and not code.co_flags & NEVER
+
+
+@contextlib.contextmanager
+def strict(*machinery: ModuleType) -> Iterator[None]:
+    """Within the block the hook looks at all code that a compiled function calls, the standard
+    library's too, arrays or not: a test of capture by programs that know nothing of it. Left alone
+    are dynacomp, installed packages, the import system and the packages in `machinery`.
+
+        with filters.strict(unittest):
+            dynacomp.jit(run_all_tests)()
+    """
+    own = (*_OWN, *map(_folder, machinery), "<frozen importlib")
+
+    def should_capture_strictly(code: CodeType) -> bool:
+        file = code.co_filename
+        return is_resume(code) or (can_capture(code) and "site-packages" not in file and not file.startswith(own))
+
+    usual = _native.set_filter(should_capture_strictly)
+    _native.reset()  # what the usual filter has answered is kept in the code objects
+    try:
+        yield
+    finally:
+        _native.set_filter(usual)
+        _native.reset()
 
 
 @functools.cache
