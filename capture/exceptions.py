@@ -94,7 +94,7 @@ def handled(frame: Frame | None) -> Value | None:
     """The exception that is being handled here, in this frame or in one that called it."""
     while frame is not None:
         if frame.handling:
-            return frame.handling[-1]
+            return frame.handling[-1].error
         frame = frame.parent
     return None
 

@@ -13,19 +13,26 @@ from types import CodeType
 from typing import Any
 
 from dynacomp.capture import (  # noqa: F401  (handlers and rows register themselves)
+    arithmetic_rows,
     builtin_rows,
     copies,
+    identities,
     instances,
+    iteration_rows,
+    jax_state_rows,
     opcodes_flow,
     opcodes_stack,
     stdlib_rows,
+    tree_rows,
 )
 from dynacomp.capture import sources as S
 from dynacomp.capture._native import Entry, GuardProgram, jax_config_token
 from dynacomp.capture.errors import Break, GiveUp, NeedsSizes, Raised, Restart
 from dynacomp.capture.graph import Graph
 from dynacomp.capture.guards import StepWriter
+from dynacomp.capture.leaving import breaking
 from dynacomp.capture.machine import (
+    HANDLERS,
     Capture,
     Frame,
     Lesson,
@@ -35,10 +42,12 @@ from dynacomp.capture.machine import (
     execute,
     new_frame,
 )
-from dynacomp.capture.output import Result, breaking, returning, template_of
+from dynacomp.capture.operands import check_rows
+from dynacomp.capture.output import Result, returning, template_of
 from dynacomp.capture.values import CellV, Const, Lazy, NeedsConcrete, type_of
 
 check_complete()
+check_rows(HANDLERS)
 MAX_ATTEMPTS = 60
 strict_errors = False  # tests set it: a defect in capture or compilation is raised, not worked around
 

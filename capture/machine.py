@@ -27,7 +27,7 @@ from dynacomp.capture.errors import Break, GiveUp, Raised, Restart
 from dynacomp.capture.graph import Builder, Node
 from dynacomp.capture.guards import GuardSet
 from dynacomp.capture.libraries import is_pure_module
-from dynacomp.capture.values import CellV, Const, NeedsConcrete, NotConstant, Value
+from dynacomp.capture.values import CellV, Const, HandlingV, NeedsConcrete, NotConstant, Value
 
 VERSION = sys.version_info[:2]
 MAX_STEPS = 400_000  # instructions a capture; a longer Python loop is run, not unrolled
@@ -53,6 +53,7 @@ class Lessons:
     breaks: dict[int, Lesson] = field(default_factory=dict)
     fixed: set[S.Source] = field(default_factory=set)  # changing numbers that must be constants all the same
     plain_ifs: bool = False  # an `if` turned `cond` would have lost the identity of an input
+    pure_bodies: bool = False  # what a transformed function changed would have let arrays out of it
     all_static: bool = False  # symbolic sizes were tried and JAX could not decide a comparison
     order: int = 0  # how often calls are differentiated, to find the rules that derivatives reach
 
@@ -86,7 +87,7 @@ class Frame:
     loops: dict[int, Loop] = field(default_factory=dict)
     parent: Frame | None = None
     kw_names: tuple[str, ...] = ()
-    handling: list[Any] = field(default_factory=list)  # exceptions being handled, innermost last
+    handling: list[HandlingV] = field(default_factory=list)  # exceptions being handled, innermost last
     result: Value | None = None
     yielded: Value | None = None
     namespace: Any = None  # the mapping that a class body fills
@@ -123,6 +124,7 @@ class Capture:
         self.inputs: dict[Node, S.Source] = {}
         self.objects: dict[int, Value] = {}  # real object id → Value, for mutable objects
         self.keep: list[Any] = []  # keeps those ids alive
+        self.ids: dict[int, Any] = {}  # id of an object, or of what stands for it → its IdV
         self.global_writes: dict[tuple[int, str], tuple[dict[str, Any], S.Source | None, Any]] = {}
         self.effects: list[Any] = []  # calls to replay in order, see effects.py
         self.current: Frame | None = None
@@ -137,6 +139,8 @@ class Capture:
         self.last_where: tuple[tuple[str, int, str], ...] = ()  # where the last Break was raised
         self.real_shapes: dict[S.Source, tuple[int, ...]] = {}
         self.owner: dict[Node, int] = {}  # how many bodies deep a node lives
+        self.homes: dict[Node, int] = {}  # the serial of the body that it lives in, if any
+        self.traces: list[Any] = []  # JAX's traces under which calls are evaluated, innermost last
         self.derived = 0  # derivatives of calls being traced, inside each other
         self.scope = export.SymbolicScope()
         self.symbols: dict[int, tuple[Any, str]] = {}  # size → (symbolic dimension, its name)

@@ -26,13 +26,18 @@ ENDS = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWAR
 JUMPS = ("JUMP", "FOR_ITER", "SEND")
 
 
+# What a stack slot holds: a value; NULL; what was handled before the exception that is handled now
+# (PUSH_EXC_INFO put it there: the resume function is given that exception, and handles it again).
+VALUE, NULL, HANDLED = "value", "null", "handled"
+
+
 @dataclass(frozen=True)
 class Layout:
-    """The state in which a frame resumes: `target` instruction, which stack slots hold a value
-    (False: NULL), a constant `lasti` pushed last or None, and the live locals by name."""
+    """The state in which a frame resumes: `target` instruction, what each stack slot holds (VALUE,
+    NULL or HANDLED), a constant `lasti` pushed last or None, and the live locals by name."""
 
     target: int
-    stack: tuple[bool, ...]
+    stack: tuple[str, ...]
     lasti: int | None
     locals: tuple[str, ...]
 
@@ -110,7 +115,7 @@ def _build(decoded: Decoded, layout: Layout) -> CodeType:
         if n == target_at:
             body.append(entry)
         body.append(_with_free_cells(item, code.co_cellvars))
-    params = [f"$s{n}" for n, held in enumerate(layout.stack) if held]
+    params = [f"$s{n}" for n, held in enumerate(layout.stack) if held != NULL]
     bc[:] = [*_prologue(code, layout, entry), *body]
     bc.argcount, bc.posonlyargcount, bc.kwonlyargcount = len(params) + len(layout.locals), 0, 0
     bc.argnames = [*params, *layout.locals]
@@ -128,12 +133,19 @@ def _prologue(code: CodeType, layout: Layout, entry: Label) -> list[Any]:
         out.append(Instr("COPY_FREE_VARS", free))
     out.append(Instr("RESUME", 0))
     for n, held in enumerate(layout.stack):
-        out.append(Instr("LOAD_FAST", f"$s{n}") if held else Instr("PUSH_NULL"))
-    if layout.lasti is not None:
-        last = out.pop()
-        out += [Instr("LOAD_CONST", layout.lasti), last]
+        if layout.lasti is not None and n == len(layout.stack) - 1:
+            out.append(Instr("LOAD_CONST", layout.lasti))
+        out += fill_slot(held, f"$s{n}")
     out.append(Instr("JUMP_FORWARD", entry))
     return out
+
+
+def fill_slot(held: str, name: str | None) -> list[Instr]:
+    """Fills a stack slot from the local `name`."""
+    if held == NULL:
+        return [Instr("PUSH_NULL")]
+    handle = [Instr("PUSH_EXC_INFO"), Instr("POP_TOP")] if held == HANDLED else []
+    return [Instr("LOAD_FAST", name), *handle]
 
 
 def _with_free_cells(item: Any, cells: tuple[str, ...]) -> Any:

@@ -72,6 +72,21 @@ class ScalarV(Value):
 
 
 @dataclass(eq=False)
+class IdV(Value):
+    """`id(obj)`. `anchor` is the object itself, or what stands for it while it does not exist: two ids
+    are equal when their anchors are one object."""
+
+    obj: Value
+    anchor: Any
+
+    def __hash__(self) -> int:
+        return hash(id(self.anchor))
+
+    def __eq__(self, other: object) -> bool:
+        return other.anchor is self.anchor if isinstance(other, IdV) else other == id(self.anchor)
+
+
+@dataclass(eq=False)
 class OpaqueV(Value):
     """An existing object that may be passed on but not looked into: an iterator, a file."""
 
@@ -318,6 +333,13 @@ class TracebackV(Value):
 
 
 @dataclass(eq=False)
+class HandlingV(Value):
+    """The stack slot in which PUSH_EXC_INFO keeps what was handled before, while `error` is handled."""
+
+    error: Value
+
+
+@dataclass(eq=False)
 class NullV(Value):
     """The NULL that calls keep on the stack."""
 
@@ -445,6 +467,7 @@ VIEW_TYPES: dict[tuple[bool, str], type] = {
     for table in (dict, collections.OrderedDict) for kind in ("keys", "values", "items")}
 _TYPES: dict[type, type] = {
     SizeV: int,
+    IdV: int,
     SliceV: slice,
     RangeV: range,
     CellV: types.CellType,
