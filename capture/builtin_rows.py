@@ -9,37 +9,27 @@ from __future__ import annotations
 import builtins
 import collections
 import functools
-import itertools
-import math
-import operator
 import sys
-import types
 from typing import Any
 
 import jax
 import numpy as np
 
-from dynacomp.capture import arrays, attrs, generators, scalars, sizes
-from dynacomp.capture.births import from_python
-from dynacomp.capture.calls import BUILTIN_METHODS, BUILTINS, call
-from dynacomp.capture.containers import contains, delitem, setitem
+from dynacomp.capture import arrays, attrs, scalars, sizes
+from dynacomp.capture.calls import BUILTINS
 from dynacomp.capture.errors import Break, Raised
-from dynacomp.capture.exceptions import as_exception, handled
-from dynacomp.capture.iteration import advance, get_iter, iterate
+from dynacomp.capture.exceptions import handled
+from dynacomp.capture.iteration import iterate
 from dynacomp.capture.keys import elements_of, hashable, pairs
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
-from dynacomp.capture.operators import BINARY, COMPARE, binary, fold, is_same, same_object, subscript, truth, unary
-from dynacomp.capture.sequences import sort_values
-from dynacomp.capture.shells import shell
+from dynacomp.capture.operators import fold, truth
 from dynacomp.capture.texts import text
 from dynacomp.capture.values import (
     ArrayV,
     Const,
-    CountIterV,
     DictV,
     FunctionV,
-    GeneratorV,
     HashedV,
     LibraryV,
     ListV,
@@ -52,7 +42,6 @@ from dynacomp.capture.values import (
     SetV,
     SizeV,
     SliceV,
-    StreamV,
     SuperV,
     TracebackV,
     TupleV,
@@ -305,175 +294,7 @@ def _range(cap: Capture, *args: Value) -> Value:
     return fold(cap, range, *a)
 
 
-# --- iteration
-
-
-@row(iter)
-def _iter(cap: Capture, x: Value, *sentinel: Value) -> Value:
-    if sentinel:
-        return StreamV("call", [], fn=x, state={"sentinel": sentinel[0]})
-    return get_iter(cap, x)
-
-
-@row(next)
-def _next(cap: Capture, it: Value, *default: Value) -> Value:
-    if isinstance(it, ObjectV):
-        try:
-            return cap.call(cap.getattr(it, "__next__"), [])
-        except Raised as raised:
-            if default and issubclass(type_of(raised.value), StopIteration):
-                return default[0]
-            raise
-    item = advance(cap, it)
-    if item is not None:
-        return item
-    if default:
-        return default[0]
-    result = it.frame.result if isinstance(it, GeneratorV) else None
-    raise stop_iteration(cap, result)
-
-
-def stop_iteration(cap: Capture, result: Value | None) -> Raised:
-    if result is None or (isinstance(result, Const) and result.value is None):
-        return Raised(Const(StopIteration()))
-    return Raised(ObjectV(StopIteration, ctor=(result,), attrs={"args": TupleV([result]), "value": result}))
-
-
-@row(zip)
-def _zip(cap: Capture, *xs: Value, strict: Value = Const(False)) -> Value:
-    return StreamV("zip", [get_iter(cap, x) for x in xs], state={"strict": as_python(strict)})
-
-
-@row(enumerate)
-def _enumerate(cap: Capture, xs: Value, start: Value = Const(0)) -> Value:
-    return StreamV("enumerate", [get_iter(cap, xs)], state={"index": as_python(start)})
-
-
-@row(map)
-def _map(cap: Capture, fn: Value, *xs: Value) -> Value:
-    return StreamV("map", [get_iter(cap, x) for x in xs], fn=fn)
-
-
-@row(filter)
-def _filter(cap: Capture, fn: Value, xs: Value) -> Value:
-    return StreamV("filter", [get_iter(cap, xs)], fn=fn)
-
-
-@row(reversed)
-def _reversed(cap: Capture, xs: Value) -> Value:
-    if isinstance(xs, ObjectV):
-        return cap.call(cap.getattr(xs, "__reversed__"), [])
-    if isinstance(xs, Const) and isinstance(xs.value, range):
-        return get_iter(cap, Const(xs.value[::-1]))
-    return get_iter(cap, TupleV(list(iterate(cap, xs))[::-1]))
-
-
-@row(sorted)
-def _sorted(cap: Capture, xs: Value, *, key: Value = NONE, reverse: Value = Const(False)) -> Value:
-    return ListV(sort_values(cap, list(iterate(cap, xs)), key, bool(as_python(reverse))))
-
-
-@row(sum)
-def _sum(cap: Capture, xs: Value, start: Value = Const(0)) -> Value:
-    total = start
-    for x in iterate(cap, xs):
-        total = binary(cap, operator.add, total, x)
-    return total
-
-
-def _extreme(op: Any) -> Any:
-    def pick(cap: Capture, *xs: Value, key: Value = NONE, default: Value | None = None) -> Value:
-        items = list(iterate(cap, xs[0])) if len(xs) == 1 else list(xs)
-        if not items:
-            if default is not None:
-                return default
-            return fold(cap, max if op is operator.gt else min, TupleV([]))
-        keyed = [x if isinstance(key, Const) and key.value is None else cap.call(key, [x]) for x in items]
-        best = 0
-        for i in range(1, len(items)):
-            if truth(cap, binary(cap, op, keyed[i], keyed[best])):
-                best = i
-        return items[best]
-    return pick
-
-
-BUILTINS[max], BUILTINS[min] = _extreme(operator.gt), _extreme(operator.lt)
-
-
-@row(any)
-def _any(cap: Capture, xs: Value) -> Value:
-    return Const(any(truth(cap, x) for x in iterate(cap, xs)))
-
-
-@row(all)
-def _all(cap: Capture, xs: Value) -> Value:
-    return Const(all(truth(cap, x) for x in iterate(cap, xs)))
-
-
-# --- arithmetic
-
-
-@row(abs)
-def _abs(cap: Capture, x: Value) -> Value:
-    return unary(cap, operator.abs, x)
-
-
-@row(pow)
-def _pow(cap: Capture, a: Value, b: Value, *mod: Value) -> Value:
-    if mod and isinstance(a, ObjectV):
-        return cap.call(cap.getattr(a, "__pow__"), [b, *mod])
-    return fold(cap, pow, a, b, *mod) if mod else binary(cap, operator.pow, a, b)
-
-
-@row(divmod)
-def _divmod(cap: Capture, a: Value, b: Value) -> Value:
-    if isinstance(a, SizeV) or isinstance(b, SizeV):
-        return TupleV([binary(cap, operator.floordiv, a, b), binary(cap, operator.mod, a, b)])
-    for x, name, y in ((a, "__divmod__", b), (b, "__rdivmod__", a)):
-        if isinstance(x, ObjectV) and cap.special(x, name) is not None:
-            return cap.call(cap.special(x, name), [y])  # type: ignore[arg-type]
-    return library_call(cap, divmod, [a, b]) if isinstance(a, ArrayV) or isinstance(b, ArrayV) else fold(
-        cap, divmod, a, b)
-
-
-@row(round)
-def _round(cap: Capture, x: Value, n: Value = NONE) -> Value:
-    if isinstance(x, ArrayV):
-        return library_call(cap, round, [x, n])
-    return fold(cap, round, x, n) if is_constant(x) else cap.call(cap.getattr(x, "__round__"), [n])
-
-
-def _setitem(cap: Capture, owner: Value, key: Value, value: Value) -> Value:
-    setitem(cap, owner, key, value)
-    return NONE
-
-
-def _delitem(cap: Capture, owner: Value, key: Value) -> Value:
-    delitem(cap, owner, key)
-    return NONE
-
-
-for _op in {*BINARY, *COMPARE.values()}:
-    BUILTINS[_op] = (lambda op: lambda cap, a, b: binary(cap, op, a, b))(_op)
-for _unary in (operator.neg, operator.pos, operator.invert):
-    BUILTINS[_unary] = (lambda op: lambda cap, a: unary(cap, op, a))(_unary)
-BUILTINS[types.MethodType] = lambda cap, fn, obj: MethodV(fn, obj)
-BUILTINS.update({
-    operator.getitem: subscript,
-    operator.setitem: _setitem,
-    operator.delitem: _delitem,
-    operator.contains: lambda cap, c, x: Const(contains(cap, c, x)),
-    operator.is_: lambda cap, a, b: Const(same_object(cap, a, b)),
-    operator.is_not: lambda cap, a, b: Const(not same_object(cap, a, b)),
-    operator.not_: lambda cap, a: Const(not truth(cap, a)),
-    operator.truth: lambda cap, a: Const(truth(cap, a)),
-})
-for _name in ("prod", "fsum"):
-    BUILTINS[getattr(math, _name)] = (lambda fn: lambda cap, xs, **kw: fold(
-        cap, fn, TupleV(list(iterate(cap, xs)))))(getattr(math, _name))
-
-
-# --- functools, itertools, super, staticmethod and the like
+# --- functools, super
 
 
 @row(functools.partial)
@@ -481,17 +302,6 @@ def _partial(cap: Capture, fn: Value, *args: Value, **kwargs: Value) -> Value:
     if isinstance(fn, PartialV):
         return PartialV(fn.func, [*fn.args, *args], {**fn.kwargs, **kwargs})
     return PartialV(fn, list(args), kwargs)
-
-
-@row(functools.reduce)
-def _reduce(cap: Capture, fn: Value, xs: Value, *initial: Value) -> Value:
-    items = iterate(cap, xs)
-    total = initial[0] if initial else next(items, None)
-    if total is None:
-        raise Raised(Const(TypeError("reduce() of empty iterable with no initial value")))
-    for x in items:
-        total = call(cap, fn, [total, x], {})
-    return total
 
 
 @row(super)
@@ -504,57 +314,6 @@ def _super(cap: Capture, *args: Value) -> Value:
     cell = frame.cells["__class__"]
     cell.content = cap.realize(cell.content)
     return SuperV(as_python(cell.content), cap.realize(first))
-
-
-@row(itertools.chain)
-def _chain(cap: Capture, *xs: Value) -> Value:
-    return StreamV("chain", [get_iter(cap, x) for x in xs])
-
-
-@row(itertools.count)
-def _count(cap: Capture, start: Value = Const(0), step: Value = Const(1)) -> Value:
-    return CountIterV(start, None, step)
-
-
-@row(itertools.islice)
-def _islice(cap: Capture, xs: Value, *args: Value) -> Value:
-    limits = slice(*(as_python(a) for a in args))
-    state = {"position": 0, "next": limits.start or 0, "stop": limits.stop, "step": limits.step or 1}
-    return StreamV("islice", [get_iter(cap, xs)], state=state)
-
-
-def _eager_itertool(fn: Any) -> Any:
-    """Finite combinatorial iterators: computed on positions, then filled with the Values."""
-    def make(cap: Capture, *xs: Value, **kwargs: Value) -> Value:
-        pools = [list(iterate(cap, x)) for x in xs if not isinstance(x, Const) or not isinstance(x.value, int)]
-        numbers = [x.value for x in xs if isinstance(x, Const) and isinstance(x.value, int)]
-        real = {k: as_python(v) for k, v in kwargs.items()}
-        tagged = [[(p, i) for i in range(len(pool))] for p, pool in enumerate(pools)]
-        found = [TupleV([pools[p][i] for p, i in combo]) for combo in fn(*tagged, *numbers, **real)]
-        return get_iter(cap, TupleV(found))
-    return make
-
-
-for _name in ("product", "permutations", "combinations", "combinations_with_replacement", "pairwise"):
-    BUILTINS[getattr(itertools, _name)] = _eager_itertool(getattr(itertools, _name))
-
-
-@row(itertools.repeat)
-def _repeat(cap: Capture, x: Value, *times: Value) -> Value:
-    if not times:
-        return StreamV("map", [CountIterV(Const(0), None, Const(1))], fn=_constant_function(x))
-    return get_iter(cap, TupleV([x] * as_python(times[0])))
-
-
-def _constant_function(x: Value) -> Value:
-    return MethodV(Const(_second), x)
-
-
-def _second(first: Any, *rest: Any) -> Any:
-    return first
-
-
-BUILTINS[_second] = lambda cap, first, *rest: first
 
 
 # --- the exception at hand
@@ -587,91 +346,3 @@ for _fn in (np.asarray, np.array):
     BUILTINS[_fn] = _leaves("a NumPy array made from values")
 BUILTINS[jax.device_get] = _leaves("jax.device_get")
 BUILTINS[jax.block_until_ready] = lambda cap, x: x
-
-
-# --- jax.tree: structure is known while capturing, so user functions are simply called
-
-
-def _tree_map(cap: Capture, fn: Value, tree: Value, *rest: Value, is_leaf: Value = NONE) -> Value:
-    leaves, treedef = _flatten(cap, tree, is_leaf)
-    others = []
-    for r in rest:
-        try:
-            others.append(treedef.flatten_up_to(shell(cap, r)))
-        except (ValueError, TypeError) as error:
-            raise Raised(Const(error)) from None
-    found = [call(cap, fn, [_leaf(cap, x) for x in xs], {}) for xs in zip(leaves, *others)]
-    return from_python(cap, jax.tree.unflatten(treedef, found))
-
-
-def _flatten(cap: Capture, tree: Value, is_leaf: Value = NONE) -> tuple[list[Any], Any]:
-    from_shell = shell(cap, tree)
-    if isinstance(is_leaf, Const) and is_leaf.value is None:
-        return jax.tree.flatten(from_shell)
-    return jax.tree.flatten(from_shell, is_leaf=lambda x: truth(cap, call(cap, is_leaf, [_leaf(cap, x)], {})))
-
-
-def _leaf(cap: Capture, x: Any) -> Value:
-    return x if isinstance(x, Value) else from_python(cap, x)
-
-
-def _tree_leaves(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:
-    return ListV([_leaf(cap, x) for x in _flatten(cap, tree, is_leaf)[0]])
-
-
-def _tree_flatten(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:
-    leaves, treedef = _flatten(cap, tree, is_leaf)
-    return TupleV([ListV([_leaf(cap, x) for x in leaves]), Const(treedef)])
-
-
-def _tree_unflatten(cap: Capture, treedef: Value, leaves: Value) -> Value:
-    return from_python(cap, jax.tree.unflatten(as_python(treedef), list(iterate(cap, leaves))))
-
-
-def _tree_structure(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:
-    return Const(_flatten(cap, tree, is_leaf)[1])
-
-
-for _fns, _row in (
-    ((jax.tree.map, jax.tree_util.tree_map), _tree_map),
-    ((jax.tree.leaves, jax.tree_util.tree_leaves), _tree_leaves),
-    ((jax.tree.flatten, jax.tree_util.tree_flatten), _tree_flatten),
-    ((jax.tree.unflatten, jax.tree_util.tree_unflatten), _tree_unflatten),
-    ((jax.tree.structure, jax.tree_util.tree_structure), _tree_structure),
-):
-    for _tree_fn in _fns:
-        BUILTINS[_tree_fn] = _row
-
-
-# --- generators
-
-
-def _send(cap: Capture, gen: GeneratorV, value: Value) -> Value:
-    if not gen.started and not (isinstance(value, Const) and value.value is None):
-        raise Raised(Const(TypeError("can't send non-None value to a just-started generator")))
-    item = generators.resume(cap, gen, value)
-    if item is None:
-        raise stop_iteration(cap, gen.frame.result)
-    return item
-
-
-def _throw(cap: Capture, gen: GeneratorV, kind: Value, *rest: Value) -> Value:
-    """`throw(error)`, or the older `throw(type, value, traceback)`."""
-    if rest and not is_same(rest[0], NONE):
-        kind = rest[0]
-    error = as_exception(cap, kind)
-    if isinstance(error, Const):
-        error = cap.call(error, [])
-    item = generators.throw(cap, gen, error)
-    if item is None:
-        raise stop_iteration(cap, gen.frame.result)
-    return item
-
-
-BUILTIN_METHODS.update({
-    (GeneratorV, "send"): _send,
-    (GeneratorV, "throw"): _throw,
-    (GeneratorV, "close"): generators.close,
-    (GeneratorV, "__next__"): lambda cap, gen: _next(cap, gen),
-    (GeneratorV, "__iter__"): lambda cap, gen: gen,
-})

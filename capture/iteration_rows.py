@@ -1,0 +1,229 @@
+"""Iterators and what consumes them, as rows of the table of callees: `iter`, `zip`, `sum`, `itertools`.
+
+Iterators stay lazy Values (see `iteration`); generators' own methods stand here too.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+from typing import Any
+
+from dynacomp.capture import generators
+from dynacomp.capture.builtin_rows import NONE, row
+from dynacomp.capture.calls import BUILTIN_METHODS, BUILTINS, call
+from dynacomp.capture.errors import Raised
+from dynacomp.capture.exceptions import as_exception
+from dynacomp.capture.iteration import advance, get_iter, iterate
+from dynacomp.capture.machine import Capture
+from dynacomp.capture.operators import binary, fold, is_same, truth
+from dynacomp.capture.sequences import sort_values
+from dynacomp.capture.values import (
+    Const,
+    CountIterV,
+    GeneratorV,
+    ListV,
+    MethodV,
+    ObjectV,
+    StreamV,
+    TupleV,
+    Value,
+    as_python,
+    type_of,
+)
+
+
+@row(iter)
+def _iter(cap: Capture, x: Value, *sentinel: Value) -> Value:
+    if sentinel:
+        return StreamV("call", [], fn=x, state={"sentinel": sentinel[0]})
+    return get_iter(cap, x)
+
+
+@row(next)
+def _next(cap: Capture, it: Value, *default: Value) -> Value:
+    if isinstance(it, ObjectV):
+        try:
+            return cap.call(cap.getattr(it, "__next__"), [])
+        except Raised as raised:
+            if default and issubclass(type_of(raised.value), StopIteration):
+                return default[0]
+            raise
+    item = advance(cap, it)
+    if item is not None:
+        return item
+    if default:
+        return default[0]
+    result = it.frame.result if isinstance(it, GeneratorV) else None
+    raise stop_iteration(cap, result)
+
+
+def stop_iteration(cap: Capture, result: Value | None) -> Raised:
+    if result is None or (isinstance(result, Const) and result.value is None):
+        return Raised(Const(StopIteration()))
+    return Raised(ObjectV(StopIteration, ctor=(result,), attrs={"args": TupleV([result]), "value": result}))
+
+
+@row(zip)
+def _zip(cap: Capture, *xs: Value, strict: Value = Const(False)) -> Value:
+    return StreamV("zip", [get_iter(cap, x) for x in xs], state={"strict": as_python(strict)})
+
+
+@row(enumerate)
+def _enumerate(cap: Capture, xs: Value, start: Value = Const(0)) -> Value:
+    return StreamV("enumerate", [get_iter(cap, xs)], state={"index": as_python(start)})
+
+
+@row(map)
+def _map(cap: Capture, fn: Value, *xs: Value) -> Value:
+    return StreamV("map", [get_iter(cap, x) for x in xs], fn=fn)
+
+
+@row(filter)
+def _filter(cap: Capture, fn: Value, xs: Value) -> Value:
+    return StreamV("filter", [get_iter(cap, xs)], fn=fn)
+
+
+@row(reversed)
+def _reversed(cap: Capture, xs: Value) -> Value:
+    if isinstance(xs, ObjectV):
+        return cap.call(cap.getattr(xs, "__reversed__"), [])
+    if isinstance(xs, Const) and isinstance(xs.value, range):
+        return get_iter(cap, Const(xs.value[::-1]))
+    return get_iter(cap, TupleV(list(iterate(cap, xs))[::-1]))
+
+
+@row(sorted)
+def _sorted(cap: Capture, xs: Value, *, key: Value = NONE, reverse: Value = Const(False)) -> Value:
+    return ListV(sort_values(cap, list(iterate(cap, xs)), key, bool(as_python(reverse))))
+
+
+@row(sum)
+def _sum(cap: Capture, xs: Value, start: Value = Const(0)) -> Value:
+    total = start
+    for x in iterate(cap, xs):
+        total = binary(cap, operator.add, total, x)
+    return total
+
+
+def _extreme(op: Any) -> Any:
+    def pick(cap: Capture, *xs: Value, key: Value = NONE, default: Value | None = None) -> Value:
+        items = list(iterate(cap, xs[0])) if len(xs) == 1 else list(xs)
+        if not items:
+            if default is not None:
+                return default
+            return fold(cap, max if op is operator.gt else min, TupleV([]))
+        keyed = [x if isinstance(key, Const) and key.value is None else cap.call(key, [x]) for x in items]
+        best = 0
+        for i in range(1, len(items)):
+            if truth(cap, binary(cap, op, keyed[i], keyed[best])):
+                best = i
+        return items[best]
+    return pick
+
+
+BUILTINS[max], BUILTINS[min] = _extreme(operator.gt), _extreme(operator.lt)
+
+
+@row(any)
+def _any(cap: Capture, xs: Value) -> Value:
+    return Const(any(truth(cap, x) for x in iterate(cap, xs)))
+
+
+@row(all)
+def _all(cap: Capture, xs: Value) -> Value:
+    return Const(all(truth(cap, x) for x in iterate(cap, xs)))
+
+
+@row(functools.reduce)
+def _reduce(cap: Capture, fn: Value, xs: Value, *initial: Value) -> Value:
+    items = iterate(cap, xs)
+    total = initial[0] if initial else next(items, None)
+    if total is None:
+        raise Raised(Const(TypeError("reduce() of empty iterable with no initial value")))
+    for x in items:
+        total = call(cap, fn, [total, x], {})
+    return total
+
+
+@row(itertools.chain)
+def _chain(cap: Capture, *xs: Value) -> Value:
+    return StreamV("chain", [get_iter(cap, x) for x in xs])
+
+
+@row(itertools.count)
+def _count(cap: Capture, start: Value = Const(0), step: Value = Const(1)) -> Value:
+    return CountIterV(start, None, step)
+
+
+@row(itertools.islice)
+def _islice(cap: Capture, xs: Value, *args: Value) -> Value:
+    limits = slice(*(as_python(a) for a in args))
+    state = {"position": 0, "next": limits.start or 0, "stop": limits.stop, "step": limits.step or 1}
+    return StreamV("islice", [get_iter(cap, xs)], state=state)
+
+
+def _eager_itertool(fn: Any) -> Any:
+    """Finite combinatorial iterators: computed on positions, then filled with the Values."""
+    def make(cap: Capture, *xs: Value, **kwargs: Value) -> Value:
+        pools = [list(iterate(cap, x)) for x in xs if not isinstance(x, Const) or not isinstance(x.value, int)]
+        numbers = [x.value for x in xs if isinstance(x, Const) and isinstance(x.value, int)]
+        real = {k: as_python(v) for k, v in kwargs.items()}
+        tagged = [[(p, i) for i in range(len(pool))] for p, pool in enumerate(pools)]
+        found = [TupleV([pools[p][i] for p, i in combo]) for combo in fn(*tagged, *numbers, **real)]
+        return get_iter(cap, TupleV(found))
+    return make
+
+
+for _name in ("product", "permutations", "combinations", "combinations_with_replacement", "pairwise"):
+    BUILTINS[getattr(itertools, _name)] = _eager_itertool(getattr(itertools, _name))
+
+
+@row(itertools.repeat)
+def _repeat(cap: Capture, x: Value, *times: Value) -> Value:
+    if not times:
+        return StreamV("map", [CountIterV(Const(0), None, Const(1))], fn=_constant_function(x))
+    return get_iter(cap, TupleV([x] * as_python(times[0])))
+
+
+def _constant_function(x: Value) -> Value:
+    return MethodV(Const(_second), x)
+
+
+def _second(first: Any, *rest: Any) -> Any:
+    return first
+
+
+BUILTINS[_second] = lambda cap, first, *rest: first
+
+
+def _send(cap: Capture, gen: GeneratorV, value: Value) -> Value:
+    if not gen.started and not (isinstance(value, Const) and value.value is None):
+        raise Raised(Const(TypeError("can't send non-None value to a just-started generator")))
+    item = generators.resume(cap, gen, value)
+    if item is None:
+        raise stop_iteration(cap, gen.frame.result)
+    return item
+
+
+def _throw(cap: Capture, gen: GeneratorV, kind: Value, *rest: Value) -> Value:
+    """`throw(error)`, or the older `throw(type, value, traceback)`."""
+    if rest and not is_same(rest[0], NONE):
+        kind = rest[0]
+    error = as_exception(cap, kind)
+    if isinstance(error, Const):
+        error = cap.call(error, [])
+    item = generators.throw(cap, gen, error)
+    if item is None:
+        raise stop_iteration(cap, gen.frame.result)
+    return item
+
+
+BUILTIN_METHODS.update({
+    (GeneratorV, "send"): _send,
+    (GeneratorV, "throw"): _throw,
+    (GeneratorV, "close"): generators.close,
+    (GeneratorV, "__next__"): lambda cap, gen: _next(cap, gen),
+    (GeneratorV, "__iter__"): lambda cap, gen: gen,
+})
