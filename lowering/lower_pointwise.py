@@ -6,6 +6,7 @@ rounds its result to its dtype, because every `Apply` does.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -16,7 +17,7 @@ from dynacomp.lowering.loops import Expr
 from dynacomp.lowering.reader import Point, Reader, Rule, dtype_of, shape_of
 
 _SAME_NAME = """
-    abs acos acosh add and asin asinh atan atan2 atanh cbrt ceil clz cos cosh digamma div eq erf erf_inv
+    abs acos acosh add and asin asinh atan atan2 atanh cbrt ceil clz cos cosh div eq erf erf_inv
     erfc exp exp2 expm1 floor ge gt is_finite le lgamma log log1p logistic lt max min mul ne neg nextafter
     not or population_count rem rsqrt shift_left shift_right_arithmetic shift_right_logical sign sin sinh
     sqrt sub tan tanh xor
@@ -65,6 +66,19 @@ def _select_n(reader: Reader, node: Node, at: Point) -> Expr:
         here = reader.apply("le", which, reader.const(k, which.dtype))
         result = reader.apply("select", here, cases[k], result)
     return result
+
+
+@functools.cache
+def digamma_at_zero() -> float:
+    """What the installed JAX gives at digamma's pole 0: NaN before 0.12, -inf since."""
+    with jax.ensure_compile_time_eval():
+        return float(jax.lax.digamma(np.float32(0)))
+
+
+def _digamma(reader: Reader, node: Node, at: Point) -> Expr:
+    (x,) = _operands(reader, node, at)
+    pole = reader.apply("eq", x, reader.const(0, x.dtype))
+    return reader.apply("select", pole, reader.const(digamma_at_zero(), x.dtype), reader.apply("digamma", x))
 
 
 def _rounded_as(narrow: Any) -> Rule:
@@ -117,6 +131,7 @@ def _rotate(reader: Reader, x: Expr, bits: int) -> Expr:
 
 POINTWISE: dict[str, Rule] = dict.fromkeys(_SAME_NAME, _same_name) | {
     "convert_element_type": _convert,
+    "digamma": _digamma,
     "bitcast_convert_type": _bitcast,
     "round": _round,
     "pow": _pow,

@@ -144,3 +144,9 @@ def test_edges(name):
     check_kernels(plan)
     for g, w in zip(schedule_interp.run(plan, args, REFERENCES), jax.tree.leaves(fn(*args)), strict=True):
         assert_same(g, w)
+
+
+def test_digamma_at_its_poles_is_that_of_the_installed_jax():
+    x = jax.numpy.array([0.0, -0.0, -1.0, -2.0, 0.5], np.float32)
+    plan = schedule(lower_function(jax.lax.digamma, x))
+    assert_same(schedule_interp.run(plan, (x,), REFERENCES)[0], jax.lax.digamma(x))
