@@ -175,37 +175,29 @@ def rebuild(arg: Any, env: dict[Node, Any]) -> Any:
     return arg
 
 
-def leaf_nodes(arg: Any) -> Iterator[Node]:
-    """The array Nodes that a lowered argument reads, also through LibraryArgs."""
-    if isinstance(arg, Node):
-        yield arg
-    elif isinstance(arg, LibraryArg):
-        yield from leaf_nodes((arg.args, arg.kwargs))
+def parts(arg: Any) -> Iterator[Any]:
+    """The innermost parts of a lowered argument, also through LibraryArgs."""
+    if isinstance(arg, LibraryArg):
+        yield from parts((arg.args, arg.kwargs))
     elif isinstance(arg, Tree):
-        yield from leaf_nodes(arg.leaves)
+        yield from parts(arg.leaves)
     elif isinstance(arg, (tuple, list)):
         for v in arg:
-            yield from leaf_nodes(v)
+            yield from parts(v)
     elif isinstance(arg, dict):
         for v in arg.values():
-            yield from leaf_nodes(v)
+            yield from parts(v)
     elif isinstance(arg, slice):
-        yield from leaf_nodes((arg.start, arg.stop, arg.step))
+        yield from parts((arg.start, arg.stop, arg.step))
+    else:
+        yield arg
+
+
+def leaf_nodes(arg: Any) -> Iterator[Node]:
+    """The array Nodes that a lowered argument reads."""
+    return (v for v in parts(arg) if isinstance(v, Node))
 
 
 def standins_in(arg: Any) -> Iterator[Standin]:
     """Every user function inside a lowered argument."""
-    if isinstance(arg, Standin):
-        yield arg
-    elif isinstance(arg, LibraryArg):
-        yield from standins_in((arg.args, arg.kwargs))
-    elif isinstance(arg, Tree):
-        yield from standins_in(arg.leaves)
-    elif isinstance(arg, (tuple, list)):
-        for v in arg:
-            yield from standins_in(v)
-    elif isinstance(arg, dict):
-        for v in arg.values():
-            yield from standins_in(v)
-
-
+    return (v for v in parts(arg) if isinstance(v, Standin))
