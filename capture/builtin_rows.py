@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dynacomp.capture import arrays, attrs, scalars, sizes
+from dynacomp.capture import arrays, attrs, scalars, sizes, tracebacks
 from dynacomp.capture.calls import BUILTINS
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.exceptions import handled
@@ -43,7 +43,6 @@ from dynacomp.capture.values import (
     SizeV,
     SliceV,
     SuperV,
-    TracebackV,
     TupleV,
     Value,
     ViewV,
@@ -321,13 +320,13 @@ def _super(cap: Capture, *args: Value) -> Value:
 
 @row(sys.exc_info)
 def _exc_info(cap: Capture) -> Value:
-    error = handled(cap.current)
-    return TupleV([NONE] * 3 if error is None else [Const(type_of(error)), error, TracebackV(error)])
+    error = handled(cap, cap.current)
+    return TupleV([NONE] * 3 if error is None else [Const(type_of(error)), error, tracebacks.of(cap, error)])
 
 
 @row(sys.exception)
 def _current_exception(cap: Capture) -> Value:
-    return handled(cap.current) or NONE
+    return handled(cap, cap.current) or NONE
 
 
 # --- things that must really happen, in Python

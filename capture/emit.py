@@ -8,6 +8,7 @@ helper from `dynacomp.capture.remake`.
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable
 from functools import partial
@@ -16,9 +17,9 @@ from typing import Any
 import numpy as np
 from bytecode import FreeVar, Instr
 
-from dynacomp.capture import remake, scalars
+from dynacomp.capture import remake, scalars, tracebacks
 from dynacomp.capture import sources as S
-from dynacomp.capture.effects import certain
+from dynacomp.capture.effects import leaving
 from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.graph import Node
 from dynacomp.capture.machine import VERSION, Capture
@@ -33,6 +34,7 @@ from dynacomp.capture.values import (
     FunctionV,
     GeneratorV,
     HashedV,
+    IdV,
     Lazy,
     LibraryV,
     ListV,
@@ -47,6 +49,7 @@ from dynacomp.capture.values import (
     SliceV,
     StreamV,
     SuperV,
+    TracebackV,
     TupleV,
     Value,
     ViewV,
@@ -148,7 +151,7 @@ OUTPUTS = "$outputs"
 
 
 def _array(e: Emitter, v: ArrayV) -> None:
-    certain(e.cap, v)
+    leaving(e.cap, v)
     if v.node in e.cap.inputs:
         load_source(e, e.cap.inputs[v.node])
         return
@@ -243,7 +246,7 @@ def _object(e: Emitter, v: ObjectV) -> None:
     e.remember(v)
     e.op("POP_TOP")
     for name, attr in v.attrs.items():
-        if attr is not DELETED and not (name in ("args", "__traceback__") and issubclass(v.cls, BaseException)):
+        if attr is not DELETED and not (name == "args" and issubclass(v.cls, BaseException)):
             e.call(remake.set_attribute, lambda: e.load(v), partial(e.const, name), partial(e.load, attr))
             e.op("POP_TOP")
     e.load(v)
@@ -269,6 +272,9 @@ def _function(e: Emitter, v: FunctionV) -> None:
            lambda: e.load(v.defaults or none), lambda: e.load(v.kwdefaults or none), lambda: e.tuple(v.closure),
            lambda: e.tuple(v.attrs.values()), lambda: e.const(tuple(v.attrs)))
     e.remember(v)
+    for name, value in v.special.items():
+        e.call(setattr, lambda: e.load(v), partial(e.const, name), partial(e.load, value))
+        e.op("POP_TOP")
 
 
 def _method(e: Emitter, v: MethodV) -> None:
@@ -325,10 +331,17 @@ def _generator(e: Emitter, v: GeneratorV) -> None:
     e.remember(v)
 
 
+def _traceback(e: Emitter, v: TracebackV) -> None:
+    e.call(tracebacks.traceback, lambda: e.const(tracebacks.stand_in(v.code)), lambda: e.const(remake.Held(v.globals)),
+           lambda: e.const((v.offset, v.line)), lambda: e.load(v.inner))
+    e.remember(v)
+
+
 _ROWS: dict[type, Callable[[Emitter, Any], None]] = {
     Const: lambda e, v: e.const(v.value),
     ArrayV: _array,
     SizeV: _size,
+    IdV: lambda e, v: e.call(id, lambda: e.load(v.obj)),
     TupleV: _tuple,
     ListV: _list,
     DictV: _dict,
@@ -348,6 +361,7 @@ _ROWS: dict[type, Callable[[Emitter, Any], None]] = {
     StreamV: _stream,
     ViewV: lambda e, v: e.call(remake.view, lambda: e.load(v.table), lambda: e.const(v.kind)),
     GeneratorV: _generator,
+    TracebackV: _traceback,
     NullV: lambda e, v: e.op("PUSH_NULL"),
 }
 
@@ -371,6 +385,7 @@ _SOURCES: dict[type, Callable[[Emitter, Any], None]] = {
     S.Closure: lambda e, s: e.op("LOAD_DEREF", FreeVar(s.name)),
     S.ClosureCell: lambda e, s: e.op("LOAD_CLOSURE" if VERSION < (3, 13) else "LOAD_FAST", FreeVar(s.name)),
     S.Global: lambda e, s: e.op("LOAD_GLOBAL", (False, s.name)),
+    S.Handled: lambda e, s: e.call(sys.exception),
     S.Root: lambda e, s: e.const(s.obj if not isinstance(s.obj, dict) else remake.Held(s.obj)),
     S.Attr: _fetch(remake.own_attribute, "name"),
     S.Slot: _fetch(remake.slot, "member"),

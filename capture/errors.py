@@ -24,11 +24,12 @@ class Break(Exception):
 
 class Raised(Exception):
     """The captured program raised; `value` is the Value of the exception object. `fresh`: no frame
-    has seen it yet, so that it still gets its context (False for one that is raised again)."""
+    has seen it yet, so that it still gets its context (False for one that is raised again). `traced`:
+    the frame at hand is in its traceback already."""
 
-    def __init__(self, value: Any, fresh: bool = True) -> None:
+    def __init__(self, value: Any, fresh: bool = True, traced: bool = False) -> None:
         super().__init__(value)
-        self.value, self.fresh = value, fresh
+        self.value, self.fresh, self.traced = value, fresh, traced
 
 
 class Restart(Exception):

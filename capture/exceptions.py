@@ -2,8 +2,8 @@
 
 An exception that the captured code raises or makes is an `ObjectV` whose `attrs` hold `args`,
 `__cause__`, `__context__` and what the program stored. `caught` is called for every frame that an
-exception reaches: where it was raised it gets its context, as CPython does it. A traceback cannot
-exist before the code runs: `TracebackV` stands for one, and looking into it breaks the graph.
+exception reaches: the frame enters its traceback, and where it was raised it gets its context, as
+CPython does it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from dynacomp.capture import attrs
+from dynacomp.capture import attrs, tracebacks
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
+from dynacomp.capture.code import Instr
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import OPERATIONS, Capture, Frame
@@ -21,7 +22,6 @@ from dynacomp.capture.values import (
     Const,
     ListV,
     ObjectV,
-    TracebackV,
     TupleV,
     Value,
     as_python,
@@ -90,35 +90,44 @@ def _by_type(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value
 # --- chaining
 
 
-def handled(frame: Frame | None) -> Value | None:
+def handled(cap: Capture, frame: Frame | None) -> Value | None:
     """The exception that is being handled here, in this frame or in one that called it."""
     while frame is not None:
         if frame.handling:
             return frame.handling[-1].error
         frame = frame.parent
-    return None
+    outside = wrap(cap, cap.root.handled, S.Handled())
+    return outside if isinstance(outside, ObjectV) else None
 
 
-def caught(cap: Capture, frame: Frame, raised: Raised) -> Value:
-    """The exception that arrived in `frame`; where it was raised, it gets its context and traceback."""
+def caught(cap: Capture, frame: Frame, instr: Instr, raised: Raised) -> Value:
+    """The exception that arrived in `frame` at `instr`; where it was raised, it gets its context."""
     value = raised.value = as_exception(cap, raised.value)
-    if raised.fresh and isinstance(value, ObjectV):
-        raised.fresh = False
-        value.attrs["__traceback__"] = TracebackV(value)
-        _set_context(cap, value, handled(frame))
+    if isinstance(value, ObjectV):
+        if not raised.traced:
+            _write(cap, value, "__traceback__", tracebacks.entry(frame, instr, tracebacks.of(cap, value)))
+        if raised.fresh:
+            _set_context(cap, value, handled(cap, frame))
+    raised.fresh = raised.traced = False
     return value
+
+
+def _write(cap: Capture, value: ObjectV, name: str, new: Value) -> None:
+    mutating(cap, value)
+    value.attrs[name] = new
+    value.written.add(name)
 
 
 def _set_context(cap: Capture, value: ObjectV, context: Value | None) -> None:
     if context is None or context is value:
         return
     at: Any = context
-    while isinstance(at, ObjectV) and isinstance(at.attrs.get("__context__"), ObjectV):
-        if at.attrs["__context__"] is value:
-            at.attrs["__context__"] = NONE
+    while isinstance(at, ObjectV) and isinstance(inner := attribute(cap, at, "__context__"), ObjectV):
+        if inner is value:
+            _write(cap, at, "__context__", NONE)
             break
-        at = at.attrs["__context__"]
-    value.attrs["__context__"] = context
+        at = inner
+    _write(cap, value, "__context__", context)
 
 
 def set_cause(cap: Capture, raised: Value, cause: Value) -> None:
@@ -134,6 +143,8 @@ def attribute(cap: Capture, value: ObjectV, name: str) -> Value:
     """An attribute that exceptions keep in C."""
     if name in value.attrs:
         return value.attrs[name]
+    if name == "__traceback__":
+        return tracebacks.of(cap, value)
     if value.real is not None and name in (*CHAIN, "args", "__suppress_context__"):
         assert value.source is not None
         value.attrs[name] = wrap(cap, getattr(value.real, name), S.Get(value.source, name))
@@ -158,7 +169,6 @@ def _exceptions(cap: Capture, value: ObjectV) -> Value:
 _DEFAULTS: dict[str, Any] = {
     "__cause__": lambda cap, v: NONE,
     "__context__": lambda cap, v: NONE,
-    "__traceback__": lambda cap, v: NONE,
     "__suppress_context__": lambda cap, v: Const(False),
     "value": _value,
     "message": lambda cap, v: _args(cap, v)[0],
@@ -175,10 +185,8 @@ def _stand_in(value: ObjectV) -> BaseException:
 def store(cap: Capture, value: ObjectV, name: str, new: Value) -> None:
     """A store to an attribute that exceptions keep in C."""
     mutating(cap, value)
-    if name == "__traceback__":
-        if not isinstance(new, TracebackV) and not (isinstance(new, Const) and new.value is None):
-            raise Break("store", "a traceback")
-        return
+    if name == "__traceback__" and type_of(new) not in (types.TracebackType, type(None)):
+        raise Raised(Const(TypeError("__traceback__ must be a traceback or None")))
     if name == "args":
         new = TupleV(list(cap.items(new)))
     if name in CHAIN and isinstance(new, Const) and new.value is not None:

@@ -7,6 +7,7 @@ lessons of those before (where the graph must break, which sizes must be fixed).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType
@@ -64,6 +65,7 @@ class Root:
     is_dynamic: Callable[[S.Source, int, int, Any], bool]
     is_dynamic_scalar: Callable[[S.Source, Any], bool]
     changes_often: Callable[[S.Source], bool]
+    handled: BaseException | None = None  # what a caller handles
     frame: Frame | None = None
 
 
@@ -100,10 +102,10 @@ def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compi
             is_dynamic_scalar: Callable[[S.Source, Any], bool] = lambda s, v: False,
             changes_often: Callable[[S.Source], bool] = lambda s: False, key: Any = None) -> Outcome:
     """Captures one frame; never raises what the program raises (it is run again, as plain Python)."""
-    lessons = Lessons()
+    lessons, handled = Lessons(), sys.exception()
     for _ in range(MAX_ATTEMPTS):
         dynamic = (lambda s, a, n, x: False) if lessons.all_static else is_dynamic
-        root = Root(fn, code, args, dynamic, is_dynamic_scalar, changes_often)
+        root = Root(fn, code, args, dynamic, is_dynamic_scalar, changes_often, handled)
         cap = Capture(lessons, root, None)
         try:
             result, stopped = attempt(cap)

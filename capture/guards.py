@@ -135,6 +135,7 @@ _FETCH: dict[type, Callable[[Any], tuple[str, tuple[Any, ...]]]] = {
     S.Closure: lambda s: ("closure", (s.index,)),
     S.ClosureCell: lambda s: ("cell", (s.index,)),
     S.Global: lambda s: ("global", (s.name,)),
+    S.Handled: lambda s: ("handled", ()),
     S.Root: lambda s: ("const", (s.obj,)),
     S.Attr: lambda s: ("attr", (s.name,)),
     S.Slot: lambda s: ("slot", (s.member,)),

@@ -302,7 +302,7 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instr) -> None:
 
 def unwind(cap: Capture, frame: Frame, instr: Instr, raised: Raised) -> None:
     """Enters the handler that covers `instr`, or lets the exception leave the frame."""
-    value = OPERATIONS["caught"](cap, frame, raised)
+    value = OPERATIONS["caught"](cap, frame, instr, raised)
     handler = frame.code.handler(instr.offset)
     if handler is None:
         raise raised

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from dynacomp.capture import tracebacks
 from dynacomp.capture.arrays import is_numpy
 from dynacomp.capture.births import from_python
 from dynacomp.capture.branches import branch
@@ -30,7 +31,6 @@ from dynacomp.capture.values import (
     LibraryV,
     NullV,
     ObjectV,
-    TracebackV,
     TupleV,
     Value,
     as_python,
@@ -177,10 +177,10 @@ def exception_instance(cap: Capture, value: Value,
 @opcode("RAISE_VARARGS")
 def _raise(cap: Capture, f: Frame, i: Instr) -> None:
     if i.arg == 0:
-        active = handled(f)
+        active = handled(cap, f)
         if active is None:
             raise Raised(Const(RuntimeError("No active exception to reraise")))
-        raise Raised(active, fresh=False)
+        raise Raised(active, fresh=False, traced=True)
     cause = f.pop() if i.arg == 2 else None
     raised = exception_instance(cap, f.pop())
     if cause is not None:
@@ -219,7 +219,7 @@ def _check_exc_match(cap: Capture, f: Frame, i: Instr) -> None:
 
 @opcode("RERAISE")
 def _reraise(cap: Capture, f: Frame, i: Instr) -> None:
-    raise Raised(f.pop(), fresh=False)
+    raise Raised(f.pop(), fresh=False, traced=True)
 
 
 @opcode("LOAD_ASSERTION_ERROR")
@@ -266,7 +266,7 @@ def _kind(v: Value) -> str:
 @opcode("WITH_EXCEPT_START")
 def _with_except_start(cap: Capture, f: Frame, i: Instr) -> None:
     exit_fn, raised = f.stack[-4], f.stack[-1]
-    f.push(cap.call(exit_fn, [Const(type_of(raised)), raised, TracebackV(raised)]))
+    f.push(cap.call(exit_fn, [Const(type_of(raised)), raised, tracebacks.of(cap, raised)]))
 
 
 # --- generators

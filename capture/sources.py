@@ -64,6 +64,14 @@ class Global(Source):
         return f"G[{self.name!r}]"
 
 
+@dataclass(frozen=True, repr=False)
+class Handled(Source):
+    """The exception that a caller of the frame handles, or None."""
+
+    def __repr__(self) -> str:
+        return "sys.exception()"
+
+
 class Root(Source):
     """An object that compiled code may hold for ever: a module, a class, a module's globals."""
 

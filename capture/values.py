@@ -235,9 +235,8 @@ class FunctionV(Value):
     defaults: TupleV | None = None
     kwdefaults: DictV | None = None
     closure: tuple[CellV, ...] = ()
-    annotations: Any = None
+    special: dict[str, Any] = field(default_factory=dict)  # `__doc__` and the like, once somebody set them
     attrs: dict[str, Any] = field(default_factory=dict)
-    module: Any = None
 
 
 @dataclass(eq=False)
@@ -327,9 +326,14 @@ class GeneratorV(Value):
 
 @dataclass(eq=False)
 class TracebackV(Value):
-    """The traceback that `error` has once the code runs: only its existence is known."""
+    """A traceback entry: `code` raised, or called what raised, at the instruction at byte `offset`;
+    `inner` is the entry of what it called, or None's Value."""
 
-    error: Value
+    code: CodeType
+    globals: dict[str, Any]
+    offset: int
+    line: int
+    inner: Value
 
 
 @dataclass(eq=False)

@@ -55,8 +55,7 @@ def wrap(cap: Capture, obj: Any, source: S.Source) -> Value:
     try:
         value = row(cap, obj, source)
     except Break:  # finding an object never breaks; looking into this one will
-        cap.guards.add("is_type", source, type(obj))
-        return OpaqueV(obj, source=source)
+        return _opaque(cap, obj, source)
     if isinstance(value, (ListV, DictV, SetV, ObjectV, CellV)):
         remember(cap, obj, value)
     return value
@@ -205,6 +204,11 @@ def _ndarray(cap: Capture, obj: Any, source: S.Source) -> Value:
     return ArrayV(add_input(cap, source, aval), aval, real=obj, source=source)
 
 
+def _opaque(cap: Capture, obj: Any, source: S.Source) -> Value:
+    cap.guards.add("is_type", source, type(obj))
+    return OpaqueV(obj, source=source)
+
+
 def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
     if isinstance(obj, (type, types.ModuleType, enum.Enum)):
         return _identity(cap, obj, source)
@@ -218,14 +222,21 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
         cap.guards.add("is_type", source, type(obj))
         return ObjectV(type(obj), real=obj, source=source)
     if hasattr(type(obj), "__next__"):
-        cap.guards.add("is_type", source, type(obj))
-        return OpaqueV(obj, source=source)
+        return _opaque(cap, obj, source)
     return _identity(cap, obj, source)
 
 
 def _is_library_leaf(obj: Any) -> bool:
     """An object of a pure library that is no pytree (`jax.custom_jvp`, a sharding): taken whole."""
     return is_pure_module(type(obj).__module__) and jax.tree_util.all_leaves([obj])
+
+
+def own_dict(obj: Any) -> dict[str, Any]:
+    """The instance's dictionary, past any `__getattr__` that the class may have; empty when it has none."""
+    try:
+        return object.__getattribute__(obj, "__dict__")
+    except AttributeError:
+        return {}
 
 
 IMMUTABLE = ("typing", "typing_extensions")  # whose objects say what a type is, and never change
@@ -289,6 +300,8 @@ WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
     types.MethodType: _method,
     functools.partial: _partial,
     types.CellType: _cell,
+    types.TracebackType: _opaque,
+    types.FrameType: _opaque,
     ARRAY_TYPE: _array,
     KEY_TYPE: _key_array,
     np.ndarray: _ndarray,

@@ -54,6 +54,13 @@ static int eval_cell(Step *s, Run *run, const Call *call)
     return put(s, run, Py_NewRef(PyTuple_GET_ITEM(cells, s->n)));
 }
 
+static int eval_handled(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    PyObject *handled = PyErr_GetHandledException();
+    return put(s, run, handled ? handled : Py_NewRef(Py_None));
+}
+
 static PyObject *named(PyObject *dict, Step *s)
 {
     return quiet(dict && PyDict_Check(dict) ? _PyDict_GetItem_KnownHash(dict, s->refs[0], s->hash) : NULL);
@@ -105,9 +112,11 @@ static int eval_dict(Step *s, Run *run, const Call *call)
 }
 
 /* Types that live in modules: looked up once. A row of builtin_attrs without a type names one. */
-enum { PARTIAL, DEFAULTDICT, DEQUE, N_IMPORTED };
-static const char *const imported_names[N_IMPORTED][2] = {
-    {"functools", "partial"}, {"collections", "defaultdict"}, {"collections", "deque"}};
+enum { PARTIAL, DEFAULTDICT, DEQUE, EXCEPTION, N_IMPORTED };
+static const char *const imported_names[N_IMPORTED][2] = {{"functools", "partial"},
+                                                          {"collections", "defaultdict"},
+                                                          {"collections", "deque"},
+                                                          {"builtins", "BaseException"}};
 static PyTypeObject *imported[N_IMPORTED];
 
 static int import_types(void)
@@ -173,7 +182,7 @@ static int eval_type_lookup(Step *s, Run *run, const Call *call)
 /* ---- attributes of CPython's own types ---- */
 
 typedef struct {
-    PyTypeObject *type; /* exact */
+    PyTypeObject *type; /* exact, but for exceptions */
     const char *name;
     size_t offset;      /* where the object keeps it, 0: ask its descriptor */
     bool null_is_none;
@@ -211,6 +220,11 @@ static const BuiltinAttr builtin_attrs[] = {
     {NULL, "keywords", PARTIAL, false},
     {NULL, "default_factory", DEFAULTDICT, false},
     {NULL, "maxlen", DEQUE, false},
+    {NULL, "args", EXCEPTION, false},
+    {NULL, "__traceback__", EXCEPTION, false},
+    {NULL, "__context__", EXCEPTION, false},
+    {NULL, "__cause__", EXCEPTION, false},
+    {NULL, "__suppress_context__", EXCEPTION, false},
 };
 
 static int finish_get(Step *s, Builder *b)
@@ -229,8 +243,25 @@ static int finish_get(Step *s, Builder *b)
     return -1;
 }
 
+static bool is_exception(const BuiltinAttr *attr) { return attr->type == NULL && attr->offset == EXCEPTION; }
+
+static bool belongs(const BuiltinAttr *attr, PyObject *obj)
+{
+    PyTypeObject *type = attr->type ? attr->type : imported[attr->offset];
+    return is_exception(attr) ? PyExceptionInstance_Check(obj) : Py_IS_TYPE(obj, type);
+}
+
+static PyObject *read_exception(PyObject *obj, PyObject *name) /* as BaseException has it, whatever its class says */
+{
+    PyObject *field = _PyType_Lookup(imported[EXCEPTION], name);
+    return field ? quiet_owned(Py_TYPE(field)->tp_descr_get(field, obj, (PyObject *)Py_TYPE(obj))) : NULL;
+}
+
 static PyObject *read_builtin(const BuiltinAttr *attr, PyObject *obj, PyObject *name)
 {
+    if (is_exception(attr)) {
+        return read_exception(obj, name);
+    }
     if (attr->type == NULL || attr->offset == 0) {
         return quiet_owned(PyObject_GetAttr(obj, name));
     }
@@ -246,8 +277,7 @@ static int eval_get(Step *s, Run *run, const Call *call)
     const char *name = builtin_attrs[s->n].name;
     for (size_t i = (size_t)s->n; i < sizeof builtin_attrs / sizeof *builtin_attrs; i++) {
         const BuiltinAttr *attr = &builtin_attrs[i];
-        PyTypeObject *type = attr->type ? attr->type : imported[attr->offset];
-        if (Py_IS_TYPE(obj, type) && strcmp(attr->name, name) == 0) {
+        if (belongs(attr, obj) && strcmp(attr->name, name) == 0) {
             return put(s, run, read_builtin(attr, obj, s->refs[0]));
         }
     }
@@ -258,6 +288,7 @@ const StepKind dc_value_kinds[] = {
     {"local", "dn", eval_local, NULL},
     {"closure", "dn", eval_closure, NULL},
     {"cell", "dn", eval_cell, NULL},
+    {"handled", "d", eval_handled, NULL},
     {"global", "du", eval_global, NULL},
     {"builtin", "du", eval_builtin, NULL},
     {"const", "do", eval_const, NULL},

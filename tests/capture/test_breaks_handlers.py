@@ -3,6 +3,7 @@
 import contextlib
 import sys
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ def now():
 def outcome(fn, x):
     SEEN.clear()
     try:
-        result, raised = fn(x), None
+        result, raised = jax.tree.map(np.asarray, fn(x)), None
     except Exception as error:
         result, raised = None, shown(error)
     return result, raised, list(SEEN), shown(sys.exception())
