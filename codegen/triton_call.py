@@ -111,14 +111,15 @@ def matmul_call(
         raise ValueError(f"the matmul template takes no product of {dtypes[0]} and {dtypes[1]} in {dtypes[2]}")
     batch, m, n, k = (substitute(params[p], sizes) for p in ("batch", "m", "n", "k"))
     a_strides, b_strides = ([substitute(s, sizes) for s in params[p]] for p in ("a_strides", "b_strides"))
-    function, operand, total = _product_types(dtypes)
-    rows, columns, depth = _tile(function, m, n, k, dtypes)
+    cores, operand, total = _product_types(dtypes)
+    rows, columns, depth = _tile(cores, m, n, k, dtypes)
     extents = (1 + _last(batch, m, k, a_strides), 1 + _last(batch, k, n, b_strides), batch * m * n)
     buffers = {name: ((e,), d) for name, e, d in zip(names, extents, dtypes)}
     strides = zip(("a_batch", "a_row", "a_inner", "b_batch", "b_inner", "b_column"), (*a_strides, *b_strides))
     grid = batch * -(-m // rows) * -(-n // columns)
     constants = {
         "IDX": index_type(buffers),
+        "CORES": cores,
         "OPERAND": operand,
         "SUM": total,
         "BM": rows,
@@ -127,7 +128,7 @@ def matmul_call(
     }
     return Call(
         source,
-        function,
+        "dot",
         grid,
         buffers,
         frozenset(names[2:]),
@@ -141,21 +142,21 @@ def _last(batch: int, rows: int, columns: int, strides: list[int]) -> int:
     return sum((max(e, 1) - 1) * s for e, s in zip((batch, rows, columns), strides))
 
 
-def _product_types(dtypes: tuple[np.dtype, ...]) -> tuple[str, str, str]:
-    """The device function, and in what it multiplies and adds."""
+def _product_types(dtypes: tuple[np.dtype, ...]) -> tuple[bool, str, str]:
+    """Whether tensor cores take it, and in what it multiplies and adds."""
     a, b, out = dtypes
     if all(d.kind in "iu" for d in dtypes):
         if {a.name, b.name} == {"int8"} and out.name == "int32":
-            return "dot", "tl.int8", "tl.int32"
-        return "product", triton_type(out), triton_type(out)
+            return True, "tl.int8", "tl.int32"
+        return False, triton_type(out), triton_type(out)
     if "float64" in (a.name, b.name, out.name):
-        return "product", "tl.float64", "tl.float64"
-    return "dot", triton_type(a) if a == b else "tl.float32", "tl.float32"
+        return False, "tl.float64", "tl.float64"
+    return True, triton_type(a) if a == b else "tl.float32", "tl.float32"
 
 
-def _tile(function: str, m: int, n: int, k: int, dtypes: tuple[np.dtype, ...]) -> tuple[int, int, int]:
+def _tile(cores: bool, m: int, n: int, k: int, dtypes: tuple[np.dtype, ...]) -> tuple[int, int, int]:
     """(BM, BN, BK): large for tensor cores, at least the 16 x 16 x 16 (32 in bytes) that they take."""
-    if function == "product":
+    if not cores:
         return min(power(m), 32), min(power(n), 32), min(power(k), 4)
     widest, depth = (64, 32) if dtypes[0].itemsize == 4 else (128, 64)
     least = 32 if dtypes[0].itemsize == 1 else 16
