@@ -45,7 +45,7 @@ from dynacomp.capture.values import (
     ViewV,
     type_of,
 )
-from dynacomp.capture.wrap import is_changeable, items_of, wrap
+from dynacomp.capture.wrap import is_changeable, items_of, own_dict, wrap
 
 MISSING = object()
 SIMPLE = (types.GetSetDescriptorType, types.MemberDescriptorType)
@@ -148,8 +148,8 @@ def instance_attribute(cap: Capture, value: ObjectV, name: str) -> Value | None:
         return None if own is DELETED else own
     if value.real is None or value.view is not None:
         return None
-    table = getattr(value.real, "__dict__", None)
-    if isinstance(table, dict) and name in table:
+    table = own_dict(value.real)
+    if name in table:
         assert value.source is not None
         own = wrap(cap, table[name], S.Attr(value.source, name))
         value.attrs[name] = own
@@ -157,7 +157,7 @@ def instance_attribute(cap: Capture, value: ObjectV, name: str) -> Value | None:
     _, raw = lookup(value.cls, name)
     if isinstance(raw, types.MemberDescriptorType):
         return _slot(cap, value, name, raw)
-    if isinstance(table, dict) and value.source is not None:
+    if value.cls.__dictoffset__ and value.source is not None:
         cap.guards.add("missing", value.source, name)
     return None
 
@@ -330,9 +330,10 @@ def _from_metaclass(cap: Capture, cls: type, name: str) -> Value:
     if isinstance(raw, property) and raw.fget is not None:
         return cap.call(Const(raw.fget), [Const(cls)])
     try:
-        return from_python(cap, getattr(cls, name))
+        found = getattr(cls, name)
     except AttributeError as error:
         raise Raised(Const(error)) from None
+    return Const(found) if name == "__dict__" else from_python(cap, found)  # a class's dict changes
 
 
 def _modelled(cap: Capture, value: Value, name: str) -> Value:
@@ -398,12 +399,16 @@ def _method(cap: Capture, value: MethodV, name: str) -> Value:
 
 
 def _function(cap: Capture, value: FunctionV, name: str) -> Value:
+    if name in value.special:
+        return value.special[name]
     if name in value.attrs:
         return value.attrs[name]
     simple = {"__name__": value.name, "__qualname__": value.qualname, "__code__": value.code,
               "__doc__": value.code.co_consts[0] if value.code.co_consts and isinstance(
                   value.code.co_consts[0], str) else None,
-              "__module__": value.globals.get("__name__")}
+              "__module__": value.globals.get("__name__"), "__type_params__": ()}
+    if name == "__annotations__":
+        return value.special.setdefault(name, DictV({}))
     if name in simple:
         return from_python(cap, simple[name])
     if name == "__defaults__":
@@ -473,11 +478,17 @@ _READERS: dict[type, Any] = {
 
 # --- writing
 
+# What a function keeps apart from its `__dict__`; the second ones say how it runs.
+SPECIAL = ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__type_params__")
+FIXED_PARTS = ("__defaults__", "__kwdefaults__", "__code__", "__closure__", "__globals__", "__dict__")
+
 
 def setattr_value(cap: Capture, target: Value, name: str, value: Value) -> None:
     if isinstance(target, (FunctionV, PartialV)) and target.source is None:
         mutating(cap, target)
-        target.attrs[name] = value
+        if isinstance(target, FunctionV) and name in FIXED_PARTS:
+            raise Break("store", f"a store to {name!r} of a function")
+        (target.special if isinstance(target, FunctionV) and name in SPECIAL else target.attrs)[name] = value
     elif isinstance(target, ObjectV):
         _set_object(cap, target, name, value)
     elif isinstance(target, CellV) and name == "cell_contents":

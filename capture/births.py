@@ -7,6 +7,7 @@ arrays would (a library's pytree filled with Values), real arrays become constan
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import types
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 
 from dynacomp.capture.avals import ARRAY_TYPE, aval_of
 from dynacomp.capture.machine import Capture
+from dynacomp.capture.sources import Root
 from dynacomp.capture.values import (
     ArrayV,
     CellV,
@@ -30,7 +32,7 @@ from dynacomp.capture.values import (
     TupleV,
     Value,
 )
-from dynacomp.capture.wrap import is_plain_instance, remember
+from dynacomp.capture.wrap import is_plain_instance, own_dict, remember
 
 
 def from_python(cap: Capture, obj: Any, treedef: Any = None) -> Value:
@@ -67,13 +69,24 @@ def const_array(cap: Capture, obj: Any) -> Value:
 
 def _holds_values(obj: Any) -> bool:
     return any(isinstance(x, (Value, jax.Array)) for x in jax.tree.leaves(obj)) or any(
-        isinstance(x, Value) for x in vars(obj).values() if hasattr(obj, "__dict__"))
+        isinstance(x, Value) for x in _fields(obj).values())
+
+
+def _fields(obj: Any) -> dict[str, Any]:
+    """The entries of an instance's dictionary and its slots that are filled."""
+    found = dict(own_dict(obj))
+    for base in type(obj).__mro__:
+        for name, member in vars(base).items():
+            if isinstance(member, types.MemberDescriptorType):
+                with contextlib.suppress(AttributeError):
+                    found[name] = member.__get__(obj, base)
+    return found
 
 
 def _object(cap: Capture, obj: Any) -> Value:
     value = ObjectV(type(obj))
     remember(cap, obj, value)
-    for name, attr in vars(obj).items():
+    for name, attr in _fields(obj).items():
         value.attrs[name] = from_python(cap, attr)
     return value
 
@@ -89,6 +102,11 @@ def _dict(cap: Capture, obj: Any) -> Value:
                  factory=None if factory is None else from_python(cap, factory))
 
 
+def _read_only(cap: Capture, obj: Any) -> Value:
+    """A read-only dict of an object that never changes, such as a Signature."""
+    return DictV({k: from_python(cap, v) for k, v in obj.items()}, type(obj), real=obj, source=Root(obj, "mapping"))
+
+
 _ROWS: dict[type, Any] = {
     tuple: lambda cap, o: TupleV([from_python(cap, x) for x in o]),
     list: lambda cap, o: ListV([from_python(cap, x) for x in o]),
@@ -98,6 +116,7 @@ _ROWS: dict[type, Any] = {
     collections.defaultdict: _dict,
     set: lambda cap, o: SetV(set(o), set),
     frozenset: lambda cap, o: SetV(o, frozenset),
+    types.MappingProxyType: _read_only,
     types.MethodType: lambda cap, o: MethodV(from_python(cap, o.__func__), from_python(cap, o.__self__)),
     functools.partial: _partial,
     types.CellType: lambda cap, o: CellV(from_python(cap, o.cell_contents)),

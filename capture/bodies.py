@@ -18,10 +18,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax._src import core
+from jax._src.interpreters.partial_eval import DynamicJaxprTrace
 
 from dynacomp.capture.avals import Aval, aval_of
 from dynacomp.capture.births import from_python
-from dynacomp.capture.errors import NeverCalled
+from dynacomp.capture.errors import Break, NeverCalled
 from dynacomp.capture.graph import Builder, Graph, Node
 from dynacomp.capture.graph_interp import run
 from dynacomp.capture.machine import Capture
@@ -49,10 +51,20 @@ class Body:
     serial: int
     captured: dict[Node, Node] = field(default_factory=dict)  # outer node → placeholder here
     is_side: bool = False  # a side of an `if` on an array (see `branches`), not a transformed function
+    inline: bool = False  # its transformation calls it as Python does: once a call, effects and all
+    changes: bool = False  # it changes objects that are older than itself
+
+    @classmethod
+    def inside(cls, cap: Capture, name: str, **kind: bool) -> Body:
+        """A body in the one at hand."""
+        outer = cap.bodies[0].outer if cap.bodies else cap.builder
+        return cls(Builder(name), outer, len(cap.bodies) + 1, next_serial(), **kind)
 
 
 def localise(cap: Capture, node: Node) -> Node:
     """`node` as the body at hand sees it: itself, or the placeholder that carries it inside."""
+    if node in cap.homes and cap.homes[node] not in place_of(cap):
+        raise Break("effect_in_body", "an array that has left the transformed function which computed it")
     for level in range(cap.owner.get(node, 0), len(cap.bodies)):
         node = _lift(cap, cap.bodies[level], node)
     return node
@@ -61,7 +73,7 @@ def localise(cap: Capture, node: Node) -> Node:
 def _lift(cap: Capture, body: Body, node: Node) -> Node:
     if node not in body.captured:
         inner = body.builder.placeholder(node.name, node.aval, f"captured {node.name}")
-        cap.owner[inner] = body.level
+        cap.owner[inner], cap.homes[inner] = body.level, body.serial
         body.captured[node] = inner
     return body.captured[node]
 
@@ -77,6 +89,7 @@ class Standin:
         self.cap, self.value = cap, value
         self.signature = signature_of(value)
         self.graphs: dict[Any, tuple[Graph, tuple[Node, ...]]] = {}
+        self.changing: set[Any] = set()  # the keys of `graphs` whose functions change outer objects
         self.found: dict[Any, dict[Any, tuple[Graph, tuple[Node, ...]]]] = {}
         self.functions: dict[Any, Callable[..., Any]] = {}
 
@@ -103,7 +116,11 @@ class Standin:
         way = way_of(args, kwargs)
         key = (place, way, tuple(aval_of(x).weak_type for x in leaves if is_array(x)))
         if key not in self.graphs:
-            self.graphs[key] = capture_body(self.cap, self.value, leaves, treedef)
+            body = Body.inside(self.cap, _name(self.value), inline=called_in_line(self.cap))
+            self.graphs[key] = capture_body(self.cap, self.value, body, leaves, treedef)
+            self.changing.update([key] if body.changes else [])
+        elif key in self.changing and not self.cap.derived:
+            raise Break("effect_in_body", "a transformed function that changes outer objects is called twice")
         graph, captured = self.found.setdefault(place, {})[way] = self.graphs[key]
         return run(graph, *map(_stand_for, captured), *leaves)
 
@@ -124,10 +141,18 @@ def never_called(*args: Any, **kwargs: Any) -> Any:
     raise NeverCalled
 
 
-def capture_body(cap: Capture, fn: Value, leaves: list[Any], treedef: Any) -> tuple[Graph, tuple[Node, ...]]:
+def called_in_line(cap: Capture) -> bool:
+    """Whether the transformation that calls a Standin now (`grad`, `vmap`, `jvp`, ...) just runs it, on
+    tracers of its own: then it does so in eager JAX, as often as here. One that traces a jaxpr keeps it."""
+    trace = core.trace_ctx.trace
+    while trace is not None and trace is not cap.traces[-1]:
+        trace = None if isinstance(trace, DynamicJaxprTrace) else getattr(trace, "parent_trace", None)
+    return trace is not None
+
+
+def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any],
+                 treedef: Any) -> tuple[Graph, tuple[Node, ...]]:
     """Runs `fn` symbolically on Values like `leaves`; its Graph and the outer Nodes that it reads."""
-    body = Body(Builder(_name(fn)), cap.bodies[0].outer if cap.bodies else cap.builder,
-                len(cap.bodies) + 1, next_serial())
     cap.bodies.append(body)
     try:
         places = [_place(cap, body, i, leaf) for i, leaf in enumerate(leaves)]
@@ -148,7 +173,7 @@ def capture_body(cap: Capture, fn: Value, leaves: list[Any], treedef: Any) -> tu
 def _place(cap: Capture, body: Body, i: int, leaf: Any) -> tuple[Node, Value]:
     aval = aval_of(leaf) if is_array(leaf) else Aval((), type(leaf))
     node = body.builder.placeholder(f"arg{i}", aval, f"argument {i}")
-    cap.owner[node] = body.level
+    cap.owner[node], cap.homes[node] = body.level, body.serial
     if is_array(leaf):
         return node, ArrayV(node, aval)
     standin = getattr(leaf, "_standin", None)

@@ -22,11 +22,11 @@ import networkx as nx
 from dynacomp.capture.bodies import Body, localise
 from dynacomp.capture.code import Decoded, Instr
 from dynacomp.capture.errors import Break, Raised
-from dynacomp.capture.graph import Builder, Closure, Graph
+from dynacomp.capture.graph import Closure, Graph
 from dynacomp.capture.machine import Capture, Frame, step
 from dynacomp.capture.nodes import emit_node
 from dynacomp.capture.resume import ENDS, live_locals
-from dynacomp.capture.values import ArrayV, Const, Lazy, NotConstant, TupleV, next_serial
+from dynacomp.capture.values import ArrayV, Const, Lazy, NotConstant, TupleV
 
 EXIT = -1
 MAX_SIDE_STEPS = 2_000
@@ -93,8 +93,7 @@ def _successors(code: Decoded, i: int, instr: Instr) -> Iterator[int]:
 
 def run_side(cap: Capture, frame: Frame, start: int, meet: int) -> Side:
     """Runs a copy of the frame from `start` until it meets the other side, or returns."""
-    body = Body(Builder(f"side_{start}"), cap.bodies[0].outer if cap.bodies else cap.builder,
-                len(cap.bodies) + 1, next_serial(), is_side=True)
+    body = Body.inside(cap, f"side_{start}", is_side=True)
     copy = replace(frame, locals=dict(frame.locals), cells=dict(frame.cells), stack=list(frame.stack),
                    handling=list(frame.handling), loops={}, index=start)
     cap.bodies.append(body)

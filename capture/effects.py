@@ -7,7 +7,7 @@ capture `changed(cap)` lists the Values whose real objects must be brought up to
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dynacomp.capture.errors import Break, Restart
@@ -17,8 +17,8 @@ from dynacomp.capture.values import DELETED, ArrayV, CellV, DictV, ListV, Object
 
 def mutating(cap: Capture, value: Value) -> None:
     """Must be called before a Value is changed in place."""
-    if cap.bodies and (value.serial < cap.bodies[-1].serial or getattr(value, "real", None) is not None):
-        raise Break("effect_in_body", "a change to an outer object inside a transformed function")
+    existed = getattr(value, "real", None) is not None
+    _change_from(cap, [b for b in cap.bodies if existed or value.serial < b.serial], "a change to an outer object")
     if isinstance(value, (ListV, DictV, SetV, CellV)):
         value.dirty = True
     if isinstance(value, SetV) and value.items is value.real:
@@ -27,9 +27,17 @@ def mutating(cap: Capture, value: Value) -> None:
         value.owner.written.update(value.items)
 
 
+def _change_from(cap: Capture, bodies: list[Any], what: str) -> None:
+    """Notes that these bodies change what is older than they. It happens as often as in eager JAX only
+    where the transformation just calls its function."""
+    if bodies and (cap.lessons.pure_bodies or not all(b.inline for b in bodies)):
+        raise Break("effect_in_body", f"{what} inside a transformed function")
+    for body in bodies:
+        body.changes = True
+
+
 def write_global(cap: Capture, table: dict[str, Any], source: Any, name: str, value: Any) -> None:
-    if cap.bodies:
-        raise Break("effect_in_body", f"a store to global {name!r} inside a transformed function")
+    _change_from(cap, cap.bodies, f"a store to global {name!r}")
     seen = cap.objects.get(id(table))
     if isinstance(seen, DictV):  # the program also holds these globals as a dict
         seen.dirty = True
@@ -48,10 +56,15 @@ def _note_dict_changes(value: ObjectV) -> None:
             value.attrs[name] = DELETED
 
 
+SETTLED: list[Callable[[Capture], None]] = []  # what else adds its guards when a capture ends
+
+
 def settle(cap: Capture) -> list[Value]:
     """The changed Values, with guards that no two inputs which might be one object are: a change to
     one would then be a change to the other."""
     found = list(changed(cap))
+    for last in SETTLED:
+        last(cap)
     for kind in {type(v.real) for v in found if not isinstance(v, CellV)}:  # type: ignore[attr-defined]
         sources = tuple(v.source for v in cap.objects.values()
                         if v.source is not None and type(getattr(v, "real", None)) is kind)
@@ -76,4 +89,13 @@ def certain(cap: Capture, value: ArrayV) -> None:
     `cond` that may choose an input goes back to being an `if`."""
     if value.uncertain:
         cap.lessons.plain_ifs = True
+        raise Restart
+
+
+def leaving(cap: Capture, value: ArrayV) -> None:
+    """The same for arrays that Python will have after the Graph: a transformed function may have put its
+    own into an outer object, which eager JAX allows (and calls a leaked tracer when it is used)."""
+    certain(cap, value)
+    if value.node in cap.homes:
+        cap.lessons.pure_bodies = True
         raise Restart

@@ -22,7 +22,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax._src.core import InconclusiveDimensionOperation, NamedAxisEffect, subjaxprs
+from jax._src.core import InconclusiveDimensionOperation, NamedAxisEffect, subjaxprs, trace_ctx
 
 from dynacomp.capture.avals import ARRAY_TYPE, Aval, as_struct
 from dynacomp.capture.births import from_python
@@ -87,7 +87,7 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     if isinstance(outcome.result, Aval):
         return ArrayV(emit_node(cap, fn, lowered, outcome.result, name), outcome.result)
     if _is_function_like(outcome.result) or not (outcome.plain or _is_container(outcome.result)):
-        return LibraryV(fn, tuple(values[0]), values[1])
+        return LibraryV(fn, tuple(values[0]), values[1], real=outcome.result)
     return _structured(cap, fn, lowered, outcome, values, name)
 
 
@@ -121,6 +121,13 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Outc
     seen: dict[str, Any] = {}
 
     def run(*tracers: Any) -> list[Any]:
+        cap.traces.append(trace_ctx.trace)
+        try:
+            return within(*tracers)
+        finally:
+            cap.traces.pop()
+
+    def within(*tracers: Any) -> list[Any]:
         seen["leaves"], seen["tree"] = jax.tree.flatten(_on_tracers(fn, args, kwargs, nodes, tracers))
         return [x for x in seen["leaves"] if _is_array(x)]
 
@@ -227,6 +234,8 @@ def emit_node(cap: Capture, fn: Any, lowered: tuple, aval: Any, name: str | None
     builder = cap.bodies[-1].builder if cap.bodies else cap.builder
     node = builder.call(fn, args, kwargs, aval, cap.where(), name or _label(fn).rpartition(".")[2])
     cap.owner[node] = len(cap.bodies)
+    if cap.bodies:
+        cap.homes[node] = cap.bodies[-1].serial
     cap.captured_ops += 1
     return node
 

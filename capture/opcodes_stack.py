@@ -580,7 +580,11 @@ def _set_function_attribute(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 def set_function_part(cap: Capture, made: FunctionV, name: str, value: Any) -> None:
-    setattr(made, name, tuple(cap.items(value)) if name == "closure" else value)
+    if name == "annotations":  # a tuple: name, annotation, name, ...
+        pairs = cap.items(value)
+        made.special["__annotations__"] = DictV(dict(zip(map(as_python, pairs[::2]), pairs[1::2])))
+    else:
+        setattr(made, name, tuple(cap.items(value)) if name == "closure" else value)
 
 
 @opcode("LOAD_BUILD_CLASS")

@@ -21,6 +21,7 @@ from dynacomp.capture.values import (
     ArrayV,
     Const,
     DictV,
+    IdV,
     LibraryV,
     ListV,
     NotConstant,
@@ -154,10 +155,25 @@ def _try_method(cap: Capture, left: Value, method: str, right: Value) -> Any:
 
 def _structural(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     """Comparison of containers that hold arrays or objects, element by element."""
+    if op in _SIGNS and op not in (operator.eq, operator.ne) and _are_sequences(a, b):
+        return _order(cap, op, a, b)
     if op not in (operator.eq, operator.ne):
         raise Break("operator", f"{op.__name__} of {_kind(a)} and {_kind(b)}")
     same = equal(cap, a, b)
     return Const(same == (op is operator.eq))
+
+
+def _are_sequences(a: Value, b: Value) -> bool:
+    return type(a) is type(b) and isinstance(a, (TupleV, ListV))
+
+
+def _order(cap: Capture, op: Any, a: Value, b: Value) -> Value:
+    """`<` and the like of two sequences: the first elements that differ decide, then the lengths."""
+    left, right = cap.items(a), cap.items(b)
+    for x, y in zip(left, right):
+        if not equal(cap, x, y):
+            return binary(cap, op, x, y)
+    return Const(op(len(left), len(right)))
 
 
 def _kind(v: Value) -> str:
@@ -171,6 +187,8 @@ def equal(cap: Capture, a: Value, b: Value) -> bool:
     """Whether containers are equal; elements are compared by identity, then `==`, as Python does."""
     if a is b:
         return True
+    if isinstance(a, IdV) or isinstance(b, IdV):
+        return (a if isinstance(a, IdV) else as_python(a)) == (b if isinstance(b, IdV) else as_python(b))
     if isinstance(a, (TupleV, ListV)) and type(a) is type(b) and isinstance(b, (TupleV, ListV)):
         left, right = cap.items(a), cap.items(b)
         return len(left) == len(right) and all(equal(cap, x, y) for x, y in zip(left, right))

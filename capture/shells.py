@@ -23,7 +23,7 @@ from dynacomp.capture.values import (
     TupleV,
     Value,
 )
-from dynacomp.capture.wrap import items_of, realize
+from dynacomp.capture.wrap import items_of, own_dict, realize
 
 
 def shell(cap: Capture, value: Value, memo: dict[int, Any] | None = None) -> Any:
@@ -73,7 +73,7 @@ def _object(cap: Capture, value: ObjectV, memo: dict[int, Any]) -> Any:
 
 def attributes(cap: Capture, value: ObjectV) -> dict[str, Value]:
     """Every instance attribute as a Value, in the order of the instance's dictionary."""
-    names = dict.fromkeys(getattr(value.real, "__dict__", ()))
+    names = dict.fromkeys(own_dict(value.real))
     names.update(dict.fromkeys(value.attrs))
     names.update(dict.fromkeys(_slots(value)))
     found: dict[str, Value] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import operator
 import reprlib
 import types
@@ -15,12 +16,13 @@ from typing import Any
 
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
-from dynacomp.capture.calls import BUILTINS, BY_TYPE, OPENED, call
+from dynacomp.capture.bodies import signature_of
+from dynacomp.capture.calls import BUILTINS, BY_TYPE, OPENED, as_function, call
 from dynacomp.capture.errors import Break
 from dynacomp.capture.itertools_py import EQUIVALENTS
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.operators import subscript
-from dynacomp.capture.values import Const, DictV, MethodV, TupleV, Value, as_python, type_of
+from dynacomp.capture.values import Const, DictV, FunctionV, MethodV, TupleV, Value, as_python, type_of
 from dynacomp.capture.wrap import wrap
 
 
@@ -120,6 +122,25 @@ def _single_dispatch(cap: Capture, fn: Const, args: list[Value], kwargs: dict[st
     chosen = dispatch(type_of(args[0]))
     key = next(k for k, v in fn.value.registry.items() if v is chosen)
     return call(cap, cap.realize(registry.items[key]), args, kwargs)
+
+
+# --- inspection
+
+
+def _signature(cap: Capture, fn: Value) -> Value:
+    """`inspect.signature(fn)` of a function whose code, defaults and wrapped function are guarded."""
+    inner: Any = fn
+    while isinstance(inner, Const) and isinstance(inner.value, types.FunctionType):
+        as_function(cap, inner)
+        has = "__wrapped__" in vars(inner.value)
+        inner = cap.getattr(inner, "__wrapped__") if has else None
+    found = signature_of(fn)
+    if found is None or inner is not None and not isinstance(inner, (FunctionV, MethodV)):
+        raise Break("call", "inspect.signature of a callable that is no function")
+    return Const(found)
+
+
+BUILTINS[inspect.signature] = _signature
 
 
 def _code_of(fn: Any) -> types.CodeType:

@@ -303,7 +303,47 @@ def test_a_change_of_an_outer_list_in_a_loss():
             return (v * v).sum()
         return jax.grad(loss)(x), seen
 
+    captured(step, X)
+
+
+def test_effects_of_functions_that_jax_traces_break():
+    def step(x):
+        seen = []
+
+        def body(carry, v):
+            seen.append(3)
+            return carry + v, v
+        return jax.lax.scan(body, 0.0, x), seen
+
     captured(step, X, breaks={"effect_in_body": 1})
+
+
+def test_a_loss_that_lets_its_own_arrays_out():
+    def step(x):
+        seen = []
+
+        def loss(v):
+            seen.append(v * 2)
+            return (v * v).sum()
+        return jax.grad(loss)(x), len(seen), jnp.sin(x)
+
+    captured(step, X)
+
+
+def test_a_loss_whose_own_array_is_used_outside():
+    def step(x):
+        seen = []
+
+        def loss(v):
+            seen.append(v * 2)
+            return (v * v).sum()
+        jax.grad(loss)(x)
+        return seen[0] + x
+
+    with pytest.raises(jax.errors.UnexpectedTracerError):
+        step(X)
+    with pytest.raises(jax.errors.UnexpectedTracerError):
+        dynacomp.jit(step, backend="eager")(X)
 
 
 def test_around_compiled_functions():

@@ -1,0 +1,31 @@
+"""Rows for questions about JAX's own state: is somebody tracing, under which trace, which settings hold.
+
+Capture itself traces each call of a library. What these functions would say inside such a trace is
+not what the program would hear, so they are asked directly: outside every body the top level
+answers, inside a body the transformation that calls it, as in eager JAX. The settings that they
+read are guarded by the configuration token of every entry.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+from jax._src import core
+
+from dynacomp.capture.calls import BUILTINS
+from dynacomp.capture.machine import Capture
+from dynacomp.capture.operators import fold
+from dynacomp.capture.values import Value, as_python
+
+QUESTIONS = (core.get_opaque_trace_state, core.trace_state_clean, jax.default_backend, jax.device_count,
+             jax.local_device_count, jax.devices, jax.local_devices, jax.process_index, jax.process_count)
+
+
+def ask(question: Any, cap: Capture, *args: Value, **kwargs: Value) -> Value:
+    """The answer of `question` here and now, as a constant."""
+    return fold(cap, functools.partial(question, **{k: as_python(v) for k, v in kwargs.items()}), *args)
+
+
+BUILTINS.update({q: functools.partial(ask, q) for q in QUESTIONS})
