@@ -72,7 +72,7 @@ def _const_iter(cap: Capture, value: Const) -> Value:
     obj = value.value
     if isinstance(obj, range):
         return CountIterV(Const(obj.start), Const(obj.stop), Const(obj.step))
-    if isinstance(obj, (str, bytes, type)):
+    if isinstance(obj, (str, bytes)) or (isinstance(obj, type) and hasattr(type(obj), "__iter__")):
         items: Any = obj
         return SeqIterV(TupleV([from_python(cap, x) for x in items]), kind="seq")
     try:

@@ -79,11 +79,19 @@ def build_graph(cap: Capture, outputs: dict[Node, int]) -> tuple[Graph, tuple[An
         if node in needed:
             kept.append(node)
             needed.update(nodes_in((node.args, dict(node.kwargs))))
+    kept += [n for n in carriers(cap, [n for n in kept if n.op == PLACEHOLDER]) if n not in needed]
     nodes = tuple(reversed(kept))
     consts = {n.target: whole.consts[n.target] for n in nodes if n.op == GET_ATTR}
     graph = Graph((*nodes, whole.nodes[-1]), consts, whole.name)
     assert graph.nodes[-1].op == OUTPUT
     return graph, tuple(cap.inputs[n] for n in nodes if n.op == PLACEHOLDER)
+
+
+def carriers(cap: Capture, places: list[Node]) -> list[Node]:
+    """Inputs that must stay although only their sizes are used: no other one shows those sizes."""
+    seen = {str(d) for place in places for d in place.aval.shape}
+    wanted = {source for name, (source, _) in cap.dims.items() if name not in seen}
+    return [node for node, source in cap.inputs.items() if source in wanted]
 
 
 def key_data_aval(aval: Any) -> Any:
