@@ -8,7 +8,7 @@ lessons of those before (where the graph must break, which sizes must be fixed).
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
@@ -82,7 +82,7 @@ class Info:
     scalars: dict[str, Any]
     program: Any = None
     compiled: Any = None  # the driver's record of how the Graph was compiled
-    resumes: tuple[CodeType, ...] = ()
+    resumes: Collection[CodeType] = ()
 
 
 @dataclass(eq=False)

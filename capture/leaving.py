@@ -31,9 +31,9 @@ from dynacomp.capture.resume import (
     Layout,
     fill_slot,
     has_late_cells,
-    is_resume,
     live_locals,
     resume_code,
+    returns_tail,
 )
 from dynacomp.capture.values import HandlingV, NullV, Value
 
@@ -197,7 +197,7 @@ class Leaver:
             e.op("LOAD_FAST", name)
         e.op("BUILD_TUPLE", len(arguments))
         e.end_call(2)
-        if not is_resume(self.frame.code.code):
+        if not returns_tail(self.frame.code.code):
             self._trampoline()
         e.op("RETURN_VALUE")
 

@@ -34,16 +34,19 @@ VALUE, NULL, HANDLED = "value", "null", "handled"
 @dataclass(frozen=True)
 class Layout:
     """The state in which a frame resumes: `target` instruction, what each stack slot holds (VALUE,
-    NULL or HANDLED), a constant `lasti` pushed last or None, and the live locals by name."""
+    NULL or HANDLED), a constant `lasti` pushed last or None, and the live locals by name.
+    `segment`: the resume function of a generator, which its driver calls (see segments.py)."""
 
     target: int
     stack: tuple[str, ...]
     lasti: int | None
     locals: tuple[str, ...]
+    segment: bool = False
 
 
 # Resume codes live as long as the entries that call them; these tables keep neither them nor their originals.
-_MADE: dict[int, tuple[weakref.ref[CodeType], int]] = {}  # id of a resume code → original, prologue's length
+_MADE: dict[int, tuple[weakref.ref[CodeType], int, bool]] = {}  # id of a resume code → original, prologue's length,
+# is it a segment
 _BY_CODE: dict[tuple[int, Layout], tuple[weakref.ref[CodeType], weakref.ref[CodeType]]] = {}
 
 
@@ -90,7 +93,7 @@ def resume_code(decoded: Decoded, layout: Layout) -> CodeType:
 
 def _remember(decoded: Decoded, key: tuple[int, Layout], made: CodeType) -> CodeType:
     original = weakref.ref(decoded.code)
-    _MADE[id(made)] = (original, len(decode(made).instrs) - len(decoded.instrs))
+    _MADE[id(made)] = (original, len(decode(made).instrs) - len(decoded.instrs), key[1].segment)
     _BY_CODE[key] = (original, weakref.ref(made))
     weakref.finalize(made, _forget, id(made), key, _BY_CODE[key]).atexit = False
     return made
@@ -114,7 +117,7 @@ def _build(decoded: Decoded, layout: Layout) -> CodeType:
     for n, item in enumerate(bc):
         if n == target_at:
             body.append(entry)
-        body.append(_with_free_cells(item, code.co_cellvars))
+        body.append(with_free_cells(item, code.co_cellvars))
     params = [f"$s{n}" for n, held in enumerate(layout.stack) if held != NULL]
     bc[:] = [*_prologue(code, layout, entry), *body]
     bc.argcount, bc.posonlyargcount, bc.kwonlyargcount = len(params) + len(layout.locals), 0, 0
@@ -148,7 +151,7 @@ def fill_slot(held: str, name: str | None) -> list[Instr]:
     return [Instr("LOAD_FAST", name), *handle]
 
 
-def _with_free_cells(item: Any, cells: tuple[str, ...]) -> Any:
+def with_free_cells(item: Any, cells: tuple[str, ...]) -> Any:
     """Cells of the original frame are free variables of its resume functions."""
     if isinstance(item, Instr):
         if item.name in ("MAKE_CELL", "COPY_FREE_VARS"):
@@ -176,3 +179,8 @@ def has_late_cells(decoded: Decoded) -> bool:
 def is_resume(code: CodeType) -> bool:
     """Whether `code` was made here."""
     return id(code) in _MADE
+
+
+def returns_tail(code: CodeType) -> bool:
+    """Whether replacement code calls `code`, and sees to what comes after it when it breaks in turn."""
+    return is_resume(code) and not _MADE[id(code)][2]

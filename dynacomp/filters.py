@@ -18,7 +18,6 @@ from dynacomp.capture import _native
 from dynacomp.capture.resume import is_resume
 
 FUNCTION = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS  # not a class body or a module
-NEVER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 def should_capture(code: CodeType) -> bool:
@@ -28,7 +27,7 @@ def should_capture(code: CodeType) -> bool:
 
 
 def can_capture(code: CodeType) -> bool:
-    return code.co_flags & FUNCTION == FUNCTION and not code.co_flags & NEVER
+    return code.co_flags & FUNCTION == FUNCTION
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ a one-line notice.
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import weakref
@@ -20,11 +21,13 @@ from jax._src.core import trace_ctx
 from dynacomp import counters, notices
 from dynacomp.breaks import REASONS
 from dynacomp.capture import _native
+from dynacomp.capture.drivers import capture_suspended
 from dynacomp.capture.errors import NeedsSizes
 from dynacomp.capture.frame import Outcome, capture
 from dynacomp.capture.machine import Lesson
 from dynacomp.capture.resume import is_resume
 from dynacomp.capture.sources import Local, Source
+from dynacomp.capture.suspensions import SUSPENDS
 from dynacomp.filters import should_capture
 from dynacomp.lowering.dims import SymbolicShapeError
 from dynacomp.marks import dynamic_marks, static_marks
@@ -122,9 +125,9 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
         return made[-1].program
 
     with counters.timed("capture"):
-        outcome = capture(fn, code, args, compile_one, size_rule(history, options),
-                          scalar_rule(history, options, is_resume(code)),
-                          lambda source: len(history.scalars.get(repr(source), ())) > MAX_VALUES, key=options)
+        outcome = suspended(options, code) if code.co_flags & SUSPENDS else capture(
+            fn, code, args, compile_one, size_rule(history, options), scalar_rule(history, options, is_resume(code)),
+            lambda source: len(history.scalars.get(repr(source), ())) > MAX_VALUES, key=options)
     history.static = history.static or outcome.lessons.all_static
     for lesson in outcome.lessons.breaks.values():
         report_break(lesson, code, options)
@@ -135,6 +138,12 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
     note(outcome, code, history, made[0] if made else None)
     _native.add_entry(code, outcome.entry)
     return outcome.entry
+
+
+def suspended(options: Options, code: CodeType) -> Outcome:
+    """A generator, coroutine or async generator: its driver runs, and each segment is captured when it is called."""
+    return capture_suspended(code, lambda made: _native.CompiledFunction(made, functools.partial(on_miss, options),
+                                                                         options), options)
 
 
 def failed(history: History, outcome: Outcome) -> None:

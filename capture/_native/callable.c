@@ -81,7 +81,6 @@ static PyObject *call_bound(CompiledFunction *self, const Call *call, CodeState 
 static PyObject *call_captured(CompiledFunction *self, PyFunctionObject *func, PyObject *bound_self,
                                PyCodeObject *code, const Passed *p)
 {
-    const int suspends = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
     CodeState *state = dc_code_state_make(code);
     if (state == NULL) {
         return NULL;
@@ -89,7 +88,7 @@ static PyObject *call_captured(CompiledFunction *self, PyFunctionObject *func, P
     if (state->flags & CODE_SKIP_RECURSIVE) {
         return call_plain(self, p);
     }
-    if ((state->flags & CODE_SKIP) || (code->co_flags & suspends)) {
+    if (state->flags & CODE_SKIP) {
         return call_active(self, p, code);
     }
     Bound bound;

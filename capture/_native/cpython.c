@@ -179,6 +179,8 @@ PyObject *dc_call_code(PyCodeObject *code, const Call *call)
     PyFunctionObject *func = (PyFunctionObject *)made;
     Py_XSETREF(func->func_builtins, Py_NewRef(call->func->func_builtins));
     Py_XSETREF(func->func_closure, Py_XNewRef(closure));
+    Py_XSETREF(func->func_name, Py_NewRef(call->func->func_name)); /* generators take theirs from it */
+    Py_XSETREF(func->func_qualname, Py_NewRef(call->func->func_qualname));
     PyObject *result = PyObject_Vectorcall(made, call->locals, (size_t)call->nlocals, NULL);
     Py_DECREF(made);
     return result;

@@ -157,12 +157,7 @@ static PyObject *run_plain(PyThreadState *tstate, struct _PyInterpreterFrame *fr
 
 static bool takes_part(PyThreadState *tstate, const FrameView *view)
 {
-    const int suspends = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
     if (!view->at_start) {
-        return false;
-    }
-    if (view->code->co_flags & suspends) { /* their frames outlive the call: CPython runs them */
-        dc_counters.generators++;
         return false;
     }
     if (tstate->c_tracefunc) { /* a debugger wants to see the lines */

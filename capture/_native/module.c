@@ -193,7 +193,7 @@ static PyObject *is_skipped(PyObject *m, PyObject *arg)
 #define COUNTER(name) {#name, &dc_counters.name}
 static const struct { const char *name; unsigned long long *value; } counter_rows[] = {
     COUNTER(calls), COUNTER(hits), COUNTER(misses), COUNTER(direct), COUNTER(code), COUNTER(plain),
-    COUNTER(frames), COUNTER(skipped), COUNTER(generators), COUNTER(traced), COUNTER(rejected),
+    COUNTER(frames), COUNTER(skipped), COUNTER(traced), COUNTER(rejected),
     COUNTER(invalidated), COUNTER(unbound), COUNTER(deep),
 };
 
@@ -243,6 +243,7 @@ static PyMethodDef methods[] = {
     {"counters", py_counters, METH_NOARGS, "What happened since the last reset, as a dict of ints."},
     {"jax_config_token", dc_jax_config_token, METH_VARARGS,
      "jax_config_token(allow_trace=False)\n\nJAX's configuration in this thread now, for a jax_config guard."},
+    {"throw", dc_throw, METH_O, "throw(error)\n\nRaises error as generators do: its context stays."},
     {"_after_fork", after_fork, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -205,7 +205,7 @@ Answer dc_resolve(const Call *call, CodeState *state, PyObject *on_miss, PyObjec
 PyObject *dc_call_paused(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 
 typedef struct {
-    unsigned long long hits, misses, direct, code, frames, skipped, plain, traced, generators,
+    unsigned long long hits, misses, direct, code, frames, skipped, plain, traced,
         rejected, invalidated, calls, unbound, deep;
 } Counters;
 extern Counters dc_counters;
@@ -221,6 +221,7 @@ typedef struct {
 } CompiledFunction;
 extern PyTypeObject CompiledFunction_Type;
 PyObject *dc_current_key(void);
+PyObject *dc_throw(PyObject *module, PyObject *error); /* throw.c */
 
 enum { BOUND_INLINE = 32 };
 typedef struct {

@@ -1,0 +1,238 @@
+"""Drivers: the generators, coroutines and async generators that run the segments of a captured one.
+
+A driver is a real generator (coroutine, async generator), so `send`, `throw`, `close`, delegation,
+finalizers and all else that a program can ask of one are CPython's own. It loops: run a segment (see
+segments.py), look at the event, yield or await its value, go on with what was sent or thrown in.
+
+The three templates below are ordinary Python. `driver(code, flat, wrap)` makes one of them the code of
+one particular function: same name, parameters and cells as the original. Two rules of that rewriting
+keep it invisible: a variable that is read is forgotten (it holds none of the program's objects while
+segments run, or while it is suspended), and what it raises on has no line of it in the traceback.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from types import CodeType, FunctionType
+from typing import Any
+
+from bytecode import Bytecode, CellVar, FreeVar, Instr
+from bytecode.instr import InstrLocation
+
+from dynacomp.capture._native import Entry, GuardProgram
+from dynacomp.capture.errors import GiveUp
+from dynacomp.capture.frame import Info, Outcome
+from dynacomp.capture.machine import VERSION
+from dynacomp.capture.segments import START, Flat
+from dynacomp.capture.suspensions import DRIVE, WAIT
+
+
+class Segments(dict):
+    """Segments of one running generator, by key, as functions; made when they are first needed."""
+
+    def __init__(self, flat: Flat, wrap: Callable[[Any], Any], globals_: dict[str, Any], closure: tuple) -> None:
+        super().__init__()
+        self.flat, self.wrap, self.globals, self.closure = flat, wrap, globals_, closure
+
+    def __missing__(self, key: int) -> Any:
+        code = self.flat.code(key)
+        made: Any = FunctionType(code, self.globals, code.co_name, None, self.closure)
+        if key >= 0 or self.flat.points[-key].handled:
+            made = self.wrap(made)
+        self[key] = segment = made if key != START else partial(_begin, made)
+        return segment
+
+
+def _begin(first: Any, *arguments: Any) -> Any:
+    """The first segment takes the arguments of the function, and nothing was sent."""
+    return first(*arguments[:-1])
+
+
+def without_driver(error: BaseException) -> BaseException:
+    """The exception as the program knows it: without the driver's line in its traceback."""
+    assert error.__traceback__ is not None
+    error.__traceback__ = error.__traceback__.tb_next
+    return error
+
+
+# --- the templates
+
+
+def _raw(value: Any) -> Any:
+    """Marks a value that is driven as it is: neither `iter()` nor `__await__` is asked of it again."""
+    return value
+
+
+def _generator(segments: Any, state: Any) -> Iterator[Any]:
+    key, value = START, None
+    while True:
+        try:
+            key, value, state = segments[key](*state, value)
+        except BaseException as error:
+            without_driver(error)
+            raise
+        if not key:
+            return value
+        try:
+            if key & WAIT:
+                value = yield from value
+            elif key & DRIVE:
+                value = yield from _raw(value)
+            else:
+                value = yield value
+        except BaseException as error:
+            key, value = -key, without_driver(error)
+
+
+async def _coroutine(segments: Any, state: Any) -> Any:
+    key, value = START, None
+    while True:
+        try:
+            key, value, state = segments[key](*state, value)
+        except BaseException as error:
+            without_driver(error)
+            raise
+        if not key:
+            return value
+        try:
+            if key & WAIT:
+                value = await value
+            else:
+                value = await _raw(value)
+        except BaseException as error:
+            key, value = -key, without_driver(error)
+
+
+async def _async_generator(segments: Any, state: Any) -> AsyncIterator[Any]:
+    key, value = START, None
+    while True:
+        try:
+            key, value, state = segments[key](*state, value)
+        except BaseException as error:
+            without_driver(error)
+            raise
+        if not key:
+            return
+        try:
+            if key & WAIT:
+                value = await value
+            elif key & DRIVE:
+                value = await _raw(value)
+            else:
+                value = yield value
+        except BaseException as error:
+            key, value = -key, without_driver(error)
+
+
+def capture_suspended(code: CodeType, wrap: Callable[[Any], Any], key: Any) -> Outcome:
+    """The entry of a function whose calls give a generator, coroutine or async generator: its driver.
+
+    It guards nothing: what a segment needs to hold is guarded when that segment is captured."""
+    try:
+        flat = Flat(code)
+    except GiveUp as gave:
+        return Outcome(kind=gave.kind, detail=gave.detail)
+    info = Info(None, "", (), None, {}, 0, {}, resumes=flat.codes.values())
+    return Outcome(entry=Entry(GuardProgram([]), fn_code=driver(code, flat, wrap), key=key, info=info), info=info)
+
+
+TEMPLATES = {inspect.CO_GENERATOR: _generator, inspect.CO_COROUTINE: _coroutine,
+             inspect.CO_ASYNC_GENERATOR: _async_generator}
+
+
+# --- rewriting a template
+
+MOVED = ("value", "state", "error")  # variables that are forgotten when they are read
+Items = list[Any]
+
+
+def driver(code: CodeType, flat: Flat, wrap: Callable[[Any], Any]) -> CodeType:
+    """The code of a driver for the function whose code is `code`, called with its arguments in order.
+
+    wrap: makes what is called of a segment (a function); this is where capture comes in."""
+    template = next(t for flag, t in TEMPLATES.items() if code.co_flags & flag)
+    bc = Bytecode.from_code(template.__code__, conserve_exception_block_stackdepth=True)
+    start = next(n for n, item in enumerate(bc) if isinstance(item, Instr) and item.name == "RESUME") + 1
+    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+    bc[:] = [*_cells(code), *bc[:start], *_opening(code, count, partial(Segments, flat, wrap)),
+             *_loop(template, bc[start:])]
+    for item in bc:
+        if isinstance(item, Instr):
+            item.location = InstrLocation(code.co_firstlineno, None, None, None)
+    bc.argnames, bc.argcount = list(code.co_varnames[:count]), count
+    bc.name, bc.filename, bc.first_lineno = code.co_name, code.co_filename, code.co_firstlineno
+    bc.qualname, bc.docstring = code.co_qualname, None
+    bc.cellvars, bc.freevars = list(code.co_cellvars), list(code.co_freevars)
+    bc.flags |= code.co_flags & inspect.CO_ITERABLE_COROUTINE
+    size = template.__code__.co_stacksize + count + len(bc.cellvars) + len(bc.freevars)
+    return bc.to_code(stacksize=size, compute_exception_stack_depths=False)
+
+
+def _cells(code: CodeType) -> Items:
+    free = [Instr("COPY_FREE_VARS", len(code.co_freevars))] if code.co_freevars else []
+    return [*free, *(Instr("MAKE_CELL", CellVar(name)) for name in code.co_cellvars)]
+
+
+def _opening(code: CodeType, count: int, make: Any) -> Items:
+    """Sets the template's variables `segments` and `state` from the arguments and cells."""
+    out = _call(make, [*_call(builtins.globals, []), *_closure(code)], 2)
+    out.append(Instr("STORE_FAST", "$segments"))
+    plain = [n for n in code.co_varnames[:count] if n not in code.co_cellvars]
+    for name in plain:
+        out += _move(name)
+    return [*out, Instr("BUILD_TUPLE", len(plain)), Instr("STORE_FAST", "$state")]
+
+
+def _closure(code: CodeType) -> Items:
+    load = "LOAD_CLOSURE" if VERSION < (3, 13) else "LOAD_FAST"
+    cells = [*map(CellVar, code.co_cellvars), *map(FreeVar, code.co_freevars)]
+    return [*(Instr(load, cell) for cell in cells), Instr("BUILD_TUPLE", len(cells))]
+
+
+def _call(fn: Any, arguments: Items, count: int = 0) -> Items:
+    callee = [Instr("PUSH_NULL"), Instr("LOAD_CONST", fn)]
+    call = [Instr("PRECALL", count)] if VERSION < (3, 12) else []
+    return [*(callee if VERSION < (3, 13) else callee[::-1]), *arguments, *call, Instr("CALL", count)]
+
+
+def _move(name: str) -> Items:
+    return [Instr("LOAD_FAST", name), Instr("DELETE_FAST", name)]
+
+
+def _loop(template: Any, items: Items) -> Items:
+    """The template's instructions: its variables renamed and moved, its globals constants, `_raw` gone."""
+    out: Items = []
+    raw = False
+    for item in items:
+        if not isinstance(item, Instr):
+            out.append(item)
+        elif item.name == "LOAD_GLOBAL":
+            raw = item.arg[1] == _raw.__name__
+            out += [] if raw else _constant(template, *item.arg)
+        elif raw and item.name in ("PRECALL", "CALL", "GET_AWAITABLE", "GET_YIELD_FROM_ITER"):
+            raw = not item.name.startswith("GET_")
+        else:
+            out += _renamed(item)
+    return out
+
+
+def _constant(template: Any, called: bool, name: str) -> Items:
+    known = template.__globals__.get(name, getattr(builtins, name, None))
+    pair = [Instr("PUSH_NULL"), Instr("LOAD_CONST", known)]
+    return (pair if VERSION < (3, 13) else pair[::-1]) if called else pair[1:]
+
+
+def _renamed(item: Instr) -> Items:
+    """Access to locals, one at a time, under names that no parameter has."""
+    if "_FAST" not in item.name:
+        return [item]
+    names = item.arg if isinstance(item.arg, tuple) else (item.arg,)
+    kinds = item.name.replace("_FAST", "_FAST ").replace("_CHECK", "").split()
+    out: Items = []
+    for kind, name in zip(kinds, names, strict=True):
+        load = kind.endswith("LOAD_FAST") and name in MOVED
+        out += _move(f"${name}") if load else [Instr(kind.lstrip("_"), f"${name}")]
+    return out
