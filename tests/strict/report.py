@@ -32,7 +32,7 @@ COLUMNS = ("module", "tests", "fail plain", "fail strict", "captured", "breaks",
 def main() -> int:
     """Prints the table; the exit status says whether a test fails only strictly."""
     options = arguments()
-    console = Console(width=200 if not sys.stdout.isatty() else None)
+    console = Console(width=None if sys.stdout.isatty() else 200)
     table, new = Table(*COLUMNS), 0
     for module in options.modules or MODULES:
         plain = run_module(module, "plain", options.only) if not options.no_plain else Report(module)
