@@ -22,7 +22,7 @@ from typing import Any
 from bytecode import Bytecode, CellVar, FreeVar, Instr
 from bytecode.instr import InstrLocation
 
-from dynacomp.capture._native import Entry, GuardProgram
+from dynacomp.capture._native import Entry, GuardProgram, run_eager
 from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.frame import Info, Outcome
 from dynacomp.capture.machine import VERSION
@@ -38,6 +38,9 @@ class Segments(dict):
         self.flat, self.wrap, self.globals, self.closure = flat, wrap, globals_, closure
 
     def __missing__(self, key: int) -> Any:
+        return run_eager(self.make, (key,))  # the library that makes code must not be captured itself
+
+    def make(self, key: int) -> Any:
         code = self.flat.code(key)
         made: Any = FunctionType(code, self.globals, code.co_name, None, self.closure)
         if key >= 0 or self.flat.points[-key].handled:
