@@ -9,7 +9,7 @@ TESTS ?= tests
 JOBS ?= 2
 PY := $(VENV)/bin/python
 SOURCES := dynacomp capture lowering codegen kernels
-NATIVE := $(shell find $(SOURCES) -name '*.c' -o -path '*_native*' -name '*.h')
+NATIVE := $(shell find $(SOURCES) -name '*.c' -o \( -path '*_native*' -o -path '*_launch*' \) -name '*.h')
 PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+import jax.ffi
 import numpy as np
 import sympy
 from jax.experimental.layout import Format, Layout
@@ -31,7 +32,11 @@ from dynacomp.codegen import _launch
 from dynacomp.codegen.dims import substitute
 from dynacomp.lowering.schedule import Schedule
 
+STOCK = 48  # arrays made ahead, about, in one execution
+ADDRESSES = "dynacomp_addresses"
+
 _launch.bind(_jax.ArrayImpl, _jax.batched_block_until_ready, _jax.batched_device_put, np.ndarray)
+jax.ffi.register_ffi_target(ADDRESSES, _launch.addresses, platform="cpu", api_version=1)
 
 
 def native_program(library: ctypes.CDLL, schedule: Schedule, threads: int, donate: Sequence[int],
@@ -46,7 +51,7 @@ def native_program(library: ctypes.CDLL, schedule: Schedule, threads: int, donat
         reads=tuple(where for _, where in checks.reads), donated=tuple(donate),
         consts=tuple(c.ctypes.data for c in consts), keep=(library, consts),
         check=checks.check, convert=checks.convert, accept=checks.accept, arrange=arrange, plan=checks.plan,
-        sharding=checks.sharding, devices=[device], threads=threads)
+        stock=checks.stock, sharding=checks.sharding, devices=[device], threads=threads)
 
 
 def _address(function: Any) -> int:
@@ -106,6 +111,21 @@ class _Checks:
             rows.append((_shaped(aval, shape), shape, np.dtype(aval.dtype), _bytes(aval, shape)))
         return tuple(rows)
 
+    def stock(self, avals: tuple[Any, ...]) -> Callable[[bool], tuple[list[Any], Any]]:
+        """A function of `committed` that makes fresh Arrays of these avals, several times over, in one XLA
+        execution that writes none of them, and an Array of their addresses."""
+        made = list(avals) * max(1, STOCK // len(avals))
+        made.append(jax.core.ShapedArray((len(made), 2), np.dtype(np.uint32)))
+        call = jax.ffi.ffi_call(ADDRESSES, [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in made])
+        executable = jax.jit(lambda: call(), out_shardings=self.sharding).lower().compile().runtime_executable()
+        handlers = [[_handler(a, self.sharding, committed) for a in made] for committed in (False, True)]
+
+        def refill(committed: bool) -> tuple[list[Any], Any]:
+            *arrays, table = executable.execute_sharded([]).consume_with_handlers(handlers[committed])
+            return arrays, table.block_until_ready()
+
+        return refill
+
     def _agree(self, sizes: tuple[int, ...]) -> None:
         env = {symbol: size for (symbol, _), size in zip(self.reads[:self.sizes], sizes)}
         for (dim, (i, d)), got in zip(self.reads[self.sizes:], sizes[self.sizes:]):
@@ -123,6 +143,12 @@ def arrange(x: Any) -> Any:
     if layout.major_to_minor == row_major and not layout.tiling:
         return x
     return jax.device_put(x, Format(Layout(row_major), x.sharding))
+
+
+def _handler(aval: Any, sharding: Any, committed: bool) -> Any:
+    """What makes an Array of `aval` out of a buffer that XLA returns."""
+    skip = (True,) if jax.__version_info__ < (0, 11) else ()  # checks, which newer versions never make
+    return _jax.array_result_handler(aval, sharding, committed, *skip)
 
 
 def _shaped(aval: Aval, shape: tuple[int, ...]) -> Any:

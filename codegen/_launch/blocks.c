@@ -1,11 +1,11 @@
-/* Memory for outputs and arenas: 64-byte aligned, and kept for reuse when it is given back.
+/* Memory for outputs and arenas: 64-byte aligned, and kept for reuse when it is given back. A Block is such
+ * memory as a Python buffer, which NumPy views and JAX keeps alive.
  *
  * Fresh pages cost more than most kernels (each is zeroed by the system when first touched), so freed blocks
  * of 16 KiB and more wait in buckets by size class, up to BLOCKS_KEPT bytes in all. Everything here runs
  * under the GIL. */
-#pragma once
-#include <stddef.h>
-#include <stdint.h>
+#include "launch.h"
+
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -34,7 +34,7 @@ static size_t block_class(size_t bytes, unsigned *bucket)
     return units << shift;
 }
 
-static void *block_take(size_t bytes)
+void *block_take(size_t bytes)
 {
     unsigned bucket;
     void *p = NULL;
@@ -57,8 +57,7 @@ static void *block_take(size_t bytes)
     return p;
 }
 
-/* `bytes` as it was asked for. */
-static void block_give(void *p, size_t bytes)
+void block_give(void *p, size_t bytes)
 {
     unsigned bucket;
     if (!p)
@@ -73,4 +72,40 @@ static void block_give(void *p, size_t bytes)
         }
     }
     free(p);
+}
+
+/* ---- as a Python object ---- */
+
+static int Block_buffer(PyObject *self, Py_buffer *view, int flags)
+{
+    Block *b = (Block *)self;
+    return PyBuffer_FillInfo(view, self, b->data, (Py_ssize_t)b->bytes, 0, flags);
+}
+static void Block_dealloc(PyObject *self)
+{
+    Block *b = (Block *)self;
+    block_give(b->data, b->bytes);
+    Py_TYPE(self)->tp_free(self);
+}
+static PyBufferProcs Block_procs = {.bf_getbuffer = Block_buffer};
+PyTypeObject BlockType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dynacomp.codegen._launch.Block",
+    .tp_doc = "Memory of one output; a writable buffer of bytes.",
+    .tp_basicsize = sizeof(Block),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_dealloc = Block_dealloc,
+    .tp_as_buffer = &Block_procs,
+};
+Block *Block_new(size_t bytes)
+{
+    Block *b = PyObject_New(Block, &BlockType);
+    if (!b)
+        return NULL;
+    b->bytes = bytes;
+    b->data = block_take(bytes);
+    if (!b->data) {
+        Py_DECREF(b);
+        return (Block *)PyErr_NoMemory();
+    }
+    return b;
 }

@@ -5,11 +5,11 @@
  * worker joins by counting itself in while the job is open, so the caller knows when nobody holds the job any
  * more. A pool that is busy (nested or concurrent calls) makes the caller do its own work alone.
  * After fork() the child forgets its parent's pools, whose threads it does not have. */
-#pragma once
+#include "launch.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdlib.h>
 
 #define POOL_MAX 256
@@ -17,9 +17,7 @@
 #define POOL_OPEN 0x8000u
 #define POOL_ACTIVE 0x7fffu
 
-typedef void (*pool_body)(void *ctx, int64_t begin, int64_t end);
-
-typedef struct {
+struct pool {
     _Atomic uint64_t state;
     _Atomic int64_t next;      /* first index not yet claimed */
     _Atomic int sleepers, busy;
@@ -29,8 +27,9 @@ typedef struct {
     int64_t n, chunk;
     pool_body body;
     void *ctx;
-} pool_t;
+};
 
+int pools_forked;
 static pool_t *pools[POOL_MAX + 1];
 static pthread_mutex_t pools_mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -43,8 +42,8 @@ static inline void pool_pause(void)
 #endif
 }
 
-/* Subnormals are flushed to zero, in and out, as XLA does on a CPU; returns what was set before. */
-static inline uint64_t flush_subnormals(void)
+/* Subnormals are flushed to zero, in and out. */
+uint64_t flush_subnormals(void)
 {
 #if defined(__x86_64__)
     unsigned before = __builtin_ia32_stmxcsr();
@@ -59,7 +58,7 @@ static inline uint64_t flush_subnormals(void)
     return 0;
 #endif
 }
-static inline void restore_subnormals(uint64_t before)
+void restore_subnormals(uint64_t before)
 {
 #if defined(__x86_64__)
     __builtin_ia32_ldmxcsr((unsigned)before);
@@ -139,8 +138,7 @@ static int pool_spawn(pool_t *p)
     return started;
 }
 
-/* The pool of `threads` threads, or NULL without memory. */
-static pool_t *pool_for(int threads)
+pool_t *pool_for(int threads)
 {
     if (threads > POOL_MAX)
         threads = POOL_MAX;
@@ -169,7 +167,7 @@ static int64_t pool_chunk(const pool_t *p, int64_t n, int64_t grain)
     return chunk >= 1024 ? (chunk + 63) / 64 * 64 : chunk; /* whole cache lines where it matters */
 }
 
-static void pool_parallel_for(void *pool, int64_t n, int64_t grain, pool_body body, void *ctx)
+void pool_parallel_for(void *pool, int64_t n, int64_t grain, pool_body body, void *ctx)
 {
     pool_t *p = pool;
     int64_t chunk = p ? pool_chunk(p, n, grain) : n;
@@ -201,7 +199,17 @@ static void pools_before_fork(void) { (void)pthread_mutex_lock(&pools_mutex); }
 static void pools_after_fork(void) { (void)pthread_mutex_unlock(&pools_mutex); }
 static void pools_in_child(void)
 {
+    pools_forked = 1;
     for (int i = 0; i <= POOL_MAX; i++)
         pools[i] = NULL;
     (void)pthread_mutex_unlock(&pools_mutex);
+}
+
+int pools_init(void)
+{
+    if (pthread_atfork(pools_before_fork, pools_after_fork, pools_in_child)) {
+        PyErr_SetString(PyExc_OSError, "cannot register fork handlers");
+        return -1;
+    }
+    return 0;
 }

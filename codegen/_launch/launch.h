@@ -1,0 +1,165 @@
+/* The shared picture of the extension `dynacomp.codegen._launch`: compiled code, called on jax Arrays.
+ *
+ *   Program   native code as a Python callable                                        program.c
+ *   Plan      what one set of sizes needs: output avals, bytes, the arena             plan.c
+ *   call_t    what one call holds: input pointers, outputs, arena
+ *   Block     memory of one output, wrapped as a jax Array without a copy             blocks.c
+ *   stock_t   jax Arrays made ahead, many at a time, for small outputs                stock.c
+ *
+ * A call, in this order (program.c):
+ *   1. each input's aval is compared by identity with the last one that was checked in its place; a new one
+ *      is checked in Python (`check`), which says its dimensions. Sizes come out of these.          inputs.c
+ *   2. the Plan for these sizes is found, or made in Python (`plan`).                               plan.c
+ *   3. all inputs are awaited in one call, their pointers read; these calls raise JAX's own errors.
+ *   4. the GIL is released and the native entry runs on the thread pool.                            pool.c
+ *   5. outputs become jax Arrays without a copy.                                                    outputs.c
+ * Everything but 4 runs under the GIL. Calls share nothing that changes while it is released: sizes, pointers,
+ * arena and Plan are each call's own. */
+#ifndef DYNACOMP_LAUNCH_H
+#define DYNACOMP_LAUNCH_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What every call uses of jax; set by `bind`. */
+typedef struct {
+    PyTypeObject *array;          /* jaxlib's ArrayImpl */
+    PyObject *aval, *sharding, *committed, *layout, *pointer, *delete; /* its properties and methods: one argument */
+    PyObject *await_all;          /* batched_block_until_ready */
+    PyObject *put;                /* batched_device_put */
+    PyObject *put_names;          /* ("committed",) */
+    PyObject *ndarray;            /* numpy.ndarray */
+} jax_t;
+extern jax_t jax;
+
+static inline PyObject *ask(PyObject *function, PyObject *array)
+{
+    PyObject *args[2] = {NULL, array};
+    return PyObject_Vectorcall(function, args + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+}
+
+/* ---- memory ---- */
+
+typedef struct {
+    PyObject_HEAD
+    void *data;
+    size_t bytes;
+} Block;
+extern PyTypeObject BlockType;
+Block *Block_new(size_t bytes);
+void *block_take(size_t bytes);             /* 64-byte aligned; NULL without memory */
+void block_give(void *p, size_t bytes);     /* `bytes` as it was asked for */
+
+/* ---- threads ---- */
+
+typedef void (*pool_body)(void *ctx, int64_t begin, int64_t end);
+typedef struct pool pool_t;
+pool_t *pool_for(int threads);              /* NULL without memory */
+void pool_parallel_for(void *pool, int64_t n, int64_t grain, pool_body body, void *ctx);
+int pools_init(void);
+extern int pools_forked;                    /* in a child XLA has no threads either */
+uint64_t flush_subnormals(void);            /* as XLA does on a CPU; returns what was set before */
+void restore_subnormals(uint64_t before);
+
+/* ---- what the compiler makes ---- */
+
+typedef struct {
+    void (*parallel_for)(void *, int64_t, int64_t, pool_body, void *);
+    void *pool;
+    int threads;
+} runtime_t;
+typedef int (*run_fn)(const runtime_t *, void *const *, void *const *, const int64_t *, void *, const void *const *);
+typedef void (*shapes_fn)(const int64_t *, int64_t *);
+
+/* ---- a Plan ---- */
+
+typedef struct {
+    PyObject *arrays;             /* list of jax Arrays: those of n_stocked outputs, again and again */
+    PyObject *table;              /* the Array that holds their addresses */
+    const uint64_t *addresses;
+} stock_t;
+
+typedef struct {
+    PyObject *aval, *shape, *dtype;
+    size_t bytes;
+    int stocked;                  /* small: taken from the stock, once there is one */
+} output_t;
+
+typedef struct {
+    PyObject_VAR_HEAD
+    int64_t *sizes;
+    Py_ssize_t count;
+    size_t arena;
+    output_t *outputs;
+    Py_ssize_t n_outputs, n_stocked;
+    PyObject *refill;             /* refill(committed) -> (list of fresh Arrays, their addresses); None: no stock */
+    stock_t stock[2];             /* by committed */
+    long long written;            /* small outputs so far: says when a stock is worth its making */
+} Plan;
+extern PyTypeObject PlanType;
+
+/* ---- a Program ---- */
+
+typedef struct {
+    PyObject *aval;               /* the last aval that was checked here */
+    PyObject *layout;             /* the last layout that was found row-major */
+    int64_t *dims;                /* its dimensions that sizes read */
+    int donated, flat;            /* flat: fewer than two dimensions, so that only one layout exists */
+} slot_t;
+
+typedef struct {
+    int input, dim, index;        /* size number `index` is dimension `dim` of input `input` */
+} reads_t;
+
+enum { ARENAS = 8, SHARDINGS = 8, STACK_POINTERS = 96, STACK_SIZES = 16 };
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *dict, *weakrefs;
+    run_fn run;
+    shapes_fn shapes;
+    Py_ssize_t n_inputs, n_sizes, n_outputs, n_dims, n_consts;
+    slot_t *slots;
+    reads_t *reads;
+    const void **consts;
+    PyObject *keep;               /* what owns the code and the constants */
+    PyObject *check, *convert, *accept, *arrange, *plan, *stock;
+    PyObject *sharding, *devices; /* of the outputs */
+    PyObject *known[SHARDINGS];   /* shardings that were accepted */
+    PyObject *plans;              /* list of Plan, the last used first */
+    void *arenas[ARENAS];
+    size_t arena_bytes[ARENAS];
+    int threads, donates;
+} Program;
+extern PyTypeObject ProgramType;
+
+/* What one call holds; everything is released in `call_clear`. */
+typedef struct {
+    Program *program;
+    PyObject *arrays;             /* list of the jax Arrays that are the inputs */
+    void **inputs, **outputs;
+    int64_t *sizes;
+    PyObject **made;              /* each output: a jax Array of the stock, or a Block */
+    Plan *plan;
+    void *arena;
+    size_t arena_bytes;
+    int committed;
+    void *stack[STACK_POINTERS];
+    int64_t stack_sizes[STACK_SIZES];
+} call_t;
+
+int take_input(call_t *call, Py_ssize_t i, PyObject *given); /* checked, in call->arrays */
+int read_pointers(call_t *call);
+int read_pointer(PyObject *array, void **pointer);
+int delete_donated(call_t *call);
+Plan *find_plan(Program *p, const int64_t *sizes);           /* new reference */
+int take_outputs(call_t *call);
+int take_stock(call_t *call);
+void stock_clear(stock_t *stock);
+void *dc_addresses(void *call);                              /* a custom call of XLA's FFI */
+PyObject *wrap_outputs(call_t *call);                        /* the tuple of results */
+
+#endif
