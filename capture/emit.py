@@ -2,7 +2,7 @@
 
 `Emitter.load(value)` appends instructions that leave the object on the stack. Objects that existed
 before are found through their Source; new mutable ones are built once and kept in a temporary, so
-that identity is preserved. Rows of `_ROWS` say how each kind of Value is built; most call a small
+that identity is preserved. Rows of `ROWS` say how each kind of Value is built; most call a small
 helper from `dynacomp.capture.remake`.
 """
 
@@ -20,19 +20,16 @@ from bytecode import FreeVar, Instr
 from dynacomp.capture import remake, scalars, tracebacks
 from dynacomp.capture import sources as S
 from dynacomp.capture.effects import leaving
-from dynacomp.capture.errors import GiveUp
+from dynacomp.capture.errors import Unbuildable
 from dynacomp.capture.graph import Node
 from dynacomp.capture.machine import VERSION, Capture
 from dynacomp.capture.values import (
-    DELETED,
     ArrayV,
     BuiltinMethodV,
     CellV,
     Const,
-    CountIterV,
     DictV,
     FunctionV,
-    GeneratorV,
     HashedV,
     IdV,
     Lazy,
@@ -40,14 +37,12 @@ from dynacomp.capture.values import (
     ListV,
     MethodV,
     NullV,
-    ObjectV,
+    NumberV,
     PartialV,
     RangeV,
-    SeqIterV,
     SetV,
     SizeV,
     SliceV,
-    StreamV,
     SuperV,
     TracebackV,
     TupleV,
@@ -67,6 +62,10 @@ class Emitter:
         self.outputs: dict[Node, int] = {}
         self.keep: list[Any] = []
         self.count = 0
+        self.depth = 0
+        self.filling = False
+        self.fills: list[Callable[[], None]] = []
+        self.late: list[Callable[[], None]] = []  # what is done to new objects after the side effects
 
     def op(self, name: str, *arg: Any) -> None:
         self.out.append(Instr(name, *arg))
@@ -118,13 +117,40 @@ class Emitter:
         if isinstance(value, Lazy):
             load_source(self, value.source)
             return
+        if value.holder is not None:
+            self.load(value.holder)
+            return
         if value.source is not None and not (isinstance(value, Const) and is_literal(value.value)):
             load_source(self, value.source)
             return
-        row = _ROWS.get(type(value))
+        row = ROWS.get(type(value))
         if row is None:
-            raise GiveUp("live", f"a {type(value).__name__.removesuffix('V').lower()} is alive at a graph break")
+            raise Unbuildable(value)
+        self.depth += 1
         row(self, value)
+        self.depth -= 1
+        self._fill()
+
+    def later(self, fill: Callable[[], None]) -> None:
+        """What puts its content into a new object: done when the outermost object is there, so that a
+        cycle finds every object once."""
+        self.fills.append(fill)
+
+    def _fill(self) -> None:
+        if self.depth or self.filling:
+            return
+        self.filling = True
+        while self.fills:
+            self.fills.pop(0)()
+            self.op("POP_TOP")
+        self.filling = False
+
+    def whole(self, value: Any) -> None:
+        """`load` for code that looks into the object at once: it and all that it holds have their content."""
+        before, self.depth, self.filling = (self.depth, self.filling), 0, False
+        self.load(value)
+        self._fill()
+        self.depth, self.filling = before
 
     def remember(self, value: Any) -> None:
         """The object on the stack is `value`: later loads use the same one."""
@@ -157,6 +183,7 @@ def _array(e: Emitter, v: ArrayV) -> None:
         return
     if v.real is not None:
         _constant_array(e, v.real)
+        e.remember(v)
         return
 
     def load() -> None:
@@ -175,6 +202,11 @@ def _constant_array(e: Emitter, real: Any) -> None:
         e.call(np.array, lambda: e.const(real))
     else:
         e.const(real)
+
+
+def _number(e: Emitter, v: NumberV) -> None:
+    e.call(v.kind, lambda: e.item(lambda: e.op("LOAD_FAST", OUTPUTS), e.output(v.node)))
+    e.remember(v)
 
 
 def _size(e: Emitter, v: SizeV) -> None:
@@ -199,10 +231,7 @@ def _tuple(e: Emitter, v: TupleV) -> None:
 def _list(e: Emitter, v: ListV) -> None:
     e.call(remake.empty_list, lambda: e.const(v.cls), lambda: e.const(v.extra))
     e.remember(v)
-    e.op("POP_TOP")
-    e.call(remake.fill_list, lambda: e.load(v), lambda: e.tuple(v.items))
-    e.op("POP_TOP")
-    e.load(v)
+    e.later(lambda: e.call(remake.fill_list, lambda: e.load(v), lambda: e.tuple(v.items)))
 
 
 def _dict(e: Emitter, v: DictV) -> None:
@@ -212,16 +241,14 @@ def _dict(e: Emitter, v: DictV) -> None:
         return
     e.call(remake.empty_dict, lambda: e.const(v.cls), lambda: e.load(v.factory or Const(None)))
     e.remember(v)
-    e.op("POP_TOP")
-    e.call(remake.fill_dict, lambda: e.load(v), lambda: load_keys(e, v.items), lambda: e.tuple(v.items.values()))
-    e.op("POP_TOP")
-    e.load(v)
+    e.later(lambda: e.call(remake.fill_dict, lambda: e.load(v), lambda: load_keys(e, v.items),
+                           lambda: e.tuple(v.items.values())))
 
 
 def load_keys(e: Emitter, keys: Any) -> None:
     for key in keys:
         if isinstance(key, Value):
-            e.load(key.value if isinstance(key, HashedV) else key)
+            e.whole(key.value if isinstance(key, HashedV) else key)
         else:
             e.const(key)
     e.op("BUILD_TUPLE", len(keys))
@@ -236,20 +263,7 @@ def _slice(e: Emitter, v: SliceV) -> None:
     for part in (v.start, v.stop, v.step):
         e.load(part)
     e.op("BUILD_SLICE", 3)
-
-
-def _object(e: Emitter, v: ObjectV) -> None:
-    if issubclass(v.cls, BaseException):
-        e.call(remake.new_exception, lambda: e.const(v.cls), lambda: e.tuple(v.ctor))
-    else:
-        e.call(object.__new__, lambda: e.const(v.cls))
     e.remember(v)
-    e.op("POP_TOP")
-    for name, attr in v.attrs.items():
-        if attr is not DELETED and not (name == "args" and issubclass(v.cls, BaseException)):
-            e.call(remake.set_attribute, lambda: e.load(v), partial(e.const, name), partial(e.load, attr))
-            e.op("POP_TOP")
-    e.load(v)
 
 
 def _cell(e: Emitter, v: CellV) -> None:
@@ -259,10 +273,7 @@ def _cell(e: Emitter, v: CellV) -> None:
     e.call(types.CellType)
     e.remember(v)
     if v.content is not None:
-        e.op("POP_TOP")
-        e.call(remake.fill_cell, lambda: e.load(v), lambda: e.load(v.content))
-        e.op("POP_TOP")
-        e.load(v)
+        e.later(lambda: e.call(remake.fill_cell, lambda: e.load(v), lambda: e.load(v.content)))
 
 
 def _function(e: Emitter, v: FunctionV) -> None:
@@ -273,16 +284,7 @@ def _function(e: Emitter, v: FunctionV) -> None:
            lambda: e.tuple(v.attrs.values()), lambda: e.const(tuple(v.attrs)))
     e.remember(v)
     for name, value in v.special.items():
-        e.call(setattr, lambda: e.load(v), partial(e.const, name), partial(e.load, value))
-        e.op("POP_TOP")
-
-
-def _method(e: Emitter, v: MethodV) -> None:
-    e.call(types.MethodType, lambda: e.load(v.func), lambda: e.load(v.obj))
-
-
-def _builtin_method(e: Emitter, v: BuiltinMethodV) -> None:
-    e.call(getattr, lambda: e.load(v.obj), lambda: e.const(v.name))
+        e.later(partial(e.call, setattr, partial(e.load, v), partial(e.const, name), partial(e.load, value)))
 
 
 def _partial(e: Emitter, v: PartialV) -> None:
@@ -290,44 +292,12 @@ def _partial(e: Emitter, v: PartialV) -> None:
            lambda: e.tuple(v.kwargs.values()))
     e.remember(v)
     for name, attr in v.attrs.items():
-        e.call(setattr, lambda: e.load(v), partial(e.const, name), partial(e.load, attr))  # type: ignore[misc]
-        e.op("POP_TOP")
+        e.later(partial(e.call, setattr, partial(e.load, v), partial(e.const, name), partial(e.load, attr)))
 
 
 def _library(e: Emitter, v: LibraryV) -> None:
-    e.call(remake.call, lambda: e.const(v.make), lambda: e.tuple(v.args), lambda: e.const(tuple(v.kwargs)),
-           lambda: e.tuple(v.kwargs.values()))
-    e.remember(v)
-
-
-def _seq_iter(e: Emitter, v: SeqIterV) -> None:
-    e.call(remake.iterator_at, lambda: e.load(v.seq), lambda: e.const(min(v.index, len(v.seq.items))))
-    e.remember(v)
-
-
-def _count_iter(e: Emitter, v: CountIterV) -> None:
-    e.call(remake.count_iterator, *e.loads((v.current, v.stop or Const(None), v.step)))
-    e.remember(v)
-
-
-def _stream(e: Emitter, v: StreamV) -> None:
-    if v.kind not in remake.STREAMS:
-        raise GiveUp("live", f"a {v.kind} iterator is alive at a graph break")
-    state = {k: x for k, x in v.state.items() if is_literal(x)}
-    e.call(remake.STREAMS[v.kind], lambda: e.tuple(v.parts), lambda: e.load(v.fn or Const(None)),
-           lambda: e.const(tuple(state.items())))
-    e.remember(v)
-
-
-def _generator(e: Emitter, v: GeneratorV) -> None:
-    if v.started:
-        raise GiveUp("live", "a half-consumed generator is alive at a graph break")
-    frame = v.frame
-    code = frame.code.code
-    names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4)
-                             + bool(code.co_flags & 8)]
-    e.call(remake.generator, lambda: e.load(frame.function), lambda: e.const(names),
-           lambda: e.tuple([frame.locals[n] for n in names]))
+    e.call(remake.call, lambda: e.const(v.make), lambda: e.whole(TupleV(list(v.args))),
+           lambda: e.const(tuple(v.kwargs)), lambda: e.whole(TupleV(list(v.kwargs.values()))))
     e.remember(v)
 
 
@@ -337,30 +307,34 @@ def _traceback(e: Emitter, v: TracebackV) -> None:
     e.remember(v)
 
 
-_ROWS: dict[type, Callable[[Emitter, Any], None]] = {
+def made(fn: Any, *parts: Callable[[Any], Any]) -> Callable[[Emitter, Any], None]:
+    """A row: the object is `fn(*parts)`, each part a Value that is read off the Value."""
+    def row(e: Emitter, v: Any) -> None:
+        e.call(fn, *e.loads(part(v) for part in parts))
+        e.remember(v)
+    return row
+
+
+ROWS: dict[type, Callable[[Emitter, Any], None]] = {
     Const: lambda e, v: e.const(v.value),
     ArrayV: _array,
     SizeV: _size,
+    NumberV: _number,
     IdV: lambda e, v: e.call(id, lambda: e.load(v.obj)),
     TupleV: _tuple,
     ListV: _list,
     DictV: _dict,
     SetV: _set,
     SliceV: _slice,
-    RangeV: lambda e, v: e.call(range, *e.loads((v.start, v.stop, v.step))),
-    ObjectV: _object,
+    RangeV: made(range, lambda v: v.start, lambda v: v.stop, lambda v: v.step),
     CellV: _cell,
     FunctionV: _function,
-    MethodV: _method,
-    BuiltinMethodV: _builtin_method,
+    MethodV: made(types.MethodType, lambda v: v.func, lambda v: v.obj),
+    BuiltinMethodV: made(getattr, lambda v: v.obj, lambda v: Const(v.name)),
     PartialV: _partial,
     LibraryV: _library,
-    SuperV: lambda e, v: e.call(super, lambda: e.const(v.cls), lambda: e.load(v.obj)),
-    SeqIterV: _seq_iter,
-    CountIterV: _count_iter,
-    StreamV: _stream,
-    ViewV: lambda e, v: e.call(remake.view, lambda: e.load(v.table), lambda: e.const(v.kind)),
-    GeneratorV: _generator,
+    SuperV: made(super, lambda v: Const(v.cls), lambda v: v.obj),
+    ViewV: made(remake.view, lambda v: v.table, lambda v: Const(v.kind)),
     TracebackV: _traceback,
     NullV: lambda e, v: e.op("PUSH_NULL"),
 }
@@ -396,4 +370,6 @@ _SOURCES: dict[type, Callable[[Emitter, Any], None]] = {
         lambda a=a: load_source(e, a) if isinstance(a, S.Source) else e.const(a) for a in s.args]),
     S.TypeOf: _fetch(type),
     S.DictOf: _fetch(vars),
+    S.Plain: _fetch(remake.plain),
+    S.ThreadDict: _fetch(remake.thread_dict),
 }

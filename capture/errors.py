@@ -6,6 +6,8 @@
                 must be fixed)
     NeverCalled a derivative reaches a rule that nothing had reached before: Restart, and look for rules
     NeedsSizes  the Graph that was captured cannot be compiled for symbolic sizes
+    Unbuildable an object that is alive where the captured code ends cannot be rebuilt: capture starts
+                over, and Python makes the object
     GiveUp      this frame is not compiled at all, with a reason that the user sees
 """
 
@@ -42,6 +44,14 @@ class NeverCalled(Exception):
 
 class NeedsSizes(Exception):
     """Whoever compiles the Graph cannot do it for unknown sizes: capture starts over with fixed ones."""
+
+
+class Unbuildable(Exception):
+    """`value` is alive where the captured code ends, and no bytecode makes an object in its state."""
+
+    def __init__(self, value: Any, detail: str = "") -> None:
+        super().__init__(value, detail)
+        self.value, self.detail = value, detail
 
 
 class GiveUp(Exception):

@@ -8,27 +8,31 @@ lessons of those before (where the graph must break, which sizes must be fixed).
 from __future__ import annotations
 
 import sys
+from bisect import bisect_right
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from types import CodeType
+from types import CellType, CodeType
 from typing import Any
 
 from dynacomp.capture import (  # noqa: F401  (handlers and rows register themselves)
     arithmetic_rows,
     builtin_rows,
     copies,
+    emit_iterators,
+    emit_objects,
     identities,
     instances,
     iteration_rows,
     jax_state_rows,
     opcodes_flow,
     opcodes_stack,
+    payload_methods,
     stdlib_rows,
     tree_rows,
 )
 from dynacomp.capture import sources as S
 from dynacomp.capture._native import Entry, GuardProgram, jax_config_token
-from dynacomp.capture.errors import Break, GiveUp, NeedsSizes, Raised, Restart
+from dynacomp.capture.errors import Break, GiveUp, NeedsSizes, Raised, Restart, Unbuildable
 from dynacomp.capture.graph import Graph
 from dynacomp.capture.guards import StepWriter
 from dynacomp.capture.leaving import breaking
@@ -45,7 +49,9 @@ from dynacomp.capture.machine import (
 )
 from dynacomp.capture.operands import check_rows
 from dynacomp.capture.output import Result, returning, template_of
+from dynacomp.capture.resume import is_resume, returns_tail
 from dynacomp.capture.values import CellV, Const, Lazy, NeedsConcrete, type_of
+from dynacomp.capture.wrap import wrap
 
 check_complete()
 check_rows(HANDLERS)
@@ -118,6 +124,11 @@ def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compi
             lessons.breaks.setdefault(cap.top_step, lesson_of(cap, broke))
         except NeedsConcrete as needed:
             learn_number(cap, needed, lessons)
+        except Unbuildable as alive:
+            step = bisect_right(cap.births, alive.value.serial) - 1
+            if step < 0 or step in lessons.breaks:
+                return Outcome(kind="live", detail=unbuildable(alive), lessons=lessons)
+            lessons.breaks[step] = Lesson(step, "live", unbuildable(alive), ())
         except Raised as raised:
             return Outcome(kind="raises", detail=_exception_name(raised), lessons=lessons)
         except GiveUp as gave:
@@ -129,6 +140,11 @@ def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compi
                 raise
             return Outcome(kind="internal", detail=f"{type(error).__name__}: {error}", lessons=lessons)
     return Outcome(kind="attempts", detail=f"no end after {MAX_ATTEMPTS} attempts", lessons=lessons)
+
+
+def unbuildable(alive: Unbuildable) -> str:
+    """What cannot be rebuilt, in words. The break is where it is made, so that Python makes it."""
+    return alive.detail or f"a {type(alive.value).__name__.removesuffix('V').lower()}"
 
 
 def learn_number(cap: Capture, needed: NeedsConcrete, lessons: Lessons) -> None:
@@ -173,7 +189,11 @@ def attempt(cap: Capture) -> tuple[Result, Lesson | None]:
 def _arguments(cap: Capture, frame: Frame) -> None:
     code, fn = cap.root.code, cap.root.fn
     for i, (name, obj) in enumerate(zip(code.co_varnames, cap.root.args)):
-        frame.locals[name] = Lazy(obj, S.Local(i, name))  # type: ignore[assignment]
+        if is_resume(code) and name in code.co_cellvars and isinstance(obj, CellType):  # see resume.late_cells
+            cap.guards.add("is_type", S.Local(i, name), CellType)
+            frame.cells[name] = wrap(cap, obj, S.Local(i, name))  # type: ignore[assignment]
+        else:
+            frame.locals[name] = Lazy(obj, S.Local(i, name))  # type: ignore[assignment]
     if code.co_argcount:
         frame.first_local = code.co_varnames[0]
     for i, (name, cell) in enumerate(zip(code.co_freevars, fn.__closure__ or ())):
@@ -202,7 +222,8 @@ def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: 
     if result.code is not None:
         if result.slot is not None:
             result.slot.program = program
-        entry = Entry(GuardProgram(writer.steps), fn_code=result.code, key=key, info=info)
+        entry = Entry(GuardProgram(writer.steps), fn_code=result.code, key=key, info=info,
+                      returns_tail=returns_tail(cap.root.code))
     else:
         value, outputs = result.template
         template = template_of(cap, value, dict(outputs), writer.register)

@@ -47,13 +47,13 @@ def get_iter(cap: Capture, value: Value) -> Value:
     if isinstance(value, ITERATORS):
         return value
     if isinstance(value, (TupleV, ListV)):
-        return SeqIterV(value, kind="seq")
+        return SeqIterV(value)
     if isinstance(value, (DictV, SetV)):
         return table_iter(value, "keys")
     if isinstance(value, ViewV):
         return table_iter(value.table, value.kind)
     if isinstance(value, ArrayV):
-        return SeqIterV(TupleV(arrays.unpack(cap, value)), kind="seq")
+        return SeqIterV(TupleV(arrays.unpack(cap, value)), kind="other")
     if isinstance(value, RangeV):
         return CountIterV(value.start, value.stop, value.step)
     if isinstance(value, Const):
@@ -74,7 +74,8 @@ def _const_iter(cap: Capture, value: Const) -> Value:
         return CountIterV(Const(obj.start), Const(obj.stop), Const(obj.step))
     if isinstance(obj, (str, bytes)) or (isinstance(obj, type) and hasattr(type(obj), "__iter__")):
         items: Any = obj
-        return SeqIterV(TupleV([from_python(cap, x) for x in items]), kind="seq")
+        kind = "other" if isinstance(obj, type) else "forward"
+        return SeqIterV(TupleV([from_python(cap, x) for x in items]), kind=kind, text=value)
     try:
         iter(obj) if not hasattr(type(obj), "__next__") else None
     except TypeError as error:
@@ -121,12 +122,12 @@ def advance(cap: Capture, it: Value) -> Value | None:
 
 
 def _next_seq(cap: Capture, it: SeqIterV) -> Value | None:
-    if it.index >= len(it.seq.items):
-        it.index = 1 << 62
-        return None
     mutating(cap, it)
+    if it.ended or not 0 <= it.index < len(it.seq.items):
+        it.ended = True
+        return None
     item = it.seq.items[it.index] = realize(cap, it.seq.items[it.index])
-    it.index += 1
+    it.index += -1 if it.kind == "reversed" else 1
     return item
 
 
@@ -265,6 +266,8 @@ def _table(cap: Capture, it: StreamV) -> Value | None:
 
 def _getitem(cap: Capture, it: StreamV) -> Value | None:
     index = it.state["index"]
+    if index < 0:
+        return None
     it.state["index"] = index + 1
     getitem = cap.special(it.parts[0], "__getitem__")
     assert getitem is not None
@@ -272,6 +275,7 @@ def _getitem(cap: Capture, it: StreamV) -> Value | None:
         return cap.call(getitem, [Const(index)])
     except Raised as raised:
         if issubclass(type_of(raised.value), (IndexError, StopIteration)):
+            it.state["index"] = -1
             return None
         raise
 
@@ -291,15 +295,27 @@ def _slice(cap: Capture, it: StreamV) -> Value | None:
 
 
 def _call_until(cap: Capture, it: StreamV) -> Value | None:
-    assert it.fn is not None
+    if it.fn is None:
+        return None
     item = cap.call(it.fn, [])
-    return None if OPERATIONS["equal"](cap, item, it.state["sentinel"]) else item
+    if OPERATIONS["equal"](cap, item, it.parts[0]):
+        it.fn = None
+        return None
+    return item
+
+
+def _repeat(cap: Capture, it: StreamV) -> Value | None:
+    left = it.state["left"]
+    if left is None:
+        return it.parts[0]
+    it.state["left"] = max(left - 1, 0)
+    return it.parts[0] if left > 0 else None
 
 
 STREAMS: dict[str, Any] = {
     "zip": _zip, "enumerate": _enumerate, "map": _map, "filter": _filter, "chain": _chain, "getitem": _getitem,
     "table": _table,
-    "islice": _slice, "call": _call_until,
+    "islice": _slice, "call": _call_until, "repeat": _repeat,
 }
 
 

@@ -24,8 +24,8 @@ from dynacomp.capture.values import (
     CountIterV,
     GeneratorV,
     ListV,
-    MethodV,
     ObjectV,
+    SeqIterV,
     StreamV,
     TupleV,
     Value,
@@ -37,7 +37,7 @@ from dynacomp.capture.values import (
 @row(iter)
 def _iter(cap: Capture, x: Value, *sentinel: Value) -> Value:
     if sentinel:
-        return StreamV("call", [], fn=x, state={"sentinel": sentinel[0]})
+        return StreamV("call", [sentinel[0]], fn=x)
     return get_iter(cap, x)
 
 
@@ -91,7 +91,9 @@ def _reversed(cap: Capture, xs: Value) -> Value:
         return cap.call(cap.getattr(xs, "__reversed__"), [])
     if isinstance(xs, Const) and isinstance(xs.value, range):
         return get_iter(cap, Const(xs.value[::-1]))
-    return get_iter(cap, TupleV(list(iterate(cap, xs))[::-1]))
+    if isinstance(xs, (TupleV, ListV)):
+        return SeqIterV(xs, len(xs.items) - 1, "reversed")
+    return SeqIterV(TupleV(list(iterate(cap, xs))[::-1]), kind="other")
 
 
 @row(sorted)
@@ -172,7 +174,7 @@ def _eager_itertool(fn: Any) -> Any:
         real = {k: as_python(v) for k, v in kwargs.items()}
         tagged = [[(p, i) for i in range(len(pool))] for p, pool in enumerate(pools)]
         found = [TupleV([pools[p][i] for p, i in combo]) for combo in fn(*tagged, *numbers, **real)]
-        return get_iter(cap, TupleV(found))
+        return SeqIterV(TupleV(found), kind="other")
     return make
 
 
@@ -182,20 +184,7 @@ for _name in ("product", "permutations", "combinations", "combinations_with_repl
 
 @row(itertools.repeat)
 def _repeat(cap: Capture, x: Value, *times: Value) -> Value:
-    if not times:
-        return StreamV("map", [CountIterV(Const(0), None, Const(1))], fn=_constant_function(x))
-    return get_iter(cap, TupleV([x] * as_python(times[0])))
-
-
-def _constant_function(x: Value) -> Value:
-    return MethodV(Const(_second), x)
-
-
-def _second(first: Any, *rest: Any) -> Any:
-    return first
-
-
-BUILTINS[_second] = lambda cap, first, *rest: first
+    return StreamV("repeat", [x], state={"left": as_python(times[0]) if times else None})
 
 
 def _send(cap: Capture, gen: GeneratorV, value: Value) -> Value:

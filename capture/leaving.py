@@ -18,9 +18,9 @@ from typing import Any
 from bytecode import Bytecode, FreeVar, Instr, Label, TryBegin, TryEnd
 
 from dynacomp.capture import remake
+from dynacomp.capture._native import Tail
 from dynacomp.capture.code import Instr as Op
 from dynacomp.capture.effects import settle
-from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.machine import VERSION, Capture, Frame
 from dynacomp.capture.operands import operands
 from dynacomp.capture.output import Result, Writer
@@ -30,10 +30,9 @@ from dynacomp.capture.resume import (
     VALUE,
     Layout,
     fill_slot,
-    has_late_cells,
+    late_cells,
     live_locals,
     resume_code,
-    returns_tail,
 )
 from dynacomp.capture.values import HandlingV, NullV, Value
 
@@ -49,16 +48,16 @@ class Slot:
 
 def breaking(cap: Capture, frame: Frame) -> Result:
     """The entry of a frame that stops before `frame.instr`: run that in Python, then resume."""
-    if has_late_cells(frame.code):
-        raise GiveUp("resume", "a graph break in a function whose comprehension shares a variable with a closure")
-    code = frame.code.code
+    code, late = frame.code.code, late_cells(frame.code)
     w = Writer(cap, code)
     w.prepare(settle(cap))
     stack = [_saved(w, frame, v) for v in frame.stack]
     needed = live_locals(frame.code, frame.index)
     names = sorted(n for n in frame.locals if n in needed)
     saved = {n: w.save(frame.locals[n]) for n in names}
-    cells = tuple(w.save(frame.cells[n]) for n in (*code.co_cellvars, *code.co_freevars) if n in frame.cells)
+    saved.update({n: w.save(frame.cells[n]) for n in late if n in frame.cells})
+    cells = tuple(w.save(frame.cells[n]) for n in (*code.co_cellvars, *code.co_freevars)
+                  if n in frame.cells and n not in late)
     w.replay()
     Leaver(w, frame, stack, saved, cells).leave()
     return w.finish()
@@ -103,6 +102,17 @@ class Leaver:
         for slot in slots:
             self.e.out += fill_slot(slot.kind, slot.name)
 
+    def _forget(self, needed: set[str]) -> None:
+        """Drops what only wrote this code: the program's objects die here when they do in its own frame."""
+        e, code = self.e, self.frame.code.code
+        bound = dict.fromkeys(code.co_varnames[:argument_count(code)])
+        for item in e.out:
+            if isinstance(item, Instr) and item.name in ("STORE_FAST", "DELETE_FAST"):
+                bound.pop(item.arg, None) if item.name == "DELETE_FAST" else bound.setdefault(item.arg)
+        for name in bound:
+            if name not in needed:
+                e.op("DELETE_FAST", name)
+
     def _clear_below(self) -> None:
         """Takes the lower slots off the real stack: what they handled is handled no more."""
         for slot in reversed(self.below):
@@ -114,7 +124,10 @@ class Leaver:
         for name in self.saved:
             e.op("LOAD_FAST", self.saved[name])
             e.op("STORE_FAST", name)
+        needed = {*self.saved, *self.cells, *_names(self.rest)}
+        self._forget(needed.union(_names(self.operands)))
         self._fill(self.operands)
+        self._forget(needed)
         used = len(self.operands)
         if i.name in SIMPLER:
             e.out.append(Instr(*SIMPLER[i.name](i), location=self._original().location))
@@ -184,37 +197,20 @@ class Leaver:
         self._resume(target, [*self.rest, *pushes], known)
 
     def _resume(self, target: int, stack: Sequence[Slot], known: set[str], lasti: int | None = None) -> None:
-        """Returns the call of the resume function at `target`."""
-        names = tuple(sorted(known & live_locals(self.frame.code, target)))
+        """Ends with a call of the resume function at `target`, for the caller to make (see tail.c)."""
+        names = tuple(sorted(known & (live_locals(self.frame.code, target) | set(late_cells(self.frame.code)))))
         layout = Layout(target, tuple(slot.kind for slot in stack), lasti, names)
         code = resume_code(self.frame.code, layout)
         self.w.resumes.append(code)
         arguments = [*(slot.name for slot in stack if slot.name is not None), *names]
         e = self.e
-        e.begin_call(lambda: e.const(remake.Tail))
+        e.begin_call(lambda: e.const(Tail))
         self._function(code)
         for name in arguments:
             e.op("LOAD_FAST", name)
         e.op("BUILD_TUPLE", len(arguments))
         e.end_call(2)
-        if not returns_tail(self.frame.code.code):
-            self._trampoline()
         e.op("RETURN_VALUE")
-
-    def _trampoline(self) -> None:
-        """Resume functions return their own continuation: a loop that breaks needs no deeper stack."""
-        e, again, done, name = self.e, Label(), Label(), self.e.temp("r")
-        e.op("STORE_FAST", name)
-        e.out.append(again)
-        e.call(remake.is_tail, lambda: e.op("LOAD_FAST", name))
-        e.op("POP_JUMP_FORWARD_IF_FALSE" if VERSION < (3, 12) else "POP_JUMP_IF_FALSE", done)
-        e.begin_call(lambda: e.call(remake.tail_function, lambda: e.op("LOAD_FAST", name)))
-        e.call(remake.tail_arguments, lambda: e.op("LOAD_FAST", name))
-        e.op("CALL_FUNCTION_EX", 0)
-        e.op("STORE_FAST", name)
-        e.op("JUMP_BACKWARD", again)
-        e.out.append(done)
-        e.op("LOAD_FAST", name)
 
     def _function(self, code: CodeType) -> None:
         e = self.e
@@ -240,6 +236,10 @@ class Leaver:
         stack = [*self.rest[:handler.depth], Slot(VALUE, raised)]
         lasti = self.instr.offset if handler.lasti else None
         self._resume(self.frame.code.at[handler.target], stack, set(self.saved), lasti)
+
+
+def _names(slots: Sequence[Slot]) -> set[str]:
+    return {slot.name for slot in slots if slot.name is not None}
 
 
 def _free(arg: Any) -> Any:

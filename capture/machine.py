@@ -27,7 +27,7 @@ from dynacomp.capture.errors import Break, GiveUp, Raised, Restart
 from dynacomp.capture.graph import Builder, Node
 from dynacomp.capture.guards import GuardSet
 from dynacomp.capture.libraries import is_pure_module
-from dynacomp.capture.values import CellV, Const, HandlingV, NeedsConcrete, NotConstant, Value
+from dynacomp.capture.values import CellV, Const, HandlingV, NeedsConcrete, NotConstant, Value, next_serial
 
 VERSION = sys.version_info[:2]
 MAX_STEPS = 400_000  # instructions a capture; a longer Python loop is run, not unrolled
@@ -129,6 +129,7 @@ class Capture:
         self.effects: list[Any] = []  # calls to replay in order, see effects.py
         self.current: Frame | None = None
         self.top_step = -1
+        self.births: list[int] = []  # by top step: Values with a higher serial were made then or later
         self.steps = 0
         self.depth = 0
         self.bodies: list[Any] = []  # sub-graphs being captured, innermost last
@@ -259,6 +260,7 @@ def step(cap: Capture, frame: Frame) -> None:
     instr = frame.code.instrs[frame.index]
     if frame.parent is None and not cap.bodies and frame is cap.root.frame:
         cap.top_step += 1
+        cap.births.append(next_serial())
         lesson = cap.lessons.breaks.get(cap.top_step)
         if lesson is not None:
             raise StopAtBreak(lesson)

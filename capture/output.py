@@ -29,6 +29,7 @@ from dynacomp.capture.values import (
     Const,
     DictV,
     ListV,
+    NumberV,
     ObjectV,
     SetV,
     TupleV,
@@ -115,6 +116,8 @@ def template_of(cap: Capture, value: Any, outputs: dict[Node, int], registers: C
             index = outputs.setdefault(value.node, len(outputs))
             return ("call", remake.wrap_key, [("out", index), ("const", remake.key_impl(value.aval.dtype))], {})
         return ("out", outputs.setdefault(value.node, len(outputs)))
+    if isinstance(value, NumberV):
+        return ("call", value.kind, [("out", outputs.setdefault(value.node, len(outputs)))], {})
     if isinstance(value, Const) and (value.source is None or is_literal(value.value)):
         return ("const", value.value)
     if isinstance(value, Value) and value.source is not None:
@@ -214,7 +217,7 @@ class Writer:
         self.e.op("POP_TOP")
 
     def replay(self) -> None:
-        for step in self.replays:
+        for step in (*self.replays, *self.e.late):
             step()
 
     def finish(self) -> Result:

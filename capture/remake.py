@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import collections
 import functools
-import itertools
+import threading
 import types
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+
+from dynacomp.capture.payloads import PLAIN
 
 
 class Held:
@@ -40,6 +42,10 @@ def own_attribute(obj: Any, name: str) -> Any:
     return object.__getattribute__(obj, "__dict__")[name]
 
 
+def thread_dict(obj: Any) -> dict[str, Any]:
+    return threading.local.__getattribute__(obj, "__dict__")
+
+
 def slot(obj: Any, member: Any) -> Any:
     return member.__get__(obj, type(obj))
 
@@ -54,6 +60,11 @@ def item(obj: Any, index: int) -> Any:
 
 def key(obj: Any, name: Any) -> Any:
     return dict.__getitem__(unhold(obj), name)
+
+
+def plain(obj: Any) -> Any:
+    """The number or string inside an instance of a subclass of int, float, str, ..."""
+    return next(read(obj) for kind, read in PLAIN.items() if isinstance(obj, kind))
 
 
 def dimension(array: Any, axis: int) -> int:
@@ -84,6 +95,19 @@ def empty_dict(cls: type, factory: Any) -> Any:
 
 def fill_dict(made: Any, keys: tuple, values: tuple) -> None:
     made.update(zip(keys, values))
+
+
+def fill_sequence(made: Any, maxlen: Any, items: tuple) -> None:
+    if isinstance(made, list):
+        list.extend(made, items)
+    else:
+        collections.deque.__init__(made, items, maxlen)
+
+
+def fill_table(made: Any, factory: Any, keys: tuple, values: tuple) -> None:
+    if isinstance(made, collections.defaultdict):
+        collections.defaultdict.__init__(made, factory)
+    replace_dict(made, keys, values)
 
 
 def fill_cell(cell: types.CellType, content: Any) -> None:
@@ -119,52 +143,8 @@ def call(fn: Any, args: tuple, keys: tuple, values: tuple) -> Any:
     return fn(*args, **dict(zip(keys, values)))
 
 
-def iterator_at(seq: Any, index: int) -> Any:
-    """`iter(seq)` after `index` steps."""
-    it = iter(seq)
-    it.__setstate__(index)
-    return it
-
-
-def count_iterator(current: Any, stop: Any, step: Any) -> Any:
-    return itertools.count(current, step) if stop is None else iter(range(current, stop, step))
-
-
-def generator(fn: Any, names: tuple, values: tuple) -> Any:
-    """A generator that has not started, with its arguments bound by parameter."""
-    code = fn.__code__
-    bound = dict(zip(names, values))
-    star = names[code.co_argcount + code.co_kwonlyargcount:]
-    extra: tuple = bound[star[0]] if code.co_flags & 4 else ()
-    kwargs = {n: bound[n] for n in names[code.co_argcount:code.co_argcount + code.co_kwonlyargcount]}
-    if code.co_flags & 8:
-        kwargs.update(bound[star[-1]])
-    return fn(*(bound[n] for n in names[:code.co_argcount]), *extra, **kwargs)
-
-
-STREAMS: dict[str, Any] = {
-    "zip": lambda parts, fn, state: zip(*parts, strict=bool(dict(state).get("strict"))),
-    "enumerate": lambda parts, fn, state: enumerate(parts[0], dict(state)["index"]),
-    "map": lambda parts, fn, state: map(fn, *parts),
-    "filter": lambda parts, fn, state: filter(fn, parts[0]),
-    "chain": lambda parts, fn, state: itertools.chain(*parts),
-}
-
-
 def view(table: Any, kind: str) -> Any:
     return getattr(table, kind)()
-
-
-def table_iterator(table: Any, state: Any) -> Any:
-    """An iterator over a dict or a set that has given some elements already."""
-    known = dict(state)
-    it = iter(table if isinstance(table, (set, frozenset)) else view(table, known["kind"]))
-    for _ in range(known["index"] if known["index"] >= 0 else len(table) + 1):
-        next(it, None)
-    return it
-
-
-STREAMS["table"] = lambda parts, fn, state: table_iterator(parts[0], state)
 
 
 # --- PRNG keys cross the Graph's boundary as their raw data
@@ -191,8 +171,8 @@ def replace_list(obj: Any, items: tuple) -> None:
     if isinstance(obj, list):
         list.__setitem__(obj, slice(None), items)
     else:
-        obj.clear()
-        obj.extend(items)
+        collections.deque.clear(obj)
+        collections.deque.extend(obj, items)
 
 
 def extend_list(obj: Any, items: tuple) -> None:
@@ -201,27 +181,31 @@ def extend_list(obj: Any, items: tuple) -> None:
 
 
 def replace_dict(obj: Any, keys: tuple, values: tuple) -> None:
+    """Makes a dict's content these, past what its class overrides; keys that stay keep their place."""
     obj = unhold(obj)
-    if type(obj).keys is dict.keys and list(obj) == list(keys):
-        for k, v in zip(keys, values):
-            dict.__setitem__(obj, k, v)
-        return
-    dict.clear(obj)
+    kind: Any = collections.OrderedDict if isinstance(obj, collections.OrderedDict) else dict
+    if list(kind.__iter__(obj)) != list(keys):
+        kind.clear(obj)
     for k, v in zip(keys, values):
-        dict.__setitem__(obj, k, v)
+        kind.__setitem__(obj, k, v)
 
 
 def replace_set(obj: Any, items: tuple) -> None:
-    obj.clear()
-    obj.update(items)
+    set.clear(obj)
+    set.update(obj, items)
 
 
 def write_attribute(obj: Any, name: str, value: Any) -> None:
-    object.__setattr__(obj, name, value)
+    plain_base(obj).__setattr__(obj, name, value)
 
 
 def delete_attribute(obj: Any, name: str) -> None:
-    object.__delattr__(obj, name)
+    plain_base(obj).__delattr__(obj, name)
+
+
+def plain_base(obj: Any) -> type:
+    """The built-in class that stores the attributes of `obj`."""
+    return threading.local if isinstance(obj, threading.local) else object
 
 
 def empty_cell(cell: types.CellType) -> None:
@@ -239,24 +223,3 @@ def delete_global(table: Any, name: str) -> None:
 def resume_function(code: Any, globals_: Any, closure: tuple) -> Any:
     """The function that continues a frame after a graph break."""
     return types.FunctionType(code, unhold(globals_), code.co_name, None, closure)
-
-
-class Tail:
-    """What a resume function returns when the graph breaks again: the next one, and its arguments."""
-
-    __slots__ = ("args", "fn")
-
-    def __init__(self, fn: Any, args: tuple) -> None:
-        self.fn, self.args = fn, args
-
-
-def is_tail(result: Any) -> bool:
-    return type(result) is Tail
-
-
-def tail_function(tail: Tail) -> Any:
-    return tail.fn
-
-
-def tail_arguments(tail: Tail) -> tuple:
-    return tail.args

@@ -111,27 +111,28 @@ def _build(decoded: Decoded, layout: Layout) -> CodeType:
     real = [n for n, item in enumerate(bc) if isinstance(item, Instr)]
     if len(real) != len(decoded.instrs):
         raise GiveUp("resume", "the code object has instructions that cannot be mapped")
+    late = late_cells(decoded)
+    cells = tuple(c for c in code.co_cellvars if c not in late)
     entry = Label()
     body: list[Any] = []
     target_at = real[layout.target]
     for n, item in enumerate(bc):
         if n == target_at:
             body.append(entry)
-        body.append(with_free_cells(item, code.co_cellvars))
+        body.append(with_free_cells(item, cells))
     params = [f"$s{n}" for n, held in enumerate(layout.stack) if held != NULL]
-    bc[:] = [*_prologue(code, layout, entry), *body]
     bc.argcount, bc.posonlyargcount, bc.kwonlyargcount = len(params) + len(layout.locals), 0, 0
     bc.argnames = [*params, *layout.locals]
-    bc.freevars = [*code.co_cellvars, *code.co_freevars]
-    bc.cellvars = []
+    bc.freevars = [*cells, *code.co_freevars]
+    bc.cellvars = late
+    bc[:] = [*_prologue(len(bc.freevars), layout, entry), *body]
     bc.flags &= ~(0x04 | 0x08)
     bc.name = code.co_name
     return bc.to_code(stacksize=code.co_stacksize + len(layout.stack) + 4, compute_exception_stack_depths=False)
 
 
-def _prologue(code: CodeType, layout: Layout, entry: Label) -> list[Any]:
+def _prologue(free: int, layout: Layout, entry: Label) -> list[Any]:
     out: list[Any] = []
-    free = len(code.co_cellvars) + len(code.co_freevars)
     if free:
         out.append(Instr("COPY_FREE_VARS", free))
     out.append(Instr("RESUME", 0))
@@ -152,28 +153,35 @@ def fill_slot(held: str, name: str | None) -> list[Instr]:
 
 
 def with_free_cells(item: Any, cells: tuple[str, ...]) -> Any:
-    """Cells of the original frame are free variables of its resume functions."""
-    if isinstance(item, Instr):
-        if item.name in ("MAKE_CELL", "COPY_FREE_VARS"):
-            return Instr("NOP", location=item.location)
-        if isinstance(item.arg, CellVar) or _loads_cell(item, cells):
-            return Instr(item.name, FreeVar(str(item.arg)), location=item.location)
+    """The `cells` of the original frame are free variables of its resume functions."""
+    if not isinstance(item, Instr):
+        return item
+    if item.name == "COPY_FREE_VARS" or (item.name == "MAKE_CELL" and str(item.arg) in cells):
+        return Instr("NOP", location=item.location)
+    if str(item.arg) in cells and (isinstance(item.arg, CellVar) or _loads_cell(item)):
+        return Instr(item.name, FreeVar(str(item.arg)), location=item.location)
     return item
 
 
-def _loads_cell(item: Instr, cells: tuple[str, ...]) -> bool:
+def _loads_cell(item: Instr) -> bool:
     """Python 3.13 loads a cell like a local; that of a parameter bears the parameter's name."""
-    return VERSION >= (3, 13) and item.name.startswith("LOAD_FAST") and item.arg in cells
+    return VERSION >= (3, 13) and item.name.startswith("LOAD_FAST") and isinstance(item.arg, str)
+
+
+def late_cells(decoded: Decoded) -> list[str]:
+    """Names whose cell is made anew after the prologue: comprehensions that 3.12 and later inline share
+    them with the frame. They stay cells of the resume functions, which get the cell itself as an argument."""
+    started, found = False, []
+    for instr in decoded.instrs:
+        started = started or instr.name not in ("MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR", "POP_TOP")
+        if started and instr.name == "MAKE_CELL" and instr.argval not in found:
+            found.append(instr.argval)
+    return found
 
 
 def has_late_cells(decoded: Decoded) -> bool:
-    """Whether a cell is made after the prologue (comprehensions inlined by 3.12 and later)."""
-    started = False
-    for instr in decoded.instrs:
-        started = started or instr.name not in ("MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR", "POP_TOP")
-        if started and instr.name == "MAKE_CELL":
-            return True
-    return False
+    """Whether a cell is made after the prologue."""
+    return bool(late_cells(decoded))
 
 
 def is_resume(code: CodeType) -> bool:

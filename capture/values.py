@@ -32,6 +32,7 @@ class Value:
     """Base of all Values."""
 
     source: Source | None = field(default=None, kw_only=True)
+    holder: Any = field(default=None, kw_only=True)  # the ObjectV whose payload this is: they are one object
     serial: int = field(default_factory=_SERIAL.__next__, kw_only=True)  # order of birth
 
 
@@ -53,7 +54,7 @@ class ArrayV(Value):
     node: Node
     aval: Aval
     real: Any = None  # the array itself, for an input: its device and sharding are read from here
-    uncertain: bool = False  # a `cond` chose it, and one side was an input: which object it is depends
+    origin: Any = None  # where the Graph may have chosen an existing array: the NumberV that says which, see `origins`
 
 
 @dataclass(eq=False)
@@ -84,6 +85,21 @@ class IdV(Value):
 
     def __eq__(self, other: object) -> bool:
         return other.anchor is self.anchor if isinstance(other, IdV) else other == id(self.anchor)
+
+
+@dataclass(eq=False)
+class NumberV(Value):
+    """A Python int, bool or float (`kind`) that the Graph computes: a loop's counter, `float(loss)`.
+
+    `node` is a scalar array of it; ints lie in [low, high]. `steps` = (Node, least, most): how far it is
+    from the counter that a loop began its round with, where it is counted from one."""
+
+    node: Node
+    aval: Aval
+    kind: type
+    low: int = 0
+    high: int = 1
+    steps: Any = None
 
 
 @dataclass(eq=False)
@@ -203,7 +219,8 @@ class ObjectV(Value):
 
     `attrs` overlays the real object's attributes (DELETED for removed ones); for an object that
     the captured code made (`real` is None, or a template built by a library: `fresh`), it is all
-    there is. `payload` is the built-in part of subclasses of list, dict, tuple, int, ...
+    there is. `payload` is the built-in part of an instance of a subclass of list, dict, int, ... (see
+    `payloads`): a Value of the built-in class itself, on which inherited methods act.
     """
 
     cls: type
@@ -211,8 +228,23 @@ class ObjectV(Value):
     attrs: dict[str, Any] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
     payload: Any = None
+    unread: Any = None  # gives an existing object its payload when something first asks for it
     ctor: tuple[Value, ...] = ()  # arguments that `cls.__new__` was given (exceptions, ...)
     view: Any = None  # the DictV that stands for its `__dict__`, once the program has asked for it
+
+
+def _payload(self: Any) -> Any:
+    if self.unread is not None:
+        read, self.unread = self.unread, None
+        self._payload = read(self)
+    return self._payload
+
+
+def _set_payload(self: Any, payload: Any) -> None:
+    self._payload = payload
+
+
+ObjectV.payload = property(_payload, _set_payload)  # type: ignore[assignment]
 
 
 @dataclass(eq=False)
@@ -288,11 +320,16 @@ class LibraryV(Value):
 
 @dataclass(eq=False)
 class SeqIterV(Value):
-    """An iterator over a list (seen live), tuple or dict view snapshot: position `index`."""
+    """An iterator over the items of a list (seen live) or tuple: the next one is at `index`.
+
+    `kind` is "forward" for `iter(seq)` (`iter(text)`, when the items are those of a constant),
+    "reversed" for `reversed(seq)`, "other" for an iterator of another class that gives these items."""
 
     seq: Any
     index: int = 0
-    kind: str = "list"
+    kind: str = "forward"
+    text: Any = None
+    ended: bool = False
 
 
 @dataclass(eq=False)
@@ -458,6 +495,8 @@ def type_of(value: Value) -> type:
         return type(value.real)
     if isinstance(value, (ScalarV, OpaqueV)):
         return type(value.hint if isinstance(value, ScalarV) else value.obj)
+    if isinstance(value, NumberV):
+        return value.kind
     found = _TYPES.get(type(value))
     if found is None:
         if isinstance(value, LibraryV) and value.real is not None:
