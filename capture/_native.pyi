@@ -65,8 +65,17 @@ class Entry:
         template: tuple[Any, ...] | None = None,
         key: Any = None,
         info: Any = None,
+        returns_tail: bool = False,
     ) -> Entry: ...
     def invalidate(self) -> None: ...
+
+@final
+class Tail:
+    """What replacement code returns when its graph breaks: `fn(*args)` is called in its place.
+
+    An entry with `returns_tail` (that of a resume function) leaves this to whoever called it."""
+
+    def __new__(cls, fn: Callable[..., Any], args: tuple[Any, ...]) -> Tail: ...
 
 class CompiledFunction(Generic[_P, _R]):
     """The callable that jit returns. `fn` is a Python function or a bound method."""

@@ -55,6 +55,11 @@ class Decoded:
         return found
 
 
+def argument_count(code: CodeType) -> int:
+    """How many of `co_varnames` are parameters, `*args` and `**kwargs` included."""
+    return code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+
+
 # What was decoded, without the code object: it would never die.
 _CACHE: dict[int, tuple[weakref.ref[CodeType], tuple[Any, ...]]] = {}
 

@@ -20,6 +20,7 @@ from bytecode import Bytecode, FreeVar, Instr, Label, TryBegin, TryEnd
 from dynacomp.capture import remake
 from dynacomp.capture._native import Tail
 from dynacomp.capture.code import Instr as Op
+from dynacomp.capture.code import argument_count
 from dynacomp.capture.effects import settle
 from dynacomp.capture.machine import VERSION, Capture, Frame
 from dynacomp.capture.operands import operands

@@ -140,6 +140,8 @@ def _prologue(free: int, layout: Layout, entry: Label) -> list[Any]:
         if layout.lasti is not None and n == len(layout.stack) - 1:
             out.append(Instr("LOAD_CONST", layout.lasti))
         out += fill_slot(held, f"$s{n}")
+        if held != NULL:
+            out.append(Instr("DELETE_FAST", f"$s{n}"))  # the stack's reference is the only one
     out.append(Instr("JUMP_FORWARD", entry))
     return out
 

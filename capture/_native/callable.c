@@ -100,7 +100,7 @@ static PyObject *call_captured(CompiledFunction *self, PyFunctionObject *func, P
     if (status < 0) {
         return NULL;
     }
-    Call call = {bound.locals, bound.n, func};
+    Call call = {bound.locals, bound.n, func, bound.owned};
     PyObject *result = call_bound(self, &call, state, p);
     dc_bound_clear(&bound);
     return result;

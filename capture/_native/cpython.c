@@ -43,14 +43,19 @@ static bool frame_is_fresh(_PyInterpreterFrame *f, PyCodeObject *code)
 #endif
 }
 
+PyObject *dc_frame_function(_PyInterpreterFrame *f)
+{
+#if SINCE(12)
+    return f->owner == FRAME_OWNED_BY_CSTACK ? NULL : f->f_funcobj;
+#else
+    return (PyObject *)f->f_func;
+#endif
+}
+
 FrameView dc_frame_view(_PyInterpreterFrame *f)
 {
     FrameView view = {.code = frame_code(f), .locals = f->localsplus};
-#if SINCE(12)
-    PyObject *func = f->owner == FRAME_OWNED_BY_CSTACK ? NULL : f->f_funcobj;
-#else
-    PyObject *func = (PyObject *)f->f_func;
-#endif
+    PyObject *func = dc_frame_function(f);
     const int plain = CO_OPTIMIZED | CO_NEWLOCALS;
     if (view.code && func && PyFunction_Check(func)) {
         view.func = (PyFunctionObject *)func;
@@ -181,7 +186,8 @@ PyObject *dc_call_code(PyCodeObject *code, const Call *call)
     Py_XSETREF(func->func_closure, Py_XNewRef(closure));
     Py_XSETREF(func->func_name, Py_NewRef(call->func->func_name)); /* generators take theirs from it */
     Py_XSETREF(func->func_qualname, Py_NewRef(call->func->func_qualname));
-    PyObject *result = PyObject_Vectorcall(made, call->locals, (size_t)call->nlocals, NULL);
+    PyObject *result = call->owned ? dc_call_handing(made, call->owned, call->nlocals)
+                                   : PyObject_Vectorcall(made, call->locals, (size_t)call->nlocals, NULL);
     Py_DECREF(made);
     return result;
 }

@@ -170,7 +170,7 @@ static bool takes_part(PyThreadState *tstate, const FrameView *view)
 static PyObject *run_frame(PyThreadState *tstate, struct _PyInterpreterFrame *frame, const FrameView *view,
                            CodeState *state)
 {
-    Call call = {view->locals, dc_code_nlocals(view->code), view->func};
+    Call call = {view->locals, dc_code_nlocals(view->code), view->func, view->locals};
     PyObject *own = dc_thread.current ? ((CompiledFunction *)dc_thread.current)->on_miss : NULL;
     Answer answer = dc_resolve(&call, state, own ? own : dc_on_miss, dc_current_key());
     switch (answer.verdict) {
@@ -226,6 +226,9 @@ static PyObject *run_deep(PyThreadState *tstate, struct _PyInterpreterFrame *fra
 PyObject *dc_eval_frame(PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag)
 {
     Thread *thread = &dc_thread;
+    if (thread->handed.fn && thread->handed.fn == dc_frame_function(frame)) {
+        dc_take_over(&thread->handed);
+    }
     if (dc_c_stack_is_deep(tstate, thread->nesting)) {
         return run_deep(tstate, frame, throwflag);
     }

@@ -30,6 +30,7 @@ typedef struct {
     PyObject *const *locals; /* arguments in co_varnames order; borrowed from the caller */
     Py_ssize_t nlocals;
     PyFunctionObject *func;
+    PyObject **owned; /* the same slots where their references may be handed on, else NULL */
 } Call;
 
 /* ---- one evaluation of a GuardProgram ---- */
@@ -152,6 +153,7 @@ struct Entry {
     int *inputs, *sizes;
     bool identity_inputs; /* inputs are registers 0..ninputs-1 */
     bool valid;
+    bool returns_tail; /* whoever called the code follows its Tails */
     unsigned long long hits;
     CodeState *state; /* borrowed; where it is listed */
     Entry *next;      /* owned by the list */
@@ -179,6 +181,18 @@ int dc_cache_reset(void);
 PyObject *dc_cache_entries(PyCodeObject *code);
 Entry *dc_cache_find(CodeState *state, PyObject *key, const Call *call, Run *run); /* new ref */
 
+/* ---- tails (tail.c) ---- */
+/* Arguments of a call that starts now: references in `slots` that go once the frame of `fn` has its own. */
+typedef struct {
+    PyObject *fn; /* borrowed; NULL: none waits */
+    PyObject **slots;
+    Py_ssize_t n;
+} Handed;
+extern PyTypeObject Tail_Type;
+PyObject *dc_call_handing(PyObject *fn, PyObject **slots, Py_ssize_t n);
+void dc_take_over(Handed *handed);
+PyObject *dc_follow(PyObject *result); /* the result, or what its Tails come to */
+
 /* ---- the hook ---- */
 typedef struct {
     int depth;   /* enter() minus leave() */
@@ -186,6 +200,7 @@ typedef struct {
     PyObject *current;     /* borrowed: the CompiledFunction being run, or NULL */
     PyCodeObject *bypass;  /* the next frame of this code runs plainly, once */
     int nesting;           /* hooked frames on this thread's C stack */
+    Handed handed;
 } Thread;
 extern _Thread_local Thread dc_thread;
 extern bool dc_enabled;
@@ -243,6 +258,7 @@ typedef struct {
     bool at_start; /* a plain function's frame about to run its first instruction */
 } FrameView;
 FrameView dc_frame_view(struct _PyInterpreterFrame *frame);
+PyObject *dc_frame_function(struct _PyInterpreterFrame *frame); /* borrowed */
 void dc_frame_dispose(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
 void dc_install(bool on);
 PyObject *dc_eval_underneath(PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag);

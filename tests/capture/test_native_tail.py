@@ -1,0 +1,54 @@
+"""Replacement code that breaks leaves no trace: no deeper stack, no line of a traceback, no references."""
+
+import gc
+import sys
+import traceback
+import weakref
+
+import dynacomp
+
+
+class Thing:
+    pass
+
+
+def test_what_a_broken_function_deletes_is_deleted():
+    def f():
+        thing = Thing()
+        seen = weakref.ref(thing)
+        del thing
+        gc.collect()
+        return seen()
+
+    assert dynacomp.jit(f)() is None
+
+
+def test_a_traceback_has_one_line_of_a_function_that_broke_twice():
+    def f():
+        print(end="")
+        print(end="")
+        raise KeyError(1)
+
+    try:
+        dynacomp.jit(f)()
+    except KeyError as error:
+        names = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+    assert names[1:] == ["f"]
+
+
+def test_the_caller_of_a_resumed_frame_is_the_function_s_caller():
+    def f():
+        print(end="")
+        return sys._getframe(1).f_code.co_name
+
+    assert dynacomp.jit(f)() == "test_the_caller_of_a_resumed_frame_is_the_function_s_caller"
+
+
+def test_a_loop_that_breaks_needs_no_deeper_stack():
+    def f(n):
+        depth = set()
+        for _ in range(n):
+            depth.add(len(traceback.extract_stack(limit=None)))
+        return depth
+
+    assert len(dynacomp.jit(f)(300)) == 1
