@@ -39,6 +39,7 @@ from dynacomp.capture.suspensions import (
     Point,
     suspensions,
 )
+from dynacomp.capture.supers import bare_supers, explicit_super
 
 START = FINISHED = 0
 KINDS = 4  # a key is KINDS * (number of the Point, from 1) + how the driver goes on
@@ -92,6 +93,7 @@ class FlatWriter:
         self.decoded, self.points = decoded, points
         self.bc = Bytecode.from_code(decoded.code, conserve_exception_block_stackdepth=True)
         self.out: list[Any] = []
+        self.supers = bare_supers(decoded)
         self.marks: dict[int, Label] = {}  # key → where that segment enters
         self.open: TryBegin | None = None
         self.location: Any = None
@@ -160,6 +162,10 @@ class FlatWriter:
         i = self.decoded.instrs[index]
         if index in self.points:
             self._suspend(*self.points[index])
+        elif index in self.supers:
+            self.out += explicit_super(self.decoded.code, item)
+        elif index - 1 in self.supers or index - 2 in self.supers:
+            pass  # the call of that super()
         elif item.name == "RETURN_VALUE":
             self._return()
         elif item.name == "RETURN_CONST":
