@@ -45,8 +45,9 @@ lint: env build/typed  ## ruff and mypy
 	$(PY) -m ruff check .
 	MYPYPATH=build/typed $(PY) -m mypy -p dynacomp
 
-bench: env  ## the fused regions against eager JAX and jax.jit, one table
+bench: env  ## the fused regions against eager JAX and jax.jit; what a call costs; two tables
 	$(PY) benchmarks/regions.py
+	$(PY) benchmarks/guards.py
 
 clean:  ## remove what was built (not the environments)
 	rm -rf build dist *.egg-info
