@@ -18,6 +18,7 @@ from bytecode import Bytecode, CellVar, FreeVar, Instr, Label
 from dynacomp.capture.code import Decoded, decode
 from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.machine import VERSION
+from dynacomp.capture.supers import bare_supers, explicit_super
 
 READS = ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLOSURE", "LOAD_FAST_AND_CLEAR", "DELETE_FAST", "LOAD_FAST_LOAD_FAST",
          "STORE_FAST_LOAD_FAST", "MAKE_CELL", "LOAD_FAST_BORROW")
@@ -45,8 +46,17 @@ class Layout:
 
 
 # Resume codes live as long as the entries that call them; these tables keep neither them nor their originals.
-_MADE: dict[int, tuple[weakref.ref[CodeType], int, bool]] = {}  # id of a resume code → original, prologue's length,
-# is it a segment
+@dataclass(frozen=True)
+class Made:
+    """A resume code: its original, where each of its instructions stands there (None: nowhere), and
+    whether it is a segment."""
+
+    original: weakref.ref[CodeType]
+    origin: tuple[int | None, ...]
+    segment: bool
+
+
+_MADE: dict[int, Made] = {}
 _BY_CODE: dict[tuple[int, Layout], tuple[weakref.ref[CodeType], weakref.ref[CodeType]]] = {}
 
 
@@ -54,6 +64,7 @@ def live_locals(decoded: Decoded, target: int) -> set[str]:
     """Names that any instruction reachable from `target` may read."""
     seen: set[int] = set()
     names: set[str] = set()
+    supers = bare_supers(decoded)
     todo = [target]
     while todo:
         at = todo.pop()
@@ -61,6 +72,8 @@ def live_locals(decoded: Decoded, target: int) -> set[str]:
             continue
         seen.add(at)
         instr = decoded.instrs[at]
+        if at in supers:
+            names.add(decoded.code.co_varnames[0])
         if instr.name in READS:
             names.update(instr.argval if isinstance(instr.argval, tuple) else (instr.argval,))
         if any(j in instr.name for j in JUMPS) and isinstance(instr.argval, int):
@@ -79,21 +92,21 @@ def resume_code(decoded: Decoded, layout: Layout) -> CodeType:
     A resume function of a resume function is one of the original code: loops that break come back
     to the same few code objects, and so to their cache entries.
     """
-    origin = _MADE.get(id(decoded.code))
-    if origin is not None:
-        original = origin[0]()
-        if original is None:
-            raise GiveUp("resume", "the function was deleted while it runs")
-        return resume_code(decode(original), replace(layout, target=layout.target - origin[1]))
+    resumed = _MADE.get(id(decoded.code))
+    if resumed is not None:
+        original, target = resumed.original(), resumed.origin[layout.target]
+        if original is None or target is None:
+            raise GiveUp("resume", "the function was deleted while it runs, or stopped inside super()")
+        return resume_code(decode(original), replace(layout, target=target))
     key = (id(decoded.code), layout)
     found = _BY_CODE.get(key)
     known = found[1]() if found is not None and found[0]() is decoded.code else None
-    return known or _remember(decoded, key, _build(decoded, layout))
+    return known or _remember(decoded, key, *_build(decoded, layout))
 
 
-def _remember(decoded: Decoded, key: tuple[int, Layout], made: CodeType) -> CodeType:
+def _remember(decoded: Decoded, key: tuple[int, Layout], made: CodeType, origin: tuple[int | None, ...]) -> CodeType:
     original = weakref.ref(decoded.code)
-    _MADE[id(made)] = (original, len(decode(made).instrs) - len(decoded.instrs), key[1].segment)
+    _MADE[id(made)] = Made(original, origin, key[1].segment)
     _BY_CODE[key] = (original, weakref.ref(made))
     weakref.finalize(made, _forget, id(made), key, _BY_CODE[key]).atexit = False
     return made
@@ -105,30 +118,49 @@ def _forget(number: int, key: tuple[int, Layout], found: Any) -> None:
         del _BY_CODE[key]
 
 
-def _build(decoded: Decoded, layout: Layout) -> CodeType:
+def _build(decoded: Decoded, layout: Layout) -> tuple[CodeType, tuple[int | None, ...]]:
+    """The resume code, and where its instructions stand in the original."""
     code = decoded.code
     bc = Bytecode.from_code(code, conserve_exception_block_stackdepth=True)
-    real = [n for n, item in enumerate(bc) if isinstance(item, Instr)]
-    if len(real) != len(decoded.instrs):
+    if sum(isinstance(item, Instr) for item in bc) != len(decoded.instrs):
         raise GiveUp("resume", "the code object has instructions that cannot be mapped")
     late = late_cells(decoded)
     cells = tuple(c for c in code.co_cellvars if c not in late)
     entry = Label()
-    body: list[Any] = []
-    target_at = real[layout.target]
-    for n, item in enumerate(bc):
-        if n == target_at:
-            body.append(entry)
-        body.append(with_free_cells(item, cells))
+    body, origin = _body(decoded, bc, cells, layout.target, entry)
     params = [f"$s{n}" for n, held in enumerate(layout.stack) if held != NULL]
     bc.argcount, bc.posonlyargcount, bc.kwonlyargcount = len(params) + len(layout.locals), 0, 0
     bc.argnames = [*params, *layout.locals]
     bc.freevars = [*cells, *code.co_freevars]
     bc.cellvars = late
-    bc[:] = [*_prologue(len(bc.freevars), layout, entry), *body]
+    prologue = _prologue(len(bc.freevars), layout, entry)
+    bc[:] = [*prologue, *body]
     bc.flags &= ~(0x04 | 0x08)
     bc.name = code.co_name
-    return bc.to_code(stacksize=code.co_stacksize + len(layout.stack) + 4, compute_exception_stack_depths=False)
+    made = bc.to_code(stacksize=code.co_stacksize + len(layout.stack) + 4, compute_exception_stack_depths=False)
+    return made, (*[None] * len(prologue), *origin)
+
+
+def _body(decoded: Decoded, bc: Bytecode, cells: tuple[str, ...], target: int,
+          entry: Label) -> tuple[list[Any], list[int | None]]:
+    """The original's instructions, with a label at `target`; and their indices there."""
+    body: list[Any] = []
+    origin: list[int | None] = []
+    supers, indices = bare_supers(decoded), iter(range(len(decoded.instrs)))
+    for item in bc:
+        index = next(indices) if isinstance(item, Instr) else -1
+        if index == target:
+            body.append(entry)
+        if index in supers:
+            made = explicit_super(decoded.code, item)
+        elif index - 1 in supers or index - 2 in supers:
+            made = []  # the call of that super()
+        else:
+            made = [with_free_cells(item, cells)]
+        body += made
+        if index >= 0:
+            origin += [index, *[None] * (len(made) - 1)][:len(made)]
+    return body, origin
 
 
 def _prologue(free: int, layout: Layout, entry: Label) -> list[Any]:
@@ -193,4 +225,4 @@ def is_resume(code: CodeType) -> bool:
 
 def returns_tail(code: CodeType) -> bool:
     """Whether replacement code calls `code`, and sees to what comes after it when it breaks in turn."""
-    return is_resume(code) and not _MADE[id(code)][2]
+    return is_resume(code) and not _MADE[id(code)].segment

@@ -1,0 +1,34 @@
+"""`super()` without arguments finds its object after graph breaks, where frames have other arguments."""
+
+import dynacomp
+
+
+class Base:
+    def __init__(self, size=0):
+        self.size = size
+
+    def grown(self, by):
+        return self.size + by
+
+
+class Derived(Base):
+    def __init__(self, alpha, zeta):
+        print(end="")
+        own = lambda: self
+        super().__init__(alpha)
+        print(end="")
+        assert own() is self
+        super().__init__(self.size + zeta)
+
+    def grown(self, a, b=3):
+        print(end="")
+        for _ in range(3):
+            print(end="")
+            b += super().grown(a)
+        return b, super().grown(a)
+
+
+def test_super_after_breaks():
+    made = dynacomp.jit(Derived)(1, 2)
+    assert made.size == 3
+    assert dynacomp.jit(made.grown)(5) == (27, 8)
