@@ -9,6 +9,7 @@ Other Values have a row in `_READERS`.
 from __future__ import annotations
 
 import functools
+import threading
 import types
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,7 @@ from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import RULES, library_call
+from dynacomp.capture.payloads import BASES
 from dynacomp.capture.values import (
     DELETED,
     ArrayV,
@@ -45,9 +47,11 @@ from dynacomp.capture.values import (
     ViewV,
     type_of,
 )
-from dynacomp.capture.wrap import is_changeable, items_of, own_dict, wrap
+from dynacomp.capture.wrap import is_changeable, items_of, own_dict, own_source, wrap
 
 MISSING = object()
+# (type of a constant, method name) → row(cap, obj, *args): tree structures, ...
+CONST_METHODS: dict[tuple[type, str], Any] = {}
 SIMPLE = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
@@ -151,13 +155,16 @@ def instance_attribute(cap: Capture, value: ObjectV, name: str) -> Value | None:
     table = own_dict(value.real)
     if name in table:
         assert value.source is not None
-        own = wrap(cap, table[name], S.Attr(value.source, name))
+        own = wrap(cap, table[name], own_source(value.real, value.source, name))
         value.attrs[name] = own
         return own
     _, raw = lookup(value.cls, name)
     if isinstance(raw, types.MemberDescriptorType):
         return _slot(cap, value, name, raw)
-    if value.cls.__dictoffset__ and value.source is not None:
+    if isinstance(value.real, threading.local):
+        assert value.source is not None
+        cap.guards.add("missing_key", S.ThreadDict(value.source), name)
+    elif value.cls.__dictoffset__ and value.source is not None:
         cap.guards.add("missing", value.source, name)
     return None
 
@@ -186,6 +193,8 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
         return MethodV(from_python(cap, raw.__func__), Const(type_of(value)))
     if isinstance(raw, staticmethod):
         return class_value(cap, raw.__func__, owner, name)
+    if isinstance(value, ObjectV) and getattr(raw, "__objclass__", None) in BASES and isinstance(raw, SIMPLE):
+        return OPERATIONS["payload_attribute"](cap, value, name)
     if isinstance(raw, types.MemberDescriptorType):
         slot = instance_attribute(cap, value, name) if isinstance(value, ObjectV) else None
         if slot is None and isinstance(value, ObjectV) and issubclass(value.cls, BaseException):
@@ -197,6 +206,8 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
         return _getset(cap, value, name)
     if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
         return MethodV(Const(raw), value)
+    if isinstance(raw, types.ClassMethodDescriptorType):
+        return MethodV(Const(raw), Const(type_of(value)))
     return _descriptor(cap, raw, value, owner, name)
 
 
@@ -237,6 +248,16 @@ def _cached_property(cap: Capture, raw: functools.cached_property, value: Value)
 DESCRIPTORS["cached_property"] = _cached_property
 
 
+def _named_field(cap: Capture, raw: Any, value: Value) -> Value:
+    """A field of an instance of a class derived from a NamedTuple."""
+    if not isinstance(value, ObjectV):
+        raise Break("attribute", "a field of a NamedTuple that is none")
+    return items_of(cap, value.payload)[raw.__reduce__()[1][0]]
+
+
+DESCRIPTORS["_tuplegetter"] = _named_field
+
+
 def _getset(cap: Capture, value: Value, name: str) -> Value:
     if name == "__class__":
         return Const(type_of(value))
@@ -269,6 +290,8 @@ def _const(cap: Capture, value: Const, name: str) -> Value:
         return getattr_value(cap, OPERATIONS["as_exception"](cap, value), name)
     if value.source is not None and is_changeable(obj):
         raise Break("opaque", f"{name!r} of a {type(obj).__qualname__}")
+    if (type(obj), name) in CONST_METHODS:
+        return BuiltinMethodV(value, name)
     try:
         found = getattr(obj, name)
     except AttributeError as error:

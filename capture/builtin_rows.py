@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dynacomp.capture import arrays, attrs, scalars, sizes, tracebacks
+from dynacomp.capture import arrays, attrs, numbers, scalars, sizes, tracebacks
 from dynacomp.capture.calls import BUILTINS
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.exceptions import handled
@@ -23,7 +23,8 @@ from dynacomp.capture.iteration import iterate
 from dynacomp.capture.keys import elements_of, hashable, pairs
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
-from dynacomp.capture.operators import fold, truth
+from dynacomp.capture.operators import as_bool, fold
+from dynacomp.capture.placement import is_traced
 from dynacomp.capture.texts import text
 from dynacomp.capture.values import (
     ArrayV,
@@ -35,6 +36,7 @@ from dynacomp.capture.values import (
     ListV,
     MethodV,
     NotConstant,
+    NumberV,
     ObjectV,
     PartialV,
     RangeV,
@@ -115,14 +117,16 @@ def _isinstance(cap: Capture, x: Value, kinds: Value) -> Value:
     if isinstance(x, ObjectV) and x.real is not None:
         return Const(isinstance(x.real, classes))
     cls = _class_of(x)
-    return Const(_array_isinstance(x, classes) if isinstance(x, ArrayV) else issubclass(cls, classes))
+    return Const(_array_isinstance(cap, x, classes) if isinstance(x, ArrayV) else issubclass(cls, classes))
 
 
-def _array_isinstance(x: ArrayV, classes: Any) -> bool:
+def _array_isinstance(cap: Capture, x: ArrayV, classes: Any) -> bool:
     if isinstance(classes, tuple):
-        return any(_array_isinstance(x, c) for c in classes)
+        return any(_array_isinstance(cap, x, c) for c in classes)
     if x.real is not None:
         return isinstance(x.real, classes)
+    if classes is jax.core.Tracer:
+        return is_traced(cap, x.node)
     return classes is jax.Array or issubclass(_class_of(x), classes) or (
         isinstance(classes, type) and classes.__module__.startswith("jax") and issubclass(jax.Array, classes))
 
@@ -192,25 +196,53 @@ def _vars(cap: Capture, x: Value) -> Value:
 
 @row(bool)
 def _bool(cap: Capture, x: Value = Const(False)) -> Value:
-    return Const(truth(cap, x))
+    return as_bool(cap, x)
 
 
-def _number(kind: type, dunder: str) -> Any:
+def _number(kind: type) -> Any:
     def convert(cap: Capture, *args: Value, **kwargs: Value) -> Value:
         x = args[0] if args else Const(kind())
+        if isinstance(x, NumberV):
+            return numbers.converted(cap, kind, x)
         if isinstance(x, (ArrayV, LibraryV)):
-            raise Break("leaves", f"{kind.__name__}() of an array")
+            found = numbers.from_array(cap, x, kind)
+            if found is None:
+                raise Break("leaves", f"{kind.__name__}() of an array")
+            return found
         if isinstance(x, SizeV):
             return x if kind is int else fold(cap, kind, sizes.concrete(cap, x))
         if isinstance(x, ObjectV):
-            return cap.call(cap.getattr(x, dunder), [])
+            return _converted(cap, kind, x, list(args[1:]), kwargs)
         return fold(cap, lambda *a: kind(*a), *args) if not kwargs else fold(
             cap, lambda *a: kind(*a[:len(args)], **dict(zip(kwargs, a[len(args):]))), *args, *kwargs.values())
     return convert
 
 
-for _kind, _dunder in ((int, "__int__"), (float, "__float__"), (complex, "__complex__")):
-    BUILTINS[_kind] = _number(_kind, _dunder)
+# The methods that make a number of an object, in the order in which Python asks for them.
+CONVERSIONS = {int: ("__int__", "__index__", "__trunc__"), float: ("__float__", "__index__"),
+               complex: ("__complex__", "__float__", "__index__")}
+
+
+def _converted(cap: Capture, kind: type, x: ObjectV, rest: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`int(x)`, `float(x)`, `complex(x)` of an instance: its own conversion, or that of the text that it is."""
+    if isinstance(x.payload, Const) and type(x.payload.value) in (str, bytes):
+        return BUILTINS[kind](cap, x.payload, *rest, **kwargs)
+    for name in CONVERSIONS[kind]:
+        method = cap.special(x, name)
+        if method is not None:
+            found = cap.call(method, [])
+            return found if type_of(found) is kind and not rest and not kwargs else BUILTINS[kind](
+                cap, found, *rest, **kwargs)
+    return fold(cap, kind, Const(Foreign(x.cls.__name__)), *rest)
+
+
+def Foreign(name: str) -> Any:  # noqa: N802  (it makes an instance, as a class would)
+    """An object without any methods, of a class of this name: what Python says of such an object is raised."""
+    return type(name, (), {})()
+
+
+for _kind in CONVERSIONS:
+    BUILTINS[_kind] = _number(_kind)
 
 
 @row(str)
@@ -283,8 +315,15 @@ def _slice(cap: Capture, *args: Value) -> Value:
     return SliceV(*a)
 
 
+def index_value(cap: Capture, x: Value) -> Value:
+    """`operator.index` of an instance; other Values are themselves."""
+    method = cap.special(x, "__index__") if isinstance(x, ObjectV) else None
+    return x if method is None else cap.call(method, [])
+
+
 @row(range)
 def _range(cap: Capture, *args: Value) -> Value:
+    args = tuple(index_value(cap, x) for x in args)
     a = [Const(0), args[0], Const(1)] if len(args) == 1 else [*args, *[Const(1)] * (3 - len(args))]
     if any(isinstance(x, SizeV) for x in a):
         return RangeV(*a)

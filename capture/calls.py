@@ -14,7 +14,7 @@ from typing import Any
 
 from dynacomp.capture import arrays, containers
 from dynacomp.capture import sources as S
-from dynacomp.capture.attrs import MISSING, guard_class, lookup
+from dynacomp.capture.attrs import CONST_METHODS, MISSING, guard_class, lookup
 from dynacomp.capture.births import from_python
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import ITERATORS, iterate
@@ -23,6 +23,7 @@ from dynacomp.capture.library_objects import RULE_METHODS, open_callable
 from dynacomp.capture.machine import OPERATIONS, Capture, execute, new_frame
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import fold
+from dynacomp.capture.payloads import BASES
 from dynacomp.capture.signatures import bind
 from dynacomp.capture.values import (
     ArrayV,
@@ -176,6 +177,9 @@ def _fold_method(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     obj = fn.obj.value
     if isinstance(obj, types.FunctionType) and fn.name in FUNCTION_METHODS:
         return FUNCTION_METHODS[fn.name](cap, fn.obj, *args, **kwargs)
+    row = CONST_METHODS.get((type(obj), fn.name))
+    if row is not None:
+        return call_row(cap, row, fn.name, [fn.obj, *args], kwargs)
     bound = getattr(obj, fn.name)
     found = BUILTINS.get(_identity(bound))
     if found is not None:
@@ -319,6 +323,8 @@ def _c_function(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Val
 
 def _descriptor_call(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     owner, first = obj.__objclass__, args[0]
+    if isinstance(first, ObjectV) and first.payload is not None and owner in BASES:
+        return OPERATIONS["inherited"](cap, first, obj, args[1:], kwargs)
     if owner is object or isinstance(first, ObjectV):
         return OPERATIONS["object_method"](cap, obj.__name__, first, args[1:], kwargs)
     try:

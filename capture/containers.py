@@ -16,7 +16,8 @@ from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import get_iter, iterate
 from dynacomp.capture.keys import hashable, kind_of, missing_key, raised
 from dynacomp.capture.machine import Capture
-from dynacomp.capture.operators import CONTAINER_OPS, equal, fold, truth
+from dynacomp.capture.operators import BINARY, COMPARE, CONTAINER_OPS, binary, equal, fold, truth
+from dynacomp.capture.payloads import plain
 from dynacomp.capture.sequences import position_of
 from dynacomp.capture.values import Const, DictV, ListV, ObjectV, SetV, Value, ViewV
 from dynacomp.capture.wrap import items_of
@@ -92,15 +93,46 @@ def _object_contains(cap: Capture, container: ObjectV, item: Value) -> bool:
     return any(equal(cap, x, item) for x in iterate(cap, container))
 
 
+def _operator(op: Any) -> Any:
+    """The method of a binary operator: NotImplemented where the operator has no row for these kinds."""
+    def method(cap: Capture, a: Value, b: Value) -> Value:
+        row = CONTAINER_OPS.get((op.__name__, type(a)))
+        found = NotImplemented if row is None else row(cap, a, plain(b) if op is not operator.iadd else b)
+        return Const(NotImplemented) if found is NotImplemented else found
+    return method
+
+
+def _reflected(op: Any) -> Any:
+    def method(cap: Capture, a: Value, b: Value) -> Value:
+        return _operator(op)(cap, b, a) if type(plain(b)) is type(a) or op is operator.mul else Const(NotImplemented)
+    return method
+
+
+def _repeated(cap: Capture, a: Value, b: Value) -> Value:
+    return _operator(operator.mul)(cap, a, b)
+
+
+def _compared(op: Any) -> Any:
+    def method(cap: Capture, a: Value, b: Value) -> Value:
+        other = plain(b)
+        return binary(cap, op, a, other) if type(a) is type(other) else Const(NotImplemented)
+    return method
+
+
+def _named(op: Any) -> str:
+    return f"__{op.__name__.strip('_')}__"
+
+
 _OPERATORS: dict[str, Any] = {
+    **{_named(op): _operator(op) for op in BINARY},
+    **{f"__r{op.__name__.strip('_')}__": _reflected(op) for op in BINARY[:13]}, "__rmul__": _repeated,
+    **{_named(op): _compared(op) for op in COMPARE.values()},
     "__getitem__": lambda cap, v, k: CONTAINER_OPS["getitem", type(v)](cap, v, k),
     "__setitem__": setitem, "__delitem__": delitem,
     "__contains__": lambda cap, v, x: Const(contains(cap, v, x)),
     "__len__": lambda cap, v: Const(len(v.items)),
     "__iter__": lambda cap, v: get_iter(cap, v),
-    "__eq__": lambda cap, a, b: Const(equal(cap, a, b)),
-    "__ne__": lambda cap, a, b: Const(not equal(cap, a, b)),
-    "__add__": lambda cap, a, b: CONTAINER_OPS["add", type(a)](cap, a, b),
+    "__reversed__": lambda cap, v: cap.call(Const(reversed), [v]),
 }
 
 

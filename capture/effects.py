@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dynacomp.capture.errors import Break, Restart
+from dynacomp.capture.heap import save
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.values import DELETED, ArrayV, CellV, DictV, ListV, ObjectV, SetV, Value
 
@@ -18,7 +19,10 @@ from dynacomp.capture.values import DELETED, ArrayV, CellV, DictV, ListV, Object
 def mutating(cap: Capture, value: Value) -> None:
     """Must be called before a Value is changed in place."""
     existed = getattr(value, "real", None) is not None
-    _change_from(cap, [b for b in cap.bodies if existed or value.serial < b.serial], "a change to an outer object")
+    older = [b for b in cap.bodies if existed or value.serial < b.serial]
+    for side in [b for b in older if b.is_side]:
+        save(side, value)
+    _change_from(cap, [b for b in older if not b.is_side], "a change to an outer object")
     if isinstance(value, (ListV, DictV, SetV, CellV)):
         value.dirty = True
     if isinstance(value, SetV) and value.items is value.real:
@@ -80,22 +84,23 @@ def changed(cap: Capture) -> Iterator[Value]:
             _note_dict_changes(value)
             if value.written and value.real is not None:
                 yield value
+            if value.unread is None and getattr(value.payload, "dirty", False) and value.real is not None:
+                yield value.payload
         elif getattr(value, "dirty", False) and getattr(value, "real", None) is not None:
             yield value
 
 
 def certain(cap: Capture, value: ArrayV) -> None:
-    """Must be called before an array is handed to Python: which object it is must be known, so that a
-    `cond` that may choose an input goes back to being an `if`."""
-    if value.uncertain:
+    """Must be called before a program asks which object an array is: a `cond` that may choose an input
+    goes back to being an `if`."""
+    if value.origin is not None:
         cap.lessons.plain_ifs = True
         raise Restart
 
 
 def leaving(cap: Capture, value: ArrayV) -> None:
-    """The same for arrays that Python will have after the Graph: a transformed function may have put its
-    own into an outer object, which eager JAX allows (and calls a leaked tracer when it is used)."""
-    certain(cap, value)
+    """Must be called for arrays that Python will have after the Graph: a transformed function may have put
+    its own into an outer object, which eager JAX allows (and calls a leaked tracer when it is used)."""
     if value.node in cap.homes:
         cap.lessons.pure_bodies = True
         raise Restart

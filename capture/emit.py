@@ -23,6 +23,7 @@ from dynacomp.capture.effects import leaving
 from dynacomp.capture.errors import Unbuildable
 from dynacomp.capture.graph import Node
 from dynacomp.capture.machine import VERSION, Capture
+from dynacomp.capture.origins import candidates, chosen, first
 from dynacomp.capture.values import (
     ArrayV,
     BuiltinMethodV,
@@ -178,6 +179,9 @@ OUTPUTS = "$outputs"
 
 def _array(e: Emitter, v: ArrayV) -> None:
     leaving(e.cap, v)
+    if v.origin is not None:
+        _chosen(e, v)
+        return
     if v.node in e.cap.inputs:
         load_source(e, e.cap.inputs[v.node])
         return
@@ -202,6 +206,12 @@ def _constant_array(e: Emitter, real: Any) -> None:
         e.call(np.array, lambda: e.const(real))
     else:
         e.const(real)
+
+
+def _chosen(e: Emitter, v: ArrayV) -> None:
+    e.call(chosen, lambda: e.item(lambda: e.op("LOAD_FAST", OUTPUTS), e.output(v.origin.node)),
+           lambda: e.load(ArrayV(v.node, v.aval)), lambda: e.const(first(v)), lambda: e.tuple(candidates(e.cap, v)))
+    e.remember(v)
 
 
 def _number(e: Emitter, v: NumberV) -> None:

@@ -140,10 +140,12 @@ _FETCH: dict[type, Callable[[Any], tuple[str, tuple[Any, ...]]]] = {
     S.Attr: lambda s: ("attr", (s.name,)),
     S.Slot: lambda s: ("slot", (s.member,)),
     S.Get: lambda s: ("get", (s.name,)),
+    S.ThreadDict: lambda s: ("thread_dict", ()),
     S.Item: lambda s: ("item", (s.index,)),
     S.Key: lambda s: ("key", (s.key,)),
     S.TypeOf: lambda s: ("type", ()),
     S.DictOf: lambda s: ("dict", ()),
+    S.Plain: lambda s: ("plain", ()),
 }
 
 

@@ -20,6 +20,8 @@ from dynacomp.capture.libraries import is_host, is_library, is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import fold
+from dynacomp.capture.payload_methods import construct
+from dynacomp.capture.payloads import BASES, payload_base
 from dynacomp.capture.shells import attributes
 from dynacomp.capture.values import (
     Const,
@@ -29,6 +31,7 @@ from dynacomp.capture.values import (
     Value,
     as_python,
 )
+from dynacomp.capture.wrap import is_bare_named_tuple
 
 HEAP = 1 << 9
 
@@ -37,7 +40,7 @@ def instantiate(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Va
     """`cls(*args, **kwargs)`."""
     if issubclass(cls, enum.Enum):
         return _fold_call(cap, cls, args, kwargs)
-    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+    if is_bare_named_tuple(cls):
         return _named_tuple(cap, cls, args, kwargs)
     if issubclass(cls, BaseException):
         return exceptions.instance_of(cap, cls, args, kwargs)
@@ -55,11 +58,12 @@ def instantiate(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Va
 def _is_plain_class(cls: type) -> bool:
     """A Python class whose instances the machine can model, and whose making has effects of its own
     only in code that it can enter."""
-    if not cls.__flags__ & HEAP or cls.__new__ is not object.__new__ and not isinstance(
-            attrs.lookup(cls, "__new__")[1], (staticmethod, types.FunctionType)):
+    new = attrs.lookup(cls, "__new__")
+    if not cls.__flags__ & HEAP or new[0] is not object and new[0] not in BASES and not isinstance(
+            new[1], (staticmethod, types.FunctionType)):
         return False
     builtin = [b for b in cls.__mro__ if not b.__flags__ & HEAP]
-    if builtin != [object]:
+    if builtin != [object] and payload_base(cls) is None:
         return False
     return not is_pure_module(cls.__module__) or _has_user_init(cls) or _is_module(cls)
 
@@ -98,12 +102,15 @@ def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Valu
             made = ObjectV(cls)
         else:
             made = cap.call(Const(new.__func__), [Const(cls), *args], kwargs)
+    elif payload_base(cls) is not None:
+        made = construct(cap, Const(cls), *args, **kwargs)
     else:
         made = object_new(cap, Const(cls))
     if not isinstance(made, ObjectV) or not issubclass(made.cls, cls):
         return made
     _, init = attrs.lookup(cls, "__init__")
-    if isinstance(init, types.FunctionType):
+    if isinstance(init, types.FunctionType) or made.payload is not None and isinstance(
+            init, types.WrapperDescriptorType):
         cap.call(Const(init), [made, *args], kwargs)
     elif not isinstance(init, types.WrapperDescriptorType):
         raise Break("call", f"{cls.__qualname__}.__init__")
@@ -204,9 +211,9 @@ def object_new(cap: Capture, cls: Value, *args: Value, **kwargs: Value) -> Value
 
 def tuple_new(cap: Capture, cls: Value, items: Value = Const(())) -> Value:
     real = as_python(cls)
-    if real is not tuple and not hasattr(real, "_fields"):
-        raise Break("call", f"{real.__qualname__}.__new__")
-    return TupleV(list(iterate(cap, items)), real)
+    if real is tuple or is_bare_named_tuple(real):
+        return TupleV(list(iterate(cap, items)), real)
+    return construct(cap, cls, items)
 
 
 def metaclass_call(cap: Capture, cls: Value, *args: Value, **kwargs: Value) -> Value:

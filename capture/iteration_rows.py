@@ -210,6 +210,7 @@ def _throw(cap: Capture, gen: GeneratorV, kind: Value, *rest: Value) -> Value:
 
 
 BUILTIN_METHODS.update({
+    (Const, "__iter__"): get_iter,
     (GeneratorV, "send"): _send,
     (GeneratorV, "throw"): _throw,
     (GeneratorV, "close"): generators.close,

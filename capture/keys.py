@@ -6,6 +6,7 @@ reads a mapping or an iterable of pairs, `elements_of` any iterable, in terms of
 
 from __future__ import annotations
 
+import collections
 import types
 from typing import Any
 
@@ -15,6 +16,7 @@ from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import iterate
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.operators import equal
+from dynacomp.capture.payloads import BASES, items_payload
 from dynacomp.capture.values import (
     CellV,
     Const,
@@ -67,6 +69,8 @@ def _object_key(cap: Capture, value: ObjectV) -> Any:
     owner, raw = lookup(value.cls, "__hash__")
     if raw is None:
         raise raised(TypeError, f"unhashable type: {value.cls.__name__!r}")
+    if not isinstance(raw, types.FunctionType) and owner in BASES:
+        return HashedV(value, hash(hashable(cap, value.payload)), _same(cap))
     if not isinstance(raw, types.FunctionType):
         return value if value.real is None else value.real
     found = as_python(cap.call(cap.special(value, "__hash__"), []))  # type: ignore[arg-type]
@@ -90,6 +94,9 @@ def pairs(cap: Capture, source: Value) -> list[tuple[Any, Value]]:
     """Key-value pairs of a mapping or an iterable of pairs."""
     if isinstance(source, DictV):
         return [(k, realize(cap, x)) for k, x in source.items.items()]
+    content = items_payload(source)
+    if isinstance(content, DictV) and content.cls is not collections.OrderedDict:
+        return pairs(cap, content)
     if isinstance(source, ObjectV) and hasattr(source.cls, "keys"):
         keys = list(iterate(cap, cap.call(cap.getattr(source, "keys"), [])))
         return [(hashable(cap, k), cap.call(cap.getattr(source, "__getitem__"), [k])) for k in keys]

@@ -17,12 +17,14 @@ from typing import Any
 
 import jax
 
+from dynacomp.capture.avals import aval_of, weak
 from dynacomp.capture.bodies import Standin, localise
 from dynacomp.capture.errors import Break
 from dynacomp.capture.graph import Node, Tree
 from dynacomp.capture.libraries import has_user_call, is_host, is_user_function
 from dynacomp.capture.machine import Capture
-from dynacomp.capture.shells import fixed_fields, shell
+from dynacomp.capture.payloads import BASES, IMMUTABLE, SCALARS, inherits, payload_base, refill
+from dynacomp.capture.shells import Memo, attributes, fixed_fields, shell
 from dynacomp.capture.values import (
     ArrayV,
     BuiltinMethodV,
@@ -33,6 +35,7 @@ from dynacomp.capture.values import (
     ListV,
     MethodV,
     NeedsConcrete,
+    NumberV,
     ObjectV,
     PartialV,
     ScalarV,
@@ -93,6 +96,11 @@ def _scalar(cap: Capture, value: ScalarV) -> Any:
     return localise(cap, scalar_node(cap, value))
 
 
+def _number(cap: Capture, value: NumberV) -> Any:
+    node = localise(cap, value.node)
+    return node if value.aval == aval_of(value.kind()) else LibraryArg(weak, (node, value.kind), {})
+
+
 def _const(cap: Capture, value: Const) -> Any:
     if is_user_function(value.value):
         return Standin(cap, value)
@@ -114,8 +122,11 @@ def _dict(cap: Capture, value: DictV) -> Any:
 
 
 def _object(cap: Capture, value: ObjectV) -> Any:
-    """A pytree object by its leaves; an object without arrays as itself."""
-    memo: dict[int, Any] = {}
+    """A pytree object by its leaves; a list, number, ... of the user's class by its content; an object
+    without arrays as itself."""
+    if value.payload is not None and not hasattr(value.cls, "_fields"):
+        return _with_payload(cap, value)
+    memo: Memo = {}
     built = shell(cap, value, memo)
     leaves, treedef = jax.tree.flatten(built)
     fixed_fields(memo, leaves)
@@ -126,6 +137,40 @@ def _object(cap: Capture, value: ObjectV) -> Any:
             return value.real
         raise Break("argument", f"an object of {value.cls.__qualname__} passed to a library")
     return Tree(treedef, tuple(lower_arg(cap, v if isinstance(v, Value) else Const(v)) for v in leaves))
+
+
+def _with_payload(cap: Capture, value: ObjectV) -> Any:
+    number = payload_base(value.cls) in SCALARS
+    if not inherits(value.cls, *READ_BY_LIBRARIES) or attributes(cap, value).keys() & {"shape", "dtype", "ndim"} or (
+            attributes(cap, value) and not number):
+        raise Break("argument", f"an object of {value.cls.__qualname__} passed to a library")
+    if number:
+        return lower_arg(cap, value.payload)
+    return LibraryArg(OfClass(value.cls), (lower_arg(cap, value.payload),), {})
+
+
+class OfClass:
+    """Makes an instance of `cls`, a subclass of a built-in class, from its content; no code of the class runs."""
+
+    def __init__(self, cls: type) -> None:
+        self.cls, self.base = cls, payload_base(cls)
+        self.__name__ = self.__qualname__ = cls.__name__
+        self.__module__ = cls.__module__
+
+    def __call__(self, content: Any) -> Any:
+        base: Any = self.base
+        if base in IMMUTABLE:
+            return base.__new__(self.cls, content)
+        made = base.__new__(self.cls)
+        refill(made, content)
+        return made
+
+
+# What a library may ask an argument that is a list, dict, number, ...: where a class answers itself, it is not passed.
+READ_BY_LIBRARIES = tuple({n for base in BASES for n in vars(base) if n.startswith("__")} - {
+    "__new__", "__init__", "__doc__", "__getattribute__", "__class_getitem__", "__setattr__", "__module__", "__dict__",
+    "__weakref__"}) + (
+    "__array__", "__jax_array__", "__bool__")
 
 
 def _library(cap: Capture, value: LibraryV) -> Any:
@@ -143,6 +188,7 @@ _ROWS: dict[type, Any] = {
     Const: _const,
     SizeV: lambda cap, v: v.expr,
     ScalarV: _scalar,
+    NumberV: _number,
     TupleV: _tuple,
     ListV: _list,
     DictV: _dict,

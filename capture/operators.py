@@ -10,21 +10,24 @@ import operator
 import types
 from typing import Any
 
-from dynacomp.capture import arrays, scalars, sizes
+from dynacomp.capture import arrays, numbers, scalars, sizes
 from dynacomp.capture.attrs import MISSING, lookup
 from dynacomp.capture.births import from_python
 from dynacomp.capture.effects import certain
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import library_call
+from dynacomp.capture.payloads import is_number, plain
 from dynacomp.capture.values import (
     ArrayV,
+    BuiltinMethodV,
     Const,
     DictV,
     IdV,
     LibraryV,
     ListV,
     NotConstant,
+    NumberV,
     ObjectV,
     RangeV,
     ScalarV,
@@ -75,6 +78,10 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value:
         result = row(cap, a, b)
         if result is not NotImplemented:
             return result
+    if isinstance(a, NumberV) or isinstance(b, NumberV):
+        found = numbers.binary(cap, op, a, b)
+        if found is not None:
+            return found
     if isinstance(a, ScalarV) or isinstance(b, ScalarV):
         found = scalars.binary(op, a, b)
         if found is not None:
@@ -119,7 +126,7 @@ def _by_methods(cap: Capture, op: Any, a: Value, b: Value) -> Value:
         plain = _plain(op).__name__.strip("_")
         tries = [(a, f"__i{plain}__", b)] if index >= 13 else []
         tries += [(a, f"__{plain}__", b), (b, f"__r{plain}__", a)]
-    if _prefers_right(a, b):
+    if _prefers_right(a, b, tries[-1][1], op):
         tries.sort(key=lambda t: t[0] is not b)
     for left, method, right in tries:
         result = _try_method(cap, left, method, right)
@@ -133,9 +140,12 @@ def _by_methods(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     raise Raised(Const(TypeError(f"unsupported operand type(s) for {_SYMBOLS[BINARY.index(op)]}: {kinds}")))
 
 
-def _prefers_right(a: Value, b: Value) -> bool:
+def _prefers_right(a: Value, b: Value, method: str, op: Any) -> bool:
+    """A subclass on the right goes first: always in comparisons, else if it has a method of its own."""
     left, right = type_of(a), type_of(b)
-    return left is not right and issubclass(right, left)
+    if left is right or not issubclass(right, left):
+        return False
+    return op in _SIGNS or lookup(right, method)[1] is not lookup(left, method)[1]
 
 
 def _try_method(cap: Capture, left: Value, method: str, right: Value) -> Any:
@@ -143,14 +153,29 @@ def _try_method(cap: Capture, left: Value, method: str, right: Value) -> Any:
         if isinstance(right, ObjectV) and hasattr(right.cls, "__jax_array__"):
             converted = cap.call(cap.getattr(right, "__jax_array__"), [])
             return library_call(cap, arrays.method(method), [left, converted])
-        return NotImplemented
+        return library_call(cap, arrays.method(method), [left, plain(right)]) if is_number(right) else NotImplemented
     if not isinstance(left, ObjectV):
-        return NotImplemented
+        return _with_content(cap, left, method, right)
     _, raw = lookup(left.cls, method)
     if raw is MISSING or raw is None or getattr(raw, "__objclass__", None) is object:
         return NotImplemented
     result = cap.call(cap.special(left, method), [right])  # type: ignore[arg-type]
     return NotImplemented if isinstance(result, Const) and result.value is NotImplemented else result
+
+
+def _with_content(cap: Capture, left: Value, method: str, right: Value) -> Any:
+    """An operator's method of a built-in object on an instance of a subclass: it sees the built-in content."""
+    content = plain(right)
+    if content is right or not hasattr(type_of(left), method):
+        return NotImplemented
+    changing = (SizeV, ScalarV)
+    if isinstance(left, changing) or isinstance(left, Const) and isinstance(content, changing):
+        return binary(cap, _BY_METHOD[method], left, content)
+    found = cap.call(BuiltinMethodV(left, method), [content if isinstance(left, Const) else right])
+    return NotImplemented if isinstance(found, Const) and found.value is NotImplemented else found
+
+
+_BY_METHOD = {f"__{op.__name__.strip('_')}__": op for op in (*BINARY, *COMPARE.values())}
 
 
 def _structural(cap: Capture, op: Any, a: Value, b: Value) -> Value:
@@ -200,7 +225,7 @@ def equal(cap: Capture, a: Value, b: Value) -> bool:
     return False
 
 
-COMPARED = (Const, SizeV, ScalarV, SetV, ViewV)
+COMPARED = (Const, NumberV, SizeV, ScalarV, SetV, ViewV)
 ENTERED = (ArrayV, ObjectV, LibraryV)
 
 
@@ -215,6 +240,8 @@ def unary(cap: Capture, op: Any, value: Value) -> Value:
         if arrays.is_numpy(value):
             raise Break("leaves", f"NumPy's own {op.__name__}")
         return library_call(cap, op, [value])
+    if isinstance(value, NumberV):
+        return numbers.unary(cap, op, value)
     if isinstance(value, ScalarV):
         return scalars.unary(op, value)
     if isinstance(value, SizeV):
@@ -232,7 +259,7 @@ def truth(cap: Capture, value: Value) -> bool:
             return bool(value.value)
         except Exception as error:
             raise Raised(Const(error)) from None
-    if isinstance(value, ArrayV):
+    if isinstance(value, (ArrayV, NumberV)):
         raise Break("branch", "a condition that is an array")
     if isinstance(value, ScalarV):
         raise Break("scalar_branch", "a condition on a Python number that changes from call to call")
@@ -247,6 +274,19 @@ def truth(cap: Capture, value: Value) -> bool:
     if isinstance(value, RangeV):
         raise Break("operator", "the truth of a symbolic range")
     return True
+
+
+def as_bool(cap: Capture, value: Value) -> Value:
+    """`bool(value)`, in the Graph where only that can tell."""
+    if isinstance(value, NumberV):
+        return numbers.truth(cap, value)
+    return numbers.from_array(cap, value, bool) or Const(truth(cap, value))
+
+
+def negation(cap: Capture, value: Value) -> Value:
+    """`not value`."""
+    asked = as_bool(cap, value)
+    return numbers.negation(cap, asked) if isinstance(asked, NumberV) else Const(not as_python(asked))
 
 
 def _object_truth(cap: Capture, value: ObjectV) -> bool:
@@ -278,11 +318,20 @@ def same_object(cap: Capture, a: Value, b: Value) -> bool:
     for v in (a, b):
         if isinstance(v, ArrayV):
             certain(cap, v)
+    if isinstance(a, NumberV) or isinstance(b, NumberV):
+        _unknown_identity(a, b)
     answer = is_same(a, b)
     if a is not b and a.source is not None and b.source is not None and not (
             isinstance(a, Const) or isinstance(b, Const)):
         cap.guards.add("same" if answer else "distinct", a.source, b.source)
     return answer
+
+
+def _unknown_identity(a: Value, b: Value) -> None:
+    """Equal numbers are one object or two: nothing is known of those that the Graph computes."""
+    if a is not b and all(isinstance(v, NumberV) or (isinstance(v, Const) and type(v.value) in (int, bool, float))
+                          for v in (a, b)):
+        raise Break("identity", "`is` of numbers that are computed from arrays")
 
 
 def _real(v: Value) -> Any:
@@ -320,8 +369,10 @@ def subscript(cap: Capture, obj: Value, key: Value) -> Value:
 
 
 def _class_subscript(cap: Capture, obj: Const, key: Value) -> Value:
-    """`list[int]`, `Box[int]`: a class' own `__class_getitem__` is entered, a built-in's computed."""
-    if isinstance(getattr(obj.value, "__class_getitem__", None), types.MethodType):
+    """`list[int]`, `Box[int]`: a class' own `__class_getitem__` is entered; a built-in's, and that of
+    `typing`, which keeps its answers in caches, is computed."""
+    method = getattr(obj.value, "__class_getitem__", None)
+    if isinstance(method, types.MethodType) and method.__func__.__module__ != "typing":
         return cap.call(cap.getattr(obj, "__class_getitem__"), [key])
     return fold(cap, operator.getitem, obj, key)
 

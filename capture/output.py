@@ -19,9 +19,10 @@ from bytecode import Bytecode, CompilerFlags, Instr
 from dynacomp.capture import remake
 from dynacomp.capture import sources as S
 from dynacomp.capture.effects import leaving, settle
-from dynacomp.capture.emit import OUTPUTS, Emitter, load_source
+from dynacomp.capture.emit import OUTPUTS, Emitter, load_keys, load_source
 from dynacomp.capture.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Graph, Node, nodes_in
 from dynacomp.capture.machine import Capture
+from dynacomp.capture.origins import candidates, chosen, first
 from dynacomp.capture.values import (
     DELETED,
     ArrayV,
@@ -111,6 +112,8 @@ def template_of(cap: Capture, value: Any, outputs: dict[Node, int], registers: C
     """The result as the C side's template; NoTemplate when it cannot be one."""
     if isinstance(value, ArrayV):
         leaving(cap, value)
+        if value.origin is not None:
+            return _chosen(cap, value, outputs, registers)
     if isinstance(value, ArrayV) and not value.source and value.node not in cap.inputs and value.real is None:
         if remake.is_key(value.aval.dtype):
             index = outputs.setdefault(value.node, len(outputs))
@@ -135,6 +138,13 @@ def template_of(cap: Capture, value: Any, outputs: dict[Node, int], registers: C
         items = [template_of(cap, cap.realize(v), outputs, registers) for v in value.items.values()]
         return ("dict", list(value.items), items)
     raise NoTemplate(value)
+
+
+def _chosen(cap: Capture, value: ArrayV, outputs: dict[Node, int], registers: Callable[[Any], int]) -> Any:
+    made = template_of(cap, ArrayV(value.node, value.aval), outputs, registers)
+    existing = [template_of(cap, v, outputs, registers) for v in candidates(cap, value)]
+    flag = ("out", outputs.setdefault(value.origin.node, len(outputs)))
+    return ("call", chosen, [flag, made, ("const", first(value)), ("tuple", existing)], {})
 
 
 def shared_mutables(cap: Capture, value: Any, seen: set[int] | None = None) -> bool:
@@ -271,17 +281,19 @@ def _prepare_list(w: Writer, v: ListV) -> None:
 def _prepare_dict(w: Writer, v: DictV) -> None:
     w.e.tuple(v.items.values())
     kept = w.e.store_temp("k")
+    load_keys(w.e, v.items)
+    keys = w.e.store_temp("k")
     target = w.save(v)
-    keys = tuple(v.items)
     w.replays.append(lambda: w.act(remake.replace_dict, lambda: w.e.op("LOAD_FAST", target),
-                                   lambda: w.e.const(keys), lambda: w.e.op("LOAD_FAST", kept)))
+                                   lambda: w.e.op("LOAD_FAST", keys), lambda: w.e.op("LOAD_FAST", kept)))
 
 
 def _prepare_set(w: Writer, v: SetV) -> None:
+    load_keys(w.e, v.items)
+    keys = w.e.store_temp("k")
     target = w.save(v)
-    keys = tuple(v.items)
     w.replays.append(lambda: w.act(remake.replace_set, lambda: w.e.op("LOAD_FAST", target),
-                                   lambda: w.e.const(keys)))
+                                   lambda: w.e.op("LOAD_FAST", keys)))
 
 
 def _prepare_object(w: Writer, v: ObjectV) -> None:

@@ -114,10 +114,9 @@ def fill_cell(cell: types.CellType, content: Any) -> None:
     cell.cell_contents = content
 
 
-def new_exception(cls: type, args: tuple) -> Any:
-    made = cls.__new__(cls, *args)
-    made.args = args
-    return made
+def new_exception(new: Any, cls: type, args: tuple) -> Any:
+    """An exception made by the `__new__` of its built-in base: Python code of the class has run already."""
+    return new(cls, *args)
 
 
 def set_attribute(obj: Any, name: str, value: Any) -> None:

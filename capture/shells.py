@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynacomp.capture.machine import Capture
+from dynacomp.capture.payloads import IMMUTABLE, payload_base, refill
 from dynacomp.capture.sizes import concrete
 from dynacomp.capture.values import (
     DELETED,
@@ -25,15 +26,20 @@ from dynacomp.capture.values import (
 )
 from dynacomp.capture.wrap import items_of, own_dict, realize
 
+Memo = dict[int, tuple[Value, Any]]  # id of a Value → it, and its real object
 
-def shell(cap: Capture, value: Value, memo: dict[int, Any] | None = None) -> Any:
+
+def shell(cap: Capture, value: Value, memo: Memo) -> Any:
     """A real object for `value`: containers and objects are rebuilt, arrays stay Values.
 
     Reading all attributes of an object guards them all, so that static fields are checked.
     """
-    memo = {} if memo is None else memo
-    if id(value) in memo:
-        return memo[id(value)]
+    if id(value) not in memo:
+        memo[id(value)] = value, _made(cap, value, memo)
+    return memo[id(value)][1]
+
+
+def _made(cap: Capture, value: Value, memo: Memo) -> Any:
     if isinstance(value, Const):
         return value.value
     if isinstance(value, TupleV):
@@ -42,32 +48,40 @@ def shell(cap: Capture, value: Value, memo: dict[int, Any] | None = None) -> Any
     if isinstance(value, ListV) and value.cls is list:
         return [shell(cap, i, memo) for i in items_of(cap, value)]
     if isinstance(value, DictV):
-        return value.cls({k: shell(cap, realize(cap, v), memo) for k, v in value.items.items()})
+        items = {k: shell(cap, realize(cap, v), memo) for k, v in value.items.items()}
+        return value.cls(items) if value.factory is None else value.cls(shell(cap, value.factory, memo), items)
     if isinstance(value, SetV):
         return value.cls(value.items)
     if isinstance(value, ObjectV):
         return _object(cap, value, memo)
-    if isinstance(value, ScalarV):
-        memo[id(value)] = value  # a leaf, or a static field: `fixed_fields` tells
-        return value
     if isinstance(value, SizeV):
         return concrete(cap, value).value
-    return value
+    return value  # of a ScalarV, which may be a leaf or a static field, `fixed_fields` tells
 
 
-def fixed_fields(memo: dict[int, Any], leaves: list[Any]) -> None:
+def fixed_fields(memo: Memo, leaves: list[Any]) -> None:
     """Changing numbers that are no leaves are part of the tree's structure: they must be constants."""
     seen = {id(x) for x in leaves}
-    for value in memo.values():
+    for value, _ in memo.values():
         if isinstance(value, ScalarV) and id(value) not in seen:
             raise NeedsConcrete(value)
 
 
-def _object(cap: Capture, value: ObjectV, memo: dict[int, Any]) -> Any:
-    built: Any = object.__new__(value.cls)
-    memo[id(value)] = built
+def _object(cap: Capture, value: ObjectV, memo: Memo) -> Any:
+    built: Any = _bare(cap, value, memo)
     for name, attr in attributes(cap, value).items():
         object.__setattr__(built, name, shell(cap, attr, memo))
+    return built
+
+
+def _bare(cap: Capture, value: ObjectV, memo: Memo) -> Any:
+    """The instance with its built-in content, without attributes."""
+    base: Any = payload_base(value.cls)
+    content = (shell(cap, value.payload, memo),) if base in IMMUTABLE else ()
+    built = (base or object).__new__(value.cls, *content)
+    memo[id(value)] = value, built
+    if base is not None and not content:
+        refill(built, shell(cap, value.payload, memo))
     return built
 
 

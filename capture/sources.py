@@ -179,6 +179,26 @@ class DictOf(Source):
         return f"vars({self.base!r})"
 
 
+@dataclass(frozen=True, repr=False)
+class Plain(Source):
+    """The number or string inside an instance of a subclass of int, float, str, ..., as the built-in class has it."""
+
+    base: Source
+
+    def __repr__(self) -> str:
+        return f"plain({self.base!r})"
+
+
+@dataclass(frozen=True, repr=False)
+class ThreadDict(Source):
+    """The dictionary that the thread local object at `base` has in the thread at hand."""
+
+    base: Source
+
+    def __repr__(self) -> str:
+        return f"vars({self.base!r})"
+
+
 def base_of(source: Source) -> Source | None:
     """The Source one step nearer to the frame; None for a root."""
     return getattr(source, "base", None)

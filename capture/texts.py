@@ -7,6 +7,7 @@ of an object inside is entered; what would show an address or an array's content
 from __future__ import annotations
 
 import collections
+from collections.abc import Sequence
 from typing import Any
 
 from dynacomp.capture import attrs, sizes
@@ -14,6 +15,7 @@ from dynacomp.capture.errors import Break
 from dynacomp.capture.iteration import elements, key_value
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.operators import fold
+from dynacomp.capture.payloads import inherits, plain
 from dynacomp.capture.values import (
     ArrayV,
     Const,
@@ -21,6 +23,7 @@ from dynacomp.capture.values import (
     LibraryV,
     ListV,
     NotConstant,
+    NumberV,
     ObjectV,
     SetV,
     SizeV,
@@ -42,9 +45,9 @@ def text(cap: Capture, x: Value, how: Any, spec: str = "") -> Value:
     if isinstance(x, ObjectV) or (isinstance(x, TupleV) and _has_own_text(x, how)):
         return _by_method(cap, x, how, spec)
     if isinstance(x, (TupleV, ListV, DictV, SetV, ViewV)):
-        shown = Const(_container(cap, x, []))
-        return shown if how in (str, repr) else fold(cap, lambda s: how(s, spec) if how is format else ascii(s), shown)
-    if isinstance(x, (ArrayV, LibraryV)):
+        found = Const(shown(cap, x))
+        return found if how in (str, repr) else fold(cap, lambda s: how(s, spec) if how is format else ascii(s), found)
+    if isinstance(x, (ArrayV, LibraryV, NumberV)):
         raise Break("leaves", f"{how.__name__}() of an array")
     try:
         real = as_python(x)
@@ -75,47 +78,50 @@ def represent(cap: Capture, x: Any, outer: list[Any]) -> str:
     """`repr` of a container's element; `outer` are the containers around it."""
     x = cap.realize(x)
     if isinstance(x, (ListV, DictV, SetV, ViewV)) or (isinstance(x, TupleV) and not _has_own_text(x, repr)):
-        return _container(cap, x, outer)
+        return shown(cap, x, outer)
+    if isinstance(x, ObjectV) and isinstance(plain(x), (TupleV, ListV, DictV, SetV)) and inherits(x.cls, "__repr__"):
+        return shown(cap, x, outer)
     return as_python(text(cap, x, repr))
 
 
-def _container(cap: Capture, x: Any, outer: list[Any]) -> str:
-    if any(x is o for o in outer):
-        marks: dict[type, str] = {list: "[...]", dict: "{...}", set: "set(...)", collections.deque: "[...]"}
+def shown(cap: Capture, x: Any, outer: Sequence[Any] = ()) -> str:
+    """`repr` of a container, or of the payload of an object that inherits its `__repr__`."""
+    name, inside = type_of(x).__name__, [*outer, x]
+    x = plain(x)
+    if any(inside[-1] is o for o in outer):
+        marks: dict[type, str] = {list: "[...]", dict: "{...}", set: f"{name}(...)", collections.deque: "[...]"}
         return marks.get(type_of(x), "...")
-    inside = [*outer, x]
     if isinstance(x, DictV):
-        return _mapping(cap, x, inside)
+        return _mapping(cap, x, name, inside)
     if isinstance(x, ViewV):
         parts = [represent(cap, item, inside) for item in elements(cap, x)]
-        return f"{type_of(x).__name__}([{', '.join(parts)}])"
+        return f"{name}([{', '.join(parts)}])"
     items = [key_value(cap, k) for k in x.items] if isinstance(x, SetV) else x.items
     parts = [represent(cap, item, inside) for item in items]
     if isinstance(x, TupleV):
         return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
     if isinstance(x, SetV):
         bare = f"{{{', '.join(parts)}}}" if parts else ""
-        return bare if x.cls is set and parts else f"{x.cls.__name__}({bare})"
+        return bare if name == "set" and parts else f"{name}({bare})"
     limit = f", maxlen={x.extra}" if x.extra is not None else ""
-    return f"[{', '.join(parts)}]" if x.cls is list else f"{x.cls.__name__}([{', '.join(parts)}]{limit})"
+    return f"[{', '.join(parts)}]" if x.cls is list else f"{name}([{', '.join(parts)}]{limit})"
 
 
-def _mapping(cap: Capture, x: DictV, inside: list[Any]) -> str:
-    shown = [(represent(cap, key_value(cap, k), inside), represent(cap, v, inside)) for k, v in x.items.items()]
-    bare = "{" + ", ".join(f"{k}: {v}" for k, v in shown) + "}"
+def _mapping(cap: Capture, x: DictV, name: str, inside: list[Any]) -> str:
+    parts = [(represent(cap, key_value(cap, k), inside), represent(cap, v, inside)) for k, v in x.items.items()]
+    bare = "{" + ", ".join(f"{k}: {v}" for k, v in parts) + "}"
     if x.cls is dict:
         return bare
     if x.cls is collections.defaultdict:
-        return f"defaultdict({represent(cap, x.factory or Const(None), inside)}, {bare})"
+        return f"{name}({represent(cap, x.factory or Const(None), inside)}, {bare})"
     if x.cls is collections.OrderedDict:
-        return _ordered(shown, bare)
-    raise Break("leaves", f"repr() of a {x.cls.__qualname__}")
+        return _ordered(parts, name, bare)
+    raise Break("leaves", f"repr() of a {name}")
 
 
-def _ordered(shown: list[tuple[str, str]], bare: str) -> str:
+def _ordered(parts: list[tuple[str, str]], name: str, bare: str) -> str:
     """Python 3.12 changed how an OrderedDict is shown."""
-    if not shown:
-        return "OrderedDict()"
-    pairs = ", ".join(f"({k}, {v})" for k, v in shown)
-    return f"OrderedDict({bare})" if repr(collections.OrderedDict(a=1)) == "OrderedDict({'a': 1})" else (
-        f"OrderedDict([{pairs}])")
+    if not parts:
+        return f"{name}()"
+    pairs = ", ".join(f"({k}, {v})" for k, v in parts)
+    return f"{name}({bare})" if repr(collections.OrderedDict(a=1)) == "OrderedDict({'a': 1})" else f"{name}([{pairs}])"

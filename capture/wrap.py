@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import threading
 import types
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax import export
+from jax._src.core import OpaqueTraceState
 from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
 
 from dynacomp.capture import sources as S
@@ -25,6 +27,7 @@ from dynacomp.capture.errors import Break
 from dynacomp.capture.graph import Node
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
+from dynacomp.capture.payloads import payload_base, read_payload
 from dynacomp.capture.values import (
     ArrayV,
     CellV,
@@ -109,16 +112,18 @@ def _function(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 def _tuple(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, type(obj))
-    cap.guards.add("len", source, len(obj))
-    return TupleV([Lazy(x, S.Item(source, i)) for i, x in enumerate(obj)], type(obj), source=source)
+    items = [Lazy(x, S.Item(source, i)) for i, x in enumerate(tuple.__iter__(obj))]
+    cap.guards.add("len", source, len(items))
+    return TupleV(items, type(obj), source=source)
 
 
 def _list(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, type(obj))
 
     def elements() -> list[Any]:
-        cap.guards.add("len", source, len(obj))
-        return [Lazy(x, S.Item(source, i)) for i, x in enumerate(obj)]
+        items = [Lazy(x, S.Item(source, i)) for i, x in enumerate(list.__iter__(obj))]
+        cap.guards.add("len", source, len(items))
+        return items
 
     return ListV([], type(obj), real=obj, unseen=elements, source=source)
 
@@ -126,26 +131,37 @@ def _list(cap: Capture, obj: Any, source: S.Source) -> Value:
 def _deque(cap: Capture, obj: Any, source: S.Source) -> Value:
     """Guarding `maxlen` also tells the C side which type a deque is, before its elements are read."""
     cap.guards.add("is_type", source, type(obj))
-    cap.guards.add("eq", S.Get(source, "maxlen"), obj.maxlen)
-    cap.guards.add("len", source, len(obj))
-    return ListV([Lazy(x, S.Item(source, i)) for i, x in enumerate(obj)], type(obj), real=obj,
-                 extra=obj.maxlen, source=source)
+    maxlen = MAXLEN.__get__(obj)
+    items = [Lazy(x, S.Item(source, i)) for i, x in enumerate(_own_iter(obj))]
+    cap.guards.add("eq", S.Get(source, "maxlen"), maxlen)
+    cap.guards.add("len", source, len(items))
+    return ListV(items, type(obj), real=obj, extra=maxlen, source=source)
 
 
 def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
     if any(table == id(obj) for table, _ in cap.global_writes):
         raise Break("opaque", "the globals of a module that the captured code has changed")
     cap.guards.add("is_type", source, type(obj))
-    cap.guards.add("keys", source, tuple(obj))
-    items = {k: Lazy(v, S.Key(source, k)) for k, v in dict.items(obj)}
-    factory = getattr(obj, "default_factory", None)
+    items = {k: Lazy(dict.__getitem__(obj, k), S.Key(source, k)) for k in _own_iter(obj)}
+    cap.guards.add("keys", source, tuple(items))
+    factory = DEFAULT_FACTORY.__get__(obj) if isinstance(obj, collections.defaultdict) else None
     wrapped = wrap(cap, factory, S.Get(source, "default_factory")) if factory is not None else None
     return DictV(items, type(obj), real=obj, factory=wrapped, source=source)
 
 
+DEFAULT_FACTORY: Any = collections.defaultdict.__dict__["default_factory"]
+MAXLEN: Any = collections.deque.__dict__["maxlen"]
+
+
+def _own_iter(obj: Any) -> Any:
+    """The elements of a container as its built-in class has them, whatever its own class overrides."""
+    base = payload_base(type(obj)) or type(obj)
+    return base.__iter__(obj)  # type: ignore[attr-defined]
+
+
 def _set(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, type(obj))
-    cap.guards.add("set", source, tuple(obj))
+    cap.guards.add("set", source, tuple(_own_iter(obj)))
     return SetV(obj, type(obj), real=obj, source=source)
 
 
@@ -216,9 +232,13 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
         return _literal(cap, obj, source)
     if isinstance(obj, jax.core.Tracer):
         raise Break("tracer", "a value that a JAX transformation is tracing")
-    if isinstance(obj, tuple) and hasattr(obj, "_fields") and type(obj).__new__ is not tuple.__new__:
+    if is_bare_named_tuple(type(obj)):
         return _tuple(cap, obj, source)
-    if (is_plain_instance(obj) and not _is_library_leaf(obj)) or isinstance(obj, BaseException):
+    if payload_base(type(obj)) is not None and not _is_library_leaf(obj):
+        cap.guards.add("is_type", source, type(obj))
+        row = WRAPPERS[payload_base(type(obj))]  # type: ignore[index]
+        return ObjectV(type(obj), real=obj, source=source, unread=lambda held: read_payload(cap, row, held))
+    if isinstance(obj, (threading.local, BaseException)) or (is_plain_instance(obj) and not _is_library_leaf(obj)):
         cap.guards.add("is_type", source, type(obj))
         return ObjectV(type(obj), real=obj, source=source)
     if hasattr(type(obj), "__next__"):
@@ -226,17 +246,32 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
     return _identity(cap, obj, source)
 
 
+def is_bare_named_tuple(cls: type) -> bool:
+    """A NamedTuple without attributes of its own: a tuple with names (and a `__new__` that takes them)."""
+    return issubclass(cls, tuple) and hasattr(cls, "_fields") and not cls.__dictoffset__ and \
+        cls.__new__ is not tuple.__new__
+
+
+RECORDS = (OpaqueTraceState,)  # objects of JAX that are made anew all the time: known by their content
+
+
 def _is_library_leaf(obj: Any) -> bool:
     """An object of a pure library that is no pytree (`jax.custom_jvp`, a sharding): taken whole."""
-    return is_pure_module(type(obj).__module__) and jax.tree_util.all_leaves([obj])
+    return is_pure_module(type(obj).__module__) and type(obj) not in RECORDS and jax.tree_util.all_leaves([obj])
 
 
 def own_dict(obj: Any) -> dict[str, Any]:
     """The instance's dictionary, past any `__getattr__` that the class may have; empty when it has none."""
+    base = threading.local if isinstance(obj, threading.local) else object
     try:
-        return object.__getattribute__(obj, "__dict__")
+        return base.__getattribute__(obj, "__dict__")
     except AttributeError:
         return {}
+
+
+def own_source(obj: Any, source: S.Source, name: str) -> S.Source:
+    """Where the entry `name` of that dictionary is found, the object being at `source`."""
+    return S.Key(S.ThreadDict(source), name) if isinstance(obj, threading.local) else S.Attr(source, name)
 
 
 IMMUTABLE = ("typing", "typing_extensions")  # whose objects say what a type is, and never change
@@ -327,6 +362,7 @@ def scalar_node(cap: Capture, value: ScalarV) -> Node:
     known = cap.scalar_nodes.get(value.source)
     if known is None:
         known = cap.scalar_nodes[value.source] = add_input(cap, value.source, aval_of(value.hint))
+    cap.scalar_reads.append(value)
     return known
 
 

@@ -112,11 +112,12 @@ static int eval_dict(Step *s, Run *run, const Call *call)
 }
 
 /* Types that live in modules: looked up once. A row of builtin_attrs without a type names one. */
-enum { PARTIAL, DEFAULTDICT, DEQUE, EXCEPTION, N_IMPORTED };
+enum { PARTIAL, DEFAULTDICT, DEQUE, EXCEPTION, THREAD_LOCAL, N_IMPORTED };
 static const char *const imported_names[N_IMPORTED][2] = {{"functools", "partial"},
                                                           {"collections", "defaultdict"},
                                                           {"collections", "deque"},
-                                                          {"builtins", "BaseException"}};
+                                                          {"builtins", "BaseException"},
+                                                          {"_thread", "_local"}};
 static PyTypeObject *imported[N_IMPORTED];
 
 static int import_types(void)
@@ -134,13 +135,29 @@ static int import_types(void)
     return 0;
 }
 
+static int finish_thread_dict(Step *s, Builder *b)
+{
+    DC_UNUSED(b);
+    s->refs[0] = PyUnicode_InternFromString("__dict__");
+    return s->refs[0] ? import_types() : -1;
+}
+
+/* A thread local object has a dictionary for each thread (made now, if this thread is new to it). */
+static int eval_thread_dict(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    PyObject *obj = run->regs[s->src];
+    PyTypeObject *local = imported[THREAD_LOCAL];
+    return PyObject_TypeCheck(obj, local) && put(s, run, quiet_owned(local->tp_getattro(obj, s->refs[0])));
+}
+
 static int eval_item(Step *s, Run *run, const Call *call)
 {
     DC_UNUSED(call);
     PyObject *seq = run->regs[s->src];
     bool tuple = PyTuple_Check(seq);
-    if (imported[DEQUE] != NULL && Py_IS_TYPE(seq, imported[DEQUE])) {
-        return put(s, run, quiet_owned(PySequence_GetItem(seq, s->n)));
+    if (imported[DEQUE] != NULL && PyObject_TypeCheck(seq, imported[DEQUE])) { /* past what a subclass overrides */
+        return put(s, run, quiet_owned(imported[DEQUE]->tp_as_sequence->sq_item(seq, s->n)));
     }
     if (!tuple && !PyList_Check(seq)) {
         return 0;
@@ -177,6 +194,30 @@ static int eval_type_lookup(Step *s, Run *run, const Call *call)
     DC_UNUSED(call);
     PyObject *type = run->regs[s->src];
     return PyType_Check(type) && put(s, run, quiet(_PyType_Lookup((PyTypeObject *)type, s->refs[0])));
+}
+
+/* The number or string inside an instance of a subclass of int, float, complex, str or bytes. */
+static PyObject *plain(PyObject *obj)
+{
+    if (PyLong_Check(obj)) {
+        return PyLong_Type.tp_as_number->nb_int(obj);
+    }
+    if (PyFloat_Check(obj)) {
+        return PyFloat_FromDouble(PyFloat_AS_DOUBLE(obj));
+    }
+    if (PyUnicode_Check(obj)) {
+        return PyUnicode_FromObject(obj);
+    }
+    if (PyBytes_Check(obj)) {
+        return PyBytes_FromStringAndSize(PyBytes_AS_STRING(obj), PyBytes_GET_SIZE(obj));
+    }
+    return PyComplex_Check(obj) ? PyComplex_FromCComplex(((PyComplexObject *)obj)->cval) : NULL;
+}
+
+static int eval_plain(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    return put(s, run, quiet_owned(plain(run->regs[s->src])));
 }
 
 /* ---- attributes of CPython's own types ---- */
@@ -243,24 +284,25 @@ static int finish_get(Step *s, Builder *b)
     return -1;
 }
 
-static bool is_exception(const BuiltinAttr *attr) { return attr->type == NULL && attr->offset == EXCEPTION; }
+/* Exceptions, deques and defaultdicts have subclasses, which keep these attributes in the same place. */
+static bool of_subclasses(const BuiltinAttr *attr) { return attr->type == NULL && attr->offset != PARTIAL; }
 
 static bool belongs(const BuiltinAttr *attr, PyObject *obj)
 {
     PyTypeObject *type = attr->type ? attr->type : imported[attr->offset];
-    return is_exception(attr) ? PyExceptionInstance_Check(obj) : Py_IS_TYPE(obj, type);
+    return of_subclasses(attr) ? PyObject_TypeCheck(obj, type) : Py_IS_TYPE(obj, type);
 }
 
-static PyObject *read_exception(PyObject *obj, PyObject *name) /* as BaseException has it, whatever its class says */
+static PyObject *read_field(PyTypeObject *type, PyObject *obj, PyObject *name) /* as `type` has it, whatever obj's class says */
 {
-    PyObject *field = _PyType_Lookup(imported[EXCEPTION], name);
+    PyObject *field = _PyType_Lookup(type, name);
     return field ? quiet_owned(Py_TYPE(field)->tp_descr_get(field, obj, (PyObject *)Py_TYPE(obj))) : NULL;
 }
 
 static PyObject *read_builtin(const BuiltinAttr *attr, PyObject *obj, PyObject *name)
 {
-    if (is_exception(attr)) {
-        return read_exception(obj, name);
+    if (of_subclasses(attr)) {
+        return read_field(imported[attr->offset], obj, name);
     }
     if (attr->type == NULL || attr->offset == 0) {
         return quiet_owned(PyObject_GetAttr(obj, name));
@@ -295,6 +337,8 @@ const StepKind dc_value_kinds[] = {
     {"attr", "dsu", eval_attr, NULL},
     {"slot", "dso", eval_slot, finish_slot},
     {"dict", "ds", eval_dict, NULL},
+    {"plain", "ds", eval_plain, NULL},
+    {"thread_dict", "ds", eval_thread_dict, finish_thread_dict},
     {"item", "dsn", eval_item, NULL},
     {"key", "dso", eval_key, finish_key},
     {"type", "ds", eval_type, NULL},

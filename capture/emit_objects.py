@@ -1,0 +1,55 @@
+"""Instances of Python classes back to real objects, as bytecode: rows of `emit.ROWS`.
+
+An object is made by the `__new__` of its built-in base, never by its class, whose code has run
+already on the symbolic machine. Then come the content that it has as a list, dict, ... and its attributes.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from dynacomp.capture import remake
+from dynacomp.capture.emit import ROWS, Emitter, load_keys
+from dynacomp.capture.payloads import IMMUTABLE, payload_base
+from dynacomp.capture.values import DELETED, Const, ListV, ObjectV, SetV
+
+HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+
+
+def emit_object(e: Emitter, v: ObjectV) -> None:
+    base: Any = payload_base(v.cls)
+    if issubclass(v.cls, BaseException):
+        e.call(remake.new_exception, partial(e.const, exception_base(v.cls).__new__), partial(e.const, v.cls),
+               partial(e.tuple, v.ctor))
+    elif base in IMMUTABLE:
+        e.call(base.__new__, partial(e.const, v.cls), partial(e.load, v.payload))
+    else:
+        e.call((base or object).__new__, partial(e.const, v.cls))
+    e.remember(v)
+    if base is not None and base not in IMMUTABLE:
+        e.later(partial(_fill_payload, e, v.payload))
+    for name, attr in v.attrs.items():
+        if attr is not DELETED:
+            e.later(partial(e.call, remake.set_attribute, partial(e.load, v), partial(e.const, name),
+                            partial(e.load, attr)))
+
+
+def exception_base(cls: type) -> Any:
+    """The nearest built-in class of an exception class."""
+    return next(b for b in cls.__mro__ if not b.__flags__ & HEAP)
+
+
+def _fill_payload(e: Emitter, content: Any) -> None:
+    """Puts a new object's items into it; `content` is loaded as the object that holds it."""
+    made = partial(e.load, content)
+    if isinstance(content, ListV):
+        e.call(remake.fill_sequence, made, partial(e.const, content.extra), partial(e.tuple, content.items))
+    elif isinstance(content, SetV):
+        e.call(remake.replace_set, made, partial(load_keys, e, content.items))
+    else:
+        e.call(remake.fill_table, made, partial(e.load, content.factory or Const(None)),
+               partial(load_keys, e, content.items), partial(e.tuple, content.items.values()))
+
+
+ROWS[ObjectV] = emit_object
