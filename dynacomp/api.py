@@ -15,8 +15,11 @@ from dynacomp import counters, misses, notices
 from dynacomp.capture import _native
 from dynacomp.capture.libraries import is_library
 from dynacomp.codegen.backends import BACKENDS
+from dynacomp.donation import Donated, donated, donating
 from dynacomp.options import Options, resolve
 from dynacomp.pipeline import INTERPRETER
+
+NOTHING = Donated()
 
 
 def jit(fn: Any = None, *, backend: str = "auto", dynamic: bool | None = None, fullgraph: bool = False,
@@ -27,8 +30,9 @@ def jit(fn: Any = None, *, backend: str = "auto", dynamic: bool | None = None, f
     fn: a function, method, `functools.partial` or callable object (a model), whose attributes stay
     visible. backend: "auto" or a name of `list_backends()`. dynamic: True makes array sizes symbolic
     from the first call, False never, None when a second size is seen. fullgraph: a graph break raises
-    GraphBreakError. The arguments of `jax.jit` are accepted, so that replacing it just works: Python
-    values need no marking here (they are guarded), and donation is a permission that is not needed.
+    GraphBreakError. The arguments of `jax.jit` are accepted and checked as there, so that replacing it
+    just works: Python values need no marking (they are guarded); donated arrays are deleted after the
+    call (see `donation`).
 
         @dynacomp.jit
         def step(params, batch): ...
@@ -39,27 +43,35 @@ def jit(fn: Any = None, *, backend: str = "auto", dynamic: bool | None = None, f
                                  donate_argnums=donate_argnums, donate_argnames=donate_argnames)
     if isinstance(fn, (staticmethod, classmethod)):
         return type(fn)(jit(fn.__func__, backend=backend, dynamic=dynamic, fullgraph=fullgraph, mode=mode,
-                            options=options))
+                            options=options, static_argnums=static_argnums, static_argnames=static_argnames,
+                            donate_argnums=donate_argnums, donate_argnames=donate_argnames))
     if not callable(fn):
         raise TypeError(f"dynacomp.jit: expected a callable, got {type(fn).__name__}")
     chosen = resolve(backend=backend, dynamic=dynamic, fullgraph=fullgraph, mode=mode, options=options)
     if chosen.backend not in ("auto", INTERPRETER, *BACKENDS):
         raise ValueError(f"dynacomp.jit: no backend {chosen.backend!r}; there are {', '.join(BACKENDS)}")
-    return compiled(fn, chosen)
+    if donate_argnums is static_argnums is donate_argnames is static_argnames is None:
+        return compiled(fn, chosen)
+    return compiled(fn, chosen, donated(fn, donate_argnums, donate_argnames, static_argnums, static_argnames))
 
 
-def compiled(fn: Any, options: Options) -> Any:
+def compiled(fn: Any, options: Options, which: Donated = NOTHING) -> Any:
     """The C callable for a function or method; a wrapper with the object's attributes for others."""
     if isinstance(fn.__func__ if isinstance(fn, types.MethodType) else fn, (_native.CompiledFunction, CompiledObject)):
         return fn
     if type(fn).__name__ == "PjitFunction" and not is_library(fn.__wrapped__):
         fn = fn.__wrapped__
     if is_library(fn) and not isinstance(fn, types.MethodType):
-        return _native.CompiledFunction(caller(fn), functools.partial(misses.on_miss, options), options)
+        return callable_of(caller(fn), options, which)
     if isinstance(fn, types.FunctionType) or (
             isinstance(fn, types.MethodType) and isinstance(fn.__func__, types.FunctionType)):
-        return _native.CompiledFunction(fn, functools.partial(misses.on_miss, options), options)
-    return CompiledObject(fn, options)
+        return callable_of(fn, options, which)
+    return CompiledObject(fn, options, which)
+
+
+def callable_of(fn: Any, options: Options, which: Donated) -> Any:
+    on_miss = functools.partial(misses.on_miss, options)
+    return donating(fn, on_miss, options, which) if which else _native.CompiledFunction(fn, on_miss, options)
 
 
 def caller(fn: Any) -> Any:
@@ -76,9 +88,10 @@ def caller(fn: Any) -> Any:
 class CompiledObject:
     """A callable object (a model, a partial) whose calls are compiled; everything else is the object's."""
 
-    def __init__(self, obj: Any, options: Options) -> None:
+    def __init__(self, obj: Any, options: Options, which: Donated = NOTHING) -> None:
         object.__setattr__(self, "__wrapped__", obj)
-        object.__setattr__(self, "_compiled", compiled(caller(obj), options))
+        object.__setattr__(self, "_donated", which)
+        object.__setattr__(self, "_compiled", compiled(caller(obj), options, which))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._compiled(*args, **kwargs)
@@ -94,7 +107,7 @@ class CompiledObject:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles are wrappers of the object's copy."""
-        return compiled, (self.__wrapped__, self._compiled.key)
+        return compiled, (self.__wrapped__, self._compiled.key, self._donated)
 
     def __repr__(self) -> str:
         return f"<dynacomp.jit of {self.__wrapped__!r}>"

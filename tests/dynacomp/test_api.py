@@ -120,11 +120,10 @@ def test_jax_jit_inside_with_its_static_arguments():
     same(jit(jax.jit(plain))(X), plain(X))
 
 
-def test_arguments_of_jax_jit_are_accepted_and_donated_arrays_live_on():
+def test_arguments_of_jax_jit_are_accepted():
     reshape = lambda a, n: a.reshape(n)
-    same(jit(reshape, static_argnums=(1,), donate_argnums=0)(X, (2, 2)), X.reshape(2, 2))
-    same(jit(static_argnames=("n",), donate_argnames="a")(reshape)(X, n=(2, 2)), X.reshape(2, 2))
-    assert not X.is_deleted()
+    same(jit(reshape, static_argnums=(1,), donate_argnums=0)(X + 0, (2, 2)), X.reshape(2, 2))
+    same(jit(static_argnames=("n",), donate_argnames="a")(reshape)(X + 0, n=(2, 2)), X.reshape(2, 2))
 
 
 def test_a_models_attributes_are_seen_set_and_deleted():
