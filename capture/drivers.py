@@ -26,6 +26,7 @@ from dynacomp.capture._native import Entry, GuardProgram, run_eager
 from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.frame import Info, Outcome
 from dynacomp.capture.machine import VERSION
+from dynacomp.capture.resume import looks_at_frame
 from dynacomp.capture.segments import START, Flat
 from dynacomp.capture.suspensions import DRIVE, WAIT
 
@@ -45,13 +46,8 @@ class Segments(dict):
         made: Any = FunctionType(code, self.globals, code.co_name, None, self.closure)
         if key >= 0 or self.flat.points[-key].handled:
             made = self.wrap(made)
-        self[key] = segment = made if key != START else partial(_begin, made)
-        return segment
-
-
-def _begin(first: Any, *arguments: Any) -> Any:
-    """The first segment takes the arguments of the function, and nothing was sent."""
-    return first(*arguments[:-1])
+        self[key] = made
+        return made
 
 
 def without_driver(error: BaseException) -> BaseException:
@@ -134,6 +130,8 @@ def capture_suspended(code: CodeType, wrap: Callable[[Any], Any], key: Any) -> O
     """The entry of a function whose calls give a generator, coroutine or async generator: its driver.
 
     It guards nothing: what a segment needs to hold is guarded when that segment is captured."""
+    if looks_at_frame(code):
+        return Outcome(kind="frame", detail="a generator that may ask for its local variables")
     try:
         flat = Flat(code)
     except GiveUp as gave:

@@ -20,6 +20,7 @@ from dynacomp.capture import (  # noqa: F401  (handlers and rows register themse
     copies,
     emit_iterators,
     emit_objects,
+    frame_rows,
     identities,
     instances,
     iteration_rows,

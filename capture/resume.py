@@ -62,6 +62,8 @@ _BY_CODE: dict[tuple[int, Layout], tuple[weakref.ref[CodeType], weakref.ref[Code
 
 def live_locals(decoded: Decoded, target: int) -> set[str]:
     """Names that any instruction reachable from `target` may read."""
+    if looks_at_frame(decoded.code):
+        return set(decoded.code.co_varnames)
     seen: set[int] = set()
     names: set[str] = set()
     supers = bare_supers(decoded)
@@ -84,6 +86,14 @@ def live_locals(decoded: Decoded, target: int) -> set[str]:
         if instr.name not in ENDS:
             todo.append(at + 1)
     return names
+
+
+LOOKS = {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"}
+
+
+def looks_at_frame(code: CodeType) -> bool:
+    """Whether `code` may ask for its own local variables (see frame_rows)."""
+    return not LOOKS.isdisjoint(code.co_names)
 
 
 def resume_code(decoded: Decoded, layout: Layout) -> CodeType:

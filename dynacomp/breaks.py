@@ -27,6 +27,7 @@ REASONS: dict[str, Reason] = {
     "depth": Reason("calls nested too deeply to inline"),
     "effect": Reason("a side effect that must happen in Python", "move it out of the code that must be fast"),
     "effect_in_body": Reason("a side effect inside a transformed function", "return the value instead"),
+    "frame": Reason("code that looks at its own frame", "pass the values that it needs"),
     "handler": Reason("a graph break while an exception is handled"),
     "hash": Reason("a dict key or set element that is not a constant"),
     "identity": Reason("a question about object identity that guards cannot hold"),

@@ -1,0 +1,63 @@
+"""Functions that look at the frame that calls them see what they see in plain Python."""
+
+import inspect
+import sys
+
+import jax.numpy as jnp
+import pytest
+
+import dynacomp
+
+
+def plain_locals(x):
+    a = 3  # noqa: F841
+    b = lambda: a
+    print(end="")
+    c = 5
+    return sorted(locals()), locals()["c"], b()
+
+
+def comprehension(x):
+    return [sorted(locals()) for y in range(2)]
+
+
+def evaluated(x):
+    a = 3  # noqa: F841
+    print(end="")
+    exec("q = a + 1")
+    return eval("a + 1"), eval("a + 2", {"a": 5}), eval("k", {}, {"k": 4})
+
+
+def directory(x):
+    a = 4
+    print(end="")
+    return dir(), vars()["a"], "real" in dir(a)
+
+
+def frame_object(x):
+    y = 4  # noqa: F841
+    print(end="")
+    return sys._getframe().f_locals["y"], inspect.currentframe().f_locals["y"], sys._getframe(1).f_code.co_name
+
+
+def callee(x):
+    z = x * 2
+    return plain_locals(z), z
+
+
+def generator(x):
+    def numbers():
+        a = 4
+        yield sorted(locals())
+        b = a
+        yield sorted(locals()), b
+
+    return list(numbers())
+
+
+@pytest.mark.parametrize("fn", [plain_locals, comprehension, evaluated, directory, frame_object, callee, generator])
+def test_it_sees_what_plain_python_sees(fn):
+    x = jnp.arange(3.0)
+    compiled = dynacomp.jit(fn)
+    for _ in range(2):
+        assert str(compiled(x)) == str(fn(x))
