@@ -8,6 +8,7 @@ CPython does it.
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import Any
 
@@ -50,10 +51,40 @@ def _taken_apart(cap: Capture, error: BaseException) -> ObjectV:
     made = ObjectV(type(error), ctor=args, attrs={"args": TupleV(list(args))})
     for name, held in vars(error).items():
         made.attrs[name] = from_python(cap, held)
-    for name in ("name", "value"):
-        if isinstance(attrs.lookup(type(error), name)[1], types.MemberDescriptorType):
-            made.attrs[name] = from_python(cap, getattr(error, name))
+    _copy_members(cap, made, error)
     return made
+
+
+@functools.cache
+def members(cls: type) -> tuple[str, ...]:
+    """What built-in exceptions keep in C besides what all have: `StopIteration.value`, `OSError.errno`, ..."""
+    if issubclass(cls, BaseExceptionGroup):
+        return ()
+    bases = [b for b in cls.__mro__ if not b.__flags__ & HEAP and b is not BaseException]
+    return tuple(n for b in bases for n, d in vars(b).items() if isinstance(d, types.MemberDescriptorType))
+
+
+def _copy_members(cap: Capture, made: ObjectV, error: BaseException) -> None:
+    made.attrs.update({n: from_python(cap, getattr(error, n)) for n in members(type(error))})
+
+
+FIRST = {StopIteration: "value", SystemExit: "code", ImportError: "msg"}  # members that are the only argument
+
+
+def _set_members(cap: Capture, made: ObjectV) -> None:
+    """What the built-in `__init__` makes of the arguments `made.ctor`."""
+    if not members(made.cls):
+        return
+    if all(map(is_constant, made.ctor)):
+        try:
+            _copy_members(cap, made, _stand_in(made))
+        except Exception as bad:
+            raise Raised(Const(bad)) from None
+        return
+    name = next((n for c, n in FIRST.items() if issubclass(made.cls, c)), None)
+    if name is None or len(made.ctor) != 1:
+        raise Break("call", f"{made.cls.__qualname__} with values that only exist at run time")
+    made.attrs.update(dict.fromkeys(members(made.cls), NONE), **{name: made.ctor[0]})
 
 
 def instance_of(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -61,6 +92,8 @@ def instance_of(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Va
     new, init = attrs.lookup(cls, "__new__")[1], attrs.lookup(cls, "__init__")[1]
     if isinstance(new, staticmethod):
         made = cap.call(from_python(cap, new.__func__), [Const(cls), *args], kwargs)
+    elif issubclass(cls, BaseExceptionGroup):
+        made = cap.call(Const(BaseExceptionGroup.__new__), [Const(cls), *args], kwargs)
     elif not isinstance(init, types.FunctionType):
         return _by_type(cap, cls, args, kwargs)
     else:
@@ -75,14 +108,16 @@ def _by_type(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value
     if not all(map(is_constant, (*args, *kwargs.values()))):
         if kwargs:
             raise Break("call", f"{cls.__qualname__} with keyword arguments")
-        return ObjectV(cls, ctor=tuple(args), attrs={"args": TupleV(list(args))})
+        made = ObjectV(cls, ctor=tuple(args), attrs={"args": TupleV(list(args))})
+        _set_members(cap, made)
+        return made
     try:
         error: BaseException = cls(*map(as_python, args), **{k: as_python(v) for k, v in kwargs.items()})
     except Exception as bad:
         raise Raised(Const(bad)) from None
     made = _taken_apart(cap, error)
-    if made.cls is type(error) and len(error.args) == len(args):
-        made.ctor = tuple(args)
+    made.ctor = tuple(args)
+    if len(error.args) == len(args):
         made.attrs["args"] = TupleV(list(args))
     return made
 
@@ -145,9 +180,8 @@ def attribute(cap: Capture, value: ObjectV, name: str) -> Value:
         return value.attrs[name]
     if name == "__traceback__":
         return tracebacks.of(cap, value)
-    if value.real is not None and name in (*CHAIN, "args", "__suppress_context__"):
-        assert value.source is not None
-        value.attrs[name] = wrap(cap, getattr(value.real, name), S.Get(value.source, name))
+    if value.real is not None:
+        value.attrs[name] = wrap(cap, *_real_attribute(value, name))
         return value.attrs[name]
     row = _DEFAULTS.get(name)
     if row is not None:
@@ -157,22 +191,23 @@ def attribute(cap: Capture, value: ObjectV, name: str) -> Value:
     raise Break("attribute", f"{name!r} of an exception")
 
 
-def _value(cap: Capture, value: ObjectV) -> Value:
-    args = _args(cap, value)
-    return args[0] if args else NONE
-
-
-def _exceptions(cap: Capture, value: ObjectV) -> Value:
-    return TupleV(list(cap.items(_args(cap, value)[1])))
+def _real_attribute(value: ObjectV, name: str) -> tuple[Any, S.Source]:
+    """What an existing exception keeps in C under `name`, and where."""
+    member = attrs.lookup(value.cls, name)[1]
+    assert value.source is not None
+    if isinstance(member, types.MemberDescriptorType):
+        return member.__get__(value.real), S.Slot(value.source, name, member)
+    if name not in (*CHAIN, "args", "__suppress_context__"):
+        raise Break("attribute", f"{name!r} of an exception")
+    return getattr(value.real, name), S.Get(value.source, name)
 
 
 _DEFAULTS: dict[str, Any] = {
     "__cause__": lambda cap, v: NONE,
     "__context__": lambda cap, v: NONE,
     "__suppress_context__": lambda cap, v: Const(False),
-    "value": _value,
-    "message": lambda cap, v: _args(cap, v)[0],
-    "exceptions": _exceptions,
+    "message": lambda cap, v: v.ctor[0],
+    "exceptions": lambda cap, v: v.ctor[1],
 }
 
 
@@ -211,7 +246,7 @@ def text(cap: Capture, value: ObjectV) -> Value:
     if owner is KeyError:
         return cap.call(Const(repr), [args[0]]) if len(args) == 1 else _plain(cap, args)
     if owner is BaseExceptionGroup:
-        n = len(cap.items(args[1]))
+        n = len(cap.items(attribute(cap, value, "exceptions")))
         return cap.call(Const(str.format), [Const("{} ({} sub-exception{})"), args[0], Const(n), Const("s"[:n > 1])])
     if owner in (BaseException, None) or owner.__flags__ & HEAP:
         return _plain(cap, args)
@@ -237,7 +272,9 @@ def initialise(cap: Capture, obj: ObjectV, *args: Value) -> None:
     """`BaseException.__init__`."""
     mutating(cap, obj)
     obj.attrs["args"] = TupleV(list(args))
-    obj.ctor = tuple(args)
+    if not issubclass(obj.cls, BaseExceptionGroup):  # whose message and exceptions `__new__` has set
+        obj.ctor = tuple(args)
+        _set_members(cap, obj)
 
 
 def add_note(cap: Capture, obj: ObjectV, note: Value) -> Value:

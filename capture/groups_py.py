@@ -126,7 +126,7 @@ def derive(self: Any, errors: Any) -> Any:
 def checked(cls: type, message: Any, errors: Any) -> tuple[type, tuple]:
     """The class that `cls(message, errors)` makes and its exceptions, or the error that it raises."""
     if not isinstance(message, str):
-        raise TypeError(f"{cls.__name__}.__new__() argument 1 must be str, not {type(message).__name__}")
+        raise TypeError(f"BaseExceptionGroup.__new__() argument 1 must be str, not {type(message).__name__}")
     if not hasattr(errors, "__getitem__") or not hasattr(errors, "__len__"):
         raise TypeError("second argument (exceptions) must be a sequence")
     found = tuple(errors)
@@ -135,7 +135,7 @@ def checked(cls: type, message: Any, errors: Any) -> tuple[type, tuple]:
     for n, error in enumerate(found):
         if not isinstance(error, BaseException):
             raise ValueError(f"Item {n} of second argument (exceptions) is not an exception")
-    plain = all([isinstance(error, Exception) for error in found])
+    plain = all(isinstance(error, Exception) for error in found)
     if cls is BaseExceptionGroup:
         return (ExceptionGroup if plain else cls), found
     if not plain and issubclass(cls, Exception):

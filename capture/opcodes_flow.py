@@ -9,27 +9,31 @@ from typing import Any
 import jax
 
 from dynacomp.capture import tracebacks
+from dynacomp.capture import conditions
 from dynacomp.capture.arrays import is_numpy
 from dynacomp.capture.births import from_python
-from dynacomp.capture.branches import branch
 from dynacomp.capture.calls import BUILTINS
 from dynacomp.capture.code import Instr
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.exceptions import as_exception, handled, instance_of, set_cause
+from dynacomp.capture.flow import LOOP_ENDS
 from dynacomp.capture.generators import resume, stop_error
 from dynacomp.capture.iteration import advance, get_iter, iterate
 from dynacomp.capture.keys import pairs
 from dynacomp.capture.machine import VERSION, Capture, Frame, opcode, unsupported
+from dynacomp.capture.opcodes_groups import prepare_reraise
 from dynacomp.capture.opcodes_stack import CALLEE_FIRST
 from dynacomp.capture.operators import is_same, truth, unary
 from dynacomp.capture.values import (
     ArrayV,
     Const,
+    CountIterV,
     DictV,
     GeneratorV,
     HandlingV,
     LibraryV,
     NullV,
+    NumberV,
     ObjectV,
     TupleV,
     Value,
@@ -48,12 +52,17 @@ def _jump(cap: Capture, f: Frame, i: Instr) -> int:
     return i.argval
 
 
+def is_computed(value: Value) -> bool:
+    """Whether only the Graph knows its truth."""
+    return isinstance(value, NumberV) or (isinstance(value, ArrayV) and not is_numpy(value))
+
+
 def _jump_if(wanted: bool, *names: str) -> None:
     @opcode(*names)
     def handler(cap: Capture, f: Frame, i: Instr) -> int | None:
         value = f.pop()
-        if isinstance(value, ArrayV) and not is_numpy(value):
-            return branch(cap, f, i, value, wanted)
+        if is_computed(value):
+            return conditions.jump(cap, f, i, value, wanted)
         return i.argval if truth(cap, value) == wanted else None
 
 
@@ -73,7 +82,10 @@ _jump_none(False, "POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_J
 
 @opcode("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")
 def _jump_or_pop(cap: Capture, f: Frame, i: Instr) -> int | None:
-    if truth(cap, f.stack[-1]) == (i.name == "JUMP_IF_TRUE_OR_POP"):
+    wanted = i.name == "JUMP_IF_TRUE_OR_POP"
+    if is_computed(f.stack[-1]):
+        return conditions.jump_or_pop(cap, f, i, f.stack[-1], wanted)
+    if truth(cap, f.stack[-1]) == wanted:
         return i.argval
     f.pop()
     return None
@@ -89,16 +101,16 @@ def _get_iter(cap: Capture, f: Frame, i: Instr) -> None:
 
 @opcode("FOR_ITER")
 def _for_iter(cap: Capture, f: Frame, i: Instr) -> int | None:
-    item = advance(cap, f.stack[-1])
+    it = f.stack[-1]
+    if isinstance(it, CountIterV) and isinstance(it.current, NumberV) and not is_same(it.stop or NONE, NONE):
+        return conditions.next_of_range(cap, f, i, it)
+    item = advance(cap, it)
     if item is not None:
         f.push(item)
         return None
     f.pop()
     after = f.code.at[i.argval] + LOOP_ENDS
     return f.code.instrs[after].offset
-
-
-LOOP_ENDS = 0 if VERSION < (3, 12) else 1 if VERSION < (3, 13) else 2  # END_FOR, and POP_TOP after it
 
 
 @opcode("END_FOR")
@@ -333,6 +345,14 @@ def _intrinsic_1(cap: Capture, f: Frame, i: Instr) -> None:
         raise Break("opcode", f"CALL_INTRINSIC_1 {name or i.arg}")
 
 
+@opcode("CALL_INTRINSIC_2")
+def _intrinsic_2(cap: Capture, f: Frame, i: Instr) -> None:
+    if i.arg != PREPARE_RERAISE:
+        raise Break("opcode", "type parameters")
+    prepare_reraise(cap, f, i)
+
+
+PREPARE_RERAISE = 1
 _INTRINSICS = {3: "STOPITERATION_ERROR", 5: "UNARY_POSITIVE", 6: "LIST_TO_TUPLE"}
 
 
@@ -406,6 +426,4 @@ def _match_class(cap: Capture, f: Frame, i: Instr) -> None:
 unsupported("coroutines run in Python", "GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH",
             "END_ASYNC_FOR", "ASYNC_GEN_WRAP")
 unsupported("generator clean-up runs in Python", "CLEANUP_THROW")
-unsupported("exception groups run in Python", "CHECK_EG_MATCH", "PREP_RERAISE_STAR")
-unsupported("type parameters run in Python", "CALL_INTRINSIC_2")
 unsupported("made by the interpreter, never found in code", "INSTRUMENTED_LINE", "ENTER_EXECUTOR", "EXIT_INIT_CHECK")

@@ -1,3 +1,4 @@
+# ruff: noqa: B023, C417 (what these programs do is what is tested)
 """Graph breaks in unusual places: comprehensions, lambdas, callees of built-in functions, `match`, long chains."""
 
 import functools

@@ -339,7 +339,7 @@ def key_error_of_tuple(x):
         return x, error.args
 
 
-@program(breaks={"opcode": 1}, eager=("handler",))
+@program
 def exception_groups(x):
     found = []
     try:
