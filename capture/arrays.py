@@ -14,10 +14,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from dynacomp.capture import numbers
 from dynacomp.capture.avals import ARRAY_TYPE, Aval
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
+from dynacomp.capture.placement import placement
 from dynacomp.capture.sizes import concrete
 from dynacomp.capture.values import ArrayV, BuiltinMethodV, Const, SizeV, TupleV, Value
 from dynacomp.capture.wrap import size_value
@@ -74,7 +76,7 @@ def attribute(cap: Capture, value: ArrayV, name: str) -> Value:
         full = f"{owner.__module__}.{owner.__qualname__}"
         raise Raised(Const(AttributeError(f"{full!r} object has no attribute {name!r}", name=name)))
     if name in PLACEMENT:
-        raise Break("placement", f"{name} of an array that the graph computes")
+        return placement(cap, value, name)
     if is_numpy(value) and name not in ("T",):
         return BuiltinMethodV(value, name) if callable(kind) else _leave(name)
     if callable(kind):
@@ -117,6 +119,9 @@ def _shaped(aval: Aval) -> Any:
 
 
 def call_method(cap: Capture, value: ArrayV, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    found = _number(cap, value, name) if name in NUMBERS and not (args or kwargs) else None
+    if found is not None:
+        return found
     if name in LEAVING or is_numpy(value):
         raise Break("leaves", f".{name}() needs the array's content in Python")
     if name == "block_until_ready":
@@ -126,6 +131,19 @@ def call_method(cap: Capture, value: ArrayV, name: str, args: list[Value], kwarg
     if name == "__iter__":
         raise Break("leaves", "iter() of an array")
     return library_call(cap, method(name), [value, *args], kwargs, name=name)
+
+
+NUMBERS: dict[str, Any] = {"item": None, "tolist": None, "__bool__": bool, "__int__": int, "__float__": float}
+
+
+def _number(cap: Capture, value: ArrayV, name: str) -> Value | None:
+    """`x.item()` and its kin: a Python number that the Graph computes, where it can."""
+    kind = NUMBERS[name] or numbers.kind_of(value.aval)
+    if kind is None or is_numpy(value):
+        return None
+    if name == "item" and value.aval.shape != () and all(d == 1 for d in value.aval.shape):
+        value = library_call(cap, jax.numpy.reshape, [value, TupleV([])])  # type: ignore[assignment]
+    return numbers.from_array(cap, value, kind)
 
 
 def length(cap: Capture, value: ArrayV) -> Value:

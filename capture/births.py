@@ -58,6 +58,18 @@ def from_python(cap: Capture, obj: Any, treedef: Any = None) -> Value:
     return Const(obj)
 
 
+def unflattened(cap: Capture, treedef: Any, leaves: list[Value]) -> Value:
+    """`treedef` filled with Values. Each of its nodes is a new object, even one that holds no array."""
+    made = jax.tree.unflatten(treedef, leaves)
+    nodes: list[Any] = []
+    jax.tree.flatten(made, is_leaf=lambda node: nodes.append(node))  # type: ignore[func-returns-value]
+    for node in reversed(nodes):
+        if id(node) not in cap.objects and is_plain_instance(node) and not isinstance(node, Value):
+            if not jax.tree_util.all_leaves([node]):
+                _object(cap, node)
+    return from_python(cap, made)
+
+
 def const_array(cap: Capture, obj: Any) -> Value:
     """A concrete array that the captured code holds as a constant."""
     builder = cap.bodies[0].outer if cap.bodies else cap.builder

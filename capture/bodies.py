@@ -51,7 +51,10 @@ class Body:
     serial: int
     captured: dict[Node, Node] = field(default_factory=dict)  # outer node → placeholder here
     is_side: bool = False  # a side of an `if` on an array (see `branches`), not a transformed function
+    saved: dict[Value, Any] = field(default_factory=dict)  # older objects that a side changed, as they were
     inline: bool = False  # its transformation calls it as Python does: once a call, effects and all
+    actual: dict[Node, Any] = field(default_factory=dict)  # what nodes are on the tracers that it was given
+    computed: int = 0  # how many nodes have been looked at for that
     changes: bool = False  # it changes objects that are older than itself
 
     @classmethod
@@ -122,7 +125,7 @@ class Standin:
         elif key in self.changing and not self.cap.derived:
             raise Break("effect_in_body", "a transformed function that changes outer objects is called twice")
         graph, captured = self.found.setdefault(place, {})[way] = self.graphs[key]
-        return run(graph, *map(_stand_for, captured), *leaves)
+        return run(graph, *map(stand_for, captured), *leaves)
 
     @property
     def ways(self) -> dict[Any, tuple[Graph, tuple[Node, ...]]]:
@@ -156,10 +159,12 @@ def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any],
     cap.bodies.append(body)
     try:
         places = [_place(cap, body, i, leaf) for i, leaf in enumerate(leaves)]
+        body.actual.update(zip((node for node, _ in places), leaves))
         args, kwargs = jax.tree.unflatten(treedef, [value for _, value in places])
         result = cap.call(fn, [from_python(cap, a) for a in args],
                           {k: from_python(cap, v) for k, v in kwargs.items()})
         output = cap.node_argument(result)
+        body.actual.clear()  # tracers must not outlive their trace
         graph = body.builder.finish(output)
     finally:
         cap.bodies.pop()
@@ -182,7 +187,7 @@ def _place(cap: Capture, body: Body, i: int, leaf: Any) -> tuple[Node, Value]:
     return node, from_python(cap, leaf) if is_known(leaf) else LibraryV(type(leaf), real=leaf, lowered=node)
 
 
-def _stand_for(node: Node) -> Any:
+def stand_for(node: Node) -> Any:
     """Some array of the node's Aval: only shapes matter while the caller is traced."""
     aval = node.aval
     if jnp.issubdtype(aval.dtype, jax.dtypes.prng_key):

@@ -27,7 +27,7 @@ from dynacomp.capture.errors import Break, GiveUp, Raised, Restart
 from dynacomp.capture.graph import Builder, Node
 from dynacomp.capture.guards import GuardSet
 from dynacomp.capture.libraries import is_pure_module
-from dynacomp.capture.values import CellV, Const, HandlingV, NeedsConcrete, NotConstant, Value, next_serial
+from dynacomp.capture.values import CellV, Const, HandlingV, NeedsConcrete, NotConstant, ScalarV, Value, next_serial
 
 VERSION = sys.version_info[:2]
 MAX_STEPS = 400_000  # instructions a capture; a longer Python loop is run, not unrolled
@@ -53,6 +53,8 @@ class Lessons:
     breaks: dict[int, Lesson] = field(default_factory=dict)
     fixed: set[S.Source] = field(default_factory=set)  # changing numbers that must be constants all the same
     plain_ifs: bool = False  # an `if` turned `cond` would have lost the identity of an input
+    unrolled: set[Any] = field(default_factory=set)  # loops that could not become one node
+    rolled: set[Any] = field(default_factory=set)  # long loops of Python that are to become one
     pure_bodies: bool = False  # what a transformed function changed would have let arrays out of it
     all_static: bool = False  # symbolic sizes were tried and JAX could not decide a comparison
     order: int = 0  # how often calls are differentiated, to find the rules that derivatives reach
@@ -93,6 +95,8 @@ class Frame:
     namespace: Any = None  # the mapping that a class body fills
     function: Any = None  # the function Value, for zero-argument super and generators
     first_local: str | None = None
+    stops: frozenset[int] = frozenset()  # where a side of a branch ends (see `branches`)
+    fork: Any = None  # a side that ends in two places: how it divides
 
     @property
     def instr(self) -> Instr:
@@ -132,15 +136,19 @@ class Capture:
         self.births: list[int] = []  # by top step: Values with a higher serial were made then or later
         self.steps = 0
         self.depth = 0
+        self.peels: dict[Any, int] = {}  # loop → iterations that run before it, see `loops`
+        self.candidates: list[Any] = []  # existing arrays that the Graph may choose, see `origins`
         self.bodies: list[Any] = []  # sub-graphs being captured, innermost last
         self.captured_ops = 0
         self.scalars: dict[S.Source, Any] = {}  # Python numbers that were taken as constants
         self.scalar_nodes: dict[S.Source, Node] = {}
+        self.scalar_reads: list[ScalarV] = []  # changing numbers, each time that one is used as a node
         self.functions: dict[int, Any] = {}  # id of a real function → its FunctionV
         self.last_where: tuple[tuple[str, int, str], ...] = ()  # where the last Break was raised
         self.real_shapes: dict[S.Source, tuple[int, ...]] = {}
         self.owner: dict[Node, int] = {}  # how many bodies deep a node lives
         self.homes: dict[Node, int] = {}  # the serial of the body that it lives in, if any
+        self.placed = False  # some call decides where its results live
         self.traces: list[Any] = []  # JAX's traces under which calls are evaluated, innermost last
         self.derived = 0  # derivatives of calls being traced, inside each other
         self.scope = export.SymbolicScope()

@@ -32,12 +32,13 @@ from dynacomp.capture.graph import Closure, Node, Tree
 from dynacomp.capture.libraries import is_host
 from dynacomp.capture.lowered_args import LibraryArg, leaf_nodes, lower_arg, lower_arguments, rebuild, standins_in
 from dynacomp.capture.machine import OPERATIONS, Capture, StopAtBreak
-from dynacomp.capture.values import ArrayV, Const, DictV, LibraryV, ListV, TupleV, Value, is_literal
+from dynacomp.capture.placement import puts_elsewhere
+from dynacomp.capture.values import ArrayV, Const, DictV, LibraryV, ListV, NeedsConcrete, TupleV, Value, is_literal
 from dynacomp.capture.ways import Dispatch
 
 RULES = ("defjvp", "defjvps", "defvjp", "def_fwd", "def_bwd", "def_vmap")  # methods that change a library's object
 MAX_ORDER = 3  # derivatives of derivatives through custom rules
-CONTROL = (Break, GiveUp, Raised, Restart, StopAtBreak)
+CONTROL = (Break, GiveUp, Raised, Restart, StopAtBreak, NeedsConcrete)
 CONCRETE = (
     jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError,
     jax.errors.TracerBoolConversionError, jax.errors.TracerIntegerConversionError,
@@ -133,6 +134,7 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Outc
 
     jaxpr = _traced(cap, fn, run, nodes)
     refuse_effects(fn, jaxpr)
+    cap.placed = cap.placed or puts_elsewhere(jaxpr.jaxpr)
     if calls_back(jaxpr.jaxpr) and not all(s.ways for s in standins_in((args, kwargs))):
         raise Break("call", f"{_label(fn)} calls back into Python")
     avals = iter(jaxpr.out_avals)
@@ -146,6 +148,7 @@ def _on_tracers(fn: Any, args: tuple, kwargs: dict[str, Any], nodes: list[Node],
 
 
 def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
+    before = len(cap.scalar_reads)
     try:
         return jax.make_jaxpr(run)(*[as_struct(n.aval) for n in nodes])
     except CONTROL:
@@ -156,12 +159,22 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
         cap.lessons.order += 1
         raise Restart() from None
     except CONCRETE as error:
+        _fix_numbers(cap, nodes, before)
         raise Break("concrete", f"{_label(fn)} needs concrete values ({type(error).__name__})") from None
     except InconclusiveDimensionOperation:
         cap.lessons.all_static = True
         raise Restart() from None
     except Exception as error:
+        _fix_numbers(cap, nodes, before)
         raise Raised(Const(_as_eager(error))) from None
+
+
+def _fix_numbers(cap: Capture, nodes: list[Node], before: int) -> None:
+    """Changing Python numbers that a failing call reads, as arguments or in its bodies, become
+    constants: it may want those."""
+    for k, value in enumerate(cap.scalar_reads):
+        if k >= before or cap.scalar_nodes[value.source] in nodes:
+            raise NeedsConcrete(value)
 
 
 def refuse_effects(fn: Any, jaxpr: Any) -> None:

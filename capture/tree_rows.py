@@ -1,71 +1,135 @@
 """`jax.tree.*` as rows of the table of callees.
 
 The structure of a tree is known while capturing, so that the user's functions are simply called.
+Trees are taken apart as shells (see `shells`); what comes out of one is the Value that went in, so
+that objects keep their identity.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
 
-from dynacomp.capture.births import from_python
+from dynacomp.capture.attrs import CONST_METHODS
+from dynacomp.capture.births import from_python, unflattened
 from dynacomp.capture.builtin_rows import NONE
 from dynacomp.capture.calls import BUILTINS, call
 from dynacomp.capture.errors import Raised
 from dynacomp.capture.iteration import iterate
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.operators import truth
-from dynacomp.capture.shells import shell
+from dynacomp.capture.shells import Memo, shell
 from dynacomp.capture.values import Const, ListV, TupleV, Value, as_python
 
 
-def _tree_map(cap: Capture, fn: Value, tree: Value, *rest: Value, is_leaf: Value = NONE) -> Value:
+class Shell:
+    """A tree as a real object, and the way back from its parts to the Values that they stand for."""
+
+    def __init__(self, cap: Capture, tree: Value) -> None:
+        self.cap = cap
+        self.memo: Memo = {}
+        self.real = shell(cap, tree, self.memo)
+        self.values = {id(real): value for value, real in self.memo.values()}
+
+    def value(self, part: Any) -> Value:
+        found = self.values.get(id(part))
+        return found if found is not None else from_python(self.cap, part)
+
+    def rule(self, is_leaf: Value) -> Callable[[Any], bool] | None:
+        """The program's `is_leaf` as a real function."""
+        if isinstance(is_leaf, Const) and is_leaf.value is None:
+            return None
+        return lambda part: truth(self.cap, call(self.cap, is_leaf, [self.value(part)], {}))
+
+
+def _flatten(cap: Capture, tree: Value, is_leaf: Value) -> tuple[list[Value], Any]:
+    parts = Shell(cap, tree)
+    leaves, treedef = jax.tree.flatten(parts.real, is_leaf=parts.rule(is_leaf))
+    return list(map(parts.value, leaves)), treedef
+
+
+def _with_path(cap: Capture, tree: Value, is_leaf: Value) -> tuple[list[tuple[Value, Value]], Any]:
+    parts = Shell(cap, tree)
+    found, treedef = jax.tree_util.tree_flatten_with_path(parts.real, is_leaf=parts.rule(is_leaf))
+    return [(from_python(cap, path), parts.value(leaf)) for path, leaf in found], treedef
+
+
+def _up_to(cap: Capture, treedef: Any, tree: Value) -> list[Value]:
+    """The parts of `tree` that stand where `treedef` has leaves; its exceptions are the program's."""
+    parts = Shell(cap, tree)
+    try:
+        return list(map(parts.value, treedef.flatten_up_to(parts.real)))
+    except (ValueError, TypeError) as error:
+        raise Raised(Const(error)) from None
+
+
+def _mapped(cap: Capture, fn: Value, treedef: Any, columns: list[list[Value]]) -> Value:
+    return unflattened(cap, treedef, [call(cap, fn, list(xs), {}) for xs in zip(*columns)])
+
+
+def _tree_map(cap: Capture, f: Value, tree: Value, *rest: Value, is_leaf: Value = NONE) -> Value:
     leaves, treedef = _flatten(cap, tree, is_leaf)
-    others = []
-    for r in rest:
-        try:
-            others.append(treedef.flatten_up_to(shell(cap, r)))
-        except (ValueError, TypeError) as error:
-            raise Raised(Const(error)) from None
-    found = [call(cap, fn, [_leaf(cap, x) for x in xs], {}) for xs in zip(leaves, *others)]
-    return from_python(cap, jax.tree.unflatten(treedef, found))
+    return _mapped(cap, f, treedef, [leaves, *(_up_to(cap, treedef, r) for r in rest)])
 
 
-def _flatten(cap: Capture, tree: Value, is_leaf: Value = NONE) -> tuple[list[Any], Any]:
-    from_shell = shell(cap, tree)
-    if isinstance(is_leaf, Const) and is_leaf.value is None:
-        return jax.tree.flatten(from_shell)
-    return jax.tree.flatten(from_shell, is_leaf=lambda x: truth(cap, call(cap, is_leaf, [_leaf(cap, x)], {})))
-
-
-def _leaf(cap: Capture, x: Any) -> Value:
-    return x if isinstance(x, Value) else from_python(cap, x)
+def _tree_map_with_path(cap: Capture, f: Value, tree: Value, *rest: Value, is_leaf: Value = NONE) -> Value:
+    found, treedef = _with_path(cap, tree, is_leaf)
+    return _mapped(cap, f, treedef, [[p for p, _ in found], [x for _, x in found],
+                                     *(_up_to(cap, treedef, r) for r in rest)])
 
 
 def _tree_leaves(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:
-    return ListV([_leaf(cap, x) for x in _flatten(cap, tree, is_leaf)[0]])
+    return ListV(_flatten(cap, tree, is_leaf)[0])
 
 
 def _tree_flatten(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:
     leaves, treedef = _flatten(cap, tree, is_leaf)
-    return TupleV([ListV([_leaf(cap, x) for x in leaves]), Const(treedef)])
+    return TupleV([ListV(leaves), Const(treedef)])
+
+
+def _leaves_with_path(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:
+    return ListV([TupleV(list(pair)) for pair in _with_path(cap, tree, is_leaf)[0]])
+
+
+def _flatten_with_path(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:
+    found, treedef = _with_path(cap, tree, is_leaf)
+    return TupleV([ListV([TupleV(list(pair)) for pair in found]), Const(treedef)])
 
 
 def _tree_unflatten(cap: Capture, treedef: Value, leaves: Value) -> Value:
-    return from_python(cap, jax.tree.unflatten(as_python(treedef), list(iterate(cap, leaves))))
+    try:
+        return unflattened(cap, as_python(treedef), list(iterate(cap, leaves)))
+    except (ValueError, TypeError) as error:
+        raise Raised(Const(error)) from None
 
 
 def _tree_structure(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:
     return Const(_flatten(cap, tree, is_leaf)[1])
 
 
-for _fns, _row in (
-    ((jax.tree.map, jax.tree_util.tree_map), _tree_map),
-    ((jax.tree.leaves, jax.tree_util.tree_leaves), _tree_leaves),
-    ((jax.tree.flatten, jax.tree_util.tree_flatten), _tree_flatten),
-    ((jax.tree.unflatten, jax.tree_util.tree_unflatten), _tree_unflatten),
-    ((jax.tree.structure, jax.tree_util.tree_structure), _tree_structure),
-):
-    for _tree_fn in _fns:
-        BUILTINS[_tree_fn] = _row
+def _tree_all(cap: Capture, tree: Value, *, is_leaf: Value = NONE) -> Value:
+    return Const(all(truth(cap, x) for x in _flatten(cap, tree, is_leaf)[0]))
+
+
+def _tree_reduce(cap: Capture, function: Value, tree: Value, *initial: Value, is_leaf: Value = NONE) -> Value:
+    return call(cap, Const(functools.reduce), [function, ListV(_flatten(cap, tree, is_leaf)[0]), *initial], {})
+
+
+for _name, _row in (("map", _tree_map), ("leaves", _tree_leaves), ("flatten", _tree_flatten),
+                    ("unflatten", _tree_unflatten), ("structure", _tree_structure), ("all", _tree_all),
+                    ("reduce", _tree_reduce), ("map_with_path", _tree_map_with_path),
+                    ("flatten_with_path", _flatten_with_path), ("leaves_with_path", _leaves_with_path)):
+    BUILTINS[getattr(jax.tree, _name)] = BUILTINS[getattr(jax.tree_util, f"tree_{_name}")] = _row
+
+
+# --- methods of a tree structure
+
+
+CONST_METHODS.update({
+    (jax.tree_util.PyTreeDef, "unflatten"): _tree_unflatten,
+    (jax.tree_util.PyTreeDef, "flatten_up_to"): lambda cap, treedef, tree: ListV(
+        _up_to(cap, as_python(treedef), tree)),
+})
