@@ -23,7 +23,7 @@ from jax._src.interpreters.partial_eval import DynamicJaxprTrace
 
 from dynacomp.capture.avals import Aval, aval_of
 from dynacomp.capture.births import from_python
-from dynacomp.capture.errors import Break, NeverCalled
+from dynacomp.capture.errors import Break, NeverCalled, Raised
 from dynacomp.capture.graph import Builder, Graph, Node
 from dynacomp.capture.graph_interp import run
 from dynacomp.capture.machine import Capture
@@ -161,8 +161,8 @@ def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any],
         places = [_place(cap, body, i, leaf) for i, leaf in enumerate(leaves)]
         body.actual.update(zip((node for node, _ in places), leaves))
         args, kwargs = jax.tree.unflatten(treedef, [value for _, value in places])
-        result = cap.call(fn, [from_python(cap, a) for a in args],
-                          {k: from_python(cap, v) for k, v in kwargs.items()})
+        result = result_of(cap, fn, [from_python(cap, a) for a in args],
+                           {k: from_python(cap, v) for k, v in kwargs.items()})
         output = cap.node_argument(result)
         body.actual.clear()  # tracers must not outlive their trace
         graph = body.builder.finish(output)
@@ -173,6 +173,14 @@ def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any],
     nodes = sorted(graph.placeholders, key=lambda n: order.get(n, len(order) + (own.index(n) if n in own else 0)))
     rest = [n for n in graph.nodes if n.op != "placeholder"]
     return Graph((*nodes, *rest), graph.consts, graph.name), tuple(body.captured)
+
+
+def result_of(cap: Capture, fn: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What a body returns. What it raises may speak of tracers: Python is to raise it."""
+    try:
+        return cap.call(fn, args, kwargs)
+    except Raised as raised:
+        raise Break("raises", f"an exception leaves {_name(fn)}") from raised
 
 
 def _place(cap: Capture, body: Body, i: int, leaf: Any) -> tuple[Node, Value]:

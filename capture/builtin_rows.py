@@ -145,12 +145,19 @@ def _callable(cap: Capture, x: Value) -> Value:
     return Const(isinstance(x, (FunctionV, MethodV, PartialV, LibraryV)))
 
 
+def attribute_name(cap: Capture, name: Value) -> str:
+    """An attribute's name; Python says what it refuses as one."""
+    if type_of(name) is not str:
+        raise Break("raises", "an attribute's name that is no string")
+    return as_python(name)
+
+
 @row(getattr)
 def _getattr(cap: Capture, x: Value, name: Value, *default: Value) -> Value:
     if not default:
-        return cap.getattr(x, as_python(name))
+        return cap.getattr(x, attribute_name(cap, name))
     try:
-        return cap.getattr(x, as_python(name))
+        return cap.getattr(x, attribute_name(cap, name))
     except Raised as raised:
         if issubclass(type_of(raised.value), AttributeError):
             return default[0]
@@ -159,18 +166,18 @@ def _getattr(cap: Capture, x: Value, name: Value, *default: Value) -> Value:
 
 @row(hasattr)
 def _hasattr(cap: Capture, x: Value, name: Value) -> Value:
-    return Const(attrs.has_attribute(cap, x, as_python(name)))
+    return Const(attrs.has_attribute(cap, x, attribute_name(cap, name)))
 
 
 @row(setattr)
 def _setattr(cap: Capture, x: Value, name: Value, value: Value) -> Value:
-    attrs.setattr_value(cap, x, as_python(name), value)
+    attrs.setattr_value(cap, x, attribute_name(cap, name), value)
     return NONE
 
 
 @row(delattr)
 def _delattr(cap: Capture, x: Value, name: Value) -> Value:
-    attrs.delattr_value(cap, x, as_python(name))
+    attrs.delattr_value(cap, x, attribute_name(cap, name))
     return NONE
 
 

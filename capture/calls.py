@@ -225,6 +225,10 @@ def _object(cap: Capture, fn: ObjectV, args: list[Value], kwargs: dict[str, Valu
     return call(cap, OPERATIONS["bind"](cap, raw, fn, owner, "__call__"), args, kwargs)
 
 
+def _array(cap: Capture, fn: ArrayV, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    raise Break("raises", "an array is called")
+
+
 def _call_object(obj: Any, *args: Any, **kwargs: Any) -> Any:
     """A layer of a library, called; the target of its node."""
     return obj(*args, **kwargs)
@@ -343,7 +347,7 @@ _CALLERS: dict[type, Any] = {
     ObjectV: _object,
     LibraryV: _library,
     Const: _const,
-    ArrayV: lambda cap, fn, args, kwargs: (_ for _ in ()).throw(Raised(Const(TypeError("an array is not callable")))),
+    ArrayV: _array,
 }
 
 OPERATIONS["call"] = call

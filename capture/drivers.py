@@ -164,7 +164,8 @@ def driver(code: CodeType, flat: Flat, wrap: Callable[[Any], Any]) -> CodeType:
         if isinstance(item, Instr):
             item.location = InstrLocation(code.co_firstlineno, None, None, None)
     bc.argnames, bc.argcount = list(code.co_varnames[:count]), count
-    bc.name, bc.filename, bc.first_lineno = code.co_name, code.co_filename, code.co_firstlineno
+    bc.name, bc.qualname = code.co_name, code.co_qualname
+    bc.filename, bc.first_lineno = code.co_filename, code.co_firstlineno
     bc.qualname, bc.docstring = code.co_qualname, None
     bc.cellvars, bc.freevars = list(code.co_cellvars), list(code.co_freevars)
     bc.flags |= code.co_flags & inspect.CO_ITERABLE_COROUTINE

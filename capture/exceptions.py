@@ -33,6 +33,7 @@ from dynacomp.capture.wrap import remember, wrap
 
 NONE = Const(None)
 HEAP = 1 << 9
+TEXT_OF_FIELDS = (OSError, UnicodeEncodeError, UnicodeDecodeError, UnicodeTranslateError, SyntaxError)
 CHAIN = ("__cause__", "__context__")
 
 
@@ -248,9 +249,11 @@ def text(cap: Capture, value: ObjectV) -> Value:
     if owner is BaseExceptionGroup:
         n = len(cap.items(attribute(cap, value, "exceptions")))
         return cap.call(Const(str.format), [Const("{} ({} sub-exception{})"), args[0], Const(n), Const("s"[:n > 1])])
-    if owner in (BaseException, None) or owner.__flags__ & HEAP:
+    if owner not in TEXT_OF_FIELDS:
         return _plain(cap, args)
-    return Const(str(_stand_in(value))) if all(map(is_constant, value.ctor)) else _plain(cap, args)
+    if value.real is not None or not all(map(is_constant, value.ctor)):
+        raise Break("leaves", f"the text of a {value.cls.__qualname__}")
+    return Const(str(_stand_in(value)))
 
 
 def _plain(cap: Capture, args: list[Value]) -> Value:

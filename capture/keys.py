@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from dynacomp.capture import sizes
@@ -92,19 +93,25 @@ def kind_of(v: Value) -> str:
 
 def pairs(cap: Capture, source: Value) -> list[tuple[Any, Value]]:
     """Key-value pairs of a mapping or an iterable of pairs."""
+    return list(each_pair(cap, source))
+
+
+def each_pair(cap: Capture, source: Value) -> Iterator[tuple[Any, Value]]:
+    """The same, those of an iterable one by one: a generator may look at what is done with them."""
     if isinstance(source, DictV):
-        return [(k, realize(cap, x)) for k, x in source.items.items()]
+        yield from [(k, realize(cap, x)) for k, x in source.items.items()]
+        return
     content = items_payload(source)
     if isinstance(content, DictV) and content.cls is not collections.OrderedDict:
-        return pairs(cap, content)
+        yield from pairs(cap, content)
+        return
     if isinstance(source, ObjectV) and hasattr(source.cls, "keys"):
         keys = list(iterate(cap, cap.call(cap.getattr(source, "keys"), [])))
-        return [(hashable(cap, k), cap.call(cap.getattr(source, "__getitem__"), [k])) for k in keys]
-    found = []
+        yield from [(hashable(cap, k), cap.call(cap.getattr(source, "__getitem__"), [k])) for k in keys]
+        return
     for n, item in enumerate(iterate(cap, source)):
         parts = _pair(cap, n, item)
-        found.append((hashable(cap, parts[0]), parts[1]))
-    return found
+        yield hashable(cap, parts[0]), parts[1]
 
 
 def _pair(cap: Capture, n: int, item: Value) -> list[Value]:
@@ -118,8 +125,8 @@ def _pair(cap: Capture, n: int, item: Value) -> list[Value]:
 
 
 def elements_of(cap: Capture, other: Value) -> Any:
-    """Another set's elements, or those of any iterable, as keys in their order."""
-    return other.items if isinstance(other, (SetV, DictV)) else [hashable(cap, x) for x in iterate(cap, other)]
+    """Another set's elements, or those of any iterable one by one, as keys in their order."""
+    return other.items if isinstance(other, (SetV, DictV)) else (hashable(cap, x) for x in iterate(cap, other))
 
 
 def missing_key(key: Value) -> Raised:

@@ -15,7 +15,6 @@ their stand-ins (`bodies.Standin`) with tracers, and these run the symbolic mach
 from __future__ import annotations
 
 import operator
-import re
 import types
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +27,7 @@ from dynacomp.capture.avals import ARRAY_TYPE, Aval, as_struct
 from dynacomp.capture.births import from_python
 from dynacomp.capture.bodies import Standin, localise, never_called, place_of
 from dynacomp.capture.errors import Break, GiveUp, NeverCalled, Raised, Restart
+from dynacomp.capture.failures import Failed, can_be_called, eager_error
 from dynacomp.capture.graph import Closure, Node, Tree
 from dynacomp.capture.libraries import is_host
 from dynacomp.capture.lowered_args import LibraryArg, leaf_nodes, lower_arg, lower_arguments, rebuild, standins_in
@@ -132,7 +132,11 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Outc
         seen["leaves"], seen["tree"] = jax.tree.flatten(_on_tracers(fn, args, kwargs, nodes, tracers))
         return [x for x in seen["leaves"] if _is_array(x)]
 
-    jaxpr = _traced(cap, fn, run, nodes)
+    try:
+        jaxpr = _traced(cap, fn, run, nodes)
+    except Failed as failed:
+        standins = any(True for _ in standins_in((args, kwargs)))
+        raise Raised(Const(_program_error(cap, within, nodes, standins, failed.args[0]))) from None
     refuse_effects(fn, jaxpr)
     cap.placed = cap.placed or puts_elsewhere(jaxpr.jaxpr)
     if calls_back(jaxpr.jaxpr) and not all(s.ways for s in standins_in((args, kwargs))):
@@ -166,7 +170,18 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
         raise Restart() from None
     except Exception as error:
         _fix_numbers(cap, nodes, before)
-        raise Raised(Const(_as_eager(error))) from None
+        raise Failed(error) from None
+
+
+def _program_error(cap: Capture, call: Any, nodes: list[Node], standins: bool, error: Exception) -> BaseException:
+    """The exception that the program sees where tracing `call` raised `error`; Break to let Python find out."""
+    avals = [n.aval for n in nodes]
+    if any(not isinstance(d, int) for a in avals for d in a.shape):
+        cap.lessons.all_static = True
+        raise Restart()
+    if cap.bodies or standins or not can_be_called(avals):
+        raise Break("raises", type(error).__name__)
+    return eager_error(call, avals, error)
 
 
 def _fix_numbers(cap: Capture, nodes: list[Node], before: int) -> None:
@@ -210,21 +225,10 @@ def _reach_rules(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> 
     cap.derived += 1
     try:
         _traced(cap, fn, derivative, nodes)
-    except Raised:
+    except Failed:
         pass  # it has no derivative: what was not reached now never is
     finally:
         cap.derived -= 1
-
-
-def _as_eager(error: Exception) -> Exception:
-    """The exception as eager JAX words it: about arrays, not tracers."""
-    text = str(error)
-    if "Tracer" not in text or type(error) not in (TypeError, ValueError, IndexError, AttributeError):
-        return error
-    return type(error)(_TRACER.sub(f"{ARRAY_TYPE.__module__}.{ARRAY_TYPE.__qualname__}", text))
-
-
-_TRACER = re.compile(r"\w*Tracer\b")
 
 
 def _is_array(x: Any) -> bool:

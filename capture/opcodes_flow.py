@@ -155,8 +155,11 @@ def _do_call(cap: Capture, f: Frame, args: list[Value], names: tuple[str, ...]) 
 
 @opcode("CALL_FUNCTION_EX")
 def _call_ex(cap: Capture, f: Frame, i: Instr) -> None:
-    kwargs = dict(pairs(cap, f.pop())) if i.arg & 1 else {}
-    args = list(iterate(cap, f.pop()))
+    try:
+        kwargs = dict(pairs(cap, f.pop())) if i.arg & 1 else {}
+        args = list(iterate(cap, f.pop()))
+    except Raised as raised:  # perhaps no iterable or mapping: CPython's text names the callee
+        raise Break("raises", type_of(raised.value).__name__) from None
     callee, bound = _callee(f) if CALLEE_FIRST else (f.pop(), [])
     if not CALLEE_FIRST:
         f.pop()
@@ -372,7 +375,10 @@ def _import_name(cap: Capture, f: Frame, i: Instr) -> None:
 
 @opcode("IMPORT_FROM")
 def _import_from(cap: Capture, f: Frame, i: Instr) -> None:
-    f.push(cap.getattr(f.stack[-1], i.argval))
+    try:
+        f.push(cap.getattr(f.stack[-1], i.argval))
+    except Raised:
+        raise Break("raises", "ImportError") from None
 
 
 # --- pattern matching

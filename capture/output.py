@@ -247,7 +247,8 @@ class Writer:
 def assemble(code: CodeType, body: list[Any]) -> CodeType:
     """A code object that takes the arguments of `code` as positional parameters and runs `body`."""
     bc = Bytecode()
-    bc.name, bc.filename, bc.first_lineno = code.co_name, code.co_filename, code.co_firstlineno
+    bc.name, bc.qualname = code.co_name, code.co_qualname
+    bc.filename, bc.first_lineno = code.co_filename, code.co_firstlineno
     star = bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)
     bc.argcount = code.co_argcount + code.co_kwonlyargcount + star
     bc.argnames = list(code.co_varnames[:bc.argcount])

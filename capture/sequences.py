@@ -72,8 +72,7 @@ def _repeat(cap: Capture, a: Any, b: Value) -> Any:
 
 
 def _extend_in_place(cap: Capture, a: ListV, b: Value) -> Any:
-    mutating(cap, a)
-    items_of(cap, a).extend(iterate(cap, b))
+    _extend(cap, a, b)
     return a
 
 
@@ -177,7 +176,7 @@ def _sort(cap: Capture, v: ListV, *, key: Value | None = None, reverse: Value = 
 
 
 def _extend(cap: Capture, v: ListV, xs: Value) -> None:
-    for x in list(iterate(cap, xs)):
+    for x in iterate(cap, xs):  # one by one: a generator may look at the list
         _append(cap, v, x)
 
 
@@ -196,7 +195,7 @@ def _rotate(cap: Capture, v: ListV, n: Value = Const(1)) -> None:
 
 
 def _extendleft(cap: Capture, v: ListV, xs: Value) -> None:
-    for x in list(iterate(cap, xs)):
+    for x in iterate(cap, xs):
         _appendleft(cap, v, x)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.iteration import elements, iterate, key_value
-from dynacomp.capture.keys import elements_of, hashable, missing_key, pairs, raised
+from dynacomp.capture.keys import each_pair, elements_of, hashable, missing_key, raised
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.operators import truth
 from dynacomp.capture.values import Const, DictV, SetV, TupleV, Value, ViewV, as_python
@@ -121,7 +121,8 @@ def _popitem(cap: Capture, v: DictV, last: Value = Const(True)) -> Value:
 def _update(cap: Capture, v: DictV, *sources: Value, **kwargs: Value) -> None:
     mutating(cap, v)
     for source in sources:
-        v.items.update(pairs(cap, source))
+        for key, value in each_pair(cap, source):
+            v.items[key] = value
     v.items.update(kwargs)
 
 

@@ -17,7 +17,7 @@ from dynacomp.capture.attrs import CONST_METHODS
 from dynacomp.capture.births import from_python, unflattened
 from dynacomp.capture.builtin_rows import NONE
 from dynacomp.capture.calls import BUILTINS, call
-from dynacomp.capture.errors import Raised
+from dynacomp.capture.errors import Break
 from dynacomp.capture.iteration import iterate
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.operators import truth
@@ -58,12 +58,12 @@ def _with_path(cap: Capture, tree: Value, is_leaf: Value) -> tuple[list[tuple[Va
 
 
 def _up_to(cap: Capture, treedef: Any, tree: Value) -> list[Value]:
-    """The parts of `tree` that stand where `treedef` has leaves; its exceptions are the program's."""
+    """The parts of `tree` that stand where `treedef` has leaves."""
     parts = Shell(cap, tree)
     try:
         return list(map(parts.value, treedef.flatten_up_to(parts.real)))
     except (ValueError, TypeError) as error:
-        raise Raised(Const(error)) from None
+        raise Break("raises", type(error).__name__) from None
 
 
 def _mapped(cap: Capture, fn: Value, treedef: Any, columns: list[list[Value]]) -> Value:
@@ -103,7 +103,7 @@ def _tree_unflatten(cap: Capture, treedef: Value, leaves: Value) -> Value:
     try:
         return unflattened(cap, as_python(treedef), list(iterate(cap, leaves)))
     except (ValueError, TypeError) as error:
-        raise Raised(Const(error)) from None
+        raise Break("raises", type(error).__name__) from None
 
 
 def _tree_structure(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:

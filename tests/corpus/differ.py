@@ -25,13 +25,17 @@ from tests.corpus.heap import describe
 _SERIAL = itertools.count()
 
 
-def module(source: str) -> dict[str, Any]:
-    """The globals of a generated source, in a file that tracebacks can show."""
+def loaded(source: str, scope: dict[str, Any]) -> dict[str, Any]:
+    """`scope` after the source was executed in it, in a file that tracebacks can show."""
     name = f"generated_{next(_SERIAL)}.py"
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-    scope = {**world.NAMES, "__name__": "generated"}
     exec(compile(source, name, "exec"), scope)
     return scope
+
+
+def module(source: str) -> dict[str, Any]:
+    """The globals of a generated program."""
+    return loaded(source, {**world.NAMES, "__name__": "generated"})
 
 
 def arguments(call: Call) -> tuple[Any, ...]:
@@ -58,7 +62,8 @@ def outcome(scope: dict[str, Any], f: Any, call: Call) -> list[Any]:
             result = f(*args)
         except Exception as error:
             raised = error
-    return [out.getvalue(), position(raised, f.__code__.co_filename), *describe(args, result, raised, scope["TOTAL"], scope["NAMES"])]
+    heap = describe(args, result, raised, scope["TOTAL"], scope["NAMES"])
+    return [out.getvalue(), position(raised, f.__code__.co_filename), *heap]
 
 
 def position(error: BaseException | None, file: str) -> list[tuple[str, int]]:

@@ -16,6 +16,17 @@ FOUND = {
     "iteration over a class": ("return sorted(set)", ONE),
     "iteration over a class in a generator": ("return list(q for q in range)", ONE),
     "iteration over a class with __iter__": ("return [q.name for q in Color]", ONE),
+    "a list that is extended by a generator which appends to it": (
+        "def g():\n    seen.append(1)\n    yield 2\n    seen.append(3)\nseen.extend(g())\nseen += g()\n"
+        "return seen", ONE),
+    "a dict that is updated by a generator which reads it": (
+        "table.update((k, len(table)) for k in range(3))\nreturn table", ONE),
+    "a set that is updated by a generator which reads it": ("log.update(len(log) for k in range(3))\nreturn log", ONE),
+    "a bounded deque that grows in place": ("queue += [5, 6, 7]\nreturn queue", ONE),
+    "an extension that fails half-way": (
+        "try:\n    seen.extend(1 // k for k in (1, 0))\nexcept ZeroDivisionError:\n    return seen", ONE),
+    "the name of a function whose graph breaks": (
+        "print(1)\nreturn __import__('sys')._getframe().f_code.co_qualname", ONE),
 }
 
 
