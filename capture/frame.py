@@ -131,6 +131,7 @@ def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compi
                 return Outcome(kind="live", detail=unbuildable(alive), lessons=lessons)
             lessons.breaks[step] = Lesson(step, "live", unbuildable(alive), ())
         except Raised as raised:
+            raised.__traceback__ = None  # frames that hold it: a cycle, with the program's objects in it
             return Outcome(kind="raises", detail=_exception_name(raised), lessons=lessons)
         except GiveUp as gave:
             return Outcome(kind=gave.kind, detail=gave.detail, lessons=lessons, where=cap.last_where)
