@@ -16,17 +16,22 @@ CLASSES = "catching classes that do not inherit from BaseException is not allowe
 def match(error: Any, kinds: Any) -> tuple[Any, Any]:
     """What an `except* kinds` clause takes of `error`, and what it leaves; None for nothing."""
     for kind in kinds if isinstance(kinds, tuple) else (kinds,):
-        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+        if not (isinstance(kind, type) and BaseException in kind.__mro__):
             raise TypeError(CLASSES)
-        if issubclass(kind, BaseExceptionGroup):
+        if BaseExceptionGroup in kind.__mro__:
             raise TypeError(GROUPS)
     if error is None:
         return None, None
-    if isinstance(error, kinds):
+    if is_one(error, kinds):
         return (error if isinstance(error, BaseExceptionGroup) else BaseExceptionGroup("", (error,))), None
     if isinstance(error, BaseExceptionGroup):
         return error.split(kinds)
     return None, error
+
+
+def is_one(error: Any, kinds: Any) -> bool:
+    """Whether `except kinds` catches `error`: classes are not asked what they think."""
+    return any(kind in type(error).__mro__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
 
 
 def to_raise(original: Any, errors: list) -> Any:
@@ -102,7 +107,7 @@ def predicate(condition: Any) -> Callable[[Any], bool]:
         for kind in condition if isinstance(condition, tuple) else (condition,):
             if not (isinstance(kind, type) and issubclass(kind, BaseException)):
                 raise TypeError("expected a function, exception type or tuple of exception types")
-        return lambda error: isinstance(error, condition)
+        return lambda error: is_one(error, condition)
     if not callable(condition):
         raise TypeError("expected a function, exception type or tuple of exception types")
     return condition

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynacomp.capture import sources as S
+from dynacomp.capture.errors import GiveUp
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +94,9 @@ def _key(payload: Any) -> Any:
     return id(payload)
 
 
+MAX_REGISTERS = 1 << 14  # of a GuardProgram, see _native/native.h
+
+
 class StepWriter:
     """Turns Guards into C steps, giving every Source a register when it is first needed."""
 
@@ -113,6 +117,8 @@ class StepWriter:
         base = S.base_of(source)
         src = () if base is None else (self.register(base),)
         dst = self.registers[source] = len(self.registers)
+        if dst >= MAX_REGISTERS:
+            raise GiveUp("guards", f"more than {MAX_REGISTERS} objects")
         op, operands = _FETCH[type(source)](source)
         self.emit(source, op, dst, *src, *operands)
         return dst

@@ -8,8 +8,7 @@ from typing import Any
 
 import jax
 
-from dynacomp.capture import tracebacks
-from dynacomp.capture import conditions
+from dynacomp.capture import conditions, tracebacks
 from dynacomp.capture.arrays import is_numpy
 from dynacomp.capture.births import from_python
 from dynacomp.capture.calls import BUILTINS
@@ -182,8 +181,13 @@ def _return_const(cap: Capture, f: Frame, i: Instr) -> None:
 def exception_instance(cap: Capture, value: Value,
                        otherwise: str = "exceptions must derive from BaseException") -> Value:
     """What `raise value` raises: classes are instantiated."""
-    if isinstance(value, Const) and isinstance(value.value, type) and issubclass(value.value, BaseException):
-        return instance_of(cap, value.value, [], {})
+    cls = value.value if isinstance(value, Const) else None
+    if isinstance(cls, type) and BaseException in cls.__mro__:
+        made = instance_of(cap, cls, [], {})
+        if BaseException not in type_of(made).__mro__:
+            raise Raised(Const(TypeError(f"calling {type.__repr__(cls)} should have returned an instance of "
+                                         f"BaseException, not {type.__repr__(type_of(made))}")))
+        return made
     if not issubclass(type_of(value), BaseException):
         raise Raised(Const(TypeError(otherwise)))
     return as_exception(cap, value)
@@ -226,15 +230,23 @@ def _pop_except(cap: Capture, f: Frame, i: Instr) -> None:
 @opcode("CHECK_EXC_MATCH")
 def _check_exc_match(cap: Capture, f: Frame, i: Instr) -> None:
     kinds = as_python(f.pop())
-    for kind in kinds if isinstance(kinds, tuple) else (kinds,):
-        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+    for kind in kinds:
+        if not (isinstance(kind, type) and BaseException in kind.__mro__):
             raise Raised(Const(TypeError("catching classes that do not inherit from BaseException is not allowed")))
-    f.push(Const(issubclass(type_of(f.stack[-1]), kinds)))
+    f.push(Const(any(base is kind for base in type_of(f.stack[-1]).__mro__ for kind in kinds)))
 
 
 @opcode("RERAISE")
 def _reraise(cap: Capture, f: Frame, i: Instr) -> None:
     raise Raised(f.pop(), fresh=False, traced=True)
+
+
+@opcode("END_ASYNC_FOR")
+def _end_async_for(cap: Capture, f: Frame, i: Instr) -> None:
+    _, error = f.popn(2)
+    if not issubclass(type_of(error), StopAsyncIteration):
+        raise Raised(error, fresh=False, traced=True)
 
 
 @opcode("LOAD_ASSERTION_ERROR")
@@ -429,7 +441,6 @@ def _match_class(cap: Capture, f: Frame, i: Instr) -> None:
         f.push(NONE)
 
 
-unsupported("coroutines run in Python", "GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH",
-            "END_ASYNC_FOR", "ASYNC_GEN_WRAP")
-unsupported("generator clean-up runs in Python", "CLEANUP_THROW")
+unsupported("awaitables are asked for in Python", "GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH")
+unsupported("the driver of a generator does it", "ASYNC_GEN_WRAP", "CLEANUP_THROW")
 unsupported("made by the interpreter, never found in code", "INSTRUMENTED_LINE", "ENTER_EXECUTOR", "EXIT_INIT_CHECK")

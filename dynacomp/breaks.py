@@ -28,7 +28,7 @@ REASONS: dict[str, Reason] = {
     "effect": Reason("a side effect that must happen in Python", "move it out of the code that must be fast"),
     "effect_in_body": Reason("a side effect inside a transformed function", "return the value instead"),
     "frame": Reason("code that looks at its own frame", "pass the values that it needs"),
-    "handler": Reason("a graph break while an exception is handled"),
+    "guards": Reason("more objects to guard than a compiled entry can hold", "pass less, or split the function"),
     "hash": Reason("a dict key or set element that is not a constant"),
     "identity": Reason("a question about object identity that guards cannot hold"),
     "import": Reason("an import that has not happened yet", "import it at the top of the module"),
