@@ -82,9 +82,10 @@ def throw(cap: Capture, gen: GeneratorV, error: Value) -> Value | None:
     return _raise_inside(cap, gen, error)
 
 
-def _raise_inside(cap: Capture, gen: GeneratorV, error: Value, fresh: bool = True) -> Value | None:
+def _raise_inside(cap: Capture, gen: GeneratorV, error: Value) -> Value | None:
+    """Its context becomes what the generator itself is handling, never what its caller is."""
     def enter(frame: Frame) -> None:
-        unwind(cap, frame, frame.code.instrs[frame.index - 1], Raised(error, fresh))
+        unwind(cap, frame, frame.code.instrs[frame.index - 1], Raised(error, fresh=bool(frame.handling)))
 
     return _run(cap, gen, enter)
 
@@ -101,7 +102,7 @@ def _throw_inside(cap: Capture, gen: GeneratorV, inner: Value, error: Value) -> 
         item = thrower(error)
     except Raised as raised:
         if not issubclass(type_of(raised.value), StopIteration):
-            return _raise_inside(cap, gen, raised.value, raised.fresh)
+            return _raise_inside(cap, gen, raised.value)
         return _end_delegation(cap, gen, cap.getattr(OPERATIONS["as_exception"](cap, raised.value), "value"))
     if item is None:
         assert isinstance(inner, GeneratorV)

@@ -11,6 +11,7 @@ import operator
 from typing import Any
 
 from dynacomp.capture import generators
+from dynacomp.capture._native import throw
 from dynacomp.capture.builtin_rows import NONE, row
 from dynacomp.capture.calls import BUILTIN_METHODS, BUILTINS, call
 from dynacomp.capture.errors import Raised
@@ -185,6 +186,13 @@ for _name in ("product", "permutations", "combinations", "combinations_with_repl
 @row(itertools.repeat)
 def _repeat(cap: Capture, x: Value, *times: Value) -> Value:
     return StreamV("repeat", [x], state={"left": as_python(times[0]) if times else None})
+
+
+@row(throw)
+def _thrown_in(cap: Capture, error: Value) -> Value:
+    """What a segment of a generator does with an exception that its driver was given."""
+    assert cap.current is not None
+    raise Raised(as_exception(cap, error), fresh=bool(cap.current.handling))
 
 
 def _send(cap: Capture, gen: GeneratorV, value: Value) -> Value:

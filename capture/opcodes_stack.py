@@ -16,6 +16,7 @@ from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import iterate
 from dynacomp.capture.machine import VERSION, Capture, Frame, opcode, unsupported
 from dynacomp.capture.operators import BINARY, COMPARE, UNARY, binary, same_object, subscript, truth, unary
+from dynacomp.capture.unseen import unseen
 from dynacomp.capture.values import (
     NULL,
     ArrayV,
@@ -23,6 +24,7 @@ from dynacomp.capture.values import (
     Const,
     DictV,
     FunctionV,
+    Lazy,
     ListV,
     SetV,
     SliceV,
@@ -54,6 +56,10 @@ def _load_const(cap: Capture, f: Frame, i: Instr) -> None:
 
 def get_local(cap: Capture, f: Frame, name: str) -> Value:
     if name in f.locals:
+        held = f.locals[name]
+        passed = unseen(cap, f, held) if isinstance(held, Lazy) else None
+        if passed is not None:
+            return passed
         value = f.locals[name] = cap.realize(f.locals[name])
         return value
     if name in f.cells:
@@ -114,7 +120,8 @@ def _store_load(cap: Capture, f: Frame, i: Instr) -> None:
 
 @opcode("DELETE_FAST")
 def _delete_fast(cap: Capture, f: Frame, i: Instr) -> None:
-    get_local(cap, f, i.argval)
+    if i.argval not in f.locals:
+        get_local(cap, f, i.argval)
     del f.locals[i.argval]
 
 

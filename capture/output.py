@@ -29,6 +29,7 @@ from dynacomp.capture.values import (
     CellV,
     Const,
     DictV,
+    Lazy,
     ListV,
     NumberV,
     ObjectV,
@@ -110,6 +111,8 @@ class NoTemplate(Exception):
 
 def template_of(cap: Capture, value: Any, outputs: dict[Node, int], registers: Callable[[Any], int]) -> Any:
     """The result as the C side's template; NoTemplate when it cannot be one."""
+    if isinstance(value, Lazy):
+        return ("reg", registers(value.source))
     if isinstance(value, ArrayV):
         leaving(cap, value)
         if value.origin is not None:
@@ -128,7 +131,7 @@ def template_of(cap: Capture, value: Any, outputs: dict[Node, int], registers: C
     if isinstance(value, ArrayV) and value.node in cap.inputs:
         return ("reg", registers(cap.inputs[value.node]))
     if type(value) is TupleV:
-        items = [template_of(cap, v, outputs, registers) for v in cap.items(value)]
+        items = [template_of(cap, v, outputs, registers) for v in value.items]
         if value.cls is tuple:
             return ("tuple", items)
         return ("call", tuple.__new__, [("const", value.cls), ("tuple", items)], {})
@@ -154,7 +157,7 @@ def shared_mutables(cap: Capture, value: Any, seen: set[int] | None = None) -> b
         if id(value) in seen:
             return True
         seen.add(id(value))
-    items = cap.items(value) if isinstance(value, (ListV, TupleV)) else (
+    items = value.items if isinstance(value, TupleV) else cap.items(value) if isinstance(value, ListV) else (
         list(value.items.values()) if isinstance(value, DictV) else [])
     return any(shared_mutables(cap, v, seen) for v in items)
 

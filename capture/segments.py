@@ -29,6 +29,7 @@ from dynacomp.capture.code import Decoded, decode
 from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.machine import VERSION
 from dynacomp.capture.resume import HANDLED, NULL, Layout, has_late_cells, resume_code, with_free_cells
+from dynacomp.capture.supers import bare_supers, explicit_super
 from dynacomp.capture.suspensions import (
     ASYNC_GEN_WRAP,
     MAYBE,
@@ -39,21 +40,11 @@ from dynacomp.capture.suspensions import (
     Point,
     suspensions,
 )
-from dynacomp.capture.supers import bare_supers, explicit_super
+from dynacomp.capture.unseen import UNBOUND
 
 START = FINISHED = 0
 KINDS = 4  # a key is KINDS * (number of the Point, from 1) + how the driver goes on
 SENT = "$sent"  # what is yielded, sent or thrown
-
-
-class Unbound:
-    """The value of a local that has none, while its frame is suspended."""
-
-    def __repr__(self) -> str:
-        return "<unbound>"
-
-
-UNBOUND = Unbound()
 
 
 class Flat:
@@ -116,7 +107,7 @@ class FlatWriter:
         code, bc = self.decoded.code, self.bc
         bc[:] = self.out
         count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
-        bc.argnames = [n for n in code.co_varnames[:count] if n not in code.co_cellvars]
+        bc.argnames = [*(n for n in code.co_varnames[:count] if n not in code.co_cellvars), SENT]
         bc.argcount, bc.posonlyargcount, bc.kwonlyargcount = len(bc.argnames), 0, 0
         bc.freevars, bc.cellvars = [*code.co_cellvars, *code.co_freevars], []
         bc.flags = CompilerFlags(code.co_flags & ~(SUSPENDS | 0x04 | 0x08))
