@@ -34,12 +34,12 @@ def can_capture(code: CodeType) -> bool:
 def strict(*machinery: ModuleType) -> Iterator[None]:
     """Within the block the hook looks at all code that a compiled function calls, the standard
     library's too, arrays or not: a test of capture by programs that know nothing of it. Left alone
-    are dynacomp, installed packages, the import system and the packages in `machinery`.
+    are dynacomp, installed packages, the import system, and the packages and modules in `machinery`.
 
         with filters.strict(unittest):
             dynacomp.jit(run_all_tests)()
     """
-    own = (*_OWN, *map(_folder, machinery), "<frozen importlib")
+    own = (*_OWN, *(_folder(m) if hasattr(m, "__path__") else str(m.__file__) for m in machinery), "<frozen importlib")
 
     def should_capture_strictly(code: CodeType) -> bool:
         file = code.co_filename

@@ -13,6 +13,7 @@ A defect of dynacomp runs the frame as plain Python, as for users; here its trac
 
 from __future__ import annotations
 
+import doctest
 import functools
 import importlib
 import json
@@ -34,7 +35,7 @@ from dynacomp import counters, filters, misses, notices
 from dynacomp.capture import _native, frame
 from dynacomp.options import Options, resolve
 
-MACHINERY = (unittest, support)
+MACHINERY = (unittest, doctest, support)
 
 
 class Journal(unittest.TestResult):
