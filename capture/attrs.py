@@ -207,7 +207,7 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
     if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
         return MethodV(Const(raw), value)
     if isinstance(raw, types.ClassMethodDescriptorType):
-        return MethodV(Const(raw), Const(type_of(value)))
+        return Const(raw.__get__(None, type_of(value)))
     return _descriptor(cap, raw, value, owner, name)
 
 

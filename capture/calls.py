@@ -23,7 +23,7 @@ from dynacomp.capture.library_objects import RULE_METHODS, open_callable
 from dynacomp.capture.machine import OPERATIONS, Capture, execute, new_frame
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import fold
-from dynacomp.capture.payloads import BASES
+from dynacomp.capture.payloads import BASES, payload_base, seen_by_c
 from dynacomp.capture.signatures import bind
 from dynacomp.capture.values import (
     ArrayV,
@@ -208,7 +208,10 @@ def _fold_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value
 def _plain_argument(cap: Capture, v: Value) -> Value:
     if isinstance(v, SizeV):
         return OPERATIONS["concrete"](cap, v)
-    return TupleV(list(iterate(cap, v))) if isinstance(v, (*ITERATORS, ViewV)) else v
+    v = TupleV(list(iterate(cap, v))) if isinstance(v, (*ITERATORS, ViewV)) else v
+    if type(v) in (TupleV, ListV) and type_of(v) in (tuple, list):
+        return type(v)([seen_by_c(x) for x in cap.items(v)])
+    return seen_by_c(v)
 
 
 def _partial(cap: Capture, fn: PartialV, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -320,6 +323,8 @@ def _c_function(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Val
             return bound
     if module in FOLDABLE_MODULES or obj in FOLDABLE or isinstance(getattr(obj, "__self__", None), _FOLDABLE_TYPES):
         return _fold_call(cap, obj, args, kwargs)
+    if isinstance(getattr(obj, "__self__", None), type) and payload_base(obj.__self__) is not None:
+        return OPERATIONS["class_method"](cap, obj.__self__, obj.__name__, args, kwargs)
     if isinstance(getattr(obj, "__self__", None), type) and obj.__self__ in (dict, str, bytes, int, float):
         return _fold_call(cap, obj, args, kwargs)
     raise Break("call", f"{module or ''}{'.' if module else ''}{getattr(obj, '__qualname__', obj)}")

@@ -23,7 +23,7 @@ from dynacomp.capture.errors import Break
 from dynacomp.capture.graph import Node, Tree
 from dynacomp.capture.libraries import has_user_call, is_host, is_user_function
 from dynacomp.capture.machine import Capture
-from dynacomp.capture.payloads import BASES, IMMUTABLE, SCALARS, inherits, payload_base, refill
+from dynacomp.capture.payloads import IMMUTABLE, SCALARS, SPECIAL, inherits, payload_base, refill
 from dynacomp.capture.shells import Memo, attributes, fixed_fields, shell
 from dynacomp.capture.values import (
     ArrayV,
@@ -141,7 +141,7 @@ def _object(cap: Capture, value: ObjectV) -> Any:
 
 def _with_payload(cap: Capture, value: ObjectV) -> Any:
     number = payload_base(value.cls) in SCALARS
-    if not inherits(value.cls, *READ_BY_LIBRARIES) or attributes(cap, value).keys() & {"shape", "dtype", "ndim"} or (
+    if not inherits(value.cls, *SPECIAL) or attributes(cap, value).keys() & {"shape", "dtype", "ndim"} or (
             attributes(cap, value) and not number):
         raise Break("argument", f"an object of {value.cls.__qualname__} passed to a library")
     if number:
@@ -164,13 +164,6 @@ class OfClass:
         made = base.__new__(self.cls)
         refill(made, content)
         return made
-
-
-# What a library may ask an argument that is a list, dict, number, ...: where a class answers itself, it is not passed.
-READ_BY_LIBRARIES = tuple({n for base in BASES for n in vars(base) if n.startswith("__")} - {
-    "__new__", "__init__", "__doc__", "__getattribute__", "__class_getitem__", "__setattr__", "__module__", "__dict__",
-    "__weakref__"}) + (
-    "__array__", "__jax_array__", "__bool__")
 
 
 def _library(cap: Capture, value: LibraryV) -> Any:

@@ -12,13 +12,14 @@ from typing import Any
 
 from dynacomp.capture.attrs import no_attribute
 from dynacomp.capture.calls import BUILTINS, call
+from dynacomp.capture.containers import setitem
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break
 from dynacomp.capture.iteration import iterate
-from dynacomp.capture.keys import hashable, missing_key, pairs
+from dynacomp.capture.keys import elements_of, hashable, missing_key, pairs
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.operators import BINARY, binary
-from dynacomp.capture.payloads import BASES, SCALARS, empty_payload, inherits, payload_base, plain
+from dynacomp.capture.payloads import BASES, IMMUTABLE, SCALARS, empty_payload, inherits, payload_base, plain
 from dynacomp.capture.texts import shown, text
 from dynacomp.capture.values import BuiltinMethodV, Const, DictV, ListV, ObjectV, TupleV, Value, as_python, is_constant
 
@@ -150,13 +151,11 @@ def new(cap: Capture, base: type, cls: Value, *args: Value, **kwargs: Value) -> 
     """`base.__new__(cls, *args)`: immutable content is made here, mutable content by `__init__`."""
     real = as_python(cls)
     if real is base:  # the class itself
-        return BUILTINS[base](cap, *args, **kwargs) if base in (tuple, frozenset, *SCALARS) else BUILTINS[base](cap)
+        return call(cap, cls, list(args) if base in IMMUTABLE else [], kwargs if base in IMMUTABLE else {})
     made = ObjectV(real)
-    if base in (tuple, frozenset):
-        found = BUILTINS[base](cap, *args[:1])
+    if base in IMMUTABLE:
+        found: Any = plain(call(cap, Const(base), list(args), kwargs))
         made.payload = TupleV(list(found.items)) if base is tuple else found
-    elif base in SCALARS:
-        made.payload = plain(BUILTINS[base](cap, *args, **kwargs))
     else:
         made.payload = empty_payload(base, made)
     return made
@@ -206,6 +205,22 @@ def init_set(cap: Capture, obj: ObjectV, xs: Value = TupleV([])) -> Value:
     return NONE
 
 
+def class_method(cap: Capture, cls: type, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`Sub.fromkeys(keys)`, `Sub.from_bytes(b)`: made by calling the class, with what the built-in one gives."""
+    base: Any = payload_base(cls)
+    if name != "fromkeys":
+        return call(cap, Const(cls), [call(cap, Const(getattr(base, name)), args, kwargs)], {})
+    made = call(cap, Const(cls), [], {})
+    for key in iterate(cap, args[0]):
+        setitem(cap, made, key, args[1] if len(args) > 1 else NONE)
+    return made
+
+
+def _from_keys(kind: Any) -> Any:
+    return lambda cap, keys, value=NONE: DictV(dict.fromkeys(elements_of(cap, keys), value), kind)
+
+
+BUILTINS.update({kind.fromkeys: _from_keys(kind) for kind in (dict, collections.OrderedDict, collections.defaultdict)})
 INITS: dict[type, Any] = {list: init_list, collections.deque: init_deque, dict: init_dict,
                           collections.OrderedDict: init_dict, collections.defaultdict: init_defaultdict, set: init_set}
 INHERITED.update({(kind, "__init__"): row for kind, row in INITS.items()})
@@ -219,4 +234,5 @@ def construct(cap: Capture, cls: Value, *args: Value, **kwargs: Value) -> Value:
 
 BUILTINS.update({base.__new__: construct for base in BASES if base is not tuple})
 OPERATIONS["inherited"] = inherited
+OPERATIONS["class_method"] = class_method
 OPERATIONS["payload_attribute"] = payload_attribute

@@ -101,6 +101,19 @@ def is_number(value: Value) -> bool:
         value.cls, "__int__", "__index__", "__float__", "__complex__", "__array__", "__jax_array__")
 
 
+def seen_by_c(value: Value) -> Value:
+    """What C code makes of an instance of a number's or string's subclass that overrides no special method:
+    the number or string. Other Values are themselves."""
+    if isinstance(value, ObjectV) and payload_base(value.cls) in SCALARS and inherits(value.cls, *SPECIAL):
+        return value.payload
+    return value
+
+
+SPECIAL = tuple({n for base in BASES for n in vars(base) if n.startswith("__")} - {
+    "__new__", "__init__", "__doc__", "__getattribute__", "__class_getitem__", "__setattr__", "__module__", "__dict__",
+    "__weakref__"}) + ("__array__", "__jax_array__", "__bool__")
+
+
 def items_payload(value: Value) -> Value | None:
     """The payload of a tuple, list or dict subclass whose class iterates as its base does: what `*x`, `**x`
     and `dict(x)` read directly. None for other Values."""

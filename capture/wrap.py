@@ -27,7 +27,7 @@ from dynacomp.capture.errors import Break
 from dynacomp.capture.graph import Node
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
-from dynacomp.capture.payloads import payload_base, read_payload
+from dynacomp.capture.payloads import inherits, payload_base, read_payload
 from dynacomp.capture.values import (
     ArrayV,
     CellV,
@@ -246,10 +246,15 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
     return _identity(cap, obj, source)
 
 
+# What tuples do by special methods, but for those that every NamedTuple defines and for its text.
+TUPLE_METHODS = tuple({n for n in vars(tuple) if n.startswith("__")} - {"__new__", "__doc__", "__repr__", "__getnewargs__"})
+
+
+@functools.cache
 def is_bare_named_tuple(cls: type) -> bool:
-    """A NamedTuple without attributes of its own: a tuple with names (and a `__new__` that takes them)."""
+    """A NamedTuple without attributes or operators of its own: a tuple with names (and a `__new__` that takes them)."""
     return issubclass(cls, tuple) and hasattr(cls, "_fields") and not cls.__dictoffset__ and \
-        cls.__new__ is not tuple.__new__
+        cls.__new__ is not tuple.__new__ and inherits(cls, *TUPLE_METHODS)
 
 
 RECORDS = (OpaqueTraceState,)  # objects of JAX that are made anew all the time: known by their content
