@@ -18,7 +18,7 @@ from bytecode import Bytecode, CellVar, FreeVar, Instr, Label
 from dynacomp.capture.code import Decoded, decode
 from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.machine import VERSION
-from dynacomp.capture.supers import bare_supers, explicit_super
+from dynacomp.capture.supers import bare_supers, explicit
 
 READS = ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLOSURE", "LOAD_FAST_AND_CLEAR", "DELETE_FAST", "LOAD_FAST_LOAD_FAST",
          "STORE_FAST_LOAD_FAST", "MAKE_CELL", "LOAD_FAST_BORROW")
@@ -161,12 +161,8 @@ def _body(decoded: Decoded, bc: Bytecode, cells: tuple[str, ...], target: int,
         index = next(indices) if isinstance(item, Instr) else -1
         if index == target:
             body.append(entry)
-        if index in supers:
-            made = explicit_super(decoded.code, item)
-        elif index - 1 in supers or index - 2 in supers:
-            made = []  # the call of that super()
-        else:
-            made = [with_free_cells(item, cells)]
+        replaced = explicit(decoded.code, supers, index, item) if index >= 0 else None
+        made = [with_free_cells(item, cells)] if replaced is None else replaced
         body += made
         if index >= 0:
             origin += [index, *[None] * (len(made) - 1)][:len(made)]

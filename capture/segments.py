@@ -29,7 +29,7 @@ from dynacomp.capture.code import Decoded, decode
 from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.machine import VERSION
 from dynacomp.capture.resume import HANDLED, NULL, Layout, has_late_cells, resume_code, with_free_cells
-from dynacomp.capture.supers import bare_supers, explicit_super
+from dynacomp.capture.supers import bare_supers, explicit
 from dynacomp.capture.suspensions import (
     ASYNC_GEN_WRAP,
     MAYBE,
@@ -153,10 +153,6 @@ class FlatWriter:
         i = self.decoded.instrs[index]
         if index in self.points:
             self._suspend(*self.points[index])
-        elif index in self.supers:
-            self.out += explicit_super(self.decoded.code, item)
-        elif index - 1 in self.supers or index - 2 in self.supers:
-            pass  # the call of that super()
         elif item.name == "RETURN_VALUE":
             self._return()
         elif item.name == "RETURN_CONST":
@@ -166,7 +162,8 @@ class FlatWriter:
                 item.name == "CALL_INTRINSIC_1" and i.arg == ASYNC_GEN_WRAP):
             self.op("NOP")
         else:
-            self.out.append(with_free_cells(item, self.decoded.code.co_cellvars))
+            replaced = explicit(self.decoded.code, self.supers, index, item)
+            self.out += [with_free_cells(item, self.decoded.code.co_cellvars)] if replaced is None else replaced
 
     def _belongs_to_suspension(self, index: int) -> bool:
         """Instructions that the driver does: the start of a wait, the loop of a SEND, RETURN_GENERATOR's POP_TOP."""

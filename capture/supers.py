@@ -1,8 +1,10 @@
 """`super()` without arguments, in code that runs in another frame than its own.
 
-Up to Python 3.11 `super()` looks for the first argument of the function in the frame that calls it.
-A resume function or a segment has other arguments: there it becomes `super(__class__, first)`, as
-later versions compile it from the beginning.
+`super()` looks for the first argument of the function in the frame that calls it. A resume function
+or a segment has other arguments: there it becomes `super(__class__, first)`.
+
+Up to Python 3.11 that is a load and a call without arguments; later versions have LOAD_SUPER_ATTR for
+`super().name`, which is given both arguments anyhow, and told that they were not written out.
 """
 
 from __future__ import annotations
@@ -14,21 +16,34 @@ from bytecode import FreeVar, Instr
 from dynacomp.capture.code import Decoded
 from dynacomp.capture.machine import VERSION
 
+_CALL = ("PRECALL", "CALL") if VERSION < (3, 12) else ("CALL",)
+
 
 def bare_supers(decoded: Decoded) -> frozenset[int]:
     """Where `super` is loaded to be called without arguments: the indices of those instructions."""
     code = decoded.code
-    if VERSION >= (3, 12) or "__class__" not in code.co_freevars or not code.co_argcount:
+    if "__class__" not in code.co_freevars or not code.co_argcount:
         return frozenset()
     instrs = decoded.instrs
     return frozenset(i.index for i in instrs if i.name == "LOAD_GLOBAL" and i.argval == "super" and i.arg & 1
-                     and (instrs[i.index + 1].name, instrs[i.index + 1].arg) == ("PRECALL", 0))
+                     and (instrs[i.index + 1].name, instrs[i.index + 1].arg) == (_CALL[0], 0))
 
 
-def explicit_super(code: CodeType, load: Instr) -> list[Instr]:
-    """What replaces the load, PRECALL and CALL of a bare `super()`."""
+def explicit(code: CodeType, supers: frozenset[int], index: int, item: Instr) -> list[Instr] | None:
+    """What replaces instruction `index` (`item`); None where it has to do with no `super()`."""
+    if index in supers:
+        return _explicit_call(code, item)
+    if any(index - n in supers for n in range(1, len(_CALL) + 1)):
+        return []  # its call
+    if item.name == "LOAD_SUPER_ATTR":
+        method, _, name = item.arg  # type: ignore[misc]
+        return [Instr(item.name, (method, True, name), location=item.location)]  # type: ignore[arg-type]
+    return None
+
+
+def _explicit_call(code: CodeType, load: Instr) -> list[Instr]:
     first, where = code.co_varnames[0], load.location
     return [load, Instr("LOAD_DEREF", FreeVar("__class__"), location=where),
             Instr("LOAD_DEREF", FreeVar(first), location=where) if first in code.co_cellvars
             else Instr("LOAD_FAST", first, location=where),
-            Instr("PRECALL", 2, location=where), Instr("CALL", 2, location=where)]
+            *(Instr(name, 2, location=where) for name in _CALL)]

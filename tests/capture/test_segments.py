@@ -302,7 +302,7 @@ class Derived(Base):
     def captured(self, x):
         yield 1
         me = lambda: self  # noqa: E731
-        yield super().scale(x), me() is self
+        yield super().scale(x), me() is self, super().__self__ is self
 
 
 @WAYS
