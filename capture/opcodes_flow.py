@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 import sys
+import types
 from typing import Any
 
 import jax
@@ -311,7 +313,10 @@ def _yield(cap: Capture, f: Frame, i: Instr) -> None:
 
 @opcode("GEN_START", "GET_YIELD_FROM_ITER")
 def _get_yield_from_iter(cap: Capture, f: Frame, i: Instr) -> None:
-    f.push(get_iter(cap, f.pop()))
+    if type_of(f.stack[-1]) is not types.CoroutineType:
+        f.push(get_iter(cap, f.pop()))
+    elif not f.code.code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE):
+        raise Raised(Const(TypeError("cannot 'yield from' a coroutine object in a non-coroutine generator")))
 
 
 @opcode("SEND")

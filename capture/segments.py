@@ -158,6 +158,8 @@ class FlatWriter:
         elif item.name == "RETURN_CONST":
             self.op("LOAD_CONST", item.arg)
             self._return()
+        elif item.name == "GET_ANEXT":
+            self._next_awaitable(item)
         elif item.name in GONE or self._belongs_to_suspension(index) or (
                 item.name == "CALL_INTRINSIC_1" and i.arg == ASYNC_GEN_WRAP):
             self.op("NOP")
@@ -191,6 +193,13 @@ class FlatWriter:
         """Loads a local and forgets it: no reference stays behind."""
         self.op("LOAD_FAST", name)
         self.op("DELETE_FAST", name)
+
+    def _next_awaitable(self, item: Instr) -> None:
+        """Asks a copy of the iterator, so that it is on the stack when that raises, whoever runs it."""
+        self.op("COPY", 1)
+        self.out.append(item)
+        self.op("SWAP", 2)
+        self.op("POP_TOP")
 
     def _return(self) -> None:
         self.op("LOAD_CONST", FINISHED)
