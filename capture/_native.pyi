@@ -11,7 +11,8 @@ Values: ("local", dst, i) ("closure", dst, i) ("cell", dst, i) ("global", dst, n
 ("get", dst, src, name). A value that is not there fails the guard.
 Checks: ("is_type", src, type) ("is", src, obj) ("is_not", src, obj) ("eq", src, const) ("len", src, n)
 ("keys", src, keys) ("missing", src, name) ("missing_key", src, key) ("missing_global", name)
-("type_unchanged", src, names, objs), where NotImplemented stands for "the class has no such attribute",
+("type_unchanged", src, names, objs) of a class, ("names_unchanged", src, names, objs) of a dict whose keys are
+str; NotImplemented among objs stands for "no such name",
 ("array", src, shape, dtype, weak_type | None, sharding | device | None, committed | None),
 ("ndarray", src, shape, dtype, c_contiguous | None), ("scalar", src, "int"|"float"|"bool"|"complex"),
 ("jax_config", jax_config_token()). None in a shape is any size.

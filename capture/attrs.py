@@ -320,7 +320,10 @@ def _module(cap: Capture, module: types.ModuleType, name: str) -> Value:
     key = (id(vars(module)), name)
     if key in cap.global_writes:
         return cap.global_writes[key][2]
-    if is_pure_module(module.__name__) or name not in vars(module):
+    if name not in vars(module):
+        return from_python(cap, found)
+    if is_pure_module(module.__name__):
+        cap.rely(vars(module), name, found)
         return from_python(cap, found)
     return wrap(cap, found, S.Attr(S.Root(module, module.__name__), name))
 

@@ -17,6 +17,7 @@ from dynacomp.capture import sources as S
 from dynacomp.capture.attrs import CONST_METHODS, MISSING, guard_class, lookup
 from dynacomp.capture.births import from_python
 from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.identity_table import IdentityTable
 from dynacomp.capture.iteration import ITERATORS, iterate
 from dynacomp.capture.libraries import is_library, is_pure_module
 from dynacomp.capture.library_objects import RULE_METHODS, open_callable
@@ -52,6 +53,8 @@ from dynacomp.capture.wrap import wrap
 
 # (real callable) → row(cap, *args, **kwargs); filled by the `builtin_rows` modules. Keys by identity.
 BUILTINS: dict[Any, Any] = {}
+# callable → row(cap, callable, args, kwargs) that the user gave; see `user_rules`.
+USER_RULES = IdentityTable()
 # Type of a C callable → row(cap, obj, *args) for calls of its instances.
 BY_TYPE: dict[type, Any] = {}
 # Code of a wrapper in the standard library → row(cap, fn, args, kwargs) for the functions that run it.
@@ -254,6 +257,9 @@ def _identity(obj: Any) -> Any:
 
 def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
     obj = fn.value
+    told = USER_RULES.get(obj)
+    if told is not None:
+        return told(cap, obj, args, kwargs)
     row = BUILTINS.get(_identity(obj))
     if row is not None:
         return call_row(cap, row, obj, args, kwargs)

@@ -364,13 +364,21 @@ def _fetch(fn: Any, *names: str) -> Callable[[Emitter, Any], None]:
     return row
 
 
+def _root(e: Emitter, obj: Any) -> None:
+    """An object itself; constants of code must be hashable."""
+    if type(obj).__hash__ is None:
+        e.call(remake.unhold, lambda: e.const(remake.Held(obj)))
+    else:
+        e.const(obj)
+
+
 _SOURCES: dict[type, Callable[[Emitter, Any], None]] = {
     S.Local: lambda e, s: e.op("LOAD_FAST", s.name),
     S.Closure: lambda e, s: e.op("LOAD_DEREF", FreeVar(s.name)),
     S.ClosureCell: lambda e, s: e.op("LOAD_CLOSURE" if VERSION < (3, 13) else "LOAD_FAST", FreeVar(s.name)),
     S.Global: lambda e, s: e.op("LOAD_GLOBAL", (False, s.name)),
     S.Handled: lambda e, s: e.call(sys.exception),
-    S.Root: lambda e, s: e.const(s.obj if not isinstance(s.obj, dict) else remake.Held(s.obj)),
+    S.Root: lambda e, s: _root(e, s.obj),
     S.Attr: _fetch(remake.own_attribute, "name"),
     S.Slot: _fetch(remake.slot, "member"),
     S.Get: _fetch(getattr, "name"),

@@ -211,6 +211,10 @@ def _arguments(cap: Capture, frame: Frame) -> None:
 def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: Compile, lessons: Lessons,
            key: Any) -> Outcome:
     """Compiles the Graph and packs everything into an Entry."""
+    for table, found in cap.relied.values():
+        kind, name = ("type_unchanged", table.__qualname__) if isinstance(table, type) else (
+            "names_unchanged", table.get("__name__", "globals"))
+        cap.guards.add(kind, S.Root(table, name), tuple(found), tuple(found.values()))
     writer = StepWriter()
     writer.emit(None, "jax_config", jax_config_token())  # type: ignore[arg-type]
     for guard in cap.guards.guards:

@@ -45,6 +45,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "missing_key": lambda s, key: f"{key!r} not in {s}",
     "missing_global": lambda s, name: f"{name!r} not in globals()",
     "type_unchanged": lambda s, names, objs: f"{s} still defines {', '.join(names)}",
+    "names_unchanged": lambda s, names, objs: f"{s} still has the same {', '.join(names)}",
     "array": lambda s, shape, dtype, weak, sharding, committed: (
         f"{s}: {dtype}{list(shape)}{' weak' if weak else ''}"),
     "ndarray": lambda s, shape, dtype: f"{s}: numpy {dtype}{list(shape)}",
@@ -74,7 +75,7 @@ class GuardSet:
         self._seen: set[Any] = set()
 
     def add(self, kind: str, source: S.Source | None, *payload: Any) -> None:
-        key = (kind, source, tuple(map(_key, payload)))
+        key = (kind, source, tuple(map(identity_key, payload)))
         if key not in self._seen:
             self._seen.add(key)
             self.guards.append(Guard(kind, source, payload))
@@ -83,14 +84,14 @@ class GuardSet:
         return "\n".join(map(str, self.guards))
 
 
-def _key(payload: Any) -> Any:
+def identity_key(payload: Any) -> Any:
     """Constants by type and value, objects by identity."""
     if isinstance(payload, S.Source):
         return payload
     if type(payload) in (int, float, complex, str, bytes, bool):
         return (type(payload), repr(payload))
     if type(payload) is tuple:
-        return tuple(map(_key, payload))
+        return tuple(map(identity_key, payload))
     return id(payload)
 
 

@@ -56,6 +56,7 @@ class Lessons:
     unrolled: set[Any] = field(default_factory=set)  # loops that could not become one node
     rolled: set[Any] = field(default_factory=set)  # long loops of Python that are to become one
     pure_bodies: bool = False  # what a transformed function changed would have let arrays out of it
+    results: dict[Any, Any] = field(default_factory=dict)  # of functions whose result is said to be constant
     all_static: bool = False  # symbolic sizes were tried and JAX could not decide a comparison
     order: int = 0  # how often calls are differentiated, to find the rules that derivatives reach
 
@@ -121,6 +122,7 @@ class Capture:
 
     def __init__(self, lessons: Lessons, root: Any, options: Any) -> None:
         self.lessons = lessons
+        self.relied: dict[int, tuple[Any, dict[str, Any]]] = {}  # see `rely`
         self.root = root  # a frame.RootFrame: function, code, real locals
         self.options = options
         self.builder = Builder()
@@ -160,6 +162,11 @@ class Capture:
         if table is self.root.fn.__globals__:
             return None
         return S.Root(table, f"globals({table.get('__name__', '?')})")
+
+    def rely(self, table: Any, name: str, found: Any) -> None:
+        """Notes what a library's class, or its module's globals, have under `name`: one guard for each table
+        at the end, for libraries change seldom, but tests and users do patch them."""
+        self.relied.setdefault(id(table), (table, {}))[1][name] = found
 
     def is_pure_globals(self, table: dict[str, Any]) -> bool:
         """Whether a module's globals never change (libraries that promise purity)."""

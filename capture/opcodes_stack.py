@@ -185,6 +185,7 @@ def load_global(cap: Capture, f: Frame, name: str) -> Value:
         if f.globals_source is None:
             return wrap(cap, obj, S.Global(name))
         if isinstance(f.globals_source, S.Root) and cap.is_pure_globals(f.globals):
+            cap.rely(f.globals, name, obj)
             return from_python(cap, obj)
         return wrap(cap, obj, S.Key(f.globals_source, name))
     if name not in f.builtins:

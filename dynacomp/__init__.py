@@ -4,15 +4,18 @@
     def step(params, batch): ...
 
 `jit` compiles, `stats` counts, `explain` shows; `disable`, `graph_break`, `set_stance` and `reset`
-control; `mark_dynamic` and `mark_static` say which sizes change. See each docstring.
+control; `mark_dynamic` and `mark_static` say which sizes change; `allow_in_graph`, `assume_constant_result`
+and `substitute` say how a function is compiled, `is_compiling` whether it is. See each docstring.
 """
 
 from dynacomp.api import disable, graph_break, jit, list_backends, reset
+from dynacomp.capture.user_rules import allow_in_graph, assume_constant_result, is_compiling, substitute
 from dynacomp.counters import stats
 from dynacomp.explain import explain
 from dynacomp.marks import mark_dynamic, mark_static
 from dynacomp.misses import GraphBreakError, RecompileError
 from dynacomp.stance import set_stance
 
-__all__ = ["GraphBreakError", "RecompileError", "disable", "explain", "graph_break", "jit", "list_backends",
-           "mark_dynamic", "mark_static", "reset", "set_stance", "stats"]
+__all__ = ["GraphBreakError", "RecompileError", "allow_in_graph", "assume_constant_result", "disable", "explain",
+           "graph_break", "is_compiling", "jit", "list_backends", "mark_dynamic", "mark_static", "reset",
+           "set_stance", "stats", "substitute"]

@@ -13,6 +13,7 @@ from typing import Any
 
 from dynacomp import counters, misses, notices
 from dynacomp.capture import _native
+from dynacomp.capture.calls import USER_RULES
 from dynacomp.capture.libraries import is_library
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.donation import Donated, donated, donating
@@ -61,7 +62,7 @@ def compiled(fn: Any, options: Options, which: Donated = NOTHING) -> Any:
         return fn
     if type(fn).__name__ == "PjitFunction" and not is_library(fn.__wrapped__):
         fn = fn.__wrapped__
-    if is_library(fn) and not isinstance(fn, types.MethodType):
+    if fn in USER_RULES or (is_library(fn) and not isinstance(fn, types.MethodType)):
         return callable_of(caller(fn), options, which)
     if isinstance(fn, types.FunctionType) or (
             isinstance(fn, types.MethodType) and isinstance(fn.__func__, types.FunctionType)):

@@ -315,6 +315,23 @@ unsigned int dc_type_version(PyTypeObject *type)
 #endif
 }
 
+#if SINCE(12)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* the tag goes in 3.14: then nothing is known */
+#endif
+uint64_t dc_dict_version(PyObject *dict)
+{
+#if SINCE(14)
+    DC_UNUSED(dict);
+    return 0;
+#else
+    return ((PyDictObject *)dict)->ma_version_tag; /* bits of watchers in it: it may change more often */
+#endif
+}
+#if SINCE(12)
+#pragma GCC diagnostic pop
+#endif
+
 /* ---- a slot of our own on every code object ---- */
 
 #if !SINCE(12)

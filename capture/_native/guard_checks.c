@@ -334,11 +334,11 @@ static int eval_missing_global(Step *s, Run *run, const Call *call)
     return not_in(call->func->func_globals, s);
 }
 
-/* ---- what a class' attributes are ----
- * refs: 0 names, 1 the objects' holders (NotImplemented: no such attribute); ext: which are weak.
- * A class' version tag names the state of its whole attribute table and is never used again. */
+/* ---- what names stand for in a class or in a dict of a module's globals ----
+ * refs: 0 names, 1 the objects' holders (NotImplemented: no such name); ext: which are weak.
+ * A version tag names the state of the whole table and is never used again. */
 
-static int finish_type_unchanged(Step *s, Builder *b)
+static int finish_unchanged(Step *s, Builder *b)
 {
     PyObject *names = PySequence_Tuple(s->refs[0]), *objs = PySequence_Tuple(s->refs[1]);
     Py_XSETREF(s->refs[0], names);
@@ -346,7 +346,7 @@ static int finish_type_unchanged(Step *s, Builder *b)
     if (!names || !objs || PyTuple_GET_SIZE(names) != PyTuple_GET_SIZE(objs)) {
         Py_XDECREF(objs);
         if (!PyErr_Occurred()) {
-            PyErr_SetString(PyExc_ValueError, "type_unchanged: as many objects as names, please");
+            PyErr_SetString(PyExc_ValueError, "a guard on names wants as many objects as names");
         }
         return -1;
     }
@@ -356,7 +356,7 @@ static int finish_type_unchanged(Step *s, Builder *b)
     int bad = (weak && holders) ? 0 : -1;
     for (Py_ssize_t i = 0; i < n && !bad; i++) {
         if (!PyUnicode_CheckExact(PyTuple_GET_ITEM(names, i))) {
-            PyErr_SetString(PyExc_TypeError, "type_unchanged: names are str");
+            PyErr_SetString(PyExc_TypeError, "a guard on names: names are str");
             bad = -1;
             break;
         }
@@ -368,14 +368,27 @@ static int finish_type_unchanged(Step *s, Builder *b)
     return bad;
 }
 
-static bool lookup_is(PyTypeObject *type, PyObject *name, PyObject *holder, bool weak)
+/* What a table has under a name: borrowed, and no user code runs before it is compared. */
+typedef PyObject *(*Lookup)(PyObject *table, PyObject *name);
+
+static PyObject *lookup_in_type(PyObject *type, PyObject *name)
 {
-    PyObject *found = _PyType_Lookup(type, name); /* borrowed, and no user code runs before it is compared */
-    if (found == NULL) {
-        PyErr_Clear();
-        return holder == Py_NotImplemented;
+    return _PyType_Lookup((PyTypeObject *)type, name);
+}
+
+static bool all_are(const Step *s, PyObject *table, Lookup lookup)
+{
+    const bool *weak = s->ext;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(s->refs[0]); i++) {
+        PyObject *found = lookup(table, PyTuple_GET_ITEM(s->refs[0], i)), *holder = PyTuple_GET_ITEM(s->refs[1], i);
+        if (found == NULL) {
+            PyErr_Clear();
+        }
+        if (found == NULL ? holder != Py_NotImplemented : !dc_held_is(holder, weak[i], found)) {
+            return false;
+        }
     }
-    return dc_held_is(holder, weak, found);
+    return true;
 }
 
 static int eval_type_unchanged(Step *s, Run *run, const Call *call)
@@ -389,14 +402,28 @@ static int eval_type_unchanged(Step *s, Run *run, const Call *call)
     if (now != 0 && now == s->tag) {
         return 1;
     }
-    const bool *weak = s->ext;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(s->refs[0]); i++) {
-        if (!lookup_is((PyTypeObject *)type, PyTuple_GET_ITEM(s->refs[0], i),
-                       PyTuple_GET_ITEM(s->refs[1], i), weak[i])) {
-            return 0;
-        }
+    if (!all_are(s, type, lookup_in_type)) {
+        return 0;
     }
     s->tag = dc_type_version((PyTypeObject *)type);
+    return 1;
+}
+
+static int eval_names_unchanged(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    PyObject *dict = run->regs[s->src];
+    if (!PyDict_Check(dict)) {
+        return 0;
+    }
+    uint64_t now = dc_dict_version(dict);
+    if (now != 0 && now == s->tag) {
+        return 1;
+    }
+    if (!all_are(s, dict, PyDict_GetItemWithError)) {
+        return 0;
+    }
+    s->tag = now; /* nothing ran since it was read */
     return 1;
 }
 
@@ -415,7 +442,8 @@ const StepKind dc_check_kinds[] = {
     {"missing", "su", eval_missing, NULL},
     {"missing_key", "so", eval_missing_key, finish_missing_key},
     {"missing_global", "u", eval_missing_global, NULL},
-    {"type_unchanged", "soo", eval_type_unchanged, finish_type_unchanged},
+    {"type_unchanged", "soo", eval_type_unchanged, finish_unchanged},
+    {"names_unchanged", "soo", eval_names_unchanged, finish_unchanged},
     {"jax_config", "o", dc_jax_config_eval, dc_jax_config_finish},
     {NULL, NULL, NULL, NULL},
 };

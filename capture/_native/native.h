@@ -52,7 +52,7 @@ struct Step {
     int dst, src;
     Py_ssize_t n;
     Py_hash_t hash;
-    unsigned int tag;          /* a class' version tag, once seen unchanged */
+    uint64_t tag;              /* a class' or dict's version tag, once seen unchanged */
     signed char flag, flag2;
     PyObject *refs[STEP_REFS]; /* owned; the meaning of each is the kind's */
     void *ext;                 /* PyMem block without references, or NULL */
@@ -269,6 +269,7 @@ PyObject *dc_instance_get(PyObject *obj, PyObject *name, Py_hash_t hash); /* new
 PyObject *dc_instance_dict(PyObject *obj);                               /* new ref or NULL, quiet */
 int dc_set_next(PyObject *set, Py_ssize_t *at, PyObject **element, Py_hash_t *hash); /* borrowed */
 unsigned int dc_type_version(PyTypeObject *type);                        /* 0: not known */
+uint64_t dc_dict_version(PyObject *dict);                                /* never used twice; 0: not known */
 int dc_request_extra(freefunc free_state);
 void *dc_get_extra(PyCodeObject *code);
 int dc_set_extra(PyCodeObject *code, void *state);

@@ -294,6 +294,26 @@ def test_type_unchanged_follows_the_class():
     assert guards.check(check, (Child(),)) == 2
 
 
+def test_names_unchanged_follows_the_dict():
+    first, second = (lambda: 1), (lambda: 2)
+    table = {"f": first, "n": 3}
+    unchanged = ("names_unchanged", 0, ("f", "absent"), (first, NotImplemented))
+    guards = native.GuardProgram([("const", 0, table), unchanged])
+    for _ in range(3):
+        assert guards.check(check, ()) == -1
+    table["n"] = 4
+    assert guards.check(check, ()) == -1
+    table["f"] = second
+    assert guards.check(check, ()) == 1
+    table["f"] = first
+    assert guards.check(check, ()) == -1
+    table["absent"] = None
+    assert guards.check(check, ()) == 1
+    del table["absent"], table["f"]
+    assert guards.check(check, ()) == 1
+    assert native.GuardProgram([("const", 0, 3), ("names_unchanged", 0, (), ())]).check(check, ()) == 1
+
+
 def test_a_guard_keeps_nothing_alive_and_dies_with_it():
     class Temporary:
         pass
@@ -359,6 +379,7 @@ def test_scalars_of_any_value():
     ([("attr", 1, 0, "x")], ValueError), ([("local", 0, 0), ("attr", 1, 0, 3)], TypeError),
     ([("local", 0, 0), ("key", 1, 0, [])], TypeError), ([("local", 0, 0), ("is_type", 0, 3)], TypeError),
     ([("local", 0, 0), ("type_unchanged", 0, ("a",), ())], ValueError), (5, TypeError),
+    ([("const", 0, {}), ("names_unchanged", 0, (1,), (2,))], TypeError),
 ])
 def test_bad_steps_are_refused(steps, error):
     with pytest.raises(error):

@@ -49,6 +49,7 @@ def guards_hit_and_miss(thing):
              ("is_type", 0, Thing), ("is", 0, thing), ("eq", 4, (1.5, frozenset({"a"}), np.float32(2))),
              ("keys", 3, ("x",)), ("len", 3, 1), ("missing", 0, "y"), ("missing_key", 3, "y"),
              ("missing_global", "nope"), ("type_unchanged", 7, ("method",), (Thing.method,)),
+             ("names_unchanged", 3, ("y",), (NotImplemented,)),
              ("len_size", 0, 4), ("size_check", (("size", 0), ("int", 3), "eq"))]
     guards = native.GuardProgram(steps)
     user = lambda: cell

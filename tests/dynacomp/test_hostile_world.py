@@ -10,6 +10,7 @@ import time
 import warnings
 import weakref
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -95,6 +96,38 @@ def test_attributes_and_methods_are_patched(monkeypatch):
     for change in changes:
         change()
         agree(f, X)
+
+
+def activated(a):
+    return jax.nn.relu(jnp.sin(a)) + jnp.pi
+
+
+@pytest.mark.parametrize("module, name, value", [
+    (jnp, "sin", lambda a: a * 10), (jax.nn, "relu", jnp.cos), (jnp, "pi", 3), (jax, "nn", jax.numpy)])
+def test_libraries_are_patched(monkeypatch, module, name, value):
+    monkeypatch.setattr(jnp, "relu", jnp.tanh, raising=False)
+    f = jit(activated)
+    agree(f, X)
+    monkeypatch.setattr(module, name, value)
+    agree(f, X)
+    monkeypatch.undo()
+    agree(f, X)
+
+
+def test_classes_of_libraries_are_patched(monkeypatch):
+    layer = eqx.nn.Linear(4, 4, key=jax.random.key(0))
+    f = jit(lambda a: layer(a))
+    agree(f, X)
+    monkeypatch.setattr(eqx.nn.Linear, "__call__", lambda self, a: a * 2)
+    agree(f, X)
+
+
+def test_new_names_in_a_library_are_no_recompilation(monkeypatch):
+    f = jit(activated)
+    f(X)
+    monkeypatch.setattr(jnp, "newcomer", 1, raising=False)
+    with dynacomp.set_stance("fail_on_recompile"):
+        f(X)
 
 
 def test_functions_are_redefined():

@@ -1,0 +1,211 @@
+"""Attributes of classes: read along the MRO, guarded, stored and deleted.
+
+A class is a constant; its attributes are not. What the captured code relied on is guarded: functions
+and descriptors by identity (`type_unchanged`), plain data by its value, with the classes before its
+owner guarded not to hide it. A store (`Counter.made += 1`, `setattr(cls, ...)`) waits in
+`cap.class_writes` until the effects are replayed; reads look there first.
+"""
+
+from __future__ import annotations
+
+import enum
+import types
+from typing import Any
+
+from dynacomp.capture import sources as S
+from dynacomp.capture.births import from_python
+from dynacomp.capture.effects import changing_outside
+from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.libraries import is_pure_module
+from dynacomp.capture.machine import Capture
+from dynacomp.capture.values import DELETED, Const, FunctionV, MethodV, ObjectV, Value, is_literal
+from dynacomp.capture.wrap import is_python_class, wrap
+
+MISSING = object()
+SIMPLE = (types.GetSetDescriptorType, types.MemberDescriptorType)
+IMMUTABLE_TYPE, HEAP = 1 << 8, 1 << 9  # Py_TPFLAGS_*
+
+
+def lookup(cls: type, name: str, after: type | None = None) -> tuple[type | None, Any]:
+    """(owner, raw attribute) along the MRO, after class `after` if given; (None, MISSING) if absent."""
+    mro = cls.__mro__
+    for base in mro[mro.index(after) + 1:] if after is not None else mro:
+        if name in base.__dict__:
+            return base, base.__dict__[name]
+    return None, MISSING
+
+
+def written(cap: Capture, cls: type, name: str) -> Value | None:
+    """What the captured code has stored as `name` in `cls` or a base, where that is what a lookup finds."""
+    if not cap.class_writes:
+        return None
+    for base in cls.__mro__:
+        pending = cap.class_writes.get((base, name))
+        if pending is not None and pending is not DELETED:
+            return pending
+        if pending is DELETED and any(name in b.__dict__ for b in cls.__mro__[cls.__mro__.index(base) + 1:]):
+            raise Break("store", f"a deleted {name!r} of a class whose base has it too")
+        if pending is DELETED or name in base.__dict__:
+            return None
+    return None
+
+
+def is_deleted(cap: Capture, cls: type, name: str) -> bool:
+    """Whether the captured code has deleted the only `name` that a lookup in `cls` would find."""
+    owner, _ = lookup(cls, name)
+    return cap.class_writes.get((owner, name)) is DELETED
+
+
+def class_source(cls: type) -> S.Source:
+    return S.Root(cls, cls.__qualname__)
+
+
+def guard_class(cap: Capture, cls: type, name: str, raw: Any, source: S.Source | None = None) -> None:
+    """The class (of the object at `source`) still finds this object under this name; built-in classes
+    do not change."""
+    if is_pure_module(cls.__module__):
+        cap.rely(cls, name, raw)
+    elif is_python_class(cls):
+        at = class_source(cls) if source is None else S.TypeOf(source)
+        cap.guards.add("type_unchanged", at, (name,), (raw,))
+
+
+def is_data(raw: Any) -> bool:
+    """A class attribute that is a number, a string, None: it is guarded by value, and may change."""
+    return type(raw) in (int, float, str, bool, type(None)) or is_literal(raw)
+
+
+def class_data(cap: Capture, cls: type, owner: type, raw: Any, name: str) -> Value:
+    """A class attribute that is plain data, found in `owner`, as the program reads it through `cls`."""
+    for base in cls.__mro__[:cls.__mro__.index(owner)]:
+        if is_python_class(base):
+            cap.guards.add("missing", class_source(base), name)
+    return class_value(cap, raw, owner, name)
+
+
+def class_value(cap: Capture, raw: Any, owner: type | None, name: str) -> Value:
+    """A class attribute as a Value; mutable ones are found again through the class."""
+    if owner is None or isinstance(raw, (types.FunctionType, type, types.BuiltinFunctionType)):
+        return Const(raw)
+    if is_pure_module(owner.__module__) or not is_python_class(owner):
+        return from_python(cap, raw)
+    return wrap(cap, raw, S.Attr(class_source(owner), name))
+
+
+def through_instance(value: Value, found: Value) -> Value:
+    """A stored class attribute as an instance sees it: functions are bound."""
+    function = isinstance(found, FunctionV) or isinstance(found, Const) and isinstance(found.value, types.FunctionType)
+    return MethodV(found, value) if function else found
+
+
+# --- reading
+
+OF_TYPE = ("__name__", "__qualname__", "__mro__", "__bases__", "__class__", "__dict__")
+
+
+def read_class(cap: Capture, cls: type, name: str) -> Value:
+    """`cls.name`: metaclass data descriptors, the MRO, then the metaclass."""
+    pending = written(cap, cls, name)
+    if pending is not None:
+        return pending
+    owner, raw = lookup(cls, name)
+    if owner is None or name in OF_TYPE or is_deleted(cap, cls, name):
+        return from_metaclass(cap, cls, name)
+    if is_data(raw) and cls.__getattribute__ is object.__getattribute__:
+        return class_data(cap, cls, owner, raw, name)
+    guard_class(cap, cls, name, raw)
+    if isinstance(raw, classmethod):
+        return MethodV(from_python(cap, raw.__func__), Const(cls))
+    if isinstance(raw, staticmethod):
+        return Const(raw.__func__)
+    if isinstance(raw, (types.FunctionType, property, types.WrapperDescriptorType, types.MethodDescriptorType)):
+        return Const(raw)
+    if type(raw).__qualname__ in WRAPPED_METHODS:
+        return Const(raw.method)
+    return _by_descriptor(cap, cls, raw, owner, name)
+
+
+# Libraries' descriptors around a method, which the class gives as it is.
+WRAPPED_METHODS = ("_wrap_method", "_WrapMethod")
+
+
+def _by_descriptor(cap: Capture, cls: type, raw: Any, owner: type, name: str) -> Value:
+    getter = lookup(type(raw), "__get__")[1]
+    if isinstance(getter, types.FunctionType) and not is_pure_module(getter.__module__):
+        descriptor = class_value(cap, raw, owner, name)
+        return cap.call(Const(getter), [descriptor, Const(None), Const(cls)])
+    found = getattr(cls, name)
+    if isinstance(raw, SIMPLE) or getter is not MISSING:
+        return Const(found) if isinstance(found, types.BuiltinMethodType) else from_python(cap, found)
+    return class_value(cap, found, owner, name)
+
+
+def from_metaclass(cap: Capture, cls: type, name: str) -> Value:
+    """An attribute that the metaclass gives its classes."""
+    if (cls, name) in cap.class_writes or name == "__dict__" and any(c is cls for c, _ in cap.class_writes):
+        if name == "__dict__":
+            raise Break("store", "the __dict__ of a class whose attributes the captured code has changed")
+        raise Raised(Const(AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}", name=name)))
+    _, raw = lookup(type(cls), name)
+    if isinstance(raw, types.FunctionType):
+        return MethodV(Const(raw), Const(cls))
+    if isinstance(raw, property) and raw.fget is not None:
+        return cap.call(Const(raw.fget), [Const(cls)])
+    try:
+        found = getattr(cls, name)
+    except AttributeError as error:
+        raise Raised(Const(error)) from None
+    return Const(found) if name == "__dict__" else from_python(cap, found)  # a class's dict changes
+
+
+# --- writing
+
+
+def store(cap: Capture, cls: type, name: str, value: Value) -> None:
+    """`cls.name = value`."""
+    if not _by_hook(cap, cls, "__setattr__", [Const(name), value]):
+        type_store(cap, cls, name, value)
+
+
+def delete(cap: Capture, cls: type, name: str) -> None:
+    """`del cls.name`."""
+    if not _by_hook(cap, cls, "__delattr__", [Const(name)]):
+        type_store(cap, cls, name, DELETED)
+
+
+def _by_hook(cap: Capture, cls: type, hook: str, args: list[Value]) -> bool:
+    """Whether the metaclass has a method of its own for this, which is entered."""
+    found = lookup(type(cls), hook)[1]
+    if isinstance(found, types.FunctionType) and not issubclass(cls, enum.Enum):
+        cap.call(Const(found), [Const(cls), *args])
+        return True
+    return False
+
+
+def type_store(cap: Capture, cls: type, name: str, value: Any) -> None:
+    """`type.__setattr__` and `type.__delattr__` (value: DELETED)."""
+    what = f"a store to {name!r} of class {cls.__qualname__}"
+    if cls.__flags__ & IMMUTABLE_TYPE or not cls.__flags__ & HEAP:
+        _refused(cls, name)
+    known = lookup(type(cls), name)[1]
+    if isinstance(known, property) and known.fset is not None and value is not DELETED:
+        cap.call(Const(known.fset), [Const(cls), value])
+        return
+    if name.startswith("__") or known is not MISSING or issubclass(cls, enum.Enum) or is_pure_module(cls.__module__):
+        raise Break("store", what)
+    if isinstance(value, ObjectV) and any(hasattr(value.cls, n) for n in ("__get__", "__set__", "__set_name__")):
+        raise Break("store", f"{what}: a descriptor")
+    changing_outside(cap, what)
+    held = written(cap, cls, name) is not None or name in cls.__dict__ and not is_deleted(cap, cls, name)
+    if value is DELETED and not held:
+        raise Raised(Const(AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")))
+    cap.class_writes[cls, name] = value
+    if value is DELETED and name not in cls.__dict__:
+        del cap.class_writes[cls, name]  # made and deleted again
+
+
+def _refused(cls: type, name: str) -> None:
+    try:
+        type.__setattr__(cls, name, None)
+    except TypeError as error:
+        raise Raised(Const(error)) from None
