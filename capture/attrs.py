@@ -14,10 +14,11 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from dynacomp.capture import arrays
+from dynacomp.capture import arrays, class_attrs
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
-from dynacomp.capture.effects import mutating
+from dynacomp.capture.class_attrs import MISSING, SIMPLE, class_data, class_value, from_metaclass, lookup, read_class
+from dynacomp.capture.effects import mutating, write_global
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
@@ -49,19 +50,8 @@ from dynacomp.capture.values import (
 )
 from dynacomp.capture.wrap import is_changeable, items_of, own_dict, own_source, wrap
 
-MISSING = object()
 # (type of a constant, method name) → row(cap, obj, *args): tree structures, ...
 CONST_METHODS: dict[tuple[type, str], Any] = {}
-SIMPLE = (types.GetSetDescriptorType, types.MemberDescriptorType)
-
-
-def lookup(cls: type, name: str, after: type | None = None) -> tuple[type | None, Any]:
-    """(owner, raw attribute) along the MRO, after class `after` if given; (None, MISSING) if absent."""
-    mro = cls.__mro__
-    for base in mro[mro.index(after) + 1:] if after is not None else mro:
-        if name in base.__dict__:
-            return base, base.__dict__[name]
-    return None, MISSING
 
 
 def no_attribute(owner: str, name: str) -> Raised:
@@ -81,13 +71,17 @@ def getattr_value(cap: Capture, value: Value, name: str) -> Value:
     reader = _READERS.get(type(value))
     if reader is None:
         raise Break("attribute", f"{name!r} of a {type(value).__name__}")
-    return reader(cap, value, name)
+    try:
+        return reader(cap, value, name)
+    except Raised as raised:
+        OPERATIONS["say_where"](cap, raised, value, name)
+        raise
 
 
 def special(cap: Capture, value: Value, name: str) -> Value | None:
     """A special method as an operator finds it: on the type, past the instance and `__getattr__`."""
     if isinstance(value, Const) and isinstance(value.value, type):
-        return _from_metaclass(cap, value.value, name) if hasattr(type(value.value), name) else None
+        return from_metaclass(cap, value.value, name) if hasattr(type(value.value), name) else None
     if not isinstance(value, ObjectV):
         return getattr_value(cap, value, name) if has_attribute(cap, value, name) else None
     owner, raw = lookup(value.cls, name)
@@ -120,15 +114,19 @@ def _object(cap: Capture, value: ObjectV, name: str) -> Value:
 def object_attribute(cap: Capture, value: ObjectV, name: str) -> Value:
     """`object.__getattribute__`, then `__getattr__`."""
     owner, raw = lookup(value.cls, name)
-    if raw is not MISSING:
+    if owner is not None and not class_attrs.is_data(raw):
         guard_class(cap, value, name, raw)
     if raw is not MISSING and _is_data_descriptor(raw):
         return bind(cap, raw, value, owner, name)
     own = instance_attribute(cap, value, name)
     if own is not None:
         return own
-    if raw is not MISSING:
-        return bind(cap, raw, value, owner, name)
+    pending = class_attrs.written(cap, value.cls, name)
+    if pending is not None:
+        return class_attrs.through_instance(value, pending)
+    if owner is not None and not class_attrs.is_deleted(cap, value.cls, name):
+        return class_data(cap, value.cls, owner, raw, name) if class_attrs.is_data(raw) else bind(
+            cap, raw, value, owner, name)
     _, fallback = lookup(value.cls, "__getattr__")
     if isinstance(fallback, types.FunctionType):
         return cap.call(Const(fallback), [value, Const(name)])
@@ -136,9 +134,8 @@ def object_attribute(cap: Capture, value: ObjectV, name: str) -> Value:
 
 
 def guard_class(cap: Capture, value: ObjectV, name: str, raw: Any) -> None:
-    """The class still finds this object under this name (not for libraries and built-ins)."""
-    if value.source is not None and not is_pure_module(value.cls.__module__):
-        cap.guards.add("type_unchanged", S.TypeOf(value.source), (name,), (raw,))
+    """The object's class still finds this object under this name."""
+    class_attrs.guard_class(cap, value.cls, name, raw, value.source)
 
 
 def _is_data_descriptor(raw: Any) -> bool:
@@ -268,15 +265,6 @@ def _getset(cap: Capture, value: Value, name: str) -> Value:
     raise Break("attribute", f"built-in attribute {name!r}")
 
 
-def class_value(cap: Capture, raw: Any, owner: type | None, name: str) -> Value:
-    """A class attribute as a Value; mutable ones are found again through the class."""
-    if owner is None or isinstance(raw, (types.FunctionType, type, types.BuiltinFunctionType)):
-        return Const(raw)
-    if is_pure_module(owner.__module__) or owner.__module__ == "builtins":
-        return from_python(cap, raw)
-    return wrap(cap, raw, S.Attr(S.Root(owner, owner.__qualname__), name))
-
-
 # --- other Values
 
 
@@ -285,7 +273,7 @@ def _const(cap: Capture, value: Const, name: str) -> Value:
     if isinstance(obj, types.ModuleType):
         return _module(cap, obj, name)
     if isinstance(obj, type):
-        return _class(cap, obj, name)
+        return read_class(cap, obj, name)
     if isinstance(obj, BaseException):
         return getattr_value(cap, OPERATIONS["as_exception"](cap, value), name)
     if value.source is not None and is_changeable(obj):
@@ -326,40 +314,6 @@ def _module(cap: Capture, module: types.ModuleType, name: str) -> Value:
         cap.rely(vars(module), name, found)
         return from_python(cap, found)
     return wrap(cap, found, S.Attr(S.Root(module, module.__name__), name))
-
-
-def _class(cap: Capture, cls: type, name: str) -> Value:
-    """`cls.name`: metaclass data descriptors, the MRO, then the metaclass."""
-    owner, raw = lookup(cls, name)
-    if raw is MISSING or name in ("__name__", "__qualname__", "__mro__", "__bases__", "__class__", "__dict__"):
-        return _from_metaclass(cap, cls, name)
-    if isinstance(raw, classmethod):
-        return MethodV(from_python(cap, raw.__func__), Const(cls))
-    if isinstance(raw, staticmethod):
-        return Const(raw.__func__)
-    if isinstance(raw, (types.FunctionType, property, types.WrapperDescriptorType, types.MethodDescriptorType)):
-        return Const(raw)
-    if type(raw).__qualname__ in DESCRIPTORS:
-        return Const(raw.method)
-    if isinstance(raw, SIMPLE) or hasattr(type(raw), "__get__"):
-        found = getattr(cls, name)
-        if isinstance(found, types.BuiltinMethodType):
-            return Const(found)
-        return from_python(cap, found)
-    return class_value(cap, getattr(cls, name), owner, name)
-
-
-def _from_metaclass(cap: Capture, cls: type, name: str) -> Value:
-    _, raw = lookup(type(cls), name)
-    if isinstance(raw, types.FunctionType):
-        return MethodV(Const(raw), Const(cls))
-    if isinstance(raw, property) and raw.fget is not None:
-        return cap.call(Const(raw.fget), [Const(cls)])
-    try:
-        found = getattr(cls, name)
-    except AttributeError as error:
-        raise Raised(Const(error)) from None
-    return Const(found) if name == "__dict__" else from_python(cap, found)  # a class's dict changes
 
 
 def _modelled(cap: Capture, value: Value, name: str) -> Value:
@@ -520,6 +474,10 @@ def setattr_value(cap: Capture, target: Value, name: str, value: Value) -> None:
     elif isinstance(target, CellV) and name == "cell_contents":
         mutating(cap, target)
         target.content = value
+    elif isinstance(target, Const) and isinstance(target.value, type):
+        class_attrs.store(cap, target.value, name, value)
+    elif isinstance(target, Const) and type(target.value) is types.ModuleType:
+        write_global(cap, vars(target.value), None, name, value)
     elif isinstance(target, (Const, TupleV, ListV, DictV, SetV, ArrayV)):
         raise Break("store", f"a store to {name!r} of a {type_of(target).__name__}")
     else:
@@ -561,6 +519,9 @@ def object_setattr(cap: Capture, target: ObjectV, name: str, value: Value) -> No
 
 
 def delattr_value(cap: Capture, target: Value, name: str) -> None:
+    if isinstance(target, Const) and isinstance(target.value, type):
+        class_attrs.delete(cap, target.value, name)
+        return
     if not isinstance(target, ObjectV):
         raise Break("store", f"deletion of {name!r}")
     _, hook = lookup(target.cls, "__delattr__")

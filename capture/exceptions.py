@@ -66,7 +66,8 @@ def members(cls: type) -> tuple[str, ...]:
 
 
 def _copy_members(cap: Capture, made: ObjectV, error: BaseException) -> None:
-    made.attrs.update({n: from_python(cap, getattr(error, n)) for n in members(type(error))})
+    found = {n: getattr(error, n) for n in members(type(error))}
+    made.attrs.update({n: from_python(cap, v) for n, v in found.items() if v is not None})
 
 
 FIRST = {StopIteration: "value", SystemExit: "code", ImportError: "msg"}  # members that are the only argument
@@ -85,7 +86,7 @@ def _set_members(cap: Capture, made: ObjectV) -> None:
     name = next((n for c, n in FIRST.items() if issubclass(made.cls, c)), None)
     if name is None or len(made.ctor) != 1:
         raise Break("call", f"{made.cls.__qualname__} with values that only exist at run time")
-    made.attrs.update(dict.fromkeys(members(made.cls), NONE), **{name: made.ctor[0]})
+    made.attrs[name] = made.ctor[0]
 
 
 def instance_of(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -158,11 +159,13 @@ def _set_context(cap: Capture, value: ObjectV, context: Value | None) -> None:
     if context is None or context is value:
         return
     at: Any = context
+    seen = [at]  # programs make cycles
     while isinstance(at, ObjectV) and isinstance(inner := attribute(cap, at, "__context__"), ObjectV):
         if inner is value:
             _write(cap, at, "__context__", NONE)
+        if inner is value or inner in seen:
             break
-        at = inner
+        seen.append(at := inner)
     _write(cap, value, "__context__", context)
 
 
@@ -173,6 +176,17 @@ def set_cause(cap: Capture, raised: Value, cause: Value) -> None:
 
 
 # --- attributes
+
+
+def say_where(cap: Capture, raised: Raised, obj: Value, name: str) -> None:
+    """An AttributeError that knows nothing yet is told which attribute of which object was missed."""
+    if BaseException in type_of(raised.value).__mro__ and issubclass(type_of(raised.value), AttributeError):
+        ours = isinstance(raised.value, Const)
+        error = raised.value = as_exception(cap, raised.value)
+        known = [attribute(cap, error, part) for part in ("name", "obj")] if isinstance(error, ObjectV) else []
+        if known and (ours or all(isinstance(v, Const) and v.value is None for v in known)):
+            _write(cap, error, "name", Const(name))
+            _write(cap, error, "obj", obj)
 
 
 def attribute(cap: Capture, value: ObjectV, name: str) -> Value:
@@ -187,6 +201,8 @@ def attribute(cap: Capture, value: ObjectV, name: str) -> Value:
     row = _DEFAULTS.get(name)
     if row is not None:
         return row(cap, value)
+    if name in members(value.cls):
+        return NONE
     if value.real is None and all(map(is_constant, value.ctor)):
         return from_python(cap, getattr(_stand_in(value), name))
     raise Break("attribute", f"{name!r} of an exception")
@@ -283,11 +299,13 @@ def initialise(cap: Capture, obj: ObjectV, *args: Value) -> None:
 def add_note(cap: Capture, obj: ObjectV, note: Value) -> Value:
     if type_of(note) is not str:
         raise Raised(Const(TypeError(f"note must be a str, not {type_of(note).__name__!r}")))
-    notes = obj.attrs.get("__notes__")
+    notes = cap.instance_attribute(obj, "__notes__")
     if notes is None:
         attrs.object_setattr(cap, obj, "__notes__", ListV([note]))
-    else:
+    elif issubclass(type_of(notes), list):
         cap.call(cap.getattr(notes, "append"), [note])
+    else:
+        raise Raised(Const(TypeError("Cannot add note: __notes__ is not a list")))
     return NONE
 
 
@@ -299,6 +317,7 @@ def with_traceback(cap: Capture, obj: ObjectV, tb: Value) -> Value:
 METHODS: dict[str, Any] = {"add_note": add_note, "with_traceback": with_traceback}
 
 OPERATIONS["as_exception"] = as_exception
+OPERATIONS["say_where"] = say_where
 OPERATIONS["caught"] = caught
 OPERATIONS["exception_attribute"] = attribute
 OPERATIONS["exception_store"] = store

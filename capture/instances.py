@@ -12,7 +12,7 @@ import inspect
 import types
 from typing import Any
 
-from dynacomp.capture import attrs, exceptions
+from dynacomp.capture import attrs, class_attrs, exceptions
 from dynacomp.capture.calls import BUILTINS, _fold_call
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import iterate
@@ -24,6 +24,7 @@ from dynacomp.capture.payload_methods import construct
 from dynacomp.capture.payloads import BASES, payload_base
 from dynacomp.capture.shells import attributes
 from dynacomp.capture.values import (
+    DELETED,
     Const,
     DictV,
     ObjectV,
@@ -97,6 +98,7 @@ def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Valu
     """`type.__call__`: `__new__`, then `__init__` when an instance came back."""
     _, new = attrs.lookup(cls, "__new__")
     made: Value
+    class_attrs.guard_class(cap, cls, "__new__", new)
     if isinstance(new, staticmethod) and isinstance(new.__func__, types.FunctionType):
         if is_pure_module(new.__func__.__module__):
             made = ObjectV(cls)
@@ -109,6 +111,7 @@ def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Valu
     if not isinstance(made, ObjectV) or not issubclass(made.cls, cls):
         return made
     _, init = attrs.lookup(cls, "__init__")
+    class_attrs.guard_class(cap, cls, "__init__", init)
     if isinstance(init, types.FunctionType) or made.payload is not None and isinstance(
             init, types.WrapperDescriptorType):
         cap.call(Const(init), [made, *args], kwargs)
@@ -130,9 +133,13 @@ def object_method(cap: Capture, name: str, obj: Value, args: list[Value], kwargs
 
 
 def _getattribute(cap: Capture, obj: Value, name: Value) -> Value:
-    if isinstance(obj, ObjectV):
+    if not isinstance(obj, ObjectV):
+        return cap.getattr(obj, as_python(name))
+    try:
         return attrs.object_attribute(cap, obj, as_python(name))
-    return cap.getattr(obj, as_python(name))
+    except Raised as raised:
+        exceptions.say_where(cap, raised, obj, as_python(name))
+        raise
 
 
 def _setattr(cap: Capture, obj: Value, name: Value, value: Value) -> Value:
@@ -222,7 +229,13 @@ def metaclass_call(cap: Capture, cls: Value, *args: Value, **kwargs: Value) -> V
 
 BUILTINS[object.__new__] = object_new
 BUILTINS[tuple.__new__] = tuple_new
+def _type_store(cap: Capture, cls: Value, name: Value, value: Any = DELETED) -> Value:
+    class_attrs.type_store(cap, as_python(cls), as_python(name), value)
+    return Const(None)
+
+
 BUILTINS[type.__call__] = metaclass_call
+BUILTINS[type.__setattr__] = BUILTINS[type.__delattr__] = _type_store
 BUILTINS[BaseException.__new__] = object_new
 OPERATIONS["instantiate"] = instantiate
 OPERATIONS["object_method"] = object_method

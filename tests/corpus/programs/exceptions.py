@@ -381,3 +381,78 @@ def raise_class_and_instance(x):
     except TypeError as error:
         found.append(str(error))
     return x, found
+
+
+class Few:
+    first = 1
+
+    def missing(self):
+        return object.__getattribute__(self, "second")
+
+
+@program
+def attribute_errors_know_what_was_missed(x):
+    few, seen = Few(), []
+    for attempt in (lambda: few.second, few.missing, lambda: undefined):  # noqa: F821
+        try:
+            attempt()
+        except (AttributeError, NameError) as error:
+            seen.append((error.name, getattr(error, "obj", None) is few, str(error)))
+    return x + 1, seen
+
+
+@program
+def cycles_of_contexts(x):
+    a, b = ValueError("a"), KeyError("b")
+    a.__context__, b.__context__ = b, a
+    try:
+        try:
+            raise a
+        except ValueError:
+            raise TypeError("c")  # noqa: B904
+    except TypeError as error:
+        return x + 1, error.__context__ is a, a.__context__ is b, b.__context__ is a
+
+
+@program
+def notes(x):
+    error = ValueError(1)
+    error.add_note("one")
+    error.add_note("two")
+    seen = [list(error.__notes__)]
+    error.__notes__ = 42
+    try:
+        error.add_note("three")
+    except TypeError as wrong:
+        seen.append(str(wrong))
+    return x + 1, seen, error.__notes__
+
+
+@program
+def members_kept_in_c(x):
+    made = [StopIteration(5), SystemExit("bye"), OSError(2, "gone", "file"), ImportError("no", name="n", path="p"),
+            UnicodeDecodeError("utf-8", b"ab", 0, 1, "why"), KeyError("k"), SyntaxError("s", ("f", 1, 2, "t"))]
+    return (x, made[0].value, made[1].code, made[2].errno, made[2].filename, made[2].args, made[3].name, made[3].path,
+            made[4].reason, made[4].start, made[6].lineno, [str(e) for e in made], made)
+
+
+class Asked(type):
+    def __instancecheck__(cls, obj):
+        raise RuntimeError("asked")
+
+    __subclasscheck__ = __instancecheck__
+
+
+class Kind(Exception, metaclass=Asked):
+    pass
+
+
+@program
+def classes_are_not_asked_what_they_are(x):
+    try:
+        try:
+            raise ValueError(1)
+        except Kind:
+            return x
+    except ValueError:
+        return x + 1
