@@ -7,7 +7,6 @@ instantiated by Python's protocol; what is left breaks the graph.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import types
 from typing import Any
@@ -25,6 +24,7 @@ from dynacomp.capture.machine import OPERATIONS, Capture, execute, new_frame
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import fold
 from dynacomp.capture.payloads import BASES, payload_base, seen_by_c
+from dynacomp.capture.remembered import remembered
 from dynacomp.capture.signatures import bind
 from dynacomp.capture.values import (
     ArrayV,
@@ -301,7 +301,7 @@ def call_row(cap: Capture, row: Any, obj: Any, args: list[Value], kwargs: dict[s
     return row(cap, *args, **kwargs)
 
 
-signature = functools.cache(inspect.signature)
+signature = remembered(inspect.signature)
 
 
 def _jitted(obj: Any) -> Any:

@@ -72,7 +72,13 @@ class Emitter:
         self.out.append(Instr(name, *arg))
 
     def const(self, obj: Any) -> None:
-        self.op("LOAD_CONST", obj)
+        """Loads a constant; what leads back to the namespace of the code (see `load_globals`) is referred to
+        weakly: a function of its own, a class. The entry's guards die with it."""
+        if (isinstance(obj, type) and obj.__flags__ & HEAP_TYPE) or (
+                isinstance(obj, types.FunctionType) and self.cap.globals_source(obj.__globals__) is None):
+            self.call(remake.Weak(obj))
+        else:
+            self.op("LOAD_CONST", obj)
 
     def temp(self, hint: str = "t") -> str:
         self.count += 1
@@ -286,9 +292,21 @@ def _cell(e: Emitter, v: CellV) -> None:
         e.later(lambda: e.call(remake.fill_cell, lambda: e.load(v), lambda: e.load(v.content)))
 
 
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made at run time, by a class statement or a library
+
+
+def load_globals(e: Emitter, table: dict[str, Any]) -> None:
+    """The dict `table`, found through the running frame where it is that frame's: code objects take no part
+    in garbage collection, so that a constant would keep the whole namespace of the code alive for ever."""
+    if e.cap.globals_source(table) is None:
+        e.call(remake.own_globals)
+    else:
+        e.const(remake.Held(table))
+
+
 def _function(e: Emitter, v: FunctionV) -> None:
     none = Const(None)
-    e.call(remake.function, lambda: e.const(v.code), lambda: e.const(remake.Held(v.globals)),
+    e.call(remake.function, lambda: e.const(v.code), lambda: load_globals(e, v.globals),
            lambda: e.const((v.name, v.qualname)),
            lambda: e.load(v.defaults or none), lambda: e.load(v.kwdefaults or none), lambda: e.tuple(v.closure),
            lambda: e.tuple(v.attrs.values()), lambda: e.const(tuple(v.attrs)))
@@ -312,7 +330,7 @@ def _library(e: Emitter, v: LibraryV) -> None:
 
 
 def _traceback(e: Emitter, v: TracebackV) -> None:
-    e.call(tracebacks.traceback, lambda: e.const(tracebacks.stand_in(v.code)), lambda: e.const(remake.Held(v.globals)),
+    e.call(tracebacks.traceback, lambda: e.const(tracebacks.stand_in(v.code)), lambda: load_globals(e, v.globals),
            lambda: e.const((v.offset, v.line)), lambda: e.load(v.inner))
     e.remember(v)
 
@@ -366,7 +384,9 @@ def _fetch(fn: Any, *names: str) -> Callable[[Emitter, Any], None]:
 
 def _root(e: Emitter, obj: Any) -> None:
     """An object itself; constants of code must be hashable."""
-    if type(obj).__hash__ is None:
+    if obj is e.cap.root.fn.__globals__:
+        load_globals(e, obj)
+    elif type(obj).__hash__ is None:
         e.call(remake.unhold, lambda: e.const(remake.Held(obj)))
     else:
         e.const(obj)

@@ -8,7 +8,6 @@ CPython does it.
 
 from __future__ import annotations
 
-import functools
 import types
 from typing import Any
 
@@ -19,6 +18,7 @@ from dynacomp.capture.code import Instr
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import OPERATIONS, Capture, Frame
+from dynacomp.capture.remembered import remembered
 from dynacomp.capture.values import (
     Const,
     ListV,
@@ -56,7 +56,7 @@ def _taken_apart(cap: Capture, error: BaseException) -> ObjectV:
     return made
 
 
-@functools.cache
+@remembered
 def members(cls: type) -> tuple[str, ...]:
     """What built-in exceptions keep in C besides what all have: `StopIteration.value`, `OSError.errno`, ..."""
     if issubclass(cls, BaseExceptionGroup):

@@ -22,6 +22,7 @@ from dynacomp.capture._native import Tail
 from dynacomp.capture.code import Instr as Op
 from dynacomp.capture.code import argument_count
 from dynacomp.capture.effects import settle
+from dynacomp.capture.emit import load_globals
 from dynacomp.capture.machine import VERSION, Capture, Frame
 from dynacomp.capture.operands import operands
 from dynacomp.capture.output import Result, Writer
@@ -79,7 +80,6 @@ class Leaver:
                  cells: tuple[str, ...]) -> None:
         self.w, self.e, self.frame, self.instr = w, w.e, frame, frame.instr
         self.saved, self.cells = dict(saved), cells
-        self.globals = remake.Held(frame.globals)
         handled = [n for n, slot in enumerate(stack) if slot.kind == HANDLED]
         self.below = stack[:handled[-1] + 1 if handled else 0]  # lies on the real stack throughout
         used = max(len(stack) - operands(self.instr, len(stack)), len(self.below))
@@ -221,7 +221,7 @@ class Leaver:
                 e.op("LOAD_FAST", name)
             e.op("BUILD_TUPLE", len(self.cells))
 
-        e.call(remake.resume_function, lambda: e.const(code), lambda: e.const(self.globals), closure)
+        e.call(remake.resume_function, lambda: e.const(code), lambda: load_globals(e, self.frame.globals), closure)
 
     def _handler(self, handler: Any) -> None:
         """An exception of the instruction goes on in the frame's own handler, or leaves the frame."""

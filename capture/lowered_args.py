@@ -8,7 +8,6 @@ it) and `LibraryArg` (a library object that only exists under a trace, such as `
 
 from __future__ import annotations
 
-import functools
 import inspect
 import types
 from collections.abc import Iterator, Sequence
@@ -24,6 +23,7 @@ from dynacomp.capture.graph import Node, Tree
 from dynacomp.capture.libraries import has_user_call, is_host, is_user_function
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.payloads import IMMUTABLE, SCALARS, SPECIAL, inherits, payload_base, refill
+from dynacomp.capture.remembered import remembered
 from dynacomp.capture.shells import Memo, attributes, fixed_fields, shell
 from dynacomp.capture.values import (
     ArrayV,
@@ -85,7 +85,7 @@ def lower_arguments(cap: Capture, fn: Any, args: Sequence[Value], kwargs: dict[s
     return tuple(map(lower, names, args)), {k: lower(k, v) for k, v in kwargs.items()}
 
 
-@functools.cache
+@remembered
 def parameter_names(fn: types.FunctionType) -> tuple[str, ...]:
     return tuple(inspect.signature(fn).parameters)
 

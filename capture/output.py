@@ -19,7 +19,7 @@ from bytecode import Bytecode, CompilerFlags, Instr
 from dynacomp.capture import remake
 from dynacomp.capture import sources as S
 from dynacomp.capture.effects import leaving, settle
-from dynacomp.capture.emit import OUTPUTS, Emitter, load_keys, load_source
+from dynacomp.capture.emit import OUTPUTS, Emitter, load_globals, load_keys, load_source
 from dynacomp.capture.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Graph, Node, nodes_in
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.origins import candidates, chosen, first
@@ -217,12 +217,12 @@ class Writer:
 
     def _global(self, table: dict[str, Any], name: str, value: Any) -> None:
         e = self.e
-        held = remake.Held(table)
+        load = partial(load_globals, e, table)
         if value is None:
-            self.replays.append(lambda: self.act(remake.delete_global, lambda: e.const(held), lambda: e.const(name)))
+            self.replays.append(lambda: self.act(remake.delete_global, load, lambda: e.const(name)))
             return
         kept = self.save(value)
-        self.replays.append(lambda: self.act(remake.set_global, lambda: e.const(held), lambda: e.const(name),
+        self.replays.append(lambda: self.act(remake.set_global, load, lambda: e.const(name),
                                              lambda: e.op("LOAD_FAST", kept)))
 
     def act(self, fn: Any, *args: Callable[[], None]) -> None:
@@ -270,7 +270,9 @@ def assemble(code: CodeType, body: list[Any]) -> CodeType:
 def _source_loader(w: Writer, value: Any) -> Callable[[], None]:
     if value.source is not None:
         return lambda: load_source(w.e, value.source)
-    return lambda: w.e.const(remake.Held(value.real) if isinstance(value.real, dict) else value.real)
+    if isinstance(value.real, dict):
+        return partial(load_globals, w.e, value.real)
+    return lambda: w.e.const(value.real)
 
 
 def _prepare_list(w: Writer, v: ListV) -> None:

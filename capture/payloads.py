@@ -10,13 +10,13 @@ on it and iterators over it are made of it.
 from __future__ import annotations
 
 import collections
-import functools
 import types
 from typing import Any
 
 from dynacomp.capture import sources as S
 from dynacomp.capture.errors import Break
 from dynacomp.capture.machine import Capture
+from dynacomp.capture.remembered import remembered
 from dynacomp.capture.values import DictV, ListV, ObjectV, SetV, TupleV, Value
 
 HEAP, IMMUTABLE_TYPE = 1 << 9, 1 << 8  # Py_TPFLAGS_*
@@ -28,7 +28,7 @@ BASES = (*SEQUENCES, *TABLES, *SETS, *SCALARS)
 IMMUTABLE = (tuple, frozenset, *SCALARS)
 
 
-@functools.cache
+@remembered
 def payload_base(cls: type) -> type | None:
     """The built-in class whose content instances of `cls`, a class written in Python, carry; None for
     other classes.

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import collections
 import functools
+import sys
 import threading
 import types
+import weakref
 from typing import Any
 
 import jax
@@ -25,8 +27,26 @@ class Held:
         self.obj = obj
 
 
+class Weak:
+    """A constant that does not keep its object alive: called, it gives the object."""
+
+    def __init__(self, obj: Any) -> None:
+        self.ref = weakref.ref(obj)
+
+    def __call__(self) -> Any:
+        obj = self.ref()
+        if obj is None:
+            raise ReferenceError("dynacomp: an object that this compiled code was guarded by has died while it ran")
+        return obj
+
+
 def unhold(obj: Any) -> Any:
     return obj.obj if isinstance(obj, Held) else obj
+
+
+def own_globals() -> dict[str, Any]:
+    """The globals of the replacement code that calls this: the replaced function's own."""
+    return sys._getframe(1).f_globals
 
 
 # --- finding

@@ -59,7 +59,7 @@ def stand_in(code: types.CodeType) -> types.CodeType:
     return made
 
 
-def traceback(code: types.CodeType, globals_: remake.Held, at: tuple[int, int], inner: Any) -> types.TracebackType:
+def traceback(code: types.CodeType, globals_: Any, at: tuple[int, int], inner: Any) -> types.TracebackType:
     """A real traceback entry: `code` is a stand-in, `at` the offset of the instruction and its line."""
-    frame = types.FunctionType(code, globals_.obj)()
+    frame = types.FunctionType(code, remake.unhold(globals_))()
     return types.TracebackType(inner, frame, *at)

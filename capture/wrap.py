@@ -28,6 +28,7 @@ from dynacomp.capture.graph import Node
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.payloads import inherits, payload_base, read_payload
+from dynacomp.capture.remembered import remembered
 from dynacomp.capture.values import (
     ArrayV,
     CellV,
@@ -283,7 +284,7 @@ IMMUTABLE = ("typing", "typing_extensions")  # whose objects say what a type is,
 HEAP, IMMUTABLE_TYPE, NO_INSTANCES = 1 << 9, 1 << 8, 1 << 7  # Py_TPFLAGS_*
 
 
-@functools.cache
+@remembered
 def is_python_class(cls: type) -> bool:
     """A class made by a `class` statement: C can make heap types too, with a `__new__` in C."""
     flags = cls.__flags__
@@ -314,7 +315,7 @@ def is_plain_instance(obj: Any) -> bool:
     return cls.__module__.partition(".")[0] != "jaxlib" and _solid_base(cls) is object
 
 
-@functools.cache
+@remembered
 def _solid_base(cls: type) -> type:
     """The nearest built-in ancestor that gives the instance its C layout."""
     for base in cls.__mro__:
