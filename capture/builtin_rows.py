@@ -20,7 +20,7 @@ from dynacomp.capture.calls import BUILTINS
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.exceptions import handled
 from dynacomp.capture.iteration import iterate
-from dynacomp.capture.keys import elements_of, hashable, pairs
+from dynacomp.capture.keys import elements_of, hash_value, pairs
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import as_bool, fold
@@ -31,7 +31,6 @@ from dynacomp.capture.values import (
     Const,
     DictV,
     FunctionV,
-    HashedV,
     LibraryV,
     ListV,
     MethodV,
@@ -50,6 +49,7 @@ from dynacomp.capture.values import (
     ViewV,
     as_python,
     is_constant,
+    peek,
     type_of,
 )
 
@@ -110,14 +110,22 @@ def _type(cap: Capture, *args: Value, **kwargs: Value) -> Value:
 def _isinstance(cap: Capture, x: Value, kinds: Value) -> Value:
     if isinstance(kinds, ObjectV):
         return cap.call(cap.getattr(kinds, "__instancecheck__"), [x])
-    classes = as_python(kinds)
-    fold(cap, lambda c: isinstance(None, c), kinds)  # which refuses what is no class
     if isinstance(x, Const):
-        return Const(isinstance(x.value, classes))
+        return fold(cap, isinstance, x, kinds)
     if isinstance(x, ObjectV) and x.real is not None:
-        return Const(isinstance(x.real, classes))
+        return fold(cap, lambda classes: isinstance(x.real, classes), kinds)
+    if isinstance(x, ArrayV):
+        return Const(_array_isinstance(cap, x, as_python(kinds)))
     cls = _class_of(x)
-    return Const(_array_isinstance(cap, x, classes) if isinstance(x, ArrayV) else issubclass(cls, classes))
+    return fold(cap, lambda classes: _is_instance_of(cls, classes), kinds)
+
+
+def _is_instance_of(cls: type, classes: Any) -> bool:
+    """What `isinstance` says of an object of class `cls`; it refuses what is no class."""
+    if isinstance(classes, tuple):
+        return any(_is_instance_of(cls, c) for c in classes)
+    isinstance(None, classes)  # its words where this is no class
+    return issubclass(cls, classes)
 
 
 def _array_isinstance(cap: Capture, x: ArrayV, classes: Any) -> bool:
@@ -139,7 +147,7 @@ def _issubclass(cap: Capture, a: Value, b: Value) -> Value:
 @row(callable)
 def _callable(cap: Capture, x: Value) -> Value:
     if isinstance(x, Const):
-        return Const(callable(x.value))
+        return Const(callable(peek(x)))
     if isinstance(x, ObjectV):
         return Const(attrs.lookup(x.cls, "__call__")[1] is not attrs.MISSING)
     return Const(isinstance(x, (FunctionV, MethodV, PartialV, LibraryV)))
@@ -183,19 +191,7 @@ def _delattr(cap: Capture, x: Value, name: Value) -> Value:
 
 @row(hash)
 def _hash(cap: Capture, x: Value) -> Value:
-    if isinstance(x, ObjectV) and attrs.lookup(x.cls, "__hash__")[0] is not object:
-        key = hashable(cap, x)
-        return Const(hash(key)) if isinstance(key, HashedV) else _hash_of_id()
-    return fold(cap, hash, x) if is_constant(x) else _hash_of_id()
-
-
-def _hash_of_id() -> Value:
-    raise Break("identity", "hash() of an object that hashes by its id")
-
-
-@row(vars)
-def _vars(cap: Capture, x: Value) -> Value:
-    return cap.getattr(x, "__dict__")
+    return fold(cap, hash, x) if is_constant(x) else hash_value(cap, x)
 
 
 # --- conversion
@@ -286,6 +282,8 @@ def _deque(cap: Capture, xs: Value = TupleV([]), maxlen: Value = NONE) -> Value:
 
 @row(dict)
 def _dict(cap: Capture, *sources: Value, **kwargs: Value) -> Value:
+    if len(sources) > 1:
+        return fold(cap, dict, NONE, NONE)  # which refuses
     made = DictV({})
     for source in sources:
         made.items.update(pairs(cap, source))
@@ -318,6 +316,8 @@ BUILTINS[set], BUILTINS[frozenset] = _set_of(set), _set_of(frozenset)
 
 @row(slice)
 def _slice(cap: Capture, *args: Value) -> Value:
+    if not 1 <= len(args) <= 3:
+        return fold(cap, slice, *args)
     a = [NONE, args[0], NONE] if len(args) == 1 else [*args, *[NONE] * (3 - len(args))]
     return SliceV(*a)
 
@@ -352,13 +352,29 @@ def _partial(cap: Capture, fn: Value, *args: Value, **kwargs: Value) -> Value:
 @row(super)
 def _super(cap: Capture, *args: Value) -> Value:
     if args:
-        return SuperV(as_python(args[0]), args[1])
+        return _super_of(cap, *args)
     frame = cap.current
-    assert frame is not None and frame.first_local is not None
+    assert frame is not None
+    if frame.first_local is None or "__class__" not in frame.cells:
+        what = "no arguments" if frame.first_local is None else "__class__ cell not found"
+        raise Raised(Const(RuntimeError(f"super(): {what}")))
     first = frame.locals.get(frame.first_local) or frame.cells[frame.first_local].content
     cell = frame.cells["__class__"]
     cell.content = cap.realize(cell.content)
-    return SuperV(as_python(cell.content), cap.realize(first))
+    return _super_of(cap, cell.content, cap.realize(first))
+
+
+def _super_of(cap: Capture, cls: Value, *obj: Value) -> Value:
+    start = as_python(cls)
+    if len(obj) != 1 or not isinstance(start, type):
+        raise Break("call", "super() of other arguments")
+    if isinstance(obj[0], Const) and isinstance(obj[0].value, type) and issubclass(obj[0].value, start):
+        return SuperV(start, obj[0])
+    if start not in type_of(obj[0]).__mro__:
+        if attrs.lookup(type_of(obj[0]), "__class__")[0] is not object:
+            raise Break("call", "super() of an object that claims another class")
+        raise Raised(Const(TypeError("super(type, obj): obj must be an instance or subtype of type")))
+    return SuperV(start, obj[0])
 
 
 # --- the exception at hand

@@ -61,6 +61,8 @@ def get_iter(cap: Capture, value: Value) -> Value:
     if isinstance(value, ObjectV):
         method = cap.special(value, "__iter__")
         return _by_getitem(cap, value) if method is None else cap.call(method, [])
+    if isinstance(value, LibraryV) and value.fixed:
+        return get_iter(cap, from_python(cap, tuple(value.real)))
     if isinstance(value, LibraryV):
         raise Break("leaves", "iteration over a library object")
     if hasattr(type_of(value), "__iter__"):

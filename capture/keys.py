@@ -36,7 +36,7 @@ from dynacomp.capture.values import (
     as_python,
     type_of,
 )
-from dynacomp.capture.wrap import items_of, realize
+from dynacomp.capture.wrap import is_plain_instance, items_of, realize
 
 
 def raised(kind: type[BaseException], *args: Any) -> Raised:
@@ -57,7 +57,8 @@ def hashable(cap: Capture, value: Value) -> Any:
         hash(key)
     except NotConstant:
         if isinstance(value, TupleV):
-            return HashedV(value, hash(tuple(hashable(cap, x) for x in items_of(cap, value))), _same(cap))
+            parts = tuple(hashable(cap, x) for x in items_of(cap, value))
+            return HashedV(value, hash(parts), _same(cap), any(map(is_by_id, parts)))
         if isinstance(value, (ListV, DictV, SetV)):
             raise raised(TypeError, f"unhashable type: {value.cls.__name__!r}") from None
         raise Break("hash", "a key that holds an array") from None
@@ -74,10 +75,31 @@ def _object_key(cap: Capture, value: ObjectV) -> Any:
         return HashedV(value, hash(hashable(cap, value.payload)), _same(cap))
     if not isinstance(raw, types.FunctionType):
         return value if value.real is None else value.real
-    found = as_python(cap.call(cap.special(value, "__hash__"), []))  # type: ignore[arg-type]
+    cap.hashing.append(False)
+    try:
+        found = as_python(cap.call(cap.special(value, "__hash__"), []))  # type: ignore[arg-type]
+    finally:
+        by_id = cap.hashing.pop()
     if not isinstance(found, int):
         raise raised(TypeError, "__hash__ method should return an integer")
-    return HashedV(value, hash(found), _same(cap))
+    return HashedV(value, hash(found), _same(cap), by_id)
+
+
+def is_by_id(key: Any) -> bool:
+    """Whether the hash of a key depends on where its object lies in memory."""
+    if isinstance(key, HashedV):
+        return key.by_id
+    return isinstance(key, Value) or (is_plain_instance(key) and type(key).__hash__ is object.__hash__)
+
+
+def hash_value(cap: Capture, value: Value) -> Value:
+    """`hash(value)`. One that depends on addresses may only become part of another hash."""
+    key = hashable(cap, value)
+    if is_by_id(key):
+        if not cap.hashing:
+            raise Break("identity", "hash() of an object that hashes by its id")
+        cap.hashing[-1] = True
+    return Const(hash(key))
 
 
 def _same(cap: Capture) -> Any:

@@ -8,6 +8,7 @@ module here.
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import Any
 
@@ -27,6 +28,7 @@ def _root_in(module: str, names: tuple[str, ...]) -> bool:
     return any(module == n or module.startswith(n + ".") for n in names)
 
 
+@functools.cache
 def is_pure_module(module: str | None) -> bool:
     return bool(module) and _root_in(str(module), PURE) and not _root_in(str(module), ENTER)
 

@@ -30,7 +30,7 @@ from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.values import CellV, Const, HandlingV, NeedsConcrete, NotConstant, ScalarV, Value, next_serial
 
 VERSION = sys.version_info[:2]
-MAX_STEPS = 400_000  # instructions a capture; a longer Python loop is run, not unrolled
+MAX_STEPS = 2_000_000  # instructions a capture; a longer Python loop is run, not unrolled
 MAX_UNROLLED_OPS = 4_000  # array operations of one unrolled loop
 MAX_ROUNDS, MAX_LOOP_OPS = 48, 300  # a loop with more of both runs in Python, its body compiled
 MAX_DEPTH = 120  # inlined calls inside each other
@@ -132,6 +132,7 @@ class Capture:
         self.keep: list[Any] = []  # keeps those ids alive
         self.ids: dict[int, Any] = {}  # id of an object, or of what stands for it → its IdV
         self.global_writes: dict[tuple[int, str], tuple[dict[str, Any], S.Source | None, Any]] = {}
+        self.class_writes: dict[tuple[type, str], Any] = {}  # (class, attribute) → Value, or DELETED
         self.effects: list[Any] = []  # calls to replay in order, see effects.py
         self.current: Frame | None = None
         self.top_step = -1
@@ -150,6 +151,7 @@ class Capture:
         self.real_shapes: dict[S.Source, tuple[int, ...]] = {}
         self.owner: dict[Node, int] = {}  # how many bodies deep a node lives
         self.homes: dict[Node, int] = {}  # the serial of the body that it lives in, if any
+        self.hashing: list[bool] = []  # for each `__hash__` that runs now: whether it depends on ids
         self.placed = False  # some call decides where its results live
         self.traces: list[Any] = []  # JAX's traces under which calls are evaluated, innermost last
         self.derived = 0  # derivatives of calls being traced, inside each other

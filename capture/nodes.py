@@ -88,7 +88,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     if isinstance(outcome.result, Aval):
         return ArrayV(emit_node(cap, fn, lowered, outcome.result, name), outcome.result)
     if _is_function_like(outcome.result) or not (outcome.plain or _is_container(outcome.result)):
-        return LibraryV(fn, tuple(values[0]), values[1], real=outcome.result)
+        fixed = not outcome.has_arrays and not any(leaf_nodes(lowered)) and not any(standins_in(lowered))
+        return LibraryV(fn, tuple(values[0]), values[1], real=outcome.result, fixed=fixed)
     return _structured(cap, fn, lowered, outcome, values, name)
 
 

@@ -42,9 +42,37 @@ def next_serial() -> int:
 
 @dataclass(eq=False)
 class Const(Value):
-    """A real object: an immutable literal, or one known by identity (function, class, module)."""
+    """A real object: an immutable literal, or one known by identity (function, class, module).
+
+    A function that is made anew for each call is known by its code: `identify` guards its identity as
+    soon as something looks at `value`; `peek` is for those who only ask what all such functions share."""
 
     value: Any
+    identify: Any = field(default=None, kw_only=True)
+
+
+def _const_value(self: Any) -> Any:
+    if self.identify is not None:
+        identify, self.identify = self.identify, None
+        identify()
+    return self._value
+
+
+def _set_const_value(self: Any, value: Any) -> None:
+    self._value = value
+
+
+Const.value = property(_const_value, _set_const_value)  # type: ignore[assignment]
+
+
+def peek(value: Const) -> Any:
+    """The object of a Const, without a guard on which one it is."""
+    return value._value  # type: ignore[attr-defined]
+
+
+def is_open(value: Any) -> bool:
+    """Whether `value` is a function known by its code alone."""
+    return isinstance(value, Const) and value.identify is not None
 
 
 @dataclass(eq=False)
@@ -115,6 +143,7 @@ class TupleV(Value):
 
     items: list[Any]
     cls: type = tuple
+    real: Any = None  # the tuple itself, if it exists already
 
 
 @dataclass(eq=False)
@@ -181,11 +210,12 @@ class ViewV(Value):
 
 class HashedV(Value):
     """A dict key or set element whose class has its own `__hash__` and `__eq__`: `digest` is its
-    hash, `same(a, b)` runs the comparison on the symbolic machine."""
+    hash, `same(a, b)` runs the comparison on the symbolic machine. A hash that is `by_id` tells
+    objects apart like the real one, but is another number."""
 
-    def __init__(self, value: Value, digest: int, same: Callable[[Value, Value], bool]) -> None:
+    def __init__(self, value: Value, digest: int, same: Callable[[Value, Value], bool], by_id: bool = False) -> None:
         super().__init__()
-        self.value, self.digest, self.same = value, digest, same
+        self.value, self.digest, self.same, self.by_id = value, digest, same, by_id
 
     def __hash__(self) -> int:
         return self.digest
@@ -329,6 +359,7 @@ class LibraryV(Value):
     args: tuple[Value, ...] = ()
     kwargs: dict[str, Value] = field(default_factory=dict)
     real: Any = None
+    fixed: bool = False  # made of constants alone: `real` is what the program would have
     lowered: Any = None  # its form as a node argument, once something asked
 
 
@@ -461,6 +492,12 @@ def _scalar(v: ScalarV) -> Any:
     raise NeedsConcrete(v)
 
 
+def _library(v: LibraryV) -> Any:
+    if not v.fixed:
+        raise NotConstant(v)
+    return v.real
+
+
 def _lazy(v: Lazy) -> Any:
     raise NotConstant(v)
 
@@ -479,6 +516,7 @@ def _set_as_python(v: SetV) -> Any:
 
 _AS_PYTHON: dict[type, Any] = {
     Const: lambda v: v.value,
+    LibraryV: _library,
     ScalarV: _scalar,
     TupleV: _tuple_as_python,
     ListV: lambda v: v.cls(as_python(i) for i in v.items),
@@ -500,7 +538,7 @@ def is_constant(value: Any) -> bool:
 def type_of(value: Value) -> type:
     """`type(value)` as the program would see it; TypeError for values without a Python face."""
     if isinstance(value, Const):
-        return type(value.value)
+        return type(peek(value))
     if isinstance(value, (TupleV, ListV, DictV, SetV, ObjectV)):
         return value.cls
     if isinstance(value, ViewV):

@@ -107,15 +107,18 @@ def _identity(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 
 def _function(cap: Capture, obj: Any, source: S.Source) -> Value:
-    cap.guards.add("is", source, obj)
-    return Const(obj, source=source)
+    """A function that comes with the call may be a new one each time: see Const."""
+    if not S.belongs_to_call(source):
+        return _identity(cap, obj, source)
+    cap.guards.add("is_type", source, types.FunctionType)
+    return Const(obj, source=source, identify=lambda: cap.guards.add("is", source, obj))
 
 
 def _tuple(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, type(obj))
     items = [Lazy(x, S.Item(source, i)) for i, x in enumerate(tuple.__iter__(obj))]
     cap.guards.add("len", source, len(items))
-    return TupleV(items, type(obj), source=source)
+    return TupleV(items, type(obj), real=obj, source=source)
 
 
 def _list(cap: Capture, obj: Any, source: S.Source) -> Value:

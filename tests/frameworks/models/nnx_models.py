@@ -34,7 +34,7 @@ class MLP(nnx.Module):
 @model
 def mlp_batchnorm_dropout(jit):
     net = MLP(6, 16, 2, rngs=nnx.Rngs(0, dropout=1))
-    optimizer = nnx.Optimizer(net, optax.adam(1e-2), wrt=nnx.Param)
+    optimizer = nnx.Optimizer(net, optax.sgd(0.05, momentum=0.9), wrt=nnx.Param)
 
     @jit
     def train_step(net, optimizer, x, y):
@@ -156,12 +156,12 @@ def recurrent(jit):
 def split_merge_functional(jit):
     net = MLP(6, 8, 2, rngs=nnx.Rngs(0))
     graphdef, params, rest = nnx.split(net, nnx.Param, ...)
-    tx = optax.adam(1e-2)
+    tx = optax.sgd(0.05, momentum=0.9)
 
     @jit
     def step(params, rest, slots, x, y):
         def loss_fn(params):
-            net = nnx.merge(graphdef, params, rest)
+            net = nnx.merge(graphdef, params, rest, copy=True)
             loss = jnp.mean((net(x) - y) ** 2)
             return loss, nnx.state(net, nnx.Not(nnx.Param))
 
