@@ -46,6 +46,8 @@ from dynacomp.capture.values import (
     TupleV,
     Value,
     ViewV,
+    is_open,
+    peek,
     type_of,
 )
 from dynacomp.capture.wrap import is_changeable, items_of, own_dict, own_source, wrap
@@ -269,6 +271,9 @@ def _getset(cap: Capture, value: Value, name: str) -> Value:
 
 
 def _const(cap: Capture, value: Const, name: str) -> Value:
+    if is_open(value) and name in FUNCTION_PARTS:
+        assert value.source is not None
+        return wrap(cap, getattr(peek(value), name), S.Get(value.source, name))
     obj = value.value
     if isinstance(obj, types.ModuleType):
         return _module(cap, obj, name)
@@ -289,6 +294,10 @@ def _const(cap: Capture, value: Const, name: str) -> Value:
     if value.source is not None and isinstance(obj, types.FunctionType):
         return _function_attribute(cap, value, name, found)
     return from_python(cap, found)
+
+
+FUNCTION_PARTS = ("__name__", "__qualname__", "__defaults__", "__kwdefaults__", "__closure__", "__code__",
+                  "__globals__")
 
 
 def _function_attribute(cap: Capture, value: Const, name: str, found: Any) -> Value:

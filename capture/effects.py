@@ -40,6 +40,11 @@ def _change_from(cap: Capture, bodies: list[Any], what: str) -> None:
         body.changes = True
 
 
+def changing_outside(cap: Capture, what: str) -> None:
+    """Must be called before something is changed that no Value stands for: a class, a module."""
+    _change_from(cap, cap.bodies, what)
+
+
 def write_global(cap: Capture, table: dict[str, Any], source: Any, name: str, value: Any) -> None:
     _change_from(cap, cap.bodies, f"a store to global {name!r}")
     seen = cap.objects.get(id(table))

@@ -174,7 +174,7 @@ def _noted(wanted: list[Any], source: Any) -> int:
 def returning(cap: Capture, value: Value, code: CodeType) -> Result:
     """The entry of a frame that was captured to its end."""
     effects = settle(cap)
-    if not effects and not cap.global_writes and not shared_mutables(cap, value):
+    if not effects and not cap.global_writes and not cap.class_writes and not shared_mutables(cap, value):
         try:
             outputs: dict[Node, int] = {}
             wanted: list[Any] = []
@@ -214,6 +214,16 @@ class Writer:
             _PREPARE[type(value)](self, value)
         for (_, name), (table, _, value) in self.cap.global_writes.items():
             self._global(table, name, value)
+        for (cls, name), value in self.cap.class_writes.items():
+            self._class(cls, name, value)
+
+    def _class(self, cls: type, name: str, value: Any) -> None:
+        held = partial(self.e.const, cls), partial(self.e.const, name)
+        if value is DELETED:
+            self.replays.append(lambda: self.act(type.__delattr__, *held))
+            return
+        kept = self.save(value)
+        self.replays.append(lambda: self.act(type.__setattr__, *held, lambda: self.e.op("LOAD_FAST", kept)))
 
     def _global(self, table: dict[str, Any], name: str, value: Any) -> None:
         e = self.e
