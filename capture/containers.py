@@ -139,12 +139,17 @@ _OPERATORS: dict[str, Any] = {
 signature = functools.cache(inspect.signature)
 
 
+WITH_KEYWORDS = ("sort", "update", "move_to_end", "popitem", "setdefault", "pop", "__init__")
+
+
 def call_method(cap: Capture, value: Any, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
     row = METHODS.get(type(value), {}).get(name) or _OPERATORS.get(name)
     if row is None:
         raise Break("call", f"{kind_of(value)}.{name}")
     try:
         signature(row).bind(cap, value, *args, **kwargs)
+        if kwargs and name not in WITH_KEYWORDS:
+            raise TypeError
     except TypeError:
         raise Break("call", f"{kind_of(value)}.{name} with these arguments") from None
     result = row(cap, value, *args, **kwargs)

@@ -12,8 +12,9 @@ import inspect
 import sys
 from typing import Any
 
+from dynacomp.capture.builtin_rows import row
 from dynacomp.capture.calls import BUILTINS
-from dynacomp.capture.errors import Break, GiveUp
+from dynacomp.capture.errors import Break, GiveUp, Raised
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.values import Const, Value
 
@@ -45,5 +46,13 @@ for _name, _others in {"locals": 0, "dir": 0, "eval": 1, "exec": 1}.items():
 BUILTINS[sys._getframe] = _getframe
 BUILTINS[inspect.currentframe] = lambda cap: look(cap, "inspect.currentframe()")
 
-_object_vars = BUILTINS[vars]
-BUILTINS[vars] = lambda cap, *of: _object_vars(cap, *of) if of else look(cap, "vars()")
+
+
+@row(vars)
+def _vars(cap: Capture, *of: Value) -> Value:
+    if not of:
+        return look(cap, "vars()")
+    try:
+        return cap.getattr(of[0], "__dict__")
+    except Raised:
+        raise Raised(Const(TypeError("vars() argument must have __dict__ attribute"))) from None

@@ -78,6 +78,8 @@ def _enumerate(cap: Capture, xs: Value, start: Value = Const(0)) -> Value:
 
 @row(map)
 def _map(cap: Capture, fn: Value, *xs: Value) -> Value:
+    if not xs:
+        return fold(cap, map, NONE)  # which refuses
     return StreamV("map", [get_iter(cap, x) for x in xs], fn=fn)
 
 
@@ -112,6 +114,8 @@ def _sum(cap: Capture, xs: Value, start: Value = Const(0)) -> Value:
 
 def _extreme(op: Any) -> Any:
     def pick(cap: Capture, *xs: Value, key: Value = NONE, default: Value | None = None) -> Value:
+        if not xs:
+            return fold(cap, max if op is operator.gt else min)
         items = list(iterate(cap, xs[0])) if len(xs) == 1 else list(xs)
         if not items:
             if default is not None:

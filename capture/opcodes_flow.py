@@ -161,6 +161,8 @@ def _call_ex(cap: Capture, f: Frame, i: Instr) -> None:
         args = list(iterate(cap, f.pop()))
     except Raised as raised:  # perhaps no iterable or mapping: CPython's text names the callee
         raise Break("raises", type_of(raised.value).__name__) from None
+    if not all(isinstance(name, str) for name in kwargs):
+        raise Break("raises", "TypeError")
     callee, bound = _callee(f) if CALLEE_FIRST else (f.pop(), [])
     if not CALLEE_FIRST:
         f.pop()

@@ -23,6 +23,7 @@ from dynacomp.capture.values import (
     BuiltinMethodV,
     Const,
     DictV,
+    FunctionV,
     IdV,
     LibraryV,
     ListV,
@@ -38,6 +39,8 @@ from dynacomp.capture.values import (
     ViewV,
     as_python,
     is_literal,
+    is_open,
+    peek,
     type_of,
 )
 from dynacomp.capture.wrap import is_changeable
@@ -252,6 +255,8 @@ def unary(cap: Capture, op: Any, value: Value) -> Value:
 
 def truth(cap: Capture, value: Value) -> bool:
     """`bool(value)`; Break where only the array's content can tell."""
+    if is_open(value):
+        return True
     if isinstance(value, Const):
         if value.source is not None and is_changeable(value.value):
             raise Break("opaque", f"the truth of a {type(value.value).__qualname__}")
@@ -301,6 +306,8 @@ def is_same(a: Value, b: Value) -> bool:
     """`a is b`."""
     if a is b:
         return True
+    if is_open(a) and not _may_be_function(b) or is_open(b) and not _may_be_function(a):
+        return False
     if _real(a) is not None and _real(a) is _real(b):
         return True
     if isinstance(a, Const) and isinstance(b, Const):
@@ -308,9 +315,18 @@ def is_same(a: Value, b: Value) -> bool:
                                       and a.value == b.value and _small(a.value))
     if isinstance(a, ArrayV) and isinstance(b, ArrayV):
         return a.real is not None and a.real is b.real
-    if isinstance(a, TupleV) and isinstance(b, TupleV) and not a.items and not b.items:
-        return a.cls is b.cls is tuple
-    return False
+    return _is_empty_tuple(a) and _is_empty_tuple(b)
+
+
+def _is_empty_tuple(value: Value) -> bool:
+    """There is one of them."""
+    if isinstance(value, Const):
+        return value.value is ()  # noqa: F632
+    return isinstance(value, TupleV) and value.cls is tuple and not value.items
+
+
+def _may_be_function(v: Value) -> bool:
+    return isinstance(v, FunctionV) or isinstance(v, Const) and isinstance(peek(v), types.FunctionType)
 
 
 def same_object(cap: Capture, a: Value, b: Value) -> bool:

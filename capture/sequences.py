@@ -20,13 +20,15 @@ from dynacomp.capture.operators import binary, equal, truth
 from dynacomp.capture.values import Const, ListV, NotConstant, ObjectV, SizeV, SliceV, TupleV, Value, as_python, type_of
 from dynacomp.capture.wrap import items_of, realize
 
+MAX_REPEATED = 100_000  # elements
+
 
 def _index(cap: Capture, key: Value) -> Any:
     """A sequence index or slice as a Python object."""
     if isinstance(key, SizeV):
         return sizes.concrete(cap, key).value
     if isinstance(key, SliceV):
-        return slice(*(_index(cap, k) for k in (key.start, key.stop, key.step)))
+        return slice(*(_end(cap, k) for k in (key.start, key.stop, key.step)))
     if isinstance(key, ObjectV):
         return as_python(cap.call(cap.getattr(key, "__index__"), []))
     try:
@@ -35,6 +37,11 @@ def _index(cap: Capture, key: Value) -> Any:
         raise Break("leaves", "a list or tuple indexed by an array") from None
     except TypeError as error:
         raise Raised(Const(error)) from None
+
+
+def _end(cap: Capture, end: Value) -> Any:
+    """A part of a slice; sequences refuse others than numbers when they use it."""
+    return as_python(end) if isinstance(end, Const) else _index(cap, end)
 
 
 def position_of(cap: Capture, seq: Any, key: Value) -> Any:
@@ -48,7 +55,7 @@ def position_of(cap: Capture, seq: Any, key: Value) -> Any:
 def _seq_getitem(cap: Capture, seq: Any, key: Value) -> Value:
     index = position_of(cap, seq, key)
     if isinstance(index, slice):
-        return type(seq)(items_of(cap, seq)[index], tuple if isinstance(seq, TupleV) else seq.cls)
+        return _slice(cap, seq, index)
     try:
         item = seq.items[index] = realize(cap, seq.items[index])
     except IndexError:
@@ -56,11 +63,31 @@ def _seq_getitem(cap: Capture, seq: Any, key: Value) -> Value:
     return item
 
 
+def _slice(cap: Capture, seq: Any, index: slice) -> Value:
+    try:
+        items = items_of(cap, seq)[index]
+    except (TypeError, ValueError) as error:
+        raise Raised(Const(error)) from None
+    if isinstance(seq, ListV):
+        return ListV(items, seq.cls)
+    whole = len(items) == len(seq.items) and index.step in (None, 1)
+    return _same_or_new(seq if whole else None, items)
+
+
+def _same_or_new(same: Any, items: list[Value]) -> Value:
+    """A tuple of `items`: CPython gives `same` back where it would be an equal one, and its class is no subclass."""
+    if not items:
+        return Const(())
+    return same if same is not None and same.cls is tuple else TupleV(items)
+
+
 def _concat(cap: Capture, a: Any, b: Value) -> Any:
     if type(b) is not type(a):
         return NotImplemented
-    kind: Any = type(a)
-    return kind([*items_of(cap, a), *items_of(cap, b)])
+    left, right = items_of(cap, a), items_of(cap, b)
+    if isinstance(a, TupleV):
+        return _same_or_new(a if not right else b if not left else None, [*left, *right])
+    return ListV([*left, *right])
 
 
 def _repeat(cap: Capture, a: Any, b: Value) -> Any:
@@ -68,7 +95,12 @@ def _repeat(cap: Capture, a: Any, b: Value) -> Any:
         b = sizes.concrete(cap, b)
     if not (isinstance(b, Const) and isinstance(b.value, int)):
         return NotImplemented
-    return type(a)(items_of(cap, a) * b.value)
+    items = items_of(cap, a)
+    if len(items) * b.value > MAX_REPEATED:
+        raise Break("too_long", f"a {a.cls.__name__} repeated {b.value} times")
+    if isinstance(a, TupleV):
+        return _same_or_new(a if b.value == 1 else None, items * b.value)
+    return ListV(items * b.value)
 
 
 def _extend_in_place(cap: Capture, a: ListV, b: Value) -> Any:
@@ -118,7 +150,12 @@ def _remove(cap: Capture, v: ListV, x: Value) -> None:
 
 def _position(cap: Capture, v: Any, x: Value, start: int, stop: int) -> int:
     items = items_of(cap, v)
-    return next((i for i in range(*slice(start, stop).indices(len(items))) if equal(cap, items[i], x)), -1)
+    at, stop, _ = slice(start, stop).indices(len(items))
+    while at < min(stop, len(v.items)):  # __eq__ may change the list
+        if equal(cap, realize(cap, v.items[at]), x):
+            return at
+        at += 1
+    return -1
 
 
 def _find(cap: Capture, v: Any, x: Value, start: Value = Const(0), stop: Value = Const(sys.maxsize)) -> Value:
