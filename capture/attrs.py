@@ -16,6 +16,7 @@ from typing import Any
 
 from dynacomp.capture import arrays, class_attrs
 from dynacomp.capture import sources as S
+from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.births import from_python
 from dynacomp.capture.class_attrs import MISSING, SIMPLE, class_data, class_value, from_metaclass, lookup, read_class
 from dynacomp.capture.effects import mutating, write_global
@@ -190,6 +191,8 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
         return cap.call(from_python(cap, raw.fget), [value])
     if isinstance(raw, classmethod):
         return MethodV(from_python(cap, raw.__func__), Const(type_of(value)))
+    if isinstance(raw, staticmethod) and isinstance(raw.__func__, CompiledFunction):
+        return Const(raw.__func__)
     if isinstance(raw, staticmethod):
         return class_value(cap, raw.__func__, owner, name)
     if isinstance(value, ObjectV) and getattr(raw, "__objclass__", None) in BASES and isinstance(raw, SIMPLE):
@@ -211,6 +214,8 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
 
 
 def _descriptor(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) -> Value:
+    if isinstance(raw, CompiledFunction):
+        return MethodV(Const(raw), value)
     row = DESCRIPTORS.get(type(raw).__qualname__)
     if row is not None and not (row is _cached_property and type(raw) is not functools.cached_property):
         return row(cap, raw, value)

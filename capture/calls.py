@@ -13,6 +13,7 @@ from typing import Any
 
 from dynacomp.capture import arrays, containers
 from dynacomp.capture import sources as S
+from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.attrs import CONST_METHODS, MISSING, guard_class, lookup
 from dynacomp.capture.births import from_python
 from dynacomp.capture.errors import Break, Raised
@@ -273,8 +274,7 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
         return OPERATIONS["instantiate"](cap, obj, args, kwargs)
     wrapped = _jitted(obj)
     if wrapped is not None:
-        at = S.Attr(fn.source, "__wrapped__") if fn.source is not None else None
-        inner = wrap(cap, wrapped, at) if at is not None else from_python(cap, wrapped)
+        inner = from_python(cap, wrapped) if fn.source is None else wrap(cap, wrapped, _wrapped_source(obj, fn.source))
         if not is_library(wrapped) or open_callable(cap, inner) is not None:
             return call(cap, inner, args, kwargs)
     if is_library(obj):
@@ -305,8 +305,16 @@ signature = remembered(inspect.signature)
 
 
 def _jitted(obj: Any) -> Any:
-    """The function inside `jax.jit(f)`: eager JAX computes the same without the jit."""
-    return getattr(obj, "__wrapped__", None) if type(obj).__name__ == "PjitFunction" else None
+    """The function inside `jax.jit(f)`, or inside a compiled function of ours: eager JAX computes the same
+    without the jit."""
+    known = type(obj).__name__ == "PjitFunction" or isinstance(obj, CompiledFunction)
+    return getattr(obj, "__wrapped__", None) if known else None
+
+
+def _wrapped_source(obj: Any, source: S.Source) -> S.Source:
+    if isinstance(obj, CompiledFunction):
+        return S.Slot(source, "__wrapped__", CompiledFunction.__dict__["__wrapped__"])
+    return S.Attr(source, "__wrapped__")
 
 
 def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -1,0 +1,84 @@
+"""Compiled functions called by compiled code are part of it: functions, methods, models, donation and all."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+
+jit = functools.partial(dynacomp.jit, backend="eager")
+X = jnp.arange(4.0)
+
+
+@jit
+def helper(a, k=2):
+    return a * k
+
+
+@functools.partial(jit, donate_argnums=0)
+def donating(a):
+    return a + 1
+
+
+class Model:
+    def __init__(self):
+        self.w = jnp.ones(4)
+
+    def __call__(self, a):
+        return a * self.w
+
+    @jit
+    def method(self, a):
+        return a + self.w
+
+    @staticmethod
+    @jit
+    def static(a):
+        return a - 1
+
+    @classmethod
+    def make(cls):
+        return cls()
+
+
+MODEL = Model()
+COMPILED = jit(MODEL)
+
+CALLERS = {
+    "function": lambda a: helper(a) + helper(a, k=3),
+    "donating": lambda a: donating(a * 2),
+    "method": lambda a: MODEL.method(a) + Model.make().method(a),
+    "static": lambda a: Model.static(a) + MODEL.static(a),
+    "model": lambda a: COMPILED(a) + COMPILED.w,
+    "argument": lambda a: functools.reduce(lambda v, f: f(v), [helper, helper], a),
+    "mapped": lambda a: jax.tree.map(helper, {"a": a}),
+    "differentiated": lambda a: jax.grad(lambda v: helper(v).sum())(a),
+    "of jax": lambda a: jax.jit(helper)(a),
+}
+
+
+@pytest.mark.parametrize("fn", CALLERS.values(), ids=CALLERS)
+def test_one_graph(fn):
+    dynacomp.reset()
+    got, want = jit(fn)(X), fn(X)
+    jax.tree.map(np.testing.assert_array_equal, got, want)
+    assert dynacomp.stats()["breaks"] == {}
+
+
+def test_what_is_inside_is_guarded(monkeypatch):
+    @jit
+    def inner(a):
+        return a * 2
+
+    @jit
+    def outer(a):
+        return inner(a) + 1
+
+    assert outer(X)[3] == 7
+    inner.__wrapped__.__code__ = (lambda a: a * 3).__code__
+    assert outer(X)[3] == 10
+    inner = jit(lambda a: a * 4)
+    assert outer(X)[3] == 13
