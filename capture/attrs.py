@@ -38,6 +38,7 @@ from dynacomp.capture.values import (
     ListV,
     MethodV,
     ObjectV,
+    OpaqueV,
     PartialV,
     RangeV,
     SetV,
@@ -447,6 +448,18 @@ def _cell(cap: Capture, value: CellV, name: str) -> Value:
     return OPERATIONS["cell_content"](cap, value)
 
 
+# Classes of C whose instances have no attributes of their own, and methods that never change.
+SUSPENDED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+
+
+def _opaque(cap: Capture, value: OpaqueV, name: str) -> Value:
+    """Methods are known for some classes; all else is looked up in Python."""
+    cls = type_of(value)
+    if cls in SUSPENDED and isinstance(lookup(cls, name)[1], types.MethodDescriptorType):
+        return BuiltinMethodV(value, name)
+    raise Break("attribute", f"{name!r} of a {cls.__qualname__}")
+
+
 def _size(cap: Capture, value: SizeV, name: str) -> Value:
     return BuiltinMethodV(value, name)
 
@@ -465,6 +478,7 @@ _READERS: dict[type, Any] = {
     LibraryV: _library,
     CellV: _cell,
     SizeV: _size,
+    OpaqueV: _opaque,
     BuiltinMethodV: lambda cap, v, name: v.obj if name == "__self__" else Const(v.name) if name == "__name__"
     else (_ for _ in ()).throw(Break("attribute", f"{name!r} of a built-in method")),
 }

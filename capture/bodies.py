@@ -36,7 +36,9 @@ from dynacomp.capture.values import (
     NotConstant,
     Value,
     as_python,
+    is_open,
     next_serial,
+    peek,
 )
 from dynacomp.capture.ways import is_array, is_known, way_of
 
@@ -212,7 +214,7 @@ def _name(value: Value) -> str:
     if isinstance(value, FunctionV):
         name = value.name
     else:
-        name = getattr(getattr(value, "value", None), "__name__", "body")
+        name = getattr(peek(value) if isinstance(value, Const) else None, "__name__", "body")
     return "lambda_" if name == "<lambda>" else name
 
 
@@ -220,7 +222,9 @@ def signature_of(value: Value) -> inspect.Signature | None:
     """What `inspect` says of a function: JAX resolves keyword arguments by it."""
     try:
         if isinstance(value, Const):
-            return inspect.signature(value.value)
+            real = peek(value)  # whose defaults become arguments
+            known_by_code = is_open(value) and not (real.__defaults__ or real.__kwdefaults__)
+            return inspect.signature(real if known_by_code else value.value)
         if isinstance(value, FunctionV):
             return inspect.signature(_twin(value))
         if isinstance(value, MethodV):

@@ -48,6 +48,8 @@ from dynacomp.capture.values import (
     ViewV,
     as_python,
     is_constant,
+    is_open,
+    peek,
     type_of,
 )
 from dynacomp.capture.wrap import wrap
@@ -96,22 +98,27 @@ def inline(cap: Capture, fn: FunctionV, args: list[Value], kwargs: dict[str, Val
 
 def as_function(cap: Capture, fn: Const) -> FunctionV:
     """A real Python function as a FunctionV, its defaults and cells found through its Source."""
-    known = cap.functions.get(id(fn.value))
+    real: types.FunctionType = peek(fn)
+    known = cap.functions.get(id(real))
     if known is not None:
         return known
-    real: types.FunctionType = fn.value
     source = fn.source
+    if source is not None:
+        cap.guards.add("is", S.Get(source, "__code__"), real.__code__)
+    if source is not None and is_open(fn):
+        cap.guards.add("is", S.Get(source, "__globals__"), real.__globals__)
 
     held = source or S.Root(real, real.__qualname__)
 
     def part(name: str) -> Any:
         found = getattr(real, name)
-        return None if found is None else wrap(cap, found, S.Get(held, name))
+        if found is None and not is_open(fn):
+            return None
+        wrapped = wrap(cap, found, S.Get(held, name))
+        return None if found is None else wrapped
 
     made = FunctionV(real.__code__, real.__globals__, real.__name__, real.__qualname__, part("__defaults__"),
                      part("__kwdefaults__"), _cells(cap, real, source), source=source)
-    if source is not None:
-        cap.guards.add("is", S.Get(source, "__code__"), real.__code__)
     cap.functions[id(real)] = made
     cap.keep.append(real)
     return made
@@ -257,6 +264,8 @@ def _identity(obj: Any) -> Any:
 
 
 def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    if is_open(fn) and _is_plain_function(peek(fn)):
+        return inline(cap, as_function(cap, fn), args, kwargs)
     obj = fn.value
     told = USER_RULES.get(obj)
     if told is not None:
@@ -290,6 +299,12 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     if isinstance(obj, types.MethodType):
         return call(cap, from_python(cap, obj), args, kwargs)
     raise Break("call", f"{type(obj).__module__}.{type(obj).__qualname__} object")
+
+
+def _is_plain_function(real: types.FunctionType) -> bool:
+    """Whether a call of it is a call of its code, and nothing else."""
+    return not (real in BUILTINS or USER_RULES.get(real) or real.__code__ in OPENED or is_library(real)
+                or hasattr(real, "_dynacomp_break"))
 
 
 def call_row(cap: Capture, row: Any, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -44,6 +44,7 @@ from dynacomp.capture.values import (
     SliceV,
     TupleV,
     Value,
+    peek,
 )
 from dynacomp.capture.wrap import items_of, realize, scalar_node
 
@@ -102,7 +103,7 @@ def _number(cap: Capture, value: NumberV) -> Any:
 
 
 def _const(cap: Capture, value: Const) -> Any:
-    if is_user_function(value.value):
+    if is_user_function(peek(value)):
         return Standin(cap, value)
     return value.value
 
@@ -113,12 +114,16 @@ def _tuple(cap: Capture, value: TupleV) -> Any:
 
 
 def _list(cap: Capture, value: ListV) -> Any:
-    return value.cls([lower_arg(cap, i) for i in items_of(cap, value)])
+    items = [lower_arg(cap, i) for i in items_of(cap, value)]
+    return items if value.cls is list else LibraryArg(value.cls, (items, value.extra), {})
 
 
 def _dict(cap: Capture, value: DictV) -> Any:
     items = {k: lower_arg(cap, realize(cap, v)) for k, v in value.items.items()}
-    return items if value.cls is dict else value.cls(items)
+    if value.cls is dict:
+        return items
+    factory = () if value.factory is None else (as_python(value.factory),)
+    return LibraryArg(functools.partial(value.cls, *factory), (items,), {})
 
 
 def _object(cap: Capture, value: ObjectV) -> Any:

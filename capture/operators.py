@@ -160,6 +160,9 @@ def _try_method(cap: Capture, left: Value, method: str, right: Value) -> Any:
     if not isinstance(left, ObjectV):
         return _with_content(cap, left, method, right)
     _, raw = lookup(left.cls, method)
+    if raw is object.__ne__:
+        found = _try_method(cap, left, "__eq__", right)
+        return found if found is NotImplemented else Const(not truth(cap, found))
     if raw is MISSING or raw is None or getattr(raw, "__objclass__", None) is object:
         return NotImplemented
     result = cap.call(cap.special(left, method), [right])  # type: ignore[arg-type]

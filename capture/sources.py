@@ -204,6 +204,12 @@ def base_of(source: Source) -> Source | None:
     return getattr(source, "base", None)
 
 
+def belongs_to_call(source: Source) -> bool:
+    """Whether it is found through an argument or a cell of the function, not through a module."""
+    base = base_of(source)
+    return isinstance(source, (Local, Closure)) if base is None else belongs_to_call(base)
+
+
 def on_host(source: Source | None) -> bool:
     """Whether only bytecode can find it (see Host)."""
     while source is not None:

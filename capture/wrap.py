@@ -245,7 +245,7 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
     if isinstance(obj, (threading.local, BaseException)) or (is_plain_instance(obj) and not _is_library_leaf(obj)):
         cap.guards.add("is_type", source, type(obj))
         return ObjectV(type(obj), real=obj, source=source)
-    if hasattr(type(obj), "__next__"):
+    if any(hasattr(type(obj), name) for name in ("__next__", "__anext__", "__await__")):
         return _opaque(cap, obj, source)
     return _identity(cap, obj, source)
 
