@@ -324,7 +324,7 @@ def is_same(a: Value, b: Value) -> bool:
 def _is_empty_tuple(value: Value) -> bool:
     """There is one of them."""
     if isinstance(value, Const):
-        return value.value is ()  # noqa: F632
+        return type(value.value) is tuple and not value.value
     return isinstance(value, TupleV) and value.cls is tuple and not value.items
 
 

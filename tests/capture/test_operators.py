@@ -1,0 +1,56 @@
+"""Operators on instances: which special methods run, in which order, and what comes of NotImplemented."""
+
+import itertools
+
+import pytest
+
+import dynacomp
+
+METHODS = [[], ["__eq__"], ["__ne__"], ["__eq__", "__ne__"], ["__lt__", "__gt__"], ["__add__"], ["__radd__", "__iadd__"]]
+LOG = []
+
+
+def make(name, base, methods):
+    def method(special):
+        def logged(self, other):
+            LOG.append(name + special)
+            return NotImplemented
+        return logged
+
+    return type(name, (base,), {special: method(special) for special in methods})
+
+
+def all_operators(x, y):
+    found = [x == y, x != y]
+    for op in (lambda: x < y, lambda: x > y, lambda: x <= y, lambda: x + y, lambda: x - y):
+        try:
+            found.append(op())
+        except TypeError as error:
+            found.append(str(error))
+    return found
+
+
+@pytest.mark.parametrize("left, right", itertools.product(METHODS, METHODS), ids=lambda m: "+".join(m) or "none")
+def test_the_methods_of_plain_python_run(left, right):
+    for related in (False, True):
+        a = make("A", object, left)
+        b = make("B", a if related else object, right)
+        one = a()
+        for x, y in ((a(), b()), (b(), a()), (one, one), (a(), 1), (1, b())):
+            runs = []
+            for fn in (all_operators, dynacomp.jit(lambda x, y: all_operators(x, y))):
+                LOG.clear()
+                runs.append((fn(x, y), list(LOG)))
+            assert runs[0] == runs[1]
+
+
+class Number:
+    def __init__(self, x):
+        self.x = x
+
+    def __eq__(self, other):
+        return self.x == other.x
+
+
+def test_unequal_is_the_opposite_of_the_classes_own_equal():
+    assert dynacomp.jit(lambda a, b: (a != b, a == b))(Number(1), Number(1)) == (False, True)
