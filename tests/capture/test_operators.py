@@ -6,7 +6,7 @@ import pytest
 
 import dynacomp
 
-METHODS = [[], ["__eq__"], ["__ne__"], ["__eq__", "__ne__"], ["__lt__", "__gt__"], ["__add__"], ["__radd__", "__iadd__"]]
+METHODS = [[], ["__eq__"], ["__ne__"], ["__eq__", "__ne__"], ["__lt__", "__gt__"], ["__add__"], ["__radd__", "__add__"]]
 LOG = []
 
 
