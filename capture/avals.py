@@ -17,6 +17,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax._src.lax.lax import _convert_element_type
 from jaxlib import _jax
 
 ARRAY_TYPE: type = _jax.ArrayImpl  # the class of every concrete jax.Array
@@ -63,6 +64,18 @@ def aval_of(x: Any) -> Aval:
 def as_struct(aval: Aval) -> jax.ShapeDtypeStruct:
     """The `jax.ShapeDtypeStruct` of an Aval, for `jax.eval_shape` and `jax.make_jaxpr`."""
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
+def weak(x: Any, kind: type) -> Any:
+    """A scalar array as the Python `kind` that it holds would be: weakly typed, of JAX's default width."""
+    return _convert_element_type(x, aval_of(kind()).dtype, weak_type=kind is not bool)
+
+
+def blank(shape: tuple[Any, ...], dtype: Any, weak_type: bool = False) -> Any:
+    """Some array of that Aval: zeros, or equal PRNG keys."""
+    if not is_numpy_dtype(dtype):
+        return jax.numpy.broadcast_to(jax.random.key(0, impl=dtype._impl.name), shape)
+    return _convert_element_type(jax.lax.full(shape, 0, dtype), dtype, weak_type=weak_type)
 
 
 def is_numpy_dtype(dtype: Any) -> bool:

@@ -2,9 +2,12 @@
 
 When a jump's condition is a scalar array, both sides are run symbolically, each as a body of its
 own, up to the place where they meet again (the jump's immediate post-dominator, or both returns).
-The `if` becomes `lax.cond` where that is provably the same: neither side changes anything older,
-breaks or raises, and every live local, stack slot or result is the same object on both sides or an
-array of the same Aval (weak type included). Anything else breaks the graph as before.
+The `if` becomes `lax.cond` where that is provably the same: no side breaks or raises, and every live
+local, stack slot, result and older object is the same on both sides, or can be joined (see `joins`).
+Anything else breaks the graph as before.
+
+A side may itself end in several places: a branch inside a loop's body where one way goes on and the
+other leaves. Then the side has a `Fork`, and what the sides of the tree so made give is joined at once.
 
 Inside transformed functions nothing is converted: there eager JAX may see a tracer, and raise.
 """
@@ -12,178 +15,230 @@ Inside transformed functions nothing is converted: there eager JAX may see a tra
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
-import networkx as nx
 
+from dynacomp.capture import heap
 from dynacomp.capture.bodies import Body, localise
-from dynacomp.capture.code import Decoded, Instr
-from dynacomp.capture.errors import Break, Raised
-from dynacomp.capture.graph import Closure, Graph
+from dynacomp.capture.flow import EXIT, live, meeting_place
+from dynacomp.capture.graph import Closure, Graph, Node
+from dynacomp.capture.joins import Differs, Join, Slot
 from dynacomp.capture.machine import Capture, Frame, step
 from dynacomp.capture.nodes import emit_node
-from dynacomp.capture.resume import ENDS, live_locals
-from dynacomp.capture.values import ArrayV, Const, Lazy, NotConstant, TupleV
+from dynacomp.capture.values import NumberV, Value
 
-EXIT = -1
-MAX_SIDE_STEPS = 2_000
+MAX_SIDE_STEPS = 20_000
+RETURNED = -2
+
+def nothing(frame: Frame) -> None:
+    """What most sides do before their first instruction."""
 
 
-class Differs(Exception):
-    """The sides cannot be merged."""
+@dataclass(frozen=True)
+class Start:
+    """Where a side begins: an instruction, and what is done to the copy of the frame before."""
+
+    index: int
+    prepare: Callable[[Frame], None] = nothing
 
 
 @dataclass(eq=False)
 class Side:
-    """One side of the `if`, run to the meeting place."""
+    """One way through the code, run to its end; `changes`: older objects as they are there."""
 
     body: Body
     frame: Frame
+    changes: dict[Value, heap.State]
+
+    @property
+    def place(self) -> int:
+        """Where it ended: an instruction, or RETURNED."""
+        return self.frame.index if self.frame.result is None else RETURNED
 
 
 @dataclass(eq=False)
-class Slots:
-    """The pairs of arrays that the `cond` must choose between."""
+class Fork:
+    """Two sides, taken as `condition` is true or false."""
 
-    pairs: list[tuple[ArrayV, ArrayV]] = field(default_factory=list)
-    merged: list[ArrayV] = field(default_factory=list)
+    condition: NumberV
+    yes: Side
+    no: Side
 
-
-def branch(cap: Capture, frame: Frame, instr: Instr, condition: ArrayV, wanted: bool) -> int | None:
-    """Captures both sides of a conditional jump on `condition` (taken when it is `wanted`).
-
-    Returns the offset where they meet, or None after setting `frame.result` when both return;
-    raises Break where an `if` cannot be a `cond`.
-    """
-    refusal = Break("branch", "a condition that is an array")
-    if cap.lessons.plain_ifs or condition.aval.shape != () or any(not b.is_side for b in cap.bodies):
-        raise refusal
-    meet = meeting_place(frame.code, frame.index)
-    jumped, fallen = frame.code.at[instr.argval], frame.index + 1
-    try:
-        sides = [run_side(cap, frame, start, meet) for start in ((jumped, fallen) if wanted else (fallen, jumped))]
-        merge(cap, frame, condition, sides, meet)
-    except (Break, Raised, Differs, NotConstant):
-        raise refusal from None
-    return None if meet == EXIT else frame.code.instrs[meet].offset
+    @property
+    def since(self) -> int:
+        return min(self.yes.body.serial, self.no.body.serial)
 
 
-def meeting_place(code: Decoded, index: int) -> int:
-    """The instruction that every way on from `index` passes first, or EXIT."""
-    flow = nx.DiGraph()
-    for i, instr in enumerate(code.instrs):
-        for successor in _successors(code, i, instr):
-            flow.add_edge(successor, i)
-    found = nx.immediate_dominators(flow, EXIT).get(index, EXIT) if EXIT in flow else EXIT
-    return EXIT if found is None else found
+@dataclass(eq=False)
+class Leaf:
+    """An end of a tree of Forks; `changes` are all those on the way to it."""
+
+    side: Side
+    changes: dict[Value, heap.State]
 
 
-def _successors(code: Decoded, i: int, instr: Instr) -> Iterator[int]:
-    if instr.name in ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"):
-        yield EXIT
-        return
-    if ("JUMP" in instr.name or instr.name in ("FOR_ITER", "SEND")) and isinstance(instr.argval, int):
-        yield code.at[instr.argval]
-    if instr.name not in ENDS and i + 1 < len(code.instrs):
-        yield i + 1
+def may_convert(cap: Capture) -> bool:
+    """Whether eager JAX would see a value here."""
+    return not cap.lessons.plain_ifs and all(b.is_side for b in cap.bodies)
 
 
-def run_side(cap: Capture, frame: Frame, start: int, meet: int) -> Side:
-    """Runs a copy of the frame from `start` until it meets the other side, or returns."""
-    body = Body.inside(cap, f"side_{start}", is_side=True)
-    copy = replace(frame, locals=dict(frame.locals), cells=dict(frame.cells), stack=list(frame.stack),
-                   handling=list(frame.handling), loops={}, index=start)
-    cap.bodies.append(body)
+def decide(cap: Capture, frame: Frame, condition: NumberV, yes: Start, no: Start) -> int | None:
+    """Runs both sides from the frame's instruction; the offset where they meet, or None after setting
+    `frame.result` or `frame.fork`. Raises Differs (Break, ...) where an `if` cannot be a `cond`."""
+    meet = meeting_place(frame.code, frame.index, frame.stops)
+    stops = frame.stops if meet == EXIT else frame.stops | {meet}
+    fork = Fork(condition, explore(cap, frame, yes, stops), explore(cap, frame, no, stops))
+    return conclude(cap, frame, fork)
+
+
+def conclude(cap: Capture, frame: Frame, fork: Fork) -> int | None:
+    """Brings the frame to where the fork's leaves are, if they are all in one place."""
+    places = {leaf.side.place for leaf in leaves(fork)}
+    if len(places) == 1:
+        merge(cap, frame, fork)
+        return None if frame.result is not None else frame.code.instrs[places.pop()].offset
+    if not frame.stops:
+        raise Differs("the sides do not meet")
+    frame.fork = fork
+    return None
+
+
+# --- running a side
+
+
+def copied(frame: Frame, start: Start, stops: frozenset[int]) -> Frame:
+    return replace(frame, locals=dict(frame.locals), cells=dict(frame.cells), stack=list(frame.stack),
+                   handling=list(frame.handling), loops={}, index=start.index, stops=stops)
+
+
+def explore(cap: Capture, frame: Frame, start: Start, stops: frozenset[int], body: Body | None = None) -> Side:
+    """Runs a copy of the frame from `start` to one of `stops`, to its return or to a fork."""
+    body = body or Body.inside(cap, f"side_{start.index}", is_side=True)
+    copy = copied(frame, start, stops)
+    changes: dict[Value, heap.State] = {}
     outer, cap.current = cap.current, copy
-    limit = cap.steps + MAX_SIDE_STEPS
+    cap.bodies.append(body)
     try:
-        while copy.index != meet and copy.result is None and copy.yielded is None:
-            step(cap, copy)
-            if cap.steps > limit:
-                raise Differs("a side that is too long")
+        start.prepare(copy)
+        run(cap, copy, cap.steps + MAX_SIDE_STEPS)
     finally:
+        changes.update(heap.take_back(body))
         cap.current = outer
         cap.bodies.pop()
-    if (copy.result is None) == (meet == EXIT) or copy.yielded is not None or copy.handling != frame.handling:
-        raise Differs("the sides do not meet")
-    return Side(body, copy)
+    if copy.yielded is not None or list(map(id, copy.handling)) != list(map(id, frame.handling)):
+        raise Differs("a side that yields or handles an exception")
+    return Side(body, copy, changes)
 
 
-def merge(cap: Capture, frame: Frame, condition: ArrayV, sides: list[Side], meet: int) -> None:
-    """Brings the frame to the meeting place, with a `cond` node for what differs."""
-    yes, no = sides
-    slots = Slots()
-    if meet == EXIT:
-        result = both(cap, yes.frame.result, no.frame.result, slots)
-        locals_, stack = frame.locals, frame.stack
+def run(cap: Capture, frame: Frame, limit: int) -> None:
+    while frame.index not in frame.stops and frame.result is None and frame.yielded is None and frame.fork is None:
+        step(cap, frame)
+        if cap.steps > limit:
+            raise Differs("a side that is too long")
+
+
+def leaves(tree: Side | Fork, above: dict[Value, heap.State] | None = None) -> Iterator[Leaf]:
+    """The ends of a tree of sides, in order."""
+    if isinstance(tree, Fork):
+        yield from leaves(tree.yes, above)
+        yield from leaves(tree.no, above)
+        return
+    changes = {**(above or {}), **tree.changes}
+    if tree.frame.fork is not None:
+        yield from leaves(tree.frame.fork, changes)
     else:
-        result = None
-        live = live_locals(frame.code, meet)
-        locals_ = {n: both(cap, yes.frame.locals.get(n), no.frame.locals.get(n), slots)
-                   for n in {**yes.frame.locals, **no.frame.locals} if n in live}
-        if len(yes.frame.stack) != len(no.frame.stack):
-            raise Differs("stacks")
-        stack = [both(cap, a, b, slots) for a, b in zip(yes.frame.stack, no.frame.stack)]
-    if slots.pairs:
-        choose(cap, condition, sides, slots)
-    frame.locals, frame.stack, frame.result = locals_, stack, result
+        yield Leaf(tree, changes)
 
 
-def both(cap: Capture, a: Any, b: Any, slots: Slots) -> Any:
-    """The one Value that stands for `a` on one side and `b` on the other."""
-    if a is b or (isinstance(a, Lazy) and isinstance(b, Lazy) and a.obj is b.obj):
-        return a
-    if a is None or b is None or type(a) is not type(b):
-        raise Differs("kinds")
-    if isinstance(a, ArrayV):
-        return _choice(a, b, slots)
-    if isinstance(a, Const) and (a.value is b.value or (type(a.value) is type(b.value) is int and a.value == b.value)):
-        return a
-    if isinstance(a, TupleV) and a.cls is b.cls and len(a.items) == len(b.items):
-        return TupleV([both(cap, x, y, slots) for x, y in zip(cap.items(a), cap.items(b))], a.cls)
-    raise Differs("values")
+# --- joining the sides
 
 
-def _choice(a: ArrayV, b: ArrayV, slots: Slots) -> ArrayV:
-    if a.node is b.node:
-        return a
-    if a.aval != b.aval or not _is_plain(a) or not _is_plain(b):
-        raise Differs("avals")
-    for (x, y), merged in zip(slots.pairs, slots.merged):
-        if x.node is a.node and y.node is b.node:
-            return merged
-    slots.pairs.append((a, b))
-    uncertain = any(v.real is not None or v.uncertain for v in (a, b))
-    slots.merged.append(ArrayV(a.node, a.aval, uncertain=uncertain))  # its node follows, see `choose`
-    return slots.merged[-1]
+def merge(cap: Capture, frame: Frame, fork: Fork) -> None:
+    """Brings the frame to the place where all leaves are, with a `cond` node for what differs."""
+    ends = list(leaves(fork))
+    join = Join(cap, fork.since, [leaf.changes for leaf in ends])
+    found = joined(join, frame, [leaf.side for leaf in ends])
+    for slot, node in zip(join.slots, chosen(cap, fork, join.slots)):
+        slot.merged.node = node
+    found.settle(frame)
 
 
-def _is_plain(v: ArrayV) -> bool:
-    """A JAX array. Where an input is chosen, its identity is lost: see `effects.certain`."""
-    return v.real is None or isinstance(v.real, jax.Array)
+@dataclass(eq=False)
+class Joined:
+    """A frame's state for all of several ways that are in one place."""
+
+    locals: dict[str, Value]
+    stack: list[Value]
+    result: Value | None
+    changes: list[Callable[[], None]]
+    changed: list[Value]
+    index: int
+
+    def settle(self, frame: Frame) -> None:
+        frame.locals, frame.stack, frame.result = self.locals, self.stack, self.result
+        frame.index = self.index
+        for change in self.changes:
+            change()
 
 
-def choose(cap: Capture, condition: ArrayV, sides: list[Side], slots: Slots) -> None:
-    """Emits the `cond` and points the merged Values at its results."""
-    closures = [close(cap, side, [pair[i] for pair in slots.pairs]) for i, side in enumerate(sides)]
-    avals = tuple(v.aval for v in slots.merged)
-    node = emit_node(cap, jax.lax.cond, ((localise(cap, condition.node), *closures), {}), avals, "cond")
-    for i, value in enumerate(slots.merged):
-        value.node = emit_node(cap, operator.getitem, ((node, i), {}), value.aval, f"cond_{i}")
+def joined(join: Join, frame: Frame, sides: list[Side]) -> Joined:
+    """The one state of frames that have all returned, or are all before the same instruction."""
+    older = list(join.in_place())
+    changed, changes = [v for v, _ in older], [change for _, change in older]
+    index = sides[0].frame.index
+    if sides[0].place == RETURNED:
+        result = join.value([side.frame.result for side in sides])
+        return Joined(frame.locals, frame.stack, result, changes, changed, index)
+    names = live(frame.code, index)
+    found = {n: join.value([side.frame.locals.get(n) for side in sides])
+             for n in dict.fromkeys(n for side in sides for n in side.frame.locals) if n in names}
+    if len({len(side.frame.stack) for side in sides}) != 1:
+        raise Differs("stacks")
+    stack = [join.value(list(row)) for row in zip(*(side.frame.stack for side in sides))]
+    return Joined(found, stack, None, changes, changed, index)
 
 
-def close(cap: Capture, side: Side, values: list[ArrayV]) -> Closure:
-    """A side as a function of nothing but what it captures, returning `values`."""
-    cap.bodies.append(side.body)
+# --- nodes
+
+
+def chosen(cap: Capture, fork: Fork, slots: list[Slot]) -> list[Node]:
+    """The nodes of the slots: a `cond` and its results."""
+    if not slots:
+        return []
+    ways = iter(range(1 << 30))
+    return _choose(cap, fork, slots, ways)
+
+
+def _choose(cap: Capture, fork: Fork, slots: list[Slot], ways: Iterator[int]) -> list[Node]:
+    sides = [close(cap, side.body, lambda side=side: values_of(cap, side, slots, ways))  # type: ignore[misc]
+             for side in (fork.yes, fork.no)]
+    avals = tuple(slot.aval for slot in slots)
+    node = emit_node(cap, jax.lax.cond, ((localise(cap, fork.condition.node), *sides), {}), avals, "cond")
+    return [emit_node(cap, operator.getitem, ((node, i), {}), aval, f"cond_{i}") for i, aval in enumerate(avals)]
+
+
+def values_of(cap: Capture, side: Side, slots: list[Slot], ways: Iterator[int]) -> tuple[Any, ...]:
+    """What a side gives for the slots, as arguments in its own body."""
+    if side.frame.fork is not None:
+        return tuple(_choose(cap, side.frame.fork, slots, ways))
+    way = next(ways)
+    return tuple(value(cap) if callable(value) else cap.node_argument(value)
+                 for value in (slot.values[way] for slot in slots))
+
+
+def close(cap: Capture, body: Body, result: Callable[[], Any], own: tuple[Node, ...] = ()) -> Closure:
+    """A body as a function of its `own` placeholders and of nothing else but what it captures."""
+    cap.bodies.append(body)
     try:
-        graph = side.body.builder.finish(tuple(cap.node_argument(v) for v in values))
+        graph = body.builder.finish(result())
     finally:
         cap.bodies.pop()
-    order = {n: i for i, n in enumerate(side.body.captured.values())}
+    order = {n: i for i, n in enumerate((*body.captured.values(), *own))}
     places = sorted(graph.placeholders, key=order.__getitem__)
     rest = [n for n in graph.nodes if n.op != "placeholder"]
     return Closure(Graph((*places, *rest), graph.consts, graph.name),
-                   tuple(localise(cap, n) for n in side.body.captured))
+                   tuple(localise(cap, n) for n in body.captured))
+

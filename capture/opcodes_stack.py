@@ -15,7 +15,17 @@ from dynacomp.capture.effects import mutating, write_global
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import iterate
 from dynacomp.capture.machine import VERSION, Capture, Frame, opcode, unsupported
-from dynacomp.capture.operators import BINARY, COMPARE, UNARY, binary, same_object, subscript, truth, unary
+from dynacomp.capture.operators import (
+    BINARY,
+    COMPARE,
+    UNARY,
+    as_bool,
+    binary,
+    negation,
+    same_object,
+    subscript,
+    unary,
+)
 from dynacomp.capture.unseen import unseen
 from dynacomp.capture.values import (
     NULL,
@@ -26,6 +36,7 @@ from dynacomp.capture.values import (
     FunctionV,
     Lazy,
     ListV,
+    NumberV,
     SetV,
     SliceV,
     TupleV,
@@ -146,7 +157,7 @@ def _load_deref(cap: Capture, f: Frame, i: Instr) -> None:
 def load_cell(cap: Capture, cell: CellV, name: str) -> Value:
     if cell.content is None:
         raise Raised(Const(NameError(f"cannot access free variable {name!r} where it is not associated with a "
-                                     "value in enclosing scope")))
+                                     "value in enclosing scope", name=name)))
     cell.content = cap.realize(cell.content)
     return cell.content
 
@@ -173,7 +184,7 @@ def load_global(cap: Capture, f: Frame, name: str) -> Value:
     pending = cap.global_writes.get((id(f.globals), name))
     if pending is not None:
         if pending[2] is None:
-            raise Raised(Const(NameError(f"name {name!r} is not defined")))
+            raise Raised(Const(NameError(f"name {name!r} is not defined", name=name)))
         return pending[2]
     table = cap.objects.get(id(f.globals))
     if isinstance(table, DictV):  # the program also holds its globals as a dict
@@ -189,7 +200,7 @@ def load_global(cap: Capture, f: Frame, name: str) -> Value:
             return from_python(cap, obj)
         return wrap(cap, obj, S.Key(f.globals_source, name))
     if name not in f.builtins:
-        raise Raised(Const(NameError(f"name {name!r} is not defined")))
+        raise Raised(Const(NameError(f"name {name!r} is not defined", name=name)))
     if f.globals_source is None:
         cap.guards.add("missing_global", None, name)
     elif not cap.is_pure_globals(f.globals):
@@ -293,18 +304,18 @@ def _unary(cap: Capture, f: Frame, i: Instr) -> None:
 
 @opcode("UNARY_NOT")
 def _not(cap: Capture, f: Frame, i: Instr) -> None:
-    f.push(Const(not truth(cap, f.pop())))
+    f.push(negation(cap, f.pop()))
 
 
 @opcode("TO_BOOL")
 def _to_bool(cap: Capture, f: Frame, i: Instr) -> None:
     value = f.pop()
-    f.push(value if stays_array(f, i, value) else Const(truth(cap, value)))
+    f.push(value if stays_array(f, i, value) else as_bool(cap, value))
 
 
 def stays_array(f: Frame, i: Instr, value: Value) -> bool:
     """Whether an array's truth is asked for by the jump that follows, which may become a `cond`."""
-    return isinstance(value, ArrayV) and f.code.instrs[i.index + 1].name.startswith("POP_JUMP_IF")
+    return isinstance(value, (ArrayV, NumberV)) and f.code.instrs[i.index + 1].name.startswith("POP_JUMP_IF")
 
 
 @opcode("COMPARE_OP")
@@ -313,7 +324,7 @@ def _compare(cap: Capture, f: Frame, i: Instr) -> None:
     text = i.argval.removeprefix("bool(").removesuffix(")") if isinstance(i.argval, str) else i.argval
     result = binary(cap, COMPARE[text], a, b)
     asked = i.arg & 16 and BOOL_COMPARE and not stays_array(f, i, result)
-    f.push(Const(truth(cap, result)) if asked else result)
+    f.push(as_bool(cap, result) if asked else result)
 
 
 @opcode("IS_OP")

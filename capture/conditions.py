@@ -1,0 +1,60 @@
+"""Jumps on arrays, and on numbers that the Graph computes: what each becomes.
+
+A test of a loop becomes a `while_loop` (see `loops`), any other jump a `cond` (see `branches`); where
+neither is sound, the graph breaks before the jump, and Python decides.
+"""
+
+from __future__ import annotations
+
+from dynacomp.capture import loops, numbers
+from dynacomp.capture.branches import Start, decide, may_convert
+from dynacomp.capture.code import Instr
+from dynacomp.capture.effects import mutating
+from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.flow import LOOP_ENDS, loop_of
+from dynacomp.capture.joins import Differs
+from dynacomp.capture.machine import Capture, Frame
+from dynacomp.capture.values import CountIterV, NotConstant, NumberV, Value
+
+
+def jump(cap: Capture, frame: Frame, instr: Instr, condition: Value, wanted: bool) -> int | None:
+    """A conditional jump, taken when `condition` is `wanted`, which has been taken off the stack."""
+    jumped, fallen = Start(frame.code.at[instr.argval]), Start(frame.index + 1)
+    return _choose(cap, frame, condition, jumped if wanted else fallen, fallen if wanted else jumped)
+
+
+def jump_or_pop(cap: Capture, frame: Frame, instr: Instr, condition: Value, wanted: bool) -> int | None:
+    """`and` and `or` as expressions: the condition itself stays on the stack where it jumps."""
+    jumped, fallen = Start(frame.code.at[instr.argval]), Start(frame.index + 1, Frame.pop)
+    return _choose(cap, frame, condition, jumped if wanted else fallen, fallen if wanted else jumped)
+
+
+def next_of_range(cap: Capture, frame: Frame, instr: Instr, it: CountIterV) -> int | None:
+    """`for i in range(...)` where the Graph counts: the loop goes on, or it is at its end."""
+    more, item = numbers.next_of_range(cap, it)
+
+    def go_on(copy: Frame) -> None:
+        following = numbers.counted(cap, it, item)
+        mutating(cap, it)
+        it.current = following
+        copy.push(item)
+
+    leave = Start(frame.code.at[instr.argval] + LOOP_ENDS, Frame.pop)
+    return _choose(cap, frame, more, Start(frame.index + 1, go_on), leave)
+
+
+def _choose(cap: Capture, frame: Frame, condition: Value, yes: Start, no: Start) -> int | None:
+    refusal = Break("branch", "a condition that is an array")
+    if not may_convert(cap):
+        raise refusal
+    try:
+        asked = numbers.truth(cap, condition) if isinstance(condition, NumberV) else numbers.from_array(
+            cap, condition, bool)
+        if asked is None:
+            raise refusal
+        loop = loop_of(frame.code, frame.index)
+        if loop is not None:
+            return loops.convert(cap, frame, loop, asked, yes, no)
+        return decide(cap, frame, asked, yes, no)
+    except (Break, Raised, Differs, NotConstant):
+        raise refusal from None
