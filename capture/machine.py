@@ -33,6 +33,7 @@ VERSION = sys.version_info[:2]
 MAX_STEPS = 2_000_000  # instructions a capture; a longer Python loop is run, not unrolled
 MAX_UNROLLED_OPS = 4_000  # array operations of one unrolled loop
 MAX_ROUNDS, MAX_LOOP_OPS = 48, 300  # a loop with more of both runs in Python, its body compiled
+MAX_IDLE_STEPS = 30_000  # instructions of a loop that makes no array operation: such a loop runs in Python
 MAX_DEPTH = 120  # inlined calls inside each other
 
 
@@ -67,11 +68,12 @@ BACK_EDGES = ("FOR_ITER", "JUMP_BACKWARD", "POP_JUMP_BACKWARD_IF_TRUE", "POP_JUM
 
 @dataclass
 class Loop:
-    """A loop of a Frame, seen at its back edge: the outermost frame's step and the operations captured
-    when it was met first, and how often since."""
+    """A loop of a Frame, seen at its back edge: the outermost frame's step, the operations captured and
+    the instructions run when it was met first, and how often since."""
 
     step: int
     ops: int
+    steps: int
     rounds: int = 0
 
 
@@ -308,10 +310,11 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instr) -> None:
 
     The lesson is to break where the loop began (for a loop of a callee: at the call, so that the
     callee is captured by itself)."""
-    loop = frame.loops.setdefault(instr.index, Loop(cap.top_step, cap.captured_ops))
+    loop = frame.loops.setdefault(instr.index, Loop(cap.top_step, cap.captured_ops, cap.steps))
     loop.rounds += 1
     ops = cap.captured_ops - loop.ops
-    if ops > MAX_UNROLLED_OPS or (loop.rounds > MAX_ROUNDS and ops > MAX_LOOP_OPS):
+    idle = not ops and cap.steps - loop.steps > MAX_IDLE_STEPS
+    if ops > MAX_UNROLLED_OPS or (loop.rounds > MAX_ROUNDS and (ops > MAX_LOOP_OPS or idle)):
         if cap.bodies:
             raise Break("too_long", f"{loop.rounds} rounds of a loop in a transformed function")
         lesson = Lesson(loop.step, "long_loop", f"{loop.rounds} rounds and more", cap.where())
