@@ -68,13 +68,23 @@ def hashable(cap: Capture, value: Value) -> Any:
 
 
 def _object_key(cap: Capture, value: ObjectV) -> Any:
+def _by_identity(cap: Capture, value: ObjectV) -> Any:
+    """An object that hashes by its id: another one in its place is another key."""
+    if value.real is None:
+        return value
+    if value.source is not None:
+        cap.guards.add("is", value.source, value.real)
+    return value.real
+
+
+def _object_key(cap: Capture, value: ObjectV) -> Any:
     owner, raw = lookup(value.cls, "__hash__")
     if raw is None:
         raise raised(TypeError, f"unhashable type: {value.cls.__name__!r}")
     if not isinstance(raw, types.FunctionType) and owner in BASES:
         return HashedV(value, hash(hashable(cap, value.payload)), _same(cap))
     if not isinstance(raw, types.FunctionType):
-        return value if value.real is None else value.real
+        return _by_identity(cap, value)
     cap.hashing.append(False)
     try:
         found = as_python(cap.call(cap.special(value, "__hash__"), []))  # type: ignore[arg-type]

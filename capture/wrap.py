@@ -32,6 +32,7 @@ from dynacomp.capture.remembered import remembered
 from dynacomp.capture.values import (
     ArrayV,
     CellV,
+    BuiltinMethodV,
     Const,
     DictV,
     Lazy,
@@ -212,6 +213,16 @@ def _key_array(cap: Capture, obj: Any, source: S.Source) -> Value:
     assert isinstance(raw, ArrayV)
     aval = Aval(raw.aval.shape[:len(obj.shape)], obj.dtype)
     node = outer_builder(cap).call(jax.random.wrap_key_data, (raw.node,), {"impl": impl}, aval, cap.where())
+def _builtin(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """A built-in function is known by its identity; a bound method, often made anew, by its object and name."""
+    owner = obj.__self__
+    if owner is None or isinstance(owner, (types.ModuleType, type)) or is_python_class(type(owner)):
+        return _identity(cap, obj, source)
+    cap.guards.add("is_type", source, type(obj))
+    cap.guards.add("eq", S.Get(source, "__name__"), obj.__name__)
+    return BuiltinMethodV(wrap(cap, owner, S.Get(source, "__self__")), obj.__name__, source=source)
+
+
     return ArrayV(own(cap, node), aval, real=obj, source=source)
 
 
@@ -372,6 +383,7 @@ def scalar_node(cap: Capture, value: ScalarV) -> Node:
     if known is None:
         known = cap.scalar_nodes[value.source] = add_input(cap, value.source, aval_of(value.hint))
     cap.scalar_reads.append(value)
+    types.BuiltinFunctionType: _builtin,
     return known
 
 

@@ -1,0 +1,58 @@
+"""Objects that come from outside: what is guarded of them, and what is not."""
+
+import io
+
+import jax.numpy as jnp
+
+import dynacomp
+
+
+def captures(calls):
+    before = dynacomp.stats()["frames_captured"]
+    for call in calls:
+        call()
+    return dynacomp.stats()["frames_captured"] - before
+
+
+def test_methods_of_objects_in_c_are_not_known_by_identity():
+    @dynacomp.jit
+    def report(x, file):
+        file.write("a")
+        y = x + 1
+        file.write("b")
+        return y * 2
+
+    x, files = jnp.ones(2), [io.StringIO() for _ in range(5)]
+    assert captures([lambda f=f: report(x, f) for f in files[:1]]) > 0
+    assert captures([lambda f=f: report(x, f) for f in files[1:]]) == 0
+    assert [f.getvalue() for f in files] == ["ab"] * 5
+
+
+def test_suspended_objects_are_not_known_by_identity():
+    def numbers():
+        yield 1
+        yield 2
+
+    @dynacomp.jit
+    def first(items):
+        print(end="")
+        return next(items), items.send(None)
+
+    assert captures([lambda: first(numbers())]) > 0
+    assert captures([lambda: first(numbers())] * 3) == 0
+    assert first(numbers()) == (1, 2)
+
+
+class Token:
+    pass
+
+
+def test_elements_of_sets_are_the_very_objects():
+    @dynacomp.jit
+    def enter(tokens, token):
+        tokens.add(token)
+
+    for _ in range(3):
+        tokens, token = set(), Token()
+        enter(tokens, token)
+        assert tokens == {token}
