@@ -67,7 +67,6 @@ def hashable(cap: Capture, value: Value) -> Any:
     return key
 
 
-def _object_key(cap: Capture, value: ObjectV) -> Any:
 def _by_identity(cap: Capture, value: ObjectV) -> Any:
     """An object that hashes by its id: another one in its place is another key."""
     if value.real is None:
