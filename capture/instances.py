@@ -47,6 +47,8 @@ def instantiate(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Va
         return exceptions.instance_of(cap, cls, args, kwargs)
     if is_host(cls):
         return library_call(cap, cls, args, kwargs)
+    if attrs.lookup(cls, "__del__")[1] is not attrs.MISSING and not is_pure_module(cls.__module__):
+        raise Break("call", f"class {cls.__module__}.{cls.__qualname__}, whose objects have a __del__")
     if _is_plain_class(cls) or cls is object:
         return _by_protocol(cap, cls, args, kwargs)
     if is_library(cls):
@@ -98,6 +100,8 @@ def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Valu
     """`type.__call__`: `__new__`, then `__init__` when an instance came back."""
     _, new = attrs.lookup(cls, "__new__")
     made: Value
+    if attrs.lookup(cls, "__del__")[1] is not attrs.MISSING:  # it must run when the object dies, and not before
+        raise Break("effect", f"a {cls.__qualname__} is made, which has a __del__")
     class_attrs.guard_class(cap, cls, "__new__", new)
     if isinstance(new, staticmethod) and isinstance(new.__func__, types.FunctionType):
         if is_pure_module(new.__func__.__module__):
