@@ -31,8 +31,8 @@ from dynacomp.capture.payloads import inherits, payload_base, read_payload
 from dynacomp.capture.remembered import remembered
 from dynacomp.capture.values import (
     ArrayV,
-    CellV,
     BuiltinMethodV,
+    CellV,
     Const,
     DictV,
     Lazy,
@@ -185,6 +185,16 @@ def _partial(cap: Capture, obj: Any, source: S.Source) -> Value:
                     {k: realize(cap, v) for k, v in kwargs.items.items()}, source=source)
 
 
+def _builtin(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """A built-in function is known by its identity; a bound method, often made anew, by its object and name."""
+    owner = obj.__self__
+    if owner is None or isinstance(owner, (types.ModuleType, type)) or is_python_class(type(owner)):
+        return _identity(cap, obj, source)
+    cap.guards.add("is_type", source, type(obj))
+    cap.guards.add("eq", S.Get(source, "__name__"), obj.__name__)
+    return BuiltinMethodV(wrap(cap, owner, S.Get(source, "__self__")), obj.__name__, source=source)
+
+
 def _cell(cap: Capture, obj: Any, source: S.Source) -> Value:
     try:
         content = Lazy(obj.cell_contents, S.Get(source, "cell_contents"))
@@ -213,16 +223,6 @@ def _key_array(cap: Capture, obj: Any, source: S.Source) -> Value:
     assert isinstance(raw, ArrayV)
     aval = Aval(raw.aval.shape[:len(obj.shape)], obj.dtype)
     node = outer_builder(cap).call(jax.random.wrap_key_data, (raw.node,), {"impl": impl}, aval, cap.where())
-def _builtin(cap: Capture, obj: Any, source: S.Source) -> Value:
-    """A built-in function is known by its identity; a bound method, often made anew, by its object and name."""
-    owner = obj.__self__
-    if owner is None or isinstance(owner, (types.ModuleType, type)) or is_python_class(type(owner)):
-        return _identity(cap, obj, source)
-    cap.guards.add("is_type", source, type(obj))
-    cap.guards.add("eq", S.Get(source, "__name__"), obj.__name__)
-    return BuiltinMethodV(wrap(cap, owner, S.Get(source, "__self__")), obj.__name__, source=source)
-
-
     return ArrayV(own(cap, node), aval, real=obj, source=source)
 
 
@@ -354,6 +354,7 @@ WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
     types.FunctionType: _function,
     types.MethodType: _method,
     functools.partial: _partial,
+    types.BuiltinFunctionType: _builtin,
     types.CellType: _cell,
     types.TracebackType: _opaque,
     types.FrameType: _opaque,
@@ -383,7 +384,6 @@ def scalar_node(cap: Capture, value: ScalarV) -> Node:
     if known is None:
         known = cap.scalar_nodes[value.source] = add_input(cap, value.source, aval_of(value.hint))
     cap.scalar_reads.append(value)
-    types.BuiltinFunctionType: _builtin,
     return known
 
 
