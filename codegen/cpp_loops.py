@@ -30,6 +30,7 @@ from dynacomp.lowering.loops import Kernel, Let, Loop, Stmt, Store, folds
 
 SPAN = 64    # columns of a scatter's rows that a thread takes at once
 JAM = 4      # registers of columns that a fold down columns runs in step
+_UNROLLED = 64  # elements of four registers: shorter loops would only fold empty ones
 _LIGHT = 12  # bodies cheaper than this are unrolled over four accumulators
 
 Lines = Iterator[str]
@@ -178,7 +179,8 @@ def _distinct(name: str, scopes: list[Scope]) -> list[Scope]:
 def _unrolled(loop: Loop) -> int:
     """How many registers each accumulator of a vector loop takes: more hide the latency of the fold."""
     plain = not any(isinstance(s, Loop) for s in loop.body) and not any(map(is_arg, loop.accs))
-    return 4 if plain and cost(loop.body, loop.accs) < _LIGHT else 1
+    short = loop.extent.is_Integer and loop.extent < _UNROLLED
+    return 4 if plain and not short and cost(loop.body, loop.accs) < _LIGHT else 1
 
 
 def _reduce(loop: Loop, scope: Scope, unit: Unit, begin: str, end: str) -> Lines:

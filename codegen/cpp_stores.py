@@ -22,6 +22,8 @@ def store(stmt: Store, scope: Scope) -> str:
     if how == "contiguous":
         if stmt.mask is None or not depends(stmt.mask, scope):
             return _row_store(stmt, scope, f"{where} + {index}", value)
+        if stmt.mode == "set":
+            return f"masked_store({where} + {index}, {value}, lanes, {emit_lanes(stmt.mask, scope)});"
         index = f"({index}) + l"
     at_lane = f"[&](int l) {{ (void)l; return {index}; }}"
     mask = emit_lanes(stmt.mask, scope) if stmt.mask is not None else "true"

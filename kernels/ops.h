@@ -124,7 +124,7 @@ template <class V> DC_INLINE V nextafter(V a, V b) {
   S tiny = (bits_as<S>(b) & top) | 1;
   S moved = a == zero ? tiny : step;
   S kept = a == b ? bits_as<S>(b) : moved;
-  return (a != a) | (b != b) ? (V)(a + b) : bits_as<V>(kept);
+  return ((a != a) | (b != b)) ? (V)(a + b) : bits_as<V>(kept);
 }
 
 DC_INLINE uint16_t next_half(uint16_t a, uint16_t b) {  // bits of two unequal non-NaN halves

@@ -5,9 +5,10 @@
 // ops.h and math.h is one template that serves both, so generated code reads the same inside and
 // outside a vector loop.  Memory holds `bf16` and `f16`; registers hold them as `float`.
 //
-//   lanes tags:  full<N>  all N lanes;  part<N>{n}  the first n lanes (a loop's tail)
+//   lanes tags:  full<N>  all N lanes;  part<N>{n}  the first n lanes (a loop's tail);
+//                some<M>{m}  the lanes where the mask m holds
 //
-// No intrinsics: AVX2, AVX-512 and NEON all come from the compiler's vector extensions.
+// AVX2, AVX-512 and NEON all come from the compiler's vector extensions; only moves.h names instructions.
 #pragma once
 #include <stdint.h>
 
@@ -85,6 +86,10 @@ template <int N> struct part {
   static constexpr int lanes = N;
   int n;
   DC_INLINE int count() const { return n; }
+};
+template <class M> struct some {
+  static constexpr int lanes = lane<M>::count;
+  M m;
 };
 typedef full<1> one;
 
@@ -222,21 +227,31 @@ template <class V> DC_INLINE auto from_f16(V h) {
 
 // ---- memory -----------------------------------------------------------------------------------
 
+}  // namespace dynacomp
+#include "moves.h"
+namespace dynacomp {
+
 template <int N, class T> DC_INLINE vec<T, N> read_lanes(const T* p, full<N>) {
   vec<T, N> r;
   __builtin_memcpy(&r, p, sizeof(r));
   return r;
 }
 template <int N, class T> DC_INLINE vec<T, N> read_lanes(const T* p, part<N> k) {
-  vec<T, N> r{};
-  for (int l = 0; l < k.n; ++l) r[l] = p[l];
-  return r;
+  return read_some<N>(p, lanes_below<vec<T, N>>(k).m);
+}
+template <class M, class T> DC_INLINE auto read_lanes(const T* p, some<M> k) {
+  constexpr int N = some<M>::lanes;
+  return read_some<N>(p, widen_mask<vec<T, N>>(mask<M>{k.m}));
 }
 template <int N, class V, class T> DC_INLINE void write_lanes(T* p, V v, full<N>) {
   __builtin_memcpy(p, &v, sizeof(v));
 }
 template <int N, class V, class T> DC_INLINE void write_lanes(T* p, V v, part<N> k) {
-  for (int l = 0; l < k.n; ++l) p[l] = v[l];
+  write_some<N>(p, v, lanes_below<vec<T, N>>(k).m);
+}
+template <class M, class V, class T> DC_INLINE void write_lanes(T* p, V v, some<M> k) {
+  constexpr int N = some<M>::lanes;
+  write_some<N>(p, v, widen_mask<vec<T, N>>(mask<M>{k.m}));
 }
 
 // What a value of stored type T is in a register, and back. bool is a byte, 0 or 1.
@@ -320,11 +335,22 @@ DC_INLINE V masked_gather(const T* p, L k, C c, F index, V other) {
     if (at(c, l)) put_lane(r, l, load(p + index(l)));
   return r;
 }
+template <class M, int N> DC_INLINE some<M> chosen(mask<M> c, full<N>) { return {c.m}; }
+template <class M, int N> DC_INLINE some<M> chosen(mask<M> c, part<N> k) { return {c.m & lanes_below<M>(k).m}; }
 template <class T, class L, class C, class V> DC_INLINE V masked_load(const T* p, L k, C c, V other) {
-  if (!any_lane(c)) return other;
-  if constexpr (same_type<L, full<L::lanes>>::value)
-    if (all_lanes(c)) return same_lanes<V>(load(p, k));
-  return masked_gather(p, k, c, [](int l) { return (int64_t)l; }, other);
+  if constexpr (same_type<C, bool>::value) {
+    return c ? same_lanes<V>(load(p, k)) : other;
+  } else {
+    if constexpr (mover_bytes<T, L::lanes>() == 0) {  // lane by lane: most masks are all or nothing
+      if (!any_lane(c)) return other;
+      if constexpr (same_type<L, full<L::lanes>>::value)
+        if (all_lanes(c)) return same_lanes<V>(load(p, k));
+    }
+    return same_lanes<V>(select(c, same_lanes<V>(load(p, chosen(c, k))), other));
+  }
+}
+template <class T, class V, class L, class M> DC_INLINE void masked_store(T* p, V v, L k, mask<M> c) {
+  store(p, v, chosen(c, k));
 }
 template <class T, class V, class L, class C, class F>
 DC_INLINE void masked_scatter(T* p, V v, L k, C c, F index) {

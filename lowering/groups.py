@@ -24,11 +24,12 @@ import sympy
 
 from dynacomp.lowering.indexing import ONE, divmod_index, flat, hint, product, total, unflatten
 from dynacomp.lowering.items import Item
-from dynacomp.lowering.reader import Reader
+from dynacomp.lowering.reader import Reader, cost
+from dynacomp.lowering.scalars import DEAR
 
 MIN_ROWS, MIN_LANES = 8, 256
 """Fewer rows than this do not keep the threads busy: such items fuse only when they are small."""
-SMALL_WORK = 1 << 14
+SMALL_WORK, MANY_ROWS = 1 << 14, 64
 
 
 @dataclass(eq=False)
@@ -170,7 +171,9 @@ def _as_rows(reader: Reader, items: list[Item], producers: dict[str, Item]) -> G
             return None
         if not all(row_exact(reader, i, producers, rows) for i in items):
             continue
-        if _wasteful(items, rows) or (hint(rows) < MIN_ROWS and sum(i.work for i in items) > SMALL_WORK):
+        if _wasteful(items, rows) or _lonely(reader, items, rows):
+            return None
+        if hint(rows) < MIN_ROWS and sum(i.work for i in items) > SMALL_WORK:
             return None
         return Group(items, {i.name: row_dims(i, rows) or [] for i in items}, False)
     return None
@@ -180,6 +183,16 @@ def _wasteful(items: list[Item], rows: sympy.Expr) -> bool:
     """Rows so short that lanes inside them would stand empty, while items could use lanes."""
     inside = max(i.work for i in items) // max(hint(rows), 1)
     return inside < 4 and hint(rows) > 64
+
+
+def _lonely(reader: Reader, items: list[Item], rows: sympy.Expr) -> bool:
+    """Values that occur once a row, and so without lanes, which cost more than the row's other work:
+    kernels of their own compute them lane by lane."""
+    if hint(rows) < MANY_ROWS:
+        return False
+    once = [i.value for i in items if i.kind == "point" and i.numel == rows]
+    inside = sum(i.work for i in items if i.work > hint(rows)) // hint(rows)
+    return bool(inside) and sum(cost(reader, v) for v in once) > inside + DEAR
 
 
 class Ancestry:

@@ -269,18 +269,27 @@ def own_cost(node: Node) -> int:
     return _OWN_COST.get(name, SCALARS[name].cost if name in SCALARS else 1)
 
 
+_MOVED = {"slice", "concatenate", "pad", "rev", "gather", "dynamic_slice"}
+"""Ops through which an array is read at other places: a load each, beside those of its other readers."""
+
+
 @dataclass
 class _Weight:
-    """What inlining a node costs: additions for one element, the realised nodes read with their
-    sizes, and how deep it nests."""
+    """What inlining a node costs: additions for one element, the loads (the realised node and the
+    moves on the way to it) with the node's size, and how deep it nests."""
 
     cost: int
-    reads: dict[str, int]
+    reads: dict[tuple[str, ...], int]
     depth: int
 
     def loads(self, size: int) -> int:
         """Loads that matter for an array of `size`: smaller arrays stay in cache."""
         return sum(2 * n > size for n in self.reads.values())
+
+    @property
+    def arrays(self) -> int:
+        """How many arrays are read."""
+        return len({name for name, *_ in self.reads})
 
 
 def choose_realised(
@@ -304,10 +313,11 @@ def _size(node: Node) -> int:
 
 def _weigh(node: Node, realised: set[str], weights: Mapping[Node, _Weight]) -> _Weight:
     parts = [
-        _Weight(0, {a.name: _size(a)}, 0) if a.name in realised or a not in weights else weights[a]
+        _Weight(0, {(a.name,): _size(a)}, 0) if a.name in realised or a not in weights else weights[a]
         for a in dict.fromkeys(a for a in node.args if isinstance(a, Node))
     ]
-    reads = {name: size for p in parts for name, size in p.reads.items()}
+    moved = (node.name,) if op_name(node) in _MOVED else ()
+    reads = {(*load, *moved): size for p in parts for load, size in p.reads.items()}
     return _Weight(
         min(own_cost(node) + sum(p.cost for p in parts), 10**6), reads, 1 + max((p.depth for p in parts), default=0)
     )
@@ -319,7 +329,7 @@ def _worth_keeping(node: Node, users: list[Node], weight: _Weight) -> bool:
         return True
     if getattr(node.aval, "shape", None) is None:  # several results: its getitem nodes decide
         return False
-    if weight.depth >= MAX_INLINE or len(weight.reads) > MAX_READS:
+    if weight.depth >= MAX_INLINE or weight.arrays > MAX_READS:
         return True
     if len(users) > 1 and (weight.cost >= KEEP_COST or (weight.loads(_size(node)) >= KEEP_READS and weight.cost)):
         return True

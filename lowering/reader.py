@@ -307,6 +307,11 @@ def below_of(reader: HasValues, expr: Expr) -> tuple[Expr, ...]:
     return children(expr) + made
 
 
+def cost(reader: HasValues, value: Expr) -> int:
+    """What one evaluation of `value` costs, in additions; shared parts count once."""
+    return sum(SCALARS[e.fn].cost for e in walk(reader, [value]) if isinstance(e, Apply))
+
+
 __all__ = [
     "BOOL",
     "INT32",
@@ -317,6 +322,7 @@ __all__ = [
     "Rule",
     "below_of",
     "children",
+    "cost",
     "dtype_of",
     "index_of",
     "shape_of",

@@ -27,7 +27,7 @@ from dynacomp.lowering.loops import Expr
 from dynacomp.lowering.lower_reduce import Fold
 from dynacomp.lowering.reader import Point, Reader, shape_of
 
-BIG_FOLD, BLOCKS = 1 << 18, 64
+BIG_FOLD, BLOCKS = 1 << 17, 64
 ENOUGH_LANES, ENOUGH_ROWS = 1024, 8
 SHORT, MANY = 32, 16
 

@@ -150,3 +150,37 @@ def test_digamma_at_its_poles_is_that_of_the_installed_jax():
     x = jax.numpy.array([0.0, -0.0, -1.0, -2.0, 0.5], np.float32)
     plan = schedule(lower_function(jax.lax.digamma, x))
     assert_same(schedule_interp.run(plan, (x,), REFERENCES)[0], jax.lax.digamma(x))
+
+
+def kernels_of(fn, *args):
+    """What the fused steps are, by the names of their kernels."""
+    plan = schedule(lower_function(fn, *args))
+    check_kernels(plan)
+    for got, want in zip(schedule_interp.run(plan, args, REFERENCES), jax.tree.leaves(fn(*args)), strict=True):
+        assert_same(got, want)
+    return [s.kernel for s in plan.steps]
+
+
+def test_a_step_that_is_read_at_shifted_places_is_kept():
+    """Inlined, each step of a stencil would be computed again at every place that the next one reads."""
+    def diffuse(u):
+        for _ in range(3):
+            u = u + 0.1 * (jax.numpy.roll(u, 1, 0) + jax.numpy.roll(u, -1, 0) - 2 * u)
+        return u
+
+    u = jax.numpy.asarray(np.random.default_rng(0).normal(size=(32, 16)), np.float32)
+    assert len(kernels_of(diffuse, u)) == 3
+
+
+def test_dear_values_that_occur_once_in_a_short_row_get_lanes_of_their_own():
+    def short(x, w):
+        return jax.nn.softplus(x @ w)
+
+    def long(x, w):
+        return jax.numpy.log((x * w).sum(1))
+
+    rng = np.random.default_rng(0)
+    x, w = (jax.numpy.asarray(rng.uniform(1, 2, shape), np.float32) for shape in ((100, 20), (20,)))
+    assert len(kernels_of(short, x, w)) == 2
+    x, w = (jax.numpy.asarray(rng.uniform(1, 2, shape), np.float32) for shape in ((100, 512), (512,)))
+    assert len(kernels_of(long, x, w)) == 1

@@ -1,0 +1,73 @@
+"""Loads and stores of some lanes: the right lanes, and not one byte beyond them, on every instruction set."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from dynacomp.kernels.templates import HEADERS
+from tests.kernels.test_portable import COMMANDS, X86
+
+PROGRAM = r"""
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "ops.h"
+using namespace dynacomp;
+
+static char* edge;  // the first byte of a page that nobody may touch
+
+template <class T, int N> int check() {
+  typedef vec<T, N> V;
+  typedef typename lane<V>::sints M;
+  T* end = (T*)edge;
+  for (int n = 0; n <= N; ++n) {
+    T* p = end - n;
+    for (int l = 0; l < n; ++l) p[l] = (T)(l + 1);
+    V r = load(p, part<N>{n});
+    for (int l = 0; l < N; ++l)
+      if (r[l] != (l < n ? (T)(l + 1) : (T)0)) return printf("load %d of %d, %zu bytes\n", n, N, sizeof(T));
+    store(p, (V)(r + (T)1), part<N>{n});
+    for (int l = 0; l < n; ++l)
+      if (p[l] != (T)(l + 2)) return printf("store %d of %d, %zu bytes\n", n, N, sizeof(T));
+    M odd;
+    for (int l = 0; l < N; ++l) odd[l] = l % 2 ? -1 : 0;
+    V other = splat<T, N>((T)7);
+    V picked = masked_load(p, part<N>{n}, mask<M>{odd}, other);
+    for (int l = 0; l < n; ++l)
+      if (picked[l] != (l % 2 ? (T)(l + 2) : (T)7)) return printf("masked load %d of %d\n", l, n);
+    masked_store(p, other, part<N>{n}, mask<M>{odd});
+    for (int l = 0; l < n; ++l)
+      if (p[l] != (l % 2 ? (T)7 : (T)(l + 2))) return printf("masked store %d of %d\n", l, n);
+  }
+  return 0;
+}
+
+int main() {
+  char* pages = (char*)mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  edge = pages + 4096;
+  if (pages == MAP_FAILED || mprotect(edge, 4096, PROT_NONE)) return 2;
+  constexpr int N = kVectorBytes / 4;
+  return check<float, N>() || check<int32_t, N>() || check<double, N>() || check<double, N / 2>() ||
+         check<int64_t, N>() || check<uint16_t, N>() || check<int16_t, 2 * N>() || check<int8_t, N>() ||
+         check<uint8_t, 4 * N>();
+}
+"""
+
+
+@pytest.mark.skipif(not X86, reason="the instruction sets are those of x86")
+@pytest.mark.parametrize("name", [*COMMANDS, "avx512"])
+def test_no_lane_too_many(name, tmp_path):
+    avx512 = ("g++", "-O2", "-march=x86-64-v4", *COMMANDS["avx2"][5:])
+    command = COMMANDS.get(name, avx512)
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"no {command[0]}")
+    source, out = tmp_path / "moves.cc", tmp_path / "moves"
+    source.write_text(PROGRAM)
+    flags = [*(f for f in command if f not in ("-shared", "-fPIC")), "-Wno-psabi"]
+    built = subprocess.run([*flags, "-iquote", HEADERS, source, "-o", out], capture_output=True, text=True)
+    assert not built.returncode and not built.stderr, built.stderr
+    if name == "avx512" and "avx512vl" not in open("/proc/cpuinfo").read():
+        pytest.skip("this machine does not have AVX-512")
+    ran = subprocess.run([out], capture_output=True, text=True, timeout=60)
+    assert not ran.returncode, ran.stdout or ran.returncode
