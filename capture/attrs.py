@@ -24,7 +24,7 @@ from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import RULES, library_call
-from dynacomp.capture.payloads import BASES
+from dynacomp.capture.payloads import BASES, payload_base
 from dynacomp.capture.values import (
     DELETED,
     ArrayV,
@@ -65,7 +65,7 @@ def no_attribute(owner: str, name: str) -> Raised:
 def _refused(cls: type, attempt: Callable[[Any], Any]) -> Raised:
     """The AttributeError of `attempt` on an empty instance, in this Python version's words."""
     try:
-        attempt(object.__new__(cls))
+        attempt((payload_base(cls) or object).__new__(cls))  # type: ignore[misc]
     except AttributeError as error:
         return Raised(Const(error))
     raise AssertionError(f"an empty {cls.__qualname__} has the attribute")
@@ -319,6 +319,8 @@ def _module(cap: Capture, module: types.ModuleType, name: str) -> Value:
     try:
         found = getattr(module, name)
     except AttributeError as error:
+        if not is_pure_module(module.__name__):
+            cap.guards.add("missing_key", S.Root(vars(module), f"vars({module.__name__})"), name)
         raise Raised(Const(error)) from None
     key = (id(vars(module)), name)
     if key in cap.global_writes:
@@ -572,8 +574,7 @@ def object_delattr(cap: Capture, target: ObjectV, name: str) -> None:
         cap.call(Const(deleter), [from_python(cap, raw), target])
         return
     if instance_attribute(cap, target, name) is None:
-        slot = isinstance(raw, types.MemberDescriptorType)
-        raise _refused(target.cls, raw.__delete__) if slot else no_attribute(target.cls.__name__, name)
+        raise _refused(target.cls, lambda probe: object.__delattr__(probe, name))
     mutating(cap, target)
     if target.view is not None:
         del target.attrs[name]

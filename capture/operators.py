@@ -146,7 +146,7 @@ def _by_methods(cap: Capture, op: Any, a: Value, b: Value) -> Value:
 def _prefers_right(a: Value, b: Value, method: str, op: Any) -> bool:
     """A subclass on the right goes first: always in comparisons, else if it has a method of its own."""
     left, right = type_of(a), type_of(b)
-    if left is right or not issubclass(right, left):
+    if left is right or left not in right.__mro__:  # not issubclass: virtual ones do not count
         return False
     return op in _SIGNS or lookup(right, method)[1] is not lookup(left, method)[1]
 
