@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import types
 from collections.abc import Iterator
 from typing import Any
 
 from dynacomp.capture import containers, keys
 from dynacomp.capture import sources as S
-from dynacomp.capture.attrs import delattr_value, setattr_value
+from dynacomp.capture.attrs import delattr_value, lookup, setattr_value
 from dynacomp.capture.births import from_python
 from dynacomp.capture.code import Instr
 from dynacomp.capture.effects import mutating, write_global
@@ -80,10 +81,18 @@ def get_local(cap: Capture, f: Frame, name: str) -> Value:
 
 
 def set_local(f: Frame, name: str, value: Value) -> None:
+    let_go(f.locals.get(name))
     if isinstance(value, CellV) and name in f.code.code.co_cellvars:
         f.cells[name] = value
     else:
         f.locals[name] = value
+
+
+def let_go(value: Any) -> None:
+    """Called before a frame drops a value: what has a `__del__` must go at its time, in Python."""
+    obj = value.obj if isinstance(value, Lazy) else getattr(value, "real", None)
+    if isinstance(lookup(type(obj), "__del__")[1], types.FunctionType):
+        raise Break("effect", f"a {type(obj).__qualname__}, which has a __del__, may go")
 
 
 @opcode("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLOSURE", "LOAD_FAST_BORROW")
@@ -133,6 +142,8 @@ def _store_load(cap: Capture, f: Frame, i: Instr) -> None:
 def _delete_fast(cap: Capture, f: Frame, i: Instr) -> None:
     if i.argval not in f.locals:
         get_local(cap, f, i.argval)
+    if not i.argval.startswith("$"):  # the prologue of a resume function hands its arguments on
+        let_go(f.locals.get(i.argval))
     del f.locals[i.argval]
 
 
@@ -374,7 +385,7 @@ def _delete_subscript(cap: Capture, f: Frame, i: Instr) -> None:
 
 @opcode("POP_TOP")
 def _pop_top(cap: Capture, f: Frame, i: Instr) -> None:
-    f.pop()
+    let_go(f.pop())
 
 
 @opcode("SWAP")

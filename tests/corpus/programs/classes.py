@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import abc
 import functools
 
@@ -755,3 +756,29 @@ def property_deleter(x):
         a.v = 2
     except AttributeError as error:
         return x, a.v, str(error)
+
+
+class Dying:
+    alive = 0
+
+    def __init__(self):
+        Dying.alive += 1
+
+    def __del__(self):
+        Dying.alive -= 1
+
+
+@program(breaks=ANY)
+def finalisers_run_in_time(x):
+    seen = []
+    for _ in range(3):
+        it = Dying()
+        seen.append(Dying.alive)
+        del it
+        seen.append(Dying.alive)
+    return x + 1, seen, Dying.alive
+
+
+@program
+def missing_module_attributes(x):
+    return x + 1, getattr(math, "absent", 3), hasattr(math, "pi")
