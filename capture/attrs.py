@@ -71,6 +71,13 @@ def _refused(cls: type, attempt: Callable[[Any], Any]) -> Raised:
     raise AssertionError(f"an empty {cls.__qualname__} has the attribute")
 
 
+def attribute_name(name: Value) -> str:
+    """An attribute's name; Python says what it refuses as one."""
+    if type_of(name) is not str:
+        raise Break("raises", "an attribute's name that is no string")
+    return as_python(name)
+
+
 def getattr_value(cap: Capture, value: Value, name: str) -> Value:
     reader = _READERS.get(type(value))
     if reader is None:

@@ -153,19 +153,12 @@ def _callable(cap: Capture, x: Value) -> Value:
     return Const(isinstance(x, (FunctionV, MethodV, PartialV, LibraryV)))
 
 
-def attribute_name(cap: Capture, name: Value) -> str:
-    """An attribute's name; Python says what it refuses as one."""
-    if type_of(name) is not str:
-        raise Break("raises", "an attribute's name that is no string")
-    return as_python(name)
-
-
 @row(getattr)
 def _getattr(cap: Capture, x: Value, name: Value, *default: Value) -> Value:
     if not default:
-        return cap.getattr(x, attribute_name(cap, name))
+        return cap.getattr(x, attrs.attribute_name(name))
     try:
-        return cap.getattr(x, attribute_name(cap, name))
+        return cap.getattr(x, attrs.attribute_name(name))
     except Raised as raised:
         if issubclass(type_of(raised.value), AttributeError):
             return default[0]
@@ -174,18 +167,18 @@ def _getattr(cap: Capture, x: Value, name: Value, *default: Value) -> Value:
 
 @row(hasattr)
 def _hasattr(cap: Capture, x: Value, name: Value) -> Value:
-    return Const(attrs.has_attribute(cap, x, attribute_name(cap, name)))
+    return Const(attrs.has_attribute(cap, x, attrs.attribute_name(name)))
 
 
 @row(setattr)
 def _setattr(cap: Capture, x: Value, name: Value, value: Value) -> Value:
-    attrs.setattr_value(cap, x, attribute_name(cap, name), value)
+    attrs.setattr_value(cap, x, attrs.attribute_name(name), value)
     return NONE
 
 
 @row(delattr)
 def _delattr(cap: Capture, x: Value, name: Value) -> Value:
-    attrs.delattr_value(cap, x, attribute_name(cap, name))
+    attrs.delattr_value(cap, x, attrs.attribute_name(name))
     return NONE
 
 
@@ -234,8 +227,9 @@ def _converted(cap: Capture, kind: type, x: ObjectV, rest: list[Value], kwargs: 
         method = cap.special(x, name)
         if method is not None:
             found = cap.call(method, [])
-            return found if type_of(found) is kind and not rest and not kwargs else BUILTINS[kind](
-                cap, found, *rest, **kwargs)
+            if rest or kwargs or (name == CONVERSIONS[kind][0] and type_of(found) is not kind):
+                raise Break("call", f"{kind.__name__}() by a {name} that gives something else")
+            return found if type_of(found) is kind else BUILTINS[kind](cap, found)
     return fold(cap, kind, Const(Foreign(x.cls.__name__)), *rest)
 
 
@@ -307,6 +301,8 @@ def _defaultdict(cap: Capture, factory: Value = NONE, *sources: Value, **kwargs:
 
 def _set_of(kind: type) -> Any:
     def make(cap: Capture, xs: Value = TupleV([])) -> Value:
+        if kind is frozenset and isinstance(xs, SetV) and xs.cls is frozenset and xs.holder is None:
+            return xs
         return SetV(set(elements_of(cap, xs)), kind)
     return make
 

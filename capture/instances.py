@@ -138,25 +138,25 @@ def object_method(cap: Capture, name: str, obj: Value, args: list[Value], kwargs
 
 def _getattribute(cap: Capture, obj: Value, name: Value) -> Value:
     if not isinstance(obj, ObjectV):
-        return cap.getattr(obj, as_python(name))
+        return cap.getattr(obj, attrs.attribute_name(name))
     try:
-        return attrs.object_attribute(cap, obj, as_python(name))
+        return attrs.object_attribute(cap, obj, attrs.attribute_name(name))
     except Raised as raised:
-        exceptions.say_where(cap, raised, obj, as_python(name))
+        exceptions.say_where(cap, raised, obj, attrs.attribute_name(name))
         raise
 
 
 def _setattr(cap: Capture, obj: Value, name: Value, value: Value) -> Value:
     if not isinstance(obj, ObjectV):
         raise Break("store", "object.__setattr__ on a built-in object")
-    attrs.object_setattr(cap, obj, as_python(name), value)
+    attrs.object_setattr(cap, obj, attrs.attribute_name(name), value)
     return Const(None)
 
 
 def _delattr(cap: Capture, obj: Value, name: Value) -> Value:
     if not isinstance(obj, ObjectV):
         raise Break("store", "object.__delattr__ on a built-in object")
-    attrs.object_delattr(cap, obj, as_python(name))
+    attrs.object_delattr(cap, obj, attrs.attribute_name(name))
     return Const(None)
 
 
@@ -234,7 +234,7 @@ def metaclass_call(cap: Capture, cls: Value, *args: Value, **kwargs: Value) -> V
 BUILTINS[object.__new__] = object_new
 BUILTINS[tuple.__new__] = tuple_new
 def _type_store(cap: Capture, cls: Value, name: Value, value: Any = DELETED) -> Value:
-    class_attrs.type_store(cap, as_python(cls), as_python(name), value)
+    class_attrs.type_store(cap, as_python(cls), attrs.attribute_name(name), value)
     return Const(None)
 
 
