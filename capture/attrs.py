@@ -48,6 +48,7 @@ from dynacomp.capture.values import (
     TupleV,
     Value,
     ViewV,
+    as_python,
     is_open,
     peek,
     type_of,
