@@ -147,7 +147,7 @@ class Capture:
         self.captured_ops = 0
         self.scalars: dict[S.Source, Any] = {}  # Python numbers that were taken as constants
         self.scalar_nodes: dict[S.Source, Node] = {}
-        self.scalar_reads: list[ScalarV] = []  # changing numbers, each time that one is used as a node
+        self.scalar_reads: list[tuple[int, ScalarV]] = []  # the steps at which changing numbers became nodes
         self.functions: dict[int, Any] = {}  # id of a real function → its FunctionV
         self.last_where: tuple[tuple[str, int, str], ...] = ()  # where the last Break was raised
         self.real_shapes: dict[S.Source, tuple[int, ...]] = {}

@@ -153,7 +153,7 @@ def _on_tracers(fn: Any, args: tuple, kwargs: dict[str, Any], nodes: list[Node],
 
 
 def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
-    before = len(cap.scalar_reads)
+    step = cap.steps
     try:
         return jax.make_jaxpr(run)(*[as_struct(n.aval) for n in nodes])
     except CONTROL:
@@ -164,13 +164,13 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
         cap.lessons.order += 1
         raise Restart() from None
     except CONCRETE as error:
-        _fix_numbers(cap, nodes, before)
+        _fix_numbers(cap, step)
         raise Break("concrete", f"{_label(fn)} needs concrete values ({type(error).__name__})") from None
     except InconclusiveDimensionOperation:
         cap.lessons.all_static = True
         raise Restart() from None
     except Exception as error:
-        _fix_numbers(cap, nodes, before)
+        _fix_numbers(cap, step)
         raise Failed(error) from None
 
 
@@ -185,11 +185,11 @@ def _program_error(cap: Capture, call: Any, nodes: list[Node], standins: bool, e
     return eager_error(call, avals, error)
 
 
-def _fix_numbers(cap: Capture, nodes: list[Node], before: int) -> None:
-    """Changing Python numbers that a failing call reads, as arguments or in its bodies, become
-    constants: it may want those."""
-    for k, value in enumerate(cap.scalar_reads):
-        if k >= before or cap.scalar_nodes[value.source] in nodes:
+def _fix_numbers(cap: Capture, step: int) -> None:
+    """Changing Python numbers that a failing call has read since `step`, as arguments or in its
+    bodies, become constants: it may want those."""
+    for read_at, value in cap.scalar_reads:
+        if read_at >= step:
             raise NeedsConcrete(value)
 
 

@@ -383,7 +383,7 @@ def scalar_node(cap: Capture, value: ScalarV) -> Node:
     known = cap.scalar_nodes.get(value.source)
     if known is None:
         known = cap.scalar_nodes[value.source] = add_input(cap, value.source, aval_of(value.hint))
-    cap.scalar_reads.append(value)
+    cap.scalar_reads.append((cap.steps, value))
     return known
 
 

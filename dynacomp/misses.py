@@ -35,7 +35,7 @@ from dynacomp.options import Options, resolve
 from dynacomp.pipeline import Compiled, compile_graph
 from dynacomp.stance import STANCES, current_stance
 
-MAX_VALUES = 2  # a Python number that must be a constant and had more values than this breaks the graph
+MAX_VALUES = 4  # a Python number that must be a constant and had more values than this breaks the graph
 MAX_CAPTURES = 8  # times the limit of entries: what they guarded died, again and again
 PATIENCE, MAX_WAIT = 3, 4096  # after so many failed captures in a row, calls wait for the next attempt
 DEBUGGING = ("jax_debug_nans", "jax_debug_infs", "jax_disable_jit")  # settings that watch each eager operation

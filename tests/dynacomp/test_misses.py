@@ -7,7 +7,9 @@ import logging
 import threading
 import weakref
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import dynacomp
@@ -202,3 +204,19 @@ def test_captures_that_keep_failing_are_tried_ever_more_rarely():
     for _ in range(20):
         assert compiled(x, True)[0] == 2
     assert dynacomp.stats()["frames_captured"] == 1
+
+
+def test_a_changing_number_that_jax_wants_as_a_constant_is_fixed():
+    def convolve(x, w, stride):
+        return jax.lax.conv_general_dilated(x, w, (stride, stride), "SAME")
+
+    def pull(x, w, stride, y):
+        return jax.vjp(lambda x: convolve(x, w, stride), x)[1](y)[0]
+
+    x, w = jnp.ones((1, 2, 8, 8)), jnp.ones((2, 2, 3, 3))
+    forward, backward = jit(convolve), jit(pull)
+    for stride in (1, 2, 3, 2):
+        y = convolve(x, w, stride)
+        np.testing.assert_allclose(forward(x, w, stride), y)
+        np.testing.assert_allclose(backward(x, w, stride, y), pull(x, w, stride, y))
+    assert not dynacomp.stats()["breaks"]
