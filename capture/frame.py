@@ -69,7 +69,7 @@ class Root:
     fn: Any
     code: CodeType
     args: tuple[Any, ...]
-    is_dynamic: Callable[[S.Source, int, int, Any], bool]
+    is_dynamic: Callable[[S.Source, int, int, Any], Any]  # False, True, or the least and greatest size
     is_dynamic_scalar: Callable[[S.Source, Any], bool]
     changes_often: Callable[[S.Source], bool]
     handled: BaseException | None = None  # what a caller handles
@@ -105,7 +105,7 @@ class Outcome:
 
 
 def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compile,
-            is_dynamic: Callable[[S.Source, int, int, Any], bool],
+            is_dynamic: Callable[[S.Source, int, int, Any], Any],
             is_dynamic_scalar: Callable[[S.Source, Any], bool] = lambda s, v: False,
             changes_often: Callable[[S.Source], bool] = lambda s: False, key: Any = None) -> Outcome:
     """Captures one frame; never raises what the program raises (it is run again, as plain Python)."""

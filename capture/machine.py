@@ -158,6 +158,7 @@ class Capture:
         self.traces: list[Any] = []  # JAX's traces under which calls are evaluated, innermost last
         self.derived = 0  # derivatives of calls being traced, inside each other
         self.scope = export.SymbolicScope()
+        self.bounds: set[tuple[str, str, int]] = set()  # what `sizes.bound` has said of symbols
         self.symbols: dict[int, tuple[Any, str]] = {}  # size → (symbolic dimension, its name)
         self.dims: dict[str, tuple[S.Source, int]] = {}  # name → where its value is read
 

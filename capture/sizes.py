@@ -10,6 +10,8 @@ import ast
 import operator
 from typing import Any
 
+from jax.errors import InconclusiveDimensionOperation
+
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.values import Const, SizeV, Value
 
@@ -34,10 +36,33 @@ def compare(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     """A comparison, decided by this call's sizes and guarded; None for other operands."""
     if op not in COMPARISONS or not (_is_int(a) and _is_int(b)):
         return None
+    decided = _decided(op, _expr(a), _expr(b))
+    if decided is not None:
+        return Const(decided)
     answer = op(_hint(a), _hint(b))
     program = (*postfix(_expr(a)), *postfix(_expr(b)), (COMPARISONS[op],))
     cap.guards.add("size_check", None, program if answer else (*program, ("not",)))
     return Const(answer)
+
+
+def _decided(op: Any, a: Any, b: Any) -> bool | None:
+    """The answer where it is the same for all sizes that the entry serves; equality JAX only guesses."""
+    if op in (operator.eq, operator.ne):
+        return None
+    try:
+        return op(a, b)
+    except InconclusiveDimensionOperation:
+        return None
+
+
+def bound(cap: Capture, name: str, least: int | None, greatest: int | None) -> None:
+    """The entry serves these sizes only: guarded, and known to JAX, which decides comparisons by it."""
+    for spelt, op, value in ((">=", "ge", least), ("<=", "le", greatest)):
+        if value is not None and (name, op, value) not in cap.bounds:
+            cap.bounds.add((name, op, value))
+            cap.guards.add("size_check", None, (("size", name), ("int", value), (op,)))
+            cap.scope._parse_and_process_explicit_constraint(f"{name} {spelt} {value}")
+            cap.scope._bounds_cache.clear()
 
 
 def concrete(cap: Capture, value: SizeV) -> Const:

@@ -21,6 +21,7 @@ from jax import export
 from jax._src.core import OpaqueTraceState
 from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
 
+from dynacomp.capture import sizes
 from dynacomp.capture import sources as S
 from dynacomp.capture.avals import ARRAY_TYPE, Aval, aval_of
 from dynacomp.capture.errors import Break
@@ -407,11 +408,13 @@ def _readable(source: S.Source) -> str:
 def symbolic_dims(cap: Capture, obj: Any, source: S.Source) -> tuple[Any, ...]:
     """The dimensions of an input array: ints, or JAX's symbolic dimensions where `root.dynamic`
     says so. Equal sizes share a symbol (and a guard says that they stay equal)."""
-    return tuple(size_symbol(cap, source, axis, size) if cap.root.is_dynamic(source, axis, size, obj) else size
-                 for axis, size in enumerate(obj.shape))
+    rules = [cap.root.is_dynamic(source, axis, size, obj) for axis, size in enumerate(obj.shape)]
+    return tuple(size_symbol(cap, source, axis, size, rule) if rule else size
+                 for axis, (size, rule) in enumerate(zip(obj.shape, rules)))
 
 
-def size_symbol(cap: Capture, source: S.Source, axis: int, size: int) -> Any:
+def size_symbol(cap: Capture, source: S.Source, axis: int, size: int, rule: Any = True) -> Any:
+    """The symbol of a size; `rule`: True, or the least and the greatest size that the entry serves (None: any)."""
     known = cap.symbols.get(size)
     if known is None:
         name = f"s{len(cap.symbols)}"
@@ -421,6 +424,8 @@ def size_symbol(cap: Capture, source: S.Source, axis: int, size: int) -> Any:
         cap.guards.add("dim", source, axis, name)
     else:
         cap.guards.add("dim_is", source, axis, known[1])
+    if rule is not True:
+        sizes.bound(cap, known[1], *rule)
     return known[0]
 
 

@@ -4,7 +4,7 @@ An entry is `<key>.so`: the key hashes the source, the headers, the flags, the c
 the CPU. The file ends in its own SHA-256 (a loader does not mind); code is loaded only where that agrees and
 the folder and the file belong to this user and nobody else may write them. Files appear by atomic rename, so
 processes that build one key at once do no harm. Where the folder cannot be used (read-only, full,
-another's), code is built in a private temporary folder and one notice says why.
+another's), code is built in a private temporary folder, and `tell` is told why.
 
     path = obtain(Request(source, exact=False, compiler), Path("~/.cache/dynacomp"))
 """
@@ -14,18 +14,18 @@ from __future__ import annotations
 import atexit
 import functools
 import hashlib
-import logging
 import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from dynacomp.codegen.compiler import Compiler, cpu_key
 from dynacomp.kernels.templates import HEADERS
 
-LOGGER = logging.getLogger("dynacomp")
+Tell = Callable[[str, str], object]  # a reason and a hint, for the user
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,10 @@ def headers_hash() -> str:
     return total.hexdigest()
 
 
-def obtain(request: Request, folder: Path) -> tuple[Path, bool]:
+def obtain(request: Request, folder: Path, tell: Tell) -> tuple[Path, bool]:
     """The shared library of `request`, and whether it was in the cache already.
 
+    tell(reason, hint) is called where the folder cannot be used.
     Raises CompilerError where it must be built and cannot be.
     """
     try:
@@ -64,8 +65,8 @@ def obtain(request: Request, folder: Path) -> tuple[Path, bool]:
         if found is not None:
             return found, True
     except OSError as error:
-        return _build_privately(request, folder, error), False
-    return _build_into(request, folder), False
+        return _build_privately(request, folder, error, tell), False
+    return _build_into(request, folder, tell), False
 
 
 def secure(folder: Path) -> None:
@@ -105,13 +106,13 @@ def is_sealed(data: bytes) -> bool:
     return len(data) > 32 and hashlib.sha256(data[:-32]).digest() == data[-32:]
 
 
-def _build_into(request: Request, folder: Path) -> Path:
+def _build_into(request: Request, folder: Path, tell: Tell) -> Path:
     """Build in a private folder, then move into the cache; without room it stays where it is."""
     built = _build(request)
     try:
         return _publish(built, folder, request.key)
     except OSError as error:
-        _notice(folder, error)
+        _report(folder, error, tell)
         return built
 
 
@@ -129,8 +130,8 @@ def _publish(built: Path, folder: Path, key: str) -> Path:
     return found if found is not None else built
 
 
-def _build_privately(request: Request, folder: Path, error: OSError) -> Path:
-    _notice(folder, error)
+def _build_privately(request: Request, folder: Path, error: OSError, tell: Tell) -> Path:
+    _report(folder, error, tell)
     return _build(request)
 
 
@@ -153,13 +154,8 @@ def _private_folder() -> Path:
 
 
 os.register_at_fork(after_in_child=_private_folder.cache_clear)
-_noticed: set[str] = set()
 
 
-def _notice(folder: Path, error: OSError) -> None:
-    """One warning per folder and reason."""
-    text = (f"dynacomp: fallback: the cache folder {folder} cannot be used ({error.strerror or error}); "
-            "code is compiled anew in every process (hint: set DYNACOMP_CACHE_DIR)")
-    if text not in _noticed:
-        _noticed.add(text)
-        LOGGER.warning("%s", text)
+def _report(folder: Path, error: OSError, tell: Tell) -> None:
+    tell(f"the cache folder {folder} cannot be used ({error.strerror or error}); code is compiled anew in every "
+         "process", "set DYNACOMP_CACHE_DIR")

@@ -4,11 +4,13 @@
     outputs = program(*inputs)
 
 Options: numerics ("default" | "exact"), threads, cache_dir, cxx (command, () to search), donate (input
-positions). ExternSteps cut the Schedule: native code, XLA, native code (see `cpp_segments`).
+positions), tell (a function of reason and hint, for what the user should know; a warning of the logger
+"dynacomp" where there is none). ExternSteps cut the Schedule: native code, XLA, native code (see `cpp_segments`).
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +21,7 @@ import jax
 import numpy as np
 
 from dynacomp.capture.avals import Aval
-from dynacomp.codegen.cache import Request, obtain
+from dynacomp.codegen.cache import Request, Tell, obtain
 from dynacomp.codegen.compiler import CompilerError, find, open_library
 from dynacomp.codegen.cpp_segments import Segment, has_externs, segments
 from dynacomp.codegen.cpp_unit import kernel_names, unit_source
@@ -29,6 +31,11 @@ from dynacomp.lowering.schedule import ExternStep, Schedule
 
 ENTRIES = ("dynacomp_run", "dynacomp_shapes")  # what every translation unit defines
 DEFAULT_CACHE = Path("~/.cache/dynacomp")
+LOGGER = logging.getLogger("dynacomp")
+
+
+def _warn(reason: str, hint: str) -> None:
+    LOGGER.warning("dynacomp: fallback: %s (hint: %s)", reason, hint)
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,7 @@ class Settings:
     cache_dir: Path = DEFAULT_CACHE
     cxx: tuple[str, ...] = ()
     donate: tuple[int, ...] = ()
+    tell: Tell = _warn
 
 
 def settings(options: Mapping[str, Any]) -> Settings:
@@ -82,7 +90,7 @@ def compile(schedule: Schedule, output_avals: Sequence[Aval], options: Mapping[s
 def _native(schedule: Schedule, chosen: Settings) -> Any:
     exact = chosen.numerics == "exact"
     source = unit_source(schedule, exact)
-    path, cached = obtain(Request(source, exact, find(chosen.cxx)), chosen.cache_dir)
+    path, cached = obtain(Request(source, exact, find(chosen.cxx)), chosen.cache_dir, chosen.tell)
     device = jax.local_devices(backend="cpu")[0]
     program = native_program(open_library(path, ENTRIES), schedule, chosen.threads, chosen.donate, device)
     return _describe(program, {f"{schedule.name}.cc": source}, kernel_names(schedule), (), cached)

@@ -89,7 +89,7 @@ os.register_at_fork(after_in_child=_after_fork)
 def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) -> Any:
     """Captures a frame that no entry serves; an Entry, True (plain Python, callees captured) or None."""
     if not trace_ctx.is_top_level():
-        counters.count("frames_eager", "traced")
+        eager(code, "traced", code.co_qualname)
         return None
     history = history_of(code, options)
     with history.lock:
@@ -106,7 +106,9 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
     if history.captures and not STANCES[current_stance()].recompiles:
         return refused(fn, code, args)
     if live >= options.recompile_limit or history.captures >= MAX_CAPTURES * options.recompile_limit:
-        return eager(code, "limit", f"{history.captures} entries for {code.co_qualname}")
+        failed_now = failed_guard(fn, code, args)
+        return eager(code, "limit", f"{history.captures} entries for {code.co_qualname}"
+                     + (f", none of which serves a call where this fails: {failed_now}" if failed_now else ""))
     if history.wait:
         history.wait -= 1
         return eager(code, *history.failure)
@@ -157,13 +159,17 @@ def failed(history: History, outcome: Outcome) -> None:
 # --- what is symbolic
 
 
-def size_rule(history: History, options: Options) -> Callable[[Source, int, int, Any], bool]:
-    """Which sizes of which inputs are symbolic: marked ones, and those that were seen to differ."""
-    def is_dynamic(source: Source, axis: int, size: int, array: Any = None) -> bool:
+def size_rule(history: History, options: Options) -> Callable[[Source, int, int, Any], Any]:
+    """Which sizes of which inputs are symbolic: marked ones (within their bounds), and those that were seen
+    to differ."""
+    def is_dynamic(source: Source, axis: int, size: int, array: Any = None) -> Any:
         if options.dynamic is False or history.static or size < 2 or axis in static_marks(array):
             return False
+        marks = dynamic_marks(array)
+        if axis in marks:
+            return marks[axis]
         seen = history.sizes.get((repr(source), axis))
-        return options.dynamic is True or axis in dynamic_marks(array) or (seen is not None and seen != {size})
+        return options.dynamic is True or (seen is not None and seen != {size})
     return is_dynamic
 
 
@@ -228,9 +234,14 @@ def _text(text: str, detail: str) -> str:
 def recompile_text(fn: Any, code: CodeType, args: tuple[Any, ...]) -> str:
     """Which guard of the newest entry failed."""
     where = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
-    checked = [(e, e.guards.check(fn, args)) for e in _native.entries(code)]
-    failed = [e.info.origin[step] for e, step in checked if step >= 0]
-    return f"{where}: failed guard: {failed[0]}" if failed else f"{where}: first capture"
+    failed = failed_guard(fn, code, args)
+    return f"{where}: failed guard: {failed}" if failed else f"{where}: first capture"
+
+
+def failed_guard(fn: Any, code: CodeType, args: tuple[Any, ...]) -> str:
+    """The guard that fails of the entry that served last; "" where there is none."""
+    checked = ((e, e.guards.check(fn, args)) for e in _native.entries(code))
+    return next((e.info.origin[step] for e, step in checked if step >= 0), "")
 
 
 def refused(fn: Any, code: CodeType, args: tuple[Any, ...]) -> Any:

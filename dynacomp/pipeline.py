@@ -131,7 +131,7 @@ def attempt(made: Compiled, name: str, options: Options) -> str | None:
     """Compiles with one backend; None, or why it could not."""
     backend = BACKENDS[name]
     settings = {"numerics": options.numerics, "threads": options.threads, "cache_dir": options.cache_dir,
-                "cxx": options.cxx}
+                "cxx": options.cxx, "tell": told}
     try:
         reason = backend.unavailable(options.cxx)
         if reason is not None:
@@ -148,6 +148,11 @@ def attempt(made: Compiled, name: str, options: Options) -> str | None:
         return defect(error)
     made.backend = name
     return None
+
+
+def told(reason: str, hint: str) -> None:
+    """What a backend has to say, as a notice."""
+    notices.tell("fallback", "", 0, reason, hint=hint)
 
 
 def place(graph: Graph) -> tuple[str, int]:

@@ -65,13 +65,33 @@ def test_marks():
         dynacomp.mark_dynamic(x, 2)
 
 
+def test_marked_bounds_are_guarded_and_decide_comparisons():
+    f = jit(lambda a: (a + 1 if a.shape[0] > 3 else a * 0) + (a.shape[0] < 101))
+    x = ones(10)
+    dynacomp.mark_dynamic(x, 0, min=4, max=100)
+    assert f(x)[0] == 3 and captures() == 1
+    (entry,) = dynacomp.capture._native.entries(f.__wrapped__.__code__)
+    assert entry.info.guards.count("sizes:") == 2, entry.info.guards  # the bounds alone
+    assert [f(ones(n))[0] for n in (4, 100, 50)] == [3, 3, 3] and captures() == 1
+    assert f(ones(3))[0] == 1 and captures() == 2
+    assert f(ones(101))[0] == 2 and captures() >= 2
+    assert f(ones(20))[0] == 3
+
+
+def test_bounds_that_cannot_be():
+    with pytest.raises(ValueError, match="dimension 0 has size 3, which is not within min=4"):
+        dynacomp.mark_dynamic(ones(3), 0, min=4)
+    with pytest.raises(ValueError, match="max=2"):
+        dynacomp.mark_dynamic(ones(4, 3), (0, 1), max=2)
+
+
 def test_the_limit_is_told_once_and_the_function_runs_on(caplog):
     f = jit(lambda a, s: a + len(s), options={"recompile_limit": 2}, dynamic=False)
     with caplog.at_level(logging.WARNING, "dynacomp"):
         for n in range(6):
             assert f(ones(2), [0] * n)[0] == 1 + n
     said = [r.getMessage() for r in caplog.records]
-    assert len(said) == 1 and "recompile limit" in said[0]
+    assert len(said) == 1 and "recompile limit" in said[0] and "where this fails: " in said[0]
     assert captures() == 2 and dynacomp.stats()["frames_eager"] == {"limit": 4}
 
 
@@ -220,3 +240,13 @@ def test_a_changing_number_that_jax_wants_as_a_constant_is_fixed():
         np.testing.assert_allclose(forward(x, w, stride), y)
         np.testing.assert_allclose(backward(x, w, stride, y), pull(x, w, stride, y))
     assert not dynacomp.stats()["breaks"]
+
+
+def test_a_transformation_around_is_told(caplog):
+    f = jit(lambda a: (a * a).sum())
+    with caplog.at_level(logging.WARNING, "dynacomp"):
+        for _ in range(2):
+            assert jax.grad(f)(ones(3))[0] == 2
+    (said,) = [r.getMessage() for r in caplog.records]
+    assert "traces its caller" in said and "dynacomp.jit(jax.grad(f))" in said
+    assert set(dynacomp.stats()["frames_eager"]) == {"traced"}

@@ -87,3 +87,14 @@ def test_a_compiler_that_was_asked_for_is_the_one_that_is_judged(caplog):
         f = dynacomp.jit(program(), options={"cxx": "/nowhere/c++"})
         np.testing.assert_allclose(f(X), program()(X), rtol=1e-6)
     assert "/nowhere/c++ cannot run" in caplog.records[0].getMessage()
+
+
+def test_a_cache_folder_that_cannot_be_used_is_told_once(tmp_path, caplog):
+    folder = tmp_path / "file"
+    folder.write_text("not a folder")
+    with caplog.at_level(logging.WARNING, "dynacomp"):
+        for _ in range(2):
+            f = program()
+            np.testing.assert_allclose(dynacomp.jit(f, options={"cache_dir": folder})(X), f(X), rtol=1e-6)
+    (notice,) = dynacomp.notices.told()
+    assert "cannot be used" in notice.reason and [r.getMessage() for r in caplog.records] == [str(notice)]
