@@ -96,6 +96,12 @@ def put(value: Any, held: list[Any]) -> None:
     _PARTS[type(value)][1](value, held)
 
 
+def note_written(value: Any, states: list[State]) -> None:
+    """An object's attributes count as written where they are in any of its states."""
+    if isinstance(value, ObjectV):
+        value.written.update(*(state["written"][1] for state in states))
+
+
 def is_mutable(value: Any) -> bool:
     return type(value) in _PARTS
 

@@ -97,8 +97,8 @@ class Join:
         for v in dict.fromkeys(v for state in self.states for v in state):
             if v.serial < self.since or getattr(v, "real", None) is not None:
                 held = self._held([self.parts(way, v) for way in range(len(self.states))])
-                state = next(state[v] for state in self.states if v in state)
-                yield v, lambda v=v, held=held, state=state: _settle(v, state, held)  # type: ignore[misc]
+                states = [state[v] for state in self.states if v in state]
+                yield v, lambda v=v, held=held, states=states: _settle(v, states, held)  # type: ignore[misc]
 
     def _held(self, found: list[tuple[Any, list[Any]]]) -> list[Any]:
         if any(shape != found[0][0] for shape, _ in found):
@@ -106,10 +106,11 @@ class Join:
         return [self.value(list(row)) for row in zip(*(held for _, held in found))]
 
 
-def _settle(v: Any, state: heap.State, held: list[Any]) -> None:
+def _settle(v: Any, states: list[heap.State], held: list[Any]) -> None:
     """Brings an object into a changed state (it is dirty now, ...), with other Values in it."""
-    heap.restore(v, state)
+    heap.restore(v, states[0])
     heap.put(v, held)
+    heap.note_written(v, states)
 
 
 def _is_same(a: Any, b: Any) -> bool:

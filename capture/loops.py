@@ -130,6 +130,7 @@ class Iteration:
         self.locals: dict[str, Any] = {}
         self.held: dict[Value, list[Any]] = {}  # changing object → what it holds when an iteration begins
         self.meet = meeting_place(self.frame.code, self.frame.index, self.frame.stops)
+        self.written: dict[Value, list[heap.State]] = {}  # the states in which iterations leave those objects
         self.slots: list[Slot] = []
         self.exit: Joined | None = None
 
@@ -181,6 +182,7 @@ class Iteration:
         missing = [v for v in dict.fromkeys(older) if v not in self.held]
         if missing:
             raise Again(missing)
+        self.written = {v: [leaf.changes[v] for leaf in ends if v in leaf.changes] for v in self.held}
 
     # --- the columns of the loop's state: one value for each end of an iteration
 
@@ -260,6 +262,7 @@ class Iteration:
         for v, held in self.held.items():
             mutating(self.cap, v)
             heap.put(v, [self.state.after(x, results) for x in held])
+            heap.note_written(v, self.written.get(v, []))
         left = self.turned.no if self.turned.stays else self.turned.yes
         if self.exit is None:
             left.prepare(frame)

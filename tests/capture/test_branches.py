@@ -6,6 +6,7 @@ import pytest
 
 import dynacomp
 from dynacomp.capture import frame
+from tests.capture.flow_kit import breaks_of, same
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +91,13 @@ def test_pure_sides_become_a_cond(fn):
     assert stats["breaks"] == {} and stats["recompiles"] == 0
 
 
+def in_turn(x, log):
+    if x.sum() > 0:
+        print("positive")
+        return x * 1
+    return -x
+
+
 @pytest.mark.parametrize("fn", [other_types, other_weak_type])
 def test_sides_of_other_kinds_break(fn):
     for x in INPUTS:
@@ -97,12 +105,126 @@ def test_sides_of_other_kinds_break(fn):
     assert dynacomp.stats()["breaks"]["branch"] >= 1
 
 
-def test_side_effects_break():
+def test_side_effects_break(capsys):
     for x in INPUTS:
-        ours, theirs = [], []
-        np.testing.assert_allclose(dynacomp.jit(effect, backend="xla")(x, ours), effect(x, theirs))
-        assert ours == theirs
+        np.testing.assert_allclose(dynacomp.jit(in_turn, backend="xla")(x, []), in_turn(x, []))
     assert dynacomp.stats()["breaks"]["branch"] >= 1
+    assert capsys.readouterr().out == "positive\n" * 4
+
+
+def test_sides_may_change_older_objects_alike():
+    assert breaks_of(effect, *((lambda x=x: (x, [])) for x in INPUTS)) == {}
+
+
+class Box:
+    def __init__(self, value):
+        self.value, self.flips = value, 0
+
+
+def attributes(x, box):
+    if x.sum() > 0:
+        box.value = box.value + x
+    else:
+        box.value = -x
+        box.flips += 1
+    return box.value * 2, box.flips
+
+
+def test_sides_may_write_attributes():
+    compiled = dynacomp.jit(attributes, backend="eager")
+    for x in INPUTS:
+        ours, theirs = Box(x * 2), Box(x * 2)
+        assert same(compiled(x, ours), attributes(x, theirs)) and same(vars(ours), vars(theirs))
+    assert dynacomp.stats()["breaks"] == {}
+
+
+def chain(x):
+    if x.sum() > 5:
+        r = x * 10
+    elif x.sum() > 3:
+        r = x * 5
+    elif x.sum() > 0:
+        r = x * 2
+    else:
+        r = -x
+    return r
+
+
+def early(x):
+    if x[0] < 0:
+        return x, 0
+    y = x * 3
+    if y[1] > 4:
+        return y, 1
+    return y + 1, 2
+
+
+def expressions(x):
+    y = x * 2 if x[0] > 1 and x[1] > 2 else x * 3
+    z = x if x[0] < 0 or not x[1] > 2 else -x
+    return y + z, not x[0] > 1, bool(x[1] > 2)
+
+
+def fresh_containers(x):
+    if x.sum() > 0:
+        found = {"a": [x, x * 2], "n": 1}
+    else:
+        found = {"a": [-x, x * 3], "n": 2}
+    found["a"].append(x)
+    return found
+
+
+def shared_container(x):
+    if x.sum() > 0:
+        a = b = [x * 1]
+    else:
+        a = b = [x * 2]
+    a.append(x)
+    return a, b, a is b
+
+
+def cells(x):
+    total = x * 0
+
+    def add(v):
+        nonlocal total
+        total = total + v
+
+    if x.sum() > 0:
+        add(x)
+    else:
+        add(-x)
+    return total
+
+
+@pytest.mark.parametrize("fn", [chain, early, expressions, fresh_containers, shared_container, cells])
+def test_more_shapes_of_if(fn):
+    assert breaks_of(fn, *((lambda x=x: (x,)) for x in INPUTS)) == {}
+
+
+def other_identity(x):
+    if x.sum() > 0:
+        a = b = [x * 1]
+    else:
+        a, b = [x * 1], [x * 1]
+    a.append(x)
+    return len(b)
+
+
+def asserts(x):
+    assert x.sum() > 0, "negative"
+    return x * 2
+
+
+def test_other_identities_break():
+    assert breaks_of(other_identity, *((lambda x=x: (x,)) for x in INPUTS))["branch"] >= 1
+
+
+def test_assert_raises_as_in_eager():
+    compiled = dynacomp.jit(asserts, backend="eager")
+    with pytest.raises(AssertionError, match="negative"):
+        compiled(INPUTS[2])
+    assert same(compiled(INPUTS[0]), asserts(INPUTS[0]))
 
 
 def test_a_side_that_raises():

@@ -139,13 +139,13 @@ def branch_on_an_array(x):
     return x * 3
 
 
-@program(breaks={"leaves": 1})
+@program
 def item(x):
     n = x.sum().item()
     return x * n
 
 
-@program(breaks={"leaves": 2})
+@program(breaks={"leaves": 1})
 def float_and_int(x):
     a = float(x[1])
     return x * a + int(x[2])
