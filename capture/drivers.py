@@ -4,7 +4,7 @@ A driver is a real generator (coroutine, async generator), so `send`, `throw`, `
 finalizers and all else that a program can ask of one are CPython's own. It loops: run a segment (see
 segments.py), look at the event, yield or await its value, go on with what was sent or thrown in.
 
-The three templates below are ordinary Python. `driver(code, flat, wrap)` makes one of them the code of
+The three templates below are ordinary Python. `driver(code, segments)` makes one of them the code of
 one particular function: same name, parameters and cells as the original. Two rules of that rewriting
 keep it invisible: a variable that is read is forgotten (it holds none of the program's objects while
 segments run, or while it is suspended), and what it raises on has no line of it in the traceback.
@@ -15,39 +15,15 @@ from __future__ import annotations
 import builtins
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
-from functools import partial
-from types import CodeType, FunctionType
+from types import CodeType
 from typing import Any
 
 from bytecode import Bytecode, CellVar, FreeVar, Instr
 from bytecode.instr import InstrLocation
 
-from dynacomp.capture._native import Entry, GuardProgram, run_eager
-from dynacomp.capture.errors import GiveUp
-from dynacomp.capture.frame import Info, Outcome
 from dynacomp.capture.machine import VERSION
-from dynacomp.capture.resume import looks_at_frame
-from dynacomp.capture.segments import START, Flat
+from dynacomp.capture.segments import START
 from dynacomp.capture.suspensions import DRIVE, WAIT
-
-
-class Segments(dict):
-    """Segments of one running generator, by key, as functions; made when they are first needed."""
-
-    def __init__(self, flat: Flat, wrap: Callable[[Any], Any], globals_: dict[str, Any], closure: tuple) -> None:
-        super().__init__()
-        self.flat, self.wrap, self.globals, self.closure = flat, wrap, globals_, closure
-
-    def __missing__(self, key: int) -> Any:
-        return run_eager(self.make, (key,))  # the library that makes code must not be captured itself
-
-    def make(self, key: int) -> Any:
-        code = self.flat.code(key)
-        made: Any = FunctionType(code, self.globals, code.co_name, None, self.closure)
-        if key >= 0 or self.flat.points[-key].handled:
-            made = self.wrap(made)
-        self[key] = made
-        return made
 
 
 def without_driver(error: BaseException) -> BaseException:
@@ -126,20 +102,6 @@ async def _async_generator(segments: Any, state: Any) -> AsyncIterator[Any]:
             key, value = -key, without_driver(error)
 
 
-def capture_suspended(code: CodeType, wrap: Callable[[Any], Any], key: Any) -> Outcome:
-    """The entry of a function whose calls give a generator, coroutine or async generator: its driver.
-
-    It guards nothing: what a segment needs to hold is guarded when that segment is captured."""
-    if looks_at_frame(code):
-        return Outcome(kind="frame", detail="a generator that may ask for its local variables")
-    try:
-        flat = Flat(code)
-    except GiveUp as gave:
-        return Outcome(kind=gave.kind, detail=gave.detail)
-    info = Info(None, "", (), None, {}, 0, {}, resumes=flat.codes.values())
-    return Outcome(entry=Entry(GuardProgram([]), fn_code=driver(code, flat, wrap), key=key, info=info), info=info)
-
-
 TEMPLATES = {inspect.CO_GENERATOR: _generator, inspect.CO_COROUTINE: _coroutine,
              inspect.CO_ASYNC_GENERATOR: _async_generator}
 
@@ -150,15 +112,15 @@ MOVED = ("value", "state", "error")  # variables that are forgotten when they ar
 Items = list[Any]
 
 
-def driver(code: CodeType, flat: Flat, wrap: Callable[[Any], Any]) -> CodeType:
+def driver(code: CodeType, segments: Callable[[dict[str, Any], tuple], Any]) -> CodeType:
     """The code of a driver for the function whose code is `code`, called with its arguments in order.
 
-    wrap: makes what is called of a segment (a function); this is where capture comes in."""
+    segments: from the function's globals and the frame's cells to a mapping from keys to functions."""
     template = next(t for flag, t in TEMPLATES.items() if code.co_flags & flag)
     bc = Bytecode.from_code(template.__code__, conserve_exception_block_stackdepth=True)
     start = next(n for n, item in enumerate(bc) if isinstance(item, Instr) and item.name == "RESUME") + 1
     count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
-    bc[:] = [*_cells(code), *bc[:start], *_opening(code, count, partial(Segments, flat, wrap)),
+    bc[:] = [*_cells(code), *bc[:start], *_opening(code, count, segments),
              *_loop(template, bc[start:])]
     for item in bc:
         if isinstance(item, Instr):

@@ -92,29 +92,43 @@ def _raise_inside(cap: Capture, gen: GeneratorV, error: Value) -> Value | None:
 
 def _throw_inside(cap: Capture, gen: GeneratorV, inner: Value, error: Value) -> Value | None:
     """The generator delegates: the inner iterator gets the exception first."""
-    if issubclass(type_of(error), GeneratorExit):
-        _close_inner(cap, inner)
-        return _raise_inside(cap, gen, error)
-    thrower = _thrower(cap, inner)
-    if thrower is None:
-        return _raise_inside(cap, gen, error)
+    closing = issubclass(type_of(error), GeneratorExit)
+    gen.running = True
     try:
-        item = thrower(error)
+        item = _close_inner(cap, inner) if closing else _throw_into(cap, inner, error)
     except Raised as raised:
-        if not issubclass(type_of(raised.value), StopIteration):
-            return _raise_inside(cap, gen, raised.value)
-        return _end_delegation(cap, gen, cap.getattr(OPERATIONS["as_exception"](cap, raised.value), "value"))
-    if item is None:
+        failed = OPERATIONS["as_exception"](cap, raised.value)
+    else:
+        failed = error if closing else None
+    finally:
+        gen.running = False
+    if failed is None and item is None:
         assert isinstance(inner, GeneratorV)
         return _end_delegation(cap, gen, inner.frame.result or NONE)
-    return item
+    if failed is None:
+        return item
+    if issubclass(type_of(failed), StopIteration) and not closing:
+        return _end_delegation(cap, gen, cap.getattr(failed, "value"))
+    return _raise_inside(cap, gen, failed)
 
 
-def _thrower(cap: Capture, inner: Value) -> Callable[[Value], Value | None] | None:
+def _throw_into(cap: Capture, inner: Value, error: Value) -> Value | None:
     if isinstance(inner, GeneratorV):
-        return lambda error: throw(cap, inner, error)
-    method = cap.special(inner, "throw") if isinstance(inner, ObjectV) else None
-    return None if method is None else lambda error: cap.call(method, [error])
+        return throw(cap, inner, error)
+    method = _found(cap, inner, "throw")
+    if method is None:
+        raise Raised(error)
+    return cap.call(method, [error])
+
+
+def _found(cap: Capture, inner: Value, name: str) -> Value | None:
+    """A method that an iterator may have or not."""
+    try:
+        return cap.getattr(inner, name)
+    except Raised as raised:
+        if issubclass(type_of(raised.value), AttributeError):
+            return None
+        raise
 
 
 def _end_delegation(cap: Capture, gen: GeneratorV, result: Value) -> Value | None:
@@ -133,10 +147,10 @@ def _end_delegation(cap: Capture, gen: GeneratorV, result: Value) -> Value | Non
 def _close_inner(cap: Capture, inner: Value) -> None:
     if isinstance(inner, GeneratorV):
         close(cap, inner)
-    elif isinstance(inner, ObjectV):
-        method = cap.special(inner, "close")
-        if method is not None:
-            cap.call(method, [])
+        return
+    method = _found(cap, inner, "close")
+    if method is not None:
+        cap.call(method, [])
 
 
 def close(cap: Capture, gen: GeneratorV) -> Value:

@@ -31,6 +31,7 @@ REASONS: dict[str, Reason] = {
     "guards": Reason("more objects to guard than a compiled entry can hold", "pass less, or split the function"),
     "hash": Reason("a dict key or set element that is not a constant"),
     "identity": Reason("a question about object identity that guards cannot hold"),
+    "idle": Reason("a generator that computes nothing with arrays"),
     "import": Reason("an import that has not happened yet", "import it at the top of the module"),
     "internal": Reason("a defect in dynacomp", "please report it with the function"),
     "iterator": Reason("an iterator that cannot be looked into"),

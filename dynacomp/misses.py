@@ -21,12 +21,12 @@ from jax._src.core import trace_ctx
 from dynacomp import counters, notices
 from dynacomp.breaks import REASONS
 from dynacomp.capture import _native
-from dynacomp.capture.drivers import capture_suspended
 from dynacomp.capture.errors import NeedsSizes
 from dynacomp.capture.frame import Outcome, capture
 from dynacomp.capture.machine import Lesson
 from dynacomp.capture.resume import is_resume
 from dynacomp.capture.sources import Local, Source
+from dynacomp.capture.suspended import capture_suspended
 from dynacomp.capture.suspensions import SUSPENDS
 from dynacomp.filters import should_capture
 from dynacomp.lowering.dims import SymbolicShapeError
@@ -144,8 +144,20 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
 
 def suspended(options: Options, code: CodeType) -> Outcome:
     """A generator, coroutine or async generator: its driver runs, and each segment is captured when it is called."""
-    return capture_suspended(code, lambda made: _native.CompiledFunction(made, functools.partial(on_miss, options),
-                                                                         options), options)
+    def compiled(made: Any) -> Any:
+        return _native.CompiledFunction(made, functools.partial(on_miss, options), options)
+
+    found = _native.current() is not None  # by the hook: nobody asked for this very function
+    return capture_suspended(code, compiled, options, functools.partial(idle, weakref.ref(code)) if found else None)
+
+
+def idle(code: weakref.ref[CodeType]) -> None:
+    """A generator that computes nothing with arrays costs more captured than left alone."""
+    known = code()
+    if known is not None:
+        counters.count("frames_eager", "idle")
+        _native.clear(known)
+        _native.mark_skip(known)
 
 
 def failed(history: History, outcome: Outcome) -> None:

@@ -1,6 +1,7 @@
 """Segments and drivers: each program runs plainly, cut into segments without capture, and compiled."""
 
 import asyncio
+import functools
 import gc
 import sys
 import traceback
@@ -12,14 +13,17 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
+from dynacomp.capture import _native as native
 from dynacomp.capture.drivers import driver
 from dynacomp.capture.segments import Flat
+from dynacomp.capture.suspended import Plan, Segments
 
 
 def cut(fn):
     """The function as its driver, whose segments run as plain Python."""
-    made = types.FunctionType(driver(fn.__code__, Flat(fn.__code__), lambda segment: segment), fn.__globals__,
-                              fn.__name__, fn.__defaults__, fn.__closure__)
+    segments = functools.partial(Segments, Plan(Flat(fn.__code__), lambda segment: segment, None))
+    made = types.FunctionType(driver(fn.__code__, segments), fn.__globals__, fn.__name__, fn.__defaults__,
+                              fn.__closure__)
     made.__qualname__ = fn.__qualname__
     return made
 
@@ -509,3 +513,36 @@ def test_coroutines_under_asyncio():
 
     plain, made = asyncio.run(main(serve)), asyncio.run(main(dynacomp.jit(serve)))
     assert made[0] == plain[0] == ["done", "done"] and made[1] == pytest.approx(plain[1], rel=1e-6)
+
+
+def test_generators_without_arrays_are_left_alone():
+    def numbers(n):
+        for k in range(n):
+            yield k * k
+
+    @dynacomp.jit
+    def total(x, n):
+        print(end="")
+        made = numbers(n)
+        print(end="")
+        return x + sum(list(made))
+
+    assert total(1, 200) == sum(k * k for k in range(200)) + 1
+    assert native.is_skipped(numbers.__code__)
+    assert total(1, 10) == 286
+
+
+def test_generators_with_arrays_stay():
+    def rows(x, n):
+        for k in range(n):
+            yield (x * k).sum()
+
+    @dynacomp.jit
+    def total(x, n):
+        print(end="")
+        made = rows(x, n)
+        print(end="")
+        return list(made)
+
+    assert total(jnp.ones(2), 100)[-1] == 198
+    assert not native.is_skipped(rows.__code__) and native.entries(rows.__code__)
