@@ -10,11 +10,14 @@ function: `raise`, `sys.exception()` and the context of new exceptions are those
 from __future__ import annotations
 
 import dis
+import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
+import jax
+import numpy as np
 from bytecode import Bytecode, FreeVar, Instr, Label, TryBegin, TryEnd
 
 from dynacomp.capture import remake
@@ -36,7 +39,18 @@ from dynacomp.capture.resume import (
     live_locals,
     resume_code,
 )
-from dynacomp.capture.values import HandlingV, NullV, Value
+from dynacomp.capture.values import (
+    ArrayV,
+    Const,
+    HandlingV,
+    Lazy,
+    NullV,
+    OpaqueV,
+    ScalarV,
+    SizeV,
+    Value,
+    is_literal,
+)
 
 
 @dataclass(frozen=True)
@@ -57,12 +71,28 @@ def breaking(cap: Capture, frame: Frame) -> Result:
     needed = live_locals(frame.code, frame.index)
     names = sorted(n for n in frame.locals if n in needed)
     saved = {n: w.save(frame.locals[n]) for n in names}
+    kept = {n for n, v in frame.locals.items() if n not in saved and is_missed(w, v)}
+    saved.update({n: w.save(frame.locals[n]) for n in sorted(kept)})
     saved.update({n: w.save(frame.cells[n]) for n in late if n in frame.cells})
     cells = tuple(w.save(frame.cells[n]) for n in (*code.co_cellvars, *code.co_freevars)
                   if n in frame.cells and n not in late)
     w.replay()
-    Leaver(w, frame, stack, saved, cells).leave()
+    Leaver(w, frame, stack, saved, cells, kept | set(late)).leave()
     return w.finish()
+
+
+HARMLESS = (jax.Array, np.ndarray, np.generic, types.ModuleType)
+
+
+def is_missed(w: Writer, value: Any) -> bool:
+    """Whether a local that nothing reads any more must live on to the end of its frame: an object of the
+    program, whose finalizer or weak references would tell that it died early. (Arrays may.)"""
+    if value.source is None:
+        return id(value) in w.e.temps and not isinstance(value, (Const, ArrayV))
+    if isinstance(value, (Const, Lazy, OpaqueV)):
+        real = value.value if isinstance(value, Const) else value.obj
+        return not (is_literal(real) or isinstance(real, HARMLESS))
+    return not isinstance(value, (ArrayV, SizeV, ScalarV))
 
 
 def _saved(w: Writer, frame: Frame, value: Value) -> Slot:
@@ -77,9 +107,9 @@ class Leaver:
     """Writes the breaking instruction and the calls of resume functions after it."""
 
     def __init__(self, w: Writer, frame: Frame, stack: list[Slot], saved: dict[str, str],
-                 cells: tuple[str, ...]) -> None:
+                 cells: tuple[str, ...], kept: set[str]) -> None:
         self.w, self.e, self.frame, self.instr = w, w.e, frame, frame.instr
-        self.saved, self.cells = dict(saved), cells
+        self.saved, self.cells, self.kept = dict(saved), cells, kept
         handled = [n for n, slot in enumerate(stack) if slot.kind == HANDLED]
         self.below = stack[:handled[-1] + 1 if handled else 0]  # lies on the real stack throughout
         used = max(len(stack) - operands(self.instr, len(stack)), len(self.below))
@@ -199,7 +229,7 @@ class Leaver:
 
     def _resume(self, target: int, stack: Sequence[Slot], known: set[str], lasti: int | None = None) -> None:
         """Ends with a call of the resume function at `target`, for the caller to make (see tail.c)."""
-        names = tuple(sorted(known & (live_locals(self.frame.code, target) | set(late_cells(self.frame.code)))))
+        names = tuple(sorted(known & (live_locals(self.frame.code, target) | self.kept)))
         layout = Layout(target, tuple(slot.kind for slot in stack), lasti, names)
         code = resume_code(self.frame.code, layout)
         self.w.resumes.append(code)

@@ -1,6 +1,7 @@
 """`__del__` runs when it would in plain Python, whatever is captured around it."""
 
 import gc
+import weakref
 
 import jax.numpy as jnp
 
@@ -35,6 +36,44 @@ def forgotten(x):
 
 def test_finalizers_run_in_time():
     for fn in (deleted, forgotten):
+        runs = []
+        for call in (fn, dynacomp.jit(fn), dynacomp.jit(fn)):
+            LOG.clear()
+            runs.append((str(call(jnp.ones(2))), list(LOG)))
+        assert runs[0] == runs[1] == runs[2]
+
+
+def kept(x):
+    guard = Noted("four")  # noqa: F841
+    print(end="")
+    y = x + len(LOG)
+    print(end="")
+    return y, list(LOG)
+
+
+class Plain:
+    pass
+
+
+def watched(x):
+    thing = Plain()
+    seen = weakref.ref(thing)
+    print(end="")
+    alive = seen() is not None
+    thing = None
+    return x + 1, alive, seen()
+
+
+def argument(x):
+    def inner(thing):
+        print(end="")
+        return list(LOG)
+
+    return inner(Noted("five")), list(LOG)
+
+
+def test_what_no_instruction_reads_any_more_lives_to_the_end_of_its_frame():
+    for fn in (kept, watched, argument):
         runs = []
         for call in (fn, dynacomp.jit(fn), dynacomp.jit(fn)):
             LOG.clear()
