@@ -55,7 +55,7 @@ def stand_in(code: types.CodeType) -> types.CodeType:
         co_code=_GETFRAME.co_code, co_consts=_GETFRAME.co_consts, co_names=(), co_stacksize=_GETFRAME.co_stacksize,
         co_exceptiontable=b"", co_argcount=0, co_posonlyargcount=0, co_kwonlyargcount=0, co_freevars=(),
         co_cellvars=(), co_flags=inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS)
-    _native.mark_skip(made)
+    _native.mark_skip(made, False, True)
     return made
 
 

@@ -112,7 +112,7 @@ int dc_cache_reset(void)
     PyObject *codes = all_codes(); /* kept: clearing may drop the last user of any of them */
     for (Py_ssize_t i = 0; codes && i < PyList_GET_SIZE(codes); i++) {
         CodeState *state = dc_code_state((PyCodeObject *)PyList_GET_ITEM(codes, i));
-        state->flags = 0;
+        state->flags &= state->flags & CODE_OURS ? CODE_OURS | CODE_SKIP : 0u; /* it may be running */
         dc_cache_clear(state);
     }
     Py_XDECREF(codes);

@@ -145,7 +145,7 @@ static int adopt_code(Entry *self, PyObject *fn_code)
     if (state == NULL) {
         return -1;
     }
-    state->flags |= CODE_SKIP; /* what we made is never captured again */
+    state->flags |= CODE_SKIP | CODE_OURS; /* what we made is never captured again */
     return 0;
 }
 

@@ -168,15 +168,15 @@ static PyObject *mark_skip(PyObject *m, PyObject *args)
 {
     DC_UNUSED(m);
     PyObject *code;
-    int recursive = 0;
-    if (!PyArg_ParseTuple(args, "O!|p:mark_skip", &PyCode_Type, &code, &recursive)) {
+    int recursive = 0, ours = 0;
+    if (!PyArg_ParseTuple(args, "O!|pp:mark_skip", &PyCode_Type, &code, &recursive, &ours)) {
         return NULL;
     }
     CodeState *state = dc_code_state_make((PyCodeObject *)code);
     if (state == NULL) {
         return NULL;
     }
-    state->flags |= CODE_SKIP | (recursive ? CODE_SKIP_RECURSIVE : 0);
+    state->flags |= CODE_SKIP | (recursive ? CODE_SKIP_RECURSIVE : 0) | (ours ? CODE_OURS : 0);
     Py_RETURN_NONE;
 }
 
@@ -238,7 +238,8 @@ static PyMethodDef methods[] = {
     {"clear", py_clear, METH_O, "clear(code)\n\nForgets code's entries, its skip mark and the filter's answer."},
     {"reset", py_reset, METH_NOARGS, "Clears every code object and the counters."},
     {"mark_skip", mark_skip, METH_VARARGS,
-     "mark_skip(code, recursive=False)\n\nNever capture code; recursive: nor what it calls."},
+     "mark_skip(code, recursive=False, ours=False)\n\nDo not capture code; recursive: nor what it calls; "
+     "ours: not even after a reset."},
     {"is_skipped", is_skipped, METH_O, "is_skipped(code) -> bool"},
     {"counters", py_counters, METH_NOARGS, "What happened since the last reset, as a dict of ints."},
     {"jax_config_token", dc_jax_config_token, METH_VARARGS,

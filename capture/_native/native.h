@@ -164,7 +164,8 @@ void dc_entry_invalidate(Entry *entry);
 PyObject *dc_entry_launch(Entry *entry, const Run *run);   /* a direct entry */
 PyObject *dc_entry_run(Entry *entry, const Call *call);    /* a code entry */
 
-enum { CODE_SKIP = 1, CODE_SKIP_RECURSIVE = 2, CODE_ASKED = 4 };
+/* CODE_OURS: made by us, and skipped for ever; a reset forgets the other flags. */
+enum { CODE_SKIP = 1, CODE_SKIP_RECURSIVE = 2, CODE_ASKED = 4, CODE_OURS = 8 };
 struct CodeState {
     PyCodeObject *code; /* borrowed: the code object owns its state */
     Entry *first;

@@ -214,3 +214,15 @@ def test_a_check_whose_list_changes_underneath():
     assert [run(fn, i) for i in (1, 0, 2)] == [1, 0, 2]
     with active():
         assert fn(3) == 3
+
+
+def test_a_reset_does_not_make_user_code_of_what_runs():
+    """Replacement code that is under way when the cache is reset is still not captured."""
+    namespace = {}
+    exec("def fn(a): return a\ndef new(a): return [a]\ndef own(a): return a", namespace)
+    entry = native.Entry(native.GuardProgram([]), fn_code=namespace["new"].__code__)
+    native.add_entry(namespace["fn"].__code__, entry)
+    native.mark_skip(namespace["own"].__code__, False, True)
+    native.mark_skip(namespace["fn"].__code__)
+    native.reset()
+    assert [native.is_skipped(namespace[n].__code__) for n in ("new", "own", "fn")] == [True, True, False]
