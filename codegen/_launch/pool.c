@@ -8,6 +8,7 @@
 #include "launch.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -190,8 +191,12 @@ void pool_parallel_for(void *pool, int64_t n, int64_t grain, pool_body body, voi
     }
     pool_drain(p);
     atomic_fetch_and(&p->state, ~(uint64_t)POOL_OPEN);
-    while (atomic_load(&p->state) & POOL_ACTIVE)
-        pool_pause();
+    for (int spin = 0; atomic_load(&p->state) & POOL_ACTIVE; spin++) {
+        if (spin < POOL_SPIN)
+            pool_pause();
+        else
+            (void)sched_yield(); /* a worker that the system took off its core may want this one */
+    }
     atomic_store(&p->busy, 0);
 }
 
