@@ -105,7 +105,8 @@ def _load_fast(cap: Capture, f: Frame, i: Instr) -> None:
 
 @opcode("LOAD_FAST_AND_CLEAR")
 def _load_fast_and_clear(cap: Capture, f: Frame, i: Instr) -> None:
-    if i.argval in f.cells and i.argval not in f.locals:
+    """An inlined comprehension has a variable of this name; a free variable keeps a slot of its own."""
+    if i.argval in f.code.code.co_cellvars and i.argval in f.cells and i.argval not in f.locals:
         f.push(f.cells.pop(i.argval))
     else:
         f.push(f.locals.pop(i.argval, NULL))

@@ -209,19 +209,10 @@ def _loads_cell(item: Instr) -> bool:
 
 
 def late_cells(decoded: Decoded) -> list[str]:
-    """Names whose cell is made anew after the prologue: comprehensions that 3.12 and later inline share
-    them with the frame. They stay cells of the resume functions, which get the cell itself as an argument."""
-    started, found = False, []
-    for instr in decoded.instrs:
-        started = started or instr.name not in ("MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR", "POP_TOP")
-        if started and instr.name == "MAKE_CELL" and instr.argval not in found:
-            found.append(instr.argval)
-    return found
-
-
-def has_late_cells(decoded: Decoded) -> bool:
-    """Whether a cell is made after the prologue."""
-    return bool(late_cells(decoded))
+    """Cells whose slot a comprehension shares that 3.12 and later inline: for a while it holds another cell,
+    or a plain value. They stay cells of the resume functions, which get what is in the slot as an argument."""
+    shared = [i.argval for i in decoded.instrs if i.name == "LOAD_FAST_AND_CLEAR"]
+    return [name for name in decoded.code.co_cellvars if name in shared]
 
 
 def is_resume(code: CodeType) -> bool:

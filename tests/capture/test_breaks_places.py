@@ -58,6 +58,23 @@ def break_between_cells(x):
     return x + 1, first, i, [(lambda: i)() + leave(1) for i in range(2)]
 
 
+def shadowed_free_variable(x):
+    k = 5
+
+    def inner(x):
+        found = [leave(k) for k in range(3)]
+        return found, k, [leave(x + k) for x in range(2)]
+
+    return inner(x), k
+
+
+def shadowed_cell(x):
+    k = 5
+    read = lambda: leave(k)  # noqa: E731
+    found = [leave(k) + 1 for k in range(3)]
+    return x + 1, found, read(), k, [(k, leave(n)) for n in range(2)]
+
+
 def dict_and_set_comprehensions(x):
     return {k: leave(x + k) for k in range(3)}, sorted({leave(k % 2) for k in range(4)}), x * 2
 
@@ -141,7 +158,8 @@ def at_depth(x):
     return deep(x, 4)
 
 
-PROGRAMS = [in_comprehension, comprehension_with_cells, break_between_cells, dict_and_set_comprehensions, in_lambda,
+PROGRAMS = [in_comprehension, shadowed_free_variable, shadowed_cell, comprehension_with_cells,
+            break_between_cells, dict_and_set_comprehensions, in_lambda,
             in_sorted_key, in_map, in_inlined_generator, in_match, in_conditions, in_arguments, in_stores, at_depth]
 
 
