@@ -21,7 +21,9 @@ from typing import Any
 from bytecode import Bytecode, CellVar, FreeVar, Instr
 from bytecode.instr import InstrLocation
 
+from dynacomp.capture.code import decode
 from dynacomp.capture.machine import VERSION
+from dynacomp.capture.resume import late_cells
 from dynacomp.capture.segments import START
 from dynacomp.capture.suspensions import DRIVE, WAIT
 
@@ -119,8 +121,10 @@ def driver(code: CodeType, segments: Callable[[dict[str, Any], tuple], Any]) -> 
     template = next(t for flag, t in TEMPLATES.items() if code.co_flags & flag)
     bc = Bytecode.from_code(template.__code__, conserve_exception_block_stackdepth=True)
     start = next(n for n, item in enumerate(bc) if isinstance(item, Instr) and item.name == "RESUME") + 1
+    late = late_cells(decode(code))
+    cells = [c for c in code.co_cellvars if c not in late]
     count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
-    bc[:] = [*_cells(code), *bc[:start], *_opening(code, count, segments),
+    bc[:] = [*_cells(code, cells), *bc[:start], *_opening(code, count, cells, segments),
              *_loop(template, bc[start:])]
     for item in bc:
         if isinstance(item, Instr):
@@ -129,30 +133,30 @@ def driver(code: CodeType, segments: Callable[[dict[str, Any], tuple], Any]) -> 
     bc.name, bc.qualname = code.co_name, code.co_qualname
     bc.filename, bc.first_lineno = code.co_filename, code.co_firstlineno
     bc.qualname, bc.docstring = code.co_qualname, None
-    bc.cellvars, bc.freevars = list(code.co_cellvars), list(code.co_freevars)
+    bc.cellvars, bc.freevars = cells, list(code.co_freevars)
     bc.flags |= code.co_flags & inspect.CO_ITERABLE_COROUTINE
     size = template.__code__.co_stacksize + count + len(bc.cellvars) + len(bc.freevars)
     return bc.to_code(stacksize=size, compute_exception_stack_depths=False)
 
 
-def _cells(code: CodeType) -> Items:
+def _cells(code: CodeType, cells: list[str]) -> Items:
     free = [Instr("COPY_FREE_VARS", len(code.co_freevars))] if code.co_freevars else []
-    return [*free, *(Instr("MAKE_CELL", CellVar(name)) for name in code.co_cellvars)]
+    return [*free, *(Instr("MAKE_CELL", CellVar(name)) for name in cells)]
 
 
-def _opening(code: CodeType, count: int, make: Any) -> Items:
+def _opening(code: CodeType, count: int, cells: list[str], make: Any) -> Items:
     """Sets the template's variables `segments` and `state` from the arguments and cells."""
-    out = _call(make, [*_call(builtins.globals, []), *_closure(code)], 2)
+    out = _call(make, [*_call(builtins.globals, []), *_closure(code, cells)], 2)
     out.append(Instr("STORE_FAST", "$segments"))
-    plain = [n for n in code.co_varnames[:count] if n not in code.co_cellvars]
+    plain = [n for n in code.co_varnames[:count] if n not in cells]
     for name in plain:
         out += _move(name)
     return [*out, Instr("BUILD_TUPLE", len(plain)), Instr("STORE_FAST", "$state")]
 
 
-def _closure(code: CodeType) -> Items:
+def _closure(code: CodeType, names: list[str]) -> Items:
     load = "LOAD_CLOSURE" if VERSION < (3, 13) else "LOAD_FAST"
-    cells = [*map(CellVar, code.co_cellvars), *map(FreeVar, code.co_freevars)]
+    cells = [*map(CellVar, names), *map(FreeVar, code.co_freevars)]
     return [*(Instr(load, cell) for cell in cells), Instr("BUILD_TUPLE", len(cells))]
 
 

@@ -28,7 +28,7 @@ from dynacomp.capture._native import throw
 from dynacomp.capture.code import Decoded, decode
 from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.machine import VERSION
-from dynacomp.capture.resume import HANDLED, NULL, Layout, has_late_cells, resume_code, with_free_cells
+from dynacomp.capture.resume import HANDLED, NULL, Layout, late_cells, resume_code, with_free_cells
 from dynacomp.capture.supers import bare_supers, explicit
 from dynacomp.capture.suspensions import (
     ASYNC_GEN_WRAP,
@@ -54,8 +54,6 @@ class Flat:
 
     def __init__(self, code: CodeType) -> None:
         decoded = decode(code)
-        if has_late_cells(decoded):
-            raise GiveUp("resume", "a generator whose comprehension shares a variable with a closure")
         points = suspensions(decoded)
         self.points = {KINDS * n + p.kind: p for n, p in enumerate(points, 1)}
         writer = FlatWriter(decoded, {p.index: (key, p) for key, p in self.points.items()})
@@ -85,6 +83,8 @@ class FlatWriter:
         self.bc = Bytecode.from_code(decoded.code, conserve_exception_block_stackdepth=True)
         self.out: list[Any] = []
         self.supers = bare_supers(decoded)
+        self.late = late_cells(decoded)
+        self.cells = tuple(c for c in decoded.code.co_cellvars if c not in self.late)
         self.marks: dict[int, Label] = {}  # key → where that segment enters
         self.open: TryBegin | None = None
         self.location: Any = None
@@ -96,7 +96,7 @@ class FlatWriter:
         if len(real) != len(self.decoded.instrs):
             raise GiveUp("resume", "the code object has instructions that cannot be mapped")
         stops = {id(item) for item in items if isinstance(item, TryBegin) and stop_handler(items, item.target)}
-        free = len(code.co_cellvars) + len(code.co_freevars)
+        free = len(self.cells) + len(code.co_freevars)
         self.out = [Instr("COPY_FREE_VARS", free, lineno=code.co_firstlineno)] if free else []
         at = iter(range(len(real)))
         for item in items:
@@ -107,9 +107,9 @@ class FlatWriter:
         code, bc = self.decoded.code, self.bc
         bc[:] = self.out
         count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
-        bc.argnames = [*(n for n in code.co_varnames[:count] if n not in code.co_cellvars), SENT]
+        bc.argnames = [*(n for n in code.co_varnames[:count] if n not in self.cells), SENT]
         bc.argcount, bc.posonlyargcount, bc.kwonlyargcount = len(bc.argnames), 0, 0
-        bc.freevars, bc.cellvars = [*code.co_cellvars, *code.co_freevars], []
+        bc.freevars, bc.cellvars = [*self.cells, *code.co_freevars], self.late
         bc.flags = CompilerFlags(code.co_flags & ~(SUSPENDS | 0x04 | 0x08))
         width = max((len(p.locals) + len(p.stack) for _, p in self.points.values()), default=0)
         return bc.to_code(stacksize=code.co_stacksize + width + 6, compute_exception_stack_depths=False)
@@ -165,7 +165,7 @@ class FlatWriter:
             self.op("NOP")
         else:
             replaced = explicit(self.decoded.code, self.supers, index, item)
-            self.out += [with_free_cells(item, self.decoded.code.co_cellvars)] if replaced is None else replaced
+            self.out += [with_free_cells(item, self.cells)] if replaced is None else replaced
 
     def _belongs_to_suspension(self, index: int) -> bool:
         """Instructions that the driver does: the start of a wait, the loop of a SEND, RETURN_GENERATOR's POP_TOP."""

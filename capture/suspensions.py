@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from dynacomp.capture.code import Decoded, Instr
 from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.machine import VERSION
-from dynacomp.capture.resume import HANDLED, NULL, VALUE
+from dynacomp.capture.resume import HANDLED, NULL, VALUE, late_cells
 
 SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
@@ -62,7 +62,8 @@ def suspends(decoded: Decoded, i: Instr) -> bool:
 
 
 def _point(decoded: Decoded, i: Instr, state: State) -> Point:
-    names = [n for n in decoded.code.co_varnames if n in state.maybe and n not in decoded.code.co_cellvars]
+    cells = set(decoded.code.co_cellvars).difference(late_cells(decoded))
+    names = [n for n in decoded.code.co_varnames if n in state.maybe and n not in cells]
     taken = 1 if i.name == "YIELD_VALUE" else 2
     return Point(i.index, _kind(decoded, i), state.stack[:len(state.stack) - taken], tuple(names),
                  frozenset(names) - state.bound, may_catch(decoded, i))
@@ -144,7 +145,7 @@ def _locals_after(i: Instr, state: State) -> State:
     names = i.argval if isinstance(i.argval, tuple) else (i.argval,)
     if i.name in ("DELETE_FAST", "LOAD_FAST_AND_CLEAR"):
         return State(state.stack, state.bound.difference(names), state.maybe.difference(names))
-    if "_FAST" in i.name:
+    if "_FAST" in i.name or i.name == "MAKE_CELL":  # a cell takes the place of the local whose name it bears
         stored = names[:i.name.count("STORE_FAST")]
         unsure = {n for n, slot in zip(stored, reversed(state.stack)) if slot == MAYBE}
         return State(state.stack, state.bound.union(names) - unsure, state.maybe.union(names))

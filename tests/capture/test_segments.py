@@ -546,3 +546,25 @@ def test_generators_with_arrays_stay():
 
     assert total(jnp.ones(2), 100)[-1] == 198
     assert not native.is_skipped(rows.__code__) and native.entries(rows.__code__)
+
+
+def shares_with_a_comprehension(x, rows):
+    found = [lambda: x + n for x in rows]  # noqa: B023, F821
+    n = 1
+    yield found[-1](), x
+    n = yield [sum(v * y for v in rows) for y in rows]
+    del n
+    y = [lambda: y for y in rows][0]  # noqa: B023
+    yield y(), x
+    yield found[0]()
+
+
+async def awaits_in_a_shared_comprehension(rows):
+    made = [(lambda: x, await asyncio.sleep(0, x)) for x in rows]  # noqa: B023
+    return [f() for f, _ in made]
+
+
+@WAYS
+def test_comprehensions_that_share_a_variable_with_a_closure(way):
+    same(way, shares_with_a_comprehension, *[None] * 4, args=(7, [1, 2, 3]))
+    assert asyncio.run(dynacomp.jit(awaits_in_a_shared_comprehension)([1, 2])) == [2, 2]
