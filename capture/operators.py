@@ -27,13 +27,16 @@ from dynacomp.capture.values import (
     IdV,
     LibraryV,
     ListV,
+    MethodV,
     NotConstant,
     NumberV,
     ObjectV,
+    OpaqueV,
     RangeV,
     ScalarV,
     SetV,
     SizeV,
+    StreamV,
     TupleV,
     Value,
     ViewV,
@@ -228,7 +231,27 @@ def equal(cap: Capture, a: Value, b: Value) -> bool:
             equal(cap, cap.realize(a.items[k]), cap.realize(b.items[k])) for k in a.items)
     if isinstance(a, COMPARED) and isinstance(b, COMPARED) or isinstance(a, ENTERED) or isinstance(b, ENTERED):
         return truth(cap, binary(cap, operator.eq, a, b))
+    return _equal_kinds(cap, a, b)
+
+
+def _equal_kinds(cap: Capture, a: Value, b: Value) -> bool:
+    """The same for other kinds, and for two kinds."""
+    if same_object(cap, a, b):
+        return True
+    if isinstance(a, MethodV) and isinstance(b, MethodV):
+        return equal(cap, a.func, b.func) and same_object(cap, a.obj, b.obj)
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Const) and type(one.value) is tuple and isinstance(other, TupleV):
+            return equal(cap, TupleV([Const(x) for x in one.value]), other)
+    unknown = next((v for v in (a, b) if isinstance(v, (OpaqueV, StreamV)) and _compares(type_of(v))), None)
+    if unknown is not None:
+        raise Break("operator", f"== of {_kind(a)} and {_kind(b)}")
     return False
+
+
+def _compares(cls: type) -> bool:
+    """Whether instances may equal other objects than themselves."""
+    return lookup(cls, "__eq__")[0] is not object
 
 
 COMPARED = (Const, NumberV, SizeV, ScalarV, SetV, ViewV)
@@ -355,7 +378,9 @@ def _unknown_identity(a: Value, b: Value) -> None:
 
 def _real(v: Value) -> Any:
     """The object that exists already and that `v` stands for; None when there is none."""
-    return v.value if isinstance(v, Const) else None if isinstance(v, ArrayV) else getattr(v, "real", None)
+    if isinstance(v, (Const, OpaqueV)):
+        return v.value if isinstance(v, Const) else v.obj
+    return None if isinstance(v, ArrayV) else getattr(v, "real", None)
 
 
 def _small(value: Any) -> bool:

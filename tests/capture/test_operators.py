@@ -1,5 +1,6 @@
 """Operators on instances: which special methods run, in which order, and what comes of NotImplemented."""
 
+import io
 import itertools
 
 import pytest
@@ -54,3 +55,26 @@ class Number:
 
 def test_unequal_is_the_opposite_of_the_classes_own_equal():
     assert dynacomp.jit(lambda a, b: (a != b, a == b))(Number(1), Number(1)) == (False, True)
+
+
+class Holder:
+    def __init__(self, file):
+        self.file = file
+
+    def method(self):
+        return self.file
+
+
+def identities(holder, file, other, n, pair):
+    return (holder.file is file, holder.file is other, holder.file == file, holder.file in (file, other),
+            holder.file in (other,), (holder.file, other) == (file, other), [holder.file].index(file), (n, 2) in [pair],
+            pair == (n, 2), holder.method == holder.method, {"a": holder.file} == {"a": file}, file != holder.file,
+            (file,) < (file, 2), {1, 2} == {n, 2})
+
+
+def test_one_object_by_two_ways_is_one_object():
+    compiled = dynacomp.jit(identities)
+    for n in (1, 2, 3, 1):
+        file, other = io.StringIO(), io.StringIO()
+        for pair in ((file, other), (other, file), (file, file)):
+            assert compiled(Holder(file), *pair, n, (1, 2)) == identities(Holder(file), *pair, n, (1, 2))
