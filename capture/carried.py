@@ -76,6 +76,8 @@ class State:
         return made
 
     def _number(self, v: Any, bounds: tuple[int, int] | None) -> NumberV:
+        if numbers.is_rounded(v):
+            return v
         kind = v.kind if isinstance(v, NumberV) else type(v.value)
         aval = aval_of(kind())
         node = self.place(aval, "number")
@@ -132,6 +134,8 @@ def _within(span: tuple[int, int], low: int, high: int) -> bool:
 
 def _is_next(inside: NumberV, v: Any) -> bool:
     """Whether a carried number may be `v` after an iteration: an int stays in its range, or moves little."""
+    if numbers.is_rounded(v):
+        return False
     kind = v.kind if isinstance(v, NumberV) else type(v.value) if isinstance(v, Const) else None
     if kind is not inside.kind or kind is not int:
         return kind is inside.kind and (kind is bool or isinstance(v, NumberV))

@@ -6,7 +6,7 @@ neither is sound, the graph breaks before the jump, and Python decides.
 
 from __future__ import annotations
 
-from dynacomp.capture import loops, numbers
+from dynacomp.capture import loops, numbers, rolled
 from dynacomp.capture.branches import Start, decide, may_convert
 from dynacomp.capture.code import Instr
 from dynacomp.capture.effects import mutating
@@ -21,6 +21,12 @@ def jump(cap: Capture, frame: Frame, instr: Instr, condition: Value, wanted: boo
     """A conditional jump, taken when `condition` is `wanted`, which has been taken off the stack."""
     jumped, fallen = Start(frame.code.at[instr.argval]), Start(frame.index + 1)
     return _choose(cap, frame, condition, jumped if wanted else fallen, fallen if wanted else jumped)
+
+
+def known(cap: Capture, frame: Frame, instr: Instr, condition: bool, wanted: bool) -> int | None:
+    """A jump that Python decides: None, or where the long loop ends whose test it is."""
+    jumped, fallen = Start(frame.code.at[instr.argval]), Start(frame.index + 1)
+    return rolled.roll_test(cap, frame, condition, jumped if wanted else fallen, fallen if wanted else jumped)
 
 
 def jump_or_pop(cap: Capture, frame: Frame, instr: Instr, condition: Value, wanted: bool) -> int | None:

@@ -149,15 +149,20 @@ def is_equal(a: Any, b: Any) -> bool:
 
 
 def _numbers(join: Join, items: list[Any]) -> Any:
+    first = items[0]
+    if all(isinstance(v, NumberV) and v.node is first.node for v in items) and not join.is_inner(first):
+        return first
     kinds = {v.kind if isinstance(v, NumberV) else type(v.value) for v in items}
-    if len(kinds) != 1 or any(isinstance(v, Const) and type(v.value) is float for v in items):
-        raise Differs("numbers of several types")
-    if all(isinstance(v, NumberV) and v.node is items[0].node for v in items) and not join.is_inner(items[0]):
-        return items[0]
+    if len(kinds) != 1 or any(map(_is_inexact, items)):
+        raise Differs("numbers of several types, or floats of 64 bits")
     kind = kinds.pop()
     if kind is int and not all(numbers.fits(*numbers.span(v)) for v in items):
         raise Differs("integers that JAX does not hold")
-    return join.slot(items, lambda: _number(kind, items, items[0].node if isinstance(items[0], NumberV) else None))
+    return join.slot(items, lambda: _number(kind, items, first.node if isinstance(first, NumberV) else None))
+
+
+def _is_inexact(v: Any) -> bool:
+    return numbers.is_rounded(v) or (isinstance(v, Const) and type(v.value) is float)
 
 
 def _number(kind: type, items: list[Any], node: Any) -> NumberV:

@@ -32,7 +32,7 @@ from dynacomp.capture.values import CellV, Const, HandlingV, NeedsConcrete, NotC
 VERSION = sys.version_info[:2]
 MAX_STEPS = 2_000_000  # instructions a capture; a longer Python loop is run, not unrolled
 MAX_UNROLLED_OPS = 4_000  # array operations of one unrolled loop
-MAX_ROUNDS, MAX_LOOP_OPS = 48, 300  # a loop with more of both runs in Python, its body compiled
+MAX_ROUNDS, MAX_LOOP_OPS = 48, 100  # a loop with more of both is not unrolled
 MAX_IDLE_STEPS = 30_000  # instructions of a loop that makes no array operation: such a loop runs in Python
 MAX_DEPTH = 120  # inlined calls inside each other
 
@@ -307,7 +307,8 @@ def step(cap: Capture, frame: Frame) -> None:
 
 
 def watch_loop(cap: Capture, frame: Frame, instr: Instr) -> None:
-    """A long loop is not unrolled: Python runs it, and its body is compiled once.
+    """A long loop is not unrolled: it becomes one node (see `rolled`), or Python runs it, and its body is
+    compiled once.
 
     The lesson is to break where the loop began (for a loop of a callee: at the call, so that the
     callee is captured by itself)."""
@@ -316,6 +317,10 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instr) -> None:
     ops = cap.captured_ops - loop.ops
     idle = not ops and cap.steps - loop.steps > MAX_IDLE_STEPS
     if ops > MAX_UNROLLED_OPS or (loop.rounds > MAX_ROUNDS and (ops > MAX_LOOP_OPS or idle)):
+        key = (id(frame.code.code), instr.index if instr.name == "FOR_ITER" else frame.code.at[instr.argval])
+        if ops and key not in cap.lessons.rolled:
+            cap.lessons.rolled.add(key)
+            raise Restart()
         if cap.bodies:
             raise Break("too_long", f"{loop.rounds} rounds of a loop in a transformed function")
         lesson = Lesson(loop.step, "long_loop", f"{loop.rounds} rounds and more", cap.where())

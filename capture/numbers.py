@@ -21,7 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynacomp.capture.avals import Aval, aval_of, is_numpy_dtype, weak
+from dynacomp.capture.births import const_array
 from dynacomp.capture.errors import Break
+from dynacomp.capture.graph import Node
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.values import ArrayV, Const, CountIterV, NumberV, Value
@@ -95,6 +97,9 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     if not (_is_number(a) and _is_number(b)):
         return None
     name = op.__name__.strip("_")
+    exact = _each_round(cap, op, a, b)
+    if exact is not None:
+        return exact
     if name in COMPARISONS:
         found = _compare(cap, name, a, b)
     else:
@@ -184,9 +189,10 @@ _ARITHMETIC: dict[str, Any] = {
 def _compare(cap: Capture, name: str, a: Any, b: Any) -> Value | None:
     if isinstance(a, Const):
         return _compare(cap, _SWAPPED.get(name, name), b, a)
-    if isinstance(b, Const) and a.kind is float:
+    if isinstance(b, Const) and a.kind is float and not is_rounded(a):
         return _threshold(cap, name, a, b.value)
-    if (a.kind is float) != (_kind(b) is float) or (a.kind is not float and not fits(*span(b))):
+    floats = {a.kind is float, _kind(b) is float}
+    if is_rounded(a) or is_rounded(b) or len(floats) == 2 or (a.kind is not float and not fits(*span(b))):
         return None
     return _asked(cap, name, a, b)
 
@@ -221,7 +227,11 @@ _ABOVE = {"lt": "lt", "le": "lt", "gt": "ge", "ge": "ge"}
 def unary(cap: Capture, op: Any, v: NumberV) -> Value:
     """`-x`, `+x`, `abs(x)`."""
     name = op.__name__.strip("_")
-    if v.kind is float and name in ("neg", "abs"):
+    if v.series is not None:
+        exact = of_series(cap, v.series[0], tuple(map(op, v.series[1])))
+        if exact is not None:
+            return exact
+    if v.kind is float and name in ("neg", "abs") and not is_rounded(v):
         result = library_call(cap, op, [ArrayV(v.node, v.aval)])
         return NumberV(result.node, result.aval, float)  # type: ignore[attr-defined]
     if v.kind is not float and name == "neg":
@@ -270,9 +280,53 @@ def next_of_range(cap: Capture, it: CountIterV) -> tuple[NumberV, NumberV]:
         raise Break("branch", "a range whose end depends on an array")
     more = binary(cap, operator.lt if step.value > 0 else operator.gt, current, stop)
     assert isinstance(more, NumberV)
+    return more, element(it)
+
+
+def of_series(cap: Capture, count: Node, values: tuple[Any, ...]) -> NumberV | None:
+    """The Python number that is values[k] in round k of a loop; None where JAX cannot hold them."""
+    kind = type(values[0])
+    if kind not in (int, bool, float) or any(type(v) is not kind for v in values):
+        return None
+    low, high = (min(values), max(values)) if kind is int else (0, 1)
+    if not fits(low, high):
+        return None
+    aval = aval_of(kind())
+    table = const_array(cap, jnp.asarray(np.array(values, aval.dtype)))
+    found = library_call(cap, at_round, [table, ArrayV(count, aval_of(0)), Const(kind)])
+    assert isinstance(found, ArrayV)
+    return NumberV(found.node, aval, kind, low, high, series=(count, values))
+
+
+def at_round(table: Any, count: Any, kind: type) -> Any:
+    """The number of one round."""
+    return weak(table[count], kind)
+
+
+def is_rounded(v: Any) -> bool:
+    """Whether the array of a number may lack some of its bits."""
+    return isinstance(v, NumberV) and v.kind is float and v.series is not None
+
+
+def _each_round(cap: Capture, op: Any, a: Any, b: Any) -> NumberV | None:
+    """Python's own answer in every round of a loop; None where the operands are not all known."""
+    known = [v.series for v in (a, b) if isinstance(v, NumberV)]
+    if any(s is None or s[0] is not known[0][0] for s in known):
+        return None
+    count, rounds = known[0][0], len(known[0][1])
+    columns = [v.series[1] if isinstance(v, NumberV) else (v.value,) * rounds for v in (a, b)]
+    try:
+        return of_series(cap, count, tuple(op(x, y) for x, y in zip(*columns)))
+    except (ArithmeticError, ValueError, TypeError):
+        return None
+
+
+def element(it: CountIterV) -> NumberV:
+    """The next element of a range that the Graph counts, if it has one."""
+    current, stop, step = it.current, it.stop, it.step
     low, high = ((current.low, min(current.high, stop.value - 1)) if step.value > 0
                  else (max(current.low, stop.value + 1), current.high))
-    return more, NumberV(current.node, current.aval, int, low, high)
+    return NumberV(current.node, current.aval, int, low, high)
 
 
 def counted(cap: Capture, it: CountIterV, item: NumberV) -> Value:

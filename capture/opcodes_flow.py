@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from dynacomp.capture import conditions, tracebacks
+from dynacomp.capture import conditions, rolled, tracebacks
 from dynacomp.capture.arrays import is_numpy
 from dynacomp.capture.births import from_python
 from dynacomp.capture.calls import BUILTINS
@@ -64,7 +64,9 @@ def _jump_if(wanted: bool, *names: str) -> None:
         value = f.pop()
         if is_computed(value):
             return conditions.jump(cap, f, i, value, wanted)
-        return i.argval if truth(cap, value) == wanted else None
+        asked = truth(cap, value)
+        left = conditions.known(cap, f, i, asked, wanted)
+        return left if left is not None else i.argval if asked == wanted else None
 
 
 _jump_if(True, "POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
@@ -105,6 +107,8 @@ def _for_iter(cap: Capture, f: Frame, i: Instr) -> int | None:
     it = f.stack[-1]
     if isinstance(it, CountIterV) and isinstance(it.current, NumberV) and not is_same(it.stop or NONE, NONE):
         return conditions.next_of_range(cap, f, i, it)
+    if isinstance(it, CountIterV) and cap.lessons.rolled:
+        rolled.roll_range(cap, f, i, it)
     item = advance(cap, it)
     if item is not None:
         f.push(item)

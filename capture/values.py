@@ -120,7 +120,8 @@ class NumberV(Value):
     """A Python int, bool or float (`kind`) that the Graph computes: a loop's counter, `float(loss)`.
 
     `node` is a scalar array of it; ints lie in [low, high]. `steps` = (Node, least, most): how far it is
-    from the counter that a loop began its round with, where it is counted from one."""
+    from the counter that a loop began its round with, where it is counted from one. `series` = (Node,
+    numbers): in round k of a loop, which the Node counts, it is numbers[k], exactly."""
 
     node: Node
     aval: Aval
@@ -128,6 +129,7 @@ class NumberV(Value):
     low: int = 0
     high: int = 1
     steps: Any = None
+    series: Any = None
 
 
 @dataclass(eq=False)

@@ -1,0 +1,167 @@
+"""Long loops of Python as one node: `fori_loop` and `while_loop`, with what Python computes on the way."""
+
+import time
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import dynacomp
+from dynacomp.capture import frame
+from tests.capture.flow_kit import breaks_of
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch):
+    monkeypatch.setattr(frame, "strict_errors", True)
+    dynacomp.reset()
+
+
+def vector():
+    return (jnp.linspace(0.0, 1.0, 8),)
+
+
+def iterated(x):
+    for _ in range(300):
+        x = jnp.sin(x) * 0.99 + 0.001
+    return x
+
+
+def counted(x):
+    for i in range(2, 900, 3):
+        x = jnp.sin(x) + i * 0.001 - 1 / (i + 1)
+    return x, i
+
+
+def weak_first(x):
+    total = 0.0
+    for i in range(300):
+        total = total + x[0] * i
+    return total
+
+
+def scheduled(x):
+    rate = 0.0
+    for step in range(300):
+        rate = 0.1 * (1 - step / 300)
+        x = x - rate * jnp.tanh(x)
+    return x, rate, step
+
+
+def branching(x):
+    even = 0
+    for i in range(300):
+        if i % 2 == 0:
+            x = x + 1
+            even += 1
+        elif x.sum() > 300:
+            x = x / 2
+    return x, even
+
+
+def nested(x):
+    for i in range(60):
+        for j in range(60):
+            x = x * 0.99 + 0.001 * i + j
+    return x
+
+
+def whiles(x):
+    i = 0
+    while i < 300:
+        x = jnp.cos(x) + i
+        i += 1
+    return x, i
+
+
+def keys(x):
+    key = jax.random.key(0)
+    for i in range(200):
+        x = x + jax.random.normal(jax.random.fold_in(key, i), x.shape)
+    return x
+
+
+def state(x):
+    memory = {"h": jnp.zeros(8), "n": 0}
+    for _ in range(200):
+        memory["h"] = jnp.tanh(memory["h"] + x)
+        memory["n"] += 1
+    return memory
+
+
+def indexed(x):
+    for i in range(200):
+        x = x.at[i % 8].add(x[(i + 1) % 8] * 0.5)
+    return x
+
+
+def leaves_by_break(x):
+    for i in range(300):  # noqa: B007
+        x = x * 1.1
+        if x.sum() > 50:
+            break
+    return x, i
+
+
+ROLLED = [iterated, counted, weak_first, scheduled, branching, nested, whiles, keys, state, indexed, leaves_by_break]
+
+
+@pytest.mark.parametrize("fn", ROLLED, ids=[f.__name__ for f in ROLLED])
+def test_long_loops_become_nodes(fn):
+    assert breaks_of(fn, vector, backend="xla", rtol=1e-4) == {}
+
+
+def test_derivatives_of_long_loops():
+    x = vector()[0]
+
+    def inside(x):
+        return jax.grad(lambda v: iterated(v).sum())(x)
+
+    assert breaks_of(inside, vector, backend="xla", rtol=1e-4) == {}
+    around = jax.grad(lambda v: dynacomp.jit(iterated)(v).sum())(x)
+    assert jnp.allclose(around, inside(x), rtol=1e-5)
+
+
+def grows(x):
+    seen = []
+    for _ in range(300):
+        x = jnp.sin(x)
+        seen.append(x)
+    return jnp.stack(seen).sum()
+
+
+def float_state(x):
+    t = 0.0
+    for _ in range(300):
+        t += 0.1
+        x = jnp.sin(x + t)
+    return x, t
+
+
+@pytest.mark.parametrize("fn", [grows, float_state])
+def test_other_long_loops_run_in_python(fn):
+    assert breaks_of(fn, vector, backend="xla", rtol=1e-4)["long_loop"] >= 1
+
+
+def steps(n):
+    def loop(x):
+        for i in range(n):
+            x = jnp.sin(x) * 0.5 + i
+        return x
+    return loop
+
+
+def test_compile_time_is_flat():
+    def first_call(n):
+        times = []
+        for _ in range(2):
+            dynacomp.reset()
+            start = time.perf_counter()
+            jax.block_until_ready(dynacomp.jit(steps(n), backend="xla")(vector()[0]))
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    first_call(3)
+    short, long = first_call(10), first_call(1000)
+    print(f"10 steps {short:.2f} s, 1000 steps {long:.2f} s")
+    assert long < 3 * short + 0.5
