@@ -49,7 +49,7 @@ def delitem(cap: Capture, obj: Value, key: Value) -> None:
         mutating(cap, obj)
         try:
             del obj.items[position_of(cap, obj, key)]
-        except IndexError as error:
+        except (IndexError, ValueError) as error:
             raise Raised(Const(error)) from None
     elif isinstance(obj, DictV):
         name = hashable(cap, key)
@@ -73,8 +73,8 @@ def _special_item(cap: Capture, obj: ObjectV, name: str, what: str, *args: Value
 def contains(cap: Capture, container: Value, item: Value) -> bool:
     if isinstance(container, (DictV, SetV)):
         return hashable(cap, item) in container.items
-    if isinstance(container, ViewV) and container.kind == "keys":
-        return hashable(cap, item) in container.table.items
+    if isinstance(container, ViewV) and container.kind != "values":
+        return tables.view_contains(cap, container, item)
     if isinstance(container, ObjectV):
         return _object_contains(cap, container, item)
     if isinstance(container, Const):

@@ -13,6 +13,8 @@ from typing import Any
 from dynacomp.capture import attrs
 from dynacomp.capture.calls import BUILTINS
 from dynacomp.capture.errors import Break
+from dynacomp.capture.iteration import key_value
+from dynacomp.capture.keys import hashable
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.shells import attributes
@@ -83,7 +85,7 @@ def _deep_new(cap: Capture, x: Value, memo: MemoV) -> Value:
     if isinstance(x, DictV):
         return _deep_dict(cap, x, memo)
     if isinstance(x, SetV):
-        return SetV(set(x.items), x.cls)
+        return SetV({hashable(cap, _deep(cap, key_value(cap, k), memo)) for k in x.items}, x.cls)
     if isinstance(x, ObjectV):
         method = cap.special(x, "__deepcopy__")
         if method is not None:

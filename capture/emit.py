@@ -19,6 +19,7 @@ from bytecode import FreeVar, Instr
 
 from dynacomp.capture import remake, scalars, tracebacks
 from dynacomp.capture import sources as S
+from dynacomp.capture._native import known_dict
 from dynacomp.capture.effects import leaving
 from dynacomp.capture.errors import Unbuildable
 from dynacomp.capture.graph import Node
@@ -257,8 +258,29 @@ def _dict(e: Emitter, v: DictV) -> None:
         return
     e.call(remake.empty_dict, lambda: e.const(v.cls), lambda: e.load(v.factory or Const(None)))
     e.remember(v)
-    e.later(lambda: e.call(remake.fill_dict, lambda: e.load(v), lambda: load_keys(e, v.items),
-                           lambda: e.tuple(v.items.values())))
+    e.later(lambda: e.call(remake.fill_dict, lambda: e.load(v), lambda: load_table(e, v.items)))
+
+
+def load_table(e: Emitter, items: dict[Any, Any]) -> None:
+    """A plain dict of these entries; keys with a hash of their own are not asked for it again."""
+    digests = _digests(items)
+    if digests is None:
+        e.call(remake.plain_dict, lambda: load_keys(e, items), lambda: e.tuple(items.values()))
+    else:
+        e.call(known_dict, lambda: load_keys(e, items), lambda: e.const(digests), lambda: e.tuple(items.values()))
+
+
+def load_elements(e: Emitter, items: Any) -> None:
+    """The elements of a set, as a tuple or as the keys of a dict that knows their hashes."""
+    if _digests(items) is None:
+        load_keys(e, items)
+    else:
+        load_table(e, dict.fromkeys(items, Const(None)))
+
+
+def _digests(keys: Any) -> tuple[int, ...] | None:
+    return tuple(map(hash, keys)) if any(isinstance(k, HashedV) for k in keys) and not any(
+        isinstance(k, Value) and not isinstance(k, HashedV) for k in keys) else None
 
 
 def load_keys(e: Emitter, keys: Any) -> None:
@@ -271,7 +293,7 @@ def load_keys(e: Emitter, keys: Any) -> None:
 
 
 def _set(e: Emitter, v: SetV) -> None:
-    e.call(v.cls, lambda: load_keys(e, v.items))
+    e.call(v.cls, lambda: load_elements(e, v.items))
     e.remember(v)
 
 
@@ -404,6 +426,7 @@ _SOURCES: dict[type, Callable[[Emitter, Any], None]] = {
     S.Get: _fetch(getattr, "name"),
     S.Item: _fetch(remake.item, "index"),
     S.Key: _fetch(remake.key, "key"),
+    S.KnownKey: _fetch(remake.known_key, "key"),
     S.Host: lambda e, s: e.call(scalars.FUNCTIONS[s.op], *[
         lambda a=a: load_source(e, a) if isinstance(a, S.Source) else e.const(a) for a in s.args]),
     S.TypeOf: _fetch(type),

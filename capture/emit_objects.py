@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from dynacomp.capture import remake
-from dynacomp.capture.emit import ROWS, Emitter, load_keys
+from dynacomp.capture.emit import ROWS, Emitter, load_elements, load_table
 from dynacomp.capture.payloads import IMMUTABLE, payload_base
 from dynacomp.capture.values import DELETED, Const, ListV, ObjectV, SetV
 
@@ -46,10 +46,10 @@ def _fill_payload(e: Emitter, content: Any) -> None:
     if isinstance(content, ListV):
         e.call(remake.fill_sequence, made, partial(e.const, content.extra), partial(e.tuple, content.items))
     elif isinstance(content, SetV):
-        e.call(remake.replace_set, made, partial(load_keys, e, content.items))
+        e.call(remake.replace_set, made, partial(load_elements, e, content.items))
     else:
         e.call(remake.fill_table, made, partial(e.load, content.factory or Const(None)),
-               partial(load_keys, e, content.items), partial(e.tuple, content.items.values()))
+               partial(load_table, e, content.items))
 
 
 ROWS[ObjectV] = emit_object

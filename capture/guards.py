@@ -20,6 +20,7 @@ from typing import Any
 
 from dynacomp.capture import sources as S
 from dynacomp.capture.errors import GiveUp
+from dynacomp.capture.values import is_literal
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "is_not": lambda s, o: f"{s} is not {_brief(o)}",
     "eq": lambda s, c: f"{s} == {c!r}",
     "len": lambda s, n: f"len({s}) == {n}",
-    "keys": lambda s, keys: f"list({s}) == {list(keys)!r}",
+    "keys": lambda s, keys: f"list({s}) == [{_listed(keys)}]",
     "missing": lambda s, name: f"{name!r} not in vars({s})",
     "missing_key": lambda s, key: f"{key!r} not in {s}",
     "missing_global": lambda s, name: f"{name!r} not in globals()",
@@ -51,7 +52,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "ndarray": lambda s, shape, dtype: f"{s}: numpy {dtype}{list(shape)}",
     "dim": lambda s, axis, name: f"{name} = {s}.shape[{axis}] >= 2",
     "dim_is": lambda s, axis, name: f"{s}.shape[{axis}] == {name}",
-    "set": lambda s, items: f"{s} == {set(items)!r}",
+    "set": lambda s, items: f"{s} == {{{_listed(items)}}}",
     "size_check": lambda s, program: f"sizes: {' '.join(str(p[-1]) for p in program)}",
     "scalar": lambda s, kind: f"type({s}) is {kind}",
     "same": lambda s, other: f"{s} is {other}",
@@ -59,6 +60,11 @@ KINDS: dict[str, Callable[..., str]] = {
     "all_distinct": lambda s, sources: f"no two of {', '.join(map(str, sources))} are the same object",
     "jax_config": lambda s, token: "jax configuration unchanged, no trace active",
 }
+
+
+def _listed(keys: Any) -> str:
+    """Keys as text; objects are not asked for theirs, nor for their hash: that would run the program's code."""
+    return ", ".join(repr(k) if is_literal(k) else _brief(k) for k in keys)
 
 
 def _brief(obj: Any) -> str:
@@ -150,6 +156,7 @@ _FETCH: dict[type, Callable[[Any], tuple[str, tuple[Any, ...]]]] = {
     S.ThreadDict: lambda s: ("thread_dict", ()),
     S.Item: lambda s: ("item", (s.index,)),
     S.Key: lambda s: ("key", (s.key,)),
+    S.KnownKey: lambda s: ("known_key", (s.key, s.digest)),
     S.TypeOf: lambda s: ("type", ()),
     S.DictOf: lambda s: ("dict", ()),
     S.Plain: lambda s: ("plain", ()),

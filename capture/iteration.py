@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynacomp.capture import arrays, sizes
-from dynacomp.capture.births import from_python
+from dynacomp.capture.births import from_python, opened
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.generators import resume
@@ -72,6 +72,9 @@ def get_iter(cap: Capture, value: Value) -> Value:
 
 def _const_iter(cap: Capture, value: Const) -> Value:
     obj = value.value
+    inside = opened(cap, value)
+    if isinstance(inside, ObjectV):
+        return get_iter(cap, inside)
     if isinstance(obj, range):
         return CountIterV(Const(obj.start), Const(obj.stop), Const(obj.step))
     if isinstance(obj, (str, bytes)) or (isinstance(obj, type) and hasattr(type(obj), "__iter__")):
@@ -112,7 +115,8 @@ def key_value(cap: Capture, key: Any) -> Value:
     """The Value of a dict's key or a set's element."""
     if isinstance(key, HashedV):
         return key.value
-    return key if isinstance(key, Value) else from_python(cap, key)
+    made = key if isinstance(key, Value) else from_python(cap, key)
+    return opened(cap, made) if isinstance(made, Const) else made
 
 
 def advance(cap: Capture, it: Value) -> Value | None:

@@ -7,12 +7,14 @@ reads a mapping or an iterable of pairs, `elements_of` any iterable, in terms of
 from __future__ import annotations
 
 import collections
+import sys
 import types
 from collections.abc import Iterator
 from typing import Any
 
 from dynacomp.capture import sizes
 from dynacomp.capture.attrs import lookup
+from dynacomp.capture.births import opened
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import iterate
 from dynacomp.capture.machine import Capture
@@ -91,7 +93,7 @@ def _object_key(cap: Capture, value: ObjectV) -> Any:
         by_id = cap.hashing.pop()
     if not isinstance(found, int):
         raise raised(TypeError, "__hash__ method should return an integer")
-    return HashedV(value, hash(found), _same(cap), by_id)
+    return HashedV(value, digest_of(found), _same(cap), by_id)
 
 
 def is_by_id(key: Any) -> bool:
@@ -109,6 +111,12 @@ def hash_value(cap: Capture, value: Value) -> Value:
             raise Break("identity", "hash() of an object that hashes by its id")
         cap.hashing[-1] = True
     return Const(hash(key))
+
+
+def digest_of(found: int) -> int:
+    """The hash that Python makes of what a `__hash__` method gives: only too big an int is hashed itself."""
+    fits = -sys.maxsize - 1 <= found <= sys.maxsize
+    return hash(found) if not fits else -2 if found == -1 else found + 0
 
 
 def _same(cap: Capture) -> Any:
@@ -129,6 +137,7 @@ def pairs(cap: Capture, source: Value) -> list[tuple[Any, Value]]:
 
 def each_pair(cap: Capture, source: Value) -> Iterator[tuple[Any, Value]]:
     """The same, those of an iterable one by one: a generator may look at what is done with them."""
+    source = opened(cap, source) if isinstance(source, Const) else source
     if isinstance(source, DictV):
         yield from [(k, realize(cap, x)) for k, x in source.items.items()]
         return

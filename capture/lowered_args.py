@@ -8,6 +8,7 @@ it) and `LibraryArg` (a library object that only exists under a trace, such as `
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from collections.abc import Iterator, Sequence
@@ -44,6 +45,7 @@ from dynacomp.capture.values import (
     SliceV,
     TupleV,
     Value,
+    as_python,
     peek,
 )
 from dynacomp.capture.wrap import items_of, realize, scalar_node
@@ -129,10 +131,10 @@ def _dict(cap: Capture, value: DictV) -> Any:
 def _object(cap: Capture, value: ObjectV) -> Any:
     """A pytree object by its leaves; a list, number, ... of the user's class by its content; an object
     without arrays as itself."""
-    if value.payload is not None and not hasattr(value.cls, "_fields"):
-        return _with_payload(cap, value)
     memo: Memo = {}
     built = shell(cap, value, memo)
+    if value.payload is not None and jax.tree_util.all_leaves([built]):
+        return _with_payload(cap, value)
     leaves, treedef = jax.tree.flatten(built)
     fixed_fields(memo, leaves)
     if len(leaves) == 1 and leaves[0] is built:

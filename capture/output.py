@@ -19,7 +19,7 @@ from bytecode import Bytecode, CompilerFlags, Instr
 from dynacomp.capture import remake
 from dynacomp.capture import sources as S
 from dynacomp.capture.effects import leaving, settle
-from dynacomp.capture.emit import OUTPUTS, Emitter, load_globals, load_keys, load_source
+from dynacomp.capture.emit import OUTPUTS, Emitter, load_elements, load_globals, load_source, load_table
 from dynacomp.capture.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Graph, Node, nodes_in
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.origins import candidates, chosen, first
@@ -295,21 +295,19 @@ def _prepare_list(w: Writer, v: ListV) -> None:
 
 
 def _prepare_dict(w: Writer, v: DictV) -> None:
-    w.e.tuple(v.items.values())
+    load_table(w.e, v.items)
     kept = w.e.store_temp("k")
-    load_keys(w.e, v.items)
-    keys = w.e.store_temp("k")
     target = w.save(v)
     w.replays.append(lambda: w.act(remake.replace_dict, lambda: w.e.op("LOAD_FAST", target),
-                                   lambda: w.e.op("LOAD_FAST", keys), lambda: w.e.op("LOAD_FAST", kept)))
+                                   lambda: w.e.op("LOAD_FAST", kept)))
 
 
 def _prepare_set(w: Writer, v: SetV) -> None:
-    load_keys(w.e, v.items)
-    keys = w.e.store_temp("k")
+    load_elements(w.e, v.items)
+    kept = w.e.store_temp("k")
     target = w.save(v)
     w.replays.append(lambda: w.act(remake.replace_set, lambda: w.e.op("LOAD_FAST", target),
-                                   lambda: w.e.op("LOAD_FAST", keys)))
+                                   lambda: w.e.op("LOAD_FAST", kept)))
 
 
 def _prepare_object(w: Writer, v: ObjectV) -> None:

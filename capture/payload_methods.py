@@ -11,7 +11,7 @@ import collections
 from typing import Any
 
 from dynacomp.capture.attrs import no_attribute
-from dynacomp.capture.calls import BUILTINS, call
+from dynacomp.capture.calls import BUILTINS, call, call_row
 from dynacomp.capture.containers import setitem
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break
@@ -21,7 +21,18 @@ from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.operators import BINARY, binary
 from dynacomp.capture.payloads import BASES, IMMUTABLE, SCALARS, empty_payload, inherits, payload_base, plain
 from dynacomp.capture.texts import shown, text
-from dynacomp.capture.values import BuiltinMethodV, Const, DictV, ListV, ObjectV, TupleV, Value, as_python, is_constant
+from dynacomp.capture.values import (
+    BuiltinMethodV,
+    Const,
+    DictV,
+    ListV,
+    ObjectV,
+    SetV,
+    TupleV,
+    Value,
+    as_python,
+    is_constant,
+)
 
 NONE = Const(None)
 _ARITHMETIC = {f"__{op.__name__.strip('_')}__": op for op in BINARY[:13]}
@@ -39,13 +50,20 @@ def inherited(cap: Capture, obj: ObjectV, raw: Any, args: list[Value], kwargs: d
     name = raw.__name__
     row = INHERITED.get((raw.__objclass__, name)) or INHERITED.get((None, name))
     if row is not None:
-        return row(cap, obj, *args, **kwargs)
+        return call_row(cap, row, raw, [obj, *args], kwargs)
     payload = obj.payload
     _check_order(obj, raw)
     if type(payload) is Const or payload_base(obj.cls) in SCALARS:
         return _of_scalar(cap, payload, name, args, kwargs)
     result = call(cap, BuiltinMethodV(payload, name), args, kwargs)
-    return obj if result is payload else _own_kind(cap, obj, result)
+    if result is payload:
+        return _plain_copy(payload) if payload_base(obj.cls) in IMMUTABLE else obj
+    return _own_kind(cap, obj, result)
+
+
+def _plain_copy(payload: Any) -> Value:
+    """Where a built-in object gives itself (`t[:]`, `frozenset.copy`), an instance of a subclass gives a plain one."""
+    return TupleV(list(payload.items)) if isinstance(payload, TupleV) else SetV(set(payload.items), payload.cls)
 
 
 def _check_order(obj: ObjectV, raw: Any) -> None:

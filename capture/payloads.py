@@ -26,6 +26,7 @@ SETS = (set, frozenset)
 SCALARS = (int, float, complex, str, bytes)
 BASES = (*SEQUENCES, *TABLES, *SETS, *SCALARS)
 IMMUTABLE = (tuple, frozenset, *SCALARS)
+MUTABLE = tuple(base for base in BASES if base not in IMMUTABLE)
 
 
 @remembered
@@ -45,6 +46,16 @@ def payload_base(cls: type) -> type | None:
         if not base.__flags__ & HEAP or isinstance(base.__dict__.get("__new__"), types.BuiltinFunctionType):
             return None
     return None
+
+
+def content(obj: Any) -> Any:
+    """What an instance of a class derived from a mutable built-in one holds, as an object of that class."""
+    base: Any = payload_base(type(obj))
+    held = base.__iter__(obj)
+    if base in TABLES:
+        pairs = [(k, base.__getitem__(obj, k)) for k in held]
+        return base(obj.default_factory, pairs) if base is collections.defaultdict else base(pairs)
+    return base(held, obj.maxlen) if base is collections.deque else base(held)
 
 
 def inherits(cls: type, *names: str) -> bool:

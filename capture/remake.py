@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from dynacomp.capture.payloads import PLAIN
+from dynacomp.capture.values import is_literal
 
 
 class Held:
@@ -82,6 +83,11 @@ def key(obj: Any, name: Any) -> Any:
     return dict.__getitem__(unhold(obj), name)
 
 
+def known_key(obj: Any, name: Any) -> Any:
+    """`obj[name]` for the very key, which is not asked for its hash."""
+    return next(v for k, v in dict.items(unhold(obj)) if k is name)
+
+
 def plain(obj: Any) -> Any:
     """The number or string inside an instance of a subclass of int, float, str, ..."""
     return next(read(obj) for kind, read in PLAIN.items() if isinstance(obj, kind))
@@ -113,8 +119,12 @@ def empty_dict(cls: type, factory: Any) -> Any:
     return cls(factory) if cls is collections.defaultdict else cls()
 
 
-def fill_dict(made: Any, keys: tuple, values: tuple) -> None:
-    made.update(zip(keys, values))
+def plain_dict(keys: tuple, values: tuple) -> dict[Any, Any]:
+    return dict(zip(keys, values))
+
+
+def fill_dict(made: Any, items: dict[Any, Any]) -> None:
+    made.update(items)
 
 
 def fill_sequence(made: Any, maxlen: Any, items: tuple) -> None:
@@ -124,10 +134,10 @@ def fill_sequence(made: Any, maxlen: Any, items: tuple) -> None:
         collections.deque.__init__(made, items, maxlen)
 
 
-def fill_table(made: Any, factory: Any, keys: tuple, values: tuple) -> None:
+def fill_table(made: Any, factory: Any, items: dict[Any, Any]) -> None:
     if isinstance(made, collections.defaultdict):
         collections.defaultdict.__init__(made, factory)
-    replace_dict(made, keys, values)
+    replace_dict(made, items)
 
 
 def fill_cell(cell: types.CellType, content: Any) -> None:
@@ -199,17 +209,27 @@ def extend_list(obj: Any, items: tuple) -> None:
     list.extend(obj, items)
 
 
-def replace_dict(obj: Any, keys: tuple, values: tuple) -> None:
-    """Makes a dict's content these, past what its class overrides; keys that stay keep their place."""
+def replace_dict(obj: Any, items: dict[Any, Any]) -> None:
+    """Makes a dict's content `items`, past what its class overrides; keys that stay keep their place."""
     obj = unhold(obj)
     kind: Any = collections.OrderedDict if isinstance(obj, collections.OrderedDict) else dict
-    if list(kind.__iter__(obj)) != list(keys):
+    if not _same_keys(list(kind.__iter__(obj)), list(items)):
         kind.clear(obj)
-    for k, v in zip(keys, values):
-        kind.__setitem__(obj, k, v)
+    if kind is dict:
+        dict.update(obj, items)
+    else:
+        for k, v in items.items():
+            kind.__setitem__(obj, k, v)
 
 
-def replace_set(obj: Any, items: tuple) -> None:
+def _same_keys(old: list[Any], new: list[Any]) -> bool:
+    """Without asking a key whether it equals another."""
+    return len(old) == len(new) and all(
+        a is b or type(a) is type(b) and type(a) in (int, str, float, bytes, tuple) and is_literal(a) and is_literal(b)
+        and a == b for a, b in zip(old, new))
+
+
+def replace_set(obj: Any, items: Any) -> None:
     set.clear(obj)
     set.update(obj, items)
 

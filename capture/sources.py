@@ -147,6 +147,24 @@ class Key(Source):
 
 
 @dataclass(frozen=True, repr=False)
+class KnownKey(Source):
+    """`base[key]` of a dict whose key has a hash of its own: `digest`, which the dict remembers."""
+
+    base: Source
+    key: Any
+    digest: int
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is KnownKey and other.base == self.base and other.key is self.key
+
+    def __hash__(self) -> int:
+        return hash((self.base, id(self.key)))
+
+    def __repr__(self) -> str:
+        return f"{self.base!r}[<key {type(self.key).__qualname__}>]"
+
+
+@dataclass(frozen=True, repr=False)
 class TypeOf(Source):
     """`type(base)`."""
 

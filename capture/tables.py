@@ -14,7 +14,7 @@ from dynacomp.capture.effects import mutating
 from dynacomp.capture.iteration import elements, iterate, key_value
 from dynacomp.capture.keys import each_pair, elements_of, hashable, missing_key, raised
 from dynacomp.capture.machine import Capture
-from dynacomp.capture.operators import truth
+from dynacomp.capture.operators import equal, truth
 from dynacomp.capture.values import Const, DictV, SetV, TupleV, Value, ViewV, as_python
 from dynacomp.capture.wrap import realize
 
@@ -66,6 +66,28 @@ def _set_compare(op: Any) -> Any:
     def row(cap: Capture, a: Any, b: Value) -> Any:
         left, right = _as_set(cap, a), _as_set(cap, b)
         return NotImplemented if left is None or right is None else Const(op(left, right))
+    return row
+
+
+def view_contains(cap: Capture, view: Any, item: Value) -> bool:
+    """`item in view` of a dict's keys or items (`item in set`): values are compared, never hashed."""
+    if isinstance(view, SetV) or view.kind == "keys":
+        return hashable(cap, item) in (view.items if isinstance(view, SetV) else view.table.items)
+    pair = cap.items(item) if isinstance(item, TupleV) else ()
+    name = hashable(cap, pair[0]) if len(pair) == 2 else None
+    return len(pair) == 2 and name in view.table.items and equal(cap, realize(cap, view.table.items[name]), pair[1])
+
+
+def _view_compare(op: Any) -> Any:
+    """Views compare as CPython's do: by their lengths, then by whether one holds all that the other has."""
+    def row(cap: Capture, a: ViewV, b: Value) -> Any:
+        if a.kind == "values" or not isinstance(b, SetV) and not (isinstance(b, ViewV) and b.kind != "values"):
+            return NotImplemented
+        sizes = [len(v.items if isinstance(v, SetV) else v.table.items) for v in (a, b)]
+        small, big = (b, a) if op in (operator.gt, operator.ge) else (a, b)
+        fits = operator.eq(*sizes) if op is operator.ne else op(*sizes)
+        held = fits and all(view_contains(cap, big, x) for x in iterate(cap, small))
+        return Const(held == (op is not operator.ne))
     return row
 
 
@@ -203,6 +225,7 @@ METHODS: dict[type, dict[str, Any]] = {
 OPERATORS: dict[tuple[str, type], Any] = {
     ("getitem", DictV): _dict_getitem, ("or_", DictV): _merge, ("ior", DictV): _merge_in_place,
     **{(op.__name__, kind): _set_op(op) for op in SET_OPS for kind in (SetV, ViewV)},
-    **{(op.__name__, kind): _set_compare(op) for op in SET_COMPARISONS for kind in (SetV, ViewV)},
+    **{(op.__name__, SetV): _set_compare(op) for op in SET_COMPARISONS},
+    **{(op.__name__, ViewV): _view_compare(op) for op in SET_COMPARISONS},
     **{(op.__name__, SetV): _change_in_place(op) for op in (operator.ior, operator.iand, operator.isub, operator.ixor)},
 }

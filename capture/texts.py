@@ -53,9 +53,16 @@ def text(cap: Capture, x: Value, how: Any, spec: str = "") -> Value:
         real = as_python(x)
     except NotConstant:
         raise Break("leaves", f"{how.__name__}() of something that shows an address") from None
-    if " at 0x" in repr(real):
+    if _shows_address(real):
         raise Break("leaves", f"{how.__name__}() that shows an address")
     return fold(cap, (lambda v: how(v, spec)) if how is format else how, x)
+
+
+def _shows_address(real: Any) -> bool:
+    try:
+        return " at 0x" in repr(real)
+    except ValueError:  # an int with more digits than Python prints
+        return False
 
 
 def _has_own_text(x: TupleV, how: Any) -> bool:

@@ -23,6 +23,7 @@ from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
 
 from dynacomp.capture import sizes
 from dynacomp.capture import sources as S
+from dynacomp.capture._native import known_hashes
 from dynacomp.capture.avals import ARRAY_TYPE, Aval, aval_of
 from dynacomp.capture.errors import Break
 from dynacomp.capture.graph import Node
@@ -36,6 +37,7 @@ from dynacomp.capture.values import (
     CellV,
     Const,
     DictV,
+    HashedV,
     Lazy,
     ListV,
     MethodV,
@@ -148,8 +150,11 @@ def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
     if any(table == id(obj) for table, _ in cap.global_writes):
         raise Break("opaque", "the globals of a module that the captured code has changed")
     cap.guards.add("is_type", source, type(obj))
-    items = {k: Lazy(dict.__getitem__(obj, k), S.Key(source, k)) for k in _own_iter(obj)}
-    cap.guards.add("keys", source, tuple(items))
+    names = tuple(_own_iter(obj))
+    cap.guards.add("keys", source, names)
+    keys = _keys(cap, obj, names)
+    items = {key: Lazy(x, S.KnownKey(source, k, key.digest) if isinstance(key, HashedV) else S.Key(source, k))
+             for k, key, x in zip(names, keys, _values_of(obj))}
     factory = DEFAULT_FACTORY.__get__(obj) if isinstance(obj, collections.defaultdict) else None
     wrapped = wrap(cap, factory, S.Get(source, "default_factory")) if factory is not None else None
     return DictV(items, type(obj), real=obj, factory=wrapped, source=source)
@@ -159,15 +164,45 @@ DEFAULT_FACTORY: Any = collections.defaultdict.__dict__["default_factory"]
 MAXLEN: Any = collections.deque.__dict__["maxlen"]
 
 
+def hashes_itself(key: Any) -> bool:
+    """A key whose hash or equality is the program's code: dicts and sets must not ask the real object."""
+    if type(key) in (tuple, frozenset):
+        return any(map(hashes_itself, key))
+    cls: Any = type(key)
+    if isinstance(key, (enum.Enum, type)) or is_pure_module(cls.__module__):
+        return False
+    return isinstance(cls.__hash__, types.FunctionType) or isinstance(cls.__eq__, types.FunctionType)
+
+
+def _keys(cap: Capture, table: Any, keys: tuple[Any, ...]) -> list[Any]:
+    """The keys of a real dict (the elements of a set) as `DictV.items` has them (see `keys.hashable`)."""
+    if not any(map(hashes_itself, keys)):
+        return list(keys)
+    digests = {id(k): digest for k, digest in known_hashes(table)}
+    return [HashedV(wrap(cap, k, S.Root(k, f"<key {type(k).__qualname__}>")), digests[id(k)], functools.partial(
+        OPERATIONS["equal"], cap)) if hashes_itself(k) else k for k in keys]
+
+
 def _own_iter(obj: Any) -> Any:
     """The elements of a container as its built-in class has them, whatever its own class overrides."""
     base = payload_base(type(obj)) or type(obj)
     return base.__iter__(obj)  # type: ignore[attr-defined]
 
 
+def _values_of(obj: Any) -> Any:
+    base: Any = payload_base(type(obj)) or type(obj)
+    return base.values(obj)
+
+
 def _set(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, type(obj))
-    cap.guards.add("set", source, tuple(_own_iter(obj)))
+    elements = tuple(_own_iter(obj))
+    cap.guards.add("set", source, elements)
+    if any(map(hashes_itself, elements)):
+        made = type(obj)(_keys(cap, obj, elements)) if type(obj) in (set, frozenset) else set()
+        if [k.value.real if isinstance(k, HashedV) else k for k in made] != list(elements):
+            raise Break("opaque", "a set whose elements stand in an order of their own")
+        return SetV(made, type(obj), real=obj, source=source)
     return SetV(obj, type(obj), real=obj, source=source)
 
 
@@ -263,10 +298,11 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 
 # What tuples do by special methods, but for those that every NamedTuple defines and for its text.
-TUPLE_METHODS = tuple({n for n in vars(tuple) if n.startswith("__")} - {"__new__", "__doc__", "__repr__", "__getnewargs__"})
+TUPLE_METHODS = tuple({n for n in vars(tuple) if n.startswith("__")} - {
+    "__new__", "__doc__", "__repr__", "__getnewargs__"})
 
 
-@functools.cache
+@remembered
 def is_bare_named_tuple(cls: type) -> bool:
     """A NamedTuple without attributes or operators of its own: a tuple with names (and a `__new__` that takes them)."""
     return issubclass(cls, tuple) and hasattr(cls, "_fields") and not cls.__dictoffset__ and \

@@ -301,6 +301,11 @@ PyObject *dc_instance_dict(PyObject *obj)
     return dict;
 }
 
+int dc_dict_set(PyObject *dict, PyObject *key, PyObject *value, Py_hash_t hash)
+{
+    return _PyDict_SetItem_KnownHash(dict, key, value, hash);
+}
+
 int dc_set_next(PyObject *set, Py_ssize_t *at, PyObject **element, Py_hash_t *hash)
 {
     return _PySet_NextEntry(set, at, element, hash);

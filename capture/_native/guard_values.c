@@ -76,10 +76,27 @@ static int eval_builtin(Step *s, Run *run, const Call *call)
     return put(s, run, named(call->func->func_builtins, s));
 }
 
+/* Classes are referred to weakly: one that was made inside a function dies with its last instance. */
+static int finish_const(Step *s, Builder *b)
+{
+    if (!PyType_Check(s->refs[0])) {
+        return 0;
+    }
+    bool weak;
+    if (dc_hold(s, 1, s->refs[0], b, &weak) < 0) {
+        return -1;
+    }
+    s->flag = weak;
+    Py_SETREF(s->refs[0], s->refs[1]);
+    s->refs[1] = NULL;
+    return 0;
+}
+
 static int eval_const(Step *s, Run *run, const Call *call)
 {
     DC_UNUSED(call);
-    return put(s, run, Py_NewRef(s->refs[0]));
+    PyObject *obj = s->flag ? ((PyWeakReference *)s->refs[0])->wr_object : s->refs[0];
+    return obj != Py_None || !s->flag ? put(s, run, Py_NewRef(obj)) : 0;
 }
 
 static int eval_attr(Step *s, Run *run, const Call *call)
@@ -180,6 +197,14 @@ static int finish_key(Step *s, Builder *b)
 static int eval_key(Step *s, Run *run, const Call *call)
 {
     DC_UNUSED(call);
+    return put(s, run, named(run->regs[s->src], s));
+}
+
+/* refs[0] the key, n its hash: nobody asks it */
+static int eval_known_key(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    s->hash = (Py_hash_t)s->n;
     return put(s, run, named(run->regs[s->src], s));
 }
 
@@ -333,7 +358,7 @@ const StepKind dc_value_kinds[] = {
     {"handled", "d", eval_handled, NULL},
     {"global", "du", eval_global, NULL},
     {"builtin", "du", eval_builtin, NULL},
-    {"const", "do", eval_const, NULL},
+    {"const", "do", eval_const, finish_const},
     {"attr", "dsu", eval_attr, NULL},
     {"slot", "dso", eval_slot, finish_slot},
     {"dict", "ds", eval_dict, NULL},
@@ -341,6 +366,7 @@ const StepKind dc_value_kinds[] = {
     {"thread_dict", "ds", eval_thread_dict, finish_thread_dict},
     {"item", "dsn", eval_item, NULL},
     {"key", "dso", eval_key, finish_key},
+    {"known_key", "dson", eval_known_key, NULL},
     {"type", "ds", eval_type, NULL},
     {"type_lookup", "dsu", eval_type_lookup, NULL},
     {"get", "dsu", eval_get, finish_get},

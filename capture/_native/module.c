@@ -245,6 +245,10 @@ static PyMethodDef methods[] = {
     {"jax_config_token", dc_jax_config_token, METH_VARARGS,
      "jax_config_token(allow_trace=False)\n\nJAX's configuration in this thread now, for a jax_config guard."},
     {"throw", dc_throw, METH_O, "throw(error)\n\nRaises error as generators do: its context stays."},
+    {"known_hashes", dc_known_hashes, METH_O,
+     "known_hashes(obj) -> list of (key, hash)\n\nWhat a dict or set remembers of its keys; none is asked."},
+    {"known_dict", dc_known_dict, METH_VARARGS,
+     "known_dict(keys, hashes, values) -> dict\n\nThree tuples; no key is asked for its hash."},
     {"_after_fork", after_fork, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

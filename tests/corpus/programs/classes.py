@@ -163,7 +163,7 @@ class Base:
         cls.tag = tag
 
 
-@program(breaks={"call": 2, "store": 2}, hits=False)
+@program(breaks={"call": 2}, hits=False)
 def init_subclass(x):
     class A(Base, tag="first"):
         pass
@@ -183,7 +183,7 @@ class ClassAttributesA:
         self.n += 1
 
 
-@program(breaks={"store": 1})
+@program
 def class_attributes(x):
     a, b = ClassAttributesA(), ClassAttributesA()
     a.add(1)
@@ -604,7 +604,7 @@ class Singleton:
         self.v = v
 
 
-@program(breaks={"store": 2})
+@program
 def new_and_init(x):
     a, b = Singleton(1), Singleton(2)
     return x, a is b, a.v
@@ -782,3 +782,38 @@ def finalisers_run_in_time(x):
 @program
 def missing_module_attributes(x):
     return x + 1, getattr(math, "absent", 3), hasattr(math, "pi")
+
+
+class Counted:
+    made = 0
+    log: list = []
+
+    def __init__(self):
+        type(self).made += 1
+        Counted.log.append("made")
+
+
+@program
+def class_attribute_stores(x):
+    a, _ = Counted(), Counted()
+    Counted.extra = "e"
+    setattr(Counted, "other", x + 1)
+    r = x * Counted.made, Counted.extra, a.extra, a.other, a.made
+    del Counted.extra
+    del Counted.other
+    return r, hasattr(a, "extra"), hasattr(Counted, "other")
+
+
+class Guarded(type):
+    def __setattr__(cls, name, value):
+        super().__setattr__(name, min(value, 3))
+
+
+class WithGuarded(metaclass=Guarded):
+    limit = 1
+
+
+@program
+def metaclass_setattr(x):
+    WithGuarded.limit = 5
+    return x * WithGuarded.limit, WithGuarded.limit
