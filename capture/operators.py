@@ -131,8 +131,10 @@ def _by_methods(cap: Capture, op: Any, a: Value, b: Value) -> Value:
         index = BINARY.index(op)
         plain = _plain(op).__name__.strip("_")
         tries = [(a, f"__i{plain}__", b)] if index >= 13 else []
-        tries += [(a, f"__{plain}__", b), (b, f"__r{plain}__", a)]
-    if _prefers_right(a, b, tries[-1][1], op):
+        tries.append((a, f"__{plain}__", b))
+        if _other_type(a, b):
+            tries.append((b, f"__r{plain}__", a))
+    if len(tries) > 1 and _prefers_right(a, b, tries[-1][1], op):
         tries.sort(key=lambda t: t[0] is not b)
     for left, method, right in tries:
         result = _try_method(cap, left, method, right)
@@ -144,6 +146,11 @@ def _by_methods(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     if op in _SIGNS:
         raise Raised(Const(TypeError(f"{_SIGNS[op]!r} not supported between instances of {kinds}")))
     raise Raised(Const(TypeError(f"unsupported operand type(s) for {_SYMBOLS[BINARY.index(op)]}: {kinds}")))
+
+
+def _other_type(a: Value, b: Value) -> bool:
+    """Only then is the right one asked too."""
+    return not (isinstance(a, ObjectV) and isinstance(b, ObjectV) and a.cls is b.cls)
 
 
 def _prefers_right(a: Value, b: Value, method: str, op: Any) -> bool:

@@ -67,7 +67,7 @@ class Holder:
 
 def identities(holder, file, other, n, pair):
     return (holder.file is file, holder.file is other, holder.file == file, holder.file in (file, other),
-            holder.file in (other,), (holder.file, other) == (file, other), [holder.file].index(file), (n, 2) in [pair],
+            holder.file in (other,), (holder.file, other) == (file, other), [holder.file].count(file), (n, 2) in [pair],
             pair == (n, 2), holder.method == holder.method, {"a": holder.file} == {"a": file}, file != holder.file,
             (file,) < (file, 2), {1, 2} == {n, 2})
 
