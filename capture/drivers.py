@@ -21,6 +21,7 @@ from typing import Any
 from bytecode import Bytecode, CellVar, FreeVar, Instr
 from bytecode.instr import InstrLocation
 
+from dynacomp.capture._native import run_segment
 from dynacomp.capture.code import decode
 from dynacomp.capture.machine import VERSION
 from dynacomp.capture.resume import late_cells
@@ -47,7 +48,7 @@ def _generator(segments: Any, state: Any) -> Iterator[Any]:
     key, value = START, None
     while True:
         try:
-            key, value, state = segments[key](*state, value)
+            key, value, state = run_segment(segments[key], state, value)
         except BaseException as error:
             without_driver(error)
             raise
@@ -68,7 +69,7 @@ async def _coroutine(segments: Any, state: Any) -> Any:
     key, value = START, None
     while True:
         try:
-            key, value, state = segments[key](*state, value)
+            key, value, state = run_segment(segments[key], state, value)
         except BaseException as error:
             without_driver(error)
             raise
@@ -87,7 +88,7 @@ async def _async_generator(segments: Any, state: Any) -> AsyncIterator[Any]:
     key, value = START, None
     while True:
         try:
-            key, value, state = segments[key](*state, value)
+            key, value, state = run_segment(segments[key], state, value)
         except BaseException as error:
             without_driver(error)
             raise

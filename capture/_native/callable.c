@@ -14,17 +14,24 @@ typedef struct {
     PyObject *const *args;
     size_t nargsf;
     PyObject *kwnames;
+    PyObject **owned; /* the same arguments, where they may be handed over */
 } Passed;
 
 static PyObject *pass_on(CompiledFunction *self, const Passed *p)
 {
+    if (p->owned) {
+        return dc_call_handing(self->fn, p->owned, PyVectorcall_NARGS(p->nargsf));
+    }
     return PyObject_Vectorcall(self->fn, p->args, p->nargsf, p->kwnames);
 }
 
 static PyObject *call_plain(CompiledFunction *self, const Passed *p)
 {
     dc_counters.plain++;
-    return dc_call_paused(self->fn, p->args, p->nargsf, p->kwnames);
+    dc_thread.paused++;
+    PyObject *result = pass_on(self, p);
+    dc_thread.paused--;
+    return result;
 }
 
 typedef struct {
@@ -100,23 +107,21 @@ static PyObject *call_captured(CompiledFunction *self, PyFunctionObject *func, P
     if (status < 0) {
         return NULL;
     }
-    Call call = {bound.locals, bound.n, func, bound.owned};
+    Call call = {bound.locals, bound.n, func, bound.owned ? bound.owned : p->owned};
     PyObject *result = call_bound(self, &call, state, p);
     dc_bound_clear(&bound);
     return result;
 }
 
-static PyObject *compiled_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+static PyObject *call_passed(CompiledFunction *self, const Passed *passed)
 {
-    CompiledFunction *self = (CompiledFunction *)callable;
-    Passed passed = {args, nargsf, kwnames};
     dc_counters.calls++;
     if (!dc_enabled || dc_thread.paused) {
-        return pass_on(self, &passed);
+        return pass_on(self, passed);
     }
     if (PyThreadState_Get()->c_tracefunc) {
         dc_counters.traced++;
-        return pass_on(self, &passed);
+        return pass_on(self, passed);
     }
     PyObject *bound_self, *fn = Py_NewRef(self->fn);
     PyFunctionObject *func = dc_function_of(fn, &bound_self);
@@ -124,12 +129,24 @@ static PyObject *compiled_vectorcall(PyObject *callable, PyObject *const *args, 
     if (func) {
         PyCodeObject *code = (PyCodeObject *)Py_NewRef(func->func_code);
         Py_INCREF(self);
-        result = call_captured(self, func, bound_self, code, &passed);
+        result = call_captured(self, func, bound_self, code, passed);
         Py_DECREF(self);
         Py_DECREF(code);
     }
     Py_DECREF(fn);
     return result;
+}
+
+static PyObject *compiled_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    Passed passed = {args, nargsf, kwnames, NULL};
+    return call_passed((CompiledFunction *)callable, &passed);
+}
+
+PyObject *dc_call_compiled(PyObject *callable, PyObject **slots, Py_ssize_t n)
+{
+    Passed passed = {slots, (size_t)n, NULL, slots};
+    return call_passed((CompiledFunction *)callable, &passed);
 }
 
 /* ---- being a function ---- */

@@ -244,6 +244,8 @@ static PyMethodDef methods[] = {
     {"counters", py_counters, METH_NOARGS, "What happened since the last reset, as a dict of ints."},
     {"jax_config_token", dc_jax_config_token, METH_VARARGS,
      "jax_config_token(allow_trace=False)\n\nJAX's configuration in this thread now, for a jax_config guard."},
+    {"run_segment", (PyCFunction)(void (*)(void))dc_run_segment, METH_FASTCALL,
+     "run_segment(segment, state, sent)\n\nsegment(*state, sent); the elements of state are handed over."},
     {"throw", dc_throw, METH_O, "throw(error)\n\nRaises error as generators do: its context stays."},
     {"known_hashes", dc_known_hashes, METH_O,
      "known_hashes(obj) -> list of (key, hash)\n\nWhat a dict or set remembers of its keys; none is asked."},

@@ -262,6 +262,23 @@ def test_what_is_held(way):
 
 
 @WAYS
+def test_what_is_deleted_is_gone(way):
+    def deletes(token):
+        ref = weakref.ref(token)
+        yield
+        del token
+        gc.collect()
+        yield ref() is None
+
+    @dynacomp.jit
+    def run(generator):
+        return list(generator)
+
+    found = run(way(deletes)(Token()))  # an assert would keep the token
+    assert found == [None, True]
+
+
+@WAYS
 def test_names(way):
     def numbers():
         yield
