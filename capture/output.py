@@ -174,7 +174,7 @@ def _noted(wanted: list[Any], source: Any) -> int:
 def returning(cap: Capture, value: Value, code: CodeType) -> Result:
     """The entry of a frame that was captured to its end."""
     effects = settle(cap)
-    if not effects and not cap.global_writes and not cap.class_writes and not shared_mutables(cap, value):
+    if not (effects or cap.global_writes or cap.class_writes or cap.prints) and not shared_mutables(cap, value):
         try:
             outputs: dict[Node, int] = {}
             wanted: list[Any] = []
@@ -210,12 +210,18 @@ class Writer:
         return self.e.store_temp("k")
 
     def prepare(self, effects: list[Value]) -> None:
+        for args, kwargs in self.cap.prints:
+            self._print(self.save(args), self.save(kwargs))
         for value in effects:
             _PREPARE[type(value)](self, value)
         for (_, name), (table, _, value) in self.cap.global_writes.items():
             self._global(table, name, value)
         for (cls, name), value in self.cap.class_writes.items():
             self._class(cls, name, value)
+
+    def _print(self, args: str, kwargs: str) -> None:
+        self.replays.append(lambda: self.act(remake.debug_print, lambda: self.e.op("LOAD_FAST", args),
+                                             lambda: self.e.op("LOAD_FAST", kwargs)))
 
     def _class(self, cls: type, name: str, value: Any) -> None:
         held = partial(self.e.const, cls), partial(self.e.const, name)

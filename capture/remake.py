@@ -251,6 +251,11 @@ def empty_cell(cell: types.CellType) -> None:
     del cell.cell_contents
 
 
+def debug_print(args: tuple, kwargs: dict[str, Any]) -> None:
+    """Prints what the Graph has computed: no later than anything that Python prints after it."""
+    jax.debug.print(*args, **kwargs)
+
+
 def set_global(table: Any, name: str, value: Any) -> None:
     unhold(table)[name] = value
 
