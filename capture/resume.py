@@ -162,7 +162,7 @@ def _body(decoded: Decoded, bc: Bytecode, cells: tuple[str, ...], target: int,
         if index == target:
             body.append(entry)
         replaced = explicit(decoded.code, supers, index, item) if index >= 0 else None
-        made = [with_free_cells(item, cells)] if replaced is None else replaced
+        made = with_free_cells(item, cells) if replaced is None else replaced
         body += made
         if index >= 0:
             origin += [index, *[None] * (len(made) - 1)][:len(made)]
@@ -192,8 +192,24 @@ def fill_slot(held: str, name: str | None) -> list[Instr]:
     return [Instr("LOAD_FAST", name), *handle]
 
 
-def with_free_cells(item: Any, cells: tuple[str, ...]) -> Any:
+def with_free_cells(item: Any, cells: tuple[str, ...]) -> list[Any]:
     """The `cells` of the original frame are free variables of its resume functions."""
+    return [_with_free_cell(part, cells) for part in _unfused(item)]
+
+
+def _unfused(item: Any) -> list[Any]:
+    """Pairs of variables that one instruction moves: they must be among a frame's first 16, where those of a
+    resume function need not be."""
+    if not (isinstance(item, Instr) and item.name in FUSED):
+        return [item]
+    return [Instr(name, arg, location=item.location) for name, arg in zip(FUSED[item.name], item.arg)]
+
+
+FUSED = {"LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"), "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"),
+         "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST")}
+
+
+def _with_free_cell(item: Any, cells: tuple[str, ...]) -> Any:
     if not isinstance(item, Instr):
         return item
     if item.name == "COPY_FREE_VARS" or (item.name == "MAKE_CELL" and str(item.arg) in cells):

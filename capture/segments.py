@@ -165,7 +165,7 @@ class FlatWriter:
             self.op("NOP")
         else:
             replaced = explicit(self.decoded.code, self.supers, index, item)
-            self.out += [with_free_cells(item, self.cells)] if replaced is None else replaced
+            self.out += with_free_cells(item, self.cells) if replaced is None else replaced
 
     def _belongs_to_suspension(self, index: int) -> bool:
         """Instructions that the driver does: the start of a wait, the loop of a SEND, RETURN_GENERATOR's POP_TOP."""

@@ -1,4 +1,4 @@
-# ruff: noqa: B023, C417 (what these programs do is what is tested)
+# ruff: noqa: B023, C417, E741 (what these programs do is what is tested)
 """Graph breaks in unusual places: comprehensions, lambdas, callees of built-in functions, `match`, long chains."""
 
 import functools
@@ -158,7 +158,15 @@ def at_depth(x):
     return deep(x, 4)
 
 
-PROGRAMS = [in_comprehension, shadowed_free_variable, shadowed_cell, comprehension_with_cells,
+def many_variables(x):
+    a, b, c, d, e, f, g, h, i, j, k, l, m, n, o = leave(tuple(range(15)))
+    p, q = leave((15, 16))
+    r, s = q, p
+    t = leave(r)
+    return x + 1, [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t], (lambda: (t, s))(), leave(p) + r + s
+
+
+PROGRAMS = [in_comprehension, many_variables, shadowed_free_variable, shadowed_cell, comprehension_with_cells,
             break_between_cells, dict_and_set_comprehensions, in_lambda,
             in_sorted_key, in_map, in_inlined_generator, in_match, in_conditions, in_arguments, in_stores, at_depth]
 
