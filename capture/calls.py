@@ -281,7 +281,7 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
         return _real_function(cap, fn, args, kwargs)
     if isinstance(obj, type):
         return OPERATIONS["instantiate"](cap, obj, args, kwargs)
-    wrapped = _jitted(obj)
+    wrapped = _jitted(cap, obj)
     if wrapped is not None:
         inner = from_python(cap, wrapped) if fn.source is None else wrap(cap, wrapped, _wrapped_source(obj, fn.source))
         if not is_library(wrapped) or open_callable(cap, inner) is not None:
@@ -319,9 +319,11 @@ def call_row(cap: Capture, row: Any, obj: Any, args: list[Value], kwargs: dict[s
 signature = remembered(inspect.signature)
 
 
-def _jitted(obj: Any) -> Any:
+def _jitted(cap: Capture, obj: Any) -> Any:
     """The function inside `jax.jit(f)`, or inside a compiled function of ours: eager JAX computes the same
     without the jit."""
+    if isinstance(obj, CompiledFunction) and getattr(obj.key, "numerics", "") != getattr(cap.options, "numerics", ""):
+        raise Break("call", "a function that was compiled with other numerics")
     known = type(obj).__name__ == "PjitFunction" or isinstance(obj, CompiledFunction)
     return getattr(obj, "__wrapped__", None) if known else None
 

@@ -113,7 +113,7 @@ def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compi
     for _ in range(MAX_ATTEMPTS):
         dynamic = (lambda s, a, n, x: False) if lessons.all_static else is_dynamic
         root = Root(fn, code, args, dynamic, is_dynamic_scalar, changes_often, handled)
-        cap = Capture(lessons, root, None)
+        cap = Capture(lessons, root, key)
         try:
             result, stopped = attempt(cap)
             return finish(cap, result, stopped, compile_graph, lessons, key)

@@ -13,10 +13,15 @@ from typing import Any
 
 from dynacomp import counters, misses, notices
 from dynacomp.capture import _native
-from dynacomp.capture.calls import USER_RULES
+from dynacomp.capture.calls import BUILTINS, USER_RULES
+from dynacomp.capture.errors import Break
 from dynacomp.capture.libraries import is_library
+from dynacomp.capture.machine import Capture
+from dynacomp.capture.user_rules import allow_in_graph, assume_constant_result, substitute
+from dynacomp.capture.values import Const, Value
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.donation import Donated, donated, donating
+from dynacomp.marks import mark_dynamic, mark_static
 from dynacomp.options import Options, resolve
 from dynacomp.pipeline import INTERPRETER
 
@@ -54,6 +59,20 @@ def jit(fn: Any = None, *, backend: str = "auto", dynamic: bool | None = None, f
     if donate_argnums is static_argnums is donate_argnames is static_argnames is None:
         return compiled(fn, chosen)
     return compiled(fn, chosen, donated(fn, donate_argnums, donate_argnames, static_argnums, static_argnames))
+
+
+def _inside(cap: Capture, fn: Value = Const(None), **how: Value) -> Value:
+    """`jit(f)` in compiled code is `f`: the code around it is compiled with it."""
+    if {"mode", "options"} & set(how):
+        raise Break("call", "dynacomp.jit with options, in compiled code")
+    return Const(_itself) if isinstance(fn, Const) and fn.value is None else fn
+
+
+def _itself(fn: Any) -> Any:
+    return fn
+
+
+BUILTINS[jit] = _inside
 
 
 def compiled(fn: Any, options: Options, which: Donated = NOTHING) -> Any:
@@ -141,3 +160,8 @@ def reset() -> None:
     misses.reset()
     counters.reset()
     notices.reset()
+
+
+for _fn in (list_backends, reset, counters.stats, mark_dynamic, mark_static, allow_in_graph, assume_constant_result,
+            substitute):
+    _fn._dynacomp_break = f"dynacomp.{_fn.__name__}()"  # type: ignore[attr-defined]

@@ -37,7 +37,7 @@ GRAMMAR: dict[str, tuple[str, ...]] = {
         "max(<int>, <int>)", "min(<int>, <int>, <number>)", "x.shape[0]", "x.ndim", "divmod(<int>, 3)[1]",
         "len(table)", "(lambda q: q + <int>)(<int>)", "sum(k for k in range(<int> % 4))", "int(box.name == <letter>)",
         "(<int> if <test> else <int>)", "sum([k * <int> for k in range(<count>)])", "len(<str>)", "twice(<int>)",
-        "(lambda: (i := 5) - <int>)()", "spread(<int>, <number>, k=<int>)",
+        "spread(<int>, <number>, k=<int>)",
         "spread(*range(<count>), **{'k': <int>})", "total(*<seq>)",
         "box.double", "len(vec)", "vec[<count> % len(vec)]", "functools.reduce(operator.add, <seq>, <int>)", "~<int>",
         "max(<seq>, default=<number>)", "next(iter(<seq>), <number>)", "point.a", "Color.RED.value", "<int> // 2",
@@ -95,7 +95,7 @@ GRAMMAR: dict[str, tuple[str, ...]] = {
         "x is z", "<str> < <str>", "s", "<letter> in s", "any(q > <number> for q in <seq>)", "all(<seq>)",
         "<seq> == <seq>", "vec", "vec == Vec(<seq>)", "<int> in vec", "hasattr(box, 'extra')", "callable(box)",
         "x.shape[0] > 3", "x.dtype == jnp.float32", "<int> in table", "'k' in opts",
-        "isinstance(box, Box) and box.count > <number>", "(lambda: (k := <int>) > 1 and k < 4)()", "items is box.kids",
+        "isinstance(box, Box) and box.count > <number>", "items is box.kids",
         "point == Point(<number>, 2)", "not (<test>)", "point.a < j", "None is table.get(<int>)", "len(x) > 2",
         "<int> is not None", "z.shape == x.shape", "type(n) is int",
     ),
@@ -170,6 +170,12 @@ GRAMMAR: dict[str, tuple[str, ...]] = {
 
         if <test>:
             <raising>
+
+        if (i := <int>) > 1 and (j := i - 1) < 4:
+            <block>
+
+        while (i := i - 1) > 2:
+            <block>
 
         if <test>:
             return <int>

@@ -232,3 +232,39 @@ def test_reset_forgets_entries_counters_and_notices():
 def test_backends_say_whether_they_can_be_used():
     backends = dynacomp.list_backends()
     assert backends["xla"] is None and set(backends) >= {"cpp", "triton", "xla"}
+
+
+def test_jit_in_compiled_code_is_the_function():
+    dynacomp.reset()
+
+    @dynacomp.jit(backend="eager")
+    def step(x):
+        @dynacomp.jit(backend="eager")
+        def inner(v):
+            return v * 2
+
+        return inner(x) + dynacomp.jit(jnp.sin)(x)
+
+    x = jnp.arange(3.0)
+    assert step(x).tolist() == step(x).tolist() == (x * 2 + jnp.sin(x)).tolist()
+    assert dynacomp.stats()["breaks"] == {} and dynacomp.stats()["graphs"] == 1
+
+
+def test_compiled_functions_with_other_numerics_are_not_mixed():
+    dynacomp.reset()
+    exact = dynacomp.jit(lambda x: x * 2, backend="eager", mode="exact")
+    step = dynacomp.jit(lambda x: exact(x) + 1, backend="eager")
+    assert step(jnp.ones(2)).tolist() == [3.0, 3.0]
+    assert dynacomp.stats()["breaks"] == {"call": 1}
+
+
+def test_counters_are_asked_by_python():
+    dynacomp.reset()
+
+    @dynacomp.jit(backend="eager")
+    def step(x):
+        y = x * 2
+        return y, dynacomp.stats()["graphs"]
+
+    assert step(jnp.ones(2))[1] == 1
+    assert dynacomp.stats()["breaks"] == {"user": 1}
