@@ -30,11 +30,13 @@ Tell = Callable[[str, str], object]  # a reason and a hint, for the user
 
 @dataclass(frozen=True)
 class Request:
-    """Code to build: the C++ text, whether numerics are exact, and the compiler."""
+    """Code to build: the C++ text, whether numerics are exact, the compiler, and how many of it to run
+    side by side."""
 
     source: str
     exact: bool
     compiler: Compiler
+    jobs: int = 1
 
     @property
     def key(self) -> str:
@@ -139,7 +141,7 @@ def _build(request: Request) -> Path:
     out = _private_folder() / f"{request.key}.so"
     if not out.exists():
         part = out.with_suffix(f".{os.getpid()}.{id(request)}.part")
-        request.compiler.build(request.source, part, request.exact)
+        request.compiler.build(request.source, part, request.exact, request.jobs)
         os.replace(part, out)
     return out
 

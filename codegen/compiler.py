@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,16 +53,28 @@ class Compiler:
     flags: tuple[str, ...]
     version: str
 
-    def arguments(self, source: Path, out: Path, exact: bool = False) -> list[str]:
+    def arguments(self, out: Path, exact: bool = False) -> list[str]:
+        """The command up to the files that make `out`."""
         extra = EXACT_FLAGS if exact else ()
-        return [*self.command, *self.flags, *extra, f"-I{HEADERS}", "-o", str(out), "-xc++", str(source)]
+        return [*self.command, *self.flags, *extra, f"-I{HEADERS}", "-o", str(out)]
 
-    def build(self, source: str, out: Path, exact: bool = False) -> None:
-        """Compile C++ text to the shared library `out`; CompilerError holds the first error line."""
+    def build(self, source: str, out: Path, exact: bool = False, jobs: int = 1) -> None:
+        """Compile C++ text to the shared library `out`; CompilerError holds the first error line.
+
+        jobs: how many objects to make of it side by side (see `cpp_unit`).
+        """
         with tempfile.TemporaryDirectory(prefix="dynacomp-") as folder:
             file = Path(folder) / "kernel.cc"
             file.write_text(source)
-            run(self.arguments(file, out, exact))
+            if jobs == 1:
+                run([*self.arguments(out, exact), "-xc++", str(file)])
+            else:
+                objects = [Path(folder) / f"{k}.o" for k in range(jobs)]
+                commands = [[*self.arguments(o, exact), "-c", f"-DDYNACOMP_JOBS={jobs}", f"-DDYNACOMP_JOB={k}",
+                             "-xc++", str(file)] for k, o in enumerate(objects)]
+                with ThreadPoolExecutor(jobs) as pool:
+                    list(pool.map(run, commands))
+                run([*self.arguments(out, exact), *map(str, objects)])
         if not out.is_file() or not out.stat().st_size:
             raise CompilerError(f"C++ compiler {Path(self.command[0]).name} succeeded but wrote no file")
 

@@ -24,13 +24,14 @@ from dynacomp.capture.avals import Aval
 from dynacomp.codegen.cache import Request, Tell, obtain
 from dynacomp.codegen.compiler import CompilerError, find, open_library
 from dynacomp.codegen.cpp_segments import Segment, has_externs, segments
-from dynacomp.codegen.cpp_unit import kernel_names, unit_source
+from dynacomp.codegen.cpp_unit import kernel_names, kernels_of, unit_source
 from dynacomp.codegen.program import Call, SeamProgram, native_program
 from dynacomp.codegen.xla import as_function
 from dynacomp.lowering.schedule import ExternStep, Schedule
 
 ENTRIES = ("dynacomp_run", "dynacomp_shapes")  # what every translation unit defines
 DEFAULT_CACHE = Path("~/.cache/dynacomp")
+KERNELS_PER_JOB, MAX_JOBS = 4, 8
 LOGGER = logging.getLogger("dynacomp")
 
 
@@ -90,10 +91,16 @@ def compile(schedule: Schedule, output_avals: Sequence[Aval], options: Mapping[s
 def _native(schedule: Schedule, chosen: Settings) -> Any:
     exact = chosen.numerics == "exact"
     source = unit_source(schedule, exact)
-    path, cached = obtain(Request(source, exact, find(chosen.cxx)), chosen.cache_dir, chosen.tell)
+    request = Request(source, exact, find(chosen.cxx), jobs_for(len(kernels_of(schedule)), chosen.threads))
+    path, cached = obtain(request, chosen.cache_dir, chosen.tell)
     device = jax.local_devices(backend="cpu")[0]
     program = native_program(open_library(path, ENTRIES), schedule, chosen.threads, chosen.donate, device)
     return _describe(program, {f"{schedule.name}.cc": source}, kernel_names(schedule), (), cached)
+
+
+def jobs_for(kernels: int, threads: int) -> int:
+    """How many compilers to run side by side: they all read the headers, so each needs enough to do."""
+    return max(1, min(threads, kernels // KERNELS_PER_JOB, MAX_JOBS))
 
 
 def _describe(program: Any, source: dict[str, str], kernels: Sequence[str], externs: tuple[str, ...],

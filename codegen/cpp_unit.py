@@ -4,6 +4,9 @@
     dynacomp_run(rt, inputs, outputs, sizes, arena, consts)
 
 Kernels that steps share are emitted once; `bindings` say which buffers each step gives them.
+
+The text can be compiled as a whole, or as DYNACOMP_JOBS objects side by side: the job with the number
+DYNACOMP_JOB holds every DYNACOMP_JOBS-th kernel, job 0 the entry points as well.
 """
 
 from __future__ import annotations
@@ -38,19 +41,32 @@ def _unit(schedule: Schedule, exact: bool) -> Lines:
     yield f"// {schedule.name}"
     for header in ("math.h", "runtime.h", *_template_headers(schedule)):
         yield f'#include "{header}"'
-    yield "namespace dynacomp { namespace {"
-    names: dict[int, str] = {}
-    for step in schedule.steps:
-        if isinstance(step, KernelStep) and id(step.kernel) not in names:
-            names[id(step.kernel)] = f"kernel{len(names)}_{cpp_name(step.kernel.name)}"
-            yield ""
-            yield from _kernel(step.kernel, names[id(step.kernel)], exact)
+    yield "#ifndef DYNACOMP_JOBS"
+    yield "#define DYNACOMP_JOBS 1"
+    yield "#define DYNACOMP_JOB 0"
+    yield "#endif"
+    yield "namespace dynacomp {"
+    kernels = kernels_of(schedule)
+    names = {id(k): f"kernel{n}_{cpp_name(k.name)}" for n, k in enumerate(kernels)}
+    yield from (f"{_head(k, names[id(k)])};" for k in kernels)
+    for number, kernel in enumerate(kernels):
+        yield ""
+        yield f"#if {number} % DYNACOMP_JOBS == DYNACOMP_JOB"
+        yield from _kernel(kernel, names[id(kernel)], exact)
+        yield "#endif"
     yield ""
-    yield "} }  // namespace dynacomp"
+    yield "}  // namespace dynacomp"
     yield ""
+    yield "#if DYNACOMP_JOB == 0"
     yield from _shapes(schedule)
     yield ""
     yield from _entry(schedule, names)
+    yield "#endif"
+
+
+def kernels_of(schedule: Schedule) -> list[Kernel]:
+    """The kernels of a Schedule in order, each once."""
+    return list({id(s.kernel): s.kernel for s in schedule.steps if isinstance(s, KernelStep)}.values())
 
 
 def _template_headers(schedule: Schedule) -> list[str]:
@@ -65,14 +81,17 @@ def buffers_of(kernel: Kernel) -> dict[str, Buffer]:
     return {b.name: b for b in (*kernel.inputs, *kernel.outputs)}
 
 
-def _kernel(kernel: Kernel, name: str, exact: bool) -> Lines:
-    buffers = buffers_of(kernel)
+def _head(kernel: Kernel, name: str) -> str:
     written = {b.name for b in kernel.outputs}
     params = ["[[maybe_unused]] const dynacomp_runtime* rt"]
     params += [f"{'' if b.name in written else 'const '}{types.storage(b.dtype)}* const {cpp_name(b.name)}"
-               for b in buffers.values()]
+               for b in buffers_of(kernel).values()]
     params += [f"[[maybe_unused]] const int64_t {cpp_name(s.name)}" for s in kernel.sizes]
-    yield f"__attribute__((noinline)) void {name}({', '.join(params)}) {{"
+    return f"__attribute__((noinline)) void {name}({', '.join(params)})"
+
+
+def _kernel(kernel: Kernel, name: str, exact: bool) -> Lines:
+    yield f"{_head(kernel, name)} {{"
     for line in kernel_body(kernel, exact):
         yield f"  {line}"
     yield "}"

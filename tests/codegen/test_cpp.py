@@ -123,3 +123,16 @@ def test_column_folds_run_several_registers_in_step():
     program = compiled(lambda x: (x.sum(0), x.max(0), (x > 0).any(0), (x * x).mean(0)), x)
     for got, want in zip(program(x), (x.sum(0), x.max(0), (x > 0).any(0), (x * x).mean(0))):
         assert_same(np.asarray(got), np.asarray(want))
+
+
+def test_many_kernels_are_compiled_side_by_side(tmp_path):
+    def fn(x):
+        for k in range(8):
+            x = jnp.sin(x) - x.sum(k % 2, keepdims=True)
+        return x
+
+    x = jnp.linspace(-1, 1, 60).reshape(6, 10)
+    plan = schedule(lower_function(fn, x))
+    assert cpp.jobs_for(len(cpp.kernels_of(plan)), 2) == 2
+    program = cpp.compile(plan, plan.output_avals, {"threads": 2, "cache_dir": tmp_path})
+    np.testing.assert_allclose(program(x)[0], fn(x), rtol=1e-4)
