@@ -96,6 +96,14 @@ def inline(cap: Capture, fn: FunctionV, args: list[Value], kwargs: dict[str, Val
     return frame.result
 
 
+def guard_globals(cap: Capture, source: S.Source, real: types.FunctionType) -> None:
+    """Guards which namespace a function runs in. The code's own is not named: a guard would keep it alive."""
+    if cap.globals_source(real.__globals__) is None:
+        cap.guards.add("own_globals", S.Get(source, "__globals__"))
+    else:
+        cap.guards.add("is", S.Get(source, "__globals__"), real.__globals__)
+
+
 def as_function(cap: Capture, fn: Const) -> FunctionV:
     """A real Python function as a FunctionV, its defaults and cells found through its Source."""
     real: types.FunctionType = peek(fn)
@@ -106,7 +114,7 @@ def as_function(cap: Capture, fn: Const) -> FunctionV:
     if source is not None:
         cap.guards.add("is", S.Get(source, "__code__"), real.__code__)
     if source is not None and is_open(fn):
-        cap.guards.add("is", S.Get(source, "__globals__"), real.__globals__)
+        guard_globals(cap, source, real)
 
     held = source or S.Root(real, real.__qualname__)
 

@@ -58,6 +58,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "same": lambda s, other: f"{s} is {other}",
     "distinct": lambda s, other: f"{s} is not {other}",
     "all_distinct": lambda s, sources: f"no two of {', '.join(map(str, sources))} are the same object",
+    "own_globals": lambda s: f"{s} is globals()",
     "jax_config": lambda s, token: "jax configuration unchanged, no trace active",
 }
 

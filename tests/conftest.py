@@ -17,10 +17,10 @@ os.environ.setdefault("DYNACOMP_CACHE_DIR", str(ROOT / "build" / "test-cache"))
 
 
 MEDIUM = ("codegen/conformance", "codegen/test_cache.py", "codegen/test_cpp.py", "codegen/test_program.py",
-          "codegen/test_triton_seam.py", "codegen/test_xla.py", "dynacomp/test_hostile_input.py", "dynacomp/test_threads.py",
-          "capture/test_native_leaks.py", "capture/test_native_sanitized.py", "capture/test_transform_table.py",
-          "corpus", "examples", "frameworks/test_models.py",
-          "kernels",
+          "codegen/test_triton_seam.py", "codegen/test_xla.py", "dynacomp/test_hostile_input.py",
+          "dynacomp/test_sanitized.py", "dynacomp/test_threads.py", "capture/test_native_leaks.py",
+          "capture/test_native_sanitized.py", "capture/test_transform_table.py", "corpus", "examples",
+          "frameworks/test_models.py", "kernels",
           "lowering/test_fusion_symbolic.py", "lowering/test_ops.py", "lowering/test_translate.py")
 
 

@@ -93,6 +93,16 @@ def _is_broad(caught: ast.expr | None) -> bool:
     return caught is None or isinstance(caught, ast.Name) and caught.id in ("Exception", "BaseException")
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_no_cache_keeps_the_programs_objects_alive(name):
+    """`functools.cache` on a class or a function would; `capture.remembered` does not."""
+    kept = [f"{FILES[name]}:{f.lineno}: {f.name}" for f in functions(TREES[name])
+            if {"functools.cache", "cache"} & {ast.unparse(d).split("(")[0] for d in f.decorator_list}
+            for a in f.args.args if a.annotation
+            and re.search(r"\btype\b|FunctionType|CodeType", ast.unparse(a.annotation))]
+    assert not kept, f"use dynacomp.capture.remembered: {kept}"
+
+
 def test_no_import_cycles():
     graph = networkx.DiGraph((name, module) for name, tree in TREES.items()
                              for module, _ in imports_in(name, tree) if module in FILES)

@@ -37,6 +37,11 @@ static int eval_is(Step *s, Run *run, const Call *call)
     return dc_held_is(s->refs[1], s->flag, run->regs[s->src]);
 }
 
+static int eval_own_globals(Step *s, Run *run, const Call *call)
+{
+    return run->regs[s->src] == call->func->func_globals;
+}
+
 static int eval_is_not(Step *s, Run *run, const Call *call) { return !eval_is(s, run, call); }
 
 /* "same" and "distinct" compare two registers; n is the second one */
@@ -431,6 +436,7 @@ const StepKind dc_check_kinds[] = {
     {"is_type", "so", eval_is_type, finish_type},
     {"is", "so", eval_is, finish_held},
     {"is_not", "so", eval_is_not, finish_held},
+    {"own_globals", "s", eval_own_globals, NULL},
     {"same", "sn", eval_same, finish_pair},
     {"distinct", "sn", eval_distinct, finish_pair},
     {"all_distinct", "o", eval_all_distinct, finish_all_distinct},
