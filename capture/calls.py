@@ -8,6 +8,7 @@ instantiated by Python's protocol; what is left breaks the graph.
 from __future__ import annotations
 
 import inspect
+import re
 import types
 from typing import Any
 
@@ -48,6 +49,7 @@ from dynacomp.capture.values import (
     ViewV,
     as_python,
     is_constant,
+    is_literal,
     is_open,
     peek,
     type_of,
@@ -192,6 +194,21 @@ BUILTIN_METHODS.update({(FunctionV, name): row for name, row in FUNCTION_METHODS
 BUILTIN_METHODS.update({(LibraryV, name): row for name, row in RULE_METHODS.items()})
 
 
+# Modules whose objects never change, and whose methods only compute.
+VALUE_MODULES = ("re", "numpy", "jax.numpy", "ml_dtypes", "datetime", "fractions", "uuid", "ipaddress")
+# Modules of the standard library whose functions only compute: on plain data they are called while capturing.
+PURE_ON_DATA = ("json", "re", "textwrap", "html", "base64", "fnmatch", "shlex", "keyword", "colorsys", "posixpath")
+
+
+def _is_data(value: Any) -> bool:
+    """Literals, regular expressions, and plain containers of them that the captured code knows whole."""
+    if isinstance(value, (TupleV, ListV)):
+        return type_of(value) in (tuple, list) and all(map(_is_data, value.items))
+    if isinstance(value, DictV):
+        return value.cls is dict and all(map(is_literal, value.items)) and all(map(_is_data, value.items.values()))
+    return isinstance(value, Const) and (is_literal(value.value) or type(value.value) is re.Pattern)
+
+
 def _fold_method(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     obj = fn.obj.value
     if isinstance(obj, types.FunctionType) and fn.name in FUNCTION_METHODS:
@@ -199,11 +216,13 @@ def _fold_method(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     row = CONST_METHODS.get((type(obj), fn.name))
     if row is not None:
         return call_row(cap, row, fn.name, [fn.obj, *args], kwargs)
-    bound = getattr(obj, fn.name)
+    bound = getattr(obj, fn.name, None)
+    if bound is None:  # a function of an extension module, whose `__self__` is its own affair
+        raise Break("call", f"{type(obj).__qualname__}.{fn.name}")
     found = BUILTINS.get(_identity(bound))
     if found is not None:
         return found(cap, *args, **kwargs)
-    if isinstance(obj, _FOLDABLE_TYPES) or type(obj).__module__ in ("re", "numpy", "jax.numpy", "ml_dtypes"):
+    if isinstance(obj, _FOLDABLE_TYPES) or type(obj).__module__ in VALUE_MODULES:
         return _fold_call(cap, bound, args, kwargs)
     if is_pure_module(type(obj).__module__):
         return library_call(cap, bound, args, kwargs)
@@ -348,6 +367,8 @@ def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str,
         if opened is not None:
             return call(cap, opened, args, kwargs)
         return library_call(cap, fn.value, args, kwargs)
+    if fn.value.__module__ in PURE_ON_DATA and all(map(_is_data, (*args, *kwargs.values()))):
+        return _fold_call(cap, fn.value, args, kwargs)
     if getattr(fn.value, "_dynacomp_break", None):
         raise Break("user", fn.value._dynacomp_break)
     return inline(cap, as_function(cap, fn), args, kwargs)

@@ -18,6 +18,7 @@ from dynacomp.capture import (  # noqa: F401  (handlers and rows register themse
     arithmetic_rows,
     builtin_rows,
     copies,
+    debug_rows,
     emit_iterators,
     emit_objects,
     frame_rows,
@@ -30,6 +31,7 @@ from dynacomp.capture import (  # noqa: F401  (handlers and rows register themse
     payload_methods,
     stdlib_rows,
     tree_rows,
+    twins,
 )
 from dynacomp.capture import sources as S
 from dynacomp.capture._native import Entry, GuardProgram, jax_config_token

@@ -16,7 +16,7 @@ from dynacomp.capture.builtin_rows import NONE, row
 from dynacomp.capture.calls import BUILTIN_METHODS, BUILTINS, call
 from dynacomp.capture.errors import Raised
 from dynacomp.capture.exceptions import as_exception
-from dynacomp.capture.iteration import advance, get_iter, iterate
+from dynacomp.capture.iteration import ITERATORS, advance, get_iter, iterate
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.operators import binary, fold, is_same, truth
 from dynacomp.capture.sequences import sort_values
@@ -221,6 +221,8 @@ def _throw(cap: Capture, gen: GeneratorV, kind: Value, *rest: Value) -> Value:
     return item
 
 
+BUILTIN_METHODS.update({(kind, "__next__"): _next for kind in ITERATORS})
+BUILTIN_METHODS.update({(kind, "__iter__"): get_iter for kind in ITERATORS})
 BUILTIN_METHODS.update({
     (Const, "__iter__"): get_iter,
     (GeneratorV, "send"): _send,

@@ -7,6 +7,7 @@ instances of Python classes have their methods entered in Python's order (left, 
 from __future__ import annotations
 
 import operator
+import re
 import types
 from typing import Any
 
@@ -34,6 +35,7 @@ from dynacomp.capture.values import (
     OpaqueV,
     RangeV,
     ScalarV,
+    SeqIterV,
     SetV,
     SizeV,
     StreamV,
@@ -72,9 +74,17 @@ def fold(cap: Capture, fn: Any, *values: Value) -> Value:
     if any(isinstance(v, Const) and v.source is not None and is_changeable(v.value) for v in values):
         raise Break("opaque", "an object that is known by its identity alone")
     try:
-        return from_python(cap, fn(*args))
+        found = fn(*args)
+        if type(found) is MATCHES:
+            return SeqIterV(TupleV([from_python(cap, match) for match in found]), kind="other")
     except Exception as error:
         raise Raised(Const(error)) from None
+    if hasattr(type(found), "__next__") or type(found) in (bytearray, memoryview):
+        raise Break("iterator", f"a new {type(found).__name__}, which changes as it is used")
+    return from_python(cap, found)
+
+
+MATCHES = type(re.finditer("", ""))
 
 
 def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value:

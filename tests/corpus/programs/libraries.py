@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bisect
+import re
+import collections
 import copy
 import heapq
 import itertools
@@ -106,7 +108,7 @@ def sampling_with_a_generator(x, generator):
     return x * generator.random(), generator.randint(1, 100)
 
 
-@program(breaks=ANY, hits=False)
+@program
 def heaps(x):
     h = []
     for v in (5, 1, 4):
@@ -114,14 +116,14 @@ def heaps(x):
     return x, heapq.heappop(h), h, heapq.nsmallest(2, [3, 1, 2])
 
 
-@program(breaks={"call": 2})
+@program
 def bisection(x):
     a = [1, 3, 5]
     bisect.insort(a, 4)
     return x, a, bisect.bisect_left(a, 3)
 
 
-@program(breaks=ANY, hits=False)
+@program
 def json_text(x):
     return x, json.dumps({"a": [1, None, True]}), json.loads('{"b": 1.5}')
 
@@ -165,3 +167,35 @@ def weak_references(x):
     n = Node(1)
     r = weakref.ref(n)
     return x, r() is n
+
+
+class Task:
+    def __init__(self, cost, name):
+        self.cost, self.name = cost, name
+
+    def __lt__(self, other):
+        return self.cost < other.cost
+
+
+@program
+def heap_of_objects(x):
+    h = [Task(3, "c"), Task(1, "a"), Task(2, "b")]
+    heapq.heapify(h)
+    first = heapq.heappop(h)
+    heapq.heappush(h, Task(0, "z"))
+    return x * first.cost, first.name, [t.name for t in h], heapq.nlargest(2, [1, 5, 3]), heapq.heappushpop(h, first).name
+
+
+@program
+def counting(x):
+    c = collections.Counter("hello")
+    c.update("lo")
+    c["z"] += 2
+    d = collections.Counter(a=1, l=2)
+    return x * c["l"], c, c + d, c - d, c & d, c | d, sum(c.values()), c.total(), c["none"], +c
+
+
+@program
+def matches(x):
+    found = [m.start() for m in re.finditer("a", "aba")]
+    return x, found, re.sub(r"\d", lambda m: str(int(m.group()) + 1), "a1b2", count=1), re.escape("a.b"), list[int]((1,))
