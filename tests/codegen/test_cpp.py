@@ -128,7 +128,7 @@ def test_column_folds_run_several_registers_in_step():
 def test_many_kernels_are_compiled_side_by_side(tmp_path):
     def fn(x):
         for k in range(8):
-            x = jnp.sin(x) - x.sum(k % 2, keepdims=True)
+            x = jnp.sin(k + x) - x.sum(k % 2, keepdims=True)
         return x
 
     x = jnp.linspace(-1, 1, 60).reshape(6, 10)
