@@ -31,6 +31,7 @@ from dynacomp.capture.values import (
     BuiltinMethodV,
     CellV,
     Const,
+    CountIterV,
     DictV,
     FunctionV,
     GeneratorV,
@@ -41,9 +42,11 @@ from dynacomp.capture.values import (
     OpaqueV,
     PartialV,
     RangeV,
+    SeqIterV,
     SetV,
     SizeV,
     SliceV,
+    StreamV,
     SuperV,
     TupleV,
     Value,
@@ -390,8 +393,9 @@ def _slice(cap: Capture, value: Any, name: str) -> Value:
 def _partial(cap: Capture, value: PartialV, name: str) -> Value:
     if name in value.attrs:
         return value.attrs[name]
-    found = {"func": lambda: value.func, "args": lambda: TupleV(list(value.args)),
-             "keywords": lambda: DictV(dict(value.kwargs))}.get(name)
+    if name == "keywords":
+        raise Break("attribute", "the keywords of a partial, which may be changed")
+    found = {"func": lambda: value.func, "args": lambda: TupleV(list(value.args))}.get(name)
     if found is None:
         raise no_attribute("functools.partial", name)
     return found()
@@ -474,7 +478,14 @@ def _size(cap: Capture, value: SizeV, name: str) -> Value:
     return BuiltinMethodV(value, name)
 
 
+def _iterator(cap: Capture, value: Value, name: str) -> Value:
+    if name in ("__next__", "__iter__"):
+        return BuiltinMethodV(value, name)
+    raise Break("attribute", f"{name!r} of an iterator")
+
+
 _READERS: dict[type, Any] = {
+    **dict.fromkeys((SeqIterV, CountIterV, StreamV), _iterator),
     ObjectV: _object,
     ArrayV: arrays.attribute,
     Const: _const,
@@ -532,6 +543,11 @@ def _set_object(cap: Capture, target: ObjectV, name: str, value: Value) -> None:
     object_setattr(cap, target, name, value)
 
 
+def has_dict(cls: type) -> bool:
+    """Whether instances have a dictionary (a thread local object: one in each thread)."""
+    return bool(cls.__dictoffset__) or issubclass(cls, threading.local)
+
+
 def object_setattr(cap: Capture, target: ObjectV, name: str, value: Value) -> None:
     """`object.__setattr__`: data descriptors first, then the instance's own entry."""
     _, raw = lookup(target.cls, name)
@@ -549,7 +565,7 @@ def object_setattr(cap: Capture, target: ObjectV, name: str, value: Value) -> No
             raise Break("store", f"descriptor {type(raw).__qualname__} in {name!r}")
         cap.call(Const(setter), [from_python(cap, raw), target, value])
         return
-    if not isinstance(raw, types.MemberDescriptorType) and not target.cls.__dictoffset__:
+    if not isinstance(raw, types.MemberDescriptorType) and not has_dict(target.cls):
         raise _refused(target.cls, lambda probe: object.__setattr__(probe, name, None))
     mutating(cap, target)
     target.attrs[name] = value

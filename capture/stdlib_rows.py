@@ -102,6 +102,8 @@ for _kind, _row in ((operator.itemgetter, _item_getter), (operator.attrgetter, _
 
 def _wrapped(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A `__repr__` guarded against recursion (by thread and id): the function inside."""
+    if not hasattr(fn.value, "__wrapped__"):
+        raise Break("call", "a wrapper of a __repr__ that hides the function inside")
     at = S.Attr(fn.source or S.Root(fn.value, fn.value.__qualname__), "__wrapped__")
     return call(cap, wrap(cap, fn.value.__wrapped__, at), args, kwargs)
 
