@@ -459,6 +459,8 @@ def _library(cap: Capture, value: LibraryV, name: str) -> Value:
 def _cell(cap: Capture, value: CellV, name: str) -> Value:
     if name != "cell_contents":
         raise no_attribute("cell", name)
+    if value.content is None:
+        raise Raised(Const(ValueError("Cell is empty")))
     return OPERATIONS["cell_content"](cap, value)
 
 

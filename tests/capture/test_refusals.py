@@ -1,5 +1,7 @@
 """What CPython refuses is refused with its exceptions and words; and which object comes back where it may choose."""
 
+import types
+
 import pytest
 
 import dynacomp
@@ -35,3 +37,13 @@ def test_the_same_as_in_plain_python(source, monkeypatch):
     space = {"T": T, "L": L}
     exec(f"def fn():\n try:\n  return {source}\n except Exception as error:\n  return type(error), str(error)", space)
     assert dynacomp.jit(space["fn"])() == space["fn"]()
+
+
+def test_an_empty_cell_says_so():
+    def fn():
+        try:
+            return types.CellType().cell_contents
+        except ValueError as error:
+            return str(error)
+
+    assert dynacomp.jit(fn)() == fn() == "Cell is empty"
