@@ -84,6 +84,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     outcome = abstract(cap, fn, *lowered)
     _reach_rules(cap, fn, *lowered)
     if not outcome.has_arrays and outcome.plain:
+        if any(standins_in(lowered)) and not _all_containers(outcome.result):  # it may hold one out of sight
+            return LibraryV(fn, tuple(values[0]), values[1])
         return from_python(cap, outcome.result)
     if isinstance(outcome.result, Aval):
         return ArrayV(emit_node(cap, fn, lowered, outcome.result, name), outcome.result)
