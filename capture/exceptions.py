@@ -91,7 +91,9 @@ def _set_members(cap: Capture, made: ObjectV) -> None:
 
 def instance_of(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """`cls(*args, **kwargs)` for an exception class."""
-    new, init = attrs.lookup(cls, "__new__")[1], attrs.lookup(cls, "__init__")[1]
+    (owner, new), (_, init) = attrs.lookup(cls, "__new__"), attrs.lookup(cls, "__init__")
+    if owner is not None and owner.__flags__ & HEAP and not isinstance(new, staticmethod):
+        raise Break("call", f"{cls.__qualname__}, whose __new__ is a {type(new).__name__}")
     if isinstance(new, staticmethod):
         made = cap.call(from_python(cap, new.__func__), [Const(cls), *args], kwargs)
     elif issubclass(cls, BaseExceptionGroup):
@@ -180,13 +182,18 @@ def set_cause(cap: Capture, raised: Value, cause: Value) -> None:
 
 def say_where(cap: Capture, raised: Raised, obj: Value, name: str) -> None:
     """An AttributeError that knows nothing yet is told which attribute of which object was missed."""
-    if BaseException in type_of(raised.value).__mro__ and issubclass(type_of(raised.value), AttributeError):
-        ours = isinstance(raised.value, Const)
-        error = raised.value = as_exception(cap, raised.value)
-        known = [attribute(cap, error, part) for part in ("name", "obj")] if isinstance(error, ObjectV) else []
-        if known and (ours or all(isinstance(v, Const) and v.value is None for v in known)):
-            _write(cap, error, "name", Const(name))
-            _write(cap, error, "obj", obj)
+    if AttributeError not in type_of(raised.value).__mro__:
+        return
+    ours = isinstance(raised.value, Const)
+    error = raised.value = as_exception(cap, raised.value)
+    if isinstance(error, ObjectV) and (ours or all(
+            _is_none(attribute(cap, error, part)) for part in ("name", "obj"))):
+        _write(cap, error, "name", Const(name))
+        _write(cap, error, "obj", obj)
+
+
+def _is_none(value: Value) -> bool:
+    return isinstance(value, Const) and value.value is None
 
 
 def attribute(cap: Capture, value: ObjectV, name: str) -> Value:

@@ -6,7 +6,6 @@ exceptions. While a clause of `except*` runs, what it took is the exception that
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable
 from typing import Any
 
@@ -45,7 +44,7 @@ def new(cap: Capture, cls: Value, *args: Value) -> Value:
     return ObjectV(as_python(found), ctor=(args[0], errors), attrs={"args": TupleV(list(args))})
 
 
-def _method(fn: types.FunctionType) -> Callable[..., Any]:
+def _method(fn: Callable[..., Any]) -> Callable[..., Any]:
     return lambda cap, *args: cap.call(Const(fn), list(args))
 
 

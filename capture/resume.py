@@ -189,6 +189,7 @@ def fill_slot(held: str, name: str | None) -> list[Instr]:
     if held == NULL:
         return [Instr("PUSH_NULL")]
     handle = [Instr("PUSH_EXC_INFO"), Instr("POP_TOP")] if held == HANDLED else []
+    assert name is not None
     return [Instr("LOAD_FAST", name), *handle]
 
 
@@ -202,7 +203,8 @@ def _unfused(item: Any) -> list[Any]:
     resume function need not be."""
     if not (isinstance(item, Instr) and item.name in FUSED):
         return [item]
-    return [Instr(name, arg, location=item.location) for name, arg in zip(FUSED[item.name], item.arg)]
+    pair: Any = item.arg
+    return [Instr(name, arg, location=item.location) for name, arg in zip(FUSED[item.name], pair)]
 
 
 FUSED = {"LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"), "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"),

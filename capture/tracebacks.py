@@ -41,7 +41,7 @@ def entry(frame: Frame, instr: Op, inner: Value) -> TracebackV:
 
 def _calls_getframe() -> types.CodeType:
     null = [Instr("PUSH_NULL")]
-    load = [Instr("LOAD_CONST", sys._getframe)]
+    load = [Instr("LOAD_CONST", sys._getframe)]  # type: ignore[arg-type]
     call = [*([Instr("PRECALL", 0)] if VERSION < (3, 12) else []), Instr("CALL", 0), Instr("RETURN_VALUE")]
     return Bytecode([Instr("RESUME", 0), *(load + null if VERSION >= (3, 13) else null + load), *call]).to_code()
 

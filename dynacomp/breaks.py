@@ -37,7 +37,7 @@ REASONS: dict[str, Reason] = {
     "iterator": Reason("an iterator that cannot be looked into"),
     "leaves": Reason("an array's content is needed in Python"),
     "limit": Reason("too many recompilations", "pass changing values as arrays, or raise recompile_limit"),
-    "live": Reason("an object that cannot be rebuilt is alive at a graph break"),
+    "live": Reason("an object that is alive at a later graph break, and that only Python can make"),
     "long_loop": Reason("a long Python loop: it runs in Python, its body compiled", "jax.lax.scan is faster still"),
     "opaque": Reason("an object that cannot be looked into"),
     "opcode": Reason("a bytecode that is not captured"),
