@@ -96,6 +96,22 @@ def put(value: Any, held: list[Any]) -> None:
     _PARTS[type(value)][1](value, held)
 
 
+class SpoiledV(Value):
+    """What an iterator goes through whose position depends on an array: whoever looks breaks the graph."""
+
+    @property
+    def items(self) -> list[Any]:
+        raise Break("branch", "an iterator that is further on one side than on the other")
+
+
+def spoil(value: SeqIterV | StreamV) -> None:
+    """Makes an iterator unusable: loops that have ended drop theirs, others must not go on with it."""
+    if isinstance(value, SeqIterV):
+        value.seq = SpoiledV()
+    else:
+        value.parts = [SpoiledV()] * max(1, len(value.parts))
+
+
 def note_written(value: Any, states: list[State]) -> None:
     """An object's attributes count as written where they are in any of its states."""
     if isinstance(value, ObjectV):

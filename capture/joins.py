@@ -18,7 +18,7 @@ from dynacomp.capture import heap, numbers
 from dynacomp.capture.avals import Aval, aval_of
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.origins import origin_of
-from dynacomp.capture.values import ArrayV, Const, Lazy, NumberV, ObjectV, TupleV, Value, is_literal
+from dynacomp.capture.values import ArrayV, Const, Lazy, NumberV, ObjectV, SeqIterV, StreamV, TupleV, Value, is_literal
 
 
 class Differs(Exception):
@@ -96,7 +96,11 @@ class Join:
         """The older objects that some way changed, each with what brings it to its joined state."""
         for v in dict.fromkeys(v for state in self.states for v in state):
             if v.serial < self.since or getattr(v, "real", None) is not None:
-                held = self._held([self.parts(way, v) for way in range(len(self.states))])
+                found = [self.parts(way, v) for way in range(len(self.states))]
+                if isinstance(v, (SeqIterV, StreamV)) and any(shape != found[0][0] for shape, _ in found):
+                    yield v, lambda v=v: heap.spoil(v)  # type: ignore[misc]
+                    continue
+                held = self._held(found)
                 states = [state[v] for state in self.states if v in state]
                 yield v, lambda v=v, held=held, states=states: _settle(v, states, held)  # type: ignore[misc]
 
@@ -174,7 +178,7 @@ def _number(kind: type, items: list[Any], node: Any) -> NumberV:
 
 
 def _steps(items: list[Any]) -> Any:
-    found = [v.steps if isinstance(v, NumberV) else None for v in items]
+    found: list[Any] = [v.steps if isinstance(v, NumberV) else None for v in items]
     if any(s is None or s[0] is not found[0][0] for s in found):
         return None
     return found[0][0], min(s[1] for s in found), max(s[2] for s in found)

@@ -243,3 +243,24 @@ def test_an_input_that_is_returned_stays_itself():
 
     assert maybe(INPUTS[2]) is INPUTS[2]
     assert maybe(INPUTS[0]) is not INPUTS[0]
+
+
+def sequences(x):
+    for k, w in zip((1, 2, 3), [x, x * 2, x * 3]):
+        if w.sum() > 5:
+            return w, k
+    return x + 1, 0
+
+
+def an_iterator_afterwards(x):
+    numbers = iter([10, 20, 30])
+    for n in numbers:
+        if x.sum() < n / 10:
+            break
+    return x * 2, next(numbers, None)
+
+
+@pytest.mark.parametrize("fn, breaks", [(sequences, {}), (an_iterator_afterwards, None)])
+def test_iterators_whose_position_depends(fn, breaks):
+    found = breaks_of(fn, *((lambda x=x: (x,)) for x in INPUTS))
+    assert found if breaks is None else found == breaks
