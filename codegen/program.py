@@ -117,7 +117,8 @@ class _Checks:
         made = list(avals) * max(1, STOCK // len(avals))
         made.append(jax.core.ShapedArray((len(made), 2), np.dtype(np.uint32)))
         call = jax.ffi.ffi_call(ADDRESSES, [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in made])
-        executable = jax.jit(lambda: call(), out_shardings=self.sharding).lower().compile().runtime_executable()
+        compiled = jax.jit(lambda: call(), out_shardings=self.sharding).lower().compile()
+        executable: Any = compiled.runtime_executable()
         handlers = [[_handler(a, self.sharding, committed) for a in made] for committed in (False, True)]
 
         def refill(committed: bool) -> tuple[list[Any], Any]:
