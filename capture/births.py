@@ -17,6 +17,7 @@ import numpy as np
 
 from dynacomp.capture.avals import ARRAY_TYPE, aval_of
 from dynacomp.capture.machine import Capture
+from dynacomp.capture.payloads import MUTABLE, content, payload_base
 from dynacomp.capture.sources import Root
 from dynacomp.capture.values import (
     ArrayV,
@@ -32,7 +33,7 @@ from dynacomp.capture.values import (
     TupleV,
     Value,
 )
-from dynacomp.capture.wrap import is_plain_instance, own_dict, remember
+from dynacomp.capture.wrap import is_plain_instance, own_dict, remember, wrap
 
 
 def from_python(cap: Capture, obj: Any, treedef: Any = None) -> Value:
@@ -58,16 +59,27 @@ def from_python(cap: Capture, obj: Any, treedef: Any = None) -> Value:
     return Const(obj)
 
 
+def opened(cap: Capture, value: Const) -> Value:
+    """A constant whose class is written in Python, looked into: its attributes are guarded from here on."""
+    obj = value.value
+    if not is_plain_instance(obj):
+        return value
+    return wrap(cap, obj, value.source or Root(obj, f"<{type(obj).__qualname__}>"))
+
+
 def unflattened(cap: Capture, treedef: Any, leaves: list[Value]) -> Value:
     """`treedef` filled with Values. Each of its nodes is a new object, even one that holds no array."""
     made = jax.tree.unflatten(treedef, leaves)
     nodes: list[Any] = []
     jax.tree.flatten(made, is_leaf=lambda node: nodes.append(node))  # type: ignore[func-returns-value]
     for node in reversed(nodes):
-        if id(node) not in cap.objects and is_plain_instance(node) and not isinstance(node, Value):
-            if not jax.tree_util.all_leaves([node]):
-                _object(cap, node)
+        if id(node) not in cap.objects and _has_python_class(node) and not jax.tree_util.all_leaves([node]):
+            _object(cap, node)
     return from_python(cap, made)
+
+
+def _has_python_class(obj: Any) -> bool:
+    return not isinstance(obj, Value) and (is_plain_instance(obj) or payload_base(type(obj)) in MUTABLE)
 
 
 def const_array(cap: Capture, obj: Any) -> Value:
@@ -98,6 +110,9 @@ def _fields(obj: Any) -> dict[str, Any]:
 def _object(cap: Capture, obj: Any) -> Value:
     value = ObjectV(type(obj))
     remember(cap, obj, value)
+    if payload_base(type(obj)) in MUTABLE:
+        value.payload = _ROWS[payload_base(type(obj))](cap, content(obj))  # type: ignore[index]
+        value.payload.holder = value
     for name, attr in _fields(obj).items():
         value.attrs[name] = from_python(cap, attr)
     return value

@@ -22,7 +22,7 @@ from jax._src import core
 from jax._src.interpreters.partial_eval import DynamicJaxprTrace
 
 from dynacomp.capture.avals import Aval, aval_of
-from dynacomp.capture.births import from_python
+from dynacomp.capture.births import from_python, unflattened
 from dynacomp.capture.errors import Break, NeverCalled, Raised
 from dynacomp.capture.graph import Builder, Graph, Node
 from dynacomp.capture.graph_interp import run
@@ -34,6 +34,8 @@ from dynacomp.capture.values import (
     LibraryV,
     MethodV,
     NotConstant,
+    ObjectV,
+    PartialV,
     Value,
     as_python,
     is_open,
@@ -54,7 +56,8 @@ class Body:
     captured: dict[Node, Node] = field(default_factory=dict)  # outer node → placeholder here
     is_side: bool = False  # a side of an `if` on an array (see `branches`), not a transformed function
     saved: dict[Value, Any] = field(default_factory=dict)  # older objects that a side changed, as they were
-    inline: bool = False  # its transformation calls it as Python does: once a call, effects and all
+    inline: bool = False  # its transformation calls it as Python does, effects and all
+    fresh: bool = False  # a function made by this call, so that JAX cannot have kept a trace of it
     actual: dict[Node, Any] = field(default_factory=dict)  # what nodes are on the tracers that it was given
     computed: int = 0  # how many nodes have been looked at for that
     changes: bool = False  # it changes objects that are older than itself
@@ -121,7 +124,8 @@ class Standin:
         way = way_of(args, kwargs)
         key = (place, way, tuple(aval_of(x).weak_type for x in leaves if is_array(x)))
         if key not in self.graphs:
-            body = Body.inside(self.cap, _name(self.value), inline=called_in_line(self.cap))
+            body = Body.inside(self.cap, _name(self.value), inline=called_in_line(self.cap),
+                               fresh=is_fresh(self.value) and not self.cap.derived)
             self.graphs[key] = capture_body(self.cap, self.value, body, leaves, treedef)
             self.changing.update([key] if body.changes else [])
         elif key in self.changing and not self.cap.derived:
@@ -155,6 +159,15 @@ def called_in_line(cap: Capture) -> bool:
     return trace is not None
 
 
+def is_fresh(fn: Value) -> bool:
+    """Whether eager JAX sees this function for the first time whenever the captured code runs."""
+    if isinstance(fn, MethodV):
+        return is_fresh(fn.func) or is_fresh(fn.obj)
+    if isinstance(fn, ObjectV):
+        return fn.source is None and fn.cls.__hash__ is object.__hash__
+    return isinstance(fn, (FunctionV, PartialV)) and fn.source is None
+
+
 def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any],
                  treedef: Any) -> tuple[Graph, tuple[Node, ...]]:
     """Runs `fn` symbolically on Values like `leaves`; its Graph and the outer Nodes that it reads."""
@@ -162,9 +175,9 @@ def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any],
     try:
         places = [_place(cap, body, i, leaf) for i, leaf in enumerate(leaves)]
         body.actual.update(zip((node for node, _ in places), leaves))
-        args, kwargs = jax.tree.unflatten(treedef, [value for _, value in places])
-        result = result_of(cap, fn, [from_python(cap, a) for a in args],
-                           {k: from_python(cap, v) for k, v in kwargs.items()})
+        given: Any = unflattened(cap, treedef, [value for _, value in places])
+        args, kwargs = given.items
+        result = result_of(cap, fn, args.items, kwargs.items)
         output = cap.node_argument(result)
         body.actual.clear()  # tracers must not outlive their trace
         graph = body.builder.finish(output)

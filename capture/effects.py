@@ -32,9 +32,8 @@ def mutating(cap: Capture, value: Value) -> None:
 
 
 def _change_from(cap: Capture, bodies: list[Any], what: str) -> None:
-    """Notes that these bodies change what is older than they. It happens as often as in eager JAX only
-    where the transformation just calls its function."""
-    if bodies and (cap.lessons.pure_bodies or not all(b.inline for b in bodies)):
+    """Notes that these bodies change what is older than they, where that happens as often in eager JAX."""
+    if bodies and (cap.lessons.pure_bodies or not all(b.inline or b.fresh for b in bodies)):
         raise Break("effect_in_body", f"{what} inside a transformed function")
     for body in bodies:
         body.changes = True

@@ -8,17 +8,20 @@ read are guarded by the configuration token of every entry.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import Any
 
 import jax
 from jax._src import core
 
-from dynacomp.capture.calls import BUILTINS
+from dynacomp.capture.calls import BUILTINS, call
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.operators import fold
-from dynacomp.capture.values import Value, as_python
+from dynacomp.capture.values import Const, Value, as_python
 
+# `with jax.ensure_compile_time_eval():` computes the same values, only sooner.
+BUILTINS[jax.ensure_compile_time_eval] = lambda cap: call(cap, Const(contextlib.nullcontext), [], {})
 QUESTIONS = (core.get_opaque_trace_state, core.trace_state_clean, jax.default_backend, jax.device_count,
              jax.local_device_count, jax.devices, jax.local_devices, jax.process_index, jax.process_count)
 

@@ -6,6 +6,7 @@ gives its leaves (Values) and its tree structure. A shell is never shown to the 
 
 from __future__ import annotations
 
+import collections
 from typing import Any
 
 from dynacomp.capture.machine import Capture
@@ -81,8 +82,15 @@ def _bare(cap: Capture, value: ObjectV, memo: Memo) -> Any:
     built = (base or object).__new__(value.cls, *content)
     memo[id(value)] = value, built
     if base is not None and not content:
-        refill(built, shell(cap, value.payload, memo))
+        refill(built, _content(cap, value.payload, memo))
     return built
+
+
+def _content(cap: Capture, payload: Value, memo: Memo) -> Any:
+    """What a mutable payload holds; a deque by itself is a leaf, and stays a Value."""
+    if isinstance(payload, ListV) and payload.cls is collections.deque:
+        return collections.deque([shell(cap, i, memo) for i in items_of(cap, payload)], payload.extra)
+    return shell(cap, payload, memo)
 
 
 def attributes(cap: Capture, value: ObjectV) -> dict[str, Value]:

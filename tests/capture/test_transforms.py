@@ -306,7 +306,7 @@ def test_a_change_of_an_outer_list_in_a_loss():
     captured(step, X)
 
 
-def test_effects_of_functions_that_jax_traces_break():
+def test_effects_of_a_new_function_that_jax_traces():
     def step(x):
         seen = []
 
@@ -315,7 +315,19 @@ def test_effects_of_functions_that_jax_traces_break():
             return carry + v, v
         return jax.lax.scan(body, 0.0, x), seen
 
-    captured(step, X, breaks={"effect_in_body": 1})
+    captured(step, X)
+
+
+SEEN = []
+
+
+def noting(carry, v):
+    SEEN.append(3)
+    return carry + v, v
+
+
+def test_effects_of_a_function_whose_trace_jax_may_have_kept_break():
+    captured(lambda x: jax.lax.scan(noting, 0.0, x), X, breaks={"effect_in_body": 1})
 
 
 def test_a_loss_that_lets_its_own_arrays_out():
