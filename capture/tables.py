@@ -73,7 +73,7 @@ def view_contains(cap: Capture, view: Any, item: Value) -> bool:
     """`item in view` of a dict's keys or items (`item in set`): values are compared, never hashed."""
     if isinstance(view, SetV) or view.kind == "keys":
         return hashable(cap, item) in (view.items if isinstance(view, SetV) else view.table.items)
-    pair = cap.items(item) if isinstance(item, TupleV) else ()
+    pair: list[Value] = cap.items(item) if isinstance(item, TupleV) else []
     name = hashable(cap, pair[0]) if len(pair) == 2 else None
     return len(pair) == 2 and name in view.table.items and equal(cap, realize(cap, view.table.items[name]), pair[1])
 

@@ -288,20 +288,6 @@ class CellV(Value):
     dirty: bool = False
 
 
-def _payload(self: Any) -> Any:
-    if self.unread is not None:
-        read, self.unread = self.unread, None
-        self._payload = read(self)
-    return self._payload
-
-
-def _set_payload(self: Any, payload: Any) -> None:
-    self._payload = payload
-
-
-ObjectV.payload = property(_payload, _set_payload)  # type: ignore[assignment]
-
-
 @dataclass(eq=False)
 class FunctionV(Value):
     """A function that the captured code made (`def`, `lambda`, comprehension)."""
