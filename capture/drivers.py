@@ -21,12 +21,12 @@ from typing import Any
 from bytecode import Bytecode, CellVar, FreeVar, Instr
 from bytecode.instr import InstrLocation
 
-from dynacomp.capture._native import run_segment
+from dynacomp.capture._native import rethrow, run_segment
 from dynacomp.capture.code import decode
 from dynacomp.capture.machine import VERSION
 from dynacomp.capture.resume import late_cells
 from dynacomp.capture.segments import START
-from dynacomp.capture.suspensions import DRIVE, WAIT
+from dynacomp.capture.suspensions import DRIVE, HANDLING, WAIT
 
 
 def without_driver(error: BaseException) -> BaseException:
@@ -34,6 +34,11 @@ def without_driver(error: BaseException) -> BaseException:
     assert error.__traceback__ is not None
     error.__traceback__ = error.__traceback__.tb_next
     return error
+
+
+def with_last(state: tuple[Any, ...]) -> tuple[Any, Any]:
+    """The state, and the exception that is being handled, which comes last in it."""
+    return state, state[-1]
 
 
 # --- the templates
@@ -55,7 +60,14 @@ def _generator(segments: Any, state: Any) -> Iterator[Any]:
         if not key:
             return value
         try:
-            if key & WAIT:
+            if key & HANDLING:
+                state, error = with_last(state)
+                try:
+                    rethrow(error)
+                except BaseException as handled:
+                    without_driver(handled)
+                    value = (yield from value) if key & WAIT else (yield from _raw(value))
+            elif key & WAIT:
                 value = yield from value
             elif key & DRIVE:
                 value = yield from _raw(value)
@@ -76,7 +88,14 @@ async def _coroutine(segments: Any, state: Any) -> Any:
         if not key:
             return value
         try:
-            if key & WAIT:
+            if key & HANDLING:
+                state, error = with_last(state)
+                try:
+                    rethrow(error)
+                except BaseException as handled:
+                    without_driver(handled)
+                    value = (await value) if key & WAIT else (await _raw(value))
+            elif key & WAIT:
                 value = await value
             else:
                 value = await _raw(value)
@@ -95,7 +114,14 @@ async def _async_generator(segments: Any, state: Any) -> AsyncIterator[Any]:
         if not key:
             return
         try:
-            if key & WAIT:
+            if key & HANDLING:
+                state, error = with_last(state)
+                try:
+                    rethrow(error)
+                except BaseException as handled:
+                    without_driver(handled)
+                    value = (await value) if key & WAIT else (await _raw(value))
+            elif key & WAIT:
                 value = await value
             elif key & DRIVE:
                 value = await _raw(value)
@@ -111,7 +137,7 @@ TEMPLATES = {inspect.CO_GENERATOR: _generator, inspect.CO_COROUTINE: _coroutine,
 
 # --- rewriting a template
 
-MOVED = ("value", "state", "error")  # variables that are forgotten when they are read
+MOVED = ("value", "state", "error", "handled")  # variables that are forgotten when they are read
 Items = list[Any]
 
 

@@ -11,7 +11,7 @@ import operator
 from typing import Any
 
 from dynacomp.capture import generators
-from dynacomp.capture._native import throw
+from dynacomp.capture._native import rethrow, throw
 from dynacomp.capture.builtin_rows import NONE, row
 from dynacomp.capture.calls import BUILTIN_METHODS, BUILTINS, call
 from dynacomp.capture.errors import Raised
@@ -197,6 +197,11 @@ def _thrown_in(cap: Capture, error: Value) -> Value:
     """What a segment of a generator does with an exception that its driver was given."""
     assert cap.current is not None
     raise Raised(as_exception(cap, error), fresh=bool(cap.current.handling))
+
+
+@row(rethrow)
+def _raised_by_what_was_awaited(cap: Capture, error: Value) -> Value:
+    raise Raised(as_exception(cap, error), fresh=False)
 
 
 def _send(cap: Capture, gen: GeneratorV, value: Value) -> Value:

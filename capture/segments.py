@@ -24,7 +24,7 @@ from typing import Any
 
 from bytecode import Bytecode, CompilerFlags, Instr, Label, TryBegin, TryEnd
 
-from dynacomp.capture._native import throw
+from dynacomp.capture._native import rethrow, throw
 from dynacomp.capture.code import Decoded, decode
 from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.machine import VERSION
@@ -43,7 +43,7 @@ from dynacomp.capture.suspensions import (
 from dynacomp.capture.unseen import UNBOUND
 
 START = FINISHED = 0
-KINDS = 4  # a key is KINDS * (number of the Point, from 1) + how the driver goes on
+KINDS = 8  # a key is KINDS * (number of the Point, from 1) + how the driver goes on
 SENT = "$sent"  # what is yielded, sent or thrown
 
 
@@ -71,8 +71,10 @@ class Flat:
 
 
 def slots(point: Point) -> list[str]:
-    """The names under which the stack below a suspension travels, from the bottom."""
-    return [f"$stack{n}" for n, kind in enumerate(point.stack) if kind != NULL]
+    """The names under which the stack below a suspension travels: from the bottom, but last what is being handled."""
+    held = [n for n, kind in enumerate(point.stack) if kind != NULL]
+    innermost = max((n for n in held if point.stack[n] == HANDLED), default=None)
+    return [f"$stack{n}" for n in sorted(held, key=lambda n: (n == innermost, n))]
 
 
 class FlatWriter:
@@ -170,7 +172,7 @@ class FlatWriter:
     def _belongs_to_suspension(self, index: int) -> bool:
         """Instructions that the driver does: the start of a wait, the loop of a SEND, RETURN_GENERATOR's POP_TOP."""
         instrs = self.decoded.instrs
-        return ((index + 2 in self.points and self.points[index + 2][1].kind == WAIT)
+        return ((index + 2 in self.points and self.points[index + 2][1].kind & WAIT)
                 or (instrs[index].name == "POP_TOP" and instrs[index - 1].name == "RETURN_GENERATOR"))
 
     # --- what is written instead
@@ -215,7 +217,7 @@ class FlatWriter:
         self._enter(-key, point)
         if region is not None:
             self.open = self._begin(region)
-        self.call(throw, SENT)
+        self.call(throw if point.kind == YIELD else rethrow, SENT)
         if region is not None:
             self._end()
         self._enter(key, point)

@@ -21,8 +21,9 @@ SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERA
 
 MAYBE = "maybe"  # a stack slot that holds a value or NULL: only the run will show
 
-# How the driver of a Point goes on: yield the value; await or `yield from` it; drive it as it is.
-YIELD, WAIT, DRIVE = 0, 1, 2
+# How the driver of a Point goes on: yield the value; await or `yield from` it; drive it as it is. The code
+# that it waits for sees which exception is being handled (HANDLING).
+YIELD, WAIT, DRIVE, HANDLING = 0, 1, 2, 4
 
 
 @dataclass(frozen=True)
@@ -65,14 +66,15 @@ def _point(decoded: Decoded, i: Instr, state: State) -> Point:
     cells = set(decoded.code.co_cellvars).difference(late_cells(decoded))
     names = [n for n in decoded.code.co_varnames if n in state.maybe and n not in cells]
     taken = 1 if i.name == "YIELD_VALUE" else 2
-    return Point(i.index, _kind(decoded, i), state.stack[:len(state.stack) - taken], tuple(names),
+    stack = state.stack[:len(state.stack) - taken]
+    return Point(i.index, _kind(decoded, i, stack), stack, tuple(names),
                  frozenset(names) - state.bound, may_catch(decoded, i))
 
 
-def _kind(decoded: Decoded, i: Instr) -> int:
+def _kind(decoded: Decoded, i: Instr, stack: tuple[str, ...]) -> int:
     if i.name == "YIELD_VALUE":
         return YIELD
-    return WAIT if is_wait(decoded.instrs[i.index - 2]) else DRIVE
+    return (WAIT if is_wait(decoded.instrs[i.index - 2]) else DRIVE) | (HANDLING if HANDLED in stack else 0)
 
 
 def is_wait(i: Instr) -> bool:

@@ -247,6 +247,7 @@ static PyMethodDef methods[] = {
     {"run_segment", (PyCFunction)(void (*)(void))dc_run_segment, METH_FASTCALL,
      "run_segment(segment, state, sent)\n\nsegment(*state, sent); the elements of state are handed over."},
     {"throw", dc_throw, METH_O, "throw(error)\n\nRaises error as generators do: its context stays."},
+    {"rethrow", dc_rethrow, METH_O, "rethrow(error)\n\nRaises error as it is."},
     {"known_hashes", dc_known_hashes, METH_O,
      "known_hashes(obj) -> list of (key, hash)\n\nWhat a dict or set remembers of its keys; none is asked."},
     {"known_dict", dc_known_dict, METH_VARARGS,

@@ -239,6 +239,7 @@ extern PyTypeObject CompiledFunction_Type;
 PyObject *dc_current_key(void);
 PyObject *dc_call_compiled(PyObject *callable, PyObject **slots, Py_ssize_t n); /* hands the slots over */
 PyObject *dc_throw(PyObject *module, PyObject *error); /* throw.c */
+PyObject *dc_rethrow(PyObject *module, PyObject *error);
 PyObject *dc_run_segment(PyObject *module, PyObject *const *args, Py_ssize_t nargs); /* segment.c */
 PyObject *dc_known_hashes(PyObject *module, PyObject *obj); /* hashes.c */
 PyObject *dc_known_dict(PyObject *module, PyObject *args);

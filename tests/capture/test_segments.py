@@ -458,6 +458,36 @@ def test_never_awaited():
     assert "work' was never awaited" in str(caught[0].message)
 
 
+@WAYS
+def test_what_is_awaited_sees_what_is_being_handled(way):
+    async def looks(log):
+        log.append(repr(sys.exception()))
+        await asyncio.sleep(0)
+        log.append(repr(sys.exception()))
+        try:
+            raise KeyError("inner")
+        except KeyError as e:
+            log.append(repr(e.__context__))
+            raise IndexError from None
+
+    async def handles(looks, log):
+        try:
+            raise ValueError("outer")
+        except ValueError:
+            try:
+                await looks(log)
+            except IndexError as e:
+                log.append(repr(e.__context__))
+                log.append([f.name for f in traceback.extract_tb(e.__context__.__traceback__)])
+            log.append(repr(sys.exception()))
+        log.append(sys.exception())
+
+    plain, made = [], []
+    asyncio.run(handles(looks, plain))
+    asyncio.run(way(handles)(way(looks), made))
+    assert made == plain
+
+
 # --- what is compiled
 
 
