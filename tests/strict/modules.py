@@ -24,4 +24,10 @@ test_type_params test_typechecks test_types test_typing test_unary test_unicode 
 test_userdict test_userlist test_userstring test_utf8source test_weakref test_weakset test_with test_yield_from
 """.split()
 
+QUICK = """
+test_augassign test_binop test_bool test_class test_contains test_copyreg test_dictcomps test_exception_variations
+test_generator_stop test_genericclass test_global test_isinstance test_keywordonlyarg test_listcomps test_raise
+test_slice test_subclassinit test_unary test_unpack test_with
+""".split()  # a few seconds each: they run in `make test`
+
 MODULES = tuple(n for n in NAMES if importlib.util.find_spec(f"test.{n}"))
