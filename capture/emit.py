@@ -8,19 +8,18 @@ helper from `dynacomp.capture.remake`.
 
 from __future__ import annotations
 
-import sys
 import types
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
-from bytecode import FreeVar, Instr
+from bytecode import Instr
 
-from dynacomp.capture import remake, scalars, tracebacks
-from dynacomp.capture import sources as S
+from dynacomp.capture import remake, tracebacks
 from dynacomp.capture._native import known_dict
 from dynacomp.capture.effects import leaving
+from dynacomp.capture.emit_sources import load_globals, load_source
 from dynacomp.capture.errors import Unbuildable
 from dynacomp.capture.graph import Node
 from dynacomp.capture.machine import VERSION, Capture
@@ -317,14 +316,6 @@ def _cell(e: Emitter, v: CellV) -> None:
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made at run time, by a class statement or a library
 
 
-def load_globals(e: Emitter, table: dict[str, Any]) -> None:
-    """The dict `table`, found through the running frame where it is that frame's: code objects take no part
-    in garbage collection, so that a constant would keep the whole namespace of the code alive for ever."""
-    if e.cap.globals_source(table) is None:
-        e.call(remake.own_globals)
-    else:
-        e.const(remake.Held(table))
-
 
 def _function(e: Emitter, v: FunctionV) -> None:
     none = Const(None)
@@ -387,50 +378,4 @@ ROWS: dict[type, Callable[[Emitter, Any], None]] = {
     ViewV: made(remake.view, lambda v: v.table, lambda v: Const(v.kind)),
     TracebackV: _traceback,
     NullV: lambda e, v: e.op("PUSH_NULL"),
-}
-
-
-# --- sources
-
-
-def load_source(e: Emitter, source: S.Source) -> None:
-    """Leaves the object at `source` on the stack."""
-    _SOURCES[type(source)](e, source)
-
-
-def _fetch(fn: Any, *names: str) -> Callable[[Emitter, Any], None]:
-    def row(e: Emitter, s: Any) -> None:
-        e.call(fn, lambda: load_source(e, s.base), *[lambda n=n: e.const(getattr(s, n)) for n in names])  # type: ignore[misc]
-    return row
-
-
-def _root(e: Emitter, obj: Any) -> None:
-    """An object itself; constants of code must be hashable."""
-    if obj is e.cap.root.fn.__globals__:
-        load_globals(e, obj)
-    elif type(obj).__hash__ is None:
-        e.call(remake.unhold, lambda: e.const(remake.Held(obj)))
-    else:
-        e.const(obj)
-
-
-_SOURCES: dict[type, Callable[[Emitter, Any], None]] = {
-    S.Local: lambda e, s: e.op("LOAD_FAST", s.name),
-    S.Closure: lambda e, s: e.op("LOAD_DEREF", FreeVar(s.name)),
-    S.ClosureCell: lambda e, s: e.op("LOAD_CLOSURE" if VERSION < (3, 13) else "LOAD_FAST", FreeVar(s.name)),
-    S.Global: lambda e, s: e.op("LOAD_GLOBAL", (False, s.name)),
-    S.Handled: lambda e, s: e.call(sys.exception),
-    S.Root: lambda e, s: _root(e, s.obj),
-    S.Attr: _fetch(remake.own_attribute, "name"),
-    S.Slot: _fetch(remake.slot, "member"),
-    S.Get: _fetch(getattr, "name"),
-    S.Item: _fetch(remake.item, "index"),
-    S.Key: _fetch(remake.key, "key"),
-    S.KnownKey: _fetch(remake.known_key, "key"),
-    S.Host: lambda e, s: e.call(scalars.FUNCTIONS[s.op], *[
-        lambda a=a: load_source(e, a) if isinstance(a, S.Source) else e.const(a) for a in s.args]),
-    S.TypeOf: _fetch(type),
-    S.DictOf: _fetch(vars),
-    S.Plain: _fetch(remake.plain),
-    S.ThreadDict: _fetch(remake.thread_dict),
 }

@@ -25,7 +25,7 @@ from dynacomp.capture._native import Tail
 from dynacomp.capture.code import Instr as Op
 from dynacomp.capture.code import argument_count
 from dynacomp.capture.effects import settle
-from dynacomp.capture.emit import load_globals
+from dynacomp.capture.emit_sources import load_globals
 from dynacomp.capture.machine import VERSION, Capture, Frame
 from dynacomp.capture.operands import operands
 from dynacomp.capture.output import Result, Writer

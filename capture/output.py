@@ -19,7 +19,8 @@ from bytecode import Bytecode, CompilerFlags, Instr
 from dynacomp.capture import remake
 from dynacomp.capture import sources as S
 from dynacomp.capture.effects import leaving, settle
-from dynacomp.capture.emit import OUTPUTS, Emitter, load_elements, load_globals, load_source, load_table
+from dynacomp.capture.emit import OUTPUTS, Emitter, load_elements, load_table
+from dynacomp.capture.emit_sources import load_globals, load_source
 from dynacomp.capture.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Graph, Node, nodes_in
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.origins import candidates, chosen, first

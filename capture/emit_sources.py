@@ -1,0 +1,69 @@
+"""Sources as bytecode: instructions that find an object which existed before the call.
+
+`e` is the Emitter of the replacement code. A kind of Source is one row of `_SOURCES`; most call a small
+helper from `dynacomp.capture.remake`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from bytecode import FreeVar
+
+from dynacomp.capture import remake, scalars
+from dynacomp.capture import sources as S
+from dynacomp.capture.machine import VERSION
+
+
+def load_globals(e: Any, table: dict[str, Any]) -> None:
+    """The dict `table`, found through the running frame where it is that frame's: code objects take no part
+    in garbage collection, so that a constant would keep the whole namespace of the code alive for ever."""
+    if e.cap.globals_source(table) is None:
+        e.call(remake.own_globals)
+    else:
+        e.const(remake.Held(table))
+
+
+def load_source(e: Any, source: S.Source) -> None:
+    """Leaves the object at `source` on the stack."""
+    _SOURCES[type(source)](e, source)
+
+
+def _fetch(fn: Any, *names: str) -> Callable[[Any, Any], None]:
+    def row(e: Any, s: Any) -> None:
+        e.call(fn, lambda: load_source(e, s.base), *[lambda n=n: e.const(getattr(s, n)) for n in names])  # type: ignore[misc]
+    return row
+
+
+def _root(e: Any, obj: Any) -> None:
+    """An object itself; constants of code must be hashable."""
+    if obj is e.cap.root.fn.__globals__:
+        load_globals(e, obj)
+    elif type(obj).__hash__ is None:
+        e.call(remake.unhold, lambda: e.const(remake.Held(obj)))
+    else:
+        e.const(obj)
+
+
+_SOURCES: dict[type, Callable[[Any, Any], None]] = {
+    S.Local: lambda e, s: e.op("LOAD_FAST", s.name),
+    S.Closure: lambda e, s: e.op("LOAD_DEREF", FreeVar(s.name)),
+    S.ClosureCell: lambda e, s: e.op("LOAD_CLOSURE" if VERSION < (3, 13) else "LOAD_FAST", FreeVar(s.name)),
+    S.Global: lambda e, s: e.op("LOAD_GLOBAL", (False, s.name)),
+    S.Handled: lambda e, s: e.call(sys.exception),
+    S.Root: lambda e, s: _root(e, s.obj),
+    S.Attr: _fetch(remake.own_attribute, "name"),
+    S.Slot: _fetch(remake.slot, "member"),
+    S.Get: _fetch(getattr, "name"),
+    S.Item: _fetch(remake.item, "index"),
+    S.Key: _fetch(remake.key, "key"),
+    S.KnownKey: _fetch(remake.known_key, "key"),
+    S.Host: lambda e, s: e.call(scalars.FUNCTIONS[s.op], *[
+        lambda a=a: load_source(e, a) if isinstance(a, S.Source) else e.const(a) for a in s.args]),
+    S.TypeOf: _fetch(type),
+    S.DictOf: _fetch(vars),
+    S.Plain: _fetch(remake.plain),
+    S.ThreadDict: _fetch(remake.thread_dict),
+}
