@@ -21,7 +21,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax._src.core import InconclusiveDimensionOperation, NamedAxisEffect, subjaxprs, trace_ctx
+from jax._src.core import InconclusiveDimensionOperation, NamedAxisEffect, is_symbolic_dim, subjaxprs, trace_ctx
 
 from dynacomp.capture.avals import ARRAY_TYPE, Aval, as_struct
 from dynacomp.capture.births import from_python
@@ -35,6 +35,7 @@ from dynacomp.capture.machine import OPERATIONS, Capture, StopAtBreak
 from dynacomp.capture.placement import puts_elsewhere
 from dynacomp.capture.values import ArrayV, Const, DictV, LibraryV, ListV, NeedsConcrete, TupleV, Value, is_literal
 from dynacomp.capture.ways import Dispatch
+from dynacomp.capture.wrap import size_value
 
 RULES = ("defjvp", "defjvps", "defvjp", "def_fwd", "def_bwd", "def_vmap")  # methods that change a library's object
 MAX_ORDER = 3  # derivatives of derivatives through custom rules
@@ -87,6 +88,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
         if any(standins_in(lowered)) and not _all_containers(outcome.result):  # it may hold one out of sight
             return LibraryV(fn, tuple(values[0]), values[1])
         return from_python(cap, outcome.result)
+    if outcome.leaves and all(is_literal(x) or is_symbolic_dim(x) for x in outcome.leaves):
+        return from_python(cap, jax.tree.map(lambda x: _size(cap, x), outcome.result))
     if isinstance(outcome.result, Aval):
         return ArrayV(emit_node(cap, fn, lowered, outcome.result, name), outcome.result)
     if _is_function_like(outcome.result) or not (outcome.plain or _is_container(outcome.result)):
@@ -112,6 +115,13 @@ def _is_container(result: Any) -> bool:
 
 def _is_function_like(result: Any) -> bool:
     return isinstance(result, jax.tree_util.Partial) or type(result).__name__ == "VJP"
+
+
+def _size(cap: Capture, x: Any) -> Any:
+    """A leaf of a result without arrays; the symbolic size that `jnp.shape` gives becomes a Value."""
+    if not is_symbolic_dim(x):
+        return x
+    return size_value(x, int(x._evaluate({name: size for size, (_, name) in cap.symbols.items()})))
 
 
 # --- abstract evaluation

@@ -1,0 +1,134 @@
+"""Rules that frameworks need of capture: ids, thread locals, trace states, placement, trees, composed hashes."""
+
+import threading
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax._src import core
+
+import dynacomp
+from dynacomp.capture import frame
+
+X = jnp.arange(6.0)
+LOCAL = threading.local()
+
+
+@dataclass(frozen=True)
+class Both:
+    parts: tuple
+
+
+class Part:
+    def __init__(self, weight):
+        self.weight = weight
+
+
+def captured(fn, *args, breaks=None):
+    """Runs `fn` plainly and compiled twice; the results are equal and it breaks as said."""
+    frame.strict_errors = True
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    want = fn(*args)
+    for _ in range(2):
+        got = compiled(*args)
+        assert jax.tree.structure(got) == jax.tree.structure(want)
+        assert all(jnp.array_equal(a, b) if isinstance(a, jax.Array) else a == b
+                   for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want)))
+    stats = dynacomp.stats()
+    assert stats["breaks"] == (breaks or {}) and not stats["frames_eager"] and stats["graphs"] == 1
+    return compiled
+
+
+def test_ids_tell_objects_apart():
+    def visit(parts, x):
+        seen = set()
+        for part in parts:
+            if id(part) not in seen:
+                seen.add(id(part))
+                x = x + part.weight
+        return x, len(seen)
+
+    a, b = Part(1.0), Part(2.0)
+    compiled = captured(visit, [a, b], X)
+    assert compiled([a, a], X)[1] == 1 and compiled([b, a], X)[1] == 2
+
+
+def test_an_id_that_was_kept():
+    a, b = Part(1.0), Part(2.0)
+    known = {id(a): 3.0}
+    compiled = captured(lambda part, x: x * known.get(id(part), 1.0), a, X)
+    assert jnp.array_equal(compiled(b, X), X)
+
+
+def test_thread_locals_are_read_in_their_thread():
+    LOCAL.scale = 2.0
+    compiled = captured(lambda x: x * getattr(LOCAL, "scale", 5.0), X)
+    found = []
+    thread = threading.Thread(target=lambda: found.append(compiled(X)))
+    thread.start()
+    thread.join()
+    assert jnp.array_equal(found[0], X * 5)
+
+
+def test_thread_locals_are_written():
+    def step(x):
+        LOCAL.count = getattr(LOCAL, "count", 0) + 1
+        return x + 1
+
+    LOCAL.count = 0
+    compiled = dynacomp.jit(step, backend="eager")
+    compiled(X)
+    compiled(X)
+    assert LOCAL.count == 2
+
+
+def test_what_jax_says_of_its_state():
+    def ask(x):
+        inside = []
+        jax.grad(lambda v: inside.append(core.trace_state_clean()) or v.sum())(x)
+        return x.sum(), core.trace_state_clean(), inside
+
+    assert captured(ask, X)(X)[1:] == (True, [False])
+
+
+def test_where_computed_arrays_live_and_which_are_tracers():
+    def ask(x):
+        y = jnp.sin(x)
+        inside = []
+
+        def loss(v):
+            inside.append((getattr(v * 2, "sharding", None), isinstance(v, jax.core.Tracer),
+                           isinstance(v > 0, jax.core.Tracer)))
+            return v.sum()
+
+        jax.grad(loss)(x)
+        return y, str(y.sharding == x.sharding), str(inside)
+
+    assert captured(ask, X)(X)[1:] == ("True", "[(None, True, False)]")
+
+
+def test_trees_keep_the_identity_of_what_is_in_them():
+    def step(tree, x):
+        leaves, treedef = jax.tree.flatten(tree, is_leaf=lambda node: node is not tree)
+        again = treedef.unflatten(leaves)
+        return x + len(leaves), again["a"] is tree["a"], jax.tree_util.tree_leaves_with_path({"k": [x]})[0][0][0].key
+
+    captured(step, {"a": [1.0, 2.0], "b": [3.0]}, X)
+
+
+def test_hashes_of_composed_keys():
+    table = {Both((int, "a")): 2.0}
+    captured(lambda kinds, x: x * table[Both((kinds[0], "a"))] * (hash(Both((int, "a"))) != 0), (int, str), X)
+
+
+@pytest.mark.parametrize("size", [4, 5])
+def test_shapes_that_functions_of_jax_give(size):
+    frame.strict_errors = True
+    compiled = dynacomp.jit(lambda x: x.reshape((1,) + tuple(jnp.shape(x))), dynamic=True, backend="eager")
+    assert compiled(jnp.ones((size, 2))).shape == (1, size, 2)
+
+
+def test_sequences_are_ordered_by_what_differs():
+    captured(lambda x: (x + 1, sorted([("b", x), ("a", x)])[0][0]), X)
