@@ -415,7 +415,7 @@ def cycles_of_contexts(x):
 
 
 @program
-def notes(x):
+def notes_that_are_no_list(x):
     error = ValueError(1)
     error.add_note("one")
     error.add_note("two")
