@@ -1,52 +1,88 @@
-"""Calls and recompiles leak nothing."""
+"""Calls and recompiles leak nothing; JAX's own caches, which are bounded, are emptied before counting."""
 
 import gc
 import resource
 import sys
 import tracemalloc
 
+import jax
 import jax.numpy as jnp
 import pytest
 
 import dynacomp
 
+X = jnp.ones(8)
+
+
+def held():
+    """Bytes that Python holds when nothing is cached or waits for collection."""
+    jax.clear_caches()
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
+
 
 def grown(work, rounds):
     """Bytes that Python holds more after `rounds` of work than after a warm-up."""
     work(rounds // 4 or 1)
-    gc.collect()
     tracemalloc.start()
     try:
         work(rounds // 4 or 1)
-        gc.collect()
-        before = tracemalloc.get_traced_memory()[0]
+        before = held()
         work(rounds)
-        gc.collect()
-        return tracemalloc.get_traced_memory()[0] - before
+        return held() - before
     finally:
         tracemalloc.stop()
 
 
 def calls(n):
-    f, x = dynacomp.jit(lambda a, k: {"y": jnp.abs(a) * k, "x": a}), jnp.ones(8)
+    f = dynacomp.jit(lambda a, k: {"y": jnp.abs(a) * k, "x": a})
 
     def work(rounds):
         for _ in range(rounds):
-            f(x, 2)
+            f(X, 2)
 
-    references = sys.getrefcount(x)
+    references = sys.getrefcount(X)
     bytes_grown = grown(work, n)
-    assert sys.getrefcount(x) - references < 5
+    assert sys.getrefcount(X) - references < 5
     return bytes_grown
 
 
-def recompiles(n):
-    x = jnp.ones(8)
+# What makes each call a recompile: program text with the round's number in it; `f` is called with X.
+KINDS = {
+    "break": "def f(a): return (print(end=''), a + {k})[1] * 2",
+    "closure": "def f(a, k={k}): return (lambda v: v + k)(a)",
+    "global": "n = {k}\ndef f(a):\n global n\n n += 1\n return a * n",
+    "exception": "def f(a):\n try:\n  raise KeyError({k})\n except KeyError as e:\n  return a + e.args[0]",
+    "raises": "def f(a): return a + 1, [][{k}]",
+    "inner generator": "def f(a): return sum(a + i for i in range(3)) + {k}",
+    "class": "class C:\n def m(self, a): return a + {k}\ndef f(a): return C().m(a), C",
+}
+
+
+def recompiles(n, kinds=tuple(KINDS)):
+    def one(k):
+        namespace = {}
+        exec(KINDS[kinds[k % len(kinds)]].format(k=k), namespace)
+        try:
+            result = dynacomp.jit(namespace["f"], backend="eager")(X)
+        except IndexError:
+            return
+        assert len(list(result))
 
     def work(rounds):
         for k in range(rounds):
-            f = eval(f"lambda a: (print(end=''), a + {k})[1] * 2", {})
-            assert dynacomp.jit(f, backend="eager")(x)[0] == 2 + 2 * k
+            one(k)
+
+    return grown(work, n)
+
+
+def shapes(n):
+    f = dynacomp.jit(lambda a: a + 1, backend="eager", dynamic=False)
+
+    def work(rounds):
+        for k in range(rounds):
+            assert f(jnp.ones(k % 50 + 1)).shape == (k % 50 + 1,)
+            dynacomp.reset() if k % 8 == 7 else None
 
     return grown(work, n)
 
@@ -55,8 +91,13 @@ def test_calls():
     assert calls(10_000) < 20_000
 
 
-def test_recompiles():
-    assert recompiles(40) < 40 * 20_000  # JAX's bounded caches still fill; the long version is strict
+@pytest.mark.parametrize("kind", KINDS)
+def test_recompiles(kind):
+    assert recompiles(40, (kind,)) < 40 * 2_000  # the long version is strict
+
+
+def test_shapes():
+    assert shapes(80) < 80 * 2_000
 
 
 @pytest.mark.slow
