@@ -354,7 +354,10 @@ def _super(cap: Capture, *args: Value) -> Value:
     if frame.first_local is None or "__class__" not in frame.cells:
         what = "no arguments" if frame.first_local is None else "__class__ cell not found"
         raise Raised(Const(RuntimeError(f"super(): {what}")))
-    first = frame.locals.get(frame.first_local) or frame.cells[frame.first_local].content
+    held: Any = frame.cells.get(frame.first_local)
+    first = frame.locals.get(frame.first_local) or (held and held.content)
+    if first is None:
+        raise Raised(Const(RuntimeError("super(): arg[0] deleted")))
     cell = frame.cells["__class__"]
     cell.content = cap.realize(cell.content)
     return _super_of(cap, cell.content, cap.realize(first))

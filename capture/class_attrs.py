@@ -29,7 +29,7 @@ IMMUTABLE_TYPE, HEAP = 1 << 8, 1 << 9  # Py_TPFLAGS_*
 def lookup(cls: type, name: str, after: type | None = None) -> tuple[type | None, Any]:
     """(owner, raw attribute) along the MRO, after class `after` if given; (None, MISSING) if absent."""
     mro = cls.__mro__
-    for base in mro[mro.index(after) + 1:] if after is not None else mro:
+    for base in mro[mro.index(after) + 1:] if after is not None else mro or ():  # none: the class is being made
         if name in base.__dict__:
             return base, base.__dict__[name]
     return None, MISSING

@@ -79,8 +79,13 @@ def realize(cap: Capture, item: Any) -> Value:
     return wrap(cap, item.obj, item.source) if isinstance(item, Lazy) else item
 
 
+MAX_LOOKED_AT = 8192  # elements of an existing list or tuple that are looked at together
+
+
 def items_of(cap: Capture, value: Any) -> list[Value]:
     """All elements of a TupleV or ListV."""
+    if len(value.items) > MAX_LOOKED_AT and any(isinstance(i, Lazy) for i in value.items):
+        raise Break("opaque", f"{len(value.items)} elements, too many to guard one by one")
     value.items[:] = [realize(cap, i) for i in value.items]
     return value.items
 
@@ -379,7 +384,9 @@ def _solid_base(cls: type) -> type:
 WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
     **dict.fromkeys((int, float, str), _number),
     **dict.fromkeys((complex, bool, bytes, type(None), type(Ellipsis),
-                     type(NotImplemented), slice), _literal),
+                     type(NotImplemented)), _literal),
+    slice: lambda cap, obj, source: (_literal if all(map(is_literal, (obj.start, obj.stop, obj.step))) else _identity)(
+        cap, obj, source),
     tuple: _tuple,
     list: _list,
     collections.deque: _deque,

@@ -47,3 +47,22 @@ def test_an_empty_cell_says_so():
             return str(error)
 
     assert dynacomp.jit(fn)() == fn() == "Cell is empty"
+
+
+def test_slices_of_anything():
+    def fn(s):
+        return s == slice([1], 2), s.start
+
+    assert dynacomp.jit(fn)(slice([1], 2)) == fn(slice([1], 2))
+
+
+def test_super_of_a_deleted_argument():
+    class Child(dict):
+        def fn(self):
+            del self
+            try:
+                super()
+            except RuntimeError as error:
+                return str(error)
+
+    assert dynacomp.jit(Child.fn)(Child()) == "super(): arg[0] deleted"
