@@ -20,7 +20,7 @@ from dynacomp.capture.operators import binary, equal, truth
 from dynacomp.capture.values import Const, ListV, NotConstant, ObjectV, SizeV, SliceV, TupleV, Value, as_python, type_of
 from dynacomp.capture.wrap import items_of, realize
 
-MAX_REPEATED = 100_000  # elements
+MAX_REPEATED = 1 << 15  # items that `[0] * n` makes while capturing: each is a Value, and is looked at one by one
 
 
 def _index(cap: Capture, key: Value) -> Any:

@@ -103,7 +103,7 @@ def shown(cap: Capture, x: Any, outer: Sequence[Any] = ()) -> str:
     if isinstance(x, ViewV):
         parts = [represent(cap, item, inside) for item in elements(cap, x)]
         return f"{name}([{', '.join(parts)}])"
-    items = [key_value(cap, k) for k in x.items] if isinstance(x, SetV) else x.items
+    items = [key_value(cap, k) for k in x.items] if isinstance(x, SetV) else cap.items(x)
     parts = [represent(cap, item, inside) for item in items]
     if isinstance(x, TupleV):
         return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"

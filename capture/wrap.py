@@ -49,6 +49,7 @@ from dynacomp.capture.values import (
     SizeV,
     TupleV,
     Value,
+    is_literal,
 )
 
 
