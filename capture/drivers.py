@@ -61,9 +61,9 @@ def _generator(segments: Any, state: Any) -> Iterator[Any]:
             return value
         try:
             if key & HANDLING:
-                state, error = with_last(state)
+                state, current = with_last(state)
                 try:
-                    rethrow(error)
+                    rethrow(current)
                 except BaseException as handled:
                     without_driver(handled)
                     value = (yield from value) if key & WAIT else (yield from _raw(value))
@@ -89,9 +89,9 @@ async def _coroutine(segments: Any, state: Any) -> Any:
             return value
         try:
             if key & HANDLING:
-                state, error = with_last(state)
+                state, current = with_last(state)
                 try:
-                    rethrow(error)
+                    rethrow(current)
                 except BaseException as handled:
                     without_driver(handled)
                     value = (await value) if key & WAIT else (await _raw(value))
@@ -115,9 +115,9 @@ async def _async_generator(segments: Any, state: Any) -> AsyncIterator[Any]:
             return
         try:
             if key & HANDLING:
-                state, error = with_last(state)
+                state, current = with_last(state)
                 try:
-                    rethrow(error)
+                    rethrow(current)
                 except BaseException as handled:
                     without_driver(handled)
                     value = (await value) if key & WAIT else (await _raw(value))
@@ -137,7 +137,7 @@ TEMPLATES = {inspect.CO_GENERATOR: _generator, inspect.CO_COROUTINE: _coroutine,
 
 # --- rewriting a template
 
-MOVED = ("value", "state", "error", "handled")  # variables that are forgotten when they are read
+MOVED = ("value", "state", "error", "current", "handled")  # variables that are forgotten when they are read
 Items = list[Any]
 
 
@@ -183,7 +183,7 @@ def _opening(code: CodeType, count: int, cells: list[str], make: Any) -> Items:
 
 def _closure(code: CodeType, names: list[str]) -> Items:
     load = "LOAD_CLOSURE" if VERSION < (3, 13) else "LOAD_FAST"
-    cells = [*map(CellVar, names), *map(FreeVar, code.co_freevars)]
+    cells: list[CellVar | FreeVar] = [*map(CellVar, names), *map(FreeVar, code.co_freevars)]
     return [*(Instr(load, cell) for cell in cells), Instr("BUILD_TUPLE", len(cells))]
 
 
@@ -205,8 +205,9 @@ def _loop(template: Any, items: Items) -> Items:
         if not isinstance(item, Instr):
             out.append(item)
         elif item.name == "LOAD_GLOBAL":
-            raw = item.arg[1] == _raw.__name__
-            out += [] if raw else _constant(template, *item.arg)
+            called, name = item.arg  # type: ignore[misc, str-unpack]
+            raw = name == _raw.__name__
+            out += [] if raw else _constant(template, called, name)  # type: ignore[arg-type]
         elif raw and item.name in ("PRECALL", "CALL", "GET_AWAITABLE", "GET_YIELD_FROM_ITER"):
             raw = not item.name.startswith("GET_")
         else:

@@ -95,7 +95,9 @@ def _throw_inside(cap: Capture, gen: GeneratorV, inner: Value, error: Value) -> 
     closing = issubclass(type_of(error), GeneratorExit)
     gen.running = True
     try:
-        item = _close_inner(cap, inner) if closing else _throw_into(cap, inner, error)
+        item = _throw_into(cap, inner, error) if not closing else None
+        if closing:
+            _close_inner(cap, inner)
     except Raised as raised:
         failed = OPERATIONS["as_exception"](cap, raised.value)
     else:

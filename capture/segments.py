@@ -172,7 +172,7 @@ class FlatWriter:
     def _belongs_to_suspension(self, index: int) -> bool:
         """Instructions that the driver does: the start of a wait, the loop of a SEND, RETURN_GENERATOR's POP_TOP."""
         instrs = self.decoded.instrs
-        return ((index + 2 in self.points and self.points[index + 2][1].kind & WAIT)
+        return ((index + 2 in self.points and bool(self.points[index + 2][1].kind & WAIT))
                 or (instrs[index].name == "POP_TOP" and instrs[index - 1].name == "RETURN_GENERATOR"))
 
     # --- what is written instead
@@ -319,7 +319,7 @@ def maybe_empty(point: Point) -> Iterator[str]:
     yield from sorted(point.unsure)
 
 
-def stop_handler(items: list[Any], target: Label) -> bool:
+def stop_handler(items: list[Any], target: Any) -> bool:
     """The handler that turns StopIteration to RuntimeError: the driver has its own."""
     first = next(item for item in items[items.index(target):] if isinstance(item, Instr))
-    return first.name == "CALL_INTRINSIC_1" and int(first.arg) == STOPITERATION_ERROR
+    return first.name == "CALL_INTRINSIC_1" and first.arg == STOPITERATION_ERROR

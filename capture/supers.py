@@ -36,7 +36,7 @@ def explicit(code: CodeType, supers: frozenset[int], index: int, item: Instr) ->
     if any(index - n in supers for n in range(1, len(_CALL) + 1)):
         return []  # its call
     if item.name == "LOAD_SUPER_ATTR":
-        method, _, name = item.arg  # type: ignore[misc]
+        method, _, name = item.arg  # type: ignore[misc, str-unpack]
         return [Instr(item.name, (method, True, name), location=item.location)]  # type: ignore[arg-type]
     return None
 
