@@ -162,6 +162,7 @@ def reset() -> None:
     notices.reset()
 
 
-for _fn in (list_backends, reset, counters.stats, mark_dynamic, mark_static, allow_in_graph, assume_constant_result,
-            substitute):
-    _fn._dynacomp_break = f"dynacomp.{_fn.__name__}()"  # type: ignore[attr-defined]
+_ASKED_BY_PYTHON: tuple[Any, ...] = (list_backends, reset, counters.stats, mark_dynamic, mark_static, allow_in_graph,
+                                     assume_constant_result, substitute)
+for _fn in _ASKED_BY_PYTHON:
+    _fn._dynacomp_break = f"dynacomp.{_fn.__name__}()"

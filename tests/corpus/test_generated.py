@@ -1,8 +1,8 @@
 """Programs made by Hypothesis do compiled what they do plainly: result, exception, heap, printed text.
 
 `DYNACOMP_TEST_PROGRAMS=20000 DYNACOMP_TEST_SEED=7 pytest -n 2 tests/corpus/test_generated.py` runs as
-many, others than the usual ones. A failing program is made small and printed whole. Most run on the
-interpreter of Graphs, which computes the same bits as eager JAX; a few on native code, within a tolerance.
+many, others than the usual ones; `.ci/run` runs 2,000. A failing program is made small and printed whole.
+They run on the interpreter of Graphs, which computes the same bits as eager JAX.
 """
 
 import os
