@@ -26,7 +26,7 @@ test_userdict test_userlist test_userstring test_utf8source test_weakref test_we
 
 QUICK = """
 test_augassign test_binop test_bool test_class test_contains test_copyreg test_dictcomps test_exception_variations
-test_generator_stop test_genericclass test_global test_isinstance test_keywordonlyarg test_listcomps test_raise
+test_generator_stop test_genericclass test_global test_isinstance test_keywordonlyarg test_listcomps test_super
 test_slice test_subclassinit test_unary test_unpack test_with
 """.split()  # a few seconds each: they run in `make test`
 
