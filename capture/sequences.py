@@ -93,6 +93,8 @@ def _concat(cap: Capture, a: Any, b: Value) -> Any:
 def _repeat(cap: Capture, a: Any, b: Value) -> Any:
     if isinstance(b, SizeV):
         b = sizes.concrete(cap, b)
+    if isinstance(b, ObjectV) and cap.special(b, "__index__") is not None:
+        b = Const(_index(cap, b))
     if not (isinstance(b, Const) and isinstance(b.value, int)):
         return NotImplemented
     items = items_of(cap, a)

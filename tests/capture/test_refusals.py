@@ -66,3 +66,14 @@ def test_super_of_a_deleted_argument():
                 return str(error)
 
     assert dynacomp.jit(Child.fn)(Child()) == "super(): arg[0] deleted"
+
+
+def test_repeated_by_an_instance_with_an_index():
+    class Two:
+        def __index__(self):
+            return 2
+
+    def fn(two):
+        return [1] * two, (1, 2) * two, [3].__mul__(two), two * [4]
+
+    assert dynacomp.jit(fn)(Two()) == fn(Two())
