@@ -74,8 +74,14 @@ class Join:
         for known in self.slots:
             if all(map(_is_same, known.values, items)):
                 return known.merged
+        if any(self._is_twin(a, b) for known in self.slots for a, b in zip(known.values, items)):
+            raise Differs("one new array in two places")
         self.slots.append(Slot(items, merge()))
         return self.slots[-1].merged
+
+    def _is_twin(self, a: Any, b: Any) -> bool:
+        """Whether a way puts one array of its own in two places, which what is chosen would tell apart."""
+        return isinstance(a, ArrayV) and _is_same(a, b) and a.real is None and self.is_inner(a)
 
     def parts(self, way: int, v: Value) -> tuple[Any, list[Any]]:
         if isinstance(v, ObjectV):

@@ -264,3 +264,19 @@ def an_iterator_afterwards(x):
 def test_iterators_whose_position_depends(fn, breaks):
     found = breaks_of(fn, *((lambda x=x: (x,)) for x in INPUTS))
     assert found if breaks is None else found == breaks
+
+
+class Holder:
+    def __init__(self, value):
+        self.value = value
+
+
+def one_array_in_two_places(x):
+    box, z = Holder(x + 1), x
+    if jnp.all(x > 0):
+        box.value = z = x * 2
+    return box.value is z, box.value + z
+
+
+def test_an_array_that_one_side_puts_in_two_places_stays_one():
+    assert breaks_of(one_array_in_two_places, *((lambda x=x: (x,)) for x in INPUTS)) == {"branch": 1}
