@@ -69,7 +69,8 @@ def no_attribute(owner: str, name: str) -> Raised:
 def _refused(cls: type, attempt: Callable[[Any], Any]) -> Raised:
     """The AttributeError of `attempt` on an empty instance, in this Python version's words."""
     try:
-        attempt((payload_base(cls) or object).__new__(cls))  # type: ignore[misc]
+        base: Any = payload_base(cls) or object
+        attempt(base.__new__(cls))
     except AttributeError as error:
         return Raised(Const(error))
     raise AssertionError(f"an empty {cls.__qualname__} has the attribute")

@@ -71,7 +71,12 @@ def unflattened(cap: Capture, treedef: Any, leaves: list[Value]) -> Value:
     """`treedef` filled with Values. Each of its nodes is a new object, even one that holds no array."""
     made = jax.tree.unflatten(treedef, leaves)
     nodes: list[Any] = []
-    jax.tree.flatten(made, is_leaf=lambda node: nodes.append(node))  # type: ignore[func-returns-value]
+
+    def note(node: Any) -> bool:
+        nodes.append(node)
+        return False
+
+    jax.tree.flatten(made, is_leaf=note)
     for node in reversed(nodes):
         if id(node) not in cap.objects and _has_python_class(node) and not jax.tree_util.all_leaves([node]):
             _object(cap, node)

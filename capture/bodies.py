@@ -63,7 +63,7 @@ class Body:
     changes: bool = False  # it changes objects that are older than itself
 
     @classmethod
-    def inside(cls, cap: Capture, name: str, **kind: bool) -> Body:
+    def inside(cls, cap: Capture, name: str, **kind: Any) -> Body:
         """A body in the one at hand."""
         outer = cap.bodies[0].outer if cap.bodies else cap.builder
         return cls(Builder(name), outer, len(cap.bodies) + 1, next_serial(), **kind)

@@ -42,7 +42,7 @@ class Start:
     """Where a side begins: an instruction, and what is done to the copy of the frame before."""
 
     index: int
-    prepare: Callable[[Frame], None] = nothing
+    prepare: Callable[[Frame], Any] = nothing
 
 
 @dataclass(eq=False)

@@ -248,7 +248,8 @@ def _plain_argument(cap: Capture, v: Value) -> Value:
         return OPERATIONS["concrete"](cap, v)
     v = TupleV(list(iterate(cap, v))) if isinstance(v, (*ITERATORS, ViewV)) else v
     if type(v) in (TupleV, ListV) and type_of(v) in (tuple, list):
-        return type(v)([seen_by_c(x) for x in cap.items(v)])
+        made: Any = type(v)
+        return made([seen_by_c(x) for x in cap.items(v)])
     return seen_by_c(v)
 
 

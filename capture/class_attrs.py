@@ -53,7 +53,7 @@ def written(cap: Capture, cls: type, name: str) -> Value | None:
 def is_deleted(cap: Capture, cls: type, name: str) -> bool:
     """Whether the captured code has deleted the only `name` that a lookup in `cls` would find."""
     owner, _ = lookup(cls, name)
-    return cap.class_writes.get((owner, name)) is DELETED
+    return owner is not None and cap.class_writes.get((owner, name)) is DELETED
 
 
 def class_source(cls: type) -> S.Source:

@@ -139,7 +139,8 @@ class Leaver:
         bound = dict.fromkeys(code.co_varnames[:argument_count(code)])
         for item in e.out:
             if isinstance(item, Instr) and item.name in ("STORE_FAST", "DELETE_FAST"):
-                bound.pop(item.arg, None) if item.name == "DELETE_FAST" else bound.setdefault(item.arg)
+                name = str(item.arg)
+                bound.pop(name, None) if item.name == "DELETE_FAST" else bound.setdefault(name)
         for name in bound:
             if name not in needed:
                 e.op("DELETE_FAST", name)

@@ -51,7 +51,7 @@ def placement(cap: Capture, value: ArrayV, name: str) -> Value:
 
 def _home(cap: Capture) -> SingleDeviceSharding | None:
     """The one place where everything lives; None where that is not certain."""
-    default = SingleDeviceSharding(jax.config.jax_default_device or jax.local_devices()[0])
+    default = SingleDeviceSharding(jax.config.values["jax_default_device"] or jax.local_devices()[0])
     inputs = [g.payload[3:5] for g in cap.guards.guards if g.kind == "array"]
     if cap.placed or any(sharding != default or committed for sharding, committed in inputs):
         return None

@@ -242,7 +242,7 @@ def delete_attribute(obj: Any, name: str) -> None:
     plain_base(obj).__delattr__(obj, name)
 
 
-def plain_base(obj: Any) -> type:
+def plain_base(obj: Any) -> Any:
     """The built-in class that stores the attributes of `obj`."""
     return threading.local if isinstance(obj, threading.local) else object
 

@@ -161,7 +161,7 @@ def _body(decoded: Decoded, bc: Bytecode, cells: tuple[str, ...], target: int,
         index = next(indices) if isinstance(item, Instr) else -1
         if index == target:
             body.append(entry)
-        replaced = explicit(decoded.code, supers, index, item) if index >= 0 else None
+        replaced = explicit(decoded.code, supers, index, item) if isinstance(item, Instr) else None
         made = with_free_cells(item, cells) if replaced is None else replaced
         body += made
         if index >= 0:

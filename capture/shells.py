@@ -49,8 +49,8 @@ def _made(cap: Capture, value: Value, memo: Memo) -> Any:
     if isinstance(value, ListV) and value.cls is list:
         return [shell(cap, i, memo) for i in items_of(cap, value)]
     if isinstance(value, DictV):
-        items = {k: shell(cap, realize(cap, v), memo) for k, v in value.items.items()}
-        return value.cls(items) if value.factory is None else value.cls(shell(cap, value.factory, memo), items)
+        table = {k: shell(cap, realize(cap, v), memo) for k, v in value.items.items()}
+        return value.cls(table) if value.factory is None else value.cls(shell(cap, value.factory, memo), table)
     if isinstance(value, SetV):
         return value.cls(value.items)
     if isinstance(value, ObjectV):

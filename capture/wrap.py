@@ -206,7 +206,7 @@ def _set(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("set", source, elements)
     if any(map(hashes_itself, elements)):
         made = type(obj)(_keys(cap, obj, elements)) if type(obj) in (set, frozenset) else set()
-        if [k.value.real if isinstance(k, HashedV) else k for k in made] != list(elements):
+        if [getattr(k.value, "real", None) if isinstance(k, HashedV) else k for k in made] != list(elements):
             raise Break("opaque", "a set whose elements stand in an order of their own")
         return SetV(made, type(obj), real=obj, source=source)
     return SetV(obj, type(obj), real=obj, source=source)

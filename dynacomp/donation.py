@@ -22,7 +22,7 @@ import jax
 from jax._src.api_util import resolve_argnums
 from jax._src.core import trace_ctx
 
-from dynacomp.capture import _native
+import dynacomp.capture._native as _native
 
 
 @dataclass(frozen=True)

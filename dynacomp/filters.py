@@ -13,7 +13,9 @@ import os
 from collections.abc import Iterator
 from types import CodeType, ModuleType
 
-from dynacomp import capture, codegen, counters, kernels, lowering
+import dynacomp.kernels as kernels
+import dynacomp.lowering as lowering
+from dynacomp import capture, codegen, counters
 from dynacomp.capture import _native
 from dynacomp.capture.resume import is_resume
 

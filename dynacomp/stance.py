@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import TracebackType
 
-from dynacomp.capture import _native
+import dynacomp.capture._native as _native
 
 
 @dataclass(frozen=True)
