@@ -24,13 +24,13 @@ demo: env  ## run the examples under eager, jax and dynacomp, and print one tabl
 	$(PY) examples/demo.py
 
 test: env  ## every test but the slow ones and those that need a GPU
-	$(PYTEST) -n $(JOBS) -m "not slow and not gpu" $(TESTS)
+	$(PYTEST) -n $(JOBS) --dist worksteal -m "not slow and not gpu" $(TESTS)
 
 test-fast: env  ## the tests to run after each edit, under a minute
-	$(PYTEST) -n $(JOBS) -m "not slow and not gpu and not medium" $(TESTS)
+	$(PYTEST) -n $(JOBS) --dist worksteal -m "not slow and not gpu and not medium" $(TESTS)
 
 test-slow: env  ## the tests that take minutes
-	$(PYTEST) -n $(JOBS) -m slow $(TESTS)
+	$(PYTEST) -n $(JOBS) --dist worksteal -m slow $(TESTS)
 
 test-gpu: env  ## the tests that need a GPU
 	$(PYTEST) -m gpu $(TESTS)

@@ -27,13 +27,24 @@ from dynacomp.capture.errors import Break, GiveUp, Raised, Restart
 from dynacomp.capture.graph import Builder, Node
 from dynacomp.capture.guards import GuardSet
 from dynacomp.capture.libraries import is_pure_module
-from dynacomp.capture.values import CellV, Const, HandlingV, NeedsConcrete, NotConstant, ScalarV, Value, next_serial
+from dynacomp.capture.values import (
+    CellV,
+    Const,
+    CountIterV,
+    HandlingV,
+    NeedsConcrete,
+    NotConstant,
+    ScalarV,
+    Value,
+    next_serial,
+)
 
 VERSION = sys.version_info[:2]
 MAX_STEPS = 2_000_000  # instructions a capture; a longer Python loop is run, not unrolled
 MAX_UNROLLED_OPS = 4_000  # array operations of one unrolled loop
 MAX_ROUNDS, MAX_LOOP_OPS = 48, 100  # a loop with more of both is not unrolled
-MAX_IDLE_STEPS = 30_000  # instructions of a loop that makes no array operation: such a loop runs in Python
+MAX_ITEMS = 256  # the same for loops over objects that exist, such as the layers or leaves of a model
+MAX_IDLE_STEPS = 300_000  # instructions of a loop that makes no array operation: such a loop runs in Python
 MAX_DEPTH = 120  # inlined calls inside each other
 
 
@@ -315,8 +326,10 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instr) -> None:
     loop = frame.loops.setdefault(instr.index, Loop(cap.top_step, cap.captured_ops, cap.steps))
     loop.rounds += 1
     ops = cap.captured_ops - loop.ops
-    idle = not ops and cap.steps - loop.steps > MAX_IDLE_STEPS
-    if ops > MAX_UNROLLED_OPS or (loop.rounds > MAX_ROUNDS and (ops > MAX_LOOP_OPS or idle)):
+    items = is_over_items(frame, instr)
+    idle = not ops and not items and cap.steps - loop.steps > MAX_IDLE_STEPS
+    most = MAX_ITEMS if items else MAX_ROUNDS
+    if ops > MAX_UNROLLED_OPS or (loop.rounds > most and (ops > MAX_LOOP_OPS or idle)):
         key = (id(frame.code.code), instr.index if instr.name == "FOR_ITER" else frame.code.at[instr.argval])
         if ops and key not in cap.lessons.rolled:
             cap.lessons.rolled.add(key)
@@ -326,6 +339,12 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instr) -> None:
         lesson = Lesson(loop.step, "long_loop", f"{loop.rounds} rounds and more", cap.where())
         cap.lessons.breaks.setdefault(loop.step, lesson)
         raise Restart()
+
+
+def is_over_items(frame: Frame, instr: Instr) -> bool:
+    """Whether the loop that `instr` belongs to is a `for` over anything but numbers that are counted."""
+    head = instr if instr.name == "FOR_ITER" else frame.code.instrs[frame.code.at[instr.argval]]
+    return head.name == "FOR_ITER" and not isinstance(frame.stack[-1], CountIterV)
 
 
 def unwind(cap: Capture, frame: Frame, instr: Instr, raised: Raised) -> None:

@@ -6,6 +6,7 @@ that file under `pytest --update-golden`.
 `MEDIUM` names the files and folders that compile so much that `make test-fast` leaves them out.
 """
 
+import gc
 import os
 from pathlib import Path
 
@@ -15,7 +16,11 @@ ROOT = Path(__file__).parent.parent
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("DYNACOMP_CACHE_DIR", str(ROOT / "build" / "test-cache"))
 
+import jax  # noqa: E402
 
+import dynacomp  # noqa: E402
+
+MANY_BYTES = 3 << 29
 MEDIUM = ("codegen/conformance", "codegen/test_cache.py", "codegen/test_cpp.py", "codegen/test_program.py",
           "codegen/test_triton_seam.py", "codegen/test_xla.py", "dynacomp/test_hostile_input.py",
           "dynacomp/test_sanitized.py", "dynacomp/test_threads.py", "capture/test_native_leaks.py",
@@ -29,6 +34,23 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if str(item.path).startswith(folders):
             item.add_marker(pytest.mark.medium)
+
+
+def pytest_runtest_teardown(item, nextitem):
+    """What JAX keeps of thousands of tests is let go of between files, where it has become much."""
+    if (nextitem is None or nextitem.path != item.path) and resident() > MANY_BYTES:
+        dynacomp.reset()
+        jax.clear_caches()
+        gc.collect()
+
+
+def resident() -> int:
+    """The bytes of memory that this process holds; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def pytest_addoption(parser):

@@ -44,7 +44,7 @@ GRAMMAR: dict[str, tuple[str, ...]] = {
         "int(jnp.sum(<arrvar>) > <number>)", "round(<int> / 2)", "bool(<test>)", "int(float(<int>) * 1.5)",
         "len(queue)", "sum(1 for q in items if isinstance(q, int))", "hash(<int>) % 7", "(<int> & 6) | 1",
         "(<int>, <int>)[<int> % 2]", "(table.get(<int>, <number>) if isinstance(table.get(<int>, 0), int) else 1)",
-        "ord(<letter> or 'z')", "box.counter()", "int(<str>) if <str>.isdigit() else <number>", "[*<seq>, <int>][-1]",
+        "ord(<letter> or 'z')", "box.counter()", "(int(<str>) if <str>.isdigit() else <number>)", "[*<seq>, <int>][-1]",
         "TOTAL",
     ),
     "float": (

@@ -1,6 +1,6 @@
 """Loads and stores of some lanes: the right lanes, and not one byte beyond them, on every instruction set."""
 
-import shutil
+import importlib.util
 import subprocess
 
 import pytest
@@ -60,8 +60,8 @@ int main() {
 def test_no_lane_too_many(name, tmp_path):
     avx512 = ("g++", "-O2", "-march=x86-64-v4", *COMMANDS["avx2"][5:])
     command = COMMANDS.get(name, avx512)
-    if shutil.which(command[0]) is None:
-        pytest.skip(f"no {command[0]}")
+    if name == "clang" and importlib.util.find_spec("ziglang") is None:
+        pytest.skip("no ziglang")
     source, out = tmp_path / "moves.cc", tmp_path / "moves"
     source.write_text(PROGRAM)
     flags = [*(f for f in command if f not in ("-shared", "-fPIC")), "-Wno-psabi"]
