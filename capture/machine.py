@@ -13,6 +13,7 @@ N must run in Python: state needs no rollback, and what a callee did before brea
 from __future__ import annotations
 
 import dis
+import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -342,7 +343,10 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instr) -> None:
 
 
 def is_over_items(frame: Frame, instr: Instr) -> bool:
-    """Whether the loop that `instr` belongs to is a `for` over anything but numbers that are counted."""
+    """Whether the loop that `instr` belongs to is a `for` over anything but numbers that are counted;
+    what a generator counts are mostly the items that it gives."""
+    if frame.code.code.co_flags & inspect.CO_GENERATOR:
+        return True
     head = instr if instr.name == "FOR_ITER" else frame.code.instrs[frame.code.at[instr.argval]]
     return head.name == "FOR_ITER" and not isinstance(frame.stack[-1], CountIterV)
 
