@@ -43,6 +43,7 @@ side by side may share a name.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Union
 
@@ -60,12 +61,27 @@ def size(name: str) -> sympy.Symbol:
     return sympy.Symbol(name, integer=True, positive=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Const:
-    """A literal: bool, int, float or complex, of `dtype`. NaN and infinities included."""
+    """A literal: bool, int, float or complex, of `dtype`. NaN and infinities included: two NaNs are
+    equal here, 0.0 and -0.0 are not."""
 
     value: Any
     dtype: np.dtype
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What tells Consts apart."""
+        value = complex(self.value)
+        if value != value:
+            return self.dtype, repr(self.value)
+        return self.dtype, self.value, *(math.copysign(1, part) < 0 for part in (value.real, value.imag))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Const) and self.identity == other.identity
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
 
 
 @dataclass(frozen=True)

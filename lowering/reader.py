@@ -103,8 +103,6 @@ class Reader:
         return self._interned.setdefault(_key(expr), expr)
 
     def const(self, value: Any, dtype: np.dtype) -> Expr:
-        if value != value:  # one NaN object, so that equal kernels compare equal
-            value = math.nan
         return self.intern(Const(value, np.dtype(dtype)))
 
     def index(self, expr: sympy.Expr, dtype: np.dtype) -> Expr:

@@ -9,6 +9,7 @@ import pytest
 from dynacomp.kernels.templates import TEMPLATES
 from dynacomp.lowering import schedule_interp
 from dynacomp.lowering.fusion import schedule
+from dynacomp.lowering.loops import Const
 from dynacomp.lowering.loops_text import parse, text
 from dynacomp.lowering.loops_verify import verify
 from dynacomp.lowering.schedule import ExternStep, KernelStep
@@ -184,3 +185,19 @@ def test_dear_values_that_occur_once_in_a_short_row_get_lanes_of_their_own():
     assert len(kernels_of(short, x, w)) == 2
     x, w = (jax.numpy.asarray(rng.uniform(1, 2, shape), np.float32) for shape in ((100, 512), (512,)))
     assert len(kernels_of(long, x, w)) == 1
+
+
+def test_kernels_with_zeros_of_either_sign_are_two():
+    def zeros(x, y):
+        return x.sum(0) * 0.0, (y.sum(0) * -0.0)
+
+    x = jax.numpy.ones((4, 300), np.float32)
+    plus, minus = schedule_interp.run(schedule(lower_function(zeros, x, x + 1)), (x, x + 1), REFERENCES)
+    assert not np.signbit(plus).any() and np.signbit(minus).all()
+
+
+def test_literals_are_equal_by_what_they_are():
+    f32 = np.dtype(np.float32)
+    assert Const(float("nan"), f32) == Const(-float("nan"), f32) and Const(1, f32) == Const(1.0, f32)
+    assert Const(0.0, f32) != Const(-0.0, f32) and Const(0.0, f32) != Const(0.0, np.dtype(np.float64))
+    assert len({Const(complex("nan"), f32), Const(complex(0, float("nan")), f32), Const(0j, f32)}) == 3
