@@ -1,32 +1,23 @@
-"""Attributes: `getattr`, `setattr` and `delattr` on Values, by Python's own rules.
+"""Attributes: `getattr` on Values, by Python's own rules; each kind of Value has a row in `_READERS`.
 
-For instances of Python classes (`ObjectV`) this follows `object.__getattribute__`: data descriptors,
-then the instance's own entry, then other class attributes, then `__getattr__`; descriptors and
-hooks that are Python functions are entered. Each class attribute that was relied on is guarded.
-Other Values have a row in `_READERS`.
+Instances of Python classes are in object_attrs.py, stores and deletions in stores.py.
 """
 
 from __future__ import annotations
 
-import functools
-import threading
 import types
-from collections.abc import Callable
 from typing import Any
 
-from dynacomp.capture import arrays, class_attrs
+from dynacomp.capture import arrays
 from dynacomp.capture import sources as S
-from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.births import from_python
-from dynacomp.capture.class_attrs import MISSING, SIMPLE, class_data, class_value, from_metaclass, lookup, read_class
-from dynacomp.capture.effects import mutating, write_global
+from dynacomp.capture.class_attrs import MISSING, SIMPLE, from_metaclass, lookup, read_class
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import RULES, library_call
-from dynacomp.capture.payloads import BASES, payload_base
+from dynacomp.capture.object_attrs import bind, guard_class, no_attribute, object_attribute
 from dynacomp.capture.values import (
-    DELETED,
     ArrayV,
     BuiltinMethodV,
     CellV,
@@ -56,24 +47,10 @@ from dynacomp.capture.values import (
     peek,
     type_of,
 )
-from dynacomp.capture.wrap import is_changeable, items_of, own_dict, own_source, wrap
+from dynacomp.capture.wrap import is_changeable, items_of, wrap
 
 # (type of a constant, method name) → row(cap, obj, *args): tree structures, ...
 CONST_METHODS: dict[tuple[type, str], Any] = {}
-
-
-def no_attribute(owner: str, name: str) -> Raised:
-    return Raised(Const(AttributeError(f"{owner!r} object has no attribute {name!r}", name=name)))
-
-
-def _refused(cls: type, attempt: Callable[[Any], Any]) -> Raised:
-    """The AttributeError of `attempt` on an empty instance, in this Python version's words."""
-    try:
-        base: Any = payload_base(cls) or object
-        attempt(base.__new__(cls))
-    except AttributeError as error:
-        return Raised(Const(error))
-    raise AssertionError(f"an empty {cls.__qualname__} has the attribute")
 
 
 def attribute_name(name: Value) -> str:
@@ -117,7 +94,7 @@ def has_attribute(cap: Capture, value: Value, name: str) -> bool:
     return True
 
 
-# --- instances of Python classes
+# --- the kinds of Values
 
 
 def _object(cap: Capture, value: ObjectV, name: str) -> Value:
@@ -126,166 +103,6 @@ def _object(cap: Capture, value: ObjectV, name: str) -> Value:
         return cap.call(Const(hook), [value, Const(name)])
     return object_attribute(cap, value, name)
 
-
-def object_attribute(cap: Capture, value: ObjectV, name: str) -> Value:
-    """`object.__getattribute__`, then `__getattr__`."""
-    owner, raw = lookup(value.cls, name)
-    if owner is not None and not class_attrs.is_data(raw):
-        guard_class(cap, value, name, raw)
-    if raw is not MISSING and _is_data_descriptor(raw):
-        return bind(cap, raw, value, owner, name)
-    own = instance_attribute(cap, value, name)
-    if own is not None:
-        return own
-    pending = class_attrs.written(cap, value.cls, name)
-    if pending is not None:
-        return class_attrs.through_instance(value, pending)
-    if owner is not None and not class_attrs.is_deleted(cap, value.cls, name):
-        return class_data(cap, value.cls, owner, raw, name) if class_attrs.is_data(raw) else bind(
-            cap, raw, value, owner, name)
-    _, fallback = lookup(value.cls, "__getattr__")
-    if isinstance(fallback, types.FunctionType):
-        return cap.call(Const(fallback), [value, Const(name)])
-    raise no_attribute(value.cls.__name__, name)
-
-
-def guard_class(cap: Capture, value: ObjectV, name: str, raw: Any) -> None:
-    """The object's class still finds this object under this name."""
-    class_attrs.guard_class(cap, value.cls, name, raw, value.source)
-
-
-def _is_data_descriptor(raw: Any) -> bool:
-    return hasattr(type(raw), "__set__") or hasattr(type(raw), "__delete__")
-
-
-def instance_attribute(cap: Capture, value: ObjectV, name: str) -> Value | None:
-    """The instance's own entry (dictionary or slot), or None."""
-    if name in value.attrs:
-        own = value.attrs[name]
-        return None if own is DELETED else own
-    if value.real is None or value.view is not None:
-        return None
-    table = own_dict(value.real)
-    if name in table:
-        assert value.source is not None
-        own = wrap(cap, table[name], own_source(value.real, value.source, name))
-        value.attrs[name] = own
-        return own
-    _, raw = lookup(value.cls, name)
-    if isinstance(raw, types.MemberDescriptorType):
-        return _slot(cap, value, name, raw)
-    if isinstance(value.real, threading.local):
-        assert value.source is not None
-        cap.guards.add("missing_key", S.ThreadDict(value.source), name)
-    elif value.cls.__dictoffset__ and value.source is not None:
-        cap.guards.add("missing", value.source, name)
-    return None
-
-
-def _slot(cap: Capture, value: ObjectV, name: str, raw: types.MemberDescriptorType) -> Value | None:
-    try:
-        obj = raw.__get__(value.real, value.cls)
-    except AttributeError:
-        return None
-    assert value.source is not None
-    own = wrap(cap, obj, S.Slot(value.source, name, raw))
-    value.attrs[name] = own
-    return own
-
-
-def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) -> Value:
-    """A class attribute seen through an instance: descriptors bind, the rest is itself."""
-    if isinstance(raw, types.FunctionType):
-        return MethodV(class_value(cap, raw, owner, name), value)
-    if isinstance(raw, property):
-        if raw.fget is None:
-            owner_name = type_of(value).__name__
-            raise Raised(Const(AttributeError(f"property {name!r} of {owner_name!r} object has no getter")))
-        return cap.call(from_python(cap, raw.fget), [value])
-    if isinstance(raw, classmethod):
-        return MethodV(from_python(cap, raw.__func__), Const(type_of(value)))
-    if isinstance(raw, staticmethod) and isinstance(raw.__func__, CompiledFunction):
-        return Const(raw.__func__)
-    if isinstance(raw, staticmethod):
-        return class_value(cap, raw.__func__, owner, name)
-    if isinstance(value, ObjectV) and getattr(raw, "__objclass__", None) in BASES and isinstance(raw, SIMPLE):
-        return OPERATIONS["payload_attribute"](cap, value, name)
-    if isinstance(raw, types.MemberDescriptorType):
-        slot = instance_attribute(cap, value, name) if isinstance(value, ObjectV) else None
-        if slot is None and isinstance(value, ObjectV) and issubclass(value.cls, BaseException):
-            return OPERATIONS["exception_attribute"](cap, value, name)
-        if slot is None:
-            raise _refused(type_of(value), raw.__get__)
-        return slot
-    if isinstance(raw, SIMPLE):
-        return _getset(cap, value, name)
-    if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
-        return MethodV(Const(raw), value)
-    if isinstance(raw, types.ClassMethodDescriptorType):
-        return Const(raw.__get__(None, type_of(value)))
-    return _descriptor(cap, raw, value, owner, name)
-
-
-def _descriptor(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) -> Value:
-    if isinstance(raw, CompiledFunction):
-        return MethodV(Const(raw), value)
-    row = DESCRIPTORS.get(type(raw).__qualname__)
-    if row is not None and not (row is _cached_property and type(raw) is not functools.cached_property):
-        return row(cap, raw, value)
-    _, getter = lookup(type(raw), "__get__")
-    if isinstance(getter, types.FunctionType):
-        source = S.Attr(S.Root(owner, owner.__qualname__), name) if owner is not None else None
-        descriptor = wrap(cap, raw, source) if source is not None else from_python(cap, raw)
-        return cap.call(Const(getter), [descriptor, value, Const(type_of(value))])
-    if getter is not MISSING:
-        raise Break("attribute", f"descriptor {type(raw).__qualname__} in {name!r}")
-    return class_value(cap, raw, owner, name)
-
-
-def _wrapped_method(cap: Capture, raw: Any, value: Value) -> Value:
-    """Equinox wraps the methods of a Module so that bound ones are pytrees."""
-    return MethodV(Const(raw.method), value)
-
-
-# Descriptors of libraries that bind like plain functions: type name → how.
-DESCRIPTORS: dict[str, Any] = {"_wrap_method": _wrapped_method, "_WrapMethod": _wrapped_method}
-
-
-def _cached_property(cap: Capture, raw: functools.cached_property, value: Value) -> Value:
-    """Computed once, then the instance's own entry (its lock, before 3.12, guards against threads)."""
-    if not isinstance(value, ObjectV) or raw.attrname is None:
-        raise Break("attribute", "a cached_property without a name")
-    found = cap.call(from_python(cap, raw.func), [value])
-    mutating(cap, value)
-    value.attrs[raw.attrname] = found
-    value.written.add(raw.attrname)
-    return found
-
-
-DESCRIPTORS["cached_property"] = _cached_property
-
-
-def _named_field(cap: Capture, raw: Any, value: Value) -> Value:
-    """A field of an instance of a class derived from a NamedTuple."""
-    if not isinstance(value, ObjectV):
-        raise Break("attribute", "a field of a NamedTuple that is none")
-    return items_of(cap, value.payload)[raw.__reduce__()[1][0]]
-
-
-DESCRIPTORS["_tuplegetter"] = _named_field
-
-
-def _getset(cap: Capture, value: Value, name: str) -> Value:
-    if name == "__class__":
-        return Const(type_of(value))
-    if name == "__dict__" and isinstance(value, ObjectV):
-        return OPERATIONS["instance_dict"](cap, value)
-    if isinstance(value, ObjectV) and issubclass(value.cls, BaseException):
-        return OPERATIONS["exception_attribute"](cap, value, name)
-    raise Break("attribute", f"built-in attribute {name!r}")
-
-
-# --- other Values
 
 
 def _const(cap: Capture, value: Const, name: str) -> Value:
@@ -508,108 +325,5 @@ _READERS: dict[type, Any] = {
 }
 
 
-# --- writing
-
-# What a function keeps apart from its `__dict__`; the second ones say how it runs.
-SPECIAL = ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__type_params__")
-FIXED_PARTS = ("__defaults__", "__kwdefaults__", "__code__", "__closure__", "__globals__", "__dict__")
-
-
-def setattr_value(cap: Capture, target: Value, name: str, value: Value) -> None:
-    if isinstance(target, (FunctionV, PartialV)) and target.source is None:
-        mutating(cap, target)
-        if isinstance(target, FunctionV) and name in FIXED_PARTS:
-            raise Break("store", f"a store to {name!r} of a function")
-        (target.special if isinstance(target, FunctionV) and name in SPECIAL else target.attrs)[name] = value
-    elif isinstance(target, ObjectV):
-        _set_object(cap, target, name, value)
-    elif isinstance(target, CellV) and name == "cell_contents":
-        mutating(cap, target)
-        target.content = value
-    elif isinstance(target, Const) and isinstance(target.value, type):
-        class_attrs.store(cap, target.value, name, value)
-    elif isinstance(target, Const) and type(target.value) is types.ModuleType:
-        write_global(cap, vars(target.value), None, name, value)
-    elif isinstance(target, (Const, TupleV, ListV, DictV, SetV, ArrayV)):
-        raise Break("store", f"a store to {name!r} of a {type_of(target).__name__}")
-    else:
-        raise Break("store", f"a store to {name!r}")
-
-
-def _set_object(cap: Capture, target: ObjectV, name: str, value: Value) -> None:
-    _, hook = lookup(target.cls, "__setattr__")
-    if isinstance(hook, types.FunctionType) and not is_pure_module(hook.__module__):
-        cap.call(Const(hook), [target, Const(name), value])
-        return
-    if isinstance(hook, types.FunctionType) and target.real is not None:
-        raise Break("store", f"{target.cls.__qualname__} forbids or intercepts stores ({name!r})")
-    object_setattr(cap, target, name, value)
-
-
-def has_dict(cls: type) -> bool:
-    """Whether instances have a dictionary (a thread local object: one in each thread)."""
-    return bool(cls.__dictoffset__) or issubclass(cls, threading.local)
-
-
-def object_setattr(cap: Capture, target: ObjectV, name: str, value: Value) -> None:
-    """`object.__setattr__`: data descriptors first, then the instance's own entry."""
-    _, raw = lookup(target.cls, name)
-    if isinstance(raw, property):
-        if raw.fset is None:
-            raise Raised(Const(AttributeError(f"property {name!r} of {target.cls.__name__!r} object has no setter")))
-        cap.call(from_python(cap, raw.fset), [target, value])
-        return
-    if isinstance(raw, types.GetSetDescriptorType) and issubclass(target.cls, BaseException):
-        OPERATIONS["exception_store"](cap, target, name, value)
-        return
-    if raw is not MISSING and _is_data_descriptor(raw) and not isinstance(raw, types.MemberDescriptorType):
-        _, setter = lookup(type(raw), "__set__")
-        if not isinstance(setter, types.FunctionType):
-            raise Break("store", f"descriptor {type(raw).__qualname__} in {name!r}")
-        cap.call(Const(setter), [from_python(cap, raw), target, value])
-        return
-    if not isinstance(raw, types.MemberDescriptorType) and not has_dict(target.cls):
-        raise _refused(target.cls, lambda probe: object.__setattr__(probe, name, None))
-    mutating(cap, target)
-    target.attrs[name] = value
-    target.written.add(name)
-
-
-def delattr_value(cap: Capture, target: Value, name: str) -> None:
-    if isinstance(target, Const) and isinstance(target.value, type):
-        class_attrs.delete(cap, target.value, name)
-        return
-    if not isinstance(target, ObjectV):
-        raise Break("store", f"deletion of {name!r}")
-    _, hook = lookup(target.cls, "__delattr__")
-    if isinstance(hook, types.FunctionType):
-        cap.call(Const(hook), [target, Const(name)])
-        return
-    object_delattr(cap, target, name)
-
-
-def object_delattr(cap: Capture, target: ObjectV, name: str) -> None:
-    """`object.__delattr__`."""
-    _, raw = lookup(target.cls, name)
-    if isinstance(raw, property):
-        if raw.fdel is None:
-            raise Raised(Const(AttributeError(f"property {name!r} of {target.cls.__name__!r} object has no deleter")))
-        cap.call(from_python(cap, raw.fdel), [target])
-        return
-    deleter = lookup(type(raw), "__delete__")[1] if raw is not MISSING else MISSING
-    if isinstance(deleter, types.FunctionType):
-        cap.call(Const(deleter), [from_python(cap, raw), target])
-        return
-    if instance_attribute(cap, target, name) is None:
-        raise _refused(target.cls, lambda probe: object.__delattr__(probe, name))
-    mutating(cap, target)
-    if target.view is not None:
-        del target.attrs[name]
-    else:
-        target.attrs[name] = DELETED
-    target.written.add(name)
-
-
 OPERATIONS["getattr"] = getattr_value
 OPERATIONS["special"] = special
-OPERATIONS["instance_attribute"] = instance_attribute

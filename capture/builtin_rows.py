@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dynacomp.capture import arrays, attrs, numbers, scalars, sizes, tracebacks
+from dynacomp.capture import arrays, attrs, numbers, scalars, sizes, stores, tracebacks
 from dynacomp.capture.calls import BUILTINS
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.exceptions import handled
@@ -172,13 +172,13 @@ def _hasattr(cap: Capture, x: Value, name: Value) -> Value:
 
 @row(setattr)
 def _setattr(cap: Capture, x: Value, name: Value, value: Value) -> Value:
-    attrs.setattr_value(cap, x, attrs.attribute_name(name), value)
+    stores.setattr_value(cap, x, attrs.attribute_name(name), value)
     return NONE
 
 
 @row(delattr)
 def _delattr(cap: Capture, x: Value, name: Value) -> Value:
-    attrs.delattr_value(cap, x, attrs.attribute_name(name))
+    stores.delattr_value(cap, x, attrs.attribute_name(name))
     return NONE
 
 

@@ -15,8 +15,9 @@ from typing import Any
 from dynacomp.capture import arrays, containers
 from dynacomp.capture import sources as S
 from dynacomp.capture._native import CompiledFunction
-from dynacomp.capture.attrs import CONST_METHODS, MISSING, guard_class, lookup
+from dynacomp.capture.attrs import CONST_METHODS
 from dynacomp.capture.births import from_python
+from dynacomp.capture.class_attrs import MISSING, lookup
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.identity_table import IdentityTable
 from dynacomp.capture.iteration import ITERATORS, iterate
@@ -24,6 +25,7 @@ from dynacomp.capture.libraries import is_library, is_pure_module
 from dynacomp.capture.library_objects import RULE_METHODS, open_callable
 from dynacomp.capture.machine import OPERATIONS, Capture, execute, new_frame
 from dynacomp.capture.nodes import library_call
+from dynacomp.capture.object_attrs import guard_class
 from dynacomp.capture.operators import fold
 from dynacomp.capture.payloads import BASES, payload_base, seen_by_c
 from dynacomp.capture.remembered import remembered

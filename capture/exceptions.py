@@ -11,7 +11,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from dynacomp.capture import attrs, tracebacks
+from dynacomp.capture import class_attrs, stores, tracebacks
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
 from dynacomp.capture.code import Instr
@@ -91,7 +91,7 @@ def _set_members(cap: Capture, made: ObjectV) -> None:
 
 def instance_of(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """`cls(*args, **kwargs)` for an exception class."""
-    (owner, new), (_, init) = attrs.lookup(cls, "__new__"), attrs.lookup(cls, "__init__")
+    (owner, new), (_, init) = class_attrs.lookup(cls, "__new__"), class_attrs.lookup(cls, "__init__")
     if owner is not None and owner.__flags__ & HEAP and not isinstance(new, staticmethod):
         raise Break("call", f"{cls.__qualname__}, whose __new__ is a {type(new).__name__}")
     if isinstance(new, staticmethod):
@@ -217,7 +217,7 @@ def attribute(cap: Capture, value: ObjectV, name: str) -> Value:
 
 def _real_attribute(value: ObjectV, name: str) -> tuple[Any, S.Source]:
     """What an existing exception keeps in C under `name`, and where."""
-    member = attrs.lookup(value.cls, name)[1]
+    member = class_attrs.lookup(value.cls, name)[1]
     assert value.source is not None
     if isinstance(member, types.MemberDescriptorType):
         return member.__get__(value.real), S.Slot(value.source, name, member)
@@ -266,7 +266,7 @@ def _args(cap: Capture, value: ObjectV) -> list[Value]:
 def text(cap: Capture, value: ObjectV) -> Value:
     """`BaseException.__str__` and those of its built-in subclasses."""
     args = _args(cap, value)
-    owner, _ = attrs.lookup(value.cls, "__str__")
+    owner, _ = class_attrs.lookup(value.cls, "__str__")
     if owner is KeyError:
         return cap.call(Const(repr), [args[0]]) if len(args) == 1 else _plain(cap, args)
     if owner is BaseExceptionGroup:
@@ -308,7 +308,7 @@ def add_note(cap: Capture, obj: ObjectV, note: Value) -> Value:
         raise Raised(Const(TypeError(f"note must be a str, not {type_of(note).__name__!r}")))
     notes = cap.instance_attribute(obj, "__notes__")
     if notes is None:
-        attrs.object_setattr(cap, obj, "__notes__", ListV([note]))
+        stores.object_setattr(cap, obj, "__notes__", ListV([note]))
     elif issubclass(type_of(notes), list):
         cap.call(cap.getattr(notes, "append"), [note])
     else:

@@ -12,7 +12,7 @@ import inspect
 import types
 from typing import Any
 
-from dynacomp.capture import attrs, class_attrs, exceptions
+from dynacomp.capture import attrs, class_attrs, exceptions, object_attrs, stores
 from dynacomp.capture.calls import BUILTINS, _fold_call
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import iterate
@@ -140,7 +140,7 @@ def _getattribute(cap: Capture, obj: Value, name: Value) -> Value:
     if not isinstance(obj, ObjectV):
         return cap.getattr(obj, attrs.attribute_name(name))
     try:
-        return attrs.object_attribute(cap, obj, attrs.attribute_name(name))
+        return object_attrs.object_attribute(cap, obj, attrs.attribute_name(name))
     except Raised as raised:
         exceptions.say_where(cap, raised, obj, attrs.attribute_name(name))
         raise
@@ -149,14 +149,14 @@ def _getattribute(cap: Capture, obj: Value, name: Value) -> Value:
 def _setattr(cap: Capture, obj: Value, name: Value, value: Value) -> Value:
     if not isinstance(obj, ObjectV):
         raise Break("store", "object.__setattr__ on a built-in object")
-    attrs.object_setattr(cap, obj, attrs.attribute_name(name), value)
+    stores.object_setattr(cap, obj, attrs.attribute_name(name), value)
     return Const(None)
 
 
 def _delattr(cap: Capture, obj: Value, name: Value) -> Value:
     if not isinstance(obj, ObjectV):
         raise Break("store", "object.__delattr__ on a built-in object")
-    attrs.object_delattr(cap, obj, attrs.attribute_name(name))
+    stores.object_delattr(cap, obj, attrs.attribute_name(name))
     return Const(None)
 
 
@@ -199,7 +199,7 @@ def instance_dict(cap: Capture, obj: ObjectV) -> Value:
     """`vars(obj)`: a dict Value that shares its entries with the object."""
     if obj.view is None:
         if not obj.cls.__dictoffset__:
-            raise attrs.no_attribute(obj.cls.__name__, "__dict__")
+            raise object_attrs.no_attribute(obj.cls.__name__, "__dict__")
         if any(isinstance(attrs.lookup(obj.cls, n)[1], types.MemberDescriptorType) for n in attributes(cap, obj)):
             raise Break("attribute", "__dict__ of an object that has slots too")
         found = dict(attributes(cap, obj))
@@ -244,4 +244,4 @@ BUILTINS[BaseException.__new__] = object_new
 OPERATIONS["instantiate"] = instantiate
 OPERATIONS["object_method"] = object_method
 OPERATIONS["instance_dict"] = instance_dict
-OPERATIONS["bind"] = attrs.bind
+OPERATIONS["bind"] = object_attrs.bind

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynacomp.capture import sizes
-from dynacomp.capture.attrs import lookup
 from dynacomp.capture.births import opened
+from dynacomp.capture.class_attrs import lookup
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import iterate
 from dynacomp.capture.machine import Capture

@@ -23,7 +23,7 @@ from dynacomp.capture.iteration import advance, get_iter, iterate
 from dynacomp.capture.keys import pairs
 from dynacomp.capture.machine import VERSION, Capture, Frame, opcode, unsupported
 from dynacomp.capture.opcodes_groups import prepare_reraise
-from dynacomp.capture.opcodes_stack import CALLEE_FIRST
+from dynacomp.capture.opcodes_names import CALLEE_FIRST
 from dynacomp.capture.operators import is_same, truth, unary
 from dynacomp.capture.values import (
     ArrayV,

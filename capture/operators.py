@@ -12,8 +12,8 @@ import types
 from typing import Any
 
 from dynacomp.capture import arrays, numbers, scalars, sizes
-from dynacomp.capture.attrs import MISSING, lookup
 from dynacomp.capture.births import from_python
+from dynacomp.capture.class_attrs import MISSING, lookup
 from dynacomp.capture.effects import certain
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import OPERATIONS, Capture

@@ -10,7 +10,6 @@ from __future__ import annotations
 import collections
 from typing import Any
 
-from dynacomp.capture.attrs import no_attribute
 from dynacomp.capture.calls import BUILTINS, call, call_row
 from dynacomp.capture.containers import setitem
 from dynacomp.capture.effects import mutating
@@ -18,6 +17,7 @@ from dynacomp.capture.errors import Break
 from dynacomp.capture.iteration import iterate
 from dynacomp.capture.keys import elements_of, hashable, missing_key, pairs
 from dynacomp.capture.machine import OPERATIONS, Capture
+from dynacomp.capture.object_attrs import no_attribute
 from dynacomp.capture.operators import BINARY, binary
 from dynacomp.capture.payloads import BASES, IMMUTABLE, SCALARS, empty_payload, inherits, payload_base, plain
 from dynacomp.capture.texts import shown, text

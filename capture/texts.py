@@ -10,7 +10,7 @@ import collections
 from collections.abc import Sequence
 from typing import Any
 
-from dynacomp.capture import attrs, sizes
+from dynacomp.capture import class_attrs, object_attrs, sizes
 from dynacomp.capture.errors import Break
 from dynacomp.capture.iteration import elements, key_value
 from dynacomp.capture.machine import Capture
@@ -66,17 +66,17 @@ def _shows_address(real: Any) -> bool:
 
 
 def _has_own_text(x: TupleV, how: Any) -> bool:
-    return any(attrs.lookup(x.cls, name)[0] not in (None, tuple, object) for name in ORDER[how])
+    return any(class_attrs.lookup(x.cls, name)[0] not in (None, tuple, object) for name in ORDER[how])
 
 
 def _by_method(cap: Capture, x: Any, how: Any, spec: str) -> Value:
     for name in ORDER[how]:
-        owner, raw = attrs.lookup(x.cls, name)
+        owner, raw = class_attrs.lookup(x.cls, name)
         if owner is None or raw is None or (owner is object and not (
                 name == "__str__" and issubclass(x.cls, BaseException))):
             continue
         args: list[Value] = [Const(spec)] if name == "__format__" else []
-        found = cap.call(attrs.bind(cap, raw, x, owner, name), args)
+        found = cap.call(object_attrs.bind(cap, raw, x, owner, name), args)
         return found if name == "__format__" or how is not format or not spec else fold(cap, format, found, Const(spec))
     raise Break("leaves", "the default repr, which shows an address")
 

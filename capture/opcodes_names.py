@@ -1,0 +1,235 @@
+"""Opcodes that load, store and delete what has a name: constants, locals, cells and globals."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from dynacomp.capture import sources as S
+from dynacomp.capture.births import from_python
+from dynacomp.capture.class_attrs import lookup
+from dynacomp.capture.code import Instr
+from dynacomp.capture.effects import mutating, write_global
+from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.machine import VERSION, Capture, Frame, opcode
+from dynacomp.capture.unseen import unseen
+from dynacomp.capture.values import (
+    NULL,
+    CellV,
+    Const,
+    DictV,
+    Lazy,
+    Value,
+)
+from dynacomp.capture.wrap import wrap
+
+CALLEE_FIRST = VERSION >= (3, 13)  # stack: callee, NULL or self; before: NULL, callee
+
+
+def push_callable(f: Frame, callee: Value, self_or_null: Value) -> None:
+    """A callee with its NULL or self, in the order that this Python version keeps them."""
+    f.stack.extend((callee, self_or_null) if CALLEE_FIRST else (self_or_null, callee))
+
+
+# --- constants and locals
+
+
+@opcode("LOAD_CONST")
+def _load_const(cap: Capture, f: Frame, i: Instr) -> None:
+    f.push(from_python(cap, i.argval) if type(i.argval) in (tuple, frozenset) else Const(i.argval))
+
+
+def get_local(cap: Capture, f: Frame, name: str) -> Value:
+    if name in f.locals:
+        held = f.locals[name]
+        passed = unseen(cap, f, held) if isinstance(held, Lazy) else None
+        if passed is not None:
+            return passed
+        value = f.locals[name] = cap.realize(f.locals[name])
+        return value
+    if name in f.cells:
+        return f.cells[name]
+    raise Raised(Const(UnboundLocalError(
+        f"cannot access local variable {name!r} where it is not associated with a value")))
+
+
+def set_local(f: Frame, name: str, value: Value) -> None:
+    let_go(f.locals.get(name))
+    if isinstance(value, CellV) and name in f.code.code.co_cellvars:
+        f.cells[name] = value
+    else:
+        f.locals[name] = value
+
+
+def let_go(value: Any) -> None:
+    """Called before a frame drops a value: what has a `__del__` must go at its time, in Python."""
+    obj = value.obj if isinstance(value, Lazy) else getattr(value, "real", None)
+    if isinstance(lookup(type(obj), "__del__")[1], types.FunctionType):
+        raise Break("effect", f"a {type(obj).__qualname__}, which has a __del__, may go")
+
+
+@opcode("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLOSURE", "LOAD_FAST_BORROW")
+def _load_fast(cap: Capture, f: Frame, i: Instr) -> None:
+    if i.name == "LOAD_CLOSURE" or (i.argval in f.cells and i.argval not in f.locals):
+        f.push(f.cells[i.argval])
+    else:
+        f.push(get_local(cap, f, i.argval))
+
+
+@opcode("LOAD_FAST_AND_CLEAR")
+def _load_fast_and_clear(cap: Capture, f: Frame, i: Instr) -> None:
+    """An inlined comprehension has a variable of this name; a free variable keeps a slot of its own."""
+    if i.argval in f.code.code.co_cellvars and i.argval in f.cells and i.argval not in f.locals:
+        f.push(f.cells.pop(i.argval))
+    else:
+        f.push(f.locals.pop(i.argval, NULL))
+
+
+@opcode("LOAD_FAST_LOAD_FAST")
+def _load_two(cap: Capture, f: Frame, i: Instr) -> None:
+    for name in i.argval:
+        f.push(get_local(cap, f, name))
+
+
+@opcode("STORE_FAST")
+def _store_fast(cap: Capture, f: Frame, i: Instr) -> None:
+    value = f.pop()
+    if value is NULL:
+        f.locals.pop(i.argval, None)
+    else:
+        set_local(f, i.argval, value)
+
+
+@opcode("STORE_FAST_STORE_FAST")
+def _store_two(cap: Capture, f: Frame, i: Instr) -> None:
+    for name in i.argval:
+        set_local(f, name, f.pop())
+
+
+@opcode("STORE_FAST_LOAD_FAST")
+def _store_load(cap: Capture, f: Frame, i: Instr) -> None:
+    set_local(f, i.argval[0], f.pop())
+    f.push(get_local(cap, f, i.argval[1]))
+
+
+@opcode("DELETE_FAST")
+def _delete_fast(cap: Capture, f: Frame, i: Instr) -> None:
+    if i.argval not in f.locals:
+        get_local(cap, f, i.argval)
+    if not i.argval.startswith("$"):  # the prologue of a resume function hands its arguments on
+        let_go(f.locals.get(i.argval))
+    del f.locals[i.argval]
+
+
+# --- cells
+
+
+@opcode("MAKE_CELL")
+def _make_cell(cap: Capture, f: Frame, i: Instr) -> None:
+    f.cells[i.argval] = CellV(f.locals.pop(i.argval, None))
+
+
+@opcode("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF")
+def _load_deref(cap: Capture, f: Frame, i: Instr) -> None:
+    if i.name == "LOAD_FROM_DICT_OR_DEREF":
+        f.pop()
+    if i.name != "LOAD_DEREF" and f.namespace is not None and i.argval in f.namespace.items:
+        f.push(cap.realize(f.namespace.items[i.argval]))
+        return
+    f.push(load_cell(cap, f.cells[i.argval], i.argval))
+
+
+def load_cell(cap: Capture, cell: CellV, name: str) -> Value:
+    if cell.content is None:
+        raise Raised(Const(NameError(f"cannot access free variable {name!r} where it is not associated with a "
+                                     "value in enclosing scope", name=name)))
+    cell.content = cap.realize(cell.content)
+    return cell.content
+
+
+@opcode("STORE_DEREF")
+def _store_deref(cap: Capture, f: Frame, i: Instr) -> None:
+    cell = f.cells[i.argval]
+    mutating(cap, cell)
+    cell.content = f.pop()
+
+
+@opcode("DELETE_DEREF")
+def _delete_deref(cap: Capture, f: Frame, i: Instr) -> None:
+    cell = f.cells[i.argval]
+    load_cell(cap, cell, i.argval)
+    mutating(cap, cell)
+    cell.content = None
+
+
+# --- names
+
+
+def load_global(cap: Capture, f: Frame, name: str) -> Value:
+    pending = cap.global_writes.get((id(f.globals), name))
+    if pending is not None:
+        if pending[2] is None:
+            raise Raised(Const(NameError(f"name {name!r} is not defined", name=name)))
+        return pending[2]
+    table = cap.objects.get(id(f.globals))
+    if isinstance(table, DictV):  # the program also holds its globals as a dict
+        if name in table.items:
+            table.items[name] = cap.realize(table.items[name])
+            return table.items[name]
+    elif name in f.globals:
+        obj = f.globals[name]
+        if f.globals_source is None:
+            return wrap(cap, obj, S.Global(name))
+        if isinstance(f.globals_source, S.Root) and cap.is_pure_globals(f.globals):
+            cap.rely(f.globals, name, obj)
+            return from_python(cap, obj)
+        return wrap(cap, obj, S.Key(f.globals_source, name))
+    if name not in f.builtins:
+        raise Raised(Const(NameError(f"name {name!r} is not defined", name=name)))
+    if f.globals_source is None:
+        cap.guards.add("missing_global", None, name)
+    elif not cap.is_pure_globals(f.globals):
+        cap.guards.add("missing_key", f.globals_source, name)
+    return Const(f.builtins[name])
+
+
+@opcode("LOAD_GLOBAL")
+def _load_global(cap: Capture, f: Frame, i: Instr) -> None:
+    value = load_global(cap, f, i.argval)
+    if i.arg & 1:
+        push_callable(f, value, NULL)
+    else:
+        f.push(value)
+
+
+@opcode("LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+def _load_name(cap: Capture, f: Frame, i: Instr) -> None:
+    if i.name == "LOAD_FROM_DICT_OR_GLOBALS":
+        f.pop()
+    if f.namespace is not None and i.argval in f.namespace.items:
+        f.push(cap.realize(f.namespace.items[i.argval]))
+    else:
+        f.push(load_global(cap, f, i.argval))
+
+
+@opcode("STORE_NAME")
+def _store_name(cap: Capture, f: Frame, i: Instr) -> None:
+    if f.namespace is None:
+        raise Break("opcode", "a store to a name outside functions and classes")
+    f.namespace.items[i.argval] = f.pop()
+
+
+@opcode("STORE_GLOBAL")
+def _store_global(cap: Capture, f: Frame, i: Instr) -> None:
+    write_global(cap, f.globals, f.globals_source, i.argval, f.pop())
+
+
+@opcode("DELETE_GLOBAL")
+def _delete_global(cap: Capture, f: Frame, i: Instr) -> None:
+    load_global(cap, f, i.argval)
+    write_global(cap, f.globals, f.globals_source, i.argval, None)  # type: ignore[arg-type]
+
+
+@opcode("LOAD_LOCALS")
+def _load_locals(cap: Capture, f: Frame, i: Instr) -> None:
+    f.push(f.namespace or DictV(dict(f.locals)))

@@ -1,0 +1,129 @@
+"""`setattr` and `delattr` on Values, by Python's own rules: descriptors first, then the instance's own entry."""
+
+from __future__ import annotations
+
+import threading
+import types
+
+from dynacomp.capture import class_attrs
+from dynacomp.capture.births import from_python
+from dynacomp.capture.class_attrs import MISSING, lookup
+from dynacomp.capture.effects import mutating, write_global
+from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.libraries import is_pure_module
+from dynacomp.capture.machine import OPERATIONS, Capture
+from dynacomp.capture.object_attrs import instance_attribute, is_data_descriptor, refused
+from dynacomp.capture.values import (
+    DELETED,
+    ArrayV,
+    CellV,
+    Const,
+    DictV,
+    FunctionV,
+    ListV,
+    ObjectV,
+    PartialV,
+    SetV,
+    TupleV,
+    Value,
+    type_of,
+)
+
+# What a function keeps apart from its `__dict__`; the second ones say how it runs.
+SPECIAL = ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__type_params__")
+FIXED_PARTS = ("__defaults__", "__kwdefaults__", "__code__", "__closure__", "__globals__", "__dict__")
+
+
+def setattr_value(cap: Capture, target: Value, name: str, value: Value) -> None:
+    if isinstance(target, (FunctionV, PartialV)) and target.source is None:
+        mutating(cap, target)
+        if isinstance(target, FunctionV) and name in FIXED_PARTS:
+            raise Break("store", f"a store to {name!r} of a function")
+        (target.special if isinstance(target, FunctionV) and name in SPECIAL else target.attrs)[name] = value
+    elif isinstance(target, ObjectV):
+        _set_object(cap, target, name, value)
+    elif isinstance(target, CellV) and name == "cell_contents":
+        mutating(cap, target)
+        target.content = value
+    elif isinstance(target, Const) and isinstance(target.value, type):
+        class_attrs.store(cap, target.value, name, value)
+    elif isinstance(target, Const) and type(target.value) is types.ModuleType:
+        write_global(cap, vars(target.value), None, name, value)
+    elif isinstance(target, (Const, TupleV, ListV, DictV, SetV, ArrayV)):
+        raise Break("store", f"a store to {name!r} of a {type_of(target).__name__}")
+    else:
+        raise Break("store", f"a store to {name!r}")
+
+
+def _set_object(cap: Capture, target: ObjectV, name: str, value: Value) -> None:
+    _, hook = lookup(target.cls, "__setattr__")
+    if isinstance(hook, types.FunctionType) and not is_pure_module(hook.__module__):
+        cap.call(Const(hook), [target, Const(name), value])
+        return
+    if isinstance(hook, types.FunctionType) and target.real is not None:
+        raise Break("store", f"{target.cls.__qualname__} forbids or intercepts stores ({name!r})")
+    object_setattr(cap, target, name, value)
+
+
+def has_dict(cls: type) -> bool:
+    """Whether instances have a dictionary (a thread local object: one in each thread)."""
+    return bool(cls.__dictoffset__) or issubclass(cls, threading.local)
+
+
+def object_setattr(cap: Capture, target: ObjectV, name: str, value: Value) -> None:
+    """`object.__setattr__`: data descriptors first, then the instance's own entry."""
+    _, raw = lookup(target.cls, name)
+    if isinstance(raw, property):
+        if raw.fset is None:
+            raise Raised(Const(AttributeError(f"property {name!r} of {target.cls.__name__!r} object has no setter")))
+        cap.call(from_python(cap, raw.fset), [target, value])
+        return
+    if isinstance(raw, types.GetSetDescriptorType) and issubclass(target.cls, BaseException):
+        OPERATIONS["exception_store"](cap, target, name, value)
+        return
+    if raw is not MISSING and is_data_descriptor(raw) and not isinstance(raw, types.MemberDescriptorType):
+        _, setter = lookup(type(raw), "__set__")
+        if not isinstance(setter, types.FunctionType):
+            raise Break("store", f"descriptor {type(raw).__qualname__} in {name!r}")
+        cap.call(Const(setter), [from_python(cap, raw), target, value])
+        return
+    if not isinstance(raw, types.MemberDescriptorType) and not has_dict(target.cls):
+        raise refused(target.cls, lambda probe: object.__setattr__(probe, name, None))
+    mutating(cap, target)
+    target.attrs[name] = value
+    target.written.add(name)
+
+
+def delattr_value(cap: Capture, target: Value, name: str) -> None:
+    if isinstance(target, Const) and isinstance(target.value, type):
+        class_attrs.delete(cap, target.value, name)
+        return
+    if not isinstance(target, ObjectV):
+        raise Break("store", f"deletion of {name!r}")
+    _, hook = lookup(target.cls, "__delattr__")
+    if isinstance(hook, types.FunctionType):
+        cap.call(Const(hook), [target, Const(name)])
+        return
+    object_delattr(cap, target, name)
+
+
+def object_delattr(cap: Capture, target: ObjectV, name: str) -> None:
+    """`object.__delattr__`."""
+    _, raw = lookup(target.cls, name)
+    if isinstance(raw, property):
+        if raw.fdel is None:
+            raise Raised(Const(AttributeError(f"property {name!r} of {target.cls.__name__!r} object has no deleter")))
+        cap.call(from_python(cap, raw.fdel), [target])
+        return
+    deleter = lookup(type(raw), "__delete__")[1] if raw is not MISSING else MISSING
+    if isinstance(deleter, types.FunctionType):
+        cap.call(Const(deleter), [from_python(cap, raw), target])
+        return
+    if instance_attribute(cap, target, name) is None:
+        raise refused(target.cls, lambda probe: object.__delattr__(probe, name))
+    mutating(cap, target)
+    if target.view is not None:
+        del target.attrs[name]
+    else:
+        target.attrs[name] = DELETED
+    target.written.add(name)
