@@ -18,8 +18,7 @@ becomes ExternSteps, each with its reason.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,7 @@ from dynacomp.capture.graph import (
 )
 from dynacomp.lowering.assembly import assemble
 from dynacomp.lowering.emit import Emitter
-from dynacomp.lowering.groups import Ancestry, Group, alone, fused, may_join, shares_work
+from dynacomp.lowering.groups import Group, alone, fused
 from dynacomp.lowering.hoisting import hoisted
 from dynacomp.lowering.indexing import ZERO
 from dynacomp.lowering.items import (
@@ -62,19 +61,9 @@ from dynacomp.lowering.reader import INT32, Reader, dtype_of, shape_of
 from dynacomp.lowering.schedule import ExternStep, KernelStep, Schedule, Step, TemplateStep
 from dynacomp.lowering.splitting import short_rows, split_fold, split_rows, worth_splitting
 from dynacomp.lowering.support import why_not
+from dynacomp.lowering.units import Unit, Units
 
 RULES = POINTWISE | LAYOUT | GATHERS | SINGLE | WINDOW_RULES
-
-
-@dataclass(eq=False)
-class Unit:
-    """One step to be: a group of items, a node that is a template, or nodes for XLA."""
-
-    number: int
-    group: Group | None = None
-    node: Node | None = None
-    outside: list[Node] = field(default_factory=list)
-    reads: set[str] = field(default_factory=set)
 
 
 class Planner:
@@ -98,9 +87,7 @@ class Planner:
         self.aliases: dict[str, str] = {}
         self.copies: dict[Node, list[Node]] = {}
         self.operand_views: dict[Node, tuple[tuple[str, Any], ...]] = {}
-        self.units: list[Unit] = []
-        self.unit_of: dict[str, int] = {}
-        self.ancestry = Ancestry()
+        self.units = Units(self.reader)
         self.by_name = {n.name: n for n in graph.nodes}
 
     # which nodes are what
@@ -212,10 +199,10 @@ class Planner:
         for node in self.graph.calls:
             if node in self.templates:
                 for copy in self.copies.get(node, ()):
-                    self.add_item(make_item(self.reader, copy))
+                    self.units.add_item(make_item(self.reader, copy))
                 self.add_node(node, {v[0] for v in self.operand_views[node]})
             elif self.outside[node]:
-                self.add_outside(node)
+                self.units.add_outside(node)
             elif self.loopable(node) and node.name in self.reader.realised and node.name not in self.reader.views:
                 if isinstance(node.aval, tuple):
                     continue
@@ -230,9 +217,7 @@ class Planner:
         if group is None or not rest:
             return False
         reads = {r.buffer for i in group.items for r in i.reads}
-        number = self.ancestry.add(self.producers(reads))
-        self.units.append(Unit(number, group, reads=reads))
-        self.unit_of |= dict.fromkeys((node.name, *group.names), number)
+        self.units.new((node.name, *group.names), reads, group)
         self.by_name |= dict.fromkeys(group.names, node)
         return True
 
@@ -250,18 +235,18 @@ class Planner:
             copy, update = make_scatter_items(self.reader, node)
             self.storage[copy.name] = node.name
             self.by_name[copy.name] = node
-            self.add_item(copy)
-            self.add_item(replace(update, reads=(*update.reads, Load(copy.name, ZERO, copy.dtype))))
+            self.units.add_item(copy)
+            self.units.add_item(replace(update, reads=(*update.reads, Load(copy.name, ZERO, copy.dtype))))
             return
         if op_name(node) == "concatenate" and self.add_parts(node):
             return
         if op_name(node) == "select_and_scatter_add":
-            self.add_item(make_item(self.reader, self.choice_of(node)))
+            self.units.add_item(make_item(self.reader, self.choice_of(node)))
         item = make_item(self.reader, node)
         for stage in self.stages_of(node, item):
             self.by_name[stage.name] = node
             self.shapes.setdefault(stage.name, (stage.shape, stage.dtype))
-            self.add_item(stage)
+            self.units.add_item(stage)
 
     def stages_of(self, node: Node, item: Item) -> tuple[Item, ...]:
         """The item, or the two folds that it is better done as."""
@@ -272,100 +257,22 @@ class Planner:
         return parts or (item,)
 
     def add_node(self, node: Node, reads: set[str]) -> None:
-        number = self.ancestry.add(self.producers(reads))
-        self.units.append(Unit(number, node=node, reads=reads))
-        self.unit_of[node.name] = number
-        self.unit_of |= {u.name: number for u in self.users[node] if op_name(u) == "getitem"}
-
-    def add_outside(self, node: Node) -> None:
-        """Into the XLA call that made one of its operands where that makes no cycle, or a new one."""
-        reads = {self.reader.views.get(o.name, o.name) for o in nodes_in((node.args, dict(node.kwargs)))}
-        producers = self.producers(reads)
-        joined = [p for p in sorted(producers) if self.units[p].outside and may_join(self.ancestry, p, producers)]
-        if joined:
-            unit = self.units[joined[0]]
-            self.ancestry.grow(unit.number, producers - {unit.number})
-        else:
-            unit = Unit(self.ancestry.add(producers))
-            self.units.append(unit)
-        unit.outside.append(node)
-        unit.reads |= reads
-        self.unit_of[node.name] = unit.number
-
-    def producers(self, reads: Iterable[str]) -> set[int]:
-        return {self.unit_of[r] for r in reads if r in self.unit_of}
-
-    def add_item(self, item: Item) -> None:
-        """Into the group of a producer, or of a sibling that reads the same, or a new one."""
-        reads = {r.buffer for r in item.reads}
-        producers = self.producers(reads)
-        for number in self.candidates(item, reads, producers):
-            unit = self.units[number]
-            group = fused(self.reader, unit.group, [item]) if unit.group else None
-            if group is not None:
-                unit.group = group
-                unit.reads |= reads
-                self.unit_of[item.name] = number
-                self.ancestry.grow(number, producers - {number})
-                self.join_others(number, producers)
-                return
-        number = self.ancestry.add(producers)
-        self.units.append(Unit(number, alone(item), reads=reads))
-        self.unit_of[item.name] = number
-
-    def candidates(self, item: Item, reads: set[str], producers: set[int]) -> list[int]:
-        """Units that the item may join: its producers, latest first, then recent siblings."""
-        siblings = [
-            u.number
-            for u in self.units[-16:]
-            if u.group is not None and u.number not in producers and shares_work(u.group, item)
-        ]
-        ordered = [*sorted(producers, reverse=True), *reversed(siblings)]
-        return [u for u in ordered if self.units[u].group is not None and may_join(self.ancestry, u, producers)]
-
-    def join_others(self, number: int, producers: set[int]) -> None:
-        """Draws further producers of a grown unit into it where that makes no cycle."""
-        for other in sorted(producers - {number}):
-            mine, theirs = self.units[number], self.units[other]
-            if mine.group is None or theirs.group is None or not self.may_merge(other, number):
-                continue
-            first, second = theirs.group.items, mine.group.items
-            group = fused(self.reader, Group(first, {}, False), second)
-            if group is not None:
-                self.merge(other, number, group)
-
-    def may_merge(self, first: int, second: int) -> bool:
-        """Is there no path from `first` to `second` through a third unit (nor one back)?"""
-        others = self.producers(self.units[second].reads) - {first, second}
-        back = self.ancestry.before[first] & (1 << second)
-        return not back and not self.ancestry.reach(others) & (1 << first)
-
-    def merge(self, first: int, second: int, group: Group) -> None:
-        mine, theirs = self.units[second], self.units[first]
-        mine.group, mine.reads = group, mine.reads | theirs.reads
-        theirs.group, theirs.reads = None, set()
-        for name in group.names:
-            self.unit_of[name] = second
-        self.ancestry.before[second] |= self.ancestry.before[first]
-        self.ancestry.replace(first, second)
+        parts = (u.name for u in self.users[node] if op_name(u) == "getitem")
+        self.units.new((node.name, *parts), reads, node=node)
 
     # steps
 
     def steps(self) -> list[Step]:
         external = self.external_names()
         kernels: dict[Any, Kernel] = {}
-        return [self.step(u, external, kernels) for u in self.ordered()]
-
-    def ordered(self) -> list[Unit]:
-        live = [u for u in self.units if u.group is not None or u.node is not None or u.outside]
-        return sorted(live, key=lambda u: (self.ancestry.before[u.number].bit_count(), u.number))
+        return [self.step(u, external, kernels) for u in self.units.ordered()]
 
     def external_names(self) -> set[str]:
         """Realised names that something outside their own group reads."""
         found = {self.views.get(o.name, o.name) for o in self.output_nodes()}
-        for unit in self.units:
+        for unit in self.units.all:
             found |= {i.name for i in unit.group.items if i.target} if unit.group else set()
-            found |= {r for r in unit.reads if self.unit_of.get(r) != unit.number}
+            found |= {r for r in unit.reads if self.units.of.get(r) != unit.number}
         return found
 
     def step(self, unit: Unit, external: set[str], kernels: dict[Any, Kernel]) -> Step:
