@@ -2,6 +2,7 @@
 """Graph breaks in unusual places: comprehensions, lambdas, callees of built-in functions, `match`, long chains."""
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -176,52 +177,17 @@ def test_a_break_in(program):
     agree(program)
 
 
-def straight(x):
-    x = x + 1
-    dynacomp.graph_break()
-    x = x * 2
-    dynacomp.graph_break()
-    x = x - 1
-    dynacomp.graph_break()
-    x = x + 2
-    dynacomp.graph_break()
-    x = x * 3
-    dynacomp.graph_break()
-    x = x - 2
-    dynacomp.graph_break()
-    x = x + 1
-    dynacomp.graph_break()
-    x = x * 2
-    dynacomp.graph_break()
-    x = x - 1
-    dynacomp.graph_break()
-    x = x + 2
-    dynacomp.graph_break()
-    x = x * 3
-    dynacomp.graph_break()
-    x = x - 2
-    dynacomp.graph_break()
-    x = x + 1
-    dynacomp.graph_break()
-    x = x * 2
-    dynacomp.graph_break()
-    x = x - 1
-    dynacomp.graph_break()
-    x = x + 2
-    dynacomp.graph_break()
-    x = x * 3
-    dynacomp.graph_break()
-    x = x - 2
-    dynacomp.graph_break()
-    x = x + 1
-    dynacomp.graph_break()
-    x = x * 2
-    dynacomp.graph_break()
-    return x - 1
+def straight():
+    """A function of twenty breaks in a row, with a step before each and after the last."""
+    steps = itertools.islice(itertools.cycle(["x + 1", "x * 2", "x - 1", "x + 2", "x * 3", "x - 2"]), 20)
+    lines = "".join(f"    x = {step}\n    dynacomp.graph_break()\n" for step in steps)
+    namespace = {"dynacomp": dynacomp}
+    exec(f"def straight(x):\n{lines}    return x - 1\n", namespace)
+    return namespace["straight"]
 
 
 def test_twenty_breaks_in_a_row_are_twenty_one_graphs():
-    stats = agree(straight)
+    stats = agree(straight())
     assert stats["graphs"] == 21
     assert stats["breaks"] == {"user": 20}
 
