@@ -11,12 +11,12 @@ from typing import Any
 from dynacomp.capture import arrays
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
-from dynacomp.capture.class_attrs import MISSING, SIMPLE, from_metaclass, lookup, read_class
+from dynacomp.capture.class_attrs import MISSING, SIMPLE, from_metaclass, lookup, read_class, resolve
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import RULES, library_call
-from dynacomp.capture.object_attrs import bind, guard_class, no_attribute, object_attribute
+from dynacomp.capture.object_attrs import bind, no_attribute, object_attribute
 from dynacomp.capture.values import (
     ArrayV,
     BuiltinMethodV,
@@ -74,13 +74,13 @@ def getattr_value(cap: Capture, value: Value, name: str) -> Value:
 def special(cap: Capture, value: Value, name: str) -> Value | None:
     """A special method as an operator finds it: on the type, past the instance and `__getattr__`."""
     if isinstance(value, Const) and isinstance(value.value, type):
-        return from_metaclass(cap, value.value, name) if hasattr(type(value.value), name) else None
+        meta, _ = resolve(cap, type(value.value), name)
+        return None if meta is None else from_metaclass(cap, value.value, name)
     if not isinstance(value, ObjectV):
         return getattr_value(cap, value, name) if has_attribute(cap, value, name) else None
-    owner, raw = lookup(value.cls, name)
+    owner, raw = resolve(cap, value.cls, name)
     if raw is MISSING or raw is None:
         return None
-    guard_class(cap, value, name, raw)
     return bind(cap, raw, value, owner, name)
 
 
@@ -98,7 +98,7 @@ def has_attribute(cap: Capture, value: Value, name: str) -> bool:
 
 
 def _object(cap: Capture, value: ObjectV, name: str) -> Value:
-    _, hook = lookup(value.cls, "__getattribute__")
+    _, hook = resolve(cap, value.cls, "__getattribute__")
     if isinstance(hook, types.FunctionType) and not is_pure_module(hook.__globals__.get("__name__")):
         return cap.call(Const(hook), [value, Const(name)])
     return object_attribute(cap, value, name)
@@ -169,7 +169,7 @@ def _modelled(cap: Capture, value: Value, name: str) -> Value:
         return Const(cls)
     if isinstance(value, TupleV) and cls is not tuple:
         return _named_tuple(cap, value, name)
-    owner, raw = lookup(cls, name)
+    owner, raw = resolve(cap, cls, name)
     if raw is MISSING:
         raise no_attribute(cls.__name__, name)
     if isinstance(raw, types.FunctionType):
@@ -194,7 +194,7 @@ def _named_tuple(cap: Capture, value: TupleV, name: str) -> Value:
     fields = getattr(value.cls, "_fields", ())
     if name in fields:
         return items_of(cap, value)[fields.index(name)]
-    owner, raw = lookup(value.cls, name)
+    owner, raw = resolve(cap, value.cls, name)
     if raw is MISSING:
         raise no_attribute(value.cls.__name__, name)
     if owner is tuple:
@@ -254,11 +254,9 @@ def _super(cap: Capture, value: SuperV, name: str) -> Value:
     is_class = isinstance(real, type) and issubclass(real, value.cls)
     cls = real if is_class else type_of(value.obj)
     assert isinstance(cls, type)
-    owner, raw = lookup(cls, name, after=value.cls)
+    owner, raw = resolve(cap, cls, name, after=value.cls)
     if raw is MISSING:
         raise no_attribute("super", name)
-    if isinstance(value.obj, ObjectV):
-        guard_class(cap, value.obj, name, lookup(cls, name)[1])
     if isinstance(raw, staticmethod) or (name == "__new__"):
         return Const(raw.__func__ if isinstance(raw, staticmethod) else raw)
     if is_class and isinstance(raw, types.ClassMethodDescriptorType):

@@ -18,7 +18,7 @@ import numpy as np
 from dynacomp.capture.avals import ARRAY_TYPE, aval_of
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.payloads import MUTABLE, content, payload_base
-from dynacomp.capture.sources import Root
+from dynacomp.capture.sources import KeyObject, Root
 from dynacomp.capture.values import (
     ArrayV,
     CellV,
@@ -64,7 +64,8 @@ def opened(cap: Capture, value: Const) -> Value:
     obj = value.value
     if not is_plain_instance(obj):
         return value
-    return wrap(cap, obj, value.source or Root(obj, f"<{type(obj).__qualname__}>"))
+    root = KeyObject if cap.guards.knows(obj) else Root
+    return wrap(cap, obj, value.source or root(obj, f"<{type(obj).__qualname__}>"))
 
 
 def unflattened(cap: Capture, treedef: Any, leaves: list[Value]) -> Value:

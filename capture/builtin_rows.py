@@ -149,7 +149,7 @@ def _callable(cap: Capture, x: Value) -> Value:
     if isinstance(x, Const):
         return Const(callable(peek(x)))
     if isinstance(x, ObjectV):
-        return Const(attrs.lookup(x.cls, "__call__")[1] is not attrs.MISSING)
+        return Const(attrs.resolve(cap, x.cls, "__call__")[0] is not None)
     return Const(isinstance(x, (FunctionV, MethodV, PartialV, LibraryV)))
 
 

@@ -17,7 +17,7 @@ from dynacomp.capture import sources as S
 from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.attrs import CONST_METHODS
 from dynacomp.capture.births import from_python
-from dynacomp.capture.class_attrs import MISSING, lookup
+from dynacomp.capture.class_attrs import MISSING, resolve
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.identity_table import IdentityTable
 from dynacomp.capture.iteration import ITERATORS, iterate
@@ -25,7 +25,6 @@ from dynacomp.capture.libraries import is_library, is_pure_module
 from dynacomp.capture.library_objects import RULE_METHODS, open_callable
 from dynacomp.capture.machine import OPERATIONS, Capture, execute, new_frame
 from dynacomp.capture.nodes import library_call
-from dynacomp.capture.object_attrs import guard_class
 from dynacomp.capture.operators import fold
 from dynacomp.capture.payloads import BASES, payload_base, seen_by_c
 from dynacomp.capture.remembered import remembered
@@ -260,10 +259,9 @@ def _partial(cap: Capture, fn: PartialV, args: list[Value], kwargs: dict[str, Va
 
 
 def _object(cap: Capture, fn: ObjectV, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    owner, raw = lookup(fn.cls, "__call__")
+    owner, raw = resolve(cap, fn.cls, "__call__")
     if raw is MISSING:
         raise Raised(Const(TypeError(f"{fn.cls.__name__!r} object is not callable")))
-    guard_class(cap, fn, "__call__", raw)
     if owner is not None and is_pure_module(owner.__module__) and is_pure_module(fn.cls.__module__):
         return library_call(cap, _call_object, [fn, *args], kwargs, name=fn.cls.__name__)
     return call(cap, OPERATIONS["bind"](cap, raw, fn, owner, "__call__"), args, kwargs)
@@ -323,7 +321,7 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
         return _c_function(cap, obj, args, kwargs)
     if type(obj).__module__ == "numpy":
         return _fold_call(cap, obj, args, kwargs)
-    owner, raw = lookup(type(obj), "__call__")
+    owner, raw = resolve(cap, type(obj), "__call__")
     if isinstance(raw, types.FunctionType):
         return call(cap, Const(raw), [fn, *args], kwargs)
     if isinstance(obj, types.MethodType):

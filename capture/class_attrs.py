@@ -60,14 +60,23 @@ def class_source(cls: type) -> S.Source:
     return S.Root(cls, cls.__qualname__)
 
 
-def guard_class(cap: Capture, cls: type, name: str, raw: Any, source: S.Source | None = None) -> None:
-    """The class (of the object at `source`) still finds this object under this name; built-in classes
-    do not change."""
-    if is_pure_module(cls.__module__):
-        cap.rely(cls, name, raw)
-    elif is_python_class(cls):
-        at = class_source(cls) if source is None else S.TypeOf(source)
-        cap.guards.add("type_unchanged", at, (name,), (raw,))
+def guard_class(cap: Capture, cls: type, name: str, raw: Any) -> None:
+    """The class still finds this object (MISSING: nothing) under this name. Built-in classes do not change,
+    and plain data is guarded by its value, see `class_data`."""
+    if cls.__flags__ & HEAP and not cls.__flags__ & IMMUTABLE_TYPE and (name.startswith("__") or not is_data(raw)):
+        cap.rely(cls, name, NotImplemented if raw is MISSING else raw)
+
+
+def resolve(cap: Capture, cls: type, name: str, after: type | None = None) -> tuple[type | None, Any]:
+    """`lookup`, and the guard that it finds the same next time."""
+    owner, raw = lookup(cls, name, after)
+    if after is None:
+        guard_class(cap, cls, name, raw)
+        return owner, raw
+    behind = cls.__mro__[cls.__mro__.index(after) + 1:]
+    for base in behind[:behind.index(owner) + 1] if owner is not None else behind:
+        guard_class(cap, base, name, lookup(base, name)[1])
+    return owner, raw
 
 
 def is_data(raw: Any) -> bool:
@@ -100,7 +109,8 @@ def through_instance(value: Value, found: Value) -> Value:
 
 # --- reading
 
-OF_TYPE = ("__name__", "__qualname__", "__mro__", "__bases__", "__class__", "__dict__")
+STORED_IN_C = ("__name__", "__qualname__", "__mro__", "__bases__")
+OF_TYPE = (*STORED_IN_C, "__class__", "__dict__")
 
 
 def read_class(cap: Capture, cls: type, name: str) -> Value:
@@ -108,12 +118,11 @@ def read_class(cap: Capture, cls: type, name: str) -> Value:
     pending = written(cap, cls, name)
     if pending is not None:
         return pending
-    owner, raw = lookup(cls, name)
+    owner, raw = resolve(cap, cls, name)
     if owner is None or name in OF_TYPE or is_deleted(cap, cls, name):
         return from_metaclass(cap, cls, name)
     if is_data(raw) and cls.__getattribute__ is object.__getattribute__:
         return class_data(cap, cls, owner, raw, name)
-    guard_class(cap, cls, name, raw)
     if isinstance(raw, classmethod):
         return MethodV(from_python(cap, raw.__func__), Const(cls))
     if isinstance(raw, staticmethod):
@@ -146,7 +155,7 @@ def from_metaclass(cap: Capture, cls: type, name: str) -> Value:
         if name == "__dict__":
             raise Break("store", "the __dict__ of a class whose attributes the captured code has changed")
         raise Raised(Const(AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}", name=name)))
-    _, raw = lookup(type(cls), name)
+    _, raw = resolve(cap, type(cls), name)
     if isinstance(raw, types.FunctionType):
         return MethodV(Const(raw), Const(cls))
     if isinstance(raw, property) and raw.fget is not None:
@@ -155,6 +164,8 @@ def from_metaclass(cap: Capture, cls: type, name: str) -> Value:
         found = getattr(cls, name)
     except AttributeError as error:
         raise Raised(Const(error)) from None
+    if name in STORED_IN_C and is_python_class(cls) and not is_pure_module(cls.__module__):
+        return wrap(cap, found, S.Get(class_source(cls), name))
     return Const(found) if name == "__dict__" else from_python(cap, found)  # a class's dict changes
 
 
@@ -175,7 +186,7 @@ def delete(cap: Capture, cls: type, name: str) -> None:
 
 def _by_hook(cap: Capture, cls: type, hook: str, args: list[Value]) -> bool:
     """Whether the metaclass has a method of its own for this, which is entered."""
-    found = lookup(type(cls), hook)[1]
+    found = resolve(cap, type(cls), hook)[1]
     if isinstance(found, types.FunctionType) and not issubclass(cls, enum.Enum):
         cap.call(Const(found), [Const(cls), *args])
         return True
@@ -187,7 +198,7 @@ def type_store(cap: Capture, cls: type, name: str, value: Any) -> None:
     what = f"a store to {name!r} of class {cls.__qualname__}"
     if cls.__flags__ & IMMUTABLE_TYPE or not cls.__flags__ & HEAP:
         _refused(cls, name)
-    known = lookup(type(cls), name)[1]
+    known = resolve(cap, type(cls), name)[1]
     if isinstance(known, property) and known.fset is not None and value is not DELETED:
         cap.call(Const(known.fset), [Const(cls), value])
         return

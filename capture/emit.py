@@ -51,6 +51,7 @@ from dynacomp.capture.values import (
     ViewV,
     is_literal,
 )
+from dynacomp.capture.wrap import is_plain_instance
 
 
 class Emitter:
@@ -73,9 +74,11 @@ class Emitter:
 
     def const(self, obj: Any) -> None:
         """Loads a constant; what leads back to the namespace of the code (see `load_globals`) is referred to
-        weakly: a function of its own, a class. The entry's guards die with it."""
+        weakly: a function of its own, a class; so are the program's objects that guards know by identity, such
+        as the keys of a dict. The entry's guards die with them."""
         if (isinstance(obj, type) and obj.__flags__ & HEAP_TYPE) or (
-                isinstance(obj, types.FunctionType) and self.cap.globals_source(obj.__globals__) is None):
+                isinstance(obj, types.FunctionType) and self.cap.globals_source(obj.__globals__) is None) or (
+                is_plain_instance(obj) and type(obj).__weakrefoffset__ and self.cap.guards.knows(obj)):
             self.call(remake.Weak(obj))
         else:
             self.op("LOAD_CONST", obj)

@@ -54,6 +54,7 @@ _SOURCES: dict[type, Callable[[Any, Any], None]] = {
     S.Global: lambda e, s: e.op("LOAD_GLOBAL", (False, s.name)),
     S.Handled: lambda e, s: e.call(sys.exception),
     S.Root: lambda e, s: _root(e, s.obj),
+    S.KeyObject: lambda e, s: _root(e, s.obj),
     S.Attr: _fetch(remake.own_attribute, "name"),
     S.Slot: _fetch(remake.slot, "member"),
     S.Get: _fetch(getattr, "name"),

@@ -80,12 +80,19 @@ class GuardSet:
     def __init__(self) -> None:
         self.guards: list[Guard] = []
         self._seen: set[Any] = set()
+        self._known: set[int] = set()
 
     def add(self, kind: str, source: S.Source | None, *payload: Any) -> None:
         key = (kind, source, tuple(map(identity_key, payload)))
         if key not in self._seen:
             self._seen.add(key)
             self.guards.append(Guard(kind, source, payload))
+            for part in payload:
+                self._known.update(map(id, part if type(part) is tuple else (part,)))
+
+    def knows(self, obj: Any) -> bool:
+        """Whether some guard compares with this very object: it dies with the entry."""
+        return id(obj) in self._known
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.guards))
@@ -151,6 +158,7 @@ _FETCH: dict[type, Callable[[Any], tuple[str, tuple[Any, ...]]]] = {
     S.Global: lambda s: ("global", (s.name,)),
     S.Handled: lambda s: ("handled", ()),
     S.Root: lambda s: ("const", (s.obj,)),
+    S.KeyObject: lambda s: ("weak_const", (s.obj,)),
     S.Attr: lambda s: ("attr", (s.name,)),
     S.Slot: lambda s: ("slot", (s.member,)),
     S.Get: lambda s: ("get", (s.name,)),

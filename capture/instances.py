@@ -82,14 +82,14 @@ def _is_module(cls: type) -> bool:
 
 
 def _by_protocol(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    _, meta_call = attrs.lookup(type(cls), "__call__")
+    _, meta_call = class_attrs.resolve(cap, type(cls), "__call__")
     if isinstance(meta_call, types.FunctionType) and not is_pure_module(meta_call.__globals__.get("__name__")):
         return cap.call(Const(meta_call), [Const(cls), *args], kwargs)
     return type_call(cap, cls, args, kwargs)
 
 
 def _named_tuple(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    _, new = attrs.lookup(cls, "__new__")
+    _, new = class_attrs.resolve(cap, cls, "__new__")
     fn = new.__func__ if isinstance(new, staticmethod) else new
     if not isinstance(fn, types.FunctionType):
         return tuple_new(cap, Const(cls), *args)
@@ -98,11 +98,10 @@ def _named_tuple(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, V
 
 def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """`type.__call__`: `__new__`, then `__init__` when an instance came back."""
-    _, new = attrs.lookup(cls, "__new__")
+    _, new = class_attrs.resolve(cap, cls, "__new__")
     made: Value
-    if attrs.lookup(cls, "__del__")[1] is not attrs.MISSING:  # it must run when the object dies, and not before
+    if class_attrs.resolve(cap, cls, "__del__")[0] is not None:  # it must run when the object dies, and not before
         raise Break("effect", f"a {cls.__qualname__} is made, which has a __del__")
-    class_attrs.guard_class(cap, cls, "__new__", new)
     if isinstance(new, staticmethod) and isinstance(new.__func__, types.FunctionType):
         if is_pure_module(new.__func__.__module__):
             made = ObjectV(cls)
@@ -114,8 +113,7 @@ def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Valu
         made = object_new(cap, Const(cls))
     if not isinstance(made, ObjectV) or not issubclass(made.cls, cls):
         return made
-    _, init = attrs.lookup(cls, "__init__")
-    class_attrs.guard_class(cap, cls, "__init__", init)
+    _, init = class_attrs.resolve(cap, cls, "__init__")
     if isinstance(init, types.FunctionType) or made.payload is not None and isinstance(
             init, types.WrapperDescriptorType):
         cap.call(Const(init), [made, *args], kwargs)

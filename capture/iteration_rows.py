@@ -178,8 +178,11 @@ def _eager_itertool(fn: Any) -> Any:
         numbers = [x.value for x in xs if isinstance(x, Const) and isinstance(x.value, int)]
         real = {k: as_python(v) for k, v in kwargs.items()}
         tagged = [[(p, i) for i in range(len(pool))] for p, pool in enumerate(pools)]
-        found = [TupleV([pools[p][i] for p, i in combo]) for combo in fn(*tagged, *numbers, **real)]
-        return SeqIterV(TupleV(found), kind="other")
+        try:
+            combos = list(fn(*tagged, *numbers, **real))
+        except (TypeError, ValueError) as error:
+            raise Raised(Const(error)) from None
+        return SeqIterV(TupleV([TupleV([pools[p][i] for p, i in combo]) for combo in combos]), kind="other")
     return make
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from dynacomp.capture import sizes
 from dynacomp.capture.births import opened
-from dynacomp.capture.class_attrs import lookup
+from dynacomp.capture.class_attrs import resolve
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import iterate
 from dynacomp.capture.machine import Capture
@@ -79,7 +79,7 @@ def _by_identity(cap: Capture, value: ObjectV) -> Any:
 
 
 def _object_key(cap: Capture, value: ObjectV) -> Any:
-    owner, raw = lookup(value.cls, "__hash__")
+    owner, raw = resolve(cap, value.cls, "__hash__")
     if raw is None:
         raise raised(TypeError, f"unhashable type: {value.cls.__name__!r}")
     if not isinstance(raw, types.FunctionType) and owner in BASES:

@@ -16,7 +16,7 @@ from dynacomp.capture import class_attrs
 from dynacomp.capture import sources as S
 from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.births import from_python
-from dynacomp.capture.class_attrs import MISSING, SIMPLE, class_data, class_value, lookup
+from dynacomp.capture.class_attrs import MISSING, SIMPLE, class_data, class_value, lookup, resolve
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import OPERATIONS, Capture
@@ -48,9 +48,7 @@ def refused(cls: type, attempt: Callable[[Any], Any]) -> Raised:
 
 def object_attribute(cap: Capture, value: ObjectV, name: str) -> Value:
     """`object.__getattribute__`, then `__getattr__`."""
-    owner, raw = lookup(value.cls, name)
-    if owner is not None and not class_attrs.is_data(raw):
-        guard_class(cap, value, name, raw)
+    owner, raw = resolve(cap, value.cls, name)
     if raw is not MISSING and is_data_descriptor(raw):
         return bind(cap, raw, value, owner, name)
     own = instance_attribute(cap, value, name)
@@ -62,15 +60,10 @@ def object_attribute(cap: Capture, value: ObjectV, name: str) -> Value:
     if owner is not None and not class_attrs.is_deleted(cap, value.cls, name):
         return class_data(cap, value.cls, owner, raw, name) if class_attrs.is_data(raw) else bind(
             cap, raw, value, owner, name)
-    _, fallback = lookup(value.cls, "__getattr__")
+    _, fallback = resolve(cap, value.cls, "__getattr__")
     if isinstance(fallback, types.FunctionType):
         return cap.call(Const(fallback), [value, Const(name)])
     raise no_attribute(value.cls.__name__, name)
-
-
-def guard_class(cap: Capture, value: ObjectV, name: str, raw: Any) -> None:
-    """The object's class still finds this object under this name."""
-    class_attrs.guard_class(cap, value.cls, name, raw, value.source)
 
 
 def is_data_descriptor(raw: Any) -> bool:
@@ -151,7 +144,7 @@ def _descriptor(cap: Capture, raw: Any, value: Value, owner: type | None, name: 
     row = DESCRIPTORS.get(type(raw).__qualname__)
     if row is not None and not (row is _cached_property and type(raw) is not functools.cached_property):
         return row(cap, raw, value)
-    _, getter = lookup(type(raw), "__get__")
+    _, getter = resolve(cap, type(raw), "__get__")
     if isinstance(getter, types.FunctionType):
         source = S.Attr(S.Root(owner, owner.__qualname__), name) if owner is not None else None
         descriptor = wrap(cap, raw, source) if source is not None else from_python(cap, raw)

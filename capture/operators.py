@@ -13,7 +13,7 @@ from typing import Any
 
 from dynacomp.capture import arrays, numbers, scalars, sizes
 from dynacomp.capture.births import from_python
-from dynacomp.capture.class_attrs import MISSING, lookup
+from dynacomp.capture.class_attrs import MISSING, lookup, resolve
 from dynacomp.capture.effects import certain
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import OPERATIONS, Capture
@@ -144,7 +144,7 @@ def _by_methods(cap: Capture, op: Any, a: Value, b: Value) -> Value:
         tries.append((a, f"__{plain}__", b))
         if _other_type(a, b):
             tries.append((b, f"__r{plain}__", a))
-    if len(tries) > 1 and _prefers_right(a, b, tries[-1][1], op):
+    if len(tries) > 1 and _prefers_right(cap, a, b, tries[-1][1], op):
         tries.sort(key=lambda t: t[0] is not b)
     for left, method, right in tries:
         result = _try_method(cap, left, method, right)
@@ -163,12 +163,12 @@ def _other_type(a: Value, b: Value) -> bool:
     return not (isinstance(a, ObjectV) and isinstance(b, ObjectV) and a.cls is b.cls)
 
 
-def _prefers_right(a: Value, b: Value, method: str, op: Any) -> bool:
+def _prefers_right(cap: Capture, a: Value, b: Value, method: str, op: Any) -> bool:
     """A subclass on the right goes first: always in comparisons, else if it has a method of its own."""
     left, right = type_of(a), type_of(b)
     if left is right or left not in right.__mro__:  # not issubclass: virtual ones do not count
         return False
-    return op in _SIGNS or lookup(right, method)[1] is not lookup(left, method)[1]
+    return op in _SIGNS or resolve(cap, right, method)[1] is not resolve(cap, left, method)[1]
 
 
 def _try_method(cap: Capture, left: Value, method: str, right: Value) -> Any:
@@ -179,7 +179,7 @@ def _try_method(cap: Capture, left: Value, method: str, right: Value) -> Any:
         return library_call(cap, arrays.method(method), [left, plain(right)]) if is_number(right) else NotImplemented
     if not isinstance(left, ObjectV):
         return _with_content(cap, left, method, right)
-    _, raw = lookup(left.cls, method)
+    _, raw = resolve(cap, left.cls, method)
     if raw is object.__ne__:
         found = _try_method(cap, left, "__eq__", right)
         return found if found is NotImplemented else Const(not truth(cap, found))

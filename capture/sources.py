@@ -90,6 +90,13 @@ class Root(Source):
         return self.name
 
 
+class KeyObject(Root):
+    """A dict key or set element, known to a guard of the dict: guards refer to it weakly, for the dict alone
+    decides how long it lives."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, repr=False)
 class Attr(Source):
     """`vars(base)[name]`: an instance, module or class dictionary entry."""

@@ -7,7 +7,7 @@ import types
 
 from dynacomp.capture import class_attrs
 from dynacomp.capture.births import from_python
-from dynacomp.capture.class_attrs import MISSING, lookup
+from dynacomp.capture.class_attrs import MISSING, resolve
 from dynacomp.capture.effects import mutating, write_global
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.libraries import is_pure_module
@@ -56,7 +56,7 @@ def setattr_value(cap: Capture, target: Value, name: str, value: Value) -> None:
 
 
 def _set_object(cap: Capture, target: ObjectV, name: str, value: Value) -> None:
-    _, hook = lookup(target.cls, "__setattr__")
+    _, hook = resolve(cap, target.cls, "__setattr__")
     if isinstance(hook, types.FunctionType) and not is_pure_module(hook.__module__):
         cap.call(Const(hook), [target, Const(name), value])
         return
@@ -72,7 +72,7 @@ def has_dict(cls: type) -> bool:
 
 def object_setattr(cap: Capture, target: ObjectV, name: str, value: Value) -> None:
     """`object.__setattr__`: data descriptors first, then the instance's own entry."""
-    _, raw = lookup(target.cls, name)
+    _, raw = resolve(cap, target.cls, name)
     if isinstance(raw, property):
         if raw.fset is None:
             raise Raised(Const(AttributeError(f"property {name!r} of {target.cls.__name__!r} object has no setter")))
@@ -82,7 +82,7 @@ def object_setattr(cap: Capture, target: ObjectV, name: str, value: Value) -> No
         OPERATIONS["exception_store"](cap, target, name, value)
         return
     if raw is not MISSING and is_data_descriptor(raw) and not isinstance(raw, types.MemberDescriptorType):
-        _, setter = lookup(type(raw), "__set__")
+        _, setter = resolve(cap, type(raw), "__set__")
         if not isinstance(setter, types.FunctionType):
             raise Break("store", f"descriptor {type(raw).__qualname__} in {name!r}")
         cap.call(Const(setter), [from_python(cap, raw), target, value])
@@ -100,7 +100,7 @@ def delattr_value(cap: Capture, target: Value, name: str) -> None:
         return
     if not isinstance(target, ObjectV):
         raise Break("store", f"deletion of {name!r}")
-    _, hook = lookup(target.cls, "__delattr__")
+    _, hook = resolve(cap, target.cls, "__delattr__")
     if isinstance(hook, types.FunctionType):
         cap.call(Const(hook), [target, Const(name)])
         return
@@ -109,13 +109,13 @@ def delattr_value(cap: Capture, target: Value, name: str) -> None:
 
 def object_delattr(cap: Capture, target: ObjectV, name: str) -> None:
     """`object.__delattr__`."""
-    _, raw = lookup(target.cls, name)
+    _, raw = resolve(cap, target.cls, name)
     if isinstance(raw, property):
         if raw.fdel is None:
             raise Raised(Const(AttributeError(f"property {name!r} of {target.cls.__name__!r} object has no deleter")))
         cap.call(from_python(cap, raw.fdel), [target])
         return
-    deleter = lookup(type(raw), "__delete__")[1] if raw is not MISSING else MISSING
+    deleter = resolve(cap, type(raw), "__delete__")[1] if raw is not MISSING else MISSING
     if isinstance(deleter, types.FunctionType):
         cap.call(Const(deleter), [from_python(cap, raw), target])
         return

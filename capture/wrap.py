@@ -185,7 +185,7 @@ def _keys(cap: Capture, table: Any, keys: tuple[Any, ...]) -> list[Any]:
     if not any(map(hashes_itself, keys)):
         return list(keys)
     digests = {id(k): digest for k, digest in known_hashes(table)}
-    return [HashedV(wrap(cap, k, S.Root(k, f"<key {type(k).__qualname__}>")), digests[id(k)], functools.partial(
+    return [HashedV(wrap(cap, k, S.KeyObject(k, f"<key {type(k).__qualname__}>")), digests[id(k)], functools.partial(
         OPERATIONS["equal"], cap)) if hashes_itself(k) else k for k in keys]
 
 

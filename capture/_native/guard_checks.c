@@ -148,60 +148,89 @@ static int eval_eq(Step *s, Run *run, const Call *call)
 
 /* ---- containers ---- */
 
-/* A set's elements in its own order (which loops see): constants by value, other objects by identity.
- * refs: 0 the elements or what holds them; ext: how each is compared. */
-enum { BY_VALUE, BY_IDENTITY, BY_WEAK_IDENTITY };
+/* A set's elements, or a dict's keys, in their own order (which loops see): constants by value, other
+ * objects by identity, keys that are tuples of them by their items.
+ * refs[0]: a pair of bytes, how each is compared, and a tuple with the holder of each. */
+enum { BY_VALUE, BY_IDENTITY, BY_WEAK_IDENTITY, BY_ITEMS };
 
-static int hold_element(Step *s, PyObject *holders, Py_ssize_t i, PyObject *element, Builder *b)
+static PyObject *hold_all(PyObject *elements, bool items, Builder *b);
+
+static int hold_one(PyObject *element, bool items, Builder *b, PyObject **holder) /* how it is compared */
 {
-    signed char *how = s->ext;
-    if (dc_const_supported(element)) {
-        how[i] = BY_VALUE;
-        PyTuple_SET_ITEM(holders, i, Py_NewRef(element));
-        return 0;
-    }
     bool weak = false;
-    if (PyErr_Occurred() || dc_hold(s, 1, element, b, &weak) < 0) {
+    if (dc_const_supported(element)) {
+        *holder = Py_NewRef(element);
+        return BY_VALUE;
+    }
+    if (PyErr_Occurred()) {
         return -1;
     }
-    how[i] = weak ? BY_WEAK_IDENTITY : BY_IDENTITY;
-    PyTuple_SET_ITEM(holders, i, s->refs[1]);
-    s->refs[1] = NULL;
-    return 0;
+    if (items && PyTuple_CheckExact(element)) {
+        *holder = hold_all(element, items, b);
+        return *holder ? BY_ITEMS : -1;
+    }
+    *holder = dc_holder(element, b, &weak);
+    return *holder == NULL ? -1 : weak ? BY_WEAK_IDENTITY : BY_IDENTITY;
 }
 
-static int finish_set(Step *s, Builder *b)
+static PyObject *hold_all(PyObject *elements, bool items, Builder *b)
+{
+    Py_ssize_t n = PyTuple_GET_SIZE(elements);
+    PyObject *kinds = PyBytes_FromStringAndSize(NULL, n), *holders = PyTuple_New(n);
+    bool ok = kinds && holders;
+    for (Py_ssize_t i = 0; ok && i < n; i++) {
+        PyObject *holder = NULL;
+        int how = hold_one(PyTuple_GET_ITEM(elements, i), items, b, &holder);
+        ok = how >= 0;
+        if (ok) {
+            PyBytes_AS_STRING(kinds)[i] = (char)how;
+            PyTuple_SET_ITEM(holders, i, holder);
+        }
+    }
+    PyObject *pair = ok ? PyTuple_Pack(2, kinds, holders) : NULL;
+    Py_XDECREF(kinds);
+    Py_XDECREF(holders);
+    return pair;
+}
+
+static int finish_elements(Step *s, bool items, Builder *b)
 {
     PyObject *elements = PySequence_Tuple(s->refs[0]);
-    Py_ssize_t n = elements ? PyTuple_GET_SIZE(elements) : 0;
-    s->ext = PyMem_Calloc((size_t)n + 1, sizeof(signed char));
-    PyObject *holders = elements ? PyTuple_New(n) : NULL;
-    Py_XSETREF(s->refs[0], holders);
-    if (s->ext == NULL && holders) {
-        PyErr_NoMemory();
-    }
-    int bad = s->ext && holders ? 0 : -1;
-    for (Py_ssize_t i = 0; i < n && !bad; i++) {
-        bad = hold_element(s, holders, i, PyTuple_GET_ITEM(elements, i), b);
-    }
+    PyObject *pair = elements ? hold_all(elements, items, b) : NULL;
     Py_XDECREF(elements);
-    return bad;
+    Py_XSETREF(s->refs[0], pair);
+    return pair ? 0 : -1;
+}
+
+static int finish_set(Step *s, Builder *b) { return finish_elements(s, false, b); }
+
+static Py_ssize_t number_held(PyObject *pair) { return PyBytes_GET_SIZE(PyTuple_GET_ITEM(pair, 0)); }
+
+static bool held_equal(PyObject *pair, Py_ssize_t i, PyObject *value)
+{
+    int how = PyBytes_AS_STRING(PyTuple_GET_ITEM(pair, 0))[i];
+    PyObject *held = PyTuple_GET_ITEM(PyTuple_GET_ITEM(pair, 1), i);
+    if (how != BY_ITEMS) {
+        return how == BY_VALUE ? dc_const_equal(held, value) : dc_held_is(held, how == BY_WEAK_IDENTITY, value);
+    }
+    bool same = PyTuple_CheckExact(value) && PyTuple_GET_SIZE(value) == number_held(held);
+    for (Py_ssize_t n = 0; same && n < PyTuple_GET_SIZE(value); n++) {
+        same = held_equal(held, n, PyTuple_GET_ITEM(value, n));
+    }
+    return same;
 }
 
 static int eval_set(Step *s, Run *run, const Call *call)
 {
     DC_UNUSED(call);
     PyObject *set = run->regs[s->src], *element;
-    Py_ssize_t at = 0, i = 0, n = PyTuple_GET_SIZE(s->refs[0]);
+    Py_ssize_t at = 0, i = 0, n = number_held(s->refs[0]);
     Py_hash_t hash;
     if (!PyAnySet_Check(set) || PySet_GET_SIZE(set) != n) {
         return 0;
     }
-    const signed char *how = s->ext;
     for (; i < n && dc_set_next(set, &at, &element, &hash); i++) {
-        PyObject *held = PyTuple_GET_ITEM(s->refs[0], i);
-        if (!(how[i] == BY_VALUE ? dc_const_equal(held, element)
-                                 : dc_held_is(held, how[i] == BY_WEAK_IDENTITY, element))) {
+        if (!held_equal(s->refs[0], i, element)) {
             return 0;
         }
     }
@@ -250,24 +279,15 @@ static int eval_len_size(Step *s, Run *run, const Call *call)
     return run->sizes[s->dst] >= 0;
 }
 
-static int finish_keys(Step *s, Builder *b)
-{
-    DC_UNUSED(b);
-    PyObject *keys = PySequence_Tuple(s->refs[0]);
-    if (keys == NULL) {
-        return -1;
-    }
-    Py_SETREF(s->refs[0], keys);
-    return 0;
-}
+static int finish_keys(Step *s, Builder *b) { return finish_elements(s, true, b); }
 
 static bool ordered_keys_equal(PyObject *dict, PyObject *keys) /* an OrderedDict keeps its own order */
 {
     PyObject *it = PyODict_Type.tp_iter(dict);
     bool ok = it != NULL;
-    for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(keys); i++) {
+    for (Py_ssize_t i = 0; ok && i < number_held(keys); i++) {
         PyObject *key = PyIter_Next(it);
-        ok = key && dc_const_equal(PyTuple_GET_ITEM(keys, i), key);
+        ok = key && held_equal(keys, i, key);
         Py_XDECREF(key);
     }
     Py_XDECREF(it);
@@ -279,7 +299,7 @@ static int eval_keys(Step *s, Run *run, const Call *call)
 {
     DC_UNUSED(call);
     PyObject *dict = run->regs[s->src], *keys = s->refs[0], *key;
-    if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) {
+    if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != number_held(keys)) {
         return 0;
     }
     if (PyODict_Check(dict)) {
@@ -287,7 +307,7 @@ static int eval_keys(Step *s, Run *run, const Call *call)
     }
     Py_ssize_t at = 0, i = 0;
     while (PyDict_Next(dict, &at, &key, NULL)) {
-        if (i >= PyTuple_GET_SIZE(keys) || !dc_const_equal(PyTuple_GET_ITEM(keys, i++), key)) {
+        if (i >= number_held(keys) || !held_equal(keys, i++, key)) {
             return 0;
         }
     }
@@ -308,9 +328,9 @@ static int eval_missing(Step *s, Run *run, const Call *call)
     return absent(dc_instance_get(run->regs[s->src], s->refs[0], s->hash));
 }
 
-static int not_in(PyObject *dict, Step *s)
+static int not_in(PyObject *dict, PyObject *key, Py_hash_t hash)
 {
-    if (!PyDict_Check(dict) || _PyDict_GetItem_KnownHash(dict, s->refs[0], s->hash)) {
+    if (!PyDict_Check(dict) || _PyDict_GetItem_KnownHash(dict, key, hash)) {
         return 0;
     }
     if (PyErr_Occurred()) {
@@ -322,21 +342,21 @@ static int not_in(PyObject *dict, Step *s)
 
 static int finish_missing_key(Step *s, Builder *b)
 {
-    DC_UNUSED(b);
     s->hash = PyObject_Hash(s->refs[0]);
-    return s->hash == -1 ? -1 : 0;
+    return s->hash == -1 ? -1 : dc_finish_weakly(s, b);
 }
 
 static int eval_missing_key(Step *s, Run *run, const Call *call)
 {
     DC_UNUSED(call);
-    return not_in(run->regs[s->src], s);
+    PyObject *key = dc_held(s);
+    return key && not_in(run->regs[s->src], key, s->hash);
 }
 
 static int eval_missing_global(Step *s, Run *run, const Call *call)
 {
     DC_UNUSED(run);
-    return not_in(call->func->func_globals, s);
+    return not_in(call->func->func_globals, s->refs[0], s->hash);
 }
 
 /* ---- what names stand for in a class or in a dict of a module's globals ----

@@ -63,7 +63,8 @@ static int eval_handled(Step *s, Run *run, const Call *call)
 
 static PyObject *named(PyObject *dict, Step *s)
 {
-    return quiet(dict && PyDict_Check(dict) ? _PyDict_GetItem_KnownHash(dict, s->refs[0], s->hash) : NULL);
+    PyObject *key = dc_held(s);
+    return quiet(key && dict && PyDict_Check(dict) ? _PyDict_GetItem_KnownHash(dict, key, s->hash) : NULL);
 }
 
 static int eval_global(Step *s, Run *run, const Call *call)
@@ -77,26 +78,12 @@ static int eval_builtin(Step *s, Run *run, const Call *call)
 }
 
 /* Classes are referred to weakly: one that was made inside a function dies with its last instance. */
-static int finish_const(Step *s, Builder *b)
-{
-    if (!PyType_Check(s->refs[0])) {
-        return 0;
-    }
-    bool weak;
-    if (dc_hold(s, 1, s->refs[0], b, &weak) < 0) {
-        return -1;
-    }
-    s->flag = weak;
-    Py_SETREF(s->refs[0], s->refs[1]);
-    s->refs[1] = NULL;
-    return 0;
-}
+static int finish_const(Step *s, Builder *b) { return PyType_Check(s->refs[0]) ? dc_finish_weakly(s, b) : 0; }
 
 static int eval_const(Step *s, Run *run, const Call *call)
 {
     DC_UNUSED(call);
-    PyObject *obj = s->flag ? ((PyWeakReference *)s->refs[0])->wr_object : s->refs[0];
-    return obj != Py_None || !s->flag ? put(s, run, Py_NewRef(obj)) : 0;
+    return put(s, run, Py_XNewRef(dc_held(s)));
 }
 
 static int eval_attr(Step *s, Run *run, const Call *call)
@@ -129,12 +116,13 @@ static int eval_dict(Step *s, Run *run, const Call *call)
 }
 
 /* Types that live in modules: looked up once. A row of builtin_attrs without a type names one. */
-enum { PARTIAL, DEFAULTDICT, DEQUE, EXCEPTION, THREAD_LOCAL, N_IMPORTED };
+enum { PARTIAL, DEFAULTDICT, DEQUE, EXCEPTION, THREAD_LOCAL, CLASS, N_IMPORTED };
 static const char *const imported_names[N_IMPORTED][2] = {{"functools", "partial"},
                                                           {"collections", "defaultdict"},
                                                           {"collections", "deque"},
                                                           {"builtins", "BaseException"},
-                                                          {"_thread", "_local"}};
+                                                          {"_thread", "_local"},
+                                                          {"builtins", "type"}};
 static PyTypeObject *imported[N_IMPORTED];
 
 static int import_types(void)
@@ -187,11 +175,11 @@ static int eval_item(Step *s, Run *run, const Call *call)
     return put(s, run, Py_NewRef(tuple ? PyTuple_GET_ITEM(seq, i) : PyList_GET_ITEM(seq, i)));
 }
 
+/* A key that is an object is referred to weakly too: the dict alone decides how long it lives. */
 static int finish_key(Step *s, Builder *b)
 {
-    DC_UNUSED(b);
     s->hash = PyObject_Hash(s->refs[0]);
-    return s->hash == -1 ? -1 : 0;
+    return s->hash == -1 ? -1 : dc_finish_weakly(s, b);
 }
 
 static int eval_key(Step *s, Run *run, const Call *call)
@@ -291,6 +279,10 @@ static const BuiltinAttr builtin_attrs[] = {
     {NULL, "__context__", EXCEPTION, false},
     {NULL, "__cause__", EXCEPTION, false},
     {NULL, "__suppress_context__", EXCEPTION, false},
+    {NULL, "__name__", CLASS, false},
+    {NULL, "__qualname__", CLASS, false},
+    {NULL, "__mro__", CLASS, false},
+    {NULL, "__bases__", CLASS, false},
 };
 
 static int finish_get(Step *s, Builder *b)
@@ -309,7 +301,7 @@ static int finish_get(Step *s, Builder *b)
     return -1;
 }
 
-/* Exceptions, deques and defaultdicts have subclasses, which keep these attributes in the same place. */
+/* Exceptions, deques, defaultdicts and `type` have subclasses, which keep these attributes in the same place. */
 static bool of_subclasses(const BuiltinAttr *attr) { return attr->type == NULL && attr->offset != PARTIAL; }
 
 static bool belongs(const BuiltinAttr *attr, PyObject *obj)
@@ -359,6 +351,7 @@ const StepKind dc_value_kinds[] = {
     {"global", "du", eval_global, NULL},
     {"builtin", "du", eval_builtin, NULL},
     {"const", "do", eval_const, finish_const},
+    {"weak_const", "do", eval_const, dc_finish_weakly},
     {"attr", "dsu", eval_attr, NULL},
     {"slot", "dso", eval_slot, finish_slot},
     {"dict", "ds", eval_dict, NULL},
@@ -366,7 +359,7 @@ const StepKind dc_value_kinds[] = {
     {"thread_dict", "ds", eval_thread_dict, finish_thread_dict},
     {"item", "dsn", eval_item, NULL},
     {"key", "dso", eval_key, finish_key},
-    {"known_key", "dson", eval_known_key, NULL},
+    {"known_key", "dson", eval_known_key, dc_finish_weakly},
     {"type", "ds", eval_type, NULL},
     {"type_lookup", "dsu", eval_type_lookup, NULL},
     {"get", "dsu", eval_get, finish_get},

@@ -98,7 +98,10 @@ void dc_guards_kill(GuardProgram *guards); /* never holds again; drops what it h
 void dc_set_register(Run *run, int dst, PyObject *owned);
 PyObject *dc_on_death_new(GuardProgram *guards); /* weak.c */
 void dc_on_death_forget(PyObject *on_death);
+PyObject *dc_holder(PyObject *obj, Builder *builder, bool *weak);
 int dc_hold(Step *step, int slot, PyObject *obj, Builder *builder, bool *weak);
+int dc_finish_weakly(Step *s, Builder *b);
+PyObject *dc_held(const Step *s);
 bool dc_held_is(PyObject *holder, bool weak, PyObject *value);
 bool dc_run_init(Run *run, const GuardProgram *guards);
 void dc_run_clear(Run *run);

@@ -33,17 +33,24 @@ PyTypeObject OnDeath_Type = {
     .tp_call = (ternaryfunc)on_death_call,
 };
 
-/* Puts obj into refs[slot]: weakly where it can be referred to weakly, else strongly. */
-int dc_hold(Step *step, int slot, PyObject *obj, Builder *builder, bool *weak)
+/* A new reference to what holds obj: weakly where it can be referred to weakly, else itself. */
+PyObject *dc_holder(PyObject *obj, Builder *builder, bool *weak)
 {
     PyObject *ref = PyWeakref_NewRef(obj, builder->on_death);
     *weak = ref != NULL;
-    if (ref == NULL) {
-        if (!PyErr_ExceptionMatches(PyExc_TypeError)) {
-            return -1;
-        }
+    if (ref == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
         PyErr_Clear();
         ref = Py_NewRef(obj);
+    }
+    return ref;
+}
+
+/* Puts the holder of obj into refs[slot]. */
+int dc_hold(Step *step, int slot, PyObject *obj, Builder *builder, bool *weak)
+{
+    PyObject *ref = dc_holder(obj, builder, weak);
+    if (ref == NULL) {
+        return -1;
     }
     Py_XSETREF(step->refs[slot], ref);
     return 0;
@@ -52,6 +59,28 @@ int dc_hold(Step *step, int slot, PyObject *obj, Builder *builder, bool *weak)
 bool dc_held_is(PyObject *holder, bool weak, PyObject *value)
 {
     return weak ? value != Py_None && ((PyWeakReference *)holder)->wr_object == value : holder == value;
+}
+
+/* refs[0] becomes its holder; constants and what has no weak references stay themselves. */
+int dc_finish_weakly(Step *s, Builder *b)
+{
+    bool weak = false;
+    if (dc_const_supported(s->refs[0])) {
+        return 0;
+    }
+    if (PyErr_Occurred() || dc_hold(s, 1, s->refs[0], b, &weak) < 0) {
+        return -1;
+    }
+    s->flag = weak;
+    Py_SETREF(s->refs[0], s->refs[1]);
+    s->refs[1] = NULL;
+    return 0;
+}
+
+PyObject *dc_held(const Step *s) /* borrowed; NULL once it is dead */
+{
+    PyObject *obj = s->flag ? ((PyWeakReference *)s->refs[0])->wr_object : s->refs[0];
+    return s->flag && obj == Py_None ? NULL : obj;
 }
 
 PyObject *dc_on_death_new(GuardProgram *guards)
