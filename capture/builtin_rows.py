@@ -19,6 +19,7 @@ from dynacomp.capture import arrays, attrs, numbers, scalars, sizes, stores, tra
 from dynacomp.capture.calls import BUILTINS
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.exceptions import handled
+from dynacomp.capture.indices import index_value
 from dynacomp.capture.iteration import iterate
 from dynacomp.capture.keys import elements_of, hash_value, pairs
 from dynacomp.capture.machine import Capture
@@ -214,20 +215,22 @@ def _number(kind: type) -> Any:
     return convert
 
 
-# The methods that make a number of an object, in the order in which Python asks for them.
-CONVERSIONS = {int: ("__int__", "__index__", "__trunc__"), float: ("__float__", "__index__"),
-               complex: ("__complex__", "__float__", "__index__")}
+# The methods that make a number of an object, in the order in which Python asks for them, and what they give.
+# Python warns where that is an instance of a subclass, and of a `__trunc__`.
+CONVERSIONS: dict[type, dict[str, Any]] = {
+    int: {"__int__": int, "__index__": int, "__trunc__": None}, float: {"__float__": float, "__index__": int},
+    complex: {"__complex__": complex, "__float__": float, "__index__": int}}
 
 
 def _converted(cap: Capture, kind: type, x: ObjectV, rest: list[Value], kwargs: dict[str, Value]) -> Value:
     """`int(x)`, `float(x)`, `complex(x)` of an instance: its own conversion, or that of the text that it is."""
     if isinstance(x.payload, Const) and type(x.payload.value) in (str, bytes):
         return BUILTINS[kind](cap, x.payload, *rest, **kwargs)
-    for name in CONVERSIONS[kind]:
+    for name, gives in CONVERSIONS[kind].items():
         method = cap.special(x, name)
         if method is not None:
             found = cap.call(method, [])
-            if rest or kwargs or (name == CONVERSIONS[kind][0] and type_of(found) is not kind):
+            if rest or kwargs or type_of(found) is not gives:
                 raise Break("call", f"{kind.__name__}() by a {name} that gives something else")
             return found if type_of(found) is kind else BUILTINS[kind](cap, found)
     return fold(cap, kind, Const(Foreign(x.cls.__name__)), *rest)
@@ -316,12 +319,6 @@ def _slice(cap: Capture, *args: Value) -> Value:
         return fold(cap, slice, *args)
     a = [NONE, args[0], NONE] if len(args) == 1 else [*args, *[NONE] * (3 - len(args))]
     return SliceV(*a)
-
-
-def index_value(cap: Capture, x: Value) -> Value:
-    """`operator.index` of an instance; other Values are themselves."""
-    method = cap.special(x, "__index__") if isinstance(x, ObjectV) else None
-    return x if method is None else cap.call(method, [])
 
 
 @row(range)

@@ -5,12 +5,13 @@ What each kind does stands in `sequences` (lists, tuples, deques) and `tables` (
 
 from __future__ import annotations
 
+import collections
 import functools
 import inspect
 import operator
 from typing import Any
 
-from dynacomp.capture import sequences, tables
+from dynacomp.capture import deques, sequences, tables
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import get_iter, iterate
@@ -19,17 +20,19 @@ from dynacomp.capture.machine import Capture
 from dynacomp.capture.operators import BINARY, COMPARE, CONTAINER_OPS, binary, equal, fold, truth
 from dynacomp.capture.payloads import plain
 from dynacomp.capture.sequences import position_of
-from dynacomp.capture.values import Const, DictV, ListV, ObjectV, SetV, Value, ViewV
+from dynacomp.capture.values import Const, DictV, ListV, ObjectV, SetV, Value, ViewV, row_kind
 from dynacomp.capture.wrap import items_of
 
-CONTAINER_OPS.update({**sequences.OPERATORS, **tables.OPERATORS})
-METHODS = {**sequences.METHODS, **tables.METHODS}
+CONTAINER_OPS.update({**sequences.OPERATORS, **deques.OPERATORS, **tables.OPERATORS})
+METHODS = {**sequences.METHODS, collections.deque: deques.METHODS, **tables.METHODS}
 
 
 def setitem(cap: Capture, obj: Value, key: Value, value: Value) -> None:
-    if isinstance(obj, ListV):
-        mutating(cap, obj)
+    if row_kind(obj) is collections.deque:
+        deques.setitem(cap, obj, key, value)  # type: ignore[arg-type]
+    elif isinstance(obj, ListV):
         index = position_of(cap, obj, key)
+        mutating(cap, obj)
         content = list(iterate(cap, value)) if isinstance(index, slice) else value
         try:
             items_of(cap, obj)[index] = content
@@ -45,10 +48,13 @@ def setitem(cap: Capture, obj: Value, key: Value, value: Value) -> None:
 
 
 def delitem(cap: Capture, obj: Value, key: Value) -> None:
-    if isinstance(obj, ListV):
+    if row_kind(obj) is collections.deque:
+        deques.delitem(cap, obj, key)  # type: ignore[arg-type]
+    elif isinstance(obj, ListV):
+        index = position_of(cap, obj, key)
         mutating(cap, obj)
         try:
-            del obj.items[position_of(cap, obj, key)]
+            del obj.items[index]
         except (IndexError, ValueError) as error:
             raise Raised(Const(error)) from None
     elif isinstance(obj, DictV):
@@ -77,6 +83,8 @@ def contains(cap: Capture, container: Value, item: Value) -> bool:
         return tables.view_contains(cap, container, item)
     if isinstance(container, ObjectV):
         return _object_contains(cap, container, item)
+    if isinstance(container, ListV) and container.cls is collections.deque:
+        return deques.contains(cap, container, item)
     if isinstance(container, Const):
         found = fold(cap, operator.contains, container, item)
         assert isinstance(found, Const)
@@ -96,7 +104,7 @@ def _object_contains(cap: Capture, container: ObjectV, item: Value) -> bool:
 def _operator(op: Any) -> Any:
     """The method of a binary operator: NotImplemented where the operator has no row for these kinds."""
     def method(cap: Capture, a: Value, b: Value) -> Value:
-        row = CONTAINER_OPS.get((op.__name__, type(a)))
+        row = CONTAINER_OPS.get((op.__name__, row_kind(a)))
         found = NotImplemented if row is None else row(cap, a, plain(b) if op is not operator.iadd else b)
         return Const(NotImplemented) if found is NotImplemented else found
     return method
@@ -104,7 +112,9 @@ def _operator(op: Any) -> Any:
 
 def _reflected(op: Any) -> Any:
     def method(cap: Capture, a: Value, b: Value) -> Value:
-        return _operator(op)(cap, b, a) if type(plain(b)) is type(a) or op is operator.mul else Const(NotImplemented)
+        if row_kind(plain(b)) is not row_kind(a) and op is not operator.mul:
+            return Const(NotImplemented)
+        return _operator(op)(cap, b, a)
     return method
 
 
@@ -115,7 +125,7 @@ def _repeated(cap: Capture, a: Value, b: Value) -> Value:
 def _compared(op: Any) -> Any:
     def method(cap: Capture, a: Value, b: Value) -> Value:
         other = plain(b)
-        return binary(cap, op, a, other) if type(a) is type(other) else Const(NotImplemented)
+        return binary(cap, op, a, other) if row_kind(a) is row_kind(other) else Const(NotImplemented)
     return method
 
 
@@ -127,7 +137,7 @@ _OPERATORS: dict[str, Any] = {
     **{_named(op): _operator(op) for op in BINARY},
     **{f"__r{op.__name__.strip('_')}__": _reflected(op) for op in BINARY[:13]}, "__rmul__": _repeated,
     **{_named(op): _compared(op) for op in COMPARE.values()},
-    "__getitem__": lambda cap, v, k: CONTAINER_OPS["getitem", type(v)](cap, v, k),
+    "__getitem__": lambda cap, v, k: CONTAINER_OPS["getitem", row_kind(v)](cap, v, k),
     "__setitem__": setitem, "__delitem__": delitem,
     "__contains__": lambda cap, v, x: Const(contains(cap, v, x)),
     "__len__": lambda cap, v: Const(len(v.items)),
@@ -143,7 +153,7 @@ WITH_KEYWORDS = ("sort", "update", "move_to_end", "popitem", "setdefault", "pop"
 
 
 def call_method(cap: Capture, value: Any, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    row = METHODS.get(type(value), {}).get(name) or _OPERATORS.get(name)
+    row = METHODS.get(row_kind(value), {}).get(name) or _OPERATORS.get(name)
     if row is None:
         raise Break("call", f"{kind_of(value)}.{name}")
     try:

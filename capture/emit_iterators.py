@@ -42,6 +42,8 @@ def iterator_at(seq: Any, index: int) -> Any:
 def reversed_at(seq: Any, index: int) -> Any:
     """`reversed(seq)` when item `index` comes next."""
     it = reversed(seq)
+    if not hasattr(it, "__setstate__"):
+        return stepped(it, len(seq) - 1 - index)
     it.__setstate__(index)
     return it
 
@@ -115,8 +117,10 @@ def ended_generator(fn: Any) -> Any:
 def _seq_iter(e: Emitter, v: SeqIterV) -> None:
     seq = v.text or v.seq
     changed = isinstance(seq, ListV) and seq.real is not None and seq.dirty
-    if v.kind == "other" or (changed and seq.cls is not list):
+    if v.kind == "other":
         raise Unbuildable(v, "an iterator that stands for one of another class")
+    if v.since != getattr(seq, "changes", 0) or (changed and seq.cls is not list):
+        raise Unbuildable(v, f"an iterator over a {seq.cls.__name__} that has changed since")
     if v.ended:
         e.call(at_end, lambda: e.call(reversed if v.kind == "reversed" else iter, lambda: e.load(_empty(seq))))
     elif changed:  # the list has its items after the side effects

@@ -11,16 +11,14 @@ from typing import Any
 
 from dynacomp.capture import remake
 from dynacomp.capture.emit import ROWS, Emitter, load_elements, load_table
-from dynacomp.capture.payloads import IMMUTABLE, payload_base
+from dynacomp.capture.payloads import IMMUTABLE, built_in_base, payload_base
 from dynacomp.capture.values import DELETED, Const, ListV, ObjectV, SetV
-
-HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 
 def emit_object(e: Emitter, v: ObjectV) -> None:
     base: Any = payload_base(v.cls)
     if issubclass(v.cls, BaseException):
-        e.call(remake.new_exception, partial(e.const, exception_base(v.cls).__new__), partial(e.const, v.cls),
+        e.call(remake.new_exception, partial(e.const, built_in_base(v.cls).__new__), partial(e.const, v.cls),
                partial(e.tuple, v.ctor))
     elif base in IMMUTABLE:
         e.call(base.__new__, partial(e.const, v.cls), partial(e.load, v.payload))
@@ -33,11 +31,6 @@ def emit_object(e: Emitter, v: ObjectV) -> None:
         if attr is not DELETED:
             e.later(partial(e.call, remake.set_attribute, partial(e.load, v), partial(e.const, name),
                             partial(e.load, attr)))
-
-
-def exception_base(cls: type) -> Any:
-    """The nearest built-in class of an exception class."""
-    return next(b for b in cls.__mro__ if not b.__flags__ & HEAP)
 
 
 def _fill_payload(e: Emitter, content: Any) -> None:

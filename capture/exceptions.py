@@ -18,6 +18,7 @@ from dynacomp.capture.code import Instr
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import OPERATIONS, Capture, Frame
+from dynacomp.capture.payloads import built_in_base
 from dynacomp.capture.remembered import remembered
 from dynacomp.capture.values import (
     Const,
@@ -237,8 +238,7 @@ _DEFAULTS: dict[str, Any] = {
 
 def _stand_in(value: ObjectV) -> BaseException:
     """A real exception of the nearest built-in class with the same arguments."""
-    base = next(b for b in value.cls.__mro__ if not b.__flags__ & HEAP)
-    return base(*map(as_python, value.ctor))
+    return built_in_base(value.cls)(*map(as_python, value.ctor))
 
 
 def store(cap: Capture, value: ObjectV, name: str, new: Value) -> None:

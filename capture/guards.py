@@ -39,7 +39,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "is_type": lambda s, t: f"type({s}) is {t.__qualname__}",
     "is": lambda s, o: f"{s} is {_brief(o)}",
     "is_not": lambda s, o: f"{s} is not {_brief(o)}",
-    "eq": lambda s, c: f"{s} == {c!r}",
+    "eq": lambda s, c: f"{s} == {_literal(c)}",
     "len": lambda s, n: f"len({s}) == {n}",
     "keys": lambda s, keys: f"list({s}) == [{_listed(keys)}]",
     "missing": lambda s, name: f"{name!r} not in vars({s})",
@@ -63,9 +63,16 @@ KINDS: dict[str, Callable[..., str]] = {
 }
 
 
+def _literal(value: Any) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # Python refuses to print an int of so many digits
+        return f"<int of {value.bit_length()} bits>" if type(value) is int else f"<{type(value).__name__}>"
+
+
 def _listed(keys: Any) -> str:
     """Keys as text; objects are not asked for theirs, nor for their hash: that would run the program's code."""
-    return ", ".join(repr(k) if is_literal(k) else _brief(k) for k in keys)
+    return ", ".join(_literal(k) if is_literal(k) else _brief(k) for k in keys)
 
 
 def _brief(obj: Any) -> str:
@@ -102,7 +109,9 @@ def identity_key(payload: Any) -> Any:
     """Constants by type and value, objects by identity."""
     if isinstance(payload, S.Source):
         return payload
-    if type(payload) in (int, float, complex, str, bytes, bool):
+    if type(payload) in (int, str, bytes, bool):
+        return (type(payload), payload)
+    if type(payload) in (float, complex):  # by their text: zeros have signs, and no NaN equals itself
         return (type(payload), repr(payload))
     if type(payload) is tuple:
         return tuple(map(identity_key, payload))

@@ -133,7 +133,7 @@ def clone(value: Any) -> Any:
 
 
 def _list(v: ListV) -> tuple[Any, list[Any]]:
-    return (v.cls, v.extra, len(v.items)), list(v.items)
+    return (v.cls, v.extra, v.changes, len(v.items)), list(v.items)
 
 
 def _put_list(v: ListV, held: list[Any]) -> None:

@@ -129,6 +129,8 @@ def advance(cap: Capture, it: Value) -> Value | None:
 
 def _next_seq(cap: Capture, it: SeqIterV) -> Value | None:
     mutating(cap, it)
+    if it.since != getattr(it.seq, "changes", 0):
+        raise Raised(Const(RuntimeError("deque mutated during iteration")))
     if it.ended or not 0 <= it.index < len(it.seq.items):
         it.ended = True
         return None

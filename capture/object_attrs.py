@@ -20,7 +20,7 @@ from dynacomp.capture.class_attrs import MISSING, SIMPLE, class_data, class_valu
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import OPERATIONS, Capture
-from dynacomp.capture.payloads import BASES, payload_base
+from dynacomp.capture.payloads import BASES, built_in_base
 from dynacomp.capture.values import (
     DELETED,
     Const,
@@ -39,8 +39,7 @@ def no_attribute(owner: str, name: str) -> Raised:
 def refused(cls: type, attempt: Callable[[Any], Any]) -> Raised:
     """The AttributeError of `attempt` on an empty instance, in this Python version's words."""
     try:
-        base: Any = payload_base(cls) or object
-        attempt(base.__new__(cls))
+        attempt(built_in_base(cls).__new__(cls))
     except AttributeError as error:
         return Raised(Const(error))
     raise AssertionError(f"an empty {cls.__qualname__} has the attribute")

@@ -16,6 +16,7 @@ from dynacomp.capture.births import from_python
 from dynacomp.capture.class_attrs import MISSING, lookup, resolve
 from dynacomp.capture.effects import certain
 from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.indices import index_value, slice_of
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.payloads import is_number, plain
@@ -38,6 +39,7 @@ from dynacomp.capture.values import (
     SeqIterV,
     SetV,
     SizeV,
+    SliceV,
     StreamV,
     TupleV,
     Value,
@@ -46,6 +48,7 @@ from dynacomp.capture.values import (
     is_literal,
     is_open,
     peek,
+    row_kind,
     type_of,
 )
 from dynacomp.capture.wrap import is_changeable
@@ -89,7 +92,7 @@ MATCHES = type(re.finditer("", ""))
 
 def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     name = op.__name__
-    row = CONTAINER_OPS.get((name, type(a)))
+    row = CONTAINER_OPS.get((name, row_kind(a)))
     if row is not None:
         result = row(cap, a, b)
         if result is not NotImplemented:
@@ -215,7 +218,7 @@ def _structural(cap: Capture, op: Any, a: Value, b: Value) -> Value:
 
 
 def _are_sequences(a: Value, b: Value) -> bool:
-    return type(a) is type(b) and isinstance(a, (TupleV, ListV))
+    return isinstance(a, (TupleV, ListV)) and row_kind(a) is row_kind(b)
 
 
 def _order(cap: Capture, op: Any, a: Value, b: Value) -> Value:
@@ -240,7 +243,7 @@ def equal(cap: Capture, a: Value, b: Value) -> bool:
         return True
     if isinstance(a, IdV) or isinstance(b, IdV):
         return (a if isinstance(a, IdV) else as_python(a)) == (b if isinstance(b, IdV) else as_python(b))
-    if isinstance(a, (TupleV, ListV)) and type(a) is type(b) and isinstance(b, (TupleV, ListV)):
+    if _are_sequences(a, b):
         left, right = cap.items(a), cap.items(b)
         return len(left) == len(right) and all(equal(cap, x, y) for x, y in zip(left, right))
     if isinstance(a, DictV) and isinstance(b, DictV):
@@ -406,7 +409,7 @@ def _small(value: Any) -> bool:
 
 
 def subscript(cap: Capture, obj: Value, key: Value) -> Value:
-    row = CONTAINER_OPS.get(("getitem", type(obj)))
+    row = CONTAINER_OPS.get(("getitem", row_kind(obj)))
     if row is not None:
         result = row(cap, obj, key)
         if result is not NotImplemented:
@@ -424,9 +427,9 @@ def subscript(cap: Capture, obj: Value, key: Value) -> Value:
         return library_call(cap, operator.getitem, [obj, key])
     if isinstance(key, SizeV):
         key = sizes.concrete(cap, key)
-    if isinstance(key, ObjectV) and cap.special(key, "__index__") is not None:
-        key = cap.call(cap.special(key, "__index__"), [])  # type: ignore[arg-type]
-    return fold(cap, operator.getitem, obj, key)
+    if isinstance(key, SliceV):
+        key = Const(slice_of(cap, key))
+    return fold(cap, operator.getitem, obj, index_value(cap, key))
 
 
 def _class_subscript(cap: Capture, obj: Const, key: Value) -> Value:

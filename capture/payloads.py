@@ -48,6 +48,11 @@ def payload_base(cls: type) -> type | None:
     return None
 
 
+def built_in_base(cls: type) -> Any:
+    """The nearest class in C that a class derives from: `object`, or one that lays out its instances."""
+    return next(b for b in cls.__mro__ if not b.__flags__ & HEAP)
+
+
 def content(obj: Any) -> Any:
     """What an instance of a class derived from a mutable built-in one holds, as an object of that class."""
     base: Any = payload_base(type(obj))

@@ -1,55 +1,52 @@
-"""Lists, tuples and deques: subscripts, operators and methods on their Values.
+"""Lists and tuples: subscripts, operators and methods on their Values.
 
 Rows are `row(cap, value, *args, **kwargs)`; `METHODS` and `OPERATORS` are what `containers` knows of.
 """
 
 from __future__ import annotations
 
-import collections
 import operator
 import sys
 from typing import Any
 
-from dynacomp.capture import sizes
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.indices import has_index, integer, slice_of
 from dynacomp.capture.iteration import iterate
 from dynacomp.capture.keys import raised
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.operators import binary, equal, truth
-from dynacomp.capture.values import Const, ListV, NotConstant, ObjectV, SizeV, SliceV, TupleV, Value, as_python, type_of
+from dynacomp.capture.values import (
+    ArrayV,
+    Const,
+    ListV,
+    NotConstant,
+    NumberV,
+    SliceV,
+    TupleV,
+    Value,
+    as_python,
+    type_of,
+)
 from dynacomp.capture.wrap import items_of, realize
 
 MAX_REPEATED = 1 << 15  # items that `[0] * n` makes while capturing: each is a Value, and is looked at one by one
 
 
-def _index(cap: Capture, key: Value) -> Any:
-    """A sequence index or slice as a Python object."""
-    if isinstance(key, SizeV):
-        return sizes.concrete(cap, key).value
-    if isinstance(key, SliceV):
-        return slice(*(_end(cap, k) for k in (key.start, key.stop, key.step)))
-    if isinstance(key, ObjectV):
-        return as_python(cap.call(cap.getattr(key, "__index__"), []))
-    try:
-        return operator.index(as_python(key)) if not isinstance(as_python(key), (slice, type(None))) else as_python(key)
-    except NotConstant:
-        raise Break("leaves", "a list or tuple indexed by an array") from None
-    except TypeError as error:
-        raise Raised(Const(error)) from None
-
-
-def _end(cap: Capture, end: Value) -> Any:
-    """A part of a slice; sequences refuse others than numbers when they use it."""
-    return as_python(end) if isinstance(end, Const) else _index(cap, end)
-
-
 def position_of(cap: Capture, seq: Any, key: Value) -> Any:
     """What `seq[key]` means: an int or a slice; TypeError in the words of subscripts."""
-    if isinstance(key, Const) and key.value is not None and not hasattr(type(key.value), "__index__"):
-        kind, not_this = type_of(seq).__name__, type(key.value).__name__
-        raise raised(TypeError, f"{kind} indices must be integers or slices, not {not_this}")
-    return _index(cap, key)
+    if isinstance(key, SliceV) or isinstance(key, Const) and type(key.value) is slice:
+        return slice_of(cap, key)
+    if not has_index(key):
+        raise raised(TypeError, f"{seq.cls.__name__} indices must be integers or slices, not {type_of(key).__name__}")
+    return integer(cap, key)
+
+
+def _limit(cap: Capture, end: Value) -> int:
+    """An end of the part in which `index` searches."""
+    if not has_index(end):
+        raise raised(TypeError, "slice indices must be integers or have an __index__ method")
+    return integer(cap, end)
 
 
 def _seq_getitem(cap: Capture, seq: Any, key: Value) -> Value:
@@ -69,7 +66,7 @@ def _slice(cap: Capture, seq: Any, index: slice) -> Value:
     except (TypeError, ValueError) as error:
         raise Raised(Const(error)) from None
     if isinstance(seq, ListV):
-        return ListV(items, seq.cls)
+        return ListV(items)
     whole = len(items) == len(seq.items) and index.step in (None, 1)
     return _same_or_new(seq if whole else None, items)
 
@@ -82,7 +79,7 @@ def _same_or_new(same: Any, items: list[Value]) -> Value:
 
 
 def _concat(cap: Capture, a: Any, b: Value) -> Any:
-    if type(b) is not type(a):
+    if type(b) is not type(a) or isinstance(b, ListV) and b.cls is not list:
         return NotImplemented
     left, right = items_of(cap, a), items_of(cap, b)
     if isinstance(a, TupleV):
@@ -91,18 +88,21 @@ def _concat(cap: Capture, a: Any, b: Value) -> Any:
 
 
 def _repeat(cap: Capture, a: Any, b: Value) -> Any:
-    if isinstance(b, SizeV):
-        b = sizes.concrete(cap, b)
-    if isinstance(b, ObjectV) and cap.special(b, "__index__") is not None:
-        b = Const(_index(cap, b))
-    if not (isinstance(b, Const) and isinstance(b.value, int)):
+    times = times_of(cap, a, b)
+    if times is None:
         return NotImplemented
-    items = items_of(cap, a)
-    if len(items) * b.value > MAX_REPEATED:
-        raise Break("too_long", f"a {a.cls.__name__} repeated {b.value} times")
-    if isinstance(a, TupleV):
-        return _same_or_new(a if b.value == 1 else None, items * b.value)
-    return ListV(items * b.value)
+    items = items_of(cap, a) * times
+    return _same_or_new(a if times == 1 else None, items) if isinstance(a, TupleV) else ListV(items)
+
+
+def times_of(cap: Capture, a: Any, b: Value) -> int | None:
+    """How often `a * b` repeats the sequence `a`; None where `b` is no integer."""
+    if isinstance(b, (ArrayV, NumberV)) or not has_index(b):
+        return None
+    times = integer(cap, b)
+    if len(a.items) * times > MAX_REPEATED:
+        raise Break("too_long", f"a {a.cls.__name__} repeated {times} times")
+    return times
 
 
 def _extend_in_place(cap: Capture, a: ListV, b: Value) -> Any:
@@ -124,30 +124,27 @@ def _append(cap: Capture, v: ListV, x: Value) -> None:
         v.appended.append(x)
         return
     v.items.append(x)
-    maxlen = v.extra
-    if maxlen is not None and len(v.items) > maxlen:
-        del v.items[0]
 
 
 def _pop(cap: Capture, v: ListV, i: Value = Const(-1)) -> Value:
     mutating(cap, v)
     try:
-        return realize(cap, v.items.pop(_index(cap, i)))
+        return realize(cap, v.items.pop(integer(cap, i)))
     except IndexError as error:
         raise Raised(Const(error)) from None
 
 
 def _insert(cap: Capture, v: ListV, i: Value, x: Value) -> None:
     mutating(cap, v)
-    v.items.insert(_index(cap, i), x)
+    v.items.insert(integer(cap, i), x)
 
 
 def _remove(cap: Capture, v: ListV, x: Value) -> None:
     found = _position(cap, v, x, 0, sys.maxsize)
     if found < 0:
-        raise raised(ValueError, f"{v.cls.__name__}.remove(x): x not in {v.cls.__name__}")
+        raise raised(ValueError, "list.remove(x): x not in list")
     mutating(cap, v)
-    del v.items[found]
+    del v.items[found:found + 1]  # `__eq__` may have changed the list
 
 
 def _position(cap: Capture, v: Any, x: Value, start: int, stop: int) -> int:
@@ -161,12 +158,12 @@ def _position(cap: Capture, v: Any, x: Value, start: int, stop: int) -> int:
 
 
 def _find(cap: Capture, v: Any, x: Value, start: Value = Const(0), stop: Value = Const(sys.maxsize)) -> Value:
-    found = _position(cap, v, x, _index(cap, start), _index(cap, stop))
+    found = _position(cap, v, x, _limit(cap, start), _limit(cap, stop))
     if found >= 0:
         return Const(found)
     if isinstance(v, TupleV):
         raise raised(ValueError, "tuple.index(x): x not in tuple")
-    raise raised(ValueError, f"{as_python(cap.call(Const(repr), [x]))} is not in {v.cls.__name__}")
+    raise raised(ValueError, f"{as_python(cap.call(Const(repr), [x]))} is not in list")
 
 
 def _count(cap: Capture, v: Any, x: Value) -> Value:
@@ -219,33 +216,12 @@ def _extend(cap: Capture, v: ListV, xs: Value) -> None:
         _append(cap, v, x)
 
 
-def _appendleft(cap: Capture, v: ListV, x: Value) -> None:
-    mutating(cap, v)
-    v.items.insert(0, x)
-    if v.extra is not None and len(v.items) > v.extra:
-        del v.items[-1]
-
-
-def _rotate(cap: Capture, v: ListV, n: Value = Const(1)) -> None:
-    mutating(cap, v)
-    turned = collections.deque(v.items)
-    turned.rotate(_index(cap, n))
-    v.items[:] = turned
-
-
-def _extendleft(cap: Capture, v: ListV, xs: Value) -> None:
-    for x in iterate(cap, xs):
-        _appendleft(cap, v, x)
-
-
 _SEQUENCE = {"index": _find, "count": _count}
 METHODS: dict[type, dict[str, Any]] = {
     TupleV: _SEQUENCE,
     ListV: {**_SEQUENCE, "append": _append, "pop": _pop, "insert": _insert, "remove": _remove, "reverse": _reverse,
-            "clear": _clear, "sort": _sort, "extend": _extend, "appendleft": _appendleft,
-            "rotate": _rotate, "extendleft": _extendleft,
-            "popleft": lambda cap, v: _pop(cap, v, Const(0)),
-            "copy": lambda cap, v: ListV(list(items_of(cap, v)), v.cls, extra=v.extra)},
+            "clear": _clear, "sort": _sort, "extend": _extend,
+            "copy": lambda cap, v: ListV(list(items_of(cap, v)))},
 }
 OPERATORS: dict[tuple[str, type], Any] = {
     ("getitem", TupleV): _seq_getitem, ("getitem", ListV): _seq_getitem,

@@ -119,6 +119,8 @@ def object_delattr(cap: Capture, target: ObjectV, name: str) -> None:
     if isinstance(deleter, types.FunctionType):
         cap.call(Const(deleter), [from_python(cap, raw), target])
         return
+    if isinstance(raw, class_attrs.SIMPLE) and not _is_slot(raw):
+        raise Break("store", f"deletion of {name!r}, which {target.cls.__qualname__} keeps in C")
     if instance_attribute(cap, target, name) is None:
         raise refused(target.cls, lambda probe: object.__delattr__(probe, name))
     mutating(cap, target)
@@ -127,3 +129,8 @@ def object_delattr(cap: Capture, target: ObjectV, name: str) -> None:
     else:
         target.attrs[name] = DELETED
     target.written.add(name)
+
+
+def _is_slot(raw: types.MemberDescriptorType | types.GetSetDescriptorType) -> bool:
+    """Whether a descriptor is one of a class's `__slots__`."""
+    return isinstance(raw, types.MemberDescriptorType) and bool(raw.__objclass__.__flags__ & class_attrs.HEAP)

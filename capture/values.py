@@ -162,6 +162,7 @@ class ListV(Value):
     dirty: bool = False
     real: Any = None
     extra: Any = None  # a deque's maxlen
+    changes: int = 0  # of a deque: how often it grew or shrank, which its iterators notice
     unseen: Any = None
     appended: list[Any] = field(default_factory=list)
 
@@ -363,6 +364,10 @@ class SeqIterV(Value):
     kind: str = "forward"
     text: Any = None
     ended: bool = False
+    since: int = field(init=False)  # `changes` of the deque when it was made
+
+    def __post_init__(self) -> None:
+        self.since = getattr(self.seq, "changes", 0)
 
 
 @dataclass(eq=False)
@@ -513,6 +518,11 @@ _AS_PYTHON: dict[type, Any] = {
     SliceV: lambda v: slice(as_python(v.start), as_python(v.stop), as_python(v.step)),
     Lazy: _lazy,
 }
+
+
+def row_kind(value: Value) -> type:
+    """The key of `value` in tables of methods and operators: its class here, for a deque its class there."""
+    return value.cls if type(value) is ListV and value.cls is not list else type(value)
 
 
 def is_constant(value: Any) -> bool:

@@ -96,7 +96,7 @@ def items_of(cap: Capture, value: Any) -> list[Value]:
 
 def _number(cap: Capture, obj: Any, source: S.Source) -> Value:
     """An int, float or string: a constant until it is seen to change."""
-    if cap.root.is_dynamic_scalar(source, obj) and source not in cap.lessons.fixed:
+    if source not in cap.lessons.fixed and not is_big(obj) and cap.root.is_dynamic_scalar(source, obj):
         if type(obj) is str:
             cap.guards.add("is_type", source, str)
         else:
@@ -104,6 +104,11 @@ def _number(cap: Capture, obj: Any, source: S.Source) -> Value:
         return ScalarV(obj, source=source)
     cap.scalars[source] = obj
     return _literal(cap, obj, source)
+
+
+def is_big(obj: Any) -> bool:
+    """An int that no array holds, so that none stands for it."""
+    return type(obj) is int and obj.bit_length() > 63
 
 
 def _literal(cap: Capture, obj: Any, source: S.Source) -> Value:
