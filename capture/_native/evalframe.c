@@ -211,12 +211,35 @@ static PyObject *run_active(PyThreadState *tstate, struct _PyInterpreterFrame *f
                                     : run_frame(tstate, frame, &view, state);
 }
 
+/* Tells the thread's watcher of a function that starts. An answer that is false means: no more of this code. */
+static int tell(struct _PyInterpreterFrame *frame)
+{
+    FrameView view = dc_frame_view(frame);
+    CodeState *state = view.at_start ? dc_code_state(view.code) : NULL;
+    if (!view.at_start || (state && (state->flags & CODE_UNTOLD))) {
+        return 0;
+    }
+    if (!state && !(state = dc_code_state_make(view.code))) {
+        return -1;
+    }
+    PyObject *watcher = dc_thread.watcher;
+    dc_thread.watcher = NULL; /* what it calls is not told */
+    PyObject *answer = dc_call_paused(watcher, (PyObject *[]){(PyObject *)view.func}, 1, NULL);
+    int wanted = answer ? PyObject_IsTrue(answer) : -1;
+    Py_XDECREF(answer);
+    Py_XDECREF(dc_thread.watcher);
+    dc_thread.watcher = watcher;
+    state->flags |= wanted == 0 ? CODE_UNTOLD : 0;
+    return wanted < 0 ? -1 : 0;
+}
+
 /* CPython nests its evaluator on the C stack for each frame while a hook is installed, and not at
  * all while none is. So that a program can recurse as deep as without us, the hook goes away once
  * the C stack is deep: what is called from there runs as plain Python. */
 static PyObject *run_deep(PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag)
 {
     dc_counters.deep++;
+    Py_CLEAR(dc_thread.watcher); /* who looks at it afterwards knows that it has not heard all */
     dc_install(false);
     PyObject *result = dc_eval_underneath(tstate, frame, throwflag);
     dc_install(active_threads > 0);
@@ -231,6 +254,10 @@ PyObject *dc_eval_frame(PyThreadState *tstate, struct _PyInterpreterFrame *frame
     }
     if (dc_c_stack_is_deep(tstate, thread->nesting)) {
         return run_deep(tstate, frame, throwflag);
+    }
+    if (thread->watcher && !throwflag && tell(frame) < 0) {
+        dc_frame_dispose(tstate, frame);
+        return NULL;
     }
     thread->nesting++;
     PyObject *result = thread->depth == 0 || thread->paused || throwflag || dc_frame_comes_back(frame)

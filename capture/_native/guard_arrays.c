@@ -353,9 +353,29 @@ static int eval_int_size(Step *s, Run *run, const Call *call)
     return PyLong_CheckExact(x) && fits_int64(x, &run->sizes[s->dst]);
 }
 
+/* The bytes of a C-contiguous ndarray whose shape and dtype an "ndarray" step has checked. */
+static int eval_content(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    const NdArray *a = (NdArray *)run->regs[s->src];
+    const char *wanted = PyBytes_AS_STRING(s->refs[0]);
+    return !memcmp(a->data, wanted, (size_t)PyBytes_GET_SIZE(s->refs[0]));
+}
+
+static int finish_content(Step *s, Builder *b)
+{
+    DC_UNUSED(b);
+    if (!PyBytes_CheckExact(s->refs[0])) {
+        PyErr_Format(PyExc_TypeError, "content: expected bytes, got %R", s->refs[0]);
+        return -1;
+    }
+    return 0;
+}
+
 const StepKind dc_array_kinds[] = {
     {"array", "soooOO", eval_array, finish_array},
     {"ndarray", "sooO", eval_ndarray, finish_ndarray},
+    {"content", "sO", eval_content, finish_content},
     {"dim", "zsn", eval_dim, finish_dim},
     {"scalar", "su", eval_scalar, finish_scalar},
     {"int_size", "zs", eval_int_size, NULL},

@@ -59,6 +59,14 @@ static PyObject *py_leave(PyObject *m, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static PyObject *watch(PyObject *m, PyObject *watcher)
+{
+    DC_UNUSED(m);
+    PyObject *old = dc_thread.watcher;
+    dc_thread.watcher = watcher == Py_None ? NULL : Py_NewRef(watcher);
+    return old ? old : Py_NewRef(Py_None);
+}
+
 static PyObject *py_pause(PyObject *m, PyObject *unused)
 {
     DC_UNUSED(m);
@@ -227,6 +235,10 @@ static PyMethodDef methods[] = {
     {"set_enabled", set_enabled, METH_O, "set_enabled(on) -> was it on\n\nFalse: everything runs as plain Python."},
     {"enter", py_enter, METH_NOARGS, "Frames of this thread are captured until leave(); nests."},
     {"leave", py_leave, METH_NOARGS, "Ends one enter()."},
+    {"watch", watch, METH_O,
+     "watch(watcher) -> the old one\n\nBetween enter() and leave(), watcher(function) -> bool is told of each "
+     "function that starts in this thread; False: no more of its code. None: nobody. It is gone (None is the "
+     "old one) where the C stack was too deep to watch on."},
     {"pause", py_pause, METH_NOARGS, "Frames of this thread run as plain Python until resume(); nests."},
     {"resume", py_resume, METH_NOARGS, "Ends one pause()."},
     {"is_active", is_active, METH_NOARGS, "Would a frame that starts now in this thread be captured?"},

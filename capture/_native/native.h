@@ -167,8 +167,9 @@ void dc_entry_invalidate(Entry *entry);
 PyObject *dc_entry_launch(Entry *entry, const Run *run);   /* a direct entry */
 PyObject *dc_entry_run(Entry *entry, const Call *call);    /* a code entry */
 
-/* CODE_OURS: made by us, and skipped for ever; a reset forgets the other flags. */
-enum { CODE_SKIP = 1, CODE_SKIP_RECURSIVE = 2, CODE_ASKED = 4, CODE_OURS = 8 };
+/* CODE_OURS: made by us, and skipped for ever; CODE_UNTOLD: watchers are not interested; a reset forgets the
+ * other flags. */
+enum { CODE_SKIP = 1, CODE_SKIP_RECURSIVE = 2, CODE_ASKED = 4, CODE_OURS = 8, CODE_UNTOLD = 16 };
 struct CodeState {
     PyCodeObject *code; /* borrowed: the code object owns its state */
     Entry *first;
@@ -204,6 +205,7 @@ typedef struct {
     PyObject *current;     /* borrowed: the CompiledFunction being run, or NULL */
     PyCodeObject *bypass;  /* the next frame of this code runs plainly, once */
     int nesting;           /* hooked frames on this thread's C stack */
+    PyObject *watcher;     /* owned: is told of each function that starts, or NULL */
     Handed handed;
 } Thread;
 extern _Thread_local Thread dc_thread;
