@@ -47,7 +47,7 @@ from dynacomp.capture.values import (
     peek,
     type_of,
 )
-from dynacomp.capture.wrap import is_changeable, items_of, wrap
+from dynacomp.capture.wrap import is_changeable, items_of, own_dict, wrap
 
 # (type of a constant, method name) → row(cap, obj, *args): tree structures, ...
 CONST_METHODS: dict[tuple[type, str], Any] = {}
@@ -144,22 +144,33 @@ def _function_attribute(cap: Capture, value: Const, name: str, found: Any) -> Va
     return from_python(cap, found)
 
 
+def intercepts(cls: type) -> bool:
+    """Whether to ask an instance for an attribute runs the program's code."""
+    return any(isinstance(lookup(cls, hook)[1], types.FunctionType) for hook in ("__getattribute__", "__getattr__"))
+
+
 def _module(cap: Capture, module: types.ModuleType, name: str) -> Value:
+    table = own_dict(module)
+    called, pure = str(table.get("__name__", "?")), is_pure_module(table.get("__name__"))
+    if not pure and intercepts(type(module)):
+        raise Break("attribute", f"{name!r} of a {type(module).__qualname__}")
+    written = cap.global_writes.get((id(table), name))
+    if written is not None and written[2] is not None:
+        return written[2]
+    if name in table and pure:
+        cap.rely(table, name, table[name])
+        return from_python(cap, table[name])
+    if name in table:
+        return wrap(cap, table[name], S.Attr(S.Root(module, called), name))
+    if not pure:
+        cap.guards.add("missing_key", S.Root(table, f"vars({called})"), name)
+    fallback = table.get("__getattr__")
+    if not pure and isinstance(fallback, types.FunctionType) and lookup(type(module), name)[0] is None:
+        return cap.call(wrap(cap, fallback, S.Attr(S.Root(module, called), "__getattr__")), [Const(name)])
     try:
-        found = getattr(module, name)
+        return from_python(cap, getattr(module, name))
     except AttributeError as error:
-        if not is_pure_module(module.__name__):
-            cap.guards.add("missing_key", S.Root(vars(module), f"vars({module.__name__})"), name)
         raise Raised(Const(error)) from None
-    key = (id(vars(module)), name)
-    if key in cap.global_writes:
-        return cap.global_writes[key][2]
-    if name not in vars(module):
-        return from_python(cap, found)
-    if is_pure_module(module.__name__):
-        cap.rely(vars(module), name, found)
-        return from_python(cap, found)
-    return wrap(cap, found, S.Attr(S.Root(module, module.__name__), name))
 
 
 def _modelled(cap: Capture, value: Value, name: str) -> Value:

@@ -185,7 +185,8 @@ def _delattr(cap: Capture, x: Value, name: Value) -> Value:
 
 @row(hash)
 def _hash(cap: Capture, x: Value) -> Value:
-    return fold(cap, hash, x) if is_constant(x) else hash_value(cap, x)
+    fixed = is_constant(x) and not (type_of(x) in (float, complex) and as_python(x) != as_python(x))
+    return fold(cap, hash, x) if fixed else hash_value(cap, x)
 
 
 # --- conversion

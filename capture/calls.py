@@ -15,7 +15,7 @@ from typing import Any
 from dynacomp.capture import arrays, containers
 from dynacomp.capture import sources as S
 from dynacomp.capture._native import CompiledFunction
-from dynacomp.capture.attrs import CONST_METHODS
+from dynacomp.capture.attrs import CONST_METHODS, intercepts
 from dynacomp.capture.births import from_python
 from dynacomp.capture.class_attrs import MISSING, resolve
 from dynacomp.capture.errors import Break, Raised
@@ -212,6 +212,8 @@ def _is_data(value: Any) -> bool:
 
 def _fold_method(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     obj = fn.obj.value
+    if intercepts(type(obj)) and not is_pure_module(type(obj).__module__):
+        raise Break("call", f"{fn.name!r} of a {type(obj).__qualname__}")
     if isinstance(obj, types.FunctionType) and fn.name in FUNCTION_METHODS:
         return FUNCTION_METHODS[fn.name](cap, fn.obj, *args, **kwargs)
     row = CONST_METHODS.get((type(obj), fn.name))

@@ -26,13 +26,27 @@ SIMPLE = (types.GetSetDescriptorType, types.MemberDescriptorType)
 IMMUTABLE_TYPE, HEAP = 1 << 8, 1 << 9  # Py_TPFLAGS_*
 
 
+def behind(cls: type, after: type) -> tuple[type, ...]:
+    """The classes after `after` in the MRO."""
+    if not cls.__mro__:
+        raise Break("attribute", "super() of a class that is being made")
+    return cls.__mro__[cls.__mro__.index(after) + 1:]
+
+
 def lookup(cls: type, name: str, after: type | None = None) -> tuple[type | None, Any]:
     """(owner, raw attribute) along the MRO, after class `after` if given; (None, MISSING) if absent."""
-    mro = cls.__mro__
-    for base in mro[mro.index(after) + 1:] if after is not None else mro or ():  # none: the class is being made
+    mro = cls.__mro__ or ()  # none: the class is being made
+    for base in mro if after is None else behind(cls, after):
         if name in base.__dict__:
             return base, base.__dict__[name]
     return None, MISSING
+
+
+def hides_entry(cls: type, name: str) -> bool:
+    """Whether a descriptor of the class stands before the instance's own entry, which only its dictionary reaches."""
+    owner, raw = lookup(cls, name)
+    return owner is not None and not isinstance(raw, SIMPLE) and (
+        hasattr(type(raw), "__set__") or hasattr(type(raw), "__delete__"))
 
 
 def written(cap: Capture, cls: type, name: str) -> Value | None:
@@ -73,8 +87,8 @@ def resolve(cap: Capture, cls: type, name: str, after: type | None = None) -> tu
     if after is None:
         guard_class(cap, cls, name, raw)
         return owner, raw
-    behind = cls.__mro__[cls.__mro__.index(after) + 1:]
-    for base in behind[:behind.index(owner) + 1] if owner is not None else behind:
+    passed = behind(cls, after)
+    for base in passed[:passed.index(owner) + 1] if owner is not None else passed:
         guard_class(cap, base, name, lookup(base, name)[1])
     return owner, raw
 
@@ -143,7 +157,10 @@ def _by_descriptor(cap: Capture, cls: type, raw: Any, owner: type, name: str) ->
     if isinstance(getter, types.FunctionType) and not is_pure_module(getter.__module__):
         descriptor = class_value(cap, raw, owner, name)
         return cap.call(Const(getter), [descriptor, Const(None), Const(cls)])
-    found = getattr(cls, name)
+    try:
+        found = getattr(cls, name)
+    except AttributeError as error:
+        raise Raised(Const(error)) from None
     if isinstance(raw, SIMPLE) or getter is not MISSING:
         return Const(found) if isinstance(found, types.BuiltinMethodType) else from_python(cap, found)
     return class_value(cap, found, owner, name)

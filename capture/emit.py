@@ -130,7 +130,8 @@ class Emitter:
         if value.holder is not None:
             self.load(value.holder)
             return
-        if value.source is not None and not (isinstance(value, Const) and is_literal(value.value)):
+        if value.source is not None and not (isinstance(value, Const) and is_literal(value.value)
+                                             and value.value == value.value):  # each NaN is an object of its own
             load_source(self, value.source)
             return
         row = ROWS.get(type(value))

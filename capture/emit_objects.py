@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from dynacomp.capture import remake
+from dynacomp.capture.class_attrs import hides_entry
 from dynacomp.capture.emit import ROWS, Emitter, load_elements, load_table
 from dynacomp.capture.payloads import IMMUTABLE, built_in_base, payload_base
 from dynacomp.capture.values import DELETED, Const, ListV, ObjectV, SetV
@@ -29,7 +30,8 @@ def emit_object(e: Emitter, v: ObjectV) -> None:
         e.later(partial(_fill_payload, e, v.payload))
     for name, attr in v.attrs.items():
         if attr is not DELETED:
-            e.later(partial(e.call, remake.set_attribute, partial(e.load, v), partial(e.const, name),
+            put = remake.write_entry if hides_entry(v.cls, name) else remake.set_attribute
+            e.later(partial(e.call, put, partial(e.load, v), partial(e.const, name),
                             partial(e.load, attr)))
 
 

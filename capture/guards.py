@@ -76,9 +76,9 @@ def _listed(keys: Any) -> str:
 
 
 def _brief(obj: Any) -> str:
-    if isinstance(obj, (type, types.FunctionType, types.BuiltinFunctionType)):
+    if issubclass(type(obj), (type, types.FunctionType, types.BuiltinFunctionType)):
         return obj.__qualname__
-    return obj.__name__ if isinstance(obj, types.ModuleType) else f"<{type(obj).__name__}>"
+    return vars(obj).get("__name__", "?") if type(obj) is types.ModuleType else f"<{type(obj).__name__}>"
 
 
 class GuardSet:
@@ -107,7 +107,7 @@ class GuardSet:
 
 def identity_key(payload: Any) -> Any:
     """Constants by type and value, objects by identity."""
-    if isinstance(payload, S.Source):
+    if issubclass(type(payload), S.Source):
         return payload
     if type(payload) in (int, str, bytes, bool):
         return (type(payload), payload)
@@ -155,7 +155,7 @@ class StepWriter:
         if special is not None:
             special(self, guard)
             return
-        payload = tuple(self.register(p) if isinstance(p, S.Source) else p for p in guard.payload)
+        payload = tuple(self.register(p) if issubclass(type(p), S.Source) else p for p in guard.payload)
         src = () if guard.source is None else (self.register(guard.source),)
         self.emit(guard, guard.kind, *src, *payload)
 

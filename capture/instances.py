@@ -209,6 +209,8 @@ def instance_dict(cap: Capture, obj: ObjectV) -> Value:
 
 def object_new(cap: Capture, cls: Value, *args: Value, **kwargs: Value) -> Value:
     real = as_python(cls)
+    if not isinstance(real, type):
+        return fold(cap, object.__new__, cls)  # which refuses
     if issubclass(real, BaseException):
         return ObjectV(real, ctor=tuple(args), attrs={"args": TupleV(list(args))})
     if any(not b.__flags__ & HEAP and b is not object for b in real.__mro__):

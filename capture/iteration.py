@@ -183,7 +183,7 @@ def iterate(cap: Capture, value: Value) -> Iterator[Value]:
         return
     it = get_iter(cap, value)
     while True:
-        cap.steps += 1
+        cap.count()
         item = advance(cap, it)
         if item is None:
             return
@@ -329,6 +329,7 @@ STREAMS: dict[str, Any] = {
 
 def _next_stream(cap: Capture, it: StreamV) -> Value | None:
     mutating(cap, it)
+    cap.count()
     return STREAMS[it.kind](cap, it)
 
 

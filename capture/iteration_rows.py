@@ -14,7 +14,7 @@ from dynacomp.capture import generators
 from dynacomp.capture._native import rethrow, throw
 from dynacomp.capture.builtin_rows import NONE, row
 from dynacomp.capture.calls import BUILTIN_METHODS, BUILTINS, call
-from dynacomp.capture.errors import Raised
+from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.exceptions import as_exception
 from dynacomp.capture.iteration import ITERATORS, advance, get_iter, iterate
 from dynacomp.capture.machine import Capture
@@ -223,6 +223,8 @@ def _throw(cap: Capture, gen: GeneratorV, kind: Value, *rest: Value) -> Value:
     error = as_exception(cap, kind)
     if isinstance(error, Const):
         error = cap.call(error, [])
+        if not issubclass(type_of(error), BaseException):
+            raise Break("raises", "a class of exceptions whose instances are none is thrown")
     item = generators.throw(cap, gen, error)
     if item is None:
         raise stop_iteration(cap, gen.frame.result)

@@ -106,6 +106,8 @@ def is_by_id(key: Any) -> bool:
 def hash_value(cap: Capture, value: Value) -> Value:
     """`hash(value)`. One that depends on addresses may only become part of another hash."""
     key = hashable(cap, value)
+    if key != key and type(key) in (float, complex):
+        raise Break("identity", "hash() of a NaN, which depends on its id")
     if is_by_id(key):
         if not cap.hashing:
             raise Break("identity", "hash() of an object that hashes by its id")

@@ -174,6 +174,12 @@ class Capture:
         self.symbols: dict[int, tuple[Any, str]] = {}  # size → (symbolic dimension, its name)
         self.dims: dict[str, tuple[S.Source, int]] = {}  # name → where its value is read
 
+    def count(self) -> None:
+        """One more instruction, or element of an iterator that is run through: neither may go on for ever."""
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise GiveUp("too_long", f"more than {MAX_STEPS} instructions in one capture")
+
     def globals_source(self, table: dict[str, Any]) -> S.Source | None:
         """How bytecode and guards find a module's globals: None for the outermost frame's own."""
         if table is self.root.fn.__globals__:
@@ -296,9 +302,7 @@ def step(cap: Capture, frame: Frame) -> None:
         lesson = cap.lessons.breaks.get(cap.top_step)
         if lesson is not None:
             raise StopAtBreak(lesson)
-    cap.steps += 1
-    if cap.steps > MAX_STEPS:
-        raise GiveUp("too_long", f"more than {MAX_STEPS} instructions in one capture")
+    cap.count()
     if instr.name in BACK_EDGES:
         watch_loop(cap, frame, instr)
     handler = HANDLERS.get(instr.name)

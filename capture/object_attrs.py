@@ -48,7 +48,7 @@ def refused(cls: type, attempt: Callable[[Any], Any]) -> Raised:
 def object_attribute(cap: Capture, value: ObjectV, name: str) -> Value:
     """`object.__getattribute__`, then `__getattr__`."""
     owner, raw = resolve(cap, value.cls, name)
-    if raw is not MISSING and is_data_descriptor(raw):
+    if raw is not MISSING and is_data_descriptor(raw) and hasattr(type(raw), "__get__"):
         return bind(cap, raw, value, owner, name)
     own = instance_attribute(cap, value, name)
     if own is not None:

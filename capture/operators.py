@@ -51,7 +51,7 @@ from dynacomp.capture.values import (
     row_kind,
     type_of,
 )
-from dynacomp.capture.wrap import is_changeable
+from dynacomp.capture.wrap import SHOWING, is_changeable
 
 # The order of CPython's BINARY_OP arguments (Include/opcode.h).
 BINARY = (operator.add, operator.and_, operator.floordiv, operator.lshift, operator.matmul, operator.mul,
@@ -74,7 +74,8 @@ CONTAINER_OPS: dict[tuple[str, type], Any] = {}
 def fold(cap: Capture, fn: Any, *values: Value) -> Value:
     """`fn` on constants, now; its exceptions are the program's."""
     args = [as_python(v) for v in values]
-    if any(isinstance(v, Const) and v.source is not None and is_changeable(v.value) for v in values):
+    if any(isinstance(v, Const) and (v.source is not None and is_changeable(v.value) or issubclass(
+            type(v.value), SHOWING)) for v in values):
         raise Break("opaque", "an object that is known by its identity alone")
     try:
         found = fn(*args)

@@ -18,6 +18,7 @@ from bytecode import Bytecode, CompilerFlags, Instr
 
 from dynacomp.capture import remake
 from dynacomp.capture import sources as S
+from dynacomp.capture.class_attrs import hides_entry
 from dynacomp.capture.effects import leaving, settle
 from dynacomp.capture.emit import OUTPUTS, Emitter, load_elements, load_table
 from dynacomp.capture.emit_sources import load_globals, load_source
@@ -320,15 +321,13 @@ def _prepare_set(w: Writer, v: SetV) -> None:
 def _prepare_object(w: Writer, v: ObjectV) -> None:
     target = w.save(v)
     for name in [n for n in v.attrs if n in v.written]:
-        value = v.attrs[name]
+        value, hidden = v.attrs[name], hides_entry(v.cls, name)
+        place = partial(w.e.op, "LOAD_FAST", target), partial(w.e.const, name)
         if value is DELETED:
-            w.replays.append(lambda n=name: w.act(remake.delete_attribute,  # type: ignore[misc]
-                                                  lambda: w.e.op("LOAD_FAST", target), lambda: w.e.const(n)))
+            w.replays.append(partial(w.act, remake.delete_entry if hidden else remake.delete_attribute, *place))
             continue
-        kept = w.save(value)
-        w.replays.append(lambda n=name, k=kept: w.act(  # type: ignore[misc]
-            remake.write_attribute, lambda: w.e.op("LOAD_FAST", target), lambda: w.e.const(n),
-            lambda: w.e.op("LOAD_FAST", k)))
+        put = remake.write_entry if hidden else remake.write_attribute
+        w.replays.append(partial(w.act, put, *place, partial(w.e.op, "LOAD_FAST", w.save(value))))
 
 
 def _prepare_cell(w: Writer, v: CellV) -> None:

@@ -7,6 +7,7 @@ that the original program would not have run.
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import sys
 import threading
@@ -239,7 +240,17 @@ def write_attribute(obj: Any, name: str, value: Any) -> None:
 
 
 def delete_attribute(obj: Any, name: str) -> None:
-    plain_base(obj).__delattr__(obj, name)
+    with contextlib.suppress(AttributeError):  # the captured code may have made it too
+        plain_base(obj).__delattr__(obj, name)
+
+
+def write_entry(obj: Any, name: str, value: Any) -> None:
+    """Into the instance's dictionary, past a descriptor of its class."""
+    plain_base(obj).__getattribute__(obj, "__dict__")[name] = value
+
+
+def delete_entry(obj: Any, name: str) -> None:
+    plain_base(obj).__getattribute__(obj, "__dict__").pop(name, None)
 
 
 def plain_base(obj: Any) -> Any:

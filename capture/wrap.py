@@ -180,7 +180,7 @@ def hashes_itself(key: Any) -> bool:
     if type(key) in (tuple, frozenset):
         return any(map(hashes_itself, key))
     cls: Any = type(key)
-    if isinstance(key, (enum.Enum, type)) or is_pure_module(cls.__module__):
+    if issubclass(cls, (enum.Enum, type)) or is_pure_module(cls.__module__):
         return False
     return isinstance(cls.__hash__, types.FunctionType) or isinstance(cls.__eq__, types.FunctionType)
 
@@ -288,11 +288,12 @@ def _opaque(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 
 def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
-    if isinstance(obj, (type, types.ModuleType, enum.Enum)):
+    cls: Any = type(obj)  # never isinstance: it asks objects for their `__class__`, which may run their code
+    if issubclass(cls, (type, types.ModuleType, enum.Enum)):
         return _identity(cap, obj, source)
-    if isinstance(obj, np.generic) or isinstance(obj, np.dtype):
+    if issubclass(cls, (np.generic, np.dtype)):
         return _literal(cap, obj, source)
-    if isinstance(obj, jax.core.Tracer):
+    if issubclass(cls, jax.core.Tracer):
         raise Break("tracer", "a value that a JAX transformation is tracing")
     if is_bare_named_tuple(type(obj)):
         return _tuple(cap, obj, source)
@@ -300,7 +301,7 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
         cap.guards.add("is_type", source, type(obj))
         row = WRAPPERS[payload_base(type(obj))]  # type: ignore[index]
         return ObjectV(type(obj), real=obj, source=source, unread=lambda held: read_payload(cap, row, held))
-    if isinstance(obj, (threading.local, BaseException)) or (is_plain_instance(obj) and not _is_library_leaf(obj)):
+    if issubclass(cls, (threading.local, BaseException)) or (is_plain_instance(obj) and not _is_library_leaf(obj)):
         cap.guards.add("is_type", source, type(obj))
         return ObjectV(type(obj), real=obj, source=source)
     if any(hasattr(type(obj), name) for name in ("__next__", "__anext__", "__await__")):
@@ -330,7 +331,7 @@ def _is_library_leaf(obj: Any) -> bool:
 
 def own_dict(obj: Any) -> dict[str, Any]:
     """The instance's dictionary, past any `__getattr__` that the class may have; empty when it has none."""
-    base = threading.local if isinstance(obj, threading.local) else object
+    base = threading.local if issubclass(type(obj), threading.local) else object
     try:
         return base.__getattribute__(obj, "__dict__")
     except AttributeError:
@@ -358,13 +359,17 @@ FROZEN = ("typing", "typing_extensions", "fractions", "decimal", "datetime", "pa
           "re")
 
 
+SHOWING = (memoryview, types.MappingProxyType)
+
+
 def is_changeable(obj: Any) -> bool:
-    """An object known by its identity alone, whose content may be another one at the next call."""
-    if isinstance(obj, (type, types.ModuleType, enum.Enum)):
-        return False
-    if isinstance(obj, (list, dict, set, bytearray, collections.deque)):
-        return True
+    """An object known by its identity alone, whose content may be another one at the next call: what Python
+    refuses to hash, what shows another object's content, instances of Python classes."""
     cls: Any = type(obj)
+    if issubclass(cls, (type, types.ModuleType, enum.Enum)):
+        return False
+    if cls.__hash__ is None and cls is not slice or issubclass(cls, SHOWING):
+        return True
     root = cls.__module__
     return is_python_class(cls) and root not in FROZEN and not is_pure_module(root)
 

@@ -19,6 +19,7 @@ REASONS: dict[str, Reason] = {
     "attribute": Reason("an attribute whose lookup runs unknown code"),
     "body": Reason("a function that its transformation never called"),
     "branch": Reason("control flow on the content of an array", "jax.numpy.where or jax.lax.cond keep it in the graph"),
+    "builtins": Reason("builtins that the compiler itself runs on are replaced, as by a test that mocks them"),
     "call": Reason("a call into code that cannot be captured"),
     "concrete": Reason("a JAX function that needs concrete values", "give it a fixed size, e.g. jnp.nonzero(size=...)"),
     "config": Reason("JAX is asked to check or run every operation by itself",

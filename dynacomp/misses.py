@@ -34,6 +34,7 @@ from dynacomp.marks import dynamic_marks, static_marks
 from dynacomp.options import Options, resolve
 from dynacomp.pipeline import Compiled, compile_graph
 from dynacomp.stance import STANCES, current_stance
+from dynacomp.tampered import builtins_replaced
 
 MAX_VALUES = 4  # a Python number that must be a constant and had more values than this breaks the graph
 MAX_CAPTURES = 8  # times the limit of entries: what they guarded died, again and again
@@ -91,6 +92,8 @@ def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) ->
     if not trace_ctx.is_top_level():
         eager(code, "traced", code.co_qualname)
         return None
+    if builtins_replaced():
+        return eager(code, "builtins", "")
     history = history_of(code, options)
     with history.lock:
         entries = [e for e in _native.entries(code) if e.key is None or e.key is options]
