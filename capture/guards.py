@@ -49,7 +49,8 @@ KINDS: dict[str, Callable[..., str]] = {
     "names_unchanged": lambda s, names, objs: f"{s} still has the same {', '.join(names)}",
     "array": lambda s, shape, dtype, weak, sharding, committed: (
         f"{s}: {dtype}{list(shape)}{' weak' if weak else ''}"),
-    "ndarray": lambda s, shape, dtype: f"{s}: numpy {dtype}{list(shape)}",
+    "ndarray": lambda s, shape, dtype, contiguous=None: f"{s}: numpy {dtype}{list(shape)}",
+    "content": lambda s, content: f"{s} holds the same {len(content)} bytes",
     "dim": lambda s, axis, name: f"{name} = {s}.shape[{axis}] >= 2",
     "dim_is": lambda s, axis, name: f"{s}.shape[{axis}] == {name}",
     "set": lambda s, items: f"{s} == {{{_listed(items)}}}",

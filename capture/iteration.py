@@ -75,6 +75,8 @@ def _const_iter(cap: Capture, value: Const) -> Value:
     inside = opened(cap, value)
     if isinstance(inside, ObjectV):
         return get_iter(cap, inside)
+    if type(obj) is tuple:
+        return SeqIterV(TupleV([from_python(cap, x) for x in obj]))
     if isinstance(obj, range):
         return CountIterV(Const(obj.start), Const(obj.stop), Const(obj.step))
     if isinstance(obj, (str, bytes)) or (isinstance(obj, type) and hasattr(type(obj), "__iter__")):

@@ -9,6 +9,7 @@ module here.
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from typing import Any
 
@@ -23,6 +24,13 @@ ENTER = ("flax.nnx", "flax.experimental")
 # frames, counters of names): such a call is one node, and its user code must be as pure as for `jax.jit`.
 HOSTS = ("flax.linen", "flax.core", "haiku")
 
+# Other libraries whose functions give the same for the same arguments, whatever their own globals hold.
+STEADY = (
+    "dynacomp", "flax", "numpy", "scipy", "ml_dtypes", "opt_einsum", "absl", "typing_extensions", "jaxtyping",
+    "beartype", "wadler_lindig", "treescope", "orbax", "etils", "tree", "toolz", "optree", "namex", "h5py",
+    "rich", "tqdm", "pytest", "_pytest", "pluggy",
+)
+
 
 def _root_in(module: str, names: tuple[str, ...]) -> bool:
     return any(module == n or module.startswith(n + ".") for n in names)
@@ -31,6 +39,14 @@ def _root_in(module: str, names: tuple[str, ...]) -> bool:
 @functools.cache
 def is_pure_module(module: str | None) -> bool:
     return bool(module) and _root_in(str(module), PURE) and not _root_in(str(module), ENTER)
+
+
+@functools.cache
+def is_steady_module(module: str | None) -> bool:
+    """Whether what its functions read is left unguarded where a library runs them."""
+    root = str(module).partition(".")[0]
+    return is_pure_module(module) or root in sys.stdlib_module_names and root != "__main__" or _root_in(
+        str(module), STEADY)
 
 
 def module_of(obj: Any) -> str | None:

@@ -168,6 +168,10 @@ class Capture:
         self.hashing: list[bool] = []  # for each `__hash__` that runs now: whether it depends on ids
         self.placed = False  # some call decides where its results live
         self.traces: list[Any] = []  # JAX's traces under which calls are evaluated, innermost last
+        self.overheard: dict[Any, None] = {}  # the program's functions that libraries have run, see `library_reads`
+        self.given: list[Value] = []  # what those libraries were given
+        self.overhears = False
+        self.promised = 0  # inside calls of functions that the user has said need no guards
         self.derived = 0  # derivatives of calls being traced, inside each other
         self.scope = export.SymbolicScope()
         self.bounds: set[tuple[str, str, int]] = set()  # what `sizes.bound` has said of symbols

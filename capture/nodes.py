@@ -30,6 +30,7 @@ from dynacomp.capture.errors import Break, GiveUp, NeverCalled, Raised, Restart
 from dynacomp.capture.failures import Failed, can_be_called, eager_error
 from dynacomp.capture.graph import Closure, Node, Tree
 from dynacomp.capture.libraries import is_host
+from dynacomp.capture.library_reads import guard_reads, overhearing
 from dynacomp.capture.lowered_args import LibraryArg, leaf_nodes, lower_arg, lower_arguments, rebuild, standins_in
 from dynacomp.capture.machine import OPERATIONS, Capture, StopAtBreak
 from dynacomp.capture.placement import puts_elsewhere
@@ -84,6 +85,7 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
         lowered = as_real(lowered)
     outcome = abstract(cap, fn, *lowered)
     _reach_rules(cap, fn, *lowered)
+    guard_reads(cap, (*values[0], *values[1].values()))
     if not outcome.has_arrays and outcome.plain:
         if any(standins_in(lowered)) and not _all_containers(outcome.result):  # it may hold one out of sight
             return LibraryV(fn, tuple(values[0]), values[1])
@@ -167,7 +169,8 @@ def _on_tracers(fn: Any, args: tuple, kwargs: dict[str, Any], nodes: list[Node],
 def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
     step = cap.steps
     try:
-        return jax.make_jaxpr(run)(*[as_struct(n.aval) for n in nodes])
+        with overhearing(cap):
+            return jax.make_jaxpr(run)(*[as_struct(n.aval) for n in nodes])
     except CONTROL:
         raise
     except NeverCalled:

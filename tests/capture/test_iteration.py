@@ -1,0 +1,17 @@
+"""What is iterated over while capturing."""
+
+import jax.numpy as jnp
+
+import dynacomp
+
+
+def flattened(x):
+    return x.reshape(-1, *x.shape[2:]), [2 * n for n in x.shape[2:]], sum(x.shape[2:]), *x.shape[2:]
+
+
+def test_sizes_left_over_may_be_none():
+    compiled, before = dynacomp.jit(flattened, backend="xla"), dynacomp.stats()["breaks"]
+    for x in (jnp.ones((2, 3)), jnp.ones((2, 3, 4))):
+        want, got = flattened(x), compiled(x)
+        assert got[0].shape == want[0].shape and got[1:] == want[1:]
+    assert dynacomp.stats()["breaks"] == before

@@ -1,0 +1,137 @@
+"""Code that a library runs: what it reads from globals, closures and objects counts at each call, as in eager JAX."""
+
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+
+nn = pytest.importorskip("flax.linen")
+hk = pytest.importorskip("haiku")
+
+X = jnp.ones((2, 3))
+SCALE, ITEMS, TABLE = 2.0, [1.0], np.arange(3.0)
+SETTINGS = type("Settings", (), {})()
+SETTINGS.shift = 0.25
+
+
+class Net(nn.Module):
+    gain = 0.5
+
+    def __call__(self, x):
+        def inner(x):
+            return x * SCALE + ITEMS[0]
+
+        return inner(x) + self.gain + SETTINGS.shift + TABLE.sum()
+
+
+def replace_global():
+    global SCALE
+    SCALE += 1
+
+
+CHANGES = {
+    "a global": replace_global,
+    "an element": lambda: ITEMS.__setitem__(0, ITEMS[0] + 1),
+    "an attribute": lambda: setattr(SETTINGS, "shift", SETTINGS.shift + 1),
+    "a class attribute": lambda: setattr(Net, "gain", Net.gain + 1),
+    "an array's content": lambda: TABLE.__setitem__(0, TABLE[0] + 1),
+}
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    net = Net()
+    return lambda x: net.apply({}, x), dynacomp.jit(lambda x: net.apply({}, x), backend="xla")
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_a_module_reads_may_change(compiled, what):
+    plain, jitted = compiled
+    before = jitted(X)
+    CHANGES[what]()
+    assert jnp.allclose(jitted(X), plain(X)) and not jnp.allclose(jitted(X), before)
+
+
+def test_what_nobody_reads_is_not_guarded(compiled):
+    compiled[1](X)
+    graphs = dynacomp.stats()["graphs"]
+    SETTINGS.unread = object()
+    compiled[1](X)
+    assert dynacomp.stats()["graphs"] == graphs
+
+
+def test_cells_of_a_transformed_function():
+    def make(scale):
+        def forward(x):
+            return hk.Linear(2, with_bias=False)(x) * scale[0]
+        return forward
+
+    scale = [1.0]
+    net = hk.transform(make(scale))
+    params = net.init(jax.random.key(0), X)
+    jitted = dynacomp.jit(lambda params, x: net.apply(params, None, x), backend="xla")
+    for value in (1.0, 3.0):
+        scale[0] = value
+        assert jnp.allclose(jitted(params, X), net.apply(params, None, X))
+
+
+def test_a_model_that_a_solver_calls():
+    eqx, dfx = pytest.importorskip("equinox"), pytest.importorskip("diffrax")
+    factor = [1.0]
+
+    class Field(eqx.Module):
+        rate: jax.Array
+
+        def __call__(self, t, y, args):
+            return -y * self.rate * factor[0]
+
+    def solve(field, y):
+        return dfx.diffeqsolve(dfx.ODETerm(field), dfx.Euler(), 0.0, 1.0, 0.25, y).ys
+
+    jitted, before = dynacomp.jit(solve, backend="xla"), dynacomp.stats()["graphs"]
+    for n, factor[0] in enumerate((1.0, 1.0, 2.0)):
+        field = Field(jnp.array(1.0 + n))
+        assert jnp.allclose(jitted(field, X), solve(field, X))
+    assert dynacomp.stats()["graphs"] == before + 2
+
+
+def test_effects_happen_at_each_call(capsys):
+    class Loud(nn.Module):
+        def __call__(self, x):
+            print("called")
+            return x * 2
+
+    jitted = dynacomp.jit(lambda x: Loud().apply({}, x) + 1, backend="xla")
+    for _ in range(3):
+        jitted(X)
+    assert capsys.readouterr().out.count("called") == 3
+    assert "effect" in dynacomp.stats()["breaks"]
+
+
+def test_a_large_array_that_may_change_breaks():
+    table = np.zeros(1 << 18)
+
+    class Reads(nn.Module):
+        def __call__(self, x):
+            return x + table[0]
+
+    jitted = dynacomp.jit(lambda x: Reads().apply({}, x), backend="xla")
+    for value in (0.0, 5.0):
+        table[0] = value
+        assert jnp.allclose(jitted(X), X + value)
+
+
+def test_promised_functions_are_not_looked_into():
+    factor = [2.0]
+
+    @dynacomp.allow_in_graph
+    def scaled(x):
+        return x * factor[0]
+
+    jitted = dynacomp.jit(lambda x: scaled(x) + 1, backend="xla")
+    assert jnp.allclose(jitted(X), 3)
+    factor[0] = 9.0
+    assert jnp.allclose(jitted(X), 3)
