@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import CellType, CodeType
 from typing import Any
@@ -54,7 +54,7 @@ from dynacomp.capture.machine import (
 )
 from dynacomp.capture.operands import check_rows
 from dynacomp.capture.output import Result, returning, template_of
-from dynacomp.capture.resume import is_resume, returns_tail
+from dynacomp.capture.resume import is_resume, living, returns_tail
 from dynacomp.capture.values import CellV, Const, Lazy, NeedsConcrete, type_of
 from dynacomp.capture.wrap import wrap
 
@@ -93,7 +93,7 @@ class Info:
     scalars: dict[str, Any]
     program: Any = None
     compiled: Any = None  # the driver's record of how the Graph was compiled
-    resumes: Collection[CodeType] = ()
+    resumes: Callable[[], Iterable[CodeType]] = tuple  # where the frame goes on after its graph break
 
 
 @dataclass(eq=False)
@@ -227,7 +227,7 @@ def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: 
         writer.guard(guard)
     info = Info(result.graph, str(cap.guards), (), stopped, _shapes(cap), cap.captured_ops,
                 {repr(s): v for s, v in cap.scalars.items()},
-                resumes=result.resumes)
+                resumes=living(result.resumes))
     places = {g.payload[3] for g in cap.guards.guards if g.kind == "array"}
     program = compile_graph(result.graph, places) if result.graph is not None else None
     info.program = program

@@ -252,7 +252,8 @@ class Leaver:
                 e.op("LOAD_FAST", name)
             e.op("BUILD_TUPLE", len(self.cells))
 
-        e.call(remake.resume_function, lambda: e.const(code), lambda: load_globals(e, self.frame.globals), closure)
+        held = remake.Weak(code)  # see resume.py: its original owns it
+        e.call(remake.resume_function, lambda: e.const(held), lambda: load_globals(e, self.frame.globals), closure)
 
     def _handler(self, handler: Any) -> None:
         """An exception of the instruction goes on in the frame's own handler, or leaves the frame."""

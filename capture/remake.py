@@ -275,6 +275,7 @@ def delete_global(table: Any, name: str) -> None:
     del unhold(table)[name]
 
 
-def resume_function(code: Any, globals_: Any, closure: tuple) -> Any:
-    """The function that continues a frame after a graph break."""
+def resume_function(held: Weak, globals_: Any, closure: tuple) -> Any:
+    """The function that continues a frame after a graph break: the frame keeps its code, and that the resume code."""
+    code = held()
     return types.FunctionType(code, unhold(globals_), code.co_name, None, closure)

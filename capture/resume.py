@@ -9,12 +9,14 @@ frame in the same state (same place, same stack layout, same locals).
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
 
 from bytecode import Bytecode, CellVar, FreeVar, Instr, Label
 
+from dynacomp.capture._native import entries
 from dynacomp.capture.code import Decoded, decode
 from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.machine import VERSION
@@ -45,7 +47,6 @@ class Layout:
     segment: bool = False
 
 
-# Resume codes live as long as the entries that call them; these tables keep neither them nor their originals.
 @dataclass(frozen=True)
 class Made:
     """A resume code: its original, where each of its instructions stands there (None: nowhere), and
@@ -56,8 +57,10 @@ class Made:
     segment: bool
 
 
-_MADE: dict[int, Made] = {}
-_BY_CODE: dict[tuple[int, Layout], tuple[weakref.ref[CodeType], weakref.ref[CodeType]]] = {}
+# A resume code belongs to its original, and dies with it; replacement code and entries refer to it weakly. They
+# hang on code objects, which take no part in garbage collection, and those of a loop lead back to themselves.
+_OWNED: dict[int, dict[Layout, CodeType]] = {}  # by the original's id
+_MADE: dict[int, Made] = {}  # by the resume code's id
 
 
 def live_locals(decoded: Decoded, target: int) -> set[str]:
@@ -108,24 +111,21 @@ def resume_code(decoded: Decoded, layout: Layout) -> CodeType:
         if original is None or target is None:
             raise GiveUp("resume", "the function was deleted while it runs, or stopped inside super()")
         return resume_code(decode(original), replace(layout, target=target))
-    key = (id(decoded.code), layout)
-    found = _BY_CODE.get(key)
-    known = found[1]() if found is not None and found[0]() is decoded.code else None
-    return known or _remember(decoded, key, *_build(decoded, layout))
+    owned = _owned(decoded.code)
+    return owned.get(layout) or owned.setdefault(layout, _made(decoded, layout))
 
 
-def _remember(decoded: Decoded, key: tuple[int, Layout], made: CodeType, origin: tuple[int | None, ...]) -> CodeType:
-    original = weakref.ref(decoded.code)
-    _MADE[id(made)] = Made(original, origin, key[1].segment)
-    _BY_CODE[key] = (original, weakref.ref(made))
-    weakref.finalize(made, _forget, id(made), key, _BY_CODE[key]).atexit = False
+def _owned(code: CodeType) -> dict[Layout, CodeType]:
+    if id(code) not in _OWNED:
+        weakref.finalize(code, _OWNED.pop, id(code), None).atexit = False
+    return _OWNED.setdefault(id(code), {})
+
+
+def _made(decoded: Decoded, layout: Layout) -> CodeType:
+    made, origin = _build(decoded, layout)
+    _MADE[id(made)] = Made(weakref.ref(decoded.code), origin, layout.segment)
+    weakref.finalize(made, _MADE.pop, id(made), None).atexit = False
     return made
-
-
-def _forget(number: int, key: tuple[int, Layout], found: Any) -> None:
-    _MADE.pop(number, None)
-    if _BY_CODE.get(key) is found:
-        del _BY_CODE[key]
 
 
 def _build(decoded: Decoded, layout: Layout) -> tuple[CodeType, tuple[int | None, ...]]:
@@ -241,3 +241,20 @@ def is_resume(code: CodeType) -> bool:
 def returns_tail(code: CodeType) -> bool:
     """Whether replacement code calls `code`, and sees to what comes after it when it breaks in turn."""
     return is_resume(code) and not _MADE[id(code)].segment
+
+
+def living(codes: Iterable[CodeType]) -> Callable[[], Iterator[CodeType]]:
+    """What gives those of `codes` that are still there, and keeps none of them."""
+    refs = tuple(map(weakref.ref, codes))
+    return lambda: (code for ref in refs if (code := ref()) is not None)
+
+
+def reachable(codes: Iterable[CodeType], seen: set[int] | None = None) -> Iterator[tuple[CodeType, Any]]:
+    """(code, entry) of each of `codes` and of the resume functions that they go on in, in order of execution."""
+    seen = set() if seen is None else seen
+    for code in codes:
+        if id(code) not in seen:
+            seen.add(id(code))
+            for entry in entries(code):
+                yield code, entry
+                yield from reachable(entry.info.resumes(), seen)

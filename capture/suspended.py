@@ -8,16 +8,16 @@ function is never captured again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from types import CodeType, FunctionType
 from typing import Any
 
-from dynacomp.capture._native import Entry, GuardProgram, entries, mark_skip, run_eager
+from dynacomp.capture._native import Entry, GuardProgram, mark_skip, run_eager
 from dynacomp.capture.drivers import driver
 from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.frame import Info, Outcome
-from dynacomp.capture.resume import looks_at_frame
+from dynacomp.capture.resume import looks_at_frame, reachable
 from dynacomp.capture.segments import Flat
 
 TRIAL = 64
@@ -45,7 +45,7 @@ class Plan:
         return self.left > 0
 
     def _decide(self) -> None:
-        self.idle = not any(map(_pays, reachable(self.flat.codes.values())))
+        self.idle = not any(_pays(entry) for _, entry in reachable(self.flat.codes.values()))
         if self.idle and self.on_idle is not None:
             self.on_idle()
 
@@ -53,19 +53,6 @@ class Plan:
 def _pays(entry: Any) -> bool:
     """Whether an entry computes something, or breaks for a call, of which something compiled may come."""
     return entry.info.graph is not None or (entry.info.breaks is not None and entry.info.breaks.kind not in ALONE)
-
-
-def reachable(codes: Any) -> Iterator[Any]:
-    """The entries of code objects and of the resume functions that they go on in."""
-    seen: set[int] = set()
-    todo = list(codes)
-    while todo:
-        code = todo.pop()
-        if id(code) not in seen:
-            seen.add(id(code))
-            for entry in entries(code):
-                yield entry
-                todo += entry.info.resumes
 
 
 class Segments(dict):
@@ -110,5 +97,5 @@ def capture_suspended(code: CodeType, wrap: Callable[[Any], Any], key: Any,
     except GiveUp as gave:
         return Outcome(kind=gave.kind, detail=gave.detail)
     made = driver(code, partial(Segments, Plan(flat, wrap, on_idle)))
-    info = Info(None, "", (), None, {}, 0, {}, resumes=flat.codes.values())
+    info = Info(None, "", (), None, {}, 0, {}, resumes=flat.codes.values)
     return Outcome(entry=Entry(GuardProgram([]), fn_code=made, key=key, info=info), info=info)

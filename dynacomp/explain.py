@@ -17,6 +17,7 @@ from dynacomp import counters, notices
 from dynacomp.api import CompiledObject, jit
 from dynacomp.breaks import REASONS
 from dynacomp.capture import _native
+from dynacomp.capture.resume import reachable
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def explain(fn: Callable[..., Any], **how: Any) -> Callable[..., Explanation]:
         before, told = counters.stats(), set(notices.told())
         result = target(*args, **kwargs)
         after = counters.stats()
-        entries = list(reachable(code))
+        entries = list(reachable([code]))
         return Explanation(
             result, tuple(region(c, e) for c, e in entries if e.info.graph is not None),
             tuple(found for _, e in entries if (found := break_of(e)) is not None),
@@ -95,18 +96,6 @@ def root_code(target: Any) -> CodeType:
         target = target._compiled
     fn = target.__wrapped__
     return getattr(fn, "__func__", fn).__code__
-
-
-def reachable(code: CodeType, seen: set[int] | None = None) -> Any:
-    """(code, entry) for the code object and its resume functions, in order of execution."""
-    seen = set() if seen is None else seen
-    if id(code) in seen:
-        return
-    seen.add(id(code))
-    for entry in _native.entries(code):
-        yield code, entry
-        for after in entry.info.resumes:
-            yield from reachable(after, seen)
 
 
 def region(code: CodeType, entry: Any) -> Region:

@@ -11,11 +11,13 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import CodeType
 from typing import Any
 
 import jax
+from jax._src import source_info_util
 from jax._src.core import trace_ctx
 
 from dynacomp import counters, notices
@@ -129,7 +131,7 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
             raise NeedsSizes(str(error)) from error
         return made[-1].program
 
-    with counters.timed("capture"):
+    with counters.timed("capture"), no_stack_noted():
         outcome = suspended(options, code) if code.co_flags & SUSPENDS else capture(
             fn, code, args, compile_one, size_rule(history, options), scalar_rule(history, options, is_resume(code)),
             lambda source: len(history.scalars.get(repr(source), ())) > MAX_VALUES, key=options)
@@ -143,6 +145,22 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
     note(outcome, code, history, made[0] if made else None)
     _native.add_entry(code, outcome.entry)
     return outcome.entry
+
+
+@contextmanager
+def no_stack_noted() -> Iterator[None]:
+    """JAX notes with every operation that it traces which code objects were running. A compiled entry may not
+    keep those: the code that runs it is among them, and code takes no part in garbage collection."""
+    held = source_info_util._source_info_context
+    before = held.context
+    held.context = before.replace(traceback=_IMPORT)
+    try:
+        yield
+    finally:
+        held.context = before
+
+
+_IMPORT = source_info_util.current().traceback  # the stack while this module was imported
 
 
 def suspended(options: Options, code: CodeType) -> Outcome:

@@ -3,6 +3,8 @@
  * A value that is not there fails the guard. */
 #include "native.h"
 
+#include <structmember.h>
+
 #include <stddef.h>
 #include <string.h>
 
@@ -92,21 +94,33 @@ static int eval_attr(Step *s, Run *run, const Call *call)
     return put(s, run, dc_instance_get(run->regs[s->src], s->refs[0], s->hash));
 }
 
+/* A member of __slots__, as its descriptor reads it. refs: 0 its class, weakly (the descriptor keeps it); ext:
+ * where the member is. */
 static int finish_slot(Step *s, Builder *b)
 {
-    DC_UNUSED(b);
-    if (Py_IS_TYPE(s->refs[0], &PyMemberDescr_Type)) {
-        return 0;
+    PyObject *descriptor = s->refs[0];
+    if (!Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) {
+        PyErr_Format(PyExc_TypeError, "slot: expected the descriptor of a __slots__ member, got %R", descriptor);
+        return -1;
     }
-    PyErr_Format(PyExc_TypeError, "slot: expected the descriptor of a __slots__ member, got %R", s->refs[0]);
-    return -1;
+    PyMemberDef *member = s->ext = PyMem_Malloc(sizeof *member);
+    if (member == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    *member = *((PyMemberDescrObject *)descriptor)->d_member;
+    Py_SETREF(s->refs[0], Py_NewRef(PyDescr_TYPE(descriptor)));
+    return dc_finish_weakly(s, b);
 }
 
 static int eval_slot(Step *s, Run *run, const Call *call)
 {
     DC_UNUSED(call);
-    PyObject *obj = run->regs[s->src];
-    return put(s, run, quiet_owned(PyMemberDescr_Type.tp_descr_get(s->refs[0], obj, (PyObject *)Py_TYPE(obj))));
+    PyObject *obj = run->regs[s->src], *cls = dc_held(s);
+    if (cls == NULL || !PyObject_TypeCheck(obj, (PyTypeObject *)cls)) {
+        return 0;
+    }
+    return put(s, run, quiet_owned(PyMember_GetOne((const char *)obj, s->ext)));
 }
 
 static int eval_dict(Step *s, Run *run, const Call *call)

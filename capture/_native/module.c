@@ -296,7 +296,7 @@ static int watch_forks(PyObject *module)
 PyMODINIT_FUNC PyInit__native(void)
 {
     PyTypeObject *const types[] = {&GuardProgram_Type, &Entry_Type, &CompiledFunction_Type, &Tail_Type};
-    if (PyType_Ready(&OnDeath_Type) < 0 || dc_cache_init() < 0) {
+    if (PyType_Ready(&OnDeath_Type) < 0 || PyType_Ready(&Parts_Type) < 0 || dc_cache_init() < 0) {
         return NULL;
     }
     PyObject *module = PyModule_Create(&definition);

@@ -103,6 +103,10 @@ int dc_hold(Step *step, int slot, PyObject *obj, Builder *builder, bool *weak);
 int dc_finish_weakly(Step *s, Builder *b);
 PyObject *dc_held(const Step *s);
 bool dc_held_is(PyObject *holder, bool weak, PyObject *value);
+extern PyTypeObject Parts_Type; /* descriptors.c */
+bool dc_has_parts(PyObject *obj);
+PyObject *dc_parts_new(PyObject *obj, Builder *builder);
+bool dc_parts_are(PyObject *parts, PyObject *value);
 bool dc_run_init(Run *run, const GuardProgram *guards);
 void dc_run_clear(Run *run);
 Py_ssize_t dc_guards_eval(GuardProgram *guards, const Call *call, Run *run); /* -1, or who failed */

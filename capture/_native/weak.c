@@ -33,9 +33,13 @@ PyTypeObject OnDeath_Type = {
     .tp_call = (ternaryfunc)on_death_call,
 };
 
-/* A new reference to what holds obj: weakly where it can be referred to weakly, else itself. */
+/* A new reference to what holds obj: weakly where it can be referred to weakly, or has parts; else itself. */
 PyObject *dc_holder(PyObject *obj, Builder *builder, bool *weak)
 {
+    if (dc_has_parts(obj)) {
+        *weak = false;
+        return dc_parts_new(obj, builder);
+    }
     PyObject *ref = PyWeakref_NewRef(obj, builder->on_death);
     *weak = ref != NULL;
     if (ref == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
@@ -58,6 +62,9 @@ int dc_hold(Step *step, int slot, PyObject *obj, Builder *builder, bool *weak)
 
 bool dc_held_is(PyObject *holder, bool weak, PyObject *value)
 {
+    if (Py_IS_TYPE(holder, &Parts_Type)) {
+        return dc_parts_are(holder, value);
+    }
     return weak ? value != Py_None && ((PyWeakReference *)holder)->wr_object == value : holder == value;
 }
 
@@ -65,7 +72,7 @@ bool dc_held_is(PyObject *holder, bool weak, PyObject *value)
 int dc_finish_weakly(Step *s, Builder *b)
 {
     bool weak = false;
-    if (dc_const_supported(s->refs[0])) {
+    if (dc_const_supported(s->refs[0]) || dc_has_parts(s->refs[0])) {
         return 0;
     }
     if (PyErr_Occurred() || dc_hold(s, 1, s->refs[0], b, &weak) < 0) {

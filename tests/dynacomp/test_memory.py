@@ -4,12 +4,15 @@ import gc
 import resource
 import sys
 import tracemalloc
+import types
+import weakref
 
 import jax
 import jax.numpy as jnp
 import pytest
 
 import dynacomp
+from dynacomp.capture import resume
 
 X = jnp.ones(8)
 
@@ -56,22 +59,43 @@ KINDS = {
     "raises": "def f(a): return a + 1, [][{k}]",
     "inner generator": "def f(a): return sum(a + i for i in range(3)) + {k}",
     "class": "class C:\n def m(self, a): return a + {k}\ndef f(a): return C().m(a), C",
+    "loop": "def f(a):\n for i in range(2):\n  print(end='')\n  a = a + i + {k}\n return a",
+    "generator": "def f(a):\n for i in range(2):\n  print(end='')\n  yield a + i + {k}",
+    "coroutine": "async def g(a): return a + {k}\nasync def f(a): return await g(a) * 2",
+    "async generator": "async def g(a): yield a + {k}\nasync def f(a): return [b async for b in g(a)]",
+    "property": "class C:\n p = property(lambda self: {k})\ndef f(a): return a + C().p, C",
+    "class method": "class C:\n @classmethod\n def m(cls, a): return a + {k}\ndef f(a): return C.m(a), C",
+    "slots": "class C:\n __slots__ = 'x'\nc = C()\nc.x = {k}\ndef f(a): return a + c.x, c",
+    "namespace": "from types import SimpleNamespace\nc = SimpleNamespace(x={k})\ndef f(a): return a + c.x, c",
+    "own function": "def f(a, n=2):\n print(end='')\n return f(a, n - 1) if n else a + {k}",
 }
 
 
-def recompiles(n, kinds=tuple(KINDS)):
-    def one(k):
-        namespace = {}
-        exec(KINDS[kinds[k % len(kinds)]].format(k=k), namespace)
-        try:
-            result = dynacomp.jit(namespace["f"], backend="eager")(X)
-        except IndexError:
-            return
-        assert len(list(result))
+def finished(result):
+    """What a call gives, generators and coroutines run to their end."""
+    if not isinstance(result, types.CoroutineType):
+        return list(result)
+    try:
+        result.send(None)
+    except StopIteration as stop:
+        return stop.value
 
+
+def recompile(kind, k):
+    """One compiled function in a namespace of its own, which is returned."""
+    namespace = {}
+    exec(KINDS[kind].format(k=k), namespace)
+    try:
+        assert len(finished(dynacomp.jit(namespace["f"], backend="eager")(X)))
+    except IndexError:
+        assert kind == "raises"
+    return namespace
+
+
+def recompiles(n, kinds=tuple(KINDS)):
     def work(rounds):
         for k in range(rounds):
-            one(k)
+            recompile(kinds[k % len(kinds)], k)
 
     return grown(work, n)
 
@@ -98,6 +122,21 @@ def test_recompiles(kind):
 
 def test_shapes():
     assert shapes(80) < 80 * 2_000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_outlives_the_function(kind):
+    """Neither its namespace nor its code, nor the code that was made of it."""
+    jax.clear_caches()
+    gc.collect()
+    before = len(resume._MADE)
+    namespace = recompile(kind, 3)
+    namespace["here"] = here = types.FunctionType((lambda: 0).__code__, namespace)
+    held = [weakref.ref(namespace["f"]), weakref.ref(namespace["f"].__code__), weakref.ref(here)]
+    del namespace, here
+    jax.clear_caches()
+    gc.collect()
+    assert [ref() for ref in held] == [None] * 3 and len(resume._MADE) == before
 
 
 @pytest.mark.slow
