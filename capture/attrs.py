@@ -6,6 +6,7 @@ Instances of Python classes are in object_attrs.py, stores and deletions in stor
 from __future__ import annotations
 
 import types
+import weakref
 from typing import Any
 
 from dynacomp.capture import arrays
@@ -13,6 +14,7 @@ from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
 from dynacomp.capture.class_attrs import MISSING, SIMPLE, from_metaclass, lookup, read_class, resolve
 from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.frozen import is_changeable, is_python_class
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import RULES, library_call
@@ -47,7 +49,7 @@ from dynacomp.capture.values import (
     peek,
     type_of,
 )
-from dynacomp.capture.wrap import is_changeable, items_of, own_dict, wrap
+from dynacomp.capture.wrap import items_of, own_dict, wrap
 
 # (type of a constant, method name) → row(cap, obj, *args): tree structures, ...
 CONST_METHODS: dict[tuple[type, str], Any] = {}
@@ -120,6 +122,8 @@ def _const(cap: Capture, value: Const, name: str) -> Value:
         raise Break("opaque", f"{name!r} of a {type(obj).__qualname__}")
     if (type(obj), name) in CONST_METHODS:
         return BuiltinMethodV(value, name)
+    if name == "__isabstractmethod__" and isinstance(obj, (property, classmethod, staticmethod)):
+        raise Break("attribute", f"{name!r} of a {type(obj).__name__}, which asks the functions inside")
     try:
         found = getattr(obj, name)
     except AttributeError as error:
@@ -291,15 +295,15 @@ def _cell(cap: Capture, value: CellV, name: str) -> Value:
     return OPERATIONS["cell_content"](cap, value)
 
 
-# Classes of C whose instances have no attributes of their own, and methods that never change.
-SUSPENDED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
-
-
 def _opaque(cap: Capture, value: OpaqueV, name: str) -> Value:
-    """Methods are known for some classes; all else is looked up in Python."""
+    """The methods of a class in C are known, where its instances have no attributes of their own; all else is
+    looked up in Python."""
     cls = type_of(value)
-    if cls in SUSPENDED and isinstance(lookup(cls, name)[1], types.MethodDescriptorType):
-        return BuiltinMethodV(value, name)
+    fixed = not (is_python_class(cls) or cls.__dictoffset__ or cls in weakref.ProxyTypes)
+    if fixed and isinstance(lookup(cls, name)[1], types.MethodDescriptorType):
+        found = getattr(value.obj, name)
+        if isinstance(found, types.BuiltinMethodType) and found.__self__ is value.obj and found.__name__ == name:
+            return BuiltinMethodV(value, name)
     raise Break("attribute", f"{name!r} of a {cls.__qualname__}")
 
 

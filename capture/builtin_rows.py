@@ -10,6 +10,7 @@ import builtins
 import collections
 import functools
 import sys
+import weakref
 from typing import Any
 
 import jax
@@ -38,6 +39,7 @@ from dynacomp.capture.values import (
     NotConstant,
     NumberV,
     ObjectV,
+    OpaqueV,
     PartialV,
     RangeV,
     ScalarV,
@@ -117,6 +119,8 @@ def _isinstance(cap: Capture, x: Value, kinds: Value) -> Value:
         return fold(cap, lambda classes: isinstance(x.real, classes), kinds)
     if isinstance(x, ArrayV):
         return Const(_array_isinstance(cap, x, as_python(kinds)))
+    if isinstance(x, OpaqueV) and type(x.obj) in weakref.ProxyTypes:
+        raise Break("opaque", "isinstance() of a weak proxy, which tells the class of what it stands for")
     cls = _class_of(x)
     return fold(cap, lambda classes: _is_instance_of(cls, classes), kinds)
 

@@ -8,6 +8,7 @@ instantiated by Python's protocol; what is left breaks the graph.
 from __future__ import annotations
 
 import inspect
+import operator
 import re
 import types
 from typing import Any
@@ -42,6 +43,7 @@ from dynacomp.capture.values import (
     MethodV,
     NotConstant,
     ObjectV,
+    OpaqueV,
     PartialV,
     SetV,
     SizeV,
@@ -67,6 +69,7 @@ BY_TYPE: dict[type, Any] = {}
 OPENED: dict[types.CodeType, Any] = {}
 # Real functions that may be computed during capture when all arguments are constants.
 FOLDABLE = {chr, ord, hex, oct, bin, ascii}
+IN_PLACE = {"setitem", "delitem", "iconcat", *(n for n in dir(operator) if n[0] == "i" and n[1:] in dir(operator))}
 FOLDABLE_MODULES = {"math", "_operator", "cmath", "re", "_sre", "string", "fractions", "decimal", "itertools",
                     "numbers", "_struct", "unicodedata", "textwrap"}
 
@@ -177,7 +180,8 @@ def _builtin_method(cap: Capture, fn: BuiltinMethodV, args: list[Value], kwargs:
         return _fold_method(cap, BuiltinMethodV(Const(as_python(fn.obj)), fn.name), args, kwargs)
     if isinstance(fn.obj, SizeV):
         return _fold_method(cap, BuiltinMethodV(OPERATIONS["concrete"](cap, fn.obj), fn.name), args, kwargs)
-    raise Break("call", f"method {fn.name!r} of a {type(fn.obj).__name__}")
+    kind = type(fn.obj.obj).__qualname__ if isinstance(fn.obj, OpaqueV) else type(fn.obj).__name__
+    raise Break("call", f"method {fn.name!r} of a {kind}")
 
 
 # (kind of Value, method name) → row(cap, obj, *args): generators, cells, ...
@@ -384,6 +388,8 @@ def _c_function(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Val
         bound = _descriptor_call(cap, obj, args, kwargs)
         if bound is not None:
             return bound
+    if module == "_operator" and obj.__name__ in IN_PLACE and isinstance(args[0], (ListV, DictV, SetV)):
+        raise Break("call", f"operator.{obj.__name__} of another copy of that module")
     if module in FOLDABLE_MODULES or obj in FOLDABLE or isinstance(getattr(obj, "__self__", None), _FOLDABLE_TYPES):
         return _fold_call(cap, obj, args, kwargs)
     if isinstance(getattr(obj, "__self__", None), type) and payload_base(obj.__self__) is not None:

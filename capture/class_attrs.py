@@ -16,10 +16,11 @@ from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
 from dynacomp.capture.effects import changing_outside
 from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.frozen import is_python_class
 from dynacomp.capture.libraries import is_pure_module
-from dynacomp.capture.machine import Capture
+from dynacomp.capture.machine import VERSION, Capture
 from dynacomp.capture.values import DELETED, Const, FunctionV, MethodV, ObjectV, Value, is_literal
-from dynacomp.capture.wrap import is_python_class, wrap
+from dynacomp.capture.wrap import wrap
 
 MISSING = object()
 SIMPLE = (types.GetSetDescriptorType, types.MemberDescriptorType)
@@ -115,6 +116,23 @@ def class_value(cap: Capture, raw: Any, owner: type | None, name: str) -> Value:
     return wrap(cap, raw, S.Attr(class_source(owner), name))
 
 
+def class_method(cap: Capture, raw: classmethod, cls: type) -> Value:
+    """What a classmethod gives for `cls`. Before Python 3.13 it asked a descriptor that it wraps."""
+    fn: Any = raw.__func__
+    getter = resolve(cap, type(fn), "__get__")[1]
+    if VERSION >= (3, 13) or isinstance(fn, types.FunctionType) or getter is MISSING:
+        return MethodV(from_python(cap, fn), Const(cls))
+    if isinstance(fn, classmethod):
+        return class_method(cap, fn, cls)
+    if isinstance(fn, property) and fn.fget is not None:
+        return cap.call(from_python(cap, fn.fget), [Const(cls)])
+    if isinstance(getter, types.FunctionType):
+        return cap.call(Const(getter), [from_python(cap, fn), Const(cls), Const(cls)])
+    if isinstance(fn, types.MethodType):
+        return from_python(cap, raw.__get__(None, cls))
+    raise Break("attribute", f"a classmethod around a {type(fn).__qualname__}")
+
+
 def through_instance(value: Value, found: Value) -> Value:
     """A stored class attribute as an instance sees it: functions are bound."""
     function = isinstance(found, FunctionV) or isinstance(found, Const) and isinstance(found.value, types.FunctionType)
@@ -138,7 +156,7 @@ def read_class(cap: Capture, cls: type, name: str) -> Value:
     if is_data(raw) and cls.__getattribute__ is object.__getattribute__:
         return class_data(cap, cls, owner, raw, name)
     if isinstance(raw, classmethod):
-        return MethodV(from_python(cap, raw.__func__), Const(cls))
+        return class_method(cap, raw, cls)
     if isinstance(raw, staticmethod):
         return Const(raw.__func__)
     if isinstance(raw, (types.FunctionType, property, types.WrapperDescriptorType, types.MethodDescriptorType)):

@@ -20,7 +20,7 @@ from dynacomp.capture.machine import Capture
 from dynacomp.capture.operators import BINARY, COMPARE, CONTAINER_OPS, binary, equal, fold, truth
 from dynacomp.capture.payloads import plain
 from dynacomp.capture.sequences import position_of
-from dynacomp.capture.values import Const, DictV, ListV, ObjectV, SetV, Value, ViewV, row_kind
+from dynacomp.capture.values import Const, DictV, ListV, ObjectV, OpaqueV, SetV, Value, ViewV, row_kind
 from dynacomp.capture.wrap import items_of
 
 CONTAINER_OPS.update({**sequences.OPERATORS, **deques.OPERATORS, **tables.OPERATORS})
@@ -81,6 +81,8 @@ def contains(cap: Capture, container: Value, item: Value) -> bool:
         return hashable(cap, item) in container.items
     if isinstance(container, ViewV) and container.kind != "values":
         return tables.view_contains(cap, container, item)
+    if isinstance(container, OpaqueV):
+        raise Break("opaque", f"`in` of a {type(container.obj).__qualname__}")
     if isinstance(container, ObjectV):
         return _object_contains(cap, container, item)
     if isinstance(container, ListV) and container.cls is collections.deque:

@@ -8,9 +8,11 @@ reduce themselves in their own way break the graph.
 from __future__ import annotations
 
 import copy
+import copyreg
 from typing import Any
 
 from dynacomp.capture import attrs
+from dynacomp.capture import sources as S
 from dynacomp.capture.calls import BUILTINS
 from dynacomp.capture.errors import Break
 from dynacomp.capture.iteration import key_value
@@ -106,18 +108,42 @@ def _deep_dict(cap: Capture, x: DictV, memo: MemoV) -> Value:
 
 
 def _object(cap: Capture, x: ObjectV, each: Any, memo: MemoV | None = None) -> Value:
+    if x.cls in copyreg.dispatch_table:
+        raise Break("call", f"a copy of {x.cls.__qualname__}, which copyreg knows")
+    cap.guards.add("missing_key", S.Root(copyreg.dispatch_table, "copyreg.dispatch_table"), x.cls)
     for name in REDUCERS:
         owner, raw = attrs.lookup(x.cls, name)
         if owner not in (None, object) and raw is not None and not _generated(raw):
             raise Break("call", f"a copy of {x.cls.__qualname__}, which defines {name}")
     if issubclass(x.cls, BaseException):
         raise Break("call", "a copy of an exception")
-    made = ObjectV(x.cls)
+    made = _bare(cap, x.cls)
     if memo is not None:
         memo.copies[id(x)] = made
     for name, value in attributes(cap, x).items():
         made.attrs[name] = each(value)
+    if x.payload is not None:
+        _fill(cap, x.payload, made, each)
     return made
+
+
+def _bare(cap: Capture, cls: type) -> ObjectV:
+    """What `cls.__new__(cls)` makes."""
+    made = cap.call(cap.getattr(Const(cls), "__new__"), [Const(cls)])
+    if not isinstance(made, ObjectV) or made.cls is not cls or made.real is not None:
+        raise Break("call", f"a copy of {cls.__qualname__}, whose __new__ gives something else")
+    return made
+
+
+def _fill(cap: Capture, content: Value, made: ObjectV, each: Any) -> None:
+    """Copies the items of a list's or dict's subclass as `copy` does: by the methods of the copy."""
+    if isinstance(content, DictV):
+        store = cap.special(made, "__setitem__")
+        for key, item in list(content.items.items()):
+            cap.call(store, [each(key_value(cap, key)), each(cap.realize(item))])  # type: ignore[arg-type]
+    else:
+        for item in list(cap.items(content)):
+            cap.call(cap.getattr(made, "append"), [each(item)])
 
 
 def _generated(raw: Any) -> bool:

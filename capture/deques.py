@@ -7,6 +7,8 @@ or shrinks (`changes` counts how often it did), as its own searches do.
 from __future__ import annotations
 
 import collections
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 from dynacomp.capture.effects import mutating
@@ -110,37 +112,31 @@ def _clear(cap: Capture, v: ListV) -> None:
         v.items.clear()
 
 
-def _search(cap: Capture, v: ListV, x: Value, start: int, stop: int, found: Any) -> None:
-    """Calls `found(i)` for each item that equals `x`, until it says True."""
+def _matches(cap: Capture, v: ListV, x: Value, start: int = 0, stop: int = sys.maxsize) -> Iterator[int]:
+    """The numbers of the items that equal `x`. RuntimeError where comparing them changes the deque."""
     for at in range(*slice(start, stop).indices(len(v.items))):
         before = v.changes
-        if equal(cap, realize(cap, v.items[at]), x) and found(at):
-            return
+        if equal(cap, realize(cap, v.items[at]), x):
+            yield at
         if v.changes != before:
             raise raised(RuntimeError, "deque mutated during iteration")
 
 
 def contains(cap: Capture, v: ListV, x: Value) -> bool:
-    places: list[int] = []
-    _search(cap, v, x, 0, len(v.items), lambda at: places.append(at) or True)
-    return bool(places)
+    return next(_matches(cap, v, x), None) is not None
 
 
-def _index(cap: Capture, v: ListV, x: Value, start: Value = Const(0), stop: Value | None = None) -> Value:
-    if not has_index(start) or stop is not None and not has_index(stop):
+def _index(cap: Capture, v: ListV, x: Value, start: Value = Const(0), stop: Value = Const(sys.maxsize)) -> Value:
+    if not has_index(start) or not has_index(stop):
         raise raised(TypeError, "slice indices must be integers or have an __index__ method")
-    places: list[int] = []
-    limit = len(v.items) if stop is None else integer(cap, stop)
-    _search(cap, v, x, integer(cap, start), limit, lambda at: places.append(at) or True)
-    if not places:
+    at = next(_matches(cap, v, x, integer(cap, start), integer(cap, stop)), None)
+    if at is None:
         raise raised(ValueError, f"{as_python(cap.call(Const(repr), [x]))} is not in deque")
-    return Const(places[0])
+    return Const(at)
 
 
 def _count(cap: Capture, v: ListV, x: Value) -> Value:
-    places: list[int] = []
-    _search(cap, v, x, 0, len(v.items), places.append)
-    return Const(len(places))
+    return Const(sum(1 for _ in _matches(cap, v, x)))
 
 
 def _remove(cap: Capture, v: ListV, x: Value) -> None:

@@ -8,6 +8,7 @@ helper from `dynacomp.capture.remake`.
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable
 from functools import partial
@@ -187,6 +188,14 @@ class Emitter:
 OUTPUTS = "$outputs"
 
 
+def _const(e: Emitter, v: Const) -> None:
+    """A string that equals another one, and is not it: code objects keep one of equal constants."""
+    if type(v.value) is str and sys.intern(v.value) is not v.value:
+        e.call(remake.unhold, lambda: e.const(remake.Held(v.value)))
+    else:
+        e.const(v.value)
+
+
 def _array(e: Emitter, v: ArrayV) -> None:
     leaving(e.cap, v)
     if v.origin is not None:
@@ -361,7 +370,7 @@ def made(fn: Any, *parts: Callable[[Any], Any]) -> Callable[[Emitter, Any], None
 
 
 ROWS: dict[type, Callable[[Emitter, Any], None]] = {
-    Const: lambda e, v: e.const(v.value),
+    Const: _const,
     ArrayV: _array,
     SizeV: _size,
     NumberV: _number,

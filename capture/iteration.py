@@ -27,6 +27,7 @@ from dynacomp.capture.values import (
     LibraryV,
     ListV,
     ObjectV,
+    OpaqueV,
     RangeV,
     SeqIterV,
     SetV,
@@ -65,7 +66,7 @@ def get_iter(cap: Capture, value: Value) -> Value:
         return get_iter(cap, from_python(cap, tuple(value.real)))
     if isinstance(value, LibraryV):
         raise Break("leaves", "iteration over a library object")
-    if hasattr(type_of(value), "__iter__"):
+    if isinstance(value, OpaqueV) or hasattr(type_of(value), "__iter__"):
         raise Break("iterator", f"iteration over a {type_of(value).__name__}")
     raise Raised(Const(TypeError(f"{type_of(value).__name__!r} object is not iterable")))
 

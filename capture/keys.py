@@ -31,6 +31,7 @@ from dynacomp.capture.values import (
     MethodV,
     NotConstant,
     ObjectV,
+    OpaqueV,
     SetV,
     SizeV,
     TupleV,
@@ -54,6 +55,8 @@ def hashable(cap: Capture, value: Value) -> Any:
         return _object_key(cap, value)
     if isinstance(value, (FunctionV, MethodV, CellV, IdV)):
         return value
+    if isinstance(value, OpaqueV) and type(value.obj).__hash__ is object.__hash__:
+        return _by_identity(cap, value)
     try:
         key = as_python(value)
         hash(key)
@@ -69,13 +72,12 @@ def hashable(cap: Capture, value: Value) -> Any:
     return key
 
 
-def _by_identity(cap: Capture, value: ObjectV) -> Any:
+def _by_identity(cap: Capture, value: ObjectV | OpaqueV) -> Any:
     """An object that hashes by its id: another one in its place is another key."""
-    if value.real is None:
-        return value
-    if value.source is not None:
-        cap.guards.add("is", value.source, value.real)
-    return value.real
+    real = value.obj if isinstance(value, OpaqueV) else value.real
+    if real is not None and value.source is not None:
+        cap.guards.add("is", value.source, real)
+    return value if real is None else real
 
 
 def _object_key(cap: Capture, value: ObjectV) -> Any:

@@ -320,6 +320,10 @@ def step(cap: Capture, frame: Frame) -> None:
     except NotConstant as what:
         cap.last_where = cap.last_where or cap.where()
         raise Break("leaves", f"a value that only exists at run time ({what})") from None
+    except RuntimeError as error:  # an `__eq__` changed a dict or set that was being walked: Python knows how
+        if "during iteration" not in str(error):
+            raise
+        raise Break("hash", str(error)) from None
     except Raised as raised:
         unwind(cap, frame, instr, raised)
         return

@@ -110,11 +110,10 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
         return MethodV(class_value(cap, raw, owner, name), value)
     if isinstance(raw, property):
         if raw.fget is None:
-            owner_name = type_of(value).__name__
-            raise Raised(Const(AttributeError(f"property {name!r} of {owner_name!r} object has no getter")))
+            raise refused(type_of(value), raw.__get__)
         return cap.call(from_python(cap, raw.fget), [value])
     if isinstance(raw, classmethod):
-        return MethodV(from_python(cap, raw.__func__), Const(type_of(value)))
+        return class_attrs.class_method(cap, raw, type_of(value))
     if isinstance(raw, staticmethod) and isinstance(raw.__func__, CompiledFunction):
         return Const(raw.__func__)
     if isinstance(raw, staticmethod):

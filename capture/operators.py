@@ -16,6 +16,7 @@ from dynacomp.capture.births import from_python
 from dynacomp.capture.class_attrs import MISSING, lookup, resolve
 from dynacomp.capture.effects import certain
 from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.frozen import SHOWING, is_changeable
 from dynacomp.capture.indices import index_value, slice_of
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import library_call
@@ -51,7 +52,6 @@ from dynacomp.capture.values import (
     row_kind,
     type_of,
 )
-from dynacomp.capture.wrap import SHOWING, is_changeable
 
 # The order of CPython's BINARY_OP arguments (Include/opcode.h).
 BINARY = (operator.add, operator.and_, operator.floordiv, operator.lshift, operator.matmul, operator.mul,
@@ -325,6 +325,8 @@ def truth(cap: Capture, value: Value) -> bool:
         return _object_truth(cap, value)
     if isinstance(value, RangeV):
         raise Break("operator", "the truth of a symbolic range")
+    if isinstance(value, OpaqueV) and any(hasattr(type(value.obj), n) for n in ("__bool__", "__len__")):
+        raise Break("opaque", f"the truth of a {type(value.obj).__qualname__}")
     return True
 
 
@@ -359,7 +361,7 @@ def is_same(a: Value, b: Value) -> bool:
         return True
     if isinstance(a, Const) and isinstance(b, Const):
         return a.value is b.value or (is_literal(a.value) and type(a.value) is type(b.value)
-                                      and a.value == b.value and _small(a.value))
+                                      and a.value == b.value and _is_single(a, b))
     if isinstance(a, ArrayV) and isinstance(b, ArrayV):
         return a.real is not None and a.real is b.real
     return _is_empty_tuple(a) and _is_empty_tuple(b)
@@ -404,9 +406,13 @@ def _real(v: Value) -> Any:
     return None if isinstance(v, ArrayV) else getattr(v, "real", None)
 
 
-def _small(value: Any) -> bool:
-    """Literals that CPython keeps single: small ints, short strings, None, booleans."""
-    return type(value) in (bool, type(None), str, bytes) or (type(value) is int and -6 < value < 257)
+def _is_single(a: Const, b: Const) -> bool:
+    """Whether equal literals are one object: CPython keeps small ints, None, booleans and single characters
+    single, and programs those strings that they compare by identity; strings that were computed are new ones."""
+    kind, value = type(a.value), a.value
+    if kind in (str, bytes):
+        return len(value) < 2 or a.source is not None or b.source is not None
+    return kind in (bool, type(None)) or (kind is int and -6 < value < 257)
 
 
 def subscript(cap: Capture, obj: Value, key: Value) -> Value:

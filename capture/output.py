@@ -294,7 +294,8 @@ def _source_loader(w: Writer, value: Any) -> Callable[[], None]:
 
 
 def _prepare_list(w: Writer, v: ListV) -> None:
-    replay = remake.replace_list if v.unseen is None else remake.extend_list
+    replay = remake.extend_list if v.unseen is not None else (
+        remake.replace_list if v.cls is list or v.changes else remake.set_items)
     w.e.tuple(v.items if v.unseen is None else v.appended)
     kept = w.e.store_temp("k")
     target = w.save(v)

@@ -228,9 +228,12 @@ def class_method(cap: Capture, cls: type, name: str, args: list[Value], kwargs: 
     base: Any = payload_base(cls)
     if name != "fromkeys":
         return call(cap, Const(cls), [call(cap, Const(getattr(base, name)), args, kwargs)], {})
+    if base is not collections.OrderedDict and kwargs or not 1 <= len(args) + len(kwargs) <= 2:
+        raise Break("call", f"{cls.__qualname__}.fromkeys with these arguments")
+    given = dict(zip(("iterable", "value"), args)) | kwargs
     made = call(cap, Const(cls), [], {})
-    for key in iterate(cap, args[0]):
-        setitem(cap, made, key, args[1] if len(args) > 1 else NONE)
+    for key in iterate(cap, given["iterable"]):
+        setitem(cap, made, key, given.get("value", NONE))
     return made
 
 

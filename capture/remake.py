@@ -205,6 +205,12 @@ def replace_list(obj: Any, items: tuple) -> None:
         collections.deque.extend(obj, items)
 
 
+def set_items(obj: collections.deque, items: tuple) -> None:
+    """Makes a deque's content `items`, as many as it has: its iterators go on."""
+    for i, item in enumerate(items):
+        collections.deque.__setitem__(obj, i, item)
+
+
 def extend_list(obj: Any, items: tuple) -> None:
     """Puts `items` at the end of a list that nobody looked into."""
     list.extend(obj, items)

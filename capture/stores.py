@@ -9,7 +9,7 @@ from dynacomp.capture import class_attrs
 from dynacomp.capture.births import from_python
 from dynacomp.capture.class_attrs import MISSING, resolve
 from dynacomp.capture.effects import mutating, write_global
-from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.errors import Break
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.object_attrs import instance_attribute, is_data_descriptor, refused
@@ -75,7 +75,7 @@ def object_setattr(cap: Capture, target: ObjectV, name: str, value: Value) -> No
     _, raw = resolve(cap, target.cls, name)
     if isinstance(raw, property):
         if raw.fset is None:
-            raise Raised(Const(AttributeError(f"property {name!r} of {target.cls.__name__!r} object has no setter")))
+            raise refused(target.cls, lambda probe: raw.__set__(probe, None))
         cap.call(from_python(cap, raw.fset), [target, value])
         return
     if isinstance(raw, types.GetSetDescriptorType) and issubclass(target.cls, BaseException):
@@ -112,7 +112,7 @@ def object_delattr(cap: Capture, target: ObjectV, name: str) -> None:
     _, raw = resolve(cap, target.cls, name)
     if isinstance(raw, property):
         if raw.fdel is None:
-            raise Raised(Const(AttributeError(f"property {name!r} of {target.cls.__name__!r} object has no deleter")))
+            raise refused(target.cls, raw.__delete__)
         cap.call(from_python(cap, raw.fdel), [target])
         return
     deleter = resolve(cap, type(raw), "__delete__")[1] if raw is not MISSING else MISSING

@@ -153,8 +153,10 @@ def _dict_copy(cap: Capture, v: DictV) -> Value:
 
 
 def _move_to_end(cap: Capture, v: DictV, key: Value, last: Value = Const(True)) -> None:
-    mutating(cap, v)
     name = hashable(cap, key)
+    if name not in v.items:
+        raise missing_key(key)
+    mutating(cap, v)
     moved = {name: v.items.pop(name)}
     v.items = {**v.items, **moved} if as_python(last) else {**moved, **v.items}
 

@@ -12,6 +12,7 @@ import enum
 import functools
 import threading
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,7 @@ from dynacomp.capture import sources as S
 from dynacomp.capture._native import known_hashes
 from dynacomp.capture.avals import ARRAY_TYPE, Aval, aval_of
 from dynacomp.capture.errors import Break
+from dynacomp.capture.frozen import is_changeable, is_python_class
 from dynacomp.capture.graph import Node
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
@@ -161,11 +163,11 @@ def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
     if any(table == id(obj) for table, _ in cap.global_writes):
         raise Break("opaque", "the globals of a module that the captured code has changed")
     cap.guards.add("is_type", source, type(obj))
-    names = tuple(_own_iter(obj))
+    names, values = _entries(obj)
     cap.guards.add("keys", source, names)
     keys = _keys(cap, obj, names)
     items = {key: Lazy(x, S.KnownKey(source, k, key.digest) if isinstance(key, HashedV) else S.Key(source, k))
-             for k, key, x in zip(names, keys, _values_of(obj))}
+             for k, key, x in zip(names, keys, values)}
     factory = DEFAULT_FACTORY.__get__(obj) if isinstance(obj, collections.defaultdict) else None
     wrapped = wrap(cap, factory, S.Get(source, "default_factory")) if factory is not None else None
     return DictV(items, type(obj), real=obj, factory=wrapped, source=source)
@@ -183,6 +185,14 @@ def hashes_itself(key: Any) -> bool:
     if issubclass(cls, (enum.Enum, type)) or is_pure_module(cls.__module__):
         return False
     return isinstance(cls.__hash__, types.FunctionType) or isinstance(cls.__eq__, types.FunctionType)
+
+
+def _entries(obj: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The keys and the values of a dict. An OrderedDict that methods of dict have changed knows neither."""
+    try:
+        return tuple(_own_iter(obj)), tuple(_values_of(obj))
+    except (KeyError, RuntimeError):
+        raise Break("opaque", f"a {type(obj).__qualname__} whose order is broken") from None
 
 
 def _keys(cap: Capture, table: Any, keys: tuple[Any, ...]) -> list[Any]:
@@ -291,6 +301,8 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
     cls: Any = type(obj)  # never isinstance: it asks objects for their `__class__`, which may run their code
     if issubclass(cls, (type, types.ModuleType, enum.Enum)):
         return _identity(cap, obj, source)
+    if cls in weakref.ProxyTypes:  # which says that it is of another class
+        return _opaque(cap, obj, source)
     if issubclass(cls, (np.generic, np.dtype)):
         return _literal(cap, obj, source)
     if issubclass(cls, jax.core.Tracer):
@@ -305,6 +317,8 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
         cap.guards.add("is_type", source, type(obj))
         return ObjectV(type(obj), real=obj, source=source)
     if any(hasattr(type(obj), name) for name in ("__next__", "__anext__", "__await__")):
+        return _opaque(cap, obj, source)
+    if is_changeable(obj) and not is_python_class(type(obj)) and not callable(obj):
         return _opaque(cap, obj, source)
     return _identity(cap, obj, source)
 
@@ -344,36 +358,6 @@ def own_source(obj: Any, source: S.Source, name: str) -> S.Source:
 
 
 IMMUTABLE = ("typing", "typing_extensions")  # whose objects say what a type is, and never change
-HEAP, IMMUTABLE_TYPE, NO_INSTANCES = 1 << 9, 1 << 8, 1 << 7  # Py_TPFLAGS_*
-
-
-@remembered
-def is_python_class(cls: type) -> bool:
-    """A class made by a `class` statement: C can make heap types too, with a `__new__` in C."""
-    flags = cls.__flags__
-    return bool(flags & HEAP) and not flags & (IMMUTABLE_TYPE | NO_INSTANCES) and not any(
-        b.__flags__ & HEAP and isinstance(b.__dict__.get("__new__"), types.BuiltinFunctionType) for b in cls.__mro__)
-
-
-FROZEN = ("typing", "typing_extensions", "fractions", "decimal", "datetime", "pathlib", "ipaddress", "uuid", "numbers",
-          "re")
-
-
-SHOWING = (memoryview, types.MappingProxyType)
-
-
-def is_changeable(obj: Any) -> bool:
-    """An object known by its identity alone, whose content may be another one at the next call: what Python
-    refuses to hash, what shows another object's content, instances of Python classes."""
-    cls: Any = type(obj)
-    if issubclass(cls, (type, types.ModuleType, enum.Enum)):
-        return False
-    if cls.__hash__ is None and cls is not slice or issubclass(cls, SHOWING):
-        return True
-    root = cls.__module__
-    return is_python_class(cls) and root not in FROZEN and not is_pure_module(root)
-
-
 def is_plain_instance(obj: Any) -> bool:
     """An instance of a class written in Python, whose state is its `__dict__` and `__slots__`."""
     cls: Any = type(obj)

@@ -2,7 +2,9 @@
 
 import io
 import itertools
+from test.support.import_helper import import_fresh_module
 
+import jax.numpy as jnp
 import pytest
 
 import dynacomp
@@ -78,3 +80,25 @@ def test_one_object_by_two_ways_is_one_object():
         file, other = io.StringIO(), io.StringIO()
         for pair in ((file, other), (other, file), (file, file)):
             assert compiled(Holder(file), *pair, n, (1, 2)) == identities(Holder(file), *pair, n, (1, 2))
+
+
+def test_strings_that_are_computed_are_new_ones():
+    def made(x):
+        a = b = "xyzpdq"
+        c = a[:3] + b[3:]
+        print(end="")
+        return x, a is b, a is c, a == c
+
+    assert repr(dynacomp.jit(made)(jnp.ones(2))) == repr(made(jnp.ones(2)))
+
+
+def test_another_copy_of_the_operator_module():
+    fresh = import_fresh_module("operator", fresh=["_operator"])
+
+    def change(x):
+        a = [x, 3, 2]
+        b = [1, 2]
+        c = b
+        return fresh.delitem(a, 1), fresh.setitem(a, 0, 5), fresh.iadd(b, [3]) is c, a, b, fresh.concat([1], [2])
+
+    assert repr(dynacomp.jit(change)(jnp.ones(2))) == repr(change(jnp.ones(2)))

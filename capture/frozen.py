@@ -1,0 +1,53 @@
+"""What never changes: which objects that are known by their identity alone may be looked into while capturing.
+
+Classes, modules and enums count: what is read of them is guarded elsewhere. Of a class in C nothing is
+known but what stands here: a `SimpleNamespace` or an `array.array` may have other content at the next call.
+"""
+
+from __future__ import annotations
+
+import enum
+import operator
+import types
+from typing import Any
+
+import numpy as np
+
+from dynacomp.capture.libraries import is_pure_module
+from dynacomp.capture.remembered import remembered
+from dynacomp.capture.values import LITERALS
+
+HEAP, IMMUTABLE_TYPE, NO_INSTANCES = 1 << 9, 1 << 8, 1 << 7  # Py_TPFLAGS_*
+
+# Modules whose objects never change.
+MODULES = ("typing", "typing_extensions", "fractions", "decimal", "datetime", "pathlib", "ipaddress", "uuid", "numbers",
+           "re", "zoneinfo", "ml_dtypes")
+# Classes in C whose instances never change, or whose parts are guarded where they are read (functions).
+CLASSES = (*LITERALS, tuple, frozenset, range, slice, property, classmethod, staticmethod, types.FunctionType,
+           types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType, types.WrapperDescriptorType,
+           types.MethodWrapperType, types.ClassMethodDescriptorType, types.GetSetDescriptorType,
+           types.MemberDescriptorType, types.CodeType, types.GenericAlias, types.UnionType, operator.itemgetter,
+           operator.attrgetter, operator.methodcaller, np.ufunc)
+
+# Classes whose instances show what another object holds.
+SHOWING = (memoryview, types.MappingProxyType)
+
+
+@remembered
+def is_python_class(cls: type) -> bool:
+    """A class made by a `class` statement: C can make heap types too, with a `__new__` in C."""
+    flags = cls.__flags__
+    return bool(flags & HEAP) and not flags & (IMMUTABLE_TYPE | NO_INSTANCES) and not any(
+        b.__flags__ & HEAP and isinstance(b.__dict__.get("__new__"), types.BuiltinFunctionType) for b in cls.__mro__)
+
+
+def is_changeable(obj: Any) -> bool:
+    """An object known by its identity alone, whose content may be another one at the next call.
+
+        >>> is_changeable(range(3)), is_changeable(types.SimpleNamespace())
+        (False, True)
+    """
+    cls: Any = type(obj)
+    if cls in CLASSES or issubclass(cls, (type, types.ModuleType, enum.Enum, np.generic, np.dtype)):
+        return False
+    return cls.__module__ not in MODULES and not is_pure_module(cls.__module__)

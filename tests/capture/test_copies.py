@@ -1,0 +1,68 @@
+"""`copy.copy` and `copy.deepcopy` of instances: by `__new__`, attributes, and the methods of the copy."""
+
+import copy
+import copyreg
+
+import jax.numpy as jnp
+import pytest
+
+import dynacomp
+
+LOG = []
+
+
+class Stack(list):
+    def append(self, item):
+        LOG.append(item)
+        super().append(item)
+
+
+class Table(dict):
+    def __setitem__(self, key, value):
+        LOG.append(key)
+        super().__setitem__(key, value)
+
+
+class Counted:
+    def __new__(cls, n=0):
+        LOG.append(n)
+        return super().__new__(cls)
+
+
+class Demanding:
+    def __new__(cls, n):
+        return super().__new__(cls)
+
+
+class Known:
+    pass
+
+
+def made(kind, *args, **attrs):
+    obj = kind(*args)
+    vars(obj).update(attrs)
+    return obj
+
+
+@pytest.mark.parametrize("make", [
+    lambda x: made(Stack, [x, 1], tag=x), lambda x: made(Table, {"a": [x]}, tag=[1]), lambda x: made(Counted, 3, a=x),
+    lambda x: Demanding(1), lambda x: made(Known, a=x)])
+def test_copies(make):
+    def copies(x):
+        obj = make(x)
+        found = [copy.copy(obj), copy.deepcopy(obj)]
+        return [(type(f), getattr(f, "items", list)(), list(f) if isinstance(f, list) else 0, vars(f)) for f in found]
+
+    def outcome(fn):
+        LOG.clear()
+        try:
+            return repr(fn(jnp.ones(2))), repr(LOG)
+        except TypeError as error:
+            return str(error)
+
+    assert outcome(dynacomp.jit(copies)) == outcome(copies)
+    copyreg.pickle(Known, lambda obj: (Counted, (7,)))
+    try:
+        assert outcome(dynacomp.jit(copies)) == outcome(copies)
+    finally:
+        del copyreg.dispatch_table[Known]
