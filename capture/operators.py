@@ -361,7 +361,7 @@ def is_same(a: Value, b: Value) -> bool:
         return True
     if isinstance(a, Const) and isinstance(b, Const):
         return a.value is b.value or (is_literal(a.value) and type(a.value) is type(b.value)
-                                      and a.value == b.value and _is_single(a, b))
+                                      and a.value == b.value and _is_single(a.value))
     if isinstance(a, ArrayV) and isinstance(b, ArrayV):
         return a.real is not None and a.real is b.real
     return _is_empty_tuple(a) and _is_empty_tuple(b)
@@ -386,10 +386,22 @@ def same_object(cap: Capture, a: Value, b: Value) -> bool:
     if isinstance(a, NumberV) or isinstance(b, NumberV):
         _unknown_identity(a, b)
     answer = is_same(a, b)
-    if a is not b and a.source is not None and b.source is not None and not (
+    if isinstance(a, Const) and isinstance(b, Const) and type(peek(a)) is type(peek(b)) in (str, bytes):
+        _same_text(cap, a, b, answer)
+    elif a is not b and a.source is not None and b.source is not None and not (
             isinstance(a, Const) or isinstance(b, Const)):
         cap.guards.add("same" if answer else "distinct", a.source, b.source)
     return answer
+
+
+def _same_text(cap: Capture, a: Const, b: Const, answer: bool) -> None:
+    """Equal strings may be one object in this call, and two in the next."""
+    if a is b or a.value != b.value or len(a.value) < 2:
+        return
+    if a.source is not None and b.source is not None:
+        cap.guards.add("same" if answer else "distinct", a.source, b.source)
+    elif a.source is not None or b.source is not None:
+        cap.guards.add("is" if answer else "is_not", a.source or b.source, b.value if a.source else a.value)
 
 
 def _unknown_identity(a: Value, b: Value) -> None:
@@ -406,13 +418,11 @@ def _real(v: Value) -> Any:
     return None if isinstance(v, ArrayV) else getattr(v, "real", None)
 
 
-def _is_single(a: Const, b: Const) -> bool:
-    """Whether equal literals are one object: CPython keeps small ints, None, booleans and single characters
-    single, and programs those strings that they compare by identity; strings that were computed are new ones."""
-    kind, value = type(a.value), a.value
-    if kind in (str, bytes):
-        return len(value) < 2 or a.source is not None or b.source is not None
-    return kind in (bool, type(None)) or (kind is int and -6 < value < 257)
+def _is_single(value: Any) -> bool:
+    """Whether equal literals are one object: CPython keeps small ints, None, booleans and single characters single."""
+    if type(value) in (str, bytes):
+        return len(value) < 2
+    return type(value) in (bool, type(None)) or (type(value) is int and -6 < value < 257)
 
 
 def subscript(cap: Capture, obj: Value, key: Value) -> Value:

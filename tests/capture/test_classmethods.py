@@ -48,6 +48,7 @@ def delete(obj):
 
 
 def test_they_chain_as_in_this_python():
-    for fn in (lambda x: Kind.wrapped(x), lambda x: Kind().wrapped(x), lambda x: (x, Kind.named), lambda x: Kind.nested(),
+    for fn in (lambda x: Kind.wrapped(x), lambda x: Kind().wrapped(x), lambda x: (x, Kind.named),
+               lambda x: Kind.nested(),
                lambda x: (x, Kind.bound()), lambda x: Kind().closed, lambda x: store(Kind()), lambda x: delete(Kind())):
         assert outcome(dynacomp.jit(fn), jnp.ones(2)) == outcome(fn, jnp.ones(2))

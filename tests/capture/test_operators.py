@@ -2,10 +2,10 @@
 
 import io
 import itertools
-from test.support.import_helper import import_fresh_module
 
 import jax.numpy as jnp
 import pytest
+from test.support.import_helper import import_fresh_module
 
 import dynacomp
 
