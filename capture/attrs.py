@@ -9,7 +9,7 @@ import types
 import weakref
 from typing import Any
 
-from dynacomp.capture import arrays
+from dynacomp.capture import arrays, scalars
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
 from dynacomp.capture.class_attrs import MISSING, SIMPLE, from_metaclass, lookup, read_class, resolve
@@ -35,6 +35,7 @@ from dynacomp.capture.values import (
     OpaqueV,
     PartialV,
     RangeV,
+    ScalarV,
     SeqIterV,
     SetV,
     SizeV,
@@ -161,6 +162,8 @@ def _module(cap: Capture, module: types.ModuleType, name: str) -> Value:
     written = cap.global_writes.get((id(table), name))
     if written is not None and written[2] is not None:
         return written[2]
+    if name == "__dict__":
+        return wrap(cap, table, S.Root(table, f"vars({called})"))
     if name in table and pure:
         cap.rely(table, name, table[name])
         return from_python(cap, table[name])
@@ -332,6 +335,7 @@ _READERS: dict[type, Any] = {
     LibraryV: _library,
     CellV: _cell,
     SizeV: _size,
+    ScalarV: lambda cap, v, name: scalars.attribute(v, name),
     OpaqueV: _opaque,
     BuiltinMethodV: lambda cap, v, name: v.obj if name == "__self__" else Const(v.name) if name == "__name__"
     else (_ for _ in ()).throw(Break("attribute", f"{name!r} of a built-in method")),

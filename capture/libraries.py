@@ -80,6 +80,16 @@ def is_host(obj: Any) -> bool:
     return is_host(type(obj))
 
 
+def host_below(frame: types.FrameType | None) -> str:
+    """The module of a host that is running, `frame` or a caller of it; "" where there is none."""
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__"))
+        if _root_in(name, HOSTS):
+            return name
+        frame = frame.f_back
+    return ""
+
+
 def is_user_function(obj: Any) -> bool:
     """A Python function whose code must be captured when a library calls it."""
     return isinstance(obj, types.FunctionType) and not is_pure_module(module_of(obj))

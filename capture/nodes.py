@@ -79,6 +79,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     """The Value of `fn(*args, **kwargs)`, `fn` being pure; raises Raised as the call would."""
     if isinstance(fn, types.MethodType) and fn.__name__ in RULES:
         raise Break("effect", f"{fn.__name__} changes an object that existed before the call")
+    if is_registration(fn):
+        raise Break("effect", f"{_label(fn)} changes tables of its library")
     values = (list(args), dict(kwargs or {}))
     lowered = lower_arguments(cap, fn, *values)
     if is_host(fn):
@@ -98,6 +100,12 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
         fixed = not outcome.has_arrays and not any(leaf_nodes(lowered)) and not any(standins_in(lowered))
         return LibraryV(fn, tuple(values[0]), values[1], real=outcome.result, fixed=fixed)
     return _structured(cap, fn, lowered, outcome, values, name)
+
+
+def is_registration(fn: Any) -> bool:
+    """A library's function that makes a class or a function known to it, for good."""
+    name = getattr(fn, "__name__", "")
+    return name.startswith("register_") or (name.endswith("dataclass") and isinstance(fn, types.FunctionType))
 
 
 def as_real(arg: Any) -> Any:
@@ -144,7 +152,8 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Outc
             cap.traces.pop()
 
     def within(*tracers: Any) -> list[Any]:
-        seen["leaves"], seen["tree"] = jax.tree.flatten(_on_tracers(fn, args, kwargs, nodes, tracers))
+        seen["made"] = _on_tracers(fn, args, kwargs, nodes, tracers)
+        seen["leaves"], seen["tree"] = jax.tree.flatten(seen["made"])
         return [x for x in seen["leaves"] if _is_array(x)]
 
     try:
@@ -158,7 +167,26 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Outc
         raise Break("call", f"{_label(fn)} calls back into Python")
     avals = iter(jaxpr.out_avals)
     leaves = [_aval(next(avals)) if _is_array(x) else x for x in seen["leaves"]]
-    return Outcome(jax.tree.unflatten(seen["tree"], leaves), seen["tree"], leaves)
+    result = jax.tree.unflatten(seen["tree"], leaves)
+    _order_keys(seen["made"], result)
+    return Outcome(result, seen["tree"], leaves)
+
+
+def _order_keys(made: Any, copy: Any) -> None:
+    """The dicts in `copy`, a tree that was unflattened, get the order of keys that those in `made` have."""
+    if type(made) is dict:
+        content = dict(copy)
+        copy.clear()
+        copy.update((k, content[k]) for k in made)
+    inside, copies = _children(made), _children(copy)
+    for one, other in zip(inside, copies):
+        _order_keys(one, other)
+
+
+def _children(tree: Any) -> list[Any]:
+    """What stands one level down in a tree: nothing in a leaf."""
+    found = jax.tree_util.default_registry.flatten_one_level(tree)
+    return [] if found is None else list(found[0])
 
 
 def _on_tracers(fn: Any, args: tuple, kwargs: dict[str, Any], nodes: list[Node], tracers: tuple) -> Any:

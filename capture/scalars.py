@@ -4,12 +4,17 @@ A `ScalarV` enters the Graph as a weakly typed 0-d array when JAX consumes it. P
 arithmetic on it is exact (64 bits and more), so it is done in Python, by the replacement code,
 before the program runs (`sources.Host`). Only operations that cannot raise are moved there; others
 break the graph, and code that needs the number as a constant fixes it (`NeedsConcrete`).
+
+A NumPy scalar that changes (`for t in np.linspace(0, 1, 100)`) is such a number too. It enters the
+Graph with its own dtype, not weakly typed, and NumPy's own arithmetic on it stays NumPy's.
 """
 
 from __future__ import annotations
 
 import operator
 from typing import Any
+
+import numpy as np
 
 from dynacomp.capture import sources as S
 from dynacomp.capture.errors import Break
@@ -23,21 +28,25 @@ UNARY = {op.__name__: op for op in (operator.neg, operator.pos, operator.abs)}
 SMALL = 1 << 40  # ints beyond this, and floats made of them, are not moved
 
 
-FUNCTIONS: dict[str, Any] = {**NEVER_RAISE, **NONZERO_RIGHT, **UNARY, "len": len}
+FUNCTIONS: dict[str, Any] = {**NEVER_RAISE, **NONZERO_RIGHT, **UNARY, "pow": operator.pow, "len": len}
 
 
 def binary(op: Any, a: Value, b: Value) -> Value | None:
     """`a op b` for numbers of which one changes; None when the other is no number."""
     name = op.__name__
-    plain = name[1:] if name.startswith("i") and name[1:] in {**NEVER_RAISE, **NONZERO_RIGHT} else name
+    plain = name[1:] if name.startswith("i") and name[1:] in FUNCTIONS else name
     if _is_text(a) and _is_text(b) and plain in ("add", "eq", "ne"):
         return _host(plain, NEVER_RAISE[plain], a, b)
     if not (_is_number(a) and _is_number(b)):
         return None
+    if _may_overflow(a, b) or _may_overflow(b, a):
+        raise Break("scalar", f"{name} of a NumPy scalar and a Python int that changes from call to call")
     if plain in NEVER_RAISE and _moderate(a) and _moderate(b):
         return _host(plain, NEVER_RAISE[plain], a, b)
     if plain in NONZERO_RIGHT and isinstance(b, Const) and b.value != 0 and _moderate(a):
         return _host(plain, NONZERO_RIGHT[plain], a, b)
+    if plain == "pow" and is_numpy_number(_now(a)) and isinstance(b, Const) and b.value >= 0:
+        return _host(plain, operator.pow, a, b)
     raise Break("scalar", f"{name} of Python numbers that change from call to call")
 
 
@@ -47,8 +56,21 @@ def unary(op: Any, value: ScalarV) -> Value:
     return _host(op.__name__, op, value)
 
 
+def attribute(value: ScalarV, name: str) -> Value:
+    """What all NumPy scalars of a type share; anything else needs the number itself."""
+    if not isinstance(value.hint, np.generic):
+        raise Break("attribute", f"{name!r} of a Python number that changes from call to call")
+    if name in ("dtype", "shape", "ndim", "size", "itemsize"):
+        return Const(getattr(value.hint, name))
+    raise NeedsConcrete(value)
+
+
 def _host(name: str, op: Any, *values: Any) -> Value:
-    hint = op(*(v.hint if isinstance(v, ScalarV) else v.value for v in values))
+    try:
+        with np.errstate(all="ignore"):  # NumPy warns when the program runs
+            hint = op(*map(_now, values))
+    except Exception as error:
+        raise Break("scalar", f"{name} raises {type(error).__name__}") from None
     args = tuple(v.source if isinstance(v, ScalarV) else v.value for v in values)
     return ScalarV(hint, source=S.Host(name, args))
 
@@ -60,17 +82,30 @@ def length(value: ScalarV) -> Value:
     return _host("len", len, value)
 
 
+def _now(v: Value) -> Any:
+    """What it is in this call; None for other Values."""
+    return v.hint if isinstance(v, ScalarV) else v.value if isinstance(v, Const) else None
+
+
 def _is_text(v: Value) -> bool:
-    found = v.hint if isinstance(v, ScalarV) else v.value if isinstance(v, Const) else None
-    return type(found) is str
+    return type(_now(v)) is str
 
 
 def _is_number(v: Value) -> bool:
-    found = v.hint if isinstance(v, ScalarV) else v.value if isinstance(v, Const) else None
-    return type(found) in (int, float, bool)
+    return type(_now(v)) in (int, float, bool) or is_numpy_number(_now(v))
+
+
+def is_numpy_number(x: Any) -> bool:
+    """A NumPy scalar that is a number which JAX takes."""
+    return isinstance(x, np.generic) and x.dtype.kind in "biuf"
+
+
+def _may_overflow(a: Any, b: Any) -> bool:
+    """Whether a later `b` may not fit the NumPy type of `a`: that raises."""
+    return is_numpy_number(_now(a)) and isinstance(b, ScalarV) and type(b.hint) is int
 
 
 def _moderate(v: Any) -> bool:
     """Whether int-to-float conversions of such a number cannot overflow."""
-    value = v.hint if isinstance(v, ScalarV) else v.value
+    value = _now(v)
     return isinstance(value, float) or abs(value) < SMALL

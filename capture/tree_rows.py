@@ -20,9 +20,14 @@ from dynacomp.capture.calls import BUILTINS, call
 from dynacomp.capture.errors import Break
 from dynacomp.capture.iteration import iterate
 from dynacomp.capture.machine import Capture
+from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import truth
 from dynacomp.capture.shells import Memo, shell
-from dynacomp.capture.values import Const, ListV, TupleV, Value, as_python
+from dynacomp.capture.values import Const, LibraryV, ListV, TupleV, Value, as_python
+
+
+class Closed(Exception):
+    """A tree holds an object that only its library can take apart."""
 
 
 class Shell:
@@ -33,6 +38,8 @@ class Shell:
         self.memo: Memo = {}
         self.real = shell(cap, tree, self.memo)
         self.values = {id(real): value for value, real in self.memo.values()}
+        if any(isinstance(v, LibraryV) and not _is_leaf(v) for v in self.values.values()):
+            raise Closed()
 
     def value(self, part: Any) -> Value:
         found = self.values.get(id(part))
@@ -45,21 +52,23 @@ class Shell:
         return lambda part: truth(self.cap, call(self.cap, is_leaf, [self.value(part)], {}))
 
 
-def _flatten(cap: Capture, tree: Value, is_leaf: Value) -> tuple[list[Value], Any]:
-    parts = Shell(cap, tree)
+def _is_leaf(value: LibraryV) -> bool:
+    """Whether a library's object is no tree: a function, say. A model that it has just made is one."""
+    return value.real is not None and jax.tree_util.all_leaves([value.real])
+
+
+def _flatten(parts: Shell, is_leaf: Value) -> tuple[list[Value], Any]:
     leaves, treedef = jax.tree.flatten(parts.real, is_leaf=parts.rule(is_leaf))
     return list(map(parts.value, leaves)), treedef
 
 
-def _with_path(cap: Capture, tree: Value, is_leaf: Value) -> tuple[list[tuple[Value, Value]], Any]:
-    parts = Shell(cap, tree)
+def _with_path(parts: Shell, is_leaf: Value) -> tuple[list[tuple[Value, Value]], Any]:
     found, treedef = jax.tree_util.tree_flatten_with_path(parts.real, is_leaf=parts.rule(is_leaf))
-    return [(from_python(cap, path), parts.value(leaf)) for path, leaf in found], treedef
+    return [(from_python(parts.cap, path), parts.value(leaf)) for path, leaf in found], treedef
 
 
-def _up_to(cap: Capture, treedef: Any, tree: Value) -> list[Value]:
-    """The parts of `tree` that stand where `treedef` has leaves."""
-    parts = Shell(cap, tree)
+def _up_to(parts: Shell, treedef: Any) -> list[Value]:
+    """The parts of a tree that stand where `treedef` has leaves."""
     try:
         return list(map(parts.value, treedef.flatten_up_to(parts.real)))
     except (ValueError, TypeError) as error:
@@ -71,31 +80,33 @@ def _mapped(cap: Capture, fn: Value, treedef: Any, columns: list[list[Value]]) -
 
 
 def _tree_map(cap: Capture, f: Value, tree: Value, *rest: Value, is_leaf: Value = NONE) -> Value:
-    leaves, treedef = _flatten(cap, tree, is_leaf)
-    return _mapped(cap, f, treedef, [leaves, *(_up_to(cap, treedef, r) for r in rest)])
+    first, *others = (Shell(cap, t) for t in (tree, *rest))
+    leaves, treedef = _flatten(first, is_leaf)
+    return _mapped(cap, f, treedef, [leaves, *(_up_to(o, treedef) for o in others)])
 
 
 def _tree_map_with_path(cap: Capture, f: Value, tree: Value, *rest: Value, is_leaf: Value = NONE) -> Value:
-    found, treedef = _with_path(cap, tree, is_leaf)
+    first, *others = (Shell(cap, t) for t in (tree, *rest))
+    found, treedef = _with_path(first, is_leaf)
     return _mapped(cap, f, treedef, [[p for p, _ in found], [x for _, x in found],
-                                     *(_up_to(cap, treedef, r) for r in rest)])
+                                     *(_up_to(o, treedef) for o in others)])
 
 
 def _tree_leaves(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:
-    return ListV(_flatten(cap, tree, is_leaf)[0])
+    return ListV(_flatten(Shell(cap, tree), is_leaf)[0])
 
 
 def _tree_flatten(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:
-    leaves, treedef = _flatten(cap, tree, is_leaf)
+    leaves, treedef = _flatten(Shell(cap, tree), is_leaf)
     return TupleV([ListV(leaves), Const(treedef)])
 
 
 def _leaves_with_path(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:
-    return ListV([TupleV(list(pair)) for pair in _with_path(cap, tree, is_leaf)[0]])
+    return ListV([TupleV(list(pair)) for pair in _with_path(Shell(cap, tree), is_leaf)[0]])
 
 
 def _flatten_with_path(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:
-    found, treedef = _with_path(cap, tree, is_leaf)
+    found, treedef = _with_path(Shell(cap, tree), is_leaf)
     return TupleV([ListV([TupleV(list(pair)) for pair in found]), Const(treedef)])
 
 
@@ -106,23 +117,39 @@ def _tree_unflatten(cap: Capture, treedef: Value, leaves: Value) -> Value:
         raise Break("raises", type(error).__name__) from None
 
 
+def _flatten_up_to(cap: Capture, treedef: Value, tree: Value) -> Value:
+    try:
+        return ListV(_up_to(Shell(cap, tree), as_python(treedef)))
+    except Closed:
+        raise Break("argument", "a library's object taken apart by a tree structure") from None
+
+
 def _tree_structure(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:
-    return Const(_flatten(cap, tree, is_leaf)[1])
+    return Const(_flatten(Shell(cap, tree), is_leaf)[1])
 
 
 def _tree_all(cap: Capture, tree: Value, *, is_leaf: Value = NONE) -> Value:
-    return Const(all(truth(cap, x) for x in _flatten(cap, tree, is_leaf)[0]))
+    return Const(all(truth(cap, x) for x in _flatten(Shell(cap, tree), is_leaf)[0]))
 
 
 def _tree_reduce(cap: Capture, function: Value, tree: Value, *initial: Value, is_leaf: Value = NONE) -> Value:
-    return call(cap, Const(functools.reduce), [function, ListV(_flatten(cap, tree, is_leaf)[0]), *initial], {})
+    return call(cap, Const(functools.reduce), [function, ListV(_flatten(Shell(cap, tree), is_leaf)[0]), *initial], {})
+
+
+def _or_call(row: Any, fn: Any, cap: Capture, *args: Value, **kwargs: Value) -> Value:
+    """`row`, or one call of the library where a tree is closed."""
+    try:
+        return row(cap, *args, **kwargs)
+    except Closed:
+        return library_call(cap, fn, list(args), kwargs)
 
 
 for _name, _row in (("map", _tree_map), ("leaves", _tree_leaves), ("flatten", _tree_flatten),
                     ("unflatten", _tree_unflatten), ("structure", _tree_structure), ("all", _tree_all),
                     ("reduce", _tree_reduce), ("map_with_path", _tree_map_with_path),
                     ("flatten_with_path", _flatten_with_path), ("leaves_with_path", _leaves_with_path)):
-    BUILTINS[getattr(jax.tree, _name)] = BUILTINS[getattr(jax.tree_util, f"tree_{_name}")] = _row
+    for _fn in (getattr(jax.tree, _name), getattr(jax.tree_util, f"tree_{_name}")):
+        BUILTINS[_fn] = functools.partial(_or_call, _row, _fn)
 
 
 # --- methods of a tree structure
@@ -130,6 +157,5 @@ for _name, _row in (("map", _tree_map), ("leaves", _tree_leaves), ("flatten", _t
 
 CONST_METHODS.update({
     (jax.tree_util.PyTreeDef, "unflatten"): _tree_unflatten,
-    (jax.tree_util.PyTreeDef, "flatten_up_to"): lambda cap, treedef, tree: ListV(
-        _up_to(cap, as_python(treedef), tree)),
+    (jax.tree_util.PyTreeDef, "flatten_up_to"): _flatten_up_to,
 })

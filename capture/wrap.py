@@ -33,6 +33,7 @@ from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.payloads import inherits, payload_base, read_payload
 from dynacomp.capture.remembered import remembered
+from dynacomp.capture.scalars import is_numpy_number
 from dynacomp.capture.values import (
     ArrayV,
     BuiltinMethodV,
@@ -97,10 +98,10 @@ def items_of(cap: Capture, value: Any) -> list[Value]:
 
 
 def _number(cap: Capture, obj: Any, source: S.Source) -> Value:
-    """An int, float or string: a constant until it is seen to change."""
+    """An int, float, string or NumPy scalar: a constant until it is seen to change."""
     if source not in cap.lessons.fixed and not is_big(obj) and cap.root.is_dynamic_scalar(source, obj):
-        if type(obj) is str:
-            cap.guards.add("is_type", source, str)
+        if type(obj) is str or isinstance(obj, np.generic):
+            cap.guards.add("is_type", source, type(obj))
         else:
             cap.guards.add("scalar", source, type(obj).__name__)
         return ScalarV(obj, source=source)
@@ -304,7 +305,7 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
     if cls in weakref.ProxyTypes:  # which says that it is of another class
         return _opaque(cap, obj, source)
     if issubclass(cls, (np.generic, np.dtype)):
-        return _literal(cap, obj, source)
+        return (_number if is_numpy_number(obj) and obj.dtype != bool else _literal)(cap, obj, source)
     if issubclass(cls, jax.core.Tracer):
         raise Break("tracer", "a value that a JAX transformation is tracing")
     if is_bare_named_tuple(type(obj)):

@@ -31,6 +31,8 @@ REASONS: dict[str, Reason] = {
     "frame": Reason("code that looks at its own frame", "pass the values that it needs"),
     "guards": Reason("more objects to guard than a compiled entry can hold", "pass less, or split the function"),
     "hash": Reason("a dict key or set element that is not a constant"),
+    "host": Reason("called by a library that keeps the state of modules out of sight",
+                   "compile the function that calls the module's init or apply"),
     "identity": Reason("a question about object identity that guards cannot hold"),
     "idle": Reason("a generator that computes nothing with arrays"),
     "import": Reason("an import that has not happened yet", "import it at the top of the module"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from dynacomp.breaks import REASONS
 from dynacomp.capture import _native
 from dynacomp.capture.errors import NeedsSizes
 from dynacomp.capture.frame import Outcome, capture
+from dynacomp.capture.libraries import host_below
 from dynacomp.capture.machine import Lesson
 from dynacomp.capture.resume import is_resume
 from dynacomp.capture.sources import Local, Source
@@ -93,6 +95,10 @@ def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) ->
     """Captures a frame that no entry serves; an Entry, True (plain Python, callees captured) or None."""
     if not trace_ctx.is_top_level():
         eager(code, "traced", code.co_qualname)
+        return None
+    host = host_below(sys._getframe())
+    if host:
+        eager(code, "host", host)
         return None
     if builtins_replaced():
         return eager(code, "builtins", "")

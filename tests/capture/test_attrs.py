@@ -18,3 +18,18 @@ def test_an_attribute_that_a_module_did_not_have():
     np.testing.assert_array_equal(compiled(jnp.arange(3.0)), jnp.arange(3.0) + 1)
     module.extra = 5
     np.testing.assert_array_equal(compiled(jnp.arange(3.0)), jnp.arange(3.0) + 5)
+
+
+def test_the_dict_of_a_module_is_the_modules_own():
+    module = types.ModuleType("made_here")
+
+    def read():
+        return module.__dict__ is vars(module), module.__dict__
+
+    def written():
+        exec("there = 5", module.__dict__)
+        return module.there
+
+    same, found = dynacomp.jit(read, backend="eager")()
+    assert same and found is module.__dict__
+    assert dynacomp.jit(written, backend="eager")() == 5

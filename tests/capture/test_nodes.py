@@ -1,0 +1,80 @@
+"""Calls to libraries as nodes: what their results look like, and which calls must happen in Python."""
+
+import dataclasses
+
+import flax.linen as nn
+import flax.struct
+import jax
+import jax.numpy as jnp
+
+import dynacomp
+
+
+def test_dicts_of_a_library_keep_their_order_of_keys():
+    def made(x):
+        return {"held": nn.Dense(3).init(jax.random.key(0), x)}
+
+    x = jnp.ones((2, 4))
+    got = dynacomp.jit(made, backend="eager")(x)
+    assert list(got["held"]["params"]) == list(made(x)["held"]["params"]) == ["kernel", "bias"]
+
+
+def test_a_class_is_registered_once_and_for_good():
+    def registered(x):
+        @jax.tree_util.register_dataclass
+        @dataclasses.dataclass
+        class Pair:
+            a: object
+            b: object
+
+        return jax.tree.leaves(Pair(x, x + 1))
+
+    def struct(x):
+        @flax.struct.dataclass
+        class Pair:
+            a: object
+            b: object
+
+        return jax.jit(lambda p: p.a + p.b)(Pair(x, x + 1))
+
+    for program in (registered, struct):
+        compiled = dynacomp.jit(program, backend="eager")
+        for _ in range(2):
+            assert jnp.array_equal(jnp.stack(compiled(jnp.ones(2))), jnp.stack(program(jnp.ones(2))))
+
+
+def test_pytree_rules_of_a_registered_class_are_the_programs_own():
+    def make():
+        class Box:
+            def __init__(self, v):
+                self.v = v
+
+        jax.tree_util.register_pytree_node(Box, lambda box: ((box.v,), None), lambda _, kids: Box(*kids))
+        return Box
+
+    box = dynacomp.jit(make, backend="eager")()
+    assert jax.tree.map(lambda v: v + 1, box(1)).v == 2
+    assert jax.vmap(lambda b: b.v * 2)(box(jnp.ones(3))).shape == (3,)
+
+
+class Layer(nn.Module):
+    def setup(self):
+        self.inner = nn.Dense(2)
+
+    def __call__(self, x):
+        return self.inner(x) * 2
+
+
+def test_modules_of_a_host_run_plainly_where_the_host_calls_them():
+    dynacomp.reset()
+    compiled = dynacomp.jit(Layer.__call__, backend="eager")
+
+    class Inside(Layer):
+        def __call__(self, x):
+            return compiled(self, x)
+
+    key, x = jax.random.key(0), jnp.ones((1, 3))
+    got, want = Inside().init(key, x), Layer().init(key, x)
+    assert jax.tree.structure(got) == jax.tree.structure(want)
+    assert jnp.array_equal(Inside().apply(got, x), Layer().apply(want, x))
+    assert dynacomp.stats()["frames_eager"] == {"host": 2}
