@@ -98,8 +98,24 @@ def const_array(cap: Capture, obj: Any) -> Value:
 
 
 def _holds_values(obj: Any) -> bool:
-    return any(isinstance(x, (Value, jax.Array)) for x in jax.tree.leaves(obj)) or any(
-        isinstance(x, Value) for x in _fields(obj).values())
+    return any(isinstance(x, (Value, jax.Array)) for x in jax.tree.leaves(obj)) or _has_value_inside(obj, {})
+
+
+def _has_value_inside(obj: Any, seen: dict[int, Any]) -> bool:
+    """Whether a Value is among the attributes, elements and so on of a tree: its class may not give it as a leaf."""
+    if isinstance(obj, Value):
+        return True
+    if id(obj) in seen:
+        return False
+    seen[id(obj)] = obj
+    inside: Any = ()
+    if type(obj) is dict:
+        inside = obj.values()
+    elif isinstance(obj, (tuple, list)):
+        inside = obj
+    elif len(seen) == 1 or is_plain_instance(obj) and not jax.tree_util.all_leaves([obj]):
+        inside = _fields(obj).values()
+    return any(_has_value_inside(x, seen) for x in inside)
 
 
 def _fields(obj: Any) -> dict[str, Any]:

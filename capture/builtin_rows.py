@@ -10,7 +10,6 @@ import builtins
 import collections
 import functools
 import sys
-import weakref
 from typing import Any
 
 import jax
@@ -26,7 +25,6 @@ from dynacomp.capture.keys import elements_of, hash_value, pairs
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import as_bool, fold
-from dynacomp.capture.placement import is_traced
 from dynacomp.capture.texts import text
 from dynacomp.capture.values import (
     ArrayV,
@@ -39,7 +37,6 @@ from dynacomp.capture.values import (
     NotConstant,
     NumberV,
     ObjectV,
-    OpaqueV,
     PartialV,
     RangeV,
     ScalarV,
@@ -95,7 +92,7 @@ def _len(cap: Capture, x: Value) -> Value:
     return fold(cap, len, x)
 
 
-def _class_of(x: Value) -> type:
+def class_of(x: Value) -> type:
     try:
         return type_of(x)
     except NotConstant:
@@ -105,48 +102,8 @@ def _class_of(x: Value) -> type:
 @row(type)
 def _type(cap: Capture, *args: Value, **kwargs: Value) -> Value:
     if len(args) == 1:
-        return Const(_class_of(args[0]))
+        return Const(class_of(args[0]))
     raise Break("call", "type() with three arguments")
-
-
-@row(isinstance)
-def _isinstance(cap: Capture, x: Value, kinds: Value) -> Value:
-    if isinstance(kinds, ObjectV):
-        return cap.call(cap.getattr(kinds, "__instancecheck__"), [x])
-    if isinstance(x, Const):
-        return fold(cap, isinstance, x, kinds)
-    if isinstance(x, ObjectV) and x.real is not None:
-        return fold(cap, lambda classes: isinstance(x.real, classes), kinds)
-    if isinstance(x, ArrayV):
-        return Const(_array_isinstance(cap, x, as_python(kinds)))
-    if isinstance(x, OpaqueV) and type(x.obj) in weakref.ProxyTypes:
-        raise Break("opaque", "isinstance() of a weak proxy, which tells the class of what it stands for")
-    cls = _class_of(x)
-    return fold(cap, lambda classes: _is_instance_of(cls, classes), kinds)
-
-
-def _is_instance_of(cls: type, classes: Any) -> bool:
-    """What `isinstance` says of an object of class `cls`; it refuses what is no class."""
-    if isinstance(classes, tuple):
-        return any(_is_instance_of(cls, c) for c in classes)
-    isinstance(None, classes)  # its words where this is no class
-    return issubclass(cls, classes)
-
-
-def _array_isinstance(cap: Capture, x: ArrayV, classes: Any) -> bool:
-    if isinstance(classes, tuple):
-        return any(_array_isinstance(cap, x, c) for c in classes)
-    if x.real is not None:
-        return isinstance(x.real, classes)
-    if classes is jax.core.Tracer:
-        return is_traced(cap, x.node)
-    return classes is jax.Array or issubclass(_class_of(x), classes) or (
-        isinstance(classes, type) and classes.__module__.startswith("jax") and issubclass(jax.Array, classes))
-
-
-@row(issubclass)
-def _issubclass(cap: Capture, a: Value, b: Value) -> Value:
-    return fold(cap, issubclass, a, b)
 
 
 @row(callable)

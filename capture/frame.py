@@ -23,6 +23,7 @@ from dynacomp.capture import (  # noqa: F401  (handlers and rows register themse
     emit_objects,
     frame_rows,
     identities,
+    instance_rows,
     instances,
     iteration_rows,
     jax_state_rows,

@@ -25,7 +25,7 @@ from dynacomp.capture.libraries import has_user_call, is_host, is_user_function
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.payloads import IMMUTABLE, SCALARS, SPECIAL, inherits, payload_base, refill
 from dynacomp.capture.remembered import remembered
-from dynacomp.capture.shells import Memo, attributes, fixed_fields, shell
+from dynacomp.capture.shells import Memo, arrays_in_structure, attributes, fixed_fields, shell
 from dynacomp.capture.values import (
     ArrayV,
     BuiltinMethodV,
@@ -136,6 +136,8 @@ def _object(cap: Capture, value: ObjectV) -> Any:
     if value.payload is not None and jax.tree_util.all_leaves([built]):
         return _with_payload(cap, value)
     leaves, treedef = jax.tree.flatten(built)
+    if arrays_in_structure(treedef) and payload_base(value.cls) is None:
+        return _by_attributes(cap, value)
     fixed_fields(memo, leaves)
     if len(leaves) == 1 and leaves[0] is built:
         if callable(built) and not is_host(value.cls):
@@ -144,6 +146,27 @@ def _object(cap: Capture, value: ObjectV) -> Any:
             return value.real
         raise Break("argument", f"an object of {value.cls.__qualname__} passed to a library")
     return Tree(treedef, tuple(lower_arg(cap, v if isinstance(v, Value) else Const(v)) for v in leaves))
+
+
+def _by_attributes(cap: Capture, value: ObjectV) -> Any:
+    """The object, made under the trace of its attributes."""
+    found = attributes(cap, value)
+    return LibraryArg(WithFields(value.cls, tuple(found)), tuple(lower_arg(cap, v) for v in found.values()), {})
+
+
+class WithFields:
+    """Makes an instance of `cls` of its attributes; no code of the class runs."""
+
+    def __init__(self, cls: type, names: tuple[str, ...]) -> None:
+        self.cls, self.names = cls, names
+        self.__name__ = self.__qualname__ = cls.__name__
+        self.__module__ = cls.__module__
+
+    def __call__(self, *contents: Any) -> Any:
+        made = object.__new__(self.cls)
+        for name, content in zip(self.names, contents):
+            object.__setattr__(made, name, content)
+        return made
 
 
 def _with_payload(cap: Capture, value: ObjectV) -> Any:

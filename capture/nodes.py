@@ -29,6 +29,7 @@ from dynacomp.capture.bodies import Standin, localise, never_called, place_of
 from dynacomp.capture.errors import Break, GiveUp, NeverCalled, Raised, Restart
 from dynacomp.capture.failures import Failed, can_be_called, eager_error
 from dynacomp.capture.graph import Closure, Node, Tree
+from dynacomp.capture.hidden import hides_tracers
 from dynacomp.capture.libraries import is_host
 from dynacomp.capture.library_reads import guard_reads, overhearing
 from dynacomp.capture.lowered_args import LibraryArg, leaf_nodes, lower_arg, lower_arguments, rebuild, standins_in
@@ -99,6 +100,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     if _is_function_like(outcome.result) or not (outcome.plain or _is_container(outcome.result)):
         fixed = not outcome.has_arrays and not any(leaf_nodes(lowered)) and not any(standins_in(lowered))
         return LibraryV(fn, tuple(values[0]), values[1], real=outcome.result, fixed=fixed)
+    if not _all_containers(outcome.result) and hides_tracers(jax.tree.unflatten(outcome.treedef, outcome.leaves)):
+        return LibraryV(fn, tuple(values[0]), values[1], real=outcome.result)
     return _structured(cap, fn, lowered, outcome, values, name)
 
 

@@ -7,6 +7,7 @@ descriptors and hooks that are Python functions are entered. Each class attribut
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 import types
 from collections.abc import Callable
@@ -93,13 +94,19 @@ def instance_attribute(cap: Capture, value: ObjectV, name: str) -> Value | None:
     return None
 
 
+UNCHANGING = (inspect.Signature, inspect.Parameter)  # whose attributes are what they were when they were made
+
+
 def _slot(cap: Capture, value: ObjectV, name: str, raw: types.MemberDescriptorType) -> Value | None:
     try:
         obj = raw.__get__(value.real, value.cls)
     except AttributeError:
         return None
     assert value.source is not None
-    own = wrap(cap, obj, S.Slot(value.source, name, raw))
+    if isinstance(value.real, UNCHANGING):
+        own = from_python(cap, obj)
+    else:
+        own = wrap(cap, obj, S.Slot(value.source, name, raw))
     value.attrs[name] = own
     return own
 

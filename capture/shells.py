@@ -14,10 +14,12 @@ from dynacomp.capture.payloads import IMMUTABLE, payload_base, refill
 from dynacomp.capture.sizes import concrete
 from dynacomp.capture.values import (
     DELETED,
+    ArrayV,
     Const,
     DictV,
     ListV,
     NeedsConcrete,
+    NumberV,
     ObjectV,
     ScalarV,
     SetV,
@@ -58,6 +60,24 @@ def _made(cap: Capture, value: Value, memo: Memo) -> Any:
     if isinstance(value, SizeV):
         return concrete(cap, value).value
     return value  # of a ScalarV, which may be a leaf or a static field, `fixed_fields` tells
+
+
+def arrays_in_structure(treedef: Any) -> bool:
+    """Whether a tree's structure holds arrays: some class asks what a leaf is, and does not know Values."""
+    todo = [treedef]
+    while todo:
+        node = todo.pop()
+        data = node.node_data()
+        if data is not None and data[0] not in (tuple, list, dict, type(None)) and _has_array(data[1]):
+            return True
+        todo.extend(node.children())
+    return False
+
+
+def _has_array(aux: Any) -> bool:
+    if isinstance(aux, (tuple, list)):
+        return any(map(_has_array, aux))
+    return any(map(_has_array, aux.values())) if type(aux) is dict else isinstance(aux, (ArrayV, NumberV))
 
 
 def fixed_fields(memo: Memo, leaves: list[Any]) -> None:

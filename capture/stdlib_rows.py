@@ -12,6 +12,7 @@ import inspect
 import operator
 import reprlib
 import types
+import weakref
 from typing import Any
 
 from dynacomp.capture import sources as S
@@ -95,6 +96,15 @@ for _kind, _row in ((operator.itemgetter, _item_getter), (operator.attrgetter, _
                     (operator.methodcaller, _method_caller)):
     BUILTINS[_kind] = _made_of_constants(_kind)
     BY_TYPE[_kind] = _row
+
+
+def _referent(cap: Capture, ref: Any) -> Value:
+    """What a weak reference refers to. The guards that name it end with it; a dead one never lives again."""
+    obj = ref()
+    return Const(None) if obj is None else wrap(cap, obj, S.Root(obj, f"<referent {type(obj).__qualname__}>"))
+
+
+BY_TYPE[weakref.ref] = _referent
 
 
 # --- wrappers that the standard library puts around functions, known by their code

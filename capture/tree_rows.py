@@ -22,7 +22,7 @@ from dynacomp.capture.iteration import iterate
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import truth
-from dynacomp.capture.shells import Memo, shell
+from dynacomp.capture.shells import Memo, arrays_in_structure, shell
 from dynacomp.capture.values import Const, LibraryV, ListV, TupleV, Value, as_python
 
 
@@ -59,12 +59,19 @@ def _is_leaf(value: LibraryV) -> bool:
 
 def _flatten(parts: Shell, is_leaf: Value) -> tuple[list[Value], Any]:
     leaves, treedef = jax.tree.flatten(parts.real, is_leaf=parts.rule(is_leaf))
-    return list(map(parts.value, leaves)), treedef
+    return list(map(parts.value, leaves)), known(treedef)
+
+
+def known(treedef: Any) -> Any:
+    """The structure of a tree of Values, unless it would be another one for arrays."""
+    if arrays_in_structure(treedef):
+        raise Closed
+    return treedef
 
 
 def _with_path(parts: Shell, is_leaf: Value) -> tuple[list[tuple[Value, Value]], Any]:
     found, treedef = jax.tree_util.tree_flatten_with_path(parts.real, is_leaf=parts.rule(is_leaf))
-    return [(from_python(parts.cap, path), parts.value(leaf)) for path, leaf in found], treedef
+    return [(from_python(parts.cap, path), parts.value(leaf)) for path, leaf in found], known(treedef)
 
 
 def _up_to(parts: Shell, treedef: Any) -> list[Value]:

@@ -1,0 +1,44 @@
+"""Arrays where JAX does not look for leaves: in bound methods, closures and partials that an object keeps.
+
+An object that a library's call makes and that keeps such arrays only exists under a trace: it is no tree of
+Values, but a node that makes it anew.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+
+from dynacomp.capture.wrap import is_plain_instance, own_dict
+
+
+def hides_tracers(tree: Any) -> bool:
+    """Whether the tree holds tracers; those that were its leaves have been replaced."""
+    todo: list[Any] = [tree]
+    seen: dict[int, Any] = {}
+    while todo:
+        obj = todo.pop()
+        if isinstance(obj, jax.core.Tracer):
+            return True
+        if id(obj) not in seen:
+            seen[id(obj)] = obj
+            todo.extend(_insides(obj))
+    return False
+
+
+def _insides(obj: Any) -> Iterable[Any]:
+    if isinstance(obj, (tuple, list)):
+        return obj
+    if type(obj) is dict:
+        return obj.values()
+    if isinstance(obj, types.MethodType):
+        return (obj.__self__,)
+    if isinstance(obj, types.FunctionType):
+        return [cell.cell_contents for cell in obj.__closure__ or () if cell != types.CellType()]
+    if isinstance(obj, functools.partial):
+        return (obj.func, *obj.args, *obj.keywords.values())
+    return own_dict(obj).values() if is_plain_instance(obj) else ()

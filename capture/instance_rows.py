@@ -1,0 +1,91 @@
+"""`isinstance` and `issubclass`: of arrays that do not exist yet, and by checks that metaclasses write in Python.
+
+A metaclass's own `__instancecheck__` (jaxtyping's annotations have one) is entered like any other code.
+"""
+
+from __future__ import annotations
+
+import abc
+import types
+import weakref
+from typing import Any
+
+import jax
+
+from dynacomp.capture.builtin_rows import class_of, row
+from dynacomp.capture.class_attrs import lookup
+from dynacomp.capture.errors import Break
+from dynacomp.capture.libraries import is_pure_module
+from dynacomp.capture.machine import Capture
+from dynacomp.capture.operators import fold, truth
+from dynacomp.capture.placement import is_traced
+from dynacomp.capture.values import ArrayV, Const, ObjectV, OpaqueV, TupleV, Value, as_python, type_of
+
+
+@row(isinstance)
+def _isinstance(cap: Capture, x: Value, kinds: Value) -> Value:
+    if isinstance(kinds, ObjectV):
+        return cap.call(cap.getattr(kinds, "__instancecheck__"), [x])
+    several = _alternatives(cap, kinds)
+    if any(map(_own_check, several)):
+        return Const(any(_is_instance(cap, x, kind) for kind in several))
+    if isinstance(x, Const):
+        return fold(cap, isinstance, x, kinds)
+    if isinstance(x, ObjectV) and x.real is not None:
+        return fold(cap, lambda classes: isinstance(x.real, classes), kinds)
+    if isinstance(x, ArrayV):
+        return Const(_array_isinstance(cap, x, as_python(kinds)))
+    if isinstance(x, OpaqueV) and type(x.obj) in weakref.ProxyTypes:
+        raise Break("opaque", "isinstance() of a weak proxy, which tells the class of what it stands for")
+    cls = class_of(x)
+    return fold(cap, lambda classes: _is_instance_of(cls, classes), kinds)
+
+
+def _alternatives(cap: Capture, kinds: Value) -> list[Value]:
+    """The classes of `A`, `(A, B)` and `A | B`."""
+    if isinstance(kinds, TupleV):
+        return [kind for item in cap.items(kinds) for kind in _alternatives(cap, item)]
+    if isinstance(kinds, Const) and isinstance(kinds.value, (tuple, types.UnionType)):
+        found = kinds.value if isinstance(kinds.value, tuple) else kinds.value.__args__
+        return [kind for item in found for kind in _alternatives(cap, Const(item))]
+    return [kinds]
+
+
+def _own_check(kind: Value) -> types.FunctionType | None:
+    """The `__instancecheck__` that the program's (or a library's) metaclass defines in Python, if any."""
+    if not isinstance(kind, Const) or not isinstance(kind.value, type):
+        return None
+    owner, raw = lookup(type(kind.value), "__instancecheck__")
+    native = owner in (type, abc.ABCMeta) or owner is None or is_pure_module(owner.__module__)
+    return None if native or not isinstance(raw, types.FunctionType) else raw
+
+
+def _is_instance(cap: Capture, x: Value, kind: Value) -> bool:
+    check = _own_check(kind)
+    if check is None or type_of(x) is as_python(kind):
+        return truth(cap, _isinstance(cap, x, kind))
+    return truth(cap, cap.call(Const(check), [kind, x]))
+
+
+def _is_instance_of(cls: type, classes: Any) -> bool:
+    """What `isinstance` says of an object of class `cls`; it refuses what is no class."""
+    if isinstance(classes, tuple):
+        return any(_is_instance_of(cls, c) for c in classes)
+    isinstance(None, classes)  # its words where this is no class
+    return issubclass(cls, classes)
+
+
+def _array_isinstance(cap: Capture, x: ArrayV, classes: Any) -> bool:
+    if isinstance(classes, tuple):
+        return any(_array_isinstance(cap, x, c) for c in classes)
+    if x.real is not None:
+        return isinstance(x.real, classes)
+    if classes is jax.core.Tracer:
+        return is_traced(cap, x.node)
+    return classes is jax.Array or issubclass(class_of(x), classes) or (
+        isinstance(classes, type) and classes.__module__.startswith("jax") and issubclass(jax.Array, classes))
+
+
+@row(issubclass)
+def _issubclass(cap: Capture, a: Value, b: Value) -> Value:
+    return fold(cap, issubclass, a, b)

@@ -1,0 +1,50 @@
+"""Pytrees whose classes decide by themselves what a leaf is, and objects that keep arrays where JAX does not look."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import dynacomp
+
+X = jnp.arange(6.0).reshape(2, 3)
+
+
+@pytest.mark.parametrize("kind", ["Normal", "MultivariateNormalDiag"])
+def test_distributions_that_hold_bound_methods(kind):
+    distrax = pytest.importorskip("distrax")
+
+    def fit(mean, scale, key, x):
+        made = getattr(distrax, kind)(mean, jax.nn.softplus(scale))
+        return made.log_prob(x), made.sample(seed=key), jax.grad(lambda m: getattr(distrax, kind)(
+            m, jnp.ones(3)).log_prob(x).sum())(mean)
+
+    breaks = dynacomp.stats()["breaks"]
+    args = jnp.zeros(3), jnp.ones(3), jax.random.key(0), X
+    for a, b in zip(fit(*args), dynacomp.jit(fit, backend="xla")(*args), strict=True):
+        assert jnp.allclose(a, b, rtol=1e-5)
+    assert dynacomp.stats()["breaks"] == breaks
+
+
+@jax.tree_util.register_pytree_node_class
+class Choosy:
+    """Only what JAX knows is a leaf; the rest is part of the structure."""
+
+    def __init__(self, value, name):
+        self.value, self.name = value, name
+
+    def tree_flatten(self):
+        known = isinstance(self.value, jax.Array)
+        return ((self.value,), (self.name, None)) if known else ((), (self.name, self.value))
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls(*(children or (aux[1],)), aux[0])
+
+
+def test_a_class_that_asks_what_a_leaf_is():
+    def scaled(x):
+        held = Choosy(x * 2, "held")
+        return jax.tree.map(lambda v: v + 1, held).value, jax.jit(lambda h: h.value * 3)(held), held.name
+
+    want, got = scaled(X), dynacomp.jit(scaled, backend="xla")(X)
+    assert jnp.array_equal(want[0], got[0]) and jnp.array_equal(want[1], got[1]) and want[2] == got[2]

@@ -1,0 +1,81 @@
+"""isinstance with checks that a metaclass writes in Python, on arrays that the graph computes."""
+
+import inspect
+import weakref
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import dynacomp
+
+X = jnp.ones((2, 3))
+SEEN = []
+
+
+class Ranked(type):
+    def __instancecheck__(cls, obj):
+        SEEN.append(cls.rank)
+        return isinstance(obj, jax.Array) and obj.ndim == cls.rank
+
+
+class Matrix(metaclass=Ranked):
+    rank = 2
+
+
+class Vector(metaclass=Ranked):
+    rank = 1
+
+
+def run(fn, *args):
+    SEEN.clear()
+    want = fn(*args), list(SEEN)
+    SEEN.clear()
+    got = dynacomp.jit(fn, backend="xla")(*args), list(SEEN)
+    assert jax.tree.all(jax.tree.map(jnp.array_equal, want, got))
+    return want[0]
+
+
+@pytest.mark.parametrize("kinds", [Matrix, Vector, (int, Matrix), (Vector, (Matrix, str)), (Matrix, Vector)])
+def test_the_metaclass_is_asked(kinds):
+    breaks = dynacomp.stats()["breaks"]
+    run(lambda x: (isinstance(x * 2, kinds), isinstance(x, kinds), isinstance(x.sum(0), kinds), x + 1), X)
+    assert dynacomp.stats()["breaks"] == breaks
+
+
+def test_an_instance_is_not_asked_about():
+    run(lambda x: (isinstance(Matrix(), Matrix), isinstance(3, Matrix), x + 1), X)
+
+
+def test_jaxtyping_and_beartype():
+    jaxtyping, beartype = pytest.importorskip("jaxtyping"), pytest.importorskip("beartype")
+    Table, Row = (jaxtyping.Float[jaxtyping.Array, dims] for dims in ("n d", " n"))
+
+    @jaxtyping.jaxtyped(typechecker=beartype.beartype)
+    def rows(x: Table, y: Table) -> Row:
+        return (x * y).sum(1)
+
+    compiled, breaks = dynacomp.jit(lambda x, y: rows(x, y + 1), backend="xla"), dynacomp.stats()["breaks"]
+    for x in (X, X, jnp.ones((4, 2))):
+        assert jnp.allclose(compiled(x, x), 2 * x.sum(1))
+    slopes = dynacomp.jit(jax.grad(lambda x, y: rows(x, y).sum()), backend="xla")
+    assert jnp.allclose(slopes(X, 3 * X), 3)
+    assert dynacomp.stats()["breaks"] == breaks
+    with pytest.raises(jaxtyping.TypeCheckError):
+        compiled(X, jnp.ones((3, 3)))
+
+
+def test_signatures_and_weak_references():
+    def target(a, b=2, *, c=3):
+        return a
+
+    signature, holder = inspect.signature(target), [weakref.ref(target)]
+
+    def bound(x):
+        arguments = signature.bind(x, c=5)
+        arguments.apply_defaults()
+        return holder[0]()(**arguments.arguments) * arguments.arguments["c"], arguments.args[1]
+
+    breaks = dynacomp.stats()["breaks"]
+    run(bound, X)
+    assert dynacomp.stats()["breaks"] == breaks
