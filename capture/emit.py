@@ -21,7 +21,7 @@ from dynacomp.capture import remake, tracebacks
 from dynacomp.capture._native import known_dict
 from dynacomp.capture.effects import leaving
 from dynacomp.capture.emit_sources import load_globals, load_source
-from dynacomp.capture.errors import Unbuildable
+from dynacomp.capture.errors import GiveUp, Unbuildable
 from dynacomp.capture.graph import Node
 from dynacomp.capture.machine import VERSION, Capture
 from dynacomp.capture.origins import candidates, chosen, first
@@ -54,6 +54,8 @@ from dynacomp.capture.values import (
 )
 from dynacomp.capture.wrap import is_plain_instance
 
+MAX_INSTRUCTIONS = 60_000  # of one replacement code object: some 4,000 objects that it builds
+
 
 class Emitter:
     """Instructions under construction for one replacement code object."""
@@ -71,6 +73,8 @@ class Emitter:
         self.late: list[Callable[[], None]] = []  # what is done to new objects after the side effects
 
     def op(self, name: str, *arg: Any) -> None:
+        if len(self.out) > MAX_INSTRUCTIONS:
+            raise GiveUp("objects", f"code of more than {MAX_INSTRUCTIONS} instructions")
         self.out.append(Instr(name, *arg))
 
     def const(self, obj: Any) -> None:

@@ -111,7 +111,7 @@ def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Valu
         made = construct(cap, Const(cls), *args, **kwargs)
     else:
         made = object_new(cap, Const(cls))
-    if not isinstance(made, ObjectV) or not issubclass(made.cls, cls):
+    if not isinstance(made, ObjectV) or cls not in made.cls.__mro__:
         return made
     _, init = class_attrs.resolve(cap, cls, "__init__")
     if isinstance(init, types.FunctionType) or made.payload is not None and isinstance(
@@ -207,7 +207,7 @@ def instance_dict(cap: Capture, obj: ObjectV) -> Value:
     return obj.view
 
 
-def object_new(cap: Capture, cls: Value, *args: Value, **kwargs: Value) -> Value:
+def object_new(cap: Capture, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
     real = as_python(cls)
     if not isinstance(real, type):
         return fold(cap, object.__new__, cls)  # which refuses
@@ -227,7 +227,7 @@ def tuple_new(cap: Capture, cls: Value, items: Value = Const(())) -> Value:
     return construct(cap, cls, items)
 
 
-def metaclass_call(cap: Capture, cls: Value, *args: Value, **kwargs: Value) -> Value:
+def metaclass_call(cap: Capture, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
     return type_call(cap, as_python(cls), list(args), kwargs)
 
 

@@ -16,7 +16,7 @@ from dynacomp.capture.births import from_python, opened
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.generators import resume
-from dynacomp.capture.machine import OPERATIONS, Capture
+from dynacomp.capture.machine import OPERATIONS, STEPS_AN_ITEM, Capture
 from dynacomp.capture.values import (
     ArrayV,
     Const,
@@ -186,7 +186,7 @@ def iterate(cap: Capture, value: Value) -> Iterator[Value]:
         return
     it = get_iter(cap, value)
     while True:
-        cap.count()
+        cap.count(STEPS_AN_ITEM)
         item = advance(cap, it)
         if item is None:
             return
@@ -332,7 +332,7 @@ STREAMS: dict[str, Any] = {
 
 def _next_stream(cap: Capture, it: StreamV) -> Value | None:
     mutating(cap, it)
-    cap.count()
+    cap.count(STEPS_AN_ITEM)
     return STREAMS[it.kind](cap, it)
 
 

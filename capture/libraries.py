@@ -32,8 +32,8 @@ STEADY = (
 )
 
 
-def _root_in(module: str, names: tuple[str, ...]) -> bool:
-    return any(module == n or module.startswith(n + ".") for n in names)
+def _root_in(module: Any, names: tuple[str, ...]) -> bool:
+    return isinstance(module, str) and any(module == n or module.startswith(n + ".") for n in names)
 
 
 @functools.cache

@@ -42,6 +42,7 @@ from dynacomp.capture.values import (
 
 VERSION = sys.version_info[:2]
 MAX_STEPS = 2_000_000  # instructions a capture; a longer Python loop is run, not unrolled
+STEPS_AN_ITEM = 10  # what an element that nothing looks at counts
 MAX_UNROLLED_OPS = 4_000  # array operations of one unrolled loop
 MAX_ROUNDS, MAX_LOOP_OPS = 48, 100  # a loop with more of both is not unrolled
 MAX_ITEMS = 256  # the same for loops over objects that exist, such as the layers or leaves of a model
@@ -178,9 +179,10 @@ class Capture:
         self.symbols: dict[int, tuple[Any, str]] = {}  # size → (symbolic dimension, its name)
         self.dims: dict[str, tuple[S.Source, int]] = {}  # name → where its value is read
 
-    def count(self) -> None:
-        """One more instruction, or element of an iterator that is run through: neither may go on for ever."""
-        self.steps += 1
+    def count(self, steps: int = 1) -> None:
+        """One more instruction, or element of an iterator that is run through (STEPS_AN_ITEM): neither may go on
+        for ever."""
+        self.steps += steps
         if self.steps > MAX_STEPS:
             raise GiveUp("too_long", f"more than {MAX_STEPS} instructions in one capture")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynacomp.capture import keys
+from dynacomp.capture.class_attrs import resolve
 from dynacomp.capture.code import Instr
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
@@ -18,6 +19,7 @@ from dynacomp.capture.values import (
     DictV,
     FunctionV,
     ListV,
+    ObjectV,
     SetV,
     SliceV,
     TupleV,
@@ -170,9 +172,9 @@ def _unpack_ex(cap: Capture, f: Frame, i: Instr) -> None:
 
 def _unpacked(cap: Capture, value: Value) -> Iterator[Value]:
     """`iter(value)` for an unpacking, which has its own words for what is not iterable."""
-    if isinstance(value, Const) and not hasattr(type(value.value), "__iter__") and not hasattr(
-            type(value.value), "__getitem__"):
-        raise Raised(Const(TypeError(f"cannot unpack non-iterable {type(value.value).__name__} object")))
+    cls = type(value.value) if isinstance(value, Const) else value.cls if isinstance(value, ObjectV) else None
+    if cls is not None and all(resolve(cap, cls, name)[0] is None for name in ("__iter__", "__getitem__")):
+        raise Raised(Const(TypeError(f"cannot unpack non-iterable {cls.__name__} object")))
     return iterate(cap, value)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 
 from dynacomp.capture import conditions, rolled, tracebacks
+from dynacomp.capture import sources as S
 from dynacomp.capture.arrays import is_numpy
 from dynacomp.capture.births import from_python
 from dynacomp.capture.calls import BUILTINS
@@ -41,6 +42,7 @@ from dynacomp.capture.values import (
     as_python,
     type_of,
 )
+from dynacomp.capture.wrap import wrap
 
 NONE = Const(None)
 
@@ -388,12 +390,16 @@ _INTRINSICS = {3: "STOPITERATION_ERROR", 5: "UNARY_POSITIVE", 6: "LIST_TO_TUPLE"
 @opcode("IMPORT_NAME")
 def _import_name(cap: Capture, f: Frame, i: Instr) -> None:
     level, names = f.popn(2)
-    name = i.argval
-    if as_python(level) == 0 and name in sys.modules:
-        module = sys.modules[name if as_python(names) else name.partition(".")[0]]
-        f.push(Const(module))
-        return
-    raise Break("import", f"import of {name}, which is not loaded")
+    name, wanted = i.argval, as_python(names) or ()
+    found = sys.modules.get(name)
+    if as_python(level) != 0 or type(found) is not types.ModuleType:
+        raise Break("import", f"import of {name}, which is not loaded")
+    late = [n for n in wanted if n not in vars(found)]
+    if late and "__path__" in vars(found):
+        raise Break("import", f"import of {name}.{late[0]}, which is not loaded")
+    for known in {name, name if wanted else name.partition(".")[0]}:
+        module = wrap(cap, sys.modules[known], S.Key(S.Root(sys.modules, "sys.modules"), known))
+    f.push(module)
 
 
 @opcode("IMPORT_FROM")
@@ -406,7 +412,7 @@ def _import_from(cap: Capture, f: Frame, i: Instr) -> None:
 
 # --- pattern matching
 
-SEQUENCE, MAPPING = 1 << 5, 1 << 6  # Py_TPFLAGS_SEQUENCE, Py_TPFLAGS_MAPPING
+SEQUENCE, MAPPING, MATCH_SELF = 1 << 5, 1 << 6, 1 << 22  # Py_TPFLAGS_*
 
 
 @opcode("GET_LEN")
@@ -441,15 +447,29 @@ def _match_class(cap: Capture, f: Frame, i: Instr) -> None:
     if not as_python(matched):
         f.push(NONE)
         return
-    real = as_python(cls)
-    positional = getattr(real, "__match_args__", ())
-    if i.arg and not positional and real in (bool, bytes, dict, float, frozenset, int, list, set, str, tuple):
-        f.push(TupleV([subject, *(cap.getattr(subject, n) for n in names)]))
-        return
+    first, positional = _positional(cap, cls, subject, i.arg) if i.arg else ([], ())
+    if len({*positional, *names}) < len(positional) + len(names):
+        raise Break("raises", "a class pattern that names an attribute twice")
     try:
-        f.push(TupleV([cap.getattr(subject, n) for n in (*positional[:i.arg], *names)]))
-    except Raised:
+        f.push(TupleV([*first, *(cap.getattr(subject, n) for n in (*positional, *names))]))
+    except Raised as raised:
+        if not issubclass(type_of(raised.value), AttributeError):
+            raise
         f.push(NONE)
+
+
+def _positional(cap: Capture, cls: Value, subject: Value, count: int) -> tuple[list[Value], tuple[str, ...]]:
+    """What `count` positional sub-patterns of a class match: the subject itself, or the attributes of these names."""
+    real = as_python(cls)
+    if not hasattr(real, "__match_args__"):
+        if count > 1 or not real.__flags__ & MATCH_SELF:
+            raise Break("raises", f"{real.__qualname__} accepts fewer positional sub-patterns")
+        return [subject], ()
+    held = cap.getattr(cls, "__match_args__")
+    names = tuple(map(as_python, cap.items(held)[:count] if isinstance(held, TupleV) else [held]))
+    if type_of(held) is not tuple or len(names) < count or not all(type(n) is str for n in names):
+        raise Break("raises", f"{real.__qualname__} accepts fewer positional sub-patterns")
+    return [], names
 
 
 unsupported("awaitables are asked for in Python", "GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH")

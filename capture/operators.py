@@ -155,7 +155,7 @@ def _by_methods(cap: Capture, op: Any, a: Value, b: Value) -> Value:
         if result is not NotImplemented:
             return result
     if op is operator.eq or op is operator.ne:
-        return Const((a is b) == (op is operator.eq))
+        return Const(same_object(cap, a, b) == (op is operator.eq))
     kinds = f"{type_of(a).__name__!r} and {type_of(b).__name__!r}"
     if op in _SIGNS:
         raise Raised(Const(TypeError(f"{_SIGNS[op]!r} not supported between instances of {kinds}")))

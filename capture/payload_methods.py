@@ -247,7 +247,7 @@ INITS: dict[type, Any] = {list: init_list, collections.deque: init_deque, dict: 
 INHERITED.update({(kind, "__init__"): row for kind, row in INITS.items()})
 
 
-def construct(cap: Capture, cls: Value, *args: Value, **kwargs: Value) -> Value:
+def construct(cap: Capture, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
     """`list.__new__(cls, ...)` and the like; some classes share theirs, so that `cls` tells which is meant."""
     real = as_python(cls)
     return new(cap, payload_base(real) or real, cls, *args, **kwargs)

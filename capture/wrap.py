@@ -355,7 +355,8 @@ def own_dict(obj: Any) -> dict[str, Any]:
 
 def own_source(obj: Any, source: S.Source, name: str) -> S.Source:
     """Where the entry `name` of that dictionary is found, the object being at `source`."""
-    return S.Key(S.ThreadDict(source), name) if isinstance(obj, threading.local) else S.Attr(source, name)
+    return S.Key(S.ThreadDict(source), name) if issubclass(type(obj), threading.local) else S.Attr(
+        source, str.__str__(name))
 
 
 IMMUTABLE = ("typing", "typing_extensions")  # whose objects say what a type is, and never change

@@ -42,6 +42,7 @@ REASONS: dict[str, Reason] = {
     "limit": Reason("too many recompilations", "pass changing values as arrays, or raise recompile_limit"),
     "live": Reason("an object that is alive at a later graph break, and that only Python can make"),
     "long_loop": Reason("a long Python loop: it runs in Python, its body compiled", "jax.lax.scan is faster still"),
+    "objects": Reason("more new objects than replacement code can build", "make fewer of them, or split the function"),
     "opaque": Reason("an object that cannot be looked into"),
     "opcode": Reason("a bytecode that is not captured"),
     "operator": Reason("an operator on objects that cannot be looked into"),

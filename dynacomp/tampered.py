@@ -14,7 +14,8 @@ import builtins
 import operator
 
 FREE = {"print", "input", "open", "breakpoint", "help", "exit", "quit", "copyright", "credits", "license"}
-NAMES = tuple(n for n, obj in vars(builtins).items() if n not in FREE and (n[0] != "_" or n == "__build_class__"))
+OURS = {"__build_class__", "__import__"}
+NAMES = tuple(n for n in vars(builtins) if n not in FREE and (n[0] != "_" or n in OURS))
 _TABLE, _read, _is, _all, _map, _missing = (
     vars(builtins), operator.itemgetter(*NAMES), operator.is_, all, map, KeyError)  # while they are what they were
 _WERE = _read(_TABLE)

@@ -145,3 +145,105 @@ def test_entries_behind_a_property():
     for obj in (Behind(), Behind()):
         fresh, a, _ = dynacomp.jit(changed)(obj, X)
         assert (fresh.a, vars(fresh), a, vars(obj)) == (-6, {"a": 6}, -4, {"a": 4})
+
+
+@pytest.mark.parametrize("ask", [
+    lambda box: box.kind == LEFT, lambda box: box.kind != LEFT, lambda box: box.kind in (LEFT, RIGHT),
+    lambda box: [LEFT, RIGHT].index(box.kind) if box.kind in [LEFT, RIGHT] else None,
+    lambda box: [box.kind] == [LEFT], lambda box: {"a": box.kind} == {"a": RIGHT}])
+def test_objects_that_are_equal_when_they_are_one(ask):
+    compiled, box = dynacomp.jit(lambda box, x: (ask(box), x + 1)), types.SimpleNamespace
+    boxes = []
+    for kind in (Kept(), LEFT, RIGHT, Kept(), LEFT):
+        box = Kept()
+        box.kind = kind
+        boxes.append(box)
+        assert compiled(box, X)[0] == ask(box)
+
+
+LEFT, RIGHT = Kept(), Kept()
+
+
+def test_class_patterns():
+    class Point:
+        __match_args__ = ("x", "y")
+
+        def __init__(self, x, y):
+            self.x, self.y = x, y
+
+        @property
+        def broken(self):
+            raise ValueError("broken")
+
+    class Number(int):
+        pass
+
+    def matched(value, x):
+        try:
+            match value:
+                case Point(1, y=2):
+                    return "12", x
+                case Number(n):
+                    return n, x
+                case Point(a, b, c):
+                    return "three", x
+                case Point(broken=b):
+                    return "broken", x
+        except (TypeError, ValueError) as error:
+            return str(error), x
+        return None, x
+
+    compiled = dynacomp.jit(matched)
+    for value in (Point(1, 2), Number(3), Point(2, 2), 5):
+        assert compiled(value, X)[0] == matched(value, X)[0]
+    Point.__match_args__ = ("y", "x")
+    assert compiled(Point(2, 1), X)[0] == matched(Point(2, 1), X)[0]
+
+
+def test_an_import_of_what_is_not_there_yet(tmp_path, monkeypatch):
+    import importlib
+    import sys
+
+    (tmp_path / "pack_of_test").mkdir()
+    (tmp_path / "pack_of_test" / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import pack_of_test  # noqa: F401
+
+    (tmp_path / "pack_of_test" / "late.py").write_text("a = 1")
+    importlib.invalidate_caches()
+
+    @dynacomp.jit
+    def imported(x):
+        from pack_of_test import late
+
+        import pack_of_test.late as same
+        return late.a, same is late, x
+
+    assert imported(X)[:2] == (1, True)
+    other = types.ModuleType("pack_of_test.late")
+    other.a = 5
+    monkeypatch.setitem(sys.modules, "pack_of_test.late", other)
+    monkeypatch.setattr(sys.modules["pack_of_test"], "late", other)
+    assert imported(X)[:2] == (5, True)
+
+
+def test_too_many_new_objects():
+    def many(x):
+        made = [[n] for n in range(20_000)]
+        dynacomp.graph_break()
+        return len(made), x
+
+    assert dynacomp.jit(many)(X)[0] == 20_000
+
+
+def test_what_cannot_be_unpacked():
+    def unpacked(value, x):
+        try:
+            a, b = value
+        except TypeError as error:
+            return str(error), x
+        return a + b, x
+
+    compiled = dynacomp.jit(unpacked)
+    for value in (Kept(), 3, (1, 2), None):
+        assert compiled(value, X)[0] == unpacked(value, X)[0]
