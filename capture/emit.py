@@ -18,7 +18,7 @@ import numpy as np
 from bytecode import Instr
 
 from dynacomp.capture import remake, tracebacks
-from dynacomp.capture._native import known_dict
+from dynacomp.capture._native import known_dict, known_set
 from dynacomp.capture.effects import leaving
 from dynacomp.capture.emit_sources import load_globals, load_source
 from dynacomp.capture.errors import GiveUp, Unbuildable
@@ -287,16 +287,20 @@ def load_table(e: Emitter, items: dict[Any, Any]) -> None:
 
 
 def load_elements(e: Emitter, items: Any) -> None:
-    """The elements of a set, as a tuple or as the keys of a dict that knows their hashes."""
-    if _digests(items) is None:
+    """The elements of a set, as a tuple or as a set that knew their hashes."""
+    digests = _digests(items)
+    if digests is None:
         load_keys(e, items)
     else:
-        load_table(e, dict.fromkeys(items, Const(None)))
+        e.call(known_set, lambda: load_keys(e, items), lambda: e.const(digests))
 
 
-def _digests(keys: Any) -> tuple[int, ...] | None:
-    return tuple(map(hash, keys)) if any(isinstance(k, HashedV) for k in keys) and not any(
-        isinstance(k, Value) and not isinstance(k, HashedV) for k in keys) else None
+def _digests(keys: Any) -> tuple[int | None, ...] | None:
+    """The hashes of keys some of which are not to be asked for theirs; None: whichever the object has, once there
+    is one."""
+    if not any(isinstance(k, HashedV) for k in keys):
+        return None
+    return tuple(None if getattr(k, "by_id", isinstance(k, Value)) else hash(k) for k in keys)
 
 
 def load_keys(e: Emitter, keys: Any) -> None:

@@ -212,7 +212,10 @@ def attribute(cap: Capture, value: ObjectV, name: str) -> Value:
     if name in members(value.cls):
         return NONE
     if value.real is None and all(map(is_constant, value.ctor)):
-        return from_python(cap, getattr(_stand_in(value), name))
+        try:
+            return from_python(cap, getattr(_stand_in(value), name))
+        except AttributeError as missing:
+            raise Raised(Const(missing)) from None
     raise Break("attribute", f"{name!r} of an exception")
 
 

@@ -279,7 +279,7 @@ def recompile_text(fn: Any, code: CodeType, args: tuple[Any, ...]) -> str:
 
 def failed_guard(fn: Any, code: CodeType, args: tuple[Any, ...]) -> str:
     """The guard that fails of the entry that served last; "" where there is none."""
-    checked = ((e, e.guards.check(fn, args)) for e in _native.entries(code))
+    checked = ((e, e.guards.check(fn, args)) for e in _native.entries(code) if e.info is not None)
     return next((e.info.origin[step] for e, step in checked if step >= 0), "")
 
 

@@ -301,9 +301,39 @@ PyObject *dc_instance_dict(PyObject *obj)
     return dict;
 }
 
-int dc_dict_set(PyObject *dict, PyObject *key, PyObject *value, Py_hash_t hash)
+/* Like PyDict_Next, with hashes; without asking a key for its own. */
+int dc_dict_next(PyObject *dict, Py_ssize_t *at, PyObject **key, Py_hash_t *hash)
 {
-    return _PyDict_SetItem_KnownHash(dict, key, value, hash);
+    PyDictKeysObject *keys = ((PyDictObject *)dict)->ma_keys;
+    PyObject *value;
+    if (keys->dk_kind != DICT_KEYS_GENERAL) { /* strings, which remember theirs */
+        int more = PyDict_Next(dict, at, key, &value);
+        *hash = more ? PyObject_Hash(*key) : -1;
+        return more;
+    }
+    while (*at < keys->dk_nentries) {
+        PyDictKeyEntry *entry = &DK_ENTRIES(keys)[(*at)++];
+        if (entry->me_value) {
+            *key = entry->me_key;
+            *hash = entry->me_hash;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Puts `other(key)`, which takes the reference over and gives a new one, in the place of each key of a new
+ * dict, none of whose keys is a string. */
+void dc_dict_replace_keys(PyObject *dict, PyObject *(*other)(PyObject *))
+{
+    PyDictKeysObject *keys = ((PyDictObject *)dict)->ma_keys;
+    for (Py_ssize_t i = 0; i < keys->dk_nentries; i++) {
+        PyDictKeyEntry *entry = &DK_ENTRIES(keys)[i];
+        entry->me_key = other(entry->me_key);
+    }
+    if (!PyObject_GC_IsTracked(dict)) {
+        PyObject_GC_Track(dict);
+    }
 }
 
 int dc_set_next(PyObject *set, Py_ssize_t *at, PyObject **element, Py_hash_t *hash)

@@ -263,7 +263,9 @@ static PyMethodDef methods[] = {
     {"known_hashes", dc_known_hashes, METH_O,
      "known_hashes(obj) -> list of (key, hash)\n\nWhat a dict or set remembers of its keys; none is asked."},
     {"known_dict", dc_known_dict, METH_VARARGS,
-     "known_dict(keys, hashes, values) -> dict\n\nThree tuples; no key is asked for its hash."},
+     "known_dict(keys, hashes, values) -> dict\n\nThree tuples; no key is asked for its hash (but where that is\n"
+     "None) or compared."},
+    {"known_set", dc_known_set, METH_VARARGS, "known_set(elements, hashes) -> set\n\nThe same for a set."},
     {"_after_fork", after_fork, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -296,7 +298,7 @@ static int watch_forks(PyObject *module)
 PyMODINIT_FUNC PyInit__native(void)
 {
     PyTypeObject *const types[] = {&GuardProgram_Type, &Entry_Type, &CompiledFunction_Type, &Tail_Type};
-    if (PyType_Ready(&OnDeath_Type) < 0 || PyType_Ready(&Parts_Type) < 0 || dc_cache_init() < 0) {
+    if (PyType_Ready(&OnDeath_Type) < 0 || PyType_Ready(&Parts_Type) < 0 || PyType_Ready(&Stand_Type) < 0 || dc_cache_init() < 0) {
         return NULL;
     }
     PyObject *module = PyModule_Create(&definition);

@@ -252,6 +252,8 @@ PyObject *dc_rethrow(PyObject *module, PyObject *error);
 PyObject *dc_run_segment(PyObject *module, PyObject *const *args, Py_ssize_t nargs); /* segment.c */
 PyObject *dc_known_hashes(PyObject *module, PyObject *obj); /* hashes.c */
 PyObject *dc_known_dict(PyObject *module, PyObject *args);
+PyObject *dc_known_set(PyObject *module, PyObject *args);
+extern PyTypeObject Stand_Type;
 
 enum { BOUND_INLINE = 32 };
 typedef struct {
@@ -282,7 +284,8 @@ bool dc_c_stack_is_deep(const PyThreadState *tstate, int hooked_frames);
 Py_ssize_t dc_code_nlocals(const PyCodeObject *code); /* arguments, *args and **kwargs included */
 PyObject *dc_instance_get(PyObject *obj, PyObject *name, Py_hash_t hash); /* new ref or NULL, quiet */
 PyObject *dc_instance_dict(PyObject *obj);                               /* new ref or NULL, quiet */
-int dc_dict_set(PyObject *dict, PyObject *key, PyObject *value, Py_hash_t hash);
+int dc_dict_next(PyObject *dict, Py_ssize_t *at, PyObject **key, Py_hash_t *hash);
+void dc_dict_replace_keys(PyObject *dict, PyObject *(*other)(PyObject *));
 int dc_set_next(PyObject *set, Py_ssize_t *at, PyObject **element, Py_hash_t *hash); /* borrowed */
 unsigned int dc_type_version(PyTypeObject *type);                        /* 0: not known */
 uint64_t dc_dict_version(PyObject *dict);                                /* never used twice; 0: not known */
