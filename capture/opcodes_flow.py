@@ -397,7 +397,7 @@ def _import_name(cap: Capture, f: Frame, i: Instr) -> None:
     late = [n for n in wanted if n not in vars(found)]
     if late and "__path__" in vars(found):
         raise Break("import", f"import of {name}.{late[0]}, which is not loaded")
-    for known in {name, name if wanted else name.partition(".")[0]}:
+    for known in (name, name if wanted else name.partition(".")[0]):
         module = wrap(cap, sys.modules[known], S.Key(S.Root(sys.modules, "sys.modules"), known))
     f.push(module)
 
