@@ -9,6 +9,7 @@ shown; the locals of such a frame are not there.
 
 from __future__ import annotations
 
+import dis
 import inspect
 import sys
 import types
@@ -47,12 +48,19 @@ def _calls_getframe() -> types.CodeType:
 
 
 _GETFRAME = _calls_getframe()
+UNIT = 2  # bytes of an instruction
+NOP = bytes((dis.opmap["NOP"], 0))
+NO_LINE = bytes((0x80 | 15 << 3,))  # in a table of lines: one instruction that has none
 
 
 def stand_in(code: types.CodeType) -> types.CodeType:
-    """Code with the face of `code` (names, file, lines) that returns its frame; it is never captured."""
+    """Code with the face of `code` (names, file, lines) that returns its frame; it is never captured.
+
+    It is as long as its table of lines says: CPython does not look whether the table goes beyond the end."""
+    missing = (len(_GETFRAME.co_code) - len(code.co_code)) // UNIT
     made = code.replace(
-        co_code=_GETFRAME.co_code, co_consts=_GETFRAME.co_consts, co_names=(), co_stacksize=_GETFRAME.co_stacksize,
+        co_code=_GETFRAME.co_code + NOP * -missing, co_linetable=code.co_linetable + NO_LINE * missing,
+        co_consts=_GETFRAME.co_consts, co_names=(), co_stacksize=_GETFRAME.co_stacksize,
         co_exceptiontable=b"", co_argcount=0, co_posonlyargcount=0, co_kwonlyargcount=0, co_freevars=(),
         co_cellvars=(), co_flags=inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS)
     _native.mark_skip(made, False, True)

@@ -88,6 +88,10 @@ static PyObject *call_bound(CompiledFunction *self, const Call *call, CodeState 
 static PyObject *call_captured(CompiledFunction *self, PyFunctionObject *func, PyObject *bound_self,
                                PyCodeObject *code, const Passed *p)
 {
+    if (dc_lines_are_watched(PyThreadState_Get(), code)) {
+        dc_counters.traced++;
+        return pass_on(self, p);
+    }
     CodeState *state = dc_code_state_make(code);
     if (state == NULL) {
         return NULL;
@@ -117,10 +121,6 @@ static PyObject *call_passed(CompiledFunction *self, const Passed *passed)
 {
     dc_counters.calls++;
     if (!dc_enabled || dc_thread.paused) {
-        return pass_on(self, passed);
-    }
-    if (PyThreadState_Get()->c_tracefunc) {
-        dc_counters.traced++;
         return pass_on(self, passed);
     }
     PyObject *bound_self, *fn = Py_NewRef(self->fn);

@@ -14,6 +14,10 @@
 #include "internal/pycore_dict.h"
 #include "internal/pycore_frame.h"
 #include "internal/pycore_object.h"
+#if SINCE(12)
+#include "internal/pycore_instruments.h"
+#include "internal/pycore_interp.h"
+#endif
 #if SINCE(13)
 #include "internal/pycore_setobject.h"
 #endif
@@ -108,6 +112,21 @@ void dc_frame_dispose(PyThreadState *tstate, _PyInterpreterFrame *frame)
     DC_UNUSED(frame);
 }
 #endif
+
+/* Whether a debugger or a measurer of coverage wants to see each line of `code`. */
+bool dc_lines_are_watched(const PyThreadState *tstate, const PyCodeObject *code)
+{
+#if SINCE(12)
+    const _PyCoMonitoringData *own = code->_co_monitoring;
+    if (tstate->interp->monitors.tools[PY_MONITORING_EVENT_LINE] ||
+        (own && own->local_monitors.tools[PY_MONITORING_EVENT_LINE])) {
+        return true;
+    }
+#else
+    DC_UNUSED(code);
+#endif
+    return tstate->c_tracefunc != NULL;
+}
 
 /* Whoever evaluated frames before us goes on doing so underneath: CPython, or another hook. */
 static _PyFrameEvalFunction underneath = _PyEval_EvalFrameDefault;

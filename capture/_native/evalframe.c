@@ -160,7 +160,7 @@ static bool takes_part(PyThreadState *tstate, const FrameView *view)
     if (!view->at_start) {
         return false;
     }
-    if (tstate->c_tracefunc) { /* a debugger wants to see the lines */
+    if (dc_lines_are_watched(tstate, view->code)) {
         dc_counters.traced++;
         return false;
     }

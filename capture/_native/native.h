@@ -279,6 +279,7 @@ PyObject *dc_frame_function(struct _PyInterpreterFrame *frame); /* borrowed */
 void dc_frame_dispose(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
 void dc_install(bool on);
 PyObject *dc_eval_underneath(PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag);
+bool dc_lines_are_watched(const PyThreadState *tstate, const PyCodeObject *code);
 bool dc_frame_comes_back(const struct _PyInterpreterFrame *frame);
 bool dc_c_stack_is_deep(const PyThreadState *tstate, int hooked_frames);
 Py_ssize_t dc_code_nlocals(const PyCodeObject *code); /* arguments, *args and **kwargs included */
