@@ -19,7 +19,7 @@ from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.operators import fold, truth
 from dynacomp.capture.placement import is_traced
-from dynacomp.capture.values import ArrayV, Const, ObjectV, OpaqueV, TupleV, Value, as_python, type_of
+from dynacomp.capture.values import ArrayV, Const, ObjectV, OpaqueV, TupleV, Value, as_python
 
 
 @row(isinstance)
@@ -29,16 +29,31 @@ def _isinstance(cap: Capture, x: Value, kinds: Value) -> Value:
     several = _alternatives(cap, kinds)
     if any(map(_own_check, several)):
         return Const(any(_is_instance(cap, x, kind) for kind in several))
+    return _by_class(cap, x, kinds)
+
+
+def _by_class(cap: Capture, x: Value, kinds: Value) -> Value:
+    """What `type.__instancecheck__` says."""
     if isinstance(x, Const):
-        return fold(cap, isinstance, x, kinds)
+        return fold(cap, _is_a, x, kinds)
     if isinstance(x, ObjectV) and x.real is not None:
-        return fold(cap, lambda classes: isinstance(x.real, classes), kinds)
+        return fold(cap, lambda classes: _is_a(x.real, classes), kinds)
     if isinstance(x, ArrayV):
         return Const(_array_isinstance(cap, x, as_python(kinds)))
     if isinstance(x, OpaqueV) and type(x.obj) in weakref.ProxyTypes:
         raise Break("opaque", "isinstance() of a weak proxy, which tells the class of what it stands for")
     cls = class_of(x)
     return fold(cap, lambda classes: _is_instance_of(cls, classes), kinds)
+
+
+@row(type.__instancecheck__)
+def _instancecheck(cap: Capture, cls: Value, x: Value) -> Value:
+    return _by_class(cap, x, cls)
+
+
+def _is_a(obj: Any, kinds: Any) -> bool:
+    """isinstance, which asks no metaclass of the program's."""
+    return type.__instancecheck__(kinds, obj) if _own_check(Const(kinds)) else isinstance(obj, kinds)
 
 
 def _alternatives(cap: Capture, kinds: Value) -> list[Value]:
@@ -62,9 +77,9 @@ def _own_check(kind: Value) -> types.FunctionType | None:
 
 def _is_instance(cap: Capture, x: Value, kind: Value) -> bool:
     check = _own_check(kind)
-    if check is None or type_of(x) is as_python(kind):
-        return truth(cap, _isinstance(cap, x, kind))
-    return truth(cap, cap.call(Const(check), [kind, x]))
+    if check is None:
+        return truth(cap, _by_class(cap, x, kind))
+    return class_of(x) is as_python(kind) or truth(cap, cap.call(Const(check), [kind, x]))
 
 
 def _is_instance_of(cls: type, classes: Any) -> bool:
@@ -79,7 +94,7 @@ def _array_isinstance(cap: Capture, x: ArrayV, classes: Any) -> bool:
     if isinstance(classes, tuple):
         return any(_array_isinstance(cap, x, c) for c in classes)
     if x.real is not None:
-        return isinstance(x.real, classes)
+        return _is_a(x.real, classes)
     if classes is jax.core.Tracer:
         return is_traced(cap, x.node)
     return classes is jax.Array or issubclass(class_of(x), classes) or (

@@ -45,6 +45,8 @@ def is_pure_module(module: str | None) -> bool:
 def is_steady_module(module: str | None) -> bool:
     """Whether what its functions read is left unguarded where a library runs them."""
     root = str(module).partition(".")[0]
+    if root.startswith("namedtuple_"):  # where collections.namedtuple makes `__new__`
+        return True
     return is_pure_module(module) or root in sys.stdlib_module_names and root != "__main__" or _root_in(
         str(module), STEADY)
 

@@ -74,7 +74,7 @@ def _slice(cap: Capture, seq: Any, index: slice) -> Value:
 def _same_or_new(same: Any, items: list[Value]) -> Value:
     """A tuple of `items`: CPython gives `same` back where it would be an equal one, and its class is no subclass."""
     if not items:
-        return Const(())
+        return TupleV([])
     return same if same is not None and same.cls is tuple else TupleV(items)
 
 

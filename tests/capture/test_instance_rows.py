@@ -43,6 +43,21 @@ def test_the_metaclass_is_asked(kinds):
     assert dynacomp.stats()["breaks"] == breaks
 
 
+class Lenient(type):
+    def __instancecheck__(cls, obj):
+        return super().__instancecheck__(obj) or isinstance(obj, jax.Array)
+
+
+class Anything(metaclass=Lenient):
+    pass
+
+
+def test_a_metaclass_may_ask_type():
+    breaks, thing = dynacomp.stats()["breaks"], Anything()
+    run(lambda x: (isinstance(thing, Anything), isinstance(Anything(), Anything), isinstance(x * 2, Anything), isinstance(3, Anything), x + 1), X)
+    assert dynacomp.stats()["breaks"] == breaks
+
+
 def test_an_instance_is_not_asked_about():
     run(lambda x: (isinstance(Matrix(), Matrix), isinstance(3, Matrix), x + 1), X)
 

@@ -55,6 +55,18 @@ def test_what_a_module_reads_may_change(compiled, what):
     assert jnp.allclose(jitted(X), plain(X)) and not jnp.allclose(jitted(X), before)
 
 
+def test_what_the_library_runs_of_its_own_is_not_heard():
+    class Holder:
+        def __init__(self, value):
+            self.value = value
+
+    compiled = dynacomp.jit(lambda h, x: jax.nn.softmax(x) * h.value, backend="xla")
+    graphs = dynacomp.stats()["graphs"]
+    for n in range(3):
+        compiled(Holder(1.0), X)
+    assert dynacomp.stats()["graphs"] == graphs + 1
+
+
 def test_what_nobody_reads_is_not_guarded(compiled):
     compiled[1](X)
     graphs = dynacomp.stats()["graphs"]
