@@ -169,8 +169,9 @@ class Reads:
                 self.given(item)
         elif isinstance(value, (ObjectV, Const)):
             obj = value.real if isinstance(value, ObjectV) else peek(value)
-            steady = is_steady_module(type(obj).__module__)
-            if not steady and is_plain_instance(obj) and jax.tree_util.all_leaves([obj]):  # others' leaves are arguments
+            if is_steady_module(type(obj).__module__) or not is_plain_instance(obj):
+                return
+            if jax.tree_util.all_leaves([obj]):  # the leaves of a tree are arguments
                 self.value(obj, value.source or S.Root(obj, type(obj).__qualname__))
 
     def value(self, obj: Any, source: S.Source) -> None:

@@ -23,6 +23,7 @@ from dynacomp.interpreted import interpreted
 from dynacomp.lowering.dims import SymbolicShapeError
 from dynacomp.lowering.fusion import schedule
 from dynacomp.lowering.passes import PASSES
+from dynacomp.lowering.placing import Placed
 from dynacomp.lowering.schedule import Schedule
 from dynacomp.lowering.translate import Fixed, Lowered, lower
 from dynacomp.options import Options
@@ -59,6 +60,8 @@ def compile_graph(graph: Graph, options: Options, places: Collection[Any] = ()) 
         lowered = lowered_graph(made)
     except SymbolicShapeError:
         raise
+    except Placed as why:
+        return traced_by_xla(made, str(why))
     except Exception as error:
         return traced_by_xla(made, f"lowering: {defect(error)}")
     for name in candidates(options):

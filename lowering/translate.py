@@ -38,6 +38,7 @@ from dynacomp.capture.avals import Aval, as_struct, aval_of, is_numpy_dtype
 from dynacomp.capture.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Builder, Graph, Node, map_nodes
 from dynacomp.lowering.dims import SymbolicShapeError, is_symbolic, map_dims, to_sympy
 from dynacomp.lowering.ops import EXTERN, OPS, POINTWISE, Op, expressible, kept_params
+from dynacomp.lowering.placing import refuse_placing
 from dynacomp.lowering.translate_rules import CALLS, IDENTITIES, as_extern, is_key, raw_struct, rewrite_of
 
 Where = tuple[tuple[str, int, str], ...]
@@ -101,6 +102,7 @@ def lower(graph: Graph) -> Lowered:
 
     names = [n.name for n in graph.placeholders]
     closed = trace(flat, [n.aval for n in graph.placeholders])
+    refuse_placing(closed.jaxpr)
     values = iter(jax.tree.unflatten(trees[0], range(len(closed.out_avals))))
     whole = jax.tree.unflatten(tree, [next(values) if isinstance(x, Node) else Fixed(x) for x in leaves])
     slots, out_tree = jax.tree.flatten(whole)

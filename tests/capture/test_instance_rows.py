@@ -54,7 +54,8 @@ class Anything(metaclass=Lenient):
 
 def test_a_metaclass_may_ask_type():
     breaks, thing = dynacomp.stats()["breaks"], Anything()
-    run(lambda x: (isinstance(thing, Anything), isinstance(Anything(), Anything), isinstance(x * 2, Anything), isinstance(3, Anything), x + 1), X)
+    run(lambda x: (isinstance(thing, Anything), isinstance(Anything(), Anything), isinstance(x * 2, Anything),
+                   isinstance(3, Anything), x + 1), X)
     assert dynacomp.stats()["breaks"] == breaks
 
 

@@ -62,7 +62,7 @@ def test_what_the_library_runs_of_its_own_is_not_heard():
 
     compiled = dynacomp.jit(lambda h, x: jax.nn.softmax(x) * h.value, backend="xla")
     graphs = dynacomp.stats()["graphs"]
-    for n in range(3):
+    for _ in range(3):
         compiled(Holder(1.0), X)
     assert dynacomp.stats()["graphs"] == graphs + 1
 
