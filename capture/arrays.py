@@ -15,13 +15,13 @@ import jax
 import numpy as np
 
 from dynacomp.capture import numbers
-from dynacomp.capture.avals import ARRAY_TYPE, Aval
+from dynacomp.capture.avals import KEY_TYPE, Aval
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.placement import placement
 from dynacomp.capture.sizes import concrete
-from dynacomp.capture.values import ArrayV, BuiltinMethodV, Const, SizeV, TupleV, Value
+from dynacomp.capture.values import ArrayV, BuiltinMethodV, Const, SizeV, TupleV, Value, type_of
 from dynacomp.capture.wrap import size_value
 
 
@@ -65,31 +65,29 @@ def hint(cap: Capture, expr: Any) -> int:
 
 
 def attribute(cap: Capture, value: ArrayV, name: str) -> Value:
-    known = _KNOWN.get(name)
+    owner = type_of(value)
+    known = _KNOWN.get(owner, _KNOWN_OF_JAX).get(name)
     if known is not None:
         return known(cap, value)
     if name in PLACEMENT and value.real is not None and not is_numpy(value):
         return Const(getattr(value.real, name))
-    kind = getattr(_class_of(value), name, None)
+    kind = getattr(owner, name, None)
     if kind is None:
-        owner = np.ndarray if is_numpy(value) else ARRAY_TYPE
-        full = f"{owner.__module__}.{owner.__qualname__}"
+        full = "PRNGKeyArray" if owner is KEY_TYPE else f"{owner.__module__}.{owner.__qualname__}"
         raise Raised(Const(AttributeError(f"{full!r} object has no attribute {name!r}", name=name)))
-    if name in PLACEMENT:
-        return placement(cap, value, name)
     if is_numpy(value) and name not in ("T",):
         return BuiltinMethodV(value, name) if callable(kind) else _leave(name)
+    if name in PLACEMENT:
+        return placement(cap, value, name)
     if callable(kind):
         return BuiltinMethodV(value, name)
+    if not hasattr(type(kind), "__get__"):  # the class's own: that of JAX's tracers may be another
+        return Const(kind)
     return library_call(cap, getattr, [value, Const(name)], name=name)
 
 
 def _leave(name: str) -> Value:
     raise Break("leaves", f"attribute {name!r} of a NumPy array")
-
-
-def _class_of(value: ArrayV) -> type:
-    return type(value.real) if value.real is not None else ARRAY_TYPE
 
 
 def _size(cap: Capture, value: ArrayV) -> Value:
@@ -99,18 +97,23 @@ def _size(cap: Capture, value: ArrayV) -> Value:
     return size_value(expr, hint(cap, expr))
 
 
-def _dtype(cap: Capture, value: ArrayV) -> Value:
-    return Const(value.real.dtype if is_numpy(value) else value.aval.dtype)
-
-
-_KNOWN: dict[str, Any] = {
+_KNOWN_OF_ALL: dict[str, Any] = {
     "shape": lambda cap, v: TupleV(dims(cap, v)),
     "ndim": lambda cap, v: Const(len(v.aval.shape)),
     "size": _size,
-    "dtype": _dtype,
-    "weak_type": lambda cap, v: Const(v.aval.weak_type),
+}
+_KNOWN_OF_KEYS: dict[str, Any] = _KNOWN_OF_ALL | {
+    "dtype": lambda cap, v: Const(v.aval.dtype),
     "aval": lambda cap, v: Const(_shaped(v.aval)),
     "itemsize": lambda cap, v: Const(v.aval.dtype.itemsize),
+}
+_KNOWN_OF_JAX: dict[str, Any] = _KNOWN_OF_KEYS | {"weak_type": lambda cap, v: Const(v.aval.weak_type)}
+_KNOWN: dict[type, dict[str, Any]] = {
+    KEY_TYPE: _KNOWN_OF_KEYS,
+    np.ndarray: _KNOWN_OF_ALL | {  # JAX may narrow what NumPy holds
+        "dtype": lambda cap, v: Const(v.real.dtype),
+        "itemsize": lambda cap, v: Const(v.real.itemsize),
+    },
 }
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax._src.lax.lax import _convert_element_type
+from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
 from jaxlib import _jax
 
 ARRAY_TYPE: type = _jax.ArrayImpl  # the class of every concrete jax.Array
@@ -59,6 +60,11 @@ def aval_of(x: Any) -> Aval:
         return Aval(tuple(x.shape), x.dtype, bool(getattr(x, "weak_type", False)))
     typed = jax.typeof(x)
     return Aval(tuple(typed.shape), typed.dtype, bool(getattr(typed, "weak_type", False)))
+
+
+def class_of(aval: Aval) -> type:
+    """The class of the arrays that operations of JAX give for it."""
+    return ARRAY_TYPE if is_numpy_dtype(aval.dtype) else KEY_TYPE
 
 
 def as_struct(aval: Aval) -> jax.ShapeDtypeStruct:

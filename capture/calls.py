@@ -22,7 +22,7 @@ from dynacomp.capture.class_attrs import MISSING, resolve
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.identity_table import IdentityTable
 from dynacomp.capture.iteration import ITERATORS, iterate
-from dynacomp.capture.libraries import is_library, is_pure_module
+from dynacomp.capture.libraries import changes_object, is_library, is_pure_module
 from dynacomp.capture.library_objects import RULE_METHODS, open_callable
 from dynacomp.capture.machine import OPERATIONS, Capture, execute, new_frame
 from dynacomp.capture.nodes import library_call
@@ -369,7 +369,7 @@ def _wrapped_source(obj: Any, source: S.Source) -> S.Source:
 
 
 def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    if is_library(fn.value):
+    if is_library(fn.value) and not (changes_object(fn.value) and args and isinstance(args[0], ObjectV)):
         opened = open_callable(cap, fn)
         if opened is not None:
             return call(cap, opened, args, kwargs)

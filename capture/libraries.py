@@ -31,6 +31,14 @@ STEADY = (
     "rich", "tqdm", "pytest", "_pytest", "pluggy",
 )
 
+# Functions of pure modules that ask whether JAX traces their caller, by module and `co_qualname`: they are entered.
+ASKS = {
+    ("chex._src.asserts", "assert_max_traces.<locals>.fn_wrapped"),
+    ("chex._src.asserts_internal", "has_tracers"),
+    ("jax._src.core", "is_concrete"),
+    ("jax._src.core", "to_concrete_value"),
+}
+
 
 def _root_in(module: Any, names: tuple[str, ...]) -> bool:
     return isinstance(module, str) and any(module == n or module.startswith(n + ".") for n in names)
@@ -66,11 +74,20 @@ def module_of(obj: Any) -> str | None:
 
 def is_library(obj: Any) -> bool:
     """True when calling `obj` runs code of a library that promises purity."""
-    if isinstance(obj, (types.FunctionType, types.MethodType, type)):
+    if isinstance(obj, types.FunctionType):
+        return is_pure_module(module_of(obj)) and (module_of(obj), obj.__code__.co_qualname) not in ASKS
+    if isinstance(obj, (types.MethodType, type)):
         return is_pure_module(module_of(obj))
-    if isinstance(obj, types.BuiltinFunctionType):
+    if isinstance(obj, (types.BuiltinFunctionType, functools._lru_cache_wrapper)):
         return is_pure_module(getattr(obj, "__module__", None))
     return is_pure_module(type(obj).__module__)
+
+
+def changes_object(fn: types.FunctionType) -> bool:
+    """Whether a library's function is a method that exists for its effect on the object: that is entered, however
+    pure the library. `chex.dataclass` puts an `__init__` of its own into the program's class."""
+    return fn.__name__ in ("__init__", "__post_init__", "__setattr__", "__delattr__", "__setitem__", "__delitem__",
+                           "__setstate__")
 
 
 def is_host(obj: Any) -> bool:
@@ -94,7 +111,7 @@ def host_below(frame: types.FrameType | None) -> str:
 
 def is_user_function(obj: Any) -> bool:
     """A Python function whose code must be captured when a library calls it."""
-    return isinstance(obj, types.FunctionType) and not is_pure_module(module_of(obj))
+    return isinstance(obj, types.FunctionType) and not is_library(obj)
 
 
 def has_user_call(cls: type) -> bool:

@@ -168,11 +168,21 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Outc
     cap.placed = cap.placed or puts_elsewhere(jaxpr.jaxpr)
     if calls_back(jaxpr.jaxpr) and not all(s.ways for s in standins_in((args, kwargs))):
         raise Break("call", f"{_label(fn)} calls back into Python")
+    if any(isinstance(x, str) and "Tracer" in x for x in seen["leaves"]):
+        raise Break("leaves", f"{_label(fn)} makes a text of an array")
     avals = iter(jaxpr.out_avals)
     leaves = [_aval(next(avals)) if _is_array(x) else x for x in seen["leaves"]]
-    result = jax.tree.unflatten(seen["tree"], leaves)
+    result = _put_together(seen["tree"], leaves)
     _order_keys(seen["made"], result)
     return Outcome(result, seen["tree"], leaves)
+
+
+def _put_together(treedef: Any, leaves: list[Any]) -> Any:
+    """The result, of Avals or Values in place of arrays."""
+    try:
+        return jax.tree.unflatten(treedef, leaves)
+    except Exception as error:  # the program's class does more than hold its leaves
+        raise Break("opaque", f"a result whose class computes when unflattened ({type(error).__name__})") from None
 
 
 def _order_keys(made: Any, copy: Any) -> None:
@@ -347,7 +357,7 @@ def _structured(cap: Capture, fn: Any, lowered: tuple, outcome: Outcome, values:
     flat = emit_node(cap, jax.tree.leaves, ((node,), {}), tuple(outcome.leaves), "leaves")
     leaves = [ArrayV(emit_node(cap, operator.getitem, ((flat, i), {}), leaf, f"leaf{i}"), leaf)
               if isinstance(leaf, Aval) else leaf for i, leaf in enumerate(outcome.leaves)]
-    return from_python(cap, jax.tree.unflatten(outcome.treedef, leaves), treedef=outcome.treedef)
+    return from_python(cap, _put_together(outcome.treedef, leaves), treedef=outcome.treedef)
 
 
 def _all_containers(result: Any) -> bool:

@@ -126,6 +126,8 @@ def _fixed(cap: Capture, v: Value) -> Value:
 def _array_op(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     if all(arrays.is_numpy(v) or not isinstance(v, ArrayV) for v in (a, b)):
         raise Break("leaves", f"NumPy's own {op.__name__}")
+    if isinstance(a, Const) and isinstance(a.value, (str, bytes)) and _plain(op) is operator.mod:
+        raise Break("leaves", "a text that shows an array")
     if op.__name__.startswith("i") and op not in (operator.invert, operator.index) and arrays.is_numpy(a):
         raise Break("store", "an in-place operation on a NumPy array")
     return library_call(cap, _plain(op), [a, b])

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
-from dynacomp.capture.avals import ARRAY_TYPE, Aval
+from dynacomp.capture.avals import Aval, class_of
 from dynacomp.capture.graph import Node
 from dynacomp.capture.sources import Source
 
@@ -541,8 +541,8 @@ def type_of(value: Value) -> type:
         return value.cls
     if isinstance(value, ViewV):
         return VIEW_TYPES[value.table.cls is collections.OrderedDict, value.kind]
-    if isinstance(value, ArrayV) and value.real is not None:
-        return type(value.real)
+    if isinstance(value, ArrayV):
+        return class_of(value.aval) if value.real is None else type(value.real)
     if isinstance(value, (ScalarV, OpaqueV)):
         return type(value.hint if isinstance(value, ScalarV) else value.obj)
     if isinstance(value, NumberV):
@@ -571,5 +571,4 @@ _TYPES: dict[type, type] = {
     PartialV: functools.partial,
     GeneratorV: types.GeneratorType,
     TracebackV: types.TracebackType,
-    ArrayV: ARRAY_TYPE,
 }
