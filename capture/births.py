@@ -36,8 +36,8 @@ from dynacomp.capture.values import (
 from dynacomp.capture.wrap import is_plain_instance, own_dict, remember, wrap
 
 
-def from_python(cap: Capture, obj: Any, treedef: Any = None) -> Value:
-    """The Value of a new object; `treedef` notes how a pytree object can be put together again."""
+def from_python(cap: Capture, obj: Any) -> Value:
+    """The Value of a new object."""
     if isinstance(obj, Value):
         return obj
     known = cap.objects.get(id(obj))
@@ -68,9 +68,13 @@ def opened(cap: Capture, value: Const) -> Value:
     return wrap(cap, obj, value.source or root(obj, f"<{type(obj).__qualname__}>"))
 
 
-def unflattened(cap: Capture, treedef: Any, leaves: list[Value]) -> Value:
-    """`treedef` filled with Values. Each of its nodes is a new object, even one that holds no array."""
-    made = jax.tree.unflatten(treedef, leaves)
+def unflattened(cap: Capture, treedef: Any, leaves: list[Any]) -> Value:
+    """`treedef` filled with Values and constants. Each of its nodes is a new object, even one that holds no array."""
+    return new_tree(cap, jax.tree.unflatten(treedef, leaves))
+
+
+def new_tree(cap: Capture, made: Any) -> Value:
+    """The Value of a tree all of whose nodes have just been made."""
     nodes: list[Any] = []
 
     def note(node: Any) -> bool:

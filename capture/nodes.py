@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from jax._src.core import InconclusiveDimensionOperation, NamedAxisEffect, is_symbolic_dim, subjaxprs, trace_ctx
 
 from dynacomp.capture.avals import ARRAY_TYPE, Aval, as_struct
-from dynacomp.capture.births import from_python
+from dynacomp.capture.births import from_python, new_tree
 from dynacomp.capture.bodies import Standin, localise, never_called, place_of
 from dynacomp.capture.errors import Break, GiveUp, NeverCalled, Raised, Restart
 from dynacomp.capture.failures import Failed, can_be_called, eager_error
@@ -100,7 +100,7 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     if _is_function_like(outcome.result) or not (outcome.plain or _is_container(outcome.result)):
         fixed = not outcome.has_arrays and not any(leaf_nodes(lowered)) and not any(standins_in(lowered))
         return LibraryV(fn, tuple(values[0]), values[1], real=outcome.result, fixed=fixed)
-    if not _all_containers(outcome.result) and hides_tracers(jax.tree.unflatten(outcome.treedef, outcome.leaves)):
+    if not _all_containers(outcome.result) and hides_tracers(outcome.result):
         return LibraryV(fn, tuple(values[0]), values[1], real=outcome.result)
     return _structured(cap, fn, lowered, outcome, values, name)
 
@@ -357,7 +357,7 @@ def _structured(cap: Capture, fn: Any, lowered: tuple, outcome: Outcome, values:
     flat = emit_node(cap, jax.tree.leaves, ((node,), {}), tuple(outcome.leaves), "leaves")
     leaves = [ArrayV(emit_node(cap, operator.getitem, ((flat, i), {}), leaf, f"leaf{i}"), leaf)
               if isinstance(leaf, Aval) else leaf for i, leaf in enumerate(outcome.leaves)]
-    return from_python(cap, _put_together(outcome.treedef, leaves), treedef=outcome.treedef)
+    return new_tree(cap, _put_together(outcome.treedef, leaves))
 
 
 def _all_containers(result: Any) -> bool:
