@@ -165,7 +165,7 @@ def payload_attribute(cap: Capture, obj: ObjectV, name: str) -> Value:
 # --- making
 
 
-def new(cap: Capture, base: type, cls: Value, *args: Value, **kwargs: Value) -> Value:
+def new(cap: Capture, base: type, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
     """`base.__new__(cls, *args)`: immutable content is made here, mutable content by `__init__`."""
     real = as_python(cls)
     if real is base:  # the class itself
