@@ -195,6 +195,8 @@ def from_metaclass(cap: Capture, cls: type, name: str) -> Value:
         return MethodV(Const(raw), Const(cls))
     if isinstance(raw, property) and raw.fget is not None:
         return cap.call(Const(raw.fget), [Const(cls)])
+    if isinstance(lookup(type(raw), "__get__")[1], types.FunctionType):
+        raise Break("attribute", f"descriptor {type(raw).__qualname__} of a metaclass in {name!r}")
     try:
         found = getattr(cls, name)
     except AttributeError as error:

@@ -52,3 +52,25 @@ def test_they_chain_as_in_this_python():
                lambda x: Kind.nested(),
                lambda x: (x, Kind.bound()), lambda x: Kind().closed, lambda x: store(Kind()), lambda x: delete(Kind())):
         assert outcome(dynacomp.jit(fn), jnp.ones(2)) == outcome(fn, jnp.ones(2))
+
+
+ASKED = []
+
+
+class Asking:
+    def __get__(self, instance, owner=None):
+        ASKED.append(instance)
+        return len(ASKED)
+
+
+class Meta(type):
+    asked = Asking()
+
+
+class Made(metaclass=Meta):
+    pass
+
+
+def test_descriptors_of_metaclasses_are_asked_once_a_call():
+    compiled = dynacomp.jit(lambda x: (x + 1, Made.asked))
+    assert [compiled(jnp.ones(2))[1] for _ in range(3)] == [1, 2, 3] and ASKED == [Made] * 3
