@@ -148,7 +148,8 @@ class Capture:
         self.ids: dict[int, Any] = {}  # id of an object, or of what stands for it → its IdV
         self.global_writes: dict[tuple[int, str], tuple[dict[str, Any], S.Source | None, Any]] = {}
         self.class_writes: dict[tuple[type, str], Any] = {}  # (class, attribute) → Value, or DELETED
-        self.prints: list[tuple[Any, Any]] = []  # positional and keyword arguments of `jax.debug.print`
+        self.prints: list[tuple[Any, Any, Any, Any]] = []  # what says it, its arguments, globals: see `debug_rows`
+        self.said: set[Any] = set()  # the places in bodies where a warning was given
         self.current: Frame | None = None
         self.top_step = -1
         self.births: list[int] = []  # by top step: Values with a higher serial were made then or later

@@ -13,6 +13,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import jax
+
 from dynacomp.capture import class_attrs
 from dynacomp.capture import sources as S
 from dynacomp.capture._native import CompiledFunction
@@ -143,9 +145,12 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
     return _descriptor(cap, raw, value, owner, name)
 
 
+PJIT: Any = type(jax.jit(abs))  # a method under `@jax.jit` binds as functions do
+
+
 def _descriptor(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) -> Value:
-    if isinstance(raw, CompiledFunction):
-        return MethodV(Const(raw), value)
+    if isinstance(raw, (CompiledFunction, PJIT)):
+        return MethodV(class_value(cap, raw, owner, name), value)
     row = DESCRIPTORS.get(type(raw).__qualname__)
     if row is not None and not (row is _cached_property and type(raw) is not functools.cached_property):
         return row(cap, raw, value)

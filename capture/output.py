@@ -212,8 +212,8 @@ class Writer:
         return self.e.store_temp("k")
 
     def prepare(self, effects: list[Value]) -> None:
-        for args, kwargs in self.cap.prints:
-            self._print(self.save(args), self.save(kwargs))
+        for say, args, kwargs, table in self.cap.prints:
+            self._print(say, self.save(args), self.save(kwargs), table)
         for value in effects:
             _PREPARE[type(value)](self, value)
         for (_, name), (table, _, value) in self.cap.global_writes.items():
@@ -221,9 +221,11 @@ class Writer:
         for (cls, name), value in self.cap.class_writes.items():
             self._class(cls, name, value)
 
-    def _print(self, args: str, kwargs: str) -> None:
-        self.replays.append(lambda: self.act(remake.debug_print, lambda: self.e.op("LOAD_FAST", args),
-                                             lambda: self.e.op("LOAD_FAST", kwargs)))
+    def _print(self, say: Any, args: str, kwargs: str, table: dict[str, Any] | None) -> None:
+        """`table`: the globals of the code that says it, where that takes them."""
+        place = () if table is None else (partial(load_globals, self.e, table),)
+        self.replays.append(lambda: self.act(say, lambda: self.e.op("LOAD_FAST", args),
+                                             lambda: self.e.op("LOAD_FAST", kwargs), *place))
 
     def _class(self, cls: type, name: str, value: Any) -> None:
         held = partial(self.e.const, cls), partial(self.e.const, name)

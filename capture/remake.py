@@ -12,6 +12,7 @@ import functools
 import sys
 import threading
 import types
+import warnings
 import weakref
 from typing import Any
 
@@ -271,6 +272,12 @@ def empty_cell(cell: types.CellType) -> None:
 def debug_print(args: tuple, kwargs: dict[str, Any]) -> None:
     """Prints what the Graph has computed: no later than anything that Python prints after it."""
     jax.debug.print(*args, **kwargs)
+
+
+def warn(args: tuple, kwargs: dict[str, Any], table: Any) -> None:
+    """A warning of the captured code, as `warnings.warn` gives it there, in a module of these globals."""
+    table = unhold(table)
+    warnings.warn_explicit(*args, registry=table.setdefault("__warningregistry__", {}), module_globals=table, **kwargs)
 
 
 def set_global(table: Any, name: str, value: Any) -> None:

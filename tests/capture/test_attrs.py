@@ -1,7 +1,9 @@
 """Attributes: what a module, class or object has or lacks is guarded."""
 
+import functools
 import types
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -33,3 +35,26 @@ def test_the_dict_of_a_module_is_the_modules_own():
     same, found = dynacomp.jit(read, backend="eager")()
     assert same and found is module.__dict__
     assert dynacomp.jit(written, backend="eager")() == 5
+
+
+class Scaled:
+    def __init__(self, by):
+        self.by = by
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def __call__(self, x):
+        return x * self.by
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def twice(self, x):
+        return self(x) * 2
+
+
+def test_methods_under_jax_jit_are_methods():
+    def program(x):
+        return Scaled(3).twice(x), jax.grad(lambda v: Scaled(2).twice(v).sum())(x)
+
+    dynacomp.reset()
+    got, want = dynacomp.jit(program, backend="eager")(jnp.ones(3)), program(jnp.ones(3))
+    np.testing.assert_array_equal(jnp.stack(got), jnp.stack(want))
+    assert dynacomp.stats()["breaks"] == {}
