@@ -105,7 +105,8 @@ def _slot(cap: Capture, value: ObjectV, name: str, raw: types.MemberDescriptorTy
     except AttributeError:
         return None
     assert value.source is not None
-    if isinstance(value.real, UNCHANGING):
+    if issubclass(value.cls, UNCHANGING):
+        cap.guards.add("is", value.source, value.real)  # this very object: another one has other attributes
         own = from_python(cap, obj)
     else:
         own = wrap(cap, obj, S.Slot(value.source, name, raw))

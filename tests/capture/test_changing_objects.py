@@ -1,6 +1,7 @@
 """Objects that are known by their identity and change all the same; and objects whose code capture must not run."""
 
 import array
+import inspect
 import itertools
 import operator
 import types
@@ -214,9 +215,8 @@ def test_an_import_of_what_is_not_there_yet(tmp_path, monkeypatch):
 
     @dynacomp.jit
     def imported(x):
-        from pack_of_test import late
-
         import pack_of_test.late as same
+        from pack_of_test import late
         return late.a, same is late, x
 
     assert imported(X)[:2] == (1, True)
@@ -247,3 +247,12 @@ def test_what_cannot_be_unpacked():
     compiled = dynacomp.jit(unpacked)
     for value in (Kept(), 3, (1, 2), None):
         assert compiled(value, X)[0] == unpacked(value, X)[0]
+
+
+def test_another_signature_is_another():
+    def shown(signature, x):
+        return str(signature), x
+
+    compiled = dynacomp.jit(shown)
+    for fn in (lambda a: a, lambda b=1: b, shown):
+        assert compiled(inspect.signature(fn), X)[0] == str(inspect.signature(fn))
