@@ -201,7 +201,7 @@ class Reads:
         if issubclass(base, dict):
             keys = tuple(base.__iter__(obj))
             self.cap.guards.add("keys", source, keys)
-            found = [(base.__getitem__(obj, k), S.Key(source, k)) for k in keys]
+            found: list[tuple[Any, S.Source]] = [(base.__getitem__(obj, k), S.Key(source, k)) for k in keys]
         elif issubclass(base, (set, frozenset)):
             self.cap.guards.add("set", source, tuple(base.__iter__(obj)))
             found = []

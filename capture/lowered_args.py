@@ -163,7 +163,7 @@ class WithFields:
         self.__module__ = cls.__module__
 
     def __call__(self, *contents: Any) -> Any:
-        made = object.__new__(self.cls)
+        made: Any = object.__new__(self.cls)
         for name, content in zip(self.names, contents):
             object.__setattr__(made, name, content)
         return made

@@ -277,7 +277,8 @@ def debug_print(args: tuple, kwargs: dict[str, Any]) -> None:
 def warn(args: tuple, kwargs: dict[str, Any], table: Any) -> None:
     """A warning of the captured code, as `warnings.warn` gives it there, in a module of these globals."""
     table = unhold(table)
-    warnings.warn_explicit(*args, registry=table.setdefault("__warningregistry__", {}), module_globals=table, **kwargs)
+    said: Any = warnings.warn_explicit
+    said(*args, registry=table.setdefault("__warningregistry__", {}), module_globals=table, **kwargs)
 
 
 def set_global(table: Any, name: str, value: Any) -> None:

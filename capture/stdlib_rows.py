@@ -101,7 +101,7 @@ for _kind, _row in ((operator.itemgetter, _item_getter), (operator.attrgetter, _
 def _referent(cap: Capture, ref: Any) -> Value:
     """What a weak reference refers to. The guards that name it end with it; a dead one never lives again."""
     obj = ref()
-    return Const(None) if obj is None else wrap(cap, obj, S.Root(obj, f"<referent {type(obj).__qualname__}>"))
+    return Const(None) if obj is None else wrap(cap, obj, S.KeyObject(obj, f"<referent {type(obj).__qualname__}>"))
 
 
 BY_TYPE[weakref.ref] = _referent
