@@ -391,7 +391,7 @@ ROWS: dict[type, Callable[[Emitter, Any], None]] = {
     RangeV: made(range, lambda v: v.start, lambda v: v.stop, lambda v: v.step),
     CellV: _cell,
     FunctionV: _function,
-    MethodV: made(types.MethodType, lambda v: v.func, lambda v: v.obj),
+    MethodV: made(remake.method, lambda v: v.func, lambda v: v.obj),
     BuiltinMethodV: made(getattr, lambda v: v.obj, lambda v: Const(v.name)),
     PartialV: _partial,
     LibraryV: _library,

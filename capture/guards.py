@@ -139,6 +139,8 @@ class StepWriter:
         """The register that holds `source`, with the steps that fill it."""
         if source in self.registers:
             return self.registers[source]
+        if isinstance(source, S.Host):
+            return self.computed(source)
         base = S.base_of(source)
         src = () if base is None else (self.register(base),)
         dst = self.registers[source] = len(self.registers)
@@ -146,6 +148,13 @@ class StepWriter:
             raise GiveUp("guards", f"more than {MAX_REGISTERS} objects")
         op, operands = _FETCH[type(source)](source)
         self.emit(source, op, dst, *src, *operands)
+        return dst
+
+    def computed(self, source: S.Host) -> int:
+        """The register that holds a number computed from others."""
+        operands = [self.register(a if isinstance(a, S.Source) else S.Root(a, repr(a))) for a in source.args]
+        dst = self.registers[source] = len(self.registers)
+        self.emit(source, "number", dst, operands[0], source.op, *(operands[1:] or (-1,)))
         return dst
 
     def size(self, name: str) -> int:

@@ -316,7 +316,7 @@ def truth(cap: Capture, value: Value) -> bool:
     if isinstance(value, (ArrayV, NumberV)):
         raise Break("branch", "a condition that is an array")
     if isinstance(value, ScalarV):
-        raise Break("scalar_branch", "a condition on a Python number that changes from call to call")
+        return scalars.decided(cap, value)
     if isinstance(value, SizeV):
         answer = sizes.compare(cap, operator.ne, value, Const(0))
         assert isinstance(answer, Const)

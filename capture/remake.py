@@ -265,6 +265,11 @@ def plain_base(obj: Any) -> Any:
     return threading.local if isinstance(obj, threading.local) else object
 
 
+def method(function: Any, obj: Any) -> types.MethodType:
+    """`function` bound to `obj`; a classmethod of Python 3.13 binds even what cannot be called."""
+    return types.MethodType(function, obj) if callable(function) else classmethod(function).__get__(None, obj)
+
+
 def empty_cell(cell: types.CellType) -> None:
     del cell.cell_contents
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from dynacomp.capture import sources as S
 from dynacomp.capture.errors import Break
+from dynacomp.capture.machine import Capture
 from dynacomp.capture.values import Const, NeedsConcrete, ScalarV, Value
 
 NEVER_RAISE = {op.__name__: op for op in (
@@ -28,7 +29,7 @@ UNARY = {op.__name__: op for op in (operator.neg, operator.pos, operator.abs)}
 SMALL = 1 << 40  # ints beyond this, and floats made of them, are not moved
 
 
-FUNCTIONS: dict[str, Any] = {**NEVER_RAISE, **NONZERO_RIGHT, **UNARY, "pow": operator.pow, "len": len}
+FUNCTIONS: dict[str, Any] = {**NEVER_RAISE, **NONZERO_RIGHT, **UNARY, "pow": operator.pow, "len": len, "truth": bool}
 
 
 def binary(op: Any, a: Value, b: Value) -> Value | None:
@@ -54,6 +55,17 @@ def unary(op: Any, value: ScalarV) -> Value:
     if op.__name__ not in UNARY:
         raise Break("scalar", f"{op.__name__} of a Python number that changes from call to call")
     return _host(op.__name__, op, value)
+
+
+def decided(cap: Capture, value: ScalarV) -> bool:
+    """The truth of a changing number, as it is in this call: guarded, so that the entry serves all calls in which
+    it is the same. Break where it took too many entries already, and for NumPy's numbers."""
+    asked = S.Host("truth", (value.source,))
+    if is_numpy_number(value.hint) or cap.root.changes_often(asked):
+        raise Break("scalar_branch", "a condition on a Python number that changes from call to call")
+    answer = bool(value.hint)
+    cap.guards.add("eq", asked, answer)
+    return answer
 
 
 def attribute(value: ScalarV, name: str) -> Value:

@@ -183,7 +183,7 @@ class TypeOf(Source):
 
 @dataclass(frozen=True, repr=False)
 class Host(Source):
-    """A Python number computed from others by `operator.op`: replacement code does it, guards cannot.
+    """A Python number computed from others by `scalars.FUNCTIONS[op]`: by replacement code, and in guards.
 
     `args` are Sources and literals."""
 

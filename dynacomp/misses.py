@@ -29,7 +29,7 @@ from dynacomp.capture.frame import Outcome, capture
 from dynacomp.capture.libraries import host_below
 from dynacomp.capture.machine import Lesson
 from dynacomp.capture.resume import is_resume
-from dynacomp.capture.sources import Local, Source
+from dynacomp.capture.sources import Host, Local, Source
 from dynacomp.capture.suspended import capture_suspended
 from dynacomp.capture.suspensions import SUSPENDS
 from dynacomp.filters import should_capture
@@ -140,7 +140,7 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
     with counters.timed("capture"), no_stack_noted():
         outcome = suspended(options, code) if code.co_flags & SUSPENDS else capture(
             fn, code, args, compile_one, size_rule(history, options), scalar_rule(history, options, is_resume(code)),
-            lambda source: len(history.scalars.get(repr(source), ())) > MAX_VALUES, key=options)
+            functools.partial(changes_often, history, options), key=options)
     history.static = history.static or outcome.lessons.all_static
     for lesson in outcome.lessons.breaks.values():
         report_break(lesson, code, options)
@@ -222,6 +222,14 @@ def scalar_rule(history: History, options: Options, resumed: bool) -> Callable[[
         fresh = resumed and type(value) is float and isinstance(source, Local)
         return fresh or (seen is not None and seen != {value})
     return is_dynamic_scalar
+
+
+def changes_often(history: History, options: Options, source: Source) -> bool:
+    """A number had too many values to be a constant. Conditions on numbers are guarded for half of the entries that
+    a code may have; then they break, and what follows is compiled once for all."""
+    if isinstance(source, Host):
+        return history.captures >= options.recompile_limit // 2
+    return len(history.scalars.get(repr(source), ())) > MAX_VALUES
 
 
 # --- what is said and counted

@@ -8,6 +8,7 @@ that file under `pytest --update-golden`.
 
 import gc
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ os.environ.setdefault("DYNACOMP_CACHE_DIR", str(ROOT / "build" / "test-cache"))
 import jax  # noqa: E402
 
 import dynacomp  # noqa: E402
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as shells have it for what runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MANY_BYTES = 3 << 29
 MEDIUM = ("codegen/conformance", "codegen/test_cache.py", "codegen/test_cpp.py", "codegen/test_program.py",

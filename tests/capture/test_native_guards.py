@@ -451,3 +451,37 @@ def test_a_set_guard_keeps_no_object_alive():
     del key
     gc.collect()
     assert alive() is None and guards is not None
+
+
+@pytest.mark.parametrize("a, op, b, answer", [
+    (2, "add", 3, 5), (2, "sub", 3.5, -1.5), (2**70, "mul", 2, 2**71), (7, "truediv", 2, 3.5), (-7, "floordiv", 2, -4),
+    (-7, "mod", 3, 2), ("a", "add", "b", "ab"), (1, "lt", 1.5, True), (2, "ge", 3, False), ("a", "eq", "a", True),
+    (float("nan"), "ne", 1.0, True), (3, "neg", None, -3), (-2.5, "abs", None, 2.5), (True, "pos", None, 1),
+    ("", "truth", None, False), (0.5, "truth", None, True), ("abc", "len", None, 3),
+])
+def test_numbers_are_computed_as_python_does(a, op, b, answer):
+    operands = [("local", 0, 0), ("number", 1, 0, op, -1)] if b is None else [
+        ("local", 0, 0), ("local", 2, 1), ("number", 1, 0, op, 2)]
+    given = (a,) if b is None else (a, b)
+    assert check([*operands, ("eq", 1, answer)], *given) == -1
+    assert check([*operands, ("eq", 1, "another")], *given) != -1
+
+
+class LoudInt(int):
+    __add__ = __eq__ = Loud._boom
+    __hash__ = int.__hash__
+
+
+@pytest.mark.parametrize("make", [
+    lambda: (1, "truediv", 0), lambda: (10**400, "truediv", 3), lambda: (1, "add", "a"), lambda: (Loud(), "add", 1),
+    lambda: (1, "eq", Loud()), lambda: (LoudInt(), "add", 1), lambda: (np.float64(1), "add", 1),
+])
+def test_numbers_that_cannot_be_computed_fail_the_guard(make):
+    a, op, b = make()
+    assert check([("local", 0, 0), ("local", 1, 1), ("number", 2, 0, op, 1)], a, b) == 2
+
+
+@pytest.mark.parametrize("step", [("number", 1, 0, "what", 0), ("number", 1, 0, "add", 7), ("number", 1, 0, "add", -1)])
+def test_bad_number_steps_are_refused(step):
+    with pytest.raises(ValueError):
+        native.GuardProgram([("local", 0, 0), step])

@@ -60,3 +60,54 @@ def test_a_python_int_that_changes_may_not_fit_numpys_type():
         assert compiled(np.int8(n), n) == 2 * n
     with pytest.raises(OverflowError):
         compiled(np.int8(5), 300)
+
+
+def schedule(x, step, lr):
+    x = x * lr
+    if step % 3 == 0:
+        x = x + 1
+    if lr > 0.5 and step // 2 > 3:
+        x = x - 2
+    return x
+
+
+def halved(x, n):
+    count = 0
+    while n != 1:
+        n = n // 2 if n % 2 == 0 else 3 * n + 1
+        count += 1
+        x = x + n
+    return x * count
+
+
+def named(x, mode):
+    return x + 1 if mode else x - 1
+
+
+def divided(x, a):
+    return x + 1 if a / 2 >= 1 else x - 1
+
+
+@pytest.mark.parametrize("program, calls", [
+    (schedule, [(s, lr) for s in range(12) for lr in (0.1, 0.9, 0.4, 0.7, float("nan"))]),
+    (halved, [(n,) for n in range(1, 20)]),
+    (named, [("a",), ("b",), ("",), ("c",), ("",)]),
+    (divided, [(1,), (2,), (3,), (1.5,), (2.5,), (True,), (False,), (float("inf"),), (2**60,)]),
+])
+def test_conditions_on_changing_numbers(program, calls):
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for call in calls * 2:
+        np.testing.assert_array_equal(compiled(jnp.arange(3.0), *call), program(jnp.arange(3.0), *call))
+    assert not dynacomp.stats()["frames_eager"]
+
+
+def test_a_condition_on_a_changing_number_is_guarded_and_breaks_nothing():
+    def logged(x, step):
+        return x * 2 if step % 10 == 0 else x + 1
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(logged, backend="eager", fullgraph=True)
+    for step in range(60):
+        np.testing.assert_array_equal(compiled(jnp.arange(3.0), step), logged(jnp.arange(3.0), step))
+    assert dynacomp.stats()["frames_captured"] == 3  # step 0 as a constant, then either way

@@ -177,7 +177,7 @@ def unpacked(x):
     return x + a + b + c, first, rest, [*count(2), *count(2)]
 
 
-@program(breaks={"scalar_branch": 1}, hits=False)
+@program(hits=False)
 def returned_unstarted(x):
     return x, count(3)
 
