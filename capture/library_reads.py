@@ -17,6 +17,8 @@ import builtins
 import contextlib
 import dis
 import functools
+import gc
+import sys
 import types
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -50,8 +52,10 @@ def overhearing(cap: Capture) -> Iterator[None]:
         return
 
     def hear(fn: types.FunctionType) -> bool:
-        if is_steady_module(module_of(fn)):
+        if is_steady_module(module_of(fn)) or fn.__code__ in interrupting() or fn.__name__ == "__del__":
             return False
+        if interrupted():
+            return True
         if fn not in cap.overheard:
             refuse_effects(fn, fn.__code__ in nested_codes(cap.overheard))
             cap.overheard[fn] = None
@@ -70,6 +74,21 @@ def overhearing(cap: Capture) -> Iterator[None]:
         cap.overhears = False
     if not heard_all:
         raise Break("depth", "a library's call so deep in the stack that what it reads is not known")
+
+
+def interrupting() -> set[types.CodeType]:
+    """The code that garbage collection calls, whatever runs."""
+    called = (getattr(f, "__func__", f) for f in gc.callbacks)
+    return {f.__code__ for f in called if isinstance(f, types.FunctionType)}
+
+
+def interrupted() -> bool:
+    """Whether what starts now was called, directly or not, by a garbage collection or a finalizer."""
+    codes = interrupting()
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and not (frame.f_code in codes or frame.f_code.co_name == "__del__"):
+        frame = frame.f_back
+    return frame is not None
 
 
 def guard_reads(cap: Capture, values: Iterable[Value]) -> None:

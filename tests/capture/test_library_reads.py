@@ -1,5 +1,6 @@
 """Code that a library runs: what it reads from globals, closures and objects counts at each call, as in eager JAX."""
 
+import gc
 
 import jax
 import jax.numpy as jnp
@@ -147,3 +148,32 @@ def test_promised_functions_are_not_looked_into():
     assert jnp.allclose(jitted(X), 3)
     factor[0] = 9.0
     assert jnp.allclose(jitted(X), 3)
+
+
+COLLECTED = 0
+
+
+def note_collection():
+    global COLLECTED
+    COLLECTED += 1
+
+
+def on_collection(phase, info):
+    note_collection()
+
+
+def test_garbage_collections_meanwhile_are_nothing_that_the_library_runs():
+    class Collecting(nn.Module):
+        def __call__(self, x):
+            gc.collect()
+            return x * 2
+
+    net = Collecting()
+    gc.callbacks.append(on_collection)
+    try:
+        before = COLLECTED
+        dynacomp.reset()
+        assert (dynacomp.jit(lambda x: net.apply({}, x), fullgraph=True, backend="eager")(X) == 2).all()
+        assert COLLECTED > before and "COLLECTED" not in str(dynacomp.stats())
+    finally:
+        gc.callbacks.remove(on_collection)
