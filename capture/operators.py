@@ -12,6 +12,7 @@ import types
 from typing import Any
 
 from dynacomp.capture import arrays, numbers, scalars, sizes
+from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
 from dynacomp.capture.class_attrs import MISSING, lookup, resolve
 from dynacomp.capture.effects import certain
@@ -387,12 +388,29 @@ def same_object(cap: Capture, a: Value, b: Value) -> bool:
             certain(cap, v)
     if isinstance(a, NumberV) or isinstance(b, NumberV):
         _unknown_identity(a, b)
+    if isinstance(a, ScalarV) or isinstance(b, ScalarV):
+        return _same_scalar(cap, a, b)
     answer = is_same(a, b)
     if isinstance(a, Const) and isinstance(b, Const) and type(peek(a)) is type(peek(b)) in (str, bytes):
         _same_text(cap, a, b, answer)
     elif a is not b and a.source is not None and b.source is not None and not (
             isinstance(a, Const) or isinstance(b, Const)):
         cap.guards.add("same" if answer else "distinct", a.source, b.source)
+    return answer
+
+
+def _same_scalar(cap: Capture, a: Value, b: Value) -> bool:
+    """Numbers and strings that change are the objects that their Sources hold, in each call others."""
+    if a is b or not all(isinstance(v, (ScalarV, Const)) for v in (a, b)):
+        return a is b
+    if any(isinstance(v.source, S.Host) for v in (a, b)):
+        raise Break("identity", "`is` of numbers that Python computes")
+    now = [v.hint if isinstance(v, ScalarV) else peek(v) for v in (a, b)]
+    answer = now[0] is now[1]
+    if a.source is not None and b.source is not None:
+        cap.guards.add("same" if answer else "distinct", a.source, b.source)
+    else:
+        cap.guards.add("is" if answer else "is_not", a.source or b.source, now[1] if a.source else now[0])
     return answer
 
 

@@ -6,6 +6,8 @@ import pytest
 
 import dynacomp
 
+X = jnp.ones(3)
+
 
 def numbers(x, t):
     shifted = abs(t - 3) / 7
@@ -111,3 +113,18 @@ def test_a_condition_on_a_changing_number_is_guarded_and_breaks_nothing():
     for step in range(60):
         np.testing.assert_array_equal(compiled(jnp.arange(3.0), step), logged(jnp.arange(3.0), step))
     assert dynacomp.stats()["frames_captured"] == 3  # step 0 as a constant, then either way
+
+
+def test_identity_of_changing_strings_and_numbers():
+    def same(x, a, b):
+        return x, a is b, a is None, b is a
+
+    def computed(x, a):
+        return x, a + "!" is a, a is a
+
+    compiled, other = dynacomp.jit(same, backend="eager"), dynacomp.jit(computed, backend="eager")
+    for n in range(12):
+        text, number = f"text {n}", n + 1000
+        for args in ((text, text), (text, f"text {n}"), (number, number), (number, int(str(number))), (n, n)):
+            assert compiled(X, *args)[1:] == same(X, *args)[1:]
+        assert other(X, text)[1:] == computed(X, text)[1:]
