@@ -111,17 +111,26 @@ def shapes(n):
     return grown(work, n)
 
 
+def least(measure, bound):
+    """What remains, at its least of three times: a table of JAX's or of ours that grows once is no leak."""
+    found = measure()
+    for _ in range(2):
+        found = found if found < bound else measure()
+    return found
+
+
 def test_calls():
     assert calls(10_000) < 20_000
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_recompiles(kind):
-    assert recompiles(40, (kind,)) < 40 * 2_000  # the long version is strict
+    bound = 40 * 2_000  # the long version is strict
+    assert least(lambda: recompiles(40, (kind,)), bound) < bound
 
 
 def test_shapes():
-    assert shapes(80) < 80 * 2_000
+    assert least(lambda: shapes(80), 80 * 2_000) < 80 * 2_000
 
 
 @pytest.mark.parametrize("kind", KINDS)
