@@ -401,11 +401,11 @@ def same_object(cap: Capture, a: Value, b: Value) -> bool:
 
 def _same_scalar(cap: Capture, a: Value, b: Value) -> bool:
     """Numbers and strings that change are the objects that their Sources hold, in each call others."""
-    if a is b or not all(isinstance(v, (ScalarV, Const)) for v in (a, b)):
+    if a is b or not isinstance(a, (ScalarV, Const)) or not isinstance(b, (ScalarV, Const)):
         return a is b
     if any(isinstance(v.source, S.Host) for v in (a, b)):
         raise Break("identity", "`is` of numbers that Python computes")
-    now = [v.hint if isinstance(v, ScalarV) else peek(v) for v in (a, b)]
+    now = [peek(v) if isinstance(v, Const) else v.hint for v in (a, b)]
     answer = now[0] is now[1]
     if a.source is not None and b.source is not None:
         cap.guards.add("same" if answer else "distinct", a.source, b.source)

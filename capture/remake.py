@@ -265,7 +265,7 @@ def plain_base(obj: Any) -> Any:
     return threading.local if isinstance(obj, threading.local) else object
 
 
-def method(function: Any, obj: Any) -> types.MethodType:
+def method(function: Any, obj: Any) -> Any:
     """`function` bound to `obj`; a classmethod of Python 3.13 binds even what cannot be called."""
     return types.MethodType(function, obj) if callable(function) else classmethod(function).__get__(None, obj)
 
