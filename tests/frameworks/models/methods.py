@@ -260,7 +260,7 @@ def neural_ode_by_diffrax(jit):
 
 
 # The adaptive one halves its step, or goes on, as an array says.
-@model(breaks={"branch": 2, "scalar_branch": 3})
+@model(breaks={"branch": 3, "scalar_branch": 3})
 def neural_ode_by_hand(jit):
     params, goal = init_mlp(KEY, (2, 8, 2)), jnp.array([[0.5, 0.1], [0.2, 0.4]])
 
