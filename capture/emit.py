@@ -50,7 +50,7 @@ from dynacomp.capture.values import (
     TupleV,
     Value,
     ViewV,
-    is_literal,
+    is_single,
 )
 from dynacomp.capture.wrap import is_plain_instance
 
@@ -135,8 +135,7 @@ class Emitter:
         if value.holder is not None:
             self.load(value.holder)
             return
-        if value.source is not None and not (isinstance(value, Const) and is_literal(value.value)
-                                             and value.value == value.value):  # each NaN is an object of its own
+        if value.source is not None and not (isinstance(value, Const) and is_single(value.value)):
             load_source(self, value.source)
             return
         row = ROWS.get(type(value))

@@ -15,7 +15,19 @@ from dynacomp.capture.calls import BUILTINS
 from dynacomp.capture.effects import SETTLED, certain
 from dynacomp.capture.errors import Break
 from dynacomp.capture.machine import Capture
-from dynacomp.capture.values import ArrayV, Const, DictV, IdV, SetV, Value, is_literal
+from dynacomp.capture.values import (
+    ArrayV,
+    Const,
+    DictV,
+    IdV,
+    NumberV,
+    ScalarV,
+    SetV,
+    SizeV,
+    Value,
+    is_literal,
+    is_single,
+)
 
 ADDRESS = 1 << 20  # integer keys above it may be ids of objects
 
@@ -24,6 +36,8 @@ def identify(cap: Capture, x: Value) -> Value:
     """`id(x)`."""
     if isinstance(x, Const):
         return _of_constant(x)
+    if isinstance(x, (ScalarV, NumberV, SizeV)):
+        raise Break("identity", "id() of a number or string that changes from call to call")
     if isinstance(x, ArrayV):
         certain(cap, x)
     anchor = _anchor(x)
@@ -38,7 +52,7 @@ def identify(cap: Capture, x: Value) -> Value:
 
 def _of_constant(x: Const) -> Value:
     """Functions, classes and the like are held by their guards; equal numbers may be two objects."""
-    if is_literal(x.value) and not (x.value is None or type(x.value) is bool):
+    if is_literal(x.value) and not is_single(x.value):
         raise Break("identity", f"id() of {x.value!r}")
     return Const(id(x.value))
 

@@ -26,6 +26,7 @@ from dynacomp.capture.values import (
     HashedV,
     LibraryV,
     ListV,
+    NumberV,
     ObjectV,
     OpaqueV,
     RangeV,
@@ -159,6 +160,8 @@ def _before(cap: Capture, current: Value, stop: Value, step: Value) -> bool:
         step = sizes.concrete(cap, step)
     if isinstance(current, SizeV):
         current = sizes.concrete(cap, current)
+    if isinstance(current, NumberV):
+        raise Break("branch", "the end of a range whose place only the arrays tell")
     assert isinstance(current, Const) and isinstance(stop, Const) and isinstance(step, Const)
     return current.value < stop.value if step.value > 0 else current.value > stop.value
 

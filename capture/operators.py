@@ -49,6 +49,7 @@ from dynacomp.capture.values import (
     as_python,
     is_literal,
     is_open,
+    is_single,
     peek,
     row_kind,
     type_of,
@@ -363,8 +364,7 @@ def is_same(a: Value, b: Value) -> bool:
     if _real(a) is not None and _real(a) is _real(b):
         return True
     if isinstance(a, Const) and isinstance(b, Const):
-        return a.value is b.value or (is_literal(a.value) and type(a.value) is type(b.value)
-                                      and a.value == b.value and _is_single(a.value))
+        return a.value is b.value
     if isinstance(a, ArrayV) and isinstance(b, ArrayV):
         return a.real is not None and a.real is b.real
     return _is_empty_tuple(a) and _is_empty_tuple(b)
@@ -391,8 +391,8 @@ def same_object(cap: Capture, a: Value, b: Value) -> bool:
     if isinstance(a, ScalarV) or isinstance(b, ScalarV):
         return _same_scalar(cap, a, b)
     answer = is_same(a, b)
-    if isinstance(a, Const) and isinstance(b, Const) and type(peek(a)) is type(peek(b)) in (str, bytes):
-        _same_text(cap, a, b, answer)
+    if isinstance(a, Const) and isinstance(b, Const) and is_literal(peek(a)) and type(peek(a)) is type(peek(b)):
+        _same_literal(cap, a, b, answer)
     elif a is not b and a.source is not None and b.source is not None and not (
             isinstance(a, Const) or isinstance(b, Const)):
         cap.guards.add("same" if answer else "distinct", a.source, b.source)
@@ -414,9 +414,9 @@ def _same_scalar(cap: Capture, a: Value, b: Value) -> bool:
     return answer
 
 
-def _same_text(cap: Capture, a: Const, b: Const, answer: bool) -> None:
-    """Equal strings may be one object in this call, and two in the next."""
-    if a is b or a.value != b.value or len(a.value) < 2:
+def _same_literal(cap: Capture, a: Const, b: Const, answer: bool) -> None:
+    """Equal strings and numbers may be one object in this call, and two in the next."""
+    if a is b or is_single(a.value) or (not answer and a.value != b.value):
         return
     if a.source is not None and b.source is not None:
         cap.guards.add("same" if answer else "distinct", a.source, b.source)
@@ -436,13 +436,6 @@ def _real(v: Value) -> Any:
     if isinstance(v, (Const, OpaqueV)):
         return v.value if isinstance(v, Const) else v.obj
     return None if isinstance(v, ArrayV) else getattr(v, "real", None)
-
-
-def _is_single(value: Any) -> bool:
-    """Whether equal literals are one object: CPython keeps small ints, None, booleans and single characters single."""
-    if type(value) in (str, bytes):
-        return len(value) < 2
-    return type(value) in (bool, type(None)) or (type(value) is int and -6 < value < 257)
 
 
 def subscript(cap: Capture, obj: Value, key: Value) -> Value:

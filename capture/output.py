@@ -39,6 +39,7 @@ from dynacomp.capture.values import (
     TupleV,
     Value,
     is_literal,
+    is_single,
 )
 
 
@@ -126,7 +127,7 @@ def template_of(cap: Capture, value: Any, outputs: dict[Node, int], registers: C
         return ("out", outputs.setdefault(value.node, len(outputs)))
     if isinstance(value, NumberV):
         return ("call", value.kind, [("out", outputs.setdefault(value.node, len(outputs)))], {})
-    if isinstance(value, Const) and (value.source is None or is_literal(value.value)):
+    if isinstance(value, Const) and (value.source is None or is_single(value.value)):
         return ("const", value.value)
     if isinstance(value, Value) and value.source is not None:
         return ("reg", registers(value.source))

@@ -450,6 +450,13 @@ def is_literal(obj: Any) -> bool:
     return type(obj) in (tuple, frozenset) and all(map(is_literal, obj))
 
 
+def is_single(obj: Any) -> bool:
+    """True of literals of which CPython keeps one object: two that are equal are the same."""
+    if type(obj) is int:
+        return -6 < obj < 257
+    return type(obj) in (bool, type(None), type(Ellipsis), type(NotImplemented)) or type(obj) is tuple and not obj
+
+
 class NotConstant(Exception):
     """A Value holds an array or something that only exists when the code runs."""
 

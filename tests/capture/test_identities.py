@@ -132,3 +132,26 @@ def test_shapes_that_functions_of_jax_give(size):
 
 def test_sequences_are_ordered_by_what_differs():
     captured(lambda x: (x + 1, sorted([("b", x), ("a", x)])[0][0]), X)
+
+
+def test_literals_are_the_objects_of_the_call_after_a_break():
+    """Equal strings and numbers that pass a break are not replaced by those of the call that was captured."""
+    def held(x, strings, number):
+        pair = (strings[0], number)
+        print(end="")
+        return x + 1, pair[0] is strings[0], pair[1] is number, len({id(s) for s in strings})
+
+    compiled = dynacomp.jit(held, backend="eager")
+    for n in (2, 2, 3, 2):
+        strings = [str(i + 1000) for i in range(n)] * 2
+        assert compiled(X, strings, 10**9 + n)[1:] == (True, True, n)
+        assert compiled(X, strings, float(n) / 3)[1:] == (True, True, n)
+
+
+def test_identity_of_equal_literals_is_guarded():
+    compiled = dynacomp.jit(lambda x, a, b: (x + 1, a is b), backend="eager")
+    for make in (lambda: str(1234), lambda: float("2.5"), lambda: int("123456"), lambda: (1, str(99)), lambda: str(7)):
+        one, other = make(), make()
+        for a, b in ((one, one), (one, other), (one, one), (3, 3)):
+            assert compiled(X, [a], [b])[1] is False
+            assert compiled(X, a, b)[1] is (a is b)

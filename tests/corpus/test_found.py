@@ -27,6 +27,12 @@ FOUND = {
         "try:\n    seen.extend(1 // k for k in (1, 0))\nexcept ZeroDivisionError:\n    return seen", ONE),
     "the name of a function whose graph breaks": (
         "print(1)\nreturn __import__('sys')._getframe().f_code.co_qualname", ONE),
+    "a range in a zip whose place is an array's": (
+        "i = 0\ni = 0\ni = 0\ni = 0\ni = 0\n"
+        "for k, q in zip(range(3), items):\n    if jnp.sum(z) > 0:\n        items[:] = items[-3:]\n    else:\n"
+        "        NAMES.append(s)\n        try:\n            try:\n                raise Custom('c', i)\n"
+        "            finally:\n                i, j = j, i\n        except ValueError as e:\n"
+        "            seen.append(e.args)\nreturn x, z, i, j, items, seen", (Call(), Call())),
 }
 
 
