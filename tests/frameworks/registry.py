@@ -28,13 +28,15 @@ from tests.frameworks import models
 @dataclass(frozen=True)
 class Model:
     """One model. breaks: reason → most graph breaks. eager: why frames may run as plain Python.
-    tolerance: of values, relative and absolute. graphs: most graphs, recompiles counted."""
+    tolerance: of values, relative and absolute. graphs: most graphs, recompiles counted. slow: run by
+    `make test-slow` only, since eager JAX compiles hundreds of operations for it."""
 
     run: Callable[[Any], Any]
     breaks: dict[str, int]
     eager: tuple[str, ...]
     graphs: int
     tolerance: float
+    slow: bool
 
     @property
     def name(self) -> str:
@@ -46,11 +48,12 @@ MISSING: list[str] = []  # files of models whose framework is not installed
 
 
 def model(run: Any = None, *, breaks: dict[str, int] | None = None, eager: tuple[str, ...] = (), graphs: int = 6,
-          tolerance: float = 1e-4) -> Any:
+          tolerance: float = 1e-4, slow: bool = False) -> Any:
     """Registers a model; see Model."""
     if run is None:
-        return functools.partial(model, breaks=breaks, eager=eager, graphs=graphs, tolerance=tolerance)
-    MODELS.append(Model(run, breaks or {}, eager, graphs, tolerance))
+        return functools.partial(model, breaks=breaks, eager=eager, graphs=graphs, tolerance=tolerance,
+                                 slow=slow)
+    MODELS.append(Model(run, breaks or {}, eager, graphs, tolerance, slow))
     return run
 
 

@@ -7,7 +7,8 @@ import pytest
 from tests.frameworks import registry
 
 
-@pytest.mark.parametrize("m", registry.load(), ids=lambda m: m.name)
+@pytest.mark.parametrize("m", [pytest.param(m, id=m.name, marks=[pytest.mark.slow] * m.slow)
+                               for m in registry.load()])
 def test_model(m):
     assert registry.differences(m, registry.check(m)) == []
 

@@ -4,16 +4,17 @@
     'ok'
 
 A test that crashes the process, says nothing for `SILENCE` seconds or takes more than `MAX_RSS` bytes
-is noted as such, and the tests after it run in a new process.
+is noted as such, and the tests after it run in a new process. Processes are forked from one that has
+imported JAX and dynacomp already (multiprocessing's fork server).
 """
 
 from __future__ import annotations
 
+import faulthandler
 import json
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -21,6 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.strict import child
+
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["tests.strict.child"])
 ROOT = Path(__file__).parents[2]
 SILENCE = 60.0  # seconds
 MAX_RSS = 3 << 30
@@ -65,39 +70,47 @@ def run_module(module: str, mode: str, only: str = "", silence: float = SILENCE)
 
 def run_process(args: list[str], out: Path, silence: float) -> tuple[str, str]:
     """Runs the child; how it ended ("" if well) and the end of what it printed."""
-    env = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
-    with tempfile.TemporaryFile() as said:
-        child = subprocess.Popen([sys.executable, "-X", "faulthandler", "-m", "tests.strict.child", *args], env=env,
-                                 stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, cwd=ROOT,
-                                 start_new_session=True)
+    with tempfile.NamedTemporaryFile() as said:
+        process = FORKS.Process(target=alone, args=(said.name, args))
+        process.start()
         try:
-            how = watch(child, out, silence)
+            how = watch(process, out, silence)
         finally:
-            kill_group(child)
-        said.seek(0)
+            kill_group(process)
         return how, said.read().decode(errors="replace")[-6000:]
 
 
-def watch(child: subprocess.Popen[bytes], out: Path, silence: float) -> str:
+def alone(said: str, args: list[str]) -> None:
+    """The child's process: a session of its own, whose output goes to the file `said`."""
+    os.setsid()
+    os.chdir(ROOT)
+    faulthandler.enable()
+    with open(said, "wb") as file, open(os.devnull) as nothing:
+        for mine, there in ((0, nothing), (1, file), (2, file)):
+            os.dup2(there.fileno(), mine)
+    child.main(*args)
+
+
+def watch(process: Any, out: Path, silence: float) -> str:
     """Waits for the child's end; "" when it ended well, else why it did not."""
     while True:
-        try:
-            return "" if child.wait(timeout=0.2) == 0 else "crash"
-        except subprocess.TimeoutExpired:
-            if time.time() - out.stat().st_mtime > silence:
-                child.send_signal(signal.SIGABRT)  # faulthandler prints where it hangs
-                time.sleep(0.5)
-                return "hang"
-            if resident(child.pid) > MAX_RSS:
-                return "memory"
+        process.join(0.2)
+        if process.exitcode is not None:
+            return "" if process.exitcode == 0 else "crash"
+        if time.time() - out.stat().st_mtime > silence:
+            os.kill(process.pid, signal.SIGABRT)  # faulthandler prints where it hangs
+            time.sleep(0.5)
+            return "hang"
+        if resident(process.pid) > MAX_RSS:
+            return "memory"
 
 
-def kill_group(child: subprocess.Popen[bytes]) -> None:
+def kill_group(process: Any) -> None:
     try:
-        os.killpg(child.pid, signal.SIGKILL)
+        os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
-        pass
-    child.wait()
+        process.kill()
+    process.join()
 
 
 def resident(pid: int) -> int:

@@ -61,7 +61,7 @@ class CNN(hk.Module):
         return self.head(hk.Flatten()(hk.max_pool(x, (2, 2, 1), (2, 2, 1), "SAME")))
 
 
-@model
+@model(slow=True)
 def cnn_batch_statistics(jit):
     net = hk.transform_with_state(lambda x, training: CNN(3)(x, training))
     params, state = net.init(jax.random.PRNGKey(1), IMAGES, True)
@@ -95,7 +95,7 @@ class Transformer(hk.Module):
         return hk.Linear(11)(x)
 
 
-@model
+@model(slow=True)
 def transformer(jit):
     net = hk.without_apply_rng(hk.transform(lambda tokens: Transformer()(tokens)))
     wrapped = hk.Transformed(net.init, lambda params, key, x: net.apply(params, x))

@@ -91,7 +91,7 @@ def dqn_with_replay(jit):
 
 
 # The loop over epochs stops on an array, after it has changed a list.
-@model(breaks={"branch": 2, "iterator": 1})
+@model(breaks={"branch": 2, "iterator": 1}, slow=True)
 def ppo_update(jit):
     k = random.split(KEY, 4)
     params = {"policy": init_mlp(k[0], (4, 8, 3)), "value": init_mlp(k[1], (4, 8, 1))}

@@ -104,7 +104,7 @@ class NormedState(train_state.TrainState):
     key: jax.Array
 
 
-@model
+@model(slow=True)
 def resnet_batch_statistics(jit):
     net = ResNet()
     variables = net.init(jax.random.key(1), IMAGES, train=False)
@@ -163,7 +163,7 @@ class Transformer(nn.Module):
         return self.embed.attend(self.norm(x))
 
 
-@model
+@model(slow=True)
 def transformer(jit):
     batch = TOKENS[:, :-1], TOKENS[:, 1:]
     state, losses = fit(jit, Transformer(), entropy, batch, tx=optax.adamw(1e-2))

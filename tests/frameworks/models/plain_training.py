@@ -73,7 +73,7 @@ def gpt(config, params, tokens):
     return norm(params["ln"], x) @ params["wte"].T
 
 
-@model
+@model(slow=True)
 def nano_gpt(jit):
     config, tokens = GPTConfig(), random.randint(KEY, (3, 8), 0, 11)
     params = init_gpt(config, KEY)
@@ -179,7 +179,7 @@ def resnet_running_statistics(jit):
     return losses, state, [infer(params, state, images[:n]) for n in (4, 2)]
 
 
-@model
+@model(slow=True)
 def diffusion_unet_and_sampler(jit):
     steps, images = 6, random.normal(KEY, (2, 8, 8, 1))
     betas = jnp.linspace(1e-3, 0.2, steps)
@@ -255,7 +255,7 @@ def variational_autoencoder(jit):
 # --- recurrent networks, as scans and as Python loops
 
 
-@model
+@model(slow=True)
 def lstm_scan_and_gru_loop(jit):
     sequences, targets = random.normal(KEY, (4, 6, 3)), random.normal(KEY, (4, 5))
     params = {"lstm": dense(KEY, 3 + 5, 20), "gates": dense(KEY, 5 + 5, 10), "new": dense(KEY, 5 + 5, 5)}
