@@ -125,8 +125,8 @@ def test_calls():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_recompiles(kind):
-    bound = 40 * 2_000  # the long version is strict
-    assert least(lambda: recompiles(40, (kind,)), bound) < bound
+    bound = 25 * 2_000  # the long version is strict
+    assert least(lambda: recompiles(25, (kind,)), bound) < bound
 
 
 def test_shapes():

@@ -30,8 +30,8 @@ test_dictviews test_dynamicclassattribute test_exception_variations test_extcall
 test_funcattrs test_generator_stop test_genericalias test_genericclass test_global test_isinstance
 test_keywordonlyarg test_listcomps test_longexp test_metaclass test_named_expressions test_numeric_tower
 test_opcodes test_patma test_positional_only_arg test_print test_raise test_reprlib test_scope test_setcomps
-test_slice test_sort test_string_literals test_subclassinit test_super test_textwrap test_typechecks test_unary
-test_unpack test_unpack_ex test_with test_yield_from
+test_sort test_string_literals test_subclassinit test_super test_textwrap test_typechecks test_unary
+test_unpack test_unpack_ex test_with
 """.split()  # two or three seconds each: they run in `make test`, the others in `make test-slow`
 
 MODULES = tuple(n for n in NAMES if importlib.util.find_spec(f"test.{n}"))

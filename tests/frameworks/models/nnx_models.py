@@ -114,7 +114,7 @@ class Transformer(nnx.Module):
         return self.head(x)
 
 
-@model
+@model(slow=True)
 def transformer(jit):
     net = Transformer(11, 8, 2, rngs=nnx.Rngs(0))
     optimizer = nnx.Optimizer(net, optax.adamw(1e-2), wrt=nnx.Param)

@@ -102,7 +102,7 @@ def nano_gpt(jit):
 # --- ViT, ResNet with running statistics, U-Net
 
 
-@model
+@model(slow=True)
 def vision_transformer(jit):
     images, labels = random.normal(KEY, (4, 8, 8, 3)), jnp.array([0, 1, 2, 0])
     config = GPTConfig(width=8, heads=2)
