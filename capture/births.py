@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from dynacomp.capture.avals import ARRAY_TYPE, aval_of
+from dynacomp.capture.classes import mro
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.payloads import MUTABLE, content, payload_base
 from dynacomp.capture.sources import KeyObject, Root
@@ -125,7 +126,7 @@ def _has_value_inside(obj: Any, seen: dict[int, Any]) -> bool:
 def _fields(obj: Any) -> dict[str, Any]:
     """The entries of an instance's dictionary and its slots that are filled."""
     found = dict(own_dict(obj))
-    for base in type(obj).__mro__:
+    for base in mro(type(obj)):
         for name, member in vars(base).items():
             if isinstance(member, types.MemberDescriptorType):
                 with contextlib.suppress(AttributeError):

@@ -17,6 +17,7 @@ import numpy as np
 
 from dynacomp.capture import arrays, attrs, numbers, scalars, sizes, stores, tracebacks
 from dynacomp.capture.calls import BUILTINS
+from dynacomp.capture.classes import mro
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.exceptions import handled
 from dynacomp.capture.indices import index_value
@@ -328,7 +329,7 @@ def _super_of(cap: Capture, cls: Value, *obj: Value) -> Value:
         raise Break("call", "super() of other arguments")
     if isinstance(obj[0], Const) and isinstance(obj[0].value, type) and issubclass(obj[0].value, start):
         return SuperV(start, obj[0])
-    if start not in type_of(obj[0]).__mro__:
+    if start not in mro(type_of(obj[0])):
         raise Break("raises", "super() of an object of another class")
     return SuperV(start, obj[0])
 

@@ -19,6 +19,7 @@ from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.attrs import CONST_METHODS, intercepts
 from dynacomp.capture.births import from_python
 from dynacomp.capture.class_attrs import MISSING, resolve
+from dynacomp.capture.classes import module_name
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.identity_table import IdentityTable
 from dynacomp.capture.iteration import ITERATORS, iterate
@@ -216,7 +217,7 @@ def _is_data(value: Any) -> bool:
 
 def _fold_method(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     obj = fn.obj.value
-    if intercepts(type(obj)) and not is_pure_module(type(obj).__module__):
+    if intercepts(type(obj)) and not is_pure_module(module_name(type(obj))):
         raise Break("call", f"{fn.name!r} of a {type(obj).__qualname__}")
     if isinstance(obj, types.FunctionType) and fn.name in FUNCTION_METHODS:
         return FUNCTION_METHODS[fn.name](cap, fn.obj, *args, **kwargs)
@@ -229,9 +230,9 @@ def _fold_method(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     found = BUILTINS.get(_identity(bound))
     if found is not None:
         return found(cap, *args, **kwargs)
-    if isinstance(obj, _FOLDABLE_TYPES) or type(obj).__module__ in VALUE_MODULES:
+    if isinstance(obj, _FOLDABLE_TYPES) or module_name(type(obj)) in VALUE_MODULES:
         return _fold_call(cap, bound, args, kwargs)
-    if is_pure_module(type(obj).__module__):
+    if is_pure_module(module_name(type(obj))):
         return library_call(cap, bound, args, kwargs)
     raise Break("call", f"{type(obj).__qualname__}.{fn.name}")
 
@@ -268,7 +269,7 @@ def _object(cap: Capture, fn: ObjectV, args: list[Value], kwargs: dict[str, Valu
     owner, raw = resolve(cap, fn.cls, "__call__")
     if raw is MISSING:
         raise Raised(Const(TypeError(f"{fn.cls.__name__!r} object is not callable")))
-    if owner is not None and is_pure_module(owner.__module__) and is_pure_module(fn.cls.__module__):
+    if owner is not None and is_pure_module(module_name(owner)) and is_pure_module(module_name(fn.cls)):
         return library_call(cap, _call_object, [fn, *args], kwargs, name=fn.cls.__name__)
     return call(cap, OPERATIONS["bind"](cap, raw, fn, owner, "__call__"), args, kwargs)
 
@@ -325,14 +326,14 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     if isinstance(obj, (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
                         types.ClassMethodDescriptorType, types.MethodWrapperType)):
         return _c_function(cap, obj, args, kwargs)
-    if type(obj).__module__ == "numpy":
+    if module_name(type(obj)) == "numpy":
         return _fold_call(cap, obj, args, kwargs)
     owner, raw = resolve(cap, type(obj), "__call__")
     if isinstance(raw, types.FunctionType):
         return call(cap, Const(raw), [fn, *args], kwargs)
     if isinstance(obj, types.MethodType):
         return call(cap, from_python(cap, obj), args, kwargs)
-    raise Break("call", f"{type(obj).__module__}.{type(obj).__qualname__} object")
+    raise Break("call", f"{module_name(type(obj))}.{type(obj).__qualname__} object")
 
 
 def _is_plain_function(real: types.FunctionType) -> bool:

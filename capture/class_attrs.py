@@ -14,10 +14,11 @@ from typing import Any
 
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
+from dynacomp.capture.classes import entries, module_name, mro
 from dynacomp.capture.effects import changing_outside
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.frozen import is_python_class
-from dynacomp.capture.libraries import is_pure_module
+from dynacomp.capture.libraries import is_pure_module, module_of
 from dynacomp.capture.machine import VERSION, Capture
 from dynacomp.capture.values import DELETED, Const, FunctionV, MethodV, ObjectV, Value, is_literal
 from dynacomp.capture.wrap import wrap
@@ -29,17 +30,17 @@ IMMUTABLE_TYPE, HEAP = 1 << 8, 1 << 9  # Py_TPFLAGS_*
 
 def behind(cls: type, after: type) -> tuple[type, ...]:
     """The classes after `after` in the MRO."""
-    if not cls.__mro__:
+    if not mro(cls):
         raise Break("attribute", "super() of a class that is being made")
-    return cls.__mro__[cls.__mro__.index(after) + 1:]
+    return mro(cls)[mro(cls).index(after) + 1:]
 
 
 def lookup(cls: type, name: str, after: type | None = None) -> tuple[type | None, Any]:
     """(owner, raw attribute) along the MRO, after class `after` if given; (None, MISSING) if absent."""
-    mro = cls.__mro__ or ()  # none: the class is being made
-    for base in mro if after is None else behind(cls, after):
-        if name in base.__dict__:
-            return base, base.__dict__[name]
+    for base in mro(cls) if after is None else behind(cls, after):
+        table = entries(base)
+        if name in table:
+            return base, table[name]
     return None, MISSING
 
 
@@ -54,13 +55,13 @@ def written(cap: Capture, cls: type, name: str) -> Value | None:
     """What the captured code has stored as `name` in `cls` or a base, where that is what a lookup finds."""
     if not cap.class_writes:
         return None
-    for base in cls.__mro__:
+    for base in mro(cls):
         pending = cap.class_writes.get((base, name))
         if pending is not None and pending is not DELETED:
             return pending
-        if pending is DELETED and any(name in b.__dict__ for b in cls.__mro__[cls.__mro__.index(base) + 1:]):
+        if pending is DELETED and any(name in entries(b) for b in behind(cls, base)):
             raise Break("store", f"a deleted {name!r} of a class whose base has it too")
-        if pending is DELETED or name in base.__dict__:
+        if pending is DELETED or name in entries(base):
             return None
     return None
 
@@ -101,7 +102,7 @@ def is_data(raw: Any) -> bool:
 
 def class_data(cap: Capture, cls: type, owner: type, raw: Any, name: str) -> Value:
     """A class attribute that is plain data, found in `owner`, as the program reads it through `cls`."""
-    for base in cls.__mro__[:cls.__mro__.index(owner)]:
+    for base in mro(cls)[:mro(cls).index(owner)]:
         if is_python_class(base):
             cap.guards.add("missing", class_source(base), name)
     return class_value(cap, raw, owner, name)
@@ -111,7 +112,7 @@ def class_value(cap: Capture, raw: Any, owner: type | None, name: str) -> Value:
     """A class attribute as a Value; mutable ones are found again through the class."""
     if owner is None or isinstance(raw, (types.FunctionType, type, types.BuiltinFunctionType)):
         return Const(raw)
-    if is_pure_module(owner.__module__) or not is_python_class(owner):
+    if is_pure_module(module_name(owner)) or not is_python_class(owner):
         return from_python(cap, raw)
     return wrap(cap, raw, S.Attr(class_source(owner), name))
 
@@ -172,7 +173,7 @@ WRAPPED_METHODS = ("_wrap_method", "_WrapMethod")
 
 def _by_descriptor(cap: Capture, cls: type, raw: Any, owner: type, name: str) -> Value:
     getter = lookup(type(raw), "__get__")[1]
-    if isinstance(getter, types.FunctionType) and not is_pure_module(getter.__module__):
+    if isinstance(getter, types.FunctionType) and not is_pure_module(module_of(getter)):
         descriptor = class_value(cap, raw, owner, name)
         return cap.call(Const(getter), [descriptor, Const(None), Const(cls)])
     try:
@@ -201,7 +202,7 @@ def from_metaclass(cap: Capture, cls: type, name: str) -> Value:
         found = getattr(cls, name)
     except AttributeError as error:
         raise Raised(Const(error)) from None
-    if name in STORED_IN_C and is_python_class(cls) and not is_pure_module(cls.__module__):
+    if name in STORED_IN_C and is_python_class(cls) and not is_pure_module(module_name(cls)):
         return wrap(cap, found, S.Get(class_source(cls), name))
     return Const(found) if name == "__dict__" else from_python(cap, found)  # a class's dict changes
 
@@ -239,16 +240,16 @@ def type_store(cap: Capture, cls: type, name: str, value: Any) -> None:
     if isinstance(known, property) and known.fset is not None and value is not DELETED:
         cap.call(Const(known.fset), [Const(cls), value])
         return
-    if name.startswith("__") or known is not MISSING or issubclass(cls, enum.Enum) or is_pure_module(cls.__module__):
+    if name.startswith("__") or known is not MISSING or issubclass(cls, enum.Enum) or is_pure_module(module_name(cls)):
         raise Break("store", what)
     if isinstance(value, ObjectV) and any(hasattr(value.cls, n) for n in ("__get__", "__set__", "__set_name__")):
         raise Break("store", f"{what}: a descriptor")
     changing_outside(cap, what)
-    held = written(cap, cls, name) is not None or name in cls.__dict__ and not is_deleted(cap, cls, name)
+    held = written(cap, cls, name) is not None or name in entries(cls) and not is_deleted(cap, cls, name)
     if value is DELETED and not held:
         raise Raised(Const(AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")))
     cap.class_writes[cls, name] = value
-    if value is DELETED and name not in cls.__dict__:
+    if value is DELETED and name not in entries(cls):
         del cap.class_writes[cls, name]  # made and deleted again
 
 

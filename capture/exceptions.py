@@ -14,6 +14,7 @@ from typing import Any
 from dynacomp.capture import class_attrs, stores, tracebacks
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
+from dynacomp.capture.classes import mro
 from dynacomp.capture.code import Instr
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
@@ -62,7 +63,7 @@ def members(cls: type) -> tuple[str, ...]:
     """What built-in exceptions keep in C besides what all have: `StopIteration.value`, `OSError.errno`, ..."""
     if issubclass(cls, BaseExceptionGroup):
         return ()
-    bases = [b for b in cls.__mro__ if not b.__flags__ & HEAP and b is not BaseException]
+    bases = [b for b in mro(cls) if not b.__flags__ & HEAP and b is not BaseException]
     return tuple(n for b in bases for n, d in vars(b).items() if isinstance(d, types.MemberDescriptorType))
 
 

@@ -62,6 +62,7 @@ from dynacomp.capture.wrap import wrap
 check_complete()
 check_rows(HANDLERS)
 MAX_ATTEMPTS = 60
+MANY_NUMBERS = 12  # so many that must be constants: all are tried as constants, not one after another
 strict_errors = False  # tests set it: a defect in capture or compilation is raised, not worked around
 
 Compile = Callable[[Graph, set[Any]], Callable[..., Any]]  # a Graph and the shardings of its inputs
@@ -164,6 +165,7 @@ def learn_number(cap: Capture, needed: NeedsConcrete, lessons: Lessons) -> None:
         lessons.breaks.setdefault(cap.top_step, Lesson(cap.top_step, "scalar_constant", "", where))
     else:
         lessons.fixed.update(found)
+        lessons.all_fixed = len(lessons.fixed) > MANY_NUMBERS
 
 
 def number_sources(source: Any) -> list[S.Source]:

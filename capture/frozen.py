@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from dynacomp.capture.classes import module_name, mro
+from dynacomp.capture.errors import Break
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.remembered import remembered
 from dynacomp.capture.values import LITERALS
@@ -37,8 +39,10 @@ SHOWING = (memoryview, types.MappingProxyType)
 def is_python_class(cls: type) -> bool:
     """A class made by a `class` statement: C can make heap types too, with a `__new__` in C."""
     flags = cls.__flags__
+    if not mro(cls):
+        raise Break("attribute", "a class that is being made")
     return bool(flags & HEAP) and not flags & (IMMUTABLE_TYPE | NO_INSTANCES) and not any(
-        b.__flags__ & HEAP and isinstance(b.__dict__.get("__new__"), types.BuiltinFunctionType) for b in cls.__mro__)
+        b.__flags__ & HEAP and isinstance(b.__dict__.get("__new__"), types.BuiltinFunctionType) for b in mro(cls))
 
 
 def is_changeable(obj: Any) -> bool:
@@ -50,4 +54,4 @@ def is_changeable(obj: Any) -> bool:
     cls: Any = type(obj)
     if cls in CLASSES or issubclass(cls, (type, types.ModuleType, enum.Enum, np.generic, np.dtype)):
         return False
-    return cls.__module__ not in MODULES and not is_pure_module(cls.__module__)
+    return module_name(cls) not in MODULES and not is_pure_module(module_name(cls))

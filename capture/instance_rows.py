@@ -14,6 +14,7 @@ import jax
 
 from dynacomp.capture.builtin_rows import class_of, row
 from dynacomp.capture.class_attrs import lookup
+from dynacomp.capture.classes import module_name
 from dynacomp.capture.errors import Break
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import Capture
@@ -71,7 +72,7 @@ def _own_check(kind: Value) -> types.FunctionType | None:
     if not isinstance(kind, Const) or not isinstance(kind.value, type):
         return None
     owner, raw = lookup(type(kind.value), "__instancecheck__")
-    native = owner in (type, abc.ABCMeta) or owner is None or is_pure_module(owner.__module__)
+    native = owner in (type, abc.ABCMeta) or owner is None or is_pure_module(module_name(owner))
     return None if native or not isinstance(raw, types.FunctionType) else raw
 
 
@@ -98,7 +99,7 @@ def _array_isinstance(cap: Capture, x: ArrayV, classes: Any) -> bool:
     if classes is jax.core.Tracer:
         return is_traced(cap, x.node)
     return classes is jax.Array or issubclass(class_of(x), classes) or (
-        isinstance(classes, type) and classes.__module__.startswith("jax") and issubclass(jax.Array, classes))
+        isinstance(classes, type) and module_name(classes).startswith("jax") and issubclass(jax.Array, classes))
 
 
 @row(issubclass)

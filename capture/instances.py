@@ -14,9 +14,10 @@ from typing import Any
 
 from dynacomp.capture import attrs, class_attrs, exceptions, object_attrs, stores
 from dynacomp.capture.calls import BUILTINS, _fold_call
+from dynacomp.capture.classes import module_name, mro
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import iterate
-from dynacomp.capture.libraries import is_host, is_library, is_pure_module
+from dynacomp.capture.libraries import is_host, is_library, is_pure_module, module_of
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import fold
@@ -47,15 +48,15 @@ def instantiate(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Va
         return exceptions.instance_of(cap, cls, args, kwargs)
     if is_host(cls):
         return library_call(cap, cls, args, kwargs)
-    if attrs.lookup(cls, "__del__")[1] is not attrs.MISSING and not is_pure_module(cls.__module__):
-        raise Break("call", f"class {cls.__module__}.{cls.__qualname__}, whose objects have a __del__")
+    if attrs.lookup(cls, "__del__")[1] is not attrs.MISSING and not is_pure_module(module_name(cls)):
+        raise Break("call", f"class {module_name(cls)}.{cls.__qualname__}, whose objects have a __del__")
     if _is_plain_class(cls) or cls is object:
         return _by_protocol(cap, cls, args, kwargs)
     if is_library(cls):
         return library_call(cap, cls, args, kwargs)
-    if cls.__module__ in ("numpy", "ml_dtypes", "fractions", "decimal", "datetime", "pathlib", "re") or cls is bytes:
+    if module_name(cls) in ("numpy", "ml_dtypes", "fractions", "decimal", "datetime", "pathlib", "re") or cls is bytes:
         return _fold_call(cap, cls, args, kwargs)
-    raise Break("call", f"class {cls.__module__}.{cls.__qualname__}")
+    raise Break("call", f"class {module_name(cls)}.{cls.__qualname__}")
 
 
 def _is_plain_class(cls: type) -> bool:
@@ -65,20 +66,20 @@ def _is_plain_class(cls: type) -> bool:
     if not cls.__flags__ & HEAP or new[0] is not object and new[0] not in BASES and not isinstance(
             new[1], (staticmethod, types.FunctionType)):
         return False
-    builtin = [b for b in cls.__mro__ if not b.__flags__ & HEAP]
+    builtin = [b for b in mro(cls) if not b.__flags__ & HEAP]
     if builtin != [object] and payload_base(cls) is None:
         return False
-    return not is_pure_module(cls.__module__) or _has_user_init(cls) or _is_module(cls)
+    return not is_pure_module(module_name(cls)) or _has_user_init(cls) or _is_module(cls)
 
 
 def _has_user_init(cls: type) -> bool:
     owner, _ = attrs.lookup(cls, "__init__")
-    return owner not in (None, object) and not is_pure_module(owner.__module__)  # type: ignore[union-attr]
+    return owner not in (None, object) and not is_pure_module(module_name(owner))  # type: ignore[union-attr]
 
 
 def _is_module(cls: type) -> bool:
-    return any(b.__module__.startswith("equinox") and b.__name__ == "Module" for b in cls.__mro__) and \
-        not is_pure_module(cls.__module__)
+    return any(module_name(b).startswith("equinox") and b.__name__ == "Module" for b in mro(cls)) and \
+        not is_pure_module(module_name(cls))
 
 
 def _by_protocol(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -103,7 +104,7 @@ def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Valu
     if class_attrs.resolve(cap, cls, "__del__")[0] is not None:  # it must run when the object dies, and not before
         raise Break("effect", f"a {cls.__qualname__} is made, which has a __del__")
     if isinstance(new, staticmethod) and isinstance(new.__func__, types.FunctionType):
-        if is_pure_module(new.__func__.__module__):
+        if is_pure_module(module_of(new.__func__)):
             made = ObjectV(cls)
         else:
             made = cap.call(Const(new.__func__), [Const(cls), *args], kwargs)
@@ -111,7 +112,7 @@ def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Valu
         made = construct(cap, Const(cls), *args, **kwargs)
     else:
         made = object_new(cap, Const(cls))
-    if not isinstance(made, ObjectV) or cls not in made.cls.__mro__:
+    if not isinstance(made, ObjectV) or cls not in mro(made.cls):
         return made
     _, init = class_attrs.resolve(cap, cls, "__init__")
     if isinstance(init, types.FunctionType) or made.payload is not None and isinstance(
@@ -213,7 +214,7 @@ def object_new(cap: Capture, cls: Value, /, *args: Value, **kwargs: Value) -> Va
         return fold(cap, object.__new__, cls)  # which refuses
     if issubclass(real, BaseException):
         return ObjectV(real, ctor=tuple(args), attrs={"args": TupleV(list(args))})
-    if any(not b.__flags__ & HEAP and b is not object for b in real.__mro__):
+    if any(not b.__flags__ & HEAP and b is not object for b in mro(real)):
         raise Break("call", f"{real.__qualname__}.__new__")
     if inspect.isabstract(real):
         return fold(cap, object.__new__, cls)  # which refuses, and says what is missing

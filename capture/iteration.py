@@ -305,6 +305,8 @@ def _slice(cap: Capture, it: StreamV) -> Value | None:
     item = advance(cap, it.parts[0])
     state["position"] += 1
     state["next"] += state["step"]
+    if state["stop"] is not None:
+        state["next"] = min(state["next"], state["stop"])
     return item
 
 

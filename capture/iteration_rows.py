@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 from dynacomp.capture import generators
@@ -71,9 +72,19 @@ def _zip(cap: Capture, *xs: Value, strict: Value = Const(False)) -> Value:
     return StreamV("zip", [get_iter(cap, x) for x in xs], state={"strict": as_python(strict)})
 
 
+def accepted(judge: Any, subject: Any, args: Sequence[Value]) -> list[Any]:
+    """The constant arguments that `judge(subject, *args)` takes; what it refuses, it says itself."""
+    found = [as_python(a) for a in args]
+    try:
+        judge(subject, *found)
+    except Exception as error:
+        raise Raised(Const(error)) from None
+    return found
+
+
 @row(enumerate)
 def _enumerate(cap: Capture, xs: Value, start: Value = Const(0)) -> Value:
-    return StreamV("enumerate", [get_iter(cap, xs)], state={"index": as_python(start)})
+    return StreamV("enumerate", [get_iter(cap, xs)], state={"index": accepted(enumerate, (), [start])[0]})
 
 
 @row(map)
@@ -101,26 +112,33 @@ def _reversed(cap: Capture, xs: Value) -> Value:
 
 @row(sorted)
 def _sorted(cap: Capture, xs: Value, *, key: Value = NONE, reverse: Value = Const(False)) -> Value:
-    return ListV(sort_values(cap, list(iterate(cap, xs)), key, bool(as_python(reverse))))
+    return ListV(sort_values(cap, list(iterate(cap, xs)), key, as_python(reverse)))
 
 
 @row(sum)
 def _sum(cap: Capture, xs: Value, start: Value = Const(0)) -> Value:
     total = start
+    if isinstance(start, Const):
+        accepted(sum, (), [start])  # it joins no strings
     for x in iterate(cap, xs):
         total = binary(cap, operator.add, total, x)
     return total
 
 
+EXTREMES: dict[Any, Any] = {operator.gt: max, operator.lt: min}
+
+
 def _extreme(op: Any) -> Any:
     def pick(cap: Capture, *xs: Value, key: Value = NONE, default: Value | None = None) -> Value:
         if not xs:
-            return fold(cap, max if op is operator.gt else min)
+            return fold(cap, EXTREMES[op])  # which refuses
+        if len(xs) > 1 and default is not None:
+            return fold(cap, lambda: EXTREMES[op](0, 0, default=0))  # so does this
         items = list(iterate(cap, xs[0])) if len(xs) == 1 else list(xs)
         if not items:
             if default is not None:
                 return default
-            return fold(cap, max if op is operator.gt else min, TupleV([]))
+            return fold(cap, EXTREMES[op], TupleV([]))
         keyed = [x if isinstance(key, Const) and key.value is None else cap.call(key, [x]) for x in items]
         best = 0
         for i in range(1, len(items)):
@@ -130,7 +148,7 @@ def _extreme(op: Any) -> Any:
     return pick
 
 
-BUILTINS[max], BUILTINS[min] = _extreme(operator.gt), _extreme(operator.lt)
+BUILTINS.update({fn: _extreme(op) for op, fn in EXTREMES.items()})
 
 
 @row(any)
@@ -166,7 +184,7 @@ def _count(cap: Capture, start: Value = Const(0), step: Value = Const(1)) -> Val
 
 @row(itertools.islice)
 def _islice(cap: Capture, xs: Value, *args: Value) -> Value:
-    limits = slice(*(as_python(a) for a in args))
+    limits = slice(*accepted(itertools.islice, (), args))
     state = {"position": 0, "next": limits.start or 0, "stop": limits.stop, "step": limits.step or 1}
     return StreamV("islice", [get_iter(cap, xs)], state=state)
 
@@ -192,7 +210,8 @@ for _name in ("product", "permutations", "combinations", "combinations_with_repl
 
 @row(itertools.repeat)
 def _repeat(cap: Capture, x: Value, *times: Value) -> Value:
-    return StreamV("repeat", [x], state={"left": as_python(times[0]) if times else None})
+    left = accepted(itertools.repeat, None, times)
+    return StreamV("repeat", [x], state={"left": left[0] if left else None})
 
 
 @row(throw)

@@ -112,6 +112,8 @@ def groupby(iterable: Iterable, key: Callable | None = None) -> Iterator[tuple]:
 
 
 def tee(iterable: Iterable, n: int = 2) -> tuple:
+    if n < 0:
+        raise ValueError("n must be >= 0")
     it = iter(iterable)
     queues: list[deque] = [deque() for _ in range(n)]
 

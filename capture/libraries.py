@@ -13,6 +13,8 @@ import sys
 import types
 from typing import Any
 
+from dynacomp.capture.classes import entries, module_name, mro
+
 PURE = (
     "jax", "jaxlib", "optax", "equinox", "flax.linen", "flax.core", "flax.struct", "flax.training",
     "flax.traverse_util", "flax.serialization", "haiku", "chex", "diffrax", "lineax", "optimistix", "einops", "jmp",
@@ -44,9 +46,14 @@ def _root_in(module: Any, names: tuple[str, ...]) -> bool:
     return isinstance(module, str) and any(module == n or module.startswith(n + ".") for n in names)
 
 
+def is_pure_module(module: Any) -> bool:
+    """Whether a module of this name is a library that promises purity."""
+    return type(module) is str and _is_pure(module)
+
+
 @functools.cache
-def is_pure_module(module: str | None) -> bool:
-    return bool(module) and _root_in(str(module), PURE) and not _root_in(str(module), ENTER)
+def _is_pure(module: str) -> bool:
+    return _root_in(module, PURE) and not _root_in(module, ENTER)
 
 
 @functools.cache
@@ -67,9 +74,9 @@ def module_of(obj: Any) -> str | None:
     if isinstance(obj, types.MethodType):
         return module_of(obj.__func__)
     if isinstance(obj, type):
-        return obj.__module__
+        return module_name(obj)
     own = getattr(obj, "__module__", None)
-    return own if isinstance(own, str) else type(obj).__module__
+    return own if isinstance(own, str) else module_name(type(obj))
 
 
 def is_library(obj: Any) -> bool:
@@ -80,7 +87,7 @@ def is_library(obj: Any) -> bool:
         return is_pure_module(module_of(obj))
     if isinstance(obj, (types.BuiltinFunctionType, functools._lru_cache_wrapper)):
         return is_pure_module(getattr(obj, "__module__", None))
-    return is_pure_module(type(obj).__module__)
+    return is_pure_module(module_name(type(obj)))
 
 
 def changes_object(fn: types.FunctionType) -> bool:
@@ -93,7 +100,7 @@ def changes_object(fn: types.FunctionType) -> bool:
 def is_host(obj: Any) -> bool:
     """True when calling `obj`, or a method of it, runs user code inside a context of its library."""
     if isinstance(obj, type):
-        return any(_root_in(b.__module__, HOSTS) for b in obj.__mro__)
+        return any(_root_in(module_name(b), HOSTS) for b in mro(obj))
     if isinstance(obj, (types.FunctionType, types.MethodType)):
         return _root_in(str(module_of(obj)), HOSTS)
     return is_host(type(obj))
@@ -116,5 +123,5 @@ def is_user_function(obj: Any) -> bool:
 
 def has_user_call(cls: type) -> bool:
     """Whether calling an instance runs a user's `__call__` (seldom true of a library's class)."""
-    owner = next((b for b in cls.__mro__ if "__call__" in b.__dict__), None)
-    return owner is not None and not is_pure_module(owner.__module__) and not is_host(cls)
+    owner = next((b for b in mro(cls) if "__call__" in entries(b)), None)
+    return owner is not None and not is_pure_module(module_name(owner)) and not is_host(cls)

@@ -30,6 +30,7 @@ import numpy as np
 from dynacomp.capture import _native
 from dynacomp.capture import sources as S
 from dynacomp.capture.class_attrs import MISSING, class_source, lookup
+from dynacomp.capture.classes import module_name
 from dynacomp.capture.errors import Break
 from dynacomp.capture.libraries import is_steady_module, module_of
 from dynacomp.capture.machine import Capture
@@ -188,7 +189,7 @@ class Reads:
                 self.given(item)
         elif isinstance(value, (ObjectV, Const)):
             obj = value.real if isinstance(value, ObjectV) else peek(value)
-            if is_steady_module(type(obj).__module__) or not is_plain_instance(obj):
+            if is_steady_module(module_name(type(obj))) or not is_plain_instance(obj):
                 return
             if jax.tree_util.all_leaves([obj]):  # the leaves of a tree are arguments
                 self.value(obj, value.source or S.Root(obj, type(obj).__qualname__))
@@ -258,11 +259,11 @@ class Reads:
         self.cap.guards.add("content", source, obj.tobytes())
 
     def _class(self, cls: type) -> None:
-        if is_steady_module(cls.__module__):
+        if is_steady_module(module_name(cls)):
             return
         for name in self.names:
             owner, raw = lookup(cls, name)
-            if owner is None or is_steady_module(owner.__module__):
+            if owner is None or is_steady_module(module_name(owner)):
                 continue
             self.cap.rely(cls, name, raw)
             if not isinstance(raw, (types.FunctionType, property, classmethod, staticmethod)) and not is_literal(raw):
@@ -276,7 +277,7 @@ class Reads:
 
     def _instance(self, obj: Any, source: S.Source) -> None:
         table = own_dict(obj)
-        if not is_steady_module(type(obj).__module__):
+        if not is_steady_module(module_name(type(obj))):
             self._class(type(obj))
         for name in self.names:
             if name in table:

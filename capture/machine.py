@@ -66,6 +66,7 @@ class Lessons:
 
     breaks: dict[int, Lesson] = field(default_factory=dict)
     fixed: set[S.Source] = field(default_factory=set)  # changing numbers that must be constants all the same
+    all_fixed: bool = False  # so many of those that every one is, but for those that change often
     plain_ifs: bool = False  # an `if` turned `cond` would have lost the identity of an input
     unrolled: set[Any] = field(default_factory=set)  # loops that could not become one node
     rolled: set[Any] = field(default_factory=set)  # long loops of Python that are to become one

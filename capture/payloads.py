@@ -14,6 +14,7 @@ import types
 from typing import Any
 
 from dynacomp.capture import sources as S
+from dynacomp.capture.classes import mro
 from dynacomp.capture.errors import Break
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.remembered import remembered
@@ -40,7 +41,7 @@ def payload_base(cls: type) -> type | None:
     """
     if cls in BASES or cls.__flags__ & IMMUTABLE_TYPE:
         return None
-    for base in cls.__mro__:
+    for base in mro(cls):
         if base in BASES:
             return base
         if not base.__flags__ & HEAP or isinstance(base.__dict__.get("__new__"), types.BuiltinFunctionType):
@@ -50,7 +51,7 @@ def payload_base(cls: type) -> type | None:
 
 def built_in_base(cls: type) -> Any:
     """The nearest class in C that a class derives from: `object`, or one that lays out its instances."""
-    return next(b for b in cls.__mro__ if not b.__flags__ & HEAP)
+    return next(b for b in mro(cls) if not b.__flags__ & HEAP)
 
 
 def content(obj: Any) -> Any:
@@ -66,7 +67,7 @@ def content(obj: Any) -> Any:
 def inherits(cls: type, *names: str) -> bool:
     """Whether a class takes all these methods from its built-in base (none from Python code)."""
     base = payload_base(cls)
-    own = cls.__mro__[:cls.__mro__.index(base)] if base is not None else cls.__mro__
+    own = mro(cls)[:mro(cls).index(base)] if base is not None else mro(cls)
     return not any(n in c.__dict__ for n in names for c in own)
 
 

@@ -192,8 +192,8 @@ class Sortable:
         return truth(self.cap, binary(self.cap, operator.lt, self.value, other.value))
 
 
-def sort_values(cap: Capture, items: list[Value], key: Value | None, reverse: bool) -> list[Value]:
-    """`sorted`: CPython's own algorithm, so that comparisons happen in its order."""
+def sort_values(cap: Capture, items: list[Value], key: Value | None, reverse: Any) -> list[Value]:
+    """`sorted`: CPython's own algorithm, so that comparisons happen in its order; it judges `reverse`."""
     keys = [x if key is None or (isinstance(key, Const) and key.value is None) else cap.call(key, [x]) for x in items]
     try:
         real: list[Any] = [as_python(k) for k in keys]
@@ -208,7 +208,7 @@ def sort_values(cap: Capture, items: list[Value], key: Value | None, reverse: bo
 
 def _sort(cap: Capture, v: ListV, *, key: Value | None = None, reverse: Value = Const(False)) -> None:
     mutating(cap, v)
-    v.items[:] = sort_values(cap, items_of(cap, v), key, bool(as_python(reverse)))
+    v.items[:] = sort_values(cap, items_of(cap, v), key, as_python(reverse))
 
 
 def _extend(cap: Capture, v: ListV, xs: Value) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 from typing import Any
 
+from dynacomp.capture.classes import mro
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.payloads import IMMUTABLE, payload_base, refill
 from dynacomp.capture.sizes import concrete
@@ -128,7 +129,7 @@ def attributes(cap: Capture, value: ObjectV) -> dict[str, Value]:
 
 def _slots(value: ObjectV) -> list[str]:
     names: list[str] = []
-    for base in value.cls.__mro__:
+    for base in mro(value.cls):
         slots = base.__dict__.get("__slots__", ())
         names += [slots] if isinstance(slots, str) else list(slots)
     return [n for n in names if n not in ("__dict__", "__weakref__") and value.attrs.get(n) is not DELETED]

@@ -10,7 +10,7 @@ from dynacomp.capture.births import from_python
 from dynacomp.capture.class_attrs import MISSING, resolve
 from dynacomp.capture.effects import mutating, write_global
 from dynacomp.capture.errors import Break
-from dynacomp.capture.libraries import is_pure_module
+from dynacomp.capture.libraries import is_pure_module, module_of
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.object_attrs import instance_attribute, is_data_descriptor, refused
 from dynacomp.capture.values import (
@@ -57,7 +57,7 @@ def setattr_value(cap: Capture, target: Value, name: str, value: Value) -> None:
 
 def _set_object(cap: Capture, target: ObjectV, name: str, value: Value) -> None:
     _, hook = resolve(cap, target.cls, "__setattr__")
-    if isinstance(hook, types.FunctionType) and not is_pure_module(hook.__module__):
+    if isinstance(hook, types.FunctionType) and not is_pure_module(module_of(hook)):
         cap.call(Const(hook), [target, Const(name), value])
         return
     if isinstance(hook, types.FunctionType) and target.real is not None:

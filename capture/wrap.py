@@ -26,6 +26,7 @@ from dynacomp.capture import sizes
 from dynacomp.capture import sources as S
 from dynacomp.capture._native import known_hashes
 from dynacomp.capture.avals import ARRAY_TYPE, Aval, aval_of
+from dynacomp.capture.classes import module_name, mro
 from dynacomp.capture.errors import Break
 from dynacomp.capture.frozen import is_changeable, is_python_class
 from dynacomp.capture.graph import Node
@@ -99,7 +100,7 @@ def items_of(cap: Capture, value: Any) -> list[Value]:
 
 def _number(cap: Capture, obj: Any, source: S.Source) -> Value:
     """An int, float, string or NumPy scalar: a constant until it is seen to change."""
-    if source not in cap.lessons.fixed and not is_big(obj) and cap.root.is_dynamic_scalar(source, obj):
+    if not is_big(obj) and not is_fixed(cap, source) and cap.root.is_dynamic_scalar(source, obj):
         if type(obj) is str or isinstance(obj, np.generic):
             cap.guards.add("is_type", source, type(obj))
         else:
@@ -107,6 +108,11 @@ def _number(cap: Capture, obj: Any, source: S.Source) -> Value:
         return ScalarV(obj, source=source)
     cap.scalars[source] = obj
     return _literal(cap, obj, source)
+
+
+def is_fixed(cap: Capture, source: S.Source) -> bool:
+    """Whether a number that changes is to be a constant all the same."""
+    return source in cap.lessons.fixed or cap.lessons.all_fixed and not cap.root.changes_often(source)
 
 
 def is_big(obj: Any) -> bool:
@@ -183,7 +189,7 @@ def hashes_itself(key: Any) -> bool:
     if type(key) in (tuple, frozenset):
         return any(map(hashes_itself, key))
     cls: Any = type(key)
-    if issubclass(cls, (enum.Enum, type)) or is_pure_module(cls.__module__):
+    if issubclass(cls, (enum.Enum, type)) or is_pure_module(module_name(cls)):
         return False
     return isinstance(cls.__hash__, types.FunctionType) or isinstance(cls.__eq__, types.FunctionType)
 
@@ -341,7 +347,7 @@ RECORDS = (OpaqueTraceState,)  # objects of JAX that are made anew all the time:
 
 def _is_library_leaf(obj: Any) -> bool:
     """An object of a pure library that is no pytree (`jax.custom_jvp`, a sharding): taken whole."""
-    return is_pure_module(type(obj).__module__) and type(obj) not in RECORDS and jax.tree_util.all_leaves([obj])
+    return is_pure_module(module_name(type(obj))) and type(obj) not in RECORDS and jax.tree_util.all_leaves([obj])
 
 
 def own_dict(obj: Any) -> dict[str, Any]:
@@ -363,15 +369,15 @@ IMMUTABLE = ("typing", "typing_extensions")  # whose objects say what a type is,
 def is_plain_instance(obj: Any) -> bool:
     """An instance of a class written in Python, whose state is its `__dict__` and `__slots__`."""
     cls: Any = type(obj)
-    if not is_python_class(cls) or cls.__module__ in IMMUTABLE:
+    if not is_python_class(cls) or module_name(cls) in IMMUTABLE:
         return False
-    return cls.__module__.partition(".")[0] != "jaxlib" and _solid_base(cls) is object
+    return module_name(cls).partition(".")[0] != "jaxlib" and _solid_base(cls) is object
 
 
 @remembered
 def _solid_base(cls: type) -> type:
     """The nearest built-in ancestor that gives the instance its C layout."""
-    for base in cls.__mro__:
+    for base in mro(cls):
         if not base.__flags__ & (1 << 9):
             if base.__basicsize__ > object.__basicsize__ or base is object:
                 return base

@@ -128,3 +128,15 @@ def test_identity_of_changing_strings_and_numbers():
         for args in ((text, text), (text, f"text {n}"), (number, number), (number, int(str(number))), (n, n)):
             assert compiled(X, *args)[1:] == same(X, *args)[1:]
         assert other(X, text)[1:] == computed(X, text)[1:]
+
+
+def test_many_numbers_that_must_be_constants_are_so_at_once():
+    def f(x, numbers):
+        return x * sorted(numbers)[0]
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(f, backend="eager")
+    for start in range(8):
+        numbers = [start + i * 7 % 100 for i in range(100)]
+        assert (compiled(X, numbers) == X * start).all()
+    assert not dynacomp.stats()["frames_eager"]

@@ -1,0 +1,41 @@
+"""What is read of a class without running code of the program.
+
+A metaclass may answer `cls.__module__` itself, a class that is being made has no MRO yet, and the namespace
+that a class was made of may have had keys of any kind, whose `__eq__` every look-up asks.
+
+    >>> module_name(bool), mro(bool)
+    ('builtins', (<class 'bool'>, <class 'int'>, <class 'object'>))
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynacomp.capture.errors import Break
+from dynacomp.capture.remembered import remembered
+
+_MODULE, _MRO = type.__dict__["__module__"], type.__dict__["__mro__"]
+
+
+def module_name(cls: type) -> str:
+    """The module that a class says it is of; "" where that is no string."""
+    found = _MODULE.__get__(cls)
+    return found if type(found) is str else ""
+
+
+def mro(cls: type) -> tuple[type, ...]:
+    """The classes in which an attribute is looked up; () while `cls` is being made."""
+    return _MRO.__get__(cls) or ()
+
+
+def entries(cls: type) -> Any:
+    """The class's own dictionary; Break where to look something up in it would run code of the program."""
+    if not _has_names(cls):
+        raise Break("attribute", f"a class {cls.__qualname__} made of a namespace whose keys are not all strings")
+    return cls.__dict__
+
+
+@remembered
+def _has_names(cls: type) -> bool:
+    """Only the namespace that a class is made of can have other keys: what is stored later has a name."""
+    return all(type(key) is str for key in cls.__dict__)

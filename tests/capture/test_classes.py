@@ -1,0 +1,70 @@
+"""Classes are asked for nothing that code of the program would answer."""
+
+import jax.numpy as jnp
+import pytest
+
+import dynacomp
+from dynacomp.capture.classes import entries, module_name, mro
+from dynacomp.capture.errors import Break
+
+X = jnp.ones(())
+
+
+class Lost(type):
+    @property
+    def __module__(cls):
+        return 1 / 0
+
+
+class Found(metaclass=Lost):
+    def size(self):
+        return 3
+
+
+class Key:
+    asked = 0
+
+    def __hash__(self):
+        return hash("size")
+
+    def __eq__(self, other):
+        Key.asked += 1
+        return False
+
+
+def test_the_module_of_a_class_is_not_asked_of_its_metaclass():
+    def f(x):
+        return x * Found().size(), Found
+
+    assert repr(dynacomp.jit(f, backend="eager")(X)) == repr((X * 3, Found))
+    assert module_name(Found) == __name__
+    assert module_name(type("C", (), {"__module__": [1]})) == ""
+
+
+def test_a_class_whose_namespace_has_other_keys_than_names_breaks():
+    def f(x, cls):
+        return x * cls().size
+
+    def asked(run):
+        cls = type("Odd", (), {Key(): 5, "size": 4})
+        Key.asked = 0
+        with pytest.raises(Break, match="not all strings"):
+            entries(cls)
+        return run(X, cls), Key.asked
+
+    assert asked(dynacomp.jit(f, backend="eager")) == asked(f)
+
+
+def test_a_class_that_is_being_made_has_no_bases_yet():
+    seen = []
+
+    class Making(type):
+        def mro(cls):
+            seen.append((mro(cls), dynacomp.jit(lambda x: (x + 1, getattr(cls, "late", 7)))(X)[1]))
+            return type.mro(cls)
+
+    class Made(metaclass=Making):
+        late = 3
+
+    assert seen == [((), 7)]
+    assert mro(Made) == (Made, object)
