@@ -12,7 +12,9 @@ import inspect
 import types
 from typing import Any
 
-from dynacomp.capture import attrs, class_attrs, exceptions, object_attrs, stores
+from jax.tree_util import all_leaves
+
+from dynacomp.capture import attrs, class_attrs, exceptions, modules, object_attrs, stores
 from dynacomp.capture.calls import BUILTINS, _fold_call
 from dynacomp.capture.classes import module_name, mro
 from dynacomp.capture.errors import Break, Raised
@@ -69,7 +71,7 @@ def _is_plain_class(cls: type) -> bool:
     builtin = [b for b in mro(cls) if not b.__flags__ & HEAP]
     if builtin != [object] and payload_base(cls) is None:
         return False
-    return not is_pure_module(module_name(cls)) or _has_user_init(cls) or _is_module(cls)
+    return not is_pure_module(module_name(cls)) or _has_user_init(cls) or modules.is_module(cls)
 
 
 def _has_user_init(cls: type) -> bool:
@@ -77,15 +79,14 @@ def _has_user_init(cls: type) -> bool:
     return owner not in (None, object) and not is_pure_module(module_name(owner))  # type: ignore[union-attr]
 
 
-def _is_module(cls: type) -> bool:
-    return any(module_name(b).startswith("equinox") and b.__name__ == "Module" for b in mro(cls)) and \
-        not is_pure_module(module_name(cls))
-
-
 def _by_protocol(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
     _, meta_call = class_attrs.resolve(cap, type(cls), "__call__")
-    if isinstance(meta_call, types.FunctionType) and not is_pure_module(meta_call.__globals__.get("__name__")):
+    if isinstance(meta_call, types.FunctionType) and not is_pure_module(module_of(meta_call)):
         return cap.call(Const(meta_call), [Const(cls), *args], kwargs)
+    if modules.is_module(cls):
+        return modules.finish(cap, type_call(cap, cls, args, kwargs))
+    if isinstance(meta_call, types.FunctionType):
+        raise Break("call", f"class {module_name(cls)}.{cls.__qualname__}, whose metaclass is a library's")
     return type_call(cap, cls, args, kwargs)
 
 
@@ -104,8 +105,10 @@ def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Valu
     if class_attrs.resolve(cap, cls, "__del__")[0] is not None:  # it must run when the object dies, and not before
         raise Break("effect", f"a {cls.__qualname__} is made, which has a __del__")
     if isinstance(new, staticmethod) and isinstance(new.__func__, types.FunctionType):
-        if is_pure_module(module_of(new.__func__)):
-            made = ObjectV(cls)
+        if modules.is_module(cls) and is_pure_module(module_of(new.__func__)):
+            made = modules.begin(cls)
+        elif is_pure_module(module_of(new.__func__)):
+            made = _new_of_library(cap, cls, new.__func__)
         else:
             made = cap.call(Const(new.__func__), [Const(cls), *args], kwargs)
     elif payload_base(cls) is not None:
@@ -122,6 +125,15 @@ def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Valu
         raise Break("call", f"{cls.__qualname__}.__init__")
     elif (args or kwargs) and isinstance(new, types.BuiltinFunctionType):
         raise Raised(Const(TypeError(f"{cls.__name__}() takes no arguments")))
+    return made
+
+
+def _new_of_library(cap: Capture, cls: type, new: types.FunctionType) -> Value:
+    """A library's `__new__` makes a bare instance. Some make the program's class known to JAX as well, the first
+    time (Distrax): that is done here and now, for then the machine too has to know the class as a tree."""
+    made = object_new(cap, Const(cls))
+    if any(name.startswith("register_") for name in new.__code__.co_names) and all_leaves([object.__new__(cls)]):
+        new(cls)
     return made
 
 

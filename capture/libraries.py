@@ -41,6 +41,17 @@ ASKS = {
     ("jax._src.core", "to_concrete_value"),
 }
 
+# Functions of pure modules that are called for what they change, by module and name.
+EFFECTS = {
+    "jax._src.config": {"update"},
+    "jax._src.api": {"clear_backends", "clear_caches"},
+    "jax._src.distributed": {"initialize", "shutdown"},
+    "jax._src.profiler": {"save_device_memory_profile", "set_metadata", "start_server", "start_trace", "stop_server",
+                          "stop_trace"},
+    "flax.training.checkpoints": {"save_checkpoint", "save_checkpoint_multiprocess", "restore_checkpoint",
+                                  "latest_checkpoint", "available_steps"},
+}
+
 
 def _root_in(module: Any, names: tuple[str, ...]) -> bool:
     return isinstance(module, str) and any(module == n or module.startswith(n + ".") for n in names)
@@ -88,6 +99,13 @@ def is_library(obj: Any) -> bool:
     if isinstance(obj, (types.BuiltinFunctionType, functools._lru_cache_wrapper)):
         return is_pure_module(getattr(obj, "__module__", None))
     return is_pure_module(module_name(type(obj)))
+
+
+def has_effect(fn: Any) -> bool:
+    """Whether a library's function is called for what it changes: its library's state, its tables, files."""
+    name = getattr(fn, "__name__", "")
+    registers = name.startswith("register_") or name.endswith("dataclass") and isinstance(fn, types.FunctionType)
+    return registers or name in EFFECTS.get(module_of(fn) or "", ())
 
 
 def changes_object(fn: types.FunctionType) -> bool:

@@ -52,13 +52,21 @@ def overhearing(cap: Capture) -> Iterator[None]:
         yield
         return
 
+    refused: list[Break] = []
+
     def hear(fn: types.FunctionType) -> bool:
-        if is_steady_module(module_of(fn)) or fn.__code__ in interrupting() or fn.__name__ == "__del__":
+        if fn.__code__ in interrupting() or fn.__name__ == "__del__":
+            return False
+        if is_steady_module(module_of(fn)) and not opens_files(fn):
             return False
         if interrupted():
             return True
         if fn not in cap.overheard:
-            refuse_effects(fn, fn.__code__ in nested_codes(cap.overheard))
+            try:
+                refuse_effects(fn, fn.__code__ in nested_codes(cap.overheard))
+            except Break as refusal:
+                refused.append(refusal)  # the library may catch it
+                raise
             cap.overheard[fn] = None
         return True
 
@@ -73,6 +81,8 @@ def overhearing(cap: Capture) -> Iterator[None]:
         _native.leave()
         _native.resume()
         cap.overhears = False
+        if refused:
+            raise refused[0]
     if not heard_all:
         raise Break("depth", "a library's call so deep in the stack that what it reads is not known")
 
@@ -123,6 +133,12 @@ def names_in(code: types.CodeType) -> tuple[str, ...]:
 def globals_in(code: types.CodeType) -> tuple[str, ...]:
     loads = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
     return tuple(dict.fromkeys(i.argval for i in dis.get_instructions(code) if i.opname in loads))
+
+
+def opens_files(fn: types.FunctionType) -> bool:
+    """Whether a library's function calls the built-in `open`: what it does then is to happen at each call."""
+    return "open" in fn.__code__.co_names and "open" in globals_in(fn.__code__) and \
+        fn.__globals__.get("open", builtins.open) is builtins.open
 
 
 @remembered

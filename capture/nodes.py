@@ -14,6 +14,7 @@ their stand-ins (`bodies.Standin`) with tracers, and these run the symbolic mach
 
 from __future__ import annotations
 
+import functools
 import operator
 import types
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from dynacomp.capture.errors import Break, GiveUp, NeverCalled, Raised, Restart
 from dynacomp.capture.failures import Failed, can_be_called, eager_error
 from dynacomp.capture.graph import Closure, Node, Tree
 from dynacomp.capture.hidden import hides_tracers
-from dynacomp.capture.libraries import is_host
+from dynacomp.capture.libraries import has_effect, is_host
 from dynacomp.capture.library_reads import guard_reads, overhearing
 from dynacomp.capture.lowered_args import LibraryArg, leaf_nodes, lower_arg, lower_arguments, rebuild, standins_in
 from dynacomp.capture.machine import OPERATIONS, Capture, StopAtBreak
@@ -80,8 +81,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     """The Value of `fn(*args, **kwargs)`, `fn` being pure; raises Raised as the call would."""
     if isinstance(fn, types.MethodType) and fn.__name__ in RULES:
         raise Break("effect", f"{fn.__name__} changes an object that existed before the call")
-    if is_registration(fn):
-        raise Break("effect", f"{_label(fn)} changes tables of its library")
+    if has_effect(fn):
+        raise Break("effect", f"{_label(fn)} changes more than its result")
     values = (list(args), dict(kwargs or {}))
     lowered = lower_arguments(cap, fn, *values)
     if is_host(fn):
@@ -97,18 +98,14 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
         return from_python(cap, jax.tree.map(lambda x: _size(cap, x), outcome.result))
     if isinstance(outcome.result, Aval):
         return ArrayV(emit_node(cap, fn, lowered, outcome.result, name), outcome.result)
+    if is_nothing(outcome.result):
+        return Const(outcome.result)
     if _is_function_like(outcome.result) or not (outcome.plain or _is_container(outcome.result)):
         fixed = not outcome.has_arrays and not any(leaf_nodes(lowered)) and not any(standins_in(lowered))
         return LibraryV(fn, tuple(values[0]), values[1], real=outcome.result, fixed=fixed)
     if not _all_containers(outcome.result) and hides_tracers(outcome.result):
         return LibraryV(fn, tuple(values[0]), values[1], real=outcome.result)
     return _structured(cap, fn, lowered, outcome, values, name)
-
-
-def is_registration(fn: Any) -> bool:
-    """A library's function that makes a class or a function known to it, for good."""
-    name = getattr(fn, "__name__", "")
-    return name.startswith("register_") or (name.endswith("dataclass") and isinstance(fn, types.FunctionType))
 
 
 def as_real(arg: Any) -> Any:
@@ -171,10 +168,32 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Outc
     if any(isinstance(x, str) and "Tracer" in x for x in seen["leaves"]):
         raise Break("leaves", f"{_label(fn)} makes a text of an array")
     avals = iter(jaxpr.out_avals)
-    leaves = [_aval(next(avals)) if _is_array(x) else x for x in seen["leaves"]]
+    leaves = [_result_leaf(next(avals)) if _is_array(x) else x for x in seen["leaves"]]
     result = _put_together(seen["tree"], leaves)
     _order_keys(seen["made"], result)
     return Outcome(result, seen["tree"], leaves)
+
+
+def _result_leaf(struct: Any) -> Any:
+    """What stands for an array of a result: its Aval, or the thing itself where it has no numbers (derivatives by
+    integers), which no program can compute."""
+    if struct.dtype != jax.dtypes.float0:
+        return _aval(struct)
+    if not all(type(d) is int for d in struct.shape):
+        raise Break("call", "a derivative by integers whose number changes")
+    return nothing(tuple(struct.shape))
+
+
+def is_nothing(x: Any) -> bool:
+    """Whether a result is a derivative by integers."""
+    return getattr(x, "dtype", None) == jax.dtypes.float0
+
+
+@functools.cache
+def nothing(shape: tuple[int, ...]) -> Any:
+    """The derivative of something by integers, as this JAX has it."""
+    with jax.ensure_compile_time_eval():
+        return jax.vjp(lambda n: 0.0, jnp.zeros(shape, int))[1](0.0)[0]
 
 
 def _put_together(treedef: Any, leaves: list[Any]) -> Any:
@@ -374,6 +393,8 @@ def _split(cap: Capture, node: Node, whole: LibraryV, result: Any) -> Value:
     """The Value of a container result, one `getitem` node for each array in it."""
     if isinstance(result, Aval):
         return ArrayV(node, result)
+    if is_nothing(result):
+        return Const(result)
     if result is None or is_literal(result):
         return from_python(cap, result)
     if type(result) is dict:
@@ -385,6 +406,8 @@ def _split(cap: Capture, node: Node, whole: LibraryV, result: Any) -> Value:
 
 
 def _element(cap: Capture, node: Node, whole: LibraryV, key: Any, result: Any) -> Value:
+    if is_nothing(result):
+        return Const(result)
     if is_literal(result):
         return from_python(cap, result)
     opaque = LibraryV(operator.getitem, (whole, Const(key)))

@@ -19,6 +19,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from dynacomp.capture.libraries import is_pure_module, module_of
 from dynacomp.capture.payloads import PLAIN
 from dynacomp.capture.values import is_literal
 
@@ -266,7 +267,13 @@ def plain_base(obj: Any) -> Any:
 
 
 def method(function: Any, obj: Any) -> Any:
-    """`function` bound to `obj`; a classmethod of Python 3.13 binds even what cannot be called."""
+    """`function` bound to `obj`, as its class binds it: Equinox's modules make trees of their methods. A classmethod
+    of Python 3.13 binds even what cannot be called."""
+    hook = type(obj).__getattribute__
+    if isinstance(hook, types.FunctionType) and is_pure_module(module_of(hook)):
+        found = getattr(obj, getattr(function, "__name__", ""), None)
+        if getattr(found, "__func__", None) is function:
+            return found
     return types.MethodType(function, obj) if callable(function) else classmethod(function).__get__(None, obj)
 
 

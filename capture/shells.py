@@ -10,6 +10,7 @@ import collections
 from typing import Any
 
 from dynacomp.capture.classes import mro
+from dynacomp.capture.errors import Break
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.payloads import IMMUTABLE, payload_base, refill
 from dynacomp.capture.sizes import concrete
@@ -98,6 +99,8 @@ def _object(cap: Capture, value: ObjectV, memo: Memo) -> Any:
 
 def _bare(cap: Capture, value: ObjectV, memo: Memo) -> Any:
     """The instance with its built-in content, without attributes."""
+    if issubclass(value.cls, BaseException):
+        raise Break("argument", f"an exception that the program made ({value.cls.__qualname__})")
     base: Any = payload_base(value.cls)
     content = (shell(cap, value.payload, memo),) if base in IMMUTABLE else ()
     built = (base or object).__new__(value.cls, *content)

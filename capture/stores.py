@@ -12,6 +12,7 @@ from dynacomp.capture.effects import mutating, write_global
 from dynacomp.capture.errors import Break
 from dynacomp.capture.libraries import is_pure_module, module_of
 from dynacomp.capture.machine import OPERATIONS, Capture
+from dynacomp.capture.modules import is_module, refuse_store
 from dynacomp.capture.object_attrs import instance_attribute, is_data_descriptor, refused
 from dynacomp.capture.values import (
     DELETED,
@@ -57,11 +58,14 @@ def setattr_value(cap: Capture, target: Value, name: str, value: Value) -> None:
 
 def _set_object(cap: Capture, target: ObjectV, name: str, value: Value) -> None:
     _, hook = resolve(cap, target.cls, "__setattr__")
-    if isinstance(hook, types.FunctionType) and not is_pure_module(module_of(hook)):
-        cap.call(Const(hook), [target, Const(name), value])
-        return
-    if isinstance(hook, types.FunctionType) and target.real is not None:
-        raise Break("store", f"{target.cls.__qualname__} forbids or intercepts stores ({name!r})")
+    if isinstance(hook, types.FunctionType):
+        is_librarys = is_pure_module(module_of(hook))
+        if is_librarys and target.real is not None:
+            raise Break("store", f"{target.cls.__qualname__} forbids or intercepts stores ({name!r})")
+        if not (is_librarys and is_module(target.cls)):
+            cap.call(Const(hook), [target, Const(name), value])
+            return
+        refuse_store(target, name, value)
     object_setattr(cap, target, name, value)
 
 

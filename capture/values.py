@@ -264,6 +264,7 @@ class ObjectV(Value):
     unread: Any = None  # gives an existing object its payload when something first asks for it
     ctor: tuple[Value, ...] = ()  # arguments that `cls.__new__` was given (exceptions, ...)
     view: Any = None  # the DictV that stands for its `__dict__`, once the program has asked for it
+    initialising: bool = False  # an Equinox module whose fields may be set, see `modules`
 
 
 def _payload(self: Any) -> Any:

@@ -9,6 +9,7 @@ import pytest
 
 import dynacomp
 
+eqx = pytest.importorskip("equinox")
 nn = pytest.importorskip("flax.linen")
 hk = pytest.importorskip("haiku")
 
@@ -177,3 +178,19 @@ def test_garbage_collections_meanwhile_are_nothing_that_the_library_runs():
         assert COLLECTED > before and "COLLECTED" not in str(dynacomp.stats())
     finally:
         gc.callbacks.remove(on_collection)
+
+
+def test_files_that_a_library_opens_are_read_and_written_at_each_call(tmp_path):
+    numbers, model = tmp_path / "numbers.npy", tmp_path / "model.eqx"
+
+    def program(x):
+        held = jnp.load(numbers)
+        eqx.tree_serialise_leaves(model, {"w": held})
+        first = eqx.tree_deserialise_leaves(model, {"w": x})["w"]
+        eqx.tree_serialise_leaves(model, {"w": x})
+        return held + x, first, eqx.tree_deserialise_leaves(model, {"w": x})["w"]
+
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in (2.0, 3.0):
+        np.save(numbers, np.full(2, n, np.float32))
+        assert [float(x[0]) for x in compiled(jnp.ones(2))] == [n + 1, n, 1]

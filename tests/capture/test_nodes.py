@@ -78,3 +78,48 @@ def test_modules_of_a_host_run_plainly_where_the_host_calls_them():
     assert jax.tree.structure(got) == jax.tree.structure(want)
     assert jnp.array_equal(Inside().apply(got, x), Layer().apply(want, x))
     assert dynacomp.stats()["frames_eager"] == {"host": 2}
+
+
+def test_derivatives_by_integers_are_what_jax_makes_of_them():
+    def tangents(xs):
+        def step(count, x):
+            return count, x * 2
+
+        return jax.jvp(lambda xs: jax.lax.scan(step, 0, xs), (xs,), (xs,))[1]
+
+    def pulled(xs, n):
+        @jax.jit
+        def inner(xs, n):
+            return jax.vjp(lambda n, xs: xs * n, n, xs)[1](xs)
+
+        return inner(xs, n)
+
+    xs = jnp.arange(3.0)
+    for program, args in ((tangents, (xs,)), (pulled, (xs, jnp.arange(3)))):
+        want, got = program(*args), dynacomp.jit(program, backend="eager")(*args)
+        assert [(type(x), x.dtype, x.shape) for x in want] == [(type(x), x.dtype, x.shape) for x in got]
+
+
+def test_an_exception_among_the_arguments_of_a_library():
+    def caught(x):
+        try:
+            raise ValueError("here")
+        except ValueError as error:
+            return jax.tree.leaves((x + 1, error))[1].args
+
+    assert dynacomp.jit(caught, backend="eager")(jnp.ones(2)) == ("here",)
+
+
+def test_the_configuration_is_set_at_each_call():
+    def program(x):
+        jax.config.update("jax_default_matmul_precision", "float32")
+        return x + 1
+
+    compiled = dynacomp.jit(program, backend="eager")
+    try:
+        for _ in range(3):
+            jax.config.update("jax_default_matmul_precision", None)
+            compiled(jnp.ones(2))
+            assert jax.config.jax_default_matmul_precision == "float32"
+    finally:
+        jax.config.update("jax_default_matmul_precision", None)

@@ -1,0 +1,138 @@
+"""Equinox's modules that captured code makes: converted, checked and frozen as their metaclass has it."""
+
+import warnings
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import pytest
+
+import dynacomp
+
+compiled = dynacomp.jit(backend="eager")
+
+
+class Converted(eqx.Module):
+    a: jax.Array = eqx.field(converter=jnp.asarray)
+    b: int = 3
+
+
+class Checked(eqx.Module):
+    n: int
+    log: list
+
+    def __check_init__(self):
+        self.log.append(self.n)
+        if self.n < 0:
+            raise ValueError("negative")
+
+
+class Uninitialized(Checked):
+    m: int
+
+    def __init__(self, n):
+        self.n, self.log = n, []
+
+
+class Static(eqx.Module):
+    held: object = eqx.field(static=True)
+
+
+class HoldsMethod(eqx.Module):
+    f: object
+
+    def __init__(self):
+        self.f = self.g
+
+    def g(self):
+        return 1
+
+
+def same(f, *args):
+    """What compiled and plain Python give, exceptions and warnings included."""
+    found = []
+    for run in (f, compiled(f)):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try:
+                result = run(*args)
+            except Exception as error:
+                result = error
+        found.append((repr(result), [str(w.message) for w in said]))
+    assert found[0] == found[1]
+    return result
+
+
+def test_fields_are_converted():
+    assert isinstance(same(lambda: Converted([1.0, 2.0]).a), jax.Array)
+
+
+def test_init_of_ones_own_is_followed_by_conversion():
+    class Own(eqx.Module):
+        w: jax.Array = eqx.field(converter=jnp.asarray)
+
+        def __init__(self, x):
+            self.w = [x, x]
+
+    assert same(lambda x: Own(x).w, 2.0).shape == (2,)
+
+
+def test_check_init_runs():
+    log: list = []
+    compiled(lambda: Checked(1, log))()
+    assert log == [1]
+    assert isinstance(same(lambda: Checked(-1, [])), ValueError)
+
+
+def test_fields_that_were_not_set():
+    assert "was not initialized" in str(same(Uninitialized, 1))
+
+
+def test_modules_are_frozen():
+    def change(x):
+        made = Checked(1, [])
+        made.n = x
+
+    assert isinstance(same(change, 2), AttributeError)
+
+
+@pytest.mark.parametrize("held", (3, (1, [jnp.ones(2)])))
+def test_warning_of_arrays_in_static_fields(held):
+    same(lambda: Static(held))
+
+
+def test_warning_of_numbers_that_init_does_not_take():
+    class Late(eqx.Module):
+        x: jax.Array = eqx.field(init=False)
+
+        def __post_init__(self):
+            self.x = jnp.ones(2)
+
+    same(lambda: Late().x)
+
+
+def test_a_module_may_not_hold_its_own_method():
+    assert isinstance(same(HoldsMethod), ValueError)
+
+
+def test_methods_that_leave_are_trees():
+    def bound(x):
+        made = Converted(x)
+        return made.__repr__, Bound(x).double
+
+    class Bound(eqx.Module):
+        w: jax.Array
+
+        def double(self):
+            return self.w * 2
+
+    x = jnp.ones(3)
+    assert list(map(type, compiled(bound)(x))) == list(map(type, bound(x)))
+    assert len(jax.tree.leaves(compiled(bound)(x)[1])) == 1
+
+
+def test_abstract_modules():
+    class Abstract(eqx.Module):
+        x: eqx.AbstractVar[int]
+
+    assert isinstance(same(Abstract), TypeError)
