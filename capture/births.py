@@ -33,6 +33,7 @@ from dynacomp.capture.values import (
     SetV,
     TupleV,
     Value,
+    is_literal,
 )
 from dynacomp.capture.wrap import is_plain_instance, own_dict, remember, wrap
 
@@ -150,6 +151,15 @@ def _partial(cap: Capture, obj: Any) -> Value:
                     {k: from_python(cap, v) for k, v in obj.keywords.items()})
 
 
+def _tuple(cap: Capture, obj: Any) -> Value:
+    """A tuple of constants is itself a constant, one object; one that comes back from a library is the program's."""
+    known = cap.tuples.get(id(obj))
+    if known is not None:
+        return known
+    items = [from_python(cap, x) for x in obj]
+    return TupleV(items, real=obj, source=Root(obj, repr(obj))) if obj and is_literal(obj) else TupleV(items)
+
+
 def _dict(cap: Capture, obj: Any) -> Value:
     factory = getattr(obj, "default_factory", None)
     return DictV({k: from_python(cap, v) for k, v in obj.items()}, type(obj),
@@ -162,7 +172,7 @@ def _read_only(cap: Capture, obj: Any) -> Value:
 
 
 _ROWS: dict[type, Any] = {
-    tuple: lambda cap, o: TupleV([from_python(cap, x) for x in o]),
+    tuple: _tuple,
     list: lambda cap, o: ListV([from_python(cap, x) for x in o]),
     collections.deque: lambda cap, o: ListV([from_python(cap, x) for x in o], collections.deque, extra=o.maxlen),
     dict: _dict,

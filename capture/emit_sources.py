@@ -38,10 +38,10 @@ def _fetch(fn: Any, *names: str) -> Callable[[Any, Any], None]:
 
 
 def _root(e: Any, obj: Any) -> None:
-    """An object itself; constants of code must be hashable."""
+    """An object itself; constants of code must be hashable, and equal tuples would become one."""
     if obj is e.cap.root.fn.__globals__:
         load_globals(e, obj)
-    elif type(obj).__hash__ is None:
+    elif type(obj).__hash__ is None or type(obj) is tuple:
         e.call(remake.unhold, lambda: e.const(remake.Held(obj)))
     else:
         e.const(obj)

@@ -146,6 +146,7 @@ class Capture:
         self.inputs: dict[Node, S.Source] = {}
         self.objects: dict[int, Value] = {}  # real object id → Value, for mutable objects
         self.keep: list[Any] = []  # keeps those ids alive
+        self.tuples: dict[int, Value] = {}  # the same for tuples of constants that libraries were shown
         self.ids: dict[int, Any] = {}  # id of an object, or of what stands for it → its IdV
         self.global_writes: dict[tuple[int, str], tuple[dict[str, Any], S.Source | None, Any]] = {}
         self.class_writes: dict[tuple[type, str], Any] = {}  # (class, attribute) → Value, or DELETED

@@ -7,6 +7,7 @@ gives its leaves (Values) and its tree structure. A shell is never shown to the 
 from __future__ import annotations
 
 import collections
+import operator
 from typing import Any
 
 from dynacomp.capture.classes import mro
@@ -48,8 +49,7 @@ def _made(cap: Capture, value: Value, memo: Memo) -> Any:
     if isinstance(value, Const):
         return value.value
     if isinstance(value, TupleV):
-        items = [shell(cap, i, memo) for i in items_of(cap, value)]
-        return tuple(items) if value.cls is tuple else tuple.__new__(value.cls, items)
+        return _tuple(cap, value, [shell(cap, i, memo) for i in items_of(cap, value)])
     if isinstance(value, ListV) and value.cls is list:
         return [shell(cap, i, memo) for i in items_of(cap, value)]
     if isinstance(value, DictV):
@@ -62,6 +62,15 @@ def _made(cap: Capture, value: Value, memo: Memo) -> Any:
     if isinstance(value, SizeV):
         return concrete(cap, value).value
     return value  # of a ScalarV, which may be a leaf or a static field, `fixed_fields` tells
+
+
+def _tuple(cap: Capture, value: TupleV, items: list[Any]) -> Any:
+    """An existing tuple of constants is itself: what a tree's structure holds keeps its identity."""
+    real = value.real
+    if real is not None and len(real) == len(items) and all(map(operator.is_, items, real)):
+        cap.tuples.setdefault(id(real), value)
+        return real
+    return tuple(items) if value.cls is tuple else tuple.__new__(value.cls, items)
 
 
 def arrays_in_structure(treedef: Any) -> bool:

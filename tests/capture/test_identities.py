@@ -155,3 +155,36 @@ def test_identity_of_equal_literals_is_guarded():
         for a, b in ((one, one), (one, other), (one, one), (3, 3)):
             assert compiled(X, [a], [b])[1] is False
             assert compiled(X, a, b)[1] is (a is b)
+
+
+@jax.tree_util.register_pytree_node_class
+class Scaled:
+    """A leaf, and a tuple in the tree's structure."""
+
+    def __init__(self, weight, axes):
+        self.weight, self.axes = weight, axes
+
+    def tree_flatten(self):
+        return (self.weight,), self.axes
+
+    @classmethod
+    def tree_unflatten(cls, axes, leaves):
+        return cls(*leaves, axes)
+
+
+def test_tuples_in_the_structure_of_a_tree_keep_their_identity():
+    def step(models):
+        for model in models:
+            grads = jax.grad(lambda m: (m.weight ** 2).sum())(model)
+            model.weight, model.axes = model.weight - grads.weight, grads.axes
+        return len(models)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(step, backend="eager")
+    for _ in range(2):
+        models = [Scaled(X, (0, int(str(k)))) for k in (1, 1)]  # equal tuples, and not the same
+        held = [m.axes for m in models]
+        for _ in range(2):
+            assert compiled(models) == 2 and all(m.axes is axes for m, axes in zip(models, held))
+    stats = dynacomp.stats()
+    assert stats["breaks"] == {} and stats["graphs"] == 1 and not stats["recompiles"]
