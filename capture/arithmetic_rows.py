@@ -9,11 +9,12 @@ import types
 from dynacomp.capture.builtin_rows import NONE, row
 from dynacomp.capture.calls import BUILTINS
 from dynacomp.capture.containers import contains, delitem, setitem
+from dynacomp.capture.errors import Raised
 from dynacomp.capture.iteration import iterate
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import BINARY, COMPARE, binary, fold, same_object, subscript, truth, unary
-from dynacomp.capture.values import ArrayV, Const, MethodV, ObjectV, SizeV, TupleV, Value, is_constant
+from dynacomp.capture.values import ArrayV, Const, MethodV, ObjectV, SizeV, TupleV, Value, is_constant, type_of
 
 
 @row(abs)
@@ -43,7 +44,12 @@ def _divmod(cap: Capture, a: Value, b: Value) -> Value:
 def _round(cap: Capture, x: Value, n: Value = NONE) -> Value:
     if isinstance(x, ArrayV):
         return library_call(cap, round, [x, n])
-    return fold(cap, round, x, n) if is_constant(x) else cap.call(cap.getattr(x, "__round__"), [n])
+    if is_constant(x):
+        return fold(cap, round, x, n)
+    method = cap.special(x, "__round__")
+    if method is None:
+        raise Raised(Const(TypeError(f"type {type_of(x).__name__} doesn't define __round__ method")))
+    return cap.call(method, [] if isinstance(n, Const) and n.value is None else [n])
 
 
 def _setitem(cap: Capture, owner: Value, key: Value, value: Value) -> Value:

@@ -34,7 +34,6 @@ from dynacomp.capture.values import (
     FunctionV,
     LibraryV,
     ListV,
-    MethodV,
     NotConstant,
     NumberV,
     ObjectV,
@@ -113,18 +112,18 @@ def _callable(cap: Capture, x: Value) -> Value:
         return Const(callable(peek(x)))
     if isinstance(x, ObjectV):
         return Const(attrs.resolve(cap, x.cls, "__call__")[0] is not None)
-    return Const(isinstance(x, (FunctionV, MethodV, PartialV, LibraryV)))
+    return Const(isinstance(x, (FunctionV, LibraryV)) or any("__call__" in vars(base) for base in mro(class_of(x))))
 
 
 @row(getattr)
-def _getattr(cap: Capture, x: Value, name: Value, *default: Value) -> Value:
-    if not default:
+def _getattr(cap: Capture, x: Value, name: Value, default: Value | None = None, /) -> Value:
+    if default is None:
         return cap.getattr(x, attrs.attribute_name(name))
     try:
         return cap.getattr(x, attrs.attribute_name(name))
     except Raised as raised:
         if issubclass(type_of(raised.value), AttributeError):
-            return default[0]
+            return default
         raise
 
 

@@ -363,8 +363,8 @@ def _library(e: Emitter, v: LibraryV) -> None:
 
 
 def _traceback(e: Emitter, v: TracebackV) -> None:
-    e.call(tracebacks.traceback, lambda: e.const(tracebacks.stand_in(v.code)), lambda: load_globals(e, v.globals),
-           lambda: e.const((v.offset, v.line)), lambda: e.load(v.inner))
+    e.call(tracebacks.traceback, lambda: e.const(tracebacks.stand_in(v.code, v.last)),
+           lambda: load_globals(e, v.globals), lambda: e.const((v.offset, v.line)), lambda: e.load(v.inner))
     e.remember(v)
 
 

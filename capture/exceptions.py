@@ -18,6 +18,7 @@ from dynacomp.capture.classes import mro
 from dynacomp.capture.code import Instr
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.iteration import iterate
 from dynacomp.capture.machine import OPERATIONS, Capture, Frame
 from dynacomp.capture.payloads import built_in_base
 from dynacomp.capture.remembered import remembered
@@ -145,7 +146,9 @@ def caught(cap: Capture, frame: Frame, instr: Instr, raised: Raised) -> Value:
     """The exception that arrived in `frame` at `instr`; where it was raised, it gets its context."""
     value = raised.value = as_exception(cap, raised.value)
     if isinstance(value, ObjectV):
-        if not raised.traced:
+        if raised.traced:
+            tracebacks.raised_again(cap, frame, instr, value)
+        else:
             _write(cap, value, "__traceback__", tracebacks.entry(frame, instr, tracebacks.of(cap, value)))
         if raised.fresh:
             _set_context(cap, value, handled(cap, frame))
@@ -245,13 +248,23 @@ def _stand_in(value: ObjectV) -> BaseException:
     return built_in_base(value.cls)(*map(as_python, value.ctor))
 
 
+# What the attributes that exceptions keep in C take, and how they refuse others.
+TAKEN: dict[str, tuple[Any, str]] = {
+    "__traceback__": ((types.TracebackType, type(None)), "__traceback__ must be a traceback or None"),
+    "__suppress_context__": (bool, "attribute value type must be bool"),
+    **{f"__{link}__": ((BaseException, type(None)), f"exception {link} must be None or derive from BaseException")
+       for link in ("cause", "context")},
+}
+
+
 def store(cap: Capture, value: ObjectV, name: str, new: Value) -> None:
     """A store to an attribute that exceptions keep in C."""
     mutating(cap, value)
-    if name == "__traceback__" and type_of(new) not in (types.TracebackType, type(None)):
-        raise Raised(Const(TypeError("__traceback__ must be a traceback or None")))
+    wanted, refusal = TAKEN.get(name, (object, ""))
+    if not issubclass(type_of(new), wanted):
+        raise Raised(Const(TypeError(refusal)))
     if name == "args":
-        new = TupleV(list(cap.items(new)))
+        new = TupleV(list(iterate(cap, new)))
     if name in CHAIN and isinstance(new, Const) and new.value is not None:
         new = as_exception(cap, new)
     value.attrs[name] = new

@@ -1,6 +1,7 @@
 """`isinstance` and `issubclass`: of arrays that do not exist yet, and by checks that metaclasses write in Python.
 
-A metaclass's own `__instancecheck__` (jaxtyping's annotations have one) is entered like any other code.
+A metaclass's own `__instancecheck__` or `__subclasscheck__` (jaxtyping's annotations have one) is entered like any
+other code; an ABC of the program with a `__subclasshook__` is asked in Python, which may know its answer.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import jax
 
 from dynacomp.capture.builtin_rows import class_of, row
 from dynacomp.capture.class_attrs import lookup
-from dynacomp.capture.classes import module_name
+from dynacomp.capture.classes import module_name, mro
 from dynacomp.capture.errors import Break
-from dynacomp.capture.libraries import is_pure_module
+from dynacomp.capture.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.operators import fold, truth
 from dynacomp.capture.placement import is_traced
@@ -35,6 +36,7 @@ def _isinstance(cap: Capture, x: Value, kinds: Value) -> Value:
 
 def _by_class(cap: Capture, x: Value, kinds: Value) -> Value:
     """What `type.__instancecheck__` says."""
+    _no_hook(cap, kinds)
     if isinstance(x, Const):
         return fold(cap, _is_a, x, kinds)
     if isinstance(x, ObjectV) and x.real is not None:
@@ -67,13 +69,28 @@ def _alternatives(cap: Capture, kinds: Value) -> list[Value]:
     return [kinds]
 
 
-def _own_check(kind: Value) -> types.FunctionType | None:
-    """The `__instancecheck__` that the program's (or a library's) metaclass defines in Python, if any."""
+def _own_check(kind: Value, name: str = "__instancecheck__") -> types.FunctionType | None:
+    """The check that the program's (or a library's) metaclass defines in Python, if any."""
     if not isinstance(kind, Const) or not isinstance(kind.value, type):
         return None
-    owner, raw = lookup(type(kind.value), "__instancecheck__")
+    owner, raw = lookup(type(kind.value), name)
     native = owner in (type, abc.ABCMeta) or owner is None or is_pure_module(module_name(owner))
     return None if native or not isinstance(raw, types.FunctionType) else raw
+
+
+def _no_hook(cap: Capture, kinds: Value) -> None:
+    """Break where an ABC of the program decides in Python which classes are its subclasses."""
+    for kind in _alternatives(cap, kinds):
+        if isinstance(kind, Const) and issubclass(type(kind.value), abc.ABCMeta):
+            hooks = lookup(kind.value, "__subclasshook__")[1], _own_check(kind, "__subclasscheck__")
+            if any(map(_in_python, hooks)):
+                raise Break("call", f"the __subclasshook__ or __subclasscheck__ of {kind.value.__qualname__}")
+
+
+def _in_python(hook: Any) -> bool:
+    """Whether a method is the program's: the standard library's answers do not change."""
+    function = getattr(hook, "__func__", hook)
+    return isinstance(function, types.FunctionType) and not is_steady_module(module_of(function))
 
 
 def _is_instance(cap: Capture, x: Value, kind: Value) -> bool:
@@ -88,6 +105,8 @@ def _is_instance_of(cls: type, classes: Any) -> bool:
     if isinstance(classes, tuple):
         return any(_is_instance_of(cls, c) for c in classes)
     isinstance(None, classes)  # its words where this is no class
+    if isinstance(classes, type) and not isinstance(classes, abc.ABCMeta):
+        return classes in mro(cls)
     return issubclass(cls, classes)
 
 
@@ -104,4 +123,18 @@ def _array_isinstance(cap: Capture, x: ArrayV, classes: Any) -> bool:
 
 @row(issubclass)
 def _issubclass(cap: Capture, a: Value, b: Value) -> Value:
+    if isinstance(b, ObjectV):
+        return cap.call(cap.getattr(b, "__subclasscheck__"), [a])
+    several = _alternatives(cap, b)
+    if any(_in_python(_own_check(kind, "__subclasscheck__")) for kind in several):
+        return Const(any(_is_subclass(cap, a, kind) for kind in several))
+    _no_hook(cap, b)
     return fold(cap, issubclass, a, b)
+
+
+def _is_subclass(cap: Capture, cls: Value, kind: Value) -> bool:
+    check = _own_check(kind, "__subclasscheck__")
+    if check is not None and _in_python(check):
+        return truth(cap, cap.call(Const(check), [kind, cls]))
+    _no_hook(cap, kind)
+    return truth(cap, fold(cap, issubclass, cls, kind))

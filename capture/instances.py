@@ -235,6 +235,8 @@ def object_new(cap: Capture, cls: Value, /, *args: Value, **kwargs: Value) -> Va
 
 def tuple_new(cap: Capture, cls: Value, items: Value = Const(())) -> Value:
     real = as_python(cls)
+    if not (isinstance(real, type) and issubclass(real, tuple)):
+        return fold(cap, tuple.__new__, cls)  # which refuses
     if real is tuple or is_bare_named_tuple(real):
         return TupleV(list(iterate(cap, items)), real)
     return construct(cap, cls, items)

@@ -15,6 +15,7 @@ from dynacomp.capture import generators
 from dynacomp.capture._native import rethrow, throw
 from dynacomp.capture.builtin_rows import NONE, row
 from dynacomp.capture.calls import BUILTIN_METHODS, BUILTINS, call
+from dynacomp.capture.class_attrs import lookup
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.exceptions import as_exception
 from dynacomp.capture.iteration import ITERATORS, advance, get_iter, iterate
@@ -37,26 +38,31 @@ from dynacomp.capture.values import (
 
 
 @row(iter)
-def _iter(cap: Capture, x: Value, *sentinel: Value) -> Value:
-    if sentinel:
-        return StreamV("call", [sentinel[0]], fn=x)
-    return get_iter(cap, x)
+def _iter(cap: Capture, x: Value, sentinel: Value | None = None) -> Value:
+    if sentinel is None:
+        return get_iter(cap, x)
+    if not as_python(cap.call(Const(callable), [x])):
+        return fold(cap, iter, NONE, NONE)  # which refuses
+    return StreamV("call", [sentinel], fn=x)
 
 
 @row(next)
-def _next(cap: Capture, it: Value, *default: Value) -> Value:
+def _next(cap: Capture, it: Value, default: Value | None = None) -> Value:
     if isinstance(it, ObjectV):
+        method = cap.special(it, "__next__")
+        if method is None:
+            raise Raised(Const(TypeError(f"{it.cls.__name__!r} object is not an iterator")))
         try:
-            return cap.call(cap.getattr(it, "__next__"), [])
+            return cap.call(method, [])
         except Raised as raised:
-            if default and issubclass(type_of(raised.value), StopIteration):
-                return default[0]
+            if default is not None and issubclass(type_of(raised.value), StopIteration):
+                return default
             raise
     item = advance(cap, it)
     if item is not None:
         return item
-    if default:
-        return default[0]
+    if default is not None:
+        return default
     result = it.frame.result if isinstance(it, GeneratorV) else None
     raise stop_iteration(cap, result)
 
@@ -102,12 +108,25 @@ def _filter(cap: Capture, fn: Value, xs: Value) -> Value:
 @row(reversed)
 def _reversed(cap: Capture, xs: Value) -> Value:
     if isinstance(xs, ObjectV):
-        return cap.call(cap.getattr(xs, "__reversed__"), [])
+        return _by_method(cap, xs)
     if isinstance(xs, Const) and isinstance(xs.value, range):
         return get_iter(cap, Const(xs.value[::-1]))
+    kind = type_of(xs)
+    if not (hasattr(kind, "__reversed__") or hasattr(kind, "__getitem__")):
+        raise Raised(Const(TypeError(f"{kind.__name__!r} object is not reversible")))
     if isinstance(xs, (TupleV, ListV)):
         return SeqIterV(xs, len(xs.items) - 1, "reversed")
     return SeqIterV(TupleV(list(iterate(cap, xs))[::-1]), kind="other")
+
+
+def _by_method(cap: Capture, xs: ObjectV) -> Value:
+    """`reversed` of an instance."""
+    method, hidden = cap.special(xs, "__reversed__"), lookup(xs.cls, "__reversed__")[0] is not None
+    if method is not None:
+        return cap.call(method, [])
+    if hidden or lookup(xs.cls, "__getitem__")[0] is None:
+        raise Raised(Const(TypeError(f"{xs.cls.__name__!r} object is not reversible")))
+    raise Break("iterator", f"reversed() of a {xs.cls.__qualname__}, by its __getitem__")
 
 
 @row(sorted)
@@ -179,6 +198,9 @@ def _chain(cap: Capture, *xs: Value) -> Value:
 
 @row(itertools.count)
 def _count(cap: Capture, start: Value = Const(0), step: Value = Const(1)) -> Value:
+    for number in (start, step):
+        if isinstance(number, Const):
+            accepted(itertools.count, number.value, ())
     return CountIterV(start, None, step)
 
 
@@ -192,9 +214,11 @@ def _islice(cap: Capture, xs: Value, *args: Value) -> Value:
 def _eager_itertool(fn: Any) -> Any:
     """Finite combinatorial iterators: computed on positions, then filled with the Values."""
     def make(cap: Capture, *xs: Value, **kwargs: Value) -> Value:
-        pools = [list(iterate(cap, x)) for x in xs if not isinstance(x, Const) or not isinstance(x.value, int)]
-        numbers = [x.value for x in xs if isinstance(x, Const) and isinstance(x.value, int)]
-        real = {k: as_python(v) for k, v in kwargs.items()}
+        if fn is not itertools.product and "iterable" in kwargs:
+            xs = (kwargs.pop("iterable"), *xs)
+        iterables, rest = (xs, ()) if fn is itertools.product else (xs[:1], xs[1:])
+        pools = [list(iterate(cap, x)) for x in iterables]
+        numbers, real = [as_python(x) for x in rest], {k: as_python(v) for k, v in kwargs.items()}
         tagged = [[(p, i) for i in range(len(pool))] for p, pool in enumerate(pools)]
         try:
             combos = list(fn(*tagged, *numbers, **real))

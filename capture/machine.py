@@ -370,15 +370,22 @@ def is_over_items(frame: Frame, instr: Instr) -> bool:
 
 def unwind(cap: Capture, frame: Frame, instr: Instr, raised: Raised) -> None:
     """Enters the handler that covers `instr`, or lets the exception leave the frame."""
+    left = left_at(frame, instr)
     value = OPERATIONS["caught"](cap, frame, instr, raised)
     handler = frame.code.handler(instr.offset)
     if handler is None:
         raise raised
     del frame.stack[handler.depth:]
     if handler.lasti:
-        frame.push(Const(instr.offset))
+        frame.push(Const(left))
     frame.push(value)
     frame.index = frame.code.at[handler.target]
+
+
+def left_at(frame: Frame, instr: Instr) -> int:
+    """The offset at which an exception of `instr` leaves the frame: `RERAISE` may name the one that it came from."""
+    named = frame.stack[-instr.arg] if instr.name == "RERAISE" and instr.arg else None
+    return named.value if isinstance(named, Const) else instr.offset
 
 
 class StopAtBreak(Exception):

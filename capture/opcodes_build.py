@@ -111,6 +111,8 @@ def _set_update(cap: Capture, f: Frame, i: Instr) -> None:
 def _dict_update(cap: Capture, f: Frame, i: Instr) -> None:
     source = f.pop()
     target = _target(cap, f, i)
+    if not isinstance(source, DictV) and not hasattr(type_of(source), "keys"):
+        raise _no_mapping(f, i, source)
     found = keys.pairs(cap, source)
     if i.name == "DICT_MERGE":
         again = next((k for k, _ in found if k in target.items), None)
@@ -131,6 +133,13 @@ def _star_complaint(source: Value, raised: Raised) -> Raised:
     if isinstance(source, Const) and issubclass(type_of(raised.value), TypeError):
         return Raised(Const(TypeError(f"Value after * must be an iterable, not {type(source.value).__name__}")))
     return raised
+
+
+def _no_mapping(f: Frame, i: Instr, source: Value) -> Raised:
+    """What `{**source}` or `f(**source)` says of anything else."""
+    kind = type_of(source).__name__
+    return Raised(Const(TypeError(f"{kind!r} object is not a mapping" if i.name == "DICT_UPDATE" else
+                                  f"{_callee_name(f, i)}() argument after ** must be a mapping, not {kind}")))
 
 
 def _callee_name(f: Frame, i: Instr) -> str:

@@ -18,7 +18,7 @@ from dynacomp.capture.class_attrs import MISSING, lookup, resolve
 from dynacomp.capture.effects import certain
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.frozen import SHOWING, is_changeable
-from dynacomp.capture.indices import index_value, slice_of
+from dynacomp.capture.indices import has_index, index_value, slice_of
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.payloads import is_number, plain
@@ -160,10 +160,28 @@ def _by_methods(cap: Capture, op: Any, a: Value, b: Value) -> Value:
             return result
     if op is operator.eq or op is operator.ne:
         return Const(same_object(cap, a, b) == (op is operator.eq))
+    repeated = _as_sequence(cap, op, a, b)
+    if repeated is not None:
+        return repeated
     kinds = f"{type_of(a).__name__!r} and {type_of(b).__name__!r}"
     if op in _SIGNS:
         raise Raised(Const(TypeError(f"{_SIGNS[op]!r} not supported between instances of {kinds}")))
     raise Raised(Const(TypeError(f"unsupported operand type(s) for {_SYMBOLS[BINARY.index(op)]}: {kinds}")))
+
+
+def _as_sequence(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
+    """A built-in sequence and an instance without methods for it: what has an `__index__` repeats the sequence,
+    and what it is not joined with, the sequence says itself."""
+    for one, other in ((a, b), (b, a)):
+        if not isinstance(other, ObjectV) or type_of(one) not in (str, bytes, list, tuple):
+            continue
+        if op in (operator.mul, operator.imul) and has_index(other):
+            count = index_value(cap, other)
+            return binary(cap, op, one, count) if one is a else binary(cap, op, count, one)
+        joined = one is a and op in (operator.add, operator.iadd)
+        if joined or op in (operator.mul, operator.imul):
+            return fold(cap, _plain(op), Const(type_of(one)()), Const(type(other.cls.__name__, (), {})()))  # refuses
+    return None
 
 
 def _other_type(a: Value, b: Value) -> bool:

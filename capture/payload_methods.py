@@ -8,6 +8,7 @@ an `OrderedDict` that calls the `__setitem__` of its subclass). Results of opera
 from __future__ import annotations
 
 import collections
+import operator
 from typing import Any
 
 from dynacomp.capture.calls import BUILTINS, call, call_row
@@ -18,7 +19,7 @@ from dynacomp.capture.iteration import iterate
 from dynacomp.capture.keys import elements_of, hashable, missing_key, pairs
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.object_attrs import no_attribute
-from dynacomp.capture.operators import BINARY, binary
+from dynacomp.capture.operators import BINARY, binary, fold
 from dynacomp.capture.payloads import BASES, IMMUTABLE, SCALARS, empty_payload, inherits, payload_base, plain
 from dynacomp.capture.texts import shown, text
 from dynacomp.capture.values import (
@@ -93,10 +94,12 @@ def _of_scalar(cap: Capture, payload: Value, name: str, args: list[Value], kwarg
     op = _ARITHMETIC.get(name)
     if op is not None and not isinstance(payload, Const) and len(args) == 1:
         return binary(cap, op, payload, plain(args[0]))
+    if name == "__mod__" and isinstance(payload, Const) and isinstance(payload.value, (str, bytes)):
+        return binary(cap, operator.mod, payload, args[0])  # which takes whatever the text shows
     if op is not None or name in _REFLECTED:
         if not all(is_constant(plain(a)) for a in args):
             return Const(NotImplemented)
-    takes_text = isinstance(payload, Const) and isinstance(payload.value, str) and name in ("__mod__", "format", "join")
+    takes_text = isinstance(payload, Const) and isinstance(payload.value, str) and name in ("format", "join")
     return call(cap, BuiltinMethodV(payload, name), args if takes_text else list(map(plain, args)), kwargs)
 
 
@@ -253,7 +256,17 @@ def construct(cap: Capture, cls: Value, /, *args: Value, **kwargs: Value) -> Val
     return new(cap, payload_base(real) or real, cls, *args, **kwargs)
 
 
-BUILTINS.update({base.__new__: construct for base in BASES if base is not tuple})
+def _constructor(owner: type) -> Any:
+    """`owner.__new__`, which takes only classes that derive from it."""
+    def row(cap: Capture, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
+        real = as_python(cls)
+        if not (isinstance(real, type) and issubclass(real, owner)):
+            return fold(cap, owner.__new__, cls)  # which refuses
+        return construct(cap, cls, *args, **kwargs)
+    return row
+
+
+BUILTINS.update({base.__new__: _constructor(base.__new__.__self__) for base in BASES if base is not tuple})
 OPERATIONS["inherited"] = inherited
 OPERATIONS["class_method"] = class_method
 OPERATIONS["payload_attribute"] = payload_attribute

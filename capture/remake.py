@@ -269,6 +269,8 @@ def plain_base(obj: Any) -> Any:
 def method(function: Any, obj: Any) -> Any:
     """`function` bound to `obj`, as its class binds it: Equinox's modules make trees of their methods. A classmethod
     of Python 3.13 binds even what cannot be called."""
+    if isinstance(function, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+        return function.__get__(obj, type(obj))
     hook = type(obj).__getattribute__
     if isinstance(hook, types.FunctionType) and is_pure_module(module_of(hook)):
         found = getattr(obj, getattr(function, "__name__", ""), None)

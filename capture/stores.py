@@ -82,7 +82,8 @@ def object_setattr(cap: Capture, target: ObjectV, name: str, value: Value) -> No
             raise refused(target.cls, lambda probe: raw.__set__(probe, None))
         cap.call(from_python(cap, raw.fset), [target, value])
         return
-    if isinstance(raw, types.GetSetDescriptorType) and issubclass(target.cls, BaseException):
+    if issubclass(target.cls, BaseException) and (
+            isinstance(raw, types.GetSetDescriptorType) or raw is BaseException.__dict__["__suppress_context__"]):
         OPERATIONS["exception_store"](cap, target, name, value)
         return
     if raw is not MISSING and is_data_descriptor(raw) and not isinstance(raw, types.MemberDescriptorType):

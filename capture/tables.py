@@ -142,6 +142,8 @@ def _popitem(cap: Capture, v: DictV, last: Value = Const(True)) -> Value:
 
 def _update(cap: Capture, v: DictV, *sources: Value, **kwargs: Value) -> None:
     mutating(cap, v)
+    if len(sources) > 1:
+        raise raised(TypeError, f"update expected at most 1 argument, got {len(sources)}")
     for source in sources:
         for key, value in each_pair(cap, source):
             v.items[key] = value

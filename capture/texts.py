@@ -7,14 +7,15 @@ of an object inside is entered; what would show an address or an array's content
 from __future__ import annotations
 
 import collections
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dynacomp.capture import class_attrs, object_attrs, sizes
 from dynacomp.capture.errors import Break
 from dynacomp.capture.iteration import elements, key_value
 from dynacomp.capture.machine import Capture
-from dynacomp.capture.operators import fold
+from dynacomp.capture.operators import CONTAINER_OPS, fold, subscript
 from dynacomp.capture.payloads import inherits, plain
 from dynacomp.capture.values import (
     ArrayV,
@@ -25,12 +26,14 @@ from dynacomp.capture.values import (
     NotConstant,
     NumberV,
     ObjectV,
+    ScalarV,
     SetV,
     SizeV,
     TupleV,
     Value,
     ViewV,
     as_python,
+    is_constant,
     type_of,
 )
 
@@ -132,3 +135,41 @@ def _ordered(parts: list[tuple[str, str]], name: str, bare: str) -> str:
         return f"{name}()"
     pairs = ", ".join(f"({k}, {v})" for k, v in parts)
     return f"{name}({bare})" if repr(collections.OrderedDict(a=1)) == "OrderedDict({'a': 1})" else f"{name}([{pairs}])"
+
+
+# --- text % values
+
+SPEC = re.compile(r"%(?:\((?P<name>[^()]*)\))?(?P<shape>[#0\- +]*\d*(?:\.\d*)?)[hlL]?(?P<kind>[a-zA-Z%])")
+SHOWN: dict[str, Any] = {"s": str, "r": repr, "a": ascii}
+
+
+def percent(cap: Capture, a: Value, b: Value) -> Any:
+    """`text % values` where some value is no constant: piece by piece."""
+    if not (isinstance(a, Const) and type(a.value) in (str, bytes)) or isinstance(
+            b, (ArrayV, LibraryV, NumberV, ScalarV, SizeV)) or is_constant(b):
+        return NotImplemented
+    if type(a.value) is bytes:
+        raise Break("operator", "bytes % values that only exist at run time")
+    specs, plain_text = list(SPEC.finditer(a.value)), SPEC.split(a.value)[::SPEC.groups + 1]
+    wanted = sum(spec["name"] is None and spec["kind"] != "%" for spec in specs)
+    named = any(spec["name"] is not None for spec in specs)
+    values = cap.items(b) if type_of(b) is tuple else [] if named else [b]
+    if "%" in "".join(plain_text) or wanted != len(values):
+        raise Break("operator", "text % values whose number or form does not fit")
+    rest = iter(values)
+    pieces = [_piece(cap, spec, b, rest) for spec in specs]
+    return Const("".join(x for pair in zip(plain_text, [*pieces, ""]) for x in pair))
+
+
+def _piece(cap: Capture, spec: re.Match[str], values: Value, rest: Iterator[Value]) -> str:
+    """What one `%` of the text becomes."""
+    if spec["kind"] == "%":
+        return "%"
+    value = next(rest) if spec["name"] is None else subscript(cap, values, Const(spec["name"]))
+    how, kind = SHOWN.get(spec["kind"]), spec["kind"]
+    if how is not None:
+        value, kind = text(cap, value, how), "s"
+    return as_python(fold(cap, lambda v: f"%{spec['shape']}{kind}" % (v,), value))
+
+
+CONTAINER_OPS["mod", Const] = CONTAINER_OPS["imod", Const] = percent

@@ -3,8 +3,8 @@
 A traceback entry names a frame, and the frames of inlined functions never exist. `TracebackV` notes
 code, globals and instruction of each frame that an exception went through; when the exception is
 built for real, `traceback` makes an entry with a frame of a stand-in: the same names, file and line
-table, but code that only returns its own frame. `traceback.print_exc()` shows what it would have
-shown; the locals of such a frame are not there.
+table, but code that only returns its own frame, where the original ended. `traceback.print_exc()` shows
+what it would have shown; the locals of such a frame are not there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bytecode import Bytecode, Instr
 from dynacomp.capture import _native, remake
 from dynacomp.capture import sources as S
 from dynacomp.capture.code import Instr as Op
-from dynacomp.capture.machine import VERSION, Capture, Frame
+from dynacomp.capture.machine import VERSION, Capture, Frame, left_at
 from dynacomp.capture.values import Const, ObjectV, TracebackV, Value
 from dynacomp.capture.wrap import wrap
 
@@ -37,7 +37,14 @@ def of(cap: Capture, error: Value) -> Value:
 
 def entry(frame: Frame, instr: Op, inner: Value) -> TracebackV:
     """The entry of `frame`, where `instr` raised or passed an exception with the traceback `inner` on."""
-    return TracebackV(frame.code.code, frame.globals, instr.offset, instr.line, inner)
+    return TracebackV(frame.code.code, frame.globals, instr.offset, instr.line, inner, instr.offset)
+
+
+def raised_again(cap: Capture, frame: Frame, instr: Op, error: Value) -> None:
+    """`instr` raises an exception again that came to `frame` before: it leaves the frame there."""
+    top = of(cap, error)
+    if isinstance(top, TracebackV) and top.code is frame.code.code:
+        top.last = left_at(frame, instr)
 
 
 def _calls_getframe() -> types.CodeType:
@@ -53,13 +60,27 @@ NOP = bytes((dis.opmap["NOP"], 0))
 NO_LINE = bytes((0x80 | 15 << 3,))  # in a table of lines: one instruction that has none
 
 
-def stand_in(code: types.CodeType) -> types.CodeType:
-    """Code with the face of `code` (names, file, lines) that returns its frame; it is never captured.
+def _ending_at(place: int) -> bytes:
+    """Bytecode that returns its frame by its instruction number `place` (2 for those before)."""
+    whole = _GETFRAME.co_code
+    begin, call, end = whole[:UNIT], whole[UNIT:-UNIT], whole[-UNIT:]
+    room = place - len(begin + call) // UNIT
+    if room >= 0:
+        return begin + call + NOP * room + end
+    place = max(place, 2)
+    there = bytes((dis.opmap["JUMP_FORWARD"], place - 1))
+    back = bytes((dis.opmap["JUMP_BACKWARD_NO_INTERRUPT"], len(call) // UNIT + 2))
+    return begin + there + NOP * (place - 2) + end + call + back
+
+
+def stand_in(code: types.CodeType, last: int) -> types.CodeType:
+    """Code with the face of `code` (names, file, lines) that returns its frame at byte `last`; it is never captured.
 
     It is as long as its table of lines says: CPython does not look whether the table goes beyond the end."""
-    missing = (len(_GETFRAME.co_code) - len(code.co_code)) // UNIT
+    runs = _ending_at(last // UNIT)
+    missing = (len(runs) - len(code.co_code)) // UNIT
     made = code.replace(
-        co_code=_GETFRAME.co_code + NOP * -missing, co_linetable=code.co_linetable + NO_LINE * missing,
+        co_code=runs + NOP * -missing, co_linetable=code.co_linetable + NO_LINE * missing,
         co_consts=_GETFRAME.co_consts, co_names=(), co_stacksize=_GETFRAME.co_stacksize,
         co_exceptiontable=b"", co_argcount=0, co_posonlyargcount=0, co_kwonlyargcount=0, co_freevars=(),
         co_cellvars=(), co_flags=inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS)

@@ -403,13 +403,15 @@ class GeneratorV(Value):
 @dataclass(eq=False)
 class TracebackV(Value):
     """A traceback entry: `code` raised, or called what raised, at the instruction at byte `offset`;
-    `inner` is the entry of what it called, or None's Value."""
+    `inner` is the entry of what it called, or None's Value. `last` is where the frame itself ended: elsewhere
+    if it raised the exception again."""
 
     code: CodeType
     globals: dict[str, Any]
     offset: int
     line: int
     inner: Value
+    last: int
 
 
 @dataclass(eq=False)
@@ -555,6 +557,8 @@ def type_of(value: Value) -> type:
         return type(value.hint if isinstance(value, ScalarV) else value.obj)
     if isinstance(value, NumberV):
         return value.kind
+    if isinstance(value, (MethodV, BuiltinMethodV)):
+        return BOUND.get(type(_descriptor(value)), _TYPES[type(value)])
     found = _TYPES.get(type(value))
     if found is None:
         if isinstance(value, LibraryV) and value.real is not None:
@@ -563,6 +567,17 @@ def type_of(value: Value) -> type:
     return found
 
 
+def _descriptor(value: MethodV | BuiltinMethodV) -> Any:
+    """What was bound, where it is known."""
+    if isinstance(value, MethodV):
+        return peek(value.func) if isinstance(value.func, Const) else None
+    bases = () if isinstance(value.obj, LibraryV) else type_of(value.obj).__mro__
+    return next((vars(base)[value.name] for base in bases if value.name in vars(base)), None)
+
+
+# What a descriptor in a class gives for an instance.
+BOUND: dict[type, type] = {types.WrapperDescriptorType: types.MethodWrapperType,
+                           types.MethodDescriptorType: types.BuiltinMethodType, types.FunctionType: types.MethodType}
 VIEW_TYPES: dict[tuple[bool, str], type] = {
     (table is not dict, kind): type(getattr(table(), kind)())
     for table in (dict, collections.OrderedDict) for kind in ("keys", "values", "items")}

@@ -238,3 +238,23 @@ def shown(fn):
 def test_tracebacks_are_those_of_plain_python(fn):
     want, compiled = shown(fn), dynacomp.jit(fn, backend="eager")
     assert [shown(compiled) for _ in range(3)] == [want] * 3
+
+
+def ends(fn, a):
+    """Where the frames of the traceback ended, which is elsewhere than they raised if they raised again."""
+    found = []
+    try:
+        fn(a)
+    except Exception as error:
+        entry = error.__traceback__.tb_next
+        while entry is not None:
+            frame = entry.tb_frame
+            found.append((frame.f_code.co_name, entry.tb_lineno, frame.f_lineno))
+            entry = entry.tb_next
+    return found
+
+
+@pytest.mark.parametrize("fn", [callee, loop, in_with, in_except, raise_from, in_finally, fin_raises, named,
+                                with_exit, unbound, nested], ids=lambda fn: fn.__name__)
+def test_frames_of_inlined_calls_end_where_they_ended(fn):
+    assert dynacomp.jit(ends, backend="eager")(fn, X) == ends(fn, X) != []
