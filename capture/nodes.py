@@ -22,6 +22,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax._src.core import InconclusiveDimensionOperation, NamedAxisEffect, is_symbolic_dim, subjaxprs, trace_ctx
 
 from dynacomp.capture.avals import ARRAY_TYPE, Aval, as_struct
@@ -186,7 +187,7 @@ def _result_leaf(struct: Any) -> Any:
 
 def is_nothing(x: Any) -> bool:
     """Whether a result is a derivative by integers."""
-    return getattr(x, "dtype", None) == jax.dtypes.float0
+    return isinstance(x, (np.ndarray, type(nothing(())))) and x.dtype == jax.dtypes.float0
 
 
 @functools.cache

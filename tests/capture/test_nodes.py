@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import distrax
 import flax.linen as nn
 import flax.struct
 import jax
@@ -98,6 +99,14 @@ def test_derivatives_by_integers_are_what_jax_makes_of_them():
     for program, args in ((tangents, (xs,)), (pulled, (xs, jnp.arange(3)))):
         want, got = program(*args), dynacomp.jit(program, backend="eager")(*args)
         assert [(type(x), x.dtype, x.shape) for x in want] == [(type(x), x.dtype, x.shape) for x in got]
+
+
+def test_objects_of_a_library_are_not_asked_for_their_dtype():
+    def program(x):
+        return distrax.Normal(x, x + 1).log_prob(x)
+
+    x = jnp.zeros(())
+    assert jnp.allclose(dynacomp.jit(program, backend="eager")(x), program(x))
 
 
 def test_an_exception_among_the_arguments_of_a_library():
