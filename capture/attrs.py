@@ -12,7 +12,7 @@ from typing import Any
 from dynacomp.capture import arrays, scalars
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
-from dynacomp.capture.class_attrs import MISSING, SIMPLE, from_metaclass, lookup, read_class, resolve
+from dynacomp.capture.class_attrs import MISSING, SIMPLE, from_metaclass, lookup, name_in_errors, read_class, resolve
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.frozen import is_changeable, is_python_class
 from dynacomp.capture.libraries import is_pure_module
@@ -189,7 +189,7 @@ def _modelled(cap: Capture, value: Value, name: str) -> Value:
         return _named_tuple(cap, value, name)
     owner, raw = resolve(cap, cls, name)
     if raw is MISSING:
-        raise no_attribute(cls.__name__, name)
+        raise no_attribute(name_in_errors(cls), name)
     if isinstance(raw, types.FunctionType):
         return MethodV(Const(raw), value)
     if isinstance(value, DictV) and name == "default_factory":

@@ -129,7 +129,7 @@ def _fields(obj: Any) -> dict[str, Any]:
     found = dict(own_dict(obj))
     for base in mro(type(obj)):
         for name, member in vars(base).items():
-            if isinstance(member, types.MemberDescriptorType):
+            if isinstance(member, types.MemberDescriptorType) and name != "__dict__":
                 with contextlib.suppress(AttributeError):
                     found[name] = member.__get__(obj, base)
     return found

@@ -17,6 +17,7 @@ import numpy as np
 
 from dynacomp.capture import arrays, attrs, numbers, scalars, sizes, stores, tracebacks
 from dynacomp.capture.calls import BUILTINS
+from dynacomp.capture.class_attrs import name_in_errors
 from dynacomp.capture.classes import mro
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.exceptions import handled
@@ -81,7 +82,7 @@ def _len(cap: Capture, x: Value) -> Value:
     if isinstance(x, ObjectV) or (isinstance(x, Const) and isinstance(x.value, type)):
         method = cap.special(x, "__len__")
         if method is None:
-            raise Raised(Const(TypeError(f"object of type {type_of(x).__name__!r} has no len()")))
+            raise Raised(Const(TypeError(f"object of type {name_in_errors(type_of(x))!r} has no len()")))
         return cap.call(method, [])
     if isinstance(x, LibraryV):
         return library_call(cap, len, [x])

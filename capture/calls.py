@@ -18,7 +18,7 @@ from dynacomp.capture import sources as S
 from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.attrs import CONST_METHODS, intercepts
 from dynacomp.capture.births import from_python
-from dynacomp.capture.class_attrs import MISSING, resolve
+from dynacomp.capture.class_attrs import MISSING, name_in_errors, resolve
 from dynacomp.capture.classes import module_name
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.identity_table import IdentityTable
@@ -268,7 +268,7 @@ def _partial(cap: Capture, fn: PartialV, args: list[Value], kwargs: dict[str, Va
 def _object(cap: Capture, fn: ObjectV, args: list[Value], kwargs: dict[str, Value]) -> Value:
     owner, raw = resolve(cap, fn.cls, "__call__")
     if raw is MISSING:
-        raise Raised(Const(TypeError(f"{fn.cls.__name__!r} object is not callable")))
+        raise Raised(Const(TypeError(f"{name_in_errors(fn.cls)!r} object is not callable")))
     if owner is not None and is_pure_module(module_name(owner)) and is_pure_module(module_name(fn.cls)):
         return library_call(cap, _call_object, [fn, *args], kwargs, name=fn.cls.__name__)
     return call(cap, OPERATIONS["bind"](cap, raw, fn, owner, "__call__"), args, kwargs)

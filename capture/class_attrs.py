@@ -51,6 +51,16 @@ def hides_entry(cls: type, name: str) -> bool:
         hasattr(type(raw), "__set__") or hasattr(type(raw), "__delete__"))
 
 
+def name_in_errors(cls: type) -> str:
+    """How Python's own errors call a class: one in C by its module too.
+
+        >>> name_in_errors(types.SimpleNamespace), name_in_errors(dict)
+        ('types.SimpleNamespace', 'dict')
+    """
+    in_c = not cls.__flags__ & HEAP and cls.__module__ != "builtins"
+    return f"{cls.__module__}.{cls.__name__}" if in_c else cls.__name__
+
+
 def written(cap: Capture, cls: type, name: str) -> Value | None:
     """What the captured code has stored as `name` in `cls` or a base, where that is what a lookup finds."""
     if not cap.class_writes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import copyreg
+import types
 from typing import Any
 
 from dynacomp.capture import attrs
@@ -34,6 +35,7 @@ from dynacomp.capture.values import (
     is_literal,
 )
 
+NAMESPACE = types.SimpleNamespace  # which reduces itself as `object` does
 REDUCERS = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
 
 
@@ -113,7 +115,7 @@ def _object(cap: Capture, x: ObjectV, each: Any, memo: MemoV | None = None) -> V
     cap.guards.add("missing_key", S.Root(copyreg.dispatch_table, "copyreg.dispatch_table"), x.cls)
     for name in REDUCERS:
         owner, raw = attrs.lookup(x.cls, name)
-        if owner not in (None, object) and raw is not None and not _generated(raw):
+        if owner not in (None, object) and raw is not None and not _generated(raw) and x.cls is not NAMESPACE:
             raise Break("call", f"a copy of {x.cls.__qualname__}, which defines {name}")
     if issubclass(x.cls, BaseException):
         raise Break("call", "a copy of an exception")

@@ -24,7 +24,7 @@ def emit_object(e: Emitter, v: ObjectV) -> None:
     elif base in IMMUTABLE:
         e.call(base.__new__, partial(e.const, v.cls), partial(e.load, v.payload))
     else:
-        e.call((base or object).__new__, partial(e.const, v.cls))
+        e.call((base or built_in_base(v.cls)).__new__, partial(e.const, v.cls))
     e.remember(v)
     if base is not None and base not in IMMUTABLE:
         e.later(partial(_fill_payload, e, v.payload))

@@ -65,6 +65,8 @@ def _is_plain_class(cls: type) -> bool:
     """A Python class whose instances the machine can model, and whose making has effects of its own
     only in code that it can enter."""
     new = attrs.lookup(cls, "__new__")
+    if new[0] is types.SimpleNamespace:
+        return True
     if not cls.__flags__ & HEAP or new[0] is not object and new[0] not in BASES and not isinstance(
             new[1], (staticmethod, types.FunctionType)):
         return False
@@ -118,7 +120,7 @@ def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Valu
     if not isinstance(made, ObjectV) or cls not in mro(made.cls):
         return made
     _, init = class_attrs.resolve(cap, cls, "__init__")
-    if isinstance(init, types.FunctionType) or made.payload is not None and isinstance(
+    if isinstance(init, types.FunctionType) or init in BUILTINS or made.payload is not None and isinstance(
             init, types.WrapperDescriptorType):
         cap.call(Const(init), [made, *args], kwargs)
     elif not isinstance(init, types.WrapperDescriptorType):
@@ -226,7 +228,7 @@ def object_new(cap: Capture, cls: Value, /, *args: Value, **kwargs: Value) -> Va
         return fold(cap, object.__new__, cls)  # which refuses
     if issubclass(real, BaseException):
         return ObjectV(real, ctor=tuple(args), attrs={"args": TupleV(list(args))})
-    if any(not b.__flags__ & HEAP and b is not object for b in mro(real)):
+    if any(not b.__flags__ & HEAP and b not in (object, types.SimpleNamespace) for b in mro(real)):
         raise Break("call", f"{real.__qualname__}.__new__")
     if inspect.isabstract(real):
         return fold(cap, object.__new__, cls)  # which refuses, and says what is missing
@@ -246,7 +248,7 @@ def metaclass_call(cap: Capture, cls: Value, /, *args: Value, **kwargs: Value) -
     return type_call(cap, as_python(cls), list(args), kwargs)
 
 
-BUILTINS[object.__new__] = object_new
+BUILTINS[object.__new__] = BUILTINS[types.SimpleNamespace.__new__] = object_new
 BUILTINS[tuple.__new__] = tuple_new
 def _type_store(cap: Capture, cls: Value, name: Value, value: Any = DELETED) -> Value:
     class_attrs.type_store(cap, as_python(cls), attrs.attribute_name(name), value)

@@ -13,6 +13,7 @@ from typing import Any
 
 from dynacomp.capture import arrays, sizes
 from dynacomp.capture.births import from_python, opened
+from dynacomp.capture.class_attrs import name_in_errors
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.generators import resume
@@ -69,7 +70,7 @@ def get_iter(cap: Capture, value: Value) -> Value:
         raise Break("leaves", "iteration over a library object")
     if isinstance(value, OpaqueV) or hasattr(type_of(value), "__iter__"):
         raise Break("iterator", f"iteration over a {type_of(value).__name__}")
-    raise Raised(Const(TypeError(f"{type_of(value).__name__!r} object is not iterable")))
+    raise Raised(Const(TypeError(f"{name_in_errors(type_of(value))!r} object is not iterable")))
 
 
 def _const_iter(cap: Capture, value: Const) -> Value:
@@ -94,7 +95,7 @@ def _const_iter(cap: Capture, value: Const) -> Value:
 
 def _by_getitem(cap: Capture, value: ObjectV) -> Value:
     if not hasattr(value.cls, "__getitem__"):
-        raise Raised(Const(TypeError(f"{value.cls.__name__!r} object is not iterable")))
+        raise Raised(Const(TypeError(f"{name_in_errors(value.cls)!r} object is not iterable")))
     return StreamV("getitem", [value], state={"index": 0})
 
 

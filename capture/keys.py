@@ -14,7 +14,7 @@ from typing import Any
 
 from dynacomp.capture import sizes
 from dynacomp.capture.births import opened
-from dynacomp.capture.class_attrs import resolve
+from dynacomp.capture.class_attrs import name_in_errors, resolve
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import iterate
 from dynacomp.capture.machine import Capture
@@ -65,7 +65,7 @@ def hashable(cap: Capture, value: Value) -> Any:
             parts = tuple(hashable(cap, x) for x in items_of(cap, value))
             return HashedV(value, hash(parts), _same(cap), any(map(is_by_id, parts)))
         if isinstance(value, (ListV, DictV, SetV)):
-            raise raised(TypeError, f"unhashable type: {value.cls.__name__!r}") from None
+            raise raised(TypeError, f"unhashable type: {name_in_errors(value.cls)!r}") from None
         raise Break("hash", "a key that holds an array") from None
     except TypeError as error:
         raise Raised(Const(error)) from None
@@ -83,7 +83,7 @@ def _by_identity(cap: Capture, value: ObjectV | OpaqueV) -> Any:
 def _object_key(cap: Capture, value: ObjectV) -> Any:
     owner, raw = resolve(cap, value.cls, "__hash__")
     if raw is None:
-        raise raised(TypeError, f"unhashable type: {value.cls.__name__!r}")
+        raise raised(TypeError, f"unhashable type: {name_in_errors(value.cls)!r}")
     if not isinstance(raw, types.FunctionType) and owner in BASES:
         return HashedV(value, hash(hashable(cap, value.payload)), _same(cap))
     if not isinstance(raw, types.FunctionType):

@@ -19,7 +19,7 @@ from dynacomp.capture import class_attrs
 from dynacomp.capture import sources as S
 from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.births import from_python
-from dynacomp.capture.class_attrs import MISSING, SIMPLE, class_data, class_value, lookup, resolve
+from dynacomp.capture.class_attrs import MISSING, SIMPLE, class_data, class_value, lookup, name_in_errors, resolve
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import OPERATIONS, Capture
@@ -65,7 +65,7 @@ def object_attribute(cap: Capture, value: ObjectV, name: str) -> Value:
     _, fallback = resolve(cap, value.cls, "__getattr__")
     if isinstance(fallback, types.FunctionType):
         return cap.call(Const(fallback), [value, Const(name)])
-    raise no_attribute(value.cls.__name__, name)
+    raise no_attribute(name_in_errors(value.cls), name)
 
 
 def is_data_descriptor(raw: Any) -> bool:
@@ -130,6 +130,8 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
         return class_value(cap, raw.__func__, owner, name)
     if isinstance(value, ObjectV) and getattr(raw, "__objclass__", None) in BASES and isinstance(raw, SIMPLE):
         return OPERATIONS["payload_attribute"](cap, value, name)
+    if isinstance(raw, types.MemberDescriptorType) and name == "__dict__":  # of a SimpleNamespace
+        return _getset(cap, value, name)
     if isinstance(raw, types.MemberDescriptorType):
         slot = instance_attribute(cap, value, name) if isinstance(value, ObjectV) else None
         if slot is None and isinstance(value, ObjectV) and issubclass(value.cls, BaseException):

@@ -14,7 +14,7 @@ from typing import Any
 from dynacomp.capture import arrays, numbers, scalars, sizes
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
-from dynacomp.capture.class_attrs import MISSING, lookup, resolve
+from dynacomp.capture.class_attrs import MISSING, lookup, name_in_errors, resolve
 from dynacomp.capture.effects import certain
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.frozen import SHOWING, is_changeable
@@ -465,7 +465,7 @@ def subscript(cap: Capture, obj: Value, key: Value) -> Value:
     if isinstance(obj, ObjectV):
         method = cap.special(obj, "__getitem__")
         if method is None:
-            raise Raised(Const(TypeError(f"{obj.cls.__name__!r} object is not subscriptable")))
+            raise Raised(Const(TypeError(f"{name_in_errors(obj.cls)!r} object is not subscriptable")))
         return cap.call(method, [key])
     if isinstance(obj, Const) and isinstance(obj.value, type) and not hasattr(type(obj.value), "__getitem__"):
         return _class_subscript(cap, obj, key)

@@ -13,7 +13,7 @@ from typing import Any
 from dynacomp.capture.classes import mro
 from dynacomp.capture.errors import Break
 from dynacomp.capture.machine import Capture
-from dynacomp.capture.payloads import IMMUTABLE, payload_base, refill
+from dynacomp.capture.payloads import IMMUTABLE, built_in_base, payload_base, refill
 from dynacomp.capture.sizes import concrete
 from dynacomp.capture.values import (
     DELETED,
@@ -112,7 +112,7 @@ def _bare(cap: Capture, value: ObjectV, memo: Memo) -> Any:
         raise Break("argument", f"an exception that the program made ({value.cls.__qualname__})")
     base: Any = payload_base(value.cls)
     content = (shell(cap, value.payload, memo),) if base in IMMUTABLE else ()
-    built = (base or object).__new__(value.cls, *content)
+    built = (base or built_in_base(value.cls)).__new__(value.cls, *content)
     memo[id(value)] = value, built
     if base is not None and not content:
         refill(built, _content(cap, value.payload, memo))

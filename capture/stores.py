@@ -86,6 +86,8 @@ def object_setattr(cap: Capture, target: ObjectV, name: str, value: Value) -> No
             isinstance(raw, types.GetSetDescriptorType) or raw is BaseException.__dict__["__suppress_context__"]):
         OPERATIONS["exception_store"](cap, target, name, value)
         return
+    if name == "__dict__" and isinstance(raw, types.MemberDescriptorType):
+        raise Break("store", f"the __dict__ of a {target.cls.__qualname__}")
     if raw is not MISSING and is_data_descriptor(raw) and not isinstance(raw, types.MemberDescriptorType):
         _, setter = resolve(cap, type(raw), "__set__")
         if not isinstance(setter, types.FunctionType):

@@ -18,6 +18,7 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from dynacomp.capture import namespaces
 from dynacomp.capture.attrs import CONST_METHODS
 from dynacomp.capture.calls import BUILTINS, BY_TYPE, call
 from dynacomp.capture.machine import Capture
@@ -57,6 +58,7 @@ def _pairs(accelerator: types.ModuleType, python: types.ModuleType) -> dict[Any,
 
 
 TWINS: dict[Any, Callable] = {
+    **namespaces.TWINS,
     **_pairs(_heapq, twin("heapq", "_heapq")), **_pairs(_bisect, twin("bisect", "_bisect")),
     _collections._count_elements: count_elements,
 }

@@ -367,11 +367,13 @@ def own_source(obj: Any, source: S.Source, name: str) -> S.Source:
 
 IMMUTABLE = ("typing", "typing_extensions")  # whose objects say what a type is, and never change
 def is_plain_instance(obj: Any) -> bool:
-    """An instance of a class written in Python, whose state is its `__dict__` and `__slots__`."""
+    """An instance of a class written in Python, whose state is its `__dict__` and `__slots__`; a SimpleNamespace."""
     cls: Any = type(obj)
+    if cls is types.SimpleNamespace:
+        return True
     if not is_python_class(cls) or module_name(cls) in IMMUTABLE:
         return False
-    return module_name(cls).partition(".")[0] != "jaxlib" and _solid_base(cls) is object
+    return module_name(cls).partition(".")[0] != "jaxlib" and _solid_base(cls) in (object, types.SimpleNamespace)
 
 
 @remembered
