@@ -9,12 +9,23 @@ import types
 from dynacomp.capture.builtin_rows import NONE, row
 from dynacomp.capture.calls import BUILTINS
 from dynacomp.capture.containers import contains, delitem, setitem
-from dynacomp.capture.errors import Raised
+from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import iterate
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import BINARY, COMPARE, binary, fold, same_object, subscript, truth, unary
-from dynacomp.capture.values import ArrayV, Const, MethodV, ObjectV, SizeV, TupleV, Value, is_constant, type_of
+from dynacomp.capture.values import (
+    ArrayV,
+    Const,
+    MethodV,
+    NumberV,
+    ObjectV,
+    SizeV,
+    TupleV,
+    Value,
+    is_constant,
+    type_of,
+)
 
 
 @row(abs)
@@ -44,6 +55,8 @@ def _divmod(cap: Capture, a: Value, b: Value) -> Value:
 def _round(cap: Capture, x: Value, n: Value = NONE) -> Value:
     if isinstance(x, ArrayV):
         return library_call(cap, round, [x, n])
+    if isinstance(x, NumberV):
+        raise Break("leaves", "round() of a number that the graph computes")
     if is_constant(x):
         return fold(cap, round, x, n)
     method = cap.special(x, "__round__")

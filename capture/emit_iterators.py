@@ -216,7 +216,7 @@ def _generator(e: Emitter, v: GeneratorV) -> None:
         names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4)
                                  + bool(code.co_flags & 8)]
         e.call(generator, lambda: e.load(frame.function), lambda: e.const(names),
-               lambda: e.tuple([frame.locals[n] for n in names]))
+               lambda: e.whole(TupleV([frame.locals[n] for n in names])))
     e.remember(v)
 
 

@@ -6,6 +6,7 @@ known but what stands here: a `SimpleNamespace` or an `array.array` may have oth
 
 from __future__ import annotations
 
+import decimal
 import enum
 import operator
 import types
@@ -22,14 +23,14 @@ from dynacomp.capture.values import LITERALS
 HEAP, IMMUTABLE_TYPE, NO_INSTANCES = 1 << 9, 1 << 8, 1 << 7  # Py_TPFLAGS_*
 
 # Modules whose objects never change.
-MODULES = ("typing", "typing_extensions", "fractions", "decimal", "datetime", "pathlib", "ipaddress", "uuid", "numbers",
+MODULES = ("typing", "typing_extensions", "fractions", "datetime", "pathlib", "ipaddress", "uuid", "numbers",
            "re", "zoneinfo", "ml_dtypes")
 # Classes in C whose instances never change, or whose parts are guarded where they are read (functions).
 CLASSES = (*LITERALS, tuple, frozenset, range, slice, property, classmethod, staticmethod, types.FunctionType,
            types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType, types.WrapperDescriptorType,
            types.MethodWrapperType, types.ClassMethodDescriptorType, types.GetSetDescriptorType,
            types.MemberDescriptorType, types.CodeType, types.GenericAlias, types.UnionType, operator.itemgetter,
-           operator.attrgetter, operator.methodcaller, np.ufunc)
+           operator.attrgetter, operator.methodcaller, np.ufunc, decimal.Decimal)
 
 # Classes whose instances show what another object holds.
 SHOWING = (memoryview, types.MappingProxyType)

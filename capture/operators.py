@@ -7,17 +7,16 @@ instances of Python classes have their methods entered in Python's order (left, 
 from __future__ import annotations
 
 import operator
-import re
 import types
 from typing import Any
 
 from dynacomp.capture import arrays, numbers, scalars, sizes
 from dynacomp.capture import sources as S
-from dynacomp.capture.births import from_python
 from dynacomp.capture.class_attrs import MISSING, lookup, name_in_errors, resolve
 from dynacomp.capture.effects import certain
 from dynacomp.capture.errors import Break, Raised
-from dynacomp.capture.frozen import SHOWING, is_changeable
+from dynacomp.capture.folding import fold as fold
+from dynacomp.capture.frozen import is_changeable
 from dynacomp.capture.indices import has_index, index_value, slice_of
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import library_call
@@ -38,7 +37,6 @@ from dynacomp.capture.values import (
     OpaqueV,
     RangeV,
     ScalarV,
-    SeqIterV,
     SetV,
     SizeV,
     SliceV,
@@ -71,26 +69,6 @@ _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "n
 
 # (operator name, left kind) → row(cap, a, b) or NotImplemented; filled by `containers`.
 CONTAINER_OPS: dict[tuple[str, type], Any] = {}
-
-
-def fold(cap: Capture, fn: Any, *values: Value) -> Value:
-    """`fn` on constants, now; its exceptions are the program's."""
-    args = [as_python(v) for v in values]
-    if any(isinstance(v, Const) and (v.source is not None and is_changeable(v.value) or issubclass(
-            type(v.value), SHOWING)) for v in values):
-        raise Break("opaque", "an object that is known by its identity alone")
-    try:
-        found = fn(*args)
-        if type(found) is MATCHES:
-            return SeqIterV(TupleV([from_python(cap, match) for match in found]), kind="other")
-    except Exception as error:
-        raise Raised(Const(error)) from None
-    if hasattr(type(found), "__next__") or type(found) in (bytearray, memoryview):
-        raise Break("iterator", f"a new {type(found).__name__}, which changes as it is used")
-    return from_python(cap, found)
-
-
-MATCHES = type(re.finditer("", ""))
 
 
 def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value:
@@ -128,11 +106,16 @@ def _fixed(cap: Capture, v: Value) -> Value:
 def _array_op(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     if all(arrays.is_numpy(v) or not isinstance(v, ArrayV) for v in (a, b)):
         raise Break("leaves", f"NumPy's own {op.__name__}")
-    if isinstance(a, Const) and isinstance(a.value, (str, bytes)) and _plain(op) is operator.mod:
-        raise Break("leaves", "a text that shows an array")
+    _refuse_text(op, a)
     if op.__name__.startswith("i") and op not in (operator.invert, operator.index) and arrays.is_numpy(a):
         raise Break("store", "an in-place operation on a NumPy array")
     return library_call(cap, _plain(op), [a, b])
+
+
+def _refuse_text(op: Any, a: Value) -> None:
+    """Break for `"%f" % x`, where x is an array or holds one."""
+    if isinstance(a, Const) and isinstance(a.value, (str, bytes)) and _plain(op) is operator.mod:
+        raise Break("leaves", "a text that shows an array")
 
 
 def _plain(op: Any) -> Any:
@@ -163,7 +146,7 @@ def _by_methods(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     repeated = _as_sequence(cap, op, a, b)
     if repeated is not None:
         return repeated
-    kinds = f"{type_of(a).__name__!r} and {type_of(b).__name__!r}"
+    kinds = f"{name_in_errors(type_of(a))!r} and {name_in_errors(type_of(b))!r}"
     if op in _SIGNS:
         raise Raised(Const(TypeError(f"{_SIGNS[op]!r} not supported between instances of {kinds}")))
     raise Raised(Const(TypeError(f"unsupported operand type(s) for {_SYMBOLS[BINARY.index(op)]}: {kinds}")))
@@ -234,6 +217,7 @@ def _structural(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     """Comparison of containers that hold arrays or objects, element by element."""
     if op in _SIGNS and op not in (operator.eq, operator.ne) and _are_sequences(a, b):
         return _order(cap, op, a, b)
+    _refuse_text(op, a)
     if op not in (operator.eq, operator.ne):
         raise Break("operator", f"{op.__name__} of {_kind(a)} and {_kind(b)}")
     same = equal(cap, a, b)

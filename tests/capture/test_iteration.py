@@ -15,3 +15,15 @@ def test_sizes_left_over_may_be_none():
         want, got = flattened(x), compiled(x)
         assert got[0].shape == want[0].shape and got[1:] == want[1:]
     assert dynacomp.stats()["breaks"] == before
+
+
+def test_a_generator_that_passes_a_break_keeps_its_keyword_arguments():
+    def options(*args, first=0, **others):
+        yield args, first, others
+
+    def program(x):
+        late = options(1, first=[x], second={"a": x})
+        print(end="")
+        return next(late), x + 1
+
+    assert repr(dynacomp.jit(program, backend="eager")(jnp.ones(2))) == repr(program(jnp.ones(2)))

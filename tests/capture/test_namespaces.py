@@ -89,7 +89,7 @@ def test_two_namespaces_of_one_shape_share_an_entry():
 REFUSED = [lambda: hash(Namespace(a=1)), lambda: Namespace(a=1).b, lambda: Namespace()["a"],
            lambda: iter(Namespace()), lambda: Namespace()(), lambda: len(Namespace()), lambda: Namespace(1, 2),
            lambda: Namespace(a=1) < Namespace(), lambda: setattr(Namespace(), "__dict__", {}),
-           lambda: Namespace({1: 2}), lambda: Config(rate=1).rat]
+           lambda: Namespace({1: 2}), lambda: Config(rate=1).rat, lambda: Namespace() + 1, lambda: 1 @ Namespace()]
 
 
 @pytest.mark.parametrize("ask", REFUSED)

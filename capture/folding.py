@@ -1,0 +1,50 @@
+"""Folding: what depends on constants alone is computed while capturing.
+
+What gives another result, or does more, each time that it runs is left to Python: arithmetic that reads a
+context of the thread, and what warns.
+
+    >>> fold(cap, operator.add, Const(1), Const(2))
+    Const(value=3)
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from dynacomp.capture.births import from_python
+from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.frozen import SHOWING, is_changeable
+from dynacomp.capture.machine import Capture
+from dynacomp.capture.values import Const, SeqIterV, TupleV, Value, as_python
+
+MATCHES = type(re.finditer("", ""))
+# Operators whose result on Decimals depends on the context, in which they leave flags.
+ROUNDING = tuple(vars(operator)[prefix + name] for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
+                 for prefix in ("", "i")) + (operator.neg, operator.pos, operator.abs, abs, divmod, pow, round)
+
+
+def fold(cap: Capture, fn: Any, *values: Value) -> Value:
+    """`fn` on constants, now; its exceptions are the program's."""
+    args = [as_python(v) for v in values]
+    if any(isinstance(v, Const) and (v.source is not None and is_changeable(v.value) or issubclass(
+            type(v.value), SHOWING)) for v in values):
+        raise Break("opaque", "an object that is known by its identity alone")
+    if fn in ROUNDING and any(type(a) is Decimal for a in args):
+        raise Break("effect", "decimal arithmetic, which reads its context and leaves flags there")
+    try:
+        with np.errstate(all="raise"):
+            found = fn(*args)
+        if type(found) is MATCHES:
+            return SeqIterV(TupleV([from_python(cap, match) for match in found]), kind="other")
+    except FloatingPointError:
+        raise Break("effect", "NumPy has a warning to give") from None
+    except Exception as error:
+        raise Raised(Const(error)) from None
+    if hasattr(type(found), "__next__") or type(found) in (bytearray, memoryview):
+        raise Break("iterator", f"a new {type(found).__name__}, which changes as it is used")
+    return from_python(cap, found)

@@ -1,0 +1,53 @@
+"""What is computed while capturing, and what must be left to each call."""
+
+import decimal
+import warnings
+from decimal import Decimal
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+
+X = jnp.ones(2)
+CONTEXT = decimal.Context(prec=5)
+
+
+def test_decimal_arithmetic_reads_the_context_of_each_call():
+    third = dynacomp.jit(lambda x: (str(Decimal(1) / 3), str(-Decimal("1.23456789")), Decimal("0.5") < 1, x + 1),
+                         backend="eager")
+    for digits in (3, 6, 9):
+        with decimal.localcontext() as context:
+            context.prec = digits
+            assert third(X)[0] == "0." + digits * "3" and len(third(X)[1]) == digits + 2
+            assert context.flags[decimal.Inexact]
+
+
+def test_contexts_change():
+    read = dynacomp.jit(lambda x: (CONTEXT.prec, decimal.getcontext().prec, x), backend="eager")
+    for digits in (3, 6, 9):
+        CONTEXT.prec = decimal.getcontext().prec = digits
+        assert read(X)[:2] == (digits, digits)
+    decimal.getcontext().prec = 28
+
+
+WARNING = [lambda: np.log(np.float64(-1)), lambda: np.float32(3e38) * np.float32(10), lambda: np.float64(1) / 0]
+
+
+@pytest.mark.parametrize("ask", WARNING)
+def test_numpy_warns_at_each_call(ask):
+    compiled = dynacomp.jit(lambda x: (ask(), x + 1), backend="eager")
+    for _ in range(3):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            compiled(X)
+        assert [w.category for w in told] == [RuntimeWarning]
+        with np.errstate(all="raise"), pytest.raises(FloatingPointError):
+            compiled(X)
+
+
+def test_what_depends_on_constants_alone_is_folded():
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda x: x * np.sqrt(2.0) + len("abc".upper()), backend="eager")
+    assert jnp.array_equal(compiled(X), X * np.sqrt(2.0) + 3) and not dynacomp.stats()["breaks"]
