@@ -15,7 +15,7 @@ from dynacomp.capture.births import from_python
 from dynacomp.capture.class_attrs import MISSING, SIMPLE, from_metaclass, lookup, name_in_errors, read_class, resolve
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.frozen import is_changeable, is_python_class
-from dynacomp.capture.libraries import is_pure_module
+from dynacomp.capture.libraries import CONTEXTS, is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import RULES, library_call
 from dynacomp.capture.object_attrs import bind, no_attribute, object_attribute
@@ -285,6 +285,8 @@ def _super(cap: Capture, value: SuperV, name: str) -> Value:
 
 
 def _library(cap: Capture, value: LibraryV, name: str) -> Value:
+    if name in CONTEXTS:
+        raise Break("with", f"{name} of a library's context manager")
     if name in RULES:
         return BuiltinMethodV(value, name)
     return library_call(cap, getattr, [value, Const(name)], name=name)
@@ -299,15 +301,32 @@ def _cell(cap: Capture, value: CellV, name: str) -> Value:
 
 
 def _opaque(cap: Capture, value: OpaqueV, name: str) -> Value:
-    """The methods of a class in C are known, where its instances have no attributes of their own; all else is
-    looked up in Python."""
+    """The methods of its class, where nothing of the instance's own comes first; all else is looked up in Python."""
     cls = type_of(value)
-    fixed = not (is_python_class(cls) or cls.__dictoffset__ or cls in weakref.ProxyTypes)
-    if fixed and isinstance(lookup(cls, name)[1], types.MethodDescriptorType):
-        found = getattr(value.obj, name)
-        if isinstance(found, types.BuiltinMethodType) and found.__self__ is value.obj and found.__name__ == name:
-            return BuiltinMethodV(value, name)
+    owner, raw = lookup(cls, name)
+    if cls in weakref.ProxyTypes or not isinstance(raw, METHODS) or not _finds_methods(cap, value, name):
+        raise Break("attribute", f"{name!r} of a {cls.__qualname__}")
+    resolve(cap, cls, name)
+    if not isinstance(raw, types.MethodDescriptorType):
+        return bind(cap, raw, value, owner, name)
+    found = getattr(value.obj, name)
+    if isinstance(found, types.BuiltinMethodType) and found.__self__ is value.obj and found.__name__ == name:
+        return BuiltinMethodV(value, name)
     raise Break("attribute", f"{name!r} of a {cls.__qualname__}")
+
+
+METHODS = (types.FunctionType, types.MethodDescriptorType)
+
+
+def _finds_methods(cap: Capture, value: OpaqueV, name: str) -> bool:
+    """Whether an instance finds `name` in its class: by `object`'s look-up, and not in its own dictionary."""
+    cls = type_of(value)
+    if not cls.__dictoffset__:
+        return not is_python_class(cls)
+    if value.source is None or lookup(cls, "__getattribute__")[0] is not object or name in own_dict(value.obj):
+        return False
+    cap.guards.add("missing", value.source, name)
+    return True
 
 
 def _size(cap: Capture, value: SizeV, name: str) -> Value:

@@ -23,12 +23,13 @@ from dynacomp.capture.classes import module_name
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.identity_table import IdentityTable
 from dynacomp.capture.iteration import ITERATORS, iterate
-from dynacomp.capture.libraries import changes_object, is_library, is_pure_module
+from dynacomp.capture.libraries import CONTEXTS, changes_object, is_library, is_pure_module
 from dynacomp.capture.library_objects import RULE_METHODS, open_callable
 from dynacomp.capture.machine import OPERATIONS, Capture, execute, new_frame
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import fold
 from dynacomp.capture.payloads import BASES, payload_base, seen_by_c
+from dynacomp.capture.placement import jit_places
 from dynacomp.capture.remembered import remembered
 from dynacomp.capture.signatures import bind
 from dynacomp.capture.values import (
@@ -71,8 +72,8 @@ OPENED: dict[types.CodeType, Any] = {}
 # Real functions that may be computed during capture when all arguments are constants.
 FOLDABLE = {chr, ord, hex, oct, bin, ascii}
 IN_PLACE = {"setitem", "delitem", "iconcat", *(n for n in dir(operator) if n[0] == "i" and n[1:] in dir(operator))}
-FOLDABLE_MODULES = {"math", "_operator", "cmath", "re", "_sre", "string", "fractions", "decimal", "itertools",
-                    "numbers", "_struct", "unicodedata", "textwrap"}
+FOLDABLE_MODULES = {"math", "_operator", "cmath", "re", "_sre", "string", "fractions", "itertools", "numbers",
+                    "_struct", "unicodedata", "textwrap"}
 
 
 def call(cap: Capture, fn: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -248,7 +249,7 @@ def _fold_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value
     try:
         return fold(cap, run, *fixed)
     except NotConstant:
-        raise Break("call", f"{getattr(fn, '__qualname__', fn)} on values that only exist at run time") from None
+        raise Break("leaves", f"{getattr(fn, '__qualname__', fn)} of values that only exist at run time") from None
 
 
 def _plain_argument(cap: Capture, v: Value) -> Value:
@@ -359,7 +360,7 @@ def _jitted(cap: Capture, obj: Any) -> Any:
     without the jit."""
     if isinstance(obj, CompiledFunction) and getattr(obj.key, "numerics", "") != getattr(cap.options, "numerics", ""):
         raise Break("call", "a function that was compiled with other numerics")
-    known = type(obj).__name__ == "PjitFunction" or isinstance(obj, CompiledFunction)
+    known = type(obj).__name__ == "PjitFunction" and not jit_places(obj) or isinstance(obj, CompiledFunction)
     return getattr(obj, "__wrapped__", None) if known else None
 
 
@@ -370,6 +371,8 @@ def _wrapped_source(obj: Any, source: S.Source) -> S.Source:
 
 
 def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    if is_library(fn.value) and fn.value.__name__ in CONTEXTS:
+        raise Break("with", fn.value.__qualname__)
     if is_library(fn.value) and not (changes_object(fn.value) and args and isinstance(args[0], ObjectV)):
         opened = open_callable(cap, fn)
         if opened is not None:

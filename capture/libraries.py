@@ -41,16 +41,25 @@ ASKS = {
     ("jax._src.core", "to_concrete_value"),
 }
 
-# Functions of pure modules that are called for what they change, by module and name.
+# Functions of pure modules that are called for what they change, show or read of the state of the process, by
+# module and name.
 EFFECTS = {
-    "jax._src.config": {"update"},
-    "jax._src.api": {"clear_backends", "clear_caches"},
+    "jax._src.config": {"update", "parse_flags_with_absl", "config_with_absl"},
+    "jax._src.api": {"clear_backends", "clear_caches", "live_arrays"},
+    "jax._src.debugging": {"visualize_array_sharding", "visualize_sharding"},
     "jax._src.distributed": {"initialize", "shutdown"},
-    "jax._src.profiler": {"save_device_memory_profile", "set_metadata", "start_server", "start_trace", "stop_server",
-                          "stop_trace"},
+    "jax._src.environment_info": {"print_environment_info"},
+    "jax._src.monitoring": {"record_event", "record_event_duration_secs", "record_event_time_span", "record_scalar"},
+    "jax._src.numpy.lax_numpy": {"load", "fromfile"},
+    "jax._src.profiler": {"device_memory_profile", "save_device_memory_profile", "set_metadata", "start_server",
+                          "start_trace", "stop_server", "stop_trace"},
+    "jax._src.sharding_impls": {"set_mesh"},
     "flax.training.checkpoints": {"save_checkpoint", "save_checkpoint_multiprocess", "restore_checkpoint",
                                   "latest_checkpoint", "available_steps"},
 }
+
+# Methods that exist for what they change around the code that runs between them, however pure their library.
+CONTEXTS = ("__enter__", "__exit__", "__aenter__", "__aexit__")
 
 
 def _root_in(module: Any, names: tuple[str, ...]) -> bool:
@@ -102,7 +111,7 @@ def is_library(obj: Any) -> bool:
 
 
 def has_effect(fn: Any) -> bool:
-    """Whether a library's function is called for what it changes: its library's state, its tables, files."""
+    """Whether a library's function is called for what it changes, shows or reads: the library's state or tables, files."""
     name = getattr(fn, "__name__", "")
     registers = name.startswith("register_") or name.endswith("dataclass") and isinstance(fn, types.FunctionType)
     return registers or name in EFFECTS.get(module_of(fn) or "", ())

@@ -33,6 +33,7 @@ from dynacomp.capture.failures import Failed, can_be_called, eager_error
 from dynacomp.capture.graph import Closure, Node, Tree
 from dynacomp.capture.hidden import hides_tracers
 from dynacomp.capture.libraries import has_effect, is_host
+from dynacomp.capture.library_effects import noticing
 from dynacomp.capture.library_reads import guard_reads, overhearing
 from dynacomp.capture.lowered_args import LibraryArg, leaf_nodes, lower_arg, lower_arguments, rebuild, standins_in
 from dynacomp.capture.machine import OPERATIONS, Capture, StopAtBreak
@@ -223,8 +224,9 @@ def _children(tree: Any) -> list[Any]:
 
 
 def _on_tracers(fn: Any, args: tuple, kwargs: dict[str, Any], nodes: list[Node], tracers: tuple) -> Any:
-    env = dict(zip(nodes, tracers))
-    return fn(*rebuild(args, env), **rebuild(kwargs, env))
+    given = rebuild((args, kwargs), dict(zip(nodes, tracers)))
+    with noticing(_label(fn), given):
+        return fn(*given[0], **given[1])
 
 
 def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:

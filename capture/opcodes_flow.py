@@ -268,7 +268,7 @@ def _load_assertion_error(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 # Context managers that only name what is computed inside: a Graph keeps no such names.
-NAMING = (jax.named_scope, jax.profiler.TraceAnnotation)
+NAMING = (jax.named_scope, jax.profiler.TraceAnnotation, jax.profiler.StepTraceAnnotation)
 
 
 def _leave_nothing(*raised: Any) -> None:

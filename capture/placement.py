@@ -36,7 +36,20 @@ def puts_elsewhere(jaxpr: Any) -> bool:
 def _places(eqn: Any) -> bool:
     if eqn.primitive.name == "device_put":
         return any(d is not None for d in (*eqn.params.get("devices", ()), *eqn.params.get("srcs", ())))
-    return eqn.primitive.name in PLACING
+    wanted = (*eqn.params.get("in_shardings", ()), *eqn.params.get("out_shardings", ()))
+    return eqn.primitive.name in PLACING or any(map(is_specified, wanted))
+
+
+def is_specified(sharding: Any) -> bool:
+    """Whether an entry of `in_shardings` or `out_shardings` says something."""
+    return type(sharding).__name__ != "UnspecifiedValue"
+
+
+def jit_places(jitted: Any) -> bool:
+    """Whether a function under `jax.jit` is told there where its arrays shall live: it is more than its function."""
+    told: Any = getattr(jitted, "_jit_info", None)
+    return told is not None and bool(told.device or told.backend or any(
+        map(is_specified, (*told.in_shardings_leaves, *told.out_shardings_leaves))))
 
 
 def placement(cap: Capture, value: ArrayV, name: str) -> Value:

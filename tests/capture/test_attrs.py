@@ -1,6 +1,7 @@
 """Attributes: what a module, class or object has or lacks is guarded."""
 
 import functools
+import random
 import types
 
 import jax
@@ -58,3 +59,17 @@ def test_methods_under_jax_jit_are_methods():
     got, want = dynacomp.jit(program, backend="eager")(jnp.ones(3)), program(jnp.ones(3))
     np.testing.assert_array_equal(jnp.stack(got), jnp.stack(want))
     assert dynacomp.stats()["breaks"] == {}
+
+
+def test_methods_of_objects_with_a_part_in_c_are_found_in_their_class():
+    def draw(source, x):
+        return x * source.random(), source.uniform(1, 2), source.randint(1, 9), source.choice([1, 2, 3])
+
+    ours, plain = random.Random(1), random.Random(1)
+    compiled = dynacomp.jit(draw, backend="eager")
+    dynacomp.reset()
+    for _ in range(3):
+        assert repr(compiled(ours, jnp.ones(2))) == repr(draw(plain, jnp.ones(2)))
+    assert ours.getstate() == plain.getstate() and "attribute" not in dynacomp.stats()["breaks"]
+    ours.uniform = plain.uniform = lambda a, b: 7.0
+    assert repr(compiled(ours, jnp.ones(2))) == repr(draw(plain, jnp.ones(2)))
