@@ -17,6 +17,7 @@ from dynacomp.capture.calls import BUILTINS, USER_RULES
 from dynacomp.capture.errors import Break
 from dynacomp.capture.libraries import is_library
 from dynacomp.capture.machine import Capture
+from dynacomp.capture.placement import jit_places
 from dynacomp.capture.user_rules import allow_in_graph, assume_constant_result, substitute
 from dynacomp.capture.values import Const, Value
 from dynacomp.codegen.backends import BACKENDS
@@ -24,13 +25,16 @@ from dynacomp.donation import Donated, donated, donating
 from dynacomp.marks import mark_dynamic, mark_static
 from dynacomp.options import Options, resolve
 from dynacomp.pipeline import INTERPRETER
+from dynacomp.shardings import placed
 
 NOTHING = Donated()
 
 
 def jit(fn: Any = None, *, backend: str = "auto", dynamic: bool | None = None, fullgraph: bool = False,
         mode: str = "default", options: Mapping[str, Any] | None = None, static_argnums: Any = None,
-        static_argnames: Any = None, donate_argnums: Any = None, donate_argnames: Any = None) -> Any:
+        static_argnames: Any = None, donate_argnums: Any = None, donate_argnames: Any = None,
+        in_shardings: Any = None, out_shardings: Any = None, device: Any = None, keep_unused: bool = False,
+        inline: bool = False, compiler_options: Mapping[str, Any] | None = None) -> Any:
     """Compiles `fn` as it is called: same values, exceptions and side effects as eager JAX, faster.
 
     fn: a function, method, `functools.partial` or callable object (a model), whose attributes stay
@@ -38,32 +42,33 @@ def jit(fn: Any = None, *, backend: str = "auto", dynamic: bool | None = None, f
     from the first call, False never, None when a second size is seen. fullgraph: a graph break raises
     GraphBreakError. The arguments of `jax.jit` are accepted and checked as there, so that replacing it
     just works: Python values need no marking (they are guarded); donated arrays are deleted after the
-    call (see `donation`).
+    call (see `donation`); shardings and a device say where arrays shall live (see `shardings`); what
+    only speaks to XLA's compiler (keep_unused, inline, compiler_options) changes no result, and nothing here.
 
         @dynacomp.jit
         def step(params, batch): ...
     """
+    how: dict[str, Any] = dict(
+        backend=backend, dynamic=dynamic, fullgraph=fullgraph, mode=mode, options=options,
+        static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
+        donate_argnames=donate_argnames, in_shardings=in_shardings, out_shardings=out_shardings, device=device)
     if fn is None:
-        return functools.partial(jit, backend=backend, dynamic=dynamic, fullgraph=fullgraph, mode=mode,
-                                 options=options, static_argnums=static_argnums, static_argnames=static_argnames,
-                                 donate_argnums=donate_argnums, donate_argnames=donate_argnames)
+        return functools.partial(jit, **how)
     if isinstance(fn, (staticmethod, classmethod)):
-        return type(fn)(jit(fn.__func__, backend=backend, dynamic=dynamic, fullgraph=fullgraph, mode=mode,
-                            options=options, static_argnums=static_argnums, static_argnames=static_argnames,
-                            donate_argnums=donate_argnums, donate_argnames=donate_argnames))
+        return type(fn)(jit(fn.__func__, **how))
     if not callable(fn):
         raise TypeError(f"dynacomp.jit: expected a callable, got {type(fn).__name__}")
     chosen = resolve(backend=backend, dynamic=dynamic, fullgraph=fullgraph, mode=mode, options=options)
     if chosen.backend not in ("auto", INTERPRETER, *BACKENDS):
         raise ValueError(f"dynacomp.jit: no backend {chosen.backend!r}; there are {', '.join(BACKENDS)}")
-    if donate_argnums is static_argnums is donate_argnames is static_argnames is None:
-        return compiled(fn, chosen)
-    return compiled(fn, chosen, donated(fn, donate_argnums, donate_argnames, static_argnums, static_argnames))
+    given = donate_argnums, donate_argnames, static_argnums, static_argnames
+    which, static = (NOTHING, ()) if given == (None,) * 4 else donated(fn, *given)
+    return compiled(placed(fn, in_shardings, out_shardings, device, static), chosen, which)
 
 
 def _inside(cap: Capture, fn: Value = Const(None), **how: Value) -> Value:
     """`jit(f)` in compiled code is `f`: the code around it is compiled with it."""
-    if {"mode", "options"} & set(how):
+    if {"mode", "options", "in_shardings", "out_shardings", "device"} & set(how):
         raise Break("call", "dynacomp.jit with options, in compiled code")
     return Const(_itself) if isinstance(fn, Const) and fn.value is None else fn
 
@@ -79,7 +84,7 @@ def compiled(fn: Any, options: Options, which: Donated = NOTHING) -> Any:
     """The C callable for a function or method; a wrapper with the object's attributes for others."""
     if isinstance(fn.__func__ if isinstance(fn, types.MethodType) else fn, (_native.CompiledFunction, CompiledObject)):
         return fn
-    if type(fn).__name__ == "PjitFunction" and not is_library(fn.__wrapped__):
+    if type(fn).__name__ == "PjitFunction" and not is_library(fn.__wrapped__) and not jit_places(fn):
         fn = fn.__wrapped__
     if fn in USER_RULES or (is_library(fn) and not isinstance(fn, types.MethodType)):
         return callable_of(caller(fn), options, which)

@@ -37,16 +37,16 @@ class Donated:
 
 
 def donated(fn: Callable[..., Any], donate_argnums: Any, donate_argnames: Any, static_argnums: Any,
-            static_argnames: Any) -> Donated:
-    """What is donated of `fn`'s arguments; raises what `jax.jit` raises for numbers and names that `fn`
-    does not have, and for arguments that are both static and donated."""
+            static_argnames: Any) -> tuple[Donated, tuple[int, ...]]:
+    """What is donated of `fn`'s arguments, and the positions of its static ones; raises what `jax.jit`
+    raises for numbers and names that `fn` does not have, and for arguments that are both static and donated."""
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):
         signature = None
-    numbers, names, _, _ = resolve_argnums(fn, signature, donate_argnums, donate_argnames, static_argnums,
-                                           static_argnames)
-    return Donated(tuple(numbers), tuple(names))
+    numbers, names, static, _ = resolve_argnums(fn, signature, donate_argnums, donate_argnames, static_argnums,
+                                                static_argnames)
+    return Donated(tuple(numbers), tuple(names)), tuple(static)
 
 
 class DonatingFunction(_native.CompiledFunction):

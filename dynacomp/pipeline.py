@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+from jax.sharding import SingleDeviceSharding
 
 from dynacomp import counters, notices
 from dynacomp.capture import frame
@@ -27,6 +28,7 @@ from dynacomp.lowering.placing import Placed
 from dynacomp.lowering.schedule import Schedule
 from dynacomp.lowering.translate import Fixed, Lowered, lower
 from dynacomp.options import Options
+from dynacomp.placed import PlacedProgram
 
 INTERPRETER = "eager"  # the backend's name that leaves a Graph uncompiled: capture alone is tested
 
@@ -56,16 +58,19 @@ def compile_graph(graph: Graph, options: Options, places: Collection[Any] = ()) 
         counters.count("regions", INTERPRETER)
         return Compiled(interpreted(graph), graph, backend=INTERPRETER)
     made = Compiled(_nothing, graph)
+    spread = elsewhere(places)
+    if spread:
+        return placed_by_jax(made, f"an input lies on {spread[0]}")
     try:
         lowered = lowered_graph(made)
     except SymbolicShapeError:
         raise
     except Placed as why:
-        return traced_by_xla(made, str(why))
+        return placed_by_jax(made, str(why))
     except Exception as error:
         return traced_by_xla(made, f"lowering: {defect(error)}")
     for name in candidates(options):
-        reason = misplaced(name, places) or attempt(made, name, options)
+        reason = attempt(made, name, options)
         if reason is None:
             made.program = with_slots(made.program, lowered)
             record(made)
@@ -74,11 +79,10 @@ def compile_graph(graph: Graph, options: Options, places: Collection[Any] = ()) 
     return traced_by_xla(made, "")
 
 
-def misplaced(name: str, places: Collection[Any]) -> str | None:
-    """Why a backend of one device cannot take inputs of these shardings; None where it can."""
+def elsewhere(places: Collection[Any]) -> list[Any]:
+    """The shardings that a program of one device does not give its results."""
     own = {jax.local_devices()[0]}
-    found = [p for p in places if p.device_set != own]
-    return f"an input lies on {found[0]}" if found and name != "xla" else None
+    return [p for p in places if p.device_set != own or not isinstance(p, SingleDeviceSharding)]
 
 
 def lowered_graph(made: Compiled) -> Lowered:
@@ -101,6 +105,14 @@ def defect(error: Exception) -> str:
 def fallback(graph: Graph, reason: str) -> None:
     notices.tell("fallback", *place(graph), f"{reason}; XLA compiles the region",
                  hint="dynacomp.list_backends() says what each backend needs")
+
+
+def placed_by_jax(made: Compiled, reason: str) -> Compiled:
+    """A Graph whose arrays JAX places: by eager JAX's rules, so that each lies where eager JAX puts it."""
+    fallback(made.graph, reason)
+    made.program, made.backend = PlacedProgram(interpreted(made.graph), place(made.graph)), "xla"
+    counters.count("regions", made.backend)
+    return made
 
 
 def traced_by_xla(made: Compiled, reason: str) -> Compiled:

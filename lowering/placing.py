@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 from jax._src.core import subjaxprs
+from jax.sharding import Sharding, SingleDeviceSharding
 
 MESH = {"shard_map", "sharding_constraint", "reshard", "mesh_cast", "pmap", "xla_pmap"}  # primitives
 
@@ -22,14 +23,22 @@ def refuse_placing(jaxpr: Any) -> None:
     """Raises Placed when an equation of `jaxpr`, or of a jaxpr inside it, puts arrays elsewhere."""
     for eqn in jaxpr.eqns:
         moves = eqn.params["devices"] if eqn.primitive.name == "device_put" else ()
-        if eqn.primitive.name in MESH or any(map(_elsewhere, moves)):
+        wanted = (*eqn.params.get("in_shardings", ()), *eqn.params.get("out_shardings", ()))
+        if eqn.primitive.name in MESH or any(map(_elsewhere, moves)) or not all(map(_is_unspecified, wanted)):
             raise Placed(f"`{eqn.primitive.name}` decides where arrays live")
     for inner in subjaxprs(jaxpr):
         refuse_placing(inner)
 
 
 def _elsewhere(place: Any) -> bool:
-    """Whether a destination of `device_put` is anything but this process's first device."""
+    """Whether a destination of `device_put` is anything but the only device of this process, taken alone. (With
+    others around, what the array is committed to shows.)"""
     if place is None:
         return False
-    return getattr(place, "device_set", {place}) != {jax.local_devices()[0]}
+    own = set(jax.local_devices())
+    alone = len(own) == 1 and getattr(place, "device_set", {place}) == own
+    return not alone or isinstance(place, Sharding) and not isinstance(place, SingleDeviceSharding)
+
+
+def _is_unspecified(sharding: Any) -> bool:
+    return type(sharding).__name__ == "UnspecifiedValue"
