@@ -57,8 +57,8 @@ def name_in_errors(cls: type) -> str:
         >>> name_in_errors(types.SimpleNamespace), name_in_errors(dict)
         ('types.SimpleNamespace', 'dict')
     """
-    in_c = not cls.__flags__ & HEAP and cls.__module__ != "builtins"
-    return f"{cls.__module__}.{cls.__name__}" if in_c else cls.__name__
+    in_c = not cls.__flags__ & HEAP and module_name(cls) != "builtins"
+    return f"{module_name(cls)}.{cls.__name__}" if in_c else cls.__name__
 
 
 def written(cap: Capture, cls: type, name: str) -> Value | None:

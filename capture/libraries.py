@@ -111,7 +111,7 @@ def is_library(obj: Any) -> bool:
 
 
 def has_effect(fn: Any) -> bool:
-    """Whether a library's function is called for what it changes, shows or reads: the library's state or tables, files."""
+    """Whether a library's function is called for what it changes, shows or reads: state, tables, files."""
     name = getattr(fn, "__name__", "")
     registers = name.startswith("register_") or name.endswith("dataclass") and isinstance(fn, types.FunctionType)
     return registers or name in EFFECTS.get(module_of(fn) or "", ())

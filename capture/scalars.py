@@ -26,6 +26,8 @@ NEVER_RAISE = {op.__name__: op for op in (
     operator.ne)}
 NONZERO_RIGHT = {op.__name__: op for op in (operator.truediv, operator.floordiv, operator.mod)}
 UNARY = {op.__name__: op for op in (operator.neg, operator.pos, operator.abs)}
+QUIET = ("lt", "le", "gt", "ge", "eq", "ne", "truth", "neg", "pos", "abs")
+HALF_MAX = 65_504  # the greatest float16: Python's numbers below it become NumPy's of any type of floats
 SMALL = 1 << 40  # ints beyond this, and floats made of them, are not moved
 
 
@@ -59,13 +61,20 @@ def unary(op: Any, value: ScalarV) -> Value:
 
 def decided(cap: Capture, value: ScalarV) -> bool:
     """The truth of a changing number, as it is in this call: guarded, so that the entry serves all calls in which
-    it is the same. Break where it took too many entries already, and for NumPy's numbers."""
+    it is the same. Break where it took too many entries already, and where NumPy's arithmetic may warn."""
     asked = S.Host("truth", (value.source,))
-    if is_numpy_number(value.hint) or cap.root.changes_often(asked):
+    if is_numpy_number(value.hint) and not _is_quiet(asked) or cap.root.changes_often(asked):
         raise Break("scalar_branch", "a condition on a Python number that changes from call to call")
     answer = bool(value.hint)
     cap.guards.add("eq", asked, answer)
     return answer
+
+
+def _is_quiet(source: Any) -> bool:
+    """Whether NumPy computes this without a warning, so that a guard may: comparisons with moderate numbers."""
+    if isinstance(source, S.Host):
+        return source.op in QUIET and all(map(_is_quiet, source.args))
+    return isinstance(source, (S.Source, str, np.generic)) or source != source or abs(source) < HALF_MAX
 
 
 def attribute(value: ScalarV, name: str) -> Value:

@@ -1,6 +1,7 @@
 /* `("number", dst, a, op, b)`: what Python's `op` makes of the numbers or strings in registers a and b (-1: of
- * a alone). Of exact ints, floats, bools and strings only, so that no code of the program runs; an operation
- * that raises fails the guard. */
+ * a alone). Of exact ints, floats, bools and strings only, so that no code of the program runs, and of NumPy's
+ * own scalars where that does not warn (they are compared, or asked for their truth); an operation that raises
+ * fails the guard. */
 #include "native.h"
 
 static PyObject *lt(PyObject *a, PyObject *b) { return PyObject_RichCompare(a, b, Py_LT); }
@@ -26,13 +27,17 @@ typedef struct {
     const char *name;
     unaryfunc one;
     binaryfunc two;
+    bool quiet; /* of NumPy's scalars: no warning */
 } Operator;
 static const Operator operators[] = {
-    {"add", NULL, PyNumber_Add}, {"sub", NULL, PyNumber_Subtract}, {"mul", NULL, PyNumber_Multiply},
-    {"truediv", NULL, PyNumber_TrueDivide}, {"floordiv", NULL, PyNumber_FloorDivide},
-    {"mod", NULL, PyNumber_Remainder}, {"lt", NULL, lt}, {"le", NULL, le}, {"gt", NULL, gt}, {"ge", NULL, ge},
-    {"eq", NULL, eq}, {"ne", NULL, ne}, {"neg", PyNumber_Negative, NULL}, {"pos", PyNumber_Positive, NULL},
-    {"abs", PyNumber_Absolute, NULL}, {"truth", truth, NULL}, {"len", length, NULL}, {NULL, NULL, NULL},
+    {"add", NULL, PyNumber_Add, false}, {"sub", NULL, PyNumber_Subtract, false},
+    {"mul", NULL, PyNumber_Multiply, false}, {"truediv", NULL, PyNumber_TrueDivide, false},
+    {"floordiv", NULL, PyNumber_FloorDivide, false},
+    {"mod", NULL, PyNumber_Remainder, false}, {"lt", NULL, lt, true}, {"le", NULL, le, true},
+    {"gt", NULL, gt, true}, {"ge", NULL, ge, true}, {"eq", NULL, eq, true}, {"ne", NULL, ne, true},
+    {"neg", PyNumber_Negative, NULL, true}, {"pos", PyNumber_Positive, NULL, true},
+    {"abs", PyNumber_Absolute, NULL, true}, {"truth", truth, NULL, true}, {"len", length, NULL, false},
+    {NULL, NULL, NULL, false},
 };
 
 static int finish_number(Step *s, Builder *b)
@@ -51,9 +56,13 @@ static int finish_number(Step *s, Builder *b)
     return 0;
 }
 
-static bool exact(PyObject *x)
+static bool exact(PyObject *x, const Operator *op)
 {
-    return PyLong_CheckExact(x) || PyFloat_CheckExact(x) || PyBool_Check(x) || PyUnicode_CheckExact(x);
+    if (PyLong_CheckExact(x) || PyFloat_CheckExact(x) || PyBool_Check(x) || PyUnicode_CheckExact(x)) {
+        return true;
+    }
+    const NumpyApi *numpy = op->quiet ? dc_numpy() : NULL;
+    return numpy && !(Py_TYPE(x)->tp_flags & Py_TPFLAGS_HEAPTYPE) && PyObject_TypeCheck(x, numpy->generic);
 }
 
 static int eval_number(Step *s, Run *run, const Call *call)
@@ -61,7 +70,7 @@ static int eval_number(Step *s, Run *run, const Call *call)
     DC_UNUSED(call);
     const Operator *op = &operators[s->flag];
     PyObject *a = run->regs[s->src], *b = s->n < 0 ? a : run->regs[s->n];
-    if (!exact(a) || !exact(b)) {
+    if (!exact(a, op) || !exact(b, op)) {
         return 0;
     }
     PyObject *found = op->two ? op->two(a, b) : op->one(a);

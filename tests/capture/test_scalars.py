@@ -53,6 +53,26 @@ def test_a_loop_over_numpy_numbers_compiles_twice(program):
     assert not dynacomp.stats()["breaks"]
 
 
+@pytest.mark.parametrize("ask", [
+    lambda t: t > 4, lambda t: not t, lambda t: abs(t) <= 2.5, lambda t: t == 3, lambda t: -t < -7.0])
+@pytest.mark.parametrize("values", VALUES, ids=lambda v: str(v.dtype))
+def test_conditions_on_numpy_numbers_are_guarded(ask, values):
+    dynacomp.reset()
+    program = lambda x, t: x * 2 if ask(t) else x + t
+    compiled = dynacomp.jit(program, backend="eager")
+    for t in values:
+        assert repr(compiled(X, t)) == repr(program(X, t))
+    assert not dynacomp.stats()["breaks"] and dynacomp.stats()["frames_captured"] <= 4
+
+
+def test_conditions_on_numpys_arithmetic_warn_once():
+    compiled = dynacomp.jit(lambda x, t: x if t * t > 1 else x + 1, backend="eager")
+    compiled(X, np.float32(1)), compiled(X, np.float32(2))
+    with pytest.warns(RuntimeWarning, match="overflow") as told:
+        compiled(X, np.float32(1e30))
+    assert len(told) == 1
+
+
 def test_a_python_int_that_changes_may_not_fit_numpys_type():
     def add(t, n):
         return t + n
