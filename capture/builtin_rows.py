@@ -22,7 +22,7 @@ from dynacomp.capture.classes import mro
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.exceptions import handled
 from dynacomp.capture.indices import index_value
-from dynacomp.capture.iteration import iterate
+from dynacomp.capture.iteration import iterate, listed
 from dynacomp.capture.keys import elements_of, hash_value, pairs
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
@@ -225,12 +225,12 @@ def _format(cap: Capture, x: Value, spec: Value = Const("")) -> Value:
 
 @row(tuple)
 def _tuple(cap: Capture, xs: Value = TupleV([])) -> Value:
-    return xs if isinstance(xs, TupleV) and xs.cls is tuple else TupleV(list(iterate(cap, xs)))
+    return xs if isinstance(xs, TupleV) and xs.cls is tuple else TupleV(listed(cap, xs))
 
 
 @row(list)
 def _list(cap: Capture, xs: Value = TupleV([])) -> Value:
-    return ListV(list(iterate(cap, xs)))
+    return ListV(listed(cap, xs))
 
 
 @row(collections.deque)

@@ -188,13 +188,33 @@ def iterate(cap: Capture, value: Value) -> Iterator[Value]:
     if isinstance(value, (TupleV, ListV)):
         yield from list(items_of(cap, value))
         return
-    it = get_iter(cap, value)
+    yield from _rest(cap, get_iter(cap, value))
+
+
+def _rest(cap: Capture, it: Value) -> Iterator[Value]:
     while True:
         cap.count(STEPS_AN_ITEM)
         item = advance(cap, it)
         if item is None:
             return
         yield item
+
+
+def listed(cap: Capture, value: Value) -> list[Value]:
+    """All elements, as `list` and `tuple` take them: an instance is asked for its length first."""
+    if not isinstance(value, ObjectV):
+        return list(iterate(cap, value))
+    it = get_iter(cap, value)
+    for name in ("__len__", "__length_hint__"):
+        method = cap.special(value, name)
+        try:
+            if method is not None:
+                cap.call(method, [])
+                break
+        except Raised as raised:
+            if not issubclass(type_of(raised.value), TypeError):
+                raise
+    return list(_rest(cap, it))
 
 
 # --- lazy combinations: kind → row(cap, stream) giving the next element or None

@@ -186,3 +186,31 @@ def test_what_exceptions_keep_in_c_takes_what_python_takes(name, value):
         return getattr(error, name)
 
     assert dynacomp.jit(f)() == f()
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+@pytest.mark.parametrize("hint", ["__len__", "__length_hint__"])
+def test_lists_and_tuples_ask_for_the_length_first(kind, hint):
+    asked = []
+
+    def length(self):
+        asked.append(hint)
+        return 2
+
+    Counted = type("Counted", (), {"__iter__": lambda self: iter([1]), hint: length})  # noqa: N806
+
+    class Refusing:
+        def __iter__(self):
+            return iter([1])
+
+        def __len__(self):
+            raise ValueError("no length")
+
+    def f():
+        try:
+            return kind(Counted()), kind(Refusing())
+        except ValueError as error:
+            return len(asked), str(error)
+
+    assert dynacomp.jit(f)() == (1, "no length")
+    assert f() == (2, "no length")
