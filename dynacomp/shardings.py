@@ -29,7 +29,6 @@ def placed(fn: Any, inputs: Any, outputs: Any, device: Any, static: Sequence[int
 
     wanted = tuple(inputs) if isinstance(inputs, list) else inputs
 
-    @functools.wraps(fn)
     def placing(*args: Any, **kwargs: Any) -> Any:
         places = range(-len(args), len(args))
         fixed = [i % len(args) for i in static if i in places]
@@ -38,7 +37,7 @@ def placed(fn: Any, inputs: Any, outputs: Any, device: Any, static: Sequence[int
         return put(result, device or outputs)
 
     placing.__code__ = placing.__code__.replace()  # entries hang off the code: each function needs its own
-    return placing
+    return functools.wraps(fn)(placing)
 
 
 def put(tree: Any, where: Any) -> Any:
