@@ -2,16 +2,18 @@
 
 import dataclasses
 
-import distrax
 import jax
 import jax.numpy as jnp
 import optax
+import pytest
 from flax.training.train_state import TrainState
 
 import dynacomp
 
 
 def test_a_class_that_its_library_registers_when_it_is_first_called():
+    distrax = pytest.importorskip("distrax")
+
     class Constant(distrax.Distribution):
         def __init__(self, at):
             super().__init__()

@@ -2,11 +2,11 @@
 
 import dataclasses
 
-import distrax
 import flax.linen as nn
 import flax.struct
 import jax
 import jax.numpy as jnp
+import pytest
 
 import dynacomp
 
@@ -102,6 +102,8 @@ def test_derivatives_by_integers_are_what_jax_makes_of_them():
 
 
 def test_objects_of_a_library_are_not_asked_for_their_dtype():
+    distrax = pytest.importorskip("distrax")
+
     def program(x):
         return distrax.Normal(x, x + 1).log_prob(x)
 
