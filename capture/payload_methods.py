@@ -266,7 +266,8 @@ def _constructor(owner: type) -> Any:
     return row
 
 
-BUILTINS.update({base.__new__: _constructor(base.__new__.__self__) for base in BASES if base is not tuple})
+BUILTINS.update({base.__new__: _constructor(base.__new__.__self__)  # type: ignore[union-attr]
+                 for base in BASES if base is not tuple})
 OPERATIONS["inherited"] = inherited
 OPERATIONS["class_method"] = class_method
 OPERATIONS["payload_attribute"] = payload_attribute
