@@ -42,7 +42,7 @@ def _places(eqn: Any) -> bool:
 
 def is_specified(sharding: Any) -> bool:
     """Whether an entry of `in_shardings` or `out_shardings` says something."""
-    return type(sharding).__name__ != "UnspecifiedValue"
+    return sharding is not None and type(sharding).__name__ != "UnspecifiedValue"
 
 
 def jit_places(jitted: Any) -> bool:

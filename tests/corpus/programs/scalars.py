@@ -37,10 +37,15 @@ def mathematics(x):
 
 
 @program
-def fractions_and_decimals(x):
+def fractions(x):
     f = Fraction(1, 3) + Fraction(1, 6)
+    return x, str(f), f.numerator, float(f), f == Fraction(1, 2)
+
+
+@program(breaks={"effect": 1}, hits=False)  # its context is read at each call; each Decimal is another object
+def decimals(x):
     d = Decimal("0.1") + Decimal("0.2")
-    return x, str(f), f.numerator, str(d), float(f), f == Fraction(1, 2), d == Decimal("0.3")
+    return x, str(d), d == Decimal("0.3")
 
 
 @program
