@@ -31,9 +31,12 @@ def noticing(name: str, arguments: Any) -> Iterator[None]:
 def contents(tree: Any) -> list[tuple[int, ...]]:
     """Which objects stand in the lists and dicts of `tree`, by identity."""
     found: list[tuple[int, ...]] = []
-    todo = [tree]
+    todo, seen = [tree], set()
     while todo:
         at = todo.pop()
+        if id(at) in seen:
+            continue
+        seen.add(id(at))
         inside = (*at, *at.values()) if type(at) is dict else at if isinstance(at, (list, tuple)) else ()
         found.append((id(at), *map(id, inside)))
         todo.extend(inside)

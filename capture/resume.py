@@ -250,11 +250,14 @@ def living(codes: Iterable[CodeType]) -> Callable[[], Iterator[CodeType]]:
 
 
 def reachable(codes: Iterable[CodeType], seen: set[int] | None = None) -> Iterator[tuple[CodeType, Any]]:
-    """(code, entry) of each of `codes` and of the resume functions that they go on in, in order of execution."""
+    """(code, what is known of an entry) of each of `codes` and of the resume functions that they go on in, in
+    order of execution."""
     seen = set() if seen is None else seen
     for code in codes:
         if id(code) not in seen:
             seen.add(id(code))
             for entry in entries(code):
-                yield code, entry
-                yield from reachable(entry.info.resumes(), seen)
+                info = entry.info
+                if info is not None:  # else what it guards has died
+                    yield code, info
+                    yield from reachable(info.resumes(), seen)

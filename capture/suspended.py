@@ -45,14 +45,14 @@ class Plan:
         return self.left > 0
 
     def _decide(self) -> None:
-        self.idle = not any(_pays(entry) for _, entry in reachable(self.flat.codes.values()))
+        self.idle = not any(_pays(info) for _, info in reachable(self.flat.codes.values()))
         if self.idle and self.on_idle is not None:
             self.on_idle()
 
 
-def _pays(entry: Any) -> bool:
+def _pays(info: Any) -> bool:
     """Whether an entry computes something, or breaks for a call, of which something compiled may come."""
-    return entry.info.graph is not None or (entry.info.breaks is not None and entry.info.breaks.kind not in ALONE)
+    return info.graph is not None or (info.breaks is not None and info.breaks.kind not in ALONE)
 
 
 class Segments(dict):

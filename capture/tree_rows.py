@@ -16,7 +16,7 @@ import jax
 from dynacomp.capture.attrs import CONST_METHODS
 from dynacomp.capture.births import from_python, unflattened
 from dynacomp.capture.builtin_rows import NONE
-from dynacomp.capture.calls import BUILTINS, call
+from dynacomp.capture.calls import BUILTINS, call, call_row
 from dynacomp.capture.errors import Break
 from dynacomp.capture.iteration import iterate
 from dynacomp.capture.machine import Capture
@@ -45,11 +45,11 @@ class Shell:
         found = self.values.get(id(part))
         return found if found is not None else from_python(self.cap, part)
 
-    def rule(self, is_leaf: Value) -> Callable[[Any], bool] | None:
-        """The program's `is_leaf` as a real function."""
+    def rule(self, is_leaf: Value) -> Callable[..., bool] | None:
+        """The program's `is_leaf` as a real function, of a part or of its path and the part."""
         if isinstance(is_leaf, Const) and is_leaf.value is None:
             return None
-        return lambda part: truth(self.cap, call(self.cap, is_leaf, [self.value(part)], {}))
+        return lambda *seen: truth(self.cap, call(self.cap, is_leaf, list(map(self.value, seen)), {}))
 
 
 def _is_leaf(value: LibraryV) -> bool:
@@ -69,8 +69,9 @@ def known(treedef: Any) -> Any:
     return treedef
 
 
-def _with_path(parts: Shell, is_leaf: Value) -> tuple[list[tuple[Value, Value]], Any]:
-    found, treedef = jax.tree_util.tree_flatten_with_path(parts.real, is_leaf=parts.rule(is_leaf))
+def _with_path(parts: Shell, is_leaf: Value, takes_path: Value) -> tuple[list[tuple[Value, Value]], Any]:
+    found, treedef = jax.tree_util.tree_flatten_with_path(
+        parts.real, is_leaf=parts.rule(is_leaf), is_leaf_takes_path=truth(parts.cap, takes_path))
     return [(from_python(parts.cap, path), parts.value(leaf)) for path, leaf in found], known(treedef)
 
 
@@ -92,9 +93,10 @@ def _tree_map(cap: Capture, f: Value, tree: Value, *rest: Value, is_leaf: Value 
     return _mapped(cap, f, treedef, [leaves, *(_up_to(o, treedef) for o in others)])
 
 
-def _tree_map_with_path(cap: Capture, f: Value, tree: Value, *rest: Value, is_leaf: Value = NONE) -> Value:
+def _tree_map_with_path(cap: Capture, f: Value, tree: Value, *rest: Value, is_leaf: Value = NONE,
+                        is_leaf_takes_path: Value = NONE) -> Value:
     first, *others = (Shell(cap, t) for t in (tree, *rest))
-    found, treedef = _with_path(first, is_leaf)
+    found, treedef = _with_path(first, is_leaf, is_leaf_takes_path)
     return _mapped(cap, f, treedef, [[p for p, _ in found], [x for _, x in found],
                                      *(_up_to(o, treedef) for o in others)])
 
@@ -108,12 +110,12 @@ def _tree_flatten(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:
     return TupleV([ListV(leaves), Const(treedef)])
 
 
-def _leaves_with_path(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:
-    return ListV([TupleV(list(pair)) for pair in _with_path(Shell(cap, tree), is_leaf)[0]])
+def _leaves_with_path(cap: Capture, tree: Value, is_leaf: Value = NONE, is_leaf_takes_path: Value = NONE) -> Value:
+    return ListV([TupleV(list(pair)) for pair in _with_path(Shell(cap, tree), is_leaf, is_leaf_takes_path)[0]])
 
 
-def _flatten_with_path(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:
-    found, treedef = _with_path(Shell(cap, tree), is_leaf)
+def _flatten_with_path(cap: Capture, tree: Value, is_leaf: Value = NONE, is_leaf_takes_path: Value = NONE) -> Value:
+    found, treedef = _with_path(Shell(cap, tree), is_leaf, is_leaf_takes_path)
     return TupleV([ListV([TupleV(list(pair)) for pair in found]), Const(treedef)])
 
 
@@ -146,7 +148,7 @@ def _tree_reduce(cap: Capture, function: Value, tree: Value, *initial: Value, is
 def _or_call(row: Any, fn: Any, cap: Capture, *args: Value, **kwargs: Value) -> Value:
     """`row`, or one call of the library where a tree is closed."""
     try:
-        return row(cap, *args, **kwargs)
+        return call_row(cap, row, fn, list(args), kwargs)
     except Closed:
         return library_call(cap, fn, list(args), kwargs)
 

@@ -77,10 +77,10 @@ def explain(fn: Callable[..., Any], **how: Any) -> Callable[..., Explanation]:
         before, told = counters.stats(), set(notices.told())
         result = target(*args, **kwargs)
         after = counters.stats()
-        entries = list(reachable([code]))
+        known = list(reachable([code]))
         return Explanation(
-            result, tuple(region(c, e) for c, e in entries if e.info.graph is not None),
-            tuple(found for _, e in entries if (found := break_of(e)) is not None),
+            result, tuple(region(c, info) for c, info in known if info.graph is not None),
+            tuple(found for _, info in known if (found := break_of(info)) is not None),
             tuple(str(n) for n in notices.told() if n not in told),
             _difference(before["compile_seconds"], after["compile_seconds"]), after)
 
@@ -98,15 +98,14 @@ def root_code(target: Any) -> CodeType:
     return getattr(fn, "__func__", fn).__code__
 
 
-def region(code: CodeType, entry: Any) -> Region:
-    info = entry.info
+def region(code: CodeType, info: Any) -> Region:
     program = getattr(info.program, "inner", info.program)
     return Region(code.co_qualname, str(info.graph), str(info.guards), getattr(program, "backend", ""),
                   tuple(getattr(program, "kernels", ())), dict(getattr(program, "source", {})))
 
 
-def break_of(entry: Any) -> Break | None:
-    lesson = entry.info.breaks
+def break_of(info: Any) -> Break | None:
+    lesson = info.breaks
     if lesson is None:
         return None
     reason = REASONS[lesson.kind]

@@ -287,8 +287,12 @@ def recompile_text(fn: Any, code: CodeType, args: tuple[Any, ...]) -> str:
 
 def failed_guard(fn: Any, code: CodeType, args: tuple[Any, ...]) -> str:
     """The guard that fails of the entry that served last; "" where there is none."""
-    checked = ((e, e.guards.check(fn, args)) for e in _native.entries(code) if e.info is not None)
-    return next((e.info.origin[step] for e, step in checked if step >= 0), "")
+    for entry in _native.entries(code):
+        info = entry.info  # which goes where what the entry guards dies, during the check too
+        step = entry.guards.check(fn, args) if info is not None else -1
+        if step >= 0:
+            return info.origin[step]
+    return ""
 
 
 def refused(fn: Any, code: CodeType, args: tuple[Any, ...]) -> Any:

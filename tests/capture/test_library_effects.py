@@ -139,3 +139,9 @@ def test_contents_are_told_apart_by_identity():
     assert contents(tree) == before
     inner.append(3)
     assert contents(tree) != before
+
+
+def test_a_list_that_holds_itself_has_contents():
+    knot = [1]
+    knot.append(knot)
+    assert contents(knot) == contents(knot) and len(contents(knot)) == 2

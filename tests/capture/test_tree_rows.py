@@ -36,3 +36,27 @@ def test_a_model_that_the_library_made_is_a_tree(program):
     assert jax.tree.structure(got) == jax.tree.structure(want)
     assert all(jnp.allclose(a, b) for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want)))
     assert not dynacomp.stats()["breaks"]
+
+
+def test_leaves_that_their_paths_tell():
+    def program(x):
+        tree = {"a": [x, x + 1], "b": (x * 2,)}
+
+        def stop(path, part):
+            return len(path) == 1 and path[0].key == "a"
+
+        named = jax.tree.map_with_path(lambda path, leaf: (len(path), leaf), tree, is_leaf=stop,
+                                       is_leaf_takes_path=True)
+        flat, structure = jax.tree.flatten_with_path(tree, stop, True)
+        return named, len(flat), structure, len(jax.tree.leaves_with_path(tree, is_leaf=lambda part: False))
+
+    dynacomp.reset()
+    want, got = program(jnp.ones(2)), dynacomp.jit(program, backend="eager")(jnp.ones(2))
+    assert jax.tree.structure(got) == jax.tree.structure(want) and got[1:] == want[1:]
+    assert not dynacomp.stats()["breaks"]
+
+
+def test_what_the_rows_do_not_take_is_left_to_jax():
+    compiled = dynacomp.jit(lambda x: jax.tree.map(abs, x, nonsense=1), backend="eager")
+    with pytest.raises(TypeError, match="nonsense"):
+        compiled(jnp.ones(2))

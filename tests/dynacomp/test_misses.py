@@ -5,6 +5,7 @@ import gc
 import json
 import logging
 import threading
+import types
 import weakref
 
 import jax
@@ -250,3 +251,19 @@ def test_a_transformation_around_is_told(caplog):
     (said,) = [r.getMessage() for r in caplog.records]
     assert "traces its caller" in said and "dynacomp.jit(jax.grad(f))" in said
     assert set(dynacomp.stats()["frames_eager"]) == {"traced"}
+
+
+class Dying:
+    """An entry that dies while its guards are asked, as garbage collection may have it."""
+
+    def __init__(self):
+        self.info, self.guards = types.SimpleNamespace(origin=["x is y"]), self
+
+    def check(self, fn, args):
+        self.info = None
+        return 0
+
+
+def test_an_entry_may_die_while_its_guards_are_asked(monkeypatch):
+    monkeypatch.setattr(misses._native, "entries", lambda code: [Dying()])
+    assert misses.failed_guard(None, None, ()) == "x is y"

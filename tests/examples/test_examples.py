@@ -21,7 +21,8 @@ def results(example: str, compiler: str) -> list[dict]:
 
 @pytest.mark.medium
 @pytest.mark.parametrize("compiler", ["dynacomp", pytest.param("jax", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("example", ["digits.py", "gpt.py", "solver.py"])
+@pytest.mark.parametrize("example", ["solver.py", *[pytest.param(name, marks=pytest.mark.slow)
+                                                    for name in ("digits.py", "gpt.py")]])  # `make demo` runs all
 def test_losses_are_those_of_eager_jax(example, compiler):
     for got, eager in zip(results(example, compiler), results(example, "eager"), strict=True):
         assert got["name"] == eager["name"]

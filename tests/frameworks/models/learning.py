@@ -347,7 +347,7 @@ def nucleus_sampling(jit):
             sample(params, KEY, tokens, 0.7, top_p=0.9), sample(params, KEY, tokens, 0.7, 4, 0.8)]
 
 
-@model(graphs=8)
+@model(graphs=8, slow=True)
 def decoding_with_a_growing_cache(jit):
     width, heads, layers = 8, 2, 2
     k = iter(random.split(KEY, 20))

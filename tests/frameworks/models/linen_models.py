@@ -178,7 +178,7 @@ class Tagger(nn.Module):
         return nn.Dense(1)(nn.RNN(nn.GRUCell(4), reverse=True)(x))[:, -1]
 
 
-@model
+@model(slow=True)
 def recurrent(jit):
     x = jax.random.normal(KEY, (8, 5, 3))
     state, losses = fit(jit, Tagger(), squares, (x, Y))

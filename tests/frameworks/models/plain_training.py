@@ -290,7 +290,7 @@ def lstm_scan_and_gru_loop(jit):
     return losses, params
 
 
-@model
+@model(slow=True)
 def state_space_scan(jit):
     x = random.normal(KEY, (2, 7, 4))
     params = {"a": -jnp.exp(random.normal(KEY, (4, 3))), "dt": dense(KEY, 4, 4), "bc": dense(KEY, 4, 6),
@@ -320,7 +320,7 @@ def state_space_scan(jit):
     return losses, [jit(mamba)(params, x[:, :n]) for n in (7, 3)]
 
 
-@model
+@model(slow=True)
 def mixture_of_experts(jit):
     x = random.normal(KEY, (10, 6))
     k = random.split(KEY, 3)
@@ -407,7 +407,7 @@ def low_rank_adaptation(jit):
     return adapters, jit(forward)(base, adapters, x), jit(forward)(merged, zero, x)
 
 
-@model
+@model(slow=True)
 def meta_learning(jit):
     params = {"a": dense(KEY, 1, 8), "b": dense(KEY, 8, 1)}
 
