@@ -161,7 +161,7 @@ class Capture:
         self.candidates: list[Any] = []  # existing arrays that the Graph may choose, see `origins`
         self.bodies: list[Any] = []  # sub-graphs being captured, innermost last
         self.captured_ops = 0
-        self.scalars: dict[S.Source, Any] = {}  # Python numbers that were taken as constants
+        self.scalars: dict[S.Source, Any] = {}  # Python numbers that were taken as constants; ids of unchanging objects
         self.scalar_nodes: dict[S.Source, Node] = {}
         self.scalar_reads: list[tuple[int, ScalarV]] = []  # the steps at which changing numbers became nodes
         self.functions: dict[int, Any] = {}  # id of a real function → its FunctionV

@@ -327,6 +327,14 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
         return _opaque(cap, obj, source)
     if is_changeable(obj) and not is_python_class(type(obj)) and not callable(obj):
         return _opaque(cap, obj, source)
+    return _one_object(cap, obj, source)
+
+
+def _one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """An object that never changes, known by its identity until ever others come in its place (dates, decimals)."""
+    if S.belongs_to_call(source) and cap.root.changes_often(source):
+        return _opaque(cap, obj, source)
+    cap.scalars[source] = ("id", id(obj))
     return _identity(cap, obj, source)
 
 

@@ -110,12 +110,14 @@ def is_sealed(data: bytes) -> bool:
 
 def _build_into(request: Request, folder: Path, tell: Tell) -> Path:
     """Build in a private folder, then move into the cache; without room it stays where it is."""
-    built = _build(request)
+    part = _built(request)
     try:
-        return _publish(built, folder, request.key)
+        return _publish(part, folder, request.key)
     except OSError as error:
         _report(folder, error, tell)
-        return built
+        return _kept(part, request.key)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _publish(built: Path, folder: Path, key: str) -> Path:
@@ -129,25 +131,29 @@ def _publish(built: Path, folder: Path, key: str) -> Path:
         Path(name).unlink(missing_ok=True)
         raise
     found = verified(folder, key)
-    return found if found is not None else built
+    return found if found is not None else _kept(built, key)
 
 
 def _build_privately(request: Request, folder: Path, error: OSError, tell: Tell) -> Path:
     _report(folder, error, tell)
-    return _build(request)
+    known = private_folder() / f"{request.key}.so"
+    return known if known.exists() else _kept(_built(request), request.key)
 
 
-def _build(request: Request) -> Path:
-    out = _private_folder() / f"{request.key}.so"
-    if not out.exists():
-        part = out.with_suffix(f".{os.getpid()}.{id(request)}.part")
-        request.compiler.build(request.source, part, request.exact, request.jobs)
-        os.replace(part, out)
-    return out
+def _built(request: Request) -> Path:
+    """The library in a file of its own, which the caller moves or removes."""
+    part = private_folder() / f"{request.key}.{id(request)}.part"
+    request.compiler.build(request.source, part, request.exact, request.jobs)
+    return part
+
+
+def _kept(part: Path, key: str) -> Path:
+    """The library where it stays until the process ends."""
+    return part.replace(part.with_name(f"{key}.so"))
 
 
 @functools.cache
-def _private_folder() -> Path:
+def private_folder() -> Path:
     """This process's own folder, removed when it ends; a forked child makes its own."""
     folder = Path(tempfile.mkdtemp(prefix="dynacomp-"))
     owner = os.getpid()
@@ -155,7 +161,7 @@ def _private_folder() -> Path:
     return folder
 
 
-os.register_at_fork(after_in_child=_private_folder.cache_clear)
+os.register_at_fork(after_in_child=private_folder.cache_clear)
 
 
 def _report(folder: Path, error: OSError, tell: Tell) -> None:

@@ -23,6 +23,7 @@ import numpy as np
 import triton.language as tl
 from jaxlib import gpu_triton
 
+from dynacomp.codegen.cache import private_folder
 from dynacomp.codegen.triton_aot import POINTERS, compile_function, gpu_target
 from dynacomp.codegen.triton_call import Call
 from dynacomp.codegen.triton_modules import jit_functions
@@ -167,10 +168,7 @@ def _loadable(binary: Any, warps: int, capability: int) -> Any:
     )
 
 
-_FOLDER = tempfile.TemporaryDirectory(prefix="dynacomp-hsaco-")
-
-
 def _code_file(code: bytes) -> Path:
-    with tempfile.NamedTemporaryFile(dir=_FOLDER.name, suffix=".hsaco", delete=False) as file:
+    with tempfile.NamedTemporaryFile(dir=private_folder(), suffix=".hsaco", delete=False) as file:
         file.write(code)
     return Path(file.name)

@@ -15,10 +15,11 @@ counted in C and read through `add_source`.
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+
+from dynacomp.locks import ForkedLock
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ COUNTERS = {c.name: c for c in (
     Counter("compile_seconds", "seconds spent compiling", key="stage"),
 )}
 
-_lock = threading.Lock()
+_lock = ForkedLock()
 _values: dict[str, dict[str, float]] = {name: {} for name in COUNTERS}
 _sources: dict[str, list[Callable[[], int]]] = {}
 _baseline: dict[str, int] = {}
@@ -58,7 +59,7 @@ def count(name: str, key: str = "", by: float = 1) -> None:
     if bool(COUNTERS[name].key) != bool(key):
         wanted = f"a key ({COUNTERS[name].key})" if COUNTERS[name].key else "no key"
         raise ValueError(f"counter {name!r} takes {wanted}, got {key!r}")
-    with _lock:
+    with _lock():
         values = _values[name]
         values[key] = values.get(key, 0) + by
 
@@ -77,20 +78,20 @@ def add_source(name: str, read: Callable[[], int]) -> None:
     """Let the plain counter `name` also show what `read()` grows by, from now on."""
     if COUNTERS[name].key:
         raise ValueError(f"counter {name!r} has keys; only a plain one can be read from a source")
-    with _lock:
+    with _lock():
         _sources.setdefault(name, []).append(read)
         _baseline[name] = _baseline.get(name, 0) + read()
 
 
 def stats() -> dict[str, int | dict[str, float]]:
     """All counters since the last `reset`, in the order of `COUNTERS`; a copy, JSON-able."""
-    with _lock:
+    with _lock():
         return {name: _shown(counter) for name, counter in COUNTERS.items()}
 
 
 def reset() -> None:
     """Set every counter to zero."""
-    with _lock:
+    with _lock():
         for values in _values.values():
             values.clear()
         for name, sources in _sources.items():

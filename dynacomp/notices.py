@@ -19,10 +19,10 @@ prints once
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dynacomp.locks import ForkedLock
 from dynacomp.options import TOPICS, log_topics
 
 LOGGER = logging.getLogger("dynacomp")
@@ -55,13 +55,13 @@ class Notice:
 
 
 _told: dict[tuple[str, str, int, str], Notice] = {}
-_lock = threading.Lock()
+_lock = ForkedLock()
 
 
 def tell(kind: str, file: str, line: int, reason: str, *, hint: str = "", id: str = "") -> bool:
     """Warn once about this site (`file` may be "" where no line is to blame); True if it was new."""
     notice = Notice(kind, file, line, reason, hint, id)
-    with _lock:
+    with _lock():
         if notice.site in _told:
             return False
         _told[notice.site] = notice
@@ -71,13 +71,13 @@ def tell(kind: str, file: str, line: int, reason: str, *, hint: str = "", id: st
 
 def told() -> tuple[Notice, ...]:
     """Every Notice since the last reset, oldest first."""
-    with _lock:
-        return tuple(_told.values())
+    with _lock():
+        return tuple(_told.copy().values())  # a finalizer may tell something meanwhile
 
 
 def reset() -> None:
     """Forget what was told, so that every site is told again."""
-    with _lock:
+    with _lock():
         _told.clear()
 
 

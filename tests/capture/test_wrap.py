@@ -1,6 +1,7 @@
 """Objects that come from outside: what is guarded of them, and what is not."""
 
 import io
+from decimal import Decimal
 
 import jax.numpy as jnp
 
@@ -56,3 +57,14 @@ def test_elements_of_sets_are_the_very_objects():
         tokens, token = set(), Token()
         enter(tokens, token)
         assert tokens == {token}
+
+
+def test_objects_that_never_change_and_are_others_each_time():
+    def scaled(x, price):
+        return x * 2, price.quantize(Decimal("0.1")), price
+
+    compiled = dynacomp.jit(scaled)
+    x, prices = jnp.ones(2), [Decimal(f"{n}.25") for n in range(12)]
+    captures([lambda p=p: compiled(x, p) for p in prices[:8]])
+    assert captures([lambda p=p: compiled(x, p) for p in prices[8:]]) == 0
+    assert [str(compiled(x, p)) for p in prices] == [str(scaled(x, p)) for p in prices]

@@ -27,7 +27,7 @@ def run(folder, **options):
 @pytest.fixture(autouse=True)
 def fresh():
     """Nothing built earlier in this process helps, and every notice is told again."""
-    cache._private_folder.cache_clear()
+    cache.private_folder.cache_clear()
 
 
 def notices(caplog):
@@ -39,6 +39,7 @@ def test_second_time_comes_from_the_cache(tmp_path):
     assert not run(folder).cached
     assert run(folder).cached
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert not list(cache.private_folder().iterdir())
 
 
 @pytest.mark.parametrize("damage", ["truncate", "garble", "empty", "foreign_mode"])
@@ -52,7 +53,7 @@ def test_damaged_entries_are_built_again(tmp_path, damage):
     library.write_bytes(damaged.get(damage, content))
     if damage == "foreign_mode":
         library.chmod(0o777)
-    cache._private_folder.cache_clear()
+    cache.private_folder.cache_clear()
     assert not run(tmp_path).cached
     assert run(tmp_path).cached
 
@@ -62,7 +63,7 @@ def test_folder_that_is_a_file(tmp_path, caplog):
     folder.write_text("not a folder")
     with caplog.at_level(logging.WARNING, "dynacomp"):
         run(folder)
-        cache._private_folder.cache_clear()
+        cache.private_folder.cache_clear()
         run(folder)
     assert len(set(notices(caplog))) == 1 and "cannot be used" in notices(caplog)[0]
 
