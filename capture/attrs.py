@@ -12,13 +12,13 @@ from typing import Any
 from dynacomp.capture import arrays, scalars
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
-from dynacomp.capture.class_attrs import MISSING, SIMPLE, from_metaclass, lookup, name_in_errors, read_class, resolve
+from dynacomp.capture.class_attrs import MISSING, SIMPLE, is_hook, lookup, name_in_errors, read_class, resolve
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.frozen import is_changeable, is_python_class
 from dynacomp.capture.libraries import CONTEXTS, is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import RULES, library_call
-from dynacomp.capture.object_attrs import bind, no_attribute, object_attribute
+from dynacomp.capture.object_attrs import bind, is_librarys, no_attribute, object_attribute
 from dynacomp.capture.values import (
     ArrayV,
     BuiltinMethodV,
@@ -76,12 +76,10 @@ def getattr_value(cap: Capture, value: Value, name: str) -> Value:
 
 def special(cap: Capture, value: Value, name: str) -> Value | None:
     """A special method as an operator finds it: on the type, past the instance and `__getattr__`."""
-    if isinstance(value, Const) and isinstance(value.value, type):
-        meta, _ = resolve(cap, type(value.value), name)
-        return None if meta is None else from_metaclass(cap, value.value, name)
-    if not isinstance(value, ObjectV):
+    is_class = isinstance(value, Const) and isinstance(value.value, type)
+    if not is_class and not isinstance(value, ObjectV):
         return getattr_value(cap, value, name) if has_attribute(cap, value, name) else None
-    owner, raw = resolve(cap, value.cls, name)
+    owner, raw = resolve(cap, type_of(value), name)
     if raw is MISSING or raw is None:
         return None
     return bind(cap, raw, value, owner, name)
@@ -101,11 +99,10 @@ def has_attribute(cap: Capture, value: Value, name: str) -> bool:
 
 
 def _object(cap: Capture, value: ObjectV, name: str) -> Value:
-    _, hook = resolve(cap, value.cls, "__getattribute__")
-    if isinstance(hook, types.FunctionType) and not is_pure_module(hook.__globals__.get("__name__")):
-        return cap.call(Const(hook), [value, Const(name)])
-    return object_attribute(cap, value, name)
-
+    owner, raw = resolve(cap, value.cls, "__getattribute__")
+    if not is_hook(raw) or is_librarys(raw):
+        return object_attribute(cap, value, name)
+    return cap.call(bind(cap, raw, value, owner, "__getattribute__"), [Const(name)])
 
 
 def _const(cap: Capture, value: Const, name: str) -> Value:
@@ -151,7 +148,7 @@ def _function_attribute(cap: Capture, value: Const, name: str, found: Any) -> Va
 
 def intercepts(cls: type) -> bool:
     """Whether to ask an instance for an attribute runs the program's code."""
-    return any(isinstance(lookup(cls, hook)[1], types.FunctionType) for hook in ("__getattribute__", "__getattr__"))
+    return any(is_hook(lookup(cls, name)[1]) for name in ("__getattribute__", "__getattr__"))
 
 
 def _module(cap: Capture, module: types.ModuleType, name: str) -> Value:

@@ -13,12 +13,13 @@ import types
 from typing import Any
 
 from dynacomp.capture import sources as S
+from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.births import from_python
 from dynacomp.capture.classes import entries, module_name, mro
 from dynacomp.capture.effects import changing_outside
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.frozen import is_python_class
-from dynacomp.capture.libraries import is_pure_module, module_of
+from dynacomp.capture.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.machine import VERSION, Capture
 from dynacomp.capture.values import DELETED, Const, FunctionV, MethodV, ObjectV, Value, is_literal
 from dynacomp.capture.wrap import wrap
@@ -42,6 +43,16 @@ def lookup(cls: type, name: str, after: type | None = None) -> tuple[type | None
         if name in table:
             return base, table[name]
     return None, MISSING
+
+
+def is_hook(raw: Any) -> bool:
+    """Whether a class attribute with the name of a special method is anything but what C classes have there."""
+    return raw is not MISSING and not isinstance(raw, types.WrapperDescriptorType)
+
+
+def is_programs(raw: Any) -> bool:
+    """Whether such a method is the program's own, not one of the standard library or another that keeps its ways."""
+    return is_hook(raw) and not (isinstance(raw, types.FunctionType) and is_steady_module(module_of(raw)))
 
 
 def hides_entry(cls: type, name: str) -> bool:
@@ -120,11 +131,25 @@ def class_data(cap: Capture, cls: type, owner: type, raw: Any, name: str) -> Val
 
 def class_value(cap: Capture, raw: Any, owner: type | None, name: str) -> Value:
     """A class attribute as a Value; mutable ones are found again through the class."""
-    if owner is None or isinstance(raw, (types.FunctionType, type, types.BuiltinFunctionType)):
+    if owner is None or isinstance(raw, CONSTANT):
         return Const(raw)
-    if is_pure_module(module_name(owner)) or not is_python_class(owner):
-        return from_python(cap, raw)
-    return wrap(cap, raw, S.Attr(class_source(owner), name))
+    return wrap(cap, raw, S.Attr(class_source(owner), name)) if has_own_state(owner) else from_python(cap, raw)
+
+
+CONSTANT = (types.FunctionType, type, types.BuiltinFunctionType)
+
+
+def has_own_state(owner: type) -> bool:
+    """Whether objects that a class keeps may change: those of C and of libraries that promise purity do not."""
+    return is_python_class(owner) and not is_pure_module(module_name(owner))
+
+
+def static_method(cap: Capture, raw: staticmethod, owner: type | None, name: str) -> Value:
+    """What a staticmethod holds: any object, which is found again through its class."""
+    held: Any = raw.__func__
+    if owner is None or isinstance(held, (CompiledFunction, *CONSTANT)) or not has_own_state(owner):
+        return class_value(cap, held, None if isinstance(held, CompiledFunction) else owner, name)
+    return wrap(cap, held, S.Get(S.Attr(class_source(owner), name), "__func__"))
 
 
 def class_method(cap: Capture, raw: classmethod, cls: type) -> Value:
@@ -158,18 +183,20 @@ OF_TYPE = (*STORED_IN_C, "__class__", "__dict__")
 
 def read_class(cap: Capture, cls: type, name: str) -> Value:
     """`cls.name`: metaclass data descriptors, the MRO, then the metaclass."""
+    if is_programs(resolve(cap, type(cls), "__getattribute__")[1]):
+        return cap.call(cap.special(Const(cls), "__getattribute__"), [Const(name)])  # type: ignore[arg-type]
     pending = written(cap, cls, name)
     if pending is not None:
         return pending
     owner, raw = resolve(cap, cls, name)
     if owner is None or name in OF_TYPE or is_deleted(cap, cls, name):
         return from_metaclass(cap, cls, name)
-    if is_data(raw) and cls.__getattribute__ is object.__getattribute__:
+    if is_data(raw) and lookup(cls, "__getattribute__")[1] is object.__getattribute__:
         return class_data(cap, cls, owner, raw, name)
     if isinstance(raw, classmethod):
         return class_method(cap, raw, cls)
     if isinstance(raw, staticmethod):
-        return Const(raw.__func__)
+        return static_method(cap, raw, owner, name)
     if isinstance(raw, (types.FunctionType, property, types.WrapperDescriptorType, types.MethodDescriptorType)):
         return Const(raw)
     if type(raw).__qualname__ in WRAPPED_METHODS:
@@ -235,10 +262,10 @@ def delete(cap: Capture, cls: type, name: str) -> None:
 def _by_hook(cap: Capture, cls: type, hook: str, args: list[Value]) -> bool:
     """Whether the metaclass has a method of its own for this, which is entered."""
     found = resolve(cap, type(cls), hook)[1]
-    if isinstance(found, types.FunctionType) and not issubclass(cls, enum.Enum):
-        cap.call(Const(found), [Const(cls), *args])
-        return True
-    return False
+    if not is_hook(found) or issubclass(cls, enum.Enum):
+        return False
+    cap.call(cap.special(Const(cls), hook), args)  # type: ignore[arg-type]
+    return True
 
 
 def type_store(cap: Capture, cls: type, name: str, value: Any) -> None:

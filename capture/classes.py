@@ -14,7 +14,7 @@ from typing import Any
 from dynacomp.capture.errors import Break
 from dynacomp.capture.remembered import remembered
 
-_MODULE, _MRO = type.__dict__["__module__"], type.__dict__["__mro__"]
+_MODULE, _MRO, _DICT = (type.__dict__[name] for name in ("__module__", "__mro__", "__dict__"))
 
 
 def module_name(cls: type) -> str:
@@ -32,10 +32,10 @@ def entries(cls: type) -> Any:
     """The class's own dictionary; Break where to look something up in it would run code of the program."""
     if not _has_names(cls):
         raise Break("attribute", f"a class {cls.__qualname__} made of a namespace whose keys are not all strings")
-    return cls.__dict__
+    return _DICT.__get__(cls)
 
 
 @remembered
 def _has_names(cls: type) -> bool:
     """Only the namespace that a class is made of can have other keys: what is stored later has a name."""
-    return all(type(key) is str for key in cls.__dict__)
+    return all(type(key) is str for key in _DICT.__get__(cls))

@@ -94,11 +94,13 @@ def _set_members(cap: Capture, made: ObjectV) -> None:
 
 def instance_of(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """`cls(*args, **kwargs)` for an exception class."""
-    (owner, new), (_, init) = class_attrs.lookup(cls, "__new__"), class_attrs.lookup(cls, "__init__")
+    (owner, new), (_, init) = class_attrs.resolve(cap, cls, "__new__"), class_attrs.resolve(cap, cls, "__init__")
     if owner is not None and owner.__flags__ & HEAP and not isinstance(new, staticmethod):
         raise Break("call", f"{cls.__qualname__}, whose __new__ is a {type(new).__name__}")
+    if not isinstance(init, (types.FunctionType, types.WrapperDescriptorType)):
+        raise Break("call", f"{cls.__qualname__}, whose __init__ is a {type(init).__name__}")
     if isinstance(new, staticmethod):
-        made = cap.call(from_python(cap, new.__func__), [Const(cls), *args], kwargs)
+        made = cap.call(class_attrs.static_method(cap, new, owner, "__new__"), [Const(cls), *args], kwargs)
     elif issubclass(cls, BaseExceptionGroup):
         made = cap.call(Const(BaseExceptionGroup.__new__), [Const(cls), *args], kwargs)
     elif not isinstance(init, types.FunctionType):

@@ -94,10 +94,9 @@ def _by_protocol(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, V
 
 def _named_tuple(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
     _, new = class_attrs.resolve(cap, cls, "__new__")
-    fn = new.__func__ if isinstance(new, staticmethod) else new
-    if not isinstance(fn, types.FunctionType):
+    if isinstance(new, types.BuiltinFunctionType):
         return tuple_new(cap, Const(cls), *args)
-    return cap.call(Const(fn), [Const(cls), *args], kwargs)
+    return cap.call(class_attrs.read_class(cap, cls, "__new__"), [Const(cls), *args], kwargs)
 
 
 def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -113,6 +112,8 @@ def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Valu
             made = _new_of_library(cap, cls, new.__func__)
         else:
             made = cap.call(Const(new.__func__), [Const(cls), *args], kwargs)
+    elif not isinstance(new, types.BuiltinFunctionType):
+        made = cap.call(class_attrs.read_class(cap, cls, "__new__"), [Const(cls), *args], kwargs)
     elif payload_base(cls) is not None:
         made = construct(cap, Const(cls), *args, **kwargs)
     else:

@@ -84,9 +84,9 @@ def _object_key(cap: Capture, value: ObjectV) -> Any:
     owner, raw = resolve(cap, value.cls, "__hash__")
     if raw is None:
         raise raised(TypeError, f"unhashable type: {name_in_errors(value.cls)!r}")
-    if not isinstance(raw, types.FunctionType) and owner in BASES:
+    if isinstance(raw, types.WrapperDescriptorType) and raw.__objclass__ in BASES:
         return HashedV(value, hash(hashable(cap, value.payload)), _same(cap))
-    if not isinstance(raw, types.FunctionType):
+    if isinstance(raw, types.WrapperDescriptorType):
         return _by_identity(cap, value)
     cap.hashing.append(False)
     try:

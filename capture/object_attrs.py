@@ -19,9 +19,19 @@ from dynacomp.capture import class_attrs
 from dynacomp.capture import sources as S
 from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.births import from_python
-from dynacomp.capture.class_attrs import MISSING, SIMPLE, class_data, class_value, lookup, name_in_errors, resolve
+from dynacomp.capture.class_attrs import (
+    MISSING,
+    SIMPLE,
+    class_data,
+    class_value,
+    is_hook,
+    lookup,
+    name_in_errors,
+    resolve,
+)
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.libraries import is_pure_module, module_of
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.payloads import BASES, built_in_base
 from dynacomp.capture.values import (
@@ -62,10 +72,21 @@ def object_attribute(cap: Capture, value: ObjectV, name: str) -> Value:
     if owner is not None and not class_attrs.is_deleted(cap, value.cls, name):
         return class_data(cap, value.cls, owner, raw, name) if class_attrs.is_data(raw) else bind(
             cap, raw, value, owner, name)
-    _, fallback = resolve(cap, value.cls, "__getattr__")
-    if isinstance(fallback, types.FunctionType):
-        return cap.call(Const(fallback), [value, Const(name)])
+    fallback = hook(cap, value, "__getattr__")
+    if fallback is not None:
+        return cap.call(fallback, [Const(name)])
     raise no_attribute(name_in_errors(value.cls), name)
+
+
+def hook(cap: Capture, value: ObjectV, name: str) -> Value | None:
+    """The special method of an instance's class, bound; None where that is C's own, or there is none."""
+    owner, raw = resolve(cap, value.cls, name)
+    return bind(cap, raw, value, owner, name) if is_hook(raw) else None
+
+
+def is_librarys(raw: Any) -> bool:
+    """Whether that is a method of a library that promises purity."""
+    return isinstance(raw, types.FunctionType) and is_pure_module(module_of(raw))
 
 
 def is_data_descriptor(raw: Any) -> bool:
@@ -124,10 +145,8 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
         return cap.call(from_python(cap, raw.fget), [value])
     if isinstance(raw, classmethod):
         return class_attrs.class_method(cap, raw, type_of(value))
-    if isinstance(raw, staticmethod) and isinstance(raw.__func__, CompiledFunction):
-        return Const(raw.__func__)
     if isinstance(raw, staticmethod):
-        return class_value(cap, raw.__func__, owner, name)
+        return class_attrs.static_method(cap, raw, owner, name)
     if isinstance(value, ObjectV) and getattr(raw, "__objclass__", None) in BASES and isinstance(raw, SIMPLE):
         return OPERATIONS["payload_attribute"](cap, value, name)
     if isinstance(raw, types.MemberDescriptorType) and name == "__dict__":  # of a SimpleNamespace

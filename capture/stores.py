@@ -7,13 +7,19 @@ import types
 
 from dynacomp.capture import class_attrs
 from dynacomp.capture.births import from_python
-from dynacomp.capture.class_attrs import MISSING, resolve
+from dynacomp.capture.class_attrs import MISSING, is_hook, resolve
 from dynacomp.capture.effects import mutating, write_global
 from dynacomp.capture.errors import Break
-from dynacomp.capture.libraries import is_pure_module, module_of
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.modules import is_module, refuse_store
-from dynacomp.capture.object_attrs import instance_attribute, is_data_descriptor, refused
+from dynacomp.capture.object_attrs import (
+    bind,
+    hook,
+    instance_attribute,
+    is_data_descriptor,
+    is_librarys,
+    refused,
+)
 from dynacomp.capture.values import (
     DELETED,
     ArrayV,
@@ -57,13 +63,12 @@ def setattr_value(cap: Capture, target: Value, name: str, value: Value) -> None:
 
 
 def _set_object(cap: Capture, target: ObjectV, name: str, value: Value) -> None:
-    _, hook = resolve(cap, target.cls, "__setattr__")
-    if isinstance(hook, types.FunctionType):
-        is_librarys = is_pure_module(module_of(hook))
-        if is_librarys and target.real is not None:
+    owner, raw = resolve(cap, target.cls, "__setattr__")
+    if is_hook(raw):
+        if is_librarys(raw) and target.real is not None:
             raise Break("store", f"{target.cls.__qualname__} forbids or intercepts stores ({name!r})")
-        if not (is_librarys and is_module(target.cls)):
-            cap.call(Const(hook), [target, Const(name), value])
+        if not (is_librarys(raw) and is_module(target.cls)):
+            cap.call(bind(cap, raw, target, owner, "__setattr__"), [Const(name), value])
             return
         refuse_store(target, name, value)
     object_setattr(cap, target, name, value)
@@ -107,11 +112,11 @@ def delattr_value(cap: Capture, target: Value, name: str) -> None:
         return
     if not isinstance(target, ObjectV):
         raise Break("store", f"deletion of {name!r}")
-    _, hook = resolve(cap, target.cls, "__delattr__")
-    if isinstance(hook, types.FunctionType):
-        cap.call(Const(hook), [target, Const(name)])
-        return
-    object_delattr(cap, target, name)
+    taken_over = hook(cap, target, "__delattr__")
+    if taken_over is not None:
+        cap.call(taken_over, [Const(name)])
+    else:
+        object_delattr(cap, target, name)
 
 
 def object_delattr(cap: Capture, target: ObjectV, name: str) -> None:

@@ -7,6 +7,7 @@ import types
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import dynacomp
 
@@ -73,3 +74,86 @@ def test_methods_of_objects_with_a_part_in_c_are_found_in_their_class():
     assert ours.getstate() == plain.getstate() and "attribute" not in dynacomp.stats()["breaks"]
     ours.uniform = plain.uniform = lambda a, b: 7.0
     assert repr(compiled(ours, jnp.ones(2))) == repr(draw(plain, jnp.ones(2)))
+
+
+class Recorder:
+    """A callable object, which a class may have for a method: it binds no instance."""
+
+    def __init__(self, answer):
+        self.answer, self.calls = answer, 0
+
+    def __call__(self, *args):
+        self.calls += 1
+        return self.answer
+
+
+HOOKS = {
+    "__hash__": (5, lambda cls: ({cls(): 1, (cls(), 1): 2}.__len__(), hash(cls()))),
+    "__getattr__": (8, lambda cls: (cls().foo, hasattr(cls(), "bar"))),
+    "__getattribute__": (8, lambda cls: (cls().foo, cls().bar)),
+    "__setattr__": (None, lambda cls: [setattr(o, "x", 1) or "x" in o.__dict__ for o in [cls()]]),
+    "__delattr__": (None, lambda cls: delattr(cls(), "x")),
+    "__new__": (4, lambda cls: cls()),
+    "method": (4, lambda cls: (cls.method(1), cls().method(2))),
+}
+
+
+@pytest.mark.parametrize("name", HOOKS)
+@pytest.mark.parametrize("as_what", [lambda f: f, staticmethod, functools.partial, lambda f: property(lambda self: f)])
+def test_special_methods_that_are_no_functions(name, as_what):
+    answer, program = HOOKS[name]
+
+    def outcome(run):
+        recorder = Recorder(answer)
+        cls = type("Made", (), {name: as_what(recorder)})
+        try:
+            return run(program)(cls), recorder.calls
+        except TypeError as error:
+            return str(error), recorder.calls
+
+    dynacomp.reset()
+    assert outcome(lambda f: dynacomp.jit(f, backend="eager")) == outcome(lambda f: f)
+    assert dynacomp.stats()["frames_eager"].get("rejected", 0) == 0
+
+
+def test_a_new_that_came_later_is_a_plain_function():
+    def program():
+        class Late:
+            pass
+        Late.__new__ = lambda cls: 3
+        return Late()
+
+    class Before:
+        pass
+
+    Before.__new__ = lambda cls, x: x + 1
+    assert dynacomp.jit(program, backend="eager")() == 3
+    assert dynacomp.jit(lambda x: Before(x), backend="eager")(3) == 4
+
+
+def test_a_metaclass_that_is_asked_once():
+    asked = []
+
+    class Meta(type):
+        __setattr__ = Recorder(None)
+
+        def __getattribute__(cls, name):
+            asked.append(name)
+            return 8
+
+    class Made(metaclass=Meta):
+        pass
+
+    def program():
+        Made.here = 3
+        return Made.there
+
+    assert dynacomp.jit(program, backend="eager")() == 8
+    assert asked.count("there") == 1 and vars(Meta)["__setattr__"].calls == 1
+    assert "here" not in type.__getattribute__(Made, "__dict__")
+
+
+def test_an_exceptions_init_that_is_no_function():
+    recorder = Recorder(None)
+    kind = type("Odd", (ValueError,), {"__init__": recorder})
+    assert dynacomp.jit(lambda: kind(1).args, backend="eager")() == (1,) and recorder.calls == 1
