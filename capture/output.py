@@ -297,13 +297,35 @@ def _source_loader(w: Writer, value: Any) -> Callable[[], None]:
 
 
 def _prepare_list(w: Writer, v: ListV) -> None:
-    replay = remake.extend_list if v.unseen is not None else (
-        remake.replace_list if v.cls is list or v.changes else remake.set_items)
-    w.e.tuple(v.items if v.unseen is None else v.appended)
+    place: tuple[int, ...] = ()
+    if v.unseen is not None:
+        replay, items = remake.extend_list, v.appended
+    elif v.cls is list:
+        front, back = unmoved(v)
+        place = (front, list.__len__(v.real) - back)
+        replay, items = remake.replace_part, v.items[front:len(v.items) - back]
+    else:
+        replay, items = remake.replace_deque if v.changes else remake.set_items, v.items
+    w.e.tuple(items)
     kept = w.e.store_temp("k")
     target = w.save(v)
-    w.replays.append(lambda: w.act(replay, lambda: w.e.op("LOAD_FAST", target),
-                                   lambda: w.e.op("LOAD_FAST", kept)))
+    w.replays.append(lambda: w.act(replay, lambda: w.e.op("LOAD_FAST", target), lambda: w.e.op("LOAD_FAST", kept),
+                                   *[partial(w.e.const, n) for n in place]))
+
+
+def unmoved(v: ListV) -> tuple[int, int]:
+    """How many elements at the start and at the end of an existing list lie where they lay: a long list to
+    which little is done costs little."""
+    base = v.holder.source if v.holder is not None else v.source
+    was, now = list.__len__(v.real), len(v.items)
+
+    def same(n: int, item: Any) -> bool:
+        found = item.source
+        return type(found) is S.Item and found.index == n and found.base == base
+
+    front = next((n for n, item in enumerate(v.items) if not same(n, item)), now)
+    most = min(was, now) - front
+    return front, next((n for n in range(most) if not same(was - 1 - n, v.items[now - 1 - n])), most)
 
 
 def _prepare_dict(w: Writer, v: DictV) -> None:

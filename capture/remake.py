@@ -198,13 +198,15 @@ def wrap_key(data: Any, impl: Any) -> Any:
 # --- effects
 
 
-def replace_list(obj: Any, items: tuple) -> None:
-    """Makes a list's (deque's) content `items`, keeping the object."""
-    if isinstance(obj, list):
-        list.__setitem__(obj, slice(None), items)
-    else:
-        collections.deque.clear(obj)
-        collections.deque.extend(obj, items)
+def replace_part(obj: list, items: tuple, start: int, end: int) -> None:
+    """Puts `items` in the place of the elements of a list from `start` to `end`, keeping the object."""
+    list.__setitem__(obj, slice(start, end), items)
+
+
+def replace_deque(obj: collections.deque, items: tuple) -> None:
+    """Makes a deque's content `items`, keeping the object."""
+    collections.deque.clear(obj)
+    collections.deque.extend(obj, items)
 
 
 def set_items(obj: collections.deque, items: tuple) -> None:
