@@ -136,16 +136,21 @@ def is_host(obj: Any) -> bool:
 def host_below(frame: types.FrameType | None) -> str:
     """The module of a host that is running, `frame` or a caller of it; "" where there is none."""
     while frame is not None:
-        name = str(frame.f_globals.get("__name__"))
-        if _root_in(name, HOSTS):
+        name = frame.f_globals.get("__name__")
+        if type(name) is str and _is_host(name):
             return name
         frame = frame.f_back
     return ""
 
 
+@functools.cache
+def _is_host(module: str) -> bool:
+    return _root_in(module, HOSTS)
+
+
 def is_user_function(obj: Any) -> bool:
     """A Python function whose code must be captured when a library calls it."""
-    return isinstance(obj, types.FunctionType) and not is_library(obj)
+    return issubclass(type(obj), types.FunctionType) and not is_library(obj)
 
 
 def has_user_call(cls: type) -> bool:

@@ -61,6 +61,7 @@ class History:
         self.sizes: dict[tuple[str, int], set[int]] = {}
         self.scalars: dict[str, set[Any]] = {}
         self.captures = 0
+        self.limited = -1  # how many captures there were when a call met the limit
         self.failures = 0  # captures in a row that made no entry
         self.wait = 0  # calls that run plainly before the next attempt
         self.failure = ("", "")  # why the last one made none
@@ -96,27 +97,42 @@ def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) ->
     if not trace_ctx.is_top_level():
         eager(code, "traced", code.co_qualname)
         return None
+    history = history_of(code, options)
+    if history.limited == history.captures and is_full(code, options, history):
+        counters.count("frames_eager", "limit")  # told already: such calls shall cost little
+        return True
     host = host_below(sys._getframe())
     if host:
         eager(code, "host", host)
         return None
     if builtins_replaced():
         return eager(code, "builtins", "")
-    history = history_of(code, options)
     with history.lock:
-        entries = [e for e in _native.entries(code) if e.key is None or e.key is options]
-        made_meanwhile = next((e for e in entries if e.guards.check(fn, args) == -1), None)
-        return made_meanwhile or missed(options, fn, code, args, history, len(entries))
+        made_meanwhile = next((e for e in live_entries(code, options) if e.guards.check(fn, args) == -1), None)
+        return made_meanwhile or missed(options, fn, code, args, history)
 
 
-def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History, live: int) -> Any:
-    """A call that none of the `live` entries serves."""
+def live_entries(code: CodeType, options: Options) -> list[_native.Entry]:
+    """The entries that a call under these options may use."""
+    return [e for e in _native.entries(code) if e.key is None or e.key is options]
+
+
+def is_full(code: CodeType, options: Options, history: History) -> bool:
+    """Whether the code may have no more entries; those that have died do not count, but for a while."""
+    limit = options.recompile_limit
+    return STANCES[current_stance()].recompiles and (
+        history.captures >= MAX_CAPTURES * limit or len(live_entries(code, options)) >= limit)
+
+
+def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History) -> Any:
+    """A call that no entry serves."""
     if any(getattr(jax.config, name) for name in DEBUGGING):
         eager(code, "config", "")
         return None
     if history.captures and not STANCES[current_stance()].recompiles:
         return refused(fn, code, args)
-    if live >= options.recompile_limit or history.captures >= MAX_CAPTURES * options.recompile_limit:
+    if is_full(code, options, history):
+        history.limited = history.captures
         failed_now = failed_guard(fn, code, args)
         return eager(code, "limit", f"{history.captures} entries for {code.co_qualname}"
                      + (f", none of which serves a call where this fails: {failed_now}" if failed_now else ""))

@@ -267,3 +267,15 @@ class Dying:
 def test_an_entry_may_die_while_its_guards_are_asked(monkeypatch):
     monkeypatch.setattr(misses._native, "entries", lambda code: [Dying()])
     assert misses.failed_guard(None, None, ()) == "x is y"
+
+
+def test_calls_beyond_the_limit_cost_little_and_heed_the_stance(monkeypatch):
+    f = jit(lambda a, s: a + len(s), options={"recompile_limit": 2}, dynamic=False)
+    for n in range(3):
+        f(ones(2), [0] * n)
+    monkeypatch.setattr(misses, "failed_guard", None)  # nobody looks for words for what was told
+    assert f(ones(2), [0] * 7)[0] == 8 and f(ones(2), [0])[0] == 2
+    monkeypatch.undo()
+    with dynacomp.set_stance("fail_on_recompile"), pytest.raises(misses.RecompileError):
+        f(ones(2), [0] * 8)
+    assert f(ones(2), [0] * 9)[0] == 10
