@@ -60,6 +60,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "distinct": lambda s, other: f"{s} is not {other}",
     "all_distinct": lambda s, sources: f"no two of {', '.join(map(str, sources))} are the same object",
     "own_globals": lambda s: f"{s} is globals()",
+    "abc_token": lambda s, token: "no class was registered with an abstract base class",
     "jax_config": lambda s, token: "jax configuration unchanged, no trace active",
 }
 

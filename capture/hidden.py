@@ -22,7 +22,7 @@ def hides_tracers(tree: Any) -> bool:
     seen: dict[int, Any] = {}
     while todo:
         obj = todo.pop()
-        if isinstance(obj, jax.core.Tracer):
+        if issubclass(type(obj), jax.core.Tracer):
             return True
         if id(obj) not in seen:
             seen[id(obj)] = obj
@@ -31,14 +31,14 @@ def hides_tracers(tree: Any) -> bool:
 
 
 def _insides(obj: Any) -> Iterable[Any]:
-    if isinstance(obj, (tuple, list)):
+    if issubclass(type(obj), (tuple, list)):
         return obj
     if type(obj) is dict:
         return obj.values()
-    if isinstance(obj, types.MethodType):
+    if issubclass(type(obj), types.MethodType):
         return (obj.__self__,)
-    if isinstance(obj, types.FunctionType):
+    if issubclass(type(obj), types.FunctionType):
         return [cell.cell_contents for cell in obj.__closure__ or () if cell != types.CellType()]
-    if isinstance(obj, functools.partial):
+    if issubclass(type(obj), functools.partial):
         return (obj.func, *obj.args, *obj.keywords.values())
     return own_dict(obj).values() if is_plain_instance(obj) else ()

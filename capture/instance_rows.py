@@ -37,6 +37,12 @@ def _isinstance(cap: Capture, x: Value, kinds: Value) -> Value:
 def _by_class(cap: Capture, x: Value, kinds: Value) -> Value:
     """What `type.__instancecheck__` says."""
     _no_hook(cap, kinds)
+    if isinstance(x, ObjectV) and _says_its_class(x.cls):
+        return Const(any(_says_it_is(cap, x, kind) for kind in _alternatives(cap, kinds)))
+    return _denied(cap, class_of(x), kinds, _by_type(cap, x, kinds))
+
+
+def _by_type(cap: Capture, x: Value, kinds: Value) -> Value:
     if isinstance(x, Const):
         return fold(cap, _is_a, x, kinds)
     if isinstance(x, ObjectV) and x.real is not None:
@@ -47,6 +53,33 @@ def _by_class(cap: Capture, x: Value, kinds: Value) -> Value:
         raise Break("opaque", "isinstance() of a weak proxy, which tells the class of what it stands for")
     cls = class_of(x)
     return fold(cap, lambda classes: _is_instance_of(cls, classes), kinds)
+
+
+def _says_its_class(cls: type) -> bool:
+    """Whether code of the program tells the `__class__` of instances."""
+    return lookup(cls, "__class__")[0] is not object or lookup(cls, "__getattribute__")[0] is not object
+
+
+def _says_it_is(cap: Capture, x: ObjectV, kind: Value) -> bool:
+    """isinstance of an object that tells its class: it is asked where its type does not settle it."""
+    wanted = as_python(kind)
+    if x.cls is wanted or type(wanted) is type and wanted in mro(x.cls):
+        return True
+    told = cap.getattr(x, "__class__")
+    found = [x.cls] if type(wanted) is not type else []
+    if isinstance(told, Const) and issubclass(type(told.value), type):
+        found.append(told.value)
+    return any(truth(cap, _denied(cap, cls, kind, fold(cap, issubclass, Const(cls), kind))) for cls in found)
+
+
+def _denied(cap: Capture, cls: type, kinds: Value, answer: Value) -> Value:
+    """The answer; where it is no, an abstract base class may say yes once the class is registered with it."""
+    if isinstance(answer, Const) and answer.value is False:
+        bases = [k.value for k in _alternatives(cap, kinds) if isinstance(k, Const) and issubclass(
+            type(k.value), abc.ABCMeta)]
+        if not all(is_steady_module(module_name(c)) for c in (cls, *bases)) and bases:
+            cap.guards.add("abc_token", None, abc.get_cache_token())
+    return answer
 
 
 @row(type.__instancecheck__)
@@ -129,7 +162,7 @@ def _issubclass(cap: Capture, a: Value, b: Value) -> Value:
     if any(_in_python(_own_check(kind, "__subclasscheck__")) for kind in several):
         return Const(any(_is_subclass(cap, a, kind) for kind in several))
     _no_hook(cap, b)
-    return fold(cap, issubclass, a, b)
+    return _denied(cap, as_python(a), b, fold(cap, issubclass, a, b))
 
 
 def _is_subclass(cap: Capture, cls: Value, kind: Value) -> bool:
@@ -137,4 +170,4 @@ def _is_subclass(cap: Capture, cls: Value, kind: Value) -> bool:
     if check is not None and _in_python(check):
         return truth(cap, cap.call(Const(check), [kind, cls]))
     _no_hook(cap, kind)
-    return truth(cap, fold(cap, issubclass, cls, kind))
+    return truth(cap, _denied(cap, as_python(cls), kind, fold(cap, issubclass, cls, kind)))

@@ -15,7 +15,7 @@ from typing import Any
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
 from dynacomp.capture.effects import mutating
-from dynacomp.capture.libraries import is_host, is_library, is_user_function
+from dynacomp.capture.libraries import has_user_call, is_host, is_library, is_user_function
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import RULES
 from dynacomp.capture.values import Const, LibraryV, ListV, TupleV, Value, as_python
@@ -87,25 +87,30 @@ def holds_user_code(obj: Any, depth: int = 0) -> bool:
     """Whether calling this library object may call a user's Python function."""
     if depth > MAX_NESTING or is_host(obj):
         return False
-    if is_user_function(obj):
+    if _is_users(obj):
         return True
     return any(holds_user_code(part, depth + 1) for _, part in _parts(obj))
 
 
+def _is_users(obj: Any) -> bool:
+    """Whether calling it enters code of the program."""
+    return is_user_function(obj) or not isinstance(obj, type) and has_user_call(type(obj))
+
+
 def _parts(obj: Any) -> list[tuple[Any, Any]]:
     """(key, object) for the places where a library callable may keep other callables."""
-    if isinstance(obj, types.FunctionType) and is_library(obj):
+    if issubclass(type(obj), types.FunctionType) and is_library(obj):
         return [(i, c) for i, c in enumerate(map(_content, obj.__closure__ or ()))
                 if callable(c) or type(c) in (tuple, list)]
     if type(obj) in (tuple, list):
         return [(i, x) for i, x in enumerate(obj) if callable(x) or type(x) is tuple]
-    if isinstance(obj, functools.partial):
+    if issubclass(type(obj), functools.partial):
         return [("func", obj.func)]
-    if isinstance(obj, types.MethodType):
+    if issubclass(type(obj), types.MethodType):
         return [("__self__", obj.__self__), ("__func__", obj.__func__)]
     if type(obj).__name__ == "PjitFunction":
         return [("__wrapped__", obj.__wrapped__)]
-    if not isinstance(obj, type) and is_library(obj) and hasattr(obj, "__dict__"):
+    if not issubclass(type(obj), type) and is_library(obj) and hasattr(obj, "__dict__"):
         return [(k, v) for k, v in vars(obj).items() if callable(v) and k != "__wrapped__"]
     return []
 
@@ -119,13 +124,13 @@ def _content(cell: types.CellType) -> Any:
 
 def open_callable(cap: Capture, fn: Value) -> LibraryV | None:
     """The callable rebuilt around its user functions; None when it holds none."""
-    if not isinstance(fn, Const) or not holds_user_code(fn.value) or is_user_function(fn.value):
+    if not isinstance(fn, Const) or not holds_user_code(fn.value) or _is_users(fn.value):
         return None
     obj, source = fn.value, fn.source
     held = [(key, part) for key, part in _parts(obj) if holds_user_code(part)]
     keys = tuple(key for key, _ in held)
     values = tuple(_part_value(cap, part, _part_source(source, obj, key)) for key, part in held)
-    if isinstance(obj, types.FunctionType):
+    if issubclass(type(obj), types.FunctionType):
         return LibraryV(WithCells(obj, keys), values)
     if type(obj).__name__ == "PjitFunction":
         return values[0] if isinstance(values[0], LibraryV) else None

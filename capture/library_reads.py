@@ -213,7 +213,7 @@ class Reads:
     def value(self, obj: Any, source: S.Source) -> None:
         """Guards `obj` at `source`, and what may have been read of it."""
         guards = self.cap.guards
-        if is_literal(obj) or isinstance(obj, (np.generic, np.dtype)):
+        if is_literal(obj) or issubclass(type(obj), (np.generic, np.dtype)):
             guards.add("eq", source, obj)
             return
         row = _ROWS.get(payload_base(type(obj)) or type(obj))
@@ -225,11 +225,11 @@ class Reads:
             raise Break("opaque", f"more than {MAX_READ} objects that code in a library's call may read")
         if row is not None:
             row(self, obj, source)
-        elif isinstance(obj, type):
+        elif issubclass(type(obj), type):
             self._class(obj)
-        elif isinstance(obj, types.ModuleType):
+        elif issubclass(type(obj), types.ModuleType):
             self._module(obj)
-        elif not isinstance(obj, jax.Array) and is_plain_instance(obj):
+        elif not issubclass(type(obj), jax.Array) and is_plain_instance(obj):
             self._instance(obj, source)
 
     def _elements(self, obj: Any, source: S.Source) -> None:

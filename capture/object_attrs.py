@@ -109,7 +109,7 @@ def instance_attribute(cap: Capture, value: ObjectV, name: str) -> Value | None:
     _, raw = lookup(value.cls, name)
     if isinstance(raw, types.MemberDescriptorType):
         return _slot(cap, value, name, raw)
-    if isinstance(value.real, threading.local):
+    if issubclass(type(value.real), threading.local):
         assert value.source is not None
         cap.guards.add("missing_key", S.ThreadDict(value.source), name)
     elif value.cls.__dictoffset__ and value.source is not None:

@@ -45,7 +45,7 @@ class Weak:
 
 
 def unhold(obj: Any) -> Any:
-    return obj.obj if isinstance(obj, Held) else obj
+    return obj.obj if issubclass(type(obj), Held) else obj
 
 
 def own_globals() -> dict[str, Any]:
@@ -59,9 +59,9 @@ def own_globals() -> dict[str, Any]:
 def own_attribute(obj: Any, name: str) -> Any:
     """The instance's (module's, class's) own entry."""
     obj = unhold(obj)
-    if isinstance(obj, type):
+    if issubclass(type(obj), type):
         return type.__getattribute__(obj, "__dict__")[name]
-    if isinstance(obj, types.ModuleType):
+    if issubclass(type(obj), types.ModuleType):
         return vars(obj)[name]
     return object.__getattribute__(obj, "__dict__")[name]
 
@@ -77,7 +77,7 @@ def slot(obj: Any, member: Any) -> Any:
 def item(obj: Any, index: int) -> Any:
     kinds: tuple[Any, ...] = (tuple, list, collections.deque)
     for kind in kinds:
-        if isinstance(obj, kind):
+        if issubclass(type(obj), kind):
             return kind.__getitem__(obj, index)
     raise TypeError(f"a {type(obj).__name__} has no items that can be read without user code")
 
@@ -93,7 +93,7 @@ def known_key(obj: Any, name: Any) -> Any:
 
 def plain(obj: Any) -> Any:
     """The number or string inside an instance of a subclass of int, float, str, ..."""
-    return next(read(obj) for kind, read in PLAIN.items() if isinstance(obj, kind))
+    return next(read(obj) for kind, read in PLAIN.items() if issubclass(type(obj), kind))
 
 
 def dimension(array: Any, axis: int) -> int:
@@ -153,7 +153,7 @@ def new_exception(new: Any, cls: type, args: tuple) -> Any:
 
 
 def set_attribute(obj: Any, name: str, value: Any) -> None:
-    if isinstance(obj, BaseException) and name.startswith("__"):
+    if issubclass(type(obj), BaseException) and name.startswith("__"):
         setattr(obj, name, value)
     else:
         object.__setattr__(obj, name, value)
@@ -223,7 +223,7 @@ def extend_list(obj: Any, items: tuple) -> None:
 def replace_dict(obj: Any, items: dict[Any, Any]) -> None:
     """Makes a dict's content `items`, past what its class overrides; keys that stay keep their place."""
     obj = unhold(obj)
-    kind: Any = collections.OrderedDict if isinstance(obj, collections.OrderedDict) else dict
+    kind: Any = collections.OrderedDict if issubclass(type(obj), collections.OrderedDict) else dict
     if not _same_keys(list(kind.__iter__(obj)), list(items)):
         kind.clear(obj)
     if kind is dict:
@@ -265,7 +265,7 @@ def delete_entry(obj: Any, name: str) -> None:
 
 def plain_base(obj: Any) -> Any:
     """The built-in class that stores the attributes of `obj`."""
-    return threading.local if isinstance(obj, threading.local) else object
+    return threading.local if issubclass(type(obj), threading.local) else object
 
 
 def method(function: Any, obj: Any) -> Any:

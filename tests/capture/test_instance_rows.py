@@ -1,5 +1,6 @@
 """isinstance with checks that a metaclass writes in Python, on arrays that the graph computes."""
 
+import abc
 import inspect
 import weakref
 
@@ -95,3 +96,45 @@ def test_signatures_and_weak_references():
     breaks = dynacomp.stats()["breaks"]
     run(bound, X)
     assert dynacomp.stats()["breaks"] == breaks
+
+
+class Proxy:
+    asked = 0
+
+    def __init__(self, target):
+        self.target = target
+
+    @property
+    def __class__(self):
+        Proxy.asked += 1
+        return type(self.target)
+
+
+class Seen(abc.ABC):
+    pass
+
+
+def test_objects_that_tell_their_class_are_asked_as_python_asks_them():
+    def kinds(p, x):
+        return (isinstance(p, Proxy), isinstance(p, jax.Array), isinstance(p, (str, Proxy)), isinstance(p, Seen),
+                p.__class__, type(p), x + 1)
+
+    compiled = dynacomp.jit(kinds)
+    for target in (X, "text", 3, X):
+        Proxy.asked = 0
+        want, asked = kinds(Proxy(target), 1), Proxy.asked
+        Proxy.asked = 0
+        assert compiled(Proxy(target), 1) == want and Proxy.asked == asked
+
+
+def test_classes_that_are_registered_later():
+    class Late:
+        pass
+
+    def weight(x, obj):
+        return x * (2 if isinstance(obj, Seen) else 1), issubclass(type(obj), Seen)
+
+    compiled, late = dynacomp.jit(weight), Late()
+    assert compiled(3.0, late) == (3.0, False)
+    Seen.register(Late)
+    assert compiled(3.0, late) == (6.0, True)
