@@ -13,7 +13,7 @@ import functools
 import threading
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -191,7 +191,26 @@ def hashes_itself(key: Any) -> bool:
     cls: Any = type(key)
     if issubclass(cls, (enum.Enum, type)) or is_pure_module(module_name(cls)):
         return False
-    return isinstance(cls.__hash__, types.FunctionType) or isinstance(cls.__eq__, types.FunctionType)
+    return not (isinstance(cls.__hash__, OF_C) and isinstance(cls.__eq__, OF_C))
+
+
+OF_C = (types.WrapperDescriptorType, types.NoneType)  # what __hash__ and __eq__ are that run no code of the program
+
+
+def _refer_weakly(keys: Iterable[Any]) -> None:
+    """Break where guards could not tell these keys (elements) without keeping objects alive."""
+    if any(map(_holds_objects, keys)):
+        raise Break("opaque", "a set or dict with tuples of objects in it, which no guard can refer to weakly")
+
+
+def _holds_objects(key: Any) -> bool:
+    return type(key) in (tuple, frozenset) and any(_holds_objects(x) or _may_die(x) for x in key)
+
+
+def _may_die(obj: Any) -> bool:
+    """Whether that is an object of the program, which finalizers and weak references see die."""
+    cls: Any = type(obj)
+    return not issubclass(cls, enum.Enum) and is_plain_instance(obj) and not is_pure_module(module_name(cls))
 
 
 def _entries(obj: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -206,6 +225,7 @@ def _keys(cap: Capture, table: Any, keys: tuple[Any, ...]) -> list[Any]:
     """The keys of a real dict (the elements of a set) as `DictV.items` has them (see `keys.hashable`)."""
     if not any(map(hashes_itself, keys)):
         return list(keys)
+    _refer_weakly(filter(hashes_itself, keys))
     digests = {id(k): digest for k, digest in known_hashes(table)}
     return [HashedV(wrap(cap, k, S.KeyObject(k, f"<key {type(k).__qualname__}>")), digests[id(k)], functools.partial(
         OPERATIONS["equal"], cap)) if hashes_itself(k) else k for k in keys]
@@ -225,6 +245,7 @@ def _values_of(obj: Any) -> Any:
 def _set(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, type(obj))
     elements = tuple(_own_iter(obj))
+    _refer_weakly(elements)
     cap.guards.add("set", source, elements)
     if any(map(hashes_itself, elements)):
         made = type(obj)(_keys(cap, obj, elements)) if type(obj) in (set, frozenset) else set()

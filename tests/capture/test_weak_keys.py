@@ -82,3 +82,30 @@ def test_keys_in_a_tuple_are_told_apart():
     compiled = dynacomp.jit(lambda table, x: ([k[0] is a for k in table], x))
     for key in (a, b, a):
         assert compiled({(key, 1): 1}, X)[0] == [key is a]
+
+
+@pytest.mark.parametrize("kind", [Plain, Hashed])
+@pytest.mark.parametrize("made", [lambda o: {(o, 1)}, lambda o: {(1, frozenset([o])): 1}, lambda o: [{(o, (o,)): 2}]])
+def test_objects_in_tuples_in_sets_and_dicts_die_with_them(made, kind):
+    obj = kind()
+    ref, held = weakref.ref(obj), made(obj)
+    compiled = dynacomp.jit(lambda s, x: ([list(e) is not None for e in s], x))
+    assert compiled(held, X)[0] == [True]
+    del obj, held
+    gc.collect()
+    assert ref() is None
+
+
+def test_a_hash_that_is_no_function_is_not_asked():
+    class Counting:
+        calls = 0
+
+        def __call__(self):
+            self.calls += 1
+            return 5
+
+    count = Counting()
+    key = type("Key", (), {"__hash__": count})()
+    table = {key: 1}
+    assert dynacomp.jit(lambda table, x: (len(table), x))(table, X)[0] == 1
+    assert count.calls == 1
