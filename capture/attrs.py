@@ -20,6 +20,7 @@ from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import RULES, library_call
 from dynacomp.capture.object_attrs import bind, is_librarys, no_attribute, object_attribute
 from dynacomp.capture.values import (
+    DELETED,
     ArrayV,
     BuiltinMethodV,
     CellV,
@@ -156,9 +157,11 @@ def _module(cap: Capture, module: types.ModuleType, name: str) -> Value:
     called, pure = str(table.get("__name__", "?")), is_pure_module(table.get("__name__"))
     if not pure and intercepts(type(module)):
         raise Break("attribute", f"{name!r} of a {type(module).__qualname__}")
-    written = cap.global_writes.get((id(table), name))
-    if written is not None and written[2] is not None:
-        return written[2]
+    written = _written(cap, table, name)
+    if written is DELETED:
+        raise Break("attribute", f"{name!r}, which was deleted from {called}")
+    if written is not None:
+        return cap.realize(written)
     if name == "__dict__":
         return wrap(cap, table, S.Root(table, f"vars({called})"))
     if name in table and pure:
@@ -175,6 +178,15 @@ def _module(cap: Capture, module: types.ModuleType, name: str) -> Value:
         return from_python(cap, getattr(module, name))
     except AttributeError as error:
         raise Raised(Const(error)) from None
+
+
+def _written(cap: Capture, table: dict[str, Any], name: str) -> Any:
+    """What captured code has put into a module's globals; DELETED, or None where it changed nothing there."""
+    seen = cap.objects.get(id(table))
+    if isinstance(seen, DictV) and seen.dirty:  # the program also holds these globals as a dict
+        return seen.items.get(name, DELETED if name in table else None)
+    _, _, value = cap.global_writes.get((id(table), name), (None, None, MISSING))
+    return None if value is MISSING else DELETED if value is None else value
 
 
 def _modelled(cap: Capture, value: Value, name: str) -> Value:

@@ -70,11 +70,6 @@ def opened(cap: Capture, value: Const) -> Value:
     return wrap(cap, obj, value.source or root(obj, f"<{type(obj).__qualname__}>"))
 
 
-def unflattened(cap: Capture, treedef: Any, leaves: list[Any]) -> Value:
-    """`treedef` filled with Values and constants. Each of its nodes is a new object, even one that holds no array."""
-    return new_tree(cap, jax.tree.unflatten(treedef, leaves))
-
-
 def new_tree(cap: Capture, made: Any) -> Value:
     """The Value of a tree all of whose nodes have just been made."""
     nodes: list[Any] = []

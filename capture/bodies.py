@@ -22,11 +22,12 @@ from jax._src import core
 from jax._src.interpreters.partial_eval import DynamicJaxprTrace
 
 from dynacomp.capture.avals import Aval, aval_of
-from dynacomp.capture.births import from_python, unflattened
+from dynacomp.capture.births import from_python
 from dynacomp.capture.errors import Break, NeverCalled, Raised
 from dynacomp.capture.graph import Builder, Graph, Node
 from dynacomp.capture.graph_interp import run
 from dynacomp.capture.machine import Capture
+from dynacomp.capture.trees import unflattened
 from dynacomp.capture.values import (
     ArrayV,
     Const,

@@ -430,3 +430,4 @@ _CALLERS: dict[type, Any] = {
 
 OPERATIONS["call"] = call
 OPERATIONS["cell_content"] = cell_content
+OPERATIONS["enter"] = lambda cap, fn, args: inline(cap, as_function(cap, fn), args, {})

@@ -12,6 +12,7 @@ from typing import Any
 
 from dynacomp.capture.errors import Break, Restart
 from dynacomp.capture.heap import save
+from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.values import DELETED, ArrayV, CellV, DictV, ListV, ObjectV, SetV, Value
 
@@ -46,6 +47,8 @@ def changing_outside(cap: Capture, what: str) -> None:
 
 def write_global(cap: Capture, table: dict[str, Any], source: Any, name: str, value: Any) -> None:
     _change_from(cap, cap.bodies, f"a store to global {name!r}")
+    if is_pure_module(table.get("__name__")):  # its own functions must see it at once
+        raise Break("store", f"a store to {name!r} of the library {table['__name__']}")
     seen = cap.objects.get(id(table))
     if isinstance(seen, DictV):  # the program also holds these globals as a dict
         seen.dirty = True

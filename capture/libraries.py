@@ -20,8 +20,10 @@ PURE = (
     "flax.traverse_util", "flax.serialization", "haiku", "chex", "diffrax", "lineax", "optimistix", "einops", "jmp",
     "rlax", "distrax", "jraph", "e3nn_jax", "tensorflow_probability.substrates.jax",
 )
-# Modules inside them whose functions must be entered all the same: they run user code for its effects.
-ENTER = ("flax.nnx", "flax.experimental")
+# Modules inside them whose functions must be entered all the same: they run user code for its effects, or keep state
+# (what they have put in place of a function, checks that wait for their results).
+ENTER = ("flax.nnx", "flax.experimental", "chex._src.asserts_chexify", "chex._src.fake",
+         "chex._src.restrict_backends")
 # Libraries whose transformed functions and modules run user code in a context of the library's own (scopes,
 # frames, counters of names): such a call is one node, and its user code must be as pure as for `jax.jit`.
 HOSTS = ("flax.linen", "flax.core", "haiku")
@@ -57,6 +59,9 @@ EFFECTS = {
     "flax.training.checkpoints": {"save_checkpoint", "save_checkpoint_multiprocess", "restore_checkpoint",
                                   "latest_checkpoint", "available_steps"},
 }
+
+# Modules whose functions judge their arguments, and tell a NumPy array from one of JAX: by its class, its dtype.
+JUDGES = ("chex._src.asserts", "chex._src.asserts_internal")
 
 # Methods that exist for what they change around the code that runs between them, however pure their library.
 CONTEXTS = ("__enter__", "__exit__", "__aenter__", "__aexit__")
@@ -117,11 +122,31 @@ def has_effect(fn: Any) -> bool:
     return registers or name in EFFECTS.get(module_of(fn) or "", ())
 
 
+def decorates(fn: Any, args: list[Any]) -> bool:
+    """Whether a call is that of a class decorator that a function with such an effect has made."""
+    if not (isinstance(fn, types.FunctionType) and args and isinstance(args[0], type)):
+        return False
+    maker, inside, _ = fn.__code__.co_qualname.partition(".<locals>")
+    return bool(inside) and maker.endswith("dataclass")
+
+
+def registers_once(fn: Any) -> bool:
+    """Whether a library's function keeps a table, and does nothing when it is called again: nobody can tell whether
+    a compiled program calls it too."""
+    return isinstance(fn, functools._lru_cache_wrapper) and has_effect(fn)
+
+
 def changes_object(fn: types.FunctionType) -> bool:
     """Whether a library's function is a method that exists for its effect on the object: that is entered, however
     pure the library. `chex.dataclass` puts an `__init__` of its own into the program's class."""
     return fn.__name__ in ("__init__", "__post_init__", "__setattr__", "__delattr__", "__setitem__", "__delitem__",
                            "__setstate__")
+
+
+def judges(fn: Any) -> bool:
+    """Whether a library's function may find a NumPy array wanting where it would accept one of JAX, or the other way
+    round. Of a shape both have the same."""
+    return _root_in(module_of(fn), JUDGES) and "shape" not in getattr(fn, "__name__", "")
 
 
 def is_host(obj: Any) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
 from dynacomp.capture.effects import mutating
+from dynacomp.capture.frozen import is_python_class
 from dynacomp.capture.libraries import has_user_call, is_host, is_library, is_user_function
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import RULES
@@ -94,7 +95,7 @@ def holds_user_code(obj: Any, depth: int = 0) -> bool:
 
 def _is_users(obj: Any) -> bool:
     """Whether calling it enters code of the program."""
-    return is_user_function(obj) or not isinstance(obj, type) and has_user_call(type(obj))
+    return is_user_function(obj) or is_python_class(type(obj)) and has_user_call(type(obj))
 
 
 def _parts(obj: Any) -> list[tuple[Any, Any]]:

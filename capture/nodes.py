@@ -26,19 +26,31 @@ import numpy as np
 from jax._src.core import InconclusiveDimensionOperation, NamedAxisEffect, is_symbolic_dim, subjaxprs, trace_ctx
 
 from dynacomp.capture.avals import ARRAY_TYPE, Aval, as_struct
-from dynacomp.capture.births import from_python, new_tree
+from dynacomp.capture.births import from_python
 from dynacomp.capture.bodies import Standin, localise, never_called, place_of
 from dynacomp.capture.errors import Break, GiveUp, NeverCalled, Raised, Restart
 from dynacomp.capture.failures import Failed, can_be_called, eager_error
 from dynacomp.capture.graph import Closure, Node, Tree
 from dynacomp.capture.hidden import hides_tracers
-from dynacomp.capture.libraries import has_effect, is_host
+from dynacomp.capture.libraries import decorates, has_effect, is_host, judges, registers_once
 from dynacomp.capture.library_effects import noticing
 from dynacomp.capture.library_reads import guard_reads, overhearing
 from dynacomp.capture.lowered_args import LibraryArg, leaf_nodes, lower_arg, lower_arguments, rebuild, standins_in
 from dynacomp.capture.machine import OPERATIONS, Capture, StopAtBreak
 from dynacomp.capture.placement import puts_elsewhere
-from dynacomp.capture.values import ArrayV, Const, DictV, LibraryV, ListV, NeedsConcrete, TupleV, Value, is_literal
+from dynacomp.capture.trees import unflattened
+from dynacomp.capture.values import (
+    ArrayV,
+    Const,
+    DictV,
+    LibraryV,
+    ListV,
+    NeedsConcrete,
+    TupleV,
+    Value,
+    is_literal,
+    peek,
+)
 from dynacomp.capture.ways import Dispatch
 from dynacomp.capture.wrap import size_value
 
@@ -83,9 +95,13 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     """The Value of `fn(*args, **kwargs)`, `fn` being pure; raises Raised as the call would."""
     if isinstance(fn, types.MethodType) and fn.__name__ in RULES:
         raise Break("effect", f"{fn.__name__} changes an object that existed before the call")
-    if has_effect(fn):
+    if registers_once(fn) and all(isinstance(a, Const) for a in args) and not kwargs:
+        return Const(fn(*(a.value for a in args)))  # type: ignore[attr-defined]
+    if has_effect(fn) or decorates(fn, [peek(a) for a in args if isinstance(a, Const)]):
         raise Break("effect", f"{_label(fn)} changes more than its result")
     values = (list(args), dict(kwargs or {}))
+    if judges(fn) and any(_holds_numpy(cap, v) for v in (*values[0], *values[1].values())):
+        raise Break("leaves", f"{_label(fn)} looks at a NumPy array")
     lowered = lower_arguments(cap, fn, *values)
     if is_host(fn):
         lowered = as_real(lowered)
@@ -108,6 +124,14 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     if not _all_containers(outcome.result) and hides_tracers(outcome.result):
         return LibraryV(fn, tuple(values[0]), values[1], real=outcome.result)
     return _structured(cap, fn, lowered, outcome, values, name)
+
+
+def _holds_numpy(cap: Capture, value: Value) -> bool:
+    """Whether a NumPy array is in a tree of containers."""
+    value = cap.realize(value)
+    if isinstance(value, (TupleV, ListV, DictV)):
+        return any(_holds_numpy(cap, v) for v in (value.items.values() if isinstance(value, DictV) else value.items))
+    return isinstance(value, ArrayV) and isinstance(value.real, np.ndarray)
 
 
 def as_real(arg: Any) -> Any:
@@ -379,7 +403,7 @@ def _structured(cap: Capture, fn: Any, lowered: tuple, outcome: Outcome, values:
     flat = emit_node(cap, jax.tree.leaves, ((node,), {}), tuple(outcome.leaves), "leaves")
     leaves = [ArrayV(emit_node(cap, operator.getitem, ((flat, i), {}), leaf, f"leaf{i}"), leaf)
               if isinstance(leaf, Aval) else leaf for i, leaf in enumerate(outcome.leaves)]
-    return new_tree(cap, _put_together(outcome.treedef, leaves))
+    return unflattened(cap, outcome.treedef, leaves)
 
 
 def _all_containers(result: Any) -> bool:

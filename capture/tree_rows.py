@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 from dynacomp.capture.attrs import CONST_METHODS
-from dynacomp.capture.births import from_python, unflattened
+from dynacomp.capture.births import from_python
 from dynacomp.capture.builtin_rows import NONE
 from dynacomp.capture.calls import BUILTINS, call, call_row
 from dynacomp.capture.errors import Break
@@ -23,6 +23,7 @@ from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import truth
 from dynacomp.capture.shells import Memo, arrays_in_structure, shell
+from dynacomp.capture.trees import unflattened
 from dynacomp.capture.values import Const, LibraryV, ListV, TupleV, Value, as_python
 
 

@@ -3,6 +3,7 @@
 import functools
 import random
 import types
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -157,3 +158,36 @@ def test_an_exceptions_init_that_is_no_function():
     recorder = Recorder(None)
     kind = type("Odd", (ValueError,), {"__init__": recorder})
     assert dynacomp.jit(lambda: kind(1).args, backend="eager")() == (1,) and recorder.calls == 1
+
+
+def test_a_module_changed_through_its_dict_or_beside_it():
+    module = types.ModuleType("patched")
+    module.f = jnp.sin
+
+    def patched(x):
+        before = vars(module)["f"]
+        module.f = jnp.cos
+        try:
+            return module.f(x), vars(module)["f"] is jnp.cos
+        finally:
+            module.f = before
+
+    def through(x):
+        vars(module)["g"] = jnp.cos
+        inside = module.g(x)
+        del vars(module)["g"]
+        return inside, hasattr(module, "g")
+
+    for program in (patched, through):
+        want = repr(program(jnp.ones(2)))
+        assert repr(dynacomp.jit(program, backend="eager")(jnp.ones(2))) == want
+
+
+def test_what_replaces_a_librarys_function_is_called_at_once():
+    def program(x):
+        with mock.patch("jax.numpy.sin", jnp.cos), mock.patch.object(jax.numpy, "tanh", jnp.abs):
+            inside = jnp.sin(x), jnp.tanh(-x)
+        return inside, jnp.sin(x)
+
+    want = repr(program(jnp.ones(2)))
+    assert repr(dynacomp.jit(program, backend="eager")(jnp.ones(2))) == want

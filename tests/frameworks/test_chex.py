@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import dynacomp
@@ -76,3 +77,62 @@ def test_traces_are_counted_where_jax_traces_only():
     assert [fn(X).shape for _ in range(2)] == [(3,), (3,)]
     with pytest.raises(AssertionError, match="traced > 2 times"):
         fn(X)
+
+
+def test_classes_are_decorated_once():
+    def fn(x):
+        frozen = chex.dataclass(frozen=True)
+
+        @frozen
+        class Made:
+            a: Any
+
+        return Made(a=x).a
+
+    assert jnp.array_equal(compiled(fn)(X), X)
+
+
+def test_making_a_dataclass_again_breaks_no_graph():
+    State(a=X)
+    dynacomp.reset()
+    compiled(lambda x: State(a=x).a + 1)(X)
+    assert not dynacomp.stats()["breaks"]
+
+
+def test_assertions_tell_numpy_arrays_from_others():
+    def fn(x):
+        try:
+            chex.assert_type(x, np.float32)
+        except AssertionError as error:
+            return str(error)
+
+    wide = np.ones(3)
+    assert compiled(fn)(wide) == fn(wide) is not None
+
+
+def test_fakes_last_as_long_as_their_block():
+    def fn(x):
+        with chex.fake_pmap():
+            inside = jax.pmap(lambda v: v * 2)(x)
+        return inside, jax.pmap is real
+
+    real, rows = jax.pmap, jnp.ones((2, 2))
+    assert repr(compiled(fn)(rows)) == repr(fn(rows)) and jax.pmap is real
+
+
+def test_checks_wait_for_their_results():
+    def fn(x):
+        @chex.chexify
+        @jax.jit
+        def safe(x):
+            chex.assert_tree_all_finite(x)
+            return x + 1
+
+        safe(jnp.ones(2))
+        safe.wait_checks()
+        with pytest.raises(AssertionError):
+            safe(x)
+            safe.wait_checks()
+        return True
+
+    assert compiled(fn)(jnp.array([jnp.nan, 3.0]))
