@@ -61,6 +61,7 @@ class History:
         self.sizes: dict[tuple[str, int], set[int]] = {}
         self.scalars: dict[str, set[Any]] = {}
         self.captures = 0
+        self.owners: set[int] = set()  # ids of the functions that were compiled and run this code
         self.limited = -1  # how many captures there were when a call met the limit
         self.failures = 0  # captures in a row that made no entry
         self.wait = 0  # calls that run plainly before the next attempt
@@ -98,6 +99,7 @@ def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) ->
         eager(code, "traced", code.co_qualname)
         return None
     history = history_of(code, options)
+    history.owners.add(id(getattr(_native.current(), "__wrapped__", fn)))
     if history.limited == history.captures and is_full(code, options, history):
         counters.count("frames_eager", "limit")  # told already: such calls shall cost little
         return True
@@ -118,10 +120,11 @@ def live_entries(code: CodeType, options: Options) -> list[_native.Entry]:
 
 
 def is_full(code: CodeType, options: Options, history: History) -> bool:
-    """Whether the code may have no more entries; those that have died do not count, but for a while."""
+    """Whether the code may have no more entries; those that have died do not count, but for a while. Functions that
+    one `def` makes anew, with other closures (training steps, say), share its code: each may have its entries."""
     limit = options.recompile_limit
-    return STANCES[current_stance()].recompiles and (
-        history.captures >= MAX_CAPTURES * limit or len(live_entries(code, options)) >= limit)
+    return STANCES[current_stance()].recompiles and (history.captures >= MAX_CAPTURES * limit or len(
+        live_entries(code, options)) >= limit * min(len(history.owners), MAX_CAPTURES))
 
 
 def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History) -> Any:

@@ -96,6 +96,18 @@ def test_the_limit_is_told_once_and_the_function_runs_on(caplog):
     assert captures() == 2 and dynacomp.stats()["frames_eager"] == {"limit": 4}
 
 
+def test_functions_that_share_code_do_not_share_the_limit():
+    def step(scale):
+        return jit(lambda a, s: a + len(s) * scale, options={"recompile_limit": 2}, dynamic=False)
+
+    steps = [step(n) for n in range(4)]
+    for n, f in enumerate(steps):
+        for size in (1, 2):
+            assert f(ones(2), [0] * size)[0] == 1 + size * n
+    assert dynacomp.stats()["frames_eager"] == {} and captures() == 8
+    assert steps[0](ones(2), [0] * 3)[0] == 1 and dynacomp.stats()["frames_eager"] == {"limit": 1}
+
+
 def test_entries_that_died_do_not_count_for_the_limit():
     f = jit(lambda g, a: g(a), options={"recompile_limit": 2})
     for n in range(6):
