@@ -7,6 +7,7 @@ capture `changed(cap)` lists the Values whose real objects must be brought up to
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +15,21 @@ from dynacomp.capture.errors import Break, Restart
 from dynacomp.capture.heap import save
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import Capture
-from dynacomp.capture.values import DELETED, ArrayV, CellV, DictV, ListV, ObjectV, SetV, Value
+from dynacomp.capture.sources import belongs_to_call
+from dynacomp.capture.values import (
+    DELETED,
+    ArrayV,
+    CellV,
+    Const,
+    DictV,
+    FunctionV,
+    Lazy,
+    ListV,
+    ObjectV,
+    SetV,
+    Value,
+    peek,
+)
 
 
 def mutating(cap: Capture, value: Value) -> None:
@@ -95,6 +110,23 @@ def changed(cap: Capture) -> Iterator[Value]:
                 yield value.payload
         elif getattr(value, "dirty", False) and getattr(value, "real", None) is not None:
             yield value
+
+
+def waits_for_effects(cap: Capture, value: Value) -> bool:
+    """Whether what makes `value` may look at an object that has changed: side effects happen after that."""
+    changes = {id(v): v for v in changed(cap)}
+    todo, seen, runs = [value], set(), False
+    while todo and (changes or cap.global_writes):
+        at: Any = todo.pop()
+        at = cap.objects.get(id(at.obj)) if isinstance(at, Lazy) else at
+        if id(at) in changes:
+            return True
+        runs = runs or isinstance(at, FunctionV) or isinstance(at, Const) and isinstance(peek(at), types.FunctionType)
+        if id(at) not in seen and isinstance(at, (Value, list, tuple, dict)):
+            seen.add(id(at))
+            todo.extend(vars(at).values() if isinstance(at, Value) else at.values() if isinstance(at, dict) else at)
+    found = (getattr(v, "source", None) for v in changes.values())
+    return runs and (bool(cap.global_writes) or not all(s is not None and belongs_to_call(s) for s in found))
 
 
 def certain(cap: Capture, value: ArrayV) -> None:

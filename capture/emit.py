@@ -19,7 +19,7 @@ from bytecode import Instr
 
 from dynacomp.capture import remake, tracebacks
 from dynacomp.capture._native import known_dict, known_set
-from dynacomp.capture.effects import leaving
+from dynacomp.capture.effects import leaving, waits_for_effects
 from dynacomp.capture.emit_sources import load_globals, load_source
 from dynacomp.capture.errors import GiveUp, Unbuildable
 from dynacomp.capture.graph import Node
@@ -357,6 +357,8 @@ def _partial(e: Emitter, v: PartialV) -> None:
 
 
 def _library(e: Emitter, v: LibraryV) -> None:
+    if waits_for_effects(e.cap, v):
+        raise Unbuildable(v, "a library's object made of what has changed since")
     e.call(remake.call, lambda: e.const(v.make), lambda: e.whole(TupleV(list(v.args))),
            lambda: e.const(tuple(v.kwargs)), lambda: e.whole(TupleV(list(v.kwargs.values()))))
     e.remember(v)

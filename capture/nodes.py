@@ -112,6 +112,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
         if any(standins_in(lowered)) and not _all_containers(outcome.result):  # it may hold one out of sight
             return LibraryV(fn, tuple(values[0]), values[1])
         return from_python(cap, outcome.result)
+    if _all_containers(outcome.result) and all(map(_is_description, outcome.leaves)):
+        return from_python(cap, outcome.result)
     if outcome.leaves and all(is_literal(x) or is_symbolic_dim(x) for x in outcome.leaves):
         return from_python(cap, jax.tree.map(lambda x: _size(cap, x), outcome.result))
     if isinstance(outcome.result, Aval):
@@ -124,6 +126,11 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     if not _all_containers(outcome.result) and hides_tracers(outcome.result):
         return LibraryV(fn, tuple(values[0]), values[1], real=outcome.result)
     return _structured(cap, fn, lowered, outcome, values, name)
+
+
+def _is_description(x: Any) -> bool:
+    """Whether a leaf of a result says what an array is like, or is a literal: such leaves never change."""
+    return is_literal(x) or type(x) is jax.ShapeDtypeStruct and all(type(d) is int for d in x.shape)
 
 
 def _holds_numpy(cap: Capture, value: Value) -> bool:
