@@ -19,6 +19,7 @@ from dynacomp.capture.libraries import CONTEXTS, is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import RULES, library_call
 from dynacomp.capture.object_attrs import bind, is_librarys, no_attribute, object_attribute
+from dynacomp.capture.payloads import MUTABLE
 from dynacomp.capture.values import (
     DELETED,
     ArrayV,
@@ -164,7 +165,7 @@ def _module(cap: Capture, module: types.ModuleType, name: str) -> Value:
         return cap.realize(written)
     if name == "__dict__":
         return wrap(cap, table, S.Root(table, f"vars({called})"))
-    if name in table and pure:
+    if name in table and pure and type(table[name]) not in MUTABLE:
         cap.rely(table, name, table[name])
         return from_python(cap, table[name])
     if name in table:

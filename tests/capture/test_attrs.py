@@ -8,6 +8,7 @@ from unittest import mock
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import dynacomp
@@ -191,3 +192,17 @@ def test_what_replaces_a_librarys_function_is_called_at_once():
 
     want = repr(program(jnp.ones(2)))
     assert repr(dynacomp.jit(program, backend="eager")(jnp.ones(2))) == want
+
+
+def test_a_table_that_a_library_keeps_is_the_one_that_changes(monkeypatch):
+    def program(x):
+        optax.seen["b"] = len(optax.seen)
+        optax.order.append(optax.seen["b"])
+        return x + len(optax.seen), optax.order[-1]
+
+    def outcome(fn):
+        monkeypatch.setattr(optax, "seen", {"a": 1}, raising=False)
+        monkeypatch.setattr(optax, "order", [1], raising=False)
+        return repr(([fn(jnp.ones(2)) for _ in range(3)], optax.seen, optax.order))
+
+    assert outcome(dynacomp.jit(program, backend="eager")) == outcome(program)
