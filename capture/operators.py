@@ -395,10 +395,21 @@ def same_object(cap: Capture, a: Value, b: Value) -> bool:
     answer = is_same(a, b)
     if isinstance(a, Const) and isinstance(b, Const) and is_literal(peek(a)) and type(peek(a)) is type(peek(b)):
         _same_literal(cap, a, b, answer)
-    elif a is not b and a.source is not None and b.source is not None and not (
-            isinstance(a, Const) or isinstance(b, Const)):
-        cap.guards.add("same" if answer else "distinct", a.source, b.source)
+    elif a is not b and not (isinstance(a, Const) and isinstance(b, Const)):
+        _guard_identity(cap, a, b, answer)
     return answer
+
+
+def _guard_identity(cap: Capture, a: Value, b: Value, answer: bool) -> None:
+    """Two objects, one of them at least known by its type alone. One that is known by its identity is another
+    object than those of other types."""
+    known = a if isinstance(a, Const) else b if isinstance(b, Const) else None
+    if known is not None and type(_real(a)) is not type(_real(b)):
+        return
+    if a.source is not None and b.source is not None:
+        cap.guards.add("same" if answer else "distinct", a.source, b.source)
+    elif known is not None and (a.source is not None or b.source is not None):
+        cap.guards.add("is" if answer else "is_not", a.source or b.source, known.value)
 
 
 def _same_scalar(cap: Capture, a: Value, b: Value) -> bool:

@@ -1,6 +1,7 @@
 """Objects that are known by their identity and change all the same; and objects whose code capture must not run."""
 
 import array
+import datetime
 import importlib
 import inspect
 import itertools
@@ -255,3 +256,14 @@ def test_another_signature_is_another():
     compiled = dynacomp.jit(shown)
     for fn in (lambda a: a, lambda b=1: b, shown):
         assert compiled(inspect.signature(fn), X)[0] == str(inspect.signature(fn))
+
+
+FIRST_DAY = datetime.date(2020, 1, 1)
+
+
+@pytest.mark.parametrize("ask", [lambda a, b: a is b, lambda a, b: b is not a, lambda a, b: b is FIRST_DAY])
+def test_one_object_and_many_others(ask):
+    days = [FIRST_DAY, *(datetime.date(2020, 1, n) for n in range(2, 9))]
+    compiled = dynacomp.jit(ask, backend="eager")
+    for day in (*days, FIRST_DAY, *days[::-1], FIRST_DAY):
+        assert compiled(FIRST_DAY, day) is ask(FIRST_DAY, day)
