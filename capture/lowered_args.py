@@ -85,7 +85,19 @@ def lower_arguments(cap: Capture, fn: Any, args: Sequence[Value], kwargs: dict[s
     def lower(name: str, value: Value) -> Any:
         return (lower_function if name in FUNCTIONS else lower_arg)(cap, value)
 
-    return tuple(map(lower, names, args)), {k: lower(k, v) for k, v in kwargs.items()}
+    lowered = tuple(map(lower, names, args)), {k: lower(k, v) for k, v in kwargs.items()}
+    return as_real(lowered) if is_host(fn) else lowered
+
+
+def as_real(arg: Any) -> Any:
+    """A lowered argument with the user's own functions in place of Standins."""
+    if isinstance(arg, Standin):
+        if isinstance(arg.value, Const):
+            return arg.value.value
+        raise Break("body", "a function made during the call, for a library that runs it in a context of its own")
+    if isinstance(arg, (tuple, list)) and not hasattr(arg, "_fields"):
+        return type(arg)(map(as_real, arg))
+    return {k: as_real(v) for k, v in arg.items()} if type(arg) is dict else arg
 
 
 @remembered

@@ -32,12 +32,13 @@ from dynacomp.capture.errors import Break, GiveUp, NeverCalled, Raised, Restart
 from dynacomp.capture.failures import Failed, can_be_called, eager_error
 from dynacomp.capture.graph import Closure, Node, Tree
 from dynacomp.capture.hidden import hides_tracers
-from dynacomp.capture.libraries import decorates, has_effect, is_host, judges, registers_once
+from dynacomp.capture.libraries import decorates, has_effect, judges, registers_once
 from dynacomp.capture.library_effects import noticing
 from dynacomp.capture.library_reads import guard_reads, overhearing
 from dynacomp.capture.lowered_args import LibraryArg, leaf_nodes, lower_arg, lower_arguments, rebuild, standins_in
 from dynacomp.capture.machine import OPERATIONS, Capture, StopAtBreak
 from dynacomp.capture.placement import puts_elsewhere
+from dynacomp.capture.python_results import Passed, with_numbers
 from dynacomp.capture.trees import unflattened
 from dynacomp.capture.values import (
     ArrayV,
@@ -102,10 +103,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     values = (list(args), dict(kwargs or {}))
     if judges(fn) and any(_holds_numpy(cap, v) for v in (*values[0], *values[1].values())):
         raise Break("leaves", f"{_label(fn)} looks at a NumPy array")
-    lowered = lower_arguments(cap, fn, *values)
-    if is_host(fn):
-        lowered = as_real(lowered)
-    outcome = abstract(cap, fn, *lowered)
+    step, lowered = cap.steps, lower_arguments(cap, fn, *values)
+    outcome = abstract(cap, fn, *lowered, since=step)
     _reach_rules(cap, fn, *lowered)
     guard_reads(cap, (*values[0], *values[1].values()))
     if not outcome.has_arrays and outcome.plain:
@@ -116,6 +115,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
         return from_python(cap, outcome.result)
     if outcome.leaves and all(is_literal(x) or is_symbolic_dim(x) for x in outcome.leaves):
         return from_python(cap, jax.tree.map(lambda x: _size(cap, x), outcome.result))
+    if isinstance(outcome.result, Passed):
+        return outcome.result.value
     if isinstance(outcome.result, Aval):
         return ArrayV(emit_node(cap, fn, lowered, outcome.result, name), outcome.result)
     if is_nothing(outcome.result):
@@ -141,17 +142,6 @@ def _holds_numpy(cap: Capture, value: Value) -> bool:
     return isinstance(value, ArrayV) and isinstance(value.real, np.ndarray)
 
 
-def as_real(arg: Any) -> Any:
-    """A lowered argument with the user's own functions in place of Standins."""
-    if isinstance(arg, Standin):
-        if isinstance(arg.value, Const):
-            return arg.value.value
-        raise Break("body", "a function made during the call, for a library that runs it in a context of its own")
-    if isinstance(arg, (tuple, list)) and not hasattr(arg, "_fields"):
-        return type(arg)(map(as_real, arg))
-    return {k: as_real(v) for k, v in arg.items()} if type(arg) is dict else arg
-
-
 def _is_container(result: Any) -> bool:
     return type(result) in (tuple, list, dict) or (isinstance(result, tuple) and hasattr(result, "_fields"))
 
@@ -170,8 +160,8 @@ def _size(cap: Capture, x: Any) -> Any:
 # --- abstract evaluation
 
 
-def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Outcome:
-    """Runs the call on tracers; exceptions of the call become the program's."""
+def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: int) -> Outcome:
+    """Runs the call on tracers; exceptions of the call become the program's. `since`: the step of its arguments."""
     nodes = list(dict.fromkeys(leaf_nodes((args, kwargs))))
     if any(isinstance(n.aval.dtype, type) for n in nodes):
         raise Break("argument", f"an object that JAX passes to a body, as an argument of {_label(fn)}")
@@ -179,14 +169,18 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Outc
 
     def run(*tracers: Any) -> list[Any]:
         cap.traces.append(trace_ctx.trace)
+        outer, cap.stands = cap.stands, {}
         try:
             return within(*tracers)
         finally:
             cap.traces.pop()
+            cap.stands = outer
 
     def within(*tracers: Any) -> list[Any]:
         seen["made"] = _on_tracers(fn, args, kwargs, nodes, tracers)
         seen["leaves"], seen["tree"] = jax.tree.flatten(seen["made"])
+        given = {**cap.stands, **{id(t): (t, n) for t, n in zip(tracers, nodes)}}
+        seen["origins"] = [given.get(id(x), (x, None))[1] for x in seen["leaves"]]
         return [x for x in seen["leaves"] if _is_array(x)]
 
     try:
@@ -202,6 +196,7 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Outc
         raise Break("leaves", f"{_label(fn)} makes a text of an array")
     avals = iter(jaxpr.out_avals)
     leaves = [_result_leaf(next(avals)) if _is_array(x) else x for x in seen["leaves"]]
+    leaves = with_numbers(cap, fn, (args, kwargs), seen["tree"], leaves, seen["origins"], since)
     result = _put_together(seen["tree"], leaves)
     _order_keys(seen["made"], result)
     return Outcome(result, seen["tree"], leaves)
@@ -403,14 +398,25 @@ def _finish_standin(cap: Capture, value: Standin) -> Any:
 def _structured(cap: Capture, fn: Any, lowered: tuple, outcome: Outcome, values: tuple, name: str | None) -> Value:
     """Containers by `getitem` nodes; other pytree objects by their leaves."""
     if _all_containers(outcome.result):
-        node = emit_node(cap, fn, lowered, outcome.result if outcome.plain else None, name)
+        node = emit_node(cap, fn, lowered, jax.tree.map(_as_aval, outcome.result) if outcome.plain else None, name)
         whole = LibraryV(fn, tuple(values[0]), values[1])
         return _split(cap, node, whole, outcome.result)
     node = emit_node(cap, fn, lowered, None, name)
-    flat = emit_node(cap, jax.tree.leaves, ((node,), {}), tuple(outcome.leaves), "leaves")
-    leaves = [ArrayV(emit_node(cap, operator.getitem, ((flat, i), {}), leaf, f"leaf{i}"), leaf)
-              if isinstance(leaf, Aval) else leaf for i, leaf in enumerate(outcome.leaves)]
+    flat = emit_node(cap, jax.tree.leaves, ((node,), {}), tuple(map(_as_aval, outcome.leaves)), "leaves")
+    leaves = [_leaf(cap, flat, i, leaf) for i, leaf in enumerate(outcome.leaves)]
     return unflattened(cap, outcome.treedef, leaves)
+
+
+def _as_aval(leaf: Any) -> Any:
+    """A leaf of a result as the Graph knows it, which must not keep Values alive."""
+    return Aval(leaf.shape, leaf.dtype, leaf.weak_type) if isinstance(leaf, Passed) else leaf
+
+
+def _leaf(cap: Capture, flat: Node, i: int, leaf: Any) -> Any:
+    if isinstance(leaf, Passed):
+        return leaf.value
+    return ArrayV(emit_node(cap, operator.getitem, ((flat, i), {}), leaf, f"leaf{i}"), leaf) if isinstance(
+        leaf, Aval) else leaf
 
 
 def _all_containers(result: Any) -> bool:
@@ -425,6 +431,8 @@ def _all_containers(result: Any) -> bool:
 
 def _split(cap: Capture, node: Node, whole: LibraryV, result: Any) -> Value:
     """The Value of a container result, one `getitem` node for each array in it."""
+    if isinstance(result, Passed):
+        return result.value
     if isinstance(result, Aval):
         return ArrayV(node, result)
     if is_nothing(result):
@@ -442,6 +450,8 @@ def _split(cap: Capture, node: Node, whole: LibraryV, result: Any) -> Value:
 def _element(cap: Capture, node: Node, whole: LibraryV, key: Any, result: Any) -> Value:
     if is_nothing(result):
         return Const(result)
+    if isinstance(result, Passed):
+        return result.value
     if is_literal(result):
         return from_python(cap, result)
     opaque = LibraryV(operator.getitem, (whole, Const(key)))

@@ -1,5 +1,7 @@
 """Flax linen, Haiku, Optax, chex and diffrax code runs compiled as it is."""
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import optax
@@ -167,3 +169,25 @@ def test_diffrax_solves_and_differentiates():
         return y, jax.grad(end)(jnp.array(1.5))
 
     trains(step, lambda: jnp.ones(3), steps=2)
+
+
+def scaled(x):
+    return sys.modules["haiku"].Linear(2, w_init=jnp.ones)(x) * SCALE
+
+
+SCALE = 2.0
+
+
+def test_a_function_that_haiku_transforms_in_compiled_code_runs_in_its_context(monkeypatch):
+    hk = pytest.importorskip("haiku")
+
+    def program(x):
+        net = hk.transform(scaled)
+        params = net.init(jax.random.PRNGKey(0), x)
+        again = hk.transform(scaled).init(jax.random.PRNGKey(0), x)
+        return list(params), list(again), net.apply(params, None, x)
+
+    x, fn = jnp.ones((1, 2)), dynacomp.jit(program, backend="eager")
+    for scale in (2.0, 3.0):
+        monkeypatch.setitem(globals(), "SCALE", scale)
+        assert repr(fn(x)) == repr(program(x))
