@@ -11,6 +11,7 @@ import inspect
 import operator
 import re
 import types
+from math import inf
 from typing import Any
 
 from dynacomp.capture import arrays, containers
@@ -303,6 +304,9 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     if is_open(fn) and _is_plain_function(peek(fn)):
         return inline(cap, as_function(cap, fn), args, kwargs)
     obj = fn.value
+    entered = cap.entered.get(id(obj))
+    if entered is not None:
+        return inline(cap, entered, args, kwargs)
     told = USER_RULES.get(obj)
     if told is not None:
         return told(cap, obj, args, kwargs)
@@ -345,14 +349,27 @@ def _is_plain_function(real: types.FunctionType) -> bool:
 
 def call_row(cap: Capture, row: Any, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A row on the arguments of a call; those that it has no parameters for, Python judges."""
-    try:
-        signature(row).bind(cap, *args, **kwargs)
-    except TypeError:
-        raise Break("call", f"{getattr(obj, '__qualname__', obj)} with these arguments") from None
+    least, most = arity(row)
+    if kwargs or not least <= len(args) <= most:
+        try:
+            signature(row).bind(cap, *args, **kwargs)
+        except TypeError:
+            raise Break("call", f"{getattr(obj, '__qualname__', obj)} with these arguments") from None
     return row(cap, *args, **kwargs)
 
 
 signature = remembered(inspect.signature)
+
+
+@remembered
+def arity(row: Any) -> tuple[float, float]:
+    """How many arguments without names a row takes after `cap`, at least and at most."""
+    found = signature(row).parameters.values()
+    plain = [p for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][1:]
+    least = sum(p.default is p.empty for p in plain)
+    if any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in found):
+        return inf, inf
+    return least, inf if any(p.kind is p.VAR_POSITIONAL for p in found) else len(plain)
 
 
 def _jitted(cap: Capture, obj: Any) -> Any:
@@ -378,11 +395,15 @@ def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str,
         if opened is not None:
             return call(cap, opened, args, kwargs)
         return library_call(cap, fn.value, args, kwargs)
-    if fn.value.__module__ in PURE_ON_DATA and all(map(_is_data, (*args, *kwargs.values()))):
+    on_data = fn.value.__module__ in PURE_ON_DATA
+    if on_data and all(map(_is_data, (*args, *kwargs.values()))):
         return _fold_call(cap, fn.value, args, kwargs)
     if getattr(fn.value, "_dynacomp_break", None):
         raise Break("user", fn.value._dynacomp_break)
-    return inline(cap, as_function(cap, fn), args, kwargs)
+    made = as_function(cap, fn)
+    if not on_data and not is_library(fn.value):
+        cap.entered[id(fn.value)] = made
+    return inline(cap, made, args, kwargs)
 
 
 def _c_function(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -429,5 +450,5 @@ _CALLERS: dict[type, Any] = {
 }
 
 OPERATIONS["call"] = call
-OPERATIONS["cell_content"] = cell_content
 OPERATIONS["enter"] = lambda cap, fn, args: inline(cap, as_function(cap, fn), args, {})
+OPERATIONS["cell_content"] = cell_content

@@ -106,6 +106,13 @@ def guard_class(cap: Capture, cls: type, name: str, raw: Any) -> None:
 
 def resolve(cap: Capture, cls: type, name: str, after: type | None = None) -> tuple[type | None, Any]:
     """`lookup`, and the guard that it finds the same next time."""
+    known = cap.resolved.get((id(cls), name, id(after)))
+    if known is None:
+        known = cap.resolved[id(cls), name, id(after)] = (*_resolve(cap, cls, name, after), cls, after)
+    return known[:2]
+
+
+def _resolve(cap: Capture, cls: type, name: str, after: type | None) -> tuple[type | None, Any]:
     owner, raw = lookup(cls, name, after)
     if after is None:
         guard_class(cap, cls, name, raw)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynacomp.capture.errors import Break
-from dynacomp.capture.remembered import remembered
+from dynacomp.capture.remembered import reference
 
 _MODULE, _MRO, _DICT = (type.__dict__[name] for name in ("__module__", "__mro__", "__dict__"))
 
@@ -30,12 +30,16 @@ def mro(cls: type) -> tuple[type, ...]:
 
 def entries(cls: type) -> Any:
     """The class's own dictionary; Break where to look something up in it would run code of the program."""
-    if not _has_names(cls):
-        raise Break("attribute", f"a class {cls.__qualname__} made of a namespace whose keys are not all strings")
+    if id(cls) not in _NAMED:
+        _see_names(cls)
     return _DICT.__get__(cls)
 
 
-@remembered
-def _has_names(cls: type) -> bool:
+_NAMED: dict[int, Any] = {}  # classes all of whose entries were seen to have names
+
+
+def _see_names(cls: type) -> None:
     """Only the namespace that a class is made of can have other keys: what is stored later has a name."""
-    return all(type(key) is str for key in _DICT.__get__(cls))
+    if not all(type(key) is str for key in _DICT.__get__(cls)):
+        raise Break("attribute", f"a class {cls.__qualname__} made of a namespace whose keys are not all strings")
+    _NAMED[id(cls)] = reference(cls, _NAMED)

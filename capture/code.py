@@ -37,7 +37,7 @@ class Handler:
     lasti: bool
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)
 class Decoded:
     """A code object's instructions, `at` (byte offset → index) and handlers."""
 

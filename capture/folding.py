@@ -24,8 +24,9 @@ from dynacomp.capture.values import Const, SeqIterV, TupleV, Value, as_python
 
 MATCHES = type(re.finditer("", ""))
 # Operators whose result on Decimals depends on the context, in which they leave flags.
-ROUNDING = tuple(vars(operator)[prefix + name] for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
-                 for prefix in ("", "i")) + (operator.neg, operator.pos, operator.abs, abs, divmod, pow, round)
+ROUNDING = {id(fn) for fn in (
+    *(vars(operator)[prefix + name] for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
+      for prefix in ("", "i")), operator.neg, operator.pos, operator.abs, abs, divmod, pow, round)}
 
 
 def fold(cap: Capture, fn: Any, *values: Value) -> Value:
@@ -34,7 +35,7 @@ def fold(cap: Capture, fn: Any, *values: Value) -> Value:
     if any(isinstance(v, Const) and (v.source is not None and is_changeable(v.value) or issubclass(
             type(v.value), SHOWING)) for v in values):
         raise Break("opaque", "an object that is known by its identity alone")
-    if fn in ROUNDING and any(type(a) is Decimal for a in args):
+    if id(fn) in ROUNDING and any(type(a) is Decimal for a in args):
         raise Break("effect", "decimal arithmetic, which reads its context and leaves flags there")
     try:
         with np.errstate(all="raise"):

@@ -38,6 +38,7 @@ from dynacomp.capture import (  # noqa: F401  (handlers and rows register themse
 )
 from dynacomp.capture import sources as S
 from dynacomp.capture._native import Entry, GuardProgram, jax_config_token
+from dynacomp.capture.collector import seldom_collecting
 from dynacomp.capture.errors import Break, GiveUp, NeedsSizes, Raised, Restart, Unbuildable
 from dynacomp.capture.graph import Graph
 from dynacomp.capture.guards import StepWriter
@@ -121,7 +122,8 @@ def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compi
         root = Root(fn, code, args, dynamic, is_dynamic_scalar, changes_often, handled)
         cap = Capture(lessons, root, key)
         try:
-            result, stopped = attempt(cap)
+            with seldom_collecting():
+                result, stopped = attempt(cap)
             return finish(cap, result, stopped, compile_graph, lessons, key)
         except Restart:
             continue

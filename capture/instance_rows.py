@@ -26,12 +26,22 @@ from dynacomp.capture.values import ArrayV, Const, ObjectV, OpaqueV, TupleV, Val
 
 @row(isinstance)
 def _isinstance(cap: Capture, x: Value, kinds: Value) -> Value:
+    settled = _settled(x, kinds) if isinstance(kinds, Const) and type(kinds.value) is type else None
+    if settled is not None:
+        return Const(settled)
     if isinstance(kinds, ObjectV):
         return cap.call(cap.getattr(kinds, "__instancecheck__"), [x])
     several = _alternatives(cap, kinds)
     if any(map(_own_check, several)):
         return Const(any(_is_instance(cap, x, kind) for kind in several))
     return _by_class(cap, x, kinds)
+
+
+def _settled(x: Value, cls: Const) -> bool | None:
+    """What `type` says of an object whose class does not tell another `__class__`; None where it has to be asked."""
+    if isinstance(x, (ArrayV, OpaqueV)) or _says_its_class(class_of(x)):
+        return None
+    return cls.value in mro(class_of(x))
 
 
 def _by_class(cap: Capture, x: Value, kinds: Value) -> Value:
@@ -84,7 +94,8 @@ def _denied(cap: Capture, cls: type, kinds: Value, answer: Value) -> Value:
 
 @row(type.__instancecheck__)
 def _instancecheck(cap: Capture, cls: Value, x: Value) -> Value:
-    return _by_class(cap, x, cls)
+    settled = _settled(x, cls) if isinstance(cls, Const) and isinstance(cls.value, type) else None
+    return _by_class(cap, x, cls) if settled is None else Const(settled)
 
 
 def _is_a(obj: Any, kinds: Any) -> bool:

@@ -76,8 +76,9 @@ class Lessons:
     order: int = 0  # how often calls are differentiated, to find the rules that derivatives reach
 
 
-BACK_EDGES = ("FOR_ITER", "JUMP_BACKWARD", "POP_JUMP_BACKWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_FALSE",
-              "POP_JUMP_BACKWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE")
+BACK_EDGES = frozenset({
+    "FOR_ITER", "JUMP_BACKWARD", "POP_JUMP_BACKWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_FALSE",
+    "POP_JUMP_BACKWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE"})
 
 
 @dataclass
@@ -149,6 +150,9 @@ class Capture:
         self.tuples: dict[int, Value] = {}  # the same for tuples of constants that libraries were shown
         self.ids: dict[int, Any] = {}  # id of an object, or of what stands for it → its IdV
         self.global_writes: dict[tuple[int, str], tuple[dict[str, Any], S.Source | None, Any]] = {}
+        self.names: dict[tuple[int, str], Const] = {}  # (id of a globals, name) → what was read there, and guarded
+        self.resolved: dict[tuple[int, str, int], Any] = {}  # what `class_attrs.resolve` has found, and guarded
+        self.entered: dict[int, Any] = {}  # id of a real function that calls of it just enter → its FunctionV
         self.class_writes: dict[tuple[type, str], Any] = {}  # (class, attribute) → Value, or DELETED
         self.prints: list[tuple[Any, Any, Any, Any]] = []  # what says it, its arguments, globals: see `debug_rows`
         self.said: set[Any] = set()  # the places in bodies where a warning was given
@@ -163,6 +167,7 @@ class Capture:
         self.captured_ops = 0
         self.scalars: dict[S.Source, Any] = {}  # Python numbers that were taken as constants; ids of unchanging objects
         self.scalar_nodes: dict[S.Source, Node] = {}
+        self.stands: dict[int, tuple[Any, Node]] = {}  # id → an array that stands for a Node read by a body, the Node
         self.scalar_reads: list[tuple[int, ScalarV]] = []  # the steps at which changing numbers became nodes
         self.functions: dict[int, Any] = {}  # id of a real function → its FunctionV
         self.last_where: tuple[tuple[str, int, str], ...] = ()  # where the last Break was raised
@@ -182,9 +187,9 @@ class Capture:
         self.symbols: dict[int, tuple[Any, str]] = {}  # size → (symbolic dimension, its name)
         self.dims: dict[str, tuple[S.Source, int]] = {}  # name → where its value is read
 
-    def count(self, steps: int = 1) -> None:
-        """One more instruction, or element of an iterator that is run through (STEPS_AN_ITEM): neither may go on
-        for ever."""
+    def count(self, steps: int) -> None:
+        """So many more instructions; an element of an iterator that is run through counts as some (STEPS_AN_ITEM).
+        Neither may go on for ever."""
         self.steps += steps
         if self.steps > MAX_STEPS:
             raise GiveUp("too_long", f"more than {MAX_STEPS} instructions in one capture")
@@ -287,6 +292,7 @@ def new_frame(code: CodeType, globals_: dict[str, Any], source: S.Source | None,
 
 def execute(cap: Capture, frame: Frame) -> None:
     """Runs `frame` until it returns (`frame.result`) or yields (`frame.yielded`)."""
+    cap.count(0)
     outer = cap.current
     cap.current = frame
     cap.depth += 1
@@ -311,8 +317,9 @@ def step(cap: Capture, frame: Frame) -> None:
         lesson = cap.lessons.breaks.get(cap.top_step)
         if lesson is not None:
             raise StopAtBreak(lesson)
-    cap.count()
-    if instr.name in BACK_EDGES:
+    cap.steps += 1
+    if instr.name in BACK_EDGES:  # without passing one, or a call, no code runs for ever
+        cap.count(0)
         watch_loop(cap, frame, instr)
     handler = HANDLERS.get(instr.name)
     if handler is None:

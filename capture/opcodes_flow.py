@@ -14,7 +14,7 @@ from dynacomp.capture import conditions, rolled, tracebacks
 from dynacomp.capture import sources as S
 from dynacomp.capture.arrays import is_numpy
 from dynacomp.capture.births import from_python
-from dynacomp.capture.calls import BUILTINS
+from dynacomp.capture.calls import BUILTINS, call
 from dynacomp.capture.code import Instr
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.exceptions import as_exception, handled, instance_of, set_cause
@@ -157,7 +157,7 @@ def _call_kw(cap: Capture, f: Frame, i: Instr) -> None:
 def _do_call(cap: Capture, f: Frame, args: list[Value], names: tuple[str, ...]) -> None:
     callee, bound = _callee(f)
     split = len(args) - len(names)
-    f.push(cap.call(callee, [*bound, *args[:split]], dict(zip(names, args[split:]))))
+    f.stack.append(call(cap, callee, [*bound, *args[:split]], dict(zip(names, args[split:]))))
 
 
 @opcode("CALL_FUNCTION_EX")

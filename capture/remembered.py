@@ -25,17 +25,18 @@ def remembered(compute: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
 
     @functools.wraps(compute)
     def recall(obj: Any) -> Answer:
-        found = known.get(id(obj))
-        if found is not None and found[0]() is obj:
+        found = known.get(id(obj))  # which goes when the object does, before another can have its id
+        if found is not None:
             return found[1]
         answer = compute(obj)
-        known[id(obj)] = _reference(obj, known), answer
+        known[id(obj)] = reference(obj, known), answer
         return answer
 
     return recall
 
 
-def _reference(obj: Any, known: dict[int, Any]) -> Callable[[], Any]:
+def reference(obj: Any, known: dict[int, Any]) -> Callable[[], Any]:
+    """A weak reference to `obj`, whose entry in `known`, under its id, goes when it dies."""
     try:
         return weakref.ref(obj, functools.partial(_forget, known, id(obj)))
     except TypeError:

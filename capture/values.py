@@ -32,7 +32,7 @@ class Value:
     """Base of all Values."""
 
     source: Source | None = field(default=None, kw_only=True)
-    holder: Any = field(default=None, kw_only=True)  # the ObjectV whose payload this is: they are one object
+    holder: Any = field(default=None, init=False)  # the ObjectV whose payload this is: they are one object
     serial: int = field(default_factory=_SERIAL.__next__, kw_only=True)  # order of birth
 
 
@@ -44,30 +44,31 @@ def next_serial() -> int:
 class Const(Value):
     """A real object: an immutable literal, or one known by identity (function, class, module).
 
-    A function that is made anew for each call is known by its code: `identify` guards its identity as
-    soon as something looks at `value`; `peek` is for those who only ask what all such functions share."""
+    A function that is made anew for each call is known by its code: see `open_function`."""
 
     value: Any
-    identify: Any = field(default=None, kw_only=True)
+    identify: Any = field(default=None, init=False)
 
-
-def _const_value(self: Any) -> Any:
-    if self.identify is not None:
-        identify, self.identify = self.identify, None
+    def __getattr__(self, name: str) -> Any:
+        """The `value` of an open function: asked for only where it is not in the instance's dictionary."""
+        if name != "value" or self.identify is None:
+            raise AttributeError(name)
+        identify, self.identify, self.value = self.identify, None, self.inside
         identify()
-    return self._value
+        return self.value
 
 
-def _set_const_value(self: Any, value: Any) -> None:
-    self._value = value
-
-
-Const.value = property(_const_value, _set_const_value)  # type: ignore[assignment]
+def open_function(fn: Any, source: Source, identify: Callable[[], None]) -> Const:
+    """A function known by its code: `identify` guards its identity as soon as something looks at `value`; `peek`
+    is for those who only ask what all such functions share."""
+    made = Const(fn, source=source)
+    made.identify, made.inside = identify, vars(made).pop("value")  # type: ignore[attr-defined]
+    return made
 
 
 def peek(value: Const) -> Any:
     """The object of a Const, without a guard on which one it is."""
-    return value._value  # type: ignore[attr-defined]
+    return value.value if value.identify is None else value.inside
 
 
 def is_open(value: Any) -> bool:

@@ -54,6 +54,7 @@ from dynacomp.capture.values import (
     TupleV,
     Value,
     is_literal,
+    open_function,
 )
 
 
@@ -135,7 +136,7 @@ def _function(cap: Capture, obj: Any, source: S.Source) -> Value:
     if not S.belongs_to_call(source):
         return _identity(cap, obj, source)
     cap.guards.add("is_type", source, types.FunctionType)
-    return Const(obj, source=source, identify=lambda: cap.guards.add("is", source, obj))
+    return open_function(obj, source, lambda: cap.guards.add("is", source, obj))
 
 
 def _tuple(cap: Capture, obj: Any, source: S.Source) -> Value:
