@@ -8,6 +8,8 @@ return, or run the breaking instruction and call the resume function.
 
 from __future__ import annotations
 
+import collections
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +22,7 @@ from dynacomp.capture import remake
 from dynacomp.capture import sources as S
 from dynacomp.capture.class_attrs import hides_entry
 from dynacomp.capture.effects import leaving, settle
-from dynacomp.capture.emit import OUTPUTS, Emitter, load_elements, load_table
+from dynacomp.capture.emit import OUTPUTS, Emitter, load_elements, load_keys, load_table
 from dynacomp.capture.emit_sources import load_globals, load_source
 from dynacomp.capture.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Graph, Node, nodes_in
 from dynacomp.capture.machine import Capture
@@ -41,6 +43,7 @@ from dynacomp.capture.values import (
     is_literal,
     is_single,
 )
+from dynacomp.capture.wrap import hashes_itself
 
 
 @dataclass
@@ -329,10 +332,42 @@ def unmoved(v: ListV) -> tuple[int, int]:
 
 
 def _prepare_dict(w: Writer, v: DictV) -> None:
+    change = changed_keys(v)
+    if change is not None:
+        _update_dict(w, v, *change)
+        return
     load_table(w.e, v.items)
     kept = w.e.store_temp("k")
     target = w.save(v)
     w.replays.append(lambda: w.act(remake.replace_dict, lambda: w.e.op("LOAD_FAST", target),
+                                   lambda: w.e.op("LOAD_FAST", kept)))
+
+
+def changed_keys(v: DictV) -> tuple[list[Any], list[Any]] | None:
+    """The keys of an existing dict that go, and those under which something is stored: what another thread does to
+    the others meanwhile stays. None where that would give another order, or some key has a hash of its own."""
+    if type(v.real) not in KEYS or any(isinstance(k, Value) for k in v.items):
+        return None
+    before = KEYS[type(v.real)](v.real)
+    if any(map(hashes_itself, before)) or any(map(operator.is_not, [k for k in before if k in v.items], v.items)):
+        return None
+    stored = [k for k, x in v.items.items() if x.source is None or x.source != S.Key(v.source, k)]  # type: ignore
+    return [k for k in before if k not in v.items], stored
+
+
+# How the keys of a dict are read at once, whatever other threads do.
+KEYS: dict[type, Callable[[Any], list[Any]]] = {
+    dict: list, collections.defaultdict: list, collections.OrderedDict: list}
+
+
+def _update_dict(w: Writer, v: DictV, gone: list[Any], stored: list[Any]) -> None:
+    load_keys(w.e, gone)
+    load_keys(w.e, stored)
+    w.e.tuple([v.items[k] for k in stored])
+    w.e.op("BUILD_TUPLE", 3)
+    kept = w.e.store_temp("k")
+    target = w.save(v)
+    w.replays.append(lambda: w.act(remake.update_dict, lambda: w.e.op("LOAD_FAST", target),
                                    lambda: w.e.op("LOAD_FAST", kept)))
 
 

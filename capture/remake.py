@@ -161,7 +161,7 @@ def set_attribute(obj: Any, name: str, value: Any) -> None:
 
 def function(code: Any, globals_: Any, names: tuple[str, str], defaults: Any, kwdefaults: Any, closure: tuple,
              values: tuple, keys: tuple) -> Any:
-    made = types.FunctionType(code, unhold(globals_), names[0], defaults, closure)
+    made = types.FunctionType(code, unhold(globals_), names[0], defaults, closure or None)
     made.__qualname__, made.__kwdefaults__ = names[1], kwdefaults
     made.__dict__.update(zip(keys, values))
     return made
@@ -220,11 +220,21 @@ def extend_list(obj: Any, items: tuple) -> None:
     list.extend(obj, items)
 
 
+def update_dict(obj: Any, change: tuple[tuple, tuple, tuple]) -> None:
+    """Takes keys out of a dict and stores values under others: keys that go, keys, their values."""
+    obj, (gone, keys, values) = unhold(obj), change
+    kind: Any = collections.OrderedDict if type(obj) is collections.OrderedDict else dict
+    for key in gone:
+        kind.pop(obj, key, None)
+    for key, value in zip(keys, values):
+        kind.__setitem__(obj, key, value)
+
+
 def replace_dict(obj: Any, items: dict[Any, Any]) -> None:
     """Makes a dict's content `items`, past what its class overrides; keys that stay keep their place."""
     obj = unhold(obj)
     kind: Any = collections.OrderedDict if issubclass(type(obj), collections.OrderedDict) else dict
-    if not _same_keys(list(kind.__iter__(obj)), list(items)):
+    if not _same_keys(list(kind.keys(obj)), list(items)):
         kind.clear(obj)
     if kind is dict:
         dict.update(obj, items)

@@ -1,7 +1,10 @@
-"""What replacement code does to lists that exist: to the elements that moved, and to no others."""
+"""What replacement code does to lists and dicts that exist: to the elements that changed, and to no others."""
+
+import collections
+
+import pytest
 
 import dynacomp
-import pytest
 from dynacomp.capture.frame import capture
 
 
@@ -42,6 +45,54 @@ def test_lists_are_changed_as_python_changes_them(name, kind):
         ours, plain = kind(content), kind(content)
         assert compiled(ours) == change(plain)
         assert len(ours) == len(plain) and all(a is b for a, b in zip(ours, plain))
+
+
+ENTRIES = {
+    "store": lambda d: d.__setitem__("b", 7),
+    "add": lambda d: d.update(x=7, y=d["a"]),
+    "swap": lambda d: d.update(a=d["b"], b=d["a"]),
+    "pop": lambda d: d.pop("b"),
+    "pop and put": lambda d: d.__setitem__("a", d.pop("a")),
+    "pop the last and put": lambda d: d.__setitem__("c", d.pop("c")),
+    "another key that is equal": lambda d: (d.pop(1), d.__setitem__(True, 2)),
+    "an equal key": lambda d: d.__setitem__(True, 2),
+    "clear": lambda d: d.clear(),
+    "clear and fill": lambda d: (d.clear(), d.update(b=1, a=2)),
+    "nothing": lambda d: d.__setitem__("a", d["a"]),
+}
+
+
+@pytest.mark.parametrize("kind", [dict, collections.OrderedDict, lambda d: collections.defaultdict(list, d)])
+@pytest.mark.parametrize("name", ENTRIES)
+def test_dicts_are_changed_as_python_changes_them(name, kind):
+    change = ENTRIES[name]
+    compiled = dynacomp.jit(change, backend="eager")
+    for extra in (object(), object(), 3):
+        ours, plain = (kind({"a": 1, "b": extra, 1: 5, "c": 2}) for _ in range(2))
+        assert compiled(ours) == change(plain)
+        assert repr(ours) == repr(plain) and list(map(type, ours)) == list(map(type, plain))
+        assert all(a is b for a, b in zip(ours.values(), plain.values()))
+
+
+def test_what_others_do_to_other_keys_meanwhile_stays():
+    """Here the stored object's predecessor does it as it dies, which is when the entry is stored."""
+    class Adds:
+        def __init__(self, table):
+            self.table = table
+
+        def __del__(self):
+            self.table["other"] += 1
+
+    def program(table):
+        table["key"] = 3
+        table["new"] = table["here"]
+
+    table = {"here": 1, "other": 0}
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in range(3):
+        table["key"] = Adds(table)
+        compiled(table)
+        assert table == {"here": 1, "other": n + 1, "key": 3, "new": 1}
 
 
 def test_a_long_list_of_which_one_element_changes_costs_little():

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import doctest
 import functools
+import gc
 import importlib
 import json
 import logging
@@ -137,6 +138,8 @@ def main(out: str, mode: str, module: str, skip: str, only: str) -> None:
         done = set(file.read().split("\n"))
     importlib.import_module(f"test.{module}")
     suite = unittest.defaultTestLoader.loadTestsFromName(f"test.{module}")
+    gc.collect()
+    gc.freeze()  # JAX is not in a test's process: collections go through what the tests make, not through what it has
     chosen = [t for t in flat(suite) if name_of(t) not in done and only in name_of(t)]
     with open(out, "a") as file, tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
