@@ -20,6 +20,7 @@ from dynacomp.capture.values import (
     DictV,
     Lazy,
     Value,
+    is_open,
 )
 from dynacomp.capture.wrap import wrap
 
@@ -64,13 +65,16 @@ def set_local(f: Frame, name: str, value: Value) -> None:
 def let_go(value: Any) -> None:
     """Called before a frame drops a value: what has a `__del__` must go at its time, in Python."""
     obj = value.obj if isinstance(value, Lazy) else getattr(value, "real", None)
-    if isinstance(lookup(type(obj), "__del__")[1], types.FunctionType):
+    if obj is not None and isinstance(lookup(type(obj), "__del__")[1], types.FunctionType):
         raise Break("effect", f"a {type(obj).__qualname__}, which has a __del__, may go")
 
 
 @opcode("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLOSURE", "LOAD_FAST_BORROW")
 def _load_fast(cap: Capture, f: Frame, i: Instr) -> None:
-    if i.name == "LOAD_CLOSURE" or (i.argval in f.cells and i.argval not in f.locals):
+    held = f.locals.get(i.argval)
+    if held is not None and type(held) is not Lazy and i.name != "LOAD_CLOSURE":
+        f.stack.append(held)
+    elif i.name == "LOAD_CLOSURE" or (i.argval in f.cells and i.argval not in f.locals):
         f.push(f.cells[i.argval])
     else:
         f.push(get_local(cap, f, i.argval))
@@ -166,6 +170,7 @@ def _delete_deref(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 def load_global(cap: Capture, f: Frame, name: str) -> Value:
+    """What a name that is no local means. Functions, classes, modules and literals are found and guarded once."""
     pending = cap.global_writes.get((id(f.globals), name))
     if pending is not None:
         if pending[2] is None:
@@ -177,13 +182,8 @@ def load_global(cap: Capture, f: Frame, name: str) -> Value:
             table.items[name] = cap.realize(table.items[name])
             return table.items[name]
     elif name in f.globals:
-        obj = f.globals[name]
-        if f.globals_source is None:
-            return wrap(cap, obj, S.Global(name))
-        if isinstance(f.globals_source, S.Root) and cap.is_pure_globals(f.globals):
-            cap.rely(f.globals, name, obj)
-            return from_python(cap, obj)
-        return wrap(cap, obj, S.Key(f.globals_source, name))
+        known = cap.names.get((id(f.globals), name))
+        return known if known is not None else _read_global(cap, f, name)
     if name not in f.builtins:
         raise Raised(Const(NameError(f"name {name!r} is not defined", name=name)))
     if f.globals_source is None:
@@ -191,6 +191,21 @@ def load_global(cap: Capture, f: Frame, name: str) -> Value:
     elif not cap.is_pure_globals(f.globals):
         cap.guards.add("missing_key", f.globals_source, name)
     return Const(f.builtins[name])
+
+
+def _read_global(cap: Capture, f: Frame, name: str) -> Value:
+    obj = f.globals[name]
+    if f.globals_source is None:
+        value = wrap(cap, obj, S.Global(name))
+    elif isinstance(f.globals_source, S.Root) and cap.is_pure_globals(f.globals):
+        cap.rely(f.globals, name, obj)
+        value = from_python(cap, obj)
+    else:
+        value = wrap(cap, obj, S.Key(f.globals_source, name))
+    if type(value) is Const and not is_open(value):
+        cap.names[id(f.globals), name] = value
+        cap.keep.append(f.globals)
+    return value
 
 
 @opcode("LOAD_GLOBAL")
