@@ -17,11 +17,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax._src import core
 from jax._src.interpreters.partial_eval import DynamicJaxprTrace
 
-from dynacomp.capture.avals import Aval, aval_of
+from dynacomp.capture.avals import Aval, aval_of, blank
 from dynacomp.capture.births import from_python
 from dynacomp.capture.errors import Break, NeverCalled, Raised
 from dynacomp.capture.graph import Builder, Graph, Node
@@ -132,7 +131,9 @@ class Standin:
         elif key in self.changing and not self.cap.derived:
             raise Break("effect_in_body", "a transformed function that changes outer objects is called twice")
         graph, captured = self.found.setdefault(place, {})[way] = self.graphs[key]
-        return run(graph, *map(stand_for, captured), *leaves)
+        stands = [stand_for(n) for n in captured]
+        self.cap.stands.update((id(s), (s, n)) for s, n in zip(stands, captured))
+        return run(graph, *stands, *leaves)
 
     @property
     def ways(self) -> dict[Any, tuple[Graph, tuple[Node, ...]]]:
@@ -213,15 +214,7 @@ def _place(cap: Capture, body: Body, i: int, leaf: Any) -> tuple[Node, Value]:
 
 def stand_for(node: Node) -> Any:
     """Some array of the node's Aval: only shapes matter while the caller is traced."""
-    aval = node.aval
-    if jnp.issubdtype(aval.dtype, jax.dtypes.prng_key):
-        return jnp.broadcast_to(jax.random.key(0), aval.shape)
-    full = jax.lax.full(aval.shape, 0, aval.dtype)
-    return jax.lax.convert_element_type(full, aval.dtype) if not aval.weak_type else _weak(full)
-
-
-def _weak(x: Any) -> Any:
-    return jax.lax.full_like(x, 0) * {"f": 1.0, "i": 1, "c": 1j, "b": True}.get(x.dtype.kind, 1)
+    return blank(node.aval.shape, node.aval.dtype, node.aval.weak_type)
 
 
 def _name(value: Value) -> str:

@@ -21,8 +21,9 @@ PURE = (
     "rlax", "distrax", "jraph", "e3nn_jax", "tensorflow_probability.substrates.jax",
 )
 # Modules inside them whose functions must be entered all the same: they run user code for its effects, or keep state
-# (what they have put in place of a function, checks that wait for their results).
-ENTER = ("flax.nnx", "flax.experimental", "chex._src.asserts_chexify", "chex._src.fake",
+# (what they have put in place of a function, checks that wait for their results), or do mere Python with numbers.
+ENTER = ("flax.nnx", "flax.experimental", "flax.struct", "flax.training.train_state",
+         "flax.training.early_stopping", "chex._src.dataclass", "chex._src.asserts_chexify", "chex._src.fake",
          "chex._src.restrict_backends")
 # Libraries whose transformed functions and modules run user code in a context of the library's own (scopes,
 # frames, counters of names): such a call is one node, and its user code must be as pure as for `jax.jit`.
@@ -94,11 +95,11 @@ def is_steady_module(module: str | None) -> bool:
 def module_of(obj: Any) -> str | None:
     """The module whose code runs when `obj` is called: a function's globals say, whatever
     `functools.wraps` has written into `__module__`."""
-    if isinstance(obj, types.FunctionType):
+    if issubclass(type(obj), types.FunctionType):
         return obj.__globals__.get("__name__")
-    if isinstance(obj, types.MethodType):
+    if issubclass(type(obj), types.MethodType):
         return module_of(obj.__func__)
-    if isinstance(obj, type):
+    if issubclass(type(obj), type):
         return module_name(obj)
     own = getattr(obj, "__module__", None)
     return own if isinstance(own, str) else module_name(type(obj))
@@ -106,11 +107,11 @@ def module_of(obj: Any) -> str | None:
 
 def is_library(obj: Any) -> bool:
     """True when calling `obj` runs code of a library that promises purity."""
-    if isinstance(obj, types.FunctionType):
+    if issubclass(type(obj), types.FunctionType):
         return is_pure_module(module_of(obj)) and (module_of(obj), obj.__code__.co_qualname) not in ASKS
-    if isinstance(obj, (types.MethodType, type)):
+    if issubclass(type(obj), (types.MethodType, type)):
         return is_pure_module(module_of(obj))
-    if isinstance(obj, (types.BuiltinFunctionType, functools._lru_cache_wrapper)):
+    if issubclass(type(obj), (types.BuiltinFunctionType, functools._lru_cache_wrapper)):
         return is_pure_module(getattr(obj, "__module__", None))
     return is_pure_module(module_name(type(obj)))
 
@@ -151,9 +152,9 @@ def judges(fn: Any) -> bool:
 
 def is_host(obj: Any) -> bool:
     """True when calling `obj`, or a method of it, runs user code inside a context of its library."""
-    if isinstance(obj, type):
+    if issubclass(type(obj), type):
         return any(_root_in(module_name(b), HOSTS) for b in mro(obj))
-    if isinstance(obj, (types.FunctionType, types.MethodType)):
+    if issubclass(type(obj), (types.FunctionType, types.MethodType)):
         return _root_in(str(module_of(obj)), HOSTS)
     return is_host(type(obj))
 

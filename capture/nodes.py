@@ -122,7 +122,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     if is_nothing(outcome.result):
         return Const(outcome.result)
     if _is_function_like(outcome.result) or not (outcome.plain or _is_container(outcome.result)):
-        fixed = not outcome.has_arrays and not any(leaf_nodes(lowered)) and not any(standins_in(lowered))
+        fixed = not (outcome.has_arrays or any(leaf_nodes(lowered)) or any(standins_in(lowered))
+                     or hides_tracers(outcome.result))
         return LibraryV(fn, tuple(values[0]), values[1], real=outcome.result, fixed=fixed)
     if not _all_containers(outcome.result) and hides_tracers(outcome.result):
         return LibraryV(fn, tuple(values[0]), values[1], real=outcome.result)

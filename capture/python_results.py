@@ -1,0 +1,95 @@
+"""Python numbers among the results of a library.
+
+While a call is traced, a Python number that changes from call to call is an array, and so is what the library
+makes of it. Eager JAX has a number there where only Python deals with it: a counter of steps that `tree_at` puts
+into a model, or that `value_and_grad` hands through with `aux`. So of a result that may be a number it is asked
+where it came from. The very number that went in comes out again as it is; one that the library's Python computed
+cannot come from the Graph: NeedsConcrete makes a constant of what it was computed from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from dynacomp.capture.avals import Aval, as_struct
+from dynacomp.capture.bodies import localise
+from dynacomp.capture.graph import Node
+from dynacomp.capture.libraries import module_of
+from dynacomp.capture.lowered_args import LibraryArg, leaf_nodes, rebuild, standins_in
+from dynacomp.capture.machine import Capture
+from dynacomp.capture.values import NeedsConcrete, ScalarV
+
+# Of JAX's own functions, those that hand through what the function which they call returns beside arrays.
+THROUGH = {"grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "hessian", "Partial"}
+
+
+@dataclass(frozen=True, repr=False)
+class Passed(Aval):
+    """A result that is a Python number which the call was given."""
+
+    value: Any = None
+
+
+def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[Any], origins: list[Node | None],
+                 since: int) -> list[Any]:
+    """The leaves of the result of `fn(*args, **kwargs)`, `lowered` being (args, kwargs): Passed where eager JAX has one
+    of the changing numbers that were read since that step. `origins`: the Nodes that come out as they went in."""
+    read = {localise(cap, cap.scalar_nodes[v.source]): v for at, v in cap.scalar_reads if at >= since and v.source}
+    if not read or not any(map(_may_be_number, leaves)):
+        return leaves
+    if any(standins_in(lowered)):
+        is_number = _handed_through(fn, lowered, [origin in read for origin in origins])
+    else:
+        is_number = _returned(fn, lowered, tree, read)
+    return [_number(leaf, read.get(origin), read) if number and _may_be_number(leaf) else leaf
+            for leaf, origin, number in zip(leaves, origins, is_number)]
+
+
+def _may_be_number(leaf: Any) -> bool:
+    return isinstance(leaf, Aval) and leaf.shape == () and (leaf.weak_type or leaf.dtype == np.bool_)
+
+
+def _number(leaf: Aval, value: ScalarV | None, read: dict[Node, ScalarV]) -> Passed:
+    if value is None:
+        raise NeedsConcrete(next(iter(read.values())))
+    return Passed(leaf.shape, leaf.dtype, leaf.weak_type, value)
+
+
+def _handed_through(fn: Any, lowered: tuple, passed: list[bool]) -> list[bool]:
+    """Which leaves are numbers of a call that runs functions of the program, given which come out as they went in.
+    Other libraries than JAX may return any that they have told from arrays."""
+    called = next((a.make for a in lowered[0][:1] if isinstance(a, LibraryArg)), fn)
+    if not _is_of_jax(called):
+        return [True] * len(passed)
+    return passed if getattr(called, "__name__", "") in THROUGH else [False] * len(passed)
+
+
+def _is_of_jax(fn: Any) -> bool:
+    return str(module_of(fn)).partition(".")[0] in ("jax", "jaxlib")
+
+
+def _returned(fn: Any, lowered: tuple, tree: Any, read: dict[Node, ScalarV]) -> list[bool]:
+    """Which leaves are numbers where the call gets the numbers themselves. NeedsConcrete where its result is another
+    tree then: it has told numbers from arrays."""
+    none = [False] * tree.num_leaves
+    if _is_of_jax(fn):
+        return none
+    known: dict[Node, Any] = {n: v.hint for n, v in read.items()}
+    arrays = [n for n in dict.fromkeys(leaf_nodes(lowered)) if n not in known]
+    found: list[Any] = []
+
+    def run(*tracers: Any) -> None:
+        args, kwargs = rebuild(lowered, {**known, **dict(zip(arrays, tracers))})
+        found.extend(jax.tree.flatten(fn(*args, **kwargs)))
+
+    try:
+        jax.make_jaxpr(run)(*[as_struct(n.aval) for n in arrays])
+    except Exception:
+        return none
+    if found[1] != tree:
+        raise NeedsConcrete(next(iter(read.values())))
+    return [type(x) in (bool, int, float, complex) for x in found[0]]

@@ -1,0 +1,75 @@
+"""Python numbers that change from call to call come back from libraries as what eager JAX has: numbers or arrays."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+import pytest
+from flax import struct
+
+import dynacomp
+
+X = jnp.ones(2)
+
+
+class Model(eqx.Module):
+    w: jax.Array
+    n: int
+
+
+@struct.dataclass
+class State:
+    w: jax.Array
+    n: int = struct.field(default=0)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Record:
+    w: jax.Array
+    n: int
+
+
+def described(tree):
+    return jax.tree.map(lambda v: (type(v).__name__, getattr(v, "weak_type", None), getattr(v, "dtype", None)), tree)
+
+
+@pytest.mark.parametrize("fn", [
+    lambda x, n: State(x).replace(n=n + 1),
+    lambda x, n: eqx.tree_at(lambda m: m.n, Model(x, 0), n + 1),
+    lambda x, n: eqx.partition(Model(x, n), eqx.is_array),
+    lambda x, n: jax.value_and_grad(lambda w: (jnp.sum(w * n), {"n": n, "m": n + 1, "k": 3, "x": w}), has_aux=True)(x),
+    lambda x, n: jax.vjp(lambda w: (w * n, n), x, has_aux=True)[2],
+    lambda x, n: jax.tree_util.Partial(lambda a, b: (a, b), n)(x),
+    lambda x, n: optax.apply_updates({"a": n * 1.5, "b": x}, {"a": x[0], "b": x}),
+    lambda x, n: (jax.vmap(lambda w: (w, n))(x), jax.jit(lambda n: n)(n), jax.lax.cond(x[0] > 0, lambda: n, lambda: 2)),
+    lambda x, n: dataclasses.replace(Record(x, n), w=x + 1),
+    lambda x, n: eqx.filter_jit(lambda m: m)(Model(x, n)),
+])
+def test_numbers_and_arrays_stay_what_they_are(fn):
+    compiled = dynacomp.jit(fn)
+    for n in range(1, 4):
+        want, got = fn(X, n), compiled(X, n)
+        assert described(got) == described(want)
+        assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all() if hasattr(a, "all") else a == b), want, got))
+
+
+def test_numbers_that_are_handed_through_do_not_compile_anew():
+    compiled = dynacomp.jit(lambda x, n: jax.value_and_grad(lambda w: (jnp.sum(w * n), n), has_aux=True)(x))
+    for n in range(3):
+        compiled(X, n)
+    before = dynacomp.stats()["frames_captured"]
+    assert [compiled(X, n)[0][1] for n in range(3, 9)] == list(range(3, 9))
+    assert dynacomp.stats()["frames_captured"] == before
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_numbers_that_bodies_read_are_weak(dtype):
+    def slopes(x, n):
+        return jax.value_and_grad(lambda w: (jnp.sum(w * n), (w * n).astype(w.dtype) * n), has_aux=True)(x)
+
+    compiled, x = dynacomp.jit(slopes), jnp.ones(2, dtype)
+    for n in (1.0, 2.0, 3.0):
+        assert described(compiled(x, n)) == described(slopes(x, n))
