@@ -124,10 +124,17 @@ def _vector(loop: Loop, scope: Scope, unit: Unit, begin: str = "0", end: str = "
 
 
 def _lanes_loop(loop: Loop, body: Sequence[Stmt], scope: Scope, unit: Unit, begin: str, end: str) -> Lines:
-    yield f"vector_loop<{scope.lanes}>({begin}, {end}, [&](int64_t {cpp_name(loop.var.name)}, auto lanes)"
+    variable = f"int64_t {cpp_name(loop.var.name)}"
+    yield f"vector_loop<{scope.lanes}>({_range(loop, begin, end)}, [&]({variable}, auto lanes)"
     yield "  __attribute__((always_inline)) {"
     yield from indent(statements(body, scope, unit))
     yield "});"
+
+
+def _range(loop: Loop, begin: str, end: str) -> str:
+    """Where a vector loop begins and ends: all of a known extent is said by its type, see kernels/vec.h."""
+    known = loop.extent.is_Integer and (begin, end) == ("0", index_code(loop.extent))
+    return f"upto<{end}>{{}}" if known else f"{begin}, {end}"
 
 
 def _may_jam(loop: Loop, scope: Scope) -> bool:
@@ -190,7 +197,7 @@ def _reduce(loop: Loop, scope: Scope, unit: Unit, begin: str, end: str) -> Lines
     yield "{"
     for acc in loop.accs:
         yield from indent(declare(acc, scope, slots))
-    yield f"  reduce_loop<{scope.lanes}, {slots}>({begin}, {end},"
+    yield f"  reduce_loop<{scope.lanes}, {slots}>({_range(loop, begin, end)},"
     yield f"    [&](int64_t {cpp_name(loop.var.name)}, auto lanes, auto slot)"
     yield "      __attribute__((always_inline)) {"
     yield from indent(statements((*loop.body, *loop.after), scope, unit), 2)

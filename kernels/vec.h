@@ -109,9 +109,7 @@ template <class T, int N> DC_INLINE vec<T, N> splat(T x) {
   if constexpr (N == 1) {
     return x;
   } else {
-    vec<T, N> r;
-    for (int l = 0; l < N; ++l) r[l] = x;
-    return r;
+    return x - vec<T, N>{};  // not a sum: -0.0 stays what it is
   }
 }
 template <int S, int N> DC_INLINE auto splat_bool(bool x) {
@@ -164,11 +162,17 @@ template <class R, class M> DC_INLINE R same_lanes(mask<M> v) {
   return R{widen_mask<W>(v)};
 }
 
+// 0, 1, 2, ...: as constants, for a loop over lanes is compiled lane by lane.
+template <class T> inline constexpr T counting[64] = {
+    0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
+    22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43,
+    44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
+
 // The first `count` lanes, as a raw mask for vectors V.
 template <class V, class L> DC_INLINE auto lanes_below(L lanes) {
   typedef typename lane<V>::sints M;
   M index;
-  for (int l = 0; l < lane<V>::count; ++l) index[l] = (elem<M>)l;
+  __builtin_memcpy(&index, counting<elem<M>>, sizeof(M));
   return mask<M>{index < splat<elem<M>, lane<V>::count>((elem<M>)lanes.count())};
 }
 
@@ -375,7 +379,7 @@ template <class T, class L, class F> DC_INLINE vec<T, L::lanes> per_lane(L, F va
 template <class T, class L> DC_INLINE vec<T, L::lanes> affine_lanes(L, int64_t base, int64_t step) {
   typedef typename ints<sizeof(T)>::u U;
   vec<U, L::lanes> r;
-  for (int l = 0; l < L::lanes; ++l) r[l] = (U)l;
+  __builtin_memcpy(&r, counting<U>, sizeof(r));
   return (vec<T, L::lanes>)(r * (U)step + (U)base);
 }
 
@@ -413,6 +417,31 @@ template <int N, int U, class F> DC_INLINE void reduce_loop(int64_t begin, int64
     }
   for (; i + N <= end; i += N) body(i, full<N>{}, slot<0>{});
   if (i < end) body(i, part<N>{(int)(end - i)}, slot<0>{});
+}
+
+// The end of a loop from 0 that is known when the code is compiled: the body is compiled for those
+// registers only, whole ones or a tail, that such a loop has.
+template <int64_t E> struct upto {};
+
+template <int N, int64_t E, class F> DC_INLINE void vector_loop(upto<E>, F&& body) {
+  constexpr int64_t whole = E / N * N;
+  if constexpr (whole > 0)
+    for (int64_t i = 0; i < whole; i += N) body(i, full<N>{});
+  if constexpr (whole < E) body(whole, part<N>{(int)(E - whole)});
+}
+
+template <int N, int U, int64_t E, class F> DC_INLINE void reduce_loop(upto<E>, F&& body) {
+  constexpr int64_t whole = E / N * N, steps = U == 4 ? E / (4 * N) * (4 * N) : 0;
+  if constexpr (steps > 0)
+    for (int64_t i = 0; i < steps; i += 4 * N) {
+      body(i, full<N>{}, slot<0>{});
+      body(i + N, full<N>{}, slot<1>{});
+      body(i + 2 * N, full<N>{}, slot<2>{});
+      body(i + 3 * N, full<N>{}, slot<3>{});
+    }
+  if constexpr (steps < whole)
+    for (int64_t i = steps; i < whole; i += N) body(i, full<N>{}, slot<0>{});
+  if constexpr (whole < E) body(whole, part<N>{(int)(E - whole)}, slot<0>{});
 }
 
 }  // namespace dynacomp

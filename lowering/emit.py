@@ -111,7 +111,8 @@ class Emitter:
         self.level = {v: k for v, k in self.level.items() if k <= base}
         self.level |= {v: base + 1 + k for k, (v, _) in enumerate(stage.loops)}
         outside = dict(self.bound)
-        finals = iter(self._bind([e for r in roots for e in r.exprs], len(self.scopes) - 1))
+        several = [r.value for r in roots if len(r.stores) > 1]
+        finals = iter(self._bind([e for r in roots for e in r.exprs], len(self.scopes) - 1, several))
         for root in roots:
             root.put([next(finals) for _ in root.exprs])
             self._statements(stage, root, root.value)
@@ -193,13 +194,14 @@ class Emitter:
             self.scopes[-1].stmts.append(replace(_loop(scope, vector, False), parallel=True))
         return tuple(self.scopes[0].stmts)
 
-    def _bind(self, roots: Sequence[Expr], depth: int) -> list[Expr]:
-        """The values at `depth`, their shared and steady parts turned into Lets further out."""
+    def _bind(self, roots: Sequence[Expr], depth: int, several: Sequence[Expr]) -> list[Expr]:
+        """The values at `depth`, their shared and steady parts turned into Lets further out; those that are
+        stored in `several` places count as shared."""
         order = list(walk(self.rewriter, roots))
         levels = {id(e): 0 for e in order}
         uses: dict[int, int] = {}
         widest: dict[int, int] = {}
-        for root in roots:
+        for root in (*roots, *several):
             uses[id(root)] = uses.get(id(root), 0) + 1
             widest[id(root)] = depth
         for expr in order:

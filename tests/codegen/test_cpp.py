@@ -136,3 +136,17 @@ def test_many_kernels_are_compiled_side_by_side(tmp_path):
     assert cpp.jobs_for(len(cpp.kernels_of(plan)), 2) == 2
     program = cpp.compile(plan, plan.output_avals, {"threads": 2, "cache_dir": tmp_path})
     np.testing.assert_allclose(program(x)[0], fn(x), rtol=1e-4)
+
+
+def test_loops_of_known_extent_are_compiled_for_what_they_have():
+    """Whole registers, several of them in step, a tail, or any two of these: by the extent."""
+    def fn(xs, n):
+        rows = [(jnp.sum(x, -1), jnp.max(x * 2, -1), jnp.where(x > 0, x + n, -0.0)) for x in xs]
+        return rows, [jnp.sum(x.astype(jnp.int32), -1, keepdims=True) + jnp.arange(x.shape[-1]) for x in xs]
+
+    xs = [jax.random.normal(jax.random.key(e), (3, e)) * 9 for e in (1, 7, 15, 16, 17, 33, 64, 65, 80, 100, 144)]
+    program = compiled(fn, xs, jnp.float32(2))
+    assert "upto<144>" in "".join(program.source.values())
+    for got, want in zip(program(*xs, jnp.float32(2)), jax.tree.leaves(fn(xs, jnp.float32(2))), strict=True):
+        assert_same(np.asarray(got), np.asarray(want))
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(want))

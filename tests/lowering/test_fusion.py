@@ -201,3 +201,14 @@ def test_literals_are_equal_by_what_they_are():
     assert Const(float("nan"), f32) == Const(-float("nan"), f32) and Const(1, f32) == Const(1.0, f32)
     assert Const(0.0, f32) != Const(-0.0, f32) and Const(0.0, f32) != Const(0.0, np.dtype(np.float64))
     assert len({Const(complex("nan"), f32), Const(complex(0, float("nan")), f32), Const(0j, f32)}) == 3
+
+
+def test_a_value_that_is_kept_and_leaves_is_computed_once():
+    def fn(x, w):
+        e = jax.numpy.exp(x * 3)
+        return e, e @ w
+
+    plan = schedule(lower_function(fn, np.ones((2, 8, 16), np.float32), np.ones((16, 16), np.float32)))
+    check_kernels(plan)
+    found = "".join(text(s.kernel) for s in plan.steps if isinstance(s, KernelStep))
+    assert found.count("exp(") == 1, found
