@@ -226,7 +226,6 @@ def _keys(cap: Capture, table: Any, keys: tuple[Any, ...]) -> list[Any]:
     """The keys of a real dict (the elements of a set) as `DictV.items` has them (see `keys.hashable`)."""
     if not any(map(hashes_itself, keys)):
         return list(keys)
-    _refer_weakly(filter(hashes_itself, keys))
     digests = {id(k): digest for k, digest in known_hashes(table)}
     return [HashedV(wrap(cap, k, S.KeyObject(k, f"<key {type(k).__qualname__}>")), digests[id(k)], functools.partial(
         OPERATIONS["equal"], cap)) if hashes_itself(k) else k for k in keys]

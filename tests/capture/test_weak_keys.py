@@ -84,8 +84,10 @@ def test_keys_in_a_tuple_are_told_apart():
         assert compiled({(key, 1): 1}, X)[0] == [key is a]
 
 
-@pytest.mark.parametrize("kind", [Plain, Hashed])
-@pytest.mark.parametrize("made", [lambda o: {(o, 1)}, lambda o: {(1, frozenset([o])): 1}, lambda o: [{(o, (o,)): 2}]])
+@pytest.mark.parametrize("made, kind", [
+    (lambda o: {(o, 1)}, Plain), (lambda o: {(o, 1)}, Hashed),
+    (lambda o: {(1, frozenset([o])): 1}, Plain), (lambda o: [{(o, (o,)): 2}], Plain),
+])
 def test_objects_in_tuples_in_sets_and_dicts_die_with_them(made, kind):
     obj = kind()
     ref, held = weakref.ref(obj), made(obj)
