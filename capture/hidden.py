@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 
+from dynacomp.capture.classes import entries
 from dynacomp.capture.wrap import is_plain_instance, own_dict
 
 
@@ -41,4 +42,11 @@ def _insides(obj: Any) -> Iterable[Any]:
         return [cell.cell_contents for cell in obj.__closure__ or () if cell != types.CellType()]
     if issubclass(type(obj), functools.partial):
         return (obj.func, *obj.args, *obj.keywords.values())
-    return own_dict(obj).values() if is_plain_instance(obj) else ()
+    return [*own_dict(obj).values(), *_methods(type(obj))] if is_plain_instance(obj) else ()
+
+
+def _methods(cls: type) -> Iterable[Any]:
+    """The functions of a class that a function has made, with what that had in its variables."""
+    for held in entries(cls).values() if "<locals>" in cls.__qualname__ else ():
+        yield from (held.fget, held.fset, held.fdel) if isinstance(held, property) else (
+            getattr(held, "__func__", held),)

@@ -108,7 +108,7 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     _reach_rules(cap, fn, *lowered)
     guard_reads(cap, (*values[0], *values[1].values()))
     if not outcome.has_arrays and outcome.plain:
-        if any(standins_in(lowered)) and not _all_containers(outcome.result):  # it may hold one out of sight
+        if not _all_containers(outcome.result) and (any(standins_in(lowered)) or hides_tracers(outcome.result)):
             return LibraryV(fn, tuple(values[0]), values[1])
         return from_python(cap, outcome.result)
     if _all_containers(outcome.result) and all(map(_is_description, outcome.leaves)):

@@ -1,5 +1,8 @@
 """Pytrees whose classes decide by themselves what a leaf is, and objects that keep arrays where JAX does not look."""
 
+import builtins
+import types
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -48,3 +51,47 @@ def test_a_class_that_asks_what_a_leaf_is():
 
     want, got = scaled(X), dynacomp.jit(scaled, backend="xla")(X)
     assert jnp.array_equal(want[0], got[0]) and jnp.array_equal(want[1], got[1]) and want[2] == got[2]
+
+
+def wrapping(x):
+    shift = jnp.array([1.0, 2.0, 3.0])
+
+    class Wrapper:
+        def shifted(self):
+            return x + shift
+
+        @property
+        def total(self):
+            return (x * shift).sum()
+
+    return Wrapper()
+
+
+def keeping():
+    return Kept(jnp.array([1.0, 2.0, 3.0]))
+
+
+class Kept:
+    def __init__(self, shift):
+        self.shift = shift
+
+
+NAMES = {"__name__": "optax.of_a_test", "__builtins__": builtins, "jnp": jnp, "Kept": Kept}
+
+
+def test_objects_of_a_library_whose_class_keeps_arrays():
+    make, keep = (types.FunctionType(fn.__code__, dict(NAMES)) for fn in (wrapping, keeping))
+
+    def program(x):
+        made = make(x)
+        return made.shifted(), made.total, keep().shift + x
+
+    compiled = dynacomp.jit(program, backend="eager")
+    for x in (X, X + 1):
+        assert repr(compiled(x)) == repr(program(x))
+
+
+def test_an_object_of_a_library_that_keeps_arrays_leaves_compiled_code():
+    make, keep = (types.FunctionType(fn.__code__, dict(NAMES)) for fn in (wrapping, keeping))
+    made, kept = dynacomp.jit(lambda x: (make(x), keep()), backend="eager")(X)
+    assert repr((made.shifted(), made.total, kept.shift)) == repr((make(X).shifted(), make(X).total, keep().shift))
