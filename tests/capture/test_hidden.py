@@ -64,6 +64,7 @@ def wrapping(x):
         def total(self):
             return (x * shift).sum()
 
+    jax.tree_util.register_pytree_node(Wrapper, lambda made: ((), None), lambda aux, children: Wrapper())
     return Wrapper()
 
 
@@ -76,7 +77,7 @@ class Kept:
         self.shift = shift
 
 
-NAMES = {"__name__": "optax.of_a_test", "__builtins__": builtins, "jnp": jnp, "Kept": Kept}
+NAMES = {"__name__": "optax.of_a_test", "__builtins__": builtins, "jax": jax, "jnp": jnp, "Kept": Kept}
 
 
 def test_objects_of_a_library_whose_class_keeps_arrays():
