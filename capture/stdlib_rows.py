@@ -18,7 +18,7 @@ from typing import Any
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
 from dynacomp.capture.bodies import signature_of
-from dynacomp.capture.calls import BUILTINS, BY_TYPE, OPENED, as_function, call
+from dynacomp.capture.calls import BUILTINS, BY_TYPE, OPENED, as_function, call, inline
 from dynacomp.capture.errors import Break
 from dynacomp.capture.itertools_py import EQUIVALENTS
 from dynacomp.capture.machine import Capture
@@ -123,14 +123,19 @@ def _wrapped(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value
     return call(cap, wrap(cap, fn.value.__wrapped__, at), args, kwargs)
 
 
+CACHE = weakref.WeakKeyDictionary
+
+
 def _single_dispatch(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """`@functools.singledispatch`: the implementation for the first argument's class; the registry
-    that chose it is guarded."""
+    that chose it is guarded. Nobody can see the cache, but for one that the program has put in its place."""
     if not args:
         raise Break("call", f"{fn.value.__qualname__} without a positional argument")
     names = fn.value.__code__.co_freevars
     cells = S.Get(fn.source or S.Root(fn.value, fn.value.__qualname__), "__closure__")
     dispatch = fn.value.__closure__[names.index("dispatch")].cell_contents
+    if type(dispatch.__closure__[dispatch.__code__.co_freevars.index("dispatch_cache")].cell_contents) is not CACHE:
+        return inline(cap, as_function(cap, fn), args, kwargs)
     at = S.Get(S.Item(cells, names.index("dispatch")), "cell_contents")
     inner = dispatch.__code__.co_freevars.index("registry")
     registry = wrap(cap, dispatch.__closure__[inner].cell_contents,

@@ -3,7 +3,9 @@ each expression gives, or raises, what plain Python does."""
 
 import abc
 import collections
+import functools
 import itertools
+import weakref
 
 import pytest
 
@@ -214,3 +216,24 @@ def test_lists_and_tuples_ask_for_the_length_first(kind, hint):
 
     assert dynacomp.jit(f)() == (1, "no length")
     assert f() == (2, "no length")
+
+
+def test_a_dispatcher_whose_cache_the_program_sees(monkeypatch):
+    class Seen(dict):
+        stored = 0
+
+        def __setitem__(self, key, value):
+            Seen.stored += 1
+            super().__setitem__(key, value)
+
+    cache = Seen()
+    monkeypatch.setattr(weakref, "WeakKeyDictionary", lambda: cache)
+
+    @functools.singledispatch
+    def kind(x):
+        return "other"
+
+    kind.register(int, lambda x: "int")
+    compiled = dynacomp.jit(lambda x: (len(cache), kind(x), list(cache)), backend="eager")
+    assert compiled(3) == (0, "int", [int]) and compiled(4) == (1, "int", [int])
+    assert compiled("") == (1, "other", [int, str]) and Seen.stored == 2
