@@ -23,7 +23,7 @@ PURE = (
 # Modules inside them whose functions must be entered all the same: they run user code for its effects, or keep state
 # (what they have put in place of a function, checks that wait for their results), or do mere Python with numbers.
 ENTER = ("flax.nnx", "flax.experimental", "flax.struct", "flax.training.train_state",
-         "flax.training.early_stopping", "chex._src.dataclass", "chex._src.asserts_chexify", "chex._src.fake",
+         "flax.training.early_stopping", "chex._src.asserts_chexify", "chex._src.fake",
          "chex._src.restrict_backends")
 # Libraries whose transformed functions and modules run user code in a context of the library's own (scopes,
 # frames, counters of names): such a call is one node, and its user code must be as pure as for `jax.jit`.
