@@ -5,6 +5,7 @@ Instances of Python classes are in object_attrs.py, stores and deletions in stor
 
 from __future__ import annotations
 
+import enum
 import types
 import weakref
 from typing import Any
@@ -18,7 +19,7 @@ from dynacomp.capture.frozen import is_changeable, is_python_class
 from dynacomp.capture.libraries import CONTEXTS, is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import RULES, library_call
-from dynacomp.capture.object_attrs import bind, is_librarys, no_attribute, object_attribute
+from dynacomp.capture.object_attrs import bind, is_data_descriptor, is_librarys, no_attribute, object_attribute
 from dynacomp.capture.payloads import MUTABLE
 from dynacomp.capture.values import (
     DELETED,
@@ -120,6 +121,10 @@ def _const(cap: Capture, value: Const, name: str) -> Value:
         return getattr_value(cap, OPERATIONS["as_exception"](cap, value), name)
     if value.source is not None and is_changeable(obj):
         raise Break("opaque", f"{name!r} of a {type(obj).__qualname__}")
+    if issubclass(type(obj), enum.Enum):
+        own = _of_member(cap, obj, name)
+        if own is not None:
+            return own
     if (type(obj), name) in CONST_METHODS:
         return BuiltinMethodV(value, name)
     if name == "__isabstractmethod__" and isinstance(obj, (property, classmethod, staticmethod)):
@@ -133,6 +138,22 @@ def _const(cap: Capture, value: Const, name: str) -> Value:
     if value.source is not None and isinstance(obj, types.FunctionType):
         return _function_attribute(cap, value, name, found)
     return from_python(cap, found)
+
+
+STORED = {"value": "_value_", "name": "_name_"}
+
+
+def _of_member(cap: Capture, member: enum.Enum, name: str) -> Value | None:
+    """What an enum's member keeps under `name`, which may change though the member is a constant; None where
+    its class answers."""
+    base = S.Root(member, f"{type(member).__qualname__}.{member._name_}")
+    if name == "__dict__":
+        return wrap(cap, own_dict(member), S.DictOf(base))
+    owner, raw = lookup(type(member), name)
+    stored = STORED.get(name, name) if owner is None or owner is enum.Enum and name in STORED else name
+    if stored not in own_dict(member) or stored == name and owner is not None and is_data_descriptor(raw):
+        return None
+    return wrap(cap, own_dict(member)[stored], S.Attr(base, stored))
 
 
 FUNCTION_PARTS = ("__name__", "__qualname__", "__defaults__", "__kwdefaults__", "__closure__", "__code__",

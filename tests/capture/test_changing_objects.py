@@ -2,6 +2,7 @@
 
 import array
 import datetime
+import enum
 import importlib
 import inspect
 import itertools
@@ -267,3 +268,28 @@ def test_one_object_and_many_others(ask):
     compiled = dynacomp.jit(ask, backend="eager")
     for day in (*days, FIRST_DAY, *days[::-1], FIRST_DAY):
         assert compiled(FIRST_DAY, day) is ask(FIRST_DAY, day)
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = [2]
+
+    def __init__(self, content):
+        self.shown = content
+
+    @property
+    def doubled(self):
+        return self.value * 2
+
+
+def test_what_a_member_keeps_may_change(monkeypatch):
+    def program():
+        red = Colour.RED
+        return red.value, red.shown, red.doubled, red.name, red.__dict__["_value_"], [m.value for m in Colour]
+
+    compiled = dynacomp.jit(program, backend="eager")
+    assert compiled() == program() == (1, 1, 2, "RED", 1, [1, [2]])
+    monkeypatch.setattr(Colour.RED, "_value_", 7)
+    monkeypatch.setattr(Colour.RED, "shown", 3)
+    Colour.BLUE.value.append(5)
+    assert compiled() == program() == (7, 3, 14, "RED", 7, [7, [2, 5]])
