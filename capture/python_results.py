@@ -24,7 +24,7 @@ from dynacomp.capture.machine import Capture
 from dynacomp.capture.values import NeedsConcrete, ScalarV
 
 # Of JAX's own functions, those that hand through what the function which they call returns beside arrays.
-THROUGH = {"grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "hessian", "Partial"}
+THROUGH = {"grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "hessian", "vmap", "Partial"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,7 +69,9 @@ def _handed_through(fn: Any, lowered: tuple, passed: list[bool]) -> list[bool]:
 
 
 def _is_of_jax(fn: Any) -> bool:
-    return str(module_of(fn)).partition(".")[0] in ("jax", "jaxlib")
+    """Whether a function computes: those of trees only move what they are given."""
+    module = str(module_of(fn))
+    return module.partition(".")[0] in ("jax", "jaxlib") and module not in ("jax._src.tree", "jax._src.tree_util")
 
 
 def _returned(fn: Any, lowered: tuple, tree: Any, read: dict[Node, ScalarV]) -> list[bool]:

@@ -45,6 +45,8 @@ def described(tree):
     lambda x, n: jax.tree_util.Partial(lambda a, b: (a, b), n)(x),
     lambda x, n: optax.apply_updates({"a": n * 1.5, "b": x}, {"a": x[0], "b": x}),
     lambda x, n: (jax.vmap(lambda w: (w, n))(x), jax.jit(lambda n: n)(n), jax.lax.cond(x[0] > 0, lambda: n, lambda: 2)),
+    lambda x, n: jax.vmap(lambda v: (v, n), out_axes=(0, None))(x),
+    lambda x, n: jax.tree.transpose(jax.tree.structure([0, 0]), jax.tree.structure((0, 0)), [(n, 1), (2, n)]),
     lambda x, n: dataclasses.replace(Record(x, n), w=x + 1),
     lambda x, n: eqx.filter_jit(lambda m: m)(Model(x, n)),
 ])
