@@ -10,6 +10,7 @@ from jax import lax
 
 from dynacomp.capture.avals import Aval
 from dynacomp.capture.graph_verify import verify
+from dynacomp.lowering import passes_fold
 from dynacomp.lowering.ops import OPS, infer
 from dynacomp.lowering.passes import PASSES, optimise
 from dynacomp.lowering.passes_core import dead_code, merge_common
@@ -140,3 +141,28 @@ def test_passes_are_idempotent():
 def test_lowered_text(golden):
     graph = optimise(lower_function(jax.grad(lambda x: jax.nn.log_softmax(x)[0, 1]), Aval(SHAPE, F32)))
     golden("log_softmax_grad.txt", f"{graph}\n")
+
+
+VALUES = {np.float32: [0.0, -0.0, 1.5, -3e38, 3e38, np.nan, np.inf, 1e-40], np.int32: [0, -1, 7, 2**31 - 1, -2**31],
+          np.bool_: [True, False], np.uint8: [0, 3, 255]}
+
+
+@pytest.mark.parametrize("dtype", VALUES)
+def test_numpy_folds_to_the_bits_of_eager_jax(dtype):
+    for name, op in OPS.items():
+        if name not in passes_fold._EXACT or dtype is np.bool_ and name in ("add", "sub", "mul") or (
+                dtype is np.float32 and name in ("and", "or", "xor", "not")):
+            continue
+        for a in map(dtype, VALUES[dtype]):
+            for b in map(dtype, VALUES[dtype]):
+                args = (a,) if name == "not" else (a, b) if name != "select_n" else (np.bool_(a), a, b)
+                got = passes_fold.evaluate(op, args, {})
+                want = np.asarray(op(*map(jnp.asarray, args)))
+                assert (got.dtype, got.tobytes()) == (want.dtype, want.tobytes()) or np.isnan([got, want]).all(), name
+
+
+def test_what_numpy_folds_is_compiled_by_nobody(monkeypatch):
+    monkeypatch.setattr(jax, "ensure_compile_time_eval", None)  # JAX cannot be asked
+    assert passes_fold.evaluate(OPS["add"], (np.int16(3), np.int16(4)), {}) == 7
+    with pytest.raises(TypeError):
+        passes_fold.evaluate(OPS["sqrt"], (np.float32(3),), {})
