@@ -24,11 +24,13 @@ class Failed(Exception):
 
 
 def eager_error(call: Callable[..., Any], avals: list[Aval], error: BaseException) -> BaseException:
-    """The exception of `call` on arrays such as `avals`; Break where zeros do not make it fail."""
+    """The exception of `call` on arrays such as `avals`; Break where zeros do not make it fail, or fail in another
+    way: what looks at the content of arrays cannot be traced, and may find zeros wanting."""
     try:
         call(*map(zeros, avals))
     except Exception as eager:
-        return eager
+        if type(eager) is type(error):
+            return eager
     raise Break("raises", type(error).__name__)
 
 

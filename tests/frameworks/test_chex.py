@@ -136,3 +136,18 @@ def test_checks_wait_for_their_results():
         return True
 
     assert compiled(fn)(jnp.array([jnp.nan, 3.0]))
+
+
+def test_assertions_about_content_are_about_the_content():
+    def fn(x):
+        try:
+            chex.assert_trees_all_close(x * 2, 2.0)
+        except AssertionError:
+            return "differ"
+        try:
+            chex.assert_shape(x, (2,))
+        except AssertionError as error:
+            return str(error)
+
+    for x in (jnp.ones(3), X):
+        assert compiled(fn)(x) == fn(x)
