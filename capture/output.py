@@ -300,6 +300,7 @@ def _source_loader(w: Writer, value: Any) -> Callable[[], None]:
 
 
 def _prepare_list(w: Writer, v: ListV) -> None:
+    replay: Callable[..., None]
     place: tuple[int, ...] = ()
     if v.unseen is not None:
         replay, items = remake.extend_list, v.appended
