@@ -320,6 +320,8 @@ def _library(cap: Capture, value: LibraryV, name: str) -> Value:
         raise Break("with", f"{name} of a library's context manager")
     if name in RULES:
         return BuiltinMethodV(value, name)
+    if name == "__dict__":  # a library's function has the entries of the program's that it is made of
+        raise Break("attribute", "the dictionary of a library's object")
     return library_call(cap, getattr, [value, Const(name)], name=name)
 
 

@@ -151,3 +151,15 @@ def test_assertions_about_content_are_about_the_content():
 
     for x in (jnp.ones(3), X):
         assert compiled(fn)(x) == fn(x)
+
+
+def test_checks_around_a_function_made_in_compiled_code():
+    def fn(x):
+        @jax.jit
+        def square(x):
+            chex.assert_tree_all_finite(x)
+            return jnp.square(x)
+
+        return chex.chexify(square, async_check=False)(x)
+
+    assert jnp.array_equal(compiled(fn)(X), X ** 2)
