@@ -104,7 +104,7 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     if judges(fn) and any(_holds_numpy(cap, v) for v in (*values[0], *values[1].values())):
         raise Break("leaves", f"{_label(fn)} looks at a NumPy array")
     step, lowered = cap.steps, lower_arguments(cap, fn, *values)
-    outcome = abstract(cap, fn, *lowered, since=step)
+    outcome = abstract(cap, fn, lowered[0], lowered[1], since=step)
     _reach_rules(cap, fn, *lowered)
     guard_reads(cap, (*values[0], *values[1].values()))
     if not outcome.has_arrays and outcome.plain:
