@@ -281,6 +281,7 @@ def _builtin(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 
 def _cell(cap: Capture, obj: Any, source: S.Source) -> Value:
+    cap.guards.add("is_type", source, types.CellType)
     try:
         content = Lazy(obj.cell_contents, S.Get(source, "cell_contents"))
     except ValueError:

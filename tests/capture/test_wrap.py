@@ -1,6 +1,7 @@
 """Objects that come from outside: what is guarded of them, and what is not."""
 
 import io
+import types
 from decimal import Decimal
 
 import jax.numpy as jnp
@@ -68,3 +69,9 @@ def test_objects_that_never_change_and_are_others_each_time():
     captures([lambda p=p: compiled(x, p) for p in prices[:8]])
     assert captures([lambda p=p: compiled(x, p) for p in prices[8:]]) == 0
     assert [str(compiled(x, p)) for p in prices] == [str(scaled(x, p)) for p in prices]
+
+
+def test_a_cell_is_no_other_object():
+    compiled = dynacomp.jit(lambda obj: isinstance(obj, type), backend="eager")
+    assert compiled(types.CellType(int)) is False
+    assert compiled(int) is True and compiled(types.CellType()) is False
