@@ -139,9 +139,20 @@ def _extern(step: ExternStep) -> Call:
     shapes = [_reshape_to(p.aval.shape) for p in step.graph.placeholders]
 
     def call(*operands: Any) -> tuple[Any, ...]:
-        return function(*(x if x.ndim == len(s) else x.reshape(s) for x, s in zip(operands, shapes)))
+        return function(*map(shaped, operands, shapes))
 
     return Call(jax.jit(call), tuple(step.operands), tuple(step.results))
+
+
+def shaped(x: Any, shape: tuple[int, ...]) -> Any:
+    """`x` in a shape whose -1 are sizes of its own. Dimensions of one element may stand elsewhere in the two shapes;
+    where several sizes are open, they come in the order in which `x` has them."""
+    if len(shape) == x.ndim and all(d in (-1, n) for d, n in zip(shape, x.shape)):
+        return x
+    if shape.count(-1) > 1:
+        sizes = iter([n for n in x.shape if n != 1])
+        shape = tuple(d if d == 1 else next(sizes) for d in shape)
+    return x.reshape(shape)
 
 
 def _reshape_to(shape: Sequence[Any]) -> tuple[int, ...]:

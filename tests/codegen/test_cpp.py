@@ -150,3 +150,21 @@ def test_loops_of_known_extent_are_compiled_for_what_they_have():
     for got, want in zip(program(*xs, jnp.float32(2)), jax.tree.leaves(fn(xs, jnp.float32(2))), strict=True):
         assert_same(np.asarray(got), np.asarray(want))
         np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+
+
+def test_dimensions_of_one_element_that_xla_wants_elsewhere():
+    def fn(x):
+        return jnp.fft.fft((x * 2).T), jnp.linalg.eigvalsh((x + 1)[..., None] * jnp.ones((3, 3)))
+
+    for rows in (1, 3):
+        x = jnp.arange(3.0 * rows).reshape(rows, 3)
+        for got, want in zip(compiled(fn, x)(x), fn(x), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape, wanted, got", [
+    ((2, 3), (2, -1), (2, 3)), ((1, 3), (3, 1), (3, 1)), ((6,), (2, -1), (2, 3)), ((1, 4, 5), (-1, -1, 1), (4, 5, 1)),
+    ((4, 1, 5), (-1, 1, -1), (4, 1, 5)), ((3,), (-1, 1), (3, 1)),
+])
+def test_operands_get_the_shape_that_xla_wants(shape, wanted, got):
+    assert cpp.shaped(np.zeros(shape), wanted).shape == got
