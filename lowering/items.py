@@ -119,6 +119,9 @@ def make_fold_item(reader: Reader, name: str, shape: Point, dtype: np.dtype, fol
 def _scan_item(reader: Reader, node: Node, how: str) -> Item:
     shape, axis = shape_of(node), node.kwargs["axis"]
     at = reader.point(shape)
+    if shape[axis] == 1:  # no loop to go along
+        value = reader.read(node.args[0], at)
+        return Item(node.name, "point", shape, dtype_of(node), at, value, reads=loads_of(reader, value))
     dtype = accumulator(how, dtype_of(node))
     value = reader.apply("convert", reader.read(node.args[0], at), dtype=dtype)
     fold = Fold((), how, dtype, lambda *_: value)

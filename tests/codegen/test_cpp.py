@@ -168,3 +168,14 @@ def test_dimensions_of_one_element_that_xla_wants_elsewhere():
 ])
 def test_operands_get_the_shape_that_xla_wants(shape, wanted, got):
     assert cpp.shaped(np.zeros(shape), wanted).shape == got
+
+
+@pytest.mark.parametrize("fn", [jnp.cumsum, jnp.cumprod, jax.lax.cummax, jax.lax.cummin, jax.lax.cumlogsumexp])
+def test_cumulating_along_one_element(fn):
+    def both(x):
+        return fn(x[:1] * 2), fn((x * 2)[:, None], axis=1), fn((x * 2)[None], axis=0), -fn(-x[:1])
+
+    x = jnp.array([0.0, 3.0, -1.0])
+    for got, want in zip(compiled(both, x)(x), both(x), strict=True):
+        assert_same(np.asarray(got), np.asarray(want))
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
