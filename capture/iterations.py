@@ -49,6 +49,11 @@ def bound_names(code: Decoded, body: Iterable[int], *places: int) -> tuple[str, 
     return tuple(sorted(bound & frozenset().union(*(live(code, place) for place in places))))
 
 
+def restored(code: Decoded) -> frozenset[str]:
+    """The names that comprehensions bind for a while in the frame around them (PEP 709), and leave as they were."""
+    return frozenset(i.argval for i in code.instrs if i.name == "LOAD_FAST_AND_CLEAR")
+
+
 def settled(run: Callable[[list[Value]], Any]) -> Any:
     """`run(changing)` with all the objects that an iteration changes."""
     changing: list[Value] = []
@@ -67,9 +72,10 @@ class Iteration:
         self.cap, self.frame, self.plan, self.changing = cap, frame, plan, changing
         self.body = Body.inside(cap, name, is_side=True)
         self.state = State(cap, self.body)
-        if any(n not in frame.locals for n in plan.names):
+        self.unbound = [n for n in plan.names if n not in frame.locals]
+        if not restored(frame.code).issuperset(self.unbound):
             raise Differs("a name that the first iteration binds")
-        self.locals = {n: self.state.inside(frame.locals[n]) for n in plan.names}
+        self.locals = {n: self.state.inside(frame.locals[n]) for n in plan.names if n in frame.locals}
         self.held: dict[Value, list[Any]] = {}  # changing object → what it holds when an iteration begins
         self.written: dict[Value, list[heap.State]] = {}  # the states in which iterations leave those objects
 
@@ -99,6 +105,8 @@ class Iteration:
         """Every object that an iteration changes must be carried."""
         if not any(again):
             raise Differs("a loop that never goes round")
+        if any(n in leaf.side.frame.locals for leaf in ends for n in self.unbound):
+            raise Differs("a name that the first iteration binds")
         older = [v for leaf, goes_on in zip(ends, again) if goes_on for v in leaf.changes
                  if v.serial < self.body.serial or getattr(v, "real", None) is not None]
         missing = [v for v in dict.fromkeys(older) if v not in self.held]

@@ -45,7 +45,7 @@ def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[
         is_number = _handed_through(fn, lowered, [origin in read for origin in origins])
     else:
         is_number = _returned(fn, lowered, tree, read)
-    return [_number(leaf, read.get(origin), read) if number and _may_be_number(leaf) else leaf
+    return [_number(leaf, read.get(origin) if origin else None, read) if number and _may_be_number(leaf) else leaf
             for leaf, origin, number in zip(leaves, origins, is_number)]
 
 

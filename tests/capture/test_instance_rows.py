@@ -110,8 +110,7 @@ class Proxy:
         return type(self.target)
 
 
-class Seen(abc.ABC):
-    pass
+Seen = abc.ABCMeta("Seen", (), {})
 
 
 def test_objects_that_tell_their_class_are_asked_as_python_asks_them():

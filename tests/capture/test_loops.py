@@ -206,7 +206,18 @@ def by_index(x):
     return x[at], at
 
 
+def comprehends(x):
+    """PEP 709: the variable of a comprehension is a local of the function, unbound before and after."""
+    for i in range(40):  # noqa: B007
+        parts = [x * j * m for j in range(1, 3) for m in (1, 2)]
+        x = sum(parts) / 12
+        if x < 0.1:
+            break
+    return x, i
+
+
 NODES = [
+    (comprehends, f32(9.0), f32(0.05)),
     (newton, f32(3.0), f32(1.4142135)), (newton_counted, f32(3.0), f32(float("nan"))),
     (break_and_else, f32(1.0), f32(-1e9)), (return_inside, f32(1.0), f32(-1.0)), (downwards, f32(1.0), f32(-1e4)),
     (while_true, f32(100.0), f32(-1.0)), (collatz, i32(27), i32(1)), (gcd, i32(1071, 462), i32(7, 0)),
