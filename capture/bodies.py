@@ -120,6 +120,8 @@ class Standin:
         return body
 
     def called(self, place: tuple[int, ...], args: tuple, kwargs: dict[str, Any]) -> Any:
+        if not getattr(self.cap, "tracing", 0):  # the Graph runs: an object of a library has kept this function
+            raise NeverCalled
         leaves, treedef = jax.tree.flatten((args, kwargs))
         way = way_of(args, kwargs)
         key = (place, way, tuple(aval_of(x).weak_type for x in leaves if is_array(x)))

@@ -213,6 +213,7 @@ def _arguments(cap: Capture, frame: Frame) -> None:
         try:
             content: Any = Lazy(cell.cell_contents, S.Closure(i, name))
         except ValueError:
+            cap.guards.add("empty", S.ClosureCell(i, name))
             content = None
         value = CellV(content, real=cell, source=S.ClosureCell(i, name))
         cap.objects[id(cell)] = value

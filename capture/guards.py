@@ -40,6 +40,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "is": lambda s, o: f"{s} is {_brief(o)}",
     "is_not": lambda s, o: f"{s} is not {_brief(o)}",
     "eq": lambda s, c: f"{s} == {_literal(c)}",
+    "empty": lambda s: f"{s} is empty",
     "len": lambda s, n: f"len({s}) == {n}",
     "keys": lambda s, keys: f"list({s}) == [{_listed(keys)}]",
     "missing": lambda s, name: f"{name!r} not in vars({s})",

@@ -176,6 +176,7 @@ class Capture:
         self.homes: dict[Node, int] = {}  # the serial of the body that it lives in, if any
         self.hashing: list[bool] = []  # for each `__hash__` that runs now: whether it depends on ids
         self.placed = False  # some call decides where its results live
+        self.tracing = 0  # calls of libraries that are being evaluated now, one within the other
         self.traces: list[Any] = []  # JAX's traces under which calls are evaluated, innermost last
         self.overheard: dict[Any, None] = {}  # the program's functions that libraries have run, see `library_reads`
         self.given: list[Value] = []  # what those libraries were given

@@ -108,7 +108,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     _reach_rules(cap, fn, *lowered)
     guard_reads(cap, (*values[0], *values[1].values()))
     if not outcome.has_arrays and outcome.plain:
-        if not _all_containers(outcome.result) and (any(standins_in(lowered)) or hides_tracers(outcome.result)):
+        keeps = any(standins_in(lowered)) and not _only_containers(outcome.result)
+        if keeps or not _all_containers(outcome.result) and hides_tracers(outcome.result):
             return LibraryV(fn, tuple(values[0]), values[1])
         return from_python(cap, outcome.result)
     if _all_containers(outcome.result) and all(map(_is_description, outcome.leaves)):
@@ -258,6 +259,7 @@ def _on_tracers(fn: Any, args: tuple, kwargs: dict[str, Any], nodes: list[Node],
 
 def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
     step = cap.steps
+    cap.tracing += 1
     try:
         with overhearing(cap):
             return jax.make_jaxpr(run)(*[as_struct(n.aval) for n in nodes])
@@ -277,6 +279,8 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
     except Exception as error:
         _fix_numbers(cap, step)
         raise Failed(error) from None
+    finally:
+        cap.tracing -= 1
 
 
 def _program_error(cap: Capture, call: Any, nodes: list[Node], standins: bool, error: Exception) -> BaseException:
@@ -428,6 +432,14 @@ def _all_containers(result: Any) -> bool:
     if type(result) in (tuple, list) or (isinstance(result, tuple) and hasattr(result, "_fields")):
         return all(map(_all_containers, result))
     return _is_function_like(result) or jax.tree_util.all_leaves([result])
+
+
+def _only_containers(result: Any) -> bool:
+    """Whether all of a tree is in sight: no node of it keeps a function in its structure."""
+    if _is_function_like(result) or not _all_containers(result):
+        return False
+    inside = result.values() if type(result) is dict else result if isinstance(result, (tuple, list)) else ()
+    return all(map(_only_containers, inside))
 
 
 def _split(cap: Capture, node: Node, whole: LibraryV, result: Any) -> Value:

@@ -45,7 +45,7 @@ class Closure(Source):
 
 @dataclass(frozen=True, repr=False)
 class ClosureCell(Source):
-    """Cell `index` of the frame's function itself; bytecode loads it, guards do not."""
+    """Cell `index` of the function that is called, not what the cell holds."""
 
     index: int
     name: str

@@ -285,6 +285,7 @@ def _cell(cap: Capture, obj: Any, source: S.Source) -> Value:
     try:
         content = Lazy(obj.cell_contents, S.Get(source, "cell_contents"))
     except ValueError:
+        cap.guards.add("empty", source)
         content = None
     return CellV(content, real=obj, source=source)
 

@@ -24,7 +24,7 @@ from jax._src.core import trace_ctx
 from dynacomp import counters, notices
 from dynacomp.breaks import REASONS
 from dynacomp.capture import _native
-from dynacomp.capture.errors import NeedsSizes
+from dynacomp.capture.errors import GiveUp, NeedsSizes, NeverCalled
 from dynacomp.capture.frame import Outcome, capture
 from dynacomp.capture.libraries import host_below
 from dynacomp.capture.machine import Lesson
@@ -154,6 +154,8 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
             made.append(compile_graph(graph, options, places))
         except SymbolicShapeError as error:
             raise NeedsSizes(str(error)) from error
+        except NeverCalled:
+            raise GiveUp("body", "an object of a library keeps a function of the program out of sight") from None
         return made[-1].program
 
     with counters.timed("capture"), no_stack_noted():

@@ -17,6 +17,7 @@ from jax.sharding import SingleDeviceSharding
 from dynacomp import counters, notices
 from dynacomp.capture import frame
 from dynacomp.capture.avals import as_struct
+from dynacomp.capture.errors import NeverCalled
 from dynacomp.capture.graph import Graph
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.codegen.compiler import CompilerError
@@ -63,7 +64,7 @@ def compile_graph(graph: Graph, options: Options, places: Collection[Any] = ()) 
         return placed_by_jax(made, f"an input lies on {spread[0]}")
     try:
         lowered = lowered_graph(made)
-    except SymbolicShapeError:
+    except (SymbolicShapeError, NeverCalled):
         raise
     except Placed as why:
         return placed_by_jax(made, str(why))

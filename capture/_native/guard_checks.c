@@ -42,6 +42,13 @@ static int eval_own_globals(Step *s, Run *run, const Call *call)
     return run->regs[s->src] == call->func->func_globals;
 }
 
+static int eval_empty(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    PyObject *cell = run->regs[s->src];
+    return PyCell_Check(cell) && PyCell_GET(cell) == NULL;
+}
+
 static int eval_is_not(Step *s, Run *run, const Call *call) { return !eval_is(s, run, call); }
 
 /* "same" and "distinct" compare two registers; n is the second one */
@@ -457,6 +464,7 @@ const StepKind dc_check_kinds[] = {
     {"is", "so", eval_is, finish_held},
     {"is_not", "so", eval_is_not, finish_held},
     {"own_globals", "s", eval_own_globals, NULL},
+    {"empty", "s", eval_empty, NULL},
     {"same", "sn", eval_same, finish_pair},
     {"distinct", "sn", eval_distinct, finish_pair},
     {"all_distinct", "o", eval_all_distinct, finish_all_distinct},

@@ -47,3 +47,19 @@ def test_an_argument_dies_with_its_last_reference(fn):
         alive = seen()
         gc.enable()
     assert alive is None
+
+
+def test_a_cell_that_is_filled_later_is_read_then():
+    def fill():
+        def read(x):
+            try:
+                return x + later
+            except NameError:
+                return x
+
+        compiled = dynacomp.jit(read, backend="eager")
+        before = compiled(1)
+        later = 5
+        return before, compiled(1)
+
+    assert fill() == (1, 6)

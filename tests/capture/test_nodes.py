@@ -134,3 +134,26 @@ def test_the_configuration_is_set_at_each_call():
             assert jax.config.jax_default_matmul_precision == "float32"
     finally:
         jax.config.update("jax_default_matmul_precision", None)
+
+
+def test_functions_that_a_library_binds_to_constants_read_what_the_graph_computes():
+    def bound(x, n):
+        y = x * 2 + n
+        return jax.tree_util.Partial(lambda a, b: a * y + b, 3)(x)
+
+    compiled, x = dynacomp.jit(bound), jnp.arange(3.0)
+    for n in range(3):
+        assert jnp.array_equal(compiled(x, n), bound(x, n))
+
+
+def test_functions_that_a_library_keeps_for_later_run_in_python():
+    lineax = pytest.importorskip("lineax")
+
+    def operator(x):
+        made = lineax.FunctionLinearOperator(lambda v: v * x.sum() + v, jax.eval_shape(lambda: x))
+        return made.mv(x), made
+
+    compiled, x = dynacomp.jit(operator), jnp.arange(3.0)
+    for _ in range(2):
+        product, made = compiled(x)
+        assert jnp.array_equal(product, 4 * x) and jnp.array_equal(made.mv(x), 4 * x)
