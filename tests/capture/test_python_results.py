@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import chex
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -48,6 +49,7 @@ def described(tree):
     lambda x, n: jax.vmap(lambda v: (v, n), out_axes=(0, None))(x),
     lambda x, n: jax.tree.transpose(jax.tree.structure([0, 0]), jax.tree.structure((0, 0)), [(n, 1), (2, n)]),
     lambda x, n: dataclasses.replace(Record(x, n), w=x + 1),
+    lambda x, n: (eqx.is_array(n), eqx.filter({"n": n, "x": x}, eqx.is_array), x * n),
     lambda x, n: eqx.filter_jit(lambda m: m)(Model(x, n)),
 ])
 def test_numbers_and_arrays_stay_what_they_are(fn):
@@ -56,6 +58,18 @@ def test_numbers_and_arrays_stay_what_they_are(fn):
         want, got = fn(X, n), compiled(X, n)
         assert described(got) == described(want)
         assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all() if hasattr(a, "all") else a == b), want, got))
+
+
+def test_numbers_that_a_library_refuses_are_refused():
+    def checked(x, n):
+        try:
+            chex.assert_type(n, float)
+        except AssertionError as error:
+            return type(error).__name__, x + n
+
+    compiled = dynacomp.jit(checked, backend="eager")
+    for n in (1, 2, 3):
+        assert compiled(1, n) == checked(1, n)
 
 
 def test_numbers_that_are_handed_through_do_not_compile_anew():
