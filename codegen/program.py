@@ -32,7 +32,8 @@ from dynacomp.codegen import _launch
 from dynacomp.codegen.dims import substitute
 from dynacomp.lowering.schedule import Schedule
 
-STOCK = 48  # arrays made ahead, about, in one execution
+STOCK = 192  # arrays made ahead, about, in one execution: the more, the less each costs ...
+STOCK_BYTES = 4 << 20  # ... and at most this much memory for them
 ADDRESSES = "dynacomp_addresses"
 
 _launch.bind(_jax.ArrayImpl, _jax.batched_block_until_ready, _jax.batched_device_put, np.ndarray)
@@ -114,7 +115,8 @@ class _Checks:
     def stock(self, avals: tuple[Any, ...]) -> Callable[[bool], tuple[list[Any], Any]]:
         """A function of `committed` that makes fresh Arrays of these avals, several times over, in one XLA
         execution that writes none of them, and an Array of their addresses."""
-        made = list(avals) * max(1, STOCK // len(avals))
+        size = sum(_bytes(a, a.shape) for a in avals)
+        made = list(avals) * max(1, min(STOCK // len(avals), STOCK_BYTES // size))
         made.append(jax.core.ShapedArray((len(made), 2), np.dtype(np.uint32)))
         call = jax.ffi.ffi_call(ADDRESSES, [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in made])
         compiled = jax.jit(lambda: call(), out_shardings=self.sharding).lower().compile()
