@@ -432,6 +432,8 @@ def _descriptor_call(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str
         return OPERATIONS["object_method"](cap, obj.__name__, first, args[1:], kwargs)
     try:
         if issubclass(type_of(first), owner):
+            if resolve(cap, type_of(first), obj.__name__)[1] is not obj:  # the class of `first` overrides it
+                return _fold_call(cap, obj, args, kwargs) if owner in _FOLDABLE_TYPES else None
             return call(cap, BuiltinMethodV(first, obj.__name__), args[1:], kwargs)
     except NotConstant:
         pass

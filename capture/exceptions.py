@@ -313,10 +313,12 @@ def representation(cap: Capture, value: ObjectV) -> Value:
 # --- methods
 
 
-def initialise(cap: Capture, obj: ObjectV, *args: Value) -> None:
+def initialise(cap: Capture, obj: ObjectV, *args: Value, **kwargs: Value) -> None:
     """`BaseException.__init__`."""
-    mutating(cap, obj)
-    obj.attrs["args"] = TupleV(list(args))
+    if kwargs or obj.real is not None and members(obj.cls):
+        raise Break("call", f"{obj.cls.__qualname__}.__init__ " + (
+            "with keyword arguments" if kwargs else "of an exception that exists already"))
+    store(cap, obj, "args", TupleV(list(args)))
     if not issubclass(obj.cls, BaseExceptionGroup):  # whose message and exceptions `__new__` has set
         obj.ctor = tuple(args)
         _set_members(cap, obj)

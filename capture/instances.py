@@ -22,7 +22,7 @@ from dynacomp.capture.iteration import iterate
 from dynacomp.capture.libraries import is_host, is_library, is_pure_module, module_of
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import library_call
-from dynacomp.capture.operators import fold
+from dynacomp.capture.operators import fold, truth
 from dynacomp.capture.payload_methods import construct
 from dynacomp.capture.payloads import BASES, payload_base
 from dynacomp.capture.shells import attributes
@@ -176,7 +176,7 @@ def _delattr(cap: Capture, obj: Value, name: Value) -> Value:
 
 def _init(cap: Capture, obj: Value, *args: Value, **kwargs: Value) -> Value:
     if isinstance(obj, ObjectV) and issubclass(obj.cls, BaseException):
-        exceptions.initialise(cap, obj, *args)
+        exceptions.initialise(cap, obj, *args, **kwargs)
     return Const(None)
 
 
@@ -186,6 +186,13 @@ def _class_hook(cap: Capture, obj: Value, *args: Value, **kwargs: Value) -> Valu
 
 def _eq(cap: Capture, a: Value, b: Value) -> Value:
     return Const(True) if a is b else Const(NotImplemented)
+
+
+def _ne(cap: Capture, a: Value, b: Value) -> Value:
+    """What `==` does not say."""
+    method = cap.special(a, "__eq__")
+    found = Const(NotImplemented) if method is None else cap.call(method, [b])
+    return found if isinstance(found, Const) and found.value is NotImplemented else Const(not truth(cap, found))
 
 
 def _str(cap: Capture, obj: Value) -> Value:
@@ -202,8 +209,7 @@ def _repr(cap: Capture, obj: Value) -> Value:
 
 _OBJECT_METHODS: dict[str, Any] = {
     "__getattribute__": _getattribute, "__setattr__": _setattr, "__init__": _init,
-    "__init_subclass__": _class_hook, "__eq__": _eq, "__ne__": lambda cap, a, b: Const(a is not b)
-    if a is b else Const(NotImplemented), "__str__": _str,
+    "__init_subclass__": _class_hook, "__eq__": _eq, "__ne__": _ne, "__str__": _str,
     "__repr__": _repr, **exceptions.METHODS,
     "__delattr__": _delattr,
 }

@@ -1,6 +1,8 @@
 """What happens when a class of the program is called, where its bases are a library's."""
 
+import collections
 import dataclasses
+import enum
 
 import jax
 import jax.numpy as jnp
@@ -45,3 +47,70 @@ def test_a_frozen_class_of_a_library_stays_frozen():
             return "frozen"
 
     assert dynacomp.jit(change, backend="eager")(jnp.ones(2)) == change(jnp.ones(2)) == "frozen"
+
+
+class Big(enum.IntEnum):
+    HUGE = 2**64
+
+
+class Letter(str, enum.Enum):
+    X = "x"
+
+    def upper(self):
+        return "overridden"
+
+    def __len__(self):
+        return 9
+
+
+@pytest.mark.parametrize("asked", [
+    lambda _: [int.__repr__(x) for x in (Big.HUGE, True)],
+    lambda _: (str.upper(Letter.X), str.__len__(Letter.X)),
+    lambda table: dict.copy(table),
+], ids=["repr", "str", "dict"])
+def test_a_method_of_a_base_is_not_the_one_that_a_class_puts_in_its_place(asked):
+    table = collections.OrderedDict(a=1)
+    found, expected = dynacomp.jit(asked)(table), asked(table)
+    assert repr(found) == repr(expected) and type(found) is type(expected)
+
+
+class Decoding(ValueError):
+    def __init__(self, message, position):
+        print(end="")  # the graph breaks here, and the exception exists afterwards
+        ValueError.__init__(self, f"{message} at {position}")
+
+
+class Named(ImportError):
+    def __init__(self, name):
+        super().__init__("no such module", name=name, path="/")
+
+
+class Numbered(OSError):
+    def __init__(self, number):
+        print(end="")
+        super().__init__(number, "odd")
+
+
+def test_an_exception_that_exists_is_initialised_again():
+    def made(x):
+        named, numbered = Named("n"), Numbered(x)
+        return str(Decoding("bad", x)), named.args, named.name, named.path, numbered.args, numbered.errno
+
+    assert dynacomp.jit(made)(2) == made(2)
+
+
+def test_the_inequality_of_object_asks_for_equality():
+    class Valued:
+        def __init__(self, value):
+            self.value = value
+
+        def __eq__(self, other):
+            return self.value == other.value if isinstance(other, Valued) else NotImplemented
+
+        def __ne__(self, other):
+            return super().__ne__(other)
+
+    def asked(x):
+        return x != Valued(1), x != Valued(2), object.__ne__(x, Valued(1)), object.__ne__(x, 1), object.__ne__(1, 1)
+
+    assert dynacomp.jit(asked)(Valued(1)) == asked(Valued(1))
