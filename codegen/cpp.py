@@ -126,20 +126,21 @@ def _seams(schedule: Schedule, chosen: Settings) -> Any:
             kernels += native.kernels
             cached &= native.cached
         else:
-            calls.append(_extern(part))
+            calls.append(_extern(part, schedule))
             externs.append(part.why)
     consts = {name: jax.numpy.asarray(value) for name, value in schedule.consts.items()}
     program = SeamProgram(tuple(calls), schedule, _typed, chosen.donate, consts)
     return _describe(program, source, kernels, tuple(externs), cached)
 
 
-def _extern(step: ExternStep) -> Call:
-    """The XLA executable of a step; its operands' buffers may have another shape of as many elements."""
+def _extern(step: ExternStep, schedule: Schedule) -> Call:
+    """The XLA executable of a step; its operands' and results' buffers may have another shape of as many elements."""
     function = as_function(step.graph)
     shapes = [_reshape_to(p.aval.shape) for p in step.graph.placeholders]
+    kept = [_reshape_to(schedule.buffers[r].shape) for r in step.results]
 
     def call(*operands: Any) -> tuple[Any, ...]:
-        return function(*map(shaped, operands, shapes))
+        return tuple(map(shaped, function(*map(shaped, operands, shapes)), kept))
 
     return Call(jax.jit(call), tuple(step.operands), tuple(step.results))
 

@@ -145,12 +145,14 @@ class Planner:
         return tuple(self.graph.output)
 
     def require_output(self, node: Node) -> None:
-        """An output that reshapes a value of its own takes that value's buffer; else it is computed."""
+        """An output that reshapes a value of its own takes that value's buffer; else it is computed, as where XLA,
+        which makes the value, cannot tell the sizes."""
         root = self.root(node)
         taken = {self.views.get(o.name, o.name) for o in self.output_nodes() if o is not node} | {
             o.name for o in self.output_nodes()
         }
-        if root is node or root.op in (PLACEHOLDER, GET_ATTR) or root.name in taken:
+        unknown = self.outside.get(root) and sum(not d.is_Integer for d in shape_of(node)) > 1
+        if root is node or root.op in (PLACEHOLDER, GET_ATTR) or root.name in taken or unknown:
             self.required.add(node.name)
         else:
             self.required.add(root.name)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import dynacomp
 from dynacomp.capture.avals import Aval
 from dynacomp.codegen import cpp
 from dynacomp.lowering.fusion import schedule
@@ -179,3 +180,26 @@ def test_cumulating_along_one_element(fn):
     for got, want in zip(compiled(both, x)(x), both(x), strict=True):
         assert_same(np.asarray(got), np.asarray(want))
         np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+
+
+def test_outputs_that_reshape_what_xla_makes():
+    def fn(x):
+        a, b = jax.lax.while_loop(lambda c: c[1][0, 0] < 3, lambda c: (jnp.fft.fft(c[0]), c[1] + 1), (x, x.real[:1]))
+        return a.reshape(-1), b[0], jnp.fft.fft(x).reshape(3, 2)
+
+    x = jnp.arange(6.0).reshape(2, 3) + 0j
+    for got, want in zip(compiled(fn, x)(x), fn(x), strict=True):
+        assert got.shape == want.shape
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_outputs_that_reshape_what_xla_makes_of_unknown_sizes():
+    def fn(x):
+        return jnp.linalg.eigvalsh(x + 1).reshape(x.shape[1], x.shape[0], 3), jnp.fft.fft(x)[..., None]
+
+    step = dynacomp.jit(fn, dynamic=True)
+    for shape in ((2, 5, 3, 3), (4, 2, 3, 3)):
+        x = jnp.arange(float(np.prod(shape))).reshape(shape) % 7
+        for got, want in zip(step(x), fn(x), strict=True):
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
