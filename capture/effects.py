@@ -34,8 +34,9 @@ from dynacomp.capture.values import (
 
 def mutating(cap: Capture, value: Value) -> None:
     """Must be called before a Value is changed in place."""
-    existed = getattr(value, "real", None) is not None
-    older = [b for b in cap.bodies if existed or value.serial < b.serial]
+    whose = getattr(value, "owner", None) or value  # a `__dict__` is as old as its object
+    existed = getattr(whose, "real", None) is not None
+    older = [b for b in cap.bodies if existed or whose.serial < b.serial]
     for side in [b for b in older if b.is_side]:
         save(side, value)
     _change_from(cap, [b for b in older if not b.is_side], "a change to an outer object")

@@ -342,6 +342,21 @@ def test_a_loss_that_lets_its_own_arrays_out():
     captured(step, X)
 
 
+class Pure:
+    """A module whose parameters a transformed function sets, through its `__dict__`."""
+
+    def __setattr__(self, name, value):
+        self.__dict__[name] = value
+
+    def loss(self, w):
+        self.w = w
+        return jnp.sum(jnp.sin(self.w))
+
+
+def test_a_loss_that_stores_its_argument_in_a_dict_of_an_outer_object():
+    captured(lambda model, x: jax.grad(model.loss)(x), Pure(), X, breaks={"effect_in_body": 1})
+
+
 def test_a_loss_whose_own_array_is_used_outside():
     def step(x):
         seen = []
