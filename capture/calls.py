@@ -116,10 +116,11 @@ def guard_globals(cap: Capture, source: S.Source, real: types.FunctionType) -> N
 def as_function(cap: Capture, fn: Const) -> FunctionV:
     """A real Python function as a FunctionV, its defaults and cells found through its Source."""
     real: types.FunctionType = peek(fn)
-    known = cap.functions.get(id(real))
+    source = fn.source
+    place = id(real), source if is_open(fn) else None  # in another call another function may be there
+    known = cap.functions.get(place)
     if known is not None:
         return known
-    source = fn.source
     if source is not None:
         cap.guards.add("is", S.Get(source, "__code__"), real.__code__)
     if source is not None and is_open(fn):
@@ -136,7 +137,7 @@ def as_function(cap: Capture, fn: Const) -> FunctionV:
 
     made = FunctionV(real.__code__, real.__globals__, real.__name__, real.__qualname__, part("__defaults__"),
                      part("__kwdefaults__"), _cells(cap, real, source), source=source)
-    cap.functions[id(real)] = made
+    cap.functions[place] = made
     cap.keep.append(real)
     return made
 

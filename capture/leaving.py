@@ -287,11 +287,14 @@ JUMPS = ("JUMP_BACKWARD", "JUMP_FORWARD", "JUMP_BACKWARD_NO_INTERRUPT")
 LEAVES = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE")
 LOOP_END = {(3, 11): (), (3, 12): ("END_FOR",)}.get(VERSION, ("END_FOR", "POP_TOP"))
 # Instructions that push a callee with NULL or self run as plain loads; AFTER says what the stack is then.
-SIMPLER: dict[str, Any] = {"LOAD_METHOD": _plain_attr, "LOAD_ATTR": _plain_attr}
+SIMPLER: dict[str, Any] = {
+    "LOAD_METHOD": _plain_attr, "LOAD_ATTR": _plain_attr,
+    "LOAD_SUPER_ATTR": lambda i: ("LOAD_SUPER_ATTR", (False, bool(i.arg & 2), i.argval))}  # 2: super has arguments
 _PAIR = [VALUE, NULL] if VERSION >= (3, 13) else [NULL, VALUE]
 AFTER: dict[str, Callable[[Op], list[str] | None]] = {
     "LOAD_METHOD": lambda i: _PAIR,
     "LOAD_ATTR": lambda i: _PAIR if VERSION >= (3, 12) and i.arg & 1 else None,
+    "LOAD_SUPER_ATTR": lambda i: _PAIR if i.arg & 1 else None,
 }
 
 

@@ -169,7 +169,7 @@ class Capture:
         self.scalar_nodes: dict[S.Source, Node] = {}
         self.stands: dict[int, tuple[Any, Node]] = {}  # id → an array that stands for a Node read by a body, the Node
         self.scalar_reads: list[tuple[int, ScalarV]] = []  # the steps at which changing numbers became nodes
-        self.functions: dict[int, Any] = {}  # id of a real function → its FunctionV
+        self.functions: dict[Any, Any] = {}  # (id of a real function, where one known by its code is) → its FunctionV
         self.last_where: tuple[tuple[str, int, str], ...] = ()  # where the last Break was raised
         self.real_shapes: dict[S.Source, tuple[int, ...]] = {}
         self.owner: dict[Node, int] = {}  # how many bodies deep a node lives

@@ -106,3 +106,22 @@ def test_other_globals_are_another_function():
     for table in (first, second):
         exec(code, table)
     captures(apply, (X, first["made"]()), (X, second["made"]()), (X, first["made"]()))
+
+
+def double(x):
+    return x * 2
+
+
+def triple(x):
+    return x * 3
+
+
+def test_a_function_that_comes_twice_is_known_in_each_place():
+    captures(lambda x, fn: fn(double(x)), (X, double), (X, triple))
+    captures(lambda x, one, other: other(one(x)), (X, double, double), (X, double, triple), (X, triple, double))
+
+    def made(k):
+        return lambda x: x * k
+
+    same = made(5)
+    captures(lambda x, one, other: one(x) + other(x), (X, same, same), (X, same, made(5)), (X, same, made(7)))

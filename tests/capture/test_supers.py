@@ -32,3 +32,25 @@ def test_super_after_breaks():
     made = dynacomp.jit(Derived)(1, 2)
     assert made.size == 3
     assert dynacomp.jit(made.grown)(5) == (27, 8)
+
+
+class Proxy:
+    """Pretends to be an instance of another class, to which `super` believes it."""
+
+    def __init__(self, target):
+        self._target = target
+
+    @property
+    def __class__(self):
+        return type(self._target)
+
+
+class Overriding(Base):
+    def grown(self, by):
+        return super(Overriding, self).grown(by), super().grown(by)
+
+
+def test_super_of_a_proxy_calls_a_method_with_the_proxy():
+    proxy = Proxy(Overriding())
+    proxy.size = 3
+    assert dynacomp.jit(Overriding.grown)(proxy, 4) == (7, 7)
