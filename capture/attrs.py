@@ -14,6 +14,7 @@ from dynacomp.capture import arrays, scalars
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
 from dynacomp.capture.class_attrs import MISSING, SIMPLE, is_hook, lookup, name_in_errors, read_class, resolve
+from dynacomp.capture.classes import module_name
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.frozen import is_changeable, is_python_class
 from dynacomp.capture.libraries import CONTEXTS, is_pure_module
@@ -129,6 +130,8 @@ def _const(cap: Capture, value: Const, name: str) -> Value:
         return BuiltinMethodV(value, name)
     if name == "__isabstractmethod__" and isinstance(obj, (property, classmethod, staticmethod)):
         raise Break("attribute", f"{name!r} of a {type(obj).__name__}, which asks the functions inside")
+    if name in EVALUATED and module_name(type(obj)) == "typing":
+        raise Break("attribute", f"{name!r} of a {type(obj).__name__}, which is evaluated when it is first asked for")
     try:
         found = getattr(obj, name)
     except AttributeError as error:
@@ -140,6 +143,7 @@ def _const(cap: Capture, value: Const, name: str) -> Value:
     return from_python(cap, found)
 
 
+EVALUATED = ("__value__", "__bound__", "__constraints__", "__default__")  # of PEP 695: by code of the program
 STORED = {"value": "_value_", "name": "_name_"}
 
 

@@ -286,6 +286,8 @@ def _slice(cap: Capture, *args: Value) -> Value:
 
 @row(range)
 def _range(cap: Capture, *args: Value) -> Value:
+    if not 1 <= len(args) <= 3:
+        return fold(cap, range, *args)  # which refuses
     args = tuple(index_value(cap, x) for x in args)
     a = [Const(0), args[0], Const(1)] if len(args) == 1 else [*args, *[Const(1)] * (3 - len(args))]
     if any(isinstance(x, SizeV) for x in a):

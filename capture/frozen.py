@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dynacomp.capture.classes import module_name, mro
+from dynacomp.capture.classes import entries, module_name, mro
 from dynacomp.capture.errors import Break
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.remembered import remembered
@@ -38,12 +38,21 @@ SHOWING = (memoryview, types.MappingProxyType)
 
 @remembered
 def is_python_class(cls: type) -> bool:
-    """A class made by a `class` statement: C can make heap types too, with a `__new__` in C."""
+    """A class made by a `class` statement: C can make heap types too, with methods of their own in C."""
     flags = cls.__flags__
     if not mro(cls):
         raise Break("attribute", "a class that is being made")
     return bool(flags & HEAP) and not flags & (IMMUTABLE_TYPE | NO_INSTANCES) and not any(
-        b.__flags__ & HEAP and isinstance(b.__dict__.get("__new__"), types.BuiltinFunctionType) for b in mro(cls))
+        b.__flags__ & HEAP and _has_own_c_code(b) for b in mro(cls))
+
+
+IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
+
+
+def _has_own_c_code(cls: type) -> bool:
+    found = entries(cls)
+    return isinstance(found.get("__new__"), types.BuiltinFunctionType) or any(
+        isinstance(raw, IN_C) and raw.__objclass__ is cls for raw in found.values())
 
 
 def is_changeable(obj: Any) -> bool:

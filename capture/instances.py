@@ -18,6 +18,7 @@ from dynacomp.capture import attrs, class_attrs, exceptions, modules, object_att
 from dynacomp.capture.calls import BUILTINS, _fold_call
 from dynacomp.capture.classes import module_name, mro
 from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.frozen import is_python_class
 from dynacomp.capture.iteration import iterate
 from dynacomp.capture.libraries import is_host, is_library, is_pure_module, module_of
 from dynacomp.capture.machine import OPERATIONS, Capture
@@ -67,7 +68,7 @@ def _is_plain_class(cls: type) -> bool:
     new = attrs.lookup(cls, "__new__")
     if new[0] is types.SimpleNamespace:
         return True
-    if not cls.__flags__ & HEAP or new[0] is not object and new[0] not in BASES and not isinstance(
+    if not is_python_class(cls) or new[0] is not object and new[0] not in BASES and not isinstance(
             new[1], (staticmethod, types.FunctionType)):
         return False
     builtin = [b for b in mro(cls) if not b.__flags__ & HEAP]

@@ -2,6 +2,8 @@
 
 import functools
 import random
+import socket
+import sys
 import types
 from unittest import mock
 
@@ -12,6 +14,7 @@ import optax
 import pytest
 
 import dynacomp
+from dynacomp.capture import frame
 
 
 def test_an_attribute_that_a_module_did_not_have():
@@ -206,3 +209,37 @@ def test_a_table_that_a_library_keeps_is_the_one_that_changes(monkeypatch):
         return repr(([fn(jnp.ones(2)) for _ in range(3)], optax.seen, optax.order))
 
     assert outcome(dynacomp.jit(program, backend="eager")) == outcome(program)
+
+
+class Socket(socket.socket):
+    @property
+    def base_family(self):
+        return super().family
+
+
+def test_what_a_class_in_c_keeps_is_read_in_python(monkeypatch):
+    monkeypatch.setattr(frame, "strict_errors", True)
+    with Socket() as made:
+        assert dynacomp.jit(lambda s: s.base_family)(made) == made.base_family
+
+
+LAZY = """
+def asked():
+    class Scope:
+        T = int
+        def method[U: T](self): ...
+        type Alias = T
+        type Later = Undefined
+    Scope.T = float
+    try:
+        return Scope.Later.__value__
+    except NameError:
+        return Scope.method.__type_params__[0].__bound__, Scope.Alias.__value__
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="PEP 695")
+def test_types_are_evaluated_when_the_program_asks_for_them():
+    space = {}
+    exec(LAZY, space)
+    assert dynacomp.jit(space["asked"])() == (float, float)

@@ -53,7 +53,7 @@ class Big(enum.IntEnum):
     HUGE = 2**64
 
 
-class Letter(str, enum.Enum):
+class Letter(enum.StrEnum):
     X = "x"
 
     def upper(self):

@@ -1,5 +1,9 @@
 """What CPython refuses is refused with its exceptions and words; and which object comes back where it may choose."""
 
+import csv
+import re
+import sqlite3
+import threading
 import types
 
 import pytest
@@ -26,6 +30,7 @@ None.x | [].x | {}.x | int.x | print(sep=3) | (lambda a: a)() | (lambda a: a)(1,
 setattr(object(), 'x', 1) | object.__new__(int) | object(1) | int(1, 2) | bool(1, 2) | list(1, 2) | tuple(1, 2)
 list(a=1) | dict(1, 2) | (1).__add__('a') | [].__getitem__('a') | 'a'[4] | 'a'['b'] | {}.get() | {}.setdefault()
 {}.update(3) | {}.update([3]) | T.count() | 'a'.x | super(int, 'a').x | T * 1 is T | T + () is T | () + T is T
+range() | range(1, 2, 3, 4) | type(csv.reader([]))() | re.Match() | sqlite3.Connection() | threading.Lock().__class__(1)
 T[:] is T | T[0:5] is T | tuple(T) is T | T * 0 is () | T[3:] is () | L[:] is L
 """.replace("\n", " | ").split(" | ")
 
@@ -34,7 +39,7 @@ T[:] is T | T[0:5] is T | tuple(T) is T | T * 0 is () | T[3:] is () | L[:] is L
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")
 def test_the_same_as_in_plain_python(source, monkeypatch):
     monkeypatch.setattr(frame, "strict_errors", True)
-    space = {"T": T, "L": L}
+    space = {"T": T, "L": L, "csv": csv, "re": re, "sqlite3": sqlite3, "threading": threading}
     exec(f"def fn():\n try:\n  return {source}\n except Exception as error:\n  return type(error), str(error)", space)
     assert dynacomp.jit(space["fn"])() == space["fn"]()
 

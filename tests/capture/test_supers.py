@@ -47,7 +47,7 @@ class Proxy:
 
 class Overriding(Base):
     def grown(self, by):
-        return super(Overriding, self).grown(by), super().grown(by)
+        return super(Overriding, self).grown(by), super().grown(by)  # noqa: UP008
 
 
 def test_super_of_a_proxy_calls_a_method_with_the_proxy():
