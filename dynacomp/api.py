@@ -11,6 +11,8 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax
+
 from dynacomp import counters, misses, notices
 from dynacomp.capture import _native
 from dynacomp.capture.calls import BUILTINS, USER_RULES
@@ -28,9 +30,10 @@ from dynacomp.pipeline import INTERPRETER
 from dynacomp.shardings import placed
 
 NOTHING = Donated()
+PLATFORMS = ("cpu", "gpu", "tpu")  # what `jax.jit` takes for `backend`
 
 
-def jit(fn: Any = None, *, backend: str = "auto", dynamic: bool | None = None, fullgraph: bool = False,
+def jit(fn: Any = None, *, backend: str | None = "auto", dynamic: bool | None = None, fullgraph: bool = False,
         mode: str = "default", options: Mapping[str, Any] | None = None, static_argnums: Any = None,
         static_argnames: Any = None, donate_argnums: Any = None, donate_argnames: Any = None,
         in_shardings: Any = None, out_shardings: Any = None, device: Any = None, keep_unused: bool = False,
@@ -38,7 +41,8 @@ def jit(fn: Any = None, *, backend: str = "auto", dynamic: bool | None = None, f
     """Compiles `fn` as it is called: same values, exceptions and side effects as eager JAX, faster.
 
     fn: a function, method, `functools.partial` or callable object (a model), whose attributes stay
-    visible. backend: "auto" or a name of `list_backends()`. dynamic: True makes array sizes symbolic
+    visible. backend: "auto" or a name of `list_backends()`; for `jax.jit` it names a platform
+    ("cpu", "gpu", "tpu"), and means its first device. dynamic: True makes array sizes symbolic
     from the first call, False never, None when a second size is seen. fullgraph: a graph break raises
     GraphBreakError. The arguments of `jax.jit` are accepted and checked as there, so that replacing it
     just works: Python values need no marking (they are guarded); donated arrays are deleted after the
@@ -48,6 +52,7 @@ def jit(fn: Any = None, *, backend: str = "auto", dynamic: bool | None = None, f
         @dynacomp.jit
         def step(params, batch): ...
     """
+    backend, device = platform_or_backend(backend, device)
     how: dict[str, Any] = dict(
         backend=backend, dynamic=dynamic, fullgraph=fullgraph, mode=mode, options=options,
         static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
@@ -66,9 +71,21 @@ def jit(fn: Any = None, *, backend: str = "auto", dynamic: bool | None = None, f
     return compiled(placed(fn, in_shardings, out_shardings, device, static), chosen, which)
 
 
+def platform_or_backend(backend: str | None, device: Any) -> tuple[str, Any]:
+    """Which compiler and which device `backend` and `device` ask for: what `jax.jit` calls a backend is a platform.
+    ValueError for a platform and a device, RuntimeError for a platform that this process has not."""
+    if backend not in PLATFORMS:
+        return "auto" if backend is None else backend, device
+    if device is not None:
+        raise ValueError(f"dynacomp.jit: give a platform or a device, not both: {backend=} and {device=}")
+    return "auto", jax.local_devices(backend=backend)[0]
+
+
 def _inside(cap: Capture, fn: Value = Const(None), **how: Value) -> Value:
     """`jit(f)` in compiled code is `f`: the code around it is compiled with it."""
-    if {"mode", "options", "in_shardings", "out_shardings", "device"} & set(how):
+    asked = {k for k, v in how.items() if not (isinstance(v, Const) and v.value is None)}
+    platform = isinstance(how.get("backend"), Const) and how["backend"].value in PLATFORMS
+    if platform or {"mode", "options", "in_shardings", "out_shardings", "device"} & asked:
         raise Break("call", "dynacomp.jit with options, in compiled code")
     return Const(_itself) if isinstance(fn, Const) and fn.value is None else fn
 

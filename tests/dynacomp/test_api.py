@@ -176,7 +176,16 @@ def test_under_transformations():
     same(jax.grad(lambda a: compiled(a).sum())(X), jnp.cos(X))
 
 
+def test_what_jax_calls_a_backend_is_a_platform():
+    same(dynacomp.jit(plain, backend=None, device=None)(X), plain(X))
+    got = dynacomp.jit(plain, backend="cpu")(X)
+    same(got, plain(X))
+    assert got.committed == jax.jit(plain, device=jax.devices("cpu")[0])(X).committed
+    same(jit(lambda a: dynacomp.jit(plain, backend="cpu")(a) + dynacomp.jit(plain, device=None)(a))(X), plain(X) * 2)
+
+
 @pytest.mark.parametrize("how, error, text", [
+    (dict(backend="cpu", device=jax.devices()[0]), ValueError, "a platform or a device, not both"),
     (dict(mode="fast"), ValueError, "unknown mode"),
     (dict(backend="cuda"), ValueError, "no backend 'cuda'; there are"),
     (dict(options={"numeric": 1}), ValueError, "did you mean 'numerics'"),
