@@ -9,6 +9,7 @@ that a class was made of may have had keys of any kind, whose `__eq__` every loo
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from dynacomp.capture.errors import Break
@@ -26,6 +27,11 @@ def module_name(cls: type) -> str:
 def mro(cls: type) -> tuple[type, ...]:
     """The classes in which an attribute is looked up; () while `cls` is being made."""
     return _MRO.__get__(cls) or ()
+
+
+def has_dict(cls: type) -> bool:
+    """Whether instances have a dictionary (a thread local object: one in each thread)."""
+    return bool(cls.__dictoffset__) or issubclass(cls, threading.local)
 
 
 def entries(cls: type) -> Any:

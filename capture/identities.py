@@ -21,6 +21,7 @@ from dynacomp.capture.values import (
     DictV,
     IdV,
     NumberV,
+    OpaqueV,
     ScalarV,
     SetV,
     SizeV,
@@ -59,7 +60,7 @@ def _of_constant(x: Const) -> Value:
 
 def _anchor(x: Value) -> Any:
     """What is one object for as long as `x` is one."""
-    real = getattr(x, "real", None)
+    real = x.obj if isinstance(x, OpaqueV) else getattr(x, "real", None)
     if real is not None:
         return real
     return x.node if isinstance(x, ArrayV) else x

@@ -286,6 +286,8 @@ ENTERED = (ArrayV, ObjectV, LibraryV)
 
 
 def unary(cap: Capture, op: Any, value: Value) -> Value:
+    if isinstance(a, BuiltinMethodV) and isinstance(b, BuiltinMethodV):
+        return a.name == b.name and same_object(cap, a.obj, b.obj)
     if isinstance(value, ObjectV):
         method = cap.special(value, f"__{op.__name__}__")
         if method is None:
@@ -393,7 +395,7 @@ def same_object(cap: Capture, a: Value, b: Value) -> bool:
     if isinstance(a, ScalarV) or isinstance(b, ScalarV):
         return _same_scalar(cap, a, b)
     answer = is_same(a, b)
-    if isinstance(a, Const) and isinstance(b, Const) and is_literal(peek(a)) and type(peek(a)) is type(peek(b)):
+    if isinstance(a, Const) and isinstance(b, Const) and _known_by_value(peek(a)) and type(peek(a)) is type(peek(b)):
         _same_literal(cap, a, b, answer)
     elif a is not b and not (isinstance(a, Const) and isinstance(b, Const)):
         _guard_identity(cap, a, b, answer)
@@ -424,6 +426,10 @@ def _same_scalar(cap: Capture, a: Value, b: Value) -> bool:
         cap.guards.add("same" if answer else "distinct", a.source, b.source)
     else:
         cap.guards.add("is" if answer else "is_not", a.source or b.source, now[1] if a.source else now[0])
+def _known_by_value(obj: Any) -> bool:
+    return is_literal(obj) or type(obj) is slice
+
+
     return answer
 
 

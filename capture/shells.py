@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import collections
 import operator
+import threading
 from typing import Any
 
-from dynacomp.capture.classes import mro
+from dynacomp.capture import sources as S
+from dynacomp.capture.classes import has_dict, mro
 from dynacomp.capture.errors import Break
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.payloads import IMMUTABLE, built_in_base, payload_base, refill
@@ -127,8 +129,11 @@ def _content(cap: Capture, payload: Value, memo: Memo) -> Any:
 
 
 def attributes(cap: Capture, value: ObjectV) -> dict[str, Value]:
-    """Every instance attribute as a Value, in the order of the instance's dictionary."""
+    """Every instance attribute as a Value, in the order of the instance's dictionary; guarded to be all."""
     names = dict.fromkeys(own_dict(value.real))
+    if value.source is not None and has_dict(value.cls):
+        table = S.ThreadDict if issubclass(value.cls, threading.local) else S.DictOf
+        cap.guards.add("keys", table(value.source), tuple(names))
     names.update(dict.fromkeys(value.attrs))
     names.update(dict.fromkeys(_slots(value)))
     found: dict[str, Value] = {}

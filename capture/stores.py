@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import types
 
 from dynacomp.capture import class_attrs
 from dynacomp.capture.births import from_python
 from dynacomp.capture.class_attrs import MISSING, is_hook, resolve
+from dynacomp.capture.classes import has_dict
 from dynacomp.capture.effects import mutating, write_global
 from dynacomp.capture.errors import Break
 from dynacomp.capture.machine import OPERATIONS, Capture
@@ -72,11 +72,6 @@ def _set_object(cap: Capture, target: ObjectV, name: str, value: Value) -> None:
             return
         refuse_store(target, name, value)
     object_setattr(cap, target, name, value)
-
-
-def has_dict(cls: type) -> bool:
-    """Whether instances have a dictionary (a thread local object: one in each thread)."""
-    return bool(cls.__dictoffset__) or issubclass(cls, threading.local)
 
 
 def object_setattr(cap: Capture, target: ObjectV, name: str, value: Value) -> None:

@@ -320,6 +320,7 @@ class BuiltinMethodV(Value):
 
     obj: Value
     name: str
+    real: Any = field(default=None, init=False)  # the object itself, here and below, if it exists already
 
 
 @dataclass(eq=False)
@@ -328,6 +329,7 @@ class SuperV(Value):
     obj: Value
 
 
+    real: Any = field(default=None, init=False)
 @dataclass(eq=False)
 class PartialV(Value):
     """`functools.partial` made by the captured code."""
@@ -344,6 +346,7 @@ class LibraryV(Value):
 
     `make(*args, **kwargs)` rebuilds it, in a node, in bytecode or under a trace; `real` is a
     sample instance (with tracers or stand-ins inside) for reading its type, or None.
+    real: Any = field(default=None, init=False)
     """
 
     make: Any

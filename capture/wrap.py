@@ -72,6 +72,9 @@ def wrap(cap: Capture, obj: Any, source: S.Source) -> Value:
         return _opaque(cap, obj, source)
     if isinstance(value, (ListV, DictV, SetV, ObjectV, CellV)):
         remember(cap, obj, value)
+    elif isinstance(value, (MethodV, BuiltinMethodV, PartialV)):
+        value.real = obj
+        cap.keep.append(obj)
     return value
 
 

@@ -1,5 +1,6 @@
 """Attributes: what a module, class or object has or lacks is guarded."""
 
+import copy
 import functools
 import random
 import socket
@@ -243,3 +244,21 @@ def test_types_are_evaluated_when_the_program_asks_for_them():
     space = {}
     exec(LAZY, space)
     assert dynacomp.jit(space["asked"])() == (float, float)
+
+
+@pytest.mark.parametrize("read", [
+    lambda record: "%(name)s" % ({"name": "default"} | vars(record)),
+    lambda record: dict(record.__dict__),
+    lambda record: [*vars(record)],
+    lambda record: vars(copy.copy(record)),
+], ids=["or", "dict", "names", "copy"])
+def test_all_attributes_are_guarded_to_be_all(read):
+    compiled = dynacomp.jit(read, backend="eager")
+    for given in ({"m": 1}, {"m": 1, "name": 2}, {"name": 2, "m": 1}, {"m": 1}):
+        made = Plain()
+        vars(made).update(given)
+        assert repr(compiled(made)) == repr(read(made))
+
+
+class Plain:
+    pass

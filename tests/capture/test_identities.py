@@ -1,5 +1,6 @@
 """Rules that frameworks need of capture: ids, thread locals, trace states, placement, trees, composed hashes."""
 
+import functools
 import threading
 from dataclasses import dataclass
 
@@ -188,3 +189,25 @@ def test_tuples_in_the_structure_of_a_tree_keep_their_identity():
             assert compiled(models) == 2 and all(m.axes is axes for m, axes in zip(models, held))
     stats = dynacomp.stats()
     assert stats["breaks"] == {} and stats["graphs"] == 1 and not stats["recompiles"]
+
+
+class Bound:
+    def method(self):
+        pass
+
+
+BOUND = Bound()
+MAKERS = [lambda: functools.partial(print, 1), lambda: BOUND.method, lambda: [].append, lambda: slice(1, 2),
+          lambda: range(3), lambda: iter([]), lambda: "".join, lambda: {}.items(), lambda: lambda: 1]
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=lambda make: type(make()).__name__)
+@pytest.mark.filterwarnings("error")  # an entry that does not serve the call that it was made for
+def test_one_object_found_in_two_places(make):
+    def asked(x, y):
+        return x is y, [x] == [y], x in (y,), (1, y) == (1, x), id(x) == id(y)
+
+    one, other = make(), make()
+    compiled = dynacomp.jit(asked, backend="eager")
+    for second in (one, other, one, other):
+        assert compiled(one, second) == asked(one, second)
