@@ -5,21 +5,25 @@ from __future__ import annotations
 import math
 import operator
 import types
+from typing import Any
 
+from dynacomp.capture import scalar_ranges
 from dynacomp.capture.builtin_rows import NONE, row
-from dynacomp.capture.calls import BUILTINS
+from dynacomp.capture.calls import BUILTINS, _fold_call
 from dynacomp.capture.containers import contains, delitem, setitem
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import iterate
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import BINARY, COMPARE, binary, fold, same_object, subscript, truth, unary
+from dynacomp.capture.scalars import OF_MATH
 from dynacomp.capture.values import (
     ArrayV,
     Const,
     MethodV,
     NumberV,
     ObjectV,
+    ScalarV,
     SizeV,
     TupleV,
     Value,
@@ -90,6 +94,15 @@ BUILTINS.update({
     operator.not_: lambda cap, a: Const(not truth(cap, a)),
     operator.truth: lambda cap, a: Const(truth(cap, a)),
 })
+def _of_math(fn: Any) -> Any:
+    def call(cap: Capture, *args: Value, **kwargs: Value) -> Value:
+        changing = len(args) == 1 and not kwargs and isinstance(args[0], ScalarV)
+        found = scalar_ranges.function(cap, fn, args[0]) if changing else None
+        return found or _fold_call(cap, fn, list(args), kwargs)
+    return call
+
+
+BUILTINS.update({fn: _of_math(fn) for fn in OF_MATH})
 for _name in ("prod", "fsum"):
     BUILTINS[getattr(math, _name)] = (lambda fn: lambda cap, xs, **kw: fold(
         cap, fn, TupleV(list(iterate(cap, xs)))))(getattr(math, _name))

@@ -10,7 +10,7 @@ import operator
 import types
 from typing import Any
 
-from dynacomp.capture import arrays, numbers, scalars, sizes
+from dynacomp.capture import arrays, numbers, scalar_ranges, scalars, sizes
 from dynacomp.capture import sources as S
 from dynacomp.capture.class_attrs import MISSING, lookup, name_in_errors, resolve
 from dynacomp.capture.effects import certain
@@ -83,7 +83,7 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value:
         if found is not None:
             return found
     if isinstance(a, ScalarV) or isinstance(b, ScalarV):
-        found = scalars.binary(op, a, b)
+        found = scalar_ranges.binary(cap, op, a, b) or scalars.binary(op, a, b)
         if found is not None:
             return found
     if isinstance(a, ObjectV) or isinstance(b, ObjectV):

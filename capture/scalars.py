@@ -2,8 +2,9 @@
 
 A `ScalarV` enters the Graph as a weakly typed 0-d array when JAX consumes it. Python's own
 arithmetic on it is exact (64 bits and more), so it is done in Python, by the replacement code,
-before the program runs (`sources.Host`). Only operations that cannot raise are moved there; others
-break the graph, and code that needs the number as a constant fixes it (`NeedsConcrete`).
+before the program runs (`sources.Host`). Only operations that cannot raise are moved there, or cannot under
+guards (`scalar_ranges`); others break the graph, and code that needs the number as a constant fixes it
+(`NeedsConcrete`).
 
 A NumPy scalar that changes (`for t in np.linspace(0, 1, 100)`) is such a number too. It enters the
 Graph with its own dtype, not weakly typed, and NumPy's own arithmetic on it stays NumPy's.
@@ -11,6 +12,7 @@ Graph with its own dtype, not weakly typed, and NumPy's own arithmetic on it sta
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -31,7 +33,13 @@ HALF_MAX = 65_504  # the greatest float16: Python's numbers below it become NumP
 SMALL = 1 << 40  # ints beyond this, and floats made of them, are not moved
 
 
-FUNCTIONS: dict[str, Any] = {**NEVER_RAISE, **NONZERO_RIGHT, **UNARY, "pow": operator.pow, "len": len, "truth": bool}
+OF_MATH: dict[Any, tuple[float, float]] = {  # function of `math` → the arguments between which it cannot raise
+    math.sin: (-1e300, 1e300), math.cos: (-1e300, 1e300), math.tan: (-1e300, 1e300), math.tanh: (-1e300, 1e300),
+    math.atan: (-1e300, 1e300), math.exp: (-700, 700), math.expm1: (-700, 700), math.sqrt: (0, 1e300),
+    math.log: (1e-300, 1e300), math.log2: (1e-300, 1e300), math.log10: (1e-300, 1e300), math.log1p: (0, 1e300),
+    math.floor: (-1e12, 1e12), math.ceil: (-1e12, 1e12)}
+FUNCTIONS: dict[str, Any] = {**NEVER_RAISE, **NONZERO_RIGHT, **UNARY, "pow": operator.pow, "len": len, "truth": bool,
+                             **{fn.__name__: fn for fn in OF_MATH}}
 
 
 def binary(op: Any, a: Value, b: Value) -> Value | None:
@@ -39,24 +47,24 @@ def binary(op: Any, a: Value, b: Value) -> Value | None:
     name = op.__name__
     plain = name[1:] if name.startswith("i") and name[1:] in FUNCTIONS else name
     if _is_text(a) and _is_text(b) and plain in ("add", "eq", "ne"):
-        return _host(plain, NEVER_RAISE[plain], a, b)
+        return host(plain, NEVER_RAISE[plain], a, b)
     if not (_is_number(a) and _is_number(b)):
         return None
     if _may_overflow(a, b) or _may_overflow(b, a):
         raise Break("scalar", f"{name} of a NumPy scalar and a Python int that changes from call to call")
-    if plain in NEVER_RAISE and _moderate(a) and _moderate(b):
-        return _host(plain, NEVER_RAISE[plain], a, b)
-    if plain in NONZERO_RIGHT and isinstance(b, Const) and b.value != 0 and _moderate(a):
-        return _host(plain, NONZERO_RIGHT[plain], a, b)
+    if plain in NEVER_RAISE and moderate(a) and moderate(b):
+        return host(plain, NEVER_RAISE[plain], a, b)
+    if plain in NONZERO_RIGHT and isinstance(b, Const) and b.value != 0 and moderate(a):
+        return host(plain, NONZERO_RIGHT[plain], a, b)
     if plain == "pow" and is_numpy_number(_now(a)) and isinstance(b, Const) and b.value >= 0:
-        return _host(plain, operator.pow, a, b)
+        return host(plain, operator.pow, a, b)
     raise Break("scalar", f"{name} of Python numbers that change from call to call")
 
 
 def unary(op: Any, value: ScalarV) -> Value:
     if op.__name__ not in UNARY:
         raise Break("scalar", f"{op.__name__} of a Python number that changes from call to call")
-    return _host(op.__name__, op, value)
+    return host(op.__name__, op, value)
 
 
 def decided(cap: Capture, value: ScalarV) -> bool:
@@ -86,7 +94,8 @@ def attribute(value: ScalarV, name: str) -> Value:
     raise NeedsConcrete(value)
 
 
-def _host(name: str, op: Any, *values: Any) -> Value:
+def host(name: str, op: Any, *values: Any) -> Value:
+    """What `op` (the entry `name` of FUNCTIONS) makes of numbers, computed in Python in each call."""
     try:
         with np.errstate(all="ignore"):  # NumPy warns when the program runs
             hint = op(*map(_now, values))
@@ -100,7 +109,7 @@ def length(value: ScalarV) -> Value:
     """`len` of a changing string."""
     if type(value.hint) is not str:
         raise NeedsConcrete(value)
-    return _host("len", len, value)
+    return host("len", len, value)
 
 
 def _now(v: Value) -> Any:
@@ -126,7 +135,7 @@ def _may_overflow(a: Any, b: Any) -> bool:
     return is_numpy_number(_now(a)) and isinstance(b, ScalarV) and type(b.hint) is int
 
 
-def _moderate(v: Any) -> bool:
+def moderate(v: Any) -> bool:
     """Whether int-to-float conversions of such a number cannot overflow."""
     value = _now(v)
     return isinstance(value, float) or abs(value) < SMALL

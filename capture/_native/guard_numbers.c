@@ -11,6 +11,8 @@ static PyObject *ge(PyObject *a, PyObject *b) { return PyObject_RichCompare(a, b
 static PyObject *eq(PyObject *a, PyObject *b) { return PyObject_RichCompare(a, b, Py_EQ); }
 static PyObject *ne(PyObject *a, PyObject *b) { return PyObject_RichCompare(a, b, Py_NE); }
 
+static PyObject *power(PyObject *a, PyObject *b) { return PyNumber_Power(a, b, Py_None); }
+
 static PyObject *truth(PyObject *a)
 {
     int is = PyObject_IsTrue(a);
@@ -32,7 +34,7 @@ typedef struct {
 static const Operator operators[] = {
     {"add", NULL, PyNumber_Add, false}, {"sub", NULL, PyNumber_Subtract, false},
     {"mul", NULL, PyNumber_Multiply, false}, {"truediv", NULL, PyNumber_TrueDivide, false},
-    {"floordiv", NULL, PyNumber_FloorDivide, false},
+    {"floordiv", NULL, PyNumber_FloorDivide, false}, {"pow", NULL, power, false},
     {"mod", NULL, PyNumber_Remainder, false}, {"lt", NULL, lt, true}, {"le", NULL, le, true},
     {"gt", NULL, gt, true}, {"ge", NULL, ge, true}, {"eq", NULL, eq, true}, {"ne", NULL, ne, true},
     {"neg", PyNumber_Negative, NULL, true}, {"pos", PyNumber_Positive, NULL, true},

@@ -1,0 +1,99 @@
+"""Operations that raise for some numbers only, on Python numbers that change from call to call.
+
+`1 - beta ** t`, `lr / (1 + decay * epoch)`, `math.cos(math.pi * step / total)`: each row says within which
+bounds of its operands an operation cannot raise, and always answers with the same type. Where this call's
+numbers lie within them, the bounds become guards and the operation stays in Python (`sources.Host`); a later
+call outside of them is captured anew. Where they do not, the graph breaks as before.
+
+    >>> within(2, 3.5, POWERS)
+    (0.0625, 16, -250, 250)
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+from dynacomp.capture import scalars
+from dynacomp.capture import sources as S
+from dynacomp.capture.machine import Capture
+from dynacomp.capture.values import Const, ScalarV, Value
+
+Bounds = tuple[float, float, float, float]  # the least and the greatest |base| and exponent
+
+DIVISIONS = {op.__name__: op for op in (operator.truediv, operator.floordiv, operator.mod)}
+POWERS: tuple[Bounds, ...] = (  # the greatest results are 1e300, or 2**40 where they are ints
+    (0, 1, 0, math.inf), (1 / 16, 16, -250, 250), (1e-60, 1e60, -5, 5))
+INT_POWERS: tuple[Bounds, ...] = ((0, 1, 0, math.inf), (0, 2, 0, 40), (0, 16, 0, 10), (0, 10_000, 0, 3))
+_OF_MATH = {fn.__name__ for fn in scalars.OF_MATH}
+
+
+def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
+    """`a op b` of two Python numbers of which one changes, under guards that it does not raise; None where it
+    is another operation, or these numbers are not within the bounds of one row."""
+    name = op.__name__
+    name = name[1:] if name.startswith("i") else name
+    if not (_is_python(a) and _is_python(b)):
+        return None
+    if name in DIVISIONS and isinstance(b, ScalarV) and scalars.moderate(a):
+        return scalars.host(name, DIVISIONS[name], a, b) if _holds(cap, [("ne", b, 0)]) else None
+    bounds = _power(a, b) if name == "pow" else ()
+    return scalars.host("pow", operator.pow, a, b) if bounds and _holds(cap, bounds) else None
+
+
+def _power(a: Value, b: Value) -> list[tuple[str, Value, float]]:
+    """The bounds within which `a ** b` does not raise, overflow or become another type; [] where there are none."""
+    base, exponent = _now(a), _now(b)
+    whole = type(base) is not float and type(exponent) is not float
+    found = within(base, exponent, INT_POWERS if whole else POWERS)
+    if found is None:
+        return []
+    least, most, low, high = found
+    signed = [("ge", a, 0)] if type(exponent) is float else []
+    return [("le", a, most), ("ge", a, -most), ("ge", b, low), ("le", b, high), *signed, *_far(a, base, least)]
+
+
+def _far(a: Value, base: float, least: float) -> list[tuple[str, Value, float]]:
+    """The bound that keeps a base away from zero, on its side of it."""
+    return [] if not least else [("ge", a, least)] if base > 0 else [("le", a, -least)]
+
+
+def within(base: float, exponent: float, rows: Iterable[Bounds]) -> Bounds | None:
+    """The first row whose bounds hold these numbers."""
+    return next((r for r in rows if r[0] <= abs(base) <= r[1] and r[2] <= exponent <= r[3]), None)
+
+
+def _holds(cap: Capture, bounds: Iterable[tuple[str, Any, float]]) -> bool:
+    """Whether numbers are within bounds; what changes is guarded to be."""
+    if not all(getattr(operator, name)(_now(v), bound) for name, v, bound in bounds):
+        return False
+    for name, v, bound in bounds:
+        if isinstance(v, ScalarV):
+            asked = scalars.host(name, getattr(operator, name), v, Const(bound))
+            assert isinstance(asked, ScalarV)
+            scalars.decided(cap, asked)
+    return True
+
+
+def _is_python(v: Value) -> bool:
+    return type(_now(v)) in (int, float, bool) and (not isinstance(v, ScalarV) or _guardable(v.source))
+
+
+def _guardable(source: Any) -> bool:
+    """Whether guards can compute this number: they know no functions of `math`."""
+    return not isinstance(source, S.Host) or (
+        source.op not in _OF_MATH and all(_guardable(a) for a in source.args))
+
+
+def _now(v: Any) -> Any:
+    return v.hint if isinstance(v, ScalarV) else v.value if isinstance(v, Const) else None
+
+
+def function(cap: Capture, fn: Any, x: Value) -> Value | None:
+    """`fn(x)` for a function of `math`, under guards that it does not raise; None where it might."""
+    low, high = scalars.OF_MATH[fn]
+    if not _is_python(x) or not _holds(cap, [("ge", x, low), ("le", x, high)]):
+        return None
+    return scalars.host(fn.__name__, fn, x)
