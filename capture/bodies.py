@@ -211,7 +211,7 @@ def _place(cap: Capture, body: Body, i: int, leaf: Any) -> tuple[Node, Value]:
     standin = getattr(leaf, "_standin", None)
     if isinstance(standin, Standin):
         return node, standin.value
-    return node, from_python(cap, leaf) if is_known(leaf) else LibraryV(type(leaf), real=leaf, lowered=node)
+    return node, from_python(cap, leaf) if is_known(leaf) else LibraryV(type(leaf), real=leaf, node=node)
 
 
 def stand_for(node: Node) -> Any:

@@ -77,7 +77,7 @@ def _define_rule(method: str, cap: Capture, obj: LibraryV, *rules: Value, **opti
     """`obj.defvjp(fwd, bwd)` and the like; as a decorator it gives the function back."""
     mutating(cap, obj)
     obj.make = WithRule(obj.make, method, len(obj.args), {k: as_python(v) for k, v in options.items()})
-    obj.args, obj.lowered = (*obj.args, *rules), None
+    obj.args, obj.lowered = (*obj.args, *rules), {}
     return rules[0] if method in ("defjvp", "def_fwd", "def_bwd", "def_vmap") and rules else Const(None)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import jax
 
 from dynacomp.capture.avals import aval_of, weak
-from dynacomp.capture.bodies import Standin, localise
+from dynacomp.capture.bodies import Standin, localise, place_of
 from dynacomp.capture.errors import Break
 from dynacomp.capture.graph import Node, Tree
 from dynacomp.capture.libraries import has_user_call, is_host, is_user_function
@@ -209,9 +209,12 @@ class OfClass:
 
 
 def _library(cap: Capture, value: LibraryV) -> Any:
-    if value.lowered is None:
-        value.lowered = LibraryArg(value.make, *lower_arguments(cap, value.make, value.args, value.kwargs))
-    return value.lowered
+    if value.node is not None:
+        return localise(cap, value.node)
+    place = place_of(cap)
+    if place not in value.lowered:
+        value.lowered[place] = LibraryArg(value.make, *lower_arguments(cap, value.make, value.args, value.kwargs))
+    return value.lowered[place]
 
 
 def _callable(cap: Capture, value: Value) -> Any:

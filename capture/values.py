@@ -354,7 +354,8 @@ class LibraryV(Value):
     kwargs: dict[str, Value] = field(default_factory=dict)
     real: Any = None
     fixed: bool = False  # made of constants alone: `real` is what the program would have
-    lowered: Any = None  # its form as a node argument, once something asked
+    node: Any = None  # what holds it where a transformation has passed it to a body
+    lowered: dict[Any, Any] = field(default_factory=dict)  # body -> its form there as a node argument, once asked for
 
 
 @dataclass(eq=False)

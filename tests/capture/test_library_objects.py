@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 
 import dynacomp
 
@@ -26,3 +27,25 @@ def test_an_object_inside_a_transformed_function_is_called_as_often():
 
     want = program(jnp.ones(3))
     assert repr(dynacomp.jit(program, backend="eager")(jnp.ones(3))) == repr(want) and counting.n == 2
+
+
+def test_a_library_object_is_made_in_each_function_that_uses_it():
+    def first_outside(x, _):
+        flat, unravel = ravel_pytree({"a": x})
+        y = unravel(flat)["a"]
+        return jax.grad(lambda v: jnp.sum(unravel(v)["a"] ** 2))(flat), y
+
+    def first_inside(x, _):
+        flat, unravel = ravel_pytree({"a": x})
+        slope = jax.grad(lambda v: jnp.sum(unravel(v)["a"] ** 2))(flat)
+        return unravel(slope)["a"], jax.grad(lambda v: jnp.sum(jax.vmap(jnp.sin)(unravel(v)["a"])))(flat)
+
+    for step in (first_outside, first_inside):
+        def program(x, step=step):
+            return jax.lax.scan(step, x, None, length=2)
+
+        x = jnp.arange(3.0)
+        before = dynacomp.stats()["breaks"]
+        got = dynacomp.jit(program, backend="eager")(x)
+        assert jax.tree.all(jax.tree.map(jnp.allclose, got, program(x)))
+        assert dynacomp.stats()["breaks"] == before
