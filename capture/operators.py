@@ -267,6 +267,8 @@ def _equal_kinds(cap: Capture, a: Value, b: Value) -> bool:
         return True
     if isinstance(a, MethodV) and isinstance(b, MethodV):
         return equal(cap, a.func, b.func) and same_object(cap, a.obj, b.obj)
+    if isinstance(a, BuiltinMethodV) and isinstance(b, BuiltinMethodV):
+        return a.name == b.name and same_object(cap, a.obj, b.obj)
     for one, other in ((a, b), (b, a)):
         if isinstance(one, Const) and type(one.value) is tuple and isinstance(other, TupleV):
             return equal(cap, TupleV([Const(x) for x in one.value]), other)
@@ -286,8 +288,6 @@ ENTERED = (ArrayV, ObjectV, LibraryV)
 
 
 def unary(cap: Capture, op: Any, value: Value) -> Value:
-    if isinstance(a, BuiltinMethodV) and isinstance(b, BuiltinMethodV):
-        return a.name == b.name and same_object(cap, a.obj, b.obj)
     if isinstance(value, ObjectV):
         method = cap.special(value, f"__{op.__name__}__")
         if method is None:
