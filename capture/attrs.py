@@ -17,7 +17,7 @@ from dynacomp.capture.class_attrs import MISSING, SIMPLE, is_hook, lookup, name_
 from dynacomp.capture.classes import module_name
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.frozen import is_changeable, is_python_class
-from dynacomp.capture.libraries import CONTEXTS, is_pure_module
+from dynacomp.capture.libraries import CONTEXTS, is_library, is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import RULES, library_call
 from dynacomp.capture.object_attrs import bind, is_data_descriptor, is_librarys, no_attribute, object_attribute
@@ -110,7 +110,7 @@ def _object(cap: Capture, value: ObjectV, name: str) -> Value:
 
 
 def _const(cap: Capture, value: Const, name: str) -> Value:
-    if is_open(value) and name in FUNCTION_PARTS:
+    if is_open(value) and name in FUNCTION_PARTS and hasattr(peek(value), name):
         assert value.source is not None
         return wrap(cap, getattr(peek(value), name), S.Get(value.source, name))
     obj = value.value
@@ -133,13 +133,15 @@ def _const(cap: Capture, value: Const, name: str) -> Value:
     if name in EVALUATED and module_name(type(obj)) == "typing":
         raise Break("attribute", f"{name!r} of a {type(obj).__name__}, which is evaluated when it is first asked for")
     try:
+    if isinstance(obj, types.FunctionType) and not is_library(obj):
+        own = _function_part(cap, value, name)
+        if own is not None:
+            return own
         found = getattr(obj, name)
     except AttributeError as error:
         raise Raised(Const(error)) from None
     if isinstance(found, (types.BuiltinMethodType, types.MethodWrapperType)) and found.__self__ is obj:
         return BuiltinMethodV(value, name)
-    if value.source is not None and isinstance(obj, types.FunctionType):
-        return _function_attribute(cap, value, name, found)
     return from_python(cap, found)
 
 
@@ -161,16 +163,20 @@ def _of_member(cap: Capture, member: enum.Enum, name: str) -> Value | None:
 
 
 FUNCTION_PARTS = ("__name__", "__qualname__", "__defaults__", "__kwdefaults__", "__closure__", "__code__",
-                  "__globals__")
+                  "__globals__", "__annotations__", "__doc__", "__module__", "__type_params__")
 
 
-def _function_attribute(cap: Capture, value: Const, name: str, found: Any) -> Value:
-    assert value.source is not None
-    if name in ("__defaults__", "__kwdefaults__", "__closure__", "__code__", "__dict__", "__globals__"):
-        return wrap(cap, found, S.Get(value.source, name))
-    if name in value.value.__dict__:
-        return wrap(cap, found, S.Attr(value.source, name))
-    return from_python(cap, found)
+def _function_part(cap: Capture, value: Const, name: str) -> Value | None:
+    """What a function of the program has under `name` at each call; None where its class answers."""
+    fn = value.value
+    base = value.source or S.Root(fn, fn.__qualname__)
+    if name in FUNCTION_PARTS and hasattr(fn, name) or name == "__dict__":
+        return wrap(cap, getattr(fn, name), S.Get(base, name))
+    if name in own_dict(fn):
+        return wrap(cap, own_dict(fn)[name], S.Attr(base, name))
+    if not hasattr(types.FunctionType, name):
+        cap.guards.add("missing", base, name)
+    return None
 
 
 def intercepts(cls: type) -> bool:

@@ -296,7 +296,7 @@ def _library(cap: Capture, fn: LibraryV, args: list[Value], kwargs: dict[str, Va
 def _identity(obj: Any) -> Any:
     try:
         hash(obj)
-    except TypeError:
+    except (TypeError, ValueError):  # the latter of a memoryview
         return id(obj)
     return obj
 

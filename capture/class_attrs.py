@@ -77,7 +77,7 @@ def written(cap: Capture, cls: type, name: str) -> Value | None:
     if not cap.class_writes:
         return None
     for base in mro(cls):
-        pending = cap.class_writes.get((base, name))
+        _, pending = cap.class_writes.get((id(base), name), (base, None))
         if pending is not None and pending is not DELETED:
             return pending
         if pending is DELETED and any(name in entries(b) for b in behind(cls, base)):
@@ -90,7 +90,7 @@ def written(cap: Capture, cls: type, name: str) -> Value | None:
 def is_deleted(cap: Capture, cls: type, name: str) -> bool:
     """Whether the captured code has deleted the only `name` that a lookup in `cls` would find."""
     owner, _ = lookup(cls, name)
-    return owner is not None and cap.class_writes.get((owner, name)) is DELETED
+    return cap.class_writes.get((id(owner), name), (owner, None))[1] is DELETED
 
 
 def class_source(cls: type) -> S.Source:
@@ -231,7 +231,8 @@ def _by_descriptor(cap: Capture, cls: type, raw: Any, owner: type, name: str) ->
 
 def from_metaclass(cap: Capture, cls: type, name: str) -> Value:
     """An attribute that the metaclass gives its classes."""
-    if (cls, name) in cap.class_writes or name == "__dict__" and any(c is cls for c, _ in cap.class_writes):
+    written = [kind for kind, _ in cap.class_writes.values()]
+    if (id(cls), name) in cap.class_writes or name == "__dict__" and any(kind is cls for kind in written):
         if name == "__dict__":
             raise Break("store", "the __dict__ of a class whose attributes the captured code has changed")
         raise Raised(Const(AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}", name=name)))
@@ -292,9 +293,9 @@ def type_store(cap: Capture, cls: type, name: str, value: Any) -> None:
     held = written(cap, cls, name) is not None or name in entries(cls) and not is_deleted(cap, cls, name)
     if value is DELETED and not held:
         raise Raised(Const(AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")))
-    cap.class_writes[cls, name] = value
+    cap.class_writes[id(cls), name] = cls, value
     if value is DELETED and name not in entries(cls):
-        del cap.class_writes[cls, name]  # made and deleted again
+        del cap.class_writes[id(cls), name]  # made and deleted again
 
 
 def _refused(cls: type, name: str) -> None:

@@ -222,7 +222,7 @@ class Writer:
             _PREPARE[type(value)](self, value)
         for (_, name), (table, _, value) in self.cap.global_writes.items():
             self._global(table, name, value)
-        for (cls, name), value in self.cap.class_writes.items():
+        for (_, name), (cls, value) in self.cap.class_writes.items():
             self._class(cls, name, value)
 
     def _print(self, say: Any, args: str, kwargs: str, table: dict[str, Any] | None) -> None:

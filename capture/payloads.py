@@ -14,7 +14,7 @@ import types
 from typing import Any
 
 from dynacomp.capture import sources as S
-from dynacomp.capture.classes import mro
+from dynacomp.capture.classes import entries, mro
 from dynacomp.capture.errors import Break
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.remembered import remembered
@@ -26,6 +26,7 @@ TABLES = (dict, collections.OrderedDict, collections.defaultdict)
 SETS = (set, frozenset)
 SCALARS = (int, float, complex, str, bytes)
 BASES = (*SEQUENCES, *TABLES, *SETS, *SCALARS)
+_IDS = frozenset(map(id, BASES))  # metaclasses compare their classes as they like
 IMMUTABLE = (tuple, frozenset, *SCALARS)
 MUTABLE = tuple(base for base in BASES if base not in IMMUTABLE)
 
@@ -39,12 +40,12 @@ def payload_base(cls: type) -> type | None:
         >>> payload_base(Stack), payload_base(list), payload_base(type)
         (<class 'list'>, None, None)
     """
-    if cls in BASES or cls.__flags__ & IMMUTABLE_TYPE:
+    if id(cls) in _IDS or cls.__flags__ & IMMUTABLE_TYPE:
         return None
     for base in mro(cls):
-        if base in BASES:
+        if id(base) in _IDS:
             return base
-        if not base.__flags__ & HEAP or isinstance(base.__dict__.get("__new__"), types.BuiltinFunctionType):
+        if not base.__flags__ & HEAP or isinstance(entries(base).get("__new__"), types.BuiltinFunctionType):
             return None
     return None
 

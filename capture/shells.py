@@ -12,7 +12,7 @@ import threading
 from typing import Any
 
 from dynacomp.capture import sources as S
-from dynacomp.capture.classes import has_dict, mro
+from dynacomp.capture.classes import entries, has_dict, mro
 from dynacomp.capture.errors import Break
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.payloads import IMMUTABLE, built_in_base, payload_base, refill
@@ -147,7 +147,7 @@ def attributes(cap: Capture, value: ObjectV) -> dict[str, Value]:
 def _slots(value: ObjectV) -> list[str]:
     names: list[str] = []
     for base in mro(value.cls):
-        slots = base.__dict__.get("__slots__", ())
+        slots = entries(base).get("__slots__", ())
         names += [slots] if isinstance(slots, str) else list(slots)
     return [n for n in names if n not in ("__dict__", "__weakref__") and value.attrs.get(n) is not DELETED]
 

@@ -267,6 +267,10 @@ static const BuiltinAttr builtin_attrs[] = {
     {&PyFunction_Type, "__qualname__", AT(PyFunctionObject, func_qualname), false},
     {&PyFunction_Type, "__dict__", 0, false},
     {&PyFunction_Type, "__wrapped__", 0, false},
+    {&PyFunction_Type, "__annotations__", 0, false},
+    {&PyFunction_Type, "__doc__", 0, false},
+    {&PyFunction_Type, "__module__", 0, false},
+    {&PyFunction_Type, "__type_params__", 0, false}, /* since 3.12 */
     {&PyMethod_Type, "__self__", AT(PyMethodObject, im_self), false},
     {&PyMethod_Type, "__func__", AT(PyMethodObject, im_func), false},
     {&PyCell_Type, "cell_contents", AT(PyCellObject, ob_ref), false},

@@ -262,3 +262,36 @@ def test_all_attributes_are_guarded_to_be_all(read):
 
 class Plain:
     pass
+
+
+@pytest.mark.parametrize("name, new", [
+    ("__annotations__", {"x": "int"}), ("__doc__", "new"), ("__module__", "new"), ("__name__", "new"),
+    ("__qualname__", "new"), ("__kwdefaults__", {"k": 1}), ("extra", 5), ("__wrapped__", 5)])
+@pytest.mark.parametrize("kind", ["global", "argument", "method"])
+def test_what_a_function_keeps_is_read_at_each_call(kind, name, new):
+    def made(x: int):
+        """old"""
+
+    class Holder:
+        method = made
+
+    def asked(given):
+        found = {"global": made, "argument": given, "method": Holder.method}[kind]
+        return getattr(found, name, "missing")
+
+    compiled = dynacomp.jit(asked, backend="eager")
+    assert compiled(made) == asked(made)
+    setattr(made, name, new)
+    assert compiled(made) is asked(made) is new
+
+
+def test_annotations_stay_one_object():
+    def asked(fn):
+        def wrapper(y: int):
+            pass
+
+        functools.update_wrapper(wrapper, fn)
+        return wrapper, fn.__annotations__ is fn.__annotations__
+
+    wrapper, same = dynacomp.jit(asked, backend="eager")(test_annotations_stay_one_object)
+    assert same and wrapper.__annotations__ is test_annotations_stay_one_object.__annotations__

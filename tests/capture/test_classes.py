@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
+from dynacomp.capture import frame
 from dynacomp.capture.classes import entries, module_name, mro
 from dynacomp.capture.errors import Break
 
@@ -68,3 +69,37 @@ def test_a_class_that_is_being_made_has_no_bases_yet():
 
     assert seen == [((), 7)]
     assert mro(Made) == (Made, object)
+
+
+class Unhashable(type):
+    def __eq__(self, other):
+        return type(self) is type(other) and self.parts == other.parts
+
+    @property
+    def __dict__(self):
+        raise AssertionError("asked for the class's dictionary")
+
+
+def test_classes_are_neither_hashed_nor_compared(monkeypatch):
+    monkeypatch.setattr(frame, "strict_errors", True)
+
+    class Made(metaclass=Unhashable):
+        parts = ()
+
+        def __init__(self):
+            self.own = 1
+
+    def asked(x):
+        Made.parts = (x,)
+        Made.extra = x
+        del Made.extra
+        return Made.parts, vars(Made()), isinstance(Made(), Made)
+
+    assert dynacomp.jit(asked)(3) == asked(3)
+
+
+def test_an_object_that_refuses_to_be_hashed_is_called(monkeypatch):
+    monkeypatch.setattr(frame, "strict_errors", True)
+    shown = memoryview(bytearray(2))
+    with pytest.raises(TypeError, match="not callable"):
+        dynacomp.jit(lambda: shown())()
