@@ -132,11 +132,11 @@ def _const(cap: Capture, value: Const, name: str) -> Value:
         raise Break("attribute", f"{name!r} of a {type(obj).__name__}, which asks the functions inside")
     if name in EVALUATED and module_name(type(obj)) == "typing":
         raise Break("attribute", f"{name!r} of a {type(obj).__name__}, which is evaluated when it is first asked for")
-    try:
     if isinstance(obj, types.FunctionType) and not is_library(obj):
         own = _function_part(cap, value, name)
         if own is not None:
             return own
+    try:
         found = getattr(obj, name)
     except AttributeError as error:
         raise Raised(Const(error)) from None
