@@ -17,7 +17,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from dynacomp.capture import scalars
-from dynacomp.capture import sources as S
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.values import Const, ScalarV, Value
 
@@ -27,7 +26,6 @@ DIVISIONS = {op.__name__: op for op in (operator.truediv, operator.floordiv, ope
 POWERS: tuple[Bounds, ...] = (  # the greatest results are 1e300, or 2**40 where they are ints
     (0, 1, 0, math.inf), (1 / 16, 16, -250, 250), (1e-60, 1e60, -5, 5))
 INT_POWERS: tuple[Bounds, ...] = ((0, 1, 0, math.inf), (0, 2, 0, 40), (0, 16, 0, 10), (0, 10_000, 0, 3))
-_OF_MATH = {fn.__name__ for fn in scalars.OF_MATH}
 
 
 def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
@@ -78,13 +76,7 @@ def _holds(cap: Capture, bounds: Iterable[tuple[str, Any, float]]) -> bool:
 
 
 def _is_python(v: Value) -> bool:
-    return type(_now(v)) in (int, float, bool) and (not isinstance(v, ScalarV) or _guardable(v.source))
-
-
-def _guardable(source: Any) -> bool:
-    """Whether guards can compute this number: they know no functions of `math`."""
-    return not isinstance(source, S.Host) or (
-        source.op not in _OF_MATH and all(_guardable(a) for a in source.args))
+    return type(_now(v)) in (int, float, bool) and (not isinstance(v, ScalarV) or scalars.in_guards(v.source))
 
 
 def _now(v: Any) -> Any:

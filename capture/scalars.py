@@ -40,6 +40,7 @@ OF_MATH: dict[Any, tuple[float, float]] = {  # function of `math` → the argume
     math.floor: (-1e12, 1e12), math.ceil: (-1e12, 1e12)}
 FUNCTIONS: dict[str, Any] = {**NEVER_RAISE, **NONZERO_RIGHT, **UNARY, "pow": operator.pow, "len": len, "truth": bool,
                              **{fn.__name__: fn for fn in OF_MATH}}
+_OF_MATH = {fn.__name__ for fn in OF_MATH}
 
 
 def binary(op: Any, a: Value, b: Value) -> Value | None:
@@ -70,12 +71,19 @@ def unary(op: Any, value: ScalarV) -> Value:
 def decided(cap: Capture, value: ScalarV) -> bool:
     """The truth of a changing number, as it is in this call: guarded, so that the entry serves all calls in which
     it is the same. Break where it took too many entries already, and where NumPy's arithmetic may warn."""
+    if not in_guards(value.source):
+        raise NeedsConcrete(value)
     asked = S.Host("truth", (value.source,))
     if is_numpy_number(value.hint) and not _is_quiet(asked) or cap.root.changes_often(asked):
         raise Break("scalar_branch", "a condition on a Python number that changes from call to call")
     answer = bool(value.hint)
     cap.guards.add("eq", asked, answer)
     return answer
+
+
+def in_guards(source: Any) -> bool:
+    """Whether guards can compute this number (`_native/guard_numbers.c`): they know no functions of `math`."""
+    return not isinstance(source, S.Host) or source.op not in _OF_MATH and all(map(in_guards, source.args))
 
 
 def _is_quiet(source: Any) -> bool:

@@ -37,9 +37,9 @@ def outcome(program, *args):
         return repr(error)
 
 
-NUMBERS = [(2, 3), (3, 2), (2, 5), (0.5, 9), (0.25, 11), (2.0, -3), (-2.0, 3), (-2.0, 5), (0, 4), (0, 0), (7, 0), (0.0, -1),
-           (-8.0, 0.5), (4.0, 0.5), (9.0, 0.5), (1e200, 3), (1e-200, -3), (2, -1), (True, 3), (3, True), (2.0, math.inf),
-           (math.nan, 2), (-3, 3), (-3, 2), (2, 41), (2, 2000)]
+NUMBERS = [(2, 3), (3, 2), (2, 5), (0.5, 9), (0.25, 11), (2.0, -3), (-2.0, 3), (-2.0, 5), (0, 4), (0, 0), (7, 0),
+           (0.0, -1), (-8.0, 0.5), (4.0, 0.5), (9.0, 0.5), (1e200, 3), (1e-200, -3), (2, -1), (True, 3), (3, True),
+           (2.0, math.inf), (math.nan, 2), (-3, 3), (-3, 2), (2, 41), (2, 2000)]
 
 
 @pytest.mark.parametrize("program", [power, quotients])
@@ -63,3 +63,14 @@ def test_schedules_break_nothing_and_are_captured_twice(program):
     for step in range(1, 30):
         assert repr(compiled(X, step)) == repr(program(X, step))
     assert dynacomp.stats()["frames_captured"] == 2
+
+
+def test_conditions_on_functions_of_math():
+    def turning(x, step):
+        return x + 1 if math.cos(step) > 0.5 else x - 1
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(turning, backend="eager")
+    for step in range(12):
+        assert repr(compiled(X, step)) == repr(turning(X, step))
+    assert not dynacomp.stats()["frames_eager"]
