@@ -402,6 +402,10 @@ def same_object(cap: Capture, a: Value, b: Value) -> bool:
     return answer
 
 
+def _known_by_value(obj: Any) -> bool:
+    return is_literal(obj) or type(obj) is slice
+
+
 def _guard_identity(cap: Capture, a: Value, b: Value, answer: bool) -> None:
     """Two objects, one of them at least known by its type alone. One that is known by its identity is another
     object than those of other types."""
@@ -426,10 +430,6 @@ def _same_scalar(cap: Capture, a: Value, b: Value) -> bool:
         cap.guards.add("same" if answer else "distinct", a.source, b.source)
     else:
         cap.guards.add("is" if answer else "is_not", a.source or b.source, now[1] if a.source else now[0])
-def _known_by_value(obj: Any) -> bool:
-    return is_literal(obj) or type(obj) is slice
-
-
     return answer
 
 

@@ -312,6 +312,7 @@ class MethodV(Value):
 
     func: Value
     obj: Value
+    real: Any = field(default=None, init=False)  # the object itself, here and below, if it exists already
 
 
 @dataclass(eq=False)
@@ -320,7 +321,7 @@ class BuiltinMethodV(Value):
 
     obj: Value
     name: str
-    real: Any = field(default=None, init=False)  # the object itself, here and below, if it exists already
+    real: Any = field(default=None, init=False)
 
 
 @dataclass(eq=False)
@@ -329,7 +330,6 @@ class SuperV(Value):
     obj: Value
 
 
-    real: Any = field(default=None, init=False)
 @dataclass(eq=False)
 class PartialV(Value):
     """`functools.partial` made by the captured code."""
@@ -338,6 +338,7 @@ class PartialV(Value):
     args: list[Value]
     kwargs: dict[str, Value]
     attrs: dict[str, Any] = field(default_factory=dict)
+    real: Any = field(default=None, init=False)
 
 
 @dataclass(eq=False)
@@ -346,7 +347,6 @@ class LibraryV(Value):
 
     `make(*args, **kwargs)` rebuilds it, in a node, in bytecode or under a trace; `real` is a
     sample instance (with tracers or stand-ins inside) for reading its type, or None.
-    real: Any = field(default=None, init=False)
     """
 
     make: Any
