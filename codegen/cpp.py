@@ -19,6 +19,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its place
 
 from dynacomp.capture.avals import Aval
 from dynacomp.codegen.cache import Request, Tell, obtain
@@ -142,7 +143,7 @@ def _extern(step: ExternStep, schedule: Schedule) -> Call:
     def call(*operands: Any) -> tuple[Any, ...]:
         return tuple(map(shaped, function(*map(shaped, operands, shapes)), kept))
 
-    return Call(jax.jit(call), tuple(step.operands), tuple(step.results))
+    return Call(jax_jit(call), tuple(step.operands), tuple(step.results))
 
 
 def shaped(x: Any, shape: tuple[int, ...]) -> Any:

@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import triton.language as tl
+from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its place
 from jaxlib import gpu_triton
 
 from dynacomp.codegen.cache import private_folder
@@ -52,7 +53,7 @@ def gpu_program(plan: Plan, donate: tuple[int, ...], exact: bool, target: str = 
         return tuple(with_weak_type(x, a.weak_type) for x, a in zip(outputs, avals))
 
     program.__name__ = program.__qualname__ = plan.schedule.name
-    jitted = jax.jit(program, donate_argnums=donate)
+    jitted = jax_jit(program, donate_argnums=donate)
     for name, value in attributes(plan).items():
         setattr(jitted, name, value)
     return jitted

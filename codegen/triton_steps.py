@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 import sympy
+from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its place
 
 from dynacomp.codegen import triton_dot
 from dynacomp.codegen.dims import substitute
@@ -63,7 +63,7 @@ def plan(schedule: Schedule, exact: bool) -> Plan:
         key: triton_launches(_renamed(kernel, n), exact) for n, (key, kernel) in enumerate(kernels.items())
     }
     text = "\n\n".join([HEADER, *(launch.source for group in launches.values() for launch in group)])
-    externs = tuple(jax.jit(as_function(s.graph)) for s in schedule.steps if isinstance(s, ExternStep))
+    externs = tuple(jax_jit(as_function(s.graph)) for s in schedule.steps if isinstance(s, ExternStep))
     return Plan(schedule, text, launches, externs)
 
 

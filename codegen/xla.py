@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import export
+from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its place
 from jax.extend.core import primitives
 
 from dynacomp.capture import graph_interp
@@ -36,7 +37,7 @@ def compile_xla(graph: Graph, schedule: Any, options: Mapping[str, Any]) -> Any:
     positions of the inputs whose buffers may be reused. `schedule` is not looked at.
     """
     function = as_function(graph)
-    program = jax.jit(function, donate_argnums=tuple(options.get("donate", ())))
+    program = jax_jit(function, donate_argnums=tuple(options.get("donate", ())))
     for name, value in _attributes(graph).items():
         setattr(program, name, value)
     return program
@@ -104,4 +105,4 @@ def export_graph(graph: Graph, platforms: Sequence[str], avals: Sequence[Any]) -
     `avals` are `jax.ShapeDtypeStruct`s of the inputs; their dimensions may be symbolic. The result's
     `mlir_module()` is the text.
     """
-    return export.export(jax.jit(as_function(graph)), platforms=tuple(platforms))(*avals)
+    return export.export(jax_jit(as_function(graph)), platforms=tuple(platforms))(*avals)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its place
 from jax.sharding import SingleDeviceSharding
 
 from dynacomp import counters, notices
@@ -121,7 +122,7 @@ def traced_by_xla(made: Compiled, reason: str) -> Compiled:
 
     Raises where JAX cannot trace it either.
     """
-    program = jax.jit(interpreted(made.graph))
+    program = jax_jit(interpreted(made.graph))
     jax.eval_shape(program, *(as_struct(n.aval) for n in made.graph.placeholders))
     if reason:
         fallback(made.graph, reason)

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its place
 
 from dynacomp import notices
 
@@ -35,7 +36,7 @@ class PlacedProgram:
 
     def _compile(self, arrays: Any, places: tuple[Any, ...]) -> Callable[..., Any]:
         """One XLA program of the Graph where JAX can make one: its operations may lie on different devices."""
-        program = jax.jit(self.run, out_shardings=places)
+        program = jax_jit(self.run, out_shardings=places)
         try:
             program(*arrays)
             return program

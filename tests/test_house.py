@@ -122,3 +122,11 @@ def test_only_options_reads_the_environment():
     found = [str(path) for name, path in FILES.items()
              if name != "dynacomp.options" and reads.search(path.read_text())]
     assert not found, f"read the environment in dynacomp/options.py and pass Options on: {found}"
+
+
+def test_jax_jit_is_bound_at_import():
+    """A program may put `dynacomp.jit` in its place: what dynacomp itself compiles is not the program's."""
+    late = {f"{name}:{node.lineno}" for name, tree in TREES.items() for function in ast.walk(tree)
+            if isinstance(function, ast.FunctionDef) for node in ast.walk(function)
+            if isinstance(node, ast.Attribute) and ast.unparse(node) == "jax.jit"}
+    assert not late

@@ -184,6 +184,20 @@ def test_what_jax_calls_a_backend_is_a_platform():
     same(jit(lambda a: dynacomp.jit(plain, backend="cpu")(a) + dynacomp.jit(plain, device=None)(a))(X), plain(X) * 2)
 
 
+def test_may_take_the_place_of_jax_jit(monkeypatch):
+    def program(x, y):
+        return jnp.fft.fft(x * y).real, jnp.sort(x) + y
+
+    want = program(X, 3.0)
+    monkeypatch.setattr(jax, "jit", dynacomp.jit)
+    before = dynacomp.stats()["frames_captured"]
+    compiled = jax.jit(program)
+    for _ in range(2):
+        for g, w in zip(compiled(X, 3.0), want):
+            assert jnp.allclose(g, w, rtol=1e-5)
+    assert dynacomp.stats()["frames_captured"] == before + 1  # and none of dynacomp's own
+
+
 @pytest.mark.parametrize("how, error, text", [
     (dict(backend="cpu", device=jax.devices()[0]), ValueError, "a platform or a device, not both"),
     (dict(mode="fast"), ValueError, "unknown mode"),
