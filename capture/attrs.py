@@ -152,7 +152,7 @@ STORED = {"value": "_value_", "name": "_name_"}
 def _of_member(cap: Capture, member: enum.Enum, name: str) -> Value | None:
     """What an enum's member keeps under `name`, which may change though the member is a constant; None where
     its class answers."""
-    base = S.Root(member, f"{type(member).__qualname__}.{member._name_}")
+    base = S.Root(member, f"{type(member).__qualname__}.{own_dict(member).get('_name_')}")
     if name == "__dict__":
         return wrap(cap, own_dict(member), S.DictOf(base))
     owner, raw = lookup(type(member), name)

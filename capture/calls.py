@@ -207,6 +207,7 @@ BUILTIN_METHODS.update({(LibraryV, name): row for name, row in RULE_METHODS.item
 VALUE_MODULES = ("re", "numpy", "jax.numpy", "ml_dtypes", "datetime", "fractions", "uuid", "ipaddress")
 # Modules of the standard library whose functions only compute: on plain data they are called while capturing.
 PURE_ON_DATA = ("json", "re", "textwrap", "html", "base64", "fnmatch", "shlex", "keyword", "colorsys", "posixpath")
+OUTSIDE = {"abspath", "expanduser", "expandvars", "islink", "ismount", "lexists", "realpath", "relpath"}  # but these
 
 
 def _is_data(value: Any) -> bool:
@@ -396,7 +397,7 @@ def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str,
         if opened is not None:
             return call(cap, opened, args, kwargs)
         return library_call(cap, fn.value, args, kwargs)
-    on_data = fn.value.__module__ in PURE_ON_DATA
+    on_data = fn.value.__module__ in PURE_ON_DATA and fn.value.__name__ not in OUTSIDE
     if on_data and all(map(_is_data, (*args, *kwargs.values()))):
         return _fold_call(cap, fn.value, args, kwargs)
     if getattr(fn.value, "_dynacomp_break", None):

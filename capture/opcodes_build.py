@@ -20,6 +20,7 @@ from dynacomp.capture.values import (
     FunctionV,
     ListV,
     ObjectV,
+    OpaqueV,
     SetV,
     SliceV,
     TupleV,
@@ -124,6 +125,8 @@ def _dict_update(cap: Capture, f: Frame, i: Instr) -> None:
 def _target(cap: Capture, f: Frame, i: Instr) -> Any:
     """The container that an instruction of a display or comprehension fills."""
     target = f.stack[-i.arg]
+    if isinstance(target, OpaqueV):  # a set of objects that hash in Python, after a graph break
+        raise Break("opaque", f"what a {type_of(target).__qualname__} holds already")
     mutating(cap, target)
     return target
 

@@ -1,6 +1,7 @@
 """Attributes: what a module, class or object has or lacks is guarded."""
 
 import copy
+import enum
 import functools
 import random
 import socket
@@ -295,3 +296,13 @@ def test_annotations_stay_one_object():
 
     wrapper, same = dynacomp.jit(asked, backend="eager")(test_annotations_stay_one_object)
     assert same and wrapper.__annotations__ is test_annotations_stay_one_object.__annotations__
+
+
+def test_a_member_that_is_being_made(monkeypatch):
+    monkeypatch.setattr(frame, "strict_errors", True)
+
+    class Level(enum.IntEnum):
+        LOW = 1
+
+    nameless = int.__new__(Level, 7)  # so far has the class come when it tells its entries their names
+    assert dynacomp.jit(lambda member: member.bit_length())(nameless) == 3

@@ -5,11 +5,13 @@ import abc
 import collections
 import functools
 import itertools
+import os
 import weakref
 
 import pytest
 
 import dynacomp
+from dynacomp import filters
 from dynacomp.capture import frame
 
 
@@ -237,3 +239,24 @@ def test_a_dispatcher_whose_cache_the_program_sees(monkeypatch):
     compiled = dynacomp.jit(lambda x: (len(cache), kind(x), list(cache)), backend="eager")
     assert compiled(3) == (0, "int", [int]) and compiled(4) == (1, "int", [int])
     assert compiled("") == (1, "other", [int, str]) and Seen.stored == 2
+
+
+def test_paths_are_looked_up_at_each_call(monkeypatch, tmp_path):
+    def asked(x):
+        return os.path.expanduser("~/x"), os.path.abspath("x"), os.path.lexists("made"), os.path.join("a", "b")
+
+    compiled = dynacomp.jit(asked)
+    assert compiled(1) == asked(1)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert compiled(1) == asked(1)
+    (tmp_path / "made").touch()
+    assert compiled(1) == asked(1) and compiled(1)[2]
+
+
+def test_a_comprehension_fills_a_set_of_objects_that_hash_in_python(monkeypatch, tmp_path):
+    monkeypatch.setattr(frame, "strict_errors", True)
+    for name in "abc":
+        (tmp_path / name).touch()
+    with filters.strict(pytest):
+        assert len(dynacomp.jit(lambda path: {p for p in path.iterdir()})(tmp_path)) == 3  # noqa: C416
