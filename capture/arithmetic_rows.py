@@ -7,16 +7,15 @@ import operator
 import types
 from typing import Any
 
-from dynacomp.capture import scalar_ranges
+from dynacomp.capture import scalar_ranges, scalars
 from dynacomp.capture.builtin_rows import NONE, row
-from dynacomp.capture.calls import BUILTINS, _fold_call
+from dynacomp.capture.calls import BUILTIN_METHODS, BUILTINS, _fold_call
 from dynacomp.capture.containers import contains, delitem, setitem
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import iterate
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import BINARY, COMPARE, binary, fold, same_object, subscript, truth, unary
-from dynacomp.capture.scalars import OF_MATH
 from dynacomp.capture.values import (
     ArrayV,
     Const,
@@ -102,7 +101,13 @@ def _of_math(fn: Any) -> Any:
     return call
 
 
-BUILTINS.update({fn: _of_math(fn) for fn in OF_MATH})
+def _method_of(name: str) -> Any:
+    return lambda cap, x, *args: scalars.method(x, name, *args)
+
+
+BUILTINS.update({fn: _of_math(fn) for fn in scalars.OF_MATH})
+for _key in scalars.METHODS:
+    BUILTIN_METHODS[ScalarV, _key.partition(".")[2]] = _method_of(_key.partition(".")[2])
 for _name in ("prod", "fsum"):
     BUILTINS[getattr(math, _name)] = (lambda fn: lambda cap, xs, **kw: fold(
         cap, fn, TupleV(list(iterate(cap, xs)))))(getattr(math, _name))

@@ -21,7 +21,7 @@ import numpy as np
 from dynacomp.capture import sources as S
 from dynacomp.capture.errors import Break
 from dynacomp.capture.machine import Capture
-from dynacomp.capture.values import Const, NeedsConcrete, ScalarV, Value
+from dynacomp.capture.values import BuiltinMethodV, Const, NeedsConcrete, ScalarV, Value
 
 NEVER_RAISE = {op.__name__: op for op in (
     operator.add, operator.sub, operator.mul, operator.lt, operator.le, operator.gt, operator.ge, operator.eq,
@@ -38,9 +38,11 @@ OF_MATH: dict[Any, tuple[float, float]] = {  # function of `math` → the argume
     math.atan: (-1e300, 1e300), math.exp: (-700, 700), math.expm1: (-700, 700), math.sqrt: (0, 1e300),
     math.log: (1e-300, 1e300), math.log2: (1e-300, 1e300), math.log10: (1e-300, 1e300), math.log1p: (0, 1e300),
     math.floor: (-1e12, 1e12), math.ceil: (-1e12, 1e12)}
-FUNCTIONS: dict[str, Any] = {**NEVER_RAISE, **NONZERO_RIGHT, **UNARY, "pow": operator.pow, "len": len, "truth": bool,
-                             **{fn.__name__: fn for fn in OF_MATH}}
-_OF_MATH = {fn.__name__ for fn in OF_MATH}
+IN_GUARDS: dict[str, Any] = {  # what `_native/guard_numbers.c` computes
+    **NEVER_RAISE, **NONZERO_RIGHT, **UNARY, "pow": operator.pow, "len": len, "truth": bool}
+METHODS = {f"{kind.__name__}.{name}": getattr(kind, name) for kind, names in (  # those that never raise
+    (float, ("is_integer", "hex", "conjugate")), (int, ("bit_length", "bit_count", "conjugate"))) for name in names}
+FUNCTIONS: dict[str, Any] = {**IN_GUARDS, **{fn.__name__: fn for fn in OF_MATH}, **METHODS}
 
 
 def binary(op: Any, a: Value, b: Value) -> Value | None:
@@ -82,8 +84,8 @@ def decided(cap: Capture, value: ScalarV) -> bool:
 
 
 def in_guards(source: Any) -> bool:
-    """Whether guards can compute this number (`_native/guard_numbers.c`): they know no functions of `math`."""
-    return not isinstance(source, S.Host) or source.op not in _OF_MATH and all(map(in_guards, source.args))
+    """Whether guards can compute this number: they know neither methods nor functions of `math`."""
+    return not isinstance(source, S.Host) or source.op in IN_GUARDS and all(map(in_guards, source.args))
 
 
 def _is_quiet(source: Any) -> bool:
@@ -94,12 +96,24 @@ def _is_quiet(source: Any) -> bool:
 
 
 def attribute(value: ScalarV, name: str) -> Value:
-    """What all NumPy scalars of a type share; anything else needs the number itself."""
+    """What all NumPy scalars of a type share, and methods that never raise; anything else needs the number itself."""
+    if _method(value, name) in METHODS:
+        return BuiltinMethodV(value, name)
     if not isinstance(value.hint, np.generic):
         raise Break("attribute", f"{name!r} of a Python number that changes from call to call")
     if name in ("dtype", "shape", "ndim", "size", "itemsize"):
         return Const(getattr(value.hint, name))
     raise NeedsConcrete(value)
+
+
+def _method(value: ScalarV, name: str) -> str:
+    return f"{type(value.hint).__name__}.{name}"
+
+
+def method(value: ScalarV, name: str, *args: Value) -> Value:
+    """`value.name()`, one of METHODS."""
+    key = _method(value, name)
+    return host(key, METHODS[key], value, *args)
 
 
 def host(name: str, op: Any, *values: Any) -> Value:

@@ -160,3 +160,29 @@ def test_many_numbers_that_must_be_constants_are_so_at_once():
         numbers = [start + i * 7 % 100 for i in range(100)]
         assert (compiled(X, numbers) == X * start).all()
     assert not dynacomp.stats()["frames_eager"]
+
+
+def test_methods_of_changing_numbers_break_nothing():
+    def of_float(x, v):
+        return x * v, v.is_integer(), v.hex(), (v / 3).conjugate()
+
+    def of_int(x, n):
+        return x * n, n.bit_length() + 1, (n * 3).bit_count(), x + n.bit_length()
+
+    for program, numbers in ((of_float, (1.5, 2.0, 3.25, -4.0, 5.5)), (of_int, (1, 2, 3, 9, 700, -5))):
+        dynacomp.reset()
+        compiled = dynacomp.jit(program, backend="eager", fullgraph=True)
+        for number in numbers:
+            assert repr(compiled(X, number)) == repr(program(X, number))
+        assert dynacomp.stats()["frames_captured"] == 2
+
+
+def test_a_condition_on_a_method_of_a_changing_number():
+    def whole(x, v):
+        return x if v.is_integer() else x * 2
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(whole, backend="eager")
+    for v in (1.5, 2.0, 3.25, 4.0, 7.5, 8.0, 9.0):
+        assert repr(compiled(X, v)) == repr(whole(X, v))
+    assert not dynacomp.stats()["frames_eager"]
