@@ -136,11 +136,17 @@ def _make_cell(cap: Capture, f: Frame, i: Instr) -> None:
 @opcode("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF")
 def _load_deref(cap: Capture, f: Frame, i: Instr) -> None:
     if i.name == "LOAD_FROM_DICT_OR_DEREF":
-        f.pop()
+        _pop_namespace(f)
     if i.name != "LOAD_DEREF" and f.namespace is not None and i.argval in f.namespace.items:
         f.push(cap.realize(f.namespace.items[i.argval]))
         return
     f.push(load_cell(cap, f.cells[i.argval], i.argval))
+
+
+def _pop_namespace(f: Frame) -> None:
+    """The class body's own namespace; what is evaluated later (type parameters) looks into the class that was made."""
+    if f.pop() is not f.namespace:
+        raise Break("opcode", "a name that is looked up in the class around a type's parameter or alias")
 
 
 def load_cell(cap: Capture, cell: CellV, name: str) -> Value:
@@ -220,7 +226,7 @@ def _load_global(cap: Capture, f: Frame, i: Instr) -> None:
 @opcode("LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 def _load_name(cap: Capture, f: Frame, i: Instr) -> None:
     if i.name == "LOAD_FROM_DICT_OR_GLOBALS":
-        f.pop()
+        _pop_namespace(f)
     if f.namespace is not None and i.argval in f.namespace.items:
         f.push(cap.realize(f.namespace.items[i.argval]))
     else:

@@ -52,7 +52,8 @@ def _load_attr(cap: Capture, f: Frame, i: Instr) -> None:
 @opcode("LOAD_SUPER_ATTR")
 def _load_super_attr(cap: Capture, f: Frame, i: Instr) -> None:
     maker, cls, obj = f.popn(3)
-    found = cap.getattr(cap.call(maker, [cls, obj]), i.argval)
+    given = i.arg & 2 or isinstance(maker, Const) and maker.value is super  # another gets what is written
+    found = cap.getattr(cap.call(maker, [cls, obj] if given else []), i.argval)
     if i.arg & 1:
         push_callable(f, found, NULL)
     else:

@@ -27,7 +27,7 @@ _COUNTS: dict[str, Any] = {
                      "STORE_GLOBAL", "STORE_FAST", "GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH",
                      "STORE_FAST_LOAD_FAST", "STORE_NAME", "POP_TOP",
                      "CALL_INTRINSIC_1", "JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP", "RETURN_VALUE",
-                     "GET_YIELD_FROM_ITER", "LIST_TO_TUPLE", "LOAD_FROM_DICT_OR_GLOBALS",
+                     "GET_YIELD_FROM_ITER", "LIST_TO_TUPLE", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_FROM_DICT_OR_DEREF",
                      *(f"POP_JUMP_{way}IF_{what}" for way in ("", "FORWARD_", "BACKWARD_")
                        for what in ("TRUE", "FALSE", "NONE", "NOT_NONE"))), 1),
     **dict.fromkeys(("BINARY_OP", "BINARY_SUBSCR", "COMPARE_OP", "IS_OP", "CONTAINS_OP", "STORE_ATTR", "DELETE_SUBSCR",
@@ -52,7 +52,7 @@ _NEVER: dict[str, str] = {
     **dict.fromkeys(("COPY", "SWAP", "PUSH_NULL", "KW_NAMES", "END_FOR", "END_SEND", "LOAD_FAST_AND_CLEAR"),
                     "it only moves values"),
     **dict.fromkeys(("COPY_FREE_VARS", "MAKE_CELL", "LOAD_CLOSURE", "LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF",
-                     "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"), "cells are known"),
+                     "LOAD_CLASSDEREF"), "cells are known"),
     **dict.fromkeys(("PUSH_EXC_INFO", "POP_EXCEPT"), "it only notes what is being handled"),
     **dict.fromkeys(("RETURN_GENERATOR", "YIELD_VALUE"), "a generator's frame ends there"),
 }

@@ -54,3 +54,20 @@ def test_super_of_a_proxy_calls_a_method_with_the_proxy():
     proxy = Proxy(Overriding())
     proxy.size = 3
     assert dynacomp.jit(Overriding.grown)(proxy, 4) == (7, 7)
+
+
+class Shadow:
+    size = 7
+
+
+class Shadowed(Base):
+    def asked(self):
+        try:
+            return super().size
+        except TypeError as error:
+            return str(error)
+
+
+def test_what_the_program_calls_super_is_called(monkeypatch):
+    monkeypatch.setitem(globals(), "super", Shadow)
+    assert dynacomp.jit(Shadowed().asked)() == Shadowed().asked() == 7
