@@ -59,6 +59,10 @@ class WithAttributes:
         return made
 
 
+# Options of rules that change no value, and have functions called that only XLA's compiler would reach.
+FOR_XLA = ("optimize_remat",)
+
+
 class WithRule:
     """What `make` makes, given a rule (`made.defvjp(fwd, bwd)`); the rule's arguments come after its own."""
 
@@ -76,7 +80,8 @@ class WithRule:
 def _define_rule(method: str, cap: Capture, obj: LibraryV, *rules: Value, **options: Value) -> Value:
     """`obj.defvjp(fwd, bwd)` and the like; as a decorator it gives the function back."""
     mutating(cap, obj)
-    obj.make = WithRule(obj.make, method, len(obj.args), {k: as_python(v) for k, v in options.items()})
+    chosen = {k: as_python(v) for k, v in options.items() if k not in FOR_XLA}
+    obj.make = WithRule(obj.make, method, len(obj.args), chosen)
     obj.args, obj.lowered = (*obj.args, *rules), {}
     return rules[0] if method in ("defjvp", "def_fwd", "def_bwd", "def_vmap") and rules else Const(None)
 

@@ -49,3 +49,14 @@ def test_a_library_object_is_made_in_each_function_that_uses_it():
         got = dynacomp.jit(program, backend="eager")(x)
         assert jax.tree.all(jax.tree.map(jnp.allclose, got, program(x)))
         assert dynacomp.stats()["breaks"] == before
+
+
+def test_rules_made_for_what_xla_leaves_out():
+    def program(x):
+        f = jax.custom_vjp(lambda x: jnp.sin(x) ** 2)
+        f.defvjp(lambda x: (jnp.sin(x) ** 2, x), lambda x, g: (g * 2 * x,), optimize_remat=True)
+        value = lambda x: jax.vjp(f, x)[0]
+        return value(x), jax.jit(value)(x), jax.lax.cond(x > 0, value, value, x), jax.grad(jax.checkpoint(f))(x)
+
+    got = dynacomp.jit(program, backend="eager")(jnp.float32(2))
+    assert jnp.allclose(jnp.stack(got), jnp.stack(program(jnp.float32(2))))
