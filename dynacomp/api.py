@@ -84,7 +84,8 @@ def platform_or_backend(backend: str | None, device: Any) -> tuple[str, Any]:
 def _inside(cap: Capture, fn: Value = Const(None), **how: Value) -> Value:
     """`jit(f)` in compiled code is `f`: the code around it is compiled with it."""
     asked = {k for k, v in how.items() if not (isinstance(v, Const) and v.value is None)}
-    platform = isinstance(how.get("backend"), Const) and how["backend"].value in PLATFORMS
+    backend = how.get("backend")
+    platform = isinstance(backend, Const) and backend.value in PLATFORMS
     if platform or {"mode", "options", "in_shardings", "out_shardings", "device"} & asked:
         raise Break("call", "dynacomp.jit with options, in compiled code")
     return Const(_itself) if isinstance(fn, Const) and fn.value is None else fn
