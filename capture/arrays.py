@@ -14,14 +14,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from dynacomp.capture import numbers
+from dynacomp.capture import ndarrays, numbers
 from dynacomp.capture.avals import KEY_TYPE, Aval
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.placement import placement
 from dynacomp.capture.sizes import concrete
-from dynacomp.capture.values import ArrayV, BuiltinMethodV, Const, SizeV, TupleV, Value, type_of
+from dynacomp.capture.values import ArrayV, BuiltinMethodV, Const, NdArrayV, SizeV, TupleV, Value, type_of
 from dynacomp.capture.wrap import size_value
 
 
@@ -45,8 +45,8 @@ PLACEMENT = {"sharding", "device", "committed", "is_fully_addressable", "is_full
 
 
 def is_numpy(value: Value) -> bool:
-    """An input that is a NumPy array: NumPy's own operations on it are not JAX's."""
-    return isinstance(value, ArrayV) and isinstance(value.real, np.ndarray)
+    """A NumPy array: NumPy's own operations on it are not JAX's."""
+    return isinstance(value, NdArrayV) or isinstance(value, ArrayV) and isinstance(value.real, np.ndarray)
 
 
 def dims(cap: Capture, value: ArrayV) -> list[Value]:
@@ -75,8 +75,8 @@ def attribute(cap: Capture, value: ArrayV, name: str) -> Value:
     if kind is None:
         full = "PRNGKeyArray" if owner is KEY_TYPE else f"{owner.__module__}.{owner.__qualname__}"
         raise Raised(Const(AttributeError(f"{full!r} object has no attribute {name!r}", name=name)))
-    if is_numpy(value) and name not in ("T",):
-        return BuiltinMethodV(value, name) if callable(kind) else _leave(name)
+    if is_numpy(value):
+        return numpy_attribute(cap, value, name)
     if name in PLACEMENT:
         return placement(cap, value, name)
     if callable(kind):
@@ -86,8 +86,15 @@ def attribute(cap: Capture, value: ArrayV, name: str) -> Value:
     return library_call(cap, getattr, [value, Const(name)], name=name)
 
 
-def _leave(name: str) -> Value:
-    raise Break("leaves", f"attribute {name!r} of a NumPy array")
+def numpy_attribute(cap: Capture, value: Value, name: str) -> Value:
+    """The same of a NumPy array."""
+    kind = getattr(np.ndarray, name, None)
+    if kind is None:
+        raise Raised(Const(AttributeError(f"'numpy.ndarray' object has no attribute {name!r}", name=name)))
+    found = None if callable(kind) or not ndarrays.known(cap, value) else ndarrays.attribute(cap, value, name)
+    if found is None and not callable(kind):
+        raise Break("leaves", f"attribute {name!r} of a NumPy array")
+    return found or BuiltinMethodV(value, name)
 
 
 def _size(cap: Capture, value: ArrayV) -> Value:
@@ -121,11 +128,14 @@ def _shaped(aval: Aval) -> Any:
     return jax.core.ShapedArray(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
 
-def call_method(cap: Capture, value: ArrayV, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def call_method(cap: Capture, value: ArrayV | NdArrayV, name: str, args: list[Value],
+                kwargs: dict[str, Value]) -> Value:
+    if isinstance(value, NdArrayV) or is_numpy(value):
+        return ndarrays.call_method(cap, value, name, args, kwargs)
     found = _number(cap, value, name) if name in NUMBERS and not (args or kwargs) else None
     if found is not None:
         return found
-    if name in LEAVING or is_numpy(value):
+    if name in LEAVING:
         raise Break("leaves", f".{name}() needs the array's content in Python")
     if name == "block_until_ready":
         return value

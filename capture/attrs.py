@@ -17,6 +17,7 @@ from dynacomp.capture.class_attrs import MISSING, SIMPLE, is_hook, lookup, name_
 from dynacomp.capture.classes import module_name
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.frozen import is_changeable, is_python_class
+from dynacomp.capture.iterator_values import CountIterV, SeqIterV, StreamV
 from dynacomp.capture.libraries import CONTEXTS, is_library, is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import RULES, library_call
@@ -28,23 +29,21 @@ from dynacomp.capture.values import (
     BuiltinMethodV,
     CellV,
     Const,
-    CountIterV,
     DictV,
     FunctionV,
     GeneratorV,
     LibraryV,
     ListV,
     MethodV,
+    NdArrayV,
     ObjectV,
     OpaqueV,
     PartialV,
     RangeV,
     ScalarV,
-    SeqIterV,
     SetV,
     SizeV,
     SliceV,
-    StreamV,
     SuperV,
     TupleV,
     Value,
@@ -386,6 +385,7 @@ _READERS: dict[type, Any] = {
     **dict.fromkeys((SeqIterV, CountIterV, StreamV), _iterator),
     ObjectV: _object,
     ArrayV: arrays.attribute,
+    NdArrayV: arrays.numpy_attribute,
     Const: _const,
     **dict.fromkeys((TupleV, ListV, DictV, SetV, ViewV, GeneratorV), _modelled),
     SliceV: _slice,

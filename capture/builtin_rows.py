@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dynacomp.capture import arrays, attrs, numbers, scalars, sizes, stores, tracebacks
+from dynacomp.capture import arrays, attrs, ndarrays, numbers, scalars, sizes, stores, tracebacks
 from dynacomp.capture.calls import BUILTINS
 from dynacomp.capture.class_attrs import name_in_errors
 from dynacomp.capture.classes import mro
@@ -35,6 +35,7 @@ from dynacomp.capture.values import (
     FunctionV,
     LibraryV,
     ListV,
+    NdArrayV,
     NotConstant,
     NumberV,
     ObjectV,
@@ -73,6 +74,8 @@ def row(*functions: Any) -> Any:
 
 @row(len)
 def _len(cap: Capture, x: Value) -> Value:
+    if isinstance(x, NdArrayV):
+        return ndarrays.call_method(cap, x, "__len__", [], {})
     if isinstance(x, ArrayV):
         return arrays.length(cap, x)
     if isinstance(x, (TupleV, ListV, DictV, SetV)):
@@ -164,6 +167,8 @@ def _number(kind: type) -> Any:
         x = args[0] if args else Const(kind())
         if isinstance(x, NumberV):
             return numbers.converted(cap, kind, x)
+        if arrays.is_numpy(x) and ndarrays.known(cap, x) and not kwargs:
+            return ndarrays.call_method(cap, x, f"__{kind.__name__}__", list(args[1:]), {})
         if isinstance(x, (ArrayV, LibraryV)):
             found = numbers.from_array(cap, x, kind)
             if found is None:

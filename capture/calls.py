@@ -14,7 +14,9 @@ import types
 from math import inf
 from typing import Any
 
-from dynacomp.capture import arrays, containers
+import numpy as np
+
+from dynacomp.capture import arrays, containers, ndarrays
 from dynacomp.capture import sources as S
 from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.attrs import CONST_METHODS, intercepts
@@ -44,6 +46,7 @@ from dynacomp.capture.values import (
     LibraryV,
     ListV,
     MethodV,
+    NdArrayV,
     NotConstant,
     ObjectV,
     OpaqueV,
@@ -171,7 +174,7 @@ def _method(cap: Capture, fn: MethodV, args: list[Value], kwargs: dict[str, Valu
 
 
 def _builtin_method(cap: Capture, fn: BuiltinMethodV, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    if isinstance(fn.obj, ArrayV):
+    if isinstance(fn.obj, (ArrayV, NdArrayV)):
         return arrays.call_method(cap, fn.obj, fn.name, args, kwargs)
     if isinstance(fn.obj, (TupleV, ListV, DictV, SetV, ViewV)):
         return containers.call_method(cap, fn.obj, fn.name, args, kwargs)
@@ -234,6 +237,10 @@ def _fold_method(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     found = BUILTINS.get(_identity(bound))
     if found is not None:
         return found(cap, *args, **kwargs)
+    if isinstance(obj, np.ufunc) and ndarrays.holds_array(cap, args):
+        found = ndarrays.call(cap, bound, args, kwargs)
+        if found is not None:
+            return found
     if isinstance(obj, _FOLDABLE_TYPES) or module_name(type(obj)) in VALUE_MODULES:
         return _fold_call(cap, bound, args, kwargs)
     if is_pure_module(module_name(type(obj))):
@@ -312,6 +319,9 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     told = USER_RULES.get(obj)
     if told is not None:
         return told(cap, obj, args, kwargs)
+    found = ndarrays.call(cap, obj, args, kwargs) if ndarrays.is_numpy_function(obj) else None
+    if found is not None:
+        return found
     row = BUILTINS.get(_identity(obj))
     if row is not None:
         return call_row(cap, row, obj, args, kwargs)

@@ -12,9 +12,10 @@ from dynacomp.capture.code import Instr
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.flow import LOOP_ENDS, loop_of
+from dynacomp.capture.iterator_values import CountIterV
 from dynacomp.capture.joins import Differs
 from dynacomp.capture.machine import Capture, Frame
-from dynacomp.capture.values import CountIterV, NotConstant, NumberV, Value
+from dynacomp.capture.values import NotConstant, NumberV, Value
 
 
 def jump(cap: Capture, frame: Frame, instr: Instr, condition: Value, wanted: bool) -> int | None:

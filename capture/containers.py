@@ -11,7 +11,7 @@ import inspect
 import operator
 from typing import Any
 
-from dynacomp.capture import deques, sequences, tables
+from dynacomp.capture import deques, ndarrays, sequences, tables
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import get_iter, iterate
@@ -20,7 +20,7 @@ from dynacomp.capture.machine import Capture
 from dynacomp.capture.operators import BINARY, COMPARE, CONTAINER_OPS, binary, equal, fold, truth
 from dynacomp.capture.payloads import plain
 from dynacomp.capture.sequences import position_of
-from dynacomp.capture.values import Const, DictV, ListV, ObjectV, OpaqueV, SetV, Value, ViewV, row_kind
+from dynacomp.capture.values import Const, DictV, ListV, NdArrayV, ObjectV, OpaqueV, SetV, Value, ViewV, row_kind
 from dynacomp.capture.wrap import items_of
 
 CONTAINER_OPS.update({**sequences.OPERATORS, **deques.OPERATORS, **tables.OPERATORS})
@@ -43,6 +43,8 @@ def setitem(cap: Capture, obj: Value, key: Value, value: Value) -> None:
         obj.items[hashable(cap, key)] = value
     elif isinstance(obj, ObjectV):
         _special_item(cap, obj, "__setitem__", "assignment", key, value)
+    elif isinstance(obj, NdArrayV) and ndarrays.known(cap, value) and ndarrays.known(cap, key):
+        ndarrays.call_method(cap, obj, "__setitem__", [key, value], {})
     else:
         raise Break("store", f"item assignment on {kind_of(obj)}")
 
@@ -87,6 +89,8 @@ def contains(cap: Capture, container: Value, item: Value) -> bool:
         return _object_contains(cap, container, item)
     if isinstance(container, ListV) and container.cls is collections.deque:
         return deques.contains(cap, container, item)
+    if isinstance(container, NdArrayV):
+        return truth(cap, ndarrays.call_method(cap, container, "__contains__", [item], {}))
     if isinstance(container, Const):
         found = fold(cap, operator.contains, container, item)
         assert isinstance(found, Const)

@@ -12,7 +12,7 @@ import copyreg
 import types
 from typing import Any
 
-from dynacomp.capture import attrs
+from dynacomp.capture import attrs, ndarrays
 from dynacomp.capture import sources as S
 from dynacomp.capture.calls import BUILTINS
 from dynacomp.capture.errors import Break
@@ -27,6 +27,7 @@ from dynacomp.capture.values import (
     DictV,
     FunctionV,
     ListV,
+    NdArrayV,
     ObjectV,
     SetV,
     SizeV,
@@ -50,6 +51,8 @@ def shallow(cap: Capture, x: Value) -> Value:
     if isinstance(x, ObjectV):
         method = cap.special(x, "__copy__")
         return cap.call(method, []) if method is not None else _object(cap, x, lambda v: v)
+    if isinstance(x, NdArrayV):
+        return ndarrays.call_method(cap, x, "__copy__", [], {})
     if isinstance(x, ArrayV):
         return library_call(cap, copy.copy, [x])
     return _atomic(x)
@@ -95,6 +98,8 @@ def _deep_new(cap: Capture, x: Value, memo: MemoV) -> Value:
         if method is not None:
             return cap.call(method, [memo])
         return _object(cap, x, lambda v: _deep(cap, v, memo), memo)
+    if isinstance(x, NdArrayV):
+        return ndarrays.call_method(cap, x, "copy", [], {})
     if isinstance(x, ArrayV):
         return library_call(cap, copy.deepcopy, [x])
     return _atomic(x)

@@ -8,6 +8,7 @@ helper from `dynacomp.capture.remake`.
 
 from __future__ import annotations
 
+import marshal
 import sys
 import types
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 from bytecode import Instr
 
-from dynacomp.capture import remake, tracebacks
+from dynacomp.capture import ndarrays, remake, tracebacks
 from dynacomp.capture._native import known_dict, known_set
 from dynacomp.capture.effects import leaving, waits_for_effects
 from dynacomp.capture.emit_sources import load_globals, load_source
@@ -38,6 +39,7 @@ from dynacomp.capture.values import (
     LibraryV,
     ListV,
     MethodV,
+    NdArrayV,
     NullV,
     NumberV,
     PartialV,
@@ -50,11 +52,22 @@ from dynacomp.capture.values import (
     TupleV,
     Value,
     ViewV,
+    is_literal,
     is_single,
 )
 from dynacomp.capture.wrap import is_plain_instance
 
 MAX_INSTRUCTIONS = 60_000  # of one replacement code object: some 4,000 objects that it builds
+
+
+def _is_merged(obj: Any) -> bool:
+    """Whether `bytecode` takes other constants with the same bytes for this one: `marshal` writes what has a
+    buffer (NumPy's arrays and scalars) without its type."""
+    try:
+        marshal.dumps(obj)
+    except ValueError:
+        return False
+    return not isinstance(obj, types.CodeType)
 
 
 class Emitter:
@@ -85,6 +98,8 @@ class Emitter:
                 isinstance(obj, types.FunctionType) and self.cap.globals_source(obj.__globals__) is None) or (
                 is_plain_instance(obj) and type(obj).__weakrefoffset__ and self.cap.guards.knows(obj)):
             self.call(remake.Weak(obj))
+        elif not is_literal(obj) and _is_merged(obj):
+            self.call(remake.Kept(obj))
         else:
             self.op("LOAD_CONST", obj)
 
@@ -228,6 +243,15 @@ def _constant_array(e: Emitter, real: Any) -> None:
         e.call(np.array, lambda: e.const(real))
     else:
         e.const(real)
+
+
+def _ndarray(e: Emitter, v: NdArrayV) -> None:
+    """A NumPy array of the capture's own: each call gets a fresh one, as it was when the capture ended."""
+    if v.base is None:
+        e.call(remake.ndarray, lambda: e.const(v.array))
+    else:
+        e.call(remake.ndarray_view, lambda: e.load(v.base), lambda: e.const(ndarrays.place(v)))
+    e.remember(v)
 
 
 def _chosen(e: Emitter, v: ArrayV) -> None:
@@ -381,6 +405,7 @@ def made(fn: Any, *parts: Callable[[Any], Any]) -> Callable[[Emitter, Any], None
 ROWS: dict[type, Callable[[Emitter, Any], None]] = {
     Const: _const,
     ArrayV: _array,
+    NdArrayV: _ndarray,
     SizeV: _size,
     NumberV: _number,
     IdV: lambda e, v: e.call(id, lambda: e.load(v.obj)),

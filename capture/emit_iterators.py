@@ -17,7 +17,8 @@ from typing import Any
 from dynacomp.capture import itertools_py, remake
 from dynacomp.capture.emit import ROWS, Emitter, made
 from dynacomp.capture.errors import Unbuildable
-from dynacomp.capture.values import Const, CountIterV, GeneratorV, ListV, SeqIterV, SetV, StreamV, TupleV, Value
+from dynacomp.capture.iterator_values import CountIterV, SeqIterV, StreamV
+from dynacomp.capture.values import Const, GeneratorV, ListV, SetV, TupleV, Value
 
 NONE = Const(None)
 

@@ -19,8 +19,9 @@ import numpy as np
 from dynacomp.capture.births import from_python
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.frozen import SHOWING, is_changeable
+from dynacomp.capture.iterator_values import SeqIterV
 from dynacomp.capture.machine import Capture
-from dynacomp.capture.values import Const, SeqIterV, TupleV, Value, as_python
+from dynacomp.capture.values import Const, TupleV, Value, as_python
 
 MATCHES = type(re.finditer("", ""))
 # Operators whose result on Decimals depends on the context, in which they leave flags.

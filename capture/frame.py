@@ -118,7 +118,7 @@ def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compi
     """Captures one frame; never raises what the program raises (it is run again, as plain Python)."""
     lessons, handled = Lessons(), sys.exception()
     for _ in range(MAX_ATTEMPTS):
-        dynamic = (lambda s, a, n, x: False) if lessons.all_static else is_dynamic
+        dynamic = (lambda s, a, n, x: False) if lessons.all_static or lessons.known_sizes else is_dynamic
         root = Root(fn, code, args, dynamic, is_dynamic_scalar, changes_often, handled)
         cap = Capture(lessons, root, key)
         try:
@@ -261,7 +261,7 @@ def _shapes(cap: Capture) -> dict[tuple[str, int], int]:
     """(Source, axis) → size, of every array input: a later size that differs becomes symbolic."""
     found: dict[tuple[str, int], int] = {}
     for guard in cap.guards.guards:
-        if guard.kind == "array" and guard.source is not None:
+        if guard.kind in ("array", "ndarray") and guard.source is not None:
             shape = cap.real_shapes.get(guard.source, guard.payload[0])
             found.update({(repr(guard.source), axis): n for axis, n in enumerate(shape)})
     return found

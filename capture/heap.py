@@ -16,17 +16,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynacomp.capture.errors import Break
+from dynacomp.capture.iterator_values import CountIterV, SeqIterV, StreamV
 from dynacomp.capture.values import (
     DELETED,
     CellV,
     Const,
-    CountIterV,
     DictV,
     ListV,
     ObjectV,
-    SeqIterV,
     SetV,
-    StreamV,
     Value,
     next_serial,
 )

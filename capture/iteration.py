@@ -11,17 +11,17 @@ import operator
 from collections.abc import Iterator
 from typing import Any
 
-from dynacomp.capture import arrays, sizes
+from dynacomp.capture import arrays, ndarrays, sizes
 from dynacomp.capture.births import from_python, opened
 from dynacomp.capture.class_attrs import name_in_errors
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.generators import resume
+from dynacomp.capture.iterator_values import CountIterV, SeqIterV, StreamV
 from dynacomp.capture.machine import OPERATIONS, STEPS_AN_ITEM, Capture
 from dynacomp.capture.values import (
     ArrayV,
     Const,
-    CountIterV,
     DictV,
     GeneratorV,
     HashedV,
@@ -31,10 +31,8 @@ from dynacomp.capture.values import (
     ObjectV,
     OpaqueV,
     RangeV,
-    SeqIterV,
     SetV,
     SizeV,
-    StreamV,
     TupleV,
     Value,
     ViewV,
@@ -55,6 +53,8 @@ def get_iter(cap: Capture, value: Value) -> Value:
         return table_iter(value, "keys")
     if isinstance(value, ViewV):
         return table_iter(value.table, value.kind)
+    if arrays.is_numpy(value) and ndarrays.known(cap, value):
+        return StreamV("getitem", [value], state={"index": 0})
     if isinstance(value, ArrayV):
         return SeqIterV(TupleV(arrays.unpack(cap, value)), kind="other")
     if isinstance(value, RangeV):

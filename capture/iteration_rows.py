@@ -19,17 +19,15 @@ from dynacomp.capture.class_attrs import lookup
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.exceptions import as_exception
 from dynacomp.capture.iteration import ITERATORS, advance, get_iter, iterate
+from dynacomp.capture.iterator_values import CountIterV, SeqIterV, StreamV
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.operators import binary, fold, is_same, truth
 from dynacomp.capture.sequences import sort_values
 from dynacomp.capture.values import (
     Const,
-    CountIterV,
     GeneratorV,
     ListV,
     ObjectV,
-    SeqIterV,
-    StreamV,
     TupleV,
     Value,
     as_python,

@@ -20,9 +20,10 @@ from dynacomp.capture.code import Decoded
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.flow import live, written
 from dynacomp.capture.graph import Node
+from dynacomp.capture.iterator_values import CountIterV
 from dynacomp.capture.joins import Differs, Slot
 from dynacomp.capture.machine import Capture, Frame
-from dynacomp.capture.values import Const, CountIterV, Value
+from dynacomp.capture.values import Const, Value
 
 MAX_PASSES = 6  # to find the objects that a body changes
 

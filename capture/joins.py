@@ -16,9 +16,19 @@ import jax
 
 from dynacomp.capture import heap, numbers
 from dynacomp.capture.avals import Aval, aval_of
+from dynacomp.capture.iterator_values import SeqIterV, StreamV
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.origins import origin_of
-from dynacomp.capture.values import ArrayV, Const, Lazy, NumberV, ObjectV, SeqIterV, StreamV, TupleV, Value, is_literal
+from dynacomp.capture.values import (
+    ArrayV,
+    Const,
+    Lazy,
+    NumberV,
+    ObjectV,
+    TupleV,
+    Value,
+    is_literal,
+)
 
 
 class Differs(Exception):

@@ -16,8 +16,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+import numpy as np
 
+from dynacomp.capture import ndarrays
 from dynacomp.capture.avals import aval_of, weak
+from dynacomp.capture.births import const_array
 from dynacomp.capture.bodies import Standin, localise, place_of
 from dynacomp.capture.errors import Break
 from dynacomp.capture.graph import Node, Tree
@@ -35,6 +38,7 @@ from dynacomp.capture.values import (
     LibraryV,
     ListV,
     MethodV,
+    NdArrayV,
     NeedsConcrete,
     NumberV,
     ObjectV,
@@ -50,6 +54,7 @@ from dynacomp.capture.values import (
 )
 from dynacomp.capture.wrap import items_of, realize, scalar_node
 
+MAX_LITERAL = 4096  # elements of a NumPy array that a Graph spells out
 # How JAX and its libraries call the parameters that are functions.
 FUNCTIONS = {"fun", "f", "fn", "func", "function", "body_fun", "cond_fun", "true_fun", "false_fun"}
 
@@ -120,6 +125,21 @@ def _const(cap: Capture, value: Const) -> Any:
     if is_user_function(peek(value)):
         return Standin(cap, value)
     return value.value
+
+
+def _array(cap: Capture, value: ArrayV) -> Any:
+    """A Node; a NumPy array that is a constant JAX gets as it is, once it has wanted to look at one."""
+    if cap.lessons.shown_arrays and ndarrays.is_constant(value):
+        return _ndarray(cap, value)
+    return localise(cap, value.node)
+
+
+def _ndarray(cap: Capture, value: Value) -> Any:
+    """As it is now; small ones JAX gets as NumPy arrays, whose content it may look at."""
+    array = ndarrays.plain(cap, value).copy()
+    if array.size > MAX_LITERAL or array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        return localise(cap, const_array(cap, array).node)  # type: ignore[attr-defined]
+    return LibraryArg(np.array, (array.tolist(),), {"dtype": array.dtype.name})
 
 
 def _tuple(cap: Capture, value: TupleV) -> Any:
@@ -222,7 +242,8 @@ def _callable(cap: Capture, value: Value) -> Any:
 
 
 _ROWS: dict[type, Any] = {
-    ArrayV: lambda cap, v: localise(cap, v.node),
+    ArrayV: _array,
+    NdArrayV: _ndarray,
     Const: _const,
     SizeV: lambda cap, v: v.expr,
     ScalarV: _scalar,

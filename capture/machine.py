@@ -27,11 +27,11 @@ from dynacomp.capture.code import Decoded, Instr, decode
 from dynacomp.capture.errors import Break, GiveUp, Raised, Restart
 from dynacomp.capture.graph import Builder, Node
 from dynacomp.capture.guards import GuardSet
+from dynacomp.capture.iterator_values import CountIterV
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.values import (
     CellV,
     Const,
-    CountIterV,
     HandlingV,
     NeedsConcrete,
     NotConstant,
@@ -73,6 +73,8 @@ class Lessons:
     pure_bodies: bool = False  # what a transformed function changed would have let arrays out of it
     results: dict[Any, Any] = field(default_factory=dict)  # of functions whose result is said to be constant
     all_static: bool = False  # symbolic sizes were tried and JAX could not decide a comparison
+    known_sizes: bool = False  # NumPy was given a size: every one is a constant of this entry
+    shown_arrays: bool = False  # a library looked at the content of NumPy arrays that are constants
     order: int = 0  # how often calls are differentiated, to find the rules that derivatives reach
 
 
@@ -147,6 +149,8 @@ class Capture:
         self.inputs: dict[Node, S.Source] = {}
         self.objects: dict[int, Value] = {}  # real object id → Value, for mutable objects
         self.keep: list[Any] = []  # keeps those ids alive
+        self.ndarrays: dict[int, Value] = {}  # id of a NumPy array of the capture's own → its Value
+        self.outside: dict[int, Any] = {}  # id of one from outside → the capture's copy of it
         self.tuples: dict[int, Value] = {}  # the same for tuples of constants that libraries were shown
         self.ids: dict[int, Any] = {}  # id of an object, or of what stands for it → its IdV
         self.global_writes: dict[tuple[int, str], tuple[dict[str, Any], S.Source | None, Any]] = {}

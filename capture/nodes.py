@@ -46,6 +46,7 @@ from dynacomp.capture.values import (
     DictV,
     LibraryV,
     ListV,
+    NdArrayV,
     NeedsConcrete,
     TupleV,
     Value,
@@ -141,7 +142,7 @@ def _holds_numpy(cap: Capture, value: Value) -> bool:
     value = cap.realize(value)
     if isinstance(value, (TupleV, ListV, DictV)):
         return any(_holds_numpy(cap, v) for v in (value.items.values() if isinstance(value, DictV) else value.items))
-    return isinstance(value, ArrayV) and isinstance(value.real, np.ndarray)
+    return isinstance(value, NdArrayV) or isinstance(value, ArrayV) and isinstance(value.real, np.ndarray)
 
 
 def _is_container(result: Any) -> bool:
@@ -272,6 +273,7 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
         raise Restart() from None
     except CONCRETE as error:
         _fix_numbers(cap, step)
+        _show_arrays(cap, nodes)
         raise Break("concrete", f"{_label(fn)} needs concrete values ({type(error).__name__})") from None
     except InconclusiveDimensionOperation:
         cap.lessons.all_static = True
@@ -300,6 +302,14 @@ def _fix_numbers(cap: Capture, step: int) -> None:
     for read_at, value in cap.scalar_reads:
         if read_at >= step:
             raise NeedsConcrete(value)
+
+
+def _show_arrays(cap: Capture, nodes: list[Node]) -> None:
+    """NumPy arrays that are constants and that a failing call was given are shown to it: it may want to look."""
+    known = {guard.source for guard in cap.guards.guards if guard.kind == "ndarray"}
+    if not cap.lessons.shown_arrays and any(cap.inputs.get(n) in known for n in nodes):
+        cap.lessons.shown_arrays = True
+        raise Restart()
 
 
 def refuse_effects(fn: Any, jaxpr: Any) -> None:

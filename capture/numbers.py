@@ -24,9 +24,10 @@ from dynacomp.capture.avals import Aval, aval_of, is_numpy_dtype, weak
 from dynacomp.capture.births import const_array
 from dynacomp.capture.errors import Break
 from dynacomp.capture.graph import Node
+from dynacomp.capture.iterator_values import CountIterV
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
-from dynacomp.capture.values import ArrayV, Const, CountIterV, NumberV, Value
+from dynacomp.capture.values import ArrayV, Const, NumberV, Value
 
 COMPARISONS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
                "eq": operator.eq, "ne": operator.ne}

@@ -21,6 +21,7 @@ from dynacomp.capture.exceptions import as_exception, handled, instance_of, set_
 from dynacomp.capture.flow import LOOP_ENDS
 from dynacomp.capture.generators import resume, stop_error
 from dynacomp.capture.iteration import advance, get_iter, iterate
+from dynacomp.capture.iterator_values import CountIterV
 from dynacomp.capture.keys import pairs
 from dynacomp.capture.machine import VERSION, Capture, Frame, opcode, unsupported
 from dynacomp.capture.opcodes_groups import prepare_reraise
@@ -29,7 +30,6 @@ from dynacomp.capture.operators import is_same, truth, unary
 from dynacomp.capture.values import (
     ArrayV,
     Const,
-    CountIterV,
     DictV,
     GeneratorV,
     HandlingV,

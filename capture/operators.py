@@ -10,7 +10,7 @@ import operator
 import types
 from typing import Any
 
-from dynacomp.capture import arrays, numbers, scalar_ranges, scalars, sizes
+from dynacomp.capture import arrays, ndarrays, numbers, scalar_ranges, scalars, sizes
 from dynacomp.capture import sources as S
 from dynacomp.capture.class_attrs import MISSING, lookup, name_in_errors, resolve
 from dynacomp.capture.effects import certain
@@ -18,6 +18,7 @@ from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.folding import fold as fold
 from dynacomp.capture.frozen import is_changeable
 from dynacomp.capture.indices import has_index, index_value, slice_of
+from dynacomp.capture.iterator_values import StreamV
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.payloads import is_number, plain
@@ -31,6 +32,8 @@ from dynacomp.capture.values import (
     LibraryV,
     ListV,
     MethodV,
+    NdArrayV,
+    NeedsConcrete,
     NotConstant,
     NumberV,
     ObjectV,
@@ -40,7 +43,6 @@ from dynacomp.capture.values import (
     SetV,
     SizeV,
     SliceV,
-    StreamV,
     TupleV,
     Value,
     ViewV,
@@ -73,6 +75,10 @@ CONTAINER_OPS: dict[tuple[str, type], Any] = {}
 
 def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     name = op.__name__
+    if isinstance(a, NdArrayV) or isinstance(b, NdArrayV):
+        found = _of_numpy(cap, op, a, b)
+        if found is not None:
+            return found
     row = CONTAINER_OPS.get((name, row_kind(a)))
     if row is not None:
         result = row(cap, a, b)
@@ -99,13 +105,26 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value:
         return _structural(cap, op, a, b)
 
 
+def _of_numpy(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
+    """NumPy's own operator; None where the other operand is JAX's."""
+    for v in (a, b):
+        if isinstance(v, ScalarV):
+            raise NeedsConcrete(v)
+    found = ndarrays.call(cap, op, [a, b], {})
+    if found is None and not any(isinstance(v, (ArrayV, LibraryV)) and not arrays.is_numpy(v) for v in (a, b)):
+        raise Break("leaves", f"NumPy's own {op.__name__}")
+    return found
+
+
 def _fixed(cap: Capture, v: Value) -> Value:
     return sizes.concrete(cap, v) if isinstance(v, SizeV) else v
 
 
 def _array_op(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     if all(arrays.is_numpy(v) or not isinstance(v, ArrayV) for v in (a, b)):
-        raise Break("leaves", f"NumPy's own {op.__name__}")
+        found = _of_numpy(cap, op, a, b)
+        assert found is not None
+        return found
     _refuse_text(op, a)
     if op.__name__.startswith("i") and op not in (operator.invert, operator.index) and arrays.is_numpy(a):
         raise Break("store", "an in-place operation on a NumPy array")
@@ -284,7 +303,7 @@ def _compares(cls: type) -> bool:
 
 
 COMPARED = (Const, NumberV, SizeV, ScalarV, SetV, ViewV)
-ENTERED = (ArrayV, ObjectV, LibraryV)
+ENTERED = (ArrayV, NdArrayV, ObjectV, LibraryV)
 
 
 def unary(cap: Capture, op: Any, value: Value) -> Value:
@@ -294,9 +313,12 @@ def unary(cap: Capture, op: Any, value: Value) -> Value:
             sign = {"neg": "unary -", "pos": "unary +", "invert": "unary ~", "abs": "abs()"}[op.__name__]
             raise Raised(Const(TypeError(f"bad operand type for {sign}: {value.cls.__name__!r}")))
         return cap.call(method, [])
-    if isinstance(value, (ArrayV, LibraryV)):
-        if arrays.is_numpy(value):
+    if arrays.is_numpy(value):
+        found = ndarrays.call(cap, op, [value], {})
+        if found is None:
             raise Break("leaves", f"NumPy's own {op.__name__}")
+        return found
+    if isinstance(value, (ArrayV, LibraryV)):
         return library_call(cap, op, [value])
     if isinstance(value, NumberV):
         return numbers.unary(cap, op, value)
@@ -319,6 +341,8 @@ def truth(cap: Capture, value: Value) -> bool:
             return bool(value.value)
         except Exception as error:
             raise Raised(Const(error)) from None
+    if isinstance(value, NdArrayV):
+        return truth(cap, ndarrays.call_method(cap, value, "__bool__", [], {}))
     if isinstance(value, (ArrayV, NumberV)):
         raise Break("branch", "a condition that is an array")
     if isinstance(value, ScalarV):
@@ -470,9 +494,9 @@ def subscript(cap: Capture, obj: Value, key: Value) -> Value:
         return cap.call(method, [key])
     if isinstance(obj, Const) and isinstance(obj.value, type) and not hasattr(type(obj.value), "__getitem__"):
         return _class_subscript(cap, obj, key)
-    if isinstance(obj, (ArrayV, LibraryV)) or isinstance(key, (ArrayV,)):
-        if arrays.is_numpy(obj) and not isinstance(key, ArrayV):
-            raise Break("leaves", "indexing a NumPy array")
+    if isinstance(obj, (ArrayV, NdArrayV, LibraryV)) or isinstance(key, (ArrayV,)):
+        if arrays.is_numpy(obj):
+            return ndarrays.call_method(cap, obj, "__getitem__", [key], {})
         return library_call(cap, operator.getitem, [obj, key])
     if isinstance(key, SizeV):
         key = sizes.concrete(cap, key)

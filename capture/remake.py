@@ -18,6 +18,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from dynacomp.capture.libraries import is_pure_module, module_of
 from dynacomp.capture.payloads import PLAIN
@@ -29,6 +30,16 @@ class Held:
 
     def __init__(self, obj: Any) -> None:
         self.obj = obj
+
+
+class Kept:
+    """A constant that code objects do not tell from others: called, it gives the object."""
+
+    def __init__(self, obj: Any) -> None:
+        self.obj = obj
+
+    def __call__(self) -> Any:
+        return self.obj
 
 
 class Weak:
@@ -177,6 +188,21 @@ def call(fn: Any, args: tuple, keys: tuple, values: tuple) -> Any:
 
 def view(table: Any, kind: str) -> Any:
     return getattr(table, kind)()
+
+
+def ndarray(content: np.ndarray) -> np.ndarray:
+    made = np.array(content)
+    made.flags.writeable = content.flags.writeable
+    return made
+
+
+def ndarray_view(owner: np.ndarray, place: tuple[Any, ...]) -> np.ndarray:
+    """The view of an array's memory that `ndarrays.place` describes."""
+    dtype, shape, strides, offset, writeable = place
+    dense = owner.transpose(sorted(range(owner.ndim), key=lambda d: -owner.strides[d]))
+    made = np.ndarray(shape, dtype, dense, offset, strides)
+    made.flags.writeable = writeable
+    return made
 
 
 # --- PRNG keys cross the Graph's boundary as their raw data

@@ -20,11 +20,12 @@ from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.flow import LOOP_ENDS, landing, live, loop_of, loops
 from dynacomp.capture.iterations import Iteration, Plan, bound_names, settled
+from dynacomp.capture.iterator_values import CountIterV
 from dynacomp.capture.joins import Differs
 from dynacomp.capture.loops import turned
 from dynacomp.capture.machine import Capture, Frame
 from dynacomp.capture.nodes import emit_node
-from dynacomp.capture.values import ArrayV, Const, CountIterV, NotConstant, NumberV, TupleV, Value
+from dynacomp.capture.values import ArrayV, Const, NotConstant, NumberV, TupleV, Value
 
 MAX_TRIES = 3  # iterations after which a loop must have become like the next one
 REFUSED = (Break, Raised, Differs, NotConstant)

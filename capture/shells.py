@@ -12,7 +12,7 @@ import threading
 from typing import Any
 
 from dynacomp.capture import sources as S
-from dynacomp.capture.classes import entries, has_dict, mro
+from dynacomp.capture.classes import entries, has_dict, module_name, mro
 from dynacomp.capture.errors import Break
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.payloads import IMMUTABLE, built_in_base, payload_base, refill
@@ -133,7 +133,8 @@ def attributes(cap: Capture, value: ObjectV) -> dict[str, Value]:
     names = dict.fromkeys(own_dict(value.real))
     if value.source is not None and has_dict(value.cls):
         table = S.ThreadDict if issubclass(value.cls, threading.local) else S.DictOf
-        cap.guards.add("keys", table(value.source), tuple(names))
+        kind, what = ("len", len(names)) if _has_fields(value.cls) else ("keys", tuple(names))
+        cap.guards.add(kind, table(value.source), what)
     names.update(dict.fromkeys(value.attrs))
     names.update(dict.fromkeys(_slots(value)))
     found: dict[str, Value] = {}
@@ -142,6 +143,12 @@ def attributes(cap: Capture, value: ObjectV) -> dict[str, Value]:
         if attr is not None:
             found[name] = attr
     return found
+
+
+def _has_fields(cls: type) -> bool:
+    """Whether the order of its attributes is nobody's affair: Equinox's modules are made anew, in another order, by
+    each `jax.tree.unflatten`, and read by the names of their fields."""
+    return any(module_name(base).partition(".")[0] == "equinox" for base in mro(cls))
 
 
 def _slots(value: ObjectV) -> list[str]:

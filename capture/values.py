@@ -87,6 +87,14 @@ class ArrayV(Value):
 
 
 @dataclass(eq=False)
+class NdArrayV(Value):
+    """A NumPy array that the captured code has made of constants: see `ndarrays`."""
+
+    array: Any  # a real one, the capture's own
+    base: Any = None  # the Value of the array whose memory it shows, if it is a view
+
+
+@dataclass(eq=False)
 class SizeV(Value):
     """A symbolic Python int: JAX's `_DimExpr`, and its value in this call."""
 
@@ -359,43 +367,6 @@ class LibraryV(Value):
 
 
 @dataclass(eq=False)
-class SeqIterV(Value):
-    """An iterator over the items of a list (seen live) or tuple: the next one is at `index`.
-
-    `kind` is "forward" for `iter(seq)` (`iter(text)`, when the items are those of a constant),
-    "reversed" for `reversed(seq)`, "other" for an iterator of another class that gives these items."""
-
-    seq: Any
-    index: int = 0
-    kind: str = "forward"
-    text: Any = None
-    ended: bool = False
-    since: int = field(init=False)  # `changes` of the deque when it was made
-
-    def __post_init__(self) -> None:
-        self.since = getattr(self.seq, "changes", 0)
-
-
-@dataclass(eq=False)
-class CountIterV(Value):
-    """`range` iterators: next value, stop (None: endless, `itertools.count`), step."""
-
-    current: Any
-    stop: Any
-    step: Any
-
-
-@dataclass(eq=False)
-class StreamV(Value):
-    """A lazy iterator over others: `kind` is zip, enumerate, map, filter, chain, islice, ..."""
-
-    kind: str
-    parts: list[Any]
-    fn: Value | None = None
-    state: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(eq=False)
 class GeneratorV(Value):
     """A generator of the captured code; `frame` is its suspended symbolic frame."""
 
@@ -558,6 +529,8 @@ def type_of(value: Value) -> type:
         return VIEW_TYPES[value.table.cls is collections.OrderedDict, value.kind]
     if isinstance(value, ArrayV):
         return class_of(value.aval) if value.real is None else type(value.real)
+    if isinstance(value, NdArrayV):
+        return type(value.array)
     if isinstance(value, (ScalarV, OpaqueV)):
         return type(value.hint if isinstance(value, ScalarV) else value.obj)
     if isinstance(value, NumberV):

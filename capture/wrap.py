@@ -320,8 +320,10 @@ def _ndarray(cap: Capture, obj: Any, source: S.Source) -> Value:
     """A NumPy array is an input too; only JAX functions may consume it (see `arrays`)."""
     if obj.dtype.hasobject or type(obj) is not np.ndarray:
         return _identity(cap, obj, source)
-    cap.guards.add("ndarray", source, obj.shape, obj.dtype)
-    aval = Aval(obj.shape, jax.dtypes.canonicalize_dtype(obj.dtype))
+    dims = symbolic_dims(cap, obj, source)
+    cap.guards.add("ndarray", source, tuple(d if isinstance(d, int) else None for d in dims), obj.dtype)
+    aval = Aval(dims, jax.dtypes.canonicalize_dtype(obj.dtype))
+    cap.real_shapes[source] = obj.shape
     return ArrayV(add_input(cap, source, aval), aval, real=obj, source=source)
 
 

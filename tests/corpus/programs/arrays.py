@@ -79,7 +79,7 @@ def numpy_scalars(x):
     return x * a, a * 2, a.dtype, x + np.int32(1), SCALE * x, np.pi * x, float(a), a + 1
 
 
-@program(breaks={"call": 1, "leaves": 1})
+@program
 def numpy_constants(x):
     n = np.prod((2, 3)), np.sqrt(2.0), np.arange(3).tolist()
     return x * n[1], int(n[0]), n[2]

@@ -1,0 +1,49 @@
+"""Values of iterators other than generators: over sequences, counting, and over other iterators (see `iteration`).
+
+    >>> SeqIterV(TupleV([Const(1), Const(2)])).index
+    0
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dynacomp.capture.values import Value
+
+
+@dataclass(eq=False)
+class SeqIterV(Value):
+    """An iterator over the items of a list (seen live) or tuple: the next one is at `index`.
+
+    `kind` is "forward" for `iter(seq)` (`iter(text)`, when the items are those of a constant),
+    "reversed" for `reversed(seq)`, "other" for an iterator of another class that gives these items."""
+
+    seq: Any
+    index: int = 0
+    kind: str = "forward"
+    text: Any = None
+    ended: bool = False
+    since: int = field(init=False)  # `changes` of the deque when it was made
+
+    def __post_init__(self) -> None:
+        self.since = getattr(self.seq, "changes", 0)
+
+
+@dataclass(eq=False)
+class CountIterV(Value):
+    """`range` iterators: next value, stop (None: endless, `itertools.count`), step."""
+
+    current: Any
+    stop: Any
+    step: Any
+
+
+@dataclass(eq=False)
+class StreamV(Value):
+    """A lazy iterator over others: `kind` is zip, enumerate, map, filter, chain, islice, ..."""
+
+    kind: str
+    parts: list[Any]
+    fn: Value | None = None
+    state: dict[str, Any] = field(default_factory=dict)
