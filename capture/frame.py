@@ -150,7 +150,7 @@ def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compi
                 raise
             return Outcome(kind="internal", detail=f"{type(error).__name__}: {error}", lessons=lessons)
         finally:
-            vars(cap).clear()  # Values refer to each other: what they hold of the program is let go of now
+            cap.let_go()
     return Outcome(kind="attempts", detail=f"no end after {MAX_ATTEMPTS} attempts", lessons=lessons)
 
 

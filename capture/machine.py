@@ -15,6 +15,7 @@ from __future__ import annotations
 import dis
 import inspect
 import sys
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType
@@ -161,6 +162,7 @@ class Capture:
         self.prints: list[tuple[Any, Any, Any, Any]] = []  # what says it, its arguments, globals: see `debug_rows`
         self.said: set[Any] = set()  # the places in bodies where a warning was given
         self.current: Frame | None = None
+        self.frames: weakref.WeakSet[Frame] = weakref.WeakSet()  # that have run and are still referred to
         self.top_step = -1
         self.births: list[int] = []  # by top step: Values with a higher serial were made then or later
         self.steps = 0
@@ -191,6 +193,13 @@ class Capture:
         self.bounds: set[tuple[str, str, int]] = set()  # what `sizes.bound` has said of symbols
         self.symbols: dict[int, tuple[Any, str]] = {}  # size → (symbolic dimension, its name)
         self.dims: dict[str, tuple[S.Source, int]] = {}  # name → where its value is read
+
+    def let_go(self) -> None:
+        """Ends it. Frames, exceptions, tracebacks and generators refer to each other: what these Values hold of the
+        program is let go of now, not when garbage is collected."""
+        for frame in list(self.frames):
+            vars(frame).clear()
+        vars(self).clear()
 
     def count(self, steps: int) -> None:
         """So many more instructions; an element of an iterator that is run through counts as some (STEPS_AN_ITEM).
@@ -298,6 +307,7 @@ def new_frame(code: CodeType, globals_: dict[str, Any], source: S.Source | None,
 def execute(cap: Capture, frame: Frame) -> None:
     """Runs `frame` until it returns (`frame.result`) or yields (`frame.yielded`)."""
     cap.count(0)
+    cap.frames.add(frame)
     outer = cap.current
     cap.current = frame
     cap.depth += 1
@@ -386,7 +396,10 @@ def unwind(cap: Capture, frame: Frame, instr: Instr, raised: Raised) -> None:
     value = OPERATIONS["caught"](cap, frame, instr, raised)
     handler = frame.code.handler(instr.offset)
     if handler is None:
-        raise raised
+        try:
+            raise raised
+        finally:
+            del raised  # its traceback refers to this frame: a cycle, with the program's objects in it
     del frame.stack[handler.depth:]
     if handler.lasti:
         frame.push(Const(left))

@@ -4,6 +4,7 @@ import gc
 import weakref
 
 import jax.numpy as jnp
+import pytest
 
 import dynacomp
 
@@ -79,3 +80,57 @@ def test_what_no_instruction_reads_any_more_lives_to_the_end_of_its_frame():
             LOG.clear()
             runs.append((str(call(jnp.ones(2))), list(LOG)))
         assert runs[0] == runs[1] == runs[2]
+
+
+def handles_twice(x):
+    def fails():
+        local = obj
+        raise Holds(local)
+
+    obj = Plain()
+    ref = weakref.ref(obj)
+    try:
+        fails()
+    except Holds:
+        try:
+            try:
+                raise
+            finally:
+                raise
+        except Holds:
+            pass
+    obj = None
+    return ref() is None
+
+
+class Plain:
+    pass
+
+
+class Holds(Exception):
+    pass
+
+
+def walks_a_chain(x):
+    def steps(error):
+        while error is not None:
+            yield error
+            error = error.__cause__
+
+    caught = Holds(1)
+    ref = weakref.ref(caught)
+    kept = [type(e) for e in steps(caught)]
+    print(end="")
+    caught = None
+    return kept == [Holds] and ref() is None
+
+
+@pytest.mark.parametrize("fn", [handles_twice, walks_a_chain])
+def test_a_capture_lets_go_without_the_garbage_collector(fn):
+    gc.collect()
+    gc.disable()
+    try:
+        compiled = dynacomp.jit(fn)
+        assert compiled(jnp.ones(2)) and compiled(jnp.ones(2))
+    finally:
+        gc.enable()

@@ -11,6 +11,7 @@ import dynacomp
 from dynacomp import counters
 from dynacomp.pipeline import INTERPRETER
 
+pytestmark = pytest.mark.medium
 TABLE = np.arange(12.0).reshape(3, 4)
 INDEX = np.array([2, 0, 1])
 MASK = np.array([True, False, True])

@@ -104,7 +104,7 @@ def transformer(jit):
     return losses, [infer(params, TOKENS[:, :n]) for n in (2, 4, 6)]
 
 
-@model
+@model(slow=True)
 def recurrent(jit):
     def forward(x):
         core = hk.LSTM(5)

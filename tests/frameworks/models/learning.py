@@ -298,7 +298,7 @@ def language_params():
     return {"embed": random.normal(KEY, (9, 6)), "head": init_mlp(random.key(1), (6, 8, 9))}
 
 
-@model(graphs=9)
+@model(graphs=9, slow=True)
 def beam_search_in_python(jit):
     params, width = language_params(), 3
     next_log_probs = jit(lambda params, tokens: jax.nn.log_softmax(language_model(params, tokens)[:, -1]))
@@ -535,7 +535,7 @@ def augmentation_by_numpy_and_python(jit):
 
 
 # So do those of Python's own generator, inside the function that is differentiated.
-@model(breaks={"call": 2}, eager=("traced",))
+@model(breaks={"call": 2}, eager=("traced",), slow=True)
 def teacher_forcing_by_chance(jit):
     k = random.split(KEY, 4)
     params = {"embed": random.normal(k[0], (7, 5)), "enc": random.normal(k[1], (10, 5)) / 3,

@@ -136,7 +136,7 @@ def transformer(jit):
     return [train_step(net, optimizer, TOKENS) for _ in range(5)], [infer(net, TOKENS[:, :n]) for n in (3, 5, 6)]
 
 
-@model
+@model(slow=True)
 def recurrent(jit):
     rngs = nnx.Rngs(0)
     net = nnx.RNN(nnx.GRUCell(6, 5, rngs=rngs), rngs=rngs)

@@ -141,7 +141,7 @@ def batch_norm(p, stats, x, train):
     return (x - mean) * lax.rsqrt(var + 1e-5) * p["scale"] + p["bias"], stats
 
 
-@model
+@model(slow=True)
 def resnet_running_statistics(jit):
     images, labels = random.normal(KEY, (4, 8, 8, 3)), jnp.array([0, 1, 2, 0])
     k = random.split(KEY, 4)
