@@ -103,10 +103,6 @@ def handles_twice(x):
     return ref() is None
 
 
-class Plain:
-    pass
-
-
 class Holds(Exception):
     pass
 
