@@ -106,10 +106,10 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value:
 
 
 def _of_numpy(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
-    """NumPy's own operator; None where the other operand is JAX's."""
-    for v in (a, b):
-        if isinstance(v, ScalarV):
-            raise NeedsConcrete(v)
+    """NumPy's own operator; None where the other operand is JAX's. Break where NumPy is given what is not known."""
+    for number, other in ((a, b), (b, a)):
+        if isinstance(number, ScalarV) and ndarrays.known(cap, other):
+            raise NeedsConcrete(number)
     found = ndarrays.call(cap, op, [a, b], {})
     if found is None and not any(isinstance(v, (ArrayV, LibraryV)) and not arrays.is_numpy(v) for v in (a, b)):
         raise Break("leaves", f"NumPy's own {op.__name__}")
@@ -123,7 +123,8 @@ def _fixed(cap: Capture, v: Value) -> Value:
 def _array_op(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     if all(arrays.is_numpy(v) or not isinstance(v, ArrayV) for v in (a, b)):
         found = _of_numpy(cap, op, a, b)
-        assert found is not None
+        if found is None:
+            raise Break("leaves", f"NumPy's own {op.__name__}")
         return found
     _refuse_text(op, a)
     if op.__name__.startswith("i") and op not in (operator.invert, operator.index) and arrays.is_numpy(a):
