@@ -87,7 +87,7 @@ def attribute(cap: Capture, value: ArrayV, name: str) -> Value:
 
 
 def numpy_attribute(cap: Capture, value: Value, name: str) -> Value:
-    """The same of a NumPy array."""
+    """`array.name` of a NumPy array: a constant where its content is known, a method, or a break."""
     kind = getattr(np.ndarray, name, None)
     if kind is None:
         raise Raised(Const(AttributeError(f"'numpy.ndarray' object has no attribute {name!r}", name=name)))

@@ -129,7 +129,7 @@ def _const(cap: Capture, value: Const) -> Any:
 
 def _array(cap: Capture, value: ArrayV) -> Any:
     """A Node; a NumPy array that is a constant JAX gets as it is, once it has wanted to look at one."""
-    if cap.lessons.shown_arrays and ndarrays.is_constant(value):
+    if cap.lessons.shown_arrays and ndarrays.is_constant(cap, value):
         return _ndarray(cap, value)
     return localise(cap, value.node)
 
@@ -137,7 +137,7 @@ def _array(cap: Capture, value: ArrayV) -> Any:
 def _ndarray(cap: Capture, value: Value) -> Any:
     """As it is now; small ones JAX gets as NumPy arrays, whose content it may look at."""
     array = ndarrays.plain(cap, value).copy()
-    if array.size > MAX_LITERAL or array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+    if not 0 < array.size <= MAX_LITERAL or array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         return localise(cap, const_array(cap, array).node)  # type: ignore[attr-defined]
     return LibraryArg(np.array, (array.tolist(),), {"dtype": array.dtype.name})
 

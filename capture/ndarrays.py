@@ -14,6 +14,7 @@ as NumPy only reads it. One that is an argument is data: NumPy's operations on i
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -45,7 +46,7 @@ IMPURE = {
     "format_float_positional", "format_float_scientific", "fromfile", "fromfunction", "fromiter", "fromregex",
     "frompyfunc", "from_dlpack", "genfromtxt", "get_include", "get_printoptions", "getbufsize", "geterr", "geterrcall",
     "info", "load", "loadtxt", "piecewise", "printoptions", "save", "savetxt", "savez", "savez_compressed",
-    "setbufsize",     "set_printoptions", "seterr", "seterrcall", "show_config", "show_runtime", "test",
+    "setbufsize", "set_printoptions", "seterr", "seterrcall", "show_config", "show_runtime", "test",
 }
 METHODS = {
     "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "compress", "conj",
@@ -87,16 +88,16 @@ def known(cap: Capture, value: Value) -> bool:
     if isinstance(value, SliceV):
         return all(known(cap, v) for v in (value.start, value.stop, value.step))
     if isinstance(value, ArrayV):
-        return is_constant(value)
+        return is_constant(cap, value)
     if isinstance(value, SizeV):
-        return not cap.root.changes_often(S.Host("truth", ()))
+        return not _changes(cap)
     return isinstance(value, NdArrayV) or isinstance(value, Const) and _is_plain(value.value)
 
 
 def holds_array(cap: Capture, values: Iterable[Value]) -> bool:
     """Whether a NumPy array is among them, or in their lists and tuples."""
     for value in map(cap.realize, values):
-        if isinstance(value, NdArrayV) or isinstance(value, ArrayV) and is_constant(value):
+        if isinstance(value, NdArrayV) or isinstance(value, ArrayV) and is_constant(cap, value):
             return True
         if isinstance(value, (TupleV, ListV)) and holds_array(cap, value.items):
             return True
@@ -108,11 +109,16 @@ def _is_plain(obj: Any) -> bool:
         isinstance(obj, slice) and is_literal((obj.start, obj.stop, obj.step))) or isinstance(obj, np.ufunc)
 
 
-def is_constant(value: ArrayV) -> bool:
-    """An array from outside that may be taken for a constant."""
+def is_constant(cap: Capture, value: ArrayV) -> bool:
+    """An array from outside that may be taken for a constant: an attribute may be data after all."""
     real = value.real
     return type(real) is np.ndarray and real.nbytes <= MAX_GUARDED and real.flags.c_contiguous and (
-        value.source is None or isinstance(value.source, CONSTANT_PLACES))
+        value.source is None or isinstance(value.source, CONSTANT_PLACES) and not _changes(cap))
+
+
+def _changes(cap: Capture) -> bool:
+    """Whether so many entries were made already that what NumPy is given can be no constant of another one."""
+    return cap.root.changes_often(S.Host("truth", ()))
 
 
 def plain(cap: Capture, value: Value) -> Any:
@@ -174,17 +180,22 @@ def attribute(cap: Capture, value: Value, name: str) -> Value | None:
 
 def run(cap: Capture, compute: Callable[[], Any], args: Iterable[Any]) -> Value:
     """The Value of what NumPy computes; Raised as it raises. Arrays among `args` may change."""
+    args = list(args)
     before = [(owner, owner.copy()) for owner in {id(o): o for o in map(_owner, _arrays(args))}.values()]
     try:
-        with np.errstate(all="raise"):
+        with np.errstate(all="raise"), warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
             found = compute()
     except FloatingPointError:
         raise Break("effect", "NumPy has a warning to give") from None
     except Exception as error:
         raise Raised(Const(error)) from None
-    for owner, content in before:
-        if owner.tobytes() != content.tobytes():
-            _changed(cap, owner, content)
+    finally:  # what fails half-way has changed something too
+        for owner, content in before:
+            if owner.tobytes() != content.tobytes():
+                _changed(cap, owner, content)
+    if said:
+        raise Break("effect", "NumPy has a warning to give")
     return of_result(cap, found)
 
 
@@ -229,14 +240,14 @@ def of_result(cap: Capture, found: Any) -> Value:
         return TupleV([of_result(cap, x) for x in found], type(found))
     if type(found) is list:
         return ListV([of_result(cap, x) for x in found])
-    if is_literal(found) or isinstance(found, (np.generic, np.dtype, bytes)):
+    if is_literal(found) or isinstance(found, (np.generic, np.dtype)) and not isinstance(found, np.void):  # a view
         return from_python(cap, found)
     raise Break("opaque", f"a {type(found).__qualname__} of NumPy")
 
 
 def of_array(cap: Capture, array: Any) -> Value:
     """The one Value of an array that NumPy has made."""
-    if array.dtype.hasobject or array.nbytes > MAX_BYTES :
+    if array.dtype.hasobject or array.nbytes > MAX_BYTES:
         raise Break("leaves", f"a NumPy array of {array.nbytes} bytes")
     value = cap.ndarrays.get(id(array))
     if value is None:

@@ -1,6 +1,7 @@
 """NumPy arrays that the captured code makes, or finds in modules and objects: values, views, stores, identity."""
 
 import itertools
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -48,6 +49,7 @@ a = np.zeros(3)\nif x.sum() > 0: y = x * 2\nelse: y = x * 3\na[0] = 1\nreturn a,
 return jax.grad(lambda v: (v * np.array([1., 2., 3.])).sum())(x), jax.vmap(lambda v: v * np.arange(2))(x)
 return jax.tree.map(lambda v: v * 2, {"a": np.arange(3), "b": x}), jax.tree.leaves([np.arange(3), x])
 return jnp.concatenate([x, np.arange(2.)]), jax.nn.one_hot(np.array([0, 2]), 3), x.reshape(np.array([3, 1]))
+return jnp.concatenate([jnp.ones((1, 3)), np.zeros((0, 3))]), np.zeros((0, 3)), np.zeros((2, 0))
 return 3 in INDEX, [1, 2, 3] + INDEX, -INDEX, ~INDEX, divmod(INDEX, 2), INDEX.tolist(), np.asarray(TABLE) is TABLE
 a = np.zeros((2, 2), dtype=[("u", "f4"), ("v", "i4")]); a["u"] = 1; return a, np.array(["ab", "c"]) == "c"
 a = np.zeros(4, np.complex64); a.real[1] = 1; a.imag[:] = 2; return a
@@ -66,6 +68,7 @@ a = np.zeros(3)\nif x.sum() > 0: a[0] = 1\nelse: a[1] = 1\nreturn a
 a = np.zeros(3)\ndef h(v): a[0] += 1; return (v * a).sum()\nreturn jax.grad(h)(x), a
 a = np.zeros(3); a += x; return a
 return np.arange(3) / 0
+a = np.zeros(2, [("u", "f4"), ("v", "i4")]); one = a[0]; one["u"] = 5; return a
 """.strip().split("\n")
 
 
@@ -136,3 +139,30 @@ def test_sizes_that_keep_changing_break_in_the_end():
         assert f(jnp.ones(n)).tolist() == list(range(n))
     assert "limit" not in counters.stats()["frames_eager"]
     assert counters.stats()["breaks"] == {"call": 1}
+
+
+def test_data_in_attributes_breaks_in_the_end():
+    @dynacomp.jit(backend=INTERPRETER)
+    def f(batch):
+        return jnp.sin(batch.steps / 2)
+
+    counters.reset()
+    for n in range(20):
+        batch = Holder()
+        batch.steps = np.full(3, n / 8)
+        np.testing.assert_allclose(f(batch), np.sin(batch.steps / 2), rtol=1e-6)
+    assert "limit" not in counters.stats()["frames_eager"]
+
+
+def test_a_warning_is_given_as_often_as_in_plain_python():
+    def f(x):
+        return np.array([]).mean(), x * 2
+
+    def said(fn):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                fn(jnp.ones(2))
+        return [str(w.message) for w in found]
+
+    assert said(dynacomp.jit(f, backend=INTERPRETER)) == said(f)
