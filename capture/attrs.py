@@ -243,7 +243,7 @@ def _modelled(cap: Capture, value: Value, name: str) -> Value:
 
 def _of_generator(value: Value, name: str) -> Value:
     found = {"__name__": "name", "__qualname__": "qualname"}.get(name)
-    if not isinstance(value, GeneratorV) or found is None:
+    if not isinstance(value, GeneratorV) or found is None or value.frame.function is None:
         raise Break("attribute", f"built-in attribute {name!r}")
     return Const(getattr(value.frame.function, found))
 

@@ -137,21 +137,26 @@ TEMPLATES = {inspect.CO_GENERATOR: _generator, inspect.CO_COROUTINE: _coroutine,
 
 # --- rewriting a template
 
+SEGMENTS, STATE, KEY = "$segments", "$state", "$key"  # names that no parameter has
 MOVED = ("value", "state", "error", "current", "handled")  # variables that are forgotten when they are read
 Items = list[Any]
 
 
-def driver(code: CodeType, segments: Callable[[dict[str, Any], tuple], Any]) -> CodeType:
+def driver(code: CodeType, segments: Callable[[dict[str, Any], tuple], Any], begun: bool = False) -> CodeType:
     """The code of a driver for the function whose code is `code`, called with its arguments in order.
 
-    segments: from the function's globals and the frame's cells to a mapping from keys to functions."""
+    segments: from the function's globals and the frame's cells to a mapping from keys to functions.
+    begun: it goes on with a generator that exists in part: no arguments, and all cells come with the function."""
     template = next(t for flag, t in TEMPLATES.items() if code.co_flags & flag)
     bc = Bytecode.from_code(template.__code__, conserve_exception_block_stackdepth=True)
     start = next(n for n, item in enumerate(bc) if isinstance(item, Instr) and item.name == "RESUME") + 1
     late = late_cells(decode(code))
     cells = [c for c in code.co_cellvars if c not in late]
     count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
-    bc[:] = [*_cells(code, cells), *bc[:start], *_opening(code, count, cells, segments),
+    free = [*(cells if begun else ()), *code.co_freevars]
+    if begun:
+        cells, count = [], 0
+    bc[:] = [*_cells(cells, free), *bc[:start], *_opening(code.co_varnames[:count], cells, free, segments),
              *_loop(template, bc[start:])]
     for item in bc:
         if isinstance(item, Instr):
@@ -159,32 +164,38 @@ def driver(code: CodeType, segments: Callable[[dict[str, Any], tuple], Any]) -> 
     bc.argnames, bc.argcount = list(code.co_varnames[:count]), count
     bc.name, bc.qualname = code.co_name, code.co_qualname
     bc.filename, bc.first_lineno = code.co_filename, code.co_firstlineno
-    bc.qualname, bc.docstring = code.co_qualname, None
-    bc.cellvars, bc.freevars = cells, list(code.co_freevars)
+    bc.docstring = None
+    bc.cellvars, bc.freevars = cells, free
     bc.flags |= code.co_flags & inspect.CO_ITERABLE_COROUTINE
     size = template.__code__.co_stacksize + count + len(bc.cellvars) + len(bc.freevars)
     return bc.to_code(stacksize=size, compute_exception_stack_depths=False)
 
 
-def _cells(code: CodeType, cells: list[str]) -> Items:
-    free = [Instr("COPY_FREE_VARS", len(code.co_freevars))] if code.co_freevars else []
-    return [*free, *(Instr("MAKE_CELL", CellVar(name)) for name in cells)]
+def slots_of(made: CodeType) -> dict[str, int]:
+    """Where a frame of a driver keeps its locals, cells and free variables: name → slot."""
+    names = dict.fromkeys((*made.co_varnames, *made.co_cellvars, *made.co_freevars))
+    return {name: slot for slot, name in enumerate(names)}
 
 
-def _opening(code: CodeType, count: int, cells: list[str], make: Any) -> Items:
+def _cells(cells: list[str], free: list[str]) -> Items:
+    copied = [Instr("COPY_FREE_VARS", len(free))] if free else []
+    return [*copied, *(Instr("MAKE_CELL", CellVar(name)) for name in cells)]
+
+
+def _opening(parameters: tuple[str, ...], cells: list[str], free: list[str], make: Any) -> Items:
     """Sets the template's variables `segments` and `state` from the arguments and cells."""
-    out = _call(make, [*_call(builtins.globals, []), *_closure(code, cells)], 2)
-    out.append(Instr("STORE_FAST", "$segments"))
-    plain = [n for n in code.co_varnames[:count] if n not in cells]
+    out = _call(make, [*_call(builtins.globals, []), *_closure(cells, free)], 2)
+    out.append(Instr("STORE_FAST", SEGMENTS))
+    plain = [n for n in parameters if n not in cells]
     for name in plain:
         out += _move(name)
-    return [*out, Instr("BUILD_TUPLE", len(plain)), Instr("STORE_FAST", "$state")]
+    return [*out, Instr("BUILD_TUPLE", len(plain)), Instr("STORE_FAST", STATE)]
 
 
-def _closure(code: CodeType, names: list[str]) -> Items:
+def _closure(cells: list[str], free: list[str]) -> Items:
     load = "LOAD_CLOSURE" if VERSION < (3, 13) else "LOAD_FAST"
-    cells: list[CellVar | FreeVar] = [*map(CellVar, names), *map(FreeVar, code.co_freevars)]
-    return [*(Instr(load, cell) for cell in cells), Instr("BUILD_TUPLE", len(cells))]
+    variables: list[CellVar | FreeVar] = [*map(CellVar, cells), *map(FreeVar, free)]
+    return [*(Instr(load, cell) for cell in variables), Instr("BUILD_TUPLE", len(variables))]
 
 
 def _call(fn: Any, arguments: Items, count: int = 0) -> Items:

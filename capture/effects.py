@@ -13,6 +13,7 @@ from typing import Any
 
 from dynacomp.capture.errors import Break, Restart
 from dynacomp.capture.heap import save
+from dynacomp.capture.iterator_values import GivenIterV, StreamV
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.sources import belongs_to_call
@@ -23,6 +24,7 @@ from dynacomp.capture.values import (
     Const,
     DictV,
     FunctionV,
+    GeneratorV,
     Lazy,
     ListV,
     ObjectV,
@@ -40,7 +42,7 @@ def mutating(cap: Capture, value: Value) -> None:
     for side in [b for b in older if b.is_side]:
         save(side, value)
     _change_from(cap, [b for b in older if not b.is_side], "a change to an outer object")
-    if isinstance(value, (ListV, DictV, SetV, CellV)):
+    if isinstance(value, (ListV, DictV, SetV, CellV, GeneratorV, StreamV, GivenIterV)):
         value.dirty = True
     if isinstance(value, SetV) and value.items is value.real:
         value.items = set(value.items)

@@ -14,10 +14,13 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from dynacomp.capture import itertools_py, remake
+from dynacomp.capture import itertools_py, plans, remake
 from dynacomp.capture.emit import ROWS, Emitter, made
 from dynacomp.capture.errors import Unbuildable
+from dynacomp.capture.given_iterators import number_of
 from dynacomp.capture.iterator_values import CountIterV, SeqIterV, StreamV
+from dynacomp.capture.output import PREPARE, Writer
+from dynacomp.capture.suspended_values import Standing, standing
 from dynacomp.capture.values import Const, GeneratorV, ListV, SetV, TupleV, Value
 
 NONE = Const(None)
@@ -188,7 +191,7 @@ def _call_until(e: Emitter, v: StreamV) -> None:
 STREAMS: dict[str, Callable[[Emitter, Any], None]] = {
     "zip": lambda e, v: e.call(remake.call, lambda: e.const(zip), lambda: e.tuple(v.parts),
                                lambda: e.const(("strict",)), lambda: e.tuple([Const(bool(v.state.get("strict")))])),
-    "enumerate": made(enumerate, lambda v: v.parts[0], lambda v: Const(v.state["index"])),
+    "enumerate": lambda e, v: e.call(enumerate, lambda: e.load(v.parts[0]), lambda: e.load(number_of(e.cap, v))),
     "map": lambda e, v: e.call(map, lambda: e.load(v.fn), *e.loads(v.parts)),
     "filter": made(filter, lambda v: v.fn or NONE, lambda v: v.parts[0]),
     "chain": lambda e, v: e.call(itertools.chain, *e.loads(v.parts)),
@@ -212,7 +215,8 @@ def _generator(e: Emitter, v: GeneratorV) -> None:
     if v.done:
         e.call(ended_generator, lambda: e.load(frame.function))
     elif v.started:
-        raise Unbuildable(v, "a half-consumed generator")
+        _half_consumed(e, v)
+        return
     else:
         names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4)
                                  + bool(code.co_flags & 8)]
@@ -221,6 +225,41 @@ def _generator(e: Emitter, v: GeneratorV) -> None:
     e.remember(v)
 
 
+def _half_consumed(e: Emitter, v: GeneratorV) -> None:
+    """A driver in its place, which is moved there when all that its frame holds can be found."""
+    at, code = standing(e.cap, v), v.frame.code.code
+    cells = [v.frame.cells[name] for name in (*code.co_cellvars, *code.co_freevars)]
+    e.call(plans.begin, lambda: e.load(v.frame.function), lambda: e.const(e.cap.options), lambda: e.tuple(cells))
+    e.remember(v)
+    e.later(lambda: move(e, v, at))
+
+
+def move(e: Emitter, v: GeneratorV, at: Standing) -> None:
+    """Puts the driver that stands for `v` where `v` stands now."""
+    e.call(plans.move, lambda: e.load(v), lambda: e.const(at.key), lambda: e.tuple(at.state),
+           lambda: e.load(at.delegate or NONE))
+
+
+def _prepare_generator(w: Writer, v: GeneratorV) -> None:
+    """One that exists goes on, once the graph and the side effects before are done."""
+    at = standing(w.cap, v)
+    target, kept = w.save(v), [w.save(x) for x in at.state]
+    waits = w.save(at.delegate or NONE)
+
+    def replay() -> None:
+        w.act(plans.move, lambda: w.e.op("LOAD_FAST", target), lambda: w.e.const(at.key),
+              lambda: _packed(w.e, kept), lambda: w.e.op("LOAD_FAST", waits))
+
+    w.replays.append(replay)
+
+
+def _packed(e: Emitter, names: list[str]) -> None:
+    for name in names:
+        e.op("LOAD_FAST", name)
+    e.op("BUILD_TUPLE", len(names))
+
+
+PREPARE[GeneratorV] = _prepare_generator
 ROWS.update({
     SeqIterV: _seq_iter,
     CountIterV: made(count_iterator, lambda v: v.current, lambda v: v.stop or NONE, lambda v: v.step),

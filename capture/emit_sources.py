@@ -12,8 +12,9 @@ from typing import Any
 
 from bytecode import FreeVar
 
-from dynacomp.capture import remake, scalars
+from dynacomp.capture import remake, scalars, upcoming
 from dynacomp.capture import sources as S
+from dynacomp.capture._native import iterated, suspended_delegate, suspended_local
 from dynacomp.capture.machine import VERSION
 
 
@@ -67,4 +68,9 @@ _SOURCES: dict[type, Callable[[Any, Any], None]] = {
     S.DictOf: _fetch(vars),
     S.Plain: _fetch(remake.plain),
     S.ThreadDict: _fetch(remake.thread_dict),
+    S.Suspended: _fetch(suspended_local, "slot"),
+    S.Delegate: _fetch(suspended_delegate),
+    S.Upcoming: _fetch(upcoming.item, "after"),
+    S.Iterated: _fetch(iterated),
+    S.Reduced: _fetch(upcoming.reduced),
 }

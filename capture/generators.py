@@ -13,6 +13,7 @@ from typing import Any
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Raised
 from dynacomp.capture.machine import OPERATIONS, VERSION, Capture, Frame, execute, unwind
+from dynacomp.capture.suspensions import may_catch
 from dynacomp.capture.values import Const, GeneratorV, ObjectV, TupleV, Value, type_of
 
 NONE = Const(None)
@@ -43,10 +44,21 @@ def _run(cap: Capture, gen: GeneratorV, enter: Callable[[Frame], None]) -> Value
         raise _not_stop(cap, raised) from None
     finally:
         gen.running = False
+        cap.pending.pop(id(gen), None)
     if frame.result is not None:
         gen.done = True
         return None
+    note_pending(cap, gen)
     return frame.yielded
+
+
+def note_pending(cap: Capture, gen: GeneratorV) -> None:
+    """Notes whether code of a generator that stands still runs when it is dropped (see dropping.py)."""
+    frame = gen.frame
+    inner = delegate(frame)
+    at = frame.code.instrs[frame.index - 1]
+    if may_catch(frame.code, at) or id(inner) in cap.pending:
+        cap.pending[id(gen)] = gen
 
 
 def _not_stop(cap: Capture, raised: Raised) -> Raised:
@@ -73,6 +85,7 @@ def delegate(frame: Frame) -> Value | None:
 def throw(cap: Capture, gen: GeneratorV, error: Value) -> Value | None:
     """`gen.throw(error)`: the value that it yields next, None when it returned."""
     if gen.done or not gen.started:
+        mutating(cap, gen)
         gen.done = True
         raise Raised(error)
     if not gen.running:
@@ -158,6 +171,7 @@ def _close_inner(cap: Capture, inner: Value) -> None:
 def close(cap: Capture, gen: GeneratorV) -> Value:
     """`gen.close()`."""
     if gen.done or not gen.started:
+        mutating(cap, gen)
         gen.done = True
         return NONE
     try:

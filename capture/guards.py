@@ -61,6 +61,10 @@ KINDS: dict[str, Callable[..., str]] = {
     "distinct": lambda s, other: f"{s} is not {other}",
     "all_distinct": lambda s, sources: f"no two of {', '.join(map(str, sources))} are the same object",
     "own_globals": lambda s: f"{s} is globals()",
+    "suspended": lambda s, code, key, slot: (
+        f"{s} stands still in {code.co_qualname}, " + ("not started" if key is None else f"at place {key}")),
+    "has_ended": lambda s: f"{s} is a generator that has ended",
+    "ended": lambda s, n: f"{s} ends after {n} items",
     "abc_token": lambda s, token: "no class was registered with an abstract base class",
     "jax_config": lambda s, token: "jax configuration unchanged, no trace active",
 }
@@ -190,6 +194,11 @@ _FETCH: dict[type, Callable[[Any], tuple[str, tuple[Any, ...]]]] = {
     S.TypeOf: lambda s: ("type", ()),
     S.DictOf: lambda s: ("dict", ()),
     S.Plain: lambda s: ("plain", ()),
+    S.Suspended: lambda s: ("suspended_local", (s.slot,)),
+    S.Delegate: lambda s: ("suspended_delegate", ()),
+    S.Upcoming: lambda s: ("upcoming", (s.after,)),
+    S.Iterated: lambda s: ("iterated", ()),
+    S.Reduced: lambda s: ("reduced", ()),
 }
 
 

@@ -11,13 +11,13 @@ import operator
 from collections.abc import Iterator
 from typing import Any
 
-from dynacomp.capture import arrays, ndarrays, sizes
+from dynacomp.capture import arrays, given_iterators, ndarrays, sizes
 from dynacomp.capture.births import from_python, opened
 from dynacomp.capture.class_attrs import name_in_errors
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.generators import resume
-from dynacomp.capture.iterator_values import CountIterV, SeqIterV, StreamV
+from dynacomp.capture.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
 from dynacomp.capture.machine import OPERATIONS, STEPS_AN_ITEM, Capture
 from dynacomp.capture.values import (
     ArrayV,
@@ -40,7 +40,7 @@ from dynacomp.capture.values import (
 )
 from dynacomp.capture.wrap import items_of, realize
 
-ITERATORS = (SeqIterV, CountIterV, StreamV, GeneratorV)
+ITERATORS = (SeqIterV, CountIterV, StreamV, GivenIterV, GeneratorV)
 
 
 def get_iter(cap: Capture, value: Value) -> Value:
@@ -250,9 +250,9 @@ def _enumerate(cap: Capture, it: StreamV) -> Value | None:
     item = advance(cap, it.parts[0])
     if item is None:
         return None
-    index = it.state["index"]
-    it.state["index"] = index + 1
-    return TupleV([Const(index), item])
+    number = given_iterators.number_of(cap, it)
+    it.state["index"] += 1
+    return TupleV([number, item])
 
 
 def _map(cap: Capture, it: StreamV) -> Value | None:
@@ -363,6 +363,7 @@ def _next_stream(cap: Capture, it: StreamV) -> Value | None:
 
 
 _NEXT: dict[type, Any] = {
+    GivenIterV: given_iterators.advance,
     SeqIterV: _next_seq, CountIterV: _next_count, StreamV: _next_stream, GeneratorV: _next_generator,
     ObjectV: _next_object,
 }

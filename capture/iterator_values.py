@@ -47,3 +47,18 @@ class StreamV(Value):
     parts: list[Any]
     fn: Value | None = None
     state: dict[str, Any] = field(default_factory=dict)
+    real: Any = None  # the object itself, here and below, if it exists already
+    dirty: bool = False
+
+
+@dataclass(eq=False)
+class GivenIterV(Value):
+    """An iterator over a built-in container that the code was given, `taken` items further on.
+
+    Items are looked at where they will come (sources.Upcoming), whatever their number is by then, and taken
+    from the real one after the graph."""
+
+    real: Any
+    taken: int = 0
+    ended: bool = False
+    dirty: bool = False

@@ -33,6 +33,7 @@ from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.values import (
     CellV,
     Const,
+    GeneratorV,
     HandlingV,
     NeedsConcrete,
     NotConstant,
@@ -161,6 +162,8 @@ class Capture:
         self.class_writes: dict[tuple[int, str], Any] = {}  # (id of a class, attribute) → it, and a Value or DELETED
         self.prints: list[tuple[Any, Any, Any, Any]] = []  # what says it, its arguments, globals: see `debug_rows`
         self.said: set[Any] = set()  # the places in bodies where a warning was given
+        self.warned: dict[int, set[Any]] | None = None  # what modules have warned of, once known: see `warning_rows`
+        self.pending: dict[int, Any] = {}  # id of a suspended generator that runs code when dropped → it
         self.current: Frame | None = None
         self.frames: weakref.WeakSet[Frame] = weakref.WeakSet()  # that have run and are still referred to
         self.top_step = -1
@@ -321,6 +324,8 @@ def execute(cap: Capture, frame: Frame) -> None:
     finally:
         cap.depth -= 1
         cap.current = outer
+    if cap.pending and frame.result is not None:
+        OPERATIONS["dropped"](cap, [frame.locals, frame.stack, frame.cells], frame.result)
 
 
 def step(cap: Capture, frame: Frame) -> None:
@@ -369,6 +374,9 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instr) -> None:
     items = is_over_items(frame, instr)
     idle = not ops and not items and cap.steps - loop.steps > MAX_IDLE_STEPS
     most = MAX_ITEMS if items else MAX_ROUNDS
+    if is_going_on(frame, instr) and loop.rounds > 1:
+        cap.lessons.breaks.setdefault(loop.step, Lesson(loop.step, "iterator", "the loop runs in Python", cap.where()))
+        raise Restart()
     if ops > MAX_UNROLLED_OPS or (loop.rounds > most and (ops > MAX_LOOP_OPS or idle)):
         key = (id(frame.code.code), instr.index if instr.name == "FOR_ITER" else frame.code.at[instr.argval])
         if ops and key not in cap.lessons.rolled:
@@ -381,13 +389,25 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instr) -> None:
         raise Restart()
 
 
+def is_going_on(frame: Frame, instr: Instr) -> bool:
+    """Whether a loop ran in Python when the frame was resumed: a round that has come to its end without another
+    break ends there, so that all such rounds are compiled once."""
+    source = frame.stack[-1].source if instr.name == "FOR_ITER" and frame.parent is None else None
+    return isinstance(source, S.Local) and source.name.startswith("$s")
+
+
 def is_over_items(frame: Frame, instr: Instr) -> bool:
     """Whether the loop that `instr` belongs to is a `for` over anything but numbers that are counted;
     what a generator counts are mostly the items that it gives."""
     if frame.code.code.co_flags & inspect.CO_GENERATOR:
         return True
     head = instr if instr.name == "FOR_ITER" else frame.code.instrs[frame.code.at[instr.argval]]
-    return head.name == "FOR_ITER" and not isinstance(frame.stack[-1], CountIterV)
+    return head.name == "FOR_ITER" and not is_counted(frame.stack[-1])
+
+
+def is_counted(it: Value) -> bool:
+    """Numbers, or the batches of a generator that exists: there may be very many."""
+    return isinstance(it, CountIterV) or isinstance(it, GeneratorV) and it.real is not None
 
 
 def unwind(cap: Capture, frame: Frame, instr: Instr, raised: Raised) -> None:
@@ -400,7 +420,10 @@ def unwind(cap: Capture, frame: Frame, instr: Instr, raised: Raised) -> None:
             raise raised
         finally:
             del raised  # its traceback refers to this frame: a cycle, with the program's objects in it
+    gone = frame.stack[handler.depth:]
     del frame.stack[handler.depth:]
+    if cap.pending:
+        OPERATIONS["dropped"](cap, gone, value)
     if handler.lasti:
         frame.push(Const(left))
     frame.push(value)

@@ -16,6 +16,7 @@ from dynacomp.capture.arrays import is_numpy
 from dynacomp.capture.births import from_python
 from dynacomp.capture.calls import BUILTINS, call
 from dynacomp.capture.code import Instr
+from dynacomp.capture.dropping import dropped
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.exceptions import as_exception, handled, instance_of, set_cause
 from dynacomp.capture.flow import LOOP_ENDS
@@ -158,6 +159,8 @@ def _do_call(cap: Capture, f: Frame, args: list[Value], names: tuple[str, ...]) 
     callee, bound = _callee(f)
     split = len(args) - len(names)
     f.stack.append(call(cap, callee, [*bound, *args[:split]], dict(zip(names, args[split:]))))
+    if cap.pending:
+        dropped(cap, [callee, bound, args])
 
 
 @opcode("CALL_FUNCTION_EX")
@@ -173,6 +176,8 @@ def _call_ex(cap: Capture, f: Frame, i: Instr) -> None:
     if not CALLEE_FIRST:
         f.pop()
     f.push(cap.call(callee, [*bound, *args], kwargs))
+    if cap.pending:
+        dropped(cap, [callee, args, kwargs])
 
 
 @opcode("RETURN_VALUE")

@@ -6,12 +6,15 @@ import types
 from typing import Any
 
 from dynacomp.capture import sources as S
+from dynacomp.capture._native import suspended
 from dynacomp.capture.births import from_python
 from dynacomp.capture.class_attrs import lookup
 from dynacomp.capture.code import Instr
+from dynacomp.capture.dropping import dropped
 from dynacomp.capture.effects import mutating, write_global
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import VERSION, Capture, Frame, opcode
+from dynacomp.capture.plans import is_running
 from dynacomp.capture.unseen import unseen
 from dynacomp.capture.values import (
     NULL,
@@ -19,6 +22,7 @@ from dynacomp.capture.values import (
     Const,
     DictV,
     Lazy,
+    OpaqueV,
     Value,
     is_open,
 )
@@ -54,19 +58,36 @@ def get_local(cap: Capture, f: Frame, name: str) -> Value:
         f"cannot access local variable {name!r} where it is not associated with a value")))
 
 
-def set_local(f: Frame, name: str, value: Value) -> None:
-    let_go(f.locals.get(name))
+def set_local(cap: Capture, f: Frame, name: str, value: Value) -> None:
+    before = let_go(cap, f.locals.get(name))
     if isinstance(value, CellV) and name in f.code.code.co_cellvars:
         f.cells[name] = value
     else:
         f.locals[name] = value
+    if cap.pending and before is not None:
+        dropped(cap, [before])
 
 
-def let_go(value: Any) -> None:
-    """Called before a frame drops a value: what has a `__del__` must go at its time, in Python."""
+def let_go(cap: Capture, value: Any) -> Any:
+    """Called before a frame drops a value, which it gives: what has a `__del__` must go at its time, in Python; so
+    must generators that Python runs."""
+    if isinstance(value, Lazy) and type(value.obj) in SUSPENDING:
+        value = cap.realize(value)
+    if isinstance(value, OpaqueV) and type(value.obj) in SUSPENDING:
+        _let_go_suspended(cap, value)
     obj = value.obj if isinstance(value, Lazy) else getattr(value, "real", None)
     if obj is not None and isinstance(lookup(type(obj), "__del__")[1], types.FunctionType):
         raise Break("effect", f"a {type(obj).__qualname__}, which has a __del__, may go")
+    return value
+
+
+def _let_go_suspended(cap: Capture, value: OpaqueV) -> None:
+    if suspended(value.obj) is not None or is_running(value.obj):
+        raise Break("effect", f"a {type(value.obj).__name__} may go, and run code")
+    cap.guards.add("has_ended", value.source)
+
+
+SUSPENDING = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 
 
 @opcode("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLOSURE", "LOAD_FAST_BORROW")
@@ -101,18 +122,18 @@ def _store_fast(cap: Capture, f: Frame, i: Instr) -> None:
     if value is NULL:
         f.locals.pop(i.argval, None)
     else:
-        set_local(f, i.argval, value)
+        set_local(cap, f, i.argval, value)
 
 
 @opcode("STORE_FAST_STORE_FAST")
 def _store_two(cap: Capture, f: Frame, i: Instr) -> None:
     for name in i.argval:
-        set_local(f, name, f.pop())
+        set_local(cap, f, name, f.pop())
 
 
 @opcode("STORE_FAST_LOAD_FAST")
 def _store_load(cap: Capture, f: Frame, i: Instr) -> None:
-    set_local(f, i.argval[0], f.pop())
+    set_local(cap, f, i.argval[0], f.pop())
     f.push(get_local(cap, f, i.argval[1]))
 
 
@@ -121,8 +142,10 @@ def _delete_fast(cap: Capture, f: Frame, i: Instr) -> None:
     if i.argval not in f.locals:
         get_local(cap, f, i.argval)
     if not i.argval.startswith("$"):  # the prologue of a resume function hands its arguments on
-        let_go(f.locals.get(i.argval))
-    del f.locals[i.argval]
+        let_go(cap, f.locals.get(i.argval))
+    gone = f.locals.pop(i.argval)
+    if cap.pending:
+        dropped(cap, [gone])
 
 
 # --- cells

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dynacomp.capture import containers
 from dynacomp.capture.code import Instr
+from dynacomp.capture.dropping import dropped
 from dynacomp.capture.machine import VERSION, Capture, Frame, opcode
 from dynacomp.capture.opcodes_names import let_go, push_callable
 from dynacomp.capture.operators import (
@@ -157,7 +158,9 @@ def _delete_subscript(cap: Capture, f: Frame, i: Instr) -> None:
 
 @opcode("POP_TOP")
 def _pop_top(cap: Capture, f: Frame, i: Instr) -> None:
-    let_go(f.pop())
+    value = let_go(cap, f.pop())
+    if cap.pending:
+        dropped(cap, [value])
 
 
 @opcode("SWAP")

@@ -21,6 +21,7 @@ from bytecode import Bytecode, CompilerFlags, Instr
 from dynacomp.capture import remake
 from dynacomp.capture import sources as S
 from dynacomp.capture.class_attrs import hides_entry
+from dynacomp.capture.dropping import check_none_lost
 from dynacomp.capture.effects import leaving, settle
 from dynacomp.capture.emit import OUTPUTS, Emitter, load_elements, load_keys, load_table
 from dynacomp.capture.emit_sources import load_globals, load_source
@@ -180,7 +181,8 @@ def _noted(wanted: list[Any], source: Any) -> int:
 def returning(cap: Capture, value: Value, code: CodeType) -> Result:
     """The entry of a frame that was captured to its end."""
     effects = settle(cap)
-    if not (effects or cap.global_writes or cap.class_writes or cap.prints) and not shared_mutables(cap, value):
+    if not (effects or cap.global_writes or cap.class_writes or cap.prints or cap.pending) and not shared_mutables(
+            cap, value):
         try:
             outputs: dict[Node, int] = {}
             wanted: list[Any] = []
@@ -219,7 +221,7 @@ class Writer:
         for say, args, kwargs, table in self.cap.prints:
             self._print(say, self.save(args), self.save(kwargs), table)
         for value in effects:
-            _PREPARE[type(value)](self, value)
+            PREPARE[type(value)](self, value)
         for (_, name), (table, _, value) in self.cap.global_writes.items():
             self._global(table, name, value)
         for (_, name), (cls, value) in self.cap.class_writes.items():
@@ -260,6 +262,7 @@ class Writer:
     def finish(self) -> Result:
         """Puts the call of the program in front and assembles."""
         e = self.e
+        check_none_lost(self.cap, e.temps)
         body, e.out = e.out, []
         graph: Graph | None = None
         inputs: tuple[Any, ...] = ()
@@ -401,6 +404,6 @@ def _prepare_cell(w: Writer, v: CellV) -> None:
     w.replays.append(lambda: w.act(remake.fill_cell, load, lambda: w.e.op("LOAD_FAST", kept)))
 
 
-_PREPARE: dict[type, Callable[[Writer, Any], None]] = {
+PREPARE: dict[type, Callable[[Writer, Any], None]] = {
     ListV: _prepare_list, DictV: _prepare_dict, SetV: _prepare_set, ObjectV: _prepare_object, CellV: _prepare_cell,
 }

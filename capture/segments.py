@@ -43,6 +43,7 @@ from dynacomp.capture.suspensions import (
 from dynacomp.capture.unseen import UNBOUND
 
 START = FINISHED = 0
+MOVED = 1  # the driver goes on from an event that compiled code has left for it (see suspended.py)
 KINDS = 8  # a key is KINDS * (number of the Point, from 1) + how the driver goes on
 SENT = "$sent"  # what is yielded, sent or thrown
 
@@ -56,6 +57,7 @@ class Flat:
         decoded = decode(code)
         points = suspensions(decoded)
         self.points = {KINDS * n + p.kind: p for n, p in enumerate(points, 1)}
+        self.keys = {p.index: key for key, p in self.points.items()}  # of the instruction that suspends
         writer = FlatWriter(decoded, {p.index: (key, p) for key, p in self.points.items()})
         self.flat = writer.finish()
         self.entries = writer.entries(self.flat)

@@ -224,6 +224,59 @@ class ThreadDict(Source):
         return f"vars({self.base!r})"
 
 
+@dataclass(frozen=True, repr=False)
+class Suspended(Source):
+    """A local, cell or free variable (`slot`) of a generator that stands still; slot -1: its globals."""
+
+    base: Source
+    slot: int
+    name: str
+
+    def __repr__(self) -> str:
+        return f"frame({self.base!r}).{self.name}"
+
+
+@dataclass(frozen=True, repr=False)
+class Delegate(Source):
+    """What a generator that stands still waits for in its `yield from` or `await`."""
+
+    base: Source
+
+    def __repr__(self) -> str:
+        return f"delegate({self.base!r})"
+
+
+@dataclass(frozen=True, repr=False)
+class Upcoming(Source):
+    """The item that the built-in iterator `base` gives after `after` others."""
+
+    base: Source
+    after: int
+
+    def __repr__(self) -> str:
+        return f"upcoming({self.base!r}, {self.after})"
+
+
+@dataclass(frozen=True, repr=False)
+class Iterated(Source):
+    """The container that the built-in iterator `base` goes through."""
+
+    base: Source
+
+    def __repr__(self) -> str:
+        return f"iterated({self.base!r})"
+
+
+@dataclass(frozen=True, repr=False)
+class Reduced(Source):
+    """What a zip, map, filter or enumerate is made of: `base.__reduce__()`."""
+
+    base: Source
+
+    def __repr__(self) -> str:
+        return f"reduced({self.base!r})"
+
+
 def base_of(source: Source) -> Source | None:
     """The Source one step nearer to the frame; None for a root."""
     return getattr(source, "base", None)

@@ -368,12 +368,15 @@ class LibraryV(Value):
 
 @dataclass(eq=False)
 class GeneratorV(Value):
-    """A generator of the captured code; `frame` is its suspended symbolic frame."""
+    """A generator of the captured code; `frame` is its suspended symbolic frame. real: the driver that exists of it
+    already (see suspended_values.py)."""
 
     frame: Any
     started: bool = False
     done: bool = False
     running: bool = False
+    real: Any = None
+    dirty: bool = False
 
 
 @dataclass(eq=False)
@@ -539,8 +542,8 @@ def type_of(value: Value) -> type:
         return BOUND.get(type(_descriptor(value)), _TYPES[type(value)])
     found = _TYPES.get(type(value))
     if found is None:
-        if isinstance(value, LibraryV) and value.real is not None:
-            return type(value.real)
+        if getattr(value, "real", None) is not None:
+            return type(value.real)  # type: ignore[attr-defined]
         raise NotConstant(value)
     return found
 

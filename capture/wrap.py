@@ -30,6 +30,7 @@ from dynacomp.capture.classes import module_name, mro
 from dynacomp.capture.errors import Break
 from dynacomp.capture.frozen import is_changeable, is_python_class
 from dynacomp.capture.graph import Node
+from dynacomp.capture.iterator_values import GivenIterV, StreamV
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.payloads import inherits, payload_base, read_payload
@@ -41,6 +42,7 @@ from dynacomp.capture.values import (
     CellV,
     Const,
     DictV,
+    GeneratorV,
     HashedV,
     Lazy,
     ListV,
@@ -70,7 +72,7 @@ def wrap(cap: Capture, obj: Any, source: S.Source) -> Value:
         value = row(cap, obj, source)
     except Break:  # finding an object never breaks; looking into this one will
         return _opaque(cap, obj, source)
-    if isinstance(value, (ListV, DictV, SetV, ObjectV, CellV)):
+    if isinstance(value, (ListV, DictV, SetV, ObjectV, CellV, GeneratorV, StreamV, GivenIterV)):
         remember(cap, obj, value)
     elif isinstance(value, (MethodV, BuiltinMethodV, PartialV)):
         value.real = obj
@@ -327,6 +329,10 @@ def _ndarray(cap: Capture, obj: Any, source: S.Source) -> Value:
     return ArrayV(add_input(cap, source, aval), aval, real=obj, source=source)
 
 
+def _generator(cap: Capture, obj: Any, source: S.Source) -> Value:
+    return OPERATIONS["wrap_generator"](cap, obj, source) or _opaque(cap, obj, source)
+
+
 def _opaque(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, type(obj))
     return OpaqueV(obj, source=source)
@@ -441,6 +447,7 @@ WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
     functools.partial: _partial,
     types.BuiltinFunctionType: _builtin,
     types.CellType: _cell,
+    types.GeneratorType: _generator,
     types.TracebackType: _opaque,
     types.FrameType: _opaque,
     ARRAY_TYPE: _array,

@@ -23,7 +23,7 @@ from jax._src.core import trace_ctx
 
 from dynacomp import counters, notices
 from dynacomp.breaks import REASONS
-from dynacomp.capture import _native
+from dynacomp.capture import _native, plans
 from dynacomp.capture.errors import GiveUp, NeedsSizes, NeverCalled
 from dynacomp.capture.frame import Outcome, capture
 from dynacomp.capture.libraries import host_below
@@ -192,11 +192,14 @@ _IMPORT = source_info_util.current().traceback  # the stack while this module wa
 
 def suspended(options: Options, code: CodeType) -> Outcome:
     """A generator, coroutine or async generator: its driver runs, and each segment is captured when it is called."""
-    def compiled(made: Any) -> Any:
-        return _native.CompiledFunction(made, functools.partial(on_miss, options), options)
-
     found = _native.current() is not None  # by the hook: nobody asked for this very function
-    return capture_suspended(code, compiled, options, functools.partial(idle, weakref.ref(code)) if found else None)
+    on_idle = functools.partial(idle, weakref.ref(code)) if found else None
+    return capture_suspended(code, compiling(options), options, on_idle)
+
+
+def compiling(options: Options) -> Callable[[Any], Any]:
+    """What makes of a function one that is captured when it is called."""
+    return lambda made: _native.CompiledFunction(made, functools.partial(on_miss, options), options)
 
 
 def idle(code: weakref.ref[CodeType]) -> None:
@@ -335,12 +338,14 @@ def reset() -> None:
     """Forgets all compiled entries and what was learned about code objects."""
     _native.reset()
     _HISTORY.clear()
+    plans.forget()
 
 
 def install() -> None:
     """Connects the C hook to this module."""
     _native.set_callback(on_miss_hook)
     _native.set_filter(should_capture)
+    plans.wrapping[:] = [compiling]
     counters.add_source("cache_hits", lambda: _native.counters()["hits"])
 
 

@@ -70,6 +70,34 @@ FrameView dc_frame_view(_PyInterpreterFrame *f)
     return view;
 }
 
+/* ---- generators ---- */
+
+static int state_of(PyObject *gen) /* FRAME_EXECUTING of what is none */
+{
+    bool known = PyGen_CheckExact(gen) || PyCoro_CheckExact(gen) || PyAsyncGen_CheckExact(gen);
+    return known ? ((PyGenObject *)gen)->gi_frame_state : FRAME_EXECUTING; /* the three begin alike */
+}
+
+bool dc_generator_has_ended(PyObject *gen) { return state_of(gen) > FRAME_EXECUTING; }
+
+bool dc_suspended_view(PyObject *gen, SuspendedView *view)
+{
+    if (state_of(gen) >= FRAME_EXECUTING) {
+        return false;
+    }
+    _PyInterpreterFrame *frame = (_PyInterpreterFrame *)((PyGenObject *)gen)->gi_iframe;
+    int stacktop = frame->stacktop;
+    view->code = frame_code(frame);
+    view->globals = frame->f_globals;
+    view->slots = frame->localsplus;
+    view->nslots = view->code->co_nlocalsplus;
+    view->top = stacktop > view->nslots ? frame->localsplus + stacktop - 1 : NULL;
+    view->created = state_of(gen) == FRAME_CREATED;
+    return true;
+}
+
+/* ---- the end of frames ---- */
+
 #if SINCE(12)
 static void pop_frame(PyThreadState *tstate, _PyInterpreterFrame *frame)
 {

@@ -81,6 +81,8 @@ extern const StepKind dc_array_kinds[];  /* guard_arrays.c */
 extern const StepKind dc_size_kinds[];   /* guard_sizes.c */
 extern const StepKind dc_number_kinds[]; /* guard_numbers.c */
 extern const StepKind dc_registry_kinds[]; /* guard_registry.c */
+extern const StepKind dc_suspended_kinds[]; /* suspended.c */
+extern const StepKind dc_iterator_kinds[]; /* iterators.c */
 
 typedef struct Entry Entry;
 typedef struct {
@@ -252,6 +254,14 @@ PyObject *dc_call_compiled(PyObject *callable, PyObject **slots, Py_ssize_t n); 
 PyObject *dc_throw(PyObject *module, PyObject *error); /* throw.c */
 PyObject *dc_rethrow(PyObject *module, PyObject *error);
 PyObject *dc_run_segment(PyObject *module, PyObject *const *args, Py_ssize_t nargs); /* segment.c */
+PyObject *dc_suspended(PyObject *module, PyObject *gen); /* suspended.c */
+PyObject *dc_suspended_local(PyObject *module, PyObject *args);
+PyObject *dc_suspended_delegate(PyObject *module, PyObject *gen);
+PyObject *dc_set_suspended_local(PyObject *module, PyObject *args);
+PyObject *dc_set_suspended_delegate(PyObject *module, PyObject *args);
+PyObject *dc_upcoming(PyObject *module, PyObject *args); /* iterators.c */
+PyObject *dc_iterated(PyObject *module, PyObject *it);
+PyObject *dc_set_enumerate(PyObject *module, PyObject *args);
 PyObject *dc_known_hashes(PyObject *module, PyObject *obj); /* hashes.c */
 PyObject *dc_known_dict(PyObject *module, PyObject *args);
 PyObject *dc_known_set(PyObject *module, PyObject *args);
@@ -278,6 +288,17 @@ typedef struct {
 } FrameView;
 FrameView dc_frame_view(struct _PyInterpreterFrame *frame);
 PyObject *dc_frame_function(struct _PyInterpreterFrame *frame); /* borrowed */
+/* A generator, coroutine or async generator that stands still; everything borrowed. */
+typedef struct {
+    PyCodeObject *code;
+    PyObject *globals;
+    PyObject **slots; /* locals, cells, free variables */
+    int nslots;
+    PyObject **top;   /* of its stack; NULL: that is empty */
+    bool created;     /* it has not started */
+} SuspendedView;
+bool dc_suspended_view(PyObject *gen, SuspendedView *view); /* false: none of those */
+bool dc_generator_has_ended(PyObject *gen);
 void dc_frame_dispose(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
 void dc_install(bool on);
 PyObject *dc_eval_underneath(PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag);

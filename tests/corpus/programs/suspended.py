@@ -18,7 +18,7 @@ def powers(x, n):
         y = y * x if got is None else got
 
 
-@program(breaks=ANY)
+@program(breaks={"effect": 1})
 def half_consumed_over_a_print(x):
     made = powers(x, 4)
     first = next(made)
@@ -26,7 +26,7 @@ def half_consumed_over_a_print(x):
     return first, made.send(x + 10), list(made)
 
 
-@program(breaks=ANY, hits=False)
+@program(breaks={"effect": 1}, hits=False)
 def interleaved(x):
     a, b = powers(x, 3), powers(x + 1, 3)
     print(type(a).__name__, a.__name__)
@@ -46,7 +46,7 @@ def guarded(log, x):
         log.append("finally")
 
 
-@program(breaks=ANY)
+@program(breaks={"effect": 2})
 def thrown_in_after_a_print(x):
     log = []
     made = guarded(log, x)
@@ -57,7 +57,7 @@ def thrown_in_after_a_print(x):
     return first, second, next(made, "end"), log
 
 
-@program(breaks=ANY, eager=("raises",))
+@program(breaks={"effect": 1})
 def closed_early(x):
     log = []
     made = guarded(log, x)
@@ -67,7 +67,7 @@ def closed_early(x):
     return first, log, list(made)
 
 
-@program(breaks=ANY, eager=("raises",))
+@program(breaks={"effect": 1}, eager=("raises",))
 def dropped_early(x):
     log = []
     made = guarded(log, x)
@@ -82,7 +82,7 @@ def failing(x):
     raise ValueError("inside")
 
 
-@program(breaks=ANY, eager=("raises",))
+@program(breaks={"effect": 1}, eager=("raises",))
 def raises_through(x):
     made = failing(x)
     print(next(made).shape)
@@ -102,7 +102,7 @@ def outermost(x):
     yield found
 
 
-@program(breaks=ANY)
+@program(breaks={"attribute": 1, "effect": 1})
 def recursive_delegation(x):
     made = outermost(x)
     print(made.gi_yieldfrom)
@@ -120,7 +120,7 @@ def scaled(log, x):
         log.append("exit")
 
 
-@program(breaks=ANY)
+@program(breaks={"effect": 2})
 def context_manager_around_a_print(x):
     log = []
     with scaled(log, x) as y:
@@ -137,7 +137,7 @@ def batches(x, size):
         yield jnp.stack([x[at:at + size]] * 2)
 
 
-@program(breaks=ANY)
+@program(breaks={"effect": 3})
 def data_loader(x):
     total, seen = 0.0, []
     for batch in batches(x, 2):
@@ -157,7 +157,7 @@ def bounded(x):
     yield z
 
 
-@program(breaks=ANY)
+@program(breaks={"effect": 1})
 def locals_without_values(x):
     made = bounded(x)
     print(next(made))
@@ -176,7 +176,7 @@ def counted():
         add((yield add(0)))
 
 
-@program(breaks=ANY, hits=False)
+@program(breaks={"effect": 1}, hits=False)
 def cells_of_a_generator(x):
     made = counted()
     next(made)

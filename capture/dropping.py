@@ -1,0 +1,93 @@
+"""Generators that are dropped before their end: CPython closes them at once, and what waits in them runs.
+
+A generator that stands inside `try` or `with` is *pending*: where the last reference to it goes, its `finally` runs.
+Captured code counts no references, so `dropped` is told of what a frame lets go of. Where that led to a pending
+generator, all that can still be found is walked once: from the frames, from existing objects, from what is to be
+stored. A lost generator that the captured code made is closed there and then; one that exists, whose other
+references only Python knows, is dropped by Python.
+
+What `dropped` is not told of (a row of a table that lets go of one) ends in `check_none_lost`: Python makes that
+generator, and so drops it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from dynacomp.capture import sources as S
+from dynacomp.capture.errors import Break, Raised, Unbuildable
+from dynacomp.capture.generators import close, delegate
+from dynacomp.capture.iterator_values import GivenIterV, StreamV
+from dynacomp.capture.machine import OPERATIONS, Capture, Frame
+from dynacomp.capture.values import ArrayV, Const, GeneratorV, Lazy, NumberV, ScalarV, SizeV, Value
+
+LEAVES = (ArrayV, Const, Lazy, NumberV, ScalarV, SizeV, GivenIterV)
+ITERATORS = (GeneratorV, StreamV, GivenIterV)
+
+
+def dropped(cap: Capture, values: Iterable[Any], keep: Any = None) -> None:
+    """Tells that a frame has let go of these Values; `keep`: what its caller is about to get."""
+    led_to = [v for v in _walk(values, _is_new) if id(v) in cap.pending]
+    if led_to:
+        found = {id(v) for v in _walk([*_roots(cap), keep], lambda v: True)}
+        lost = [g for g in led_to if id(g) not in found and not g.running]
+        inner = {id(delegate(g.frame)) for g in lost}
+        for gen in lost:
+            if id(gen) not in inner:
+                _drop(cap, gen)
+
+
+def _is_new(v: Value) -> bool:
+    """Whether a reference to it may be the last: existing objects have others, but iterators that a frame was given."""
+    return v.source is None or isinstance(v, ITERATORS) and isinstance(v.source, (S.Local, S.Delegate))
+
+
+def _walk(values: Iterable[Any], enter: Callable[[Value], bool]) -> Iterator[Any]:
+    todo, seen = list(values), set()
+    while todo:
+        at = todo.pop()
+        if isinstance(at, (list, tuple, set)):
+            todo.extend(at)
+        elif isinstance(at, dict):
+            todo.extend(at.values())
+        elif isinstance(at, Value) and not isinstance(at, LEAVES) and id(at) not in seen and enter(at):
+            seen.add(id(at))
+            yield at
+            todo.extend(_held(at.frame) if isinstance(at, GeneratorV) else vars(at).values())
+
+
+def _held(frame: Frame) -> list[Any]:
+    return [frame.locals, frame.stack, frame.cells, frame.handling, frame.result, frame.yielded]
+
+
+def _roots(cap: Capture) -> list[Any]:
+    stored = [w[-1] for w in (*cap.global_writes.values(), *cap.class_writes.values())]
+    found = [*stored, *cap.prints, *(v for v in cap.objects.values() if not isinstance(v, ITERATORS)),
+             *(g for g in cap.pending.values() if g.running)]
+    frame = cap.current
+    while frame is not None:
+        found += _held(frame)
+        frame = frame.parent
+    return found
+
+
+def _drop(cap: Capture, gen: GeneratorV) -> None:
+    if gen.real is not None:
+        if cap.current is None:  # the outermost frame ends: it drops what it was given
+            return
+        raise Break("effect", f"a generator that runs code when it is dropped ({gen.frame.code.code.co_qualname})")
+    try:
+        close(cap, gen)
+    except Raised:
+        raise Break("effect", "an exception in a generator that is dropped") from None
+
+
+def check_none_lost(cap: Capture, made: dict[int, Any]) -> None:
+    """At the end of the code that rebuilds what is alive (`made`: by id): no pending generator was forgotten."""
+    for gen in cap.pending.values():
+        if gen.real is None and id(gen) not in made:
+            raise Unbuildable(gen, "a generator that is dropped before its end")
+
+
+OPERATIONS["dropped"] = dropped
