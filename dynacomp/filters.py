@@ -10,13 +10,14 @@ import contextlib
 import functools
 import inspect
 import os
+import sys
 from collections.abc import Iterator
 from types import CodeType, ModuleType
 
 import dynacomp.kernels as kernels
 import dynacomp.lowering as lowering
 from dynacomp import capture, codegen, counters
-from dynacomp.capture import _native
+from dynacomp.capture import _native, libraries
 from dynacomp.capture.resume import is_resume
 
 FUNCTION = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS  # not a class body or a module
@@ -58,13 +59,17 @@ def strict(*machinery: ModuleType) -> Iterator[None]:
 
 @functools.cache
 def is_library_file(filename: str) -> bool:
-    """True of files of the standard library, of installed packages, and of dynacomp itself."""
-    return "site-packages" in filename or filename.startswith((*_OWN, _STDLIB))
+    """True of files of the standard library, of installed packages, and of dynacomp itself; and of the libraries that
+    promise purity, wherever they lie: captured code calls their functions whole, which must not be taken to pieces when
+    Python calls them."""
+    pure = [path + os.sep for root in _PURE for path in getattr(sys.modules.get(root), "__path__", ())]
+    return "site-packages" in filename or filename.startswith((*_OWN, _STDLIB, *pure))
 
 
 def _folder(module: object) -> str:
     return os.path.dirname(getattr(module, "__file__", "") or "") + os.sep
 
 
+_PURE = sorted({name.partition(".")[0] for name in libraries.PURE})
 _OWN = tuple({_folder(m) for m in (capture, codegen, counters, kernels, lowering)})
 _STDLIB = _folder(functools)
