@@ -24,6 +24,7 @@ from dynacomp.capture.payloads import built_in_base
 from dynacomp.capture.remembered import remembered
 from dynacomp.capture.values import (
     Const,
+    LibraryV,
     ListV,
     ObjectV,
     TupleV,
@@ -42,6 +43,8 @@ CHAIN = ("__cause__", "__context__")
 
 def as_exception(cap: Capture, value: Value) -> Value:
     """An exception as an `ObjectV`: real ones that the machine itself met are taken apart, once."""
+    if isinstance(value, LibraryV):
+        raise Break("raises", f"a {type_of(value).__qualname__} that a library has made")
     if not (isinstance(value, Const) and isinstance(value.value, BaseException)):
         return value
     error = value.value

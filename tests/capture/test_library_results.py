@@ -1,7 +1,10 @@
 """Objects that only a library can make, alive where captured code ends: made of what there was at that time."""
 
+import contextlib
+
 import jax
 import jax.numpy as jnp
+from jax._src.tree_util import prefix_errors
 
 import dynacomp
 
@@ -49,3 +52,23 @@ def test_descriptions_of_arrays_are_constants():
     dynacomp.reset()
     found = dynacomp.jit(program, backend="eager")(X)
     assert found[:2] == program(X)[:2] and not dynacomp.stats()["breaks"]
+
+
+def test_an_exception_that_a_library_makes_is_raised():
+    def program(x):
+        (make,) = prefix_errors((1, 2), [1, 2])
+        try:
+            raise make("axes")
+        except ValueError as error:
+            return x + 1, str(error), error.__traceback__ is None
+
+    def in_a_block(x):
+        (make,) = prefix_errors((1, 2), [1, 2])
+        with contextlib.suppress(ValueError):
+            raise make("axes")
+        return x + 1
+
+    dynacomp.reset()
+    for fn in (program, in_a_block):
+        assert repr(dynacomp.jit(fn, backend="eager")(X)) == repr(fn(X))
+    assert not dynacomp.stats()["frames_eager"]
