@@ -28,7 +28,8 @@ from dynacomp.capture.libraries import has_user_call, is_host, is_user_function
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.payloads import IMMUTABLE, SCALARS, SPECIAL, inherits, payload_base, refill
 from dynacomp.capture.remembered import remembered
-from dynacomp.capture.shells import Memo, arrays_in_structure, attributes, fixed_fields, shell
+from dynacomp.capture.shells import Memo, attributes, fixed_fields, shell
+from dynacomp.capture.structures import arrays_in_structure, taken_apart
 from dynacomp.capture.values import (
     ArrayV,
     BuiltinMethodV,
@@ -167,7 +168,7 @@ def _object(cap: Capture, value: ObjectV) -> Any:
     built = shell(cap, value, memo)
     if value.payload is not None and jax.tree_util.all_leaves([built]):
         return _with_payload(cap, value)
-    leaves, treedef = jax.tree.flatten(built)
+    leaves, treedef = taken_apart(jax.tree.flatten, built)
     if arrays_in_structure(treedef) and payload_base(value.cls) is None:
         return _by_attributes(cap, value)
     fixed_fields(memo, leaves)
@@ -259,14 +260,17 @@ _ROWS: dict[type, Any] = {
 }
 
 
-def rebuild(arg: Any, env: dict[Node, Any]) -> Any:
-    """The real object of a lowered argument; Standins stand for themselves."""
+def rebuild(arg: Any, env: dict[Any, Any]) -> Any:
+    """The real object of a lowered argument; Standins stand for themselves. What a LibraryArg makes is made once, and
+    kept in `env`: one that is made of another, used twice, would take twice as long."""
     if isinstance(arg, Node):
         return env[arg]
     if isinstance(arg, Standin):
         return arg.function
     if isinstance(arg, LibraryArg):
-        return arg.make(*rebuild(arg.args, env), **rebuild(arg.kwargs, env))
+        if arg not in env:
+            env[arg] = arg.make(*rebuild(arg.args, env), **rebuild(arg.kwargs, env))
+        return env[arg]
     if isinstance(arg, Tree):
         return jax.tree.unflatten(arg.treedef, [rebuild(v, env) for v in arg.leaves])
     if isinstance(arg, tuple) and hasattr(arg, "_fields"):
@@ -280,22 +284,23 @@ def rebuild(arg: Any, env: dict[Node, Any]) -> Any:
     return arg
 
 
-def parts(arg: Any) -> Iterator[Any]:
-    """The innermost parts of a lowered argument, also through LibraryArgs."""
+def parts(arg: Any, seen: set[LibraryArg] | None = None) -> Iterator[Any]:
+    """The innermost parts of a lowered argument, also through LibraryArgs (once each)."""
+    seen = set() if seen is None else seen
     if isinstance(arg, LibraryArg):
-        yield from parts((arg.args, arg.kwargs))
+        inside: Any = () if arg in seen else (arg.args, arg.kwargs)
+        seen.add(arg)
     elif isinstance(arg, Tree):
-        yield from parts(arg.leaves)
-    elif isinstance(arg, (tuple, list)):
-        for v in arg:
-            yield from parts(v)
-    elif isinstance(arg, dict):
-        for v in arg.values():
-            yield from parts(v)
+        inside = arg.leaves
+    elif isinstance(arg, (tuple, list, dict)):
+        inside = arg.values() if isinstance(arg, dict) else arg
     elif isinstance(arg, slice):
-        yield from parts((arg.start, arg.stop, arg.step))
+        inside = (arg.start, arg.stop, arg.step)
     else:
         yield arg
+        return
+    for part in inside:
+        yield from parts(part, seen)
 
 
 def leaf_nodes(arg: Any) -> Iterator[Node]:

@@ -19,12 +19,10 @@ from dynacomp.capture.payloads import IMMUTABLE, built_in_base, payload_base, re
 from dynacomp.capture.sizes import concrete
 from dynacomp.capture.values import (
     DELETED,
-    ArrayV,
     Const,
     DictV,
     ListV,
     NeedsConcrete,
-    NumberV,
     ObjectV,
     ScalarV,
     SetV,
@@ -73,24 +71,6 @@ def _tuple(cap: Capture, value: TupleV, items: list[Any]) -> Any:
         cap.tuples.setdefault(id(real), value)
         return real
     return tuple(items) if value.cls is tuple else tuple.__new__(value.cls, items)
-
-
-def arrays_in_structure(treedef: Any) -> bool:
-    """Whether a tree's structure holds arrays: some class asks what a leaf is, and does not know Values."""
-    todo = [treedef]
-    while todo:
-        node = todo.pop()
-        data = node.node_data()
-        if data is not None and data[0] not in (tuple, list, dict, type(None)) and _has_array(data[1]):
-            return True
-        todo.extend(node.children())
-    return False
-
-
-def _has_array(aux: Any) -> bool:
-    if isinstance(aux, (tuple, list)):
-        return any(map(_has_array, aux))
-    return any(map(_has_array, aux.values())) if type(aux) is dict else isinstance(aux, (ArrayV, NumberV))
 
 
 def fixed_fields(memo: Memo, leaves: list[Any]) -> None:

@@ -22,7 +22,8 @@ from dynacomp.capture.iteration import iterate
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import truth
-from dynacomp.capture.shells import Memo, arrays_in_structure, shell
+from dynacomp.capture.shells import Memo, shell
+from dynacomp.capture.structures import arrays_in_structure, taken_apart
 from dynacomp.capture.trees import unflattened
 from dynacomp.capture.values import Const, LibraryV, ListV, TupleV, Value, as_python
 
@@ -59,7 +60,7 @@ def _is_leaf(value: LibraryV) -> bool:
 
 
 def _flatten(parts: Shell, is_leaf: Value) -> tuple[list[Value], Any]:
-    leaves, treedef = jax.tree.flatten(parts.real, is_leaf=parts.rule(is_leaf))
+    leaves, treedef = taken_apart(jax.tree.flatten, parts.real, is_leaf=parts.rule(is_leaf))
     return list(map(parts.value, leaves)), known(treedef)
 
 
@@ -71,8 +72,8 @@ def known(treedef: Any) -> Any:
 
 
 def _with_path(parts: Shell, is_leaf: Value, takes_path: Value) -> tuple[list[tuple[Value, Value]], Any]:
-    found, treedef = jax.tree_util.tree_flatten_with_path(
-        parts.real, is_leaf=parts.rule(is_leaf), is_leaf_takes_path=truth(parts.cap, takes_path))
+    found, treedef = taken_apart(jax.tree_util.tree_flatten_with_path, parts.real, is_leaf=parts.rule(is_leaf),
+                                 is_leaf_takes_path=truth(parts.cap, takes_path))
     return [(from_python(parts.cap, path), parts.value(leaf)) for path, leaf in found], known(treedef)
 
 
