@@ -78,11 +78,17 @@ def _special_item(cap: Capture, obj: ObjectV, name: str, what: str, *args: Value
     cap.call(method, list(args))
 
 
+CONTAINS: dict[type, Any] = {}  # kind of Value → row(cap, container, item) that says whether the item is in it
+
+
 def contains(cap: Capture, container: Value, item: Value) -> bool:
     if isinstance(container, (DictV, SetV)):
         return hashable(cap, item) in container.items
     if isinstance(container, ViewV) and container.kind != "values":
         return tables.view_contains(cap, container, item)
+    row = CONTAINS.get(type(container))
+    if row is not None:
+        return row(cap, container, item)
     if isinstance(container, OpaqueV):
         raise Break("opaque", f"`in` of a {type(container.obj).__qualname__}")
     if isinstance(container, ObjectV):

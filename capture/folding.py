@@ -20,7 +20,7 @@ from dynacomp.capture.births import from_python
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.frozen import SHOWING, is_changeable
 from dynacomp.capture.iterator_values import SeqIterV
-from dynacomp.capture.machine import Capture
+from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.values import Const, TupleV, Value, as_python
 
 MATCHES = type(re.finditer("", ""))
@@ -39,12 +39,14 @@ def fold(cap: Capture, fn: Any, *values: Value) -> Value:
     if id(fn) in ROUNDING and any(type(a) is Decimal for a in args):
         raise Break("effect", "decimal arithmetic, which reads its context and leaves flags there")
     try:
-        with np.errstate(all="raise"):
+        with np.errstate(all="raise"), OPERATIONS["hearing"](cap, getattr(fn, "__name__", "what is computed")):
             found = fn(*args)
         if type(found) is MATCHES:
             return SeqIterV(TupleV([from_python(cap, match) for match in found]), kind="other")
     except FloatingPointError:
         raise Break("effect", "NumPy has a warning to give") from None
+    except Break:
+        raise
     except Exception as error:
         raise Raised(Const(error)) from None
     if hasattr(type(found), "__next__") or type(found) in (bytearray, memoryview):

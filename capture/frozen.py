@@ -6,6 +6,7 @@ known but what stands here: a `SimpleNamespace` or an `array.array` may have oth
 
 from __future__ import annotations
 
+import collections
 import decimal
 import enum
 import operator
@@ -43,9 +44,10 @@ def is_python_class(cls: type) -> bool:
     if not mro(cls):
         raise Break("attribute", "a class that is being made")
     return bool(flags & HEAP) and not flags & (IMMUTABLE_TYPE | NO_INSTANCES) and not any(
-        b.__flags__ & HEAP and _has_own_c_code(b) for b in mro(cls))
+        b.__flags__ & HEAP and id(b) not in CONTAINERS and _has_own_c_code(b) for b in mro(cls))
 
 
+CONTAINERS = frozenset(map(id, (collections.deque, collections.defaultdict)))  # modelled: see `payloads`
 IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
 
 
@@ -64,4 +66,6 @@ def is_changeable(obj: Any) -> bool:
     cls: Any = type(obj)
     if cls in CLASSES or issubclass(cls, (type, types.ModuleType, enum.Enum, np.generic, np.dtype)):
         return False
+    if issubclass(cls, tuple) and hasattr(cls, "n_sequence_fields") and all(type(x) in LITERALS for x in obj):
+        return False  # `sys.version_info` and its like
     return module_name(cls) not in MODULES and not is_pure_module(module_name(cls))

@@ -180,7 +180,7 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
             cap.stands = outer
 
     def within(*tracers: Any) -> list[Any]:
-        seen["made"] = _on_tracers(fn, args, kwargs, nodes, tracers)
+        seen["made"] = _on_tracers(cap, fn, args, kwargs, nodes, tracers)
         seen["leaves"], seen["tree"] = jax.tree.flatten(seen["made"])
         given = {**cap.stands, **{id(t): (t, n) for t, n in zip(tracers, nodes)}}
         seen["origins"] = [given.get(id(x), (x, None))[1] for x in seen["leaves"]]
@@ -252,9 +252,9 @@ def _children(tree: Any) -> list[Any]:
     return [] if found is None else list(found[0])
 
 
-def _on_tracers(fn: Any, args: tuple, kwargs: dict[str, Any], nodes: list[Node], tracers: tuple) -> Any:
+def _on_tracers(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], nodes: list[Node], tracers: tuple) -> Any:
     given = rebuild((args, kwargs), dict(zip(nodes, tracers)))
-    with noticing(_label(fn), given):
+    with noticing(_label(fn), given), OPERATIONS["hearing"](cap, _label(fn)):
         return fn(*given[0], **given[1])
 
 
@@ -336,7 +336,7 @@ def _reach_rules(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> 
 
         def primal(*moved: Any) -> list[Any]:
             at = dict(zip(moving, moved))
-            result = _on_tracers(fn, args, kwargs, nodes, tuple(at.get(i, x) for i, x in enumerate(tracers)))
+            result = _on_tracers(cap, fn, args, kwargs, nodes, tuple(at.get(i, x) for i, x in enumerate(tracers)))
             return [x for x in jax.tree.leaves(result) if _is_array(x) and jnp.issubdtype(x.dtype, jnp.inexact)]
 
         out, pull = jax.vjp(primal, *(tracers[i] for i in moving))

@@ -333,6 +333,19 @@ def warn(args: tuple, kwargs: dict[str, Any], table: Any) -> None:
     said(*args, registry=table.setdefault("__warningregistry__", {}), module_globals=table, **kwargs)
 
 
+def call_only(args: tuple, kwargs: dict[str, Any]) -> None:
+    """Calls the first argument with the others."""
+    args[0](*args[1:], **kwargs)
+
+
+def show_warning(args: tuple, kwargs: dict[str, Any]) -> None:
+    """Writes a warning (text, category, file, line) as module `warnings` does where nobody has replaced that."""
+    SHOW(warnings.WarningMessage(*args))
+
+
+SHOW: Any = warnings._showwarnmsg_impl  # type: ignore[attr-defined]
+
+
 def set_global(table: Any, name: str, value: Any) -> None:
     unhold(table)[name] = value
 

@@ -1,7 +1,8 @@
 """Rows for the standard library: what is written in C, or in Python that the machine cannot enter.
 
 Most of the library is entered like the user's code. Here stand the callables that keep hidden
-state (caches, locks, thread identities) or are C, as rows of the table of callees.
+state (caches, locks, thread identities) or are C, as rows of the table of callees. Modules that take more than a
+few rows have files of their own.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import types
 import weakref
 from typing import Any
 
+from dynacomp.capture import registries, warning_rows  # noqa: F401  (their rows)
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
 from dynacomp.capture.bodies import signature_of

@@ -25,6 +25,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -144,9 +145,20 @@ def lower_function(fn: Callable[..., Any], *avals: Any, name: str = "graph") -> 
 
 
 def trace(fn: Callable[..., Any], avals: list[Aval]) -> ClosedJaxpr:
-    """`jax.make_jaxpr` on Avals."""
-    with blaming_sizes(avals):
+    """`jax.make_jaxpr` on Avals. What JAX warns of, it has said when the calls were captured."""
+    with blaming_sizes(avals), saying_nothing():
         return jax.make_jaxpr(fn)(*map(as_struct, avals))
+
+
+@contextlib.contextmanager
+def saying_nothing() -> Iterator[None]:
+    """Within the block no warning is shown. `warnings.catch_warnings` would make others be shown a second time."""
+    kept = warnings.filters
+    warnings.filters = [("ignore", None, Warning, None, 0)]  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        warnings.filters = kept  # type: ignore[misc]
 
 
 @contextlib.contextmanager

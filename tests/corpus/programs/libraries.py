@@ -154,12 +154,26 @@ def logs(x):
     return x + 1
 
 
-@program(breaks=ANY, hits=False)
+@program
 def warns(x):
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         warnings.warn("careful", stacklevel=1)
     return x, len(seen)
+
+
+@program
+def warnings_as_errors(x):
+    said = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        for kind in (DeprecationWarning, RuntimeWarning):
+            try:
+                warnings.warn("overflow", kind)
+            except RuntimeWarning as error:
+                said.append(str(error))
+    return x * len(said), said
 
 
 @program(breaks=ANY, hits=False)
