@@ -61,6 +61,9 @@ EFFECTS = {
                                   "latest_checkpoint", "available_steps"},
 }
 
+# How functions and methods begin that give an existing object of JAX its rules: `Primitive.def_impl`, `ad.deflinear`.
+DEFINING = ("def_", "defjvp", "defvjp", "deflinear", "defbilinear", "defvectorized", "defbroadcasting", "defreducer")
+
 # Modules whose functions judge their arguments, and tell a NumPy array from one of JAX: by its class, its dtype.
 JUDGES = ("chex._src.asserts", "chex._src.asserts_internal")
 
@@ -119,8 +122,9 @@ def is_library(obj: Any) -> bool:
 def has_effect(fn: Any) -> bool:
     """Whether a library's function is called for what it changes, shows or reads: state, tables, files."""
     name = getattr(fn, "__name__", "")
-    registers = name.startswith("register_") or name.endswith("dataclass") and isinstance(fn, types.FunctionType)
-    return registers or name in EFFECTS.get(module_of(fn) or "", ())
+    registers = name.startswith(("register_", *DEFINING))
+    makes_class = name.endswith("dataclass") and isinstance(fn, types.FunctionType)
+    return registers or makes_class or name in EFFECTS.get(module_of(fn) or "", ())
 
 
 def decorates(fn: Any, args: list[Any]) -> bool:

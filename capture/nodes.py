@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import operator
-import types
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,13 +31,13 @@ from dynacomp.capture.errors import Break, GiveUp, NeverCalled, Raised, Restart
 from dynacomp.capture.failures import Failed, can_be_called, eager_error
 from dynacomp.capture.graph import Closure, Node, Tree
 from dynacomp.capture.hidden import hides_tracers
-from dynacomp.capture.libraries import decorates, has_effect, judges, registers_once
+from dynacomp.capture.libraries import decorates, has_effect, is_library, judges, module_of, registers_once
 from dynacomp.capture.library_effects import noticing
 from dynacomp.capture.library_reads import guard_reads, overhearing
 from dynacomp.capture.lowered_args import LibraryArg, leaf_nodes, lower_arg, lower_arguments, rebuild, standins_in
 from dynacomp.capture.machine import OPERATIONS, Capture, StopAtBreak
 from dynacomp.capture.placement import puts_elsewhere
-from dynacomp.capture.python_results import Passed, with_numbers
+from dynacomp.capture.python_results import OBJECT_CALLS, Passed, with_numbers
 from dynacomp.capture.trees import unflattened
 from dynacomp.capture.values import (
     ArrayV,
@@ -95,11 +94,9 @@ class Outcome:
 def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value] | None = None,
                  name: str | None = None) -> Value:
     """The Value of `fn(*args, **kwargs)`, `fn` being pure; raises Raised as the call would."""
-    if isinstance(fn, types.MethodType) and fn.__name__ in RULES:
-        raise Break("effect", f"{fn.__name__} changes an object that existed before the call")
     if registers_once(fn) and all(isinstance(a, Const) for a in args) and not kwargs:
         return Const(fn(*(a.value for a in args)))  # type: ignore[attr-defined]
-    if has_effect(fn) or decorates(fn, [peek(a) for a in args if isinstance(a, Const)]):
+    if has_effect(_called(fn, args)) or decorates(fn, [peek(a) for a in args if isinstance(a, Const)]):
         raise Break("effect", f"{_label(fn)} changes more than its result")
     values = (list(args), dict(kwargs or {}))
     if judges(fn) and any(_holds_numpy(cap, v) for v in (*values[0], *values[1].values())):
@@ -130,6 +127,11 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     if not _all_containers(outcome.result) and hides_tracers(outcome.result):
         return LibraryV(fn, tuple(values[0]), values[1], real=outcome.result)
     return _structured(cap, fn, lowered, outcome, values, name)
+
+
+def _called(fn: Any, args: list[Value]) -> Any:
+    """What runs: a library's object, where `fn` only calls its first argument."""
+    return args[0].real if module_of(fn) == OBJECT_CALLS and isinstance(args[0], LibraryV) else fn
 
 
 def _is_description(x: Any) -> bool:
@@ -195,6 +197,8 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     cap.placed = cap.placed or puts_elsewhere(jaxpr.jaxpr)
     if calls_back(jaxpr.jaxpr) and not all(s.ways for s in standins_in((args, kwargs))):
         raise Break("call", f"{_label(fn)} calls back into Python")
+    if any(map(_is_written_in_python, jaxpr.eqns)):
+        raise Break("call", f"{_label(fn)} uses a primitive whose evaluation is the program's")
     if any(isinstance(x, str) and "Tracer" in x for x in seen["leaves"]):
         raise Break("leaves", f"{_label(fn)} makes a text of an array")
     avals = iter(jaxpr.out_avals)
@@ -322,6 +326,12 @@ def refuse_effects(fn: Any, jaxpr: Any) -> None:
 def calls_back(jaxpr: Any) -> bool:
     """Whether a Python function runs when this jaxpr does."""
     return any("callback" in e.primitive.name for e in jaxpr.eqns) or any(map(calls_back, subjaxprs(jaxpr)))
+
+
+def _is_written_in_python(eqn: Any) -> bool:
+    """Whether eager JAX evaluates this by code of the program (`Primitive.def_impl`)."""
+    impl = eqn.primitive.impl
+    return not is_library(impl.func if isinstance(impl, functools.partial) else impl)
 
 
 def _reach_rules(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> None:

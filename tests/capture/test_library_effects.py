@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import Primitive
+from jax.interpreters import ad
 from jax.sharding import PartitionSpec
 
 import dynacomp
@@ -145,3 +147,34 @@ def test_a_list_that_holds_itself_has_contents():
     knot = [1]
     knot.append(knot)
     assert contents(knot) == contents(knot) and len(contents(knot)) == 2
+
+
+def twice(x):
+    def double(x):
+        seen.append(1)
+        return np.multiply(x, 2)
+
+    seen = []
+    doubled = Primitive("doubled")
+    doubled.def_impl(double)
+    doubled.def_abstract_eval(lambda x: x)
+    ad.deflinear2(doubled, lambda slope, x: [2 * slope])
+    return doubled.bind(x), jax.grad(lambda x: jnp.sum(doubled.bind(x)))(x), len(seen)
+
+
+def evaluated_elsewhere(x):
+    usual, seen = jax.lax.sin_p.impl, []
+    jax.lax.sin_p.def_impl(lambda x, **options: seen.append(1) or usual(x, **options))
+    try:
+        return jax.lax.sin_p.bind(x, accuracy=None), len(seen)
+    finally:
+        jax.lax.sin_p.def_impl(usual)
+
+
+def test_primitives_are_evaluated_by_what_the_program_says():
+    dynacomp.reset()
+    for program in (twice, evaluated_elsewhere):
+        want = program(X)
+        for _ in range(2):
+            assert repr(dynacomp.jit(program, backend="eager")(X)) == repr(want)
+    assert dynacomp.stats()["frames_eager"].keys() <= {"traced"}
