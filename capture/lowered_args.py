@@ -29,7 +29,7 @@ from dynacomp.capture.machine import Capture
 from dynacomp.capture.payloads import IMMUTABLE, SCALARS, SPECIAL, inherits, payload_base, refill
 from dynacomp.capture.remembered import remembered
 from dynacomp.capture.shells import Memo, attributes, fixed_fields, shell
-from dynacomp.capture.structures import arrays_in_structure, taken_apart
+from dynacomp.capture.structures import TREEDEF, arrays_in_structure, in_structure, taken_apart
 from dynacomp.capture.values import (
     ArrayV,
     BuiltinMethodV,
@@ -285,13 +285,13 @@ def rebuild(arg: Any, env: dict[Any, Any]) -> Any:
 
 
 def parts(arg: Any, seen: set[LibraryArg] | None = None) -> Iterator[Any]:
-    """The innermost parts of a lowered argument, also through LibraryArgs (once each)."""
+    """The innermost parts of a lowered argument, also through LibraryArgs (once each), and the structures of trees."""
     seen = set() if seen is None else seen
     if isinstance(arg, LibraryArg):
         inside: Any = () if arg in seen else (arg.args, arg.kwargs)
         seen.add(arg)
     elif isinstance(arg, Tree):
-        inside = arg.leaves
+        inside = (arg.treedef, *arg.leaves)
     elif isinstance(arg, (tuple, list, dict)):
         inside = arg.values() if isinstance(arg, dict) else arg
     elif isinstance(arg, slice):
@@ -311,3 +311,9 @@ def leaf_nodes(arg: Any) -> Iterator[Node]:
 def standins_in(arg: Any) -> Iterator[Standin]:
     """Every user function inside a lowered argument."""
     return (v for v in parts(arg) if isinstance(v, Standin))
+
+
+def shows_values(arg: Any) -> bool:
+    """Whether a library sees by a lowered argument that it is being captured: a function stands for the program's,
+    or the structure of a tree holds Values."""
+    return any(isinstance(v, Standin) or isinstance(v, TREEDEF) and in_structure(v, Value) for v in parts(arg))

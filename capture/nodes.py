@@ -34,10 +34,19 @@ from dynacomp.capture.hidden import hides_tracers
 from dynacomp.capture.libraries import decorates, has_effect, is_library, judges, module_of, registers_once
 from dynacomp.capture.library_effects import noticing
 from dynacomp.capture.library_reads import guard_reads, overhearing
-from dynacomp.capture.lowered_args import LibraryArg, leaf_nodes, lower_arg, lower_arguments, rebuild, standins_in
+from dynacomp.capture.lowered_args import (
+    LibraryArg,
+    leaf_nodes,
+    lower_arg,
+    lower_arguments,
+    rebuild,
+    shows_values,
+    standins_in,
+)
 from dynacomp.capture.machine import OPERATIONS, Capture, StopAtBreak
 from dynacomp.capture.placement import puts_elsewhere
 from dynacomp.capture.python_results import OBJECT_CALLS, Passed, with_numbers
+from dynacomp.capture.structures import TREEDEF, says_literals
 from dynacomp.capture.trees import unflattened
 from dynacomp.capture.values import (
     ArrayV,
@@ -110,7 +119,7 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
         if keeps or not _all_containers(outcome.result) and hides_tracers(outcome.result):
             return LibraryV(fn, tuple(values[0]), values[1])
         return from_python(cap, outcome.result)
-    if _all_containers(outcome.result) and all(map(_is_description, outcome.leaves)):
+    if _is_known(outcome.result):
         return from_python(cap, outcome.result)
     if outcome.leaves and all(is_literal(x) or is_symbolic_dim(x) for x in outcome.leaves):
         return from_python(cap, jax.tree.map(lambda x: _size(cap, x), outcome.result))
@@ -134,9 +143,16 @@ def _called(fn: Any, args: list[Value]) -> Any:
     return args[0].real if module_of(fn) == OBJECT_CALLS and isinstance(args[0], LibraryV) else fn
 
 
+def _is_known(result: Any) -> bool:
+    """Whether (a part of) a result never changes: containers of what says what an array or a tree is like, and of
+    literals."""
+    return _all_containers(result) and all(map(_is_description, jax.tree.leaves(result)))
+
+
 def _is_description(x: Any) -> bool:
-    """Whether a leaf of a result says what an array is like, or is a literal: such leaves never change."""
-    return is_literal(x) or type(x) is jax.ShapeDtypeStruct and all(type(d) is int for d in x.shape)
+    if type(x) is jax.ShapeDtypeStruct:
+        return all(type(d) is int for d in x.shape)
+    return is_literal(x) or type(x) is TREEDEF and says_literals(x)
 
 
 def _holds_numpy(cap: Capture, value: Value) -> bool:
@@ -191,8 +207,8 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     try:
         jaxpr = _traced(cap, fn, run, nodes)
     except Failed as failed:
-        standins = any(True for _ in standins_in((args, kwargs)))
-        raise Raised(Const(_program_error(cap, within, nodes, standins, failed.args[0]))) from None
+        shown = shows_values((args, kwargs))
+        raise Raised(Const(_program_error(cap, within, nodes, shown, failed.args[0]))) from None
     refuse_effects(fn, jaxpr)
     cap.placed = cap.placed or puts_elsewhere(jaxpr.jaxpr)
     if calls_back(jaxpr.jaxpr) and not all(s.ways for s in standins_in((args, kwargs))):
@@ -289,13 +305,13 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
         cap.tracing -= 1
 
 
-def _program_error(cap: Capture, call: Any, nodes: list[Node], standins: bool, error: Exception) -> BaseException:
+def _program_error(cap: Capture, call: Any, nodes: list[Node], shown: bool, error: Exception) -> BaseException:
     """The exception that the program sees where tracing `call` raised `error`; Break to let Python find out."""
     avals = [n.aval for n in nodes]
     if any(not isinstance(d, int) for a in avals for d in a.shape):
         cap.lessons.all_static = True
         raise Restart()
-    if cap.bodies or standins or not can_be_called(avals):
+    if cap.bodies or shown or not can_be_called(avals):
         raise Break("raises", type(error).__name__)
     return eager_error(call, avals, error)
 
@@ -470,7 +486,7 @@ def _split(cap: Capture, node: Node, whole: LibraryV, result: Any) -> Value:
         return ArrayV(node, result)
     if is_nothing(result):
         return Const(result)
-    if result is None or is_literal(result):
+    if _is_known(result):
         return from_python(cap, result)
     if type(result) is dict:
         return DictV({k: _element(cap, node, whole, k, v) for k, v in result.items()})
@@ -485,7 +501,7 @@ def _element(cap: Capture, node: Node, whole: LibraryV, key: Any, result: Any) -
         return Const(result)
     if isinstance(result, Passed):
         return result.value
-    if is_literal(result):
+    if _is_known(result):
         return from_python(cap, result)
     opaque = LibraryV(operator.getitem, (whole, Const(key)))
     if not (isinstance(result, Aval) or _is_container(result)):

@@ -1,5 +1,9 @@
 """Trees whose structure says more than where leaves are: functions, keys without order, structures as leaves."""
 
+import collections
+import contextlib
+import sys
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -19,6 +23,36 @@ def test_what_a_chain_of_calls_makes_of_a_library_is_made_once_each():
         return params(state)
 
     assert jnp.allclose(dynacomp.jit(program, backend="eager")(1.0), program(1.0))
+
+
+def test_structures_among_results_are_constants():
+    init, update, params = optimizers.momentum(0.1, 0.9)
+
+    def step(i, state):
+        return update(i, jax.tree.map(jnp.cos, params(state)), state)
+
+    compiled, state = dynacomp.jit(step, backend="eager"), init({"a": X, "b": X})
+    compiled(1, state)
+    calls = collections.Counter()
+    sys.setprofile(dynacomp.disable(lambda frame, event, _: calls.update([(event, frame.f_code.co_name)])))
+    try:
+        found = compiled(1, state)
+    finally:
+        sys.setprofile(None)
+    want = step(1, state)
+    assert jax.tree.structure(found) == jax.tree.structure(want) and found.tree_def is state.tree_def
+    assert jax.tree.all(jax.tree.map(jnp.allclose, found, want))
+    assert calls["call", "tree_update"] == 1  # and not once more for what is no array
+
+
+def test_a_function_of_the_program_in_the_structure_of_a_librarys_object():
+    def program(x):
+        pull = jax.vjp(lambda v: v * 2, x)[1]
+        print("a break")
+        with contextlib.suppress(KeyError):
+            return pull(x)
+
+    assert jnp.array_equal(dynacomp.jit(program, backend="eager")(X)[0], X * 2)
 
 
 @pytest.mark.parametrize("ask", [jax.tree.leaves, jax.tree.structure, lambda tree: jax.tree.map(abs, tree),
