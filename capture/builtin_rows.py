@@ -364,7 +364,7 @@ def _leaves(why: str) -> Any:
     return refuse
 
 
-for _name in ("print", "input", "open", "breakpoint", "compile", "globals", "__import__"):
+for _name in ("input", "open", "breakpoint", "compile", "globals", "__import__"):
     BUILTINS[getattr(builtins, _name)] = _leaves(f"{_name}()")
 for _fn in (np.asarray, np.array):
     BUILTINS[_fn] = _leaves("a NumPy array made from values")

@@ -18,8 +18,9 @@ from dynacomp.capture.calls import BUILTINS
 from dynacomp.capture.errors import Break
 from dynacomp.capture.iteration import key_value
 from dynacomp.capture.keys import hashable
-from dynacomp.capture.machine import Capture
+from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import library_call
+from dynacomp.capture.private_values import PrivateV
 from dynacomp.capture.shells import attributes
 from dynacomp.capture.values import (
     ArrayV,
@@ -48,6 +49,8 @@ def shallow(cap: Capture, x: Value) -> Value:
         return DictV(dict(x.items), x.cls, factory=x.factory)
     if isinstance(x, SetV):
         return x if x.cls is frozenset else SetV(set(x.items), x.cls)
+    if isinstance(x, PrivateV):
+        return OPERATIONS["private_copy"](cap, x, deep=False)
     if isinstance(x, ObjectV):
         method = cap.special(x, "__copy__")
         return cap.call(method, []) if method is not None else _object(cap, x, lambda v: v)
@@ -93,6 +96,8 @@ def _deep_new(cap: Capture, x: Value, memo: MemoV) -> Value:
         return _deep_dict(cap, x, memo)
     if isinstance(x, SetV):
         return SetV({hashable(cap, _deep(cap, key_value(cap, k), memo)) for k in x.items}, x.cls)
+    if isinstance(x, PrivateV):
+        return OPERATIONS["private_copy"](cap, x, deep=True)
     if isinstance(x, ObjectV):
         method = cap.special(x, "__deepcopy__")
         if method is not None:

@@ -16,6 +16,7 @@ from dynacomp.capture.classes import entries, has_dict, module_name, mro
 from dynacomp.capture.errors import Break
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.payloads import IMMUTABLE, built_in_base, payload_base, refill
+from dynacomp.capture.private_values import PrivateV
 from dynacomp.capture.sizes import concrete
 from dynacomp.capture.values import (
     DELETED,
@@ -57,6 +58,8 @@ def _made(cap: Capture, value: Value, memo: Memo) -> Any:
         return value.cls(table) if value.factory is None else value.cls(shell(cap, value.factory, memo), table)
     if isinstance(value, SetV):
         return value.cls(value.items)
+    if isinstance(value, PrivateV):
+        raise Break("argument", f"a {value.cls.__qualname__} passed to a library")
     if isinstance(value, ObjectV):
         return _object(cap, value, memo)
     if isinstance(value, SizeV):

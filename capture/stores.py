@@ -20,6 +20,7 @@ from dynacomp.capture.object_attrs import (
     is_librarys,
     refused,
 )
+from dynacomp.capture.private_values import PrivateV
 from dynacomp.capture.values import (
     DELETED,
     ArrayV,
@@ -47,6 +48,8 @@ def setattr_value(cap: Capture, target: Value, name: str, value: Value) -> None:
         if isinstance(target, FunctionV) and name in FIXED_PARTS:
             raise Break("store", f"a store to {name!r} of a function")
         (target.special if isinstance(target, FunctionV) and name in SPECIAL else target.attrs)[name] = value
+    elif isinstance(target, PrivateV):
+        raise Break("store", f"a store to {name!r} of a {target.cls.__qualname__}")
     elif isinstance(target, ObjectV):
         _set_object(cap, target, name, value)
     elif isinstance(target, CellV) and name == "cell_contents":
@@ -105,7 +108,7 @@ def delattr_value(cap: Capture, target: Value, name: str) -> None:
     if isinstance(target, Const) and isinstance(target.value, type):
         class_attrs.delete(cap, target.value, name)
         return
-    if not isinstance(target, ObjectV):
+    if not isinstance(target, ObjectV) or isinstance(target, PrivateV):
         raise Break("store", f"deletion of {name!r}")
     taken_over = hook(cap, target, "__delattr__")
     if taken_over is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import collections
 
 import jax.numpy as jnp
@@ -416,9 +417,23 @@ def equality_of_nested(x):
             float("nan") == float("nan"), [float("inf")] == [float("inf")], 0.0 == -0.0)
 
 
-@program(breaks=ANY, hits=False)
+@program
 def bytearrays(x):
-    b = bytearray(b"abc")
+    b = c = bytearray(b"abc")
     b[0] = 65
     b.extend(b"d")
-    return x, bytes(b), b.hex()
+    b += bytearray([1, 2])
+    del b[1:3]
+    try:
+        b.append(256)
+    except ValueError as error:
+        said = str(error)
+    return x * len(b), bytes(b), b.hex(), c is b, [n for n in b], 65 in b, b == b"A", b"p" + b + b"q", said
+
+
+@program
+def typed_arrays(x):
+    a = array.array("f", [1, 2])
+    a.append(3)
+    a[0] = 5
+    return x * a[0], a.tolist(), sum(a), a.typecode, a[1:] == array.array("f", [2, 3]), len(a)

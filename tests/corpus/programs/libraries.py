@@ -6,17 +6,22 @@ import bisect
 import re
 import collections
 import copy
+import hashlib
 import heapq
+import io
 import itertools
 import json
 import logging
 import operator
+import queue
 import random
 import string
+import threading
 import warnings
 import weakref
 
 import jax.numpy as jnp
+import numpy as np
 from tests.corpus.kit import ANY, program
 
 
@@ -98,9 +103,55 @@ def copy_of_an_argument(x, d):
     return e, f
 
 
-@program(breaks=ANY, hits=False)
+@program
 def random_numbers(x):
-    return x * random.Random(0).random()
+    r = random.Random(0)
+    order = [1, 2, 3, 4]
+    r.shuffle(order)
+    return x * r.random(), order, r.randint(1, 100), r.choice([x, "other"]), r.sample(range(100), 3), r.gauss(0, 1)
+
+
+@program
+def random_arrays(x):
+    state, g = np.random.RandomState(0), np.random.default_rng(1)
+    order = state.permutation(5)
+    g.shuffle(order)
+    return x * state.randn() + g.normal(size=6).astype(np.float32), order, g.integers(10), state.choice(5, 2)
+
+
+@program
+def text_in_memory(x):
+    out = io.StringIO()
+    out.write("a")
+    print("shape", x.shape, sep="=", file=out)
+    with io.StringIO("l1\nl2") as lines:
+        first = lines.readline()
+    return x, out.getvalue(), first, lines.closed
+
+
+@program
+def digests(x):
+    h = hashlib.sha256(b"seed")
+    h.update(bytearray(b"more"))
+    return x * int(hashlib.md5(b"layer").hexdigest()[:2], 16), h.hexdigest(), h.name
+
+
+class Account:
+    def __init__(self):
+        self.lock, self.total = threading.Lock(), 0
+
+    def add(self, n):
+        with self.lock:
+            self.total += n
+        return self.lock.locked()
+
+
+@program
+def locks_of_ones_own(x):
+    a = Account()
+    waiting = queue.Queue()
+    waiting.put(a.add(2))
+    return x * a.total, waiting.get(), waiting.qsize(), a.lock.acquire(blocking=False)
 
 
 @program(args=lambda: (jnp.arange(3.0), random.Random(3)), breaks=ANY, hits=False)

@@ -1,0 +1,113 @@
+"""Objects in C that the captured code has made: Python's own behaviour, no graph break, one copy for each call."""
+
+import array
+import copy
+import hashlib
+import io
+import random
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+from dynacomp.capture import frame
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch):
+    monkeypatch.setattr(frame, "strict_errors", True)
+    dynacomp.reset()
+
+
+def made():
+    text, data, lock, reentrant = io.StringIO("ab"), io.BytesIO(), threading.Lock(), threading.RLock()
+    text.read(1)
+    data.write(b"x")
+    lock.acquire()
+    closed = io.StringIO()
+    closed.close()
+    generator, state, numpys = random.Random(3), np.random.RandomState(4), np.random.default_rng(5)
+    generator.random(), state.rand(), numpys.random()
+    return (text, data, lock, reentrant, closed, generator, state, numpys, bytearray(b"q"), array.array("i", [1]),
+            hashlib.md5(b"k"))
+
+
+def told(found):
+    text, data, lock, reentrant, closed, generator, state, numpys, buffer, numbers, digest = found
+    return (text.read(), data.getvalue(), lock.locked(), reentrant.acquire(), closed.closed, generator.random(),
+            state.rand(), numpys.random(), buffer.pop(), numbers.pop(), digest.hexdigest())
+
+
+def test_each_call_gets_its_own_in_its_state():
+    compiled = dynacomp.jit(lambda x: (x + 1, made()), backend="eager")
+    one, other = compiled(jnp.ones(2))[1], compiled(jnp.ones(2))[1]
+    assert dynacomp.stats()["breaks"] == {} and dynacomp.stats()["frames_captured"] == 1
+    assert not any(a is b for a, b in zip(one, other)) and list(map(type, one)) == list(map(type, made()))
+    assert told(one) == told(other) == told(made())
+
+
+def in_a_branch(x):
+    found = bytearray()
+    if x.sum() > 0:
+        found.append(1)
+        x = x * 2
+    return x, found
+
+
+def in_a_transformation(x):
+    r = random.Random(0)
+    return jax.grad(lambda v: (v * r.random()).sum())(x), r.random()
+
+
+def unseeded(x):
+    return x, random.Random().random() < 1, np.random.default_rng(None).random() < 1
+
+
+def copied(x):
+    r, b = random.Random(1), bytearray(b"x")
+    s, c = copy.deepcopy(r), copy.copy(b)
+    return x, r is s, r.random() == s.random(), c is b, c
+
+
+def kept(x, into):
+    into.append(random.Random(9))
+    return x * into[0].random(), into[0].random()
+
+
+def refused(x):
+    said = []
+    for attempt in (lambda: bytearray(b"x") + 3, lambda: bytearray(3)[7], lambda: io.StringIO().nothing,
+                    lambda: random.Random(0).randint(2, 1), lambda: array.array("f", ["x"])):
+        try:
+            attempt()
+        except Exception as error:
+            said.append(repr(error))
+    return x, said
+
+
+@pytest.mark.parametrize("fn, breaks", [
+    (in_a_branch, {"branch", "call"}), (in_a_transformation, {"effect_in_body", "call"}),
+    (unseeded, {"call", "attribute"}), (copied, set()), (refused, set())])
+def test_what_they_do(fn, breaks):
+    want, compiled = fn(jnp.ones(2)), dynacomp.jit(fn, backend="eager")
+    assert [str(compiled(jnp.ones(2))) for _ in range(2)] == [str(want)] * 2
+    assert not set(dynacomp.stats()["breaks"]) - breaks
+
+
+def test_one_that_is_stored_is_the_one_that_is_used():
+    want, got = [], []
+    for x in (jnp.ones(2), jnp.ones(2)):
+        assert str(kept(x, want)) == str(dynacomp.jit(kept, backend="eager")(x, got))
+    assert [r.random() for r in got] == [r.random() for r in want]
+
+
+def test_a_lock_that_is_held():
+    def twice(x):
+        lock = threading.Lock()
+        lock.acquire()
+        return x, lock.acquire(timeout=0.01), lock.acquire(blocking=False)
+
+    assert dynacomp.jit(twice, backend="eager")(jnp.ones(2))[1:] == (False, False)
