@@ -17,7 +17,8 @@ from dynacomp.capture.class_attrs import MISSING, SIMPLE, is_hook, lookup, name_
 from dynacomp.capture.classes import module_name
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.frozen import is_changeable, is_python_class
-from dynacomp.capture.iterator_values import CountIterV, SeqIterV, StreamV
+from dynacomp.capture.generators import delegate
+from dynacomp.capture.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
 from dynacomp.capture.libraries import CONTEXTS, is_library, is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import RULES, library_call
@@ -242,6 +243,9 @@ def _modelled(cap: Capture, value: Value, name: str) -> Value:
 
 
 def _of_generator(value: Value, name: str) -> Value:
+    if isinstance(value, GeneratorV) and name in ("gi_yieldfrom", "cr_await") and not value.running:
+        waits = delegate(value.frame) if value.started and not value.done else None
+        return waits or Const(None)
     found = {"__name__": "name", "__qualname__": "qualname"}.get(name)
     if not isinstance(value, GeneratorV) or found is None or value.frame.function is None:
         raise Break("attribute", f"built-in attribute {name!r}")
@@ -346,6 +350,8 @@ def _opaque(cap: Capture, value: OpaqueV, name: str) -> Value:
     """The methods of its class, where nothing of the instance's own comes first; all else is looked up in Python."""
     cls = type_of(value)
     owner, raw = lookup(cls, name)
+    if name == "__class__" and owner is object:
+        return Const(cls)
     if cls in weakref.ProxyTypes or not isinstance(raw, METHODS) or not _finds_methods(cap, value, name):
         raise Break("attribute", f"{name!r} of a {cls.__qualname__}")
     resolve(cap, cls, name)
@@ -382,7 +388,7 @@ def _iterator(cap: Capture, value: Value, name: str) -> Value:
 
 
 _READERS: dict[type, Any] = {
-    **dict.fromkeys((SeqIterV, CountIterV, StreamV), _iterator),
+    **dict.fromkeys((SeqIterV, CountIterV, StreamV, GivenIterV), _iterator),
     ObjectV: _object,
     ArrayV: arrays.attribute,
     NdArrayV: arrays.numpy_attribute,

@@ -24,6 +24,7 @@ from dynacomp.capture.births import from_python
 from dynacomp.capture.class_attrs import MISSING, name_in_errors, resolve
 from dynacomp.capture.classes import module_name
 from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.generators import new_generator
 from dynacomp.capture.identity_table import IdentityTable
 from dynacomp.capture.iteration import ITERATORS, iterate
 from dynacomp.capture.libraries import CONTEXTS, changes_object, is_library, is_pure_module
@@ -35,6 +36,7 @@ from dynacomp.capture.payloads import BASES, payload_base, seen_by_c
 from dynacomp.capture.placement import jit_places
 from dynacomp.capture.remembered import remembered
 from dynacomp.capture.signatures import bind
+from dynacomp.capture.suspensions import SUSPENDS
 from dynacomp.capture.values import (
     ArrayV,
     BuiltinMethodV,
@@ -42,7 +44,6 @@ from dynacomp.capture.values import (
     Const,
     DictV,
     FunctionV,
-    GeneratorV,
     LibraryV,
     ListV,
     MethodV,
@@ -99,10 +100,8 @@ def inline(cap: Capture, fn: FunctionV, args: list[Value], kwargs: dict[str, Val
     if fn.code.co_varnames and fn.code.co_argcount:
         frame.first_local = fn.code.co_varnames[0]
     frame.cells.update(zip(fn.code.co_freevars, fn.closure))
-    if fn.code.co_flags & inspect.CO_GENERATOR:
-        return GeneratorV(frame)
-    if fn.code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
-        raise Break("call", f"coroutine {fn.qualname}")
+    if fn.code.co_flags & SUSPENDS:
+        return new_generator(cap, frame)
     execute(cap, frame)
     assert frame.result is not None
     return frame.result

@@ -137,7 +137,7 @@ TEMPLATES = {inspect.CO_GENERATOR: _generator, inspect.CO_COROUTINE: _coroutine,
 
 # --- rewriting a template
 
-SEGMENTS, STATE, KEY = "$segments", "$state", "$key"  # names that no parameter has
+SEGMENTS, STATE, KEY, FIRST = "$segments", "$state", "$key", "$first"  # names that no parameter has
 MOVED = ("value", "state", "error", "current", "handled")  # variables that are forgotten when they are read
 Items = list[Any]
 
@@ -146,7 +146,8 @@ def driver(code: CodeType, segments: Callable[[dict[str, Any], tuple], Any], beg
     """The code of a driver for the function whose code is `code`, called with its arguments in order.
 
     segments: from the function's globals and the frame's cells to a mapping from keys to functions.
-    begun: it goes on with a generator that exists in part: no arguments, and all cells come with the function."""
+    begun: it goes on with a generator that exists in part: all cells come with the function, and its one argument
+    is a list with the event to begin with."""
     template = next(t for flag, t in TEMPLATES.items() if code.co_flags & flag)
     bc = Bytecode.from_code(template.__code__, conserve_exception_block_stackdepth=True)
     start = next(n for n, item in enumerate(bc) if isinstance(item, Instr) and item.name == "RESUME") + 1
@@ -155,13 +156,14 @@ def driver(code: CodeType, segments: Callable[[dict[str, Any], tuple], Any], beg
     count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
     free = [*(cells if begun else ()), *code.co_freevars]
     if begun:
-        cells, count = [], 0
-    bc[:] = [*_cells(cells, free), *bc[:start], *_opening(code.co_varnames[:count], cells, free, segments),
+        cells, count = [], 1
+    parameters = (FIRST,) if begun else code.co_varnames[:count]
+    bc[:] = [*_cells(cells, free), *bc[:start], *_opening(parameters, cells, free, segments),
              *_loop(template, bc[start:])]
     for item in bc:
         if isinstance(item, Instr):
             item.location = InstrLocation(code.co_firstlineno, None, None, None)
-    bc.argnames, bc.argcount = list(code.co_varnames[:count]), count
+    bc.argnames, bc.argcount = list(parameters), count
     bc.name, bc.qualname = code.co_name, code.co_qualname
     bc.filename, bc.first_lineno = code.co_filename, code.co_firstlineno
     bc.docstring = None
@@ -184,9 +186,10 @@ def _cells(cells: list[str], free: list[str]) -> Items:
 
 def _opening(parameters: tuple[str, ...], cells: list[str], free: list[str], make: Any) -> Items:
     """Sets the template's variables `segments` and `state` from the arguments and cells."""
-    out = _call(make, [*_call(builtins.globals, []), *_closure(cells, free)], 2)
+    first = [n for n in parameters if n == FIRST]
+    out = _call(make, [*_call(builtins.globals, []), *_closure(cells, free), *map(_load, first)], 2 + len(first))
     out.append(Instr("STORE_FAST", SEGMENTS))
-    plain = [n for n in parameters if n not in cells]
+    plain = [n for n in parameters if n not in (*cells, *first)]
     for name in plain:
         out += _move(name)
     return [*out, Instr("BUILD_TUPLE", len(plain)), Instr("STORE_FAST", STATE)]
@@ -202,6 +205,10 @@ def _call(fn: Any, arguments: Items, count: int = 0) -> Items:
     callee = [Instr("PUSH_NULL"), Instr("LOAD_CONST", fn)]
     call = [Instr("PRECALL", count)] if VERSION < (3, 12) else []
     return [*(callee if VERSION < (3, 13) else callee[::-1]), *arguments, *call, Instr("CALL", count)]
+
+
+def _load(name: str) -> Instr:
+    return Instr("LOAD_FAST", name)
 
 
 def _move(name: str) -> Items:

@@ -73,6 +73,8 @@ def _roots(cap: Capture) -> list[Any]:
 
 
 def _drop(cap: Capture, gen: GeneratorV) -> None:
+    if gen.real is None and not gen.started:
+        raise Break("effect", f"a coroutine that is never awaited ({gen.frame.code.code.co_qualname})")
     if gen.real is not None:
         if cap.current is None:  # the outermost frame ends: it drops what it was given
             return

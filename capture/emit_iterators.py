@@ -10,6 +10,7 @@ graph break where it is born.
 from __future__ import annotations
 
 import collections
+import contextlib
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,7 @@ from dynacomp.capture import itertools_py, plans, remake
 from dynacomp.capture.emit import ROWS, Emitter, made
 from dynacomp.capture.errors import Unbuildable
 from dynacomp.capture.given_iterators import number_of
-from dynacomp.capture.iterator_values import CountIterV, SeqIterV, StreamV
+from dynacomp.capture.iterator_values import ASendV, CountIterV, SeqIterV, StreamV
 from dynacomp.capture.output import PREPARE, Writer
 from dynacomp.capture.suspended_values import Standing, standing
 from dynacomp.capture.values import Const, GeneratorV, ListV, SetV, TupleV, Value
@@ -111,7 +112,11 @@ def ended_generator(fn: Any) -> Any:
     code = fn.__code__
     n = code.co_argcount + code.co_kwonlyargcount
     made = generator(fn, code.co_varnames[:n], (None,) * n)
-    made.close()
+    if hasattr(made, "close"):
+        made.close()
+    else:
+        with contextlib.suppress(StopIteration):
+            made.aclose().send(None)
     return made
 
 
@@ -231,13 +236,13 @@ def _half_consumed(e: Emitter, v: GeneratorV) -> None:
     cells = [v.frame.cells[name] for name in (*code.co_cellvars, *code.co_freevars)]
     e.call(plans.begin, lambda: e.load(v.frame.function), lambda: e.const(e.cap.options), lambda: e.tuple(cells))
     e.remember(v)
-    e.later(lambda: move(e, v, at))
+    e.later(lambda: move(e, v, at, plans.move if v.ahead is None else plans.ready))
 
 
-def move(e: Emitter, v: GeneratorV, at: Standing) -> None:
+def move(e: Emitter, v: GeneratorV, at: Standing, how: Any) -> None:
     """Puts the driver that stands for `v` where `v` stands now."""
-    e.call(plans.move, lambda: e.load(v), lambda: e.const(at.key), lambda: e.tuple(at.state),
-           lambda: e.load(at.delegate or NONE))
+    given = at.delegate or v.ahead or NONE
+    e.call(how, lambda: e.load(v), lambda: e.const(at.key), lambda: e.tuple(at.state), lambda: e.load(given))
 
 
 def _prepare_generator(w: Writer, v: GeneratorV) -> None:
@@ -259,10 +264,18 @@ def _packed(e: Emitter, names: list[str]) -> None:
     e.op("BUILD_TUPLE", len(names))
 
 
+def _asend(e: Emitter, v: ASendV) -> None:
+    if v.value is None:
+        raise Unbuildable(v, "what an asynchronous generator is about to give")
+    e.call(plans.asend, lambda: e.load(v.gen), lambda: e.load(v.value))
+    e.remember(v)
+
+
 PREPARE[GeneratorV] = _prepare_generator
 ROWS.update({
     SeqIterV: _seq_iter,
     CountIterV: made(count_iterator, lambda v: v.current, lambda v: v.stop or NONE, lambda v: v.step),
     StreamV: _stream,
     GeneratorV: _generator,
+    ASendV: _asend,
 })

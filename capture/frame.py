@@ -27,6 +27,7 @@ from dynacomp.capture import (  # noqa: F401  (handlers and rows register themse
     instances,
     iteration_rows,
     jax_state_rows,
+    opcodes_async,
     opcodes_build,
     opcodes_flow,
     opcodes_names,

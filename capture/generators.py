@@ -7,11 +7,15 @@ generator that it delegates to (`yield from`) had its turn.
 
 from __future__ import annotations
 
+import inspect
+import sys
+import types
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 from dynacomp.capture.effects import mutating
-from dynacomp.capture.errors import Raised
+from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import OPERATIONS, VERSION, Capture, Frame, execute, unwind
 from dynacomp.capture.suspensions import may_catch
 from dynacomp.capture.values import Const, GeneratorV, ObjectV, TupleV, Value, type_of
@@ -19,19 +23,36 @@ from dynacomp.capture.values import Const, GeneratorV, ObjectV, TupleV, Value, t
 NONE = Const(None)
 
 
+def new_generator(cap: Capture, frame: Frame) -> GeneratorV:
+    """The Value of a call of a function whose frame would suspend."""
+    made = GeneratorV(frame)
+    if type_of(made) is types.CoroutineType:
+        if sys.get_coroutine_origin_tracking_depth():
+            raise Break("call", f"coroutine {frame.code.code.co_qualname}, of which Python notes where it is made")
+        cap.guards.add("origins_untracked", None)
+        cap.pending[id(made)] = made  # Python warns where it is dropped before it is awaited
+    return made
+
+
 def resume(cap: Capture, gen: GeneratorV, sent: Value) -> Value | None:
     """Runs a generator to its next yield; None at its end (`frame.result` is its return value)."""
+    _not_reused(gen)
     if gen.done:
         return None
     started = gen.started
     return _run(cap, gen, lambda frame: frame.push(sent) if started else None)
 
 
+def _not_reused(gen: GeneratorV) -> None:
+    if gen.done and type_of(gen) is types.CoroutineType:
+        raise Raised(Const(RuntimeError("cannot reuse already awaited coroutine")))
+
+
 def _run(cap: Capture, gen: GeneratorV, enter: Callable[[Frame], None]) -> Value | None:
     """Resumes the frame after `enter` has put it into the state to go on from."""
     mutating(cap, gen)
     if gen.running:
-        raise Raised(Const(ValueError("generator already executing")))
+        raise Raised(Const(ValueError(f"{type_name(gen.frame.code.code)} already executing")))
     frame = gen.frame
     gen.started, gen.running = True, True
     frame.parent = cap.current
@@ -41,7 +62,7 @@ def _run(cap: Capture, gen: GeneratorV, enter: Callable[[Frame], None]) -> Value
         execute(cap, frame)
     except Raised as raised:
         gen.done = True
-        raise _not_stop(cap, raised) from None
+        raise _not_stop(cap, gen, raised) from None
     finally:
         gen.running = False
         cap.pending.pop(id(gen), None)
@@ -61,32 +82,45 @@ def note_pending(cap: Capture, gen: GeneratorV) -> None:
         cap.pending[id(gen)] = gen
 
 
-def _not_stop(cap: Capture, raised: Raised) -> Raised:
+def _not_stop(cap: Capture, gen: GeneratorV, raised: Raised) -> Raised:
     """StopIteration may not leave a generator (later versions do this in bytecode)."""
-    if VERSION >= (3, 12) or not issubclass(type_of(raised.value), StopIteration):
+    code = gen.frame.code.code
+    if VERSION >= (3, 12) or not issubclass(type_of(raised.value), stopping(code)):
         return raised
-    return Raised(stop_error(cap, raised.value), fresh=False)
+    return Raised(stop_error(cap, raised.value, type_name(code)), fresh=False)
 
 
-def stop_error(cap: Capture, stop: Value) -> Value:
+def stopping(code: CodeType) -> tuple[type, ...]:
+    """The exceptions that may not leave the frame of a generator with this code."""
+    return (StopIteration, StopAsyncIteration) if code.co_flags & inspect.CO_ASYNC_GENERATOR else (StopIteration,)
+
+
+def type_name(code: CodeType) -> str:
+    """What errors call a generator, coroutine or asynchronous generator with this code."""
+    flags = code.co_flags
+    return "coroutine" if flags & inspect.CO_COROUTINE else "async generator" if (
+        flags & inspect.CO_ASYNC_GENERATOR) else "generator"
+
+
+def stop_error(cap: Capture, stop: Value, kind: str) -> Value:
     """The RuntimeError that a StopIteration becomes when it leaves a generator."""
-    text = "generator raised StopIteration"
+    text = f"{kind} raised {type_of(stop).__name__}"
     made = ObjectV(RuntimeError, ctor=(Const(text),), attrs={"args": TupleV([Const(text)])})
     made.attrs.update(__cause__=stop, __context__=stop, __suppress_context__=Const(True))
     return made
 
 
 def delegate(frame: Frame) -> Value | None:
-    """What a suspended frame is in a `yield from` of."""
+    """What a suspended frame is in a `yield from` or `await` of."""
     nxt = frame.instr
-    return frame.stack[-1] if nxt.name == "RESUME" and nxt.arg & 3 == 2 else None
+    return frame.stack[-1] if nxt.name == "RESUME" and nxt.arg & 3 in (2, 3) else None
 
 
 def throw(cap: Capture, gen: GeneratorV, error: Value) -> Value | None:
     """`gen.throw(error)`: the value that it yields next, None when it returned."""
+    _not_reused(gen)
     if gen.done or not gen.started:
-        mutating(cap, gen)
-        gen.done = True
+        _never_started(cap, gen)
         raise Raised(error)
     if not gen.running:
         inner = delegate(gen.frame)
@@ -168,11 +202,17 @@ def _close_inner(cap: Capture, inner: Value) -> None:
         cap.call(method, [])
 
 
+def _never_started(cap: Capture, gen: GeneratorV) -> None:
+    if not gen.done:
+        mutating(cap, gen)
+        cap.pending.pop(id(gen), None)
+        gen.done = True
+
+
 def close(cap: Capture, gen: GeneratorV) -> Value:
     """`gen.close()`."""
     if gen.done or not gen.started:
-        mutating(cap, gen)
-        gen.done = True
+        _never_started(cap, gen)
         return NONE
     try:
         item = throw(cap, gen, OPERATIONS["as_exception"](cap, Const(GeneratorExit())))

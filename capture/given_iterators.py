@@ -75,9 +75,14 @@ def _apart(cap: Capture) -> None:
 # --- of other iterators
 
 
+HUGE = 1 << 62
+
+
 def _combined(kind: type) -> Any:
     def row(cap: Capture, obj: Any, source: S.Source) -> Value:
         parts = reduced(obj)
+        if kind is enumerate and parts[1][1] >= HUGE:
+            raise Break("iterator", "an enumerate of numbers beyond the machine's")
         cap.guards.add("is_type", source, kind)
         held = S.Reduced(source)
         cap.guards.add("len", held, len(parts))

@@ -63,6 +63,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "own_globals": lambda s: f"{s} is globals()",
     "suspended": lambda s, code, key, slot: (
         f"{s} stands still in {code.co_qualname}, " + ("not started" if key is None else f"at place {key}")),
+    "origins_untracked": lambda s: "Python does not note where coroutines are made",
     "has_ended": lambda s: f"{s} is a generator that has ended",
     "ended": lambda s, n: f"{s} ends after {n} items",
     "abc_token": lambda s, token: "no class was registered with an abstract base class",

@@ -45,7 +45,7 @@ ITERATORS = (SeqIterV, CountIterV, StreamV, GivenIterV, GeneratorV)
 
 def get_iter(cap: Capture, value: Value) -> Value:
     """`iter(value)`."""
-    if isinstance(value, ITERATORS):
+    if isinstance(value, ITERATORS) and not (isinstance(value, GeneratorV) and not hasattr(type_of(value), "__iter__")):
         return value
     if isinstance(value, (TupleV, ListV)):
         return SeqIterV(value)
@@ -168,6 +168,8 @@ def _before(cap: Capture, current: Value, stop: Value, step: Value) -> bool:
 
 
 def _next_generator(cap: Capture, it: GeneratorV) -> Value | None:
+    if not hasattr(type_of(it), "__next__"):
+        raise Raised(Const(TypeError(f"{type_of(it).__name__!r} object is not an iterator")))
     return resume(cap, it, Const(None))
 
 

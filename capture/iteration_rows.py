@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,15 +20,17 @@ from dynacomp.capture.class_attrs import lookup
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.exceptions import as_exception
 from dynacomp.capture.iteration import ITERATORS, advance, get_iter, iterate
-from dynacomp.capture.iterator_values import CountIterV, SeqIterV, StreamV
+from dynacomp.capture.iterator_values import ASendV, CountIterV, SeqIterV, StreamV
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.operators import binary, fold, is_same, truth
 from dynacomp.capture.sequences import sort_values
 from dynacomp.capture.values import (
     Const,
     GeneratorV,
+    LibraryV,
     ListV,
     ObjectV,
+    OpaqueV,
     TupleV,
     Value,
     as_python,
@@ -250,7 +253,8 @@ def _raised_by_what_was_awaited(cap: Capture, error: Value) -> Value:
 
 def _send(cap: Capture, gen: GeneratorV, value: Value) -> Value:
     if not gen.started and not (isinstance(value, Const) and value.value is None):
-        raise Raised(Const(TypeError("can't send non-None value to a just-started generator")))
+        raise Raised(Const(TypeError("can't send non-None value to a just-started "
+                                     f"{generators.type_name(gen.frame.code.code)}")))
     item = generators.resume(cap, gen, value)
     if item is None:
         raise stop_iteration(cap, gen.frame.result)
@@ -272,6 +276,15 @@ def _throw(cap: Capture, gen: GeneratorV, kind: Value, *rest: Value) -> Value:
     return item
 
 
+def _of_async_generator(name: str) -> Any:
+    """A method that gives what must be awaited, and does nothing by itself."""
+    def method(cap: Capture, gen: Value, *args: Value) -> Value:
+        if type_of(gen) is not types.AsyncGeneratorType:
+            raise Break("call", f"method {name!r} of a {type_of(gen).__qualname__}")
+        return LibraryV(getattr(types.AsyncGeneratorType, name), (gen, *args))
+    return method
+
+
 BUILTIN_METHODS.update({(kind, "__next__"): _next for kind in ITERATORS})
 BUILTIN_METHODS.update({(kind, "__iter__"): get_iter for kind in ITERATORS})
 BUILTIN_METHODS.update({
@@ -281,4 +294,10 @@ BUILTIN_METHODS.update({
     (GeneratorV, "close"): generators.close,
     (GeneratorV, "__next__"): lambda cap, gen: _next(cap, gen),
     (GeneratorV, "__iter__"): lambda cap, gen: gen,
+    (GeneratorV, "__anext__"): lambda cap, gen: ASendV(gen, NONE),
+    (GeneratorV, "asend"): lambda cap, gen, value: ASendV(gen, value),
+    (GeneratorV, "__aiter__"): lambda cap, gen: gen,
 })
+for _name in ("aclose", "athrow", "asend"):
+    BUILTIN_METHODS[OpaqueV, _name] = _of_async_generator(_name)
+    BUILTIN_METHODS.setdefault((GeneratorV, _name), _of_async_generator(_name))

@@ -52,6 +52,17 @@ class StreamV(Value):
 
 
 @dataclass(eq=False)
+class ASendV(Value):
+    """What `gen.asend(value)` of an asynchronous generator gives (`__anext__`: of None): awaited, it goes on with it.
+
+    value: None once it was sent. used: whether the generator has come to its next `yield`."""
+
+    gen: Value
+    value: Any
+    used: bool = False
+
+
+@dataclass(eq=False)
 class GivenIterV(Value):
     """An iterator over a built-in container that the code was given, `taken` items further on.
 

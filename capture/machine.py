@@ -73,6 +73,7 @@ class Lessons:
     unrolled: set[Any] = field(default_factory=set)  # loops that could not become one node
     rolled: set[Any] = field(default_factory=set)  # long loops of Python that are to become one
     pure_bodies: bool = False  # what a transformed function changed would have let arrays out of it
+    waits: set[Any] = field(default_factory=set)  # what a coroutine awaits there only an event loop can wait for
     results: dict[Any, Any] = field(default_factory=dict)  # of functions whose result is said to be constant
     all_static: bool = False  # symbolic sizes were tried and JAX could not decide a comparison
     known_sizes: bool = False  # NumPy was given a size: every one is a constant of this entry

@@ -20,11 +20,12 @@ from dynacomp.capture.dropping import dropped
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.exceptions import as_exception, handled, instance_of, set_cause
 from dynacomp.capture.flow import LOOP_ENDS
-from dynacomp.capture.generators import resume, stop_error
+from dynacomp.capture.generators import resume, stop_error, stopping, type_name
 from dynacomp.capture.iteration import advance, get_iter, iterate
-from dynacomp.capture.iterator_values import CountIterV
+from dynacomp.capture.iterator_values import ASendV, CountIterV
 from dynacomp.capture.keys import pairs
 from dynacomp.capture.machine import VERSION, Capture, Frame, opcode, unsupported
+from dynacomp.capture.opcodes_async import Wrapped, send_to_generator
 from dynacomp.capture.opcodes_groups import prepare_reraise
 from dynacomp.capture.opcodes_names import CALLEE_FIRST
 from dynacomp.capture.operators import is_same, truth, unary
@@ -336,6 +337,8 @@ def _get_yield_from_iter(cap: Capture, f: Frame, i: Instr) -> None:
 def _send(cap: Capture, f: Frame, i: Instr) -> int | None:
     sent = f.pop()
     receiver = f.stack[-1]
+    if isinstance(receiver, ASendV):
+        return _send_to_generator(cap, f, i, receiver, sent)
     if isinstance(receiver, GeneratorV):
         item = resume(cap, receiver, sent)
     elif is_same(sent, NONE):
@@ -345,11 +348,23 @@ def _send(cap: Capture, f: Frame, i: Instr) -> int | None:
     if item is not None:
         f.push(item)
         return None
-    result = receiver.frame.result if isinstance(receiver, GeneratorV) else NONE
+    return _sent(f, i, receiver.frame.result if isinstance(receiver, GeneratorV) else NONE)
+
+
+def _sent(f: Frame, i: Instr, result: Value | None) -> int:
+    """Goes on with the result of what was sent to."""
     if VERSION < (3, 12):
         f.pop()
     f.push(result or NONE)
     return i.argval
+
+
+def _send_to_generator(cap: Capture, f: Frame, i: Instr, receiver: ASendV, sent: Value) -> int | None:
+    ended, item = send_to_generator(cap, receiver, sent)
+    if ended:
+        return _sent(f, i, item)
+    f.push(item)
+    return None
 
 
 @opcode("END_SEND")
@@ -367,11 +382,13 @@ def _intrinsic_1(cap: Capture, f: Frame, i: Instr) -> None:
     name = _INTRINSICS.get(i.arg)
     if name == "STOPITERATION_ERROR":
         value = f.pop()
-        if issubclass(type_of(value), StopIteration):
-            value = stop_error(cap, value)
+        if issubclass(type_of(value), stopping(f.code.code)):
+            value = stop_error(cap, value, type_name(f.code.code))
         f.push(value)
     elif name == "UNARY_POSITIVE":
         f.push(unary(cap, operator.pos, f.pop()))
+    elif name == "ASYNC_GEN_WRAP":
+        f.push(Wrapped(f.pop()))
     elif name == "LIST_TO_TUPLE":
         f.push(TupleV(cap.items(f.pop())))
     else:
@@ -386,7 +403,7 @@ def _intrinsic_2(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 PREPARE_RERAISE = 1
-_INTRINSICS = {3: "STOPITERATION_ERROR", 5: "UNARY_POSITIVE", 6: "LIST_TO_TUPLE"}
+_INTRINSICS = {3: "STOPITERATION_ERROR", 4: "ASYNC_GEN_WRAP", 5: "UNARY_POSITIVE", 6: "LIST_TO_TUPLE"}
 
 
 # --- imports
@@ -477,6 +494,6 @@ def _positional(cap: Capture, cls: Value, subject: Value, count: int) -> tuple[l
     return [], names
 
 
-unsupported("awaitables are asked for in Python", "GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH")
-unsupported("the driver of a generator does it", "ASYNC_GEN_WRAP", "CLEANUP_THROW")
+if VERSION < (3, 12):
+    unsupported("no code of ours throws into an iterator", "CLEANUP_THROW")
 unsupported("made by the interpreter, never found in code", "INSTRUMENTED_LINE", "ENTER_EXECUTOR", "EXIT_INIT_CHECK")

@@ -59,7 +59,7 @@ def get_local(cap: Capture, f: Frame, name: str) -> Value:
 
 
 def set_local(cap: Capture, f: Frame, name: str, value: Value) -> None:
-    before = let_go(cap, f.locals.get(name))
+    before = let_go(cap, f, f.locals.get(name))
     if isinstance(value, CellV) and name in f.code.code.co_cellvars:
         f.cells[name] = value
     else:
@@ -68,20 +68,22 @@ def set_local(cap: Capture, f: Frame, name: str, value: Value) -> None:
         dropped(cap, [before])
 
 
-def let_go(cap: Capture, value: Any) -> Any:
+def let_go(cap: Capture, f: Frame, value: Any) -> Any:
     """Called before a frame drops a value, which it gives: what has a `__del__` must go at its time, in Python; so
     must generators that Python runs."""
     if isinstance(value, Lazy) and type(value.obj) in SUSPENDING:
         value = cap.realize(value)
     if isinstance(value, OpaqueV) and type(value.obj) in SUSPENDING:
-        _let_go_suspended(cap, value)
+        _let_go_suspended(cap, f, value)
     obj = value.obj if isinstance(value, Lazy) else getattr(value, "real", None)
     if obj is not None and isinstance(lookup(type(obj), "__del__")[1], types.FunctionType):
         raise Break("effect", f"a {type(obj).__qualname__}, which has a __del__, may go")
     return value
 
 
-def _let_go_suspended(cap: Capture, value: OpaqueV) -> None:
+def _let_go_suspended(cap: Capture, f: Frame, value: OpaqueV) -> None:
+    if sum(v is value for v in (*f.stack, *f.locals.values())) > (value in f.locals.values()):
+        return  # the frame has it elsewhere too
     if suspended(value.obj) is not None or is_running(value.obj):
         raise Break("effect", f"a {type(value.obj).__name__} may go, and run code")
     cap.guards.add("has_ended", value.source)
@@ -142,7 +144,7 @@ def _delete_fast(cap: Capture, f: Frame, i: Instr) -> None:
     if i.argval not in f.locals:
         get_local(cap, f, i.argval)
     if not i.argval.startswith("$"):  # the prologue of a resume function hands its arguments on
-        let_go(cap, f.locals.get(i.argval))
+        let_go(cap, f, f.locals.get(i.argval))
     gone = f.locals.pop(i.argval)
     if cap.pending:
         dropped(cap, [gone])

@@ -54,7 +54,8 @@ _NEVER: dict[str, str] = {
     **dict.fromkeys(("COPY_FREE_VARS", "MAKE_CELL", "LOAD_CLOSURE", "LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF",
                      "LOAD_CLASSDEREF"), "cells are known"),
     **dict.fromkeys(("PUSH_EXC_INFO", "POP_EXCEPT"), "it only notes what is being handled"),
-    **dict.fromkeys(("RETURN_GENERATOR", "YIELD_VALUE"), "a generator's frame ends there"),
+    **dict.fromkeys(("RETURN_GENERATOR", "YIELD_VALUE", "ASYNC_GEN_WRAP", "CLEANUP_THROW"),
+                    "a generator's frame ends there, and no other has it"),
 }
 
 

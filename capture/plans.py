@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import CodeType, FunctionType
+from types import AsyncGeneratorType, CodeType, FunctionType
 from typing import Any
 
 from dynacomp.capture._native import (
@@ -22,9 +22,10 @@ from dynacomp.capture._native import (
     set_suspended_delegate,
     set_suspended_local,
     suspended,
+    suspended_local,
 )
 from dynacomp.capture.code import decode
-from dynacomp.capture.drivers import KEY, driver, slots_of
+from dynacomp.capture.drivers import FIRST, KEY, driver, slots_of
 from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.resume import late_cells, reachable
 from dynacomp.capture.segments import FINISHED, KINDS, MOVED, START, Flat
@@ -99,7 +100,7 @@ class Segments(dict):
         if key in (START, MOVED) and self.plan.events:
             event = self.plan.events.pop(threading.get_ident(), None)
             if event is not None:
-                return _giving(event)
+                return _giving([event])
         return run_eager(self._find, (key,))  # the library that makes code must not be captured itself
 
     def _find(self, key: int) -> Any:
@@ -120,16 +121,19 @@ class Segments(dict):
         return made
 
 
-def _segments(plan: weakref.ref[Plan], globals_: dict[str, Any], closure: tuple) -> Segments:
+def _segments(plan: weakref.ref[Plan], globals_: dict[str, Any], closure: tuple, first: list[Any]) -> Segments:
+    """Those of a driver that begins in the middle: `first` gives the event that it begins with."""
     held = plan()
     assert held is not None
-    return Segments(held, globals_, closure)
+    made = Segments(held, globals_, closure)
+    made[START] = _giving(first)
+    return made
 
 
-def _giving(event: Any) -> Callable[..., Any]:
-    """A segment that gives this event."""
+def _giving(events: list[Any]) -> Callable[..., Any]:
+    """A segment that gives the event in a list, once."""
     def segment(*state: Any) -> Any:
-        return event
+        return events.pop()
 
     return segment
 
@@ -204,7 +208,17 @@ def begin(fn: Any, options: Any, cells: tuple[Any, ...]) -> Any:
     assert plan is not None
     made = FunctionType(plan.begun, fn.__globals__, fn.__name__, None, cells)
     made.__qualname__ = fn.__qualname__
-    return made()
+    return made([])
+
+
+def ready(gen: Any, key: int, state: tuple[Any, ...], value: Any) -> None:
+    """Tells a driver that has not started what to begin with: it yields `value`, or waits for that."""
+    suspended_local(gen, slots_of(suspended(gen)[0])[FIRST]).append((key, value, state))  # type: ignore[index]
+
+
+def asend(gen: Any, value: Any) -> Any:
+    """What sends `value` to an asynchronous generator, once awaited."""
+    return gen.asend(value)
 
 
 def move(gen: Any, key: int, state: tuple[Any, ...], delegate: Any = None) -> None:
@@ -217,20 +231,33 @@ def move(gen: Any, key: int, state: tuple[Any, ...], delegate: Any = None) -> No
         set_suspended_local(gen, slots_of(suspended(gen)[0])[KEY], MOVED)  # type: ignore[index]
         if is_waiting(gen):
             set_suspended_delegate(gen, iter(()))
-    plan.events[threading.get_ident()] = key, None if kind == YIELD else Placeholder(), state
+    event = key, None if kind == YIELD else Placeholder(), state
+    if created and FIRST in slots_of(suspended(gen)[0]):  # type: ignore[index]
+        ready(gen, key, state, event[1])
+    else:
+        plan.events[threading.get_ident()] = event
     try:
-        run_eager(gen.send, (None,))
-    except StopIteration:
-        assert key == FINISHED
+        run_eager(_step, (gen,))
+    except (StopIteration, StopAsyncIteration):
+        assert key == FINISHED or type(gen) is AsyncGeneratorType
     finally:
         plan.events.pop(threading.get_ident(), None)
     if kind != YIELD:
         set_suspended_delegate(gen, delegate)
 
 
+def _step(gen: Any) -> None:
+    (gen.asend(None) if type(gen) is AsyncGeneratorType else gen).send(None)
+
+
 def is_waiting(gen: Any) -> bool:
     """Whether it stands in a `yield from` or `await`."""
-    return getattr(gen, "gi_yieldfrom", None) is not None or getattr(gen, "cr_await", None) is not None
+    return waits_for(gen) is not None
+
+
+def waits_for(gen: Any) -> Any:
+    """What it waits for in a `yield from` or `await`; None where it does not."""
+    return next((getattr(gen, name) for name in ("gi_yieldfrom", "cr_await", "ag_await") if hasattr(gen, name)), None)
 
 
 def is_running(gen: Any) -> bool:

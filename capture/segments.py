@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE
 from types import CodeType
 from typing import Any
 
 from bytecode import Bytecode, CompilerFlags, Instr, Label, TryBegin, TryEnd
 
-from dynacomp.capture._native import rethrow, throw
+from dynacomp.capture._native import mark_skip, rethrow, throw
 from dynacomp.capture.code import Decoded, decode
 from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.machine import VERSION
@@ -77,6 +78,15 @@ def slots(point: Point) -> list[str]:
     held = [n for n, kind in enumerate(point.stack) if kind != NULL]
     innermost = max((n for n in held if point.stack[n] == HANDLED), default=None)
     return [f"$stack{n}" for n in sorted(held, key=lambda n: (n == innermost, n))]
+
+
+def begun(awaited: Any) -> tuple[bool, Any]:
+    """Called before a coroutine waits: (False, what to wait for). Captured code may have run that to its end on the
+    symbolic machine (see opcodes_async.py): (True, the result)."""
+    return False, awaited
+
+
+mark_skip(begun.__code__, False, True)
 
 
 class FlatWriter:
@@ -214,6 +224,8 @@ class FlatWriter:
 
     def _suspend(self, key: int, point: Point) -> None:
         region = self.open
+        if point.kind != YIELD:
+            self._wait(point)
         self._end()
         self._pack(key, point)
         self._enter(-key, point)
@@ -223,23 +235,41 @@ class FlatWriter:
         if region is not None:
             self._end()
         self._enter(key, point)
-        if point.kind != YIELD and VERSION >= (3, 12):
-            self.op("LOAD_CONST", None)  # where END_SEND expects the iterator
-        self.move(SENT)
-        if region is not None:
-            self.open = self._begin(region)
-        if point.kind != YIELD:
-            self.op("JUMP_FORWARD", self._target(point))
+        if point.kind == YIELD:
+            self.move(SENT)
+            self.open = None if region is None else self._begin(region)
+            return
+        self._goes_on(point)
+        self.open = None if region is None else self._begin(region)
 
     def _target(self, point: Point) -> Any:
         """Where a SEND goes at the end of its iterator."""
         real = [item for item in self.bc if isinstance(item, Instr)]
         return real[point.index].arg
 
+    def _wait(self, point: Point) -> None:
+        """Leaves on the stack what the driver waits for; what has ended already is not waited for."""
+        self.op("POP_TOP")
+        if not self.decoded.code.co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR):
+            return
+        self.op("STORE_FAST", SENT)
+        self.call(begun, SENT)
+        self.op("UNPACK_SEQUENCE", 2)
+        waiting = Label()
+        self.op("POP_JUMP_FORWARD_IF_FALSE" if VERSION < (3, 12) else "POP_JUMP_IF_FALSE", waiting)
+        self.op("STORE_FAST", SENT)
+        self._goes_on(point)
+        self.out.append(waiting)
+
+    def _goes_on(self, point: Point) -> None:
+        """Behind a wait, whose result is SENT."""
+        if VERSION >= (3, 12):
+            self.op("LOAD_CONST", None)  # where END_SEND expects the iterator
+        self.move(SENT)
+        self.op("JUMP_FORWARD", self._target(point))
+
     def _pack(self, key: int, point: Point) -> None:
         """Off the stack, in a tuple, to the caller."""
-        if point.kind != YIELD:
-            self.op("POP_TOP")
         self.op("STORE_FAST", SENT)
         for n in reversed(range(len(point.stack))):
             self._spill(point.stack[n], f"$stack{n}")

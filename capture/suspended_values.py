@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import CodeType
+from types import CodeType, CoroutineType
 from typing import Any
 
 from dynacomp.capture import sources as S
@@ -21,7 +21,7 @@ from dynacomp.capture.drivers import KEY, STATE, slots_of
 from dynacomp.capture.errors import Unbuildable
 from dynacomp.capture.generators import delegate, note_pending
 from dynacomp.capture.machine import OPERATIONS, Capture, Frame, new_frame
-from dynacomp.capture.plans import Plan, is_running, plan_at, plan_of
+from dynacomp.capture.plans import Plan, is_running, plan_at, plan_of, waits_for
 from dynacomp.capture.resume import HANDLED, NULL, late_cells
 from dynacomp.capture.segments import FINISHED, slots
 from dynacomp.capture.suspensions import MAYBE, YIELD, Point
@@ -74,7 +74,9 @@ def wrap_generator(cap: Capture, obj: Any, source: S.Source) -> GeneratorV | Non
         return _ended(cap, obj, source)
     plan, created = plan_at(obj)
     code = plan.original() if plan is not None else None
-    if plan is None or code is None or not code.co_flags & CO_GENERATOR or _is_elsewhere_each_time(cap, obj, source):
+    if plan is None or code is None or not code.co_flags & (CO_GENERATOR | CO_COROUTINE):
+        return None
+    if _is_elsewhere_each_time(cap, obj, source):
         return None
     made = suspended(obj)[0]  # type: ignore[index]
     at = slots_of(made)
@@ -94,12 +96,12 @@ def wrap_generator(cap: Capture, obj: Any, source: S.Source) -> GeneratorV | Non
     return gen
 
 
-CO_GENERATOR = 0x20
+CO_GENERATOR, CO_COROUTINE = 0x20, 0x80
 
 
 def _ended(cap: Capture, obj: Any, source: S.Source) -> GeneratorV:
     cap.guards.add("has_ended", source)
-    frame = new_frame(obj.gi_code, {}, None, None)
+    frame = new_frame(obj.cr_code if isinstance(obj, CoroutineType) else obj.gi_code, {}, None, None)
     frame.result = Const(None)
     return GeneratorV(frame, started=True, done=True, real=obj, source=source)
 
@@ -116,7 +118,7 @@ def _places(gen: Any) -> Iterator[Any]:
     while gen is not None:
         plan, created = plan_at(gen)
         yield None if plan is None or created else suspended_local(gen, slots_of(suspended(gen)[0])[KEY])  # type: ignore
-        gen = gen.gi_yieldfrom if plan is not None and not created else None
+        gen = waits_for(gen) if plan is not None and not created else None
 
 
 @dataclass(frozen=True)

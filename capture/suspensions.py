@@ -84,7 +84,12 @@ def is_wait(i: Instr) -> bool:
 
 def may_catch(decoded: Decoded, i: Instr) -> bool:
     handler = decoded.handler(i.offset)
-    return handler is not None and not guards_stop_iteration(decoded, handler.target)
+    if handler is None:
+        return False
+    first = decoded.instrs[decoded.at[handler.target]]
+    if first.name == "CLEANUP_THROW":  # of a `yield from` or `await`: it looks for the iterator's result
+        return may_catch(decoded, first)
+    return not guards_stop_iteration(decoded, handler.target)
 
 
 def guards_stop_iteration(decoded: Decoded, target: int) -> bool:

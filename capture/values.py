@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import inspect
 import itertools
 import types
 from collections.abc import Callable
@@ -377,6 +378,7 @@ class GeneratorV(Value):
     running: bool = False
     real: Any = None
     dirty: bool = False
+    ahead: Any = None  # what it has yielded, and its driver is still to yield
 
 
 @dataclass(eq=False)
@@ -540,6 +542,8 @@ def type_of(value: Value) -> type:
         return value.kind
     if isinstance(value, (MethodV, BuiltinMethodV)):
         return BOUND.get(type(_descriptor(value)), _TYPES[type(value)])
+    if isinstance(value, GeneratorV):
+        return next(kind for flag, kind in SUSPENDING.items() if value.frame.code.code.co_flags & flag)
     found = _TYPES.get(type(value))
     if found is None:
         if getattr(value, "real", None) is not None:
@@ -559,6 +563,8 @@ def _descriptor(value: MethodV | BuiltinMethodV) -> Any:
 # What a descriptor in a class gives for an instance.
 BOUND: dict[type, type] = {types.WrapperDescriptorType: types.MethodWrapperType,
                            types.MethodDescriptorType: types.BuiltinMethodType, types.FunctionType: types.MethodType}
+SUSPENDING = {inspect.CO_GENERATOR: types.GeneratorType, inspect.CO_COROUTINE: types.CoroutineType,
+              inspect.CO_ASYNC_GENERATOR: types.AsyncGeneratorType}
 VIEW_TYPES: dict[tuple[bool, str], type] = {
     (table is not dict, kind): type(getattr(table(), kind)())
     for table in (dict, collections.OrderedDict) for kind in ("keys", "values", "items")}
@@ -573,6 +579,5 @@ _TYPES: dict[type, type] = {
     BuiltinMethodV: types.BuiltinMethodType,
     SuperV: super,
     PartialV: functools.partial,
-    GeneratorV: types.GeneratorType,
     TracebackV: types.TracebackType,
 }

@@ -448,6 +448,7 @@ WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
     types.BuiltinFunctionType: _builtin,
     types.CellType: _cell,
     types.GeneratorType: _generator,
+    types.CoroutineType: _generator,
     types.TracebackType: _opaque,
     types.FrameType: _opaque,
     ARRAY_TYPE: _array,

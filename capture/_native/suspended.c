@@ -142,6 +142,14 @@ static int eval_has_ended(Step *s, Run *run, const Call *call)
     return dc_generator_has_ended(run->regs[s->src]);
 }
 
+static int eval_origins_untracked(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(s);
+    DC_UNUSED(run);
+    DC_UNUSED(call);
+    return PyThreadState_Get()->coroutine_origin_tracking_depth == 0;
+}
+
 static int put(Step *s, Run *run, PyObject *owned)
 {
     if (owned == NULL) {
@@ -165,6 +173,7 @@ static int eval_suspended_delegate(Step *s, Run *run, const Call *call)
 
 const StepKind dc_suspended_kinds[] = {
     {"suspended", "soon", eval_suspended, finish_suspended},
+    {"origins_untracked", "", eval_origins_untracked, NULL},
     {"has_ended", "s", eval_has_ended, NULL},
     {"suspended_local", "dsn", eval_suspended_local, NULL},
     {"suspended_delegate", "ds", eval_suspended_delegate, NULL},

@@ -102,7 +102,7 @@ def outermost(x):
     yield found
 
 
-@program(breaks={"attribute": 1, "effect": 1})
+@program(breaks={"effect": 1})
 def recursive_delegation(x):
     made = outermost(x)
     print(made.gi_yieldfrom)
@@ -249,7 +249,7 @@ async def switching(x):
     return await switch(x) + await switch(x * 2)
 
 
-@program(breaks=ANY)
+@program
 def driven_by_hand(x):
     coroutine = switching(x)
     seen = [coroutine.send(None), coroutine.send(x), coroutine.cr_await is not None]
