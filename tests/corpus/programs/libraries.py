@@ -6,6 +6,7 @@ import bisect
 import re
 import collections
 import copy
+import functools
 import hashlib
 import heapq
 import io
@@ -20,6 +21,7 @@ import threading
 import warnings
 import weakref
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from tests.corpus.kit import ANY, program
@@ -157,6 +159,30 @@ def locks_of_ones_own(x):
 @program(args=lambda: (jnp.arange(3.0), random.Random(3)), breaks=ANY, hits=False)
 def sampling_with_a_generator(x, generator):
     return x * generator.random(), generator.randint(1, 100)
+
+
+@functools.lru_cache
+def lower_triangle(n):
+    return jnp.tril(jnp.ones((n, n)))
+
+
+@functools.cache
+def settings(n, *, kind="plain"):
+    return {"n": n, "kind": kind}
+
+
+class Tables:
+    @staticmethod
+    @functools.lru_cache(maxsize=None, typed=True)
+    def row(n):
+        return tuple(range(n))
+
+
+@program
+def cached_functions(x):
+    y = x @ lower_triangle(6)
+    return (y + jax.grad(lambda v: (v @ lower_triangle(6)).sum())(x), lower_triangle(6) is lower_triangle(6),
+            settings(2) is settings(2), settings(2, kind="other"), Tables.row(3), Tables().row(2))
 
 
 @program
