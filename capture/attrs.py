@@ -54,7 +54,7 @@ from dynacomp.capture.values import (
     peek,
     type_of,
 )
-from dynacomp.capture.wrap import items_of, own_dict, wrap
+from dynacomp.capture.wrap import is_plain_instance, items_of, own_dict, wrap
 
 # (type of a constant, method name) → row(cap, obj, *args): tree structures, ...
 CONST_METHODS: dict[tuple[type, str], Any] = {}
@@ -142,7 +142,19 @@ def _const(cap: Capture, value: Const, name: str) -> Value:
         raise Raised(Const(error)) from None
     if isinstance(found, (types.BuiltinMethodType, types.MethodWrapperType)) and found.__self__ is obj:
         return BuiltinMethodV(value, name)
-    return from_python(cap, found)
+    kept = _where_kept(value, name, found)
+    return from_python(cap, found) if kept is None else wrap(cap, found, kept)
+
+
+def _where_kept(value: Const, name: str, found: Any) -> S.Source | None:
+    """Where a library's object keeps `found`, in its dictionary or a slot: at the next call it may be another."""
+    if not is_plain_instance(value.value):
+        return None
+    base = value.source or S.Root(value.value, type(value.value).__qualname__)
+    raw = lookup(type(value.value), name)[1]
+    if isinstance(raw, types.MemberDescriptorType):
+        return S.Slot(base, name, raw)
+    return S.Attr(base, name) if own_dict(value.value).get(name, MISSING) is found else None
 
 
 EVALUATED = ("__value__", "__bound__", "__constraints__", "__default__")  # of PEP 695: by code of the program

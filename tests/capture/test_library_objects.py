@@ -1,10 +1,14 @@
 """Library callables that hold objects of the program: what these change is the program's own."""
 
+import types
+
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 import dynacomp
+
+X = jnp.ones(3)
 
 
 class Counting:
@@ -60,3 +64,21 @@ def test_rules_made_for_what_xla_leaves_out():
 
     got = dynacomp.jit(program, backend="eager")(jnp.float32(2))
     assert jnp.allclose(jnp.stack(got), jnp.stack(program(jnp.float32(2))))
+
+
+def test_what_a_librarys_object_keeps_is_the_objects():
+    library = types.ModuleType("optax.made_up")
+    exec("class Log:\n    def __init__(self):\n        self.seen, self.n = {}, 0\n"
+         "class Slots:\n    __slots__ = ('seen', 'n')\n    __init__ = Log.__init__", vars(library))
+
+    def program(x, kept):
+        kept.seen[len(kept.seen)] = x
+        return x + len(kept.seen), kept.n, made.n
+
+    for cls in (library.Log, library.Slots):
+        made, other = cls(), cls()
+        compiled = dynacomp.jit(program, backend="eager")
+        for i in range(3):
+            made.n = other.n = i
+            assert repr(compiled(X, made)[1:]) == repr((i, i)) and compiled(X, other)[0][0] == 2 + i
+        assert len(made.seen) == len(other.seen) == 3
