@@ -122,6 +122,8 @@ def is_library(obj: Any) -> bool:
 def has_effect(fn: Any) -> bool:
     """Whether a library's function is called for what it changes, shows or reads: state, tables, files."""
     name = getattr(fn, "__name__", "")
+    if type(name) is not str:
+        return False
     registers = name.startswith(("register_", *DEFINING))
     makes_class = name.endswith("dataclass") and isinstance(fn, types.FunctionType)
     return registers or makes_class or name in EFFECTS.get(module_of(fn) or "", ())

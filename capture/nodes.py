@@ -228,6 +228,8 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
 def _result_leaf(struct: Any) -> Any:
     """What stands for an array of a result: its Aval, or the thing itself where it has no numbers (derivatives by
     integers), which no program can compute."""
+    if not hasattr(struct, "dtype"):
+        raise Break("call", f"a result that is no array: {struct}")
     if struct.dtype != jax.dtypes.float0:
         return _aval(struct)
     if not all(type(d) is int for d in struct.shape):

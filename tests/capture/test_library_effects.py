@@ -178,3 +178,10 @@ def test_primitives_are_evaluated_by_what_the_program_says():
         for _ in range(2):
             assert repr(dynacomp.jit(program, backend="eager")(X)) == repr(want)
     assert dynacomp.stats()["frames_eager"].keys() <= {"traced"}
+
+
+def test_callables_without_a_name_change_nothing():
+    class Nameless:
+        __name__ = None
+
+    assert not has_effect(Nameless())

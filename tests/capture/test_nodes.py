@@ -157,3 +157,13 @@ def test_functions_that_a_library_keeps_for_later_run_in_python():
     for _ in range(2):
         product, made = compiled(x)
         assert jnp.array_equal(product, 4 * x) and jnp.array_equal(made.mv(x), 4 * x)
+
+
+def test_results_that_are_no_arrays_are_pythons():
+    def program(x, token):
+        return type(jax.lax.after_all(token, jax.lax.create_token())).__name__, x + 1
+
+    dynacomp.reset()
+    args = jnp.ones(3), jax.lax.create_token()
+    assert repr(dynacomp.jit(program, backend="eager")(*args)) == repr(program(*args))
+    assert not dynacomp.stats()["frames_eager"]
