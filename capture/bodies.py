@@ -133,7 +133,7 @@ class Standin:
         elif key in self.changing and not self.cap.derived:
             raise Break("effect_in_body", "a transformed function that changes outer objects is called twice")
         graph, captured = self.found.setdefault(place, {})[way] = self.graphs[key]
-        stands = [stand_for(n) for n in captured]
+        stands = [stand_for(self.cap, n) for n in captured]
         self.cap.stands.update((id(s), (s, n)) for s, n in zip(stands, captured))
         return run(graph, *stands, *leaves)
 
@@ -214,9 +214,20 @@ def _place(cap: Capture, body: Body, i: int, leaf: Any) -> tuple[Node, Value]:
     return node, from_python(cap, leaf) if is_known(leaf) else LibraryV(type(leaf), real=leaf, node=node)
 
 
-def stand_for(node: Node) -> Any:
-    """Some array of the node's Aval: only shapes matter while the caller is traced."""
+def stand_for(cap: Capture, node: Node) -> Any:
+    """Some array of the node's Aval: only shapes matter while the caller is traced. An object is itself."""
+    if isinstance(node.aval.dtype, type):
+        return passed_object(cap, node)
     return blank(node.aval.shape, node.aval.dtype, node.aval.weak_type)
+
+
+def passed_object(cap: Capture, node: Node) -> Any:
+    """What is no array and JAX has passed to the body at hand, or to one around it: a function that it made, say."""
+    for body in reversed(cap.bodies):
+        if node in body.actual:
+            return body.actual[node]
+        node = next((outer for outer, inner in body.captured.items() if inner is node), node)
+    raise Break("argument", "an object that JAX has passed to a body, in another one")
 
 
 def _name(value: Value) -> str:

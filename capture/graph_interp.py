@@ -60,6 +60,7 @@ def as_callable(graph: Graph, captured: tuple[Any, ...] = (), signature: Any = N
         return run(graph, *captured, *jax.tree.leaves((args, kwargs)))
 
     body.__name__ = body.__qualname__ = graph.name
+    body._standin = None  # type: ignore[attr-defined]
     if signature is not None:
         body.__signature__ = signature  # type: ignore[attr-defined]
     return body

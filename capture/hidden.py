@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -19,11 +19,26 @@ from dynacomp.capture.wrap import is_plain_instance, own_dict
 
 def hides_tracers(tree: Any) -> bool:
     """Whether the tree holds tracers; those that were its leaves have been replaced."""
+    return _hides(tree, lambda obj: issubclass(type(obj), jax.core.Tracer))
+
+
+def made_of_trace(fn: Any) -> bool:
+    """Whether a function is one that a library has made while it traces: it keeps tracers, or a captured body."""
+    made = isinstance(fn, (types.FunctionType, types.MethodType, functools.partial)) and not is_body(fn)
+    return made and _hides(fn, lambda obj: issubclass(type(obj), jax.core.Tracer) or is_body(obj))
+
+
+def is_body(obj: Any) -> bool:
+    """Whether JAX has this function in place of the program's."""
+    return isinstance(obj, types.FunctionType) and "_standin" in vars(obj)
+
+
+def _hides(tree: Any, found: Callable[[Any], bool]) -> bool:
     todo: list[Any] = [tree]
     seen: dict[int, Any] = {}
     while todo:
         obj = todo.pop()
-        if issubclass(type(obj), jax.core.Tracer):
+        if found(obj):
             return True
         if id(obj) not in seen:
             seen[id(obj)] = obj

@@ -26,7 +26,7 @@ from jax._src.core import InconclusiveDimensionOperation, NamedAxisEffect, is_sy
 
 from dynacomp.capture.avals import ARRAY_TYPE, Aval, as_struct
 from dynacomp.capture.births import from_python
-from dynacomp.capture.bodies import Standin, localise, never_called, place_of
+from dynacomp.capture.bodies import Standin, localise, never_called, passed_object, place_of
 from dynacomp.capture.errors import Break, GiveUp, NeverCalled, Raised, Restart
 from dynacomp.capture.failures import Failed, can_be_called, eager_error
 from dynacomp.capture.graph import Closure, Node, Tree
@@ -183,9 +183,9 @@ def _size(cap: Capture, x: Any) -> Any:
 
 def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: int) -> Outcome:
     """Runs the call on tracers; exceptions of the call become the program's. `since`: the step of its arguments."""
-    nodes = list(dict.fromkeys(leaf_nodes((args, kwargs))))
-    if any(isinstance(n.aval.dtype, type) for n in nodes):
-        raise Break("argument", f"an object that JAX passes to a body, as an argument of {_label(fn)}")
+    every = list(dict.fromkeys(leaf_nodes((args, kwargs))))
+    passed = {n: passed_object(cap, n) for n in every if isinstance(n.aval.dtype, type)}
+    nodes = [n for n in every if n not in passed]
     seen: dict[str, Any] = {}
 
     def run(*tracers: Any) -> list[Any]:
@@ -198,7 +198,7 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
             cap.stands = outer
 
     def within(*tracers: Any) -> list[Any]:
-        seen["made"] = _on_tracers(cap, fn, args, kwargs, nodes, tracers)
+        seen["made"] = _on_tracers(cap, fn, args, kwargs, {**passed, **dict(zip(nodes, tracers))})
         seen["leaves"], seen["tree"] = jax.tree.flatten(seen["made"])
         given = {**cap.stands, **{id(t): (t, n) for t, n in zip(tracers, nodes)}}
         seen["origins"] = [given.get(id(x), (x, None))[1] for x in seen["leaves"]]
@@ -274,8 +274,8 @@ def _children(tree: Any) -> list[Any]:
     return [] if found is None else list(found[0])
 
 
-def _on_tracers(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], nodes: list[Node], tracers: tuple) -> Any:
-    given = rebuild((args, kwargs), dict(zip(nodes, tracers)))
+def _on_tracers(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], env: dict[Any, Any]) -> Any:
+    given = rebuild((args, kwargs), env)
     with noticing(_label(fn), given), OPERATIONS["hearing"](cap, _label(fn)):
         return fn(*given[0], **given[1])
 
@@ -364,7 +364,8 @@ def _reach_rules(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> 
 
         def primal(*moved: Any) -> list[Any]:
             at = dict(zip(moving, moved))
-            result = _on_tracers(cap, fn, args, kwargs, nodes, tuple(at.get(i, x) for i, x in enumerate(tracers)))
+            env = {n: at.get(i, x) for i, (n, x) in enumerate(zip(nodes, tracers))}
+            result = _on_tracers(cap, fn, args, kwargs, env)
             return [x for x in jax.tree.leaves(result) if _is_array(x) and jnp.issubdtype(x.dtype, jnp.inexact)]
 
         out, pull = jax.vjp(primal, *(tracers[i] for i in moving))

@@ -115,7 +115,7 @@ def _compute(cap: Capture, body: Body, node: Node) -> Any:
     if node.op == PLACEHOLDER:
         outer = next(o for o, inner in body.captured.items() if inner is node)
         home = next((b for b in cap.bodies if b.serial == cap.homes.get(outer)), None)
-        return stand_for(outer) if home is None else _actual(cap, home, outer)
+        return stand_for(cap, outer) if home is None else _actual(cap, home, outer)
     if node.op == GET_ATTR:
         return body.builder.consts[node.target]
     return node.target(*materialise(node.args, body.actual), **materialise(dict(node.kwargs), body.actual))

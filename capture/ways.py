@@ -20,6 +20,7 @@ from typing import Any
 import jax
 
 from dynacomp.capture.avals import aval_of
+from dynacomp.capture.hidden import made_of_trace
 
 
 def is_array(x: Any) -> bool:
@@ -41,8 +42,8 @@ def _leaf(x: Any) -> Any:
 
 
 def is_known(x: Any) -> bool:
-    """Whether the body may treat the leaf as a constant: a value or a function."""
-    return callable(x) or type(x).__hash__ not in (None, object.__hash__)
+    """Whether the body may treat the leaf as a constant: a value, or a function that is not made for each call."""
+    return callable(x) and not made_of_trace(x) or not callable(x) and type(x).__hash__ not in (None, object.__hash__)
 
 
 class Dispatch:

@@ -82,3 +82,21 @@ def test_what_a_librarys_object_keeps_is_the_objects():
             made.n = other.n = i
             assert repr(compiled(X, made)[1:]) == repr((i, i)) and compiled(X, other)[0][0] == 2 + i
         assert len(made.seen) == len(other.seen) == 3
+
+
+def test_functions_that_a_library_makes_for_a_body():
+    def solve(product, b):
+        return jax.lax.fori_loop(0, 5, lambda i, x: x + 0.1 * (b - product(x)), b)
+
+    def loss(m, b):
+        return jnp.sum(jax.lax.custom_linear_solve(lambda x: m @ x, jnp.cos(b), solve, solve))
+
+    def program(a, b):
+        m = jnp.exp(a)
+        return loss(m, b), jax.grad(loss)(m, b), jax.vmap(loss, (None, 0))(m, jnp.stack([b, b + 1]))
+
+    args = jnp.array([[2.0, 0.1], [0.2, 1.0]]), jnp.ones(2)
+    dynacomp.reset()
+    got = dynacomp.jit(program, backend="eager")(*args)
+    assert jax.tree.all(jax.tree.map(jnp.allclose, got, program(*args)))
+    assert not dynacomp.stats()["breaks"]
