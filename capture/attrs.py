@@ -1,4 +1,4 @@
-"""Attributes: `getattr` on Values, by Python's own rules; each kind of Value has a row in `_READERS`.
+"""Attributes: `getattr` on Values, by Python's own rules; each kind of Value has a row in `READERS`.
 
 Instances of Python classes are in object_attrs.py, stores and deletions in stores.py.
 """
@@ -9,6 +9,8 @@ import enum
 import types
 import weakref
 from typing import Any
+
+import numpy as np
 
 from dynacomp.capture import arrays, scalars
 from dynacomp.capture import sources as S
@@ -68,7 +70,7 @@ def attribute_name(name: Value) -> str:
 
 
 def getattr_value(cap: Capture, value: Value, name: str) -> Value:
-    reader = _READERS.get(type(value))
+    reader = READERS.get(type(value))
     if reader is None:
         raise Break("attribute", f"{name!r} of a {type(value).__name__}")
     try:
@@ -367,6 +369,8 @@ def _opaque(cap: Capture, value: OpaqueV, name: str) -> Value:
     if cls in weakref.ProxyTypes or not isinstance(raw, METHODS) or not _finds_methods(cap, value, name):
         raise Break("attribute", f"{name!r} of a {cls.__qualname__}")
     resolve(cap, cls, name)
+    if isinstance(raw, CYTHON):
+        return MethodV(Const(raw), value)
     if not isinstance(raw, types.MethodDescriptorType):
         return bind(cap, raw, value, owner, name)
     found = getattr(value.obj, name)
@@ -375,7 +379,8 @@ def _opaque(cap: Capture, value: OpaqueV, name: str) -> Value:
     raise Break("attribute", f"{name!r} of a {cls.__qualname__}")
 
 
-METHODS = (types.FunctionType, types.MethodDescriptorType)
+CYTHON: Any = type(np.random.RandomState.rand)  # functions that bind as those of Python do
+METHODS = (types.FunctionType, types.MethodDescriptorType, CYTHON)
 
 
 def _finds_methods(cap: Capture, value: OpaqueV, name: str) -> bool:
@@ -399,7 +404,7 @@ def _iterator(cap: Capture, value: Value, name: str) -> Value:
     raise Break("attribute", f"{name!r} of an iterator")
 
 
-_READERS: dict[type, Any] = {
+READERS: dict[type, Any] = {
     **dict.fromkeys((SeqIterV, CountIterV, StreamV, GivenIterV), _iterator),
     ObjectV: _object,
     ArrayV: arrays.attribute,

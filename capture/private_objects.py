@@ -4,7 +4,8 @@ streams, locks.
 What such an object does depends on nothing but what it was made of and what was done to it since. The capture has
 one of its own (`PrivateV.obj`) and has Python do to it, at once, whatever the program does: no behaviour of these
 classes is told here. Where the object leaves (it is returned, stored, alive at a break) replacement code makes a
-copy of it for each call. An object that existed before, or is given what is not known, is Python's, as ever.
+copy of it for each call. An object that existed before, or is given what is not known, is Python's, as ever; but a
+generator that captured code seeds is known from there on, and has its state set when that code ends.
 
     noise = np.random.RandomState(0).randn(8)      # a constant of the Graph
     text = io.StringIO(); text.write("a")          # no graph break
@@ -28,7 +29,8 @@ from typing import Any
 import numpy as np
 
 from dynacomp.capture import ndarrays
-from dynacomp.capture.attrs import _READERS
+from dynacomp.capture import sources as S
+from dynacomp.capture.attrs import CYTHON, READERS
 from dynacomp.capture.births import from_python
 from dynacomp.capture.calls import BUILTIN_METHODS, BUILTINS
 from dynacomp.capture.class_attrs import MISSING, lookup
@@ -40,7 +42,19 @@ from dynacomp.capture.operators import CONTAINER_OPS
 from dynacomp.capture.private_values import PrivateV
 from dynacomp.capture.remake import Kept
 from dynacomp.capture.texts import text
-from dynacomp.capture.values import BuiltinMethodV, Const, ListV, SizeV, Value, as_python, is_literal
+from dynacomp.capture.values import (
+    BuiltinMethodV,
+    Const,
+    DictV,
+    ListV,
+    OpaqueV,
+    SizeV,
+    TupleV,
+    Value,
+    as_python,
+    is_literal,
+)
+from dynacomp.capture.wrap import remember, wrap
 
 
 @dataclass(frozen=True)
@@ -166,7 +180,7 @@ def _run(cap: Capture, compute: Callable[[], Any], values: Any, given: Any) -> V
         raise Break("leaves", f"a {type(result).__name__} of {len(result)} elements")
     if type(result) in KINDS:
         return PrivateV(type(result), obj=result)
-    if isinstance(result, (np.generic, np.ndarray)):
+    if isinstance(result, (np.generic, np.ndarray)) or type(result) is tuple and not is_literal(result):
         return ndarrays.of_result(cap, result)
     if type(result) is list and all(map(is_literal, result)):
         return ListV([from_python(cap, x) for x in result])
@@ -192,6 +206,53 @@ def copied(cap: Capture, value: PrivateV, deep: bool) -> Value:
     if value.cls not in COPIED or not deep and value.cls not in (bytearray, random.Random):
         raise Break("call", f"a copy of a {value.cls.__qualname__}")
     return PrivateV(value.cls, obj=KINDS[value.cls].copy(value.obj))
+
+
+# --- generators that existed before
+
+
+def _seed(cap: Capture, generator: Value, *args: Value, **kwargs: Value) -> Value:
+    """`generator.seed(...)`."""
+    if isinstance(generator, PrivateV) and all(map(_is_literal, (*args, *kwargs.values()))):
+        return call_method(cap, generator, "seed", list(args), kwargs)
+    if not (isinstance(generator, OpaqueV) and type(generator.obj) in SEEDED and generator.source is not None):
+        raise Break("call", "seed of an object in C")
+    return adopt(cap, generator.obj, generator.source, list(args), kwargs)
+
+
+def adopt(cap: Capture, real: Any, source: S.Source, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Seeds `real`: what it gives is known now."""
+    if cap.bodies or not all(map(_is_literal, (*args, *kwargs.values()))):
+        raise Break("call", f"{type(real).__name__}.seed of what is not known, or in a transformed function")
+    value = PrivateV(type(real), obj=type(real)(0), real=real, source=source)
+    result = call_method(cap, value, "seed", args, kwargs)
+    remember(cap, real, value)
+    now = PrivateV(value.cls, obj=value.obj)  # which is loaded as it is in the end
+    cap.prints.append((set_state, TupleV([value, now]), DictV({}), None))
+    return result
+
+
+def set_state(args: tuple[Any, Any], kwargs: dict[str, Any]) -> None:
+    """Brings a generator (the first) into the state of another."""
+    real, other = args
+    if isinstance(real, np.random.RandomState):
+        real.set_state(other.get_state())
+    else:
+        real.setstate(other.getstate())
+
+
+def _seed_numpys(cap: Capture, *args: Value, **kwargs: Value) -> Value:
+    """`np.random.seed(...)`."""
+    real = LEGACY._rand
+    if type(real) is not np.random.RandomState or type(real._bit_generator) is not np.random.MT19937:
+        raise Break("call", "numpy.random.seed of another generator")
+    source = S.Attr(S.Root(LEGACY, LEGACY.__name__), "_rand")
+    known = wrap(cap, real, source)
+    return _seed(cap, known, *args, **kwargs)
+
+
+LEGACY: Any = np.random.mtrand
+SEEDED = (random.Random, np.random.RandomState)
 
 
 def _emit(e: Emitter, v: PrivateV) -> None:
@@ -231,9 +292,11 @@ for _cls, _kind in KINDS.items():
     BUILTINS.update({maker: _maker(maker, _kind) for maker in _kind.makers})
     BUILTIN_METHODS.update({(PrivateV, name): _row(name) for name in dir(_cls)})
     BUILTINS.update({raw: _row(name) for base in _cls.__mro__[:-1] for name, raw in vars(base).items()
-                     if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType))})
+                     if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType, CYTHON))})
+BUILTINS[random.Random.seed] = BUILTINS[np.random.RandomState.seed] = _seed
+BUILTINS[np.random.seed] = _seed_numpys
 BUILTINS[bytes], BUILTINS[print] = _bytes, _print
 CONTAINER_OPS["add", Const] = _joined
-_READERS[PrivateV] = attribute
+READERS[PrivateV] = attribute
 ROWS[PrivateV] = _emit
 OPERATIONS["private_copy"] = copied

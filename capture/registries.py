@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from dynacomp.capture import sources as S
-from dynacomp.capture.attrs import _READERS, _opaque
+from dynacomp.capture.attrs import READERS, _opaque
 from dynacomp.capture.calls import BUILTIN_METHODS
 from dynacomp.capture.containers import CONTAINS
 from dynacomp.capture.errors import Raised
@@ -57,7 +57,7 @@ def _contains(cap: Capture, registry: RegistryV, key: Value) -> bool:
 
 
 OTHERS, WRAPPERS[dict] = WRAPPERS[dict], _dict
-_READERS[RegistryV] = _opaque
+READERS[RegistryV] = _opaque
 CONTAINS[RegistryV] = _contains
 CONTAINER_OPS["getitem", RegistryV] = _getitem
 BUILTIN_METHODS[RegistryV, "__getitem__"], BUILTIN_METHODS[RegistryV, "get"] = _getitem, _get

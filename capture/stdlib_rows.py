@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import logging
 import operator
 import reprlib
 import types
@@ -25,7 +26,7 @@ from dynacomp.capture.errors import Break
 from dynacomp.capture.itertools_py import EQUIVALENTS
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.operators import subscript
-from dynacomp.capture.values import Const, DictV, FunctionV, MethodV, TupleV, Value, as_python, type_of
+from dynacomp.capture.values import Const, DictV, FunctionV, MethodV, ObjectV, TupleV, Value, as_python, type_of
 from dynacomp.capture.wrap import wrap
 
 
@@ -112,6 +113,18 @@ def _referent(cap: Capture, ref: Any) -> Value:
 
 
 BY_TYPE[weakref.ref] = _referent
+
+
+def _logger(cap: Capture, manager: Value, name: Value) -> Value:
+    """`logging.getLogger(name)` of a logger that exists: only making one takes the lock of module `logging`."""
+    if isinstance(manager, ObjectV) and manager.real is not None and manager.source is not None:
+        table = manager.real.loggerDict
+        if id(table) not in cap.objects and isinstance(table.get(as_python(name)), logging.Logger):
+            return wrap(cap, table[as_python(name)], S.Key(S.Attr(manager.source, "loggerDict"), as_python(name)))
+    return inline(cap, as_function(cap, Const(logging.Manager.getLogger)), [manager, name], {})
+
+
+BUILTINS[logging.Manager.getLogger] = _logger
 
 
 # --- wrappers that the standard library puts around functions, known by their code

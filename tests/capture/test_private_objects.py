@@ -111,3 +111,41 @@ def test_a_lock_that_is_held():
         return x, lock.acquire(timeout=0.01), lock.acquire(blocking=False)
 
     assert dynacomp.jit(twice, backend="eager")(jnp.ones(2))[1:] == (False, False)
+
+
+OWN = random.Random(1)
+
+
+def seeded(x, generator):
+    np.random.seed(3)
+    random.seed(4)
+    generator.seed(5)
+    OWN.seed(6)
+    found = generator
+    return x * np.random.rand(), random.random(), generator.randn(2), OWN.getrandbits(9), found is generator
+
+
+def states(generator):
+    return str((random.getstate(), np.random.get_state(), generator.get_state(), OWN.getstate()))
+
+
+def test_what_is_seeded_is_known_and_goes_on_from_there():
+    generator = np.random.RandomState(0)
+    want, after = str(seeded(jnp.ones(2), generator)), states(generator)
+    compiled = dynacomp.jit(seeded, backend="eager")
+    for _ in range(2):
+        random.seed(7), np.random.seed(7), generator.seed(7), OWN.seed(7)
+        assert str(compiled(jnp.ones(2), generator)) == want
+        assert states(generator) == after
+    assert not set(dynacomp.stats()["breaks"]) - {"call"}  # `generator` is a local variable, seeded under its name
+
+
+def test_seeded_half_way():
+    def fn(x):
+        np.random.seed(1)
+        first = np.random.rand()
+        print("seen")
+        return x * first, np.random.rand(), np.random.seed()
+
+    want = fn(jnp.ones(2))[:2]
+    assert [str(dynacomp.jit(fn, backend="eager")(jnp.ones(2))[:2]) for _ in range(2)] == [str(want)] * 2
