@@ -216,7 +216,8 @@ def _generator(e: Emitter, v: GeneratorV) -> None:
     frame = v.frame
     code = frame.code.code
     if code.co_filename == itertools_py.__file__:
-        raise Unbuildable(v, f"an itertools.{code.co_name}")
+        _of_itertools(e, v)
+        return
     if v.done:
         e.call(ended_generator, lambda: e.load(frame.function))
     elif v.started:
@@ -228,6 +229,23 @@ def _generator(e: Emitter, v: GeneratorV) -> None:
         e.call(generator, lambda: e.load(frame.function), lambda: e.const(names),
                lambda: e.whole(TupleV([frame.locals[n] for n in names])))
     e.remember(v)
+
+
+def _of_itertools(e: Emitter, v: GeneratorV) -> None:
+    """One that has not started is the real one, of the same arguments."""
+    code = v.frame.code.code
+    real = REAL.get(code)
+    if v.started or real is None:
+        raise Unbuildable(v, f"an itertools.{code.co_name}")
+    names = code.co_varnames[:code.co_argcount]
+    only = code.co_varnames[code.co_argcount:code.co_argcount + code.co_kwonlyargcount]
+    rest = v.frame.locals[code.co_varnames[len(names) + len(only)]].items if code.co_flags & 4 else []
+    e.call(remake.call, lambda: e.const(real), lambda: e.whole(TupleV([*(v.frame.locals[n] for n in names), *rest])),
+           lambda: e.const(only), lambda: e.whole(TupleV([v.frame.locals[n] for n in only])))
+    e.remember(v)
+
+
+REAL = {fn.__code__: real for real, fn in itertools_py.EQUIVALENTS.items()}
 
 
 def _half_consumed(e: Emitter, v: GeneratorV) -> None:

@@ -5,10 +5,12 @@ The C classes cannot be looked into half-way; these do the same element by eleme
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from types import CodeType
 from typing import Any
 
 
@@ -137,3 +139,14 @@ EQUIVALENTS: dict[Any, Callable] = {
     itertools.chain.from_iterable: from_iterable, itertools.cycle: cycle, itertools.accumulate: accumulate,
     itertools.groupby: groupby, itertools.tee: tee,
 }
+
+
+def _inside(fn: Callable) -> CodeType:
+    """The code of the generator that `fn` defines."""
+    return next(c for c in fn.__code__.co_consts if isinstance(c, CodeType) and c.co_flags & inspect.CO_GENERATOR)
+
+
+# What the class of each is, by its code.
+CLASSES: dict[CodeType, type] = {
+    **{fn.__code__: real if isinstance(real, type) else itertools.chain for real, fn in EQUIVALENTS.items()},
+    _inside(tee): type(itertools.tee(())[0]), _inside(groupby): type(next(itertools.groupby((1,)))[1])}

@@ -8,6 +8,7 @@ just goes on.
 
 from __future__ import annotations
 
+import sys
 import types
 from typing import Any
 
@@ -171,12 +172,21 @@ def send_to_generator(cap: Capture, it: ASendV, sent: Value) -> tuple[bool, Valu
     gen = it.gen
     if not isinstance(gen, GeneratorV) or gen.real is not None or it.used:
         raise Break("call", "an asynchronous generator that the event loop drives")
+    if not gen.started:
+        _check_hooks()
     value, it.value = (sent if it.value is None else it.value), None
     item = resume(cap, gen, value)
     if item is None:
         raise Raised(Const(StopAsyncIteration()))
     it.used = isinstance(item, Wrapped)
     return it.used, item.value if isinstance(item, Wrapped) else item
+
+
+def _check_hooks() -> None:
+    """An event loop is told of generators that begin, lest they outlive it; others may do anything with them."""
+    first = sys.get_asyncgen_hooks().firstiter
+    if first is not None and getattr(first, "__module__", "") != "asyncio.base_events":
+        raise Break("call", "a hook that is told of asynchronous generators")
 
 
 # --- the segments of a coroutine

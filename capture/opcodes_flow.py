@@ -39,6 +39,7 @@ from dynacomp.capture.values import (
     NullV,
     NumberV,
     ObjectV,
+    OpaqueV,
     TupleV,
     Value,
     as_python,
@@ -327,7 +328,8 @@ def _yield(cap: Capture, f: Frame, i: Instr) -> None:
 
 @opcode("GEN_START", "GET_YIELD_FROM_ITER")
 def _get_yield_from_iter(cap: Capture, f: Frame, i: Instr) -> None:
-    if type_of(f.stack[-1]) is not types.CoroutineType:
+    v = f.stack[-1]
+    if not isinstance(v, (GeneratorV, OpaqueV)) or type_of(v) is not types.CoroutineType:
         f.push(get_iter(cap, f.pop()))
     elif not f.code.code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE):
         raise Raised(Const(TypeError("cannot 'yield from' a coroutine object in a non-coroutine generator")))

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
+from dynacomp.capture import itertools_py
 from dynacomp.capture.avals import Aval, class_of
 from dynacomp.capture.graph import Node
 from dynacomp.capture.sources import Source
@@ -543,7 +544,10 @@ def type_of(value: Value) -> type:
     if isinstance(value, (MethodV, BuiltinMethodV)):
         return BOUND.get(type(_descriptor(value)), _TYPES[type(value)])
     if isinstance(value, GeneratorV):
-        return next(kind for flag, kind in SUSPENDING.items() if value.frame.code.code.co_flags & flag)
+        code = value.frame.code.code
+        if code.co_filename == itertools_py.__file__:
+            return itertools_py.CLASSES[code]
+        return next(kind for flag, kind in SUSPENDING.items() if code.co_flags & flag)
     found = _TYPES.get(type(value))
     if found is None:
         if getattr(value, "real", None) is not None:

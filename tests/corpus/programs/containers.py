@@ -255,7 +255,7 @@ def default_dict(x):
     return d, e, d.get("no"), "no" in d, e["new"], d.default_factory is list
 
 
-@program(breaks=ANY, hits=False)
+@program
 def counter(x):
     c = collections.Counter("hello")
     c.update("lo")
