@@ -27,8 +27,18 @@ ABSTRACT = ("__abstractmethods__", "__abstractvars__", "__abstractclassvars__")
 
 def is_module(cls: type) -> bool:
     """Whether a class of the program derives from `equinox.Module`."""
-    return any(module_name(b).startswith("equinox") and b.__name__ == "Module" for b in mro(cls)) and \
-        not is_pure_module(module_name(cls))
+    return _derives(cls) and not is_pure_module(module_name(cls))
+
+
+def _derives(cls: type) -> bool:
+    return any(module_name(b).startswith("equinox") and b.__name__ == "Module" for b in mro(cls))
+
+
+def refuse_method(value: Value) -> None:
+    """Break where a bound method is not called, but taken for what it is: of Equinox's modules it is a module too, a
+    tree that is equal to others of the same leaves."""
+    if isinstance(value, MethodV) and isinstance(value.obj, ObjectV) and _derives(value.obj.cls):
+        raise Break("opaque", f"a bound method of a {value.obj.cls.__qualname__}, as a tree")
 
 
 def begin(cls: type) -> ObjectV:

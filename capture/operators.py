@@ -20,6 +20,7 @@ from dynacomp.capture.frozen import is_changeable
 from dynacomp.capture.indices import has_index, index_value, slice_of
 from dynacomp.capture.iterator_values import StreamV
 from dynacomp.capture.machine import OPERATIONS, Capture
+from dynacomp.capture.modules import refuse_method
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.payloads import is_number, plain
 from dynacomp.capture.values import (
@@ -286,6 +287,7 @@ def _equal_kinds(cap: Capture, a: Value, b: Value) -> bool:
     if same_object(cap, a, b):
         return True
     if isinstance(a, MethodV) and isinstance(b, MethodV):
+        refuse_method(a)
         return equal(cap, a.func, b.func) and same_object(cap, a.obj, b.obj)
     if isinstance(a, BuiltinMethodV) and isinstance(b, BuiltinMethodV):
         return a.name == b.name and same_object(cap, a.obj, b.obj)

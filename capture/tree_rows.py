@@ -20,6 +20,7 @@ from dynacomp.capture.calls import BUILTINS, call, call_row
 from dynacomp.capture.errors import Break
 from dynacomp.capture.iteration import iterate
 from dynacomp.capture.machine import Capture
+from dynacomp.capture.modules import refuse_method
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import truth
 from dynacomp.capture.shells import Memo, shell
@@ -40,6 +41,8 @@ class Shell:
         self.memo: Memo = {}
         self.real = shell(cap, tree, self.memo)
         self.values = {id(real): value for value, real in self.memo.values()}
+        for value in self.values.values():
+            refuse_method(value)
         if any(isinstance(v, LibraryV) and not _is_leaf(v) for v in self.values.values()):
             raise Closed()
 

@@ -136,3 +136,20 @@ def test_abstract_modules():
         x: eqx.AbstractVar[int]
 
     assert isinstance(same(Abstract), TypeError)
+
+
+class Scaled(eqx.Module):
+    w: jax.Array
+
+    def times(self, x):
+        return self.w * x
+
+
+def test_bound_methods_are_trees_and_compare_as_trees():
+    def program(x, module):
+        doubled = jax.tree.map(lambda w: 2 * w, module.times)
+        return doubled(x), jax.tree.leaves(module.times), module.times == Scaled(x).times, jax.vmap(module.times)(x)
+
+    x, module = jnp.arange(3.0), Scaled(jnp.array(2.0))
+    want = program(x, module)
+    assert repr(compiled(program)(x, module)) == repr(want) and want[1] and want[2] is False
