@@ -17,6 +17,7 @@ from dynacomp.capture.births import opened
 from dynacomp.capture.class_attrs import name_in_errors, resolve
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import iterate
+from dynacomp.capture.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.operators import equal
 from dynacomp.capture.payloads import BASES, items_payload
@@ -25,6 +26,7 @@ from dynacomp.capture.values import (
     Const,
     DictV,
     FunctionV,
+    GeneratorV,
     HashedV,
     IdV,
     ListV,
@@ -55,7 +57,7 @@ def hashable(cap: Capture, value: Value) -> Any:
         return _object_key(cap, value)
     if isinstance(value, (FunctionV, MethodV, CellV, IdV)):
         return value
-    if isinstance(value, OpaqueV) and type(value.obj).__hash__ is object.__hash__:
+    if isinstance(value, ITERATORS) or isinstance(value, OpaqueV) and type(value.obj).__hash__ is object.__hash__:
         return _by_identity(cap, value)
     try:
         key = as_python(value)
@@ -72,9 +74,12 @@ def hashable(cap: Capture, value: Value) -> Any:
     return key
 
 
-def _by_identity(cap: Capture, value: ObjectV | OpaqueV) -> Any:
+ITERATORS = (GeneratorV, SeqIterV, CountIterV, StreamV, GivenIterV)
+
+
+def _by_identity(cap: Capture, value: Any) -> Any:
     """An object that hashes by its id: another one in its place is another key."""
-    real = value.obj if isinstance(value, OpaqueV) else value.real
+    real = value.obj if isinstance(value, OpaqueV) else getattr(value, "real", None)
     if real is not None and value.source is not None:
         cap.guards.add("is", value.source, real)
     return value if real is None else real
