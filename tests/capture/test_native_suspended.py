@@ -78,7 +78,8 @@ def test_coroutines_are_seen_too():
 ITERATORS = {
     "list": lambda: iter([1, 2, 3]), "tuple": lambda: iter((1, 2, 3)), "range": lambda: iter(range(1, 20, 7)),
     "long range": lambda: iter(range(1 << 70, (1 << 70) + 3)), "str": lambda: iter("abc"),
-    "wide str": lambda: iter("äöü"), "bytes": lambda: iter(b"abc"), "set": lambda: iter({1, 2, 3}), "dict": lambda: iter({1: 2, 3: 4, 5: 6}),
+    "wide str": lambda: iter("äöü"), "bytes": lambda: iter(b"abc"),
+    "set": lambda: iter({1, 2, 3}), "dict": lambda: iter({1: 2, 3: 4, 5: 6}),
     "values": lambda: iter({1: 2, 3: 4, 5: 6}.values()), "items": lambda: iter({1: 2, 3: 4, 5: 6}.items()),
     "reversed list": lambda: reversed([1, 2, 3]), "reversed dict": lambda: reversed({1: 2, 3: 4, 5: 6})}
 
