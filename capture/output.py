@@ -230,7 +230,8 @@ class Writer:
     def _print(self, say: Any, args: str, kwargs: str, table: dict[str, Any] | None) -> None:
         """`table`: the globals of the code that says it, where that takes them."""
         place = () if table is None else (partial(load_globals, self.e, table),)
-        self.replays.append(lambda: self.act(say, lambda: self.e.op("LOAD_FAST", args),
+        steps = self.e.late if say is remake.release else self.replays  # a lock is held until all else is done
+        steps.append(lambda: self.act(say, lambda: self.e.op("LOAD_FAST", args),
                                              lambda: self.e.op("LOAD_FAST", kwargs), *place))
 
     def _class(self, cls: type, name: str, value: Any) -> None:

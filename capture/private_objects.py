@@ -20,6 +20,7 @@ import copy
 import hashlib
 import io
 import random
+import sys
 import threading
 import types
 from collections.abc import Callable
@@ -277,7 +278,10 @@ def _joined(cap: Capture, a: Const, b: Value) -> Any:
 
 def _print(cap: Capture, *args: Value, sep: Value = Const(None), end: Value = Const(None), file: Value = Const(None),
            flush: Value = Const(False)) -> Value:
-    """`print` to a text stream that the captured code has made; any other is seen outside."""
+    """`print` to a text stream that the captured code has made, or has put in the place of `sys.stdout`; any other
+    is seen outside."""
+    if isinstance(file, Const) and file.value is None:
+        file = cap.global_writes.get((id(vars(sys)), "stdout"), (None, None, file))[2]
     between, last = as_python(sep), as_python(end)
     if not (isinstance(file, PrivateV) and file.cls is io.StringIO and all(
             type(x) in (str, type(None)) for x in (between, last))):

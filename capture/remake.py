@@ -338,6 +338,11 @@ def call_only(args: tuple, kwargs: dict[str, Any]) -> None:
     args[0](*args[1:], **kwargs)
 
 
+def release(args: tuple, kwargs: dict[str, Any]) -> None:
+    """Gives a lock back: see `lock_rows`."""
+    args[0].release()
+
+
 def show_warning(args: tuple, kwargs: dict[str, Any]) -> None:
     """Writes a warning (text, category, file, line) as module `warnings` does where nobody has replaced that."""
     SHOW(warnings.WarningMessage(*args))

@@ -17,7 +17,7 @@ import types
 import weakref
 from typing import Any
 
-from dynacomp.capture import cached_rows, private_objects, registries, warning_rows  # noqa: F401  (their rows)
+from dynacomp.capture import cached_rows, lock_rows, private_objects, registries, warning_rows  # noqa: F401  (their rows)
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
 from dynacomp.capture.bodies import signature_of

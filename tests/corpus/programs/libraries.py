@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import re
 import collections
+import contextlib
 import copy
 import functools
 import hashlib
@@ -140,6 +141,15 @@ def text_in_memory(x):
     with io.StringIO("l1\nl2") as lines:
         first = lines.readline()
     return x, out.getvalue(), first, lines.closed
+
+
+@program
+def redirected(x):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        print("inside", x.dtype)
+    print("inside again", file=out)
+    return x * 2, out.getvalue()
 
 
 @program
