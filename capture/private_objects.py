@@ -35,6 +35,7 @@ from dynacomp.capture.attrs import CYTHON, READERS
 from dynacomp.capture.births import from_python
 from dynacomp.capture.calls import BUILTIN_METHODS, BUILTINS
 from dynacomp.capture.class_attrs import MISSING, lookup
+from dynacomp.capture.effects import mutating
 from dynacomp.capture.emit import ROWS, Emitter
 from dynacomp.capture.errors import Break, Unbuildable
 from dynacomp.capture.iterator_values import StreamV
@@ -137,8 +138,10 @@ def call_method(cap: Capture, value: PrivateV, name: str, args: list[Value], kwa
         raise Break("leaves", f"{name} of a {cls.__qualname__}")
     if name == "__iter__" and cls in INDEXED:
         return StreamV("getitem", [value], state={"index": 0})
-    if any(value.serial < body.serial for body in cap.bodies):
+    if any(v.serial < body.serial for v in (value, *args) for body in cap.bodies if isinstance(v, PrivateV)):
         raise Break("effect_in_body", f"a {cls.__name__} that is older than the code which may not run")
+    if name == "shuffle" and len(args) == 1 and isinstance(args[0], ListV) and args[0].cls is list and not kwargs:
+        return _shuffle(cap, obj, args[0])
     given, named = _given(cap, args, kwargs, f"{cls.__name__}.{name}")
     if cls is LOCK and name in WAITS and obj.locked() and given[:1] != [False] and named != {"blocking": False}:
         raise Break("call", "a lock that is held already")
@@ -154,6 +157,15 @@ def _row(name: str) -> Any:
             raise Break("call", f"{name} of an object in C")
         return call_method(cap, args[0], name, list(args[1:]), kwargs)
     return call
+
+
+def _shuffle(cap: Capture, generator: Any, items: ListV) -> Value:
+    """NumPy's `shuffle` of a list, which moves its elements whatever they are."""
+    mutating(cap, items)
+    order = list(range(len(items.items)))
+    generator.shuffle(order)
+    items.items[:] = [items.items[n] for n in order]
+    return Const(None)
 
 
 def _is_literal(value: Value) -> bool:
@@ -172,7 +184,10 @@ def _given(cap: Capture, args: Any, kwargs: dict[str, Value], what: str) -> tupl
 def _run(cap: Capture, compute: Callable[[], Any], values: Any, given: Any) -> Value:
     """The Value of what Python computes; an object that it gives back is the one it was given."""
     found: list[Any] = []
+    before = [(x, list(x)) for x in given if type(x) is list]
     ndarrays.run(cap, lambda: found.append(compute()), given)
+    if any(x != content for x, content in before):  # which is a copy of the program's
+        raise Break("store", "a method of an object in C that changes a list")
     result = found[0]
     for value in values:
         if isinstance(value, PrivateV) and value.obj is result:

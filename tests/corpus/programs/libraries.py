@@ -117,9 +117,10 @@ def random_numbers(x):
 @program
 def random_arrays(x):
     state, g = np.random.RandomState(0), np.random.default_rng(1)
-    order = state.permutation(5)
+    order, things = state.permutation(5), ["a", x, 3]
     g.shuffle(order)
-    return x * state.randn() + g.normal(size=6).astype(np.float32), order, g.integers(10), state.choice(5, 2)
+    state.shuffle(things)
+    return x * state.randn() + g.normal(size=6).astype(np.float32), order, g.integers(10), state.choice(5, 2), things
 
 
 @program
