@@ -330,7 +330,13 @@ def warn(args: tuple, kwargs: dict[str, Any], table: Any) -> None:
     """A warning of the captured code, as `warnings.warn` gives it there, in a module of these globals."""
     table = unhold(table)
     said: Any = warnings.warn_explicit
-    said(*args, registry=table.setdefault("__warningregistry__", {}), module_globals=table, **kwargs)
+    said(*args, registry=table.setdefault("__warningregistry__", {}), **kwargs)
+
+
+def warn_above(args: tuple, kwargs: dict[str, Any]) -> None:
+    """A warning (text, category) of the captured code about a caller of it: the n-th (third argument)."""
+    text, kind, above = args
+    warnings.warn(text, kind, stacklevel=above + 2)
 
 
 def call_only(args: tuple, kwargs: dict[str, Any]) -> None:

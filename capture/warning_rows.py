@@ -15,6 +15,7 @@ are guarded, say that it will not raise.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -45,15 +46,34 @@ def warn(cap: Capture, message: Value, category: Value = NONE, stacklevel: Value
     if cap.warned is not None:
         _decide(cap, message, kind, text, place)
         return NONE
-    if place is None or isinstance(message, ObjectV):
+    if isinstance(message, ObjectV) or place is None and not _has_caller(cap):
         raise Break("effect", "warnings.warn()")
     if action(cap, kind, text, place) == "error" or not shown_as_usual(cap):
         raise Break("effect", "warnings.warn(), where a warning is recorded or raised")
-    if not cap.bodies or said_first(cap):
+    if place is None:
+        said = TupleV([*map(Const, (text, kind, level - _depth(cap)))])
+        cap.prints.append((remake.warn_above, said, DictV({}), None))
+    elif not cap.bodies or said_first(cap):
         file, line, module, table = place
         said = TupleV([*map(Const, (text, kind, file, line, module))])
         cap.prints.append((remake.warn, said, DictV({}), table))
     return NONE
+
+
+def _depth(cap: Capture) -> int:
+    """How many captured frames there are, from the one at hand outwards."""
+    frame, found = cap.current, 0
+    while frame is not None:
+        frame, found = frame.parent, found + 1
+    return found
+
+
+def _has_caller(cap: Capture) -> bool:
+    """Whether replacement code stands where the outermost frame would, seen from its callers."""
+    return not cap.bodies and not cap.root.code.co_flags & SUSPENDED
+
+
+SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 def _kind_and_text(cap: Capture, message: Value, category: Value) -> tuple[type, str]:

@@ -37,6 +37,16 @@ def differentiated(held, x):
     return jax.grad(lambda v: (Held(v).value ** 2).sum() * held.value)(x)
 
 
+def deprecated(held, x):
+    warnings.warn("about my caller", stacklevel=2)
+    helper()
+    return x + 1
+
+
+def helper():
+    warnings.warn("about my caller's caller", FutureWarning, stacklevel=3)
+
+
 def heard(fn, action, monkeypatch):
     """The warnings that two calls give, and where."""
     globals()["__warningregistry__"], said = {}, []
@@ -50,7 +60,7 @@ def heard(fn, action, monkeypatch):
 
 
 @pytest.mark.parametrize("action", ["default", "always", "ignore"])
-@pytest.mark.parametrize("fn", [warned, differentiated])
+@pytest.mark.parametrize("fn", [warned, differentiated, deprecated])
 def test_warnings_are_given_where_python_gives_them(fn, action, monkeypatch):
     want = heard(fn, action, monkeypatch)
     got = heard(dynacomp.jit(fn, backend="eager"), action, monkeypatch)
@@ -138,3 +148,12 @@ def test_filters_stay_changed():
         assert warnings.filters[0][0] == "ignore"
         warnings.warn("unheard", stacklevel=1)
     assert not seen
+
+
+def test_modules_without_a_loader(monkeypatch):
+    """A script has no `__spec__`, of which Python would warn that is told of its globals."""
+    monkeypatch.setitem(globals(), "__spec__", None)
+    assert {kind for _, kind, *_ in heard(dynacomp.jit(warned, backend="eager"), "always", monkeypatch)} == {
+        UserWarning, DeprecationWarning}
+    said = heard(dynacomp.jit(warned, backend="eager"), "always", monkeypatch)
+    assert not [text for text, *_ in said if "loader" in text]
