@@ -65,6 +65,8 @@ from dynacomp.capture.ways import Dispatch
 from dynacomp.capture.wrap import size_value
 
 RULES = ("defjvp", "defjvps", "defvjp", "def_fwd", "def_bwd", "def_vmap")  # methods that change a library's object
+# Functions that give back an array of JAX which is as they would make it: no jitted function, which makes a new one.
+HAND_BACK = ("asarray", "array", "astype", "reshape", "broadcast_to", "convert_element_type", "getitem")
 MAX_ORDER = 3  # derivatives of derivatives through custom rules
 CONTROL = (Break, GiveUp, Raised, Restart, StopAtBreak, NeedsConcrete)
 CONCRETE = (
@@ -89,6 +91,7 @@ class Outcome:
     result: Any
     treedef: Any
     leaves: list[Any]
+    origins: list[Node | None]  # for each leaf the Node that came out of the call as it went in
 
     @property
     def plain(self) -> bool:
@@ -126,7 +129,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     if isinstance(outcome.result, Passed):
         return outcome.result.value
     if isinstance(outcome.result, Aval):
-        return ArrayV(emit_node(cap, fn, lowered, outcome.result, name), outcome.result)
+        back = _handed_back(cap, fn, outcome.origins, (*args, *(kwargs or {}).values()))
+        return back or ArrayV(emit_node(cap, fn, lowered, outcome.result, name), outcome.result)
     if is_nothing(outcome.result):
         return Const(outcome.result)
     if _is_function_like(outcome.result) or not (outcome.plain or _is_container(outcome.result)):
@@ -136,6 +140,14 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     if not _all_containers(outcome.result) and hides_tracers(outcome.result):
         return LibraryV(fn, tuple(values[0]), values[1], real=outcome.result)
     return _structured(cap, fn, lowered, outcome, values, name)
+
+
+def _handed_back(cap: Capture, fn: Any, origins: list[Node | None], given: tuple[Value, ...]) -> Value | None:
+    """The argument that is the call's result: `jnp.asarray` of an array of JAX."""
+    if getattr(fn, "__name__", "") not in HAND_BACK or not origins or origins[0] is None:
+        return None
+    return next((v for v in given if isinstance(v, ArrayV) and not isinstance(v.real, np.ndarray)
+                 and localise(cap, v.node) is origins[0]), None)
 
 
 def _called(fn: Any, args: list[Value]) -> Any:
@@ -222,7 +234,7 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     leaves = with_numbers(cap, fn, (args, kwargs), seen["tree"], leaves, seen["origins"], since)
     result = _put_together(seen["tree"], leaves)
     _order_keys(seen["made"], result)
-    return Outcome(result, seen["tree"], leaves)
+    return Outcome(result, seen["tree"], leaves, seen["origins"])
 
 
 def _result_leaf(struct: Any) -> Any:

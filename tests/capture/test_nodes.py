@@ -6,6 +6,7 @@ import flax.linen as nn
 import flax.struct
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import dynacomp
@@ -167,3 +168,16 @@ def test_results_that_are_no_arrays_are_pythons():
     args = jnp.ones(3), jax.lax.create_token()
     assert repr(dynacomp.jit(program, backend="eager")(*args)) == repr(program(*args))
     assert not dynacomp.stats()["frames_eager"]
+
+
+def test_arrays_that_come_back_are_the_same():
+    def program(x, given):
+        made = jnp.sin(x)
+        same = [jnp.asarray(v) is v for v in (x, made, given)] + [x.astype(x.dtype) is x, x[...] is x, x[:] is x]
+        same += [jnp.array(x, copy=False) is x, jnp.reshape(made, made.shape) is made]
+        return same, [jnp.array(x) is x, jnp.squeeze(x) is x, +x is x, jnp.conj(made) is made], jnp.asarray(x)
+
+    x = jnp.ones(3)
+    for given in (np.ones(3, np.float32), jnp.ones(2)):
+        want, got = program(x, given), dynacomp.jit(program, backend="eager")(x, given)
+        assert got[:2] == want[:2] and got[2] is x
