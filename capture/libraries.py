@@ -9,6 +9,7 @@ module here.
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import types
 from typing import Any
@@ -160,8 +161,9 @@ def is_host(obj: Any) -> bool:
     """True when calling `obj`, or a method of it, runs user code inside a context of its library."""
     if issubclass(type(obj), type):
         return any(_root_in(module_name(b), HOSTS) for b in mro(obj))
-    if issubclass(type(obj), (types.FunctionType, types.MethodType)):
-        return _root_in(str(module_of(obj)), HOSTS)
+    if issubclass(type(obj), (types.FunctionType, types.MethodType)):  # JAX wraps some: `flax.linen.Module.apply`
+        own = module_of(obj)
+        return _root_in(str(module_of(inspect.unwrap(obj)) if is_pure_module(own) else own), HOSTS)
     return is_host(type(obj))
 
 

@@ -100,10 +100,17 @@ def as_real(arg: Any) -> Any:
     if isinstance(arg, Standin):
         if isinstance(arg.value, Const):
             return arg.value.value
+        if isinstance(arg.value, MethodV) and _exists(arg.value.obj) and isinstance(arg.value.func, Const):
+            return types.MethodType(arg.value.func.value, arg.value.obj.real)  # type: ignore[attr-defined]
         raise Break("body", "a function made during the call, for a library that runs it in a context of its own")
     if isinstance(arg, (tuple, list)) and not hasattr(arg, "_fields"):
         return type(arg)(map(as_real, arg))
     return {k: as_real(v) for k, v in arg.items()} if type(arg) is dict else arg
+
+
+def _exists(value: Value) -> bool:
+    """Whether it is an object that was there before the call, and is as it was."""
+    return isinstance(value, ObjectV) and value.real is not None and not value.written
 
 
 @remembered
@@ -175,7 +182,7 @@ def _object(cap: Capture, value: ObjectV) -> Any:
     if len(leaves) == 1 and leaves[0] is built:
         if callable(built) and not is_host(value.cls):
             return Standin(cap, value)
-        if value.real is not None and not value.written:
+        if _exists(value):
             return value.real
         raise Break("argument", f"an object of {value.cls.__qualname__} passed to a library")
     return Tree(treedef, tuple(lower_arg(cap, v if isinstance(v, Value) else Const(v)) for v in leaves))

@@ -4,6 +4,7 @@ import types
 
 import jax
 import jax.numpy as jnp
+import pytest
 from jax.flatten_util import ravel_pytree
 
 import dynacomp
@@ -100,3 +101,23 @@ def test_functions_that_a_library_makes_for_a_body():
     got = dynacomp.jit(program, backend="eager")(*args)
     assert jax.tree.all(jax.tree.map(jnp.allclose, got, program(*args)))
     assert not dynacomp.stats()["breaks"]
+
+
+def test_a_linen_module_is_applied_by_a_method_of_its_own():
+    nn = pytest.importorskip("flax.linen")
+
+    class Model(nn.Module):
+        def setup(self):
+            self.dense = nn.Dense(2)
+
+        def __call__(self, x):
+            return self.dense(x)
+
+        def decode(self, x):
+            return nn.sigmoid(self.dense(x))
+
+    model = Model()
+    variables = model.init(jax.random.key(0), X)
+    dynacomp.reset()
+    got = dynacomp.jit(lambda v, x: model.apply(v, x, method=model.decode), backend="eager")(variables, X)
+    assert jnp.allclose(got, model.apply(variables, X, method=model.decode)) and not dynacomp.stats()["breaks"]
