@@ -17,7 +17,7 @@ from dynacomp.capture.effects import SETTLED, changed, mutating
 from dynacomp.capture.errors import Break
 from dynacomp.capture.iterator_values import GivenIterV, StreamV
 from dynacomp.capture.machine import OPERATIONS, Capture
-from dynacomp.capture.output import PREPARE
+from dynacomp.capture.output import PREPARE, unmoved
 from dynacomp.capture.upcoming import reduced, take
 from dynacomp.capture.values import Const, DictV, ListV, SetV, TupleV, Value
 from dynacomp.capture.wrap import WRAPPERS, wrap
@@ -32,12 +32,13 @@ def advance(cap: Capture, it: GivenIterV) -> Value | None:
         return None
     assert it.source is not None
     known: Any = cap.objects.get(id(iterated(it.real)))
-    if getattr(getattr(known, "payload", None) or known, "dirty", False):
-        raise Break("iterator", "an iterator over a container that has changed")
+    dirty = getattr(getattr(known, "payload", None) or known, "dirty", False)
     try:
         found = upcoming(it.real, it.taken)
     except (RuntimeError, TypeError) as error:
         raise Break("iterator", str(error)) from None
+    if dirty and not (found and type(it.real) is type(iter([])) and _has_only_grown(known)):
+        raise Break("iterator", "an iterator over a container that has changed")
     if not found:
         cap.guards.add("ended", it.source, it.taken)
         it.ended = True
@@ -48,6 +49,11 @@ def advance(cap: Capture, it: GivenIterV) -> Value | None:
     if type(it.real) in PAIRS:  # made anew whenever somebody looks
         return TupleV([wrap(cap, x, S.Item(place, n)) for n, x in enumerate(found[0])])
     return wrap(cap, found[0], place)
+
+
+def _has_only_grown(v: Any) -> bool:
+    """Whether the items that a list had lie where they lay."""
+    return isinstance(v, ListV) and v.cls is list and (v.unseen is not None or unmoved(v)[0] == len(v.real))
 
 
 EMPTY: dict[int, int] = {}

@@ -84,7 +84,7 @@ def ended_stays_ended(x):
     return x, list(it), items
 
 
-@program(breaks={"effect": 5, "iterator": 3})
+@program(breaks={"effect": 5})
 def over_a_list_that_grows(x):
     items = [1, 2, 3]
     for v in items:
