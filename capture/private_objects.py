@@ -5,7 +5,7 @@ What such an object does depends on nothing but what it was made of and what was
 one of its own (`PrivateV.obj`) and has Python do to it, at once, whatever the program does: no behaviour of these
 classes is told here. Where the object leaves (it is returned, stored, alive at a break) replacement code makes a
 copy of it for each call. An object that existed before, or is given what is not known, is Python's, as ever; but a
-generator that captured code seeds is known from there on, and has its state set when that code ends.
+generator of NumPy that captured code seeds is known from there on, and has its state set when that code ends.
 
     noise = np.random.RandomState(0).randn(8)      # a constant of the Graph
     text = io.StringIO(); text.write("a")          # no graph break
@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from dynacomp.capture import ndarrays
+from dynacomp.capture import _native, ndarrays
 from dynacomp.capture import sources as S
 from dynacomp.capture.attrs import CYTHON, READERS
 from dynacomp.capture.births import from_python
@@ -128,10 +128,12 @@ def _maker(fn: Any, kind: Kind) -> Any:
     return make
 
 
-def call_method(cap: Capture, value: PrivateV, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """`value.name(*args, **kwargs)`: done to the capture's own object, now."""
+def call_method(cap: Capture, value: PrivateV, name: str, args: list[Value], kwargs: dict[str, Value],
+                raw: Any = None) -> Value:
+    """`value.name(*args, **kwargs)`: done to the capture's own object, now. `raw`: the method, where it is not the one
+    that the class finds under that name (`super().seed`)."""
     obj, cls = value.obj, value.cls
-    raw = lookup(cls, name)[1]
+    raw = lookup(cls, name)[1] if raw is None else raw
     if isinstance(raw, types.FunctionType) and not all(map(_is_literal, (*args, *kwargs.values()))):
         return cap.call(Const(raw), [value, *args], kwargs)
     if name in SHOWING and cls not in INDEXED:
@@ -147,15 +149,15 @@ def call_method(cap: Capture, value: PrivateV, name: str, args: list[Value], kwa
         raise Break("call", "a lock that is held already")
     if name == "seed" and not _seeded(*given, **named):
         raise Break("call", f"{cls.__name__}.seed(), which no argument determines")
-    return _run(cap, lambda: getattr(obj, name)(*given, **named), (value, *args), (*given, *named.values()))
+    return _run(cap, lambda: raw(obj, *given, **named), (value, *args), (*given, *named.values()))
 
 
-def _row(name: str) -> Any:
+def _row(name: str, raw: Any = None) -> Any:
     """The row of a method, bound or not."""
     def call(cap: Capture, *args: Value, **kwargs: Value) -> Value:
         if not (args and isinstance(args[0], PrivateV)):
             raise Break("call", f"{name} of an object in C")
-        return call_method(cap, args[0], name, list(args[1:]), kwargs)
+        return call_method(cap, args[0], name, list(args[1:]), kwargs, raw)
     return call
 
 
@@ -185,7 +187,7 @@ def _run(cap: Capture, compute: Callable[[], Any], values: Any, given: Any) -> V
     """The Value of what Python computes; an object that it gives back is the one it was given."""
     found: list[Any] = []
     before = [(x, list(x)) for x in given if type(x) is list]
-    ndarrays.run(cap, lambda: found.append(compute()), given)
+    ndarrays.run(cap, lambda: found.append(_unseen(compute)), given)
     if any(x != content for x, content in before):  # which is a copy of the program's
         raise Break("store", "a method of an object in C that changes a list")
     result = found[0]
@@ -203,6 +205,15 @@ def _run(cap: Capture, compute: Callable[[], Any], values: Any, given: Any) -> V
     if is_literal(result):
         return from_python(cap, result)
     raise Break("opaque", f"a {type(result).__qualname__}")
+
+
+def _unseen(compute: Callable[[], Any]) -> Any:
+    """What Python computes, none of whose frames is captured in turn."""
+    _native.pause()
+    try:
+        return compute()
+    finally:
+        _native.resume()
 
 
 def attribute(cap: Capture, value: PrivateV, name: str) -> Value:
@@ -240,7 +251,7 @@ def adopt(cap: Capture, real: Any, source: S.Source, args: list[Value], kwargs: 
     """Seeds `real`: what it gives is known now."""
     if cap.bodies or not all(map(_is_literal, (*args, *kwargs.values()))):
         raise Break("call", f"{type(real).__name__}.seed of what is not known, or in a transformed function")
-    value = PrivateV(type(real), obj=type(real)(0), real=real, source=source)
+    value = PrivateV(type(real), obj=_unseen(lambda: type(real)(0)), real=real, source=source)
     result = call_method(cap, value, "seed", args, kwargs)
     remember(cap, real, value)
     now = PrivateV(value.cls, obj=value.obj)  # which is loaded as it is in the end
@@ -251,10 +262,7 @@ def adopt(cap: Capture, real: Any, source: S.Source, args: list[Value], kwargs: 
 def set_state(args: tuple[Any, Any], kwargs: dict[str, Any]) -> None:
     """Brings a generator (the first) into the state of another."""
     real, other = args
-    if isinstance(real, np.random.RandomState):
-        real.set_state(other.get_state())
-    else:
-        real.setstate(other.getstate())
+    real.set_state(other.get_state())
 
 
 def _seed_numpys(cap: Capture, *args: Value, **kwargs: Value) -> Value:
@@ -268,7 +276,7 @@ def _seed_numpys(cap: Capture, *args: Value, **kwargs: Value) -> Value:
 
 
 LEGACY: Any = np.random.mtrand
-SEEDED = (random.Random, np.random.RandomState)
+SEEDED = (np.random.RandomState,)
 
 
 def _emit(e: Emitter, v: PrivateV) -> None:
@@ -310,9 +318,9 @@ def _print(cap: Capture, *args: Value, sep: Value = Const(None), end: Value = Co
 for _cls, _kind in KINDS.items():
     BUILTINS.update({maker: _maker(maker, _kind) for maker in _kind.makers})
     BUILTIN_METHODS.update({(PrivateV, name): _row(name) for name in dir(_cls)})
-    BUILTINS.update({raw: _row(name) for base in _cls.__mro__[:-1] for name, raw in vars(base).items()
+    BUILTINS.update({raw: _row(name, raw) for base in _cls.__mro__[:-1] for name, raw in vars(base).items()
                      if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType, CYTHON))})
-BUILTINS[random.Random.seed] = BUILTINS[np.random.RandomState.seed] = _seed
+BUILTINS[np.random.RandomState.seed] = _seed
 BUILTINS[np.random.seed] = _seed_numpys
 BUILTINS[bytes], BUILTINS[print] = _bytes, _print
 CONTAINER_OPS["add", Const] = _joined

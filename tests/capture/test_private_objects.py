@@ -149,3 +149,13 @@ def test_seeded_half_way():
 
     want = fn(jnp.ones(2))[:2]
     assert [str(dynacomp.jit(fn, backend="eager")(jnp.ones(2))[:2]) for _ in range(2)] == [str(want)] * 2
+
+
+def test_methods_that_call_the_one_that_they_override():
+    def fn(x, state):
+        r = random.Random(0)
+        r.setstate(state)
+        return x, r.random(), r.getstate() == state
+
+    state = random.Random(8).getstate()
+    assert str(dynacomp.jit(fn, backend="eager")(jnp.ones(2), state)) == str(fn(jnp.ones(2), state))
