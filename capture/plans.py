@@ -225,7 +225,8 @@ def move(gen: Any, key: int, state: tuple[Any, ...], delegate: Any = None) -> No
     """Puts a driver that stands still where `key` says (FINISHED: at its end), with this state; `delegate`: what
     it waits for there."""
     plan, created = plan_at(gen)
-    assert plan is not None
+    if plan is None:  # another thread has gone on with it since it was looked at
+        raise ValueError("generator already executing")
     kind = key % KINDS if key else YIELD
     if not created:
         set_suspended_local(gen, slots_of(suspended(gen)[0])[KEY], MOVED)  # type: ignore[index]

@@ -16,7 +16,7 @@ from typing import Any
 
 from dynacomp.capture import sources as S
 from dynacomp.capture._native import suspended, suspended_delegate, suspended_local
-from dynacomp.capture.code import Decoded, argument_count
+from dynacomp.capture.code import Decoded, argument_count, decode
 from dynacomp.capture.drivers import KEY, STATE, slots_of
 from dynacomp.capture.errors import Unbuildable
 from dynacomp.capture.generators import delegate, note_pending
@@ -50,7 +50,7 @@ def standing(cap: Capture, gen: GeneratorV) -> Standing:
     frame = gen.frame
     if gen.done:
         return Standing(FINISHED, [])
-    plan = plan_of(frame.code.code, cap.options)
+    plan = plan_at(gen.real)[0] if gen.real is not None else plan_of(frame.code.code, cap.options)
     inner = delegate(frame)
     key = plan.flat.keys.get(frame.index - (1 if inner is None else 2)) if plan is not None else None
     if plan is None or key is None or gen.running:
@@ -74,7 +74,7 @@ def wrap_generator(cap: Capture, obj: Any, source: S.Source) -> GeneratorV | Non
         return _ended(cap, obj, source)
     plan, created = plan_at(obj)
     code = plan.original() if plan is not None else None
-    if plan is None or code is None or not code.co_flags & (CO_GENERATOR | CO_COROUTINE):
+    if plan is None or code is None or not code.co_flags & (CO_GENERATOR | CO_COROUTINE) or late_cells(decode(code)):
         return None
     if _is_elsewhere_each_time(cap, obj, source):
         return None
@@ -140,11 +140,9 @@ class Reader:
         frame = new_frame(code, table, self.cap.globals_source(table), None)
         if code.co_argcount:
             frame.first_local = code.co_varnames[0]
-        late = late_cells(frame.code)
         for name in (*code.co_cellvars, *code.co_freevars):
-            if name not in late:
-                held = S.Suspended(self.source, self.at[name], f"cell({name})")
-                frame.cells[name] = wrap(self.cap, suspended_local(self.obj, self.at[name]), held)  # type: ignore
+            held = S.Suspended(self.source, self.at[name], f"cell({name})")
+            frame.cells[name] = wrap(self.cap, suspended_local(self.obj, self.at[name]), held)  # type: ignore
         return frame
 
     def at_start(self, frame: Frame) -> None:
