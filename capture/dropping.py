@@ -20,9 +20,9 @@ from dynacomp.capture.errors import Break, Raised, Unbuildable
 from dynacomp.capture.generators import close, delegate
 from dynacomp.capture.iterator_values import GivenIterV, StreamV
 from dynacomp.capture.machine import OPERATIONS, Capture, Frame
-from dynacomp.capture.values import ArrayV, Const, GeneratorV, Lazy, NumberV, ScalarV, SizeV, Value
+from dynacomp.capture.values import ArrayV, Const, GeneratorV, Lazy, NumberV, OpaqueV, ScalarV, SizeV, Value
 
-LEAVES = (ArrayV, Const, Lazy, NumberV, ScalarV, SizeV, GivenIterV)
+LEAVES = (ArrayV, Const, Lazy, NumberV, ScalarV, SizeV, GivenIterV, OpaqueV)
 ITERATORS = (GeneratorV, StreamV, GivenIterV)
 
 
@@ -44,17 +44,27 @@ def _is_new(v: Value) -> bool:
 
 
 def _walk(values: Iterable[Any], enter: Callable[[Value], bool]) -> Iterator[Any]:
+    """The Values that lead on from these, each once; never into objects of the program's own."""
     todo, seen = list(values), set()
     while todo:
         at = todo.pop()
+        if id(at) in seen or not isinstance(at, (Value, list, tuple, set, dict)) or isinstance(at, LEAVES):
+            continue
+        seen.add(id(at))
         if isinstance(at, (list, tuple, set)):
             todo.extend(at)
         elif isinstance(at, dict):
             todo.extend(at.values())
-        elif isinstance(at, Value) and not isinstance(at, LEAVES) and id(at) not in seen and enter(at):
-            seen.add(id(at))
+        elif enter(at):
             yield at
-            todo.extend(_held(at.frame) if isinstance(at, GeneratorV) else vars(at).values())
+            todo.extend(_held(at.frame) if isinstance(at, GeneratorV) else _parts(at))
+
+
+def _parts(v: Value) -> list[Any]:
+    return [part for name, part in vars(v).items() if name not in REAL]
+
+
+REAL = ("real", "globals", "code", "cls", "unread", "unseen", "source", "make")  # what is no Value in a Value
 
 
 def _held(frame: Frame) -> list[Any]:
@@ -63,7 +73,8 @@ def _held(frame: Frame) -> list[Any]:
 
 def _roots(cap: Capture) -> list[Any]:
     stored = [w[-1] for w in (*cap.global_writes.values(), *cap.class_writes.values())]
-    found = [*stored, *cap.prints, *(v for v in cap.objects.values() if not isinstance(v, ITERATORS)),
+    said = [value for _, args, kwargs, _ in cap.prints for value in (args, kwargs)]
+    found = [*stored, *said, *(v for v in cap.objects.values() if not isinstance(v, ITERATORS)),
              *(g for g in cap.pending.values() if g.running)]
     frame = cap.current
     while frame is not None:

@@ -116,6 +116,26 @@ def test_an_exception_in_the_middle_ends_it():
     assert list(made) == []
 
 
+ROUND: list = []
+ROUND.append(ROUND)  # the walk for what can still be found does not go into the program's own objects
+
+
+def test_what_is_dropped_leads_nowhere_near_the_globals():
+    @dynacomp.jit
+    def use(x):
+        async def waiting():
+            return x + len(ROUND)
+
+        made = waiting()
+        twice = [(lambda: x)() for _ in range(2)]
+        try:
+            made.send(None)
+        except StopIteration as stop:
+            return stop.value + sum(twice)
+
+    assert jnp.array_equal(use(jnp.ones(2)), jnp.full(2, 4.0))
+
+
 def test_threads_have_their_own():
     x, found = jnp.arange(3.0), []
 
