@@ -67,6 +67,7 @@ from dynacomp.capture.wrap import size_value
 RULES = ("defjvp", "defjvps", "defvjp", "def_fwd", "def_bwd", "def_vmap")  # methods that change a library's object
 # Functions that give back an array of JAX which is as they would make it: no jitted function, which makes a new one.
 HAND_BACK = ("asarray", "array", "astype", "reshape", "broadcast_to", "convert_element_type", "getitem")
+PLACING = {"device", "out_sharding", "sharding"}  # arguments that make another array of the same values
 MAX_ORDER = 3  # derivatives of derivatives through custom rules
 CONTROL = (Break, GiveUp, Raised, Restart, StopAtBreak, NeedsConcrete)
 CONCRETE = (
@@ -129,7 +130,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     if isinstance(outcome.result, Passed):
         return outcome.result.value
     if isinstance(outcome.result, Aval):
-        back = _handed_back(cap, fn, outcome.origins, (*args, *(kwargs or {}).values()))
+        back = None if PLACING.intersection(kwargs or ()) else _handed_back(
+            cap, fn, outcome.origins, (*args, *(kwargs or {}).values()))
         return back or ArrayV(emit_node(cap, fn, lowered, outcome.result, name), outcome.result)
     if is_nothing(outcome.result):
         return Const(outcome.result)

@@ -16,6 +16,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from dynacomp.capture._native import run_eager
+
 
 def placed(fn: Any, inputs: Any, outputs: Any, device: Any, static: Sequence[int]) -> Any:
     """`fn` on arguments that lie as `inputs` says, its result as `outputs` says: a sharding or a pytree prefix
@@ -44,8 +46,14 @@ def put(tree: Any, where: Any) -> Any:
     """`tree` with its arrays where `where`, a prefix of it, says. ValueError where it is no prefix of it."""
     if where is None:
         return tree
+    if isinstance(where, jax.Device):
+        return run_eager(_put_on, (tree, where))  # in Python: a graph does not say that its results are committed
     wanted = jax.tree.broadcast(where, tree, is_leaf=_is_none)
     return jax.tree.map(_put_leaf, wanted, tree, is_leaf=_is_none)
+
+
+def _put_on(tree: Any, device: jax.Device) -> Any:
+    return jax.tree.map(lambda x: _put_leaf(device, x), tree, is_leaf=_is_none)
 
 
 def _is_none(x: Any) -> bool:
