@@ -2,7 +2,8 @@
 #
 # Packages are byte-compiled when first imported, not when installed: half the time of `make env`.
 # VENV is made with PYTHON (the first supported interpreter that .ci/pythons finds) and rebuilt when
-# pyproject.toml or a C source changes.
+# pyproject.toml or a C source changes. Bytecode is written even where the shell forbids it: without it
+# each of the many processes that the tests start compiles JAX and the frameworks from their sources.
 
 VENV ?= .venv
 PYTHON ?=
@@ -10,6 +11,7 @@ TESTS ?= tests
 JOBS ?= 2
 PY := $(VENV)/bin/python
 SOURCES := dynacomp capture lowering codegen kernels
+unexport PYTHONDONTWRITEBYTECODE
 NATIVE := $(shell find $(SOURCES) -name '*.c' -o \( -path '*_native*' -o -path '*_launch*' \) -name '*.h')
 PYTEST := $(PY) -m pytest
 

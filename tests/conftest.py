@@ -37,13 +37,32 @@ MEDIUM = ("benchmarks", "capture/test_native_arrays.py", "capture/test_native_ho
           "frameworks", "kernels", "lowering/test_fusion.py", "lowering/test_fusion_symbolic.py",
           "lowering/test_ops.py", "lowering/test_placing.py", "lowering/test_scalars.py",
           "lowering/test_translate.py", "strict")
+MEDIUM_PATHS = tuple(str(ROOT / "tests" / name) for name in MEDIUM)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leave medium files unread where they are not asked for: they import every framework."""
+    return True if "not medium" in config.option.markexpr and is_medium(collection_path) else None
 
 
 def pytest_collection_modifyitems(items):
-    folders = tuple(str(ROOT / "tests" / name) for name in MEDIUM)
     for item in items:
-        if str(item.path).startswith(folders):
+        if is_medium(item.path):
             item.add_marker(pytest.mark.medium)
+
+
+def pytest_collection_finish():
+    """What was imported stays: the many collections that tests ask for need not walk through it each time."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure():
+    gc.unfreeze()
+
+
+def is_medium(path: Path) -> bool:
+    return str(path).startswith(MEDIUM_PATHS)
 
 
 def pytest_runtest_teardown(item, nextitem):

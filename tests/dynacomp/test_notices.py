@@ -62,6 +62,7 @@ def test_topics_print_only_when_asked_for(capsys):
     assert capsys.readouterr().err == "[dynacomp.guards] x.shape == (3,)\n"
 
 
+@pytest.mark.medium
 def test_a_plain_program_sees_notices_on_stderr():
     program = ("from dynacomp import notices\n"
                "notices.tell('fallback', 'a.py', 1, 'why'); notices.log('code', 'c')")
