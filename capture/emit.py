@@ -389,8 +389,12 @@ def _library(e: Emitter, v: LibraryV) -> None:
 
 
 def _traceback(e: Emitter, v: TracebackV) -> None:
-    e.call(tracebacks.traceback, lambda: e.const(tracebacks.stand_in(v.code, v.last)),
-           lambda: load_globals(e, v.globals), lambda: e.const((v.offset, v.line)), lambda: e.load(v.inner))
+    def frame() -> None:
+        e.begin_call(lambda: e.call(tracebacks.function, lambda: e.const(tracebacks.stand_in(v.code, v.last)),
+                                    lambda: load_globals(e, v.globals)))
+        e.end_call(0)
+
+    e.call(types.TracebackType, lambda: e.load(v.inner), frame, lambda: e.const(v.offset), lambda: e.const(v.line))
     e.remember(v)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dis
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -120,7 +120,8 @@ class Leaver:
         handler = self.frame.code.handler(self.instr.offset)
         self._fill(self.below)
         caught = Label()
-        begin = TryBegin(caught, handler is not None and handler.lasti) if handler or self.below else None
+        lasti = handler is not None and handler.lasti
+        begin = TryBegin(caught, lasti) if handler or self.below or _names(self.rest) else None
         if begin is not None:
             self.e.out.append(begin)
         exits = self._instruction()
@@ -228,8 +229,10 @@ class Leaver:
         known = {*self.saved, *_stored_local(self.instr)} - _deleted(self.instr)
         self._resume(target, [*self.rest, *pushes], known)
 
-    def _resume(self, target: int, stack: Sequence[Slot], known: set[str], lasti: int | None = None) -> None:
-        """Ends with a call of the resume function at `target`, for the caller to make (see tail.c)."""
+    def _resume(self, target: int, stack: Sequence[Slot], known: set[str], lasti: int | None = None,
+                lost: Sequence[str] = ()) -> None:
+        """Ends with a call of the resume function at `target`, for the caller to make (see tail.c), and without
+        the locals `lost`."""
         names = tuple(sorted(known & (live_locals(self.frame.code, target) | self.kept)))
         layout = Layout(target, tuple(slot.kind for slot in stack), lasti, names)
         code = resume_code(self.frame.code, layout)
@@ -242,6 +245,7 @@ class Leaver:
             e.op("LOAD_FAST", name)
         e.op("BUILD_TUPLE", len(arguments))
         e.end_call(2)
+        self._lose(lost)
         e.op("RETURN_VALUE")
 
     def _function(self, code: CodeType) -> None:
@@ -256,19 +260,29 @@ class Leaver:
         e.call(remake.resume_function, lambda: e.const(held), lambda: load_globals(e, self.frame.globals), closure)
 
     def _handler(self, handler: Any) -> None:
-        """An exception of the instruction goes on in the frame's own handler, or leaves the frame."""
+        """An exception of the instruction goes on in the frame's own handler, or leaves the frame. Its traceback
+        keeps this frame alive, which must not keep alive what the original's stack has lost by then."""
         e = self.e
         raised = e.store_temp("x")
         if handler is not None and handler.lasti:
             e.op("POP_TOP")
         self._clear_below()
+        lost = [*_names(self.rest), raised]
         if handler is None:
             e.op("LOAD_FAST", raised)
+            self._lose(lost)
             e.op("RERAISE", 0)
             return
         stack = [*self.rest[:handler.depth], Slot(VALUE, raised)]
         lasti = self.instr.offset if handler.lasti else None
-        self._resume(self.frame.code.at[handler.target], stack, set(self.saved), lasti)
+        self._resume(self.frame.code.at[handler.target], stack, set(self.saved), lasti, (*lost, *self.saved))
+
+    def _lose(self, names: Iterable[str]) -> None:
+        """Deletes locals, bound or not."""
+        for name in dict.fromkeys(names):
+            self.e.const(None)
+            self.e.op("STORE_FAST", name)
+            self.e.op("DELETE_FAST", name)
 
 
 def _names(slots: Sequence[Slot]) -> set[str]:

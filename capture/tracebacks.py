@@ -88,7 +88,7 @@ def stand_in(code: types.CodeType, last: int) -> types.CodeType:
     return made
 
 
-def traceback(code: types.CodeType, globals_: Any, at: tuple[int, int], inner: Any) -> types.TracebackType:
-    """A real traceback entry: `code` is a stand-in, `at` the offset of the instruction and its line."""
-    frame = types.FunctionType(code, remake.unhold(globals_))()
-    return types.TracebackType(inner, frame, *at)
+def function(code: types.CodeType, globals_: Any) -> types.FunctionType:
+    """What returns a frame with the face of a stand-in. The replacement code itself calls it: the frame's `f_back` is
+    then the program's, with nothing of ours, whose locals would keep the traceback's objects alive, in between."""
+    return types.FunctionType(code, remake.unhold(globals_))

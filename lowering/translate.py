@@ -25,6 +25,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import re
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -152,13 +153,28 @@ def trace(fn: Callable[..., Any], avals: list[Aval]) -> ClosedJaxpr:
 
 @contextlib.contextmanager
 def saying_nothing() -> Iterator[None]:
-    """Within the block no warning is shown. `warnings.catch_warnings` would make others be shown a second time."""
-    kept = warnings.filters
-    warnings.filters = [("ignore", None, Warning, None, 0)]  # type: ignore[misc]
+    """Within the block no warning of this thread is shown. `warnings.catch_warnings` would be every thread's, and
+    would make others be shown a second time."""
+    mine = _OfThread(threading.get_ident())
+    hidden = ("ignore", mine, Warning, None, 0)
+    filters: Any = warnings.filters
+    filters.insert(0, hidden)
     try:
         yield
     finally:
-        warnings.filters = kept  # type: ignore[misc]
+        mine.thread = None  # where another thread has copied the filters meanwhile
+        if hidden in filters:
+            filters.remove(hidden)
+
+
+@dataclass(eq=False)
+class _OfThread:
+    """In a warning's filter, in place of a pattern of its text: one thread's warnings match, while it is set."""
+
+    thread: int | None
+
+    def match(self, text: str) -> bool:
+        return self.thread == threading.get_ident()
 
 
 @contextlib.contextmanager

@@ -79,8 +79,8 @@ static int eval_builtin(Step *s, Run *run, const Call *call)
     return put(s, run, named(call->func->func_builtins, s));
 }
 
-/* Classes are referred to weakly: one that was made inside a function dies with its last instance. */
-static int finish_const(Step *s, Builder *b) { return PyType_Check(s->refs[0]) ? dc_finish_weakly(s, b) : 0; }
+/* Classes and modules are referred to weakly: one that a function made or imported afresh dies with its last user. */
+static int finish_const(Step *s, Builder *b) { return PyType_Check(s->refs[0]) || PyModule_Check(s->refs[0]) ? dc_finish_weakly(s, b) : 0; }
 
 static int eval_const(Step *s, Run *run, const Call *call)
 {

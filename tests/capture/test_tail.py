@@ -52,3 +52,38 @@ def test_a_loop_that_breaks_needs_no_deeper_stack():
         return depth
 
     assert len(dynacomp.jit(f)(300)) == 1
+
+
+class Broken:
+    def write(self, text):
+        raise OSError("no space left")
+
+
+def test_what_an_exception_takes_off_the_stack_dies_before_it_is_handled():
+    def numbers(log):
+        try:
+            yield from range(3)
+        finally:
+            log.append("closed")
+
+    def here(log):
+        try:
+            for n in numbers(log):
+                print(n, file=Broken())
+        except OSError as error:
+            log.append(str(error))
+        return log
+
+    def below(log):
+        def use():
+            for n in numbers(log):
+                print(n, file=Broken())
+
+        try:
+            use()
+        except OSError as error:
+            log.append(str(error))
+        return log
+
+    for f in (here, below):
+        assert dynacomp.jit(f)([]) == f([]) == ["closed", "no space left"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import operator
 import pathlib
+import threading
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +22,7 @@ from dynacomp.lowering.dims import SymbolicShapeError
 from dynacomp.lowering.ops import OPS, has_effects, infer
 from dynacomp.lowering.passes import PASSES, optimise
 from dynacomp.lowering.specialise import run
-from dynacomp.lowering.translate import Fixed, lower, lower_function, unwrap
+from dynacomp.lowering.translate import Fixed, lower, lower_function, saying_nothing, unwrap
 
 _spec = importlib.util.spec_from_file_location("programs", pathlib.Path(__file__).with_name("programs.py"))
 programs = importlib.util.module_from_spec(_spec)
@@ -261,3 +263,15 @@ def test_pointwise_operands_have_the_results_shape():
     graph = lower_function(lambda x, y: x * y, Aval((4, 1), F32), Aval((1, 5), F32))
     mul = graph.calls[-1]
     assert mul.target is OPS["mul"] and {a.aval.shape for a in mul.args} == {(4, 5)}
+
+
+def test_other_threads_may_warn_meanwhile():
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        with saying_nothing():
+            warnings.warn("this thread", stacklevel=1)
+            other = threading.Thread(target=warnings.warn, args=("another thread",))
+            other.start()
+            other.join()
+        warnings.warn("afterwards", stacklevel=1)
+    assert [str(w.message) for w in seen] == ["another thread", "afterwards"]
