@@ -82,6 +82,7 @@ class Emitter:
         self.count = 0
         self.depth = 0
         self.filling = False
+        self.frame_kept = False  # a traceback made here refers to the frame that makes it
         self.fills: list[Callable[[], None]] = []
         self.late: list[Callable[[], None]] = []  # what is done to new objects after the side effects
 
@@ -389,6 +390,8 @@ def _library(e: Emitter, v: LibraryV) -> None:
 
 
 def _traceback(e: Emitter, v: TracebackV) -> None:
+    e.frame_kept = True
+
     def frame() -> None:
         e.begin_call(lambda: e.call(tracebacks.function, lambda: e.const(tracebacks.stand_in(v.code, v.last)),
                                     lambda: load_globals(e, v.globals)))

@@ -23,7 +23,6 @@ from bytecode import Bytecode, FreeVar, Instr, Label, TryBegin, TryEnd
 from dynacomp.capture import remake
 from dynacomp.capture._native import Tail
 from dynacomp.capture.code import Instr as Op
-from dynacomp.capture.code import argument_count
 from dynacomp.capture.effects import settle
 from dynacomp.capture.emit_sources import load_globals
 from dynacomp.capture.machine import VERSION, Capture, Frame
@@ -134,18 +133,6 @@ class Leaver:
         for slot in slots:
             self.e.out += fill_slot(slot.kind, slot.name)
 
-    def _forget(self, needed: set[str]) -> None:
-        """Drops what only wrote this code: the program's objects die here when they do in its own frame."""
-        e, code = self.e, self.frame.code.code
-        bound = dict.fromkeys(code.co_varnames[:argument_count(code)])
-        for item in e.out:
-            if isinstance(item, Instr) and item.name in ("STORE_FAST", "DELETE_FAST"):
-                name = str(item.arg)
-                bound.pop(name, None) if item.name == "DELETE_FAST" else bound.setdefault(name)
-        for name in bound:
-            if name not in needed:
-                e.op("DELETE_FAST", name)
-
     def _clear_below(self) -> None:
         """Takes the lower slots off the real stack: what they handled is handled no more."""
         for slot in reversed(self.below):
@@ -158,9 +145,9 @@ class Leaver:
             e.op("LOAD_FAST", self.saved[name])
             e.op("STORE_FAST", name)
         needed = {*self.saved, *self.cells, *_names(self.rest)}
-        self._forget(needed.union(_names(self.operands)))
+        self.w.forget(needed.union(_names(self.operands)))
         self._fill(self.operands)
-        self._forget(needed)
+        self.w.forget(needed)
         used = len(self.operands)
         if i.name in SIMPLER:
             e.out.append(Instr(*SIMPLER[i.name](i), location=self._original().location))
@@ -229,10 +216,9 @@ class Leaver:
         known = {*self.saved, *_stored_local(self.instr)} - _deleted(self.instr)
         self._resume(target, [*self.rest, *pushes], known)
 
-    def _resume(self, target: int, stack: Sequence[Slot], known: set[str], lasti: int | None = None,
-                lost: Sequence[str] = ()) -> None:
-        """Ends with a call of the resume function at `target`, for the caller to make (see tail.c), and without
-        the locals `lost`."""
+    def _resume(self, target: int, stack: Sequence[Slot], known: set[str], lasti: int | None = None) -> None:
+        """Ends with a call of the resume function at `target`, for the caller to make (see tail.c). A traceback or
+        whoever looked may keep this frame: what the program lets go of later must not live on in it."""
         names = tuple(sorted(known & (live_locals(self.frame.code, target) | self.kept)))
         layout = Layout(target, tuple(slot.kind for slot in stack), lasti, names)
         code = resume_code(self.frame.code, layout)
@@ -245,7 +231,7 @@ class Leaver:
             e.op("LOAD_FAST", name)
         e.op("BUILD_TUPLE", len(arguments))
         e.end_call(2)
-        self._lose(lost)
+        self._lose((*arguments, *sorted(known), *self.cells, *_names(self.rest)))
         e.op("RETURN_VALUE")
 
     def _function(self, code: CodeType) -> None:
@@ -267,15 +253,14 @@ class Leaver:
         if handler is not None and handler.lasti:
             e.op("POP_TOP")
         self._clear_below()
-        lost = [*_names(self.rest), raised]
         if handler is None:
             e.op("LOAD_FAST", raised)
-            self._lose(lost)
+            self._lose((*_names(self.rest), raised))
             e.op("RERAISE", 0)
             return
         stack = [*self.rest[:handler.depth], Slot(VALUE, raised)]
         lasti = self.instr.offset if handler.lasti else None
-        self._resume(self.frame.code.at[handler.target], stack, set(self.saved), lasti, (*lost, *self.saved))
+        self._resume(self.frame.code.at[handler.target], stack, set(self.saved), lasti)
 
     def _lose(self, names: Iterable[str]) -> None:
         """Deletes locals, bound or not."""

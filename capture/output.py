@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import collections
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 from types import CodeType
@@ -21,6 +21,7 @@ from bytecode import Bytecode, CompilerFlags, Instr
 from dynacomp.capture import remake
 from dynacomp.capture import sources as S
 from dynacomp.capture.class_attrs import hides_entry
+from dynacomp.capture.code import argument_count
 from dynacomp.capture.dropping import check_none_lost
 from dynacomp.capture.effects import leaving, settle
 from dynacomp.capture.emit import OUTPUTS, Emitter, load_elements, load_keys, load_table
@@ -198,6 +199,8 @@ def returning(cap: Capture, value: Value, code: CodeType) -> Result:
     name = writer.save(value)
     writer.replay()
     writer.e.op("LOAD_FAST", name)
+    if writer.e.frame_kept:
+        writer.forget(code.co_varnames)
     writer.e.op("RETURN_VALUE")
     return writer.finish()
 
@@ -259,6 +262,17 @@ class Writer:
     def replay(self) -> None:
         for step in (*self.replays, *self.e.late):
             step()
+
+    def forget(self, needed: Collection[str]) -> None:
+        """Drops what only wrote this code: the program's objects die here when they do in its own frame."""
+        bound = dict.fromkeys(self.code.co_varnames[:argument_count(self.code)])
+        for item in self.e.out:
+            if isinstance(item, Instr) and item.name in ("STORE_FAST", "DELETE_FAST"):
+                name = str(item.arg)
+                bound.pop(name, None) if item.name == "DELETE_FAST" else bound.setdefault(name)
+        for name in bound:
+            if name not in needed:
+                self.e.op("DELETE_FAST", name)
 
     def finish(self) -> Result:
         """Puts the call of the program in front and assembles."""

@@ -80,7 +80,11 @@ static int eval_builtin(Step *s, Run *run, const Call *call)
 }
 
 /* Classes and modules are referred to weakly: one that a function made or imported afresh dies with its last user. */
-static int finish_const(Step *s, Builder *b) { return PyType_Check(s->refs[0]) || PyModule_Check(s->refs[0]) ? dc_finish_weakly(s, b) : 0; }
+static int finish_const(Step *s, Builder *b)
+{
+    bool dies = PyType_Check(s->refs[0]) || PyModule_Check(s->refs[0]);
+    return dies ? dc_finish_weakly(s, b) : 0;
+}
 
 static int eval_const(Step *s, Run *run, const Call *call)
 {

@@ -1,6 +1,9 @@
 """What a capture looked up in a class is guarded: found, absent, behind `super()`, in the metaclass, kept in C."""
 
+import gc
 import itertools
+import types
+import weakref
 
 import jax.numpy as jnp
 import pytest
@@ -117,3 +120,18 @@ def test_what_itertools_refuses(make):
             return str(error), x
 
     assert dynacomp.jit(refused)(X)[0] == refused(X)[0]
+
+
+def test_a_module_that_was_imported_afresh_dies_with_its_last_user():
+    def f():
+        module = types.ModuleType("fresh")
+        module.inc = lambda x: x + 1
+        return use(module), weakref.ref(module)
+
+    @dynacomp.jit
+    def use(module):
+        return module.inc(jnp.ones(2)).sum()
+
+    total, module = f()
+    gc.collect()
+    assert total == 4 and module() is None

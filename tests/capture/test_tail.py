@@ -87,3 +87,51 @@ def test_what_an_exception_takes_off_the_stack_dies_before_it_is_handled():
 
     for f in (here, below):
         assert dynacomp.jit(f)([]) == f([]) == ["closed", "no space left"]
+
+
+class Told:
+    def __init__(self, log):
+        self.log = log
+
+    def __del__(self):
+        self.log.append("gone")
+
+
+class Own(Exception):
+    pass
+
+
+def caught():
+    try:
+        raise Own
+    except Own as error:
+        return error
+
+
+def test_a_frame_that_a_traceback_keeps_has_lost_what_the_program_lets_go_of():
+    def broken(log):
+        error = caught()
+        told = Told(log)
+        print(end="")
+        del told
+        return error, log[:]
+
+    def whole():
+        return caught()
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert dynacomp.jit(broken)([])[1] == broken([])[1] == ["gone"]
+        error = weakref.ref(dynacomp.jit(whole)())
+        assert error() is None  # no cycle through its frames
+    finally:
+        gc.enable()
+
+
+def test_the_caller_of_a_frame_in_a_traceback_is_the_program_s():
+    def f():
+        return caught()
+
+    frame = dynacomp.jit(f)().__traceback__.tb_frame
+    assert [frame.f_code.co_name, frame.f_back.f_code.co_name] == ["caught", "f"]
