@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from dynacomp.capture import heap
 from dynacomp.capture.bodies import Body, localise
@@ -216,8 +217,15 @@ def _choose(cap: Capture, fork: Fork, slots: list[Slot], ways: Iterator[int]) ->
     sides = [close(cap, side.body, lambda side=side: values_of(cap, side, slots, ways))  # type: ignore[misc]
              for side in (fork.yes, fork.no)]
     avals = tuple(slot.aval for slot in slots)
-    node = emit_node(cap, jax.lax.cond, ((localise(cap, fork.condition.node), *sides), {}), avals, "cond")
+    node = emit_node(cap, either, ((localise(cap, fork.condition.node), *sides), {}), avals, "cond")
     return [emit_node(cap, operator.getitem, ((node, i), {}), aval, f"cond_{i}") for i, aval in enumerate(avals)]
+
+
+def either(condition: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+    """The target of these nodes: `lax.cond` where JAX traces them; run eagerly, what Python's `if` does."""
+    if isinstance(condition, jax.core.Tracer):
+        return jax.lax.cond(condition, yes, no)
+    return jax.tree.map(jnp.asarray, (yes if condition else no)())
 
 
 def values_of(cap: Capture, side: Side, slots: list[Slot], ways: Iterator[int]) -> tuple[Any, ...]:
