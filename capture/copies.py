@@ -46,7 +46,7 @@ def shallow(cap: Capture, x: Value) -> Value:
     if isinstance(x, ListV):
         return ListV(list(cap.items(x)), x.cls, extra=x.extra)
     if isinstance(x, DictV):
-        return DictV(dict(x.items), x.cls, factory=x.factory)
+        return DictV(dict(x.items), _copyable(x), factory=x.factory)
     if isinstance(x, SetV):
         return x if x.cls is frozenset else SetV(set(x.items), x.cls)
     if isinstance(x, PrivateV):
@@ -110,8 +110,14 @@ def _deep_new(cap: Capture, x: Value, memo: MemoV) -> Value:
     return _atomic(x)
 
 
+def _copyable(x: DictV) -> type:
+    if x.cls is types.MappingProxyType:
+        raise Break("call", "a copy of a mappingproxy")  # which Python refuses
+    return x.cls
+
+
 def _deep_dict(cap: Capture, x: DictV, memo: MemoV) -> Value:
-    made = memo.copies[id(x)] = DictV({}, x.cls, factory=x.factory)
+    made = memo.copies[id(x)] = DictV({}, _copyable(x), factory=x.factory)
     for key, item in x.items.items():
         if isinstance(key, Value):
             raise Break("hash", "a deep copy of a dict whose keys are objects")

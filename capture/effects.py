@@ -36,6 +36,8 @@ from dynacomp.capture.values import (
 
 def mutating(cap: Capture, value: Value) -> None:
     """Must be called before a Value is changed in place."""
+    if isinstance(value, DictV) and value.cls is types.MappingProxyType:
+        raise Break("store", "a change to a mappingproxy")  # which Python refuses, in words for each operation
     whose = getattr(value, "owner", None) or value  # a `__dict__` is as old as its object
     existed = getattr(whose, "real", None) is not None
     older = [b for b in cap.bodies if existed or whose.serial < b.serial]

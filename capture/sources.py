@@ -259,7 +259,7 @@ class Upcoming(Source):
 
 @dataclass(frozen=True, repr=False)
 class Iterated(Source):
-    """The container that the built-in iterator `base` goes through."""
+    """The container that the built-in iterator `base` goes through, the dict that a mappingproxy shows."""
 
     base: Source
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import operator
+import types
 from typing import Any
 
 from dynacomp.capture.effects import mutating
@@ -34,7 +35,12 @@ def _dict_getitem(cap: Capture, table: DictV, key: Value) -> Value:
 def _merge(cap: Capture, a: DictV, b: Value) -> Any:
     if not isinstance(b, DictV):
         return NotImplemented
-    return DictV({**a.items, **b.items}, a.cls, factory=a.factory)
+    return DictV({**a.items, **b.items}, _copied(a), factory=a.factory)
+
+
+def _copied(table: DictV) -> type:
+    """The class of a copy."""
+    return dict if table.cls is types.MappingProxyType else table.cls
 
 
 def _merge_in_place(cap: Capture, a: DictV, b: Value) -> Any:
@@ -151,7 +157,7 @@ def _update(cap: Capture, v: DictV, *sources: Value, **kwargs: Value) -> None:
 
 
 def _dict_copy(cap: Capture, v: DictV) -> Value:
-    return DictV(dict(v.items), v.cls, factory=v.factory)
+    return DictV(dict(v.items), _copied(v), factory=v.factory)
 
 
 def _move_to_end(cap: Capture, v: DictV, key: Value, last: Value = Const(True)) -> None:

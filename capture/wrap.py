@@ -24,7 +24,7 @@ from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
 
 from dynacomp.capture import sizes
 from dynacomp.capture import sources as S
-from dynacomp.capture._native import known_hashes
+from dynacomp.capture._native import iterated, known_hashes
 from dynacomp.capture.avals import ARRAY_TYPE, Aval, aval_of
 from dynacomp.capture.classes import module_name, mro
 from dynacomp.capture.errors import Break
@@ -184,6 +184,18 @@ def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
     factory = DEFAULT_FACTORY.__get__(obj) if isinstance(obj, collections.defaultdict) else None
     wrapped = wrap(cap, factory, S.Get(source, "default_factory")) if factory is not None else None
     return DictV(items, type(obj), real=obj, factory=wrapped, source=source)
+
+
+def _shown(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """A mappingproxy has the entries of the dict behind it, whoever changes those. A class's is taken whole:
+    what stands in a class is guarded where it is looked up."""
+    table = iterated(obj)
+    if type(table) is not dict or "__doc__" in table:
+        return _opaque(cap, obj, source)
+    cap.guards.add("is_type", source, type(obj))
+    shown = wrap(cap, table, S.Iterated(source))
+    assert isinstance(shown, DictV)
+    return DictV(shown.items, type(obj), real=obj, source=source)
 
 
 DEFAULT_FACTORY: Any = collections.defaultdict.__dict__["default_factory"]
@@ -440,6 +452,7 @@ WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
     dict: _dict,
     collections.OrderedDict: _dict,
     collections.defaultdict: _dict,
+    types.MappingProxyType: _shown,
     set: _set,
     frozenset: _set,
     types.FunctionType: _function,

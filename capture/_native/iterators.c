@@ -1,7 +1,7 @@
 /* Iterators over built-in containers that somebody else has made: what they will give, without asking them for it.
  *
  *   upcoming(it, n)        the item that comes after n others: (item,), or () at the end
- *   iterated(it)           the container that it goes through, or None
+ *   iterated(it)           the container that it goes through, or None; of a mappingproxy, what it shows
  *   set_enumerate(e, n)    makes `n` the next number of an enumerate
  *
  * CPython's own `__reduce__` tells where an iterator stands; no code of the program runs.
@@ -91,7 +91,8 @@ static int visit_first(PyObject *obj, void *found)
 static PyObject *iterated(PyObject *it) /* borrowed, or NULL */
 {
     PyObject *found = NULL;
-    traverseproc traverse = ANY_OF(readable, it) ? Py_TYPE(it)->tp_traverse : NULL;
+    bool holds_one = ANY_OF(readable, it) || Py_IS_TYPE(it, &PyDictProxy_Type);
+    traverseproc traverse = holds_one ? Py_TYPE(it)->tp_traverse : NULL;
     if (traverse) {
         traverse(it, visit_first, &found);
     }

@@ -268,7 +268,7 @@ static PyMethodDef methods[] = {
     {"set_suspended_delegate", dc_set_suspended_delegate, METH_VARARGS, "set_suspended_delegate(gen, value)"},
     {"upcoming", dc_upcoming, METH_VARARGS,
      "upcoming(it, n)\n\nThe item that a built-in iterator gives after n others, as (item,); () at its end."},
-    {"iterated", dc_iterated, METH_O, "iterated(it)\n\nThe container that a built-in iterator goes through, or None."},
+    {"iterated", dc_iterated, METH_O, "iterated(it)\n\nThe container that a built-in iterator goes through or a mappingproxy shows, or None."},
     {"set_enumerate", dc_set_enumerate, METH_VARARGS, "set_enumerate(e, n)\n\nMakes n the next number of an enumerate."},
     {"throw", dc_throw, METH_O, "throw(error)\n\nRaises error as generators do: its context stays."},
     {"rethrow", dc_rethrow, METH_O, "rethrow(error)\n\nRaises error as it is."},
