@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dis
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -72,6 +73,20 @@ def decode(code: CodeType) -> Decoded:
     key, parts = id(code), (decoded.instrs, decoded.at, decoded.handlers)
     _CACHE[key] = (weakref.ref(code, lambda _, forget=_CACHE.pop: forget(key, None)), parts)  # type: ignore[misc]
     return decoded
+
+
+def per_code(fn: Callable[[Decoded], Any]) -> Callable[[Decoded], Any]:
+    """A cache by the code's identity (code objects compare by value) that keeps no code alive."""
+    known: dict[int, tuple[weakref.ref[CodeType], Any]] = {}
+
+    def cached(code: Decoded) -> Any:
+        hit = known.get(id(code.code))
+        if hit is None or hit[0]() is not code.code:
+            key = id(code.code)
+            hit = known[key] = (weakref.ref(code.code, lambda _: known.pop(key, None)), fn(code))
+        return hit[1]
+
+    return cached
 
 
 def _decode(code: CodeType) -> Decoded:

@@ -6,15 +6,12 @@ may still be read on them. `stops` cut the ways: a region ends there (see `branc
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from types import CodeType
-from typing import Any
 
 import networkx as nx
 
-from dynacomp.capture.code import Decoded, Instr
+from dynacomp.capture.code import Decoded, Instr, per_code
 from dynacomp.capture.machine import VERSION
 from dynacomp.capture.resume import ENDS, READS
 
@@ -66,20 +63,6 @@ class Loop:
     stay: int
     leave: int
     body: frozenset[int]
-
-
-def per_code(fn: Callable[[Decoded], Any]) -> Callable[[Decoded], Any]:
-    """A cache by the code's identity (code objects compare by value) that keeps no code alive."""
-    known: dict[int, tuple[weakref.ref[CodeType], Any]] = {}
-
-    def cached(code: Decoded) -> Any:
-        hit = known.get(id(code.code))
-        if hit is None or hit[0]() is not code.code:
-            key = id(code.code)
-            hit = known[key] = (weakref.ref(code.code, lambda _: known.pop(key, None)), fn(code))
-        return hit[1]
-
-    return cached
 
 
 def loop_of(code: Decoded, index: int) -> Loop | None:

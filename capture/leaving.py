@@ -18,7 +18,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from bytecode import Bytecode, FreeVar, Instr, Label, TryBegin, TryEnd
+from bytecode import FreeVar, Instr, Label, TryBegin, TryEnd
 
 from dynacomp.capture import remake
 from dynacomp.capture._native import Tail
@@ -34,6 +34,7 @@ from dynacomp.capture.resume import (
     VALUE,
     Layout,
     fill_slot,
+    instructions,
     late_cells,
     live_locals,
     resume_code,
@@ -172,7 +173,7 @@ class Leaver:
 
     def _original(self) -> Instr:
         """The instruction as `bytecode` has it in the original code."""
-        return [x for x in Bytecode.from_code(self.frame.code.code) if isinstance(x, Instr)][self.instr.index]
+        return instructions(self.frame.code)[self.instr.index]
 
     def _copy(self) -> Instr:
         found = self._original()

@@ -17,7 +17,7 @@ from typing import Any
 from bytecode import Bytecode, CellVar, FreeVar, Instr, Label
 
 from dynacomp.capture._native import entries
-from dynacomp.capture.code import Decoded, decode
+from dynacomp.capture.code import Decoded, decode, per_code
 from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.machine import VERSION
 from dynacomp.capture.supers import bare_supers, explicit
@@ -128,11 +128,23 @@ def _made(decoded: Decoded, layout: Layout) -> CodeType:
     return made
 
 
+@per_code
+def assembled(decoded: Decoded) -> Bytecode:
+    """The code as `bytecode` has it, parsed once: not to be changed."""
+    return Bytecode.from_code(decoded.code, conserve_exception_block_stackdepth=True)
+
+
+@per_code
+def instructions(decoded: Decoded) -> tuple[Instr, ...]:
+    """Those that `decoded.instrs` are."""
+    return tuple(item for item in assembled(decoded) if isinstance(item, Instr))
+
+
 def _build(decoded: Decoded, layout: Layout) -> tuple[CodeType, tuple[int | None, ...]]:
     """The resume code, and where its instructions stand in the original."""
     code = decoded.code
-    bc = Bytecode.from_code(code, conserve_exception_block_stackdepth=True)
-    if sum(isinstance(item, Instr) for item in bc) != len(decoded.instrs):
+    bc = assembled(decoded).copy()
+    if len(instructions(decoded)) != len(decoded.instrs):
         raise GiveUp("resume", "the code object has instructions that cannot be mapped")
     late = late_cells(decoded)
     cells = tuple(c for c in code.co_cellvars if c not in late)

@@ -23,13 +23,13 @@ from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE
 from types import CodeType
 from typing import Any
 
-from bytecode import Bytecode, CompilerFlags, Instr, Label, TryBegin, TryEnd
+from bytecode import CompilerFlags, Instr, Label, TryBegin, TryEnd
 
 from dynacomp.capture._native import mark_skip, rethrow, throw
 from dynacomp.capture.code import Decoded, decode
 from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.machine import VERSION
-from dynacomp.capture.resume import HANDLED, NULL, Layout, late_cells, resume_code, with_free_cells
+from dynacomp.capture.resume import HANDLED, NULL, Layout, assembled, late_cells, resume_code, with_free_cells
 from dynacomp.capture.supers import bare_supers, explicit
 from dynacomp.capture.suspensions import (
     ASYNC_GEN_WRAP,
@@ -94,7 +94,7 @@ class FlatWriter:
 
     def __init__(self, decoded: Decoded, points: dict[int, tuple[int, Point]]) -> None:
         self.decoded, self.points = decoded, points
-        self.bc = Bytecode.from_code(decoded.code, conserve_exception_block_stackdepth=True)
+        self.bc = assembled(decoded).copy()
         self.out: list[Any] = []
         self.supers = bare_supers(decoded)
         self.late = late_cells(decoded)
