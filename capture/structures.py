@@ -6,13 +6,14 @@ and libraries that look at them do not know Values.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jax
 
 from dynacomp.capture.errors import Break
-from dynacomp.capture.values import ArrayV, NumberV, is_literal
+from dynacomp.capture.values import ArrayV, NumberV, ScalarV, Value, is_literal
+from dynacomp.capture.wrap import is_plain_instance, own_dict
 
 TREEDEF: Any = jax.tree_util.PyTreeDef
 
@@ -33,20 +34,56 @@ def arrays_in_structure(treedef: Any) -> bool:
 
 def in_structure(treedef: Any, kinds: type | tuple[type, ...]) -> bool:
     """Whether a tree's structure holds objects of these kinds, which are no leaves."""
+    return any(_has(aux, kinds) for aux in _kept(treedef))
+
+
+def numbers_out_of_sight(treedef: Any) -> bool:
+    """Whether an object that a class keeps beside its leaves holds changing numbers: there nobody finds them again."""
+    return any(_has(part, ScalarV) for aux in _kept(treedef) for part in _parts(aux))
+
+
+def _kept(treedef: Any) -> Iterator[Any]:
+    """What the classes in a tree keep beside their leaves."""
     todo = [treedef]
     while todo:
         node = todo.pop()
         data = node.node_data()
-        if data is not None and data[0] not in (tuple, list, dict, type(None)) and _has(data[1], kinds):
-            return True
+        if data is not None and data[0] not in (tuple, list, dict, type(None)):
+            yield data[1]
         todo.extend(node.children())
-    return False
 
 
 def _has(aux: Any, kinds: Any) -> bool:
-    if isinstance(aux, (tuple, list)):
-        return any(_has(x, kinds) for x in aux)
-    return any(_has(x, kinds) for x in aux.values()) if type(aux) is dict else isinstance(aux, kinds)
+    """Whether that is, or holds at any depth, an object of these kinds."""
+    todo, seen = [aux], {}
+    while todo:
+        held = todo.pop()
+        if issubclass(type(held), kinds):
+            return True
+        if id(held) not in seen and not is_literal(held) and not issubclass(type(held), Value):
+            seen[id(held)] = held
+            todo.extend(_elements(held) if issubclass(type(held), CONTAINERS) else _attributes(held))
+    return False
+
+
+def _parts(aux: Any) -> Iterator[Any]:
+    """The objects in containers."""
+    if issubclass(type(aux), CONTAINERS):
+        for element in _elements(aux):
+            yield from _parts(element)
+    elif not issubclass(type(aux), Value):
+        yield aux
+
+
+CONTAINERS = (tuple, list, dict)
+
+
+def _elements(held: Any) -> Iterable[Any]:
+    return dict.values(held) if issubclass(type(held), dict) else held
+
+
+def _attributes(held: Any) -> Iterable[Any]:
+    return own_dict(held).values() if is_plain_instance(held) else ()
 
 
 def says_literals(treedef: Any) -> bool:

@@ -23,8 +23,8 @@ from dynacomp.capture.machine import Capture
 from dynacomp.capture.modules import refuse_method
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import truth
-from dynacomp.capture.shells import Memo, shell
-from dynacomp.capture.structures import arrays_in_structure, taken_apart
+from dynacomp.capture.shells import Memo, fixed_fields, shell
+from dynacomp.capture.structures import arrays_in_structure, numbers_out_of_sight, taken_apart
 from dynacomp.capture.trees import unflattened
 from dynacomp.capture.values import Const, LibraryV, ListV, TupleV, Value, as_python
 
@@ -62,22 +62,27 @@ def _is_leaf(value: LibraryV) -> bool:
     return value.real is not None and jax.tree_util.all_leaves([value.real])
 
 
-def _flatten(parts: Shell, is_leaf: Value) -> tuple[list[Value], Any]:
+def _flatten(parts: Shell, is_leaf: Value, shown: bool = False) -> tuple[list[Value], Any]:
     leaves, treedef = taken_apart(jax.tree.flatten, parts.real, is_leaf=parts.rule(is_leaf))
-    return list(map(parts.value, leaves)), known(treedef)
+    return list(map(parts.value, leaves)), known(parts, leaves, treedef, shown)
 
 
-def known(treedef: Any) -> Any:
-    """The structure of a tree of Values, unless it would be another one for arrays."""
+def known(parts: Shell, leaves: list[Any], treedef: Any, shown: bool) -> Any:
+    """The structure of a tree of Values, unless it would be another one for arrays. Numbers in one that is shown to
+    the program are constants: it may be compared, hashed, kept."""
     if arrays_in_structure(treedef):
         raise Closed
+    if shown or numbers_out_of_sight(treedef):
+        fixed_fields(parts.memo, leaves)
     return treedef
 
 
-def _with_path(parts: Shell, is_leaf: Value, takes_path: Value) -> tuple[list[tuple[Value, Value]], Any]:
+def _with_path(parts: Shell, is_leaf: Value, takes_path: Value,
+               shown: bool = False) -> tuple[list[tuple[Value, Value]], Any]:
     found, treedef = taken_apart(jax.tree_util.tree_flatten_with_path, parts.real, is_leaf=parts.rule(is_leaf),
                                  is_leaf_takes_path=truth(parts.cap, takes_path))
-    return [(from_python(parts.cap, path), parts.value(leaf)) for path, leaf in found], known(treedef)
+    return [(from_python(parts.cap, path), parts.value(leaf)) for path, leaf in found], known(
+        parts, [leaf for _, leaf in found], treedef, shown)
 
 
 def _up_to(parts: Shell, treedef: Any) -> list[Value]:
@@ -111,7 +116,7 @@ def _tree_leaves(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:
 
 
 def _tree_flatten(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:
-    leaves, treedef = _flatten(Shell(cap, tree), is_leaf)
+    leaves, treedef = _flatten(Shell(cap, tree), is_leaf, shown=True)
     return TupleV([ListV(leaves), Const(treedef)])
 
 
@@ -120,7 +125,7 @@ def _leaves_with_path(cap: Capture, tree: Value, is_leaf: Value = NONE, is_leaf_
 
 
 def _flatten_with_path(cap: Capture, tree: Value, is_leaf: Value = NONE, is_leaf_takes_path: Value = NONE) -> Value:
-    found, treedef = _with_path(Shell(cap, tree), is_leaf, is_leaf_takes_path)
+    found, treedef = _with_path(Shell(cap, tree), is_leaf, is_leaf_takes_path, shown=True)
     return TupleV([ListV([TupleV(list(pair)) for pair in found]), Const(treedef)])
 
 
@@ -139,7 +144,7 @@ def _flatten_up_to(cap: Capture, treedef: Value, tree: Value) -> Value:
 
 
 def _tree_structure(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:
-    return Const(_flatten(Shell(cap, tree), is_leaf)[1])
+    return Const(_flatten(Shell(cap, tree), is_leaf, shown=True)[1])
 
 
 def _tree_all(cap: Capture, tree: Value, *, is_leaf: Value = NONE) -> Value:

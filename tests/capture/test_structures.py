@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import dataclasses
 import sys
 
 import jax
@@ -69,3 +70,54 @@ def test_keys_without_an_order(ask):
     assert repr(dynacomp.jit(program, backend="eager")(*args)) == repr(program(*args))
     told = dynacomp.stats()
     assert set(told["breaks"]) <= {"raises"} and not told["frames_eager"]
+
+
+@jax.tree_util.register_pytree_node_class
+class Named:
+    """Keeps beside its leaf a table of changing numbers: in an object of its own, or as it is."""
+
+    def __init__(self, table, data):
+        self.table, self.data = table, data
+
+    def tree_flatten(self):
+        return (self.data,), Kept({"table": self.table})
+
+    @classmethod
+    def tree_unflatten(cls, kept, children):
+        return cls(kept.fields["table"], *children)
+
+
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    fields: dict
+
+
+class Open(Named):
+    def tree_flatten(self):
+        return (self.data,), tuple(self.table.items())
+
+    @classmethod
+    def tree_unflatten(cls, kept, children):
+        return cls(collections.OrderedDict(kept), *children)
+
+
+jax.tree_util.register_pytree_node_class(Open)
+
+
+@pytest.mark.parametrize("cls", [Named, Open])
+def test_changing_numbers_beside_leaves_are_numbers(cls):
+    mapped = dynacomp.jit(lambda k, x: jax.tree.map(jnp.cos, cls(collections.OrderedDict(a=k, b=k * 2), x)),
+                          backend="eager")
+    for k in (3, 4, 5):
+        assert mapped(k, X).table == {"a": k, "b": 2 * k}
+
+
+@pytest.mark.parametrize("cls", [Named, Open])
+def test_structures_that_the_program_sees_hold_numbers(cls):
+    def structures(a, b):
+        return jax.tree.structure(a), jax.tree.flatten(b)[1], jax.tree.structure(a) == jax.tree.structure(b)
+
+    compiled = dynacomp.jit(structures, backend="eager")
+    for k, m in ((3, 3), (4, 4), (4, 5), (5, 5)):
+        trees = cls({"a": k}, X), cls({"a": m}, X)
+        assert compiled(*trees) == structures(*trees)
