@@ -61,7 +61,7 @@ from dynacomp.capture.values import (
     is_literal,
     peek,
 )
-from dynacomp.capture.ways import Dispatch
+from dynacomp.capture.ways import Dispatch, differ_by_bodies
 from dynacomp.capture.wrap import size_value
 
 RULES = ("defjvp", "defjvps", "defvjp", "def_fwd", "def_bwd", "def_vmap")  # methods that change a library's object
@@ -445,6 +445,8 @@ def _finish_standin(cap: Capture, value: Standin) -> Any:
     ways = value.ways
     if not ways:
         return never_called
+    if differ_by_bodies(tuple(ways)):
+        raise Break("body", "a function that is called with one transformed function after another")
     closures = tuple(Closure(graph, tuple(localise(cap, n) for n in captured), value.signature)
                      for graph, captured in ways.values())
     return closures[0] if len(closures) == 1 else emit_node(cap, Dispatch(tuple(ways)), (closures, {}), None)

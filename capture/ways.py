@@ -14,13 +14,14 @@ picks by its arguments.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import jax
 
 from dynacomp.capture.avals import aval_of
-from dynacomp.capture.hidden import made_of_trace
+from dynacomp.capture.hidden import is_body, made_of_trace
 
 
 def is_array(x: Any) -> bool:
@@ -59,6 +60,7 @@ class Dispatch:
             return bodies[self.index(way_of(args, kwargs))](*args, **kwargs)
 
         body.__name__ = body.__qualname__ = bodies[0].__name__
+        body._standin = None  # type: ignore[attr-defined]
         signature = getattr(bodies[0], "__signature__", None)
         if signature is not None:
             body.__signature__ = signature  # type: ignore[attr-defined]
@@ -78,8 +80,18 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def _like(a: Any, b: Any) -> bool:
-    """Equal but for symbolic dimensions, which may be any number by now."""
-    return a[0] == b[0] and all(x == y or _same_array(x, y) for x, y in zip(a[1], b[1]))
+    """Equal but for symbolic dimensions, which may be any number by now, and for other bodies among the arguments:
+    when the Graph runs, JAX has other functions in their place than while capturing."""
+    return a[0] == b[0] and all(x == y or _same_array(x, y) or _are_bodies(x, y) for x, y in zip(a[1], b[1]))
+
+
+def _are_bodies(x: Any, y: Any) -> bool:
+    return is_body(x[1]) and is_body(y[1])
+
+
+def differ_by_bodies(ways: tuple[Any, ...]) -> bool:
+    """Whether nothing but the bodies among their arguments tells two ways apart: a Dispatch could not."""
+    return any(_like(a, b) and any(map(_are_bodies, a[1], b[1])) for a, b in itertools.combinations(ways, 2))
 
 
 def _same_array(x: Any, y: Any) -> bool:
