@@ -154,6 +154,9 @@ def never_called(*args: Any, **kwargs: Any) -> Any:
     raise NeverCalled
 
 
+never_called._standin = None  # type: ignore[attr-defined]
+
+
 def called_in_line(cap: Capture) -> bool:
     """Whether the transformation that calls a Standin now (`grad`, `vmap`, `jvp`, ...) just runs it, on
     tracers of its own: then it does so in eager JAX, as often as here. One that traces a jaxpr keeps it."""
@@ -246,18 +249,41 @@ def signature_of(value: Value) -> inspect.Signature | None:
             known_by_code = is_open(value) and not (real.__defaults__ or real.__kwdefaults__)
             return inspect.signature(real if known_by_code else value.value)
         if isinstance(value, FunctionV):
-            return inspect.signature(_twin(value))
+            return _of_made(value)
         if isinstance(value, MethodV):
             whole = signature_of(value.func)
-            return whole and whole.replace(parameters=list(whole.parameters.values())[1:])
+            return whole and _bound(whole)
     except (TypeError, ValueError, NotConstant):
         pass
     return None
 
 
+def _of_made(fn: FunctionV) -> inspect.Signature | None:
+    """As `inspect` looks: what it was told, what the wrapped function says, what its own code says."""
+    if "__signature__" in fn.attrs:
+        told = as_python(fn.attrs["__signature__"])
+        return told if isinstance(told, inspect.Signature) else None
+    if "__wrapped__" in fn.attrs:
+        return signature_of(fn.attrs["__wrapped__"])
+    return None if fn.attrs.keys() & PARTIAL else inspect.signature(_twin(fn))
+
+
+PARTIAL = {"_partialmethod", "__partialmethod__"}  # by which `inspect` knows the functions that a partialmethod makes
+
+
+def _bound(whole: inspect.Signature) -> inspect.Signature:
+    """Without the parameter that takes the object; ValueError where there is none, as in `inspect`."""
+    given = list(whole.parameters.values())
+    if not given or given[0].kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD):
+        raise ValueError("invalid method signature")
+    return whole.replace(parameters=given[given[0].kind is not inspect.Parameter.VAR_POSITIONAL:])
+
+
 def _twin(fn: FunctionV) -> types.FunctionType:
-    """A real function with the parameters of `fn`; NotConstant when a default is not a constant."""
+    """A real function with the parameters of `fn`; NotConstant when a default or an annotation is not a constant."""
     cells = tuple(types.CellType() for _ in fn.code.co_freevars)
     twin = types.FunctionType(fn.code, {}, fn.name, None if fn.defaults is None else as_python(fn.defaults), cells)
     twin.__kwdefaults__ = None if fn.kwdefaults is None else as_python(fn.kwdefaults)
+    if "__annotations__" in fn.special:
+        twin.__annotations__ = as_python(fn.special["__annotations__"])
     return twin

@@ -196,7 +196,7 @@ def read_class(cap: Capture, cls: type, name: str) -> Value:
     if pending is not None:
         return pending
     owner, raw = resolve(cap, cls, name)
-    if owner is None or name in OF_TYPE or is_deleted(cap, cls, name):
+    if owner is None or name in OF_TYPE or is_deleted(cap, cls, name) or _by_metaclass(cls, name, owner):
         return from_metaclass(cap, cls, name)
     if is_data(raw) and lookup(cls, "__getattribute__")[1] is object.__getattribute__:
         return class_data(cap, cls, owner, raw, name)
@@ -209,6 +209,12 @@ def read_class(cap: Capture, cls: type, name: str) -> Value:
     if type(raw).__qualname__ in WRAPPED_METHODS:
         return Const(raw.method)
     return _by_descriptor(cap, cls, raw, owner, name)
+
+
+def _by_metaclass(cls: type, name: str, owner: type) -> bool:
+    """Whether a data descriptor of the metaclass answers, which goes before what is found in `cls` and its bases.
+    (Those of `type` look in the class's own dictionary, where classes have most names.)"""
+    return hides_entry(type(cls), name) or name == "__abstractmethods__" and owner is not cls
 
 
 # Libraries' descriptors around a method, which the class gives as it is.

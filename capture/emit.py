@@ -293,7 +293,7 @@ def _list(e: Emitter, v: ListV) -> None:
 
 def _dict(e: Emitter, v: DictV) -> None:
     if v.owner is not None:
-        e.call(getattr, lambda: e.load(v.owner), lambda: e.const("__dict__"))
+        e.call(remake.own_table, lambda: e.load(v.owner))
         e.remember(v)
         return
     e.call(remake.empty_dict, lambda: e.const(v.cls), lambda: e.load(v.factory or Const(None)))

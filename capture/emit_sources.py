@@ -65,7 +65,7 @@ _SOURCES: dict[type, Callable[[Any, Any], None]] = {
     S.Host: lambda e, s: e.call(scalars.FUNCTIONS[s.op], *[
         lambda a=a: load_source(e, a) if isinstance(a, S.Source) else e.const(a) for a in s.args]),
     S.TypeOf: _fetch(type),
-    S.DictOf: _fetch(vars),
+    S.DictOf: _fetch(remake.own_table),
     S.Plain: _fetch(remake.plain),
     S.ThreadDict: _fetch(remake.thread_dict),
     S.Suspended: _fetch(suspended_local, "slot"),

@@ -39,7 +39,8 @@ def fold(cap: Capture, fn: Any, *values: Value) -> Value:
     if id(fn) in ROUNDING and any(type(a) is Decimal for a in args):
         raise Break("effect", "decimal arithmetic, which reads its context and leaves flags there")
     try:
-        with np.errstate(all="raise"), OPERATIONS["hearing"](cap, getattr(fn, "__name__", "what is computed")):
+        name, places = getattr(fn, "__name__", "what is computed"), (globals(), getattr(fn, "__globals__", {}))
+        with np.errstate(all="raise"), OPERATIONS["folding"](cap, name, *places):
             found = fn(*args)
         if type(found) is MATCHES:
             return SeqIterV(TupleV([from_python(cap, match) for match in found]), kind="other")

@@ -290,13 +290,18 @@ def delete_attribute(obj: Any, name: str) -> None:
         plain_base(obj).__delattr__(obj, name)
 
 
+def own_table(obj: Any) -> Any:
+    """The dictionary of an instance (a module, a class), past any `__getattribute__` of the program's."""
+    return plain_base(obj).__getattribute__(obj, "__dict__")
+
+
 def write_entry(obj: Any, name: str, value: Any) -> None:
     """Into the instance's dictionary, past a descriptor of its class."""
-    plain_base(obj).__getattribute__(obj, "__dict__")[name] = value
+    own_table(obj)[name] = value
 
 
 def delete_entry(obj: Any, name: str) -> None:
-    plain_base(obj).__getattribute__(obj, "__dict__").pop(name, None)
+    own_table(obj).pop(name, None)
 
 
 def plain_base(obj: Any) -> Any:

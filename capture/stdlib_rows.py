@@ -166,15 +166,38 @@ def _single_dispatch(cap: Capture, fn: Const, args: list[Value], kwargs: dict[st
 
 def _signature(cap: Capture, fn: Value) -> Value:
     """`inspect.signature(fn)` of a function whose code, defaults and wrapped function are guarded."""
-    inner: Any = fn
-    while isinstance(inner, Const) and isinstance(inner.value, types.FunctionType):
-        as_function(cap, inner)
-        has = "__wrapped__" in vars(inner.value)
-        inner = cap.getattr(inner, "__wrapped__") if has else None
-    found = signature_of(fn)
-    if found is None or inner is not None and not isinstance(inner, (FunctionV, MethodV)):
+    found = signature_of(fn) if isinstance(_innermost(cap, fn), (Const, FunctionV)) else None
+    if found is None:
         raise Break("call", "inspect.signature of a callable that is no function")
     return Const(found)
+
+
+def _innermost(cap: Capture, fn: Value) -> Value | None:
+    """What `fn` wraps in the end, if that is a function; those on the way are guarded."""
+    for _ in range(MAX_WRAPPERS):
+        while isinstance(fn, MethodV):
+            fn = fn.func
+        if isinstance(fn, Const) and isinstance(fn.value, types.FunctionType):
+            as_function(cap, fn)
+            attributes = vars(fn.value)
+        elif isinstance(fn, FunctionV) and _is_fixed(fn):
+            attributes = fn.attrs
+        else:
+            return None
+        if "__wrapped__" not in attributes:
+            return fn
+        fn = cap.getattr(fn, "__wrapped__")
+    return None
+
+
+MAX_WRAPPERS = 50
+
+
+def _is_fixed(fn: FunctionV) -> bool:
+    """Whether a Signature may hold the function's defaults and annotations themselves: no object is made twice."""
+    defaults = [*(fn.defaults.items if fn.defaults else ()), *(fn.kwdefaults.items.values() if fn.kwdefaults else ())]
+    noted = fn.special.get("__annotations__")
+    return all(isinstance(v, Const) for v in (*defaults, *(noted.items.values() if isinstance(noted, DictV) else ())))
 
 
 BUILTINS[inspect.signature] = _signature

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import re
+import threading
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -228,6 +230,45 @@ def hearing(cap: Capture, name: str) -> Iterator[None]:
     _refuse(cap, name, said)
 
 
+@contextlib.contextmanager
+def folding(cap: Capture, name: str, *places: dict[str, Any]) -> Iterator[None]:
+    """`hearing` of what is computed in Python while capturing, by the modules with the globals `places`: a warning
+    would name those as the place, and what has been computed (a regular expression is kept) would give it once."""
+    said: list[Any] = []
+    refused = False
+    try:
+        with hearing(cap, name) if cap.warned is not None else _shown_to(said, places):
+            yield
+    except Exception as error:
+        refused = isinstance(error, Break)
+        if not refused and not said:
+            raise
+    if refused or said:
+        re.purge()
+        raise Break("effect", f"{name} has a warning to give")
+
+
+_LISTENS = threading.Lock()
+
+
+@contextlib.contextmanager
+def _shown_to(said: list[Any], places: tuple[dict[str, Any], ...]) -> Iterator[None]:
+    """What this thread would show of warnings goes to `said`, if no other thread is listening: none waits here."""
+    if not _LISTENS.acquire(blocking=False):
+        yield
+        return
+    show, me = warnings._showwarnmsg, threading.get_ident()  # type: ignore[attr-defined]
+    for place in places:
+        place.pop("__warningregistry__", None)  # by which one is shown once
+    try:
+        warnings._showwarnmsg = (  # type: ignore[attr-defined]
+            lambda message: said.append(message) if threading.get_ident() == me else show(message))
+        yield
+    finally:
+        warnings._showwarnmsg = show  # type: ignore[attr-defined]
+        _LISTENS.release()
+
+
 def _refuse(cap: Capture, name: str, said: list[Any]) -> None:
     if any(action(cap, one.category, str(one.message), None) != "ignore" for one in said):
         raise Break("effect", f"{name} has a warning to give")
@@ -237,3 +278,4 @@ BUILTINS[warnings.warn] = warn
 BUILTINS[warnings._showwarnmsg_impl] = show  # type: ignore[attr-defined]
 BUILTINS[MUTATED] = filters_mutated
 OPERATIONS["hearing"] = hearing
+OPERATIONS["folding"] = folding

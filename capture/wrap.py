@@ -411,6 +411,8 @@ def own_dict(obj: Any) -> dict[str, Any]:
         return base.__getattribute__(obj, "__dict__")
     except AttributeError:
         return {}
+    except TypeError:  # of asyncio.Task, where a class beside it has the descriptor
+        raise Break("attribute", f"the __dict__ of a {type(obj).__qualname__}, which cannot be read") from None
 
 
 def own_source(obj: Any, source: S.Source, name: str) -> S.Source:

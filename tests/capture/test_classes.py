@@ -1,5 +1,8 @@
 """Classes are asked for nothing that code of the program would answer."""
 
+import abc
+import inspect
+
 import jax.numpy as jnp
 import pytest
 
@@ -103,3 +106,40 @@ def test_an_object_that_refuses_to_be_hashed_is_called(monkeypatch):
     shown = memoryview(bytearray(2))
     with pytest.raises(TypeError, match="not callable"):
         dynacomp.jit(lambda: shown())()
+
+
+def test_data_descriptors_of_the_metaclass_go_before_what_the_class_has():
+    class Descriptor:
+        def __get__(self, obj, owner=None):
+            return "meta"
+
+        def __set__(self, obj, value):
+            raise AttributeError
+
+    class Meta(abc.ABCMeta):
+        x = property(lambda cls: 1)
+        y = Descriptor()
+        z = 3
+
+    class Base(metaclass=Meta):
+        x = y = z = 2
+
+        @abc.abstractmethod
+        def f(self): ...
+
+    class Derived(Base):
+        def f(self):
+            return 0
+
+        seen = []
+
+        def __init_subclass__(cls):
+            cls.seen.append((hasattr(cls, "__abstractmethods__"), inspect.isabstract(cls)))
+
+    def look(x):
+        class Made(Derived):
+            f = abc.abstractmethod(lambda self: 1)
+
+        return x, Base.x, Derived.x, Base.y, Derived.y, Base.z, Derived.z, Derived.seen[-1]
+
+    assert dynacomp.jit(look)(1) == look(1) == (1, 1, 1, "meta", "meta", 2, 2, (False, True))

@@ -1,6 +1,7 @@
 """What is computed while capturing, and what must be left to each call."""
 
 import decimal
+import re
 import warnings
 from decimal import Decimal
 
@@ -51,3 +52,16 @@ def test_what_depends_on_constants_alone_is_folded():
     dynacomp.reset()
     compiled = dynacomp.jit(lambda x: x * np.sqrt(2.0) + len("abc".upper()), backend="eager")
     assert jnp.array_equal(compiled(X), X * np.sqrt(2.0) + 3) and not dynacomp.stats()["breaks"]
+
+
+def test_a_pattern_that_python_warns_of_is_compiled_in_python():
+    def pattern(x):
+        return re.compile(r"()(?P<a>a)(?P=a)[[]"), x + 1
+
+    compiled = dynacomp.jit(pattern, backend="eager")
+    for _ in range(2):
+        re.purge()
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            compiled(X)
+        assert [(w.filename, w.lineno) for w in told] == [(__file__, pattern.__code__.co_firstlineno + 1)]

@@ -1,5 +1,6 @@
 """What happens when a class of the program is called, where its bases are a library's."""
 
+import asyncio
 import collections
 import dataclasses
 import enum
@@ -114,3 +115,43 @@ def test_the_inequality_of_object_asks_for_equality():
         return x != Valued(1), x != Valued(2), object.__ne__(x, Valued(1)), object.__ne__(x, 1), object.__ne__(1, 1)
 
     assert dynacomp.jit(asked)(Valued(1)) == asked(Valued(1))
+
+
+def test_an_instance_s_table_is_found_past_the_class_s_own_getattribute():
+    class Watched:
+        def __getattribute__(self, name):
+            asked.append(name)
+            return object.__getattribute__(self, name)
+
+    def table(obj):
+        return object.__getattribute__(obj, "__dict__")
+
+    def change(x, obj):
+        found, made = table(obj), table(Watched())
+        found["a"] = made["a"] = x + 1
+        print(end="")
+        found["b"] = made["b"] = x + 2
+        return found, made, table(obj).get("a")
+
+    asked = []
+    got, want = dynacomp.jit(change)(1, Watched()), change(1, Watched())
+    assert got == want and not asked
+
+
+def test_a_table_that_python_cannot_read():
+    class Beside:
+        pass
+
+    class Task(asyncio.Future, Beside):
+        pass
+
+    loop = asyncio.new_event_loop()
+    future = Task(loop=loop)
+    future.get_name = lambda: "own"
+
+    @dynacomp.jit
+    def ask(future):
+        return future.get_name(), future.done()
+
+    assert ask(future) == ("own", False)
+    loop.close()
