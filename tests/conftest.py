@@ -16,6 +16,12 @@ import pytest
 ROOT = Path(__file__).parent.parent
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("DYNACOMP_CACHE_DIR", str(ROOT / "build" / "test-cache"))
+# What XLA compiles is compiled once, however often JAX's caches are cleared. Each worker has its own: JAX reads
+# entries while others write them.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR",
+                      str(ROOT / "build" / "test-cache" / "xla" / os.environ.get("PYTEST_XDIST_WORKER", "main")))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 import jax  # noqa: E402
 
