@@ -42,6 +42,7 @@ from dynacomp.capture.wrap import is_plain_instance, own_dict, own_source
 MAX_READ = 4096  # objects that are guarded for one call
 MAX_CONTENT = 1 << 20  # bytes of a NumPy array that a guard compares
 EFFECTS = ("print", "input", "open", "breakpoint", "exec", "eval")  # built-in functions that do more than compute
+COMPILED_FILES = "jax._src.compilation_cache"
 CLOCKS = ("random", "time", "secrets", "numpy.random")  # modules whose functions give another result each time
 
 
@@ -94,10 +95,12 @@ def interrupting() -> set[types.CodeType]:
 
 
 def interrupted() -> bool:
-    """Whether what starts now was called, directly or not, by a garbage collection or a finalizer."""
+    """Whether what starts now was called, directly or not, by a garbage collection, a finalizer, or by JAX where it
+    keeps compiled code in files."""
     codes = interrupting()
     frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None and not (frame.f_code in codes or frame.f_code.co_name == "__del__"):
+    while frame is not None and not (frame.f_code in codes or frame.f_code.co_name == "__del__"
+                                     or frame.f_globals.get("__name__") == COMPILED_FILES):
         frame = frame.f_back
     return frame is not None
 
