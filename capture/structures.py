@@ -55,7 +55,8 @@ def _kept(treedef: Any) -> Iterator[Any]:
 
 def _has(aux: Any, kinds: Any) -> bool:
     """Whether that is, or holds at any depth, an object of these kinds."""
-    todo, seen = [aux], {}
+    todo: list[Any] = [aux]
+    seen: dict[int, Any] = {}
     while todo:
         held = todo.pop()
         if issubclass(type(held), kinds):
