@@ -3,6 +3,7 @@
 import copy
 import enum
 import functools
+import inspect
 import random
 import socket
 import sys
@@ -312,3 +313,15 @@ def test_a_member_that_is_being_made(monkeypatch):
 
     nameless = int.__new__(Level, 7)  # so far has the class come when it tells its entries their names
     assert dynacomp.jit(lambda member: member.bit_length())(nameless) == 3
+
+
+def test_what_a_library_object_hands_out_to_be_changed_is_that_object():
+    def f(a, found=[]):  # noqa: B006
+        return a, found
+
+    @dynacomp.jit
+    def add(signature, x):
+        signature.parameters["found"].default.append(x + 1)
+        return signature.parameters["found"].default
+
+    assert add(inspect.signature(f), 1) is f.__defaults__[0] and f(0) == (0, [2])
