@@ -1,20 +1,25 @@
 """What a library's call has changed besides making its result, noticed once it has run on tracers.
 
 Functions that are called for what they change are known by name (`libraries.has_effect`). Any other may have
-changed JAX's configuration, or a list or dict among its arguments, of which it got a copy: the graph breaks
-before the call then, and Python makes it.
+changed JAX's configuration, or a list or dict among its arguments, of which it got a copy, or a container or an
+object that the program's functions refer to: the graph breaks before the call then, and Python makes it.
 
     >>> with noticing("f", ([1], {})): f([1], {})
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
-from collections.abc import Iterator
+import operator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from dynacomp.capture import _native
 from dynacomp.capture.errors import Break
+from dynacomp.capture.wrap import is_plain_instance, own_dict
+
+MAX_KEPT = 4096  # containers that are watched during one call
 
 
 @contextlib.contextmanager
@@ -41,3 +46,59 @@ def contents(tree: Any) -> list[tuple[int, ...]]:
         found.append((id(at), *map(id, inside)))
         todo.extend(inside)
     return found
+
+
+class Outside:
+    """What functions that a library runs can change besides their arguments, as it was before they started.
+
+        outside.keep([cell.cell_contents for cell in fn.__closure__], names)
+        fn()                                      # on tracers
+        outside.restore()                         # True where fn has changed something: all is as it was again
+    """
+
+    def __init__(self) -> None:
+        self.was: dict[int, tuple[Any, tuple[Any, ...]]] = {}  # by identity: a container, and what stood in it
+
+    def keep(self, roots: Iterable[Any], names: Collection[str]) -> None:
+        """Remember the containers among `roots`, those in them, and the objects' attributes: of these the ones with
+        `names` are followed."""
+        todo = list(roots)
+        while todo and len(self.was) < MAX_KEPT:
+            at = todo.pop()
+            plain = not isinstance(at, KINDS) and is_plain_instance(at)
+            at = own_dict(at) if plain else at
+            if id(at) not in self.was and isinstance(at, KINDS):
+                self.was[id(at)] = at, _parts(at)
+                todo.extend(v for k, v in at.items() if k in names or isinstance(v, KINDS)) if plain else \
+                    todo.extend(_parts(at))
+
+    def restore(self) -> bool:
+        """Put everything back; whether anything had changed."""
+        changed = [(at, parts) for at, parts in self.was.values() if not _same(_parts(at), parts)]
+        for at, parts in changed:
+            _refill(at, parts)
+        return bool(changed)
+
+
+KINDS = (dict, list, set, collections.deque)
+
+
+def _parts(at: Any) -> tuple[Any, ...]:
+    """What stands in a container, past methods of the program's: a dict's keys and then its values."""
+    if isinstance(at, dict):
+        return (*dict.keys(at), *dict.values(at))
+    return tuple(next(kind for kind in KINDS if isinstance(at, kind)).__iter__(at))
+
+
+def _same(parts: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    return len(parts) == len(others) and all(map(operator.is_, parts, others))
+
+
+def _refill(at: Any, parts: tuple[Any, ...]) -> None:
+    kind: Any = next(k for k in (collections.OrderedDict, *KINDS) if isinstance(at, k))
+    kind.clear(at)
+    if isinstance(at, dict):
+        half = len(parts) // 2
+        kind.update(at, zip(parts[:half], parts[half:]))
+    else:
+        (kind.update if kind is set else kind.extend)(at, parts)

@@ -33,6 +33,7 @@ from dynacomp.capture.class_attrs import MISSING, class_source, lookup
 from dynacomp.capture.classes import module_name
 from dynacomp.capture.errors import Break
 from dynacomp.capture.libraries import is_steady_module, module_of
+from dynacomp.capture.library_effects import Outside
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.payloads import BASES, SCALARS, payload_base
 from dynacomp.capture.remembered import remembered
@@ -54,6 +55,7 @@ def overhearing(cap: Capture) -> Iterator[None]:
         return
 
     refused: list[Break] = []
+    outside = Outside()
 
     def hear(fn: types.FunctionType) -> bool:
         if fn.__code__ in interrupting() or fn.__name__ == "__del__":
@@ -68,6 +70,7 @@ def overhearing(cap: Capture) -> Iterator[None]:
             except Break as refusal:
                 refused.append(refusal)  # the library may catch it
                 raise
+            outside.keep(reached(fn, fn.__code__ in nested_codes(cap.overheard)), names_in(fn.__code__))
             cap.overheard[fn] = None
         return True
 
@@ -82,6 +85,8 @@ def overhearing(cap: Capture) -> Iterator[None]:
         _native.leave()
         _native.resume()
         cap.overhears = False
+        if outside.restore():
+            refused.append(Break("effect", "something outside is changed in place by code that a library runs"))
         if refused:
             raise refused[0]
     if not heard_all:
@@ -155,6 +160,15 @@ def stored_in(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
 def nested_codes(functions: Iterable[types.FunctionType]) -> set[types.CodeType]:
     """The code of the functions and classes that `functions` make."""
     return {c for fn in functions for c in fn.__code__.co_consts if isinstance(c, types.CodeType)}
+
+
+def reached(fn: types.FunctionType, is_nested: bool) -> Iterator[Any]:
+    """What `fn` can change: what stands in its cells, unless the call has made it, and the globals that it names."""
+    for cell in () if is_nested else fn.__closure__ or ():
+        with contextlib.suppress(ValueError):  # still empty
+            yield cell.cell_contents
+    for name in globals_in(fn.__code__):
+        yield fn.__globals__.get(name)
 
 
 def refuse_effects(fn: types.FunctionType, is_nested: bool) -> None:

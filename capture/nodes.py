@@ -125,7 +125,7 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
         return from_python(cap, outcome.result)
     if _is_known(outcome.result):
         return from_python(cap, outcome.result)
-    if outcome.leaves and all(is_literal(x) or is_symbolic_dim(x) for x in outcome.leaves):
+    if outcome.leaves and all(is_literal(x) or _is_size(cap, x) for x in outcome.leaves):
         return from_python(cap, jax.tree.map(lambda x: _size(cap, x), outcome.result))
     if isinstance(outcome.result, Passed):
         return outcome.result.value
@@ -185,9 +185,14 @@ def _is_function_like(result: Any) -> bool:
     return isinstance(result, jax.tree_util.Partial) or type(result).__name__ == "VJP"
 
 
+def _is_size(cap: Capture, x: Any) -> bool:
+    """Whether `x` is made of this capture's symbolic sizes; the program can have symbolic sizes of its own."""
+    return is_symbolic_dim(x) and x.scope is cap.scope
+
+
 def _size(cap: Capture, x: Any) -> Any:
     """A leaf of a result without arrays; the symbolic size that `jnp.shape` gives becomes a Value."""
-    if not is_symbolic_dim(x):
+    if not _is_size(cap, x):
         return x
     return size_value(x, int(x._evaluate({name: size for size, (_, name) in cap.symbols.items()})))
 

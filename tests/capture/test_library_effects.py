@@ -1,7 +1,9 @@
 """Calls into pure libraries that do more than compute: contexts, configuration, registries, files, arguments."""
 
 import builtins
+import collections
 import contextlib
+import copy
 import types
 
 import jax
@@ -14,7 +16,7 @@ from jax.sharding import PartitionSpec
 
 import dynacomp
 from dynacomp.capture.libraries import has_effect
-from dynacomp.capture.library_effects import contents
+from dynacomp.capture.library_effects import Outside, contents
 
 X = jnp.arange(4.0)
 MESH = jax.sharding.Mesh(jax.devices()[:1], "d")
@@ -141,6 +143,21 @@ def test_contents_are_told_apart_by_identity():
     assert contents(tree) == before
     inner.append(3)
     assert contents(tree) != before
+
+
+def test_what_was_changed_in_place_is_put_back():
+    made = [collections.OrderedDict(a=1), {"a": [2]}, [3], {4}, collections.deque([5], maxlen=1)]
+    want, outside = copy.deepcopy(made), Outside()
+    outside.keep([made], ())
+    assert not outside.restore()
+    made[0].move_to_end("a", last=False)
+    made[0].update(b=0)
+    made[1]["a"].append(0)
+    made[2].clear()
+    made[3].add(0)
+    made[4].append(0)
+    made.pop()
+    assert outside.restore() and made == want and not outside.restore()
 
 
 def test_a_list_that_holds_itself_has_contents():

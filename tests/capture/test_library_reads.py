@@ -1,6 +1,7 @@
 """Code that a library runs: what it reads from globals, closures and objects counts at each call, as in eager JAX."""
 
 import gc
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -123,6 +124,23 @@ def test_effects_happen_at_each_call(capsys):
         jitted(X)
     assert capsys.readouterr().out.count("called") == 3
     assert "effect" in dynacomp.stats()["breaks"]
+
+
+@pytest.mark.parametrize("change", (
+    lambda box, y: box.items.__setitem__(0, y), lambda box, y: box.items.append(y),
+    lambda box, y: box.named.update(y=y), lambda box, y: setattr(box, "last", y), lambda box, y: box.items.clear()))
+def test_what_is_changed_in_place_is_changed_at_each_call(change):
+    def called(compile_it):
+        def net(x):
+            change(box, x + 1)
+            return x * 2
+
+        box = SimpleNamespace(items=[0], named={}, last=None)
+        model = hk.transform(net)
+        program = compile_it(lambda x: (model.apply({}, None, x), box.items, box.named, box.last))
+        return repr([program(x) for x in (X, X * 2)])
+
+    assert called(dynacomp.jit(backend="eager")) == called(lambda fn: fn)
 
 
 def test_a_large_array_that_may_change_breaks():

@@ -72,3 +72,14 @@ def test_an_exception_that_a_library_makes_is_raised():
     for fn in (program, in_a_block):
         assert repr(dynacomp.jit(fn, backend="eager")(X)) == repr(fn(X))
     assert not dynacomp.stats()["frames_eager"]
+
+
+def test_symbolic_sizes_of_the_programs_own():
+    def program(x):
+        n, _ = jax.export.symbolic_shape("n, 3")
+        out = jax.eval_shape(lambda a: a @ a.T, jax.ShapeDtypeStruct((n, 3), x.dtype))
+        return x * len(out.shape), out.shape[0] == n, str(out.shape)
+
+    dynacomp.reset()
+    assert repr(dynacomp.jit(program, backend="eager")(X)) == repr(program(X))
+    assert "internal" not in dynacomp.stats()["frames_eager"]
