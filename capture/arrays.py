@@ -16,9 +16,10 @@ import numpy as np
 
 from dynacomp.capture import ndarrays, numbers
 from dynacomp.capture.avals import KEY_TYPE, Aval
+from dynacomp.capture.bodies import localise
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import Capture
-from dynacomp.capture.nodes import library_call
+from dynacomp.capture.nodes import emit_node, library_call
 from dynacomp.capture.placement import placement
 from dynacomp.capture.sizes import concrete
 from dynacomp.capture.values import ArrayV, BuiltinMethodV, Const, NdArrayV, SizeV, TupleV, Value, type_of
@@ -173,4 +174,13 @@ def unpack(cap: Capture, value: ArrayV) -> list[Value]:
         raise Raised(Const(TypeError("iteration over a 0-d array")))
     first = dims(cap, value)[0]
     n = concrete(cap, first).value if isinstance(first, SizeV) else first.value  # type: ignore[attr-defined]
-    return [library_call(cap, operator.getitem, [value, Const(i)]) for i in range(n)]
+    if n > MAX_UNPACKED:
+        raise Break("iterator", f"iteration over an array of {n} parts")
+    parts: list[Value] = [library_call(cap, operator.getitem, [value, Const(0)])] if n else []
+    aval = parts[0].aval if n else None  # type: ignore[attr-defined]
+    for i in range(1, n):  # which JAX need not trace: they are like the first
+        parts.append(ArrayV(emit_node(cap, operator.getitem, ((localise(cap, value.node), i), {}), aval), aval))
+    return parts
+
+
+MAX_UNPACKED = 256  # parts of an array that are nodes of the Graph; those of a longer one are Python's

@@ -1,5 +1,6 @@
 """What is iterated over while capturing."""
 
+import jax
 import jax.numpy as jnp
 
 import dynacomp
@@ -27,3 +28,21 @@ def test_a_generator_that_passes_a_break_keeps_its_keyword_arguments():
         return next(late), x + 1
 
     assert repr(dynacomp.jit(program, backend="eager")(jnp.ones(2))) == repr(program(jnp.ones(2)))
+
+
+def test_a_long_array_is_gone_through_by_python():
+    """One Graph with a node for each part would take longer to compile than anything that is done with them."""
+
+    def rises(x):
+        found, last = [], x[0]
+        for v in x[1:]:
+            if v > last + 0.1:
+                last = v
+                found.append(v * 2)
+        return jnp.stack(found)
+
+    x = jnp.sort(jax.random.uniform(jax.random.key(0), (3000,)))
+    compiled, before = dynacomp.jit(rises), dynacomp.stats()["graphs"]
+    assert (compiled(x) == rises(x)).all()
+    assert dynacomp.stats()["graphs"] - before < 8
+    assert len(dynacomp.jit(lambda x: [v + 1 for v in x])(x[:40])) == 40
