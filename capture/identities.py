@@ -21,6 +21,7 @@ from dynacomp.capture.values import (
     DictV,
     IdV,
     NumberV,
+    ObjectV,
     OpaqueV,
     ScalarV,
     SetV,
@@ -78,6 +79,8 @@ def settle_ids(cap: Capture) -> None:
 
 
 def _has_addresses(value: Any) -> bool:
+    if isinstance(value, ObjectV):  # of a subclass: what nobody has read decides nothing
+        value = None if value.unread else value.payload
     if not isinstance(value, (DictV, SetV)) or value.real is None:
         return False
     return any(map(_is_address, value.items))

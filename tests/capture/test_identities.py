@@ -3,6 +3,7 @@
 import functools
 import threading
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -211,3 +212,22 @@ def test_one_object_found_in_two_places(make):
     compiled = dynacomp.jit(asked, backend="eager")
     for second in (one, other, one, other):
         assert compiled(one, second) == asked(one, second)
+
+
+class Registry(dict):
+    pass
+
+
+class Members(set):
+    pass
+
+
+@pytest.mark.parametrize("asked", (
+    lambda at, part: at["of"][id(part)], lambda at, part: id(part) in at["of"],
+    lambda at, part: at["of"].get(id(part), 9), lambda at, part: id(part) in at["some"]))
+def test_ids_in_tables_of_the_programs_own_classes_are_those_objects(asked):
+    parts = [SimpleNamespace(x=X) for _ in range(3)]
+    at = {"of": Registry((id(p), i) for i, p in enumerate(parts)), "some": Members(map(id, parts[:2]))}
+    compiled = dynacomp.jit(lambda at, part: part.x + asked(at, part), backend="eager")
+    for part in parts:
+        assert repr(compiled(at, part)) == repr(part.x + asked(at, part))
