@@ -65,12 +65,12 @@ class Outside:
         todo = list(roots)
         while todo and len(self.was) < MAX_KEPT:
             at = todo.pop()
-            plain = not isinstance(at, KINDS) and is_plain_instance(at)
-            at = own_dict(at) if plain else at
+            attributes = None if isinstance(at, KINDS) or not is_plain_instance(at) else own_dict(at)
+            at = at if attributes is None else attributes
             if id(at) not in self.was and isinstance(at, KINDS):
                 self.was[id(at)] = at, _parts(at)
-                todo.extend(v for k, v in at.items() if k in names or isinstance(v, KINDS)) if plain else \
-                    todo.extend(_parts(at))
+                todo.extend(_parts(at) if attributes is None else
+                            [v for k, v in attributes.items() if k in names or isinstance(v, KINDS)])
 
     def restore(self) -> bool:
         """Put everything back; whether anything had changed."""

@@ -146,7 +146,8 @@ def test_contents_are_told_apart_by_identity():
 
 
 def test_what_was_changed_in_place_is_put_back():
-    made = [collections.OrderedDict(a=1), {"a": [2]}, [3], {4}, collections.deque([5], maxlen=1)]
+    made = [collections.OrderedDict(a=1), {"a": [2]}, [3], {4}, collections.deque([5], maxlen=1),
+            types.SimpleNamespace()]
     want, outside = copy.deepcopy(made), Outside()
     outside.keep([made], ())
     assert not outside.restore()
@@ -156,7 +157,8 @@ def test_what_was_changed_in_place_is_put_back():
     made[2].clear()
     made[3].add(0)
     made[4].append(0)
-    made.pop()
+    made.pop().new = 1
+    made[3:3] = [0]
     assert outside.restore() and made == want and not outside.restore()
 
 
