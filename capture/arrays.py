@@ -176,8 +176,10 @@ def unpack(cap: Capture, value: ArrayV) -> list[Value]:
     n = concrete(cap, first).value if isinstance(first, SizeV) else first.value  # type: ignore[attr-defined]
     if n > MAX_UNPACKED:
         raise Break("iterator", f"iteration over an array of {n} parts")
-    parts: list[Value] = [library_call(cap, operator.getitem, [value, Const(0)])] if n else []
-    aval = parts[0].aval if n else None  # type: ignore[attr-defined]
+    if not n:
+        return []
+    parts = [library_call(cap, operator.getitem, [value, Const(0)])]
+    aval: Any = parts[0].aval  # type: ignore[attr-defined]
     for i in range(1, n):  # which JAX need not trace: they are like the first
         parts.append(ArrayV(emit_node(cap, operator.getitem, ((localise(cap, value.node), i), {}), aval), aval))
     return parts

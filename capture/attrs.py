@@ -145,12 +145,12 @@ def _const(cap: Capture, value: Const, name: str) -> Value:
     if isinstance(found, (types.BuiltinMethodType, types.MethodWrapperType)) and found.__self__ is obj:
         return BuiltinMethodV(value, name)
     kept = _where_kept(value, name, found)
-    if kept is None and isinstance(found, MUTABLE) and getattr(obj, name) is found:
+    if kept is None and isinstance(found, HANDED_OUT) and getattr(obj, name) is found:
         raise Break("opaque", f"{name!r} of a {type(obj).__qualname__}, which has it for others to change")
     return from_python(cap, found) if kept is None else wrap(cap, found, kept)
 
 
-MUTABLE = (list, dict, set, bytearray)
+HANDED_OUT = (list, dict, set, bytearray)  # by reference
 
 
 def _where_kept(value: Const, name: str, found: Any) -> S.Source | None:

@@ -21,6 +21,7 @@ from dynacomp.capture.class_attrs import name_in_errors
 from dynacomp.capture.classes import mro
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.exceptions import handled
+from dynacomp.capture.frozen import is_python_class
 from dynacomp.capture.indices import index_value
 from dynacomp.capture.iteration import iterate, listed
 from dynacomp.capture.keys import elements_of, hash_value, pairs
@@ -201,6 +202,8 @@ def _converted(cap: Capture, kind: type, x: ObjectV, rest: list[Value], kwargs: 
             if rest or kwargs or type_of(found) is not gives:
                 raise Break("call", f"{kind.__name__}() by a {name} that gives something else")
             return found if type_of(found) is kind else BUILTINS[kind](cap, found)
+    if not all(map(is_python_class, x.cls.__mro__[:-1])):
+        raise Break("call", f"{kind.__name__}() of a {x.cls.__qualname__}")  # some are text for Python: bytearray
     return fold(cap, kind, Const(Foreign(x.cls.__name__)), *rest)
 
 

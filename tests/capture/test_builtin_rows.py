@@ -2,6 +2,7 @@
 each expression gives, or raises, what plain Python does."""
 
 import abc
+import array
 import collections
 import functools
 import itertools
@@ -260,3 +261,11 @@ def test_a_comprehension_fills_a_set_of_objects_that_hash_in_python(monkeypatch,
         (tmp_path / name).touch()
     with filters.strict(pytest):
         assert len(dynacomp.jit(lambda path: {p for p in path.iterdir()})(tmp_path)) == 3  # noqa: C416
+
+
+@pytest.mark.parametrize("kind", [
+    bytearray, type("Mine", (bytearray,), {}), memoryview, functools.partial(array.array, "B")])
+def test_numbers_of_what_python_takes_for_text(kind):
+    text = kind(b"12")
+    assert dynacomp.jit(lambda text: (int(text), float(text)))(text) == (12, 12.0)
+    assert dynacomp.jit(lambda: int(kind(b"12")))() == 12
