@@ -135,7 +135,7 @@ def _object(cap: Capture, obj: Any) -> Value:
     remember(cap, obj, value)
     if payload_base(type(obj)) in MUTABLE:
         value.payload = _ROWS[payload_base(type(obj))](cap, content(obj))  # type: ignore[index]
-        value.payload.holder = value
+        cap.hold(value.payload, value)
     for name, attr in _fields(obj).items():
         value.attrs[name] = from_python(cap, attr)
     return value

@@ -191,6 +191,7 @@ class Capture:
         self.overheard: dict[Any, None] = {}  # the program's functions that libraries have run, see `library_reads`
         self.given: list[Value] = []  # what those libraries were given
         self.overhears = False
+        self.payloads: list[Any] = []  # containers that know of which object they are part
         self.promised = 0  # inside calls of functions that the user has said need no guards
         self.derived = 0  # derivatives of calls being traced, inside each other
         self.scope = export.SymbolicScope()
@@ -203,7 +204,14 @@ class Capture:
         program is let go of now, not when garbage is collected."""
         for frame in list(self.frames):
             vars(frame).clear()
+        for payload in self.payloads:
+            payload.holder = None
         vars(self).clear()
+
+    def hold(self, payload: Any, holder: Value) -> None:
+        """Says that a container is an object: an instance of a subclass of `dict`, say."""
+        payload.holder = holder
+        self.payloads.append(payload)
 
     def count(self, steps: int) -> None:
         """So many more instructions; an element of an iterator that is run through counts as some (STEPS_AN_ITEM).

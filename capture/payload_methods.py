@@ -86,7 +86,8 @@ def _own_kind(cap: Capture, obj: ObjectV, result: Value) -> Value:
     if not inherits(obj.cls, "__init__", "__new__", "append", "extend", "__setitem__", "update"):
         raise Break("call", f"a copy of a {obj.cls.__qualname__}, which its class makes itself")
     made = ObjectV(obj.cls)
-    made.payload, result.holder = result, made
+    made.payload = result
+    cap.hold(result, made)
     return made
 
 
@@ -178,7 +179,7 @@ def new(cap: Capture, base: type, cls: Value, /, *args: Value, **kwargs: Value) 
         found: Any = plain(call(cap, Const(base), list(args), kwargs))
         made.payload = TupleV(list(found.items)) if base is tuple else found
     else:
-        made.payload = empty_payload(base, made)
+        made.payload = empty_payload(cap, base, made)
     return made
 
 

@@ -72,14 +72,14 @@ def inherits(cls: type, *names: str) -> bool:
     return not any(n in c.__dict__ for n in names for c in own)
 
 
-def empty_payload(base: type, holder: ObjectV) -> Any:
+def empty_payload(cap: Capture, base: type, holder: ObjectV) -> Any:
     """The payload of a new mutable object."""
     made: Any
     if base in SEQUENCES:
         made = ListV([], base)
     else:
         made = SetV(set(), base) if base in SETS else DictV({}, base)
-    made.holder = holder
+    cap.hold(made, holder)
     return made
 
 
@@ -95,7 +95,7 @@ def read_payload(cap: Capture, wrapper: Any, holder: ObjectV) -> Value:
     if base in SETS:
         made.items = _plain_set(base, obj)
     if base not in IMMUTABLE:
-        made.holder = holder
+        cap.hold(made, holder)
     return made
 
 

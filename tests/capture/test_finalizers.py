@@ -121,7 +121,25 @@ def walks_a_chain(x):
     return kept == [Holds] and ref() is None
 
 
-@pytest.mark.parametrize("fn", [handles_twice, walks_a_chain])
+class Told(dict):
+    def __del__(self):
+        GONE.append(len(self))
+
+
+GONE = []
+
+
+def drops_a_table(x):
+    GONE.clear()
+    table = Told(x=x)
+    print(end="")
+    table["more"] = Told(table)
+    print(end="")
+    del table
+    return GONE == [2, 1]
+
+
+@pytest.mark.parametrize("fn", [handles_twice, walks_a_chain, drops_a_table])
 def test_a_capture_lets_go_without_the_garbage_collector(fn):
     gc.collect()
     gc.disable()
