@@ -75,6 +75,7 @@ class Emitter:
 
     def __init__(self, cap: Capture) -> None:
         self.cap = cap
+        cap.emptied.append(self)
         self.out: list[Any] = []
         self.temps: dict[int, str] = {}
         self.outputs: dict[Node, int] = {}

@@ -191,7 +191,7 @@ class Capture:
         self.overheard: dict[Any, None] = {}  # the program's functions that libraries have run, see `library_reads`
         self.given: list[Value] = []  # what those libraries were given
         self.overhears = False
-        self.payloads: list[Any] = []  # containers that know of which object they are part
+        self.emptied: list[Any] = []  # what `let_go` empties besides: what writes code, containers that are objects
         self.promised = 0  # inside calls of functions that the user has said need no guards
         self.derived = 0  # derivatives of calls being traced, inside each other
         self.scope = export.SymbolicScope()
@@ -202,16 +202,14 @@ class Capture:
     def let_go(self) -> None:
         """Ends it. Frames, exceptions, tracebacks and generators refer to each other: what these Values hold of the
         program is let go of now, not when garbage is collected."""
-        for frame in list(self.frames):
-            vars(frame).clear()
-        for payload in self.payloads:
-            payload.holder = None
+        for held in (*self.frames, *self.objects.values(), *self.emptied):
+            vars(held).clear()
         vars(self).clear()
 
     def hold(self, payload: Any, holder: Value) -> None:
         """Says that a container is an object: an instance of a subclass of `dict`, say."""
         payload.holder = holder
-        self.payloads.append(payload)
+        self.emptied.append(payload)
 
     def count(self, steps: int) -> None:
         """So many more instructions; an element of an iterator that is run through counts as some (STEPS_AN_ITEM).

@@ -210,6 +210,7 @@ class Writer:
 
     def __init__(self, cap: Capture, code: CodeType) -> None:
         self.cap, self.code = cap, code
+        cap.emptied.append(self)
         self.e = Emitter(cap)
         self.slot = ProgramSlot()
         self.replays: list[Callable[[], None]] = []
