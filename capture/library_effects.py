@@ -19,7 +19,7 @@ from dynacomp.capture import _native
 from dynacomp.capture.errors import Break
 from dynacomp.capture.wrap import is_plain_instance, own_dict
 
-MAX_KEPT = 4096  # containers that are watched during one call
+MAX_KEPT = 1 << 16  # containers that are watched during one call: some tenths of a second
 
 
 @contextlib.contextmanager
@@ -61,9 +61,11 @@ class Outside:
 
     def keep(self, roots: Iterable[Any], names: Collection[str]) -> None:
         """Remember the containers among `roots`, those in them, and the objects' attributes: of these the ones with
-        `names` are followed."""
+        `names` are followed. Break where there are too many to watch."""
         todo = list(roots)
-        while todo and len(self.was) < MAX_KEPT:
+        while todo:
+            if len(self.was) > MAX_KEPT:
+                raise Break("effect", f"code that a library runs reaches more than {MAX_KEPT} containers")
             at = todo.pop()
             attributes = None if isinstance(at, KINDS) or not is_plain_instance(at) else own_dict(at)
             at = at if attributes is None else attributes

@@ -66,11 +66,12 @@ def overhearing(cap: Capture) -> Iterator[None]:
             return True
         if fn not in cap.overheard:
             try:
-                refuse_effects(fn, fn.__code__ in nested_codes(cap.overheard))
+                own = fn.__code__ in nested_codes(cap.overheard)
+                refuse_effects(fn, own)
+                outside.keep(reached(fn, own), names_in(fn.__code__))
             except Break as refusal:
                 refused.append(refusal)  # the library may catch it
                 raise
-            outside.keep(reached(fn, fn.__code__ in nested_codes(cap.overheard)), names_in(fn.__code__))
             cap.overheard[fn] = None
         return True
 

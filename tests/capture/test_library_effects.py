@@ -15,8 +15,9 @@ from jax.interpreters import ad
 from jax.sharding import PartitionSpec
 
 import dynacomp
+from dynacomp.capture.errors import Break
 from dynacomp.capture.libraries import has_effect
-from dynacomp.capture.library_effects import Outside, contents
+from dynacomp.capture.library_effects import MAX_KEPT, Outside, contents
 
 X = jnp.arange(4.0)
 MESH = jax.sharding.Mesh(jax.devices()[:1], "d")
@@ -160,6 +161,12 @@ def test_what_was_changed_in_place_is_put_back():
     made.pop().new = 1
     made[3:3] = [0]
     assert outside.restore() and made == want and not outside.restore()
+
+
+def test_what_is_too_much_to_watch_is_refused():
+    many = [[i] for i in range(MAX_KEPT + 1)]
+    with pytest.raises(Break, match="more than"):
+        Outside().keep([many], ())
 
 
 def test_a_list_that_holds_itself_has_contents():
