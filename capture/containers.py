@@ -12,7 +12,7 @@ import operator
 from typing import Any
 
 from dynacomp.capture import deques, ndarrays, sequences, tables
-from dynacomp.capture.effects import mutating
+from dynacomp.capture.effects import mutating, removing
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import get_iter, iterate
 from dynacomp.capture.keys import hashable, kind_of, missing_key, raised
@@ -63,7 +63,7 @@ def delitem(cap: Capture, obj: Value, key: Value) -> None:
         name = hashable(cap, key)
         if name not in obj.items:
             raise missing_key(key)
-        mutating(cap, obj)
+        removing(cap, obj)
         del obj.items[name]
     elif isinstance(obj, ObjectV):
         _special_item(cap, obj, "__delitem__", "deletion", key)

@@ -52,6 +52,13 @@ def mutating(cap: Capture, value: Value) -> None:
         value.owner.written.update(value.items)
 
 
+def removing(cap: Capture, value: Value) -> None:
+    """Must be called before an entry is taken out of a Value in place."""
+    mutating(cap, value)
+    if isinstance(value, DictV):
+        value.lost = True
+
+
 def _change_from(cap: Capture, bodies: list[Any], what: str) -> None:
     """Notes that these bodies change what is older than they, where that happens as often in eager JAX."""
     if bodies and (cap.lessons.pure_bodies or not all(b.inline or b.fresh for b in bodies)):
@@ -71,7 +78,7 @@ def write_global(cap: Capture, table: dict[str, Any], source: Any, name: str, va
         raise Break("store", f"a store to {name!r} of the library {table['__name__']}")
     seen = cap.objects.get(id(table))
     if isinstance(seen, DictV):  # the program also holds these globals as a dict
-        seen.dirty = True
+        seen.dirty, seen.lost = True, seen.lost or value is None
         seen.items.pop(name, None) if value is None else seen.items.__setitem__(name, value)
         return
     cap.global_writes[id(table), name] = (table, source, value)

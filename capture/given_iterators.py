@@ -14,13 +14,13 @@ from typing import Any
 from dynacomp.capture import sources as S
 from dynacomp.capture._native import iterated, set_enumerate, upcoming
 from dynacomp.capture.effects import SETTLED, changed, mutating
-from dynacomp.capture.errors import Break
+from dynacomp.capture.errors import Break, Raised, Unbuildable
 from dynacomp.capture.iterator_values import GivenIterV, StreamV
 from dynacomp.capture.machine import OPERATIONS, Capture
-from dynacomp.capture.output import PREPARE, unmoved
-from dynacomp.capture.upcoming import reduced, take
+from dynacomp.capture.output import PREPARE, changed_keys, unmoved
+from dynacomp.capture.upcoming import fail, reduced, take
 from dynacomp.capture.values import Const, DictV, ListV, SetV, TupleV, Value
-from dynacomp.capture.wrap import WRAPPERS, wrap
+from dynacomp.capture.wrap import WRAPPERS, realize, wrap
 
 # --- over containers
 
@@ -32,12 +32,11 @@ def advance(cap: Capture, it: GivenIterV) -> Value | None:
         return None
     assert it.source is not None
     known: Any = cap.objects.get(id(iterated(it.real)))
+    _check_size(cap, it, known)
     dirty = getattr(getattr(known, "payload", None) or known, "dirty", False)
-    try:
-        found = upcoming(it.real, it.taken)
-    except (RuntimeError, TypeError) as error:
-        raise Break("iterator", str(error)) from None
-    if dirty and not (found and type(it.real) is type(iter([])) and _has_only_grown(known)):
+    found = _upcoming(it)
+    changed_dict = dirty and _has_its_entries(it, known)
+    if dirty and not changed_dict and not (found and type(it.real) is type(iter([])) and _has_only_grown(known)):
         raise Break("iterator", "an iterator over a container that has changed")
     if not found:
         cap.guards.add("ended", it.source, it.taken)
@@ -46,9 +45,18 @@ def advance(cap: Capture, it: GivenIterV) -> Value | None:
     place = S.Upcoming(it.source, it.taken)
     it.taken += 1
     cap.keep.append(found)
+    if changed_dict:
+        return _entry(cap, it, known, found[0], place)
     if type(it.real) in PAIRS:  # made anew whenever somebody looks
         return TupleV([wrap(cap, x, S.Item(place, n)) for n, x in enumerate(found[0])])
     return wrap(cap, found[0], place)
+
+
+def _upcoming(it: GivenIterV) -> tuple[Any, ...]:
+    try:
+        return upcoming(it.real, it.taken)
+    except (RuntimeError, TypeError) as error:
+        raise Break("iterator", str(error)) from None
 
 
 def _has_only_grown(v: Any) -> bool:
@@ -56,8 +64,41 @@ def _has_only_grown(v: Any) -> bool:
     return isinstance(v, ListV) and v.cls is list and (v.unseen is not None or unmoved(v)[0] == len(v.real))
 
 
+# --- over a dict that the code changes meanwhile
+
+
+def _check_size(cap: Capture, it: GivenIterV, known: Any) -> None:
+    """Python's iterators refuse a dict that has grown or shrunk, from then on."""
+    resized = type(it.real) in OVER_DICTS and _is_plain_dict(known) and len(known.items) != len(known.real)
+    if resized and not it.failed:
+        _upcoming(it)
+        cap.guards.add("same", S.Iterated(it.source), known.source)  # type: ignore[arg-type]
+        it.failed = True
+    if it.failed:
+        raise Raised(Const(RuntimeError("dictionary changed size during iteration")))
+
+
+def _is_plain_dict(v: Any) -> bool:
+    return isinstance(v, DictV) and v.cls is dict and v.owner is None and v.real is not None
+
+
+def _has_its_entries(it: GivenIterV, v: Any) -> bool:
+    """Whether a dict has the keys that it had, where they were: an iterator goes on, to what stands there now."""
+    return type(it.real) in OVER_DICTS and _is_plain_dict(v) and not v.lost and changed_keys(v) is not None
+
+
+def _entry(cap: Capture, it: GivenIterV, table: DictV, found: Any, place: S.Source) -> Value:
+    """The entry that comes, of a dict as the code has changed it."""
+    cap.guards.add("same", S.Iterated(it.source), table.source)  # type: ignore[arg-type]
+    if type(it.real) is not PAIRS[0]:
+        return wrap(cap, found, place)
+    key = wrap(cap, found[0], S.Item(place, 0))
+    return TupleV([key, realize(cap, table.items[found[0]])])
+
+
 EMPTY: dict[int, int] = {}
 PAIRS = (type(iter(EMPTY.items())), type(reversed(EMPTY.items())))
+OVER_DICTS = (type(iter(EMPTY)), PAIRS[0])  # in order, by key
 OVER_CONTAINERS = (*PAIRS, *map(type, (
     iter([]), iter(()), iter(range(0)), iter(range(1 << 65)), iter(""), iter("ä"), iter(b""), iter(set()), iter(EMPTY),
     iter(EMPTY.values()), reversed([]), reversed(EMPTY), reversed(EMPTY.values()))))
@@ -109,6 +150,11 @@ def _prepare_given(w: Any, v: GivenIterV) -> None:
     target = w.save(v)
     w.replays.insert(0, lambda: w.act(take, lambda: w.e.op("LOAD_FAST", target), lambda: w.e.const(v.taken),
                                       lambda: w.e.const(v.ended)))
+    if v.failed:
+        table: Any = w.cap.objects[id(iterated(v.real))]
+        if len(table.items) == len(table.real):
+            raise Unbuildable(v, "an iterator over a dict that had another size for a while")
+        w.e.late.append(lambda: w.act(fail, lambda: w.e.op("LOAD_FAST", target)))
 
 
 def _prepare_stream(w: Any, v: StreamV) -> None:

@@ -72,4 +72,5 @@ class GivenIterV(Value):
     real: Any
     taken: int = 0
     ended: bool = False
+    failed: bool = False  # it was asked for an item of a dict that has grown or shrunk: from then on it raises
     dirty: bool = False

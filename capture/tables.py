@@ -11,7 +11,7 @@ import operator
 import types
 from typing import Any
 
-from dynacomp.capture.effects import mutating
+from dynacomp.capture.effects import mutating, removing
 from dynacomp.capture.iteration import elements, iterate, key_value
 from dynacomp.capture.keys import each_pair, elements_of, hashable, missing_key, raised
 from dynacomp.capture.machine import Capture
@@ -132,7 +132,7 @@ def _dict_pop(cap: Capture, v: DictV, key: Value, *default: Value) -> Value:
         if default:
             return default[0]
         raise missing_key(key)
-    mutating(cap, v)
+    removing(cap, v)
     return realize(cap, v.items.pop(name))
 
 
@@ -140,7 +140,7 @@ def _popitem(cap: Capture, v: DictV, last: Value = Const(True)) -> Value:
     if not v.items:
         raise raised(KeyError, "dictionary is empty" if v.cls is collections.OrderedDict else
                      "popitem(): dictionary is empty")
-    mutating(cap, v)
+    removing(cap, v)
     key = next(reversed(v.items) if truth(cap, last) else iter(v.items))
     item = v.items.pop(key)
     return TupleV([key_value(cap, key), realize(cap, item)])
@@ -164,7 +164,7 @@ def _move_to_end(cap: Capture, v: DictV, key: Value, last: Value = Const(True)) 
     name = hashable(cap, key)
     if name not in v.items:
         raise missing_key(key)
-    mutating(cap, v)
+    removing(cap, v)
     moved = {name: v.items.pop(name)}
     v.items = {**v.items, **moved} if as_python(last) else {**moved, **v.items}
 
@@ -215,7 +215,7 @@ def _set_remove(cap: Capture, v: SetV, x: Value) -> None:
 
 
 def _clear(cap: Capture, v: Any) -> None:
-    mutating(cap, v)
+    removing(cap, v)
     v.items.clear()
 
 

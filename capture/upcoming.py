@@ -3,6 +3,7 @@ given_iterators.py)."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from dynacomp.capture._native import upcoming
@@ -25,3 +26,9 @@ def take(it: Any, items: int, ended: bool) -> None:
         next(it)
     if ended:
         next(it, None)
+
+
+def fail(it: Any) -> None:
+    """Asks an iterator over a dict that has grown or shrunk for an item: it refuses, now and later."""
+    with contextlib.suppress(RuntimeError):
+        next(it)

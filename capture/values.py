@@ -202,6 +202,7 @@ class DictV(Value):
     real: Any = None
     factory: Any = None  # a defaultdict's default_factory, a Value
     owner: Any = None  # the ObjectV whose `__dict__` this is: `items` is its `attrs`
+    lost: bool = False  # an entry has gone; one that came back stands where iterators will find it again
 
 
 @dataclass(eq=False)

@@ -95,7 +95,7 @@ def over_a_list_that_grows(x):
     return x, items
 
 
-@program(breaks={"effect": 5, "iterator": 1})
+@program(breaks={"effect": 5})
 def over_a_dict_that_grows(x):
     table = {"a": 1, "b": 2, "c": 3}
     for k, v in table.items():
@@ -108,6 +108,46 @@ def over_a_dict_that_grows(x):
     except RuntimeError as error:
         print(error)
     return x, table
+
+
+@program(breaks={"effect": 2, "iterator": 1})
+def over_a_dict_that_grew_for_a_while(x):
+    table, out = {"a": 1, "b": 2, "c": 3}, []
+    shown = iter(table)
+    print(next(shown))
+    table["d"] = 4
+    for it in (shown, shown):
+        try:
+            out.append(next(it))
+        except RuntimeError as error:
+            out.append(str(error))
+    print(out)
+    del table["d"]
+    try:
+        out.append(next(shown))
+    except RuntimeError as error:
+        out.append(str(error))
+    return x, table, out
+
+
+@program(breaks={"effect": 7, "iterator": 1})
+def over_a_dict_whose_values_change(x):
+    table, out = {"a": 1, "b": x, "c": 3}, []
+    for k, v in table.items():
+        print(k)
+        table["c"] = table[k] = v * 2
+        out.append(v)
+    for k in table:
+        print(k)
+        table[k] = table[k] + x
+    for k in table:
+        if k == "b":
+            print(k)
+            table["c"] = table.pop("c") + 1  # it stands where it will be found again
+            out.append(k)
+        if len(out) > 9:
+            break
+    return x, table, out
 
 
 @program(breaks={"effect": 1})
