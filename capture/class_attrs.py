@@ -253,9 +253,9 @@ def from_metaclass(cap: Capture, cls: type, name: str) -> Value:
         found = getattr(cls, name)
     except AttributeError as error:
         raise Raised(Const(error)) from None
-    if name in STORED_IN_C and is_python_class(cls) and not is_pure_module(module_name(cls)):
+    if name == "__dict__" or name in STORED_IN_C and is_python_class(cls) and not is_pure_module(module_name(cls)):
         return wrap(cap, found, S.Get(class_source(cls), name))
-    return Const(found) if name == "__dict__" else from_python(cap, found)  # a class's dict changes
+    return from_python(cap, found)
 
 
 # --- writing

@@ -26,6 +26,7 @@ from dynacomp.capture import sizes
 from dynacomp.capture import sources as S
 from dynacomp.capture._native import iterated, known_hashes
 from dynacomp.capture.avals import ARRAY_TYPE, Aval, aval_of
+from dynacomp.capture.class_dicts import Entries
 from dynacomp.capture.classes import module_name, mro
 from dynacomp.capture.errors import Break
 from dynacomp.capture.frozen import is_changeable, is_python_class
@@ -187,12 +188,14 @@ def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 
 def _shown(cap: Capture, obj: Any, source: S.Source) -> Value:
-    """A mappingproxy has the entries of the dict behind it, whoever changes those. A class's is taken whole:
-    what stands in a class is guarded where it is looked up."""
+    """A mappingproxy has the entries of the dict behind it, whoever changes those. What stands in a class is guarded
+    where it is looked up."""
     table = iterated(obj)
-    if type(table) is not dict or "__doc__" in table:
+    if type(table) is not dict:
         return _opaque(cap, obj, source)
     cap.guards.add("is_type", source, type(obj))
+    if "__doc__" in table and all(type(name) is str for name in table):
+        return DictV(Entries(cap, table, S.Iterated(source), wrap), type(obj), real=obj, source=source)
     shown = wrap(cap, table, S.Iterated(source))
     assert isinstance(shown, DictV)
     return DictV(shown.items, type(obj), real=obj, source=source)

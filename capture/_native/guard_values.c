@@ -305,6 +305,7 @@ static const BuiltinAttr builtin_attrs[] = {
     {NULL, "__qualname__", CLASS, false},
     {NULL, "__mro__", CLASS, false},
     {NULL, "__bases__", CLASS, false},
+    {NULL, "__dict__", CLASS, false},
 };
 
 static int finish_get(Step *s, Builder *b)
