@@ -152,7 +152,9 @@ def _tuple(cap: Capture, obj: Any) -> Value:
     if known is not None:
         return known
     items = [from_python(cap, x) for x in obj]
-    return TupleV(items, real=obj, source=Root(obj, repr(obj))) if obj and is_literal(obj) else TupleV(items)
+    if not obj or not is_literal(obj):
+        return TupleV(items)
+    return TupleV(items, real=obj, source=Root(obj, f"<{len(obj)} constants>"))
 
 
 def _dict(cap: Capture, obj: Any) -> Value:

@@ -30,13 +30,22 @@ ROUNDING = {id(fn) for fn in (
       for prefix in ("", "i")), operator.neg, operator.pos, operator.abs, abs, divmod, pow, round)}
 
 
+COMPARING = {id(fn) for fn in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)}
+
+
+def _compares_exactly(number: Any) -> bool:
+    """Whether comparing a Decimal with this leaves no flag: floats do, and what is no number."""
+    return type(number) is Decimal and not number.is_nan() or type(number) not in (Decimal, float, complex)
+
+
 def fold(cap: Capture, fn: Any, *values: Value) -> Value:
     """`fn` on constants, now; its exceptions are the program's."""
     args = [as_python(v) for v in values]
     if any(isinstance(v, Const) and (v.source is not None and is_changeable(v.value) or issubclass(
             type(v.value), SHOWING)) for v in values):
         raise Break("opaque", "an object that is known by its identity alone")
-    if id(fn) in ROUNDING and any(type(a) is Decimal for a in args):
+    if any(type(a) is Decimal for a in args) and (
+            id(fn) in ROUNDING or id(fn) in COMPARING and not all(map(_compares_exactly, args))):
         raise Break("effect", "decimal arithmetic, which reads its context and leaves flags there")
     try:
         name, places = getattr(fn, "__name__", "what is computed"), (globals(), getattr(fn, "__globals__", {}))

@@ -7,6 +7,7 @@ have their built-in parts modelled; dataclasses and Equinox modules are ordinary
 
 from __future__ import annotations
 
+import decimal
 import enum
 import inspect
 import types
@@ -25,7 +26,7 @@ from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.operators import fold, truth
 from dynacomp.capture.payload_methods import construct
-from dynacomp.capture.payloads import BASES, payload_base
+from dynacomp.capture.payloads import BASES, payload_base, plain
 from dynacomp.capture.shells import attributes
 from dynacomp.capture.values import (
     DELETED,
@@ -35,6 +36,7 @@ from dynacomp.capture.values import (
     TupleV,
     Value,
     as_python,
+    type_of,
 )
 from dynacomp.capture.wrap import is_bare_named_tuple
 
@@ -57,6 +59,8 @@ def instantiate(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Va
         return _by_protocol(cap, cls, args, kwargs)
     if is_library(cls):
         return library_call(cap, cls, args, kwargs)
+    if cls is decimal.Decimal and any(isinstance(plain(v), Const) and type_of(plain(v)) is float for v in args):
+        raise Break("effect", "decimal arithmetic: a float that becomes a Decimal leaves a flag")
     if module_name(cls) in ("numpy", "ml_dtypes", "fractions", "decimal", "datetime", "pathlib", "re") or cls is bytes:
         return _fold_call(cap, cls, args, kwargs)
     raise Break("call", f"class {module_name(cls)}.{cls.__qualname__}")

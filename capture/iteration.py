@@ -90,6 +90,8 @@ def _const_iter(cap: Capture, value: Const) -> Value:
         iter(obj) if not hasattr(type(obj), "__next__") else None
     except TypeError as error:
         raise Raised(Const(error)) from None
+    except Exception:
+        pass  # Python will say it
     raise Break("iterator", f"iteration over a {type(obj).__name__}")
 
 

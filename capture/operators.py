@@ -13,6 +13,7 @@ from typing import Any
 from dynacomp.capture import arrays, ndarrays, numbers, scalar_ranges, scalars, sizes
 from dynacomp.capture import sources as S
 from dynacomp.capture.class_attrs import MISSING, lookup, name_in_errors, resolve
+from dynacomp.capture.classes import module_name
 from dynacomp.capture.effects import certain
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.folding import fold as fold
@@ -211,19 +212,24 @@ def _try_method(cap: Capture, left: Value, method: str, right: Value) -> Any:
         return _with_content(cap, left, method, right)
     _, raw = resolve(cap, left.cls, method)
     if raw is object.__ne__:
-        found = _try_method(cap, left, "__eq__", right)
-        return found if found is NotImplemented else Const(not truth(cap, found))
+        return _inverse(cap, left, right)
     if raw is MISSING or raw is None or getattr(raw, "__objclass__", None) is object:
         return NotImplemented
     result = cap.call(cap.special(left, method), [right])  # type: ignore[arg-type]
     return NotImplemented if isinstance(result, Const) and result.value is NotImplemented else result
 
 
+def _inverse(cap: Capture, left: Value, right: Value) -> Any:
+    """`!=` of a class that says what is equal to its objects only."""
+    found = _try_method(cap, left, "__eq__", right)
+    return found if found is NotImplemented else Const(not truth(cap, found))
+
+
 def _with_content(cap: Capture, left: Value, method: str, right: Value) -> Any:
     """An operator's method of a built-in object on an instance of a subclass: it sees the built-in content."""
     content = plain(right)
     if content is right or not hasattr(type_of(left), method):
-        return NotImplemented
+        return _with_instance(cap, left, method, right)
     changing = (SizeV, ScalarV)
     if isinstance(left, changing) or isinstance(left, Const) and isinstance(content, changing):
         return binary(cap, _BY_METHOD[method], left, content)
@@ -231,6 +237,23 @@ def _with_content(cap: Capture, left: Value, method: str, right: Value) -> Any:
     return NotImplemented if isinstance(found, Const) and found.value is NotImplemented else found
 
 
+def _with_instance(cap: Capture, left: Value, method: str, right: Value) -> Any:
+    """An operator's method of what is no instance, a member of an enum or a class, on one: built-in objects and
+    NumPy's leave it to the instance, those of other libraries in C may look at it (a Decimal asks what is Rational)."""
+    _, raw = lookup(type_of(left), method)
+    if raw is object.__ne__:
+        return _inverse(cap, left, right)
+    if isinstance(left, Const) and isinstance(raw, types.FunctionType):
+        resolve(cap, type_of(left), method)
+        found = cap.call(MethodV(Const(raw), left), [right])
+        return NotImplemented if isinstance(found, Const) and found.value is NotImplemented else found
+    if raw is not MISSING and getattr(raw, "__objclass__", None) is not object and (
+            module_name(type_of(left)).partition(".")[0] not in LEAVING_IT):
+        raise Break("operator", f"{method} of a {type_of(left).__qualname__} and an instance")
+    return NotImplemented
+
+
+LEAVING_IT = ("builtins", "numpy", "ml_dtypes", "jax", "jaxlib", "types", "functools")
 _BY_METHOD = {f"__{op.__name__.strip('_')}__": op for op in (*BINARY, *COMPARE.values())}
 
 
