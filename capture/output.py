@@ -310,14 +310,6 @@ def assemble(code: CodeType, body: list[Any]) -> CodeType:
     return bc.to_code()
 
 
-def _source_loader(w: Writer, value: Any) -> Callable[[], None]:
-    if value.source is not None:
-        return lambda: load_source(w.e, value.source)
-    if isinstance(value.real, dict):
-        return partial(load_globals, w.e, value.real)
-    return lambda: w.e.const(value.real)
-
-
 def _prepare_list(w: Writer, v: ListV) -> None:
     replay: Callable[..., None]
     place: tuple[int, ...] = ()
@@ -411,8 +403,16 @@ def _prepare_object(w: Writer, v: ObjectV) -> None:
         w.replays.append(partial(w.act, put, *place, partial(w.e.op, "LOAD_FAST", w.save(value))))
 
 
+def _load_cell(w: Writer, v: CellV) -> None:
+    if v.source is not None:
+        load_source(w.e, v.source)
+    else:
+        w.e.const(v.real)
+
+
 def _prepare_cell(w: Writer, v: CellV) -> None:
-    load = _source_loader(w, v)
+    _load_cell(w, v)
+    load = partial(w.e.op, "LOAD_FAST", w.e.store_temp("k"))  # a generator that it is found in may end meanwhile
     if v.content is None:
         w.replays.append(lambda: w.act(remake.empty_cell, load))
         return

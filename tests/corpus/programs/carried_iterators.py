@@ -332,3 +332,37 @@ def contexts_inside_each_other(x):
             raise ValueError("left")
         print("after")
     return c, d, log
+
+
+def counted(x):
+    total = 0
+
+    def add(v):
+        nonlocal total
+        total += v
+        return total
+
+    for k in range(3):
+        add(k)
+        yield x + total, add
+
+
+def through(items):
+    for item in items:
+        yield item
+
+
+@program(breaks={"effect": 1})
+def with_cells_in_an_inner_one(x):
+    it = through(counted(x))
+    print("made")
+    got = list(it)
+    return [g[0] for g in got], got[-1][1](10)
+
+
+@program(breaks={"effect": 1})
+def with_cells_in_an_inner_one_that_began(x):
+    it = through(counted(x))
+    first = next(it)
+    print("began")
+    return [first[0], *[g[0] for g in it]], first[1](5), first[1].__closure__[0].cell_contents
