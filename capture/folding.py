@@ -61,4 +61,7 @@ def fold(cap: Capture, fn: Any, *values: Value) -> Value:
         raise Raised(Const(error)) from None
     if hasattr(type(found), "__next__") or type(found) in (bytearray, memoryview):
         raise Break("iterator", f"a new {type(found).__name__}, which changes as it is used")
-    return from_python(cap, found)
+    made = from_python(cap, found)
+    if isinstance(made, Const) and all(made.value is not a for a in args) and is_changeable(made.value):
+        raise Break("call", f"a new {type(found).__qualname__}, which may change")
+    return made

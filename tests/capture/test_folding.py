@@ -65,3 +65,14 @@ def test_a_pattern_that_python_warns_of_is_compiled_in_python():
             warnings.simplefilter("always")
             compiled(X)
         assert [(w.filename, w.lineno) for w in told] == [(__file__, pattern.__code__.co_firstlineno + 1)]
+
+
+def test_what_may_change_is_made_anew():
+    def f(x, n):
+        context = decimal.Context()
+        context.prec += n
+        return x, context
+
+    compiled = dynacomp.jit(f)
+    made = [compiled(X, n)[1] for n in (1, 2, 1)]
+    assert [c.prec for c in made] == [f(X, n)[1].prec for n in (1, 2, 1)] and made[0] is not made[2]
