@@ -7,6 +7,7 @@ known but what stands here: a `SimpleNamespace` or an `array.array` may have oth
 from __future__ import annotations
 
 import collections
+import datetime
 import decimal
 import enum
 import operator
@@ -68,4 +69,6 @@ def is_changeable(obj: Any) -> bool:
         return False
     if issubclass(cls, tuple) and hasattr(cls, "n_sequence_fields") and all(type(x) in LITERALS for x in obj):
         return False  # `sys.version_info` and its like
+    if issubclass(cls, (datetime.datetime, datetime.time)) and obj.tzinfo is not None:
+        return is_python_class(type(obj.tzinfo))  # whose methods the C code calls
     return module_name(cls) not in MODULES and not is_pure_module(module_name(cls))

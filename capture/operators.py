@@ -230,6 +230,7 @@ def _with_content(cap: Capture, left: Value, method: str, right: Value) -> Any:
     content = plain(right)
     if content is right or not hasattr(type_of(left), method):
         return _with_instance(cap, left, method, right)
+    _check_leaves_it(left, method)
     changing = (SizeV, ScalarV)
     if isinstance(left, changing) or isinstance(left, Const) and isinstance(content, changing):
         return binary(cap, _BY_METHOD[method], left, content)
@@ -247,10 +248,14 @@ def _with_instance(cap: Capture, left: Value, method: str, right: Value) -> Any:
         resolve(cap, type_of(left), method)
         found = cap.call(MethodV(Const(raw), left), [right])
         return NotImplemented if isinstance(found, Const) and found.value is NotImplemented else found
-    if raw is not MISSING and getattr(raw, "__objclass__", None) is not object and (
-            module_name(type_of(left)).partition(".")[0] not in LEAVING_IT):
-        raise Break("operator", f"{method} of a {type_of(left).__qualname__} and an instance")
+    if raw is not MISSING and getattr(raw, "__objclass__", None) is not object:
+        _check_leaves_it(left, method)
     return NotImplemented
+
+
+def _check_leaves_it(left: Value, method: str) -> None:
+    if module_name(type_of(left)).partition(".")[0] not in LEAVING_IT:
+        raise Break("operator", f"{method} of a {type_of(left).__qualname__} and an instance")
 
 
 LEAVING_IT = ("builtins", "numpy", "ml_dtypes", "jax", "jaxlib", "types", "functools")
@@ -315,7 +320,8 @@ def _equal_kinds(cap: Capture, a: Value, b: Value) -> bool:
     if isinstance(a, BuiltinMethodV) and isinstance(b, BuiltinMethodV):
         return a.name == b.name and same_object(cap, a.obj, b.obj)
     for one, other in ((a, b), (b, a)):
-        if isinstance(one, Const) and type(one.value) is tuple and isinstance(other, TupleV):
+        if isinstance(one, Const) and isinstance(one.value, tuple) and isinstance(other, TupleV) and (
+                type(one.value).__eq__ is tuple.__eq__):
             return equal(cap, TupleV([Const(x) for x in one.value]), other)
     unknown = next((v for v in (a, b) if isinstance(v, (OpaqueV, StreamV)) and _compares(type_of(v))), None)
     if unknown is not None:

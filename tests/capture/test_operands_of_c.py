@@ -1,5 +1,6 @@
-"""Operators of what is no instance on an instance: members of enums, classes, Decimals; and what Decimals leave."""
+"""Operators of what is no instance on an instance: members of enums, classes, Decimals, dates."""
 
+import datetime
 import decimal
 import enum
 import fractions
@@ -82,6 +83,48 @@ def huge(x):
     return x + 1, len(divmod(1 << 40_000, 3))
 
 
+class Varies(datetime.tzinfo):
+    """A zone in Python, which C code asks: each answer is another one."""
+
+    def __init__(self):
+        self.offset = datetime.timedelta(minutes=22)
+
+    def utcoffset(self, when):
+        self.offset += datetime.timedelta(minutes=1)
+        return self.offset
+
+    def dst(self, when):
+        return None
+
+    def tzname(self, when):
+        return "varies"
+
+
+class Ratio(float):
+    def as_integer_ratio(self):
+        return 3, 1
+
+
+def zones(x):
+    first, second = (datetime.datetime(2000, 1, 1, 8, tzinfo=zone) for zone in (Varies(), Varies()))
+    return x + 1, first == second, first - second, str(first), first.tzinfo.offset, first.utcoffset()
+
+
+def zones_of_c(x):
+    zone = datetime.timezone(datetime.timedelta(hours=1))
+    at = datetime.datetime(2000, 1, 1, tzinfo=zone)
+    return x + 1, at.utcoffset(), at - datetime.datetime(2000, 1, 1, tzinfo=datetime.timezone.utc), at.isoformat()
+
+
+def number_of_its_own(x):
+    return x + 1, datetime.timedelta(1) * Ratio(1.5)
+
+
+def tuple_of_c(x):
+    week = datetime.date(2003, 12, 22).isocalendar()
+    return x + 1, week == (2003, 52, 1), (2003, 52, 1) == week, [week] == [(2003, 52, 1)]
+
+
 def flags():
     context = decimal.getcontext()
     found = [kind.__name__ for kind, is_set in context.flags.items() if is_set]
@@ -90,7 +133,7 @@ def flags():
 
 
 @pytest.mark.parametrize("fn", [members, classes, decimals_and_fractions, compared_with_a_float, made_from_a_float,
-                                exact, huge], ids=lambda f: f.__name__)
+                                exact, huge, zones, zones_of_c, number_of_its_own, tuple_of_c], ids=lambda f: f.__name__)
 def test_it_is_what_python_says(fn, monkeypatch):
     monkeypatch.setattr(frame, "strict_errors", True)
     flags()
@@ -99,6 +142,7 @@ def test_it_is_what_python_says(fn, monkeypatch):
         assert (repr(compiled(X)), flags()) == want
 
 
-def test_comparing_exact_numbers_breaks_nothing():
-    compiled = dynacomp.jit(exact, fullgraph=True)
-    assert repr(compiled(X)) == repr(exact(X))
+@pytest.mark.parametrize("fn", [exact, zones_of_c, tuple_of_c], ids=lambda f: f.__name__)
+def test_what_never_changes_breaks_nothing(fn):
+    compiled = dynacomp.jit(fn, fullgraph=True)
+    assert repr(compiled(X)) == repr(fn(X))
