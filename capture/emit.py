@@ -338,8 +338,13 @@ def load_keys(e: Emitter, keys: Any) -> None:
 
 
 def _set(e: Emitter, v: SetV) -> None:
-    e.call(v.cls, lambda: load_elements(e, v.items))
-    e.remember(v)
+    if v.cls is not set or not v.items:
+        e.call(v.cls, *([lambda: load_elements(e, v.items)] if v.items else []))
+        e.remember(v)
+        return
+    e.call(set)
+    e.remember(v)  # before its elements, which may lead back to it
+    e.later(lambda: e.call(set.update, lambda: e.load(v), lambda: load_elements(e, v.items)))
 
 
 def _slice(e: Emitter, v: SliceV) -> None:

@@ -88,10 +88,8 @@ def _const_iter(cap: Capture, value: Const) -> Value:
         return SeqIterV(TupleV([from_python(cap, x) for x in items]), kind=kind, text=value)
     try:
         iter(obj) if not hasattr(type(obj), "__next__") else None
-    except TypeError as error:
+    except Exception as error:
         raise Raised(Const(error)) from None
-    except Exception:
-        pass  # Python will say it
     raise Break("iterator", f"iteration over a {type(obj).__name__}")
 
 

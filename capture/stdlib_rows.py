@@ -104,10 +104,12 @@ for _kind, _row in ((operator.itemgetter, _item_getter), (operator.attrgetter, _
 def _referent(cap: Capture, ref: Any) -> Value:
     """The class, function or module that a weak reference refers to; a dead one never lives again.
 
-    Other objects may die while the captured code runs: only Python knows when.
+    Other objects, and functions of a function, may die while the captured code runs: only Python knows when.
     """
     obj = ref()
-    if obj is not None and not isinstance(obj, (type, types.FunctionType, types.ModuleType)):
+    lasting = isinstance(obj, (type, types.ModuleType)) or (
+        isinstance(obj, types.FunctionType) and "<locals>" not in obj.__qualname__)
+    if obj is not None and not lasting:
         raise Break("call", f"a weak reference to a {type(obj).__qualname__}")
     return Const(None) if obj is None else wrap(cap, obj, S.KeyObject(obj, f"<referent {type(obj).__qualname__}>"))
 

@@ -113,7 +113,7 @@ def zones(x):
 def zones_of_c(x):
     zone = datetime.timezone(datetime.timedelta(hours=1))
     at = datetime.datetime(2000, 1, 1, tzinfo=zone)
-    return x + 1, at.utcoffset(), at - datetime.datetime(2000, 1, 1, tzinfo=datetime.timezone.utc), at.isoformat()
+    return x + 1, at.utcoffset(), at - datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC), at.isoformat()
 
 
 def number_of_its_own(x):
@@ -132,8 +132,9 @@ def flags():
     return found
 
 
-@pytest.mark.parametrize("fn", [members, classes, decimals_and_fractions, compared_with_a_float, made_from_a_float,
-                                exact, huge, zones, zones_of_c, number_of_its_own, tuple_of_c], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("fn", [members, classes, decimals_and_fractions, compared_with_a_float,
+                                made_from_a_float, exact, huge, zones, zones_of_c, number_of_its_own,
+                                tuple_of_c], ids=lambda f: f.__name__)
 def test_it_is_what_python_says(fn, monkeypatch):
     monkeypatch.setattr(frame, "strict_errors", True)
     flags()

@@ -437,3 +437,18 @@ def typed_arrays(x):
     a.append(3)
     a[0] = 5
     return x * a[0], a.tolist(), sum(a), a.typecode, a[1:] == array.array("f", [2, 3]), len(a)
+
+
+class Knot:
+    def __init__(self, value):
+        self.value = value
+
+
+@program
+def sets_that_lead_to_themselves(x):
+    tied = set()
+    tied.add(Knot(tied))
+    first, other = Knot(1), Knot(x)
+    pair = {first}
+    first.value, other.value = {2: pair}, frozenset([first])
+    return x, tied, first, other, [k.value is tied for k in tied], first in pair

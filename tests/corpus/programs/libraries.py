@@ -281,6 +281,25 @@ def weak_references(x):
     return x, r() is n
 
 
+@program(breaks=ANY, hits=False)
+def weak_references_to_functions(x):
+    def local():
+        return x
+
+    def used(fn):
+        print(fn.__name__)
+
+    r = weakref.ref(local)
+    used(local)
+    alive = r() is local
+    del local
+    return x, alive, r() is None, weakref.ref(add_one)() is add_one
+
+
+def add_one(x):
+    return x + 1
+
+
 class Task:
     def __init__(self, cost, name):
         self.cost, self.name = cost, name
