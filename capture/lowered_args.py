@@ -139,7 +139,10 @@ def _array(cap: Capture, value: ArrayV) -> Any:
     """A Node; a NumPy array that is a constant JAX gets as it is, once it has wanted to look at one."""
     if cap.lessons.shown_arrays and ndarrays.is_constant(cap, value):
         return _ndarray(cap, value)
-    return localise(cap, value.node)
+    node = localise(cap, value.node)
+    if not isinstance(value.real, np.ndarray):
+        cap.handed[node] = value
+    return node
 
 
 def _ndarray(cap: Capture, value: Value) -> Any:

@@ -45,7 +45,7 @@ from dynacomp.capture.lowered_args import (
 )
 from dynacomp.capture.machine import OPERATIONS, Capture, StopAtBreak
 from dynacomp.capture.placement import puts_elsewhere
-from dynacomp.capture.python_results import OBJECT_CALLS, Passed, with_numbers
+from dynacomp.capture.python_results import OBJECT_CALLS, Passed, with_arrays, with_numbers
 from dynacomp.capture.structures import TREEDEF, says_literals
 from dynacomp.capture.trees import unflattened
 from dynacomp.capture.values import (
@@ -239,6 +239,7 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     avals = iter(jaxpr.out_avals)
     leaves = [_result_leaf(next(avals)) if _is_array(x) else x for x in seen["leaves"]]
     leaves = with_numbers(cap, fn, (args, kwargs), seen["tree"], leaves, seen["origins"], since)
+    leaves = with_arrays(cap, fn, (args, kwargs), leaves, seen["origins"])
     result = _put_together(seen["tree"], leaves)
     _order_keys(seen["made"], result)
     return Outcome(result, seen["tree"], leaves, seen["origins"])

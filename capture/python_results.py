@@ -1,10 +1,13 @@
-"""Python numbers among the results of a library.
+"""What a library's call gives back as it went in: Python numbers, and arrays.
 
 While a call is traced, a Python number that changes from call to call is an array, and so is what the library
 makes of it. Eager JAX has a number there where only Python deals with it: a counter of steps that `tree_at` puts
 into a model, or that `value_and_grad` hands through with `aux`. The very number that went in comes out again as
 it is; one that the library's Python computed cannot come from the Graph, nor what it says of numbers alone
 (`eqx.is_array`): then NeedsConcrete makes a constant of what went in.
+
+An array that another library than JAX, or `aux`, gives back is the very array that it was given: what `tree_at` leaves
+alone, a shared layer's weights. `is` then says so.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ OBJECT_CALLS = "dynacomp.capture.calls"  # where the function lives that calls a
 
 @dataclass(frozen=True, repr=False)
 class Passed(Aval):
-    """A result that is a Python number which the call was given."""
+    """A result that the call was given: a Python number, an array."""
 
     value: Any = None
 
@@ -52,6 +55,16 @@ def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[
         return leaves
     return [_number(leaf, read.get(origin) if origin else None, read) if number and _may_be_number(leaf) else leaf
             for leaf, origin, number in zip(leaves, origins, is_number)]
+
+
+def with_arrays(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], origins: list[Node | None]) -> list[Any]:
+    """The leaves of the same result: Passed where they are arrays that came out as they went in."""
+    called = _called(fn, lowered)
+    theirs = is_library(called) or module_of(fn) == OBJECT_CALLS
+    if not theirs or _is_of_jax(called) and getattr(called, "__name__", "") not in THROUGH:
+        return leaves
+    return [Passed(leaf.shape, leaf.dtype, leaf.weak_type, cap.handed[origin])
+            if type(leaf) is Aval and origin in cap.handed else leaf for leaf, origin in zip(leaves, origins)]
 
 
 def _called(fn: Any, lowered: tuple) -> Any:

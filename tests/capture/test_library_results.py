@@ -2,8 +2,11 @@
 
 import contextlib
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+import pytest
 from jax._src.tree_util import prefix_errors
 
 import dynacomp
@@ -83,3 +86,35 @@ def test_symbolic_sizes_of_the_programs_own():
     dynacomp.reset()
     assert repr(dynacomp.jit(program, backend="eager")(X)) == repr(program(X))
     assert "internal" not in dynacomp.stats()["frames_eager"]
+
+
+def freed(model):
+    new = eqx.tree_at(lambda m: m.bias, model, jnp.zeros(4))
+    return new.weight is model.weight, new.bias is model.bias, new
+
+
+def shared(key):
+    one, other = jax.random.split(key)
+    parts = eqx.nn.Embedding(3, 4, key=one), eqx.nn.Linear(4, 3, key=other)
+    embedding, head = eqx.nn.Shared(parts, lambda p: p[1].weight, lambda p: p[0].weight)()
+    return embedding.weight is head.weight, embedding, head
+
+
+def with_aux(x):
+    y = x * 2
+    (_, aux), _ = jax.value_and_grad(lambda v: (v.sum(), (v, v + 1)), has_aux=True)(y)
+    return aux[0] is y, aux[1] is y, aux
+
+
+@pytest.mark.parametrize("fn,given", [
+    (freed, eqx.nn.Linear(3, 4, key=jax.random.key(0))), (shared, jax.random.key(1)), (with_aux, X)])
+def test_arrays_that_a_library_only_moves_stay_the_same_objects(fn, given):
+    want, got = fn(given), dynacomp.jit(fn, backend="eager")(given)
+    assert want[:-1] == got[:-1]
+    assert all(jnp.array_equal(a, b) for a, b in zip(jax.tree.leaves(want), jax.tree.leaves(got), strict=True))
+
+
+def test_a_numpy_array_that_a_library_makes_one_of_jax_is_another_object():
+    given = np.ones(3, np.float32)
+    (made,) = dynacomp.jit(lambda a: (jax.tree.map(jnp.asarray, [a])), backend="eager")(given)
+    assert isinstance(made, jax.Array) and made is not given
