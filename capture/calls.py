@@ -240,6 +240,8 @@ def _fold_method(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
         found = ndarrays.call(cap, bound, args, kwargs)
         if found is not None:
             return found
+    if isinstance(obj, np.ndarray):  # one of objects, or of the program's class: others are inputs
+        raise Break("leaves", f".{fn.name}() of a NumPy array that is known by its identity alone")
     if isinstance(obj, _FOLDABLE_TYPES) or module_name(type(obj)) in VALUE_MODULES:
         return _fold_call(cap, bound, args, kwargs)
     if is_pure_module(module_name(type(obj))):

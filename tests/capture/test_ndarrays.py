@@ -166,3 +166,18 @@ def test_a_warning_is_given_as_often_as_in_plain_python():
         return [str(w.message) for w in found]
 
     assert said(dynacomp.jit(f, backend=INTERPRETER)) == said(f)
+
+
+def test_methods_of_an_array_of_objects_see_its_content():
+    made = np.array([1, 2, None], dtype=object)
+    program = {
+        "content": lambda x: x + made.tolist()[0],
+        "another": lambda x: (made.reshape(1, 3).shape, x),
+    }
+    compiled = {k: dynacomp.jit(fn, backend="eager") for k, fn in program.items()}
+    dynacomp.reset()
+    for first in (1, 5):
+        made[0] = first
+        for name, fn in program.items():
+            assert repr(compiled[name](jnp.ones(2))) == repr(fn(jnp.ones(2)))
+    assert "internal" not in dynacomp.stats()["frames_eager"]
