@@ -48,6 +48,7 @@ from dynacomp.capture.values import (
     Lazy,
     ListV,
     MethodV,
+    NeedsConcrete,
     ObjectV,
     OpaqueV,
     PartialV,
@@ -489,11 +490,15 @@ def own(cap: Capture, node: Node) -> Node:
 
 
 def scalar_node(cap: Capture, value: ScalarV) -> Node:
-    """A changing Python number as an input of the Graph: a weakly typed 0-d array."""
+    """A changing Python number as an input of the Graph: a weakly typed 0-d array, if there is one so large."""
     assert value.source is not None
     known = cap.scalar_nodes.get(value.source)
     if known is None:
-        known = cap.scalar_nodes[value.source] = add_input(cap, value.source, aval_of(value.hint))
+        try:
+            aval = aval_of(value.hint)
+        except OverflowError:
+            raise NeedsConcrete(value) from None
+        known = cap.scalar_nodes[value.source] = add_input(cap, value.source, aval)
     cap.scalar_reads.append((cap.steps, value))
     return known
 

@@ -1,5 +1,6 @@
 """Numbers that change from call to call: NumPy's scalars are inputs too, with NumPy's own arithmetic."""
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -186,3 +187,14 @@ def test_a_condition_on_a_method_of_a_changing_number():
     for v in (1.5, 2.0, 3.25, 4.0, 7.5, 8.0, 9.0):
         assert repr(compiled(X, v)) == repr(whole(X, v))
     assert not dynacomp.stats()["frames_eager"]
+
+
+def test_numbers_too_large_for_an_array_go_through_libraries():
+    def program(x, n):
+        return eqx.combine({"a": x, "n": None}, {"a": None, "n": n})["n"], eqx.filter({"n": n, "a": x}, eqx.is_array)
+
+    dynacomp.reset()
+    compiled, x = dynacomp.jit(program, backend="eager"), jnp.ones(2)
+    for n in (5, 1 << 60, (1 << 61) + 1, 1 << 70, 3):
+        assert repr(compiled(x, n)) == repr(program(x, n))
+    assert "internal" not in dynacomp.stats()["frames_eager"]
