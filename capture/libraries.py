@@ -23,8 +23,8 @@ PURE = (
 )
 # Modules inside them whose functions must be entered all the same: they run user code for its effects, or keep state
 # (what they have put in place of a function, checks that wait for their results), or do mere Python with numbers.
-ENTER = ("flax.nnx", "flax.experimental", "flax.struct", "flax.training.train_state",
-         "flax.training.early_stopping", "chex._src.asserts_chexify", "chex._src.fake",
+ENTER = ("equinox.debug._max_traces", "equinox.debug._dce", "flax.nnx", "flax.experimental", "flax.struct",
+         "flax.training.train_state", "flax.training.early_stopping", "chex._src.asserts_chexify", "chex._src.fake",
          "chex._src.restrict_backends")
 # Libraries whose transformed functions and modules run user code in a context of the library's own (scopes,
 # frames, counters of names): such a call is one node, and its user code must be as pure as for `jax.jit`.
@@ -67,6 +67,9 @@ DEFINING = ("def_", "defjvp", "defvjp", "deflinear", "defbilinear", "defvectoriz
 
 # Modules whose functions judge their arguments, and tell a NumPy array from one of JAX: by its class, its dtype.
 JUDGES = ("chex._src.asserts", "chex._src.asserts_internal")
+
+# Modules whose functions look at the leaves of what they are given, and call none of it.
+TREES = ("jax._src.tree", "jax._src.tree_util", "equinox._tree", "equinox._filters", "equinox._update")
 
 # Methods that exist for what they change around the code that runs between them, however pure their library.
 CONTEXTS = ("__enter__", "__exit__", "__aenter__", "__aexit__")
@@ -128,6 +131,11 @@ def has_effect(fn: Any) -> bool:
     registers = name.startswith(("register_", *DEFINING))
     makes_class = name.endswith("dataclass") and isinstance(fn, types.FunctionType)
     return registers or makes_class or name in EFFECTS.get(module_of(fn) or "", ())
+
+
+def looks_inside(fn: Any) -> bool:
+    """Whether a function takes trees apart, also the functions among their parts."""
+    return module_of(fn) in TREES
 
 
 def decorates(fn: Any, args: list[Any]) -> bool:

@@ -31,7 +31,15 @@ from dynacomp.capture.errors import Break, GiveUp, NeverCalled, Raised, Restart
 from dynacomp.capture.failures import Failed, can_be_called, eager_error
 from dynacomp.capture.graph import Closure, Node, Tree
 from dynacomp.capture.hidden import hides_tracers
-from dynacomp.capture.libraries import decorates, has_effect, is_library, judges, module_of, registers_once
+from dynacomp.capture.libraries import (
+    decorates,
+    has_effect,
+    is_library,
+    judges,
+    looks_inside,
+    module_of,
+    registers_once,
+)
 from dynacomp.capture.library_effects import noticing
 from dynacomp.capture.library_reads import guard_reads, overhearing
 from dynacomp.capture.lowered_args import (
@@ -54,8 +62,11 @@ from dynacomp.capture.values import (
     DictV,
     LibraryV,
     ListV,
+    MethodV,
     NdArrayV,
     NeedsConcrete,
+    ObjectV,
+    PartialV,
     TupleV,
     Value,
     is_literal,
@@ -115,6 +126,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     if judges(fn) and any(_holds_numpy(cap, v) for v in (*values[0], *values[1].values())):
         raise Break("leaves", f"{_label(fn)} looks at a NumPy array")
     step, lowered = cap.steps, lower_arguments(cap, fn, *values)
+    if looks_inside(fn) and any(map(_holds_model, (*lowered[0], *lowered[1].values()))):
+        raise Break("opaque", f"{_label(fn)} looks into what a library has made of a model")
     outcome = abstract(cap, fn, lowered[0], lowered[1], since=step)
     _reach_rules(cap, fn, *lowered)
     guard_reads(cap, (*values[0], *values[1].values()))
@@ -150,6 +163,12 @@ def _handed_back(cap: Capture, fn: Any, origins: list[Node | None], given: tuple
         return None
     return next((v for v in given if isinstance(v, ArrayV) and not isinstance(v.real, np.ndarray)
                  and localise(cap, v.node) is origins[0]), None)
+
+
+def _holds_model(arg: Any) -> bool:
+    """Whether a library's object is made of something to be called that may have arrays in it: as its leaves."""
+    return isinstance(arg, LibraryArg) and any(
+        isinstance(s.value, (ObjectV, MethodV, PartialV)) for s in standins_in(arg))
 
 
 def _called(fn: Any, args: list[Value]) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 import pytest
 
@@ -175,3 +176,24 @@ def test_surgery_and_partition():
         return eqx.apply_updates(model, jax.tree.map(lambda g: -0.1 * g, grads)), other.first.bias
 
     trains(step, lambda: Net(jax.random.key(1)))
+
+
+def test_leaves_of_a_compiled_model_and_counts_of_traces():
+    def program(model, x):
+        wrapped = eqx.filter_jit(Doubled(model))
+        counted = eqx.debug.assert_max_traces(model, max_traces=2)
+        return (len(jax.tree.leaves(wrapped)), wrapped(x), [counted(x) for _ in range(2)],
+                eqx.debug.get_num_traces(counted))
+
+    model = eqx.nn.Linear(3, 4, key=jax.random.key(0))
+    for _ in range(2):
+        want, got = program(model, jnp.ones(3)), dynacomp.jit(program, backend="eager")(model, jnp.ones(3))
+        assert (want[0], want[-1]) == (got[0], got[-1])
+        jax.tree.map(np.testing.assert_array_equal, want[1:3], got[1:3])
+
+
+class Doubled(eqx.Module):
+    model: eqx.nn.Linear
+
+    def __call__(self, x):
+        return 2 * self.model(x)
