@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import types
 from typing import Any
 
@@ -17,6 +18,7 @@ from dynacomp.capture.machine import VERSION, Capture, Frame, opcode
 from dynacomp.capture.plans import is_running
 from dynacomp.capture.unseen import unseen
 from dynacomp.capture.values import (
+    DELETED,
     NULL,
     CellV,
     Const,
@@ -202,26 +204,49 @@ def _delete_deref(cap: Capture, f: Frame, i: Instr) -> None:
 
 def load_global(cap: Capture, f: Frame, name: str) -> Value:
     """What a name that is no local means. Functions, classes, modules and literals are found and guarded once."""
-    pending = cap.global_writes.get((id(f.globals), name))
-    if pending is not None:
-        if pending[2] is None:
-            raise Raised(Const(NameError(f"name {name!r} is not defined", name=name)))
-        return pending[2]
-    table = cap.objects.get(id(f.globals))
-    if isinstance(table, DictV):  # the program also holds its globals as a dict
-        if name in table.items:
-            table.items[name] = cap.realize(table.items[name])
-            return table.items[name]
-    elif name in f.globals:
+    found = _changed(cap, f.globals, name)
+    if found is None and id(f.globals) not in cap.objects and name in f.globals:
         known = cap.names.get((id(f.globals), name))
         return known if known is not None else _read_global(cap, f, name)
-    if name not in f.builtins:
-        raise Raised(Const(NameError(f"name {name!r} is not defined", name=name)))
-    if f.globals_source is None:
+    if found is not None and found is not DELETED:
+        return found
+    if found is None and f.globals_source is None:
         cap.guards.add("missing_global", None, name)
-    elif not cap.is_pure_globals(f.globals):
+    elif found is None and not cap.is_pure_globals(f.globals):
         cap.guards.add("missing_key", f.globals_source, name)
-    return Const(f.builtins[name])
+    return _builtin(cap, f.builtins, name)
+
+
+def _changed(cap: Capture, table: dict[str, Any], name: str) -> Any:
+    """What the captured code has put into a namespace under `name`; DELETED where it has taken that out, None where
+    it has changed nothing."""
+    pending = cap.global_writes.get((id(table), name))
+    if pending is not None:
+        return DELETED if pending[2] is None else pending[2]
+    held = cap.objects.get(id(table))
+    if not isinstance(held, DictV):
+        return None
+    if name in held.items:  # the program also holds the namespace as a dict
+        held.items[name] = cap.realize(held.items[name])
+    return held.items.get(name, DELETED if name in table else None)
+
+
+def _builtin(cap: Capture, table: dict[str, Any], name: str) -> Value:
+    """A name of module `builtins`, in which programs put their own, and replace some."""
+    found = _changed(cap, table, name)
+    if found is None and name in table:
+        if table[name] is not BUILT_IN.get(name):
+            return wrap(cap, table[name], S.Key(S.Root(table, "builtins"), name))
+        cap.rely(table, name, table[name])
+        return Const(table[name])
+    if found is None:
+        cap.guards.add("missing_key", S.Root(table, "builtins"), name)
+    if found is None or found is DELETED:
+        raise Raised(Const(NameError(f"name {name!r} is not defined", name=name)))
+    return found
+
+
+BUILT_IN = dict(vars(builtins))
 
 
 def _read_global(cap: Capture, f: Frame, name: str) -> Value:
