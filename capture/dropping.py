@@ -28,7 +28,7 @@ ITERATORS = (GeneratorV, StreamV, GivenIterV)
 
 def dropped(cap: Capture, values: Iterable[Any], keep: Any = None) -> None:
     """Tells that a frame has let go of these Values; `keep`: what its caller is about to get."""
-    held = {id(v) for frame in _frames(cap) for v in (*frame.locals.values(), *frame.stack)}
+    held = {id(v) for frame in frames(cap) for v in (*frame.locals.values(), *frame.stack)}
     led_to = {id(v): v for v in _walk([v for v in values if id(v) not in held], _is_new)
               if id(v) in cap.pending and not v.running}
     for v in _walk([*_roots(cap), keep], lambda v: True) if led_to else ():
@@ -80,12 +80,12 @@ def _roots(cap: Capture) -> list[Any]:
     said = [value for _, args, kwargs, _ in cap.prints for value in (args, kwargs)]
     found = [*stored, *said, *(v for v in cap.objects.values() if not isinstance(v, ITERATORS)),
              *(g for g in cap.pending.values() if g.running)]
-    for frame in reversed(list(_frames(cap))):  # the innermost one is looked at first: most are found there
+    for frame in reversed(list(frames(cap))):  # the innermost one is looked at first: most are found there
         found += _held(frame)
     return found
 
 
-def _frames(cap: Capture) -> Iterator[Frame]:
+def frames(cap: Capture) -> Iterator[Frame]:
     """The frames that run, the innermost first."""
     frame = cap.current
     while frame is not None:

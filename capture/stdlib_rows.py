@@ -22,11 +22,24 @@ from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
 from dynacomp.capture.bodies import signature_of
 from dynacomp.capture.calls import BUILTINS, BY_TYPE, OPENED, as_function, call, inline
+from dynacomp.capture.dropping import frames
 from dynacomp.capture.errors import Break
 from dynacomp.capture.itertools_py import EQUIVALENTS
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.operators import subscript
-from dynacomp.capture.values import Const, DictV, FunctionV, MethodV, ObjectV, TupleV, Value, as_python, type_of
+from dynacomp.capture.values import (
+    Const,
+    DictV,
+    FunctionV,
+    Lazy,
+    MethodV,
+    ObjectV,
+    TupleV,
+    Value,
+    as_python,
+    peek,
+    type_of,
+)
 from dynacomp.capture.wrap import wrap
 
 
@@ -104,14 +117,21 @@ for _kind, _row in ((operator.itemgetter, _item_getter), (operator.attrgetter, _
 def _referent(cap: Capture, ref: Any) -> Value:
     """The class, function or module that a weak reference refers to; a dead one never lives again.
 
-    Other objects, and functions of a function, may die while the captured code runs: only Python knows when.
+    Other objects may die while the captured code runs, as may a function that it had as a local and has no more:
+    only Python knows when.
     """
     obj = ref()
-    lasting = isinstance(obj, (type, types.ModuleType)) or (
-        isinstance(obj, types.FunctionType) and "<locals>" not in obj.__qualname__)
-    if obj is not None and not lasting:
+    lasts = isinstance(obj, (type, types.ModuleType)) or isinstance(obj, types.FunctionType) and not _let_go(cap, obj)
+    if obj is not None and not lasts:
         raise Break("call", f"a weak reference to a {type(obj).__qualname__}")
     return Const(None) if obj is None else wrap(cap, obj, S.KeyObject(obj, f"<referent {type(obj).__qualname__}>"))
+
+
+def _let_go(cap: Capture, obj: Any) -> bool:
+    """Whether the frame was given this object, and no local of the code that runs holds it now."""
+    held = [v for frame in frames(cap) for v in (*frame.locals.values(), *frame.stack)]
+    return any(a is obj for a in cap.root.args) and not any(
+        (v.obj if isinstance(v, Lazy) else peek(v) if isinstance(v, Const) else None) is obj for v in held)
 
 
 BY_TYPE[weakref.ref] = _referent
