@@ -104,13 +104,6 @@ def class_of(x: Value) -> type:
         raise Break("call", f"type() of a {type(x).__name__}") from None
 
 
-@row(type)
-def _type(cap: Capture, *args: Value, **kwargs: Value) -> Value:
-    if len(args) == 1:
-        return Const(class_of(args[0]))
-    raise Break("call", "type() with three arguments")
-
-
 @row(callable)
 def _callable(cap: Capture, x: Value) -> Value:
     if isinstance(x, Const):

@@ -36,6 +36,7 @@ from dynacomp.capture.payloads import BASES, payload_base, seen_by_c
 from dynacomp.capture.placement import jit_places
 from dynacomp.capture.remembered import remembered
 from dynacomp.capture.signatures import bind
+from dynacomp.capture.specimens import refuse
 from dynacomp.capture.suspensions import SUSPENDS
 from dynacomp.capture.values import (
     ArrayV,
@@ -251,6 +252,7 @@ def _fold_method(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
 
 def _fold_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     names = list(kwargs)
+    refuse(cap, (*args, *kwargs.values()), getattr(fn, "__qualname__", "a call"))
 
     def run(*values: Any) -> Any:
         split = len(values) - len(names)

@@ -21,6 +21,7 @@ from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.frozen import is_python_class
 from dynacomp.capture.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.machine import VERSION, Capture
+from dynacomp.capture.specimens import is_made, made_class, stand_in
 from dynacomp.capture.values import DELETED, Const, FunctionV, MethodV, ObjectV, Value, is_literal
 from dynacomp.capture.wrap import wrap
 
@@ -99,8 +100,11 @@ def class_source(cls: type) -> S.Source:
 
 def guard_class(cap: Capture, cls: type, name: str, raw: Any) -> None:
     """The class still finds this object (MISSING: nothing) under this name. Built-in classes do not change,
-    and plain data is guarded by its value, see `class_data`."""
-    if cls.__flags__ & HEAP and not cls.__flags__ & IMMUTABLE_TYPE and (name.startswith("__") or not is_data(raw)):
+    and plain data is guarded by its value, see `class_data`. What the captured code makes has bases that do."""
+    if is_made(cap, cls):
+        for base in mro(cls)[1:] if name not in entries(cls) else ():
+            guard_class(cap, base, name, lookup(base, name)[1])
+    elif cls.__flags__ & HEAP and not cls.__flags__ & IMMUTABLE_TYPE and (name.startswith("__") or not is_data(raw)):
         cap.rely(cls, name, NotImplemented if raw is MISSING else raw)
 
 
@@ -131,13 +135,15 @@ def is_data(raw: Any) -> bool:
 def class_data(cap: Capture, cls: type, owner: type, raw: Any, name: str) -> Value:
     """A class attribute that is plain data, found in `owner`, as the program reads it through `cls`."""
     for base in mro(cls)[:mro(cls).index(owner)]:
-        if is_python_class(base):
+        if is_python_class(base) and not is_made(cap, base):
             cap.guards.add("missing", class_source(base), name)
     return class_value(cap, raw, owner, name)
 
 
 def class_value(cap: Capture, raw: Any, owner: type | None, name: str) -> Value:
     """A class attribute as a Value; mutable ones are found again through the class."""
+    if is_made(cap, owner):
+        return from_python(cap, raw)
     if owner is None or isinstance(raw, CONSTANT):
         return Const(raw)
     return wrap(cap, raw, S.Attr(class_source(owner), name)) if has_own_state(owner) else from_python(cap, raw)
@@ -154,6 +160,8 @@ def has_own_state(owner: type) -> bool:
 def static_method(cap: Capture, raw: staticmethod, owner: type | None, name: str) -> Value:
     """What a staticmethod holds: any object, which is found again through its class."""
     held: Any = raw.__func__
+    if is_made(cap, raw):
+        return from_python(cap, held)
     if owner is None or isinstance(held, (CompiledFunction, *CONSTANT)) or not has_own_state(owner):
         return class_value(cap, held, None if isinstance(held, CompiledFunction) else owner, name)
     return wrap(cap, held, S.Get(S.Attr(class_source(owner), name), "__func__"))
@@ -205,7 +213,7 @@ def read_class(cap: Capture, cls: type, name: str) -> Value:
     if isinstance(raw, staticmethod):
         return static_method(cap, raw, owner, name)
     if isinstance(raw, (types.FunctionType, property, types.WrapperDescriptorType, types.MethodDescriptorType)):
-        return Const(raw)
+        return from_python(cap, raw) if is_made(cap, raw) else Const(raw)
     if type(raw).__qualname__ in WRAPPED_METHODS:
         return Const(raw.method)
     return _by_descriptor(cap, cls, raw, owner, name)
@@ -253,6 +261,10 @@ def from_metaclass(cap: Capture, cls: type, name: str) -> Value:
         found = getattr(cls, name)
     except AttributeError as error:
         raise Raised(Const(error)) from None
+    if is_made(cap, cls):
+        if name not in (*STORED_IN_C, "__class__"):
+            raise Break("attribute", f"{name!r} of a class that the captured code makes")
+        return from_python(cap, found)
     if name == "__dict__" or name in STORED_IN_C and is_python_class(cls) and not is_pure_module(module_name(cls)):
         return wrap(cap, found, S.Get(class_source(cls), name))
     return from_python(cap, found)
@@ -284,6 +296,9 @@ def _by_hook(cap: Capture, cls: type, hook: str, args: list[Value]) -> bool:
 
 def type_store(cap: Capture, cls: type, name: str, value: Any) -> None:
     """`type.__setattr__` and `type.__delattr__` (value: DELETED)."""
+    if is_made(cap, cls):
+        store_in_made(cap, cls, name, value)
+        return
     what = f"a store to {name!r} of class {cls.__qualname__}"
     if cls.__flags__ & IMMUTABLE_TYPE or not cls.__flags__ & HEAP:
         _refused(cls, name)
@@ -302,6 +317,25 @@ def type_store(cap: Capture, cls: type, name: str, value: Any) -> None:
     cap.class_writes[id(cls), name] = cls, value
     if value is DELETED and name not in entries(cls):
         del cap.class_writes[id(cls), name]  # made and deleted again
+
+
+def store_in_made(cap: Capture, cls: type, name: str, value: Any) -> None:
+    """The same for a class that the captured code makes: the specimen has it at once."""
+    if hasattr(type(lookup(type, name)[1]), "__set__") and not (name in NAMES and isinstance(value, Const)):
+        raise Break("store", f"a store to {name!r} of a class that the captured code makes")
+    changing_outside(cap, f"a store to {name!r} of class {cls.__qualname__}")
+    try:
+        if value is DELETED:
+            type.__delattr__(cls, name)
+        else:
+            type.__setattr__(cls, name, stand_in(cap, value))
+    except (AttributeError, TypeError) as error:
+        raise Raised(Const(error)) from None
+    made_class(cap, cls).writes.append((name, value))  # type: ignore[union-attr]
+    cap.resolved.clear()
+
+
+NAMES = ("__name__", "__qualname__", "__module__", "__doc__")
 
 
 def _refused(cls: type, name: str) -> None:

@@ -86,6 +86,7 @@ class Emitter:
         self.frame_kept = False  # a traceback made here refers to the frame that makes it
         self.fills: list[Callable[[], None]] = []
         self.late: list[Callable[[], None]] = []  # what is done to new objects after the side effects
+        self.making: set[int] = set()  # classes that are being made, see emit_classes.py
 
     def op(self, name: str, *arg: Any) -> None:
         if len(self.out) > MAX_INSTRUCTIONS:
@@ -95,8 +96,10 @@ class Emitter:
     def const(self, obj: Any) -> None:
         """Loads a constant; what leads back to the namespace of the code (see `load_globals`) is referred to
         weakly: a function of its own, a class; so are the program's objects that guards know by identity, such
-        as the keys of a dict. The entry's guards die with them."""
-        if (isinstance(obj, type) and obj.__flags__ & HEAP_TYPE) or (
+        as the keys of a dict. The entry's guards die with them. What is the capture's own is made."""
+        if id(obj) in self.cap.made:
+            self.made(obj)
+        elif (isinstance(obj, type) and obj.__flags__ & HEAP_TYPE) or (
                 isinstance(obj, types.FunctionType) and self.cap.globals_source(obj.__globals__) is None) or (
                 is_plain_instance(obj) and type(obj).__weakrefoffset__ and self.cap.guards.knows(obj)):
             self.call(remake.Weak(obj))
@@ -104,6 +107,19 @@ class Emitter:
             self.call(remake.Kept(obj))
         else:
             self.op("LOAD_CONST", obj)
+
+    def made(self, obj: Any) -> None:
+        """Loads what a specimen stands for."""
+        found = self.cap.made[id(obj)]
+        if isinstance(found, Value):
+            self.load(found)
+        elif id(obj) in self.temps:
+            self.op("LOAD_FAST", self.temps[id(obj)])
+        else:
+            self.depth += 1
+            MADE[type(found)](self, found)
+            self.depth -= 1
+            self._fill()
 
     def temp(self, hint: str = "t") -> str:
         self.count += 1
@@ -186,7 +202,10 @@ class Emitter:
 
     def remember(self, value: Any) -> None:
         """The object on the stack is `value`: later loads use the same one."""
-        name = self.temps[id(value)] = self.temp("v")
+        self.remember_as(value, value)
+
+    def remember_as(self, obj: Any, value: Any) -> None:
+        name = self.temps[id(obj)] = self.temp("v")
         self.keep.append(value)
         self.op("STORE_FAST", name)
         self.op("LOAD_FAST", name)
@@ -415,6 +434,7 @@ def made(fn: Any, *parts: Callable[[Any], Any]) -> Callable[[Emitter, Any], None
     return row
 
 
+MADE: dict[type, Callable[[Emitter, Any], None]] = {}  # kind of recipe → how it is followed, see emit_classes.py
 ROWS: dict[type, Callable[[Emitter, Any], None]] = {
     Const: _const,
     ArrayV: _array,

@@ -21,6 +21,7 @@ from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.frozen import SHOWING, is_changeable
 from dynacomp.capture.iterator_values import SeqIterV
 from dynacomp.capture.machine import OPERATIONS, Capture
+from dynacomp.capture.specimens import refuse
 from dynacomp.capture.values import Const, TupleV, Value, as_python
 
 MATCHES = type(re.finditer("", ""))
@@ -59,6 +60,8 @@ def fold(cap: Capture, fn: Any, *values: Value) -> Value:
         raise
     except Exception as error:
         raise Raised(Const(error)) from None
+    if cap.made and not isinstance(found, (str, bool, type)) and found is not None:
+        refuse(cap, values, name)
     if hasattr(type(found), "__next__") or type(found) in (bytearray, memoryview):
         raise Break("iterator", f"a new {type(found).__name__}, which changes as it is used")
     made = from_python(cap, found)

@@ -17,8 +17,10 @@ from typing import Any
 from dynacomp.capture import (  # noqa: F401  (handlers and rows register themselves)
     arithmetic_rows,
     builtin_rows,
+    class_statements,
     copies,
     debug_rows,
+    emit_classes,
     emit_iterators,
     emit_objects,
     frame_rows,
@@ -58,6 +60,7 @@ from dynacomp.capture.machine import (
 from dynacomp.capture.operands import check_rows
 from dynacomp.capture.output import Result, returning, template_of
 from dynacomp.capture.resume import is_resume, living, returns_tail
+from dynacomp.capture.specimens import leak
 from dynacomp.capture.values import CellV, Const, Lazy, NeedsConcrete, type_of
 from dynacomp.capture.wrap import wrap
 
@@ -228,6 +231,7 @@ def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: 
         kind, name = ("type_unchanged", table.__qualname__) if isinstance(table, type) else (
             "names_unchanged", table.get("__name__", "globals"))
         cap.guards.add(kind, S.Root(table, name), tuple(found), tuple(found.values()))
+    _check_no_leak(cap, result, lessons)
     writer = StepWriter()
     writer.emit(None, "jax_config", jax_config_token())  # type: ignore[arg-type]
     for guard in cap.guards.guards:
@@ -251,6 +255,15 @@ def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: 
                       key=key, info=info)
     info.origin = tuple(map(str, writer.origin))
     return Outcome(entry=entry, info=info, lessons=lessons)
+
+
+def _check_no_leak(cap: Capture, result: Result, lessons: Lessons) -> None:
+    """Whatever the entry keeps, it keeps no class of the capture's own: such a class is made by Python."""
+    found = leak(cap, (result.code, result.graph, result.inputs, cap.guards.guards))
+    if found is not None:
+        detail = f"class {found.obj.__qualname__}, which something that Python does not make anew refers to"
+        lessons.breaks.setdefault(found.step, Lesson(found.step, "call", detail, cap.last_where))
+        raise Restart
 
 
 def _nothing() -> tuple[()]:

@@ -15,6 +15,7 @@ from dynacomp.capture.calls import BUILTINS
 from dynacomp.capture.effects import SETTLED, certain
 from dynacomp.capture.errors import Break
 from dynacomp.capture.machine import Capture
+from dynacomp.capture.specimens import is_made
 from dynacomp.capture.values import (
     ArrayV,
     Const,
@@ -36,7 +37,7 @@ ADDRESS = 1 << 20  # integer keys above it may be ids of objects
 
 def identify(cap: Capture, x: Value) -> Value:
     """`id(x)`."""
-    if isinstance(x, Const):
+    if isinstance(x, Const) and not is_made(cap, x.value):
         return _of_constant(x)
     if isinstance(x, (ScalarV, NumberV, SizeV)):
         raise Break("identity", "id() of a number or string that changes from call to call")
@@ -61,7 +62,7 @@ def _of_constant(x: Const) -> Value:
 
 def _anchor(x: Value) -> Any:
     """What is one object for as long as `x` is one."""
-    real = x.obj if isinstance(x, OpaqueV) else getattr(x, "real", None)
+    real = x.obj if isinstance(x, OpaqueV) else x.value if isinstance(x, Const) else getattr(x, "real", None)
     if real is not None:
         return real
     return x.node if isinstance(x, ArrayV) else x

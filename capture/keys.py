@@ -21,6 +21,7 @@ from dynacomp.capture.iterator_values import CountIterV, GivenIterV, SeqIterV, S
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.operators import equal
 from dynacomp.capture.payloads import BASES, items_payload
+from dynacomp.capture.specimens import refuse
 from dynacomp.capture.values import (
     CellV,
     Const,
@@ -112,6 +113,7 @@ def is_by_id(key: Any) -> bool:
 
 def hash_value(cap: Capture, value: Value) -> Value:
     """`hash(value)`. One that depends on addresses may only become part of another hash."""
+    refuse(cap, [value], "the hash")
     key = hashable(cap, value)
     if key != key and type(key) in (float, complex):
         raise Break("identity", "hash() of a NaN, which depends on its id")

@@ -152,6 +152,8 @@ class Capture:
         self.inputs: dict[Node, S.Source] = {}
         self.objects: dict[int, Value] = {}  # real object id → Value, for mutable objects
         self.keep: list[Any] = []  # keeps those ids alive
+        self.made: dict[int, Any] = {}  # id of an object of the capture's own → what it is, see `specimens`
+        self.stood: dict[int, Any] = {}  # id of a Value → the object that stands for it there
         self.ndarrays: dict[int, Value] = {}  # id of a NumPy array of the capture's own → its Value
         self.outside: dict[int, Any] = {}  # id of one from outside → the capture's copy of it
         self.tuples: dict[int, Value] = {}  # the same for tuples of constants that libraries were shown
@@ -203,6 +205,7 @@ class Capture:
     def let_go(self) -> None:
         """Ends it. Frames, exceptions, tracebacks and generators refer to each other: what these Values hold of the
         program is let go of now, not when garbage is collected."""
+        OPERATIONS["let_go"](self)
         for held in (*self.frames, *self.objects.values(), *self.emptied):
             vars(held).clear()
         vars(self).clear()
@@ -227,7 +230,10 @@ class Capture:
 
     def rely(self, table: Any, name: str, found: Any) -> None:
         """Notes what a library's class, or its module's globals, have under `name`: one guard for each table
-        at the end, for libraries change seldom, but tests and users do patch them."""
+        at the end, for libraries change seldom, but tests and users do patch them. Nobody patches what the capture
+        has made."""
+        if id(table) in self.made:
+            return
         self.relied.setdefault(id(table), (table, {}))[1][name] = found
 
     def is_pure_globals(self, table: dict[str, Any]) -> bool:

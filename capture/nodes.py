@@ -54,6 +54,7 @@ from dynacomp.capture.lowered_args import (
 from dynacomp.capture.machine import OPERATIONS, Capture, StopAtBreak
 from dynacomp.capture.placement import puts_elsewhere
 from dynacomp.capture.python_results import OBJECT_CALLS, Passed, with_arrays, with_numbers
+from dynacomp.capture.specimens import refuse
 from dynacomp.capture.structures import TREEDEF, says_literals
 from dynacomp.capture.trees import unflattened
 from dynacomp.capture.values import (
@@ -118,6 +119,7 @@ class Outcome:
 def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value] | None = None,
                  name: str | None = None) -> Value:
     """The Value of `fn(*args, **kwargs)`, `fn` being pure; raises Raised as the call would."""
+    refuse(cap, (*args, *(kwargs or {}).values()), _label(fn))
     if registers_once(fn) and all(isinstance(a, Const) for a in args) and not kwargs:
         return Const(fn(*(a.value for a in args)))  # type: ignore[attr-defined]
     if has_effect(_called(fn, args)) or decorates(fn, [peek(a) for a in args if isinstance(a, Const)]):

@@ -34,6 +34,7 @@ from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.libraries import is_pure_module, module_of
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.payloads import BASES, built_in_base
+from dynacomp.capture.specimens import Placeholder
 from dynacomp.capture.values import (
     DELETED,
     Const,
@@ -141,6 +142,8 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
     """A class attribute seen through an instance: descriptors bind, the rest is itself."""
     if isinstance(raw, types.FunctionType):
         return MethodV(class_value(cap, raw, owner, name), value)
+    if type(raw) is Placeholder:
+        return cap.objects[id(raw)]
     if isinstance(raw, property):
         if raw.fget is None:
             raise refused(type_of(value), raw.__get__)

@@ -259,4 +259,4 @@ def _load_build_class(cap: Capture, f: Frame, i: Instr) -> None:
     f.push(Const(f.builtins["__build_class__"]))
 
 
-unsupported("only modules and exec have it", "IMPORT_STAR", "PRINT_EXPR", "DELETE_NAME")
+unsupported("only modules and exec have it", "IMPORT_STAR", "PRINT_EXPR")

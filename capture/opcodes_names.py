@@ -290,6 +290,21 @@ def _store_name(cap: Capture, f: Frame, i: Instr) -> None:
     f.namespace.items[i.argval] = f.pop()
 
 
+@opcode("DELETE_NAME")
+def _delete_name(cap: Capture, f: Frame, i: Instr) -> None:
+    if f.namespace is None:
+        raise Break("opcode", "a name that is deleted outside functions and classes")
+    if i.argval not in f.namespace.items:
+        raise Raised(Const(NameError(f"name {i.argval!r} is not defined", name=i.argval)))
+    del f.namespace.items[i.argval]
+
+
+@opcode("SETUP_ANNOTATIONS")
+def _setup_annotations(cap: Capture, f: Frame, i: Instr) -> None:
+    if f.namespace is not None:
+        f.namespace.items.setdefault("__annotations__", DictV({}))
+
+
 @opcode("STORE_GLOBAL")
 def _store_global(cap: Capture, f: Frame, i: Instr) -> None:
     write_global(cap, f.globals, f.globals_source, i.argval, f.pop())

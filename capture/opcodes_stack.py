@@ -32,7 +32,7 @@ METHOD_ATTR = VERSION >= (3, 12)  # LOAD_ATTR's low bit asks for a method call's
 BOOL_COMPARE = VERSION >= (3, 13)  # COMPARE_OP's bit 4 asks for a bool
 
 
-@opcode("NOP", "RESUME", "CACHE", "PRECALL", "COPY_FREE_VARS", "SETUP_ANNOTATIONS", "EXTENDED_ARG",
+@opcode("NOP", "RESUME", "CACHE", "PRECALL", "COPY_FREE_VARS", "EXTENDED_ARG",
         "INTERPRETER_EXIT", "RESERVED", "END_SEND_NOOP")
 def _nothing(cap: Capture, f: Frame, i: Instr) -> None:
     pass

@@ -29,6 +29,7 @@ from dynacomp.capture.emit_sources import load_globals, load_source
 from dynacomp.capture.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Graph, Node, nodes_in
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.origins import candidates, chosen, first
+from dynacomp.capture.specimens import is_made, shown_classes
 from dynacomp.capture.values import (
     DELETED,
     ArrayV,
@@ -119,6 +120,9 @@ class NoTemplate(Exception):
 
 def template_of(cap: Capture, value: Any, outputs: dict[Node, int], registers: Callable[[Any], int]) -> Any:
     """The result as the C side's template; NoTemplate when it cannot be one."""
+    if cap.made and (isinstance(value, Const) and is_made(cap, value.value) or isinstance(value, TupleV) and is_made(
+            cap, value.cls)):
+        raise NoTemplate(value)
     if isinstance(value, Lazy):
         return ("reg", registers(value.source))
     if isinstance(value, ArrayV):
@@ -182,8 +186,8 @@ def _noted(wanted: list[Any], source: Any) -> int:
 def returning(cap: Capture, value: Value, code: CodeType) -> Result:
     """The entry of a frame that was captured to its end."""
     effects = settle(cap)
-    if not (effects or cap.global_writes or cap.class_writes or cap.prints or cap.pending) and not shared_mutables(
-            cap, value):
+    if not (effects or cap.global_writes or cap.class_writes or cap.prints or cap.pending or shown_classes(
+            cap)) and not shared_mutables(cap, value):
         try:
             outputs: dict[Node, int] = {}
             wanted: list[Any] = []
@@ -222,6 +226,9 @@ class Writer:
         return self.e.store_temp("k")
 
     def prepare(self, effects: list[Value]) -> None:
+        for recipe in shown_classes(self.cap):
+            self.e.const(recipe.obj)
+            self.e.op("POP_TOP")
         for say, args, kwargs, table in self.cap.prints:
             self._print(say, self.save(args), self.save(kwargs), table)
         for value in effects:

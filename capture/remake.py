@@ -59,6 +59,38 @@ def unhold(obj: Any) -> Any:
     return obj.obj if issubclass(type(obj), Held) else obj
 
 
+class Quiet:
+    """A base that keeps `__init_subclass__` from being called: that has run on the symbolic machine."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        pass
+
+
+class QuietBare:
+    """The same for classes whose instances have no dictionary."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        pass
+
+
+def new_class(name: str, bases: tuple[type, ...], names: tuple[str, ...], values: tuple[Any, ...]) -> type:
+    """What a class statement makes, without a call of `__init_subclass__`."""
+    namespace = dict(zip(names, values))
+    if is_quiet(bases):
+        return type.__new__(type, name, bases, namespace)
+    quiet = Quiet if any(base.__dictoffset__ for base in bases) else QuietBare
+    made = type.__new__(type, name, (quiet, *bases), namespace)
+    made.__bases__ = bases
+    return made
+
+
+def is_quiet(bases: tuple[type, ...]) -> bool:
+    """Whether there is no `__init_subclass__` but that of `object`."""
+    return not any("__init_subclass__" in vars(base) for b in bases for base in b.__mro__ if base is not object)
+
+
 def own_globals() -> dict[str, Any]:
     """The globals of the replacement code that calls this: the replaced function's own."""
     return sys._getframe(1).f_globals

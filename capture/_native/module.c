@@ -278,6 +278,8 @@ static PyMethodDef methods[] = {
      "known_dict(keys, hashes, values) -> dict\n\nThree tuples; no key is asked for its hash (but where that is\n"
      "None) or compared."},
     {"known_set", dc_known_set, METH_VARARGS, "known_set(elements, hashes) -> set\n\nThe same for a set."},
+    {"hide_subclass", dc_hide_subclass, METH_O,
+     "hide_subclass(cls)\n\nIts bases do not count it among their subclasses any more."},
     {"_after_fork", after_fork, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -265,6 +265,7 @@ PyObject *dc_set_enumerate(PyObject *module, PyObject *args);
 PyObject *dc_known_hashes(PyObject *module, PyObject *obj); /* hashes.c */
 PyObject *dc_known_dict(PyObject *module, PyObject *args);
 PyObject *dc_known_set(PyObject *module, PyObject *args);
+PyObject *dc_hide_subclass(PyObject *module, PyObject *cls); /* classes.c */
 extern PyTypeObject Stand_Type;
 
 enum { BOUND_INLINE = 32 };

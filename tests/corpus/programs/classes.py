@@ -163,7 +163,7 @@ class Base:
         cls.tag = tag
 
 
-@program(breaks={"call": 2}, hits=False)
+@program
 def init_subclass(x):
     class A(Base, tag="first"):
         pass
@@ -192,7 +192,7 @@ def class_attributes(x):
     return x, ClassAttributesA.shared, a.n, b.n, ClassAttributesA.n, a.__dict__
 
 
-@program(breaks=ANY, hits=False)
+@program
 def class_body_executes(x):
     class A:
         table = {k: k * 2 for k in range(3)}
@@ -656,7 +656,7 @@ def default_repr_of_values(x):
     return x, repr([Point(1), (Point(2), {"k": Point(3)})]), str(Point(4)), f"{Point(5)}", f"{Point(6)!r:>14}"
 
 
-@program(breaks={"call": 1}, hits=False)
+@program
 def type_calls(x):
     p = Point(1)
     q = type(p)(2, 3)
@@ -817,3 +817,44 @@ class WithGuarded(metaclass=Guarded):
 def metaclass_setattr(x):
     WithGuarded.limit = 5
     return x * WithGuarded.limit, WithGuarded.limit
+
+
+@program
+def class_made_inside(x):
+    class Layer:
+        rate = x + 1
+
+        def __init__(self, w):
+            self.w = w
+
+        def __call__(self, y):
+            return self.w * y + type(self).rate
+
+    class Scaled(Layer):
+        def __init__(self, w, scale):
+            super().__init__(w)
+            self.scale = scale
+
+        def __call__(self, y):
+            return super().__call__(y) * self.scale
+
+    layers = [Layer(2.0), Scaled(3.0, x)]
+    for layer in layers:
+        x = layer(x)
+    return x, [type(layer).__name__ for layer in layers], isinstance(layers[1], Layer), layers
+
+
+@program
+def class_made_for_each(x):
+    made = []
+    for scale in (1, 2):
+        class Times:
+            by = scale
+
+            @classmethod
+            def of(cls, y):
+                return y * cls.by
+
+        made.append(Times)
+    Times.by = 5
+    return [cls.of(x) for cls in made], made[0] is made[1], [cls.by for cls in made]

@@ -1,0 +1,47 @@
+"""Objects of the capture's own back to real ones, as bytecode: rows of `emit.MADE`, see `specimens`.
+
+A class is made of the Values of its namespace, by `type` and not by its class statement, which has run on the
+symbolic machine. What refers to the class (the `__class__` cell of its methods, attributes stored later) comes after.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from dynacomp.capture import remake
+from dynacomp.capture.emit import MADE, Emitter
+from dynacomp.capture.errors import Unbuildable
+from dynacomp.capture.specimens import ClassRecipe, Recipe
+from dynacomp.capture.values import DELETED
+
+
+def emit_recipe(e: Emitter, recipe: Recipe) -> None:
+    names = tuple(recipe.kwargs)
+    e.call(remake.call, partial(e.const, recipe.make), partial(e.tuple, recipe.args),
+           partial(e.const, names), partial(e.tuple, recipe.kwargs.values()))
+    e.remember_as(recipe.obj, recipe)
+
+
+def emit_class(e: Emitter, recipe: ClassRecipe) -> None:
+    if id(recipe) in e.making:
+        raise Unbuildable(recipe.value, "a class that is made of what refers to it")
+    e.making.add(id(recipe))
+    e.call(remake.new_class, partial(e.const, recipe.obj.__name__), partial(e.tuple, recipe.bases),
+           partial(e.const, tuple(recipe.namespace)), partial(e.tuple, recipe.namespace.values()))
+    e.making.discard(id(recipe))
+    e.remember_as(recipe.obj, recipe)
+    for name, value in recipe.writes:
+        e.later(partial(_write, e, recipe, name, value))
+
+
+def _write(e: Emitter, recipe: ClassRecipe, name: str, value: Any) -> None:
+    place = partial(e.const, recipe.obj), partial(e.const, name)
+    if value is DELETED:
+        e.call(type.__delattr__, *place)
+    else:
+        e.call(type.__setattr__, *place, partial(e.load, value))
+
+
+MADE[Recipe] = emit_recipe
+MADE[ClassRecipe] = emit_class

@@ -1,0 +1,216 @@
+"""Specimens: real objects of the capture's own, for what the program's classes are made of.
+
+A class that the captured code makes does not exist yet, but classes are what attributes are looked up in. So the
+capture makes one of its own at once, the *specimen*: with the same bases, and for each entry of the namespace the
+object itself (a literal, a class), a stand-in (a function with the same code, which is never run), or a Placeholder.
+Instances are ObjectVs of that class, MRO, `super()` and isinstance are Python's. `cap.made` says what each of these
+objects is for the program: a Value, or the Recipe by which replacement code makes the real one, anew for each call.
+
+    class Local(Base):           # specimen: class Local(Base), with a stand-in `scale`, a Placeholder `weights`
+        weights = jnp.ones(3)
+        def scale(self): ...
+
+Nothing outside changes a specimen, so no guard speaks of it, and no constant of compiled code is one: `leak` finds
+those that are, and the graph breaks where the class is made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import types
+import weakref
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+
+from dynacomp.capture._native import CompiledFunction
+from dynacomp.capture.classes import module_name, mro
+from dynacomp.capture.errors import Break
+from dynacomp.capture.machine import OPERATIONS, Capture
+from dynacomp.capture.values import (
+    Const,
+    DictV,
+    FunctionV,
+    NotConstant,
+    TupleV,
+    Value,
+    is_constant,
+    is_literal,
+    type_of,
+)
+
+HOOKS = ("__get__", "__set__", "__delete__", "__set_name__")
+
+
+class Placeholder:
+    """Stands in a specimen for what only exists when the code runs."""
+
+
+@dataclass(eq=False)
+class Recipe:
+    """An object that `make(*args, **kwargs)` makes of these Values: a property."""
+
+    obj: Any
+    value: Const
+    make: Callable[..., Any]
+    args: tuple[Value, ...]
+    kwargs: dict[str, Value]
+
+
+@dataclass(eq=False)
+class ClassRecipe:
+    """A class: what a class statement makes it of, and the attributes stored since (DELETED: none any more)."""
+
+    obj: type
+    value: Const
+    step: int  # of the outermost frame
+    bases: tuple[Value, ...]
+    namespace: dict[str, Value]
+    writes: list[tuple[str, Any]] = field(default_factory=list)
+    shows: bool = False  # a class of the program's can tell that it exists
+
+
+def is_made(cap: Capture, obj: Any) -> bool:
+    """Whether an object is the capture's own."""
+    return id(obj) in cap.made
+
+
+def made_class(cap: Capture, cls: Any) -> ClassRecipe | None:
+    """The recipe of a class that the captured code makes; None for one that exists."""
+    found = cap.made.get(id(cls))
+    return found if isinstance(found, ClassRecipe) else None
+
+
+def shown_classes(cap: Capture) -> list[ClassRecipe]:
+    """The classes that are made whether anything refers to them or not: `__subclasses__()` may tell."""
+    return [r for r in cap.made.values() if isinstance(r, ClassRecipe) and r.shows]
+
+
+def add(cap: Capture, recipe: Recipe | ClassRecipe) -> Const:
+    cap.made[id(recipe.obj)] = recipe
+    return recipe.value
+
+
+# --- what stands for a Value
+
+
+REAL = (type, types.FunctionType, types.BuiltinFunctionType, property, classmethod, staticmethod,
+        functools.cached_property, CompiledFunction, type(jax.jit(abs)))
+
+
+def stand_in(cap: Capture, value: Value) -> Any:
+    """The object that stands for `value` in a specimen."""
+    if isinstance(value, Const) and (is_literal(value.value) or isinstance(value.value, REAL)):
+        return value.value
+    if isinstance(value, TupleV) and value.cls is tuple and is_constant(value) and is_literal(found := _plain(value)):
+        return found
+    known = cap.stood.get(id(value))
+    if known is None:
+        known = _function(value) if isinstance(value, FunctionV) else _placeholder(value)
+        if isinstance(value, FunctionV):
+            cap.entered[id(known)] = value
+        cap.keep += [value, known]
+        cap.stood[id(value)], cap.made[id(known)], cap.objects[id(known)] = known, value, value
+    return known
+
+
+def _plain(value: TupleV) -> Any:
+    return tuple(i.value if isinstance(i, Const) else i for i in value.items)
+
+
+def _function(fn: FunctionV) -> types.FunctionType:
+    made = types.FunctionType(fn.code, fn.globals, fn.name, None, tuple(types.CellType() for _ in fn.closure))
+    made.__qualname__ = fn.qualname
+    for name, value in {**fn.special, **fn.attrs}.items():
+        if isinstance(value, Const) and is_literal(value.value):
+            setattr(made, name, value.value)
+    return made
+
+
+def _placeholder(value: Value) -> Any:
+    try:
+        hooks = [n for base in mro(type_of(value)) for n in HOOKS if n in vars(base)]
+    except NotConstant:
+        hooks = ["__get__"]
+    if hooks:
+        raise Break("call", f"a class whose namespace has a {type(value).__name__.removesuffix('V').lower()} that "
+                            "may be a descriptor")
+    return Placeholder()
+
+
+def annotations_of(cap: Capture, value: DictV) -> dict[str, Any]:
+    """A specimen's `__annotations__`, which code of the standard library looks into."""
+    made = {name: stand_in(cap, cap.realize(v)) for name, v in value.items.items()}
+    cap.keep += [value, made]
+    cap.made[id(made)] = cap.objects[id(made)] = value
+    return made
+
+
+# --- what must not have one
+
+
+def refuse(cap: Capture, values: Iterable[Value], what: str) -> None:
+    """Break where code that the machine does not enter would be given a class of the capture's own."""
+    if cap.made and any(isinstance(v, Const) and v.identify is None and is_made(cap, v.value) for v in values):
+        raise Break("call", f"{what} of a class that the captured code makes")
+
+
+def leak(cap: Capture, roots: Iterable[Any]) -> ClassRecipe | None:
+    """A class of the capture's own that can be reached from what is to be shipped."""
+    todo, seen = list(roots) if cap.made else [], set()
+    while todo:
+        at = todo.pop()
+        for cls in (at, type(at)):
+            if isinstance(found := cap.made.get(id(cls)), ClassRecipe):
+                return found
+        if is_made(cap, at):
+            return next(r for r in cap.made.values() if isinstance(r, ClassRecipe))
+        if id(at) not in seen:
+            seen.add(id(at))
+            todo.extend(_inside(at))
+    return None
+
+
+def _inside(obj: Any) -> Iterable[Any]:
+    """The parts of an object, where it may have a specimen in it."""
+    if isinstance(obj, (tuple, list, set, frozenset)):
+        return obj
+    if isinstance(obj, dict):
+        return (*obj, *obj.values())
+    if isinstance(obj, types.CodeType):
+        return obj.co_consts
+    if isinstance(obj, functools.partial):
+        return obj.func, obj.args, obj.keywords
+    if isinstance(obj, types.FunctionType):
+        return (*_contents(obj), *(obj.__defaults__ or ()), *(obj.__kwdefaults__ or {}).values())
+    if isinstance(obj, types.MethodType):
+        return obj.__func__, obj.__self__
+    if isinstance(obj, (type, types.ModuleType)):
+        return ()
+    if isinstance(obj, weakref.ref):
+        return (obj(),)
+    ours = module_name(type(obj)).startswith("dynacomp.")
+    slots = [name for base in mro(type(obj)) for name in vars(base).get("__slots__", ())] if ours else []
+    return [*(vars(obj).values() if ours and hasattr(obj, "__dict__") else ()),
+            *(getattr(obj, name) for name in slots if hasattr(obj, name))]
+
+
+def _contents(fn: types.FunctionType) -> Iterable[Any]:
+    for cell in fn.__closure__ or ():
+        with contextlib.suppress(ValueError):
+            yield cell.cell_contents
+
+
+def let_go(cap: Capture) -> None:
+    """Empties the specimens, which die when garbage is collected: not so what the program's namespaces had."""
+    for recipe in cap.made.values():
+        if isinstance(recipe, ClassRecipe):
+            for name in [n for n in vars(recipe.obj) if not n.startswith("__")]:
+                with contextlib.suppress(AttributeError, TypeError):
+                    type.__delattr__(recipe.obj, name)
+
+
+OPERATIONS["let_go"] = let_go
