@@ -16,7 +16,7 @@ from dynacomp.capture._native import hide_subclass
 from dynacomp.capture.attrs import CONST_METHODS
 from dynacomp.capture.builtin_rows import class_of, row
 from dynacomp.capture.classes import module_name
-from dynacomp.capture.effects import changing_outside
+from dynacomp.capture.effects import changing_outside, mutating
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import Capture, execute, new_frame
@@ -94,7 +94,7 @@ def new_class(cap: Capture, name: str, bases: tuple[Value, ...], namespace: dict
               kwargs: dict[str, Value]) -> Value:
     """The class that `type` makes, and `__init_subclass__` then hears of."""
     cell = namespace.pop("__classcell__", None)
-    if "__classdictcell__" in namespace:
+    if "__classdictcell__" in namespace or not (cell is None or isinstance(cell, CellV)):
         raise Break("call", "a class whose annotations or type parameters are evaluated later")
     parents = tuple(base.value for base in bases)  # type: ignore[attr-defined]
     shows = any(base is not object and not specimens.is_made(cap, base) for base in parents)
@@ -107,6 +107,7 @@ def new_class(cap: Capture, name: str, bases: tuple[Value, ...], namespace: dict
     recipe = ClassRecipe(made, Const(made), cap.top_step, bases, namespace, late, shows)
     value = specimens.add(cap, recipe)
     if isinstance(cell, CellV):
+        mutating(cap, cell)
         cell.content = value
     _tell_bases(cap, value, parents, kwargs)
     return value

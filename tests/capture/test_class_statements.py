@@ -479,6 +479,19 @@ def test_a_base_that_changes_is_noticed():
         Base.size = 1
 
 
+def test_a_cell_that_exists_is_told_of_its_class():
+    class Other:
+        def kind(self):
+            return __class__
+
+    def f(x):
+        type("Made", (), {"__classcell__": Other.kind.__closure__[0]})
+        return x, Other().kind().__name__
+
+    check(f)
+    assert Other().kind().__name__ == "Made"
+
+
 class Meta(type):
     pass
 
