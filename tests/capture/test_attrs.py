@@ -325,3 +325,13 @@ def test_what_a_library_object_hands_out_to_be_changed_is_that_object():
         return signature.parameters["found"].default
 
     assert add(inspect.signature(f), 1) is f.__defaults__[0] and f(0) == (0, [2])
+
+
+def test_what_a_new_function_keeps_in_c_is_there():
+    def f(x):
+        def inner():
+            return x
+
+        return x, hasattr(inner, "__closure__"), hasattr(inner, "other"), inner.__closure__[0].cell_contents is x
+
+    assert repr(dynacomp.jit(f, backend="eager")(jnp.ones(3))) == repr(f(jnp.ones(3)))
