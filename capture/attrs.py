@@ -26,6 +26,7 @@ from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.nodes import RULES, library_call
 from dynacomp.capture.object_attrs import bind, is_data_descriptor, is_librarys, no_attribute, object_attribute
 from dynacomp.capture.payloads import MUTABLE
+from dynacomp.capture.specimens import is_made
 from dynacomp.capture.values import (
     DELETED,
     ArrayV,
@@ -144,7 +145,7 @@ def _const(cap: Capture, value: Const, name: str) -> Value:
         raise Raised(Const(error)) from None
     if isinstance(found, (types.BuiltinMethodType, types.MethodWrapperType)) and found.__self__ is obj:
         return BuiltinMethodV(value, name)
-    kept = _where_kept(value, name, found)
+    kept = None if is_made(cap, obj) else _where_kept(value, name, found)
     if kept is None and isinstance(found, HANDED_OUT) and getattr(obj, name) is found:
         raise Break("opaque", f"{name!r} of a {type(obj).__qualname__}, which has it for others to change")
     return from_python(cap, found) if kept is None else wrap(cap, found, kept)

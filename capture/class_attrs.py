@@ -20,8 +20,8 @@ from dynacomp.capture.effects import changing_outside
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.frozen import is_python_class
 from dynacomp.capture.libraries import is_pure_module, is_steady_module, module_of
-from dynacomp.capture.machine import VERSION, Capture
-from dynacomp.capture.specimens import is_made, made_class, stand_in
+from dynacomp.capture.machine import OPERATIONS, VERSION, Capture
+from dynacomp.capture.specimens import Placeholder, is_made, made_class, stand_in
 from dynacomp.capture.values import DELETED, Const, FunctionV, MethodV, ObjectV, Value, is_literal
 from dynacomp.capture.wrap import wrap
 
@@ -230,6 +230,8 @@ WRAPPED_METHODS = ("_wrap_method", "_WrapMethod")
 
 
 def _by_descriptor(cap: Capture, cls: type, raw: Any, owner: type, name: str) -> Value:
+    if isinstance(raw, Placeholder):
+        return OPERATIONS["through"](cap, cap.objects[id(raw)], Const(None), Const(cls))
     getter = lookup(type(raw), "__get__")[1]
     if isinstance(getter, types.FunctionType) and not is_pure_module(module_of(getter)):
         descriptor = class_value(cap, raw, owner, name)
@@ -331,7 +333,7 @@ def store_in_made(cap: Capture, cls: type, name: str, value: Any) -> None:
             type.__setattr__(cls, name, stand_in(cap, value))
     except (AttributeError, TypeError) as error:
         raise Raised(Const(error)) from None
-    made_class(cap, cls).writes.append((name, value))  # type: ignore[union-attr]
+    made_class(cap, cls).steps.append((name, value))  # type: ignore[union-attr]
     cap.resolved.clear()
 
 

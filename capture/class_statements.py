@@ -27,6 +27,7 @@ from dynacomp.capture.values import (
     DictV,
     FunctionV,
     ListV,
+    ObjectV,
     SuperV,
     TupleV,
     Value,
@@ -101,14 +102,18 @@ def new_class(cap: Capture, name: str, bases: tuple[Value, ...], namespace: dict
     if shows:  # its bases know it
         changing_outside(cap, f"a subclass {name}")
     late = _late_parts(namespace)
+    named = {key: v for key, v in namespace.items() if isinstance(v, ObjectV) and "__set_name__" in specimens.hooks(v)}
     made = _specimen(cap, name, parents, namespace)
     for key, value in late:
         type.__setattr__(made, key, specimens.stand_in(cap, value))
-    recipe = ClassRecipe(made, Const(made), cap.top_step, bases, namespace, late, shows)
+    late += named.items()
+    recipe = ClassRecipe(made, Const(made), cap.top_step, bases, {**namespace, **dict.fromkeys(named, Const(None))},
+                         late, shows)
     value = specimens.add(cap, recipe)
     if isinstance(cell, CellV):
         mutating(cap, cell)
         cell.content = value
+    _tell_names(cap, value, named)
     _tell_bases(cap, value, parents, kwargs)
     return value
 
@@ -145,6 +150,14 @@ def _specimen(cap: Capture, name: str, parents: tuple[type, ...], namespace: dic
     return made
 
 
+def _tell_names(cap: Capture, cls: Const, named: dict[str, ObjectV]) -> None:
+    for name, value in named.items():
+        try:
+            cap.call(cap.special(value, "__set_name__"), [cls, Const(name)])  # type: ignore[arg-type]
+        except Raised:
+            raise Break("raises", "an exception of __set_name__, to which Python adds something") from None
+
+
 def _tell_bases(cap: Capture, cls: Const, parents: tuple[type, ...], kwargs: dict[str, Value]) -> None:
     cap.call(cap.getattr(SuperV(cls.value, cls), "__init_subclass__"), [], kwargs)
 
@@ -162,16 +175,22 @@ def _init_subclass(cap: Capture, cls: Value, **kwargs: Value) -> Value:
 # --- what namespaces are made of
 
 
-def _decorator(make: Any) -> Any:
+def maker(make: Any) -> Any:
+    """The row of a callable whose result keeps what it is given, and does nothing yet."""
     def made(cap: Capture, *args: Value, **kwargs: Value) -> Value:
+        if any(isinstance(v, ObjectV) and specimens.hooks(v) for v in (*args, *kwargs.values())):
+            raise Break("call", f"a {make.__name__} of a descriptor")
         given = [specimens.stand_in(cap, v) for v in args]
-        obj = make(*given, **{name: specimens.stand_in(cap, v) for name, v in kwargs.items()})
+        try:
+            obj = make(*given, **{name: specimens.stand_in(cap, v) for name, v in kwargs.items()})
+        except (TypeError, ValueError):
+            raise Break("raises", f"a {make.__name__} that Python refuses") from None
         return specimens.add(cap, Recipe(obj, Const(obj), make, args, kwargs))
     return made
 
 
 for _make in (property, classmethod, staticmethod, functools.cached_property):
-    row(_make)(_decorator(_make))
+    row(_make)(maker(_make))
 
 
 def _with(name: str) -> Any:

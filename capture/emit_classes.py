@@ -12,7 +12,7 @@ from typing import Any
 from dynacomp.capture import remake
 from dynacomp.capture.emit import MADE, Emitter
 from dynacomp.capture.errors import Unbuildable
-from dynacomp.capture.specimens import ClassRecipe, Recipe
+from dynacomp.capture.specimens import ClassRecipe, Inside, Recipe
 from dynacomp.capture.values import DELETED
 
 
@@ -31,17 +31,25 @@ def emit_class(e: Emitter, recipe: ClassRecipe) -> None:
            partial(e.const, tuple(recipe.namespace)), partial(e.tuple, recipe.namespace.values()))
     e.making.discard(id(recipe))
     e.remember_as(recipe.obj, recipe)
-    for name, value in recipe.writes:
-        e.later(partial(_write, e, recipe, name, value))
+    for name, value in recipe.steps:
+        e.later(partial(_step, e, recipe, name, value))
 
 
-def _write(e: Emitter, recipe: ClassRecipe, name: str, value: Any) -> None:
+def _step(e: Emitter, recipe: ClassRecipe, name: Any, value: Any) -> None:
     place = partial(e.const, recipe.obj), partial(e.const, name)
-    if value is DELETED:
+    if callable(name):
+        args, kwargs = value
+        e.call(remake.done_to, *place, partial(e.const, args), partial(e.const, tuple(kwargs.items())))
+    elif value is DELETED:
         e.call(type.__delattr__, *place)
     else:
         e.call(type.__setattr__, *place, partial(e.load, value))
 
 
+def emit_inside(e: Emitter, inside: Inside) -> None:
+    raise Unbuildable(inside.cls.value, "a class whose methods or fields, which `dataclass` made, leave it")
+
+
+MADE[Inside] = emit_inside
 MADE[Recipe] = emit_recipe
 MADE[ClassRecipe] = emit_class

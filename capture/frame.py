@@ -19,6 +19,7 @@ from dynacomp.capture import (  # noqa: F401  (handlers and rows register themse
     builtin_rows,
     class_statements,
     copies,
+    dataclass_rows,
     debug_rows,
     emit_classes,
     emit_iterators,
@@ -60,7 +61,7 @@ from dynacomp.capture.machine import (
 from dynacomp.capture.operands import check_rows
 from dynacomp.capture.output import Result, returning, template_of
 from dynacomp.capture.resume import is_resume, living, returns_tail
-from dynacomp.capture.specimens import leak
+from dynacomp.capture.specimens import is_made, leak
 from dynacomp.capture.values import CellV, Const, Lazy, NeedsConcrete, type_of
 from dynacomp.capture.wrap import wrap
 
@@ -258,7 +259,10 @@ def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: 
 
 
 def _check_no_leak(cap: Capture, result: Result, lessons: Lessons) -> None:
-    """Whatever the entry keeps, it keeps no class of the capture's own: such a class is made by Python."""
+    """Whatever the entry keeps, it keeps no class of the capture's own: such a class is made by Python. No table
+    that exists has one as a key, now or later."""
+    kept = [g for g in cap.guards.guards if not (g.kind == "missing_key" and is_made(cap, g.payload[0]))]
+    cap.guards.guards[:] = kept
     found = leak(cap, (result.code, result.graph, result.inputs, cap.guards.guards))
     if found is not None:
         detail = f"class {found.obj.__qualname__}, which something that Python does not make anew refers to"

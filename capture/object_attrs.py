@@ -34,10 +34,11 @@ from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.libraries import is_pure_module, module_of
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.payloads import BASES, built_in_base
-from dynacomp.capture.specimens import Placeholder
+from dynacomp.capture.specimens import Placeholder, hooks
 from dynacomp.capture.values import (
     DELETED,
     Const,
+    LibraryV,
     MethodV,
     ObjectV,
     Value,
@@ -142,8 +143,8 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
     """A class attribute seen through an instance: descriptors bind, the rest is itself."""
     if isinstance(raw, types.FunctionType):
         return MethodV(class_value(cap, raw, owner, name), value)
-    if type(raw) is Placeholder:
-        return cap.objects[id(raw)]
+    if isinstance(raw, Placeholder):
+        return through(cap, cap.objects[id(raw)], value, Const(type_of(value)))
     if isinstance(raw, property):
         if raw.fget is None:
             raise refused(type_of(value), raw.__get__)
@@ -170,6 +171,15 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
     if isinstance(raw, types.ClassMethodDescriptorType):
         return Const(raw.__get__(None, type_of(value)))
     return _descriptor(cap, raw, value, owner, name)
+
+
+def through(cap: Capture, held: Value, value: Value, cls: Value) -> Value:
+    """What a class that the captured code makes has under a name, as an instance sees it, or (None) the class."""
+    if isinstance(held, LibraryV):  # jitted functions bind as others do
+        of_class = isinstance(value, Const) and value.value is None
+        return held if of_class or not hooks(held) else MethodV(held, value)
+    getter = cap.special(held, "__get__") if isinstance(held, ObjectV) else None
+    return held if getter is None else cap.call(getter, [value, cls])
 
 
 PJIT: Any = type(jax.jit(abs))  # a method under `@jax.jit` binds as functions do
@@ -235,3 +245,4 @@ def _getset(cap: Capture, value: Value, name: str) -> Value:
 
 
 OPERATIONS["instance_attribute"] = instance_attribute
+OPERATIONS["through"] = through

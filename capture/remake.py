@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dynacomp.capture._native import run_eager
 from dynacomp.capture.libraries import is_pure_module, module_of
 from dynacomp.capture.payloads import PLAIN
 from dynacomp.capture.values import is_literal
@@ -84,6 +85,11 @@ def new_class(name: str, bases: tuple[type, ...], names: tuple[str, ...], values
     made = type.__new__(type, name, (quiet, *bases), namespace)
     made.__bases__ = bases
     return made
+
+
+def done_to(cls: type, fn: Any, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> None:
+    """What a decorator of the standard library does to a class: in Python, which no capture watches."""
+    run_eager(fn, (cls, *args), dict(kwargs))
 
 
 def is_quiet(bases: tuple[type, ...]) -> bool:

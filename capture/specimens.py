@@ -27,14 +27,20 @@ from typing import Any
 import jax
 
 from dynacomp.capture._native import CompiledFunction
-from dynacomp.capture.classes import module_name, mro
+from dynacomp.capture.classes import entries, module_name, mro
 from dynacomp.capture.errors import Break
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.values import (
+    ArrayV,
     Const,
     DictV,
     FunctionV,
+    LibraryV,
+    ListV,
+    NdArrayV,
     NotConstant,
+    ObjectV,
+    SetV,
     TupleV,
     Value,
     is_constant,
@@ -47,6 +53,9 @@ HOOKS = ("__get__", "__set__", "__delete__", "__set_name__")
 
 class Placeholder:
     """Stands in a specimen for what only exists when the code runs."""
+
+    def __repr__(self) -> str:
+        raise Break("leaves", "the text of what only exists when the code runs")
 
 
 @dataclass(eq=False)
@@ -62,15 +71,24 @@ class Recipe:
 
 @dataclass(eq=False)
 class ClassRecipe:
-    """A class: what a class statement makes it of, and the attributes stored since (DELETED: none any more)."""
+    """A class: what a class statement makes it of, and what is done to it since: an attribute is stored (DELETED:
+    it goes), a function of the standard library called with it (and these arguments)."""
 
     obj: type
     value: Const
     step: int  # of the outermost frame
     bases: tuple[Value, ...]
     namespace: dict[str, Value]
-    writes: list[tuple[str, Any]] = field(default_factory=list)
+    steps: list[tuple[Any, Any]] = field(default_factory=list)
     shows: bool = False  # a class of the program's can tell that it exists
+
+
+@dataclass(eq=False)
+class Inside:
+    """What only a class has, and can be read nowhere else when the class is made."""
+
+    obj: Any
+    cls: ClassRecipe
 
 
 def is_made(cap: Capture, obj: Any) -> bool:
@@ -82,6 +100,10 @@ def made_class(cap: Capture, cls: Any) -> ClassRecipe | None:
     """The recipe of a class that the captured code makes; None for one that exists."""
     found = cap.made.get(id(cls))
     return found if isinstance(found, ClassRecipe) else None
+
+
+def keep_inside(cap: Capture, cls: ClassRecipe, obj: Any) -> None:
+    cap.made[id(obj)] = Inside(obj, cls)
 
 
 def shown_classes(cap: Capture) -> list[ClassRecipe]:
@@ -97,13 +119,15 @@ def add(cap: Capture, recipe: Recipe | ClassRecipe) -> Const:
 # --- what stands for a Value
 
 
+PJIT: Any = type(jax.jit(abs))
 REAL = (type, types.FunctionType, types.BuiltinFunctionType, property, classmethod, staticmethod,
-        functools.cached_property, CompiledFunction, type(jax.jit(abs)))
+        functools.cached_property, CompiledFunction, PJIT)
 
 
 def stand_in(cap: Capture, value: Value) -> Any:
     """The object that stands for `value` in a specimen."""
-    if isinstance(value, Const) and (is_literal(value.value) or isinstance(value.value, REAL)):
+    if isinstance(value, Const) and (
+            is_literal(value.value) or isinstance(value.value, REAL) or is_made(cap, value.value)):
         return value.value
     if isinstance(value, TupleV) and value.cls is tuple and is_constant(value) and is_literal(found := _plain(value)):
         return found
@@ -130,23 +154,54 @@ def _function(fn: FunctionV) -> types.FunctionType:
     return made
 
 
-def _placeholder(value: Value) -> Any:
-    try:
-        hooks = [n for base in mro(type_of(value)) for n in HOOKS if n in vars(base)]
-    except NotConstant:
-        hooks = ["__get__"]
-    if hooks:
+def _placeholder(value: Value) -> Placeholder:
+    found = hooks(value)
+    of_program = isinstance(value, ObjectV) or isinstance(value, LibraryV) and isinstance(value.real, PJIT)
+    if found and not of_program:
         raise Break("call", f"a class whose namespace has a {type(value).__name__.removesuffix('V').lower()} that "
                             "may be a descriptor")
-    return Placeholder()
+    return _placeholder_class(found - {"__set_name__"}, _is_unhashable(value))()
+
+
+def hooks(value: Value) -> frozenset[str]:
+    """The methods by which a Value would take part in look-ups of the attribute that it is."""
+    try:
+        return frozenset(name for base in mro(type_of(value)) for name in HOOKS if name in entries(base))
+    except NotConstant:
+        return frozenset(HOOKS)
+
+
+def _is_unhashable(value: Value) -> bool:
+    return isinstance(value, (ListV, DictV, SetV, ArrayV, NdArrayV)) or isinstance(
+        value, ObjectV) and value.cls.__hash__ is None
+
+
+@functools.cache
+def _placeholder_class(found: frozenset[str], unhashable: bool) -> type[Placeholder]:
+    """A class that is taken for a descriptor where Python, or the standard library, looks at a specimen."""
+    parts: dict[str, Any] = dict.fromkeys(found, _never)
+    return type("Placeholder", (Placeholder,), {**parts, **({"__hash__": None} if unhashable else {})})
+
+
+def _never(*args: Any) -> Any:
+    raise Break("call", "a descriptor that code looks into which the machine does not enter")
 
 
 def annotations_of(cap: Capture, value: DictV) -> dict[str, Any]:
     """A specimen's `__annotations__`, which code of the standard library looks into."""
-    made = {name: stand_in(cap, cap.realize(v)) for name, v in value.items.items()}
+    made = {name: _annotation(cap, cap.realize(v)) for name, v in value.items.items()}
     cap.keep += [value, made]
     cap.made[id(made)] = cap.objects[id(made)] = value
     return made
+
+
+def _annotation(cap: Capture, value: Value) -> Any:
+    real = value.value if isinstance(value, Const) else getattr(value, "real", None)
+    if real is None or isinstance(value, Const):
+        return real if isinstance(value, Const) else stand_in(cap, value)
+    if value.source is not None:
+        cap.guards.add("is", value.source, real)
+    return real
 
 
 # --- what must not have one

@@ -21,6 +21,7 @@ from dynacomp.capture.object_attrs import (
     refused,
 )
 from dynacomp.capture.private_values import PrivateV
+from dynacomp.capture.specimens import Placeholder
 from dynacomp.capture.values import (
     DELETED,
     ArrayV,
@@ -92,6 +93,9 @@ def object_setattr(cap: Capture, target: ObjectV, name: str, value: Value) -> No
     if name == "__dict__" and isinstance(raw, types.MemberDescriptorType):
         raise Break("store", f"the __dict__ of a {target.cls.__qualname__}")
     if raw is not MISSING and is_data_descriptor(raw) and not isinstance(raw, types.MemberDescriptorType):
+        if isinstance(raw, Placeholder):
+            cap.call(_hook_of(cap, raw, "__set__"), [target, value])
+            return
         _, setter = resolve(cap, type(raw), "__set__")
         if not isinstance(setter, types.FunctionType):
             raise Break("store", f"descriptor {type(raw).__qualname__} in {name!r}")
@@ -125,6 +129,9 @@ def object_delattr(cap: Capture, target: ObjectV, name: str) -> None:
             raise refused(target.cls, raw.__delete__)
         cap.call(from_python(cap, raw.fdel), [target])
         return
+    if isinstance(raw, Placeholder) and is_data_descriptor(raw):
+        cap.call(_hook_of(cap, raw, "__delete__"), [target])
+        return
     deleter = resolve(cap, type(raw), "__delete__")[1] if raw is not MISSING else MISSING
     if isinstance(deleter, types.FunctionType):
         cap.call(Const(deleter), [from_python(cap, raw), target])
@@ -139,6 +146,14 @@ def object_delattr(cap: Capture, target: ObjectV, name: str) -> None:
     else:
         target.attrs[name] = DELETED
     target.written.add(name)
+
+
+def _hook_of(cap: Capture, raw: Placeholder, name: str) -> Value:
+    """A method of a descriptor in a class that the captured code makes."""
+    found = cap.special(cap.objects[id(raw)], name)
+    if found is None:
+        raise Break("raises", f"a descriptor without {name}")
+    return found
 
 
 def _is_slot(raw: types.MemberDescriptorType | types.GetSetDescriptorType) -> bool:

@@ -1,5 +1,6 @@
 """Classes that captured code makes: each call makes its own, and no graph breaks."""
 
+import copy
 import functools
 import gc
 import weakref
@@ -490,6 +491,66 @@ def test_a_cell_that_exists_is_told_of_its_class():
 
     check(f)
     assert Other().kind().__name__ == "Made"
+
+
+def test_copies_of_instances():
+    def f(x):
+        class Local:
+            def __init__(self):
+                self.v = [x]
+
+        o = Local()
+        a, b = copy.copy(o), copy.deepcopy(o)
+        return a.v is o.v, b.v is o.v, type(a) is Local, vars(b)
+
+    check(f)
+
+
+class Named:
+    """A descriptor that knows where it is."""
+
+    def __set_name__(self, owner, name):
+        self.name, owner.names = name, (*getattr(owner, "names", ()), name)
+
+    def __get__(self, obj, cls=None):
+        return self if obj is None else vars(obj)[self.name] * 2
+
+    def __set__(self, obj, value):
+        vars(obj)[self.name] = value + 1
+
+    def __delete__(self, obj):
+        del vars(obj)[self.name]
+
+
+def test_descriptors_of_the_program():
+    def f(x):
+        class Asking:
+            def __get__(self, obj, cls):
+                return obj is None, cls.__name__
+
+        class Local:
+            a, b, asked = Named(), Named(), Asking()
+
+        o = Local()
+        o.a, o.b = x, 3
+        told = o.a, o.b, Local.a.name, Local.names, o.asked, Local.asked, Local.a is Local.a
+        del o.b
+        return told, vars(o), o, Local
+
+    compiled = check(f)
+    cls = compiled(X)[-1]
+    assert cls.names == ("a", "b") and cls.b.name == "b" and vars(cls)["names"] == ("a", "b")
+
+
+def test_jitted_methods():
+    def f(x):
+        class Local:
+            twice = jax.jit(lambda y: y * 2)
+            thrice = staticmethod(jax.jit(lambda y: y * 3))
+
+        return Local.twice(x), Local.thrice(x), Local().thrice(x)
+
+    check(f)
 
 
 class Meta(type):

@@ -121,7 +121,7 @@ def dataclass_functions(x):
     return x, a, b, dataclasses.asdict(a), dataclasses.astuple(Slotted(1)), [f.name for f in dataclasses.fields(a)]
 
 
-@program(breaks=ANY, hits=False)
+@program
 def dataclass_made_inside(x):
     @dataclass
     class Local:
