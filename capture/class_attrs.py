@@ -193,6 +193,7 @@ def through_instance(value: Value, found: Value) -> Value:
 # --- reading
 
 STORED_IN_C = ("__name__", "__qualname__", "__mro__", "__bases__")
+OF_LAYOUT = ("__base__", "__basicsize__", "__itemsize__", "__dictoffset__", "__weakrefoffset__")
 OF_TYPE = (*STORED_IN_C, "__class__", "__dict__")
 
 
@@ -264,7 +265,7 @@ def from_metaclass(cap: Capture, cls: type, name: str) -> Value:
     except AttributeError as error:
         raise Raised(Const(error)) from None
     if is_made(cap, cls):
-        if name not in (*STORED_IN_C, "__class__"):
+        if name not in (*STORED_IN_C, *OF_LAYOUT, "__class__"):
             raise Break("attribute", f"{name!r} of a class that the captured code makes")
         return from_python(cap, found)
     if name == "__dict__" or name in STORED_IN_C and is_python_class(cls) and not is_pure_module(module_name(cls)):

@@ -1,12 +1,13 @@
 """Class statements, and `type(name, bases, namespace)`: the body runs on the symbolic machine, and a specimen is made.
 
 The steps are those of Python: the body fills the namespace, `type` makes the class and fills the `__class__` cell,
-then the `__init_subclass__` of its bases is entered. A metaclass other than `type` is left to Python, and so is a
-base that is no class. `property` and its like are rows here: what they make, `specimens` calls a Recipe.
+then the `__init_subclass__` of its bases is entered. A metaclass other than `type` and ABCMeta is left to Python, and
+so is a base that is no class. `property` and its like are rows here: what they make, `specimens` calls a Recipe.
 """
 
 from __future__ import annotations
 
+import abc
 import builtins
 import functools
 from typing import Any
@@ -36,27 +37,33 @@ from dynacomp.capture.values import (
 )
 
 PLAIN = ("__module__", "__qualname__", "__doc__")  # what `type` itself reads in a namespace
+METACLASSES = (type, abc.ABCMeta)
 OBJECT_HOOK = vars(object)["__init_subclass__"]
 
 
 @row(builtins.__build_class__)
 def build_class(cap: Capture, body: Value, name: Value, /, *bases: Value, **kwargs: Value) -> Value:
     """What a class statement calls."""
-    metaclass = kwargs.pop("metaclass", Const(type))
-    if not isinstance(body, FunctionV) or not (isinstance(metaclass, Const) and metaclass.value is type):
-        raise Break("call", "builtins.__build_class__ with a metaclass")
-    for base in bases:
-        _check_base(base)
+    metaclass = _metaclass(bases, kwargs.pop("metaclass", Const(type)))
+    if not isinstance(body, FunctionV):
+        raise Break("call", "builtins.__build_class__ of another callable")
     namespace = DictV({})
     _run(cap, body, namespace)
-    return new_class(cap, as_python(name), bases, _entries(cap, namespace), kwargs)
+    return new_class(cap, metaclass, as_python(name), bases, _entries(cap, namespace), kwargs)
 
 
-def _check_base(base: Value) -> None:
-    if not isinstance(base, Const) or type(base.value) is not type:
-        raise Break("call", "builtins.__build_class__ with a base that has a metaclass, or is no class")
-    if is_pure_module(module_name(base.value)):
-        raise Break("call", f"a subclass of {base.value.__qualname__}, which is a library's")
+def _metaclass(bases: tuple[Value, ...], given: Value) -> type:
+    """The metaclass of a class with these bases, one of those that do nothing but what is told here."""
+    found = given.value if isinstance(given, Const) else None
+    for base in bases:
+        if not isinstance(base, Const) or not isinstance(base.value, METACLASSES):
+            raise Break("call", "builtins.__build_class__ with a base that is no class")
+        if is_pure_module(module_name(base.value)):
+            raise Break("call", f"a subclass of {base.value.__qualname__}, which is a library's")
+        found = type(base.value) if found is type else found
+    if found not in METACLASSES or any(type(b.value) not in METACLASSES for b in bases):  # type: ignore[attr-defined]
+        raise Break("call", "builtins.__build_class__ with a metaclass")
+    return found
 
 
 def _run(cap: Capture, body: FunctionV, namespace: DictV) -> None:
@@ -82,16 +89,15 @@ def type_new(cap: Capture, name: Value, bases: Value, namespace: Value, /, **kwa
             isinstance(namespace, DictV) and namespace.cls is dict):
         raise Break("call", "type() with other arguments")
     parents = tuple(cap.items(bases)) if isinstance(bases, TupleV) else ()
-    for base in parents:
-        _check_base(base)
+    metaclass = _metaclass(parents, Const(type))
     found = _entries(cap, namespace)
     if "__module__" not in found:
         assert cap.current is not None
-        found["__module__"] = Const(cap.current.globals["__name__"])
-    return new_class(cap, as_python(name), parents, found, kwargs)
+        found["__module__"] = Const(cap.current.globals.get("__name__"))
+    return new_class(cap, metaclass, as_python(name), parents, found, kwargs)
 
 
-def new_class(cap: Capture, name: str, bases: tuple[Value, ...], namespace: dict[str, Value],
+def new_class(cap: Capture, metaclass: type, name: str, bases: tuple[Value, ...], namespace: dict[str, Value],
               kwargs: dict[str, Value]) -> Value:
     """The class that `type` makes, and `__init_subclass__` then hears of."""
     cell = namespace.pop("__classcell__", None)
@@ -103,12 +109,12 @@ def new_class(cap: Capture, name: str, bases: tuple[Value, ...], namespace: dict
         changing_outside(cap, f"a subclass {name}")
     late = _late_parts(namespace)
     named = {key: v for key, v in namespace.items() if isinstance(v, ObjectV) and "__set_name__" in specimens.hooks(v)}
-    made = _specimen(cap, name, parents, namespace)
+    made = _specimen(cap, metaclass, name, parents, namespace)
     for key, value in late:
         type.__setattr__(made, key, specimens.stand_in(cap, value))
     late += named.items()
-    recipe = ClassRecipe(made, Const(made), cap.top_step, bases, {**namespace, **dict.fromkeys(named, Const(None))},
-                         late, shows)
+    namespace.update(dict.fromkeys(named, Const(None)))
+    recipe = ClassRecipe(made, Const(made), cap.top_step, name, bases, namespace, late, shows)
     value = specimens.add(cap, recipe)
     if isinstance(cell, CellV):
         mutating(cap, cell)
@@ -131,7 +137,7 @@ def _late_parts(namespace: dict[str, Value]) -> list[tuple[str, Value]]:
     return late  # type: ignore[return-value]
 
 
-def _specimen(cap: Capture, name: str, parents: tuple[type, ...], namespace: dict[str, Value]) -> type:
+def _specimen(cap: Capture, metaclass: type, name: str, parents: tuple[type, ...], namespace: dict[str, Value]) -> type:
     table = {}
     for key, value in namespace.items():
         if key in (*PLAIN, "__slots__"):
@@ -141,8 +147,10 @@ def _specimen(cap: Capture, name: str, parents: tuple[type, ...], namespace: dic
         else:
             table[key] = specimens.stand_in(cap, value)
     try:
-        made = remake.new_class(name, parents, tuple(table), tuple(table.values()))
-    except (TypeError, ValueError) as error:
+        made = remake.new_class(metaclass, name, parents, tuple(table), tuple(table.values()))
+    except Break:
+        raise
+    except Exception as error:
         if not remake.is_quiet(parents):
             raise Break("raises", "a class statement that Python refuses") from None
         raise Raised(Const(error)) from None

@@ -27,8 +27,9 @@ def emit_class(e: Emitter, recipe: ClassRecipe) -> None:
     if id(recipe) in e.making:
         raise Unbuildable(recipe.value, "a class that is made of what refers to it")
     e.making.add(id(recipe))
-    e.call(remake.new_class, partial(e.const, recipe.obj.__name__), partial(e.tuple, recipe.bases),
-           partial(e.const, tuple(recipe.namespace)), partial(e.tuple, recipe.namespace.values()))
+    e.call(remake.new_class, partial(e.const, type(recipe.obj)), partial(e.const, recipe.name),
+           partial(e.tuple, recipe.bases), partial(e.const, tuple(recipe.namespace)),
+           partial(e.tuple, recipe.namespace.values()))
     e.making.discard(id(recipe))
     e.remember_as(recipe.obj, recipe)
     for name, value in recipe.steps:

@@ -20,9 +20,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dynacomp.capture._native import run_eager
+from dynacomp.capture._native import hide_subclass, run_eager
 from dynacomp.capture.libraries import is_pure_module, module_of
 from dynacomp.capture.payloads import PLAIN
+from dynacomp.capture.remembered import remembered
 from dynacomp.capture.values import is_literal
 
 
@@ -60,41 +61,53 @@ def unhold(obj: Any) -> Any:
     return obj.obj if issubclass(type(obj), Held) else obj
 
 
-class Quiet:
-    """A base that keeps `__init_subclass__` from being called: that has run on the symbolic machine."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        pass
-
-
-class QuietBare:
-    """The same for classes whose instances have no dictionary."""
-
-    __slots__ = ()
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        pass
+def new_class(metaclass: Any, name: str, bases: tuple[type, ...], names: tuple[str, ...],
+              values: tuple[Any, ...]) -> type:
+    """What a class statement makes, without a call of `__init_subclass__`, which has run on the symbolic machine; what
+    ABCs do is not captured."""
+    return run_eager(_quietly, (metaclass, name, bases, dict(zip(names, values))))
 
 
-def new_class(name: str, bases: tuple[type, ...], names: tuple[str, ...], values: tuple[Any, ...]) -> type:
-    """What a class statement makes, without a call of `__init_subclass__`."""
-    namespace = dict(zip(names, values))
+def _quietly(metaclass: Any, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
     if is_quiet(bases):
-        return type.__new__(type, name, bases, namespace)
-    quiet = Quiet if any(base.__dictoffset__ for base in bases) else QuietBare
-    made = type.__new__(type, name, (quiet, *bases), namespace)
-    made.__bases__ = bases
-    return made
-
-
-def done_to(cls: type, fn: Any, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> None:
-    """What a decorator of the standard library does to a class: in Python, which no capture watches."""
-    run_eager(fn, (cls, *args), dict(kwargs))
+        return metaclass.__new__(metaclass, name, bases, namespace)
+    refused: Exception | None = None
+    for base in bases:
+        try:
+            made = metaclass.__new__(metaclass, name, (_quiet_like(base), *bases), dict(namespace))
+            made.__bases__ = bases
+            return made
+        except TypeError as error:
+            refused = error
+    raise TypeError("a class whose bases are told of it otherwise") from refused
 
 
 def is_quiet(bases: tuple[type, ...]) -> bool:
     """Whether there is no `__init_subclass__` but that of `object`."""
     return not any("__init_subclass__" in vars(base) for b in bases for base in b.__mro__ if base is not object)
+
+
+@remembered
+def _quiet_like(base: Any) -> type:
+    """A class whose instances are laid out as those of `base`, for which it may be exchanged as a base, and whose
+    `__init_subclass__` does nothing."""
+    parent = base.__base__
+    adds = any(bool(getattr(base, part)) > bool(getattr(parent, part)) for part in ("__dictoffset__",
+                                                                                   "__weakrefoffset__"))
+    namespace = {"__init_subclass__": _no_hook, **({} if adds else {"__slots__": ()})}
+    made = _quietly(type(parent), "Quiet", (parent,), namespace)
+    hide_subclass(made)
+    return made
+
+
+@classmethod  # type: ignore[misc]
+def _no_hook(cls: type, **kwargs: Any) -> None:
+    pass
+
+
+def done_to(cls: type, fn: Any, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> None:
+    """What a decorator of the standard library does to a class: in Python, which no capture watches."""
+    run_eager(fn, (cls, *args), dict(kwargs))
 
 
 def own_globals() -> dict[str, Any]:

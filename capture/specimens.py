@@ -77,6 +77,7 @@ class ClassRecipe:
     obj: type
     value: Const
     step: int  # of the outermost frame
+    name: str
     bases: tuple[Value, ...]
     namespace: dict[str, Value]
     steps: list[tuple[Any, Any]] = field(default_factory=list)

@@ -1,5 +1,7 @@
 """Classes that captured code makes: each call makes its own, and no graph breaks."""
 
+import abc
+import collections.abc
 import copy
 import functools
 import gc
@@ -601,3 +603,81 @@ def test_what_cannot_be_captured_is_pythons(fn):
     for _ in range(2):
         assert same(compiled(X), fn(X))
     assert dynacomp.stats()["breaks"]
+
+
+class Shape(abc.ABC):
+    kinds: list = []
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        cls.kinds.append(cls.__name__)
+
+    @abc.abstractmethod
+    def area(self):
+        ...
+
+    def twice(self):
+        return self.area() * 2
+
+
+def test_abstract_classes():
+    def f(x):
+        class Square(Shape):
+            def area(self):
+                return x * x
+
+        class Flat(Shape):
+            @property
+            @abc.abstractmethod
+            def name(self):
+                ...
+
+        class Table(collections.abc.Mapping):
+            def __getitem__(self, key):
+                return x
+
+            def __iter__(self):
+                return iter("ab")
+
+            def __len__(self):
+                return 2
+
+        try:
+            Flat()
+        except TypeError as error:
+            said = str(error)
+        return (Square().twice(), said, sorted(Flat.__abstractmethods__), isinstance(Square(), Shape),
+                issubclass(int, Flat), dict(Table()), Table().get("z"), Shape.kinds[-2:], Square, Flat())
+
+    def g(x):
+        try:
+            return f(x)
+        except TypeError as error:
+            return x, str(error)
+
+    check(g)
+
+
+@pytest.mark.parametrize("slots", [{}, {"__slots__": ()}, {"__slots__": ("a",)}])
+@pytest.mark.parametrize("root", [object, type("Empty", (), {"__slots__": ()}), abc.ABC, dict, Exception])
+def test_bases_of_any_layout_are_not_told_twice(root, slots):
+    told = []
+
+    class Parent(root):
+        vars().update(slots)
+
+        def __init_subclass__(cls, **kwargs):
+            super().__init_subclass__(**kwargs)
+            told.append(cls.__name__)
+
+    def f(x):
+        class Local(Parent):
+            w = x
+
+        class Slotted(Local):
+            __slots__ = ("b",)
+
+        return x, told[-2:], Local, Slotted, Local.__base__ is Parent, Slotted.__dictoffset__
+
+    check(f)
+    assert len(told) == 12 and not any(c.__name__ == "Quiet" for c in Parent.__subclasses__())

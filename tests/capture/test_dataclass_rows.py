@@ -33,7 +33,8 @@ def test_fields_and_the_methods_made_of_them():
 
         o = Local(2)
         return (o.scaled(), o.c is Local(1).c, repr(o), o == Local(2), o == Local(3), Local.d, Local.__doc__,
-                Local.__match_args__, [g.name for g in dataclasses.fields(o)], dataclasses.is_dataclass(Local), o, Local)
+                Local.__match_args__, [g.name for g in dataclasses.fields(o)], dataclasses.is_dataclass(Local),
+                o, Local)
 
     check(f)
 
