@@ -111,7 +111,7 @@ def new_class(cap: Capture, metaclass: type, name: str, bases: tuple[Value, ...]
     named = {key: v for key, v in namespace.items() if isinstance(v, ObjectV) and "__set_name__" in specimens.hooks(v)}
     made = _specimen(cap, metaclass, name, parents, namespace)
     for key, value in late:
-        type.__setattr__(made, key, specimens.stand_in(cap, value))
+        type.__setattr__(made, key, specimens.known_as(cap, value, as_python(value)))
     late += named.items()
     namespace.update(dict.fromkeys(named, Const(None)))
     recipe = ClassRecipe(made, Const(made), cap.top_step, name, bases, namespace, late, shows)

@@ -22,7 +22,7 @@ from dynacomp.capture.classes import entries
 from dynacomp.capture.effects import changing_outside
 from dynacomp.capture.errors import Break
 from dynacomp.capture.machine import Capture
-from dynacomp.capture.specimens import ClassRecipe, Placeholder
+from dynacomp.capture.specimens import ClassRecipe, Placeholder, Recipe
 from dynacomp.capture.values import CellV, Const, DictV, FunctionV, TupleV, Value, as_python, is_literal
 
 _process_class: Any = dataclasses._process_class  # type: ignore[attr-defined]
@@ -70,8 +70,10 @@ def _adopt(cap: Capture, recipe: ClassRecipe, name: str, found: Any) -> None:
         cap.entered[id(found)] = _function(cap, found.__wrapped__ if wraps else found)  # type: ignore[attr-defined]
     elif type(found) is dict:
         for field in found.values():
-            if field.name in recipe.namespace["__annotations__"].items and not specimens.is_made(  # type: ignore
-                    cap, field):
+            known = cap.made.get(id(field))
+            if isinstance(known, Recipe):
+                known.cls = known.cls or recipe
+            elif known is None and field.name in entries(recipe.obj).get("__annotations__", {}):
                 specimens.keep_inside(cap, recipe, field)
         cap.objects[id(found)] = DictV({key: Const(field) for key, field in found.items()})
     elif name != "__dataclass_params__":

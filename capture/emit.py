@@ -395,7 +395,12 @@ def _function(e: Emitter, v: FunctionV) -> None:
            lambda: e.tuple(v.attrs.values()), lambda: e.const(tuple(v.attrs)))
     e.remember(v)
     for name, value in v.special.items():
-        e.later(partial(e.call, setattr, partial(e.load, v), partial(e.const, name), partial(e.load, value)))
+        put = partial(e.call, setattr, partial(e.load, v), partial(e.const, name), partial(e.load, value))
+        if isinstance(value, DictV) or isinstance(value, Const) and is_literal(value.value):  # a classmethod copies it
+            put()
+            e.op("POP_TOP")
+        else:
+            e.later(put)
 
 
 def _partial(e: Emitter, v: PartialV) -> None:

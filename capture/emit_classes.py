@@ -12,11 +12,16 @@ from typing import Any
 from dynacomp.capture import remake
 from dynacomp.capture.emit import MADE, Emitter
 from dynacomp.capture.errors import Unbuildable
-from dynacomp.capture.specimens import ClassRecipe, Inside, Recipe
+from dynacomp.capture.specimens import ClassRecipe, Inside, Recipe, subclasses
 from dynacomp.capture.values import DELETED
 
 
 def emit_recipe(e: Emitter, recipe: Recipe) -> None:
+    if recipe.cls is not None and id(recipe.cls) not in e.making and id(recipe.cls.obj) not in e.temps:
+        e.made(recipe.cls.obj)  # of which it is a part
+        e.op("POP_TOP")
+        e.made(recipe.obj)
+        return
     names = tuple(recipe.kwargs)
     e.call(remake.call, partial(e.const, recipe.make), partial(e.tuple, recipe.args),
            partial(e.const, names), partial(e.tuple, recipe.kwargs.values()))
@@ -32,6 +37,8 @@ def emit_class(e: Emitter, recipe: ClassRecipe) -> None:
            partial(e.tuple, recipe.namespace.values()))
     e.making.discard(id(recipe))
     e.remember_as(recipe.obj, recipe)
+    for cls in subclasses(e.cap, recipe.obj):  # which it knows
+        e.later(partial(e.made, cls))
     for name, value in recipe.steps:
         e.later(partial(_step, e, recipe, name, value))
 

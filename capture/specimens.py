@@ -2,7 +2,7 @@
 
 A class that the captured code makes does not exist yet, but classes are what attributes are looked up in. So the
 capture makes one of its own at once, the *specimen*: with the same bases, and for each entry of the namespace the
-object itself (a literal, a class), a stand-in (a function with the same code, which is never run), or a Placeholder.
+object itself (a literal, a class), a stand-in (a function with the same face, which refuses to run), or a Placeholder.
 Instances are ObjectVs of that class, MRO, `super()` and isinstance are Python's. `cap.made` says what each of these
 objects is for the program: a Value, or the Recipe by which replacement code makes the real one, anew for each call.
 
@@ -17,6 +17,7 @@ those that are, and the graph breaks where the class is made.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import types
 import weakref
@@ -25,11 +26,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+from bytecode import Bytecode, Instr
 
 from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.classes import entries, module_name, mro
 from dynacomp.capture.errors import Break
-from dynacomp.capture.machine import OPERATIONS, Capture
+from dynacomp.capture.machine import OPERATIONS, VERSION, Capture
 from dynacomp.capture.values import (
     ArrayV,
     Const,
@@ -67,6 +69,7 @@ class Recipe:
     make: Callable[..., Any]
     args: tuple[Value, ...]
     kwargs: dict[str, Value]
+    cls: Any = None  # the ClassRecipe of what has changed it since: a dataclass its Field
 
 
 @dataclass(eq=False)
@@ -112,6 +115,12 @@ def shown_classes(cap: Capture) -> list[ClassRecipe]:
     return [r for r in cap.made.values() if isinstance(r, ClassRecipe) and r.shows]
 
 
+def subclasses(cap: Capture, cls: type) -> list[type]:
+    """The classes made of one that the captured code makes."""
+    return [r.obj for r in cap.made.values() if isinstance(r, ClassRecipe) and any(
+        isinstance(base, Const) and base.value is cls for base in r.bases)]
+
+
 def add(cap: Capture, recipe: Recipe | ClassRecipe) -> Const:
     cap.made[id(recipe.obj)] = recipe
     return recipe.value
@@ -132,11 +141,13 @@ def stand_in(cap: Capture, value: Value) -> Any:
         return value.value
     if isinstance(value, TupleV) and value.cls is tuple and is_constant(value) and is_literal(found := _plain(value)):
         return found
+    if getattr(value, "real", None) is dataclasses.MISSING:
+        return dataclasses.MISSING
     known = cap.stood.get(id(value))
     if known is None:
         known = _function(value) if isinstance(value, FunctionV) else _placeholder(value)
         if isinstance(value, FunctionV):
-            cap.entered[id(known)] = value
+            cap.entered[id(known)] = cap.functions[id(known), None] = value
         cap.keep += [value, known]
         cap.stood[id(value)], cap.made[id(known)], cap.objects[id(known)] = known, value, value
     return known
@@ -146,9 +157,28 @@ def _plain(value: TupleV) -> Any:
     return tuple(i.value if isinstance(i, Const) else i for i in value.items)
 
 
+def _never(*args: Any) -> Any:
+    raise Break("call", "a method, of a class that the captured code makes, that code calls which is not captured")
+
+
+def _calls_never() -> types.CodeType:
+    null = [Instr("PUSH_NULL")]
+    load = [Instr("LOAD_CONST", _never)]  # type: ignore[arg-type]
+    call = [*([Instr("PRECALL", 0)] if VERSION < (3, 12) else []), Instr("CALL", 0), Instr("RETURN_VALUE")]
+    return Bytecode([Instr("RESUME", 0), *(load + null if VERSION >= (3, 13) else null + load), *call]).to_code()
+
+
+_NEVER = _calls_never()
+
+
 def _function(fn: FunctionV) -> types.FunctionType:
-    made = types.FunctionType(fn.code, fn.globals, fn.name, None, tuple(types.CellType() for _ in fn.closure))
+    """A function with the face of `fn`, and the same parameters."""
+    code = fn.code.replace(
+        co_code=_NEVER.co_code, co_consts=_NEVER.co_consts, co_names=(), co_linetable=_NEVER.co_linetable,
+        co_stacksize=_NEVER.co_stacksize, co_exceptiontable=b"")
+    made = types.FunctionType(code, fn.globals, fn.name, None, tuple(types.CellType() for _ in fn.closure))
     made.__qualname__ = fn.qualname
+    made.__doc__ = next((c for c in fn.code.co_consts[:1] if isinstance(c, str)), None)
     for name, value in {**fn.special, **fn.attrs}.items():
         if isinstance(value, Const) and is_literal(value.value):
             setattr(made, name, value.value)
@@ -184,16 +214,17 @@ def _placeholder_class(found: frozenset[str], unhashable: bool) -> type[Placehol
     return type("Placeholder", (Placeholder,), {**parts, **({"__hash__": None} if unhashable else {})})
 
 
-def _never(*args: Any) -> Any:
-    raise Break("call", "a descriptor that code looks into which the machine does not enter")
-
-
 def annotations_of(cap: Capture, value: DictV) -> dict[str, Any]:
     """A specimen's `__annotations__`, which code of the standard library looks into."""
     made = {name: _annotation(cap, cap.realize(v)) for name, v in value.items.items()}
-    cap.keep += [value, made]
-    cap.made[id(made)] = cap.objects[id(made)] = value
-    return made
+    return known_as(cap, value, made)
+
+
+def known_as(cap: Capture, value: Value, obj: Any) -> Any:
+    """Lets `obj` stand for a Value."""
+    cap.keep += [value, obj]
+    cap.made[id(obj)] = cap.objects[id(obj)] = value
+    return obj
 
 
 def _annotation(cap: Capture, value: Value) -> Any:
@@ -220,8 +251,8 @@ def leak(cap: Capture, roots: Iterable[Any]) -> ClassRecipe | None:
     while todo:
         at = todo.pop()
         for cls in (at, type(at)):
-            if isinstance(found := cap.made.get(id(cls)), ClassRecipe):
-                return found
+            if isinstance(found := cap.made.get(id(cls)), (ClassRecipe, Inside)):
+                return found.cls if isinstance(found, Inside) else found
         if is_made(cap, at):
             return next(r for r in cap.made.values() if isinstance(r, ClassRecipe))
         if id(at) not in seen:

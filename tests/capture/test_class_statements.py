@@ -332,7 +332,7 @@ def test_slots():
             o.c = 1
         except AttributeError as error:
             said = str(error)
-        return o.a, said, Local.__slots__, Local
+        return o.a, said, Local.__slots__, Local, hasattr(o, "__dict__"), o.__slots__ is Local.__slots__
 
     check(f)
 
@@ -399,6 +399,24 @@ def test_classes_as_keys_and_operands():
         return table[A], A == B, A is A, A in (B,), [A, B].index(B), id(A) == id(B), len({A, B, A}), [*table]
 
     check(f)
+
+
+def test_what_a_classmethod_copies_of_its_function_is_there_before():
+    def f(x):
+        def wrapped(cls, arg: int):
+            """Doc."""
+
+        @classmethod
+        @functools.wraps(wrapped)
+        def method(cls, *args):
+            return args
+
+        print(end="")
+        return x, method.__name__, method.__doc__, method.__annotations__, method.__qualname__
+
+    compiled = dynacomp.jit(f, backend="eager")
+    for _ in range(2):
+        assert same(compiled(X), f(X))
 
 
 def test_a_class_lives_across_a_break():
@@ -566,6 +584,22 @@ def metaclass(x):
     return Local.w
 
 
+def asked_in_c(x):
+    class Wrong(Exception):
+        pass
+
+    def refuse():
+        raise Wrong("no")
+
+    class Local(metaclass=abc.ABCMeta):  # noqa: B024
+        __subclasses__ = refuse
+
+    try:
+        issubclass(int, Local)
+    except Wrong as error:
+        return x, str(error)
+
+
 def registers(x):
     class Node:
         def __init__(self, a):
@@ -597,7 +631,7 @@ def another_cell(x):
         return x, str(error)
 
 
-@pytest.mark.parametrize("fn", [another_cell, metaclass, registers, own_dict])
+@pytest.mark.parametrize("fn", [another_cell, asked_in_c, metaclass, registers, own_dict])
 def test_what_cannot_be_captured_is_pythons(fn):
     compiled = dynacomp.jit(fn, backend="eager")
     for _ in range(2):
