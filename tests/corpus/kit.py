@@ -25,9 +25,12 @@ import jax
 import jax.numpy as jnp
 
 import dynacomp
+from dynacomp import notices
 from dynacomp.capture import frame
+from dynacomp.notices import Notice
 from tests.corpus import programs
 from tests.corpus.heap import describe
+from tests.corpus.leaving import unexplained
 
 
 def vector() -> tuple[Any, ...]:
@@ -162,6 +165,7 @@ class Report:
     cold: Run
     hit: Run
     stats: dict[str, Any]
+    notices: tuple[Notice, ...]
     misses: int
 
 
@@ -174,10 +178,10 @@ def check(p: Program) -> Report:
         plain = run(p.fn, p)
     with fresh(p.fn):
         cold = run(compiled, p)
-    stats = dynacomp.stats()
+    stats, told = dynacomp.stats(), notices.told()
     with fresh(p.fn):
         hit = run(compiled, p)
-    return Report(plain, cold, hit, stats, dynacomp.stats()["frames_captured"] - stats["frames_captured"])
+    return Report(plain, cold, hit, stats, told, dynacomp.stats()["frames_captured"] - stats["frames_captured"])
 
 
 def differences(p: Program, r: Report) -> list[str]:
@@ -191,6 +195,7 @@ def differences(p: Program, r: Report) -> list[str]:
                              f"  compiled {shown(have, want)}")
     if p.breaks is not ANY and r.stats["breaks"] != p.breaks:
         found.append(f"breaks {r.stats['breaks']}, expected {p.breaks}")
+    found += [f"nothing leaves here: {notice}" for notice in unexplained(r.notices)]
     eager = set(r.stats["frames_eager"])
     if eager != set(p.eager):
         found.append(f"frames run eagerly {r.stats['frames_eager']}, expected {p.eager}")

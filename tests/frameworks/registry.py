@@ -21,7 +21,10 @@ import jax
 import numpy as np
 
 import dynacomp
+from dynacomp import notices
 from dynacomp.capture import frame
+from dynacomp.notices import Notice
+from tests.corpus.leaving import unexplained
 from tests.frameworks import models
 
 
@@ -104,6 +107,7 @@ class Report:
     plain: Any
     compiled: Any
     stats: dict[str, Any]
+    notices: tuple[Notice, ...]
     speedup: float
 
 
@@ -115,7 +119,7 @@ def check(m: Model, backend: str = "xla") -> Report:
     dynacomp.reset()
     timed = Timed(functools.partial(dynacomp.jit, backend=backend))
     compiled = m.run(timed)
-    return Report(plain, compiled, dynacomp.stats(), eager.best / timed.best if timed.best else 0.0)
+    return Report(plain, compiled, dynacomp.stats(), notices.told(), eager.best / timed.best if timed.best else 0.0)
 
 
 def differences(m: Model, r: Report) -> list[str]:
@@ -124,6 +128,7 @@ def differences(m: Model, r: Report) -> list[str]:
     for reason, count in r.stats["breaks"].items():
         if count > m.breaks.get(reason, 0):
             found.append(f"{count} graph breaks {reason!r}, at most {m.breaks.get(reason, 0)} expected")
+    found += [f"nothing leaves here: {notice}" for notice in unexplained(r.notices)]
     eager = set(r.stats["frames_eager"]) - set(m.eager)
     if eager:
         found.append(f"frames run eagerly {r.stats['frames_eager']}, expected {m.eager}")

@@ -17,7 +17,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.corpus.report import words  # noqa: E402
+from tests.corpus.report import what_leaves, words  # noqa: E402
 from tests.frameworks import registry  # noqa: E402
 
 
@@ -25,6 +25,7 @@ def main(*parts: str) -> int:
     """Prints the table; the exit status is 1 when a model differs from plain Python."""
     table = Table("model", "frames", "graphs", "operations", "breaks", "eager", "same", "speed-up")
     breaks: Counter[str] = Counter()
+    leaving: Counter[str] = Counter()
     wrong, speedups, totals = 0, [], Counter[str]()
     for m in registry.load():
         if not all(part in m.name for part in parts):
@@ -38,6 +39,7 @@ def main(*parts: str) -> int:
         bad = registry.compare(report.plain, report.compiled, m.tolerance)
         wrong += bool(bad)
         breaks.update(report.stats["breaks"])
+        leaving.update(what_leaves(report.notices))
         speedups.append(report.speedup)
         numbers = {k: report.stats[k] for k in ("frames_captured", "graphs", "operations")}
         totals.update(numbers)
@@ -48,6 +50,7 @@ def main(*parts: str) -> int:
     table.add_row(f"{table.row_count} models", *map(str, totals.values()), words(breaks) or "none", "",
                   f"{wrong} differ", f"median {middle:.1f}")
     Console().print(table)
+    Console().print(f"places where they stand, by what leaves there: {words(leaving) or 'none'}")
     if registry.MISSING:
         Console().print(f"not installed: {', '.join(registry.MISSING)}")
     return min(wrong, 1)
