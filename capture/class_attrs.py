@@ -22,7 +22,7 @@ from dynacomp.capture.frozen import is_python_class
 from dynacomp.capture.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.machine import OPERATIONS, VERSION, Capture
 from dynacomp.capture.specimens import Placeholder, is_made, made_class, stand_in
-from dynacomp.capture.values import DELETED, Const, FunctionV, MethodV, ObjectV, Value, is_literal
+from dynacomp.capture.values import DELETED, Const, FunctionV, MethodV, ObjectV, Value, is_literal, type_of
 from dynacomp.capture.wrap import wrap
 
 MISSING = object()
@@ -198,9 +198,21 @@ OF_TYPE = (*STORED_IN_C, "__class__", "__dict__")
 
 
 def read_class(cap: Capture, cls: type, name: str) -> Value:
-    """`cls.name`: metaclass data descriptors, the MRO, then the metaclass."""
-    if is_programs(resolve(cap, type(cls), "__getattribute__")[1]):
-        return cap.call(cap.special(Const(cls), "__getattribute__"), [Const(name)])  # type: ignore[arg-type]
+    """`cls.name`, by the metaclass's own `__getattribute__` and `__getattr__`, if it has them."""
+    hooked = is_programs(resolve(cap, type(cls), "__getattribute__")[1])
+    try:
+        if hooked:
+            return cap.call(cap.special(Const(cls), "__getattribute__"), [Const(name)])  # type: ignore[arg-type]
+        return _read(cap, cls, name)
+    except Raised as raised:
+        fallback = resolve(cap, type(cls), "__getattr__")[1]
+        if not is_programs(fallback) or not issubclass(type_of(raised.value), AttributeError):
+            raise
+        return cap.call(cap.special(Const(cls), "__getattr__"), [Const(name)])  # type: ignore[arg-type]
+
+
+def _read(cap: Capture, cls: type, name: str) -> Value:
+    """Metaclass data descriptors, the MRO, then the metaclass."""
     pending = written(cap, cls, name)
     if pending is not None:
         return pending
@@ -237,13 +249,19 @@ def _by_descriptor(cap: Capture, cls: type, raw: Any, owner: type, name: str) ->
     if isinstance(getter, types.FunctionType) and not is_pure_module(module_of(getter)):
         descriptor = class_value(cap, raw, owner, name)
         return cap.call(Const(getter), [descriptor, Const(None), Const(cls)])
-    try:
-        found = getattr(cls, name)
-    except AttributeError as error:
-        raise Raised(Const(error)) from None
+    found = _by_python(cap, cls, name)
     if isinstance(raw, SIMPLE) or getter is not MISSING:
         return Const(found) if isinstance(found, types.BuiltinMethodType) else from_python(cap, found)
     return class_value(cap, found, owner, name)
+
+
+def _by_python(cap: Capture, cls: type, name: str) -> Any:
+    """What Python finds; a `__getattr__` of the program's is not asked."""
+    own = is_programs(lookup(type(cls), "__getattr__")[1])
+    try:
+        return type.__getattribute__(cls, name) if own else getattr(cls, name)
+    except AttributeError as error:
+        raise Raised(Const(error)) from None
 
 
 def from_metaclass(cap: Capture, cls: type, name: str) -> Value:
@@ -260,10 +278,7 @@ def from_metaclass(cap: Capture, cls: type, name: str) -> Value:
         return cap.call(Const(raw.fget), [Const(cls)])
     if isinstance(lookup(type(raw), "__get__")[1], types.FunctionType):
         raise Break("attribute", f"descriptor {type(raw).__qualname__} of a metaclass in {name!r}")
-    try:
-        found = getattr(cls, name)
-    except AttributeError as error:
-        raise Raised(Const(error)) from None
+    found = _by_python(cap, cls, name)
     if is_made(cap, cls):
         if name not in (*STORED_IN_C, *OF_LAYOUT, "__class__"):
             raise Break("attribute", f"{name!r} of a class that the captured code makes")
