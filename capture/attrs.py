@@ -326,6 +326,11 @@ def _function(cap: Capture, value: FunctionV, name: str) -> Value:
         return value.kwdefaults or Const(None)
     if name == "__dict__":
         return DictV(value.attrs)
+    if name == "__closure__" and value.closure:
+        value.cells = value.cells or TupleV(list(value.closure))
+        return value.cells
+    if name == "__closure__":
+        return Const(None)
     if name in ("__get__", "__call__"):
         return BuiltinMethodV(value, name)
     if hasattr(types.FunctionType, name):

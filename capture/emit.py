@@ -54,6 +54,7 @@ from dynacomp.capture.values import (
     ViewV,
     is_literal,
     is_single,
+    peek,
 )
 from dynacomp.capture.wrap import is_plain_instance
 
@@ -168,7 +169,7 @@ class Emitter:
         if value.holder is not None:
             self.load(value.holder)
             return
-        if value.source is not None and not (isinstance(value, Const) and is_single(value.value)):
+        if value.source is not None and not (isinstance(value, Const) and is_single(peek(value))):
             load_source(self, value.source)
             return
         row = ROWS.get(type(value))

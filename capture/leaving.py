@@ -50,6 +50,7 @@ from dynacomp.capture.values import (
     SizeV,
     Value,
     is_literal,
+    peek,
 )
 
 
@@ -90,7 +91,7 @@ def is_missed(w: Writer, value: Any) -> bool:
     if value.source is None:
         return id(value) in w.e.temps and not isinstance(value, (Const, ArrayV))
     if isinstance(value, (Const, Lazy, OpaqueV)):
-        real = value.value if isinstance(value, Const) else value.obj
+        real = peek(value) if isinstance(value, Const) else value.obj
         return not (is_literal(real) or issubclass(type(real), HARMLESS))
     return not isinstance(value, (ArrayV, SizeV, ScalarV))
 

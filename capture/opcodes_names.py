@@ -16,6 +16,7 @@ from dynacomp.capture.effects import mutating, write_global
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import VERSION, Capture, Frame, opcode
 from dynacomp.capture.plans import is_running
+from dynacomp.capture.resume import own_cells
 from dynacomp.capture.unseen import unseen
 from dynacomp.capture.values import (
     DELETED,
@@ -167,7 +168,7 @@ def _load_deref(cap: Capture, f: Frame, i: Instr) -> None:
     if i.name != "LOAD_DEREF" and f.namespace is not None and i.argval in f.namespace.items:
         f.push(cap.realize(f.namespace.items[i.argval]))
         return
-    f.push(load_cell(cap, f.cells[i.argval], i.argval))
+    f.push(load_cell(cap, f, i.argval))
 
 
 def _pop_namespace(f: Frame) -> None:
@@ -176,7 +177,11 @@ def _pop_namespace(f: Frame) -> None:
         raise Break("opcode", "a name that is looked up in the class around a type's parameter or alias")
 
 
-def load_cell(cap: Capture, cell: CellV, name: str) -> Value:
+def load_cell(cap: Capture, f: Frame, name: str) -> Value:
+    cell = f.cells[name]
+    if cell.content is None and name in own_cells(f.code.code):
+        raise Raised(Const(UnboundLocalError(f"cannot access local variable {name!r} where it is not associated with "
+                                             "a value")))
     if cell.content is None:
         raise Raised(Const(NameError(f"cannot access free variable {name!r} where it is not associated with a "
                                      "value in enclosing scope", name=name)))
@@ -194,7 +199,7 @@ def _store_deref(cap: Capture, f: Frame, i: Instr) -> None:
 @opcode("DELETE_DEREF")
 def _delete_deref(cap: Capture, f: Frame, i: Instr) -> None:
     cell = f.cells[i.argval]
-    load_cell(cap, cell, i.argval)
+    load_cell(cap, f, i.argval)
     mutating(cap, cell)
     cell.content = None
 

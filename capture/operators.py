@@ -450,6 +450,10 @@ def same_object(cap: Capture, a: Value, b: Value) -> bool:
         _unknown_identity(a, b)
     if isinstance(a, ScalarV) or isinstance(b, ScalarV):
         return _same_scalar(cap, a, b)
+    if a is not b and is_open(a) and is_open(b):
+        answer = peek(a) is peek(b)  # type: ignore[arg-type]
+        cap.guards.add("same" if answer else "distinct", a.source, b.source)
+        return answer
     answer = is_same(a, b)
     if isinstance(a, Const) and isinstance(b, Const) and _known_by_value(peek(a)) and type(peek(a)) is type(peek(b)):
         _same_literal(cap, a, b, answer)

@@ -45,6 +45,7 @@ from dynacomp.capture.values import (
     Value,
     is_literal,
     is_single,
+    peek,
 )
 from dynacomp.capture.wrap import hashes_itself
 
@@ -136,7 +137,7 @@ def template_of(cap: Capture, value: Any, outputs: dict[Node, int], registers: C
         return ("out", outputs.setdefault(value.node, len(outputs)))
     if isinstance(value, NumberV):
         return ("call", value.kind, [("out", outputs.setdefault(value.node, len(outputs)))], {})
-    if isinstance(value, Const) and (value.source is None or is_single(value.value)):
+    if isinstance(value, Const) and (value.source is None or is_single(peek(value))):
         return ("const", value.value)
     if isinstance(value, Value) and value.source is not None:
         return ("reg", registers(value.source))

@@ -250,6 +250,16 @@ def is_resume(code: CodeType) -> bool:
     return id(code) in _MADE
 
 
+def own_cells(code: CodeType) -> tuple[str, ...]:
+    """The local variables in cells of a function, or of the one that a resume function goes on with."""
+    made = _MADE.get(id(code))
+    while made is not None:
+        original = made.original()
+        assert original is not None
+        code, made = original, _MADE.get(id(original))
+    return code.co_cellvars
+
+
 def returns_tail(code: CodeType) -> bool:
     """Whether replacement code calls `code`, and sees to what comes after it when it breaks in turn."""
     return is_resume(code) and not _MADE[id(code)].segment

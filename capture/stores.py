@@ -112,6 +112,10 @@ def delattr_value(cap: Capture, target: Value, name: str) -> None:
     if isinstance(target, Const) and isinstance(target.value, type):
         class_attrs.delete(cap, target.value, name)
         return
+    if isinstance(target, CellV) and name == "cell_contents":
+        mutating(cap, target)
+        target.content = None
+        return
     if not isinstance(target, ObjectV) or isinstance(target, PrivateV):
         raise Break("store", f"deletion of {name!r}")
     taken_over = hook(cap, target, "__delattr__")

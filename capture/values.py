@@ -315,6 +315,7 @@ class FunctionV(Value):
     closure: tuple[CellV, ...] = ()
     special: dict[str, Any] = field(default_factory=dict)  # `__doc__` and the like, once somebody set them
     attrs: dict[str, Any] = field(default_factory=dict)
+    cells: TupleV | None = None  # its `__closure__`, once somebody asks
 
 
 @dataclass(eq=False)

@@ -125,3 +125,31 @@ def test_a_function_that_comes_twice_is_known_in_each_place():
 
     same = made(5)
     captures(lambda x, one, other: one(x) + other(x), (X, same, same), (X, same, made(5)), (X, same, made(7)))
+
+
+def test_one_that_is_alive_at_a_break_is_no_other_function_in_the_next_call():
+    def loop(x):
+        def scale(v):
+            return v * 2
+
+        kept = [scale]
+        for _ in range(3):
+            x = scale(x)
+            dynacomp.graph_break()
+            x = kept[0](x)
+        return x, scale
+
+    dynacomp.reset()
+    compiled, seen = dynacomp.jit(loop, backend="eager"), []
+    for _ in range(4):
+        assert jnp.array_equal(compiled(X)[0], loop(X)[0])
+        seen.append(dynacomp.stats()["frames_captured"])
+    assert len(set(seen)) == 1
+
+
+def test_two_are_told_apart_where_they_stand():
+    same, other = scale(2), scale(2)
+    program = lambda x, f, g: (f(x), f is g)  # noqa: E731
+    assert captures(program, (X, same, same), (X, other, other)) == 1
+    dynacomp.reset()
+    assert captures(program, (X, same, same), (X, same, other), (X, other, same)) == 2

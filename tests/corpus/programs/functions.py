@@ -373,3 +373,50 @@ def chained_comparison(x):
 @program
 def conditional_expressions(x):
     return x, 1 if x.ndim == 1 else 2, [] or "b", 0 and 1, None or x.shape[0], not []
+
+
+@program
+def cells_of_a_closure(x):
+    a = x + 1
+
+    def reads():
+        return a
+
+    cells, out = reads.__closure__, []
+    out += [cells[0].cell_contents, cells_of_a_closure.__closure__, reads.__closure__ is cells, len(cells)]
+    cells[0].cell_contents = x * 2
+    out += [reads(), a]
+    del cells[0].cell_contents
+    for compute in (reads, lambda: a):
+        try:
+            compute()
+        except NameError as error:
+            out.append((type(error).__name__, str(error), error.name))
+    try:
+        print(a)
+    except NameError as error:
+        out.append((type(error).__name__, str(error), error.name))
+    return out
+
+
+@program(breaks={"effect": 2})
+def variables_without_a_value(x):
+    def reads():
+        return late
+
+    out = []
+    for _ in range(2):
+        for compute in (reads, lambda: late):
+            try:
+                compute()
+            except NameError as error:
+                out.append(str(error))
+        try:
+            out.append(late)
+        except NameError as error:
+            out.append((type(error).__name__, str(error), error.name))
+        print("and")
+        late = x
+        del late
+    late = x + 1
+    return out, reads()
