@@ -225,11 +225,16 @@ def _read(cap: Capture, cls: type, name: str) -> Value:
         return class_method(cap, raw, cls)
     if isinstance(raw, staticmethod):
         return static_method(cap, raw, owner, name)
-    if isinstance(raw, (types.FunctionType, property, types.WrapperDescriptorType, types.MethodDescriptorType)):
+    if type(raw) in GIVEN_AS_THEY_ARE or isinstance(raw, property) and (
+            lookup(type(raw), "__get__")[1] is PROPERTY_GET):
         return from_python(cap, raw) if is_made(cap, raw) else Const(raw)
     if type(raw).__qualname__ in WRAPPED_METHODS:
         return Const(raw.method)
     return _by_descriptor(cap, cls, raw, owner, name)
+
+
+PROPERTY_GET = vars(property)["__get__"]
+GIVEN_AS_THEY_ARE = (types.FunctionType, types.WrapperDescriptorType, types.MethodDescriptorType)
 
 
 def _by_metaclass(cls: type, name: str, owner: type) -> bool:

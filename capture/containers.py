@@ -12,6 +12,7 @@ import operator
 from typing import Any
 
 from dynacomp.capture import deques, ndarrays, sequences, tables
+from dynacomp.capture.class_attrs import resolve
 from dynacomp.capture.effects import mutating, removing
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import get_iter, iterate
@@ -108,7 +109,10 @@ def _object_contains(cap: Capture, container: ObjectV, item: Value) -> bool:
     method = cap.special(container, "__contains__")
     if method is not None:
         return truth(cap, cap.call(method, [item]))
-    if cap.special(container, "__iter__") is None and cap.special(container, "__getitem__") is None:
+    if resolve(cap, container.cls, "__contains__")[1] is None:
+        raise raised(TypeError, f"{container.cls.__name__!r} object is not a container")
+    refuses = resolve(cap, container.cls, "__iter__")[1] is None
+    if refuses or cap.special(container, "__iter__") is None and cap.special(container, "__getitem__") is None:
         raise raised(TypeError, f"argument of type {container.cls.__name__!r} is not iterable")
     return any(equal(cap, x, item) for x in iterate(cap, container))
 

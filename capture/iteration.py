@@ -13,7 +13,7 @@ from typing import Any
 
 from dynacomp.capture import arrays, given_iterators, ndarrays, sizes
 from dynacomp.capture.births import from_python, opened
-from dynacomp.capture.class_attrs import name_in_errors
+from dynacomp.capture.class_attrs import name_in_errors, resolve
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.generators import resume
@@ -94,7 +94,8 @@ def _const_iter(cap: Capture, value: Const) -> Value:
 
 
 def _by_getitem(cap: Capture, value: ObjectV) -> Value:
-    if not hasattr(value.cls, "__getitem__"):
+    refuses = resolve(cap, value.cls, "__iter__")[1] is None  # `__iter__ = None`
+    if refuses or not hasattr(value.cls, "__getitem__"):
         raise Raised(Const(TypeError(f"{name_in_errors(value.cls)!r} object is not iterable")))
     return StreamV("getitem", [value], state={"index": 0})
 

@@ -206,6 +206,8 @@ def _innermost(cap: Capture, fn: Value) -> Value | None:
             attributes = fn.attrs
         else:
             return None
+        if "__signature__" in attributes:
+            return None
         if "__wrapped__" not in attributes:
             return fn
         fn = cap.getattr(fn, "__wrapped__")

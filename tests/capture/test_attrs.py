@@ -335,3 +335,41 @@ def test_what_a_new_function_keeps_in_c_is_there():
         return x, hasattr(inner, "__closure__"), hasattr(inner, "other"), inner.__closure__[0].cell_contents is x
 
     assert repr(dynacomp.jit(f, backend="eager")(jnp.ones(3))) == repr(f(jnp.ones(3)))
+
+
+class OfInstances(property):
+    """A property of instances; the class has another value."""
+
+    def __init__(self, fget, of_class):
+        super().__init__(fget)
+        self.of_class = of_class
+
+    def __get__(self, obj, cls=None):
+        return self.of_class if obj is None else property.__get__(self, obj, cls)
+
+
+class Labelled:
+    label = OfInstances(lambda self: "instance", "class")
+    plain = property(lambda self: 3)
+
+
+def test_a_property_may_say_something_else_of_the_class():
+    def f(x):
+        return x + Labelled().plain, Labelled.label, Labelled().label, type(Labelled.plain).__name__
+
+    compiled = dynacomp.jit(f)
+    assert repr(compiled(jnp.ones(3))) == repr(f(jnp.ones(3))) == repr(compiled(jnp.ones(3)))
+
+
+def test_a_signature_of_its_own_is_asked():
+    def f(x):
+        def g(a: int) -> int:
+            return a
+
+        g.__signature__ = 34
+        try:
+            return x, inspect.signature(g)
+        except TypeError as error:
+            return x, str(error)[:30]
+
+    assert repr(dynacomp.jit(f)(jnp.ones(3))) == repr(f(jnp.ones(3)))
