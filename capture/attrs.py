@@ -333,6 +333,8 @@ def _function(cap: Capture, value: FunctionV, name: str) -> Value:
         return Const(None)
     if name in ("__get__", "__call__"):
         return BuiltinMethodV(value, name)
+    if name == "__class__":
+        return Const(types.FunctionType)
     if hasattr(types.FunctionType, name):
         raise Break("attribute", f"{name!r} of a function that the captured code makes")
     raise no_attribute("function", name)

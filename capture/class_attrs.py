@@ -34,6 +34,8 @@ def behind(cls: type, after: type) -> tuple[type, ...]:
     """The classes after `after` in the MRO."""
     if not mro(cls):
         raise Break("attribute", "super() of a class that is being made")
+    if after not in mro(cls):
+        raise Break("attribute", f"super() of {after.__qualname__}, which the class's own mro() leaves out")
     return mro(cls)[mro(cls).index(after) + 1:]
 
 
@@ -352,7 +354,7 @@ def store_in_made(cap: Capture, cls: type, name: str, value: Any) -> None:
             type.__delattr__(cls, name)
         else:
             type.__setattr__(cls, name, stand_in(cap, value))
-    except (AttributeError, TypeError) as error:
+    except (AttributeError, TypeError, ValueError) as error:
         raise Raised(Const(error)) from None
     made_class(cap, cls).steps.append((name, value))  # type: ignore[union-attr]
     cap.resolved.clear()

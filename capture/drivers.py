@@ -168,9 +168,9 @@ def driver(code: CodeType, segments: Callable[[dict[str, Any], tuple], Any], beg
     bc.filename, bc.first_lineno = code.co_filename, code.co_firstlineno
     bc.docstring = None
     bc.cellvars, bc.freevars = cells, free
-    bc.flags |= code.co_flags & inspect.CO_ITERABLE_COROUTINE
     size = template.__code__.co_stacksize + count + len(bc.cellvars) + len(bc.freevars)
-    return bc.to_code(stacksize=size, compute_exception_stack_depths=False)
+    made = bc.to_code(stacksize=size, compute_exception_stack_depths=False)
+    return made.replace(co_flags=code.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS))
 
 
 def slots_of(made: CodeType) -> dict[str, int]:

@@ -30,6 +30,9 @@ class Raised(Exception):
     the frame at hand is in its traceback already."""
 
     def __init__(self, value: Any, fresh: bool = True, traced: bool = False) -> None:
+        error = vars(value).get("value")
+        if isinstance(error, Break):  # what C code has called refuses to be: no exception of the program
+            raise error
         super().__init__(value)
         self.value, self.fresh, self.traced = value, fresh, traced
 

@@ -221,5 +221,6 @@ def close(cap: Capture, gen: GeneratorV) -> Value:
             return NONE
         raise
     if item is not None:
-        raise Raised(Const(RuntimeError("generator ignored GeneratorExit")))
+        kind = type_of(gen).__name__.replace("_", " ")
+        raise Raised(Const(RuntimeError(f"{kind} ignored GeneratorExit")))
     return (gen.frame.result or NONE) if VERSION >= (3, 13) else NONE

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import sys
 import types
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,6 +41,7 @@ from dynacomp.capture.values import (
     TupleV,
     Value,
     as_python,
+    peek,
     type_of,
 )
 from dynacomp.capture.wrap import is_plain_instance, items_of, realize
@@ -58,6 +60,8 @@ def hashable(cap: Capture, value: Value) -> Any:
         return _object_key(cap, value)
     if isinstance(value, (FunctionV, MethodV, CellV, IdV)):
         return value
+    if isinstance(value, Const) and issubclass(type(peek(value)), weakref.ref):
+        raise Break("hash", "a weak reference, whose hash and equality are those of its object")
     if isinstance(value, ITERATORS) or isinstance(value, OpaqueV) and type(value.obj).__hash__ is object.__hash__:
         return _by_identity(cap, value)
     try:

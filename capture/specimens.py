@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import gc
 import types
 import weakref
 from collections.abc import Callable, Iterable
@@ -29,7 +30,7 @@ import jax
 from bytecode import Bytecode, Instr
 
 from dynacomp.capture._native import CompiledFunction
-from dynacomp.capture.classes import entries, module_name, mro
+from dynacomp.capture.classes import entries, mro
 from dynacomp.capture.errors import Break
 from dynacomp.capture.machine import OPERATIONS, VERSION, Capture
 from dynacomp.capture.values import (
@@ -266,7 +267,7 @@ def _inside(obj: Any) -> Iterable[Any]:
     if isinstance(obj, (tuple, list, set, frozenset)):
         return obj
     if isinstance(obj, dict):
-        return (*obj, *obj.values())
+        return (*obj, *obj.values()) if "__builtins__" not in obj else ()  # the globals of a module
     if isinstance(obj, types.CodeType):
         return obj.co_consts
     if isinstance(obj, functools.partial):
@@ -275,14 +276,13 @@ def _inside(obj: Any) -> Iterable[Any]:
         return (*_contents(obj), *(obj.__defaults__ or ()), *(obj.__kwdefaults__ or {}).values())
     if isinstance(obj, types.MethodType):
         return obj.__func__, obj.__self__
+    if isinstance(obj, (types.BuiltinMethodType, types.MethodWrapperType)):
+        return (obj.__self__,)
     if isinstance(obj, (type, types.ModuleType)):
         return ()
     if isinstance(obj, weakref.ref):
         return (obj(),)
-    ours = module_name(type(obj)).startswith("dynacomp.")
-    slots = [name for base in mro(type(obj)) for name in vars(base).get("__slots__", ())] if ours else []
-    return [*(vars(obj).values() if ours and hasattr(obj, "__dict__") else ()),
-            *(getattr(obj, name) for name in slots if hasattr(obj, name))]
+    return gc.get_referents(obj)
 
 
 def _contents(fn: types.FunctionType) -> Iterable[Any]:

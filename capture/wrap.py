@@ -179,6 +179,7 @@ def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
         raise Break("opaque", "the globals of a module that the captured code has changed")
     cap.guards.add("is_type", source, type(obj))
     names, values = _entries(obj)
+    _refuse_references(names)
     cap.guards.add("keys", source, names)
     keys = _keys(cap, obj, names)
     items = {key: Lazy(x, S.KnownKey(source, k, key.digest) if isinstance(key, HashedV) else S.Key(source, k))
@@ -225,6 +226,12 @@ def _refer_weakly(keys: Iterable[Any]) -> None:
         raise Break("opaque", "a set or dict with tuples of objects in it, which no guard can refer to weakly")
 
 
+def _refuse_references(keys: Iterable[Any]) -> None:
+    """Break for weak references: whoever compares two compares their objects, which runs the program's code."""
+    if any(issubclass(type(key), weakref.ref) for key in keys):
+        raise Break("opaque", "a set or dict of weak references")
+
+
 def _holds_objects(key: Any) -> bool:
     return type(key) in (tuple, frozenset) and any(_holds_objects(x) or _may_die(x) for x in key)
 
@@ -266,6 +273,7 @@ def _values_of(obj: Any) -> Any:
 def _set(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, type(obj))
     elements = tuple(_own_iter(obj))
+    _refuse_references(elements)
     _refer_weakly(elements)
     cap.guards.add("set", source, elements)
     if any(map(hashes_itself, elements)):

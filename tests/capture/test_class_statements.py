@@ -631,7 +631,13 @@ def another_cell(x):
         return x, str(error)
 
 
-@pytest.mark.parametrize("fn", [another_cell, asked_in_c, metaclass, registers, own_dict])
+def test_a_cell_of_another_class_is_refused():
+    compiled = dynacomp.jit(another_cell, backend="eager")
+    for _ in range(2):
+        assert same(compiled(X), another_cell(X))
+
+
+@pytest.mark.parametrize("fn", [asked_in_c, metaclass, registers, own_dict])
 def test_what_cannot_be_captured_is_pythons(fn):
     compiled = dynacomp.jit(fn, backend="eager")
     for _ in range(2):
