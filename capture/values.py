@@ -472,6 +472,8 @@ def as_python(value: Any) -> Any:
 
 def _tuple_as_python(v: TupleV) -> Any:
     items = [as_python(i) for i in v.items]
+    if v.cls is tuple and type(v.real) is tuple and is_literal(v.real):
+        return v.real  # a key of a dict that is made with it is this very tuple
     return tuple(items) if v.cls is tuple else v.cls(*items)
 
 

@@ -113,3 +113,11 @@ def steps_of_zero(x):
     except ValueError as e:
         out.append(str(e))
     return x, out, xs
+
+
+@program
+def tuples_as_keys_are_themselves(x):
+    keys = [(1, "a"), (None, 2.5)]
+    table = dict.fromkeys(keys, x)
+    held = {k: v for k, v in zip(keys, "ab")}
+    return [a is b for a, b in zip(keys, table)], [a is b for a, b in zip(keys, held)], table, keys
