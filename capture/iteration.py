@@ -88,8 +88,10 @@ def _const_iter(cap: Capture, value: Const) -> Value:
         return SeqIterV(TupleV([from_python(cap, x) for x in items]), kind=kind, text=value)
     try:
         iter(obj) if not hasattr(type(obj), "__next__") else None
-    except Exception as error:
+    except TypeError as error:
         raise Raised(Const(error)) from None
+    except Exception as error:  # what it says may depend on its state
+        raise Break("iterator", f"iteration over a {type(obj).__name__}, which raises {type(error).__name__}") from None
     raise Break("iterator", f"iteration over a {type(obj).__name__}")
 
 

@@ -16,12 +16,12 @@ from dynacomp.notices import Notice
 
 ROWS = (
     (r"print\(\)|input\(\)|open\(\)|logging|warning", "output and files, in their order"),
-    (r"loop runs in Python", "output and files, in their order"),  # of a loop that goes on after a break
+    (r"loop runs in Python", "a loop that Python goes on with, after such a break"),
     (r"time\.|of a Random|os\.urandom", "clocks and generators of random numbers"),
     (r"(random|uniform|integers|normal) of an object in C", "clocks and generators of random numbers"),
     (r"_asyncio|of a Task|of a Future|event loop|selectors?\b|socket", "the event loop"),
     (r"condition that is an array", "an array's content"),  # whose ways cannot be those of one node
-    (r"array's content|NumPy array made from values|needs concrete values|concrete", "an array's content"),
+    (r"array's content|NumPy array made from values|needs concrete values", "an array's content"),
     (r"__del__|may go\b|when it is dropped|never awaited|weak reference|weakref", "how long an object lives"),
     (r"__build_class__ with a |a subclass of .* library's", "a class that its metaclass or a library makes"),
     (r"pybind11", "what code in C makes of objects"),
