@@ -14,16 +14,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from dynacomp.capture import ndarrays, numbers
+from dynacomp.capture import ndarrays, numbers, size_values
 from dynacomp.capture.avals import KEY_TYPE, Aval
 from dynacomp.capture.bodies import localise
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import emit_node, library_call
 from dynacomp.capture.placement import placement
-from dynacomp.capture.sizes import concrete
+from dynacomp.capture.size_values import concrete
 from dynacomp.capture.values import ArrayV, BuiltinMethodV, Const, NdArrayV, SizeV, TupleV, Value, type_of
-from dynacomp.capture.wrap import size_value
 
 
 class Method:
@@ -54,15 +53,12 @@ def dims(cap: Capture, value: ArrayV) -> list[Value]:
     shape = value.aval.shape
     if all(isinstance(d, int) for d in shape):
         return [Const(d) for d in shape]
-    return [size_value(d, hint(cap, d)) for d in shape]
+    return [size_values.of_expr(cap, d) for d in shape]
 
 
 def hint(cap: Capture, expr: Any) -> int:
     """The value of a symbolic size in this call."""
-    if isinstance(expr, int):
-        return expr
-    env = {name: size for size, (_, name) in cap.symbols.items()}
-    return int(expr._evaluate(env))
+    return cap.scope.value(expr)
 
 
 def attribute(cap: Capture, value: ArrayV, name: str) -> Value:
@@ -102,7 +98,7 @@ def _size(cap: Capture, value: ArrayV) -> Value:
     if all(isinstance(d, int) for d in value.aval.shape):
         return Const(math.prod(value.aval.shape))
     expr: Any = math.prod(value.aval.shape)
-    return size_value(expr, hint(cap, expr))
+    return size_values.of_expr(cap, expr)
 
 
 _KNOWN_OF_ALL: dict[str, Any] = {

@@ -1,7 +1,7 @@
 """What is known of an array before it exists: shape, dtype and weak type.
 
 `Aval` is the type of every array value in a Graph, before and after lowering. Dimensions are
-Python ints, or symbolic: JAX's own `_DimExpr` (from `jax.export.symbolic_shape`) while capturing,
+Python ints, or symbolic: a `Size` (see `sizes`) while capturing,
 SymPy expressions after lowering. `dtype` is a NumPy dtype (ml_dtypes included) or one of JAX's
 extended dtypes (PRNG keys), which lowering removes.
 

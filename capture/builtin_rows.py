@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dynacomp.capture import arrays, attrs, ndarrays, numbers, scalars, sizes, stores, tracebacks
+from dynacomp.capture import arrays, attrs, ndarrays, numbers, scalars, size_values, stores, tracebacks
 from dynacomp.capture.calls import BUILTINS
 from dynacomp.capture.class_attrs import name_in_errors
 from dynacomp.capture.classes import mro
@@ -169,7 +169,7 @@ def _number(kind: type) -> Any:
                 raise Break("leaves", f"{kind.__name__}() of an array")
             return found
         if isinstance(x, SizeV):
-            return x if kind is int else fold(cap, kind, sizes.concrete(cap, x))
+            return x if kind is int else fold(cap, kind, size_values.concrete(cap, x))
         if isinstance(x, ObjectV):
             return _converted(cap, kind, x, list(args[1:]), kwargs)
         return fold(cap, lambda *a: kind(*a), *args) if not kwargs else fold(

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from bytecode import Instr
 
-from dynacomp.capture import ndarrays, remake, tracebacks
+from dynacomp.capture import ndarrays, remake, size_values, tracebacks
 from dynacomp.capture._native import known_dict, known_set
 from dynacomp.capture.effects import leaving, waits_for_effects
 from dynacomp.capture.emit_sources import load_globals, load_source
@@ -288,14 +288,7 @@ def _number(e: Emitter, v: NumberV) -> None:
 
 
 def _size(e: Emitter, v: SizeV) -> None:
-    names = [n for n in e.cap.dims if n in str(v.expr)]
-    fn = remake.size_function(str(v.expr), tuple(names))
-    e.call(fn, *[lambda n=n: load_dim(e, n) for n in names])  # type: ignore[misc]
-
-
-def load_dim(e: Emitter, name: str) -> None:
-    source, axis = e.cap.dims[name]
-    e.call(remake.dimension, lambda: load_source(e, source), lambda: e.const(axis))
+    load_source(e, size_values.source_of(e.cap, v))
 
 
 def _tuple(e: Emitter, v: TupleV) -> None:

@@ -48,6 +48,14 @@ def _root(e: Any, obj: Any) -> None:
         e.const(obj)
 
 
+def _size(e: Any, s: S.SizeOf) -> None:
+    names, places = zip(*s.reads)
+    if names == (str(s.expr),):
+        load_source(e, *places)
+    else:
+        e.call(remake.SizeFunction(s.expr, names), *[lambda p=p: load_source(e, p) for p in places])  # type: ignore[misc]
+
+
 _SOURCES: dict[type, Callable[[Any, Any], None]] = {
     S.Local: lambda e, s: e.op("LOAD_FAST", s.name),
     S.Closure: lambda e, s: e.op("LOAD_DEREF", FreeVar(s.name)),
@@ -64,6 +72,9 @@ _SOURCES: dict[type, Callable[[Any, Any], None]] = {
     S.KnownKey: _fetch(remake.known_key, "key"),
     S.Host: lambda e, s: e.call(scalars.FUNCTIONS[s.op], *[
         lambda a=a: load_source(e, a) if isinstance(a, S.Source) else e.const(a) for a in s.args]),
+    S.Dim: _fetch(remake.dimension, "axis"),
+    S.SizeOf: lambda e, s: _size(e, s),
+    S.Carrier: _fetch(remake.carrier),
     S.TypeOf: _fetch(type),
     S.DictOf: _fetch(remake.own_table),
     S.Plain: _fetch(remake.plain),

@@ -46,7 +46,12 @@ class NeverCalled(Exception):
 
 
 class NeedsSizes(Exception):
-    """Whoever compiles the Graph cannot do it for unknown sizes: capture starts over with fixed ones."""
+    """Whoever compiles the Graph cannot do it for unknown `sizes` (all, where there are none): capture starts over
+    with these fixed."""
+
+    def __init__(self, what: str, sizes: Any = ()) -> None:
+        super().__init__(what)
+        self.sizes = tuple(sizes)
 
 
 class Unbuildable(Exception):

@@ -36,6 +36,7 @@ from dynacomp.capture import (  # noqa: F401  (handlers and rows register themse
     opcodes_names,
     opcodes_stack,
     payload_methods,
+    size_values,
     stdlib_rows,
     tree_rows,
     twins,
@@ -123,8 +124,7 @@ def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compi
     """Captures one frame; never raises what the program raises (it is run again, as plain Python)."""
     lessons, handled = Lessons(), sys.exception()
     for _ in range(MAX_ATTEMPTS):
-        dynamic = (lambda s, a, n, x: False) if lessons.all_static or lessons.known_sizes else is_dynamic
-        root = Root(fn, code, args, dynamic, is_dynamic_scalar, changes_often, handled)
+        root = Root(fn, code, args, is_dynamic, is_dynamic_scalar, changes_often, handled)
         cap = Capture(lessons, root, key)
         try:
             with seldom_collecting():
@@ -132,8 +132,8 @@ def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compi
             return finish(cap, result, stopped, compile_graph, lessons, key)
         except Restart:
             continue
-        except NeedsSizes:
-            lessons.all_static = True
+        except NeedsSizes as needed_sizes:
+            size_values.freeze(cap, needed_sizes.sizes or map(cap.scope.symbol, cap.dims), str(needed_sizes))
         except Break as broke:
             lessons.breaks.setdefault(cap.top_step, lesson_of(cap, broke))
         except NeedsConcrete as needed:
@@ -233,6 +233,10 @@ def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: 
             "names_unchanged", table.get("__name__", "globals"))
         cap.guards.add(kind, S.Root(table, name), tuple(found), tuple(found.values()))
     _check_no_leak(cap, result, lessons)
+    places = {g.payload[3] for g in cap.guards.guards if g.kind == "array"}
+    program = compile_graph(result.graph, places) if result.graph is not None else None
+    for relation in cap.scope.relations:  # those that compiling asked for are among them
+        cap.guards.add("relation", None, relation)
     writer = StepWriter()
     writer.emit(None, "jax_config", jax_config_token())  # type: ignore[arg-type]
     for guard in cap.guards.guards:
@@ -240,8 +244,6 @@ def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: 
     info = Info(result.graph, str(cap.guards), (), stopped, _shapes(cap), cap.captured_ops,
                 {repr(s): v for s, v in cap.scalars.items()},
                 resumes=living(result.resumes))
-    places = {g.payload[3] for g in cap.guards.guards if g.kind == "array"}
-    program = compile_graph(result.graph, places) if result.graph is not None else None
     info.program = program
     if result.code is not None:
         if result.slot is not None:

@@ -14,6 +14,7 @@ imported. `where` and the placeholders' Sources are not in the text and come bac
 from __future__ import annotations
 
 import ast
+import operator
 import re
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +23,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import sympy
 
 from dynacomp.capture.avals import _SHORT, Aval
 from dynacomp.capture.graph import (
@@ -38,7 +38,7 @@ from dynacomp.capture.graph import (
     closures_in,
     nodes_in,
 )
-from dynacomp.capture.graph_text import Printer, lookup
+from dynacomp.capture.graph_text import Printer, lookup, size_key
 
 _LONG = {short: name for name, short in _SHORT.items()}
 _HEADER = re.compile(r"def (\w+)\((.*)\):$")
@@ -49,31 +49,27 @@ class GraphSyntaxError(ValueError):
     """The text is not a printed Graph; says which line, and what was expected there."""
 
 
-def _positive(name: str) -> sympy.Symbol:
-    return sympy.Symbol(name, integer=True, positive=True)
-
-
-def sympy_size(text: str) -> Any:
-    """A size as lowered Graphs have it: an int, or SymPy over positive integer symbols."""
-    names = {n: _positive(n) for n in re.findall(r"[A-Za-z_]\w*", text)}
-    functions = {"floor": sympy.floor, "Mod": sympy.Mod, "Max": sympy.Max, "Min": sympy.Min}
-    value = eval(text, {"__builtins__": {}}, {**names, **functions})
-    return int(value) if isinstance(value, (int, sympy.Integer)) else value
-
-
 @dataclass
 class Parser:
     """One Graph's reading: what names mean so far.
 
-    targets: more names of targets (Ops) besides dotted names. dim: a size's text → its value.
+    targets: more names of targets (Ops) besides dotted names.
     """
 
     refs: Mapping[str, Any]
     consts: Mapping[str, Any]
     targets: Mapping[str, Any]
-    dim: Callable[[str], Any]
     nodes: dict[str, Node] = field(default_factory=dict)
     graphs: dict[str, Graph] = field(default_factory=dict)
+
+    def dim(self, text: str) -> Any:
+        """A size: an int, or one of the references, looked up by its text."""
+        if text.isdigit():
+            return int(text)
+        found = self.refs.get(size_key(text))
+        if found is None:
+            raise GraphSyntaxError(f"no size is called {text!r}: are these that Graph.s references?")
+        return found
 
     def aval(self, text: str | None) -> Any:
         """`f32[n,3]*`, `(f32[2], i32[])` or None."""
@@ -128,7 +124,10 @@ class Parser:
         """A size's expression, or a number with a sign."""
         if any(isinstance(n, ast.Name) and n.id not in _CONSTANTS for n in ast.walk(node)):
             return self.dim(ast.unparse(node))
-        return eval(ast.unparse(node), {"__builtins__": {}}, dict(_CONSTANTS))
+        if isinstance(node, ast.UnaryOp):
+            return _SIGNS[type(node.op)](self.value(node.operand))
+        left, right = self.value(node.left), self.value(node.right)  # type: ignore[attr-defined]
+        return left + right if isinstance(node.op, ast.Add) else left - right  # type: ignore[attr-defined]
 
     def call(self, name: str, text: str, aval: Any) -> Node:
         """`target(args, key=value)`, or `consts['name']`."""
@@ -221,6 +220,7 @@ def split(text: str) -> list[str]:
 
 
 _CONSTANTS: dict[str, Any] = {"nan": float("nan"), "inf": float("inf"), "Ellipsis": ...}
+_SIGNS: dict[type, Callable[[Any], Any]] = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}
 _SIZES = frozenset({"floor", "Mod", "Max", "Min", "floordiv", "mod", "max", "min"})
 _CONSTRUCTORS: dict[str, Callable[..., Any]] = {
     "dtype": np.dtype,
@@ -243,16 +243,14 @@ _VALUES: dict[type, Callable[[Parser, Any], Any]] = {
 
 
 def parse(text: str, refs: Mapping[str, Any] | None = None, consts: Mapping[str, Any] | None = None,
-          targets: Mapping[str, Any] | None = None, dim: Callable[[str], Any] = sympy_size) -> Graph:
+          targets: Mapping[str, Any] | None = None) -> Graph:
     """The Graph that printed as `text`.
 
-    refs: `references(graph)`. consts: the arrays of its `get_attr` nodes (inner graphs' too).
-    targets: Ops by name. dim: how sizes read; for a captured Graph with symbolic sizes pass
-    `lambda t: int(t) if t.isdigit() else jax.export.symbolic_shape(t, scope=scope)[0]`.
-    Raises GraphSyntaxError.
+    refs: `references(graph)`, its symbolic sizes among them. consts: the arrays of its `get_attr` nodes
+    (inner graphs' too). targets: Ops by name. Raises GraphSyntaxError.
     """
     lines = [x for x in text.splitlines() if x.strip()]
-    return Parser(refs or {}, consts or {}, targets or {}, dim).graph(lines)
+    return Parser(refs or {}, consts or {}, targets or {}).graph(lines)
 
 
 def same(a: Graph, b: Graph) -> bool:

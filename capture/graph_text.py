@@ -18,7 +18,7 @@ import enum
 import keyword
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -178,7 +178,7 @@ _SPELLINGS: tuple[tuple[Any, Callable[[Printer, Any], str]], ...] = (
 _STRUCTURES: dict[str, Callable[[Printer, Any], str]] = {
     "Closure": Printer.closure,
     "Tree": lambda p, v: f"tree({p.ref(v.treedef)}, {p.tuple(v.leaves)})",
-    "_DimExpr": Printer.size,
+    "Size": Printer.size,
 }
 
 
@@ -208,7 +208,33 @@ def graph_text(graph: Any, indent: str = "") -> str:
 
 
 def references(graph: Any) -> dict[str, Any]:
-    """The objects that the Graph's text calls `refs[...]`."""
+    """The objects that the Graph's text calls `refs[...]`, and its symbolic sizes by `size_key`."""
     printer = Printer()
     printer.graph(graph)
-    return printer.refs
+    return {**printer.refs, **{size_key(str(size)): size for size in _sizes(graph)}}
+
+
+def size_key(text: str) -> str:
+    """What a symbolic size that prints as `text` is called among the references."""
+    return "size " + text.replace(" ", "")
+
+
+def _sizes(value: Any) -> Iterator[Any]:
+    """Every symbolic size in a Graph, in its Avals and arguments."""
+    kind = type(value).__name__
+    if kind == "Size" or isinstance(value, sympy.Expr):
+        yield value
+        return
+    inside: Any = ()
+    if kind in _PARTS:
+        inside = [getattr(value, name) for name in _PARTS[kind]]
+    elif isinstance(value, (tuple, list)):
+        inside = value
+    elif isinstance(value, Mapping):
+        inside = value.values()
+    for part in inside:
+        yield from _sizes(part)
+
+
+_PARTS = {"Graph": ("nodes",), "Node": ("args", "kwargs", "aval"), "Aval": ("shape",), "Closure": ("graph",),
+          "Tree": ("leaves",), "slice": ("start", "stop", "step")}

@@ -20,6 +20,7 @@ from typing import Any
 
 from dynacomp.capture import sources as S
 from dynacomp.capture.errors import GiveUp
+from dynacomp.capture.sizes import postfix
 from dynacomp.capture.values import is_literal
 
 
@@ -52,10 +53,9 @@ KINDS: dict[str, Callable[..., str]] = {
         f"{s}: {dtype}{list(shape)}{' weak' if weak else ''}"),
     "ndarray": lambda s, shape, dtype, contiguous=None: f"{s}: numpy {dtype}{list(shape)}",
     "content": lambda s, content: f"{s} holds the same {len(content)} bytes",
-    "dim": lambda s, axis, name: f"{name} = {s}.shape[{axis}] >= 2",
-    "dim_is": lambda s, axis, name: f"{s}.shape[{axis}] == {name}",
+    "symbol": lambda s, name, least: f"{name} = {s} >= {least}",
     "set": lambda s, items: f"{s} == {{{_listed(items)}}}",
-    "size_check": lambda s, program: f"sizes: {' '.join(str(p[-1]) for p in program)}",
+    "relation": lambda s, relation: str(relation),
     "scalar": lambda s, kind: f"type({s}) is {kind}",
     "same": lambda s, other: f"{s} is {other}",
     "distinct": lambda s, other: f"{s} is not {other}",
@@ -148,6 +148,8 @@ class StepWriter:
             return self.registers[source]
         if isinstance(source, S.Host):
             return self.computed(source)
+        if isinstance(source, S.SizeOf):
+            return self.evaluated(source)
         base = S.base_of(source)
         src = () if base is None else (self.register(base),)
         dst = self.registers[source] = len(self.registers)
@@ -164,8 +166,19 @@ class StepWriter:
         self.emit(source, "number", dst, operands[0], source.op, *(operands[1:] or (-1,)))
         return dst
 
+    def evaluated(self, source: S.SizeOf) -> int:
+        """The register that holds the value of an expression of sizes."""
+        program = self.program(postfix(source.expr))
+        dst = self.registers[source] = len(self.registers)
+        self.emit(source, "size_number", dst, program)
+        return dst
+
     def size(self, name: str) -> int:
         return self.sizes.setdefault(name, len(self.sizes))
+
+    def program(self, postfix: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A postfix program with the slots of symbols in place of their names."""
+        return tuple(("size", self.size(p[1])) if p[0] == "size" else p for p in postfix)
 
     def guard(self, guard: Guard) -> None:
         special = _SPECIAL.get(guard.kind)
@@ -203,27 +216,20 @@ _FETCH: dict[type, Callable[[Any], tuple[str, tuple[Any, ...]]]] = {
 }
 
 
-def _dim(writer: StepWriter, guard: Guard) -> None:
-    """A symbolic size: read once; 0 and 1 broadcast differently, so they get entries of their own."""
-    axis, name = guard.payload
-    assert guard.source is not None
+def _symbol(writer: StepWriter, guard: Guard) -> None:
+    """A symbol: its value is read once, and lies above a bound that the Graph relies on."""
+    source, (name, least) = guard.source, guard.payload
     slot = writer.size(name)
-    writer.emit(guard, "dim", slot, writer.register(guard.source), axis)
-    writer.emit(guard, "size_check", (("size", slot), ("int", 2), "ge"))
+    if isinstance(source, S.Dim):
+        writer.emit(guard, "dim", slot, writer.register(source.base), source.axis)
+    else:
+        assert source is not None
+        writer.emit(guard, "int_size", slot, writer.register(source))
+    writer.emit(guard, "size_check", (("size", slot), ("int", least), "ge"))
 
 
-def _dim_is(writer: StepWriter, guard: Guard) -> None:
-    axis, name = guard.payload
-    assert guard.source is not None
-    slot = writer.size(f"{guard.source!r}.shape[{axis}]")
-    writer.emit(guard, "dim", slot, writer.register(guard.source), axis)
-    writer.emit(guard, "size_check", (("size", slot), ("size", writer.size(name)), "eq"))
-
-
-def _size_check(writer: StepWriter, guard: Guard) -> None:
-    program = tuple(("size", writer.size(p[1])) if p[0] == "size" else p if len(p) > 1 else p[0]
-                    for p in guard.payload[0])
-    writer.emit(guard, "size_check", program)
+def _relation(writer: StepWriter, guard: Guard) -> None:
+    writer.emit(guard, "size_check", writer.program(guard.payload[0].program()))
 
 
 def _all_distinct(writer: StepWriter, guard: Guard) -> None:
@@ -231,5 +237,5 @@ def _all_distinct(writer: StepWriter, guard: Guard) -> None:
 
 
 _SPECIAL: dict[str, Callable[[StepWriter, Guard], None]] = {
-    "dim": _dim, "dim_is": _dim_is, "size_check": _size_check, "all_distinct": _all_distinct,
+    "symbol": _symbol, "relation": _relation, "all_distinct": _all_distinct,
 }

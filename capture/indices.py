@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from dynacomp.capture import sizes
+from dynacomp.capture import size_values
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.payloads import plain
@@ -37,7 +37,7 @@ def integer(cap: Capture, x: Value) -> int:
     if isinstance(x, ObjectV):
         raise Raised(Const(TypeError(f"{x.cls.__name__!r} object cannot be interpreted as an integer")))
     if isinstance(x, SizeV):
-        x = sizes.concrete(cap, x)
+        x = size_values.concrete(cap, x)
     try:
         return operator.index(as_python(x))
     except NotConstant:

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Iterator
 from typing import Any
 
-from dynacomp.capture import arrays, given_iterators, ndarrays, sizes
+from dynacomp.capture import arrays, given_iterators, ndarrays, size_values
 from dynacomp.capture.births import from_python, opened
 from dynacomp.capture.class_attrs import name_in_errors, resolve
 from dynacomp.capture.effects import mutating
@@ -159,11 +159,11 @@ def _next_count(cap: Capture, it: CountIterV) -> Value | None:
 def _before(cap: Capture, current: Value, stop: Value, step: Value) -> bool:
     """Whether a range has another element; a symbolic stop is decided, and guarded, once."""
     if isinstance(stop, SizeV):
-        stop = sizes.concrete(cap, stop)
+        stop = size_values.concrete(cap, stop)
     if isinstance(step, SizeV):
-        step = sizes.concrete(cap, step)
+        step = size_values.concrete(cap, step)
     if isinstance(current, SizeV):
-        current = sizes.concrete(cap, current)
+        current = size_values.concrete(cap, current)
     if isinstance(current, NumberV):
         raise Break("branch", "the end of a range whose place only the arrays tell")
     assert isinstance(current, Const) and isinstance(stop, Const) and isinstance(step, Const)

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from dynacomp.capture import sizes
+from dynacomp.capture import size_values
 from dynacomp.capture.births import opened
 from dynacomp.capture.class_attrs import name_in_errors, resolve
 from dynacomp.capture.errors import Break, Raised
@@ -55,7 +55,7 @@ def hashable(cap: Capture, value: Value) -> Any:
     """The Python object that a Value is as a dict key. Objects with a hash of their own become
     `HashedV`s; those that hash by identity are their own key."""
     if isinstance(value, SizeV):
-        value = sizes.concrete(cap, value)
+        value = size_values.concrete(cap, value)
     if isinstance(value, ObjectV):
         return _object_key(cap, value)
     if isinstance(value, (FunctionV, MethodV, CellV, IdV)):

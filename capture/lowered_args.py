@@ -19,16 +19,19 @@ import jax
 import numpy as np
 
 from dynacomp.capture import ndarrays
-from dynacomp.capture.avals import aval_of, weak
+from dynacomp.capture.avals import as_struct, aval_of, weak
 from dynacomp.capture.births import const_array
 from dynacomp.capture.bodies import Standin, localise, place_of
 from dynacomp.capture.errors import Break
 from dynacomp.capture.graph import Node, Tree
+from dynacomp.capture.graph_sizes import argument, sizes_in
+from dynacomp.capture.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.libraries import has_user_call, is_host, is_user_function
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.payloads import IMMUTABLE, SCALARS, SPECIAL, inherits, payload_base, refill
 from dynacomp.capture.remembered import remembered
 from dynacomp.capture.shells import Memo, attributes, fixed_fields, shell
+from dynacomp.capture.sizes import Size, canonical
 from dynacomp.capture.structures import TREEDEF, arrays_in_structure, in_structure, taken_apart
 from dynacomp.capture.values import (
     ArrayV,
@@ -256,7 +259,7 @@ _ROWS: dict[type, Any] = {
     ArrayV: _array,
     NdArrayV: _ndarray,
     Const: _const,
-    SizeV: lambda cap, v: v.expr,
+    SizeV: lambda cap, v: canonical(v.expr),
     ScalarV: _scalar,
     NumberV: _number,
     TupleV: _tuple,
@@ -270,6 +273,61 @@ _ROWS: dict[type, Any] = {
 }
 
 
+# --- symbolic sizes among the arguments
+
+
+def lowered_sizes(lowered: Any) -> list[Size]:
+    """The Sizes that a call depends on: those that it is given, and those of its arrays."""
+    given = [v for v in parts(lowered) if isinstance(v, Size)]
+    return [*given, *sizes_in(*(n.aval for n in leaf_nodes(lowered)))]
+
+
+def has_sizes(lowered: Any) -> bool:
+    return any(True for _ in lowered_sizes(lowered))
+
+
+def sizes_as_numbers(arg: Any) -> Any:
+    """The arguments with each Size as an array of JAX; those of slices, and of other arguments that are made, stay."""
+    if isinstance(arg, Size):
+        return LibraryArg(as_number, (arg,), {})
+    if isinstance(arg, tuple) and hasattr(arg, "_fields"):
+        return type(arg)(*map(sizes_as_numbers, arg))
+    if type(arg) in (tuple, list):
+        return type(arg)(map(sizes_as_numbers, arg))
+    return {k: sizes_as_numbers(v) for k, v in arg.items()} if type(arg) is dict else arg
+
+
+def as_number(size: Any) -> Any:
+    """A size as the weakly typed array that JAX makes of an int."""
+    return weak(size.dimension_as_value() if type(size) is Size else size, int)
+
+
+def fails_now(fn: Any, lowered: Any) -> bool:
+    """Whether the call fails with the sizes at hand, too. Not asked where a function of the program's would run."""
+    if any(True for _ in standins_in(lowered)):
+        return False
+    nodes = list(dict.fromkeys(leaf_nodes(lowered)))
+    value = lambda size: size.scope.value(size)
+    known = _with_values(lowered)
+
+    def call(*arrays: Any) -> Any:
+        args, kwargs = rebuild(known, dict(zip(nodes, arrays)))
+        return jax.tree.leaves(fn(*args, **kwargs))
+
+    try:
+        jax.make_jaxpr(call)(*(as_struct(aval_with_sizes(n.aval, value)) for n in nodes))
+    except Exception:
+        return True
+    return False
+
+
+def _with_values(arg: Any) -> Any:
+    """Arguments with the value of each Size in its place."""
+    if isinstance(arg, LibraryArg):
+        return LibraryArg(arg.make, _with_values(arg.args), _with_values(arg.kwargs))
+    return argument(arg, lambda size: size.scope.value(size))
+
+
 def rebuild(arg: Any, env: dict[Any, Any]) -> Any:
     """The real object of a lowered argument; Standins stand for themselves. What a LibraryArg makes is made once, and
     kept in `env`: one that is made of another, used twice, would take twice as long."""
@@ -277,6 +335,8 @@ def rebuild(arg: Any, env: dict[Any, Any]) -> Any:
         return env[arg]
     if isinstance(arg, Standin):
         return arg.function
+    if isinstance(arg, Size):
+        return canonical(arg)
     if isinstance(arg, LibraryArg):
         if arg not in env:
             env[arg] = arg.make(*rebuild(arg.args, env), **rebuild(arg.kwargs, env))

@@ -21,8 +21,6 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
-from jax import export
-
 from dynacomp.capture import sources as S
 from dynacomp.capture.code import Decoded, Instr, decode
 from dynacomp.capture.errors import Break, GiveUp, Raised, Restart
@@ -30,6 +28,7 @@ from dynacomp.capture.graph import Builder, Node
 from dynacomp.capture.guards import GuardSet
 from dynacomp.capture.iterator_values import CountIterV
 from dynacomp.capture.libraries import is_pure_module
+from dynacomp.capture.sizes import Scope
 from dynacomp.capture.values import (
     CellV,
     Const,
@@ -62,6 +61,15 @@ class Lesson:
     where: tuple[tuple[str, int, str], ...]
 
 
+@dataclass(frozen=True)
+class Frozen:
+    """Why a size is a constant: what could not take it otherwise, where, and its value then."""
+
+    what: str
+    where: tuple[tuple[str, int, str], ...]
+    value: int
+
+
 @dataclass
 class Lessons:
     """What is carried from one attempt at a frame to the next."""
@@ -75,8 +83,8 @@ class Lessons:
     pure_bodies: bool = False  # what a transformed function changed would have let arrays out of it
     waits: set[Any] = field(default_factory=set)  # what a coroutine awaits there only an event loop can wait for
     results: dict[Any, Any] = field(default_factory=dict)  # of functions whose result is said to be constant
-    all_static: bool = False  # symbolic sizes were tried and JAX could not decide a comparison
-    known_sizes: bool = False  # NumPy was given a size: every one is a constant of this entry
+    frozen: dict[S.Source, Frozen] = field(default_factory=dict)  # sizes that must be constants, and why
+    sized: set[S.Source] = field(default_factory=set)  # changing ints that JAX wants as sizes
     shown_arrays: bool = False  # a library looked at the content of NumPy arrays that are constants
     order: int = 0  # how often calls are differentiated, to find the rules that derivatives reach
 
@@ -197,10 +205,8 @@ class Capture:
         self.emptied: list[Any] = []  # what `let_go` empties besides: what writes code, containers that are objects
         self.promised = 0  # inside calls of functions that the user has said need no guards
         self.derived = 0  # derivatives of calls being traced, inside each other
-        self.scope = export.SymbolicScope()
-        self.bounds: set[tuple[str, str, int]] = set()  # what `sizes.bound` has said of symbols
-        self.symbols: dict[int, tuple[Any, str]] = {}  # size → (symbolic dimension, its name)
-        self.dims: dict[str, tuple[S.Source, int]] = {}  # name → where its value is read
+        self.scope = Scope()
+        self.dims: dict[str, S.Source] = {}  # name of a symbol → where its value is read
 
     def let_go(self) -> None:
         """Ends it. Frames, exceptions, tracebacks and generators refer to each other: what these Values hold of the

@@ -22,8 +22,9 @@ import numpy as np
 
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
-from dynacomp.capture.errors import Break, Raised, Restart
+from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.machine import Capture
+from dynacomp.capture.size_values import concrete
 from dynacomp.capture.values import (
     ArrayV,
     Const,
@@ -131,8 +132,7 @@ def plain(cap: Capture, value: Value) -> Any:
     if isinstance(value, ArrayV):
         return _of_outside(cap, value)
     if isinstance(value, SizeV):
-        cap.lessons.known_sizes = True
-        raise Restart()
+        return concrete(cap, value).value
     return value.array if isinstance(value, NdArrayV) else value.value  # type: ignore[attr-defined]
 
 

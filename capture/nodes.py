@@ -14,6 +14,7 @@ their stand-ins (`bodies.Standin`) with tracers, and these run the symbolic mach
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 from dataclasses import dataclass
@@ -22,14 +23,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src.core import InconclusiveDimensionOperation, NamedAxisEffect, is_symbolic_dim, subjaxprs, trace_ctx
+from jax._src.core import NamedAxisEffect, subjaxprs, trace_ctx
 
+from dynacomp.capture import size_values
 from dynacomp.capture.avals import ARRAY_TYPE, Aval, as_struct
 from dynacomp.capture.births import from_python
 from dynacomp.capture.bodies import Standin, localise, never_called, passed_object, place_of
 from dynacomp.capture.errors import Break, GiveUp, NeverCalled, Raised, Restart
 from dynacomp.capture.failures import Failed, can_be_called, eager_error
 from dynacomp.capture.graph import Closure, Node, Tree
+from dynacomp.capture.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.hidden import hides_tracers
 from dynacomp.capture.libraries import (
     decorates,
@@ -44,16 +47,21 @@ from dynacomp.capture.library_effects import noticing
 from dynacomp.capture.library_reads import guard_reads, overhearing
 from dynacomp.capture.lowered_args import (
     LibraryArg,
+    fails_now,
+    has_sizes,
     leaf_nodes,
     lower_arg,
     lower_arguments,
+    lowered_sizes,
     rebuild,
     shows_values,
+    sizes_as_numbers,
     standins_in,
 )
 from dynacomp.capture.machine import OPERATIONS, Capture, StopAtBreak
 from dynacomp.capture.placement import puts_elsewhere
 from dynacomp.capture.python_results import OBJECT_CALLS, Passed, with_arrays, with_numbers
+from dynacomp.capture.sizes import Size, canonical
 from dynacomp.capture.specimens import refuse
 from dynacomp.capture.structures import TREEDEF, says_literals
 from dynacomp.capture.trees import unflattened
@@ -74,7 +82,6 @@ from dynacomp.capture.values import (
     peek,
 )
 from dynacomp.capture.ways import Dispatch, differ_by_bodies
-from dynacomp.capture.wrap import size_value
 
 RULES = ("defjvp", "defjvps", "defvjp", "def_fwd", "def_bwd", "def_vmap")  # methods that change a library's object
 # Functions that give back an array of JAX which is as they would make it: no jitted function, which makes a new one.
@@ -130,7 +137,7 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     step, lowered = cap.steps, lower_arguments(cap, fn, *values)
     if looks_inside(fn) and any(map(_holds_model, (*lowered[0], *lowered[1].values()))):
         raise Break("opaque", f"{_label(fn)} looks into what a library has made of a model")
-    outcome = abstract(cap, fn, lowered[0], lowered[1], since=step)
+    outcome, lowered = evaluated(cap, fn, lowered, since=step)
     _reach_rules(cap, fn, *lowered)
     guard_reads(cap, (*values[0], *values[1].values()))
     if not outcome.has_arrays and outcome.plain:
@@ -208,17 +215,36 @@ def _is_function_like(result: Any) -> bool:
 
 def _is_size(cap: Capture, x: Any) -> bool:
     """Whether `x` is made of this capture's symbolic sizes; the program can have symbolic sizes of its own."""
-    return is_symbolic_dim(x) and x.scope is cap.scope
+    return type(x) is Size and x.scope is cap.scope
 
 
 def _size(cap: Capture, x: Any) -> Any:
     """A leaf of a result without arrays; the symbolic size that `jnp.shape` gives becomes a Value."""
     if not _is_size(cap, x):
         return x
-    return size_value(x, int(x._evaluate({name: size for size, (_, name) in cap.symbols.items()})))
+    return size_values.of_expr(cap, x)
 
 
 # --- abstract evaluation
+
+
+def evaluated(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Outcome, Any]:
+    """What the call returns, and its arguments as they are in the Graph. Of symbolic sizes JAX takes some as they
+    are, some (indices) as arrays; where it takes neither, they are constants."""
+    try:
+        return abstract(cap, fn, *lowered, since), lowered
+    except Failed as failed:
+        error = failed.args[0]
+    if not has_sizes(lowered):
+        raise Raised(Const(_program_error(cap, fn, lowered, error))) from None
+    numbers = sizes_as_numbers(lowered)
+    if numbers != lowered:
+        with contextlib.suppress(Failed):
+            return abstract(cap, fn, *numbers, since), numbers
+    if fails_now(fn, lowered):
+        raise Break("raises", type(error).__name__)
+    size_values.freeze(cap, lowered_sizes(lowered), f"{_label(fn)}: {error}")
+    raise Restart()
 
 
 def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: int) -> Outcome:
@@ -244,11 +270,7 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
         seen["origins"] = [given.get(id(x), (x, None))[1] for x in seen["leaves"]]
         return [x for x in seen["leaves"] if _is_array(x)]
 
-    try:
-        jaxpr = _traced(cap, fn, run, nodes)
-    except Failed as failed:
-        shown = shows_values((args, kwargs))
-        raise Raised(Const(_program_error(cap, within, nodes, shown, failed.args[0]))) from None
+    jaxpr = _traced(cap, fn, run, nodes)
     refuse_effects(fn, jaxpr)
     cap.placed = cap.placed or puts_elsewhere(jaxpr.jaxpr)
     if calls_back(jaxpr.jaxpr) and not all(s.ways for s in standins_in((args, kwargs))):
@@ -325,8 +347,8 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
     step = cap.steps
     cap.tracing += 1
     try:
-        with overhearing(cap):
-            return jax.make_jaxpr(run)(*[as_struct(n.aval) for n in nodes])
+        with overhearing(cap), cap.scope.decides():
+            return jax.make_jaxpr(run)(*[as_struct(aval_with_sizes(n.aval, canonical)) for n in nodes])
     except CONTROL:
         raise
     except NeverCalled:
@@ -338,9 +360,6 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
         _fix_numbers(cap, step)
         _show_arrays(cap, nodes)
         raise Break("concrete", f"{_label(fn)} needs concrete values ({type(error).__name__})") from None
-    except InconclusiveDimensionOperation:
-        cap.lessons.all_static = True
-        raise Restart() from None
     except Exception as error:
         _fix_numbers(cap, step)
         raise Failed(error) from None
@@ -348,14 +367,16 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
         cap.tracing -= 1
 
 
-def _program_error(cap: Capture, call: Any, nodes: list[Node], shown: bool, error: Exception) -> BaseException:
-    """The exception that the program sees where tracing `call` raised `error`; Break to let Python find out."""
+def _program_error(cap: Capture, fn: Any, lowered: Any, error: Exception) -> BaseException:
+    """The exception that the program sees where tracing a call raised `error`; Break to let Python find out."""
+    nodes = list(dict.fromkeys(leaf_nodes(lowered)))
     avals = [n.aval for n in nodes]
-    if any(not isinstance(d, int) for a in avals for d in a.shape):
-        cap.lessons.all_static = True
-        raise Restart()
-    if cap.bodies or shown or not can_be_called(avals):
+    if cap.bodies or shows_values(lowered) or not can_be_called(avals):
         raise Break("raises", type(error).__name__)
+
+    def call(*arrays: Any) -> Any:
+        return _on_tracers(cap, fn, *lowered, dict(zip(nodes, arrays)))
+
     return eager_error(call, avals, error)
 
 

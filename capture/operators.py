@@ -10,7 +10,7 @@ import operator
 import types
 from typing import Any
 
-from dynacomp.capture import arrays, ndarrays, numbers, scalar_ranges, scalars, sizes
+from dynacomp.capture import arrays, ndarrays, numbers, scalar_ranges, scalars, size_values
 from dynacomp.capture import sources as S
 from dynacomp.capture.class_attrs import MISSING, lookup, name_in_errors, resolve
 from dynacomp.capture.classes import module_name
@@ -99,7 +99,7 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     if isinstance(a, (ArrayV, LibraryV)) or isinstance(b, (ArrayV, LibraryV)):
         return _array_op(cap, op, a, b)
     if isinstance(a, SizeV) or isinstance(b, SizeV):
-        found = sizes.arithmetic(op, a, b) or sizes.compare(cap, op, a, b)
+        found = size_values.arithmetic(cap, op, a, b) or size_values.compare(cap, op, a, b)
         return found or binary(cap, op, _fixed(cap, a), _fixed(cap, b))
     try:
         return fold(cap, op, a, b)
@@ -119,7 +119,7 @@ def _of_numpy(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
 
 
 def _fixed(cap: Capture, v: Value) -> Value:
-    return sizes.concrete(cap, v) if isinstance(v, SizeV) else v
+    return size_values.concrete(cap, v) if isinstance(v, SizeV) else v
 
 
 def _array_op(cap: Capture, op: Any, a: Value, b: Value) -> Value:
@@ -357,8 +357,8 @@ def unary(cap: Capture, op: Any, value: Value) -> Value:
     if isinstance(value, ScalarV):
         return scalars.unary(op, value)
     if isinstance(value, SizeV):
-        found = sizes.arithmetic(operator.mul, value, Const(-1)) if op is operator.neg else None
-        return found or fold(cap, op, sizes.concrete(cap, value))
+        found = size_values.arithmetic(cap, operator.mul, value, Const(-1)) if op is operator.neg else None
+        return found or fold(cap, op, size_values.concrete(cap, value))
     return fold(cap, op, value)
 
 
@@ -380,7 +380,7 @@ def truth(cap: Capture, value: Value) -> bool:
     if isinstance(value, ScalarV):
         return scalars.decided(cap, value)
     if isinstance(value, SizeV):
-        answer = sizes.compare(cap, operator.ne, value, Const(0))
+        answer = size_values.compare(cap, operator.ne, value, Const(0))
         assert isinstance(answer, Const)
         return answer.value
     if isinstance(value, (TupleV, ListV, DictV, SetV)):
@@ -535,7 +535,7 @@ def subscript(cap: Capture, obj: Value, key: Value) -> Value:
             return ndarrays.call_method(cap, obj, "__getitem__", [key], {})
         return library_call(cap, operator.getitem, [obj, key])
     if isinstance(key, SizeV):
-        key = sizes.concrete(cap, key)
+        key = size_values.concrete(cap, key)
     if isinstance(key, SliceV):
         key = Const(slice_of(cap, key))
     return fold(cap, operator.getitem, obj, index_value(cap, key))

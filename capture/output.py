@@ -16,10 +16,12 @@ from functools import partial
 from types import CodeType
 from typing import Any
 
+import numpy as np
 from bytecode import Bytecode, CompilerFlags, Instr
 
 from dynacomp.capture import remake
 from dynacomp.capture import sources as S
+from dynacomp.capture.avals import Aval
 from dynacomp.capture.class_attrs import hides_entry
 from dynacomp.capture.code import argument_count
 from dynacomp.capture.dropping import check_none_lost
@@ -27,8 +29,10 @@ from dynacomp.capture.effects import leaving, settle
 from dynacomp.capture.emit import OUTPUTS, Emitter, load_elements, load_keys, load_table
 from dynacomp.capture.emit_sources import load_globals, load_source
 from dynacomp.capture.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Graph, Node, nodes_in
+from dynacomp.capture.graph_sizes import sizes_in, with_sizes
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.origins import candidates, chosen, first
+from dynacomp.capture.sizes import canonical, names
 from dynacomp.capture.specimens import is_made, shown_classes
 from dynacomp.capture.values import (
     DELETED,
@@ -47,7 +51,7 @@ from dynacomp.capture.values import (
     is_single,
     peek,
 )
-from dynacomp.capture.wrap import hashes_itself
+from dynacomp.capture.wrap import add_input, hashes_itself
 
 
 @dataclass
@@ -92,19 +96,26 @@ def build_graph(cap: Capture, outputs: dict[Node, int]) -> tuple[Graph, tuple[An
         if node in needed:
             kept.append(node)
             needed.update(nodes_in((node.args, dict(node.kwargs))))
-    kept += [n for n in carriers(cap, [n for n in kept if n.op == PLACEHOLDER]) if n not in needed]
-    nodes = tuple(reversed(kept))
+    nodes = (*carriers(cap, kept), *reversed(kept))
     consts = {n.target: whole.consts[n.target] for n in nodes if n.op == GET_ATTR}
-    graph = Graph((*nodes, whole.nodes[-1]), consts, whole.name)
+    graph = with_sizes(Graph((*nodes, whole.nodes[-1]), consts, whole.name), canonical)
     assert graph.nodes[-1].op == OUTPUT
     return graph, tuple(cap.inputs[n] for n in nodes if n.op == PLACEHOLDER)
 
 
-def carriers(cap: Capture, places: list[Node]) -> list[Node]:
-    """Inputs that must stay although only their sizes are used: no other one shows those sizes."""
-    seen = {str(d) for place in places for d in place.aval.shape}
-    wanted = {source for name, (source, _) in cap.dims.items() if name not in seen}
-    return [node for node, source in cap.inputs.items() if source in wanted]
+def carriers(cap: Capture, kept: list[Node]) -> list[Node]:
+    """Inputs that only say sizes which no other input shows: arrays that nothing else reads, and `S.Carrier`s."""
+    shown = {str(canonical(d)) for n in kept if n.op == PLACEHOLDER for d in n.aval.shape}
+    wanted = sorted({name for size in sizes_in(*kept) for name in names(canonical(size))} - shown)
+    found: dict[Node, None] = {}
+    for name in wanted:
+        place = cap.dims[name]
+        if isinstance(place, S.Dim):
+            found.setdefault(next(n for n, source in cap.inputs.items() if source == place.base))
+        else:
+            aval = Aval((cap.scope.symbol(name), 0), np.dtype(np.bool_))
+            found.setdefault(add_input(cap, S.Carrier(place), aval))
+    return [n for n in found if n not in kept]
 
 
 def key_data_aval(aval: Any) -> Any:

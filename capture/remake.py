@@ -24,6 +24,7 @@ from dynacomp.capture._native import hide_subclass, run_eager
 from dynacomp.capture.libraries import is_pure_module, module_of
 from dynacomp.capture.payloads import PLAIN
 from dynacomp.capture.remembered import remembered
+from dynacomp.capture.sizes import evaluate
 from dynacomp.capture.values import is_literal
 
 
@@ -162,11 +163,20 @@ def dimension(array: Any, axis: int) -> int:
     return array.shape[axis]
 
 
-@functools.cache
-def size_function(expr: str, names: tuple[str, ...]) -> Any:
-    """The Python function of a size expression: `s0*2 + floordiv(s1, 3)`."""
-    code = compile(f"lambda {', '.join(names)}: {expr}", "<size>", "eval")
-    return eval(code, {"floordiv": int.__floordiv__, "mod": int.__mod__, "max": max, "min": min})
+class SizeFunction:
+    """An expression of sizes as a function of its symbols' values, in the order of `names`."""
+
+    def __init__(self, expr: Any, names: tuple[str, ...]) -> None:
+        self.expr, self.names = expr, names
+
+    def __call__(self, *values: int) -> int:
+        return evaluate(self.expr, dict(zip(self.names, values)))
+
+
+@functools.lru_cache(maxsize=1024)
+def carrier(size: int) -> np.ndarray:
+    """An array without elements whose shape says a size."""
+    return np.empty((size, 0), np.bool_)
 
 
 # --- making

@@ -17,7 +17,7 @@ from dynacomp.capture.errors import Break
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.payloads import IMMUTABLE, built_in_base, payload_base, refill
 from dynacomp.capture.private_values import PrivateV
-from dynacomp.capture.sizes import concrete
+from dynacomp.capture.size_values import concrete
 from dynacomp.capture.values import (
     DELETED,
     Const,

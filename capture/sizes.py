@@ -1,118 +1,589 @@
-"""Symbolic sizes as Python ints: arithmetic, and comparisons that become guards.
+"""Sizes: expressions of symbolic ints, their values in the call at hand, and what was decided by these values.
 
-A `SizeV` pairs JAX's `_DimExpr` with the value in this call. Comparing two decides on the value at
-hand and guards the answer: the entry serves all sizes for which the comparison comes out the same.
+A `Size` is a polynomial over atoms: a symbol, a floor division or a remainder of two sizes. JAX takes it as a
+dimension (it asks for `dimension_as_value`, nothing else), so that arrays of unknown sizes are traced with the very
+objects that guards evaluate. A `Scope` belongs to one capture. It knows each symbol's value in this call: where
+algebra and bounds cannot decide a comparison that JAX asks for, the values do, and the answer is a `Relation`, which
+becomes a guard. Two sizes that are found equal are one size from then on.
+
+    >>> scope = Scope()
+    >>> n, m = scope.symbol("n", 8), scope.symbol("m", 5)
+    >>> (2 * n + 4) // 2 - n, n * n // n, (n + 1) % 4
+    (2, n, mod(n + 1, 4))
+    >>> n >= 2, n > m
+    (True, True)
+    >>> [str(r) for r in scope.relations]
+    ['n - m - 1 >= 0']
+    >>> evaluate(n * n - m, {"n": 3, "m": 2})
+    7
+    >>> postfix(n - 1)
+    (('int', -1), ('size', 'n'), 'add')
+
+A Scope without values (a symbol made with `value=None`) raises InconclusiveDimensionOperation instead, as JAX does.
 """
 
 from __future__ import annotations
 
-import ast
+import contextlib
+import functools
+import math
 import operator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Union
 
+import numpy as np
+from jax._src import core, dtypes
+from jax._src.export.shape_poly import dim_as_value_p
 from jax.errors import InconclusiveDimensionOperation
 
-from dynacomp.capture.machine import Capture
-from dynacomp.capture.values import Const, SizeV, Value
-
-ARITHMETIC = {operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod,
-              operator.iadd, operator.isub, operator.imul, operator.ifloordiv, operator.imod}
-COMPARISONS = {operator.lt: "lt", operator.le: "le", operator.gt: "gt", operator.ge: "ge",
-               operator.eq: "eq", operator.ne: "ne"}
+Expr = Union["Size", int]
+Monomial = tuple[tuple["Atom", int], ...]  # atoms with their powers; () for the constant
+FLOORDIV, MOD, SYMBOL = "floordiv", "mod", "size"
+LEAST = 2  # of a symbol: 0 and 1 broadcast differently, so they get entries of their own
+INFINITE = math.inf
 
 
-def arithmetic(op: Any, a: Value, b: Value) -> Value | None:
-    """`op` of two ints of which at least one is symbolic; None when it must be concrete."""
-    if op not in ARITHMETIC or not (_is_int(a) and _is_int(b)):
+@dataclass(frozen=True, eq=False)
+class Atom:
+    """A symbol, or what division leaves of two sizes. One object in its Scope; `index` is its place there."""
+
+    op: str
+    args: tuple[Any, ...]
+    index: int
+
+    def __str__(self) -> str:
+        return self.args[0] if self.op == SYMBOL else f"{self.op}({', '.join(map(str, self.args))})"
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What was decided by the values at hand: `expr >= 0` ("ge") or `expr == 0` ("eq"), or that it is not so."""
+
+    kind: str
+    expr: Size
+    holds: bool
+
+    def __str__(self) -> str:
+        signs = {("ge", True): ">=", ("ge", False): "<", ("eq", True): "==", ("eq", False): "!="}
+        return f"{self.expr} {signs[self.kind, self.holds]} 0"
+
+    def program(self) -> tuple[Any, ...]:
+        """As guards evaluate it: see `postfix`."""
+        return (*postfix(self.expr), ("int", 0), self.kind, *(() if self.holds else ("not",)))
+
+
+@dataclass(eq=False)
+class Scope:
+    """The symbols of one capture.
+
+    values: their values in this call (None: unknown). least, most: the bounds that guards hold them to. equal: what
+    a symbol was found equal to. relations: what was decided, in order. deciding: whether `==` of two sizes is a
+    question of the program's, or of JAX for it: only then its answer is decided and noted; elsewhere sizes are keys.
+    """
+
+    values: dict[str, int | None] = field(default_factory=dict)
+    least: dict[str, int] = field(default_factory=dict)
+    most: dict[str, int] = field(default_factory=dict)
+    equal: dict[str, Expr] = field(default_factory=dict)
+    relations: dict[Relation, None] = field(default_factory=dict)
+    atoms: dict[Any, Atom] = field(default_factory=dict)
+    deciding: int = 0
+
+    def symbol(self, name: str, value: int | None = None, least: int = LEAST) -> Size:
+        """The symbol of that name."""
+        self.values.setdefault(name, value)
+        self.least.setdefault(name, least)
+        return single(self, self.atom(SYMBOL, name))
+
+    def atom(self, op: str, *args: Any) -> Atom:
+        key = (op, args)
+        found = self.atoms.get(key)
+        if found is None:
+            found = self.atoms[key] = Atom(op, args, len(self.atoms))
+        return found
+
+    def bound(self, name: str, least: int | None, most: int | None) -> None:
+        """The symbol lies within these bounds (None: any), which the caller guards."""
+        if least is not None:
+            self.least[name] = max(least, self.least[name])
+        if most is not None:
+            self.most[name] = min(most, self.most.get(name, most))
+
+    @contextlib.contextmanager
+    def decides(self) -> Iterator[None]:
+        """Within the block `==` of sizes is decided, as `>=` is everywhere."""
+        self.deciding += 1
+        try:
+            yield
+        finally:
+            self.deciding -= 1
+
+    def value(self, expr: Expr) -> int:
+        """The value of `expr` in this call; InconclusiveDimensionOperation where it is unknown."""
+        found = evaluate(expr, self.values)
+        if found is None:
+            raise InconclusiveDimensionOperation(f"the value of {expr} is not known")
+        return found
+
+    def is_nonnegative(self, expr: Expr) -> bool:
+        """`expr >= 0`: by its bounds, else decided by this call's values and noted."""
+        expr = canonical(expr)
+        low, high = bounds(expr)
+        if low >= 0 or high < 0:
+            return low >= 0
+        return self.decided("ge", expr, self.value(expr) >= 0)
+
+    def is_zero(self, expr: Expr) -> bool:
+        """`expr == 0`; two sizes that are found equal are one from then on."""
+        expr = canonical(expr)
+        low, high = bounds(expr)
+        if low > 0 or high < 0 or low == high:
+            return low == high == 0
+        if not self.decided("eq", expr, self.value(expr) == 0):
+            return False
+        assert isinstance(expr, Size)
+        unify(self, expr)
+        return True
+
+    def decided(self, kind: str, expr: Any, holds: bool) -> bool:
+        self.relations.setdefault(Relation(kind, expr, holds))
+        return holds
+
+    def fix(self, expr: Expr) -> int:
+        """The value of `expr`: this entry serves calls in which its symbols are what they are now."""
+        for name in names(canonical(expr)):
+            self.is_zero(self.symbol(name) - self.value(self.symbol(name)))
+        return self.value(expr)
+
+    def __deepcopy__(self, memo: Any) -> Scope:
+        return self
+
+
+class Size:
+    """A symbolic int: `terms` are monomials with their coefficients, in the order of their atoms.
+
+    It takes part in Python's arithmetic with ints and Sizes of its Scope; with anything else it is the weakly typed
+    array that JAX makes of an int. Comparisons follow the Scope's rules. Never a constant: those are ints."""
+
+    __slots__ = ("terms", "scope", "_hash")
+    __array_priority__ = 1000  # NumPy leaves operators to us, as to JAX's tracers
+
+    def __init__(self, terms: tuple[tuple[Monomial, int], ...], scope: Scope) -> None:
+        self.terms, self.scope = terms, scope
+        self._hash = hash((terms, id(scope)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: Any) -> bool:
+        if type(other) is Size:
+            if self.scope is not other.scope:
+                return False
+            if self.terms == other.terms:
+                return True
+        elif not _is_int(other):
+            return False
+        difference = canonical(self - other)
+        if type(difference) is int:
+            return difference == 0
+        return bool(self.scope.deciding) and self.scope.is_zero(difference)
+
+    def __ge__(self, other: Any) -> bool:
+        return self.scope.is_nonnegative(self - other)
+
+    def __gt__(self, other: Any) -> bool:
+        return self.scope.is_nonnegative(self - other - 1)
+
+    def __le__(self, other: Any) -> bool:
+        return self.scope.is_nonnegative(other - self)
+
+    def __lt__(self, other: Any) -> bool:
+        return self.scope.is_nonnegative(other - self - 1)
+
+    def __bool__(self) -> bool:
+        return not self.scope.is_zero(self)
+
+    def __neg__(self) -> Expr:
+        return _sum(self.scope, (self, -1))
+
+    def __pos__(self) -> Size:
+        return self
+
+    def __abs__(self) -> Expr:
+        return self if self >= 0 else -self
+
+    def __pow__(self, power: Any) -> Any:
+        if not _is_int(power) or power < 0:
+            return self.__jax_array__() ** power
+        return functools.reduce(operator.mul, [self] * int(power), 1)
+
+    def __rpow__(self, base: Any) -> Any:
+        return base ** self.__jax_array__()
+
+    def __truediv__(self, other: Any) -> Any:
+        return self.__jax_array__() / (other.__jax_array__() if type(other) is Size else other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / self.__jax_array__()
+
+    def __int__(self) -> int:
+        return self.scope.fix(self)
+
+    def __float__(self) -> float:
+        return float(self.scope.fix(self))
+
+    def __str__(self) -> str:
+        text = " ".join(f"{'-' if k < 0 else '+'} {_term(mono, abs(k))}" for mono, k in _shown(self.terms))
+        return text.removeprefix("+ ").replace("- ", "-", 1) if text.startswith("- ") else text.removeprefix("+ ")
+
+    __repr__ = __str__
+
+    def max(self, other: Expr) -> Expr:
+        return self if self >= other else other
+
+    def min(self, other: Expr) -> Expr:
+        return other if self >= other else self
+
+    rmax, rmin = max, min
+
+    def dimension_as_value(self) -> Any:
+        """The size as an array of JAX. OverflowError where no array holds it, as for Python's ints."""
+        limit = np.iinfo(core.dim_value_dtype())
+        now = canonical(self)
+        if type(now) is int:
+            return now
+        if not (now <= int(limit.max) and now >= int(limit.min)):
+            raise OverflowError(f"Python int {self.scope.value(self)} too large to convert to {limit.dtype.name}")
+        return dim_as_value_p.bind(dim=now)
+
+    __jax_array__ = dimension_as_value
+
+    def __deepcopy__(self, memo: Any) -> Size:
+        return self
+
+
+def _is_int(x: Any) -> bool:
+    """Whether `x` is a concrete integer: Python's or NumPy's."""
+    return isinstance(x, (int, np.integer))
+
+
+def _arithmetic(name: str, compute: Callable[[Scope, Expr, Expr], Any]) -> None:
+    """Gives Size the operator `name` and its reflection."""
+    of_arrays = getattr(operator, name)
+
+    def forward(self: Size, other: Any) -> Any:
+        if type(other) is Size or _is_int(other):
+            return compute(self.scope, self, other if type(other) is Size else int(other))
+        return of_arrays(self.__jax_array__(), other)
+
+    def reflected(self: Size, other: Any) -> Any:
+        return compute(self.scope, int(other), self) if _is_int(other) else of_arrays(other, self.__jax_array__())
+
+    setattr(Size, f"__{name}__", forward)
+    setattr(Size, f"__r{name}__", reflected)
+
+
+def _sum(scope: Scope, *scaled: tuple[Expr, int]) -> Expr:
+    """The sum of expressions, each times a number."""
+    found: dict[Monomial, int] = {}
+    for expr, by in scaled:
+        for mono, k in terms_of(expr):
+            found[mono] = found.get(mono, 0) + k * by
+    return _made(scope, found)
+
+
+def _product(scope: Scope, a: Expr, b: Expr) -> Expr:
+    found: dict[Monomial, int] = {}
+    for left, k in terms_of(a):
+        for right, j in terms_of(b):
+            mono = _times(left, right)
+            found[mono] = found.get(mono, 0) + k * j
+    return _made(scope, found)
+
+
+def _times(a: Monomial, b: Monomial) -> Monomial:
+    powers = dict(a)
+    for atom, power in b:
+        powers[atom] = powers.get(atom, 0) + power
+    return tuple(sorted(powers.items(), key=lambda item: item[0].index))
+
+
+def _made(scope: Scope, found: dict[Monomial, int]) -> Expr:
+    """The expression of these terms; an int where it is constant."""
+    kept = {mono: k for mono, k in found.items() if k}
+    if not kept.keys() - {()}:
+        return kept.get((), 0)
+    return Size(tuple(sorted(kept.items(), key=lambda item: _order(item[0]))), scope)
+
+
+def _order(mono: Monomial) -> tuple[Any, ...]:
+    return (sum(power for _, power in mono), *((atom.index, power) for atom, power in mono))
+
+
+def terms_of(expr: Expr) -> tuple[tuple[Monomial, int], ...]:
+    """The terms of a Size, or of an int."""
+    return expr.terms if type(expr) is Size else (((), expr),) if expr else ()  # type: ignore[return-value]
+
+
+def _floordiv(scope: Scope, a: Expr, b: Expr) -> Expr:
+    b = canonical(b)
+    if type(b) is Size:
+        return _quotient(scope, canonical(a), b)
+    if b == 0:
+        return scope.value(a) // 0  # Python's own exception
+    whole, rest = _split(scope, canonical(a), b)
+    return _sum(scope, (whole, 1), (_divided(scope, FLOORDIV, rest, b), 1))
+
+
+def _mod(scope: Scope, a: Expr, b: Expr) -> Expr:
+    b = canonical(b)
+    if type(b) is Size:
+        quotient = _quotient(scope, canonical(a), b)
+        exact = _sum(scope, (a, 1), (_product(scope, quotient, b), -1))
+        return exact if type(exact) is int else scope_atom(scope, MOD, canonical(a), b)
+    if b == 0:
+        return scope.value(a) % 0
+    return _divided(scope, MOD, _split(scope, canonical(a), b)[1], b)
+
+
+def _split(scope: Scope, a: Expr, b: int) -> tuple[Expr, Expr]:
+    """(q, r) with a == q * b + r, and in r what does not divide."""
+    whole: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for mono, k in terms_of(a):
+        whole[mono] = k // b if k % b == 0 or not mono else 0
+        rest[mono] = k - whole[mono] * b
+    return _made(scope, whole), _made(scope, rest)
+
+
+def _divided(scope: Scope, op: str, a: Expr, b: int) -> Expr:
+    """`a // b` or `a % b` of what does not divide evenly."""
+    low, high = bounds(a)
+    if 0 <= low and high < b:
+        return 0 if op == FLOORDIV else a
+    if type(a) is int:
+        return a // b if op == FLOORDIV else a % b
+    inner = _only_atom(a)
+    if op == FLOORDIV and b > 0 and inner and inner.op == FLOORDIV and type(inner.args[1]) is int and inner.args[1] > 0:
+        return scope_atom(scope, FLOORDIV, inner.args[0], inner.args[1] * b)
+    return scope_atom(scope, op, a, b)
+
+
+def _only_atom(expr: Expr) -> Atom | None:
+    """The atom that an expression is."""
+    terms = terms_of(expr)
+    one = len(terms) == 1 and terms[0][1] == 1 and len(terms[0][0]) == 1 and terms[0][0][0][1] == 1
+    return terms[0][0][0][0] if one else None
+
+
+def scope_atom(scope: Scope, op: str, a: Expr, b: Expr) -> Size:
+    return single(scope, scope.atom(op, a, b))
+
+
+def single(scope: Scope, atom: Atom) -> Size:
+    """The expression that is one atom."""
+    return Size(((((atom, 1),), 1),), scope)
+
+
+def _quotient(scope: Scope, a: Expr, b: Size) -> Expr:
+    """`a // b` by a divisor that is not zero: polynomial division where that is exact."""
+    if scope.is_zero(b):
+        return scope.value(a) // 0
+    (lead, by), quotient, left = b.terms[-1], 0, a
+    while left != 0:
+        mono, k = terms_of(left)[-1]
+        ratio = _over(mono, lead)
+        if ratio is None or k % by:
+            return scope_atom(scope, FLOORDIV, a, b)
+        step = _made(scope, {ratio: k // by})
+        quotient = _sum(scope, (quotient, 1), (step, 1))
+        left = _sum(scope, (left, 1), (_product(scope, step, b), -1))
+    return quotient
+
+
+def _over(mono: Monomial, by: Monomial) -> Monomial | None:
+    """The quotient of two monomials; None where one does not divide the other."""
+    powers = dict(mono)
+    for atom, power in by:
+        powers[atom] = powers.get(atom, 0) - power
+    if any(power < 0 for power in powers.values()):
         return None
-    left, right = _expr(a), _expr(b)
-    if op in (operator.floordiv, operator.mod, operator.ifloordiv, operator.imod) and _hint(b) <= 0:
+    return tuple((atom, power) for atom, power in powers.items() if power)
+
+
+_arithmetic("add", lambda scope, a, b: _sum(scope, (a, 1), (b, 1)))
+_arithmetic("sub", lambda scope, a, b: _sum(scope, (a, 1), (b, -1)))
+_arithmetic("mul", _product)
+_arithmetic("floordiv", _floordiv)
+_arithmetic("mod", _mod)
+Size.__divmod__ = lambda self, other: (self // other, self % other)  # type: ignore[attr-defined]
+Size.__rdivmod__ = lambda self, other: (other // self, other % self)  # type: ignore[attr-defined]
+
+
+# --- what is known of an expression
+
+
+def names(expr: Expr) -> frozenset[str]:
+    """The symbols of an expression."""
+    if type(expr) is not Size:
+        return frozenset()
+    inside = (atom.args[:1] if atom.op == SYMBOL else [n for a in atom.args for n in names(a)]
+              for mono, _ in expr.terms for atom, _ in mono)
+    return frozenset(name for found in inside for name in found)
+
+
+def bounds(expr: Expr) -> tuple[float, float]:
+    """The least and the greatest value, over all sizes that the entry serves."""
+    if type(expr) is not Size:
+        return expr, expr  # type: ignore[return-value]
+    low = high = 0.0
+    for mono, k in expr.terms:
+        least, most = _bounds_of(expr.scope, mono)
+        low, high = low + min(_scaled(k, least), _scaled(k, most)), high + max(_scaled(k, least), _scaled(k, most))
+    return low, high
+
+
+def _scaled(k: int, bound: float) -> float:
+    return k * bound if bound else 0.0
+
+
+def _bounds_of(scope: Scope, mono: Monomial) -> tuple[float, float]:
+    low = high = 1.0
+    for atom, power in mono:
+        least, most = _bounds_of_atom(scope, atom)
+        if least < 0:
+            return -INFINITE, INFINITE
+        low, high = low * least ** power, (high * most ** power if most else 0.0)
+    return low, high
+
+
+def _bounds_of_atom(scope: Scope, atom: Atom) -> tuple[float, float]:
+    if atom.op == SYMBOL:
+        name = atom.args[0]
+        return scope.least[name], scope.most.get(name, INFINITE)
+    (low, high), (least, most) = bounds(atom.args[0]), bounds(atom.args[1])
+    if least < 1:
+        return -INFINITE, INFINITE
+    if atom.op == MOD:
+        return 0, min(most - 1, high if low >= 0 else INFINITE)
+    return (low // most if low > 0 and most != INFINITE else 0 if low >= 0 else low // least,
+            high // least if high != INFINITE else INFINITE)
+
+
+def canonical(expr: Any) -> Any:
+    """`expr` with what symbols were found equal to in their place."""
+    if type(expr) is not Size or not expr.scope.equal or not names(expr) & expr.scope.equal.keys():
+        return expr
+    return canonical(_mapped(expr, lambda name: expr.scope.equal.get(name)))
+
+
+def _mapped(expr: Size, replaced: Callable[[str], Any]) -> Expr:
+    """`expr` with other expressions in the place of symbols (None: the symbol stays)."""
+    total: Expr = 0
+    for mono, k in expr.terms:
+        part: Expr = k
+        for atom, power in mono:
+            part = part * _mapped_atom(expr.scope, atom, replaced) ** power
+        total = total + part
+    return total
+
+
+def _mapped_atom(scope: Scope, atom: Atom, replaced: Callable[[str], Any]) -> Expr:
+    if atom.op == SYMBOL:
+        found = replaced(atom.args[0])
+        return single(scope, atom) if found is None else found
+    a, b = (_mapped(x, replaced) if type(x) is Size else x for x in atom.args)
+    return a // b if atom.op == FLOORDIV else a % b
+
+
+def unify(scope: Scope, expr: Size) -> None:
+    """Makes use of `expr == 0`: the youngest symbol that stands alone in it is what the others make it; where none
+    does, all are what they are in this call."""
+    alone = [(mono[0][0], k) for mono, k in expr.terms
+             if abs(k) == 1 and len(mono) == 1 and mono[0][1] == 1 and mono[0][0].op == SYMBOL]
+    for atom, k in sorted(alone, key=lambda found: -found[0].index):
+        rest = _sum(scope, (expr, -k), (single(scope, atom), 1))
+        if atom.args[0] not in names(rest):
+            scope.equal[atom.args[0]] = rest
+            return
+    for name in names(expr):
+        symbol = scope.symbol(name)
+        scope.decided("eq", symbol - scope.value(symbol), True)
+        scope.equal[name] = scope.value(symbol)
+
+
+# --- evaluation, in Python and in guards
+
+
+def evaluate(expr: Expr, values: Mapping[str, Any]) -> Any:
+    """The value of an expression; None where a symbol has none."""
+    if type(expr) is not Size:
+        return expr
+    total = 0
+    for mono, k in expr.terms:
+        for atom, power in mono:
+            found = _evaluate_atom(atom, values)
+            if found is None:
+                return None
+            k = k * found ** power
+        total = total + k
+    return total
+
+
+def _evaluate_atom(atom: Atom, values: Mapping[str, Any]) -> Any:
+    if atom.op == SYMBOL:
+        return values.get(atom.args[0])
+    a, b = (evaluate(x, values) for x in atom.args)
+    if a is None or b is None:
         return None
-    expr = op(left, right)
-    return Const(expr) if isinstance(expr, int) else SizeV(expr, op(_hint(a), _hint(b)))
+    return a // b if atom.op == FLOORDIV else a % b
 
 
-def compare(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
-    """A comparison, decided by this call's sizes and guarded; None for other operands."""
-    if op not in COMPARISONS or not (_is_int(a) and _is_int(b)):
-        return None
-    decided = _decided(op, _expr(a), _expr(b))
-    if decided is not None:
-        return Const(decided)
-    answer = op(_hint(a), _hint(b))
-    program = (*postfix(_expr(a)), *postfix(_expr(b)), (COMPARISONS[op],))
-    cap.guards.add("size_check", None, program if answer else (*program, ("not",)))
-    return Const(answer)
-
-
-def _decided(op: Any, a: Any, b: Any) -> bool | None:
-    """The answer where it is the same for all sizes that the entry serves; equality JAX only guesses."""
-    if op in (operator.eq, operator.ne):
-        return None
-    try:
-        return op(a, b)
-    except InconclusiveDimensionOperation:
-        return None
-
-
-def bound(cap: Capture, name: str, least: int | None, greatest: int | None) -> None:
-    """The entry serves these sizes only: guarded, and known to JAX, which decides comparisons by it."""
-    for spelt, op, value in ((">=", "ge", least), ("<=", "le", greatest)):
-        if value is not None and (name, op, value) not in cap.bounds:
-            cap.bounds.add((name, op, value))
-            cap.guards.add("size_check", None, (("size", name), ("int", value), (op,)))
-            cap.scope._parse_and_process_explicit_constraint(f"{name} {spelt} {value}")
-            cap.scope._bounds_cache.clear()
-
-
-def concrete(cap: Capture, value: SizeV) -> Const:
-    """The size as a plain int: from now on this entry serves this size only."""
-    cap.guards.add("size_check", None, (*postfix(value.expr), ("int", value.hint), ("eq",)))
-    return Const(value.hint)
-
-
-def _is_int(v: Value) -> bool:
-    return isinstance(v, SizeV) or (isinstance(v, Const) and type(v.value) is int)
-
-
-def _expr(v: Any) -> Any:
-    return v.expr if isinstance(v, SizeV) else v.value
-
-
-def _hint(v: Any) -> int:
-    return v.hint if isinstance(v, SizeV) else v.value
-
-
-_BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul"}
-_CALLS = {"floordiv": "floordiv", "mod": "mod", "max": "max", "min": "min"}
-
-
-def postfix(expr: Any) -> tuple[tuple[Any, ...], ...]:
-    """A size expression as the postfix program that guards evaluate: ("size", name), ("int", n), ops."""
-    if isinstance(expr, int):
+def postfix(expr: Expr) -> tuple[Any, ...]:
+    """An expression as the postfix program that guards evaluate: ("size", name), ("int", n), operators."""
+    if type(expr) is not Size:
         return (("int", expr),)
-    return tuple(_walk(ast.parse(str(expr), mode="eval").body))
+    steps: list[Any] = []
+    for place, (mono, k) in enumerate(expr.terms):
+        factors: list[tuple[Any, ...]] = [_postfix_atom(atom) for atom, power in mono for _ in range(power)]
+        if k != 1 or not factors:
+            factors.append((("int", k),))
+        for i, factor in enumerate(factors):
+            steps += [*factor, "mul"] if i else factor
+        steps += ["add"] if place else []
+    return tuple(steps)
 
 
-def _walk(node: ast.AST) -> list[tuple[Any, ...]]:
-    if isinstance(node, ast.Constant):
-        return [("int", node.value)]
-    if isinstance(node, ast.Name):
-        return [("size", node.id)]
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return [("int", 0), *_walk(node.operand), ("sub",)]
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
-        return [*_walk(node.left), *_power(node)]
-    if isinstance(node, ast.BinOp):
-        return [*_walk(node.left), *_walk(node.right), (_BINARY[type(node.op)],)]
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        return [*(step for a in node.args for step in _walk(a)), (_CALLS[node.func.id],)]
-    raise ValueError(f"size expression {ast.unparse(node)!r} has no guard")
+def _postfix_atom(atom: Atom) -> tuple[Any, ...]:
+    if atom.op == SYMBOL:
+        return (("size", atom.args[0]),)
+    return (*postfix(atom.args[0]), *postfix(atom.args[1]), atom.op)
 
 
-def _power(node: ast.BinOp) -> list[tuple[Any, ...]]:
-    assert isinstance(node.right, ast.Constant) and isinstance(node.right.value, int)
-    steps: list[tuple[Any, ...]] = []
-    for _ in range(node.right.value - 1):
-        steps += [*_walk(node.left), ("mul",)]
-    return steps
+# --- printing
+
+
+def _shown(terms: Any) -> Any:
+    """Greatest powers first, the constant last."""
+    return sorted(terms, key=lambda item: (-sum(p for _, p in item[0]), [a.index for a, _ in item[0]]))
+
+
+def _term(mono: Monomial, k: int) -> str:
+    parts = [str(atom) if power == 1 else f"{atom}^{power}" for atom, power in mono]
+    return "*".join([str(k), *parts] if k != 1 or not parts else parts)
+
+
+# --- JAX takes Sizes where it takes its own symbolic dimensions
+
+
+def register_with_jax() -> None:
+    """Makes JAX take a Size for a number of Python's, wherever it takes its own dimensions for one."""
+    core.pytype_aval_mappings[Size] = lambda size: core.dim_value_aval()
+    dtypes.register_weak_scalar_type(Size)
+    dtypes.python_scalar_types.add(Size)
+    dtypes.python_scalar_types_to_dtypes[Size] = dtypes.python_scalar_types_to_dtypes[int]
+    dtypes.register_canonicalize_value_handler(Size, None)
+
+
+register_with_jax()

@@ -172,6 +172,38 @@ class KnownKey(Source):
 
 
 @dataclass(frozen=True, repr=False)
+class Dim(Source):
+    """`base.shape[axis]` of an array."""
+
+    base: Source
+    axis: int
+
+    def __repr__(self) -> str:
+        return f"{self.base!r}.shape[{self.axis}]"
+
+
+@dataclass(frozen=True, repr=False)
+class SizeOf(Source):
+    """The value of an expression of sizes; `reads` says where its symbols are read."""
+
+    expr: Any
+    reads: tuple[tuple[str, Source], ...]
+
+    def __repr__(self) -> str:
+        return str(self.expr)
+
+
+@dataclass(frozen=True, repr=False)
+class Carrier(Source):
+    """An array of shape (n, 0), n being the number at `base`: how a size that no array has gets into a Graph."""
+
+    base: Source
+
+    def __repr__(self) -> str:
+        return f"carrier({self.base!r})"
+
+
+@dataclass(frozen=True, repr=False)
 class TypeOf(Source):
     """`type(base)`."""
 
@@ -291,7 +323,7 @@ def belongs_to_call(source: Source) -> bool:
 def on_host(source: Source | None) -> bool:
     """Whether only bytecode can find it (see Host)."""
     while source is not None:
-        if isinstance(source, Host):
+        if isinstance(source, (Host, Carrier)):
             return True
         source = base_of(source)
     return False

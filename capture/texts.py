@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dynacomp.capture import class_attrs, object_attrs, sizes
+from dynacomp.capture import class_attrs, object_attrs, size_values
 from dynacomp.capture.errors import Break
 from dynacomp.capture.iteration import elements, key_value
 from dynacomp.capture.machine import Capture
@@ -44,7 +44,7 @@ ORDER = {str: ("__str__", "__repr__"), repr: ("__repr__",), format: ("__format__
 def text(cap: Capture, x: Value, how: Any, spec: str = "") -> Value:
     """`how(x)`, or `format(x, spec)`."""
     if isinstance(x, SizeV):
-        x = sizes.concrete(cap, x)
+        x = size_values.concrete(cap, x)
     if isinstance(x, ObjectV) or (isinstance(x, TupleV) and _has_own_text(x, how)):
         return _by_method(cap, x, how, spec)
     if isinstance(x, (TupleV, ListV, DictV, SetV, ViewV)):

@@ -98,7 +98,7 @@ class NdArrayV(Value):
 
 @dataclass(eq=False)
 class SizeV(Value):
-    """A symbolic Python int: JAX's `_DimExpr`, and its value in this call."""
+    """A symbolic Python int: a `Size` (see `sizes`), and its value in this call."""
 
     expr: Any
     hint: int

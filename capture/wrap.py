@@ -18,11 +18,10 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax import export
 from jax._src.core import OpaqueTraceState
 from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
 
-from dynacomp.capture import sizes
+from dynacomp.capture import size_values
 from dynacomp.capture import sources as S
 from dynacomp.capture._native import iterated, known_hashes
 from dynacomp.capture.avals import ARRAY_TYPE, Aval, aval_of
@@ -54,7 +53,6 @@ from dynacomp.capture.values import (
     PartialV,
     ScalarV,
     SetV,
-    SizeV,
     TupleV,
     Value,
     is_literal,
@@ -529,32 +527,13 @@ def _readable(source: S.Source) -> str:
 
 
 def symbolic_dims(cap: Capture, obj: Any, source: S.Source) -> tuple[Any, ...]:
-    """The dimensions of an input array: ints, or JAX's symbolic dimensions where `root.dynamic`
-    says so. Equal sizes share a symbol (and a guard says that they stay equal)."""
-    rules = [cap.root.is_dynamic(source, axis, size, obj) for axis, size in enumerate(obj.shape)]
-    return tuple(size_symbol(cap, source, axis, size, rule) if rule else size
-                 for axis, (size, rule) in enumerate(zip(obj.shape, rules)))
-
-
-def size_symbol(cap: Capture, source: S.Source, axis: int, size: int, rule: Any = True) -> Any:
-    """The symbol of a size; `rule`: True, or the least and the greatest size that the entry serves (None: any)."""
-    known = cap.symbols.get(size)
-    if known is None:
-        name = f"s{len(cap.symbols)}"
-        (expr,) = export.symbolic_shape(name, scope=cap.scope)
-        cap.symbols[size] = known = (expr, name)
-        cap.dims[name] = (source, axis)
-        cap.guards.add("dim", source, axis, name)
-    else:
-        cap.guards.add("dim_is", source, axis, known[1])
-    if rule is not True:
-        sizes.bound(cap, known[1], *rule)
-    return known[0]
-
-
-def size_value(expr: Any, hint: int) -> Value:
-    """A dimension as the program sees it: a plain int when it is one."""
-    return Const(expr) if isinstance(expr, int) else SizeV(expr, hint)
+    """The dimensions of an input array: ints, or symbolic Sizes where `root.is_dynamic` says so."""
+    found = []
+    for axis, size in enumerate(obj.shape):
+        place = S.Dim(source, axis)
+        rule = place not in cap.lessons.frozen and cap.root.is_dynamic(source, axis, size, obj)
+        found.append(size_values.symbol(cap, place, size, rule) if rule else size)
+    return tuple(found)
 
 
 OPERATIONS["items"] = items_of

@@ -27,9 +27,9 @@ from dynacomp.capture import _native, plans
 from dynacomp.capture.errors import GiveUp, NeedsSizes, NeverCalled
 from dynacomp.capture.frame import Outcome, capture
 from dynacomp.capture.libraries import host_below
-from dynacomp.capture.machine import Lesson
+from dynacomp.capture.machine import Frozen, Lesson
 from dynacomp.capture.resume import is_resume
-from dynacomp.capture.sources import Host, Local, Source
+from dynacomp.capture.sources import Dim, Host, Local, Source
 from dynacomp.capture.suspended import capture_suspended
 from dynacomp.capture.suspensions import SUSPENDS
 from dynacomp.filters import should_capture
@@ -66,7 +66,7 @@ class History:
         self.failures = 0  # captures in a row that made no entry
         self.wait = 0  # calls that run plainly before the next attempt
         self.failure = ("", "")  # why the last one made none
-        self.static = False  # JAX cannot compile this code for unknown sizes
+        self.frozen: dict[str, Frozen] = {}  # sizes that something in this code needs as constants
         self.lock = threading.RLock()  # one thread captures, the others wait for its entry
 
 
@@ -153,7 +153,7 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
         try:
             made.append(compile_graph(graph, options, places))
         except SymbolicShapeError as error:
-            raise NeedsSizes(str(error)) from error
+            raise NeedsSizes(str(error), error.sizes) from error
         except NeverCalled:
             raise GiveUp("body", "an object of a library keeps a function of the program out of sight") from None
         return made[-1].program
@@ -162,7 +162,7 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
         outcome = suspended(options, code) if code.co_flags & SUSPENDS else capture(
             fn, code, args, compile_one, size_rule(history, options), scalar_rule(history, options, is_resume(code)),
             functools.partial(changes_often, history, options), key=options)
-    history.static = history.static or outcome.lessons.all_static
+    history.frozen.update((repr(place), why) for place, why in outcome.lessons.frozen.items())
     for lesson in outcome.lessons.breaks.values():
         report_break(lesson, code, options)
     if outcome.entry is None:
@@ -226,7 +226,8 @@ def size_rule(history: History, options: Options) -> Callable[[Source, int, int,
     """Which sizes of which inputs are symbolic: marked ones (within their bounds), and those that were seen
     to differ."""
     def is_dynamic(source: Source, axis: int, size: int, array: Any = None) -> Any:
-        if options.dynamic is False or history.static or size < 2 or axis in static_marks(array):
+        if options.dynamic is False or size < 2 or axis in static_marks(array) or repr(
+                Dim(source, axis)) in history.frozen:
             return False
         marks = dynamic_marks(array)
         if axis in marks:

@@ -1,11 +1,10 @@
-"""Symbolic sizes: JAX's `_DimExpr` (while tracing) to SymPy (in lowered Graphs) and back.
+"""Symbolic sizes in lowered Graphs: a `Size` (while tracing) becomes SymPy, and goes back.
 
-`to_sympy` evaluates what a `_DimExpr` prints (`3*n`, `floordiv(n, 2)`), `to_jax` does SymPy's
-arithmetic on JAX's dimensions. Symbols of one name are one size everywhere
-(`dynacomp.lowering.loops.size`).
+`to_sympy` rewrites the expression tree of a Size, with what its Scope found equal put in; `to_size` does SymPy's
+arithmetic on Sizes. Symbols of one name are one size everywhere (`dynacomp.lowering.loops.size`).
 
-    >>> import jax
-    >>> n, = jax.export.symbolic_shape("n")
+    >>> from dynacomp.capture.sizes import Scope
+    >>> n = Scope().symbol("n", 9)
     >>> to_sympy(2 * n + 1)
     2*n + 1
     >>> substitute(to_sympy(2 * n + 1), {"n": 4})
@@ -16,39 +15,50 @@ from __future__ import annotations
 
 import functools
 import operator
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import jax
 import numpy as np
 import sympy
 
 from dynacomp.capture.avals import Aval
+from dynacomp.capture.sizes import FLOORDIV, SYMBOL, Atom, Scope, Size, canonical
 from dynacomp.lowering.loops import size
-
-_NAME = re.compile(r"[A-Za-z_]\w*")
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "floordiv": lambda a, b: sympy.floor(sympy.sympify(a) / b),
-    "mod": sympy.Mod,
-    "max": sympy.Max,
-    "min": sympy.Min,
-}
 
 
 class SymbolicShapeError(TypeError):
-    """A Graph cannot be lowered for all sizes at once; lower it for the sizes at hand instead."""
+    """A Graph cannot be lowered for all sizes at once; lower it for the sizes at hand instead. `sizes`: those that
+    are to blame; none where that is not known."""
+
+    def __init__(self, what: str, sizes: Iterable[Size] = ()) -> None:
+        super().__init__(what)
+        self.sizes = tuple(sizes)
 
 
 def is_symbolic(dim: Any) -> bool:
-    """True for a `_DimExpr`: a size that JAX knows only by an expression."""
-    return not isinstance(dim, int) and jax.export.is_symbolic_dim(dim)
+    """True for a size that is known only by an expression, while tracing."""
+    return type(dim) is Size
+
+
+def to_sympy(dim: Any) -> Any:
+    """A dimension for a lowered Graph: an int stays an int, a Size becomes SymPy."""
+    dim = canonical(dim)
+    return _plain(_sympy(dim)) if type(dim) is Size else dim
 
 
 @functools.lru_cache(maxsize=4096)
-def _parse(text: str) -> Any:
-    names: dict[str, Any] = {n: size(n) for n in _NAME.findall(text)}
-    return _plain(eval(text.replace("^", "**"), {"__builtins__": {}}, {**names, **_FUNCTIONS}))
+def _sympy(dim: Size) -> Any:
+    return sympy.Add(*(k * sympy.Mul(*(_atom(a) ** power for a, power in mono)) for mono, k in dim.terms))
+
+
+def _atom(atom: Atom) -> Any:
+    if atom.op == SYMBOL:
+        return size(atom.args[0])
+    a, b = atom.args
+    if not b >= 1:  # native code rounds down for such divisors alone
+        raise SymbolicShapeError(f"{atom}: the divisor is not positive", [x for x in (a, b) if type(x) is Size])
+    a, b = map(to_sympy, (a, b))
+    return sympy.floor(sympy.sympify(a) / b) if atom.op == FLOORDIV else sympy.Mod(a, b)
 
 
 def _plain(expr: Any) -> Any:
@@ -56,44 +66,34 @@ def _plain(expr: Any) -> Any:
     return int(expr) if isinstance(expr, sympy.Integer) else expr
 
 
-def to_sympy(dim: Any) -> Any:
-    """A dimension for a lowered Graph: an int stays an int, a `_DimExpr` becomes SymPy."""
-    return _parse(str(dim)) if is_symbolic(dim) else dim
-
-
-_TO_JAX: dict[Any, Callable[..., Any]] = {
+_TO_SIZE: dict[Any, Callable[..., Any]] = {
     sympy.Add: operator.add,
     sympy.Mul: operator.mul,
     sympy.Mod: operator.mod,
 }
-_SPELT = {sympy.Max: "max", sympy.Min: "min"}
 
 
-def to_jax(dim: Any, scope: Any) -> Any:
-    """A lowered dimension as JAX's; `scope` is a `jax.export.SymbolicScope` shared by a Graph.
+def to_size(dim: Any, scope: Scope) -> Any:
+    """A lowered dimension as a Size of `scope`.
 
-    Raises SymbolicShapeError for what JAX cannot say (a fraction outside a floor).
+    Raises SymbolicShapeError for what is no polynomial of sizes and their quotients.
     """
     if not isinstance(dim, sympy.Expr) or dim.is_Integer:
         return int(dim)
     if isinstance(dim, sympy.Symbol):
-        return jax.export.symbolic_shape(dim.name, scope=scope)[0]
+        return scope.symbol(dim.name)
     if isinstance(dim, sympy.floor):
         top, bottom = sympy.fraction(sympy.together(dim.args[0]))
-        return to_jax(top, scope) // to_jax(bottom, scope)
-    args = [to_jax(a, scope) for a in dim.args]
-    if dim.func in _TO_JAX:
-        return functools.reduce(_TO_JAX[dim.func], args)
-    if dim.func in _SPELT:
-        return functools.reduce(
-            lambda a, b: jax.export.symbolic_shape(f"{_SPELT[dim.func]}({a}, {b})", scope=scope)[0], args)
-    if isinstance(dim, sympy.Pow) and isinstance(args[1], int) and args[1] > 0:
-        return args[0] ** args[1]
-    raise SymbolicShapeError(f"the size {dim} has no spelling as a JAX dimension")
+        return to_size(top, scope) // to_size(bottom, scope)
+    if isinstance(dim, sympy.Pow) and dim.args[1].is_Integer and dim.args[1] > 0:
+        return to_size(dim.args[0], scope) ** int(dim.args[1])
+    if dim.func in _TO_SIZE:
+        return functools.reduce(_TO_SIZE[dim.func], [to_size(a, scope) for a in dim.args])
+    raise SymbolicShapeError(f"the size {dim} is no polynomial of sizes and quotients")
 
 
 def substitute(dim: Any, sizes: Mapping[str, Any]) -> Any:
-    """`dim` (int, SymPy or `_DimExpr`) with sizes put in by name; an int when all are known."""
+    """`dim` (int, SymPy or Size) with sizes put in by name; an int when all are known."""
     dim = to_sympy(dim)
     if not isinstance(dim, sympy.Expr):
         return dim

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -177,7 +178,7 @@ def _read_buffers(reader: _Reader, part: str) -> tuple[Buffer, ...]:
         reader.dtypes[name] = _DTYPES[dtype]
         listed = ast.parse(f"f({shape})", mode="eval").body
         assert isinstance(listed, ast.Call)
-        dims = tuple(_index(reader, ast.unparse(d)) for d in listed.args)
+        dims = tuple(_index_of(reader, d) for d in listed.args)
         found.append(Buffer(name, dims, _DTYPES[dtype]))
     return tuple(found)
 
@@ -242,7 +243,7 @@ def _from_ast(reader: _Reader, tree: ast.expr) -> Expr:
         return Ref(tree.id, reader.dtypes[tree.id])
     if isinstance(tree, ast.Subscript):
         name = ast.unparse(tree.value)
-        return Load(name, _index(reader, ast.unparse(tree.slice)), reader.dtypes[name])
+        return Load(name, _index_of(reader, tree.slice), reader.dtypes[name])
     if isinstance(tree, ast.IfExp):
         load = _from_ast(reader, tree.body)
         assert isinstance(load, Load), ast.unparse(tree)
@@ -256,7 +257,7 @@ def _call(reader: _Reader, name: str, args: Sequence[ast.expr]) -> Expr:
     if name in _DTYPES:
         return Const(_literal(ast.unparse(args[0])), _DTYPES[name])
     if name == "index":
-        return Index(_index(reader, ast.unparse(args[0])), _DTYPES[ast.unparse(args[1])])
+        return Index(_index_of(reader, args[0]), _DTYPES[ast.unparse(args[1])])
     name = _FUNCTION_OF.get(name, name)
     rule = SCALARS[name].rule
     if rule == "free":
@@ -281,6 +282,24 @@ _FUNCTIONS: Mapping[str, Any] = {
 
 
 def _index(reader: _Reader, source: str) -> sympy.Expr:
-    names = {n: size(n) if n in reader.sizes else symbol(n) for n in re.findall(r"[A-Za-z_]\w*", source)}
-    numbers = re.sub(r"(?<![\w.])(\d+)", r"Integer(\1)", source)
-    return eval(numbers, {"__builtins__": {}, "Integer": sympy.Integer}, {**names, **_FUNCTIONS})
+    """An index expression: sums, products and the functions above, of symbols, sizes and integers."""
+    return _index_of(reader, ast.parse(source.strip(), mode="eval").body)
+
+
+def _index_of(reader: _Reader, node: ast.expr) -> sympy.Expr:
+    again = lambda part: _index_of(reader, part)
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return sympy.Integer(node.value)
+    if isinstance(node, ast.Name):
+        return size(node.id) if node.id in reader.sizes else symbol(node.id)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -again(node.operand)
+    if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+        return _ARITHMETIC[type(node.op)](again(node.left), again(node.right))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS:
+        return _FUNCTIONS[node.func.id](*map(again, node.args))
+    raise ValueError(f"{ast.unparse(node)!r} is no index expression")
+
+
+_ARITHMETIC: Mapping[type, Any] = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+                                   ast.Div: operator.truediv, ast.Pow: operator.pow}

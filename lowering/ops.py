@@ -34,11 +34,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its place
 from jax import lax
+from jax.errors import InconclusiveDimensionOperation
 from jax.extend.core import jaxpr_as_fun, primitives
 
 from dynacomp.capture.avals import Aval, as_struct, aval_of
 from dynacomp.capture.graph import Node
-from dynacomp.lowering.dims import map_aval, map_dims, to_jax, to_sympy
+from dynacomp.capture.sizes import Scope
+from dynacomp.lowering.dims import map_aval, map_dims, to_size, to_sympy
 
 POINTWISE, REDUCTION, LAYOUT, GATHER, SCATTER, SCAN, TEMPLATE, EXTERN = (
     "pointwise", "reduction", "layout", "gather", "scatter", "scan", "template", "extern")
@@ -177,7 +179,7 @@ def abstract(op: Op, args: Iterable[Any], params: dict[str, Any]) -> Any:
         return Aval((), jax.dtypes.canonicalize_dtype(np.int64))
     if op.name == "iota_2x32_shape":
         return (Aval(params["shape"], np.dtype(np.uint32)),) * 2
-    back = functools.partial(to_jax, scope=jax.export.SymbolicScope())
+    back = functools.partial(to_size, scope=Scope())
     structs = [as_struct(map_aval(a, back)) if isinstance(a, Aval) else a for a in args]
     out = jax.eval_shape(functools.partial(op, **map_dims(params, back)), *structs)
     avals = jax.tree.map(lambda s: map_aval(aval_of(s), to_sympy), out)
@@ -193,4 +195,7 @@ def infer(node: Node) -> Any:
     args = [a.aval if isinstance(a, Node) else a for a in node.args]
     if node.target is operator.getitem:
         return args[0][args[1]]
-    return abstract(node.target, args, dict(node.kwargs))
+    try:
+        return abstract(node.target, args, dict(node.kwargs))
+    except InconclusiveDimensionOperation:  # decided by the sizes at hand when the Graph was traced
+        return node.aval

@@ -3,10 +3,11 @@
 For what runs sizes one at a time: the interpreter (oracle), and XLA at the seam. Loop kernels take
 sizes as arguments and never need it.
 
-    >>> import jax, numpy as np
+    >>> import numpy as np
     >>> from dynacomp.capture.avals import Aval
+    >>> from dynacomp.capture.sizes import Scope
     >>> from dynacomp.lowering.translate import lower_function
-    >>> n, = jax.export.symbolic_shape("n")
+    >>> n = Scope().symbol("n", 2)
     >>> graph = lower_function(lambda x: x.reshape(-1), Aval((n, 3), np.dtype("float32")))
     >>> print(specialise(graph, {"n": 2}))
     def graph(x0: f32[2,3]):
@@ -61,6 +62,8 @@ def map_jaxprs(value: Any, fn: Callable[[ClosedJaxpr], ClosedJaxpr]) -> Any:
         return fn(value)
     if isinstance(value, Jaxpr):
         return fn(ClosedJaxpr(value, ())).jaxpr
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(map_jaxprs(v, fn) for v in value))
     if type(value) in (tuple, list):
         return type(value)(map_jaxprs(v, fn) for v in value)
     if type(value) is dict:

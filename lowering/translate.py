@@ -89,7 +89,7 @@ def unwrap(x: Any) -> Any:
 def lower(graph: Graph) -> Lowered:
     """Trace and translate a captured Graph; see the module's docstring.
 
-    Placeholders carry Avals (ints or `_DimExpr` dims). Raises SymbolicShapeError where JAX cannot
+    Placeholders carry Avals (ints or Sizes). Raises SymbolicShapeError where JAX cannot
     trace with unknown sizes, and what the user's functions raise.
     """
     leaves, tree = jax.tree.flatten(graph.output)
@@ -147,8 +147,14 @@ def lower_function(fn: Callable[..., Any], *avals: Any, name: str = "graph") -> 
 
 def trace(fn: Callable[..., Any], avals: list[Aval]) -> ClosedJaxpr:
     """`jax.make_jaxpr` on Avals. What JAX warns of, it has said when the calls were captured."""
-    with blaming_sizes(avals), saying_nothing():
+    with blaming_sizes(avals), saying_nothing(), deciding(avals):
         return jax.make_jaxpr(fn)(*map(as_struct, avals))
+
+
+def deciding(avals: Iterable[Any]) -> Any:
+    """Within the block comparisons of symbolic sizes are decided (see `Scope`)."""
+    scope = next((d.scope for a in avals for d in a.shape if is_symbolic(d)), None)
+    return contextlib.nullcontext() if scope is None else scope.decides()
 
 
 @contextlib.contextmanager
@@ -183,6 +189,8 @@ def blaming_sizes(avals: Iterable[Any]) -> Iterator[None]:
     needs a size. If the sizes are not to blame, lowering for the sizes at hand shows the error."""
     try:
         yield
+    except SymbolicShapeError:
+        raise
     except Exception as e:
         if not any(is_symbolic(d) for a in avals for d in a.shape):
             raise
@@ -201,7 +209,7 @@ def translate(closed: ClosedJaxpr, name: str = "graph", names: list[str] | None 
     names = names or [f"x{i}" for i in range(len(avals))]
     inputs = [builder.placeholder(n, a) for n, a in zip(names, avals)]
     writer = Writer(builder, places)
-    with blaming_sizes(closed.in_avals):
+    with blaming_sizes(closed.in_avals), deciding(closed.in_avals):
         outs = writer.inline(closed, inputs)
     outs = [writer.as_node(o, v.aval) for o, v in zip(outs, closed.jaxpr.outvars)]
     graph = builder.finish(tuple(outs))

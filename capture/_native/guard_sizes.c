@@ -1,4 +1,5 @@
-/* `("size_check", program)`: a relation between sizes, as a postfix program over int64.
+/* `("size_check", program)`: a relation between sizes, as a postfix program over int64. `("size_number", dst,
+ * program)`: the number that such a program computes, as an int of Python.
  *
  *     (("size", 0), ("int", 3), "lt")        size 0 < 3
  *
@@ -52,7 +53,7 @@ static int parse_operator(Instr *instr, PyObject *item, int depth)
     return -MAX_STACK;
 }
 
-static int finish_size_check(Step *s, Builder *b)
+static int finish_program(Step *s, Builder *b)
 {
     PyObject *program = PySequence_Tuple(s->refs[0]);
     if (program == NULL) {
@@ -115,9 +116,9 @@ static bool apply(OpCode op, int64_t a, int64_t b, int64_t *out)
     }
 }
 
-static int eval_size_check(Step *s, Run *run, const Call *call)
+/* False on overflow or division by zero. */
+static bool evaluate(const Step *s, const Run *run, int64_t *out)
 {
-    DC_UNUSED(call);
     int64_t stack[MAX_STACK];
     int top = -1;
     const Instr *code = s->ext;
@@ -131,13 +132,38 @@ static int eval_size_check(Step *s, Run *run, const Call *call)
             b = stack[top--];
         }
         if (!apply(code[i].op, stack[top], b, &stack[top])) {
-            return 0;
+            return false;
         }
     }
-    return stack[0] != 0;
+    *out = stack[0];
+    return true;
+}
+
+static int eval_size_check(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    int64_t answer;
+    return evaluate(s, run, &answer) && answer != 0;
+}
+
+static int eval_size_number(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    int64_t value;
+    if (!evaluate(s, run, &value)) {
+        return 0;
+    }
+    PyObject *number = PyLong_FromLongLong(value);
+    if (number == NULL) {
+        PyErr_Clear();
+        return 0;
+    }
+    dc_set_register(run, s->dst, number);
+    return 1;
 }
 
 const StepKind dc_size_kinds[] = {
-    {"size_check", "o", eval_size_check, finish_size_check},
+    {"size_check", "o", eval_size_check, finish_program},
+    {"size_number", "do", eval_size_number, finish_program},
     {NULL, NULL, NULL, NULL},
 };

@@ -6,16 +6,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import export
 
 from dynacomp.capture.avals import Aval
+from dynacomp.capture.sizes import Scope
 from dynacomp.lowering import schedule_interp
 from dynacomp.lowering.fusion import schedule
 from dynacomp.lowering.translate import lower_function
 from tests.lowering import regions as r
 from tests.lowering.test_fusion import REFERENCES, assert_same, check_kernels
 
-b, s = export.symbolic_shape("b, s")
+SCOPE = Scope()
+b, s = SCOPE.symbol("b", 5), SCOPE.symbol("s", 7)
 IDS = "ids"  # integers below 32
 
 CASES = {

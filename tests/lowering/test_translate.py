@@ -18,6 +18,7 @@ from dynacomp.capture import graph_parse, graph_verify
 from dynacomp.capture.avals import Aval
 from dynacomp.capture.graph import Builder, Closure, Node
 from dynacomp.capture.graph_text import references
+from dynacomp.capture.sizes import Scope
 from dynacomp.lowering.dims import SymbolicShapeError
 from dynacomp.lowering.ops import OPS, has_effects, infer
 from dynacomp.lowering.passes import PASSES, optimise
@@ -210,8 +211,9 @@ def test_io_callbacks_are_not_merged():
     assert len(calls) == 2
 
 
-def symbolic(text="n, m"):
-    return jax.export.symbolic_shape(text)
+def symbolic():
+    scope = Scope()
+    return scope.symbol("n", 6), scope.symbol("m", 4)
 
 
 SYMBOLIC = {
@@ -245,7 +247,7 @@ def test_one_graph_serves_every_size(name):
 
 def test_unknown_sizes_that_matter_are_an_error_of_their_own():
     with pytest.raises(SymbolicShapeError, match="unknown sizes"):
-        lower_function(lambda x: x + 1 if x.shape[0] > 3 else x, Aval(symbolic("n"), F32))
+        lower_function(lambda x: x + 1 if x.shape[0] > 3 else x, Aval((Scope().symbol("n"),), F32))
 
 
 def test_impossible_shapes_stay_the_users_error():

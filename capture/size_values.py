@@ -1,0 +1,108 @@
+"""Symbolic sizes as Python ints: arithmetic, and comparisons that become guards.
+
+A `SizeV` pairs a `Size` (see `sizes`) with its value in this call. What Python does with ints that stays an
+expression of sizes stays one; comparisons are decided by the values at hand, and guarded.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+from dynacomp.capture import sources as S
+from dynacomp.capture.machine import Capture, Frozen
+from dynacomp.capture.sizes import LEAST, Size, canonical, names
+from dynacomp.capture.values import Const, SizeV, Value
+
+ARITHMETIC = {op.__name__: op for op in (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod)}
+COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
+LARGEST = 1 << 62  # beyond, guards could not compute the expression
+
+
+def symbol(cap: Capture, place: S.Source, value: int, rule: Any = True, least: int = LEAST) -> Size:
+    """The symbol of what is found at `place`; `rule`: True, or the least and the greatest value that the entry
+    serves (None: any)."""
+    known = next((name for name, source in cap.dims.items() if source == place), None)
+    if known is not None:
+        return cap.scope.symbol(known)
+    name = f"s{len(cap.dims)}"
+    cap.dims[name] = place
+    made = cap.scope.symbol(name, value, least)
+    cap.guards.add("symbol", place, name, least)
+    if rule is not True:
+        bound(cap, name, *rule)
+    return made
+
+
+def bound(cap: Capture, name: str, least: int | None, most: int | None) -> None:
+    """The entry serves these sizes only: guarded, by the answers, and known from then on."""
+    made = cap.scope.symbol(name)
+    if least is not None and not made >= least or most is not None and not made <= most:
+        return  # a size outside of what was promised gets an entry for such sizes
+    cap.scope.bound(name, least, most)
+
+
+def of_expr(cap: Capture, expr: Any) -> Value:
+    """An expression as the program sees it: a plain int where it is one."""
+    expr = canonical(expr)
+    return Const(expr) if isinstance(expr, int) else SizeV(expr, cap.scope.value(expr))
+
+
+def source_of(cap: Capture, value: SizeV) -> S.Source:
+    """Where the number is found, in each call."""
+    return S.SizeOf(value.expr, tuple((name, cap.dims[name]) for name in sorted(names(value.expr))))
+
+
+def arithmetic(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
+    """`op` of two ints of which at least one is symbolic; None where it is no expression of sizes."""
+    name = op.__name__
+    row = ARITHMETIC.get(name[1:] if name.startswith("i") else name) or (_power if name.strip("i") == "pow" else None)
+    if row is None or not (is_int(a) and is_int(b)):
+        return None
+    if row in (operator.floordiv, operator.mod) and not expr_of(b) >= 1:
+        return None
+    found = row(expr_of(a), expr_of(b))
+    if found is None or isinstance(found, Size) and abs(cap.scope.value(found)) > LARGEST:
+        return None
+    return of_expr(cap, found)
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    small = type(exponent) is int and 0 <= exponent <= 8
+    return base ** exponent if small else None
+
+
+def compare(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
+    """A comparison, decided by this call's sizes and guarded; None for other operands."""
+    if op not in COMPARISONS or not (is_int(a) and is_int(b)):
+        return None
+    with cap.scope.decides():
+        return Const(op(expr_of(a), expr_of(b)))
+
+
+def concrete(cap: Capture, value: SizeV) -> Const:
+    """The size as a plain int: from now on this entry serves this value of it only."""
+    with cap.scope.decides():
+        assert value.expr == value.hint
+    return Const(value.hint)
+
+
+def is_int(v: Value) -> bool:
+    return isinstance(v, SizeV) or (isinstance(v, Const) and type(v.value) is int)
+
+
+def expr_of(v: Any) -> Any:
+    return canonical(v.expr) if isinstance(v, SizeV) else v.value
+
+
+def freeze(cap: Capture, sizes: Iterable[Size], what: str) -> None:
+    """Learns that these sizes must be constants: the next attempt has them so."""
+    for name in sorted({n for size in sizes for n in names(canonical(size))}):
+        place = cap.dims[name]
+        if isinstance(place, S.Dim):
+            value = cap.scope.value(cap.scope.symbol(name))
+            cap.lessons.frozen[place] = Frozen(what, cap.last_where or cap.where(), value)
+        else:
+            cap.lessons.fixed.add(place)
+            cap.lessons.sized.discard(place)
