@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import operator
 import types
-from typing import Any
 
-from dynacomp.capture import scalar_ranges, scalars
 from dynacomp.capture.builtin_rows import NONE, row
-from dynacomp.capture.calls import BUILTIN_METHODS, BUILTINS, _fold_call
+from dynacomp.capture.calls import BUILTINS
 from dynacomp.capture.containers import contains, delitem, setitem
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.iteration import iterate
@@ -45,7 +43,8 @@ def _pow(cap: Capture, a: Value, b: Value, *mod: Value) -> Value:
 
 @row(divmod)
 def _divmod(cap: Capture, a: Value, b: Value) -> Value:
-    if isinstance(a, SizeV) or isinstance(b, SizeV):
+    if any(isinstance(x, (SizeV, ScalarV)) for x in (a, b)) and all(is_constant(x) or isinstance(
+            x, (SizeV, ScalarV)) for x in (a, b)):
         return TupleV([binary(cap, operator.floordiv, a, b), binary(cap, operator.mod, a, b)])
     for x, name, y in ((a, "__divmod__", b), (b, "__rdivmod__", a)):
         if isinstance(x, ObjectV) and cap.special(x, name) is not None:
@@ -93,21 +92,6 @@ BUILTINS.update({
     operator.not_: lambda cap, a: Const(not truth(cap, a)),
     operator.truth: lambda cap, a: Const(truth(cap, a)),
 })
-def _of_math(fn: Any) -> Any:
-    def call(cap: Capture, *args: Value, **kwargs: Value) -> Value:
-        changing = len(args) == 1 and not kwargs and isinstance(args[0], ScalarV)
-        found = scalar_ranges.function(cap, fn, args[0]) if changing else None
-        return found or _fold_call(cap, fn, list(args), kwargs)
-    return call
-
-
-def _method_of(name: str) -> Any:
-    return lambda cap, x, *args: scalars.method(x, name, *args)
-
-
-BUILTINS.update({fn: _of_math(fn) for fn in scalars.OF_MATH})
-for _key in scalars.METHODS:
-    BUILTIN_METHODS[ScalarV, _key.partition(".")[2]] = _method_of(_key.partition(".")[2])
 for _name in ("prod", "fsum"):
     BUILTINS[getattr(math, _name)] = (lambda fn: lambda cap, xs, **kw: fold(
         cap, fn, TupleV(list(iterate(cap, xs)))))(getattr(math, _name))

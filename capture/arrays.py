@@ -136,11 +136,21 @@ def call_method(cap: Capture, value: ArrayV | NdArrayV, name: str, args: list[Va
         raise Break("leaves", f".{name}() needs the array's content in Python")
     if name == "block_until_ready":
         return value
+    if name == "squeeze" and not (args or kwargs):
+        args = squeezed(cap, value)
     if name == "__len__":
         return length(cap, value)
     if name == "__iter__":
         raise Break("leaves", "iter() of an array")
     return library_call(cap, method(name), [value, *args], kwargs, name=name)
+
+
+def squeezed(cap: Capture, value: ArrayV) -> list[Value]:
+    """The axes of size 1, as the argument of `squeeze`: JAX asks for them where sizes are symbolic."""
+    if all(isinstance(d, int) for d in value.aval.shape):
+        return []
+    ones = [size_values.compare(cap, operator.eq, d, Const(1)) for d in dims(cap, value)]
+    return [TupleV([Const(i) for i, one in enumerate(ones) if one.value])]  # type: ignore[attr-defined]
 
 
 NUMBERS: dict[str, Any] = {"item": None, "tolist": None, "__bool__": bool, "__int__": int, "__float__": float}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import collections
 import functools
+import operator
 import sys
 from typing import Any
 
@@ -292,7 +293,8 @@ def _range(cap: Capture, *args: Value) -> Value:
     args = tuple(index_value(cap, x) for x in args)
     a = [Const(0), args[0], Const(1)] if len(args) == 1 else [*args, *[Const(1)] * (3 - len(args))]
     if any(isinstance(x, SizeV) for x in a):
-        return RangeV(*a)
+        none = size_values.compare(cap, operator.eq, a[2], Const(0))
+        return fold(cap, range, Const(0), Const(0), Const(0)) if as_python(none) else RangeV(*a)
     if any(isinstance(x, ArrayV) for x in a):
         raise Break("leaves", "range() of an array")
     return fold(cap, range, *a)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dynacomp.capture import arrays, containers, ndarrays
+from dynacomp.capture import arrays, containers, host_functions, ndarrays, size_values
 from dynacomp.capture import sources as S
 from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.attrs import CONST_METHODS, intercepts
@@ -49,10 +49,12 @@ from dynacomp.capture.values import (
     ListV,
     MethodV,
     NdArrayV,
+    NeedsConcrete,
     NotConstant,
     ObjectV,
     OpaqueV,
     PartialV,
+    ScalarV,
     SetV,
     SizeV,
     TupleV,
@@ -178,6 +180,10 @@ def _builtin_method(cap: Capture, fn: BuiltinMethodV, args: list[Value], kwargs:
         return arrays.call_method(cap, fn.obj, fn.name, args, kwargs)
     if isinstance(fn.obj, (TupleV, ListV, DictV, SetV, ViewV)):
         return containers.call_method(cap, fn.obj, fn.name, args, kwargs)
+    if not kwargs and any(isinstance(x, host_functions.CHANGING) for x in (fn.obj, *args)):
+        found = host_functions.method(cap, fn.obj, fn.name, args)
+        if found is not None:
+            return found
     row = BUILTIN_METHODS.get((type(fn.obj), fn.name))
     if row is not None:
         return call_row(cap, row, fn.name, [fn.obj, *args], kwargs)
@@ -186,7 +192,9 @@ def _builtin_method(cap: Capture, fn: BuiltinMethodV, args: list[Value], kwargs:
     if is_constant(fn.obj):
         return _fold_method(cap, BuiltinMethodV(Const(as_python(fn.obj)), fn.name), args, kwargs)
     if isinstance(fn.obj, SizeV):
-        return _fold_method(cap, BuiltinMethodV(OPERATIONS["concrete"](cap, fn.obj), fn.name), args, kwargs)
+        return _fold_method(cap, BuiltinMethodV(size_values.concrete(cap, fn.obj), fn.name), args, kwargs)
+    if isinstance(fn.obj, ScalarV):
+        raise NeedsConcrete(fn.obj)
     kind = type(fn.obj.obj).__qualname__ if isinstance(fn.obj, OpaqueV) else type(fn.obj).__name__
     raise Break("call", f"method {fn.name!r} of a {kind}")
 
@@ -267,7 +275,7 @@ def _fold_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value
 
 def _plain_argument(cap: Capture, v: Value) -> Value:
     if isinstance(v, SizeV):
-        return OPERATIONS["concrete"](cap, v)
+        return size_values.concrete(cap, v)
     v = TupleV(list(iterate(cap, v))) if isinstance(v, (*ITERATORS, ViewV)) else v
     if type(v) in (TupleV, ListV) and type_of(v) in (tuple, list):
         made: Any = type(v)
@@ -322,7 +330,9 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     told = USER_RULES.get(obj)
     if told is not None:
         return told(cap, obj, args, kwargs)
-    found = ndarrays.call(cap, obj, args, kwargs) if ndarrays.is_numpy_function(obj) else None
+    found = host_functions.call(cap, obj, args, kwargs)
+    if found is None and ndarrays.is_numpy_function(obj):
+        found = ndarrays.call(cap, obj, args, kwargs)
     if found is not None:
         return found
     row = BUILTINS.get(_identity(obj))

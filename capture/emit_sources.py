@@ -12,7 +12,7 @@ from typing import Any
 
 from bytecode import FreeVar
 
-from dynacomp.capture import remake, scalars, upcoming
+from dynacomp.capture import remake, upcoming
 from dynacomp.capture import sources as S
 from dynacomp.capture._native import iterated, suspended_delegate, suspended_local
 from dynacomp.capture.machine import VERSION
@@ -70,7 +70,7 @@ _SOURCES: dict[type, Callable[[Any, Any], None]] = {
     S.Item: _fetch(remake.item, "index"),
     S.Key: _fetch(remake.key, "key"),
     S.KnownKey: _fetch(remake.known_key, "key"),
-    S.Host: lambda e, s: e.call(scalars.FUNCTIONS[s.op], *[
+    S.Host: lambda e, s: e.call(s.fn, *[
         lambda a=a: load_source(e, a) if isinstance(a, S.Source) else e.const(a) for a in s.args]),
     S.Dim: _fetch(remake.dimension, "axis"),
     S.SizeOf: lambda e, s: _size(e, s),

@@ -16,6 +16,7 @@ from typing import Any
 
 from dynacomp.capture import (  # noqa: F401  (handlers and rows register themselves)
     arithmetic_rows,
+    array_rows,
     builtin_rows,
     class_statements,
     copies,
@@ -167,12 +168,21 @@ def unbuildable(alive: Unbuildable) -> str:
 def learn_number(cap: Capture, needed: NeedsConcrete, lessons: Lessons) -> None:
     """A changing number is needed as a constant: fixed while it is seen to change little, then a break."""
     found = number_sources(needed.value.source)
-    if any(cap.root.changes_often(s) for s in found):
+    counted = [s for s in found if s not in lessons.sized and may_be_size(cap, s)]
+    if type(needed.value.hint) is int and counted and not lessons.fixed.intersection(found):
+        lessons.sized.update(counted)
+    elif any(cap.root.changes_often(s) for s in found):
         where = cap.last_where
         lessons.breaks.setdefault(cap.top_step, Lesson(cap.top_step, "scalar_constant", "", where))
     else:
         lessons.fixed.update(found)
         lessons.all_fixed = len(lessons.fixed) > MANY_NUMBERS
+
+
+def may_be_size(cap: Capture, source: S.Source) -> bool:
+    """Whether a changing int can be a symbolic size: it is positive."""
+    value = cap.changing.get(source)
+    return type(value) is int and value >= 1
 
 
 def number_sources(source: Any) -> list[S.Source]:

@@ -126,6 +126,9 @@ def identity_key(payload: Any) -> Any:
     return id(payload)
 
 
+NUMBER_OPS = frozenset({  # what `_native/guard_numbers.c` computes without a call
+    "add", "sub", "mul", "truediv", "floordiv", "pow", "mod", "lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "abs",
+    "truth", "len"})
 MAX_REGISTERS = 1 << 14  # of a GuardProgram, see _native/native.h
 
 
@@ -163,7 +166,10 @@ class StepWriter:
         """The register that holds a number computed from others."""
         operands = [self.register(a if isinstance(a, S.Source) else S.Root(a, repr(a))) for a in source.args]
         dst = self.registers[source] = len(self.registers)
-        self.emit(source, "number", dst, operands[0], source.op, *(operands[1:] or (-1,)))
+        if source.op in NUMBER_OPS:
+            self.emit(source, "number", dst, operands[0], source.op, *(operands[1:] or (-1,)))
+        else:
+            self.emit(source, "host", dst, source.fn, tuple(operands))
         return dst
 
     def evaluated(self, source: S.SizeOf) -> int:

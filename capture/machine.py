@@ -186,6 +186,7 @@ class Capture:
         self.bodies: list[Any] = []  # sub-graphs being captured, innermost last
         self.captured_ops = 0
         self.scalars: dict[S.Source, Any] = {}  # Python numbers that were taken as constants; ids of unchanging objects
+        self.changing: dict[S.Source, Any] = {}  # numbers and strings that change from call to call: their values now
         self.scalar_nodes: dict[S.Source, Node] = {}
         self.stands: dict[int, tuple[Any, Node]] = {}  # id → an array that stands for a Node read by a body, the Node
         self.handed: dict[Node, Value] = {}  # a node's argument → the array of JAX that it is

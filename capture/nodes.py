@@ -59,6 +59,7 @@ from dynacomp.capture.lowered_args import (
     standins_in,
 )
 from dynacomp.capture.machine import OPERATIONS, Capture, StopAtBreak
+from dynacomp.capture.narrowing import hold_narrowed
 from dynacomp.capture.placement import puts_elsewhere
 from dynacomp.capture.python_results import OBJECT_CALLS, Passed, with_arrays, with_numbers
 from dynacomp.capture.sizes import Size, canonical
@@ -271,6 +272,7 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
         return [x for x in seen["leaves"] if _is_array(x)]
 
     jaxpr = _traced(cap, fn, run, nodes)
+    hold_narrowed(cap, jaxpr, nodes, _label(fn))
     refuse_effects(fn, jaxpr)
     cap.placed = cap.placed or puts_elsewhere(jaxpr.jaxpr)
     if calls_back(jaxpr.jaxpr) and not all(s.ways for s in standins_in((args, kwargs))):

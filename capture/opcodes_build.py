@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from dynacomp.capture import keys
+from dynacomp.capture import host_functions, keys
 from dynacomp.capture.class_attrs import resolve
 from dynacomp.capture.code import Instr
 from dynacomp.capture.effects import mutating
@@ -67,7 +67,10 @@ def _build_slice(cap: Capture, f: Frame, i: Instr) -> None:
 
 @opcode("BUILD_STRING")
 def _build_string(cap: Capture, f: Frame, i: Instr) -> None:
-    f.push(Const("".join(as_python(s) for s in f.popn(i.arg))))
+    parts = f.popn(i.arg)
+    changing = any(isinstance(p, host_functions.CHANGING) for p in parts)
+    found = host_functions.concatenated(cap, parts) if changing else None
+    f.push(found or Const("".join(as_python(s) for s in parts)))
 
 
 @opcode("LIST_APPEND")

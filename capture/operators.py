@@ -10,7 +10,7 @@ import operator
 import types
 from typing import Any
 
-from dynacomp.capture import arrays, ndarrays, numbers, scalar_ranges, scalars, size_values
+from dynacomp.capture import arrays, host_functions, ndarrays, numbers, scalar_ranges, scalars, size_values
 from dynacomp.capture import sources as S
 from dynacomp.capture.class_attrs import MISSING, lookup, name_in_errors, resolve
 from dynacomp.capture.classes import module_name
@@ -73,6 +73,7 @@ _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "n
 
 # (operator name, left kind) → row(cap, a, b) or NotImplemented; filled by `containers`.
 CONTAINER_OPS: dict[tuple[str, type], Any] = {}
+CHANGING = host_functions.CHANGING
 
 
 def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value:
@@ -90,6 +91,9 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value:
         found = numbers.binary(cap, op, a, b)
         if found is not None:
             return found
+    if isinstance(a, CHANGING) and isinstance(b, (*CHANGING, Const)) or isinstance(b, CHANGING) and isinstance(
+            a, Const):
+        return _of_changing(cap, op, a, b)
     if isinstance(a, ScalarV) or isinstance(b, ScalarV):
         found = scalar_ranges.binary(cap, op, a, b) or scalars.binary(op, a, b)
         if found is not None:
@@ -99,12 +103,33 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     if isinstance(a, (ArrayV, LibraryV)) or isinstance(b, (ArrayV, LibraryV)):
         return _array_op(cap, op, a, b)
     if isinstance(a, SizeV) or isinstance(b, SizeV):
-        found = size_values.arithmetic(cap, op, a, b) or size_values.compare(cap, op, a, b)
-        return found or binary(cap, op, _fixed(cap, a), _fixed(cap, b))
+        return binary(cap, op, _fixed(cap, a), _fixed(cap, b))
     try:
         return fold(cap, op, a, b)
     except NotConstant:
         return _structural(cap, op, a, b)
+
+
+def _of_changing(cap: Capture, op: Any, a: Value, b: Value) -> Value:
+    """An operator of numbers and strings that change: an expression of sizes, or one that Python computes; where it
+    is neither, the sizes are constants."""
+    found = size_values.arithmetic(cap, op, a, b) or size_values.compare(cap, op, a, b)
+    if found is None and _plain(op) is operator.mul:
+        found = host_functions.repeated(cap, a, b)
+    if found is None and _plain(op) is operator.mod:
+        found = host_functions.percent(cap, a, b)
+    if found is not None:
+        return found
+    left, right = host_functions.as_scalar(cap, a), host_functions.as_scalar(cap, b)
+    sized = left is not a or right is not b
+    try:
+        found = scalar_ranges.binary(cap, op, left, right) or scalars.binary(op, left, right)
+    except Break:
+        if not sized:
+            raise
+    if found is not None:
+        return found
+    return binary(cap, op, _fixed(cap, a), _fixed(cap, b)) if sized else fold(cap, op, a, b)
 
 
 def _of_numpy(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
@@ -358,7 +383,7 @@ def unary(cap: Capture, op: Any, value: Value) -> Value:
         return scalars.unary(op, value)
     if isinstance(value, SizeV):
         found = size_values.arithmetic(cap, operator.mul, value, Const(-1)) if op is operator.neg else None
-        return found or fold(cap, op, size_values.concrete(cap, value))
+        return found or scalars.unary(op, host_functions.as_scalar(cap, value))  # type: ignore[arg-type]
     return fold(cap, op, value)
 
 

@@ -23,6 +23,7 @@ from dynacomp.capture.values import Const, ScalarV, Value
 Bounds = tuple[float, float, float, float]  # the least and the greatest |base| and exponent
 
 DIVISIONS = {op.__name__: op for op in (operator.truediv, operator.floordiv, operator.mod)}
+SHIFTS = {op.__name__: op for op in (operator.lshift, operator.rshift)}
 POWERS: tuple[Bounds, ...] = (  # the greatest results are 1e300, or 2**40 where they are ints
     (0, 1, 0, math.inf), (1 / 16, 16, -250, 250), (1e-60, 1e60, -5, 5))
 INT_POWERS: tuple[Bounds, ...] = ((0, 1, 0, math.inf), (0, 2, 0, 40), (0, 16, 0, 10), (0, 10_000, 0, 3))
@@ -31,14 +32,16 @@ INT_POWERS: tuple[Bounds, ...] = ((0, 1, 0, math.inf), (0, 2, 0, 40), (0, 16, 0,
 def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     """`a op b` of two Python numbers of which one changes, under guards that it does not raise; None where it
     is another operation, or these numbers are not within the bounds of one row."""
-    name = op.__name__
-    name = name[1:] if name.startswith("i") else name
+    name = scalars.plain_name(op)
     if not (_is_python(a) and _is_python(b)):
         return None
     if name in DIVISIONS and isinstance(b, ScalarV) and scalars.moderate(a):
-        return scalars.host(name, DIVISIONS[name], a, b) if _holds(cap, [("ne", b, 0)]) else None
+        return scalars.host(name, DIVISIONS[name], a, b) if holds(cap, [("ne", b, 0)]) else None
+    if name in SHIFTS:
+        shifted = type(_now(a)) is not float and holds(cap, [("ge", b, 0), ("le", b, 64), ("le", a, 1 << 60)])
+        return scalars.host(name, SHIFTS[name], a, b) if shifted else None
     bounds = _power(a, b) if name == "pow" else ()
-    return scalars.host("pow", operator.pow, a, b) if bounds and _holds(cap, bounds) else None
+    return scalars.host("pow", operator.pow, a, b) if bounds and holds(cap, bounds) else None
 
 
 def _power(a: Value, b: Value) -> list[tuple[str, Value, float]]:
@@ -63,7 +66,7 @@ def within(base: float, exponent: float, rows: Iterable[Bounds]) -> Bounds | Non
     return next((r for r in rows if r[0] <= abs(base) <= r[1] and r[2] <= exponent <= r[3]), None)
 
 
-def _holds(cap: Capture, bounds: Iterable[tuple[str, Any, float]]) -> bool:
+def holds(cap: Capture, bounds: Iterable[tuple[str, Any, float]]) -> bool:
     """Whether numbers are within bounds; what changes is guarded to be."""
     if not all(getattr(operator, name)(_now(v), bound) for name, v, bound in bounds):
         return False
@@ -76,16 +79,8 @@ def _holds(cap: Capture, bounds: Iterable[tuple[str, Any, float]]) -> bool:
 
 
 def _is_python(v: Value) -> bool:
-    return type(_now(v)) in (int, float, bool) and (not isinstance(v, ScalarV) or scalars.in_guards(v.source))
+    return type(_now(v)) in (int, float, bool)
 
 
 def _now(v: Any) -> Any:
     return v.hint if isinstance(v, ScalarV) else v.value if isinstance(v, Const) else None
-
-
-def function(cap: Capture, fn: Any, x: Value) -> Value | None:
-    """`fn(x)` for a function of `math`, under guards that it does not raise; None where it might."""
-    low, high = scalars.OF_MATH[fn]
-    if not _is_python(x) or not _holds(cap, [("ge", x, low), ("le", x, high)]):
-        return None
-    return scalars.host(fn.__name__, fn, x)

@@ -25,9 +25,9 @@ from dynacomp.capture.values import BuiltinMethodV, Const, NeedsConcrete, Scalar
 
 NEVER_RAISE = {op.__name__: op for op in (
     operator.add, operator.sub, operator.mul, operator.lt, operator.le, operator.gt, operator.ge, operator.eq,
-    operator.ne)}
+    operator.ne, operator.and_, operator.or_, operator.xor)}
 NONZERO_RIGHT = {op.__name__: op for op in (operator.truediv, operator.floordiv, operator.mod)}
-UNARY = {op.__name__: op for op in (operator.neg, operator.pos, operator.abs)}
+UNARY = {op.__name__: op for op in (operator.neg, operator.pos, operator.abs, operator.invert)}
 QUIET = ("lt", "le", "gt", "ge", "eq", "ne", "truth", "neg", "pos", "abs")
 HALF_MAX = 65_504  # the greatest float16: Python's numbers below it become NumPy's of any type of floats
 SMALL = 1 << 40  # ints beyond this, and floats made of them, are not moved
@@ -38,17 +38,18 @@ OF_MATH: dict[Any, tuple[float, float]] = {  # function of `math` → the argume
     math.atan: (-1e300, 1e300), math.exp: (-700, 700), math.expm1: (-700, 700), math.sqrt: (0, 1e300),
     math.log: (1e-300, 1e300), math.log2: (1e-300, 1e300), math.log10: (1e-300, 1e300), math.log1p: (0, 1e300),
     math.floor: (-1e12, 1e12), math.ceil: (-1e12, 1e12)}
-IN_GUARDS: dict[str, Any] = {  # what `_native/guard_numbers.c` computes
-    **NEVER_RAISE, **NONZERO_RIGHT, **UNARY, "pow": operator.pow, "len": len, "truth": bool}
-METHODS = {f"{kind.__name__}.{name}": getattr(kind, name) for kind, names in (  # those that never raise
-    (float, ("is_integer", "hex", "conjugate")), (int, ("bit_length", "bit_count", "conjugate"))) for name in names}
-FUNCTIONS: dict[str, Any] = {**IN_GUARDS, **{fn.__name__: fn for fn in OF_MATH}, **METHODS}
+INPLACE = {"iand": "and_", "ior": "or_", "ixor": "xor", "ilshift": "lshift", "irshift": "rshift"}
+
+
+def plain_name(op: Any) -> str:
+    """The name of an operator, whether it works in place or not."""
+    name = op.__name__
+    return INPLACE.get(name) or (name[1:] if name.startswith("i") and name != "invert" else name)
 
 
 def binary(op: Any, a: Value, b: Value) -> Value | None:
     """`a op b` for numbers of which one changes; None when the other is no number."""
-    name = op.__name__
-    plain = name[1:] if name.startswith("i") and name[1:] in FUNCTIONS else name
+    name, plain = op.__name__, plain_name(op)
     if _is_text(a) and _is_text(b) and plain in ("add", "eq", "ne"):
         return host(plain, NEVER_RAISE[plain], a, b)
     if not (_is_number(a) and _is_number(b)):
@@ -73,19 +74,12 @@ def unary(op: Any, value: ScalarV) -> Value:
 def decided(cap: Capture, value: ScalarV) -> bool:
     """The truth of a changing number, as it is in this call: guarded, so that the entry serves all calls in which
     it is the same. Break where it took too many entries already, and where NumPy's arithmetic may warn."""
-    if not in_guards(value.source):
-        raise NeedsConcrete(value)
-    asked = S.Host("truth", (value.source,))
+    asked = S.Host("truth", (value.source,), bool)
     if is_numpy_number(value.hint) and not _is_quiet(asked) or cap.root.changes_often(asked):
         raise Break("scalar_branch", "a condition on a Python number that changes from call to call")
     answer = bool(value.hint)
     cap.guards.add("eq", asked, answer)
     return answer
-
-
-def in_guards(source: Any) -> bool:
-    """Whether guards can compute this number: they know neither methods nor functions of `math`."""
-    return not isinstance(source, S.Host) or source.op in IN_GUARDS and all(map(in_guards, source.args))
 
 
 def _is_quiet(source: Any) -> bool:
@@ -97,23 +91,11 @@ def _is_quiet(source: Any) -> bool:
 
 def attribute(value: ScalarV, name: str) -> Value:
     """What all NumPy scalars of a type share, and methods that never raise; anything else needs the number itself."""
-    if _method(value, name) in METHODS:
-        return BuiltinMethodV(value, name)
     if not isinstance(value.hint, np.generic):
-        raise Break("attribute", f"{name!r} of a Python number that changes from call to call")
+        return BuiltinMethodV(value, name)
     if name in ("dtype", "shape", "ndim", "size", "itemsize"):
         return Const(getattr(value.hint, name))
     raise NeedsConcrete(value)
-
-
-def _method(value: ScalarV, name: str) -> str:
-    return f"{type(value.hint).__name__}.{name}"
-
-
-def method(value: ScalarV, name: str, *args: Value) -> Value:
-    """`value.name()`, one of METHODS."""
-    key = _method(value, name)
-    return host(key, METHODS[key], value, *args)
 
 
 def host(name: str, op: Any, *values: Any) -> Value:
@@ -124,7 +106,7 @@ def host(name: str, op: Any, *values: Any) -> Value:
     except Exception as error:
         raise Break("scalar", f"{name} raises {type(error).__name__}") from None
     args = tuple(v.source if isinstance(v, ScalarV) else v.value for v in values)
-    return ScalarV(hint, source=S.Host(name, args))
+    return ScalarV(hint, source=S.Host(name, args, op))
 
 
 def length(value: ScalarV) -> Value:

@@ -1,15 +1,15 @@
 """Sizes: expressions of symbolic ints, their values in the call at hand, and what was decided by these values.
 
-A `Size` is a polynomial over atoms: a symbol, a floor division or a remainder of two sizes. JAX takes it as a
-dimension (it asks for `dimension_as_value`, nothing else), so that arrays of unknown sizes are traced with the very
-objects that guards evaluate. A `Scope` belongs to one capture. It knows each symbol's value in this call: where
-algebra and bounds cannot decide a comparison that JAX asks for, the values do, and the answer is a `Relation`, which
-becomes a guard. Two sizes that are found equal are one size from then on.
+A `Size` is a polynomial over atoms: a symbol, or a floor division of two sizes (a remainder is `a - b * (a // b)`).
+JAX takes it as a dimension (it asks for `dimension_as_value`, nothing else), so that arrays of unknown sizes are
+traced with the very objects that guards evaluate. A `Scope` belongs to one capture. It knows each symbol's value in
+this call: where algebra and bounds cannot decide a comparison that JAX asks for, the values do, and the answer is a
+`Relation`, which becomes a guard. Two sizes that are found equal are one size from then on.
 
     >>> scope = Scope()
     >>> n, m = scope.symbol("n", 8), scope.symbol("m", 5)
     >>> (2 * n + 4) // 2 - n, n * n // n, (n + 1) % 4
-    (2, n, mod(n + 1, 4))
+    (2, n, n - 4*floordiv(n + 1, 4) + 1)
     >>> n >= 2, n > m
     (True, True)
     >>> [str(r) for r in scope.relations]
@@ -28,8 +28,10 @@ import contextlib
 import functools
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any, Union
 
 import numpy as np
@@ -39,7 +41,7 @@ from jax.errors import InconclusiveDimensionOperation
 
 Expr = Union["Size", int]
 Monomial = tuple[tuple["Atom", int], ...]  # atoms with their powers; () for the constant
-FLOORDIV, MOD, SYMBOL = "floordiv", "mod", "size"
+FLOORDIV, SYMBOL = "floordiv", "size"
 LEAST = 2  # of a symbol: 0 and 1 broadcast differently, so they get entries of their own
 INFINITE = math.inf
 
@@ -78,14 +80,15 @@ class Scope:
     """The symbols of one capture.
 
     values: their values in this call (None: unknown). least, most: the bounds that guards hold them to. equal: what
-    a symbol was found equal to. relations: what was decided, in order. deciding: whether `==` of two sizes is a
+    an atom was found equal to. relations: what was decided, in order. deciding: whether `==` of two sizes is a
     question of the program's, or of JAX for it: only then its answer is decided and noted; elsewhere sizes are keys.
     """
 
     values: dict[str, int | None] = field(default_factory=dict)
     least: dict[str, int] = field(default_factory=dict)
     most: dict[str, int] = field(default_factory=dict)
-    equal: dict[str, Expr] = field(default_factory=dict)
+    equal: dict[Atom, Expr] = field(default_factory=dict)
+    known: dict[Size, Expr] = field(default_factory=dict)  # what `canonical` has found since the last equality
     relations: dict[Relation, None] = field(default_factory=dict)
     atoms: dict[Any, Atom] = field(default_factory=dict)
     deciding: int = 0
@@ -187,7 +190,7 @@ class Size:
         difference = canonical(self - other)
         if type(difference) is int:
             return difference == 0
-        return bool(self.scope.deciding) and self.scope.is_zero(difference)
+        return bool(self.scope.deciding) and not _is_key(sys._getframe(1)) and self.scope.is_zero(difference)
 
     def __ge__(self, other: Any) -> bool:
         return self.scope.is_nonnegative(self - other)
@@ -263,6 +266,18 @@ class Size:
         return self
 
 
+# JAX's caches compare keys whose hashes differ, too: from these files, and from `__eq__` of avals.
+CACHING = frozenset({"pjit.py", "linear_util.py", "api_util.py", "partial_eval.py", "util.py", "ad.py", "batching.py",
+                     "mlir.py", "pxla.py", "api.py", "tree_util.py", "common.py"})
+
+
+def _is_key(asking: FrameType) -> bool:
+    """Whether two sizes are compared as parts of keys, by the Python code that asked."""
+    code = asking.f_code
+    return code.co_name == "__eq__" or "/jax/_src/" in code.co_filename and (
+        code.co_filename.rpartition("/")[2] in CACHING)
+
+
 def _is_int(x: Any) -> bool:
     """Whether `x` is a concrete integer: Python's or NumPy's."""
     return isinstance(x, (int, np.integer))
@@ -333,18 +348,13 @@ def _floordiv(scope: Scope, a: Expr, b: Expr) -> Expr:
     if b == 0:
         return scope.value(a) // 0  # Python's own exception
     whole, rest = _split(scope, canonical(a), b)
-    return _sum(scope, (whole, 1), (_divided(scope, FLOORDIV, rest, b), 1))
+    return _sum(scope, (whole, 1), (_divided(scope, rest, b), 1))
 
 
 def _mod(scope: Scope, a: Expr, b: Expr) -> Expr:
-    b = canonical(b)
-    if type(b) is Size:
-        quotient = _quotient(scope, canonical(a), b)
-        exact = _sum(scope, (a, 1), (_product(scope, quotient, b), -1))
-        return exact if type(exact) is int else scope_atom(scope, MOD, canonical(a), b)
-    if b == 0:
+    if type(b) is int and b == 0:
         return scope.value(a) % 0
-    return _divided(scope, MOD, _split(scope, canonical(a), b)[1], b)
+    return _sum(scope, (a, 1), (_product(scope, _floordiv(scope, a, b), b), -1))
 
 
 def _split(scope: Scope, a: Expr, b: int) -> tuple[Expr, Expr]:
@@ -357,17 +367,17 @@ def _split(scope: Scope, a: Expr, b: int) -> tuple[Expr, Expr]:
     return _made(scope, whole), _made(scope, rest)
 
 
-def _divided(scope: Scope, op: str, a: Expr, b: int) -> Expr:
-    """`a // b` or `a % b` of what does not divide evenly."""
+def _divided(scope: Scope, a: Expr, b: int) -> Expr:
+    """`a // b` of what does not divide evenly."""
     low, high = bounds(a)
     if 0 <= low and high < b:
-        return 0 if op == FLOORDIV else a
+        return 0
     if type(a) is int:
-        return a // b if op == FLOORDIV else a % b
+        return a // b
     inner = _only_atom(a)
-    if op == FLOORDIV and b > 0 and inner and inner.op == FLOORDIV and type(inner.args[1]) is int and inner.args[1] > 0:
-        return scope_atom(scope, FLOORDIV, inner.args[0], inner.args[1] * b)
-    return scope_atom(scope, op, a, b)
+    if b > 0 and inner and inner.op == FLOORDIV and type(inner.args[1]) is int and inner.args[1] > 0:
+        return scope_atom(scope, inner.args[0], inner.args[1] * b)
+    return scope_atom(scope, a, b)
 
 
 def _only_atom(expr: Expr) -> Atom | None:
@@ -377,8 +387,8 @@ def _only_atom(expr: Expr) -> Atom | None:
     return terms[0][0][0][0] if one else None
 
 
-def scope_atom(scope: Scope, op: str, a: Expr, b: Expr) -> Size:
-    return single(scope, scope.atom(op, a, b))
+def scope_atom(scope: Scope, a: Expr, b: Expr) -> Size:
+    return single(scope, scope.atom(FLOORDIV, a, b))
 
 
 def single(scope: Scope, atom: Atom) -> Size:
@@ -395,7 +405,7 @@ def _quotient(scope: Scope, a: Expr, b: Size) -> Expr:
         mono, k = terms_of(left)[-1]
         ratio = _over(mono, lead)
         if ratio is None or k % by:
-            return scope_atom(scope, FLOORDIV, a, b)
+            return scope_atom(scope, a, b)
         step = _made(scope, {ratio: k // by})
         quotient = _sum(scope, (quotient, 1), (step, 1))
         left = _sum(scope, (left, 1), (_product(scope, step, b), -1))
@@ -426,11 +436,7 @@ Size.__rdivmod__ = lambda self, other: (other // self, other % self)  # type: ig
 
 def names(expr: Expr) -> frozenset[str]:
     """The symbols of an expression."""
-    if type(expr) is not Size:
-        return frozenset()
-    inside = (atom.args[:1] if atom.op == SYMBOL else [n for a in atom.args for n in names(a)]
-              for mono, _ in expr.terms for atom, _ in mono)
-    return frozenset(name for found in inside for name in found)
+    return frozenset(atom.args[0] for atom in atoms(expr) if atom.op == SYMBOL) if type(expr) is Size else frozenset()
 
 
 def bounds(expr: Expr) -> tuple[float, float]:
@@ -465,52 +471,61 @@ def _bounds_of_atom(scope: Scope, atom: Atom) -> tuple[float, float]:
     (low, high), (least, most) = bounds(atom.args[0]), bounds(atom.args[1])
     if least < 1:
         return -INFINITE, INFINITE
-    if atom.op == MOD:
-        return 0, min(most - 1, high if low >= 0 else INFINITE)
-    return (low // most if low > 0 and most != INFINITE else 0 if low >= 0 else low // least,
-            high // least if high != INFINITE else INFINITE)
+    return (low // most if low > 0 and most != INFINITE else 0 if low >= 0 else
+            -INFINITE if low == -INFINITE else low // least, INFINITE if high == INFINITE else high // least)
 
 
 def canonical(expr: Any) -> Any:
-    """`expr` with what symbols were found equal to in their place."""
-    if type(expr) is not Size or not expr.scope.equal or not names(expr) & expr.scope.equal.keys():
+    """`expr` with what its atoms were found equal to in their place."""
+    if type(expr) is not Size or not expr.scope.equal:
         return expr
-    return canonical(_mapped(expr, lambda name: expr.scope.equal.get(name)))
+    known = expr.scope.known
+    found = known.get(expr)
+    if found is None:
+        found = _replaced(expr)
+        known[expr] = found = expr if type(found) is Size and found.terms == expr.terms else canonical(found)
+    return found
 
 
-def _mapped(expr: Size, replaced: Callable[[str], Any]) -> Expr:
-    """`expr` with other expressions in the place of symbols (None: the symbol stays)."""
+def _replaced(expr: Size) -> Expr:
+    """`expr` with its atoms replaced once."""
     total: Expr = 0
     for mono, k in expr.terms:
         part: Expr = k
         for atom, power in mono:
-            part = part * _mapped_atom(expr.scope, atom, replaced) ** power
+            part = part * _replaced_atom(expr.scope, atom) ** power
         total = total + part
     return total
 
 
-def _mapped_atom(scope: Scope, atom: Atom, replaced: Callable[[str], Any]) -> Expr:
+def _replaced_atom(scope: Scope, atom: Atom) -> Expr:
+    if atom in scope.equal:
+        return scope.equal[atom]
     if atom.op == SYMBOL:
-        found = replaced(atom.args[0])
-        return single(scope, atom) if found is None else found
-    a, b = (_mapped(x, replaced) if type(x) is Size else x for x in atom.args)
-    return a // b if atom.op == FLOORDIV else a % b
+        return single(scope, atom)
+    a, b = map(canonical, atom.args)
+    return a // b
 
 
 def unify(scope: Scope, expr: Size) -> None:
-    """Makes use of `expr == 0`: the youngest symbol that stands alone in it is what the others make it; where none
-    does, all are what they are in this call."""
-    alone = [(mono[0][0], k) for mono, k in expr.terms
-             if abs(k) == 1 and len(mono) == 1 and mono[0][1] == 1 and mono[0][0].op == SYMBOL]
-    for atom, k in sorted(alone, key=lambda found: -found[0].index):
+    """Makes use of `expr == 0`: the youngest atom that stands alone in it, symbols before quotients, is what the
+    others make it. Where none does, the relation alone is known."""
+    alone = [(mono[0][0], k) for mono, k in expr.terms if abs(k) == 1 and len(mono) == 1 and mono[0][1] == 1]
+    for atom, k in sorted(alone, key=lambda found: (found[0].op != SYMBOL, -found[0].index)):
         rest = _sum(scope, (expr, -k), (single(scope, atom), 1))
-        if atom.args[0] not in names(rest):
-            scope.equal[atom.args[0]] = rest
+        if atom not in set(atoms(rest)):
+            scope.equal[atom] = rest
+            scope.known.clear()
             return
-    for name in names(expr):
-        symbol = scope.symbol(name)
-        scope.decided("eq", symbol - scope.value(symbol), True)
-        scope.equal[name] = scope.value(symbol)
+
+
+def atoms(expr: Expr) -> Iterator[Atom]:
+    """Every atom of an expression, those inside of others too."""
+    for mono, _ in terms_of(expr):
+        for atom, _ in mono:
+            yield atom
+            if atom.op != SYMBOL:
+                yield from (inner for part in atom.args for inner in atoms(part))
 
 
 # --- evaluation, in Python and in guards
@@ -537,7 +552,7 @@ def _evaluate_atom(atom: Atom, values: Mapping[str, Any]) -> Any:
     a, b = (evaluate(x, values) for x in atom.args)
     if a is None or b is None:
         return None
-    return a // b if atom.op == FLOORDIV else a % b
+    return a // b
 
 
 def postfix(expr: Expr) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ attributes are read from instance dictionaries and slots only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MemberDescriptorType
 from typing import Any
 
@@ -215,12 +215,13 @@ class TypeOf(Source):
 
 @dataclass(frozen=True, repr=False)
 class Host(Source):
-    """A Python number computed from others by `scalars.FUNCTIONS[op]`: by replacement code, and in guards.
+    """A number or string that Python computes from others as `fn(*args)`: in replacement code, and in guards.
 
-    `args` are Sources and literals."""
+    `args` are Sources and literals; `op` is the name of `fn`."""
 
     op: str
     args: tuple[Any, ...]
+    fn: Any = field(compare=False)
 
     def __repr__(self) -> str:
         return f"{self.op}({', '.join(map(repr, self.args))})"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dynacomp.capture import class_attrs, object_attrs, size_values
+from dynacomp.capture import class_attrs, host_functions, object_attrs, size_values
 from dynacomp.capture.errors import Break
 from dynacomp.capture.iteration import elements, key_value
 from dynacomp.capture.machine import Capture
@@ -26,7 +26,6 @@ from dynacomp.capture.values import (
     NotConstant,
     NumberV,
     ObjectV,
-    ScalarV,
     SetV,
     SizeV,
     TupleV,
@@ -43,8 +42,11 @@ ORDER = {str: ("__str__", "__repr__"), repr: ("__repr__",), format: ("__format__
 
 def text(cap: Capture, x: Value, how: Any, spec: str = "") -> Value:
     """`how(x)`, or `format(x, spec)`."""
-    if isinstance(x, SizeV):
-        x = size_values.concrete(cap, x)
+    if isinstance(x, host_functions.CHANGING):
+        hosted = host_functions.call(cap, how, [x, Const(spec)] if how is format else [x])
+        if hosted is not None:
+            return hosted
+        x = size_values.concrete(cap, x) if isinstance(x, SizeV) else x
     if isinstance(x, ObjectV) or (isinstance(x, TupleV) and _has_own_text(x, how)):
         return _by_method(cap, x, how, spec)
     if isinstance(x, (TupleV, ListV, DictV, SetV, ViewV)):
@@ -146,7 +148,12 @@ SHOWN: dict[str, Any] = {"s": str, "r": repr, "a": ascii}
 def percent(cap: Capture, a: Value, b: Value) -> Any:
     """`text % values` where some value is no constant: piece by piece."""
     if not (isinstance(a, Const) and type(a.value) in (str, bytes)) or isinstance(
-            b, (ArrayV, LibraryV, NumberV, ScalarV, SizeV)) or is_constant(b):
+            b, (ArrayV, LibraryV, NumberV)) or is_constant(b):
+        return NotImplemented
+    hosted = host_functions.percent(cap, a, b)
+    if hosted is not None:
+        return hosted
+    if isinstance(b, host_functions.CHANGING):
         return NotImplemented
     if type(a.value) is bytes:
         raise Break("operator", "bytes % values that only exist at run time")

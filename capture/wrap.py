@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import operator
 import threading
 import types
 import weakref
@@ -107,10 +108,13 @@ def items_of(cap: Capture, value: Any) -> list[Value]:
 def _number(cap: Capture, obj: Any, source: S.Source) -> Value:
     """An int, float, string or NumPy scalar: a constant until it is seen to change."""
     if not is_big(obj) and not is_fixed(cap, source) and cap.root.is_dynamic_scalar(source, obj):
+        if type(obj) is int and source in cap.lessons.sized:
+            return size_values.of_expr(cap, size_values.symbol(cap, source, obj, least=1))
         if type(obj) is str or isinstance(obj, np.generic):
             cap.guards.add("is_type", source, type(obj))
         else:
             cap.guards.add("scalar", source, type(obj).__name__)
+        cap.changing[source] = obj
         return ScalarV(obj, source=source)
     cap.scalars[source] = obj
     return _literal(cap, obj, source)
@@ -504,9 +508,17 @@ def scalar_node(cap: Capture, value: ScalarV) -> Node:
             aval = aval_of(value.hint)
         except OverflowError:
             raise NeedsConcrete(value) from None
+        if type(value.hint) is int:
+            _hold_int(cap, value.source, np.iinfo(aval.dtype))
         known = cap.scalar_nodes[value.source] = add_input(cap, value.source, aval)
     cap.scalar_reads.append((cap.steps, value))
     return known
+
+
+def _hold_int(cap: Capture, source: S.Source, limits: Any) -> None:
+    """An int that JAX takes as an array fits its type in later calls too: guarded."""
+    cap.guards.add("eq", S.Host("ge", (source, int(limits.min)), operator.ge), True)
+    cap.guards.add("eq", S.Host("le", (source, int(limits.max)), operator.le), True)
 
 
 def add_input(cap: Capture, source: S.Source, aval: Aval) -> Node:

@@ -22,7 +22,7 @@ import numpy as np
 import sympy
 
 from dynacomp.capture.avals import Aval
-from dynacomp.capture.sizes import FLOORDIV, SYMBOL, Atom, Scope, Size, canonical
+from dynacomp.capture.sizes import SYMBOL, Atom, Scope, Size, canonical
 from dynacomp.lowering.loops import size
 
 
@@ -57,8 +57,7 @@ def _atom(atom: Atom) -> Any:
     a, b = atom.args
     if not b >= 1:  # native code rounds down for such divisors alone
         raise SymbolicShapeError(f"{atom}: the divisor is not positive", [x for x in (a, b) if type(x) is Size])
-    a, b = map(to_sympy, (a, b))
-    return sympy.floor(sympy.sympify(a) / b) if atom.op == FLOORDIV else sympy.Mod(a, b)
+    return sympy.floor(sympy.sympify(to_sympy(a)) / to_sympy(b))
 
 
 def _plain(expr: Any) -> Any:

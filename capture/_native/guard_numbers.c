@@ -42,6 +42,8 @@ static const Operator operators[] = {
     {NULL, NULL, NULL, false},
 };
 
+enum { NUMPY_TOO = 7 }; /* an operator that takes NumPy's scalars */
+
 static int finish_number(Step *s, Builder *b)
 {
     const Operator *op = operators;
@@ -84,7 +86,59 @@ static int eval_number(Step *s, Run *run, const Call *call)
     return 1;
 }
 
+/* `("host", dst, fn, registers)`: what a pure function in C makes of numbers and strings; see host_functions.py. */
+enum { MAX_HOST_ARGS = 16 };
+
+static int finish_host(Step *s, Builder *b)
+{
+    PyObject *registers = s->refs[1];
+    if (!PyCallable_Check(s->refs[0]) || !PyTuple_CheckExact(registers) ||
+        PyTuple_GET_SIZE(registers) > MAX_HOST_ARGS) {
+        PyErr_Format(PyExc_TypeError, "host: expected a callable and a tuple of at most %d registers, got %R and %R",
+                     MAX_HOST_ARGS, s->refs[0], registers);
+        return -1;
+    }
+    s->n = PyTuple_GET_SIZE(registers);
+    int *places = s->ext = PyMem_Calloc((size_t)s->n + 1, sizeof(int));
+    if (places == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < s->n; i++) {
+        long place = PyLong_AsLong(PyTuple_GET_ITEM(registers, i));
+        if (place < 0 || place >= MAX_REGISTERS || !b->written[place]) {
+            if (!PyErr_Occurred()) {
+                PyErr_Format(PyExc_ValueError, "host: register %ld is read before a step writes it", place);
+            }
+            return -1;
+        }
+        places[i] = (int)place;
+    }
+    return 0;
+}
+
+static int eval_host(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    PyObject *args[MAX_HOST_ARGS];
+    const int *places = s->ext;
+    for (Py_ssize_t i = 0; i < s->n; i++) {
+        args[i] = run->regs[places[i]];
+        if (!exact(args[i], &operators[NUMPY_TOO])) {
+            return 0;
+        }
+    }
+    PyObject *found = PyObject_Vectorcall(s->refs[0], args, (size_t)s->n, NULL);
+    if (found == NULL) {
+        PyErr_Clear();
+        return 0;
+    }
+    dc_set_register(run, s->dst, found);
+    return 1;
+}
+
 const StepKind dc_number_kinds[] = {
     {"number", "dson", eval_number, finish_number},
+    {"host", "doo", eval_host, finish_host},
     {NULL, NULL, NULL, NULL},
 };
