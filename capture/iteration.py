@@ -149,15 +149,24 @@ def _next_seq(cap: Capture, it: SeqIterV) -> Value | None:
 
 def _next_count(cap: Capture, it: CountIterV) -> Value | None:
     current, stop, step = it.current, it.stop, it.step
-    if stop is not None and not _before(cap, current, stop, step):
+    if stop is not None and not _before(cap, it, current, stop, step):
         return None
     mutating(cap, it)
     it.current = OPERATIONS["binary"](cap, operator.add, current, step)
     return current
 
 
-def _before(cap: Capture, current: Value, stop: Value, step: Value) -> bool:
-    """Whether a range has another element; a symbolic stop is decided, and guarded, once."""
+ROUNDS_ASKED = 3  # so many rounds a loop over a symbolic size goes before the size is a constant
+
+
+def _before(cap: Capture, it: CountIterV, current: Value, stop: Value, step: Value) -> bool:
+    """Whether a range has another element. With a symbolic stop the first rounds are decided one by one, for what is
+    left may become one node yet (see `rolled`)."""
+    left = size_values.arithmetic(cap, operator.sub, stop, current) if isinstance(stop, SizeV) else None
+    if isinstance(step, Const) and left is not None and (isinstance(left, Const) or it.asked < ROUNDS_ASKED):
+        it.asked += 1
+        more = size_values.compare(cap, operator.gt if step.value > 0 else operator.lt, left, Const(0))
+        return more.value  # type: ignore[union-attr]
     if isinstance(stop, SizeV):
         stop = size_values.concrete(cap, stop)
     if isinstance(step, SizeV):

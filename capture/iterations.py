@@ -23,7 +23,8 @@ from dynacomp.capture.graph import Node
 from dynacomp.capture.iterator_values import CountIterV
 from dynacomp.capture.joins import Differs, Slot
 from dynacomp.capture.machine import Capture, Frame
-from dynacomp.capture.values import Const, Value
+from dynacomp.capture.numbers import most_of
+from dynacomp.capture.values import Const, SizeV, Value
 
 MAX_PASSES = 6  # to find the objects that a body changes
 
@@ -153,7 +154,7 @@ class Iteration:
 
 def range_of(it: CountIterV) -> tuple[int, int] | None:
     """Between which numbers a range counts, its end included."""
-    if not all(isinstance(v, Const) for v in (it.current, it.stop, it.step)) or it.stop.value is None:
+    if not all(isinstance(v, (Const, SizeV)) for v in (it.current, it.stop, it.step)) or most_of(it.stop) is None:
         return None
-    at, stop, step = it.current.value, it.stop.value, it.step.value
+    at, stop, step = it.current.value, most_of(it.stop), it.step.value
     return (min(at, stop), max(at, stop + step - 1)) if step > 0 else (min(at, stop + step + 1), max(at, stop))

@@ -32,11 +32,13 @@ class SeqIterV(Value):
 
 @dataclass(eq=False)
 class CountIterV(Value):
-    """`range` iterators: next value, stop (None: endless, `itertools.count`), step."""
+    """`range` iterators: next value, stop (None: endless, `itertools.count`), step. `asked`: how often a symbolic stop
+    was compared with."""
 
     current: Any
     stop: Any
     step: Any
+    asked: int = 0
 
 
 @dataclass(eq=False)

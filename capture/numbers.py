@@ -27,7 +27,8 @@ from dynacomp.capture.graph import Node
 from dynacomp.capture.iterator_values import CountIterV
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
-from dynacomp.capture.values import ArrayV, Const, NumberV, Value
+from dynacomp.capture.sizes import bounds
+from dynacomp.capture.values import ArrayV, Const, NumberV, SizeV, Value
 
 COMPARISONS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
                "eq": operator.eq, "ne": operator.ne}
@@ -322,11 +323,16 @@ def _each_round(cap: Capture, op: Any, a: Any, b: Any) -> NumberV | None:
         return None
 
 
+def most_of(stop: Value) -> Any:
+    """The greatest value that the end of a range may have; None for one without an end."""
+    return int(bounds(stop.expr)[1]) if isinstance(stop, SizeV) else stop.value  # type: ignore[attr-defined]
+
+
 def element(it: CountIterV) -> NumberV:
     """The next element of a range that the Graph counts, if it has one."""
-    current, stop, step = it.current, it.stop, it.step
-    low, high = ((current.low, min(current.high, stop.value - 1)) if step.value > 0
-                 else (max(current.low, stop.value + 1), current.high))
+    current, stop, step = it.current, most_of(it.stop), it.step
+    low, high = ((current.low, min(current.high, stop - 1)) if step.value > 0
+                 else (max(current.low, stop + 1), current.high))
     return NumberV(current.node, current.aval, int, low, high)
 
 

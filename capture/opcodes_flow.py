@@ -40,6 +40,7 @@ from dynacomp.capture.values import (
     NumberV,
     ObjectV,
     OpaqueV,
+    SizeV,
     TupleV,
     Value,
     as_python,
@@ -112,7 +113,7 @@ def _for_iter(cap: Capture, f: Frame, i: Instr) -> int | None:
     it = f.stack[-1]
     if isinstance(it, CountIterV) and isinstance(it.current, NumberV) and not is_same(it.stop or NONE, NONE):
         return conditions.next_of_range(cap, f, i, it)
-    if isinstance(it, CountIterV) and cap.lessons.rolled:
+    if isinstance(it, CountIterV) and (cap.lessons.rolled or isinstance(it.stop, SizeV)):
         rolled.roll_range(cap, f, i, it)
     item = advance(cap, it)
     if item is not None:

@@ -9,10 +9,12 @@ differ; they stay what they are. A loop that is no node after all runs in Python
 from __future__ import annotations
 
 import operator
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 
-from dynacomp.capture import numbers
+from dynacomp.capture import numbers, size_values
 from dynacomp.capture.avals import aval_of
 from dynacomp.capture.branches import Leaf, Start, close, leaves, values_of
 from dynacomp.capture.code import Instr
@@ -25,8 +27,12 @@ from dynacomp.capture.joins import Differs
 from dynacomp.capture.loops import turned
 from dynacomp.capture.machine import Capture, Frame
 from dynacomp.capture.nodes import emit_node
-from dynacomp.capture.values import ArrayV, Const, NotConstant, NumberV, TupleV, Value
+from dynacomp.capture.sized_calls import fori_of_length
+from dynacomp.capture.sizes import Relation, Size, bounds
+from dynacomp.capture.sizes import names as names_of
+from dynacomp.capture.values import ArrayV, Const, NotConstant, NumberV, SizeV, TupleV, Value
 
+FEW_ROUNDS = 4096  # a loop over a symbolic size may go so many rounds, at least, before it is captured again
 MAX_TRIES = 3  # iterations after which a loop must have become like the next one
 REFUSED = (Break, Raised, Differs, NotConstant)
 
@@ -50,34 +56,72 @@ def tried(cap: Capture, frame: Frame, header: int) -> None:
 
 def roll_range(cap: Capture, frame: Frame, instr: Instr, it: CountIterV) -> None:
     """Runs all that is left of a range as one node, if that can be done and is asked for."""
-    if not all(isinstance(v, Const) and type(v.value) is int for v in (it.current, it.stop, it.step)):
-        return
-    left = range(it.current.value, it.stop.value, it.step.value)
-    if len(left) < 2 or not wanted(cap, frame, instr.index):
+    rounds = rounds_of(cap, it)
+    if rounds is None or not (isinstance(rounds.length, Size) or wanted(cap, frame, instr.index)) or given_up(
+            cap, frame, instr.index):
         return
     body = min((b for b in loops(frame.code) if instr.index in b), key=len)
     names = bound_names(frame.code, body, instr.index + 1, frame.code.at[instr.argval] + LOOP_ENDS)
     try:
-        settled(lambda changing: For(cap, frame, names, [it, *changing], instr.index, left).emit())
+        settled(lambda changing: For(cap, frame, names, [it, *changing], instr.index, rounds).emit())
     except REFUSED:
         return tried(cap, frame, instr.index)
     mutating(cap, it)
-    it.current = Const(left[-1] + it.step.value)
+    it.current = rounds.end
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """What is left of a range: its length, an int or a Size; the numbers that it gives, where they are known; where
+    it will stand at its end."""
+
+    length: Any
+    numbers: tuple[int, ...] | None
+    end: Value
+
+
+def rounds_of(cap: Capture, it: CountIterV) -> Rounds | None:
+    """What is left of a range that may become a node: None for one that has no two rounds, or is not counted up to
+    a symbolic size by a constant step."""
+    current, stop, step = it.current, it.stop, it.step
+    if not all(isinstance(v, Const) and type(v.value) is int for v in (current, step)):
+        return None
+    if isinstance(stop, Const) and type(stop.value) is int:
+        left = range(current.value, stop.value, step.value)
+        return Rounds(len(left), tuple(left), Const(left[-1] + step.value)) if len(left) > 1 else None
+    if not isinstance(stop, SizeV) or step.value < 1 or stop.hint - current.value <= step.value:
+        return None
+    most = max(FEW_ROUNDS, 2 * stop.hint)
+    expr = size_values.expr_of(stop)
+    if isinstance(expr, int) or not (expr > current.value + step.value and expr <= most):
+        return None
+    for name in names_of(expr):  # what else it may be: how far the numbers of the loop go
+        cap.scope.bound(name, None, most)
+        cap.guards.add("relation", None, Relation("ge", cap.scope.symbol(name) * -1 + most, True))
+    if bounds(expr)[1] > 2 * most:
+        return None
+    length = (expr - current.value + step.value - 1) // step.value
+    return Rounds(length, None, size_values.of_expr(cap, current.value + length * step.value))
+
+
+def given_up(cap: Capture, frame: Frame, header: int) -> bool:
+    """Whether the loop was found to be no node."""
+    return (id(frame.code.code), header) in cap.lessons.unrolled
 
 
 class For(Iteration):
-    """An iteration over a range of known length."""
+    """An iteration over a range."""
 
     def __init__(self, cap: Capture, frame: Frame, names: tuple[str, ...], changing: list[Value], header: int,
-                 left: range) -> None:
-        self.left, it = left, changing[0]
+                 rounds: Rounds) -> None:
+        self.rounds, it = rounds, changing[0]
 
         def go_on(copy: Frame) -> None:
             assert isinstance(it, CountIterV)
             item = numbers.element(it)
             mutating(cap, it)
             it.current = numbers.counted(cap, it, item)
-            copy.push(numbers.of_series(cap, self.count, tuple(left)) or item)
+            copy.push(rounds.numbers and numbers.of_series(cap, self.count, rounds.numbers) or item)
 
         plan = Plan(names, Start(header + 1, go_on), frozenset({header}), frame.stops, 0)
         super().__init__(cap, frame, plan, changing, "loop_body")
@@ -98,7 +142,8 @@ class For(Iteration):
                             (self.count, *(slot.merged.node for slot in slots)))
         avals = tuple(slot.aval for slot in slots)
         initial = tuple(cap.node_argument(c.initial) for c in self.state.carried)
-        node = emit_node(cap, jax.lax.fori_loop, ((0, len(self.left), closure, initial), {}), avals, "fori_loop")
+        loop = fori_of_length if isinstance(self.rounds.length, Size) else jax.lax.fori_loop
+        node = emit_node(cap, loop, ((0, self.rounds.length, closure, initial), {}), avals, "fori_loop")
         self.settle([emit_node(cap, operator.getitem, ((node, i), {}), aval, f"loop_{i}")
                      for i, aval in enumerate(avals)])
         self.frame.locals.update(last)

@@ -153,12 +153,6 @@ class Scope:
         self.relations.setdefault(Relation(kind, expr, holds))
         return holds
 
-    def fix(self, expr: Expr) -> int:
-        """The value of `expr`: this entry serves calls in which its symbols are what they are now."""
-        for name in names(canonical(expr)):
-            self.is_zero(self.symbol(name) - self.value(self.symbol(name)))
-        return self.value(expr)
-
     def __deepcopy__(self, memo: Any) -> Scope:
         return self
 
@@ -231,10 +225,9 @@ class Size:
         return other / self.__jax_array__()
 
     def __int__(self) -> int:
-        return self.scope.fix(self)
+        raise InconclusiveDimensionOperation(f"the symbolic size {self} is used where a constant is needed")
 
-    def __float__(self) -> float:
-        return float(self.scope.fix(self))
+    __float__ = __int__
 
     def __str__(self) -> str:
         text = " ".join(f"{'-' if k < 0 else '+'} {_term(mono, abs(k))}" for mono, k in _shown(self.terms))
@@ -266,16 +259,17 @@ class Size:
         return self
 
 
-# JAX's caches compare keys whose hashes differ, too: from these files, and from `__eq__` of avals.
-CACHING = frozenset({"pjit.py", "linear_util.py", "api_util.py", "partial_eval.py", "util.py", "ad.py", "batching.py",
-                     "mlir.py", "pxla.py", "api.py", "tree_util.py", "common.py"})
+# JAX's caches compare keys whose hashes differ, too: in these files, but for `definitely_equal` of core.py.
+CACHING = frozenset({"core.py", "pjit.py", "linear_util.py", "api_util.py", "partial_eval.py", "util.py", "ad.py",
+                     "batching.py", "mlir.py", "pxla.py", "api.py", "tree_util.py", "common.py"})
 
 
 def _is_key(asking: FrameType) -> bool:
     """Whether two sizes are compared as parts of keys, by the Python code that asked."""
-    code = asking.f_code
-    return code.co_name == "__eq__" or "/jax/_src/" in code.co_filename and (
-        code.co_filename.rpartition("/")[2] in CACHING)
+    path, name = asking.f_code.co_filename, asking.f_code.co_name
+    if name == "__eq__":
+        return True
+    return "/jax/_src/" in path and path.rpartition("/")[2] in CACHING and not name.startswith("definitely_equal")
 
 
 def _is_int(x: Any) -> bool:
