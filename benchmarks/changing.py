@@ -1,6 +1,6 @@
 """Sizes and numbers that change from call to call: dynacomp against plain Python, one table of what fails.
 
-    python benchmarks/changing.py [--filter slices] [--variants base,grad,break] [--backend cpp] [--jobs 1] [--all]
+    python benchmarks/changing.py [--filter slices] [--variants base,grad,break] [--backend cpp] [--all] [--json FILE]
 
 The functions stand in `tests/changing/entries/`, what is made of each (gradients, batches, breaks) in
 `tests/changing/variants.py`. A function fails where a call differs from plain Python, where it crashes the
@@ -11,9 +11,11 @@ where any does.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -39,6 +41,8 @@ def main() -> int:
     status = console.status("")
     with status:
         found = results(chosen, asked.backend, lambda r: status.update(r.name))
+    if asked.json:
+        Path(asked.json).write_text(json.dumps([asdict(r) for r in found], indent=1))
     shown = [r for r in found if r.bad or asked.all]
     if shown:
         console.print(table(shown))
@@ -54,6 +58,7 @@ def parsed() -> tuple[list[Entry], argparse.Namespace]:
     parser.add_argument("--variants", default="", help="only these, with commas; `base` is the function itself")
     parser.add_argument("--backend", default="auto", help="of dynacomp.jit")
     parser.add_argument("--all", action="store_true", help="print the entries that are right as well")
+    parser.add_argument("--json", default="", help="a file for all results")
     asked = parser.parse_args()
     wanted = set(filter(None, asked.variants.split(",")))
     return [e for e in everything() if asked.filter in e.name and (not wanted or variant(e) in wanted)], asked

@@ -38,7 +38,7 @@ NO_EXCUSE = {"argument", "attempts", "attribute", "call", "guards", "hash", "ide
              "live", "objects", "opaque", "operator", "resume", "scalar", "scalar_branch", "scalar_constant", "stance",
              "store", "tracer"}
 TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-5, "complex64": 2e-5}
-ADDRESS = re.compile(r"0x[0-9a-f]+")
+ADDRESS = re.compile(r"0x[0-9a-f]+|object id \d+")
 ALL = ("grad", "vmap", "jacfwd", "break", "grad of break")
 
 
@@ -85,7 +85,7 @@ ENTRIES: list[Entry] = []
 
 def entry(args: Callable[..., tuple[Any, ...]] = one_vector, over: Iterable[Any] = SIZES, *, state: Any = None,
           variants: tuple[str, ...] = ALL, captures: int = CAPTURES, frames: int = 1, **options: Any) -> Any:
-    """Registers an entry: `args(size)` makes the arguments of the call for each `size` (or `args(*sizes)`) of `over`."""
+    """Registers an entry: `args(size)`, or `args(*sizes)`, makes the arguments of the call for each one of `over`."""
     def register(fn: Any) -> Any:
         calls = tuple(functools.partial(args, *(s if isinstance(s, tuple) else (s,))) for s in over)
         name = f"{fn.__module__.rpartition('.')[2]}.{fn.__name__}"
@@ -132,7 +132,7 @@ def unlike(want: Outcome, got: Outcome) -> str:
 
 
 def said(error: BaseException | None) -> str:
-    return "" if error is None else f"{type(error).__name__}: {ADDRESS.sub('0x', str(error))[:400]}"
+    return "" if error is None else f"{type(error).__name__}: {ADDRESS.sub('...', str(error))[:400]}"
 
 
 def short(value: Any) -> str:

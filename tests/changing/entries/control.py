@@ -192,7 +192,7 @@ def pulled_back(x):
     return back(y * x.shape[0])
 
 
-@entry(lambda n: (vec(n), jnp.asarray(0.5)))
+@entry(lambda n: (vec(n), jnp.asarray(0.5)), variants=("grad", "break"), frames=3)
 def array_condition(x, limit):
     y = x / x.max()
     if (y > limit).all():

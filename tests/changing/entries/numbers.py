@@ -105,7 +105,7 @@ def rounded_up(x):
 def formatted(x):
     n = x.shape[0]
     y = x * 2
-    return y, f"{n} items", "n = %d" % n, f"{n:>4}|{n / 3:.2f}", str(n), repr(n)
+    return y, f"{n} items", "n = {:d}".format(n), f"{n:>4}|{n / 3:.2f}", str(n), repr(n)
 
 
 @entry(variants=HOST)
@@ -114,7 +114,7 @@ def repeated_text(x):
     return y, "ab" * x.shape[0], [0] * x.shape[0]
 
 
-@entry()
+@entry(variants=HOST)
 def dictionary_key(x):
     n = x.shape[0]
     seen = {n: x.sum(), "other": 1}
@@ -206,7 +206,7 @@ def steps_of_a_range(x):
     return y, list(range(0, 9, x.shape[0] - 5))
 
 
-@entry(over=(4, 5, 6, 7, 3), variants=HOST)
+@entry(over=(5, 6, 4, 7, 3), variants=HOST)
 def logarithm_of_a_difference(x):
     y = x + 1
     return y * math.log(x.shape[0] - 4)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from tests.changing.kit import SIZES, entry, ints, mat, vec
+from tests.changing.kit import SIZES, entry, mat, vec
 
 POSITIONS = mat(64, 3)
 TABLE = vec(64)
