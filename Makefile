@@ -16,7 +16,7 @@ NATIVE := $(shell find $(SOURCES) -name '*.c' -o \( -path '*_native*' -o -path '
 PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-fast test-slow test-gpu test-all lint bench clean
+.PHONY: help env demo test test-fast test-slow test-gpu test-all lint bench bench-changing bench-lengths clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -51,6 +51,12 @@ lint: env build/typed  ## ruff and mypy
 bench: env  ## the fused regions against eager JAX and jax.jit; what a call costs; two tables
 	$(PY) benchmarks/regions.py
 	$(PY) benchmarks/guards.py
+
+bench-changing: env  ## functions whose sizes and numbers change, against plain Python: what fails; then bench-lengths
+	@status=0; $(PY) benchmarks/changing.py || status=1; $(PY) benchmarks/lengths.py || status=1; exit $$status
+
+bench-lengths: env  ## sixty-four lengths through a small GPT, against jax.jit and programs for one length
+	$(PY) benchmarks/lengths.py
 
 clean:  ## remove what was built (not the environments)
 	rm -rf build dist *.egg-info

@@ -39,10 +39,14 @@ def main() -> int:
     chosen, asked = parsed()
     console, start = Console(width=None if sys.stdout.isatty() else 200), time.perf_counter()
     status = console.status("")
-    with status:
-        found = results(chosen, asked.backend, lambda r: status.update(r.name))
-    if asked.json:
-        Path(asked.json).write_text(json.dumps([asdict(r) for r in found], indent=1))
+    kept = open(asked.json or os.devnull, "w")
+
+    def show(result: Result) -> None:
+        status.update(result.name)
+        print(json.dumps(asdict(result)), file=kept, flush=True)
+
+    with status, kept:
+        found = results(chosen, asked.backend, show)
     shown = [r for r in found if r.bad or asked.all]
     if shown:
         console.print(table(shown))
@@ -58,7 +62,7 @@ def parsed() -> tuple[list[Entry], argparse.Namespace]:
     parser.add_argument("--variants", default="", help="only these, with commas; `base` is the function itself")
     parser.add_argument("--backend", default="auto", help="of dynacomp.jit")
     parser.add_argument("--all", action="store_true", help="print the entries that are right as well")
-    parser.add_argument("--json", default="", help="a file for all results")
+    parser.add_argument("--json", default="", help="a file for all results, one a line")
     asked = parser.parse_args()
     wanted = set(filter(None, asked.variants.split(",")))
     return [e for e in everything() if asked.filter in e.name and (not wanted or variant(e) in wanted)], asked

@@ -53,7 +53,7 @@ def one_at_first(x):
     return y * 2
 
 
-@entry(lambda n, m: (mat(n, m), vec(m)), ((4, 3), (1, 3), (5, 3), (1, 4), (6, 2), (7, 3)))
+@entry(lambda n, m: (mat(n, m), vec(m)), ((4, 3), (5, 2), (1, 3), (6, 4), (1, 4), (7, 3)))
 def batch_of_one(x, y):
     z = x * y
     return z.sum(1), z.shape
@@ -126,7 +126,7 @@ def dynamic_slices(x):
     return x + table[:len(x)], x[len(x) // 2]
 
 
-@entry(lambda n, k: (vec(n), k), ((4, 2), (5, 3), (6, 1), (7, 4), (8, 5)), captures=2, dynamic=True)
+@entry(lambda n, k: (vec(n), k), ((4, 2), (5, 3), (6, 1), (7, 4), (8, 5)), dynamic=True)
 def dynamic_number(x, k):
     y = x * k
     return y[:k], k + 1

@@ -79,7 +79,7 @@ def top_k_that_may_fail(x):
     return values
 
 
-@entry(over=(4, 6, 2, 8, 3, 10, 1, 12), variants=NONE)
+@entry(over=(4, 6, 2, 8, 3, 10, 1, 12), variants=NONE, captures=6)
 def index_error_of_a_list(x):
     names = ["a", "b", "c", "d", "e", "f", "g"]
     y = x * 2
@@ -92,7 +92,7 @@ def key_error(x):
     return x * scales[x.shape[0]]
 
 
-@entry(over=(4, 6, 2, 8, 3, 10, 4), variants=NONE)
+@entry(over=(4, 6, 2, 8, 3, 10, 4), variants=NONE, captures=5)
 def default_of_a_key(x):
     scales = {4: 1.0, 6: 2.0, 8: 3.0}
     return x * scales.get(x.shape[0], 0.5)

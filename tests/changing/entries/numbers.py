@@ -105,7 +105,7 @@ def rounded_up(x):
 def formatted(x):
     n = x.shape[0]
     y = x * 2
-    return y, f"{n} items", "n = {:d}".format(n), f"{n:>4}|{n / 3:.2f}", str(n), repr(n)
+    return y, f"{n} items", f"n = {n:d}", f"{n:>4}|{n / 3:.2f}", str(n), repr(n)
 
 
 @entry(variants=HOST)

@@ -215,7 +215,7 @@ def divided_by(x, k):
     return y.sum() * (7 // k)
 
 
-@entry(lambda k: (vec(6), k), (2, 2.5, True, 3, 4.5, False, 1))
+@entry(lambda k: (vec(6), k), (2, 2.5, True, 3, 4.5, False, 1), captures=6)
 def type_changes(x, k):
     y = x * k
     return y, k + 1

@@ -114,13 +114,13 @@ def squeezed_first(x):
     return y + x[0]
 
 
-@entry(lambda n: (vec(n), jnp.asarray(3.0)))
+@entry(lambda n: (vec(n), jnp.asarray(3.0)), frames=2)
 def prefix_by_count(x, count):
     y = x * 2
     return y[:int(count)]
 
 
-@entry(lambda n, k: (vec(n), jnp.asarray(k)), over=((5, 3), (6, 2), (7, 4), (8, 5), (9, 1), (6, 6), (12, 7)), frames=3)
+@entry(lambda n, k: (vec(n), jnp.asarray(k)), over=((5, 3), (6, 2), (7, 4), (8, 5), (9, 1), (6, 6), (12, 7)), frames=2)
 def prefix_by_changing_count(x, count):
     y = x[:int(count)]
     return y * 2

@@ -81,7 +81,7 @@ def written_to_a_stream(x):
 
 @entry(variants=NONE, frames=2)
 def written_to_stdout(x):
-    sys.stdout.write("{} of {}\n".format(x.shape[0], x.dtype))
+    sys.stdout.write(f"{x.shape[0]} of {x.dtype}\n")
     return x + 1
 
 
