@@ -19,7 +19,7 @@ PYTEST := $(PY) -m pytest
 .PHONY: help env demo test test-fast test-slow test-gpu test-all lint bench bench-changing bench-lengths clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 env: $(VENV)/.built  ## make the environment and install the package into it
 

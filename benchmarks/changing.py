@@ -1,6 +1,6 @@
 """Sizes and numbers that change from call to call: dynacomp against plain Python, one table of what fails.
 
-    python benchmarks/changing.py [--filter slices] [--variants base,grad,break] [--backend cpp] [--all] [--json FILE]
+    python benchmarks/changing.py [--filter slices] [--variants base,grad,break] [--backend cpp] [--every 7] [--all]
 
 The functions stand in `tests/changing/entries/`, what is made of each (gradients, batches, breaks) in
 `tests/changing/variants.py`. A function fails where a call differs from plain Python, where it crashes the
@@ -63,9 +63,11 @@ def parsed() -> tuple[list[Entry], argparse.Namespace]:
     parser.add_argument("--backend", default="auto", help="of dynacomp.jit")
     parser.add_argument("--all", action="store_true", help="print the entries that are right as well")
     parser.add_argument("--json", default="", help="a file for all results, one a line")
+    parser.add_argument("--every", type=int, default=1, help="only one of so many")
     asked = parser.parse_args()
     wanted = set(filter(None, asked.variants.split(",")))
-    return [e for e in everything() if asked.filter in e.name and (not wanted or variant(e) in wanted)], asked
+    fitting = [e for e in everything() if asked.filter in e.name and (not wanted or variant(e) in wanted)]
+    return fitting[::asked.every], asked
 
 
 def variant(e: Entry) -> str:

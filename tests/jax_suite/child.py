@@ -1,0 +1,105 @@
+"""One process of `runner.py`: one file of JAX's tests, its `_CompileAndCheck` compiling with one compiler.
+
+    python -m tests.jax_suite.child FILE COMPILER OUT REPLACE DONE
+
+Writes one line of JSON to OUT for each test that ends: its id, outcome, and why it failed. COMPILER is "jax" or
+"dynacomp". With REPLACE "1" the tests' own calls of `jax.jit` compile with it as well. DONE names a file of
+test ids that are not run (those that ran before a crash).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import logging
+import sys
+import time
+import traceback
+import unittest
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+from jax._src import test_util
+
+import dynacomp
+
+CALLS = 3
+COMPILERS: dict[str, Callable[..., Any]] = {"jax": jax.jit, "dynacomp": dynacomp.jit}
+
+
+def checking(jit: Callable[..., Any]) -> Callable[..., None]:
+    """A `_CompileAndCheck` that compares three calls on new arguments with eager JAX."""
+    def compile_and_check(self: Any, fun: Any, args_maker: Any, *, check_dtypes: bool = True, tol: Any = None,
+                          rtol: Any = None, atol: Any = None, check_cache_misses: bool = True) -> None:
+        compiled = jit(fun)
+        for _ in range(CALLS):
+            args = args_maker()
+            want, got = fun(*args), compiled(*args)
+            self.assertAllClose(got, want, check_dtypes=check_dtypes, atol=atol or tol, rtol=rtol or tol)
+    return compile_and_check
+
+
+class Journal(unittest.TestResult):
+    """Writes what came of each test, at once: a crash must not lose it."""
+
+    def __init__(self, out: Any) -> None:
+        super().__init__()
+        self.out, self.outcome, self.why = out, "ok", ""
+
+    def startTest(self, test: Any) -> None:
+        super().startTest(test)
+        self.outcome, self.why, self.began = "ok", "", time.perf_counter()
+
+    def stopTest(self, test: Any) -> None:
+        super().stopTest(test)
+        line = {"test": test.id().partition(".")[2], "outcome": self.outcome, "why": self.why,
+                "seconds": round(time.perf_counter() - self.began, 3)}
+        self.out.write(json.dumps(line) + "\n")
+        self.out.flush()
+
+    def addFailure(self, test: Any, error: Any) -> None:
+        self.noted("fail", error)
+
+    def addError(self, test: Any, error: Any) -> None:
+        self.noted("fail", error)
+
+    def addSubTest(self, test: Any, subtest: Any, error: Any) -> None:
+        if error is not None:
+            self.noted("fail", error)
+
+    def addSkip(self, test: Any, reason: str) -> None:
+        self.outcome = "skip"
+
+    def noted(self, outcome: str, error: Any) -> None:
+        self.outcome, self.why = outcome, "".join(traceback.format_exception_only(*error[:2])).strip()[:1500]
+
+
+def main(file: str, compiler: str, out: str, replace: str, done: str) -> None:
+    logging.getLogger("dynacomp").setLevel(logging.CRITICAL)
+    test_util.JaxTestCase._CompileAndCheck = checking(COMPILERS[compiler])
+    sys.argv = [file]
+    spec = importlib.util.spec_from_file_location(Path(file).stem, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    if replace == "1":
+        jax.jit = COMPILERS[compiler]  # type: ignore[assignment]
+    known = set(Path(done).read_text().splitlines())
+    with open(out, "a") as journal:
+        result = Journal(journal)
+        for test in flat(test_util.JaxTestLoader().loadTestsFromModule(module)):
+            if test.id().partition(".")[2] not in known:
+                journal.write(json.dumps({"start": test.id().partition(".")[2]}) + "\n")
+                journal.flush()
+                test.run(result)
+
+
+def flat(suite: Any) -> list[Any]:
+    return [t for one in suite for t in (flat(one) if isinstance(one, unittest.TestSuite) else [one])]
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

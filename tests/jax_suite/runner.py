@@ -1,0 +1,102 @@
+"""JAX's own tests through dynacomp: which of them fail that do not fail through `jax.jit`.
+
+    python -m tests.jax_suite.runner FOLDER [--files nn_test.py,...] [--cases 10] [--replace] [--json FILE]
+
+FOLDER is the folder `tests` of JAX's repository, checked out at the tag of the installed JAX (`jax-v` and
+`jax.__version__`): wheels do not bring it. `_CompileAndCheck` of JAX's `test_util` compiles with `dynacomp.jit` and
+compares three calls on new arguments with eager JAX; the baseline does the same with `jax.jit`. `--replace` puts
+the compiler where the tests themselves call `jax.jit`, too (some count how often JAX traces: these fail then).
+`test_jax_suite.py` runs a small part where JAX_TESTS names the folder. The exit status is 1 where any test fails
+that passes through `jax.jit`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+FILES = ("lax_numpy_reducers_test.py", "lax_numpy_operators_test.py", "lax_numpy_indexing_test.py", "nn_test.py",
+         "lax_control_flow_test.py")
+COMPILERS = ("jax", "dynacomp")
+CRASHES = 10  # of one file, before the rest of it is left
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", help="the folder `tests` of JAX's repository")
+    parser.add_argument("--files", default=",".join(FILES), help="with commas")
+    parser.add_argument("--cases", type=int, default=10, help="JAX_NUM_GENERATED_CASES: cases of each test")
+    parser.add_argument("--replace", action="store_true", help="replace `jax.jit` in the tests as well")
+    parser.add_argument("--json", default="", help="a file for the new failures")
+    asked = parser.parse_args()
+    bad: dict[str, str] = {}
+    for file in asked.files.split(","):
+        ours, count = new_failures(Path(asked.folder, file), asked.cases, asked.replace)
+        print(f"{file}: {count} tests, {len(ours)} fail that jax.jit passes", flush=True)
+        bad |= ours
+    for message, tests in grouped(bad).items():
+        print(f"\n{len(tests)} × {message}\n  " + "\n  ".join(tests))
+    if asked.json:
+        Path(asked.json).write_text(json.dumps(bad, indent=1))
+    return int(bool(bad))
+
+
+def new_failures(file: Path, cases: int, replace: bool = False) -> tuple[dict[str, str], int]:
+    """The tests of a file that fail through dynacomp and pass through jax.jit, with why; how many ran."""
+    theirs, ours = (outcomes(file, compiler, cases, replace) for compiler in COMPILERS)
+    excused = {name for name, line in theirs.items() if line["outcome"] == "fail"}
+    failing = {f"{file.stem}.{name}": line["why"] for name, line in ours.items()
+               if line["outcome"] == "crash" or (line["outcome"] == "fail" and name not in excused)}
+    return failing, sum(line["outcome"] != "skip" for line in ours.values())
+
+
+def outcomes(file: Path, compiler: str, cases: int, replace: bool = False) -> dict[str, dict[str, Any]]:
+    """What came of each test of a file; a test that ends the process is a crash, and the rest run in a new one."""
+    found: dict[str, dict[str, Any]] = {}
+    for _ in range(CRASHES):
+        with tempfile.TemporaryDirectory() as folder:
+            out, done = Path(folder, "out"), Path(folder, "done")
+            out.touch()
+            done.write_text("\n".join(found))
+            command = [sys.executable, "-m", "tests.jax_suite.child", str(file), compiler, str(out),
+                       str(int(replace)), str(done)]
+            env = {**os.environ, "JAX_NUM_GENERATED_CASES": str(cases), "JAX_PLATFORMS": "cpu"}
+            ended = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+            running = read(out, found)
+        if ended.returncode >= 0 or not running:
+            if not found:
+                raise RuntimeError(f"{file} cannot be run: {ended.stderr[-2000:]}")
+            break
+        found[running] = {"outcome": "crash", "why": f"ends the process with signal {-ended.returncode}"}
+    return found
+
+
+def read(out: Path, found: dict[str, dict[str, Any]]) -> str:
+    """Adds what a child wrote; the test that was running when it ended, if any."""
+    running = ""
+    for line in map(json.loads, out.read_text().splitlines()):
+        running = line.get("start", "")
+        if "test" in line:
+            found[line["test"]] = line
+    return running
+
+
+def grouped(bad: dict[str, str]) -> dict[str, list[str]]:
+    """Tests by the first line of their message, numbers left out, the largest group first."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for test, why in bad.items():
+        groups[re.sub(r"\d+", "N", why.splitlines()[0] if why else "")[:160]].append(test)
+    return dict(sorted(groups.items(), key=lambda g: -len(g[1])))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
