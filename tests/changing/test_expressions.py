@@ -28,14 +28,12 @@ def search(shard, functions, backend):
     seeded(SEED * SHARDS + shard)(rules(given(programs())(check)))()
 
 
-@pytest.mark.medium
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_expressions(shard):
     search(shard, COUNT // SHARDS // EXPRESSIONS, "eager")
 
 
-@pytest.mark.medium
 @pytest.mark.filterwarnings("ignore")
 def test_compiled_expressions():
     search(SHARDS, COUNT // COMPILED, "auto")

@@ -39,7 +39,6 @@ def test_file(file):
     assert not bad, grouped(bad)
 
 
-@pytest.mark.medium
 def test_outcomes_are_read(tmp_path):
     file = tmp_path / "sample_test.py"
     file.write_text(SAMPLE)
