@@ -19,6 +19,7 @@ from dynacomp.capture.builtin_rows import class_of, row
 from dynacomp.capture.classes import module_name
 from dynacomp.capture.effects import changing_outside, mutating
 from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.interrupts import ours
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import Capture, execute, new_frame
 from dynacomp.capture.specimens import ClassRecipe, Recipe
@@ -150,7 +151,7 @@ def _specimen(cap: Capture, metaclass: type, name: str, parents: tuple[type, ...
         made = remake.new_class(metaclass, name, parents, tuple(table), tuple(table.values()))
     except Break:
         raise
-    except Exception as error:
+    except ours(Exception) as error:
         if not remake.is_quiet(parents):
             raise Break("raises", "a class statement that Python refuses") from None
         raise Raised(Const(error)) from None

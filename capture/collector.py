@@ -22,9 +22,9 @@ def seldom_collecting() -> Iterator[None]:
     """The collector's threshold is raised to YOUNG, where it is on and lower; what others set meanwhile stays."""
     before = gc.get_threshold()
     raised = (YOUNG, *before[1:])
-    if 0 < before[0] < YOUNG:
-        gc.set_threshold(*raised)
     try:
+        if 0 < before[0] < YOUNG:
+            gc.set_threshold(*raised)
         yield
     finally:
         if 0 < before[0] < YOUNG and gc.get_threshold() == raised:

@@ -21,6 +21,7 @@ from dynacomp.capture.class_statements import maker
 from dynacomp.capture.classes import entries
 from dynacomp.capture.effects import changing_outside
 from dynacomp.capture.errors import Break
+from dynacomp.capture.interrupts import ours
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.specimens import ClassRecipe, Placeholder, Recipe
 from dynacomp.capture.values import CellV, Const, DictV, FunctionV, TupleV, Value, as_python, is_literal
@@ -49,7 +50,7 @@ def _process(cap: Capture, cls: Value, *args: Value, **kwargs: Value) -> Value:
     before = dict(entries(recipe.obj))
     try:
         _process_class(recipe.obj, *flags[0], **flags[1])
-    except Exception:
+    except ours(Exception):
         raise Break("raises", "a dataclass that Python refuses") from None
     recipe.steps.append((_process_class, flags))
     for name, found in entries(recipe.obj).items():

@@ -18,6 +18,7 @@ from dynacomp.capture.classes import mro
 from dynacomp.capture.code import Instr
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.interrupts import ours
 from dynacomp.capture.iteration import iterate
 from dynacomp.capture.machine import OPERATIONS, Capture, Frame
 from dynacomp.capture.payloads import built_in_base
@@ -86,7 +87,7 @@ def _set_members(cap: Capture, made: ObjectV) -> None:
     if all(map(is_constant, made.ctor)):
         try:
             _copy_members(cap, made, _stand_in(made))
-        except Exception as bad:
+        except ours(Exception) as bad:
             raise Raised(Const(bad)) from None
         return
     name = next((n for c, n in FIRST.items() if issubclass(made.cls, c)), None)
@@ -125,7 +126,7 @@ def _by_type(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value
         return made
     try:
         error: BaseException = cls(*map(as_python, args), **{k: as_python(v) for k, v in kwargs.items()})
-    except Exception as bad:
+    except ours(Exception) as bad:
         raise Raised(Const(bad)) from None
     made = _taken_apart(cap, error)
     made.ctor = tuple(args)

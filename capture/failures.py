@@ -17,6 +17,7 @@ from jax._src.lax.lax import _convert_element_type
 
 from dynacomp.capture.avals import Aval, is_numpy_dtype
 from dynacomp.capture.errors import Break
+from dynacomp.capture.interrupts import ours
 
 
 class Failed(Exception):
@@ -28,7 +29,7 @@ def eager_error(call: Callable[..., Any], avals: list[Aval], error: BaseExceptio
     way: what looks at the content of arrays cannot be traced, and may find zeros wanting."""
     try:
         call(*map(zeros, avals))
-    except Exception as eager:
+    except ours(Exception) as eager:
         if type(eager) is type(error):
             return eager
     raise Break("raises", type(error).__name__)

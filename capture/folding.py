@@ -19,6 +19,7 @@ import numpy as np
 from dynacomp.capture.births import from_python
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.frozen import SHOWING, is_changeable
+from dynacomp.capture.interrupts import ours
 from dynacomp.capture.iterator_values import SeqIterV
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.specimens import refuse
@@ -58,7 +59,7 @@ def fold(cap: Capture, fn: Any, *values: Value) -> Value:
         raise Break("effect", "NumPy has a warning to give") from None
     except Break:
         raise
-    except Exception as error:
+    except ours(Exception) as error:
         raise Raised(Const(error)) from None
     if cap.made and not isinstance(found, (str, bool, type)) and found is not None:
         refuse(cap, values, name)

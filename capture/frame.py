@@ -48,6 +48,7 @@ from dynacomp.capture.collector import seldom_collecting
 from dynacomp.capture.errors import Break, GiveUp, NeedsSizes, Raised, Restart, Unbuildable
 from dynacomp.capture.graph import Graph
 from dynacomp.capture.guards import StepWriter
+from dynacomp.capture.interrupts import ours
 from dynacomp.capture.leaving import breaking
 from dynacomp.capture.machine import (
     HANDLERS,
@@ -151,7 +152,7 @@ def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compi
             return Outcome(kind=gave.kind, detail=gave.detail, lessons=lessons, where=cap.last_where)
         except RecursionError:
             return Outcome(kind="depth", detail="Python's recursion limit", lessons=lessons)
-        except Exception as error:  # a defect of ours: the program must run all the same
+        except ours(Exception) as error:  # a defect of ours: the program must run all the same
             if strict_errors:
                 raise
             return Outcome(kind="internal", detail=f"{type(error).__name__}: {error}", lessons=lessons)

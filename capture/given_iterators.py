@@ -15,6 +15,7 @@ from dynacomp.capture import sources as S
 from dynacomp.capture._native import iterated, set_enumerate, upcoming
 from dynacomp.capture.effects import SETTLED, changed, mutating
 from dynacomp.capture.errors import Break, Raised, Unbuildable
+from dynacomp.capture.interrupts import ours
 from dynacomp.capture.iterator_values import GivenIterV, StreamV
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.output import PREPARE, changed_keys, unmoved
@@ -55,7 +56,7 @@ def advance(cap: Capture, it: GivenIterV) -> Value | None:
 def _upcoming(it: GivenIterV) -> tuple[Any, ...]:
     try:
         return upcoming(it.real, it.taken)
-    except (RuntimeError, TypeError) as error:
+    except ours(RuntimeError, TypeError) as error:
         raise Break("iterator", str(error)) from None
 
 

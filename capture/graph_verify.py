@@ -33,6 +33,7 @@ from dynacomp.capture.graph import (
     nodes_in,
 )
 from dynacomp.capture.graph_interp import materialise
+from dynacomp.capture.interrupts import ours
 
 Infer = Callable[[Node], Any]
 
@@ -116,7 +117,7 @@ def _target(graph: Graph, node: Node, defined: set[Node], names: set[str]) -> It
 def _compare(node: Node, infer: Infer) -> Iterator[str]:
     try:
         found = infer(node)
-    except Exception as e:
+    except ours(Exception) as e:
         yield f"its arguments do not fit {node.target!r}: {type(e).__name__}: {e}"
         return
     claimed, actual = _leaves(node.aval), _leaves(found)

@@ -17,6 +17,7 @@ from dynacomp.capture.class_attrs import name_in_errors, resolve
 from dynacomp.capture.effects import mutating
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.generators import resume
+from dynacomp.capture.interrupts import ours
 from dynacomp.capture.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
 from dynacomp.capture.machine import OPERATIONS, STEPS_AN_ITEM, Capture
 from dynacomp.capture.values import (
@@ -90,7 +91,7 @@ def _const_iter(cap: Capture, value: Const) -> Value:
         iter(obj) if not hasattr(type(obj), "__next__") else None
     except TypeError as error:
         raise Raised(Const(error)) from None
-    except Exception as error:  # what it says may depend on its state
+    except ours(Exception) as error:  # what it says may depend on its state
         raise Break("iterator", f"iteration over a {type(obj).__name__}, which raises {type(error).__name__}") from None
     raise Break("iterator", f"iteration over a {type(obj).__name__}")
 

@@ -19,6 +19,7 @@ from dynacomp.capture.calls import BUILTIN_METHODS, BUILTINS, call
 from dynacomp.capture.class_attrs import lookup
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.exceptions import as_exception
+from dynacomp.capture.interrupts import ours
 from dynacomp.capture.iteration import ITERATORS, advance, get_iter, iterate
 from dynacomp.capture.iterator_values import ASendV, CountIterV, SeqIterV, StreamV
 from dynacomp.capture.machine import Capture
@@ -84,7 +85,7 @@ def accepted(judge: Any, subject: Any, args: Sequence[Value]) -> list[Any]:
     found = [as_python(a) for a in args]
     try:
         judge(subject, *found)
-    except Exception as error:
+    except ours(Exception) as error:
         raise Raised(Const(error)) from None
     return found
 

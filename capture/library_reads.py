@@ -32,6 +32,7 @@ from dynacomp.capture import sources as S
 from dynacomp.capture.class_attrs import MISSING, class_source, lookup
 from dynacomp.capture.classes import module_name
 from dynacomp.capture.errors import Break
+from dynacomp.capture.interrupts import by_handler, handlers
 from dynacomp.capture.libraries import is_steady_module, module_of
 from dynacomp.capture.library_effects import Outside
 from dynacomp.capture.machine import Capture
@@ -58,8 +59,10 @@ def overhearing(cap: Capture) -> Iterator[None]:
     outside = Outside()
 
     def hear(fn: types.FunctionType) -> bool:
-        if fn.__code__ in interrupting() or fn.__name__ == "__del__":
+        if fn.__code__ in collecting() or fn.__name__ == "__del__":
             return False
+        if fn.__code__ in handlers():
+            return True
         if is_steady_module(module_of(fn)) and not opens_files(fn):
             return False
         if interrupted():
@@ -79,8 +82,12 @@ def overhearing(cap: Capture) -> Iterator[None]:
     _native.pause()
     _native.enter()
     old = _native.watch(hear)
+    programs = False
     try:
         yield
+    except BaseException as error:
+        programs = by_handler(error)
+        raise
     finally:
         heard_all = _native.watch(old) is hear
         _native.leave()
@@ -88,22 +95,22 @@ def overhearing(cap: Capture) -> Iterator[None]:
         cap.overhears = False
         if outside.restore():
             refused.append(Break("effect", "something outside is changed in place by code that a library runs"))
-        if refused:
+        if refused and not programs:
             raise refused[0]
     if not heard_all:
         raise Break("depth", "a library's call so deep in the stack that what it reads is not known")
 
 
-def interrupting() -> set[types.CodeType]:
+def collecting() -> set[types.CodeType]:
     """The code that garbage collection calls, whatever runs."""
     called = (getattr(f, "__func__", f) for f in gc.callbacks)
     return {f.__code__ for f in called if isinstance(f, types.FunctionType)}
 
 
 def interrupted() -> bool:
-    """Whether what starts now was called, directly or not, by a garbage collection, a finalizer, or by JAX where it
-    keeps compiled code in files."""
-    codes = interrupting()
+    """Whether what starts now was called, directly or not, by a garbage collection, a finalizer, a signal handler, or
+    by JAX where it keeps compiled code in files."""
+    codes = collecting() | handlers()
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and not (frame.f_code in codes or frame.f_code.co_name == "__del__"
                                      or frame.f_globals.get("__name__") == COMPILED_FILES):

@@ -26,6 +26,7 @@ from dynacomp.capture.code import Decoded, Instr, decode
 from dynacomp.capture.errors import Break, GiveUp, Raised, Restart
 from dynacomp.capture.graph import Builder, Node
 from dynacomp.capture.guards import GuardSet
+from dynacomp.capture.interrupts import ours
 from dynacomp.capture.iterator_values import CountIterV
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.sizes import Scope
@@ -373,7 +374,7 @@ def step(cap: Capture, frame: Frame) -> None:
     except NotConstant as what:
         cap.last_where = cap.last_where or cap.where()
         raise Break("leaves", f"a value that only exists at run time ({what})") from None
-    except RuntimeError as error:  # an `__eq__` changed a dict or set that was being walked: Python knows how
+    except ours(RuntimeError) as error:  # an `__eq__` changed a dict or set that was being walked: Python knows how
         if "during iteration" not in str(error):
             raise
         raise Break("hash", str(error)) from None

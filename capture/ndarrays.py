@@ -23,6 +23,7 @@ import numpy as np
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
 from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.interrupts import ours
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.size_values import concrete
 from dynacomp.capture.values import (
@@ -188,7 +189,7 @@ def run(cap: Capture, compute: Callable[[], Any], args: Iterable[Any]) -> Value:
             found = compute()
     except FloatingPointError:
         raise Break("effect", "NumPy has a warning to give") from None
-    except Exception as error:
+    except ours(Exception) as error:
         raise Raised(Const(error)) from None
     finally:  # what fails half-way has changed something too
         for owner, content in before:

@@ -34,6 +34,7 @@ from dynacomp.capture.failures import Failed, can_be_called, eager_error
 from dynacomp.capture.graph import Closure, Node, Tree
 from dynacomp.capture.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.hidden import hides_tracers
+from dynacomp.capture.interrupts import ours
 from dynacomp.capture.libraries import (
     decorates,
     has_effect,
@@ -318,7 +319,7 @@ def _put_together(treedef: Any, leaves: list[Any]) -> Any:
     """The result, of Avals or Values in place of arrays."""
     try:
         return jax.tree.unflatten(treedef, leaves)
-    except Exception as error:  # the program's class does more than hold its leaves
+    except ours(Exception) as error:  # the program's class does more than hold its leaves
         raise Break("opaque", f"a result whose class computes when unflattened ({type(error).__name__})") from None
 
 
@@ -362,7 +363,7 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
         _fix_numbers(cap, step)
         _show_arrays(cap, nodes)
         raise Break("concrete", f"{_label(fn)} needs concrete values ({type(error).__name__})") from None
-    except Exception as error:
+    except ours(Exception) as error:
         _fix_numbers(cap, step)
         raise Failed(error) from None
     finally:

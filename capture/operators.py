@@ -19,6 +19,7 @@ from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.folding import fold as fold
 from dynacomp.capture.frozen import is_changeable
 from dynacomp.capture.indices import has_index, index_value, slice_of
+from dynacomp.capture.interrupts import ours
 from dynacomp.capture.iterator_values import StreamV
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.modules import refuse_method
@@ -396,7 +397,7 @@ def truth(cap: Capture, value: Value) -> bool:
             raise Break("opaque", f"the truth of a {type(value.value).__qualname__}")
         try:
             return bool(value.value)
-        except Exception as error:
+        except ours(Exception) as error:
             raise Raised(Const(error)) from None
     if isinstance(value, NdArrayV):
         return truth(cap, ndarrays.call_method(cap, value, "__bool__", [], {}))

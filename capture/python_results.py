@@ -21,6 +21,7 @@ import numpy as np
 from dynacomp.capture.avals import Aval, as_struct, aval_of
 from dynacomp.capture.bodies import is_array, localise
 from dynacomp.capture.graph import Node, Tree
+from dynacomp.capture.interrupts import ours
 from dynacomp.capture.libraries import is_library, module_of
 from dynacomp.capture.lowered_args import LibraryArg, leaf_nodes, rebuild, standins_in
 from dynacomp.capture.machine import Capture
@@ -111,7 +112,7 @@ def _returned(fn: Any, lowered: tuple, tree: Any, leaves: list[Any], read: dict[
 
     try:
         jax.make_jaxpr(run)(*[as_struct(n.aval) for n in arrays])
-    except Exception:  # which is the program's: it gets it once the numbers are constants
+    except ours(Exception):  # which is the program's: it gets it once the numbers are constants
         found.clear()
     if not found or found[1] != tree or any(map(_is_other, leaves, found[0])):
         raise NeedsConcrete(next(iter(read.values())))

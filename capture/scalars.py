@@ -20,6 +20,7 @@ import numpy as np
 
 from dynacomp.capture import sources as S
 from dynacomp.capture.errors import Break
+from dynacomp.capture.interrupts import ours
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.values import BuiltinMethodV, Const, NeedsConcrete, ScalarV, Value
 
@@ -103,7 +104,7 @@ def host(name: str, op: Any, *values: Any) -> Value:
     try:
         with np.errstate(all="ignore"):  # NumPy warns when the program runs
             hint = op(*map(_now, values))
-    except Exception as error:
+    except ours(Exception) as error:
         raise Break("scalar", f"{name} raises {type(error).__name__}") from None
     args = tuple(v.source if isinstance(v, ScalarV) else v.value for v in values)
     return ScalarV(hint, source=S.Host(name, args, op))

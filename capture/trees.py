@@ -17,6 +17,7 @@ from jax._src.tree_util import _registry as REGISTRY
 from dynacomp.capture.births import from_python, new_tree
 from dynacomp.capture.classes import entries, module_name, mro
 from dynacomp.capture.errors import Break
+from dynacomp.capture.interrupts import ours
 from dynacomp.capture.libraries import is_library, is_steady_module, is_user_function, module_of
 from dynacomp.capture.machine import OPERATIONS, Capture
 from dynacomp.capture.remembered import remembered
@@ -46,7 +47,7 @@ def unflattened(cap: Capture, treedef: Any, leaves: list[Any]) -> Value:
 def _filled(cap: Capture, treedef: Any, leaves: list[Any]) -> Value:
     try:
         return new_tree(cap, jax.tree.unflatten(treedef, leaves))
-    except Exception as error:
+    except ours(Exception) as error:
         raise Break("opaque", f"a tree that cannot be put together while capturing ({type(error).__name__})") from None
 
 

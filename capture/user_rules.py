@@ -19,6 +19,7 @@ from dynacomp.capture import sources as S
 from dynacomp.capture.calls import BUILTINS, USER_RULES, call
 from dynacomp.capture.errors import Break, Raised
 from dynacomp.capture.guards import identity_key
+from dynacomp.capture.interrupts import ours
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.nodes import library_call
 from dynacomp.capture.values import Const, NotConstant, Value, as_python
@@ -117,7 +118,7 @@ def constant_result(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, 
     if key not in cap.lessons.results:
         try:
             cap.lessons.results[key] = fn(*known_args[0], **known_args[1])
-        except Exception as error:
+        except ours(Exception) as error:
             raise Raised(Const(error)) from None
     result = cap.lessons.results[key]
     return wrap(cap, result, S.Root(result, f"{name}()"))

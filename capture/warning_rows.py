@@ -26,6 +26,7 @@ from dynacomp.capture import remake
 from dynacomp.capture.calls import BUILTINS
 from dynacomp.capture.effects import changing_outside, write_global
 from dynacomp.capture.errors import Break, Raised
+from dynacomp.capture.interrupts import ours
 from dynacomp.capture.machine import OPERATIONS, Capture, Frame
 from dynacomp.capture.nodes import CONTROL
 from dynacomp.capture.values import Const, DictV, ListV, NotConstant, ObjectV, TupleV, Value, as_python
@@ -224,7 +225,7 @@ def hearing(cap: Capture, name: str) -> Iterator[None]:
             yield
         except CONTROL:
             raise
-        except Exception:
+        except ours(Exception):
             _refuse(cap, name, said)
             raise
     _refuse(cap, name, said)
@@ -239,7 +240,7 @@ def folding(cap: Capture, name: str, *places: dict[str, Any]) -> Iterator[None]:
     try:
         with hearing(cap, name) if cap.warned is not None else _shown_to(said, places):
             yield
-    except Exception as error:
+    except ours(Exception) as error:
         refused = isinstance(error, Break)
         if not refused and not said:
             raise

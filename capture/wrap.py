@@ -31,6 +31,7 @@ from dynacomp.capture.classes import module_name, mro
 from dynacomp.capture.errors import Break
 from dynacomp.capture.frozen import is_changeable, is_python_class
 from dynacomp.capture.graph import Node
+from dynacomp.capture.interrupts import ours
 from dynacomp.capture.iterator_values import GivenIterV, StreamV
 from dynacomp.capture.libraries import is_pure_module
 from dynacomp.capture.machine import OPERATIONS, Capture
@@ -248,7 +249,7 @@ def _entries(obj: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The keys and the values of a dict. An OrderedDict that methods of dict have changed knows neither."""
     try:
         return tuple(_own_iter(obj)), tuple(_values_of(obj))
-    except (KeyError, RuntimeError):
+    except ours(KeyError, RuntimeError):
         raise Break("opaque", f"a {type(obj).__qualname__} whose order is broken") from None
 
 

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from dynacomp.capture.interrupts import ours
 from dynacomp.codegen.compiler import Compiler, cpu_key
 from dynacomp.kernels.templates import HEADERS
 
@@ -66,7 +67,7 @@ def obtain(request: Request, folder: Path, tell: Tell) -> tuple[Path, bool]:
         found = verified(folder, request.key)
         if found is not None:
             return found, True
-    except OSError as error:
+    except ours(OSError) as error:
         return _build_privately(request, folder, error, tell), False
     return _build_into(request, folder, tell), False
 
@@ -88,7 +89,7 @@ def verified(folder: Path, key: str) -> Path | None:
     library = folder / f"{key}.so"
     try:
         return library if _ours(library) and is_sealed(library.read_bytes()) else None
-    except OSError:
+    except ours(OSError):
         return None
 
 
@@ -113,7 +114,7 @@ def _build_into(request: Request, folder: Path, tell: Tell) -> Path:
     part = _built(request)
     try:
         return _publish(part, folder, request.key)
-    except OSError as error:
+    except ours(OSError) as error:
         _report(folder, error, tell)
         return _kept(part, request.key)
     finally:
@@ -127,9 +128,8 @@ def _publish(built: Path, folder: Path, key: str) -> Path:
         with os.fdopen(handle, "wb") as file:
             file.write(sealed(built.read_bytes()))
         os.replace(name, folder / f"{key}.so")
-    except OSError:
+    finally:
         Path(name).unlink(missing_ok=True)
-        raise
     found = verified(folder, key)
     return found if found is not None else _kept(built, key)
 

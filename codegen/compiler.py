@@ -11,18 +11,24 @@ missing, fails, hangs or lies makes `CompilerError` with one line that says so.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import importlib.util
+import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from dynacomp.capture.interrupts import ours
 from dynacomp.kernels.templates import HEADERS
 
 # -O2 compiles in half the time of -O3, but g++ then leaves loops of unknown length (packing, copies)
@@ -33,6 +39,7 @@ EXACT_FLAGS = ("-ffp-contract=off",)
 NATIVE_FLAGS = {"x86_64": ("-march=native", "-mprefer-vector-width=512"), "AMD64": ("-march=native",),
                 "aarch64": ("-mcpu=native",), "arm64": ("-mcpu=native",)}
 TIMEOUT = 300
+LOOK, GRACE = 0.1, 2.0  # seconds between looks at a run, and for one that is asked to end
 _PROBE = """#include "math.h"
 extern "C" __attribute__((visibility("default"))) int dynacomp_probe(int x) {
   dynacomp::vec<float, 4> v = dynacomp::splat<float, 4>((float)x);
@@ -72,8 +79,7 @@ class Compiler:
                 objects = [Path(folder) / f"{k}.o" for k in range(jobs)]
                 commands = [[*self.arguments(o, exact), "-c", f"-DDYNACOMP_JOBS={jobs}", f"-DDYNACOMP_JOB={k}",
                              "-xc++", str(file)] for k, o in enumerate(objects)]
-                with ThreadPoolExecutor(jobs) as pool:
-                    list(pool.map(run, commands))
+                run_together(commands)
                 run([*self.arguments(out, exact), *map(str, objects)])
         if not out.is_file() or not out.stat().st_size:
             raise CompilerError(f"C++ compiler {Path(self.command[0]).name} succeeded but wrote no file")
@@ -81,17 +87,54 @@ class Compiler:
 
 def run(command: list[str], timeout: float = TIMEOUT) -> str:
     """The output of a compiler's run; CompilerError where it cannot run, fails, or hangs."""
+    return run_together([command], timeout)[0]
+
+
+def run_together(commands: list[list[str]], timeout: float = TIMEOUT) -> list[str]:
+    """The outputs of runs side by side; where one fails, or an exception of the program's ends the wait, none goes on.
+
+    Each has a thread of its own, which no signal handler interrupts: between the start of a process and the note
+    that it was started, an exception would leave it behind.
+    """
+    over = threading.Event()
+    with ThreadPoolExecutor(len(commands)) as pool:
+        try:
+            return list(pool.map(functools.partial(_run, over, timeout), commands))
+        except BaseException:
+            over.set()
+            raise
+
+
+def _run(over: threading.Event, timeout: float, command: list[str]) -> str:
     name = Path(command[0]).name
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout,
-                              stdin=subprocess.DEVNULL, check=False)
-    except subprocess.TimeoutExpired:
-        raise CompilerError(f"C++ compiler {name} gave no result within {timeout:.0f} s") from None
-    except OSError as error:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True, errors="replace", process_group=0)
+    except ours(OSError) as error:
         raise CompilerError(f"C++ compiler {command[0]} cannot run: {error.strerror}") from None
-    if done.returncode:
-        raise CompilerError(f"C++ compiler {name} {_how(done.returncode)}: {_first_error(done.stderr)}")
-    return done.stdout
+    until = time.monotonic() + timeout
+    with process:
+        while True:
+            try:
+                out, errors = process.communicate(timeout=LOOK)
+                break
+            except subprocess.TimeoutExpired:
+                if over.is_set() or time.monotonic() > until:
+                    _end(process)
+                    raise CompilerError(f"C++ compiler {name} gave no result within {timeout:.0f} s") from None
+    if process.returncode:
+        raise CompilerError(f"C++ compiler {name} {_how(process.returncode)}: {_first_error(errors)}")
+    return out
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Ends a run with all the processes that it started: asked first, so that they remove their files."""
+    for request in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, request)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=GRACE)
+            return
 
 
 def _how(status: int) -> str:
@@ -167,7 +210,7 @@ def open_library(path: Path, entries: tuple[str, ...] = ()) -> ctypes.CDLL:
         for name in entries:
             getattr(library, name)
         return library
-    except (OSError, AttributeError) as error:
+    except ours(OSError, AttributeError) as error:
         path.unlink(missing_ok=True)
         raise CompilerError(f"compiled code does not load: {error}") from None
 
@@ -181,7 +224,7 @@ def cpu_key() -> str:
 def _cpu_key() -> str:
     try:
         text = Path("/proc/cpuinfo").read_text()
-    except OSError:
+    except ours(OSError):
         return f"{platform.machine()} {platform.processor()}"
     wanted = ("flags", "Features", "model name", "CPU part")
     lines = {line for line in text.splitlines() if line.startswith(wanted)}

@@ -26,6 +26,7 @@ from dynacomp.breaks import REASONS
 from dynacomp.capture import _native, plans
 from dynacomp.capture.errors import GiveUp, NeedsSizes, NeverCalled
 from dynacomp.capture.frame import Outcome, capture
+from dynacomp.capture.interrupts import surfacing
 from dynacomp.capture.libraries import host_below
 from dynacomp.capture.machine import Frozen, Lesson
 from dynacomp.capture.resume import is_resume
@@ -158,7 +159,7 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
             raise GiveUp("body", "an object of a library keeps a function of the program out of sight") from None
         return made[-1].program
 
-    with counters.timed("capture"), no_stack_noted():
+    with surfacing(), counters.timed("capture"), no_stack_noted():
         outcome = suspended(options, code) if code.co_flags & SUSPENDS else capture(
             fn, code, args, compile_one, size_rule(history, options), scalar_rule(history, options, is_resume(code)),
             functools.partial(changes_often, history, options), key=options)
@@ -180,8 +181,8 @@ def no_stack_noted() -> Iterator[None]:
     keep those: the code that runs it is among them, and code takes no part in garbage collection."""
     held = source_info_util._source_info_context
     before = held.context
-    held.context = before.replace(traceback=_IMPORT)
     try:
+        held.context = before.replace(traceback=_IMPORT)
         yield
     finally:
         held.context = before

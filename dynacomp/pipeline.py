@@ -20,6 +20,7 @@ from dynacomp.capture import frame
 from dynacomp.capture.avals import as_struct
 from dynacomp.capture.errors import NeverCalled
 from dynacomp.capture.graph import Graph
+from dynacomp.capture.interrupts import ours
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.codegen.compiler import CompilerError
 from dynacomp.interpreted import interpreted
@@ -69,7 +70,7 @@ def compile_graph(graph: Graph, options: Options, places: Collection[Any] = ()) 
         raise
     except Placed as why:
         return placed_by_jax(made, str(why))
-    except Exception as error:
+    except ours(Exception) as error:
         return traced_by_xla(made, f"lowering: {defect(error)}")
     for name in candidates(options):
         reason = attempt(made, name, options)
@@ -159,9 +160,9 @@ def attempt(made: Compiled, name: str, options: Options) -> str | None:
                 made.schedule = schedule(made.lowered)
         with counters.timed(f"codegen {name}"):
             made.program = backend.compile(made.lowered, made.schedule, settings)
-    except (CompilerError, OSError) as error:
+    except ours(CompilerError, OSError) as error:
         return str(error)
-    except Exception as error:
+    except ours(Exception) as error:
         return defect(error)
     made.backend = name
     return None

@@ -16,6 +16,7 @@ import numpy as np
 from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its place
 
 from dynacomp import notices
+from dynacomp.capture.interrupts import ours
 
 
 class PlacedProgram:
@@ -40,7 +41,7 @@ class PlacedProgram:
         try:
             program(*arrays)
             return program
-        except Exception as error:
+        except ours(Exception) as error:
             notices.tell("fallback", *self.where, f"XLA cannot compile it as a whole: {first_line(error)}; "
                          "JAX runs its operations one by one")
             return self.run

@@ -38,6 +38,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 from dynacomp.capture import graph_interp
 from dynacomp.capture.avals import Aval, as_struct, aval_of, is_numpy_dtype
 from dynacomp.capture.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Builder, Graph, Node, map_nodes
+from dynacomp.capture.interrupts import ours
 from dynacomp.lowering.dims import SymbolicShapeError, is_symbolic, map_dims, to_sympy
 from dynacomp.lowering.ops import EXTERN, OPS, POINTWISE, Op, expressible, kept_params
 from dynacomp.lowering.placing import refuse_placing
@@ -191,7 +192,7 @@ def blaming_sizes(avals: Iterable[Any]) -> Iterator[None]:
         yield
     except SymbolicShapeError:
         raise
-    except Exception as e:
+    except ours(Exception) as e:
         if not any(is_symbolic(d) for a in avals for d in a.shape):
             raise
         raise SymbolicShapeError(f"JAX cannot trace this with unknown sizes: {e}") from e

@@ -90,7 +90,23 @@ def test_no_broad_except_is_silent(name):
 
 
 def _is_broad(caught: ast.expr | None) -> bool:
-    return caught is None or isinstance(caught, ast.Name) and caught.id in ("Exception", "BaseException")
+    return caught is None or {"Exception", "BaseException"} & _caught(caught)
+
+
+def _caught(caught: ast.expr) -> set[str]:
+    """The names of the classes in an `except` clause, those in `ours(...)` too."""
+    return {n.id for n in ast.walk(caught) if isinstance(n, ast.Name)}
+
+
+@pytest.mark.parametrize("name", sorted(FILES.keys() - {"dynacomp.capture.drivers"}))  # the program's generators
+def test_a_broad_except_is_for_ours_alone(name):
+    """A signal handler's TimeoutError is an OSError and an Exception, and the program's: see `capture.interrupts`."""
+    broad = {"Exception", "BaseException", "OSError", "RuntimeError"}
+    greedy = [f"{FILES[name]}:{node.lineno}" for node in ast.walk(TREES[name])
+              if isinstance(node, ast.ExceptHandler) and (node.type is None or broad & _caught(node.type))
+              and not (isinstance(node.type, ast.Call) and ast.unparse(node.type.func) == "ours")
+              and ast.unparse(node.body[-1]) != "raise"]
+    assert not greedy, f"write `except ours(...)`: {greedy}"
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -1,6 +1,8 @@
 """Finding a compiler, and one-line reasons for those that are missing, fail, hang, crash or lie."""
 
+import signal
 import stat
+import subprocess
 
 import pytest
 
@@ -79,3 +81,23 @@ def test_refused_source_says_the_first_error(tmp_path):
 def test_command_with_arguments():
     found = compiler.find(("g++", "-g0"))
     assert found.command == ("g++", "-g0")
+
+
+def test_the_wait_for_a_compiler_that_ends_early_ends_what_it_started(tmp_path):
+    """The driver's own children too, and they are asked to: they remove their files then."""
+    part = tmp_path / "part"
+    command = script(tmp_path, f"trap 'rm -f {part}; exit 1' TERM; touch {part}; sleep 77 & wait")
+
+    def ring(signum, frame):
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        with pytest.raises(TimeoutError):
+            compiler.run([*command, "x"])
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert not part.exists()
+    running = subprocess.run(["ps", "-eo", "args="], capture_output=True, text=True).stdout.splitlines()
+    assert "sleep 77" not in running
