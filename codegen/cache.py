@@ -11,11 +11,9 @@ another's), code is built in a private temporary folder, and `tell` is told why.
 
 from __future__ import annotations
 
-import atexit
 import functools
 import hashlib
 import os
-import shutil
 import stat
 import tempfile
 from collections.abc import Callable
@@ -24,6 +22,7 @@ from pathlib import Path
 
 from dynacomp.capture.interrupts import ours
 from dynacomp.codegen.compiler import Compiler, cpu_key
+from dynacomp.codegen.scratch import private_folder, scratch
 from dynacomp.kernels.templates import HEADERS
 
 Tell = Callable[[str, str], object]  # a reason and a hint, for the user
@@ -110,15 +109,14 @@ def is_sealed(data: bytes) -> bool:
 
 
 def _build_into(request: Request, folder: Path, tell: Tell) -> Path:
-    """Build in a private folder, then move into the cache; without room it stays where it is."""
-    part = _built(request)
-    try:
-        return _publish(part, folder, request.key)
-    except ours(OSError) as error:
-        _report(folder, error, tell)
-        return _kept(part, request.key)
-    finally:
-        part.unlink(missing_ok=True)
+    """Build in a folder of its own, then move into the cache; without room there it is kept privately."""
+    with scratch() as place:
+        part = _built(request, place)
+        try:
+            return _publish(part, folder, request.key)
+        except ours(OSError) as error:
+            _report(folder, error, tell)
+            return _kept(part, request.key)
 
 
 def _publish(built: Path, folder: Path, key: str) -> Path:
@@ -137,31 +135,22 @@ def _publish(built: Path, folder: Path, key: str) -> Path:
 def _build_privately(request: Request, folder: Path, error: OSError, tell: Tell) -> Path:
     _report(folder, error, tell)
     known = private_folder() / f"{request.key}.so"
-    return known if known.exists() else _kept(_built(request), request.key)
+    if known.exists():
+        return known
+    with scratch() as place:
+        return _kept(_built(request, place), request.key)
 
 
-def _built(request: Request) -> Path:
-    """The library in a file of its own, which the caller moves or removes."""
-    part = private_folder() / f"{request.key}.{id(request)}.part"
+def _built(request: Request, place: Path) -> Path:
+    """The library in a file that the caller moves."""
+    part = place / f"{request.key}.part"
     request.compiler.build(request.source, part, request.exact, request.jobs)
     return part
 
 
 def _kept(part: Path, key: str) -> Path:
     """The library where it stays until the process ends."""
-    return part.replace(part.with_name(f"{key}.so"))
-
-
-@functools.cache
-def private_folder() -> Path:
-    """This process's own folder, removed when it ends; a forked child makes its own."""
-    folder = Path(tempfile.mkdtemp(prefix="dynacomp-"))
-    owner = os.getpid()
-    atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True) if os.getpid() == owner else None)
-    return folder
-
-
-os.register_at_fork(after_in_child=private_folder.cache_clear)
+    return part.replace(private_folder() / f"{key}.so")
 
 
 def _report(folder: Path, error: OSError, tell: Tell) -> None:

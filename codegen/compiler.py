@@ -21,7 +21,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dynacomp.capture.interrupts import ours
+from dynacomp.codegen.scratch import scratch
 from dynacomp.kernels.templates import HEADERS
 
 # -O2 compiles in half the time of -O3, but g++ then leaves loops of unknown length (packing, copies)
@@ -70,13 +70,13 @@ class Compiler:
 
         jobs: how many objects to make of it side by side (see `cpp_unit`).
         """
-        with tempfile.TemporaryDirectory(prefix="dynacomp-") as folder:
-            file = Path(folder) / "kernel.cc"
+        with scratch() as folder:
+            file = folder / "kernel.cc"
             file.write_text(source)
             if jobs == 1:
                 run([*self.arguments(out, exact), "-xc++", str(file)])
             else:
-                objects = [Path(folder) / f"{k}.o" for k in range(jobs)]
+                objects = [folder / f"{k}.o" for k in range(jobs)]
                 commands = [[*self.arguments(o, exact), "-c", f"-DDYNACOMP_JOBS={jobs}", f"-DDYNACOMP_JOB={k}",
                              "-xc++", str(file)] for k, o in enumerate(objects)]
                 run_together(commands)
@@ -192,8 +192,8 @@ def _first_line(text: str) -> str:
 
 
 def _check(compiler: Compiler) -> None:
-    with tempfile.TemporaryDirectory(prefix="dynacomp-") as folder:
-        out = Path(folder) / "probe.so"
+    with scratch() as folder:
+        out = folder / "probe.so"
         compiler.build(_PROBE, out)
         probe = f"import ctypes; print(ctypes.CDLL({str(out)!r}).dynacomp_probe(1))"
         answer = run([sys.executable, "-S", "-E", "-c", probe], timeout=60).strip()

@@ -24,7 +24,7 @@ import triton.language as tl
 from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its place
 from jaxlib import gpu_triton
 
-from dynacomp.codegen.cache import private_folder
+from dynacomp.codegen.scratch import private_folder
 from dynacomp.codegen.triton_aot import POINTERS, compile_function, gpu_target
 from dynacomp.codegen.triton_call import Call
 from dynacomp.codegen.triton_modules import jit_functions

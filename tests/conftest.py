@@ -31,7 +31,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as shells have it for w
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MANY_BYTES = 3 << 29
-MEDIUM = ("benchmarks", "capture/test_native_arrays.py", "capture/test_native_hook.py",
+MEDIUM = ("benchmarks", "capture/test_interrupts.py", "capture/test_native_arrays.py", "capture/test_native_hook.py",
           "capture/test_native_leaks.py", "capture/test_native_sanitized.py", "capture/test_remembered.py",
           "capture/test_rolled.py", "capture/test_segments.py", "capture/test_transform_table.py",
           "capture/test_transforms.py", "capture/test_weak_keys.py", "changing", "codegen/conformance",

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dynacomp.codegen import cache, cpp
+from dynacomp.codegen import cache, cpp, scratch
 from tests.codegen.cpp_kit import softmax_schedule
 
 X = jnp.array([[1.0, 2.0, 3.0]])
@@ -27,11 +27,19 @@ def run(folder, **options):
 @pytest.fixture(autouse=True)
 def fresh():
     """Nothing built earlier in this process helps, and every notice is told again."""
-    cache.private_folder.cache_clear()
+    scratch.private_folder.cache_clear()
 
 
 def notices(caplog):
     return [r.getMessage() for r in caplog.records if r.name == "dynacomp"]
+
+
+def test_nothing_is_left_in_the_temporary_folder(tmp_path, monkeypatch):
+    """Not even while the process lives: one that is killed cannot clean up."""
+    monkeypatch.setattr(scratch.tempfile, "tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    run(tmp_path / "cache")
+    assert not list((tmp_path / "tmp").iterdir())
 
 
 def test_second_time_comes_from_the_cache(tmp_path):
@@ -39,7 +47,6 @@ def test_second_time_comes_from_the_cache(tmp_path):
     assert not run(folder).cached
     assert run(folder).cached
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert not list(cache.private_folder().iterdir())
 
 
 @pytest.mark.parametrize("damage", ["truncate", "garble", "empty", "foreign_mode"])
@@ -53,7 +60,7 @@ def test_damaged_entries_are_built_again(tmp_path, damage):
     library.write_bytes(damaged.get(damage, content))
     if damage == "foreign_mode":
         library.chmod(0o777)
-    cache.private_folder.cache_clear()
+    scratch.private_folder.cache_clear()
     assert not run(tmp_path).cached
     assert run(tmp_path).cached
 
@@ -63,7 +70,7 @@ def test_folder_that_is_a_file(tmp_path, caplog):
     folder.write_text("not a folder")
     with caplog.at_level(logging.WARNING, "dynacomp"):
         run(folder)
-        cache.private_folder.cache_clear()
+        scratch.private_folder.cache_clear()
         run(folder)
     assert len(set(notices(caplog))) == 1 and "cannot be used" in notices(caplog)[0]
 
