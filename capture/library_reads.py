@@ -20,7 +20,7 @@ import functools
 import gc
 import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,12 +48,10 @@ COMPILED_FILES = "jax._src.compilation_cache"
 CLOCKS = ("random", "time", "secrets", "numpy.random")  # modules whose functions give another result each time
 
 
-@contextlib.contextmanager
-def overhearing(cap: Capture) -> Iterator[None]:
-    """Within the block `cap.overheard` collects the program's functions that start."""
+def overhearing(cap: Capture, run: Callable[[], Any]) -> Any:
+    """`run()`, while `cap.overheard` collects the program's functions that start."""
     if cap.overhears or cap.promised:
-        yield
-        return
+        return run()
 
     refused: list[Break] = []
     outside = Outside()
@@ -78,20 +76,14 @@ def overhearing(cap: Capture) -> Iterator[None]:
             cap.overheard[fn] = None
         return True
 
-    cap.overhears = True
-    _native.pause()
-    _native.enter()
-    old = _native.watch(hear)
     programs = False
+    cap.overhears = True
     try:
-        yield
+        result, heard_all = _native.run_watched(run, hear)
     except BaseException as error:
         programs = by_handler(error)
         raise
     finally:
-        heard_all = _native.watch(old) is hear
-        _native.leave()
-        _native.resume()
         cap.overhears = False
         if outside.restore():
             refused.append(Break("effect", "something outside is changed in place by code that a library runs"))
@@ -99,6 +91,7 @@ def overhearing(cap: Capture) -> Iterator[None]:
             raise refused[0]
     if not heard_all:
         raise Break("depth", "a library's call so deep in the stack that what it reads is not known")
+    return result
 
 
 def collecting() -> set[types.CodeType]:

@@ -26,6 +26,7 @@ from dynacomp.capture.errors import Break
 from dynacomp.capture.graph import Node, Tree
 from dynacomp.capture.graph_sizes import argument, sizes_in
 from dynacomp.capture.graph_sizes import aval as aval_with_sizes
+from dynacomp.capture.interrupts import ours
 from dynacomp.capture.libraries import has_user_call, is_host, is_user_function
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.payloads import IMMUTABLE, SCALARS, SPECIAL, inherits, payload_base, refill
@@ -316,7 +317,7 @@ def fails_now(fn: Any, lowered: Any) -> bool:
 
     try:
         jax.make_jaxpr(call)(*(as_struct(aval_with_sizes(n.aval, value)) for n in nodes))
-    except Exception:
+    except ours(Exception):
         return True
     return False
 

@@ -350,8 +350,9 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
     step = cap.steps
     cap.tracing += 1
     try:
-        with overhearing(cap), cap.scope.decides():
-            return jax.make_jaxpr(run)(*[as_struct(aval_with_sizes(n.aval, canonical)) for n in nodes])
+        structs = [as_struct(aval_with_sizes(n.aval, canonical)) for n in nodes]
+        with cap.scope.decides():
+            return overhearing(cap, lambda: jax.make_jaxpr(run)(*structs))
     except CONTROL:
         raise
     except NeverCalled:

@@ -209,11 +209,7 @@ def _run(cap: Capture, compute: Callable[[], Any], values: Any, given: Any) -> V
 
 def _unseen(compute: Callable[[], Any]) -> Any:
     """What Python computes, none of whose frames is captured in turn."""
-    _native.pause()
-    try:
-        return compute()
-    finally:
-        _native.resume()
+    return _native.run_eager(compute)
 
 
 def attribute(cap: Capture, value: PrivateV, name: str) -> Value:

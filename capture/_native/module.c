@@ -59,12 +59,23 @@ static PyObject *py_leave(PyObject *m, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static PyObject *watch(PyObject *m, PyObject *watcher)
+/* In C, since no signal handler can raise between two steps of it. */
+static PyObject *run_watched(PyObject *m, PyObject *const *args, Py_ssize_t nargs)
 {
     DC_UNUSED(m);
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "run_watched(fn, watcher)");
+        return NULL;
+    }
     PyObject *old = dc_thread.watcher;
-    dc_thread.watcher = watcher == Py_None ? NULL : Py_NewRef(watcher);
-    return old ? old : Py_NewRef(Py_None);
+    dc_thread.watcher = Py_NewRef(args[1]);
+    dc_enter();
+    PyObject *result = dc_call_paused(args[0], NULL, 0, NULL);
+    dc_leave();
+    PyObject *heard = dc_thread.watcher == args[1] ? Py_True : Py_False;
+    Py_XDECREF(dc_thread.watcher);
+    dc_thread.watcher = old;
+    return result ? Py_BuildValue("(NO)", result, heard) : NULL;
 }
 
 static PyObject *py_pause(PyObject *m, PyObject *unused)
@@ -235,10 +246,10 @@ static PyMethodDef methods[] = {
     {"set_enabled", set_enabled, METH_O, "set_enabled(on) -> was it on\n\nFalse: everything runs as plain Python."},
     {"enter", py_enter, METH_NOARGS, "Frames of this thread are captured until leave(); nests."},
     {"leave", py_leave, METH_NOARGS, "Ends one enter()."},
-    {"watch", watch, METH_O,
-     "watch(watcher) -> the old one\n\nBetween enter() and leave(), watcher(function) -> bool is told of each "
-     "function that starts in this thread; False: no more of its code. None: nobody. It is gone (None is the "
-     "old one) where the C stack was too deep to watch on."},
+    {"run_watched", (PyCFunction)(void (*)(void))run_watched, METH_FASTCALL,
+     "run_watched(fn, watcher) -> (result, was all heard)\n\nCalls fn with capture paused; watcher(function) -> bool "
+     "is told of each function that starts meanwhile; False: no more of its code. Where the C stack was too deep to "
+     "watch on, not all was heard."},
     {"pause", py_pause, METH_NOARGS, "Frames of this thread run as plain Python until resume(); nests."},
     {"resume", py_resume, METH_NOARGS, "Ends one pause()."},
     {"is_active", is_active, METH_NOARGS, "Would a frame that starts now in this thread be captured?"},

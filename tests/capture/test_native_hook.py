@@ -478,23 +478,12 @@ def test_a_watcher_is_told_of_functions_until_it_declines():
         told.append(fn.__name__)
         return fn is caller
 
-    native.pause(), native.enter()
-    assert native.watch(watcher) is None
-    try:
-        [caller(n) for n in range(2)]
-    finally:
-        assert native.watch(None) is watcher
-        native.leave(), native.resume()
+    assert native.run_watched(lambda: [caller(n) for n in range(2)], watcher) == ([caller(0), caller(1)], True)
     caller(3)
     assert [name for name in told if name in ("caller", "double")] == ["caller", "double", "caller"]
 
 
 def test_what_a_watcher_raises_is_raised():
-    native.pause(), native.enter()
-    native.watch(lambda fn: 1 / (fn is not caller))
-    try:
-        with pytest.raises(ZeroDivisionError):
-            caller(1)
-    finally:
-        native.watch(None)
-        native.leave(), native.resume()
+    with pytest.raises(ZeroDivisionError):
+        native.run_watched(lambda: caller(1), lambda fn: 1 / (fn is not caller))
+    assert not native.is_active()
