@@ -8,6 +8,7 @@ instantiated by Python's protocol; what is left breaks the graph.
 from __future__ import annotations
 
 import inspect
+import io
 import operator
 import re
 import types
@@ -195,6 +196,8 @@ def _builtin_method(cap: Capture, fn: BuiltinMethodV, args: list[Value], kwargs:
         return _fold_method(cap, BuiltinMethodV(size_values.concrete(cap, fn.obj), fn.name), args, kwargs)
     if isinstance(fn.obj, ScalarV):
         raise NeedsConcrete(fn.obj)
+    if isinstance(fn.obj, OpaqueV) and isinstance(fn.obj.obj, io.IOBase):
+        raise Break("effect", f"{fn.name!r} of a {type(fn.obj.obj).__qualname__}")
     kind = type(fn.obj.obj).__qualname__ if isinstance(fn.obj, OpaqueV) else type(fn.obj).__name__
     raise Break("call", f"method {fn.name!r} of a {kind}")
 

@@ -54,6 +54,7 @@ from dynacomp.capture.machine import (
     HANDLERS,
     Capture,
     Frame,
+    Frozen,
     Lesson,
     Lessons,
     StopAtBreak,
@@ -176,21 +177,23 @@ def learn_number(cap: Capture, needed: NeedsConcrete, lessons: Lessons) -> None:
         where = cap.last_where
         lessons.breaks.setdefault(cap.top_step, Lesson(cap.top_step, "scalar_constant", "", where))
     else:
-        lessons.fixed.update(found)
+        lessons.fixed.update(s for s in found if not isinstance(s, S.Dim))
+        lessons.frozen.update((s, Frozen("a constant is needed", cap.last_where, needed.value.hint))
+                              for s in found if isinstance(s, S.Dim))
         lessons.all_fixed = len(lessons.fixed) > MANY_NUMBERS
 
 
 def may_be_size(cap: Capture, source: S.Source) -> bool:
-    """Whether a changing int can be a symbolic size: it is positive."""
+    """Whether a changing number can be a symbolic size, or the negative of one."""
     value = cap.changing.get(source)
-    return type(value) is int and value >= 1
+    return type(value) is int and value != 0
 
 
 def number_sources(source: Any) -> list[S.Source]:
     """The Sources that a changing number is computed from."""
     if isinstance(source, S.Host):
         return [s for a in source.args if isinstance(a, S.Source) for s in number_sources(a)]
-    return [source]
+    return [place for _, place in source.reads] if isinstance(source, S.SizeOf) else [source]
 
 
 def _exception_name(raised: Raised) -> str:

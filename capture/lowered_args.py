@@ -24,8 +24,8 @@ from dynacomp.capture.births import const_array
 from dynacomp.capture.bodies import Standin, localise, place_of
 from dynacomp.capture.errors import Break
 from dynacomp.capture.graph import Node, Tree
-from dynacomp.capture.graph_sizes import argument, sizes_in
 from dynacomp.capture.graph_sizes import aval as aval_with_sizes
+from dynacomp.capture.graph_sizes import sizes_in
 from dynacomp.capture.interrupts import ours
 from dynacomp.capture.libraries import has_user_call, is_host, is_user_function
 from dynacomp.capture.machine import Capture
@@ -185,7 +185,7 @@ def _object(cap: Capture, value: ObjectV) -> Any:
     leaves, treedef = taken_apart(jax.tree.flatten, built)
     if arrays_in_structure(treedef) and payload_base(value.cls) is None:
         return _by_attributes(cap, value)
-    fixed_fields(memo, leaves)
+    fixed_fields(cap, memo, leaves)
     if len(leaves) == 1 and leaves[0] is built:
         if callable(built) and not is_host(value.cls):
             return Standin(cap, value)
@@ -280,7 +280,8 @@ _ROWS: dict[type, Any] = {
 def lowered_sizes(lowered: Any) -> list[Size]:
     """The Sizes that a call depends on: those that it is given, and those of its arrays."""
     given = [v for v in parts(lowered) if isinstance(v, Size)]
-    return [*given, *sizes_in(*(n.aval for n in leaf_nodes(lowered)))]
+    found = map(canonical, (*given, *sizes_in(*(n.aval for n in leaf_nodes(lowered)))))
+    return [size for size in found if isinstance(size, Size)]
 
 
 def has_sizes(lowered: Any) -> bool:
@@ -288,14 +289,26 @@ def has_sizes(lowered: Any) -> bool:
 
 
 def sizes_as_numbers(arg: Any) -> Any:
-    """The arguments with each Size as an array of JAX; those of slices, and of other arguments that are made, stay."""
+    """The arguments with each Size as an array of JAX; those of slices stay."""
+    return _with_sizes(arg, lambda size: LibraryArg(as_number, (size,), {}), slices=False)
+
+
+def _with_sizes(arg: Any, put: Any, slices: bool = True) -> Any:
+    """Lowered arguments with `put(size)` in the place of each Size."""
+    again = lambda v: _with_sizes(v, put, slices)
     if isinstance(arg, Size):
-        return LibraryArg(as_number, (arg,), {})
+        return put(arg)
+    if isinstance(arg, LibraryArg):
+        return arg if not has_sizes(arg) else LibraryArg(arg.make, again(arg.args), again(arg.kwargs))
+    if isinstance(arg, slice) and slices:
+        return slice(again(arg.start), again(arg.stop), again(arg.step))
+    if isinstance(arg, Tree):
+        return Tree(arg.treedef, tuple(map(again, arg.leaves)))
     if isinstance(arg, tuple) and hasattr(arg, "_fields"):
-        return type(arg)(*map(sizes_as_numbers, arg))
+        return type(arg)(*map(again, arg))
     if type(arg) in (tuple, list):
-        return type(arg)(map(sizes_as_numbers, arg))
-    return {k: sizes_as_numbers(v) for k, v in arg.items()} if type(arg) is dict else arg
+        return type(arg)(map(again, arg))
+    return {k: again(v) for k, v in arg.items()} if type(arg) is dict else arg
 
 
 def as_number(size: Any) -> Any:
@@ -309,7 +322,7 @@ def fails_now(fn: Any, lowered: Any) -> bool:
         return False
     nodes = list(dict.fromkeys(leaf_nodes(lowered)))
     value = lambda size: size.scope.value(size)
-    known = _with_values(lowered)
+    known = _with_sizes(lowered, value)
 
     def call(*arrays: Any) -> Any:
         args, kwargs = rebuild(known, dict(zip(nodes, arrays)))
@@ -320,13 +333,6 @@ def fails_now(fn: Any, lowered: Any) -> bool:
     except ours(Exception):
         return True
     return False
-
-
-def _with_values(arg: Any) -> Any:
-    """Arguments with the value of each Size in its place."""
-    if isinstance(arg, LibraryArg):
-        return LibraryArg(arg.make, _with_values(arg.args), _with_values(arg.kwargs))
-    return argument(arg, lambda size: size.scope.value(size))
 
 
 def rebuild(arg: Any, env: dict[Any, Any]) -> Any:

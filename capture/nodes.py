@@ -240,9 +240,8 @@ def evaluated(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Outcome,
     if not has_sizes(lowered):
         raise Raised(Const(_program_error(cap, fn, lowered, error))) from None
     numbers = sizes_as_numbers(lowered)
-    if numbers != lowered:
-        with contextlib.suppress(Failed):
-            return abstract(cap, fn, *numbers, since), numbers
+    with contextlib.suppress(Failed):
+        return abstract(cap, fn, *numbers, since), numbers
     if fails_now(fn, lowered):
         raise Break("raises", type(error).__name__)
     size_values.freeze(cap, lowered_sizes(lowered), f"{_label(fn)}: {error}")
@@ -374,7 +373,7 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
 def _program_error(cap: Capture, fn: Any, lowered: Any, error: Exception) -> BaseException:
     """The exception that the program sees where tracing a call raised `error`; Break to let Python find out."""
     nodes = list(dict.fromkeys(leaf_nodes(lowered)))
-    avals = [n.aval for n in nodes]
+    avals = [aval_with_sizes(n.aval, canonical) for n in nodes]
     if cap.bodies or shows_values(lowered) or not can_be_called(avals):
         raise Break("raises", type(error).__name__)
 

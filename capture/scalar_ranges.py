@@ -18,7 +18,7 @@ from typing import Any
 
 from dynacomp.capture import scalars
 from dynacomp.capture.machine import Capture
-from dynacomp.capture.values import Const, ScalarV, Value
+from dynacomp.capture.values import Const, NeedsConcrete, ScalarV, Value
 
 Bounds = tuple[float, float, float, float]  # the least and the greatest |base| and exponent
 
@@ -35,6 +35,8 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     name = scalars.plain_name(op)
     if not (_is_python(a) and _is_python(b)):
         return None
+    if name in DIVISIONS and isinstance(b, ScalarV) and _now(b) == 0:
+        raise NeedsConcrete(b)  # of which Python's exception is found
     if name in DIVISIONS and isinstance(b, ScalarV) and scalars.moderate(a):
         return scalars.host(name, DIVISIONS[name], a, b) if holds(cap, [("ne", b, 0)]) else None
     if name in SHIFTS:

@@ -14,6 +14,7 @@ from typing import Any
 from dynacomp.capture import sources as S
 from dynacomp.capture.classes import entries, has_dict, module_name, mro
 from dynacomp.capture.errors import Break
+from dynacomp.capture.host_functions import as_scalar
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.payloads import IMMUTABLE, built_in_base, payload_base, refill
 from dynacomp.capture.private_values import PrivateV
@@ -62,9 +63,7 @@ def _made(cap: Capture, value: Value, memo: Memo) -> Any:
         raise Break("argument", f"a {value.cls.__qualname__} passed to a library")
     if isinstance(value, ObjectV):
         return _object(cap, value, memo)
-    if isinstance(value, SizeV):
-        return concrete(cap, value).value
-    return value  # of a ScalarV, which may be a leaf or a static field, `fixed_fields` tells
+    return value  # of a number that changes, which may be a leaf or a static field, `fixed_fields` tells
 
 
 def _tuple(cap: Capture, value: TupleV, items: list[Any]) -> Any:
@@ -76,18 +75,19 @@ def _tuple(cap: Capture, value: TupleV, items: list[Any]) -> Any:
     return tuple(items) if value.cls is tuple else tuple.__new__(value.cls, items)
 
 
-def fixed_fields(memo: Memo, leaves: list[Any]) -> None:
+def fixed_fields(cap: Capture, memo: Memo, leaves: list[Any]) -> None:
     """Changing numbers that are no leaves are part of the tree's structure: they must be constants."""
     seen = {id(x) for x in leaves}
     for value, _ in memo.values():
-        if isinstance(value, ScalarV) and id(value) not in seen:
-            raise NeedsConcrete(value)
+        if isinstance(value, (ScalarV, SizeV)) and id(value) not in seen:
+            raise NeedsConcrete(as_scalar(cap, value))
 
 
 def _object(cap: Capture, value: ObjectV, memo: Memo) -> Any:
     built: Any = _bare(cap, value, memo)
     for name, attr in attributes(cap, value).items():
-        object.__setattr__(built, name, shell(cap, attr, memo))
+        known = concrete(cap, attr) if isinstance(attr, SizeV) else attr  # its class may look at it
+        object.__setattr__(built, name, shell(cap, known, memo))
     return built
 
 

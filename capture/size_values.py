@@ -35,6 +35,14 @@ def symbol(cap: Capture, place: S.Source, value: int, rule: Any = True, least: i
     return made
 
 
+def of_int(cap: Capture, source: S.Source, value: int) -> Value:
+    """An int that changes as a symbolic size, or as the negative of one."""
+    if value > 0:
+        return of_expr(cap, symbol(cap, source, value, least=1))
+    cap.guards.add("scalar", source, "int")
+    return of_expr(cap, -symbol(cap, S.Host("neg", (source,), operator.neg), -value, least=1))
+
+
 def bound(cap: Capture, name: str, least: int | None, most: int | None) -> None:
     """The entry serves these sizes only: guarded, by the answers, and known from then on."""
     made = cap.scope.symbol(name)

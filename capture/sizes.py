@@ -10,7 +10,7 @@ this call: where algebra and bounds cannot decide a comparison that JAX asks for
     >>> n, m = scope.symbol("n", 8), scope.symbol("m", 5)
     >>> (2 * n + 4) // 2 - n, n * n // n, (n + 1) % 4
     (2, n, n - 4*floordiv(n + 1, 4) + 1)
-    >>> n >= 2, n > m
+    >>> n >= 1, n > m
     (True, True)
     >>> [str(r) for r in scope.relations]
     ['n - m - 1 >= 0']
@@ -35,6 +35,7 @@ from types import FrameType
 from typing import Any, Union
 
 import numpy as np
+from jax import lax
 from jax._src import core, dtypes
 from jax._src.export.shape_poly import dim_as_value_p
 from jax.errors import InconclusiveDimensionOperation
@@ -42,7 +43,7 @@ from jax.errors import InconclusiveDimensionOperation
 Expr = Union["Size", int]
 Monomial = tuple[tuple["Atom", int], ...]  # atoms with their powers; () for the constant
 FLOORDIV, SYMBOL = "floordiv", "size"
-LEAST = 2  # of a symbol: 0 and 1 broadcast differently, so they get entries of their own
+LEAST = 1  # of a symbol: an empty array gets an entry of its own, one of size 1 where somebody asks for that
 INFINITE = math.inf
 
 
@@ -229,6 +230,18 @@ class Size:
 
     __float__ = __int__
 
+    def _as_float(self) -> Any:
+        """As NumPy's functions make floats of ints, of 64 bits: in JAX's form."""
+        return lax.convert_element_type(self.__jax_array__(), dtypes.canonicalize_dtype(np.float64))
+
+    def sqrt(self) -> Any:
+        """`np.sqrt(size)`, in code of libraries."""
+        return lax.sqrt(self._as_float())
+
+    def log(self) -> Any:
+        """`np.log(size)`, in code of libraries."""
+        return lax.log(self._as_float())
+
     def __str__(self) -> str:
         text = " ".join(f"{'-' if k < 0 else '+'} {_term(mono, abs(k))}" for mono, k in _shown(self.terms))
         return text.removeprefix("+ ").replace("- ", "-", 1) if text.startswith("- ") else text.removeprefix("+ ")
@@ -259,9 +272,12 @@ class Size:
         return self
 
 
-# JAX's caches compare keys whose hashes differ, too: in these files, but for `definitely_equal` of core.py.
+# JAX's caches compare keys whose hashes differ, too: in these files, but for the functions of core.py about dimensions.
 CACHING = frozenset({"core.py", "pjit.py", "linear_util.py", "api_util.py", "partial_eval.py", "util.py", "ad.py",
                      "batching.py", "mlir.py", "pxla.py", "api.py", "tree_util.py", "common.py"})
+
+
+OF_DIMENSIONS = ("definitely_equal", "divide_shape_sizes", "_cancel_divide", "cancel_divide", "canonicalize_slice")
 
 
 def _is_key(asking: FrameType) -> bool:
@@ -269,7 +285,7 @@ def _is_key(asking: FrameType) -> bool:
     path, name = asking.f_code.co_filename, asking.f_code.co_name
     if name == "__eq__":
         return True
-    return "/jax/_src/" in path and path.rpartition("/")[2] in CACHING and not name.startswith("definitely_equal")
+    return "/jax/_src/" in path and path.rpartition("/")[2] in CACHING and not name.startswith(OF_DIMENSIONS)
 
 
 def _is_int(x: Any) -> bool:
@@ -337,10 +353,14 @@ def terms_of(expr: Expr) -> tuple[tuple[Monomial, int], ...]:
 
 def _floordiv(scope: Scope, a: Expr, b: Expr) -> Expr:
     b = canonical(b)
+    if type(b) is Size and b.terms[-1][1] < 0:
+        return _floordiv(scope, _sum(scope, (a, -1)), _sum(scope, (b, -1)))
     if type(b) is Size:
         return _quotient(scope, canonical(a), b)
     if b == 0:
         return scope.value(a) // 0  # Python's own exception
+    if b < 0:
+        return _floordiv(scope, _sum(scope, (a, -1)), -b)
     whole, rest = _split(scope, canonical(a), b)
     return _sum(scope, (whole, 1), (_divided(scope, rest, b), 1))
 
@@ -368,10 +388,17 @@ def _divided(scope: Scope, a: Expr, b: int) -> Expr:
         return 0
     if type(a) is int:
         return a // b
+    if a.terms[-1][1] < 0:  # rounded up instead: numerators are positive where that can be
+        return _rounded_up(scope, a, b)
     inner = _only_atom(a)
-    if b > 0 and inner and inner.op == FLOORDIV and type(inner.args[1]) is int and inner.args[1] > 0:
+    if inner and inner.op == FLOORDIV and type(inner.args[1]) is int and inner.args[1] > 0:
         return scope_atom(scope, inner.args[0], inner.args[1] * b)
     return scope_atom(scope, a, b)
+
+
+def _rounded_up(scope: Scope, a: Expr, b: Expr) -> Expr:
+    """`a // b` by way of `-a`, rounded up."""
+    return _sum(scope, (_floordiv(scope, _sum(scope, (a, -1), (b, 1), (1, -1)), b), -1))
 
 
 def _only_atom(expr: Expr) -> Atom | None:
@@ -399,7 +426,7 @@ def _quotient(scope: Scope, a: Expr, b: Size) -> Expr:
         mono, k = terms_of(left)[-1]
         ratio = _over(mono, lead)
         if ratio is None or k % by:
-            return scope_atom(scope, a, b)
+            return _rounded_up(scope, a, b) if terms_of(a)[-1][1] < 0 else scope_atom(scope, a, b)
         step = _made(scope, {ratio: k // by})
         quotient = _sum(scope, (quotient, 1), (step, 1))
         left = _sum(scope, (left, 1), (_product(scope, step, b), -1))

@@ -73,7 +73,7 @@ def known(parts: Shell, leaves: list[Any], treedef: Any, shown: bool) -> Any:
     if arrays_in_structure(treedef):
         raise Closed
     if shown or numbers_out_of_sight(treedef):
-        fixed_fields(parts.memo, leaves)
+        fixed_fields(parts.cap, parts.memo, leaves)
     return treedef
 
 

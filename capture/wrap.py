@@ -109,8 +109,8 @@ def items_of(cap: Capture, value: Any) -> list[Value]:
 def _number(cap: Capture, obj: Any, source: S.Source) -> Value:
     """An int, float, string or NumPy scalar: a constant until it is seen to change."""
     if not is_big(obj) and not is_fixed(cap, source) and cap.root.is_dynamic_scalar(source, obj):
-        if type(obj) is int and source in cap.lessons.sized:
-            return size_values.of_expr(cap, size_values.symbol(cap, source, obj, least=1))
+        if type(obj) is int and source in cap.lessons.sized and obj:
+            return size_values.of_int(cap, source, obj)
         if type(obj) is str or isinstance(obj, np.generic):
             cap.guards.add("is_type", source, type(obj))
         else:

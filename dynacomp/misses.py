@@ -18,12 +18,14 @@ from types import CodeType
 from typing import Any
 
 import jax
+import numpy as np
 from jax._src import source_info_util
 from jax._src.core import trace_ctx
 
 from dynacomp import counters, notices
 from dynacomp.breaks import REASONS
 from dynacomp.capture import _native, plans
+from dynacomp.capture.avals import ARRAY_TYPE
 from dynacomp.capture.errors import GiveUp, NeedsSizes, NeverCalled
 from dynacomp.capture.frame import Outcome, capture
 from dynacomp.capture.interrupts import surfacing
@@ -161,7 +163,8 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
 
     with surfacing(), counters.timed("capture"), no_stack_noted():
         outcome = suspended(options, code) if code.co_flags & SUSPENDS else capture(
-            fn, code, args, compile_one, size_rule(history, options), scalar_rule(history, options, is_resume(code)),
+            fn, code, args, compile_one, size_rule(history, options, moved(history, code, args)),
+            scalar_rule(history, options, is_resume(code)),
             functools.partial(changes_often, history, options), key=options)
     history.frozen.update((repr(place), why) for place, why in outcome.lessons.frozen.items())
     for lesson in outcome.lessons.breaks.values():
@@ -223,9 +226,21 @@ def failed(history: History, outcome: Outcome) -> None:
 # --- what is symbolic
 
 
-def size_rule(history: History, options: Options) -> Callable[[Source, int, int, Any], Any]:
-    """Which sizes of which inputs are symbolic: marked ones (within their bounds), and those that were seen
-    to differ."""
+def moved(history: History, code: CodeType, args: tuple[Any, ...]) -> set[tuple[int, int]]:
+    """Axes of the call's own arrays, each with a size that has now changed for the first time: other arrays that had
+    this size on that axis are likely to follow."""
+    found: set[tuple[int, int]] = set()
+    for i, (name, arg) in enumerate(zip(code.co_varnames, args)):
+        for axis, size in enumerate(arg.shape if type(arg) in (ARRAY_TYPE, np.ndarray) else ()):
+            seen = history.sizes.get((repr(Local(i, name)), axis), set())
+            found |= {(axis, n) for n in seen} if len(seen) == 1 and size not in seen else set()
+    return found
+
+
+def size_rule(history: History, options: Options,
+              follows: set[tuple[int, int]]) -> Callable[[Source, int, int, Any], Any]:
+    """Which sizes of which inputs are symbolic: marked ones (within their bounds), those that were seen to differ,
+    and, among the call's own arrays, those that were equal to one that has just changed."""
     def is_dynamic(source: Source, axis: int, size: int, array: Any = None) -> Any:
         if options.dynamic is False or size < 2 or axis in static_marks(array) or repr(
                 Dim(source, axis)) in history.frozen:
@@ -234,7 +249,8 @@ def size_rule(history: History, options: Options) -> Callable[[Source, int, int,
         if axis in marks:
             return marks[axis]
         seen = history.sizes.get((repr(source), axis))
-        return options.dynamic is True or (seen is not None and seen != {size})
+        return options.dynamic is True or seen is not None and (
+            seen != {size} or (axis, size) in follows and isinstance(source, Local))
     return is_dynamic
 
 
