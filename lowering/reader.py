@@ -263,15 +263,17 @@ def op_of(node: Node) -> str | None:
 
 
 def _key(expr: Expr) -> Any:
+    """What makes two expressions one. Accumulators and scratch rows have the same names in every kernel of a graph, and
+    a dtype of their own in each."""
     if isinstance(expr, Apply):
         return (expr.fn, expr.dtype, *map(id, expr.args))
     if isinstance(expr, Load):
-        return ("load", expr.buffer, expr.index, id(expr.mask), id(expr.other))
+        return ("load", expr.buffer, expr.index, expr.dtype, id(expr.mask), id(expr.other))
     if isinstance(expr, Const):
         return ("const", repr(expr.value), expr.dtype)
     if isinstance(expr, Index):
         return ("index", expr.expr, expr.dtype)
-    return ("ref", expr.name)
+    return ("ref", expr.name, expr.dtype)
 
 
 class HasValues(Protocol):

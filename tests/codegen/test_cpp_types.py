@@ -1,0 +1,68 @@
+"""Values of every pair of dtypes in one region: what comes out is eager JAX's, and nothing goes to XLA."""
+
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import dynacomp
+
+DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "bfloat16", "float32")
+
+
+def data(dtype, columns):
+    """Three rows of small numbers, each a value of the dtype."""
+    numbers = (np.arange(3 * columns) * 37 % 23).reshape(3, columns)
+    numbers = numbers % 2 if dtype == "bool" else numbers - (0 if dtype[0] in "bu" else 11)
+    return jnp.asarray(numbers).astype(dtype)
+
+
+def check(fn, *args):
+    dynacomp.reset()
+    found, wanted = dynacomp.jit(fn)(*args), fn(*args)
+    stats = dynacomp.stats()
+    assert stats["regions"] == {"cpp": 1} and not stats["externs"] and not stats["breaks"], stats
+    for name, one in found.items():
+        other = wanted[name]
+        assert (one.dtype, one.shape, one.weak_type) == (other.dtype, other.shape, other.weak_type), name
+        np.testing.assert_allclose(np.asarray(one, np.float64), np.asarray(other, np.float64), rtol=1e-6, atol=1e-6,
+                                   err_msg=name)
+
+
+OPERATIONS = {
+    "gt": jnp.greater, "le": jnp.less_equal, "eq": jnp.equal, "ne": jnp.not_equal, "add": jnp.add, "mul": jnp.multiply,
+    "max": jnp.maximum, "min": jnp.minimum, "where": lambda x, y: jnp.where(x > y, x, y),
+    "where_other": lambda x, y: jnp.where(y, x, 3), "nested": lambda x, y: (x + y > y) == (y >= x),
+    "convert": lambda x, y: x.astype(y.dtype) * y + x.astype(jnp.float32)}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_two_dtypes_in_one_operation(dtype):
+    def both(x, others):
+        return {f"{name} of {dtype} and {y.dtype}": op(x, y) for y in others for name, op in OPERATIONS.items()}
+
+    check(both, data(dtype, 19), [data(d, 19) for d in DTYPES])
+
+
+def in_rows(x):
+    """Keeps a row of the dtype of `x`, for it is dear, and folds it; both are read again as other dtypes."""
+    if x.dtype == bool:
+        kept = jnp.sin(x.astype(jnp.float32)) > 0.5
+    else:
+        kept = functools.reduce(lambda y, n: lax.rem(y * 5, lax.full_like(y, n)), range(23, 12, -1), x)
+    most = jnp.max(kept, axis=1, keepdims=True)
+    return kept.astype(jnp.float32) > most.astype(jnp.float32) * 0.5, (kept < most), kept.astype(jnp.int32) - most
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_two_kernels_keep_rows_of_two_dtypes(dtype):
+    """Their rows and accumulators have the same names."""
+    def one_after_the_other(x, others):
+        results = {f"{dtype} {k}": v for k, v in enumerate(in_rows(x))}
+        for y in others:
+            results |= {f"{y.dtype} after {dtype} {k}": v for k, v in enumerate(in_rows(y))}
+        return results
+
+    check(one_after_the_other, data(dtype, 19), [data(d, 19)[:2] for d in DTYPES])
