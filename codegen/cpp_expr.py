@@ -197,6 +197,8 @@ def rounded(code: str, dtype: np.dtype) -> str:
 def _cast(expr: Apply, code: str) -> str:
     source, target = expr.args[0].dtype, expr.dtype
     if expr.fn == "convert":
+        if target == bool and source in types.ROUND:
+            return f"nonzero_half({code})"
         return rounded(f"convert<{types.register(target)}>({code})", target) if source != target else code
     if source in types.ROUND:
         code = f"to_{types.storage(source)}({code})"

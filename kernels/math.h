@@ -174,7 +174,7 @@ template <class V> DC_INLINE V log1p(V x) {
   V inf = V{} + (elem<V>)__builtin_inf();
   r = x == inf ? x : r;
   r = x == (elem<V>)-1 ? (V)-inf : r;
-  return x == 0 ? x : r;
+  return x == 0 ? flushed(x) : r;
 }
 
 // ---- C library, lane by lane ------------------------------------------------------------------
@@ -191,9 +191,17 @@ DC_LIBM(lgamma, lgamma) DC_LIBM(cbrt, cbrt) DC_LIBM(sqrt, sqrt)
   template <class V> inline V NAME(V x) {                                                           \
     return map_lanes(x, [](auto a) { return NAME##_one(a); });                                      \
   }
-DC_LANES(tan) DC_LANES(asin) DC_LANES(acos) DC_LANES(atan) DC_LANES(sinh) DC_LANES(cosh)
-DC_LANES(asinh) DC_LANES(acosh) DC_LANES(atanh) DC_LANES(lgamma) DC_LANES(cbrt)
+DC_LANES(tan) DC_LANES(acos) DC_LANES(atan) DC_LANES(cosh) DC_LANES(acosh) DC_LANES(cbrt)
 #undef DC_LANES
+// XLA computes these by arithmetic, which flushes subnormal numbers; the others above it gives back as they are.
+#define DC_LANES_FLUSHED(NAME, AT_ZERO)                                                             \
+  template <class V> inline V NAME(V x) {                                                           \
+    V r = map_lanes(x, [](auto a) { return NAME##_one(a); });                                       \
+    return x == 0 ? AT_ZERO : r;                                                                    \
+  }
+DC_LANES_FLUSHED(asin, flushed(x)) DC_LANES_FLUSHED(sinh, flushed(x)) DC_LANES_FLUSHED(asinh, flushed(x))
+DC_LANES_FLUSHED(atanh, flushed(x)) DC_LANES_FLUSHED(lgamma, (V)(V{} + (elem<V>)__builtin_inf()))
+#undef DC_LANES_FLUSHED
 template <class V> DC_INLINE V sqrt(V x) {
   return map_lanes(x, [](auto a) { return sqrt_one(a); });
 }
@@ -275,7 +283,8 @@ template <class V> inline V tanh(V x) {
     p = poly(z, 0.002294304864, -0.008345321141, 0.0217693384, -0.05395931111, 0.1333330377, -0.3333333317);
   V near = x + x * z * p;
   V far = (elem<V>)1 - (elem<V>)2 / (exp((V)(a + a)) + (elem<V>)1);
-  return copysign(a < (elem<V>)0.6 ? near : far, x);
+  V y = copysign(a < (elem<V>)0.6 ? near : far, x);
+  return x == 0 ? x : y;
 }
 template <class V> DC_INLINE V erf_near(V x) {  // float, |x| <= 1
   V z = x * x;

@@ -15,6 +15,11 @@ template <class V, class R> DC_INLINE auto truth(R r) {
 }
 
 template <class V> DC_INLINE auto nonzero(V v) { return truth<V>(v != 0); }
+// Of a half held as float: subnormals are no zeros.
+template <class V> DC_INLINE auto nonzero_half(V v) {
+  typedef typename lane<V>::uints U;
+  return truth<V>((U)(bits_as<U>(v) << 1) != 0);
+}
 
 // ---- arithmetic -------------------------------------------------------------------------------
 
@@ -85,19 +90,27 @@ template <class V> DC_INLINE V copysign(V x, V s) {
   U top = U{} + ((elem<U>)1 << (8 * sizeof(elem<U>) - 1));
   return bits_as<V>((U)((bits_as<U>(x) & ~top) | (bits_as<U>(s) & top)));
 }
+// Zero or a subnormal number, as arithmetic leaves it: subnormals are zero where the thread flushes them, and compare
+// equal to zero there.
+template <class V> DC_INLINE V flushed(V x) { return x + x; }
 template <class V> DC_INLINE V sign(V a) {
   V unit = V{} + (elem<V>)1;
-  if constexpr (is_float<V>) return a > 0 ? unit : (V)(a < 0 ? (V)-unit : a);
+  if constexpr (is_float<V>) return a > 0 ? unit : (V)(a < 0 ? (V)-unit : flushed(a));
   else if constexpr (is_signed<V>) return a > 0 ? unit : (V)(a < 0 ? (V)-unit : V{});
   else return a != 0 ? unit : V{};
 }
 
-// NaN wins; -0 < 0, so among equals max keeps the bits that both have and min those that either has.
+// NaN wins. Where zero does, subnormals that are flushed included, it has the sign bit of both (max), or of either (min).
+template <class V, class R> DC_INLINE V signed_zero(R bits) {
+  typedef typename lane<V>::uints U;
+  U top = U{} + ((elem<U>)1 << (8 * sizeof(elem<U>) - 1));
+  return bits_as<V>((U)(bits & top));
+}
 template <Number V> DC_INLINE V max(V a, V b) {
   if constexpr (is_float<V>) {
     typedef typename lane<V>::uints U;
     V r = a > b ? a : b;
-    r = a == b ? bits_as<V>((U)(bits_as<U>(a) & bits_as<U>(b))) : r;
+    r = r == 0 ? signed_zero<V>((U)(bits_as<U>(a) & bits_as<U>(b))) : r;
     return a != a ? a : r;
   } else {
     return a > b ? a : b;
@@ -107,7 +120,7 @@ template <Number V> DC_INLINE V min(V a, V b) {
   if constexpr (is_float<V>) {
     typedef typename lane<V>::uints U;
     V r = a < b ? a : b;
-    r = a == b ? bits_as<V>((U)(bits_as<U>(a) | bits_as<U>(b))) : r;
+    r = r == 0 ? signed_zero<V>((U)(bits_as<U>(a) | bits_as<U>(b))) : r;
     return a != a ? a : r;
   } else {
     return a < b ? a : b;
@@ -116,14 +129,14 @@ template <Number V> DC_INLINE V min(V a, V b) {
 DC_INLINE bool max(bool a, bool b) { return a | b; }
 DC_INLINE bool min(bool a, bool b) { return a & b; }
 
+// Subnormals are equal to zero, and yet have neighbours of their own.
 template <class V> DC_INLINE V nextafter(V a, V b) {
   typedef typename lane<V>::sints S;
-  S ia = bits_as<S>(a), top = S{} + (elem<S>)((elem<S>)1 << (8 * sizeof(elem<S>) - 1));
-  V zero = V{};
-  S step = (a < b) == (a > 0) ? (S)(ia + 1) : (S)(ia - 1);
-  S tiny = (bits_as<S>(b) & top) | 1;
-  S moved = a == zero ? tiny : step;
-  S kept = a == b ? bits_as<S>(b) : moved;
+  constexpr elem<S> top = (elem<S>)((elem<S>)1 << (8 * sizeof(elem<S>) - 1));
+  S ia = bits_as<S>(a), ib = bits_as<S>(b);
+  S step = (a < b) == (ia >= 0) ? (S)(ia + 1) : (S)(ia - 1);
+  S moved = (ia & (elem<S>)~top) == 0 ? (S)((ib & top) | 1) : step;
+  S kept = a == b ? ib : moved;
   return ((a != a) | (b != b)) ? (V)(a + b) : bits_as<V>(kept);
 }
 
