@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from dynacomp.capture.errors import Break
-from dynacomp.capture.values import ArrayV, NumberV, ScalarV, Value, is_literal
+from dynacomp.capture.values import ArrayV, NumberV, ScalarV, SizeV, Value, is_literal
 from dynacomp.capture.wrap import is_plain_instance, own_dict
 
 TREEDEF: Any = jax.tree_util.PyTreeDef
@@ -39,7 +39,7 @@ def in_structure(treedef: Any, kinds: type | tuple[type, ...]) -> bool:
 
 def numbers_out_of_sight(treedef: Any) -> bool:
     """Whether an object that a class keeps beside its leaves holds changing numbers: there nobody finds them again."""
-    return any(_has(part, ScalarV) for aux in _kept(treedef) for part in _parts(aux))
+    return any(_has(part, (ScalarV, SizeV)) for aux in _kept(treedef) for part in _parts(aux))
 
 
 def _kept(treedef: Any) -> Iterator[Any]:

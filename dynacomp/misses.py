@@ -43,6 +43,7 @@ from dynacomp.pipeline import Compiled, compile_graph
 from dynacomp.stance import STANCES, current_stance
 from dynacomp.tampered import builtins_replaced
 
+TOLD_AFTER = 3  # sizes that one place had, each of which took an entry of its own
 MAX_VALUES = 4  # a Python number that must be a constant and had more values than this breaks the graph
 MAX_CAPTURES = 8  # times the limit of entries: what they guarded died, again and again
 PATIENCE, MAX_WAIT = 3, 4096  # after so many failed captures in a row, calls wait for the next attempt
@@ -166,7 +167,7 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
             fn, code, args, compile_one, size_rule(history, options, moved(history, code, args)),
             scalar_rule(history, options, is_resume(code)),
             functools.partial(changes_often, history, options), key=options)
-    history.frozen.update((repr(place), why) for place, why in outcome.lessons.frozen.items())
+    freeze(history, outcome, code)
     for lesson in outcome.lessons.breaks.values():
         report_break(lesson, code, options)
     if outcome.entry is None:
@@ -176,6 +177,19 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
     note(outcome, code, history, made[0] if made else None)
     _native.add_entry(code, outcome.entry)
     return outcome.entry
+
+
+def freeze(history: History, outcome: Outcome, code: CodeType) -> None:
+    """Remembers which sizes must be constants. Where the third entry is made for one, it is said what froze it."""
+    for place, why in outcome.lessons.frozen.items():
+        history.frozen.setdefault(repr(place), why)
+    for name, why in history.frozen.items():
+        seen = {n for (source, axis), sizes in history.sizes.items() if f"{source}.shape[{axis}]" == name for n in sizes}
+        if len(seen) >= TOLD_AFTER:
+            file, line, _ = why.where[-1] if why.where else (code.co_filename, code.co_firstlineno, "")
+            old = ", ".join(map(str, sorted(seen)))
+            notices.tell("constant size", file, line, f"{name} was {old} and is compiled for each: {why.what}",
+                         hint="fix the size, pad to a few sizes, or leave this call out with dynacomp.disable", id=name)
 
 
 @contextmanager
@@ -255,13 +269,13 @@ def size_rule(history: History, options: Options,
 
 
 def scalar_rule(history: History, options: Options, resumed: bool) -> Callable[[Source, Any], bool]:
-    """Which Python numbers and strings are inputs instead of constants: those that were seen to
-    differ, and, after a graph break, floats (Python has just computed them)."""
+    """Which Python numbers and strings are inputs instead of constants: those that were seen to differ, and, after
+    a graph break, those that the frame holds then (Python has just computed them, likely)."""
     def is_dynamic_scalar(source: Source, value: Any) -> bool:
         if options.dynamic is False:
             return False
         seen = history.scalars.get(repr(source))
-        fresh = resumed and type(value) is float and isinstance(source, Local)
+        fresh = resumed and type(value) in (int, float, str) and isinstance(source, Local)
         return fresh or (seen is not None and seen != {value})
     return is_dynamic_scalar
 
