@@ -181,7 +181,7 @@ def _builtin_method(cap: Capture, fn: BuiltinMethodV, args: list[Value], kwargs:
         return arrays.call_method(cap, fn.obj, fn.name, args, kwargs)
     if isinstance(fn.obj, (TupleV, ListV, DictV, SetV, ViewV)):
         return containers.call_method(cap, fn.obj, fn.name, args, kwargs)
-    if not kwargs and any(isinstance(x, host_functions.CHANGING) for x in (fn.obj, *args)):
+    if not kwargs and (fn.name == "join" or any(isinstance(x, host_functions.CHANGING) for x in (fn.obj, *args))):
         found = host_functions.method(cap, fn.obj, fn.name, args)
         if found is not None:
             return found

@@ -23,7 +23,7 @@ from dynacomp.capture import scalar_ranges, scalars, size_values
 from dynacomp.capture.errors import Break
 from dynacomp.capture.identity_table import IdentityTable
 from dynacomp.capture.machine import Capture
-from dynacomp.capture.values import Const, ScalarV, SizeV, TupleV, Value, peek
+from dynacomp.capture.values import Const, ListV, ScalarV, SizeV, TupleV, Value, peek
 
 Bounds = tuple[float, float]
 ANY: Bounds = (-math.inf, math.inf)
@@ -95,6 +95,8 @@ def call(cap: Capture, fn: Any, args: Sequence[Value], kwargs: Any = ()) -> Valu
 
 def method(cap: Capture, obj: Value, name: str, args: Sequence[Value]) -> Value | None:
     """`obj.name(*args)` of a number or a string, of which some change; None where it is no host expression."""
+    if name == "join" and len(args) == 1 and isinstance(args[0], (ListV, TupleV)) and type(now(obj)) is str:
+        return joined(cap, obj, cap.items(args[0]))
     fn = _METHODS.get((type(now(obj)), name))
     if fn is None or not all(map(_is_plain, (obj, *args))):
         return None

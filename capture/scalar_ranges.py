@@ -26,6 +26,7 @@ DIVISIONS = {op.__name__: op for op in (operator.truediv, operator.floordiv, ope
 SHIFTS = {op.__name__: op for op in (operator.lshift, operator.rshift)}
 POWERS: tuple[Bounds, ...] = (  # the greatest results are 1e300, or 2**40 where they are ints
     (0, 1, 0, math.inf), (1 / 16, 16, -250, 250), (1e-60, 1e60, -5, 5))
+ROOTS: tuple[Bounds, ...] = ((1, 1000, -100, -1),)  # of ints to negative ints, which are floats
 INT_POWERS: tuple[Bounds, ...] = ((0, 1, 0, math.inf), (0, 2, 0, 40), (0, 16, 0, 10), (0, 10_000, 0, 3))
 
 
@@ -50,7 +51,7 @@ def _power(a: Value, b: Value) -> list[tuple[str, Value, float]]:
     """The bounds within which `a ** b` does not raise, overflow or become another type; [] where there are none."""
     base, exponent = _now(a), _now(b)
     whole = type(base) is not float and type(exponent) is not float
-    found = within(base, exponent, INT_POWERS if whole else POWERS)
+    found = within(base, exponent, (ROOTS if exponent < 0 else INT_POWERS) if whole else POWERS)
     if found is None:
         return []
     least, most, low, high = found

@@ -397,7 +397,7 @@ def _divided(scope: Scope, a: Expr, b: int) -> Expr:
 
 
 def _rounded_up(scope: Scope, a: Expr, b: Expr) -> Expr:
-    """`a // b` by way of `-a`, rounded up."""
+    """`a // b` by way of `-a`, rounded up, for a positive `b`."""
     return _sum(scope, (_floordiv(scope, _sum(scope, (a, -1), (b, 1), (1, -1)), b), -1))
 
 
@@ -426,7 +426,8 @@ def _quotient(scope: Scope, a: Expr, b: Size) -> Expr:
         mono, k = terms_of(left)[-1]
         ratio = _over(mono, lead)
         if ratio is None or k % by:
-            return _rounded_up(scope, a, b) if terms_of(a)[-1][1] < 0 else scope_atom(scope, a, b)
+            up = terms_of(a)[-1][1] < 0 and bounds(b)[0] >= 1
+            return _rounded_up(scope, a, b) if up else scope_atom(scope, a, b)
         step = _made(scope, {ratio: k // by})
         quotient = _sum(scope, (quotient, 1), (step, 1))
         left = _sum(scope, (left, 1), (_product(scope, step, b), -1))

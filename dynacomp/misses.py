@@ -184,7 +184,8 @@ def freeze(history: History, outcome: Outcome, code: CodeType) -> None:
     for place, why in outcome.lessons.frozen.items():
         history.frozen.setdefault(repr(place), why)
     for name, why in history.frozen.items():
-        seen = {n for (source, axis), sizes in history.sizes.items() if f"{source}.shape[{axis}]" == name for n in sizes}
+        seen = {n for (source, axis), found in history.sizes.items() if f"{source}.shape[{axis}]" == name
+                for n in found}
         if len(seen) >= TOLD_AFTER:
             file, line, _ = why.where[-1] if why.where else (code.co_filename, code.co_firstlineno, "")
             old = ", ".join(map(str, sorted(seen)))
