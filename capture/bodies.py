@@ -209,6 +209,9 @@ def _place(cap: Capture, body: Body, i: int, leaf: Any) -> tuple[Node, Value]:
     aval = aval_of(leaf) if is_array(leaf) else Aval((), type(leaf))
     node = body.builder.placeholder(f"arg{i}", aval, f"argument {i}")
     cap.owner[node], cap.homes[node] = body.level, body.serial
+    passed = cap.passing.get(id(leaf))
+    if passed is not None:  # a number that JAX hands on as it is, as `vmap` does along no axis
+        return node, passed[1]
     if is_array(leaf):
         return node, ArrayV(node, aval)
     standin = getattr(leaf, "_standin", None)

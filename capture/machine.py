@@ -191,6 +191,7 @@ class Capture:
         self.scalar_nodes: dict[S.Source, Node] = {}
         self.stands: dict[int, tuple[Any, Node]] = {}  # id → an array that stands for a Node read by a body, the Node
         self.handed: dict[Node, Value] = {}  # a node's argument → the array of JAX that it is
+        self.passing: dict[int, Any] = {}  # id of a tracer → it, and the changing number that it is for a call
         self.scalar_reads: list[tuple[int, ScalarV]] = []  # the steps at which changing numbers became nodes
         self.functions: dict[Any, Any] = {}  # (id of a real function, where one known by its code is) → its FunctionV
         self.last_where: tuple[tuple[str, int, str], ...] = ()  # where the last Break was raised

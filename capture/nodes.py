@@ -254,15 +254,17 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     passed = {n: passed_object(cap, n) for n in every if isinstance(n.aval.dtype, type)}
     nodes = [n for n in every if n not in passed]
     seen: dict[str, Any] = {}
+    numbers = {cap.scalar_nodes[v.source]: v for _, v in cap.scalar_reads if v.source in cap.scalar_nodes}
 
     def run(*tracers: Any) -> list[Any]:
         cap.traces.append(trace_ctx.trace)
         outer, cap.stands = cap.stands, {}
+        passed_on, cap.passing = cap.passing, {id(t): (t, numbers[n]) for t, n in zip(tracers, nodes) if n in numbers}
         try:
             return within(*tracers)
         finally:
             cap.traces.pop()
-            cap.stands = outer
+            cap.stands, cap.passing = outer, passed_on
 
     def within(*tracers: Any) -> list[Any]:
         seen["made"] = _on_tracers(cap, fn, args, kwargs, {**passed, **dict(zip(nodes, tracers))})

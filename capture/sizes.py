@@ -185,7 +185,12 @@ class Size:
         difference = canonical(self - other)
         if type(difference) is int:
             return difference == 0
-        return bool(self.scope.deciding) and not _is_key(sys._getframe(1)) and self.scope.is_zero(difference)
+        if not self.scope.deciding:
+            return False
+        asking = sys._getframe(1)
+        if _is_key(asking) or _is_moot(asking) or _is_shortcut(asking) and self.scope.value(difference) != 0:
+            return False
+        return self.scope.is_zero(difference)
 
     def __ge__(self, other: Any) -> bool:
         return self.scope.is_nonnegative(self - other)
@@ -286,6 +291,28 @@ def _is_key(asking: FrameType) -> bool:
     if name == "__eq__":
         return True
     return "/jax/_src/" in path and path.rpartition("/")[2] in CACHING and not name.startswith(OF_DIMENSIONS)
+
+
+def _is_shortcut(asking: FrameType) -> bool:
+    """Whether JAX compares in a function of its own: where two sizes must be equal it asks `definitely_equal`; a plain
+    `==`, which it takes to be false of sizes that may differ, only finds a shorter way."""
+    return "/jax/_src/" in asking.f_code.co_filename and not asking.f_code.co_filename.endswith("/core.py")
+
+
+def _is_moot(asking: FrameType) -> bool:
+    """Whether JAX asks if a size is one of several (`definitely_equal_one_of_dim(n, [1, n])`) of which one is that
+    very size: whatever the others are."""
+    frame: FrameType | None = asking
+    for _ in range(3):
+        if frame is not None and frame.f_code.co_name == "definitely_equal_one_of_dim":
+            size, others = frame.f_locals["d1"], frame.f_locals["dlist"]
+            return any(type(o) is Size and _same_terms(canonical(o), canonical(size)) for o in others)
+        frame = frame.f_back if frame is not None else None
+    return False
+
+
+def _same_terms(a: Any, b: Any) -> bool:
+    return type(a) is type(b) is Size and a.terms == b.terms
 
 
 def _is_int(x: Any) -> bool:
