@@ -149,8 +149,8 @@ def squeezed(cap: Capture, value: ArrayV) -> list[Value]:
     """The axes of size 1, as the argument of `squeeze`: JAX asks for them where sizes are symbolic."""
     if all(isinstance(d, int) for d in value.aval.shape):
         return []
-    ones = [size_values.compare(cap, operator.eq, d, Const(1)) for d in dims(cap, value)]
-    return [TupleV([Const(i) for i, one in enumerate(ones) if one.value])]  # type: ignore[attr-defined]
+    ones: Any = [size_values.compare(cap, operator.eq, d, Const(1)) for d in dims(cap, value)]
+    return [TupleV([Const(i) for i, one in enumerate(ones) if one.value])]
 
 
 NUMBERS: dict[str, Any] = {"item": None, "tolist": None, "__bool__": bool, "__int__": int, "__float__": float}

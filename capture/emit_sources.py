@@ -15,6 +15,7 @@ from bytecode import FreeVar
 from dynacomp.capture import remake, upcoming
 from dynacomp.capture import sources as S
 from dynacomp.capture._native import iterated, suspended_delegate, suspended_local
+from dynacomp.capture.carriers import carrier
 from dynacomp.capture.machine import VERSION
 
 
@@ -74,7 +75,7 @@ _SOURCES: dict[type, Callable[[Any, Any], None]] = {
         lambda a=a: load_source(e, a) if isinstance(a, S.Source) else e.const(a) for a in s.args]),
     S.Dim: _fetch(remake.dimension, "axis"),
     S.SizeOf: lambda e, s: _size(e, s),
-    S.Carrier: _fetch(remake.carrier),
+    S.Carrier: _fetch(carrier),
     S.TypeOf: _fetch(type),
     S.DictOf: _fetch(remake.own_table),
     S.Plain: _fetch(remake.plain),

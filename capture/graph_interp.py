@@ -12,6 +12,7 @@ from typing import Any
 import jax
 
 from dynacomp.capture.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Closure, Graph, Node, Tree, map_nodes
+from dynacomp.capture.sizes import canonical
 
 
 def run(graph: Graph, *inputs: Any) -> Any:
@@ -50,7 +51,7 @@ def _closures(value: Any) -> Any:
         return type(value)(map(_closures, value))
     if type(value) is dict:
         return {k: _closures(v) for k, v in value.items()}
-    return value
+    return canonical(value)
 
 
 def as_callable(graph: Graph, captured: tuple[Any, ...] = (), signature: Any = None) -> Callable[..., Any]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynacomp.capture import sources as S
+from dynacomp.capture.carriers import carrier
 from dynacomp.capture.errors import GiveUp
 from dynacomp.capture.sizes import postfix
 from dynacomp.capture.values import is_literal
@@ -153,6 +154,8 @@ class StepWriter:
             return self.computed(source)
         if isinstance(source, S.SizeOf):
             return self.evaluated(source)
+        if isinstance(source, S.Carrier):
+            return self.computed(S.Host("carrier", (source.base,), carrier))
         base = S.base_of(source)
         src = () if base is None else (self.register(base),)
         dst = self.registers[source] = len(self.registers)

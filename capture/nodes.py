@@ -49,7 +49,6 @@ from dynacomp.capture.library_reads import guard_reads, overhearing
 from dynacomp.capture.lowered_args import (
     LibraryArg,
     fails_now,
-    has_sizes,
     leaf_nodes,
     lower_arg,
     lower_arguments,
@@ -234,17 +233,20 @@ def evaluated(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Outcome,
     """What the call returns, and its arguments as they are in the Graph. Of symbolic sizes JAX takes some as they
     are, some (indices) as arrays; where it takes neither, they are constants."""
     try:
-        return abstract(cap, fn, *lowered, since), lowered
+        return abstract(cap, fn, lowered[0], lowered[1], since), lowered
     except Failed as failed:
         error = failed.args[0]
-    if not has_sizes(lowered):
+    blamed = lowered_sizes(lowered)
+    if not blamed and shows_values(lowered):  # functions and objects of libraries, made with sizes maybe
+        blamed = [size for size in map(canonical, map(cap.scope.symbol, cap.dims)) if isinstance(size, Size)]
+    if not blamed:
         raise Raised(Const(_program_error(cap, fn, lowered, error))) from None
     numbers = sizes_as_numbers(lowered)
     with contextlib.suppress(Failed):
-        return abstract(cap, fn, *numbers, since), numbers
+        return abstract(cap, fn, numbers[0], numbers[1], since), numbers
     if fails_now(fn, lowered):
         raise Break("raises", type(error).__name__)
-    size_values.freeze(cap, lowered_sizes(lowered), f"{_label(fn)}: {error}")
+    size_values.freeze(cap, blamed, f"{_label(fn)}: {error}")
     raise Restart()
 
 
@@ -380,7 +382,7 @@ def _program_error(cap: Capture, fn: Any, lowered: Any, error: Exception) -> Bas
         raise Break("raises", type(error).__name__)
 
     def call(*arrays: Any) -> Any:
-        return _on_tracers(cap, fn, *lowered, dict(zip(nodes, arrays)))
+        return _on_tracers(cap, fn, lowered[0], lowered[1], dict(zip(nodes, arrays)))
 
     return eager_error(call, avals, error)
 

@@ -173,12 +173,6 @@ class SizeFunction:
         return evaluate(self.expr, dict(zip(self.names, values)))
 
 
-@functools.lru_cache(maxsize=1024)
-def carrier(size: int) -> np.ndarray:
-    """An array without elements whose shape says a size."""
-    return np.empty((size, 0), np.bool_)
-
-
 # --- making
 
 

@@ -97,7 +97,8 @@ def rounds_of(cap: Capture, it: CountIterV) -> Rounds | None:
         return None
     for name in names_of(expr):  # what else it may be: how far the numbers of the loop go
         cap.scope.bound(name, None, most)
-        cap.guards.add("relation", None, Relation("ge", cap.scope.symbol(name) * -1 + most, True))
+        room: Any = most - cap.scope.symbol(name)  # type: ignore[operator]
+        cap.guards.add("relation", None, Relation("ge", room, True))
     if bounds(expr)[1] > 2 * most:
         return None
     length = (expr - current.value + step.value - 1) // step.value

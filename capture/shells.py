@@ -80,7 +80,7 @@ def fixed_fields(cap: Capture, memo: Memo, leaves: list[Any]) -> None:
     seen = {id(x) for x in leaves}
     for value, _ in memo.values():
         if isinstance(value, (ScalarV, SizeV)) and id(value) not in seen:
-            raise NeedsConcrete(as_scalar(cap, value))
+            raise NeedsConcrete(as_scalar(cap, value))  # type: ignore[arg-type]
 
 
 def _object(cap: Capture, value: ObjectV, memo: Memo) -> Any:

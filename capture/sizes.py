@@ -32,7 +32,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, Union
+from typing import Any, TypeAlias
 
 import numpy as np
 from jax import lax
@@ -40,7 +40,7 @@ from jax._src import core, dtypes
 from jax._src.export.shape_poly import dim_as_value_p
 from jax.errors import InconclusiveDimensionOperation
 
-Expr = Union["Size", int]
+Expr: TypeAlias = Any  # a Size or an int
 Monomial = tuple[tuple["Atom", int], ...]  # atoms with their powers; () for the constant
 FLOORDIV, SYMBOL = "floordiv", "size"
 LEAST = 1  # of a symbol: an empty array gets an entry of its own, one of size 1 where somebody asks for that
@@ -326,11 +326,12 @@ def _arithmetic(name: str, compute: Callable[[Scope, Expr, Expr], Any]) -> None:
 
     def forward(self: Size, other: Any) -> Any:
         if type(other) is Size or _is_int(other):
-            return compute(self.scope, self, other if type(other) is Size else int(other))
+            return compute(self.scope, canonical(self), canonical(other) if type(other) is Size else int(other))
         return of_arrays(self.__jax_array__(), other)
 
     def reflected(self: Size, other: Any) -> Any:
-        return compute(self.scope, int(other), self) if _is_int(other) else of_arrays(other, self.__jax_array__())
+        now = canonical(self)
+        return compute(self.scope, int(other), now) if _is_int(other) else of_arrays(other, self.__jax_array__())
 
     setattr(Size, f"__{name}__", forward)
     setattr(Size, f"__r{name}__", reflected)
@@ -375,7 +376,7 @@ def _order(mono: Monomial) -> tuple[Any, ...]:
 
 def terms_of(expr: Expr) -> tuple[tuple[Monomial, int], ...]:
     """The terms of a Size, or of an int."""
-    return expr.terms if type(expr) is Size else (((), expr),) if expr else ()  # type: ignore[return-value]
+    return expr.terms if type(expr) is Size else (((), expr),) if expr else ()
 
 
 def _floordiv(scope: Scope, a: Expr, b: Expr) -> Expr:
@@ -476,8 +477,8 @@ _arithmetic("sub", lambda scope, a, b: _sum(scope, (a, 1), (b, -1)))
 _arithmetic("mul", _product)
 _arithmetic("floordiv", _floordiv)
 _arithmetic("mod", _mod)
-Size.__divmod__ = lambda self, other: (self // other, self % other)  # type: ignore[attr-defined]
-Size.__rdivmod__ = lambda self, other: (other // self, other % self)  # type: ignore[attr-defined]
+Size.__divmod__ = lambda self, other: (self // other, self % other)  # type: ignore
+Size.__rdivmod__ = lambda self, other: (other // self, other % self)  # type: ignore
 
 
 # --- what is known of an expression
@@ -491,7 +492,7 @@ def names(expr: Expr) -> frozenset[str]:
 def bounds(expr: Expr) -> tuple[float, float]:
     """The least and the greatest value, over all sizes that the entry serves."""
     if type(expr) is not Size:
-        return expr, expr  # type: ignore[return-value]
+        return expr, expr
     low = high = 0.0
     for mono, k in expr.terms:
         least, most = _bounds_of(expr.scope, mono)
@@ -530,6 +531,8 @@ def canonical(expr: Any) -> Any:
         return expr
     known = expr.scope.known
     found = known.get(expr)
+    if found is None and not any(atom in expr.scope.equal for atom in atoms(expr)):
+        found = known[expr] = expr
     if found is None:
         found = _replaced(expr)
         known[expr] = found = expr if type(found) is Size and found.terms == expr.terms else canonical(found)

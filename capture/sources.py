@@ -322,9 +322,9 @@ def belongs_to_call(source: Source) -> bool:
 
 
 def on_host(source: Source | None) -> bool:
-    """Whether only bytecode can find it (see Host)."""
+    """Whether Python code computes it, which guards may not do: NumPy's numbers warn (see Host)."""
     while source is not None:
-        if isinstance(source, (Host, Carrier)):
+        if isinstance(source, Host):
             return True
         source = base_of(source)
     return False
