@@ -3,7 +3,8 @@
     >>> import jax.numpy as jnp, numpy as np
     >>> from dynacomp.capture.avals import Aval
     >>> from dynacomp.capture.graph import Builder
-    >>> from dynacomp.capture.sizes import Scope, evaluate
+    >>> from dynacomp.capture.size_scope import Scope
+    >>> from dynacomp.capture.sizes import evaluate
     >>> n = Scope().symbol("n", 4)
     >>> b = Builder()
     >>> x = b.placeholder("x", Aval((n, 3), np.dtype("float32")))
@@ -27,7 +28,8 @@ import jax
 
 from dynacomp.capture.avals import Aval
 from dynacomp.capture.graph import Closure, Graph, Node, Tree
-from dynacomp.capture.sizes import Scope, Size, names
+from dynacomp.capture.size_scope import Scope
+from dynacomp.capture.sizes import Size, names
 
 Put = Callable[[Size], Any]
 

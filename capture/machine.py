@@ -29,7 +29,7 @@ from dynacomp.capture.guards import GuardSet
 from dynacomp.capture.interrupts import ours
 from dynacomp.capture.iterator_values import CountIterV
 from dynacomp.capture.libraries import is_pure_module
-from dynacomp.capture.sizes import Scope
+from dynacomp.capture.size_scope import Scope
 from dynacomp.capture.values import (
     CellV,
     Const,

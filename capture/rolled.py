@@ -27,8 +27,9 @@ from dynacomp.capture.joins import Differs
 from dynacomp.capture.loops import turned
 from dynacomp.capture.machine import Capture, Frame
 from dynacomp.capture.nodes import emit_node
+from dynacomp.capture.size_scope import Relation
 from dynacomp.capture.sized_calls import fori_of_length
-from dynacomp.capture.sizes import Relation, Size, bounds
+from dynacomp.capture.sizes import Size, bounds
 from dynacomp.capture.sizes import names as names_of
 from dynacomp.capture.values import ArrayV, Const, NotConstant, NumberV, SizeV, TupleV, Value
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from dynacomp.capture import sources as S
 from dynacomp.capture.machine import Capture, Frozen
-from dynacomp.capture.sizes import LEAST, Size, canonical, names
+from dynacomp.capture.size_scope import LEAST
+from dynacomp.capture.sizes import Size, canonical, names
 from dynacomp.capture.values import Const, SizeV, Value
 
 ARITHMETIC = {op.__name__: op for op in (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod)}

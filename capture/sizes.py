@@ -1,37 +1,29 @@
-"""Sizes: expressions of symbolic ints, their values in the call at hand, and what was decided by these values.
+"""Sizes: expressions of symbolic ints.
 
 A `Size` is a polynomial over atoms: a symbol, or a floor division of two sizes (a remainder is `a - b * (a // b)`).
 JAX takes it as a dimension (it asks for `dimension_as_value`, nothing else), so that arrays of unknown sizes are
-traced with the very objects that guards evaluate. A `Scope` belongs to one capture. It knows each symbol's value in
-this call: where algebra and bounds cannot decide a comparison that JAX asks for, the values do, and the answer is a
-`Relation`, which becomes a guard. Two sizes that are found equal are one size from then on.
+traced with the very objects that guards evaluate. Symbols belong to a `Scope` (see `size_scope`), which knows their
+values in the call at hand and decides comparisons that algebra and bounds leave open.
 
+    >>> from dynacomp.capture.size_scope import Scope
     >>> scope = Scope()
     >>> n, m = scope.symbol("n", 8), scope.symbol("m", 5)
     >>> (2 * n + 4) // 2 - n, n * n // n, (n + 1) % 4
     (2, n, n - 4*floordiv(n + 1, 4) + 1)
-    >>> n >= 1, n > m
-    (True, True)
-    >>> [str(r) for r in scope.relations]
-    ['n - m - 1 >= 0']
     >>> evaluate(n * n - m, {"n": 3, "m": 2})
     7
     >>> postfix(n - 1)
     (('int', -1), ('size', 'n'), 'add')
-
-A Scope without values (a symbol made with `value=None`) raises InconclusiveDimensionOperation instead, as JAX does.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from types import FrameType
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -43,7 +35,6 @@ from jax.errors import InconclusiveDimensionOperation
 Expr: TypeAlias = Any  # a Size or an int
 Monomial = tuple[tuple["Atom", int], ...]  # atoms with their powers; () for the constant
 FLOORDIV, SYMBOL = "floordiv", "size"
-LEAST = 1  # of a symbol: an empty array gets an entry of its own, one of size 1 where somebody asks for that
 INFINITE = math.inf
 
 
@@ -59,105 +50,6 @@ class Atom:
         return self.args[0] if self.op == SYMBOL else f"{self.op}({', '.join(map(str, self.args))})"
 
 
-@dataclass(frozen=True)
-class Relation:
-    """What was decided by the values at hand: `expr >= 0` ("ge") or `expr == 0` ("eq"), or that it is not so."""
-
-    kind: str
-    expr: Size
-    holds: bool
-
-    def __str__(self) -> str:
-        signs = {("ge", True): ">=", ("ge", False): "<", ("eq", True): "==", ("eq", False): "!="}
-        return f"{self.expr} {signs[self.kind, self.holds]} 0"
-
-    def program(self) -> tuple[Any, ...]:
-        """As guards evaluate it: see `postfix`."""
-        return (*postfix(self.expr), ("int", 0), self.kind, *(() if self.holds else ("not",)))
-
-
-@dataclass(eq=False)
-class Scope:
-    """The symbols of one capture.
-
-    values: their values in this call (None: unknown). least, most: the bounds that guards hold them to. equal: what
-    an atom was found equal to. relations: what was decided, in order. deciding: whether `==` of two sizes is a
-    question of the program's, or of JAX for it: only then its answer is decided and noted; elsewhere sizes are keys.
-    """
-
-    values: dict[str, int | None] = field(default_factory=dict)
-    least: dict[str, int] = field(default_factory=dict)
-    most: dict[str, int] = field(default_factory=dict)
-    equal: dict[Atom, Expr] = field(default_factory=dict)
-    known: dict[Size, Expr] = field(default_factory=dict)  # what `canonical` has found since the last equality
-    relations: dict[Relation, None] = field(default_factory=dict)
-    atoms: dict[Any, Atom] = field(default_factory=dict)
-    deciding: int = 0
-
-    def symbol(self, name: str, value: int | None = None, least: int = LEAST) -> Size:
-        """The symbol of that name."""
-        self.values.setdefault(name, value)
-        self.least.setdefault(name, least)
-        return single(self, self.atom(SYMBOL, name))
-
-    def atom(self, op: str, *args: Any) -> Atom:
-        key = (op, args)
-        found = self.atoms.get(key)
-        if found is None:
-            found = self.atoms[key] = Atom(op, args, len(self.atoms))
-        return found
-
-    def bound(self, name: str, least: int | None, most: int | None) -> None:
-        """The symbol lies within these bounds (None: any), which the caller guards."""
-        if least is not None:
-            self.least[name] = max(least, self.least[name])
-        if most is not None:
-            self.most[name] = min(most, self.most.get(name, most))
-
-    @contextlib.contextmanager
-    def decides(self) -> Iterator[None]:
-        """Within the block `==` of sizes is decided, as `>=` is everywhere."""
-        self.deciding += 1
-        try:
-            yield
-        finally:
-            self.deciding -= 1
-
-    def value(self, expr: Expr) -> int:
-        """The value of `expr` in this call; InconclusiveDimensionOperation where it is unknown."""
-        found = evaluate(expr, self.values)
-        if found is None:
-            raise InconclusiveDimensionOperation(f"the value of {expr} is not known")
-        return found
-
-    def is_nonnegative(self, expr: Expr) -> bool:
-        """`expr >= 0`: by its bounds, else decided by this call's values and noted."""
-        expr = canonical(expr)
-        low, high = bounds(expr)
-        if low >= 0 or high < 0:
-            return low >= 0
-        return self.decided("ge", expr, self.value(expr) >= 0)
-
-    def is_zero(self, expr: Expr) -> bool:
-        """`expr == 0`; two sizes that are found equal are one from then on."""
-        expr = canonical(expr)
-        low, high = bounds(expr)
-        if low > 0 or high < 0 or low == high:
-            return low == high == 0
-        if not self.decided("eq", expr, self.value(expr) == 0):
-            return False
-        assert isinstance(expr, Size)
-        unify(self, expr)
-        return True
-
-    def decided(self, kind: str, expr: Any, holds: bool) -> bool:
-        self.relations.setdefault(Relation(kind, expr, holds))
-        return holds
-
-    def __deepcopy__(self, memo: Any) -> Scope:
-        return self
-
-
 class Size:
     """A symbolic int: `terms` are monomials with their coefficients, in the order of their atoms.
 
@@ -167,7 +59,7 @@ class Size:
     __slots__ = ("terms", "scope", "_hash")
     __array_priority__ = 1000  # NumPy leaves operators to us, as to JAX's tracers
 
-    def __init__(self, terms: tuple[tuple[Monomial, int], ...], scope: Scope) -> None:
+    def __init__(self, terms: tuple[tuple[Monomial, int], ...], scope: Any) -> None:
         self.terms, self.scope = terms, scope
         self._hash = hash((terms, id(scope)))
 
@@ -185,12 +77,7 @@ class Size:
         difference = canonical(self - other)
         if type(difference) is int:
             return difference == 0
-        if not self.scope.deciding:
-            return False
-        asking = sys._getframe(1)
-        if _is_key(asking) or _is_moot(asking) or _is_shortcut(asking) and self.scope.value(difference) != 0:
-            return False
-        return self.scope.is_zero(difference)
+        return bool(self.scope.deciding) and self.scope.is_asked_equal(difference, sys._getframe(1))
 
     def __ge__(self, other: Any) -> bool:
         return self.scope.is_nonnegative(self - other)
@@ -277,50 +164,12 @@ class Size:
         return self
 
 
-# JAX's caches compare keys whose hashes differ, too: in these files, but for the functions of core.py about dimensions.
-CACHING = frozenset({"core.py", "pjit.py", "linear_util.py", "api_util.py", "partial_eval.py", "util.py", "ad.py",
-                     "batching.py", "mlir.py", "pxla.py", "api.py", "tree_util.py", "common.py"})
-
-
-OF_DIMENSIONS = ("definitely_equal", "divide_shape_sizes", "_cancel_divide", "cancel_divide", "canonicalize_slice")
-
-
-def _is_key(asking: FrameType) -> bool:
-    """Whether two sizes are compared as parts of keys, by the Python code that asked."""
-    path, name = asking.f_code.co_filename, asking.f_code.co_name
-    if name == "__eq__":
-        return True
-    return "/jax/_src/" in path and path.rpartition("/")[2] in CACHING and not name.startswith(OF_DIMENSIONS)
-
-
-def _is_shortcut(asking: FrameType) -> bool:
-    """Whether JAX compares in a function of its own: where two sizes must be equal it asks `definitely_equal`; a plain
-    `==`, which it takes to be false of sizes that may differ, only finds a shorter way."""
-    return "/jax/_src/" in asking.f_code.co_filename and not asking.f_code.co_filename.endswith("/core.py")
-
-
-def _is_moot(asking: FrameType) -> bool:
-    """Whether JAX asks if a size is one of several (`definitely_equal_one_of_dim(n, [1, n])`) of which one is that
-    very size: whatever the others are."""
-    frame: FrameType | None = asking
-    for _ in range(3):
-        if frame is not None and frame.f_code.co_name == "definitely_equal_one_of_dim":
-            size, others = frame.f_locals["d1"], frame.f_locals["dlist"]
-            return any(type(o) is Size and _same_terms(canonical(o), canonical(size)) for o in others)
-        frame = frame.f_back if frame is not None else None
-    return False
-
-
-def _same_terms(a: Any, b: Any) -> bool:
-    return type(a) is type(b) is Size and a.terms == b.terms
-
-
 def _is_int(x: Any) -> bool:
     """Whether `x` is a concrete integer: Python's or NumPy's."""
     return isinstance(x, (int, np.integer))
 
 
-def _arithmetic(name: str, compute: Callable[[Scope, Expr, Expr], Any]) -> None:
+def _arithmetic(name: str, compute: Callable[[Any, Expr, Expr], Any]) -> None:
     """Gives Size the operator `name` and its reflection."""
     of_arrays = getattr(operator, name)
 
@@ -337,7 +186,7 @@ def _arithmetic(name: str, compute: Callable[[Scope, Expr, Expr], Any]) -> None:
     setattr(Size, f"__r{name}__", reflected)
 
 
-def _sum(scope: Scope, *scaled: tuple[Expr, int]) -> Expr:
+def _sum(scope: Any, *scaled: tuple[Expr, int]) -> Expr:
     """The sum of expressions, each times a number."""
     found: dict[Monomial, int] = {}
     for expr, by in scaled:
@@ -346,7 +195,7 @@ def _sum(scope: Scope, *scaled: tuple[Expr, int]) -> Expr:
     return _made(scope, found)
 
 
-def _product(scope: Scope, a: Expr, b: Expr) -> Expr:
+def _product(scope: Any, a: Expr, b: Expr) -> Expr:
     found: dict[Monomial, int] = {}
     for left, k in terms_of(a):
         for right, j in terms_of(b):
@@ -362,7 +211,7 @@ def _times(a: Monomial, b: Monomial) -> Monomial:
     return tuple(sorted(powers.items(), key=lambda item: item[0].index))
 
 
-def _made(scope: Scope, found: dict[Monomial, int]) -> Expr:
+def _made(scope: Any, found: dict[Monomial, int]) -> Expr:
     """The expression of these terms; an int where it is constant."""
     kept = {mono: k for mono, k in found.items() if k}
     if not kept.keys() - {()}:
@@ -379,7 +228,7 @@ def terms_of(expr: Expr) -> tuple[tuple[Monomial, int], ...]:
     return expr.terms if type(expr) is Size else (((), expr),) if expr else ()
 
 
-def _floordiv(scope: Scope, a: Expr, b: Expr) -> Expr:
+def _floordiv(scope: Any, a: Expr, b: Expr) -> Expr:
     b = canonical(b)
     if type(b) is Size and b.terms[-1][1] < 0:
         return _floordiv(scope, _sum(scope, (a, -1)), _sum(scope, (b, -1)))
@@ -393,13 +242,13 @@ def _floordiv(scope: Scope, a: Expr, b: Expr) -> Expr:
     return _sum(scope, (whole, 1), (_divided(scope, rest, b), 1))
 
 
-def _mod(scope: Scope, a: Expr, b: Expr) -> Expr:
+def _mod(scope: Any, a: Expr, b: Expr) -> Expr:
     if type(b) is int and b == 0:
         return scope.value(a) % 0
     return _sum(scope, (a, 1), (_product(scope, _floordiv(scope, a, b), b), -1))
 
 
-def _split(scope: Scope, a: Expr, b: int) -> tuple[Expr, Expr]:
+def _split(scope: Any, a: Expr, b: int) -> tuple[Expr, Expr]:
     """(q, r) with a == q * b + r, and in r what does not divide."""
     whole: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
@@ -409,7 +258,7 @@ def _split(scope: Scope, a: Expr, b: int) -> tuple[Expr, Expr]:
     return _made(scope, whole), _made(scope, rest)
 
 
-def _divided(scope: Scope, a: Expr, b: int) -> Expr:
+def _divided(scope: Any, a: Expr, b: int) -> Expr:
     """`a // b` of what does not divide evenly."""
     low, high = bounds(a)
     if 0 <= low and high < b:
@@ -424,7 +273,7 @@ def _divided(scope: Scope, a: Expr, b: int) -> Expr:
     return scope_atom(scope, a, b)
 
 
-def _rounded_up(scope: Scope, a: Expr, b: Expr) -> Expr:
+def _rounded_up(scope: Any, a: Expr, b: Expr) -> Expr:
     """`a // b` by way of `-a`, rounded up, for a positive `b`."""
     return _sum(scope, (_floordiv(scope, _sum(scope, (a, -1), (b, 1), (1, -1)), b), -1))
 
@@ -436,16 +285,16 @@ def _only_atom(expr: Expr) -> Atom | None:
     return terms[0][0][0][0] if one else None
 
 
-def scope_atom(scope: Scope, a: Expr, b: Expr) -> Size:
+def scope_atom(scope: Any, a: Expr, b: Expr) -> Size:
     return single(scope, scope.atom(FLOORDIV, a, b))
 
 
-def single(scope: Scope, atom: Atom) -> Size:
+def single(scope: Any, atom: Atom) -> Size:
     """The expression that is one atom."""
     return Size(((((atom, 1),), 1),), scope)
 
 
-def _quotient(scope: Scope, a: Expr, b: Size) -> Expr:
+def _quotient(scope: Any, a: Expr, b: Size) -> Expr:
     """`a // b` by a divisor that is not zero: polynomial division where that is exact."""
     if scope.is_zero(b):
         return scope.value(a) // 0
@@ -504,7 +353,7 @@ def _scaled(k: int, bound: float) -> float:
     return k * bound if bound else 0.0
 
 
-def _bounds_of(scope: Scope, mono: Monomial) -> tuple[float, float]:
+def _bounds_of(scope: Any, mono: Monomial) -> tuple[float, float]:
     low = high = 1.0
     for atom, power in mono:
         least, most = _bounds_of_atom(scope, atom)
@@ -514,7 +363,7 @@ def _bounds_of(scope: Scope, mono: Monomial) -> tuple[float, float]:
     return low, high
 
 
-def _bounds_of_atom(scope: Scope, atom: Atom) -> tuple[float, float]:
+def _bounds_of_atom(scope: Any, atom: Atom) -> tuple[float, float]:
     if atom.op == SYMBOL:
         name = atom.args[0]
         return scope.least[name], scope.most.get(name, INFINITE)
@@ -550,25 +399,13 @@ def _replaced(expr: Size) -> Expr:
     return total
 
 
-def _replaced_atom(scope: Scope, atom: Atom) -> Expr:
+def _replaced_atom(scope: Any, atom: Atom) -> Expr:
     if atom in scope.equal:
         return scope.equal[atom]
     if atom.op == SYMBOL:
         return single(scope, atom)
     a, b = map(canonical, atom.args)
     return a // b
-
-
-def unify(scope: Scope, expr: Size) -> None:
-    """Makes use of `expr == 0`: the youngest atom that stands alone in it, symbols before quotients, is what the
-    others make it. Where none does, the relation alone is known."""
-    alone = [(mono[0][0], k) for mono, k in expr.terms if abs(k) == 1 and len(mono) == 1 and mono[0][1] == 1]
-    for atom, k in sorted(alone, key=lambda found: (found[0].op != SYMBOL, -found[0].index)):
-        rest = _sum(scope, (expr, -k), (single(scope, atom), 1))
-        if atom not in set(atoms(rest)):
-            scope.equal[atom] = rest
-            scope.known.clear()
-            return
 
 
 def atoms(expr: Expr) -> Iterator[Atom]:

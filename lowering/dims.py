@@ -3,7 +3,7 @@
 `to_sympy` rewrites the expression tree of a Size, with what its Scope found equal put in; `to_size` does SymPy's
 arithmetic on Sizes. Symbols of one name are one size everywhere (`dynacomp.lowering.loops.size`).
 
-    >>> from dynacomp.capture.sizes import Scope
+    >>> from dynacomp.capture.size_scope import Scope
     >>> n = Scope().symbol("n", 9)
     >>> to_sympy(2 * n + 1)
     2*n + 1
@@ -22,7 +22,8 @@ import numpy as np
 import sympy
 
 from dynacomp.capture.avals import Aval
-from dynacomp.capture.sizes import SYMBOL, Atom, Scope, Size, canonical
+from dynacomp.capture.size_scope import Scope
+from dynacomp.capture.sizes import SYMBOL, Atom, Size, canonical
 from dynacomp.lowering.loops import size
 
 

@@ -39,7 +39,7 @@ from jax.extend.core import jaxpr_as_fun, primitives
 
 from dynacomp.capture.avals import Aval, as_struct, aval_of
 from dynacomp.capture.graph import Node
-from dynacomp.capture.sizes import Scope
+from dynacomp.capture.size_scope import Scope
 from dynacomp.lowering.dims import map_aval, map_dims, to_size, to_sympy
 
 POINTWISE, REDUCTION, LAYOUT, GATHER, SCATTER, SCAN, TEMPLATE, EXTERN = (

@@ -5,7 +5,7 @@ sizes as arguments and never need it.
 
     >>> import numpy as np
     >>> from dynacomp.capture.avals import Aval
-    >>> from dynacomp.capture.sizes import Scope
+    >>> from dynacomp.capture.size_scope import Scope
     >>> from dynacomp.lowering.translate import lower_function
     >>> n = Scope().symbol("n", 2)
     >>> graph = lower_function(lambda x: x.reshape(-1), Aval((n, 3), np.dtype("float32")))

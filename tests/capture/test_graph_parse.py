@@ -16,7 +16,7 @@ from dynacomp.capture.avals import Aval
 from dynacomp.capture.graph import Builder, Closure, Tree
 from dynacomp.capture.graph_parse import GraphSyntaxError, parse, same
 from dynacomp.capture.graph_text import Printer, references
-from dynacomp.capture.sizes import Scope
+from dynacomp.capture.size_scope import Scope
 
 F32 = np.dtype("float32")
 VEC = Aval((3,), F32)

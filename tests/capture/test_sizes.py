@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.errors import InconclusiveDimensionOperation
 
-from dynacomp.capture import _native, sizes
-from dynacomp.capture.sizes import Scope, bounds, canonical, evaluate, postfix
+from dynacomp.capture import _native, size_scope
+from dynacomp.capture.size_scope import Scope
+from dynacomp.capture.sizes import bounds, canonical, evaluate, postfix
 
 NAMES = ("a", "b", "c")
 OPERATIONS = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod)
@@ -136,4 +137,4 @@ def test_keys_of_caches_are_no_questions():
     exec(asked, space)
     with scope.decides():
         assert not space["__eq__"](n, 8)
-    assert not scope.relations and sizes.LEAST == 1
+    assert not scope.relations and size_scope.LEAST == 1

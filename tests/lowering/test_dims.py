@@ -6,7 +6,8 @@ import pytest
 import sympy
 
 from dynacomp.capture.avals import Aval
-from dynacomp.capture.sizes import Scope, evaluate
+from dynacomp.capture.size_scope import Scope
+from dynacomp.capture.sizes import evaluate
 from dynacomp.lowering.dims import (
     SymbolicShapeError,
     is_symbolic,

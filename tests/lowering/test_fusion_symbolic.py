@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dynacomp.capture.avals import Aval
-from dynacomp.capture.sizes import Scope
+from dynacomp.capture.size_scope import Scope
 from dynacomp.lowering import schedule_interp
 from dynacomp.lowering.fusion import schedule
 from dynacomp.lowering.translate import lower_function

@@ -18,7 +18,7 @@ from dynacomp.capture import graph_parse, graph_verify
 from dynacomp.capture.avals import Aval
 from dynacomp.capture.graph import Builder, Closure, Node
 from dynacomp.capture.graph_text import references
-from dynacomp.capture.sizes import Scope
+from dynacomp.capture.size_scope import Scope
 from dynacomp.lowering.dims import SymbolicShapeError
 from dynacomp.lowering.ops import OPS, has_effects, infer
 from dynacomp.lowering.passes import PASSES, optimise
