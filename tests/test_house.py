@@ -149,3 +149,13 @@ def test_jax_jit_is_bound_at_import():
             if isinstance(function, ast.FunctionDef) for node in ast.walk(function)
             if isinstance(node, ast.Attribute) and ast.unparse(node) == "jax.jit"}
     assert not late
+
+
+def test_no_text_is_evaluated():
+    """Sizes are expression trees: no printed size, and no other expression, is read back by `eval`, or by SymPy."""
+    found = [f"{name}:{node.lineno}" for name, tree in TREES.items() for node in ast.walk(tree)
+             if isinstance(node, ast.Call) and ast.unparse(node.func) in (
+                 "eval", "sympy.parse_expr", "sympy.S", "jax.export.symbolic_shape", "export.symbolic_shape")
+             or isinstance(node, ast.Call) and ast.unparse(node.func) == "sympy.sympify" and isinstance(
+                 node.args[0], (ast.Constant, ast.JoinedStr)) and type(getattr(node.args[0], "value", "")) is str]
+    assert not found

@@ -1,7 +1,7 @@
 """Functions whose sizes and numbers change do compiled what they do plainly, with few captures.
 
-Entries that are known to fail stand in `failures.txt`, which may only shrink: a line is a name and why it
-fails. `make test` runs a sample, the slow tests run all. The sample changes with DYNACOMP_TEST_SEED.
+Entries that are known to fail stand in `failures.txt`, which may only shrink: a line is a name, for the variants of
+that function too, and why it fails. None of them may be wrong or crash. `make test` runs a sample, the slow tests run all. The sample changes with DYNACOMP_TEST_SEED.
 """
 
 import os
@@ -22,7 +22,7 @@ ALL = everything()
 
 def check(chosen):
     found = results(chosen, "auto")
-    new = [r for r in found if r.bad and r.name not in KNOWN]
+    new = [r for r in found if r.wrong or r.crash or r.bad and not {r.name, r.name.split(": ")[0]} & KNOWN]
     assert not new, "\n".join(map(str, new))
     mended = [r.name for r in found if not r.bad and r.name in KNOWN]
     assert not mended, f"these pass now: take them out of {FILE.name}: {mended}"
