@@ -1,7 +1,8 @@
 """Functions whose sizes and numbers change do compiled what they do plainly, with few captures.
 
 Entries that are known to fail stand in `failures.txt`, which may only shrink: a line is a name, for the variants of
-that function too, and why it fails. None of them may be wrong or crash. `make test` runs a sample, the slow tests run all. The sample changes with DYNACOMP_TEST_SEED.
+that function too, and why it fails. None of them may be wrong or crash. `make test` runs a sample, the slow tests
+run all. The sample changes with DYNACOMP_TEST_SEED.
 """
 
 import os
