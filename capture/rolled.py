@@ -61,7 +61,9 @@ def roll_range(cap: Capture, frame: Frame, instr: Instr, it: CountIterV) -> None
     if rounds is None or not (isinstance(rounds.length, Size) or wanted(cap, frame, instr.index)) or given_up(
             cap, frame, instr.index):
         return
-    body = min((b for b in loops(frame.code) if instr.index in b), key=len)
+    body = min((b for b in loops(frame.code) if instr.index in b), key=len, default=None)
+    if body is None:  # a loop that generators and comprehensions suspend in
+        return
     names = bound_names(frame.code, body, instr.index + 1, frame.code.at[instr.argval] + LOOP_ENDS)
     try:
         settled(lambda changing: For(cap, frame, names, [it, *changing], instr.index, rounds).emit())

@@ -24,7 +24,7 @@ def a_loop_that_trains(x):
     return w, seen
 
 
-@program(breaks={"effect": 2, "iterator": 3})
+@program(breaks={"effect": 2, "iterator": 2})
 def a_loop_that_prints_now_and_then(x):
     for k in range(40):
         x = jnp.sin(x * k)
