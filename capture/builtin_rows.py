@@ -170,7 +170,7 @@ def _number(kind: type) -> Any:
                 raise Break("leaves", f"{kind.__name__}() of an array")
             return found
         if isinstance(x, SizeV):
-            return x if kind is int else fold(cap, kind, size_values.concrete(cap, x))
+            return x if kind is int else fold(cap, kind, size_values.concrete(cap, x, f"{kind.__name__}()"))
         if isinstance(x, ObjectV):
             return _converted(cap, kind, x, list(args[1:]), kwargs)
         return fold(cap, lambda *a: kind(*a), *args) if not kwargs else fold(

@@ -193,7 +193,8 @@ def _builtin_method(cap: Capture, fn: BuiltinMethodV, args: list[Value], kwargs:
     if is_constant(fn.obj):
         return _fold_method(cap, BuiltinMethodV(Const(as_python(fn.obj)), fn.name), args, kwargs)
     if isinstance(fn.obj, SizeV):
-        return _fold_method(cap, BuiltinMethodV(size_values.concrete(cap, fn.obj), fn.name), args, kwargs)
+        known = size_values.concrete(cap, fn.obj, f"{fn.name}()")
+        return _fold_method(cap, BuiltinMethodV(known, fn.name), args, kwargs)
     if isinstance(fn.obj, ScalarV):
         raise NeedsConcrete(fn.obj)
     if isinstance(fn.obj, OpaqueV) and isinstance(fn.obj.obj, io.IOBase):
@@ -269,16 +270,16 @@ def _fold_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value
         split = len(values) - len(names)
         return fn(*values[:split], **dict(zip(names, values[split:])))
 
-    fixed = [_plain_argument(cap, v) for v in (*args, *kwargs.values())]
+    fixed = [_plain_argument(cap, v, getattr(fn, "__qualname__", "a call")) for v in (*args, *kwargs.values())]
     try:
         return fold(cap, run, *fixed)
     except NotConstant:
         raise Break("leaves", f"{getattr(fn, '__qualname__', fn)} of values that only exist at run time") from None
 
 
-def _plain_argument(cap: Capture, v: Value) -> Value:
+def _plain_argument(cap: Capture, v: Value, whose: str) -> Value:
     if isinstance(v, SizeV):
-        return size_values.concrete(cap, v)
+        return size_values.concrete(cap, v, f"{whose}()")
     v = TupleV(list(iterate(cap, v))) if isinstance(v, (*ITERATORS, ViewV)) else v
     if type(v) in (TupleV, ListV) and type_of(v) in (tuple, list):
         made: Any = type(v)

@@ -44,7 +44,7 @@ def setitem(cap: Capture, obj: Value, key: Value, value: Value) -> None:
         obj.items[hashable(cap, key)] = value
     elif isinstance(obj, ObjectV):
         _special_item(cap, obj, "__setitem__", "assignment", key, value)
-    elif isinstance(obj, NdArrayV) and ndarrays.known(cap, value) and ndarrays.known(cap, key):
+    elif isinstance(obj, NdArrayV) and ndarrays.takes(cap, value) and ndarrays.takes(cap, key):
         ndarrays.call_method(cap, obj, "__setitem__", [key, value], {})
     else:
         raise Break("store", f"item assignment on {kind_of(obj)}")

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from bytecode import Instr
 
-from dynacomp.capture import ndarrays, remake, size_values, tracebacks
+from dynacomp.capture import host_arrays, ndarrays, remake, size_values, tracebacks
 from dynacomp.capture._native import known_dict, known_set
 from dynacomp.capture.effects import leaving, waits_for_effects
 from dynacomp.capture.emit_sources import load_globals, load_source
@@ -269,7 +269,11 @@ def _constant_array(e: Emitter, real: Any) -> None:
 
 def _ndarray(e: Emitter, v: NdArrayV) -> None:
     """A NumPy array of the capture's own: each call gets a fresh one, as it was when the capture ended."""
-    if v.base is None:
+    if v.recipe is not None:
+        if v.base is not None or host_arrays.is_viewed(e.cap, v):
+            raise Unbuildable(v, "a NumPy array of changing shape that shares its memory with another")
+        load_source(e, v.recipe)
+    elif v.base is None:
         e.call(remake.ndarray, lambda: e.const(v.array))
     else:
         e.call(remake.ndarray_view, lambda: e.load(v.base), lambda: e.const(ndarrays.place(v)))

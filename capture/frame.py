@@ -136,7 +136,8 @@ def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compi
         except Restart:
             continue
         except NeedsSizes as needed_sizes:
-            size_values.freeze(cap, needed_sizes.sizes or map(cap.scope.symbol, cap.dims), str(needed_sizes))
+            size_values.freeze(cap, needed_sizes.sizes or map(cap.scope.symbol, cap.dims), str(needed_sizes),
+                               compiled=True)
         except Break as broke:
             lessons.breaks.setdefault(cap.top_step, lesson_of(cap, broke))
         except NeedsConcrete as needed:
@@ -178,6 +179,7 @@ def learn_number(cap: Capture, needed: NeedsConcrete, lessons: Lessons) -> None:
         lessons.breaks.setdefault(cap.top_step, Lesson(cap.top_step, "scalar_constant", "", where))
     else:
         lessons.fixed.update(s for s in found if not isinstance(s, S.Dim))
+        lessons.sized.difference_update(found)
         lessons.frozen.update((s, Frozen("a constant is needed", cap.last_where, needed.value.hint))
                               for s in found if isinstance(s, S.Dim))
         lessons.all_fixed = len(lessons.fixed) > MANY_NUMBERS

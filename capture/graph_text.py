@@ -211,7 +211,7 @@ def references(graph: Any) -> dict[str, Any]:
     """The objects that the Graph's text calls `refs[...]`, and its symbolic sizes by `size_key`."""
     printer = Printer()
     printer.graph(graph)
-    return {**printer.refs, **{size_key(str(size)): size for size in _sizes(graph)}}
+    return {**printer.refs, **{size_key(str(size)): size for size in _sizes(graph, set())}}
 
 
 def size_key(text: str) -> str:
@@ -219,21 +219,25 @@ def size_key(text: str) -> str:
     return "size " + text.replace(" ", "")
 
 
-def _sizes(value: Any) -> Iterator[Any]:
-    """Every symbolic size in a Graph, in its Avals and arguments."""
+def _sizes(value: Any, seen: set[int]) -> Iterator[Any]:
+    """Every symbolic size in a Graph, in its Avals and arguments. Nodes and graphs are seen once: a Node is an
+    argument of others."""
     kind = type(value).__name__
     if kind == "Size" or isinstance(value, sympy.Expr):
         yield value
         return
     inside: Any = ()
     if kind in _PARTS:
+        if id(value) in seen:
+            return
+        seen.add(id(value))
         inside = [getattr(value, name) for name in _PARTS[kind]]
     elif isinstance(value, (tuple, list)):
         inside = value
     elif isinstance(value, Mapping):
         inside = value.values()
     for part in inside:
-        yield from _sizes(part)
+        yield from _sizes(part, seen)
 
 
 _PARTS = {"Graph": ("nodes",), "Node": ("args", "kwargs", "aval"), "Aval": ("shape",), "Closure": ("graph",),

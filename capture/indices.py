@@ -37,7 +37,7 @@ def integer(cap: Capture, x: Value) -> int:
     if isinstance(x, ObjectV):
         raise Raised(Const(TypeError(f"{x.cls.__name__!r} object cannot be interpreted as an integer")))
     if isinstance(x, SizeV):
-        x = size_values.concrete(cap, x)
+        x = size_values.concrete(cap, x, "an index")
     try:
         return operator.index(as_python(x))
     except NotConstant:

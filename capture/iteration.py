@@ -11,7 +11,7 @@ import operator
 from collections.abc import Iterator
 from typing import Any
 
-from dynacomp.capture import arrays, given_iterators, ndarrays, size_values
+from dynacomp.capture import arrays, given_iterators, host_arrays, ndarrays, size_values
 from dynacomp.capture.births import from_python, opened
 from dynacomp.capture.class_attrs import name_in_errors, resolve
 from dynacomp.capture.effects import mutating
@@ -28,6 +28,7 @@ from dynacomp.capture.values import (
     HashedV,
     LibraryV,
     ListV,
+    NdArrayV,
     NumberV,
     ObjectV,
     OpaqueV,
@@ -54,6 +55,10 @@ def get_iter(cap: Capture, value: Value) -> Value:
         return table_iter(value, "keys")
     if isinstance(value, ViewV):
         return table_iter(value.table, value.kind)
+    if isinstance(value, NdArrayV) and value.recipe is not None and value.array.ndim:
+        parts = [ndarrays.call_method(cap, value, "__getitem__", [Const(i)], {})
+                 for i in range(host_arrays.length(cap, value))]
+        return SeqIterV(TupleV(parts), kind="other")
     if arrays.is_numpy(value) and ndarrays.known(cap, value):
         return StreamV("getitem", [value], state={"index": 0})
     if isinstance(value, ArrayV):

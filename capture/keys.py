@@ -55,7 +55,7 @@ def hashable(cap: Capture, value: Value) -> Any:
     """The Python object that a Value is as a dict key. Objects with a hash of their own become
     `HashedV`s; those that hash by identity are their own key."""
     if isinstance(value, SizeV):
-        value = size_values.concrete(cap, value)
+        value = size_values.concrete(cap, value, "a key of a dict or set")
     if isinstance(value, ObjectV):
         return _object_key(cap, value)
     if isinstance(value, (FunctionV, MethodV, CellV, IdV)):

@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dynacomp.capture import ndarrays
+from dynacomp.capture import host_arrays, ndarrays
 from dynacomp.capture.avals import as_struct, aval_of, weak
 from dynacomp.capture.births import const_array
 from dynacomp.capture.bodies import Standin, localise, place_of
@@ -151,6 +151,8 @@ def _array(cap: Capture, value: ArrayV) -> Any:
 
 def _ndarray(cap: Capture, value: Value) -> Any:
     """As it is now; small ones JAX gets as NumPy arrays, whose content it may look at."""
+    if isinstance(value, NdArrayV) and value.recipe is not None:
+        return localise(cap, host_arrays.node(cap, value))
     array = ndarrays.plain(cap, value).copy()
     if not 0 < array.size <= MAX_LITERAL or array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         return localise(cap, const_array(cap, array).node)  # type: ignore[attr-defined]

@@ -64,11 +64,13 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Frozen:
-    """Why a size is a constant: what could not take it otherwise, where, and its value then."""
+    """Why a size is a constant: what could not take it otherwise, where, and its value then; whether that was
+    what compiles the Graph, not a call in it."""
 
     what: str
     where: tuple[tuple[str, int, str], ...]
     value: int
+    compiled: bool = False
 
 
 @dataclass

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dynacomp.capture import host_arrays
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
 from dynacomp.capture.errors import Break, Raised
@@ -91,9 +93,17 @@ def known(cap: Capture, value: Value) -> bool:
         return all(known(cap, v) for v in (value.start, value.stop, value.step))
     if isinstance(value, ArrayV):
         return is_constant(cap, value)
-    if isinstance(value, SizeV):
-        return not _changes(cap)
-    return isinstance(value, NdArrayV) or isinstance(value, Const) and _is_plain(value.value)
+    return isinstance(value, (NdArrayV, SizeV)) or isinstance(value, Const) and _is_plain(value.value)
+
+
+def takes(cap: Capture, value: Value) -> bool:
+    """Whether NumPy can be given `value`: it is known, or a number that changes."""
+    value = cap.realize(value)
+    if isinstance(value, (TupleV, ListV)):
+        return value.cls in (tuple, list) and all(takes(cap, v) for v in value.items)
+    if isinstance(value, SliceV):
+        return all(takes(cap, v) for v in (value.start, value.stop, value.step))
+    return host_arrays.is_number(value) or known(cap, value)
 
 
 def holds_array(cap: Capture, values: Iterable[Value]) -> bool:
@@ -133,7 +143,8 @@ def plain(cap: Capture, value: Value) -> Any:
     if isinstance(value, ArrayV):
         return _of_outside(cap, value)
     if isinstance(value, SizeV):
-        return concrete(cap, value).value
+        return concrete(cap, value, "NumPy").value
+    host_arrays.must_be_known(value)
     return value.array if isinstance(value, NdArrayV) else value.value  # type: ignore[attr-defined]
 
 
@@ -157,18 +168,42 @@ def _of_outside(cap: Capture, value: ArrayV) -> Any:
 
 def call(cap: Capture, fn: Callable[..., Any], args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     """`fn(*args, **kwargs)`, run by NumPy now; None where an argument is not known yet."""
-    if not all(known(cap, v) for v in (*args, *kwargs.values())):
+    if not all(takes(cap, v) for v in (*args, *kwargs.values())):
         return None
+    if any(True for v in (*args, *kwargs.values()) for _ in host_arrays.changing(cap, v)):
+        return _hosted(cap, fn, args, kwargs)
     given = [plain(cap, v) for v in args], {k: plain(cap, v) for k, v in kwargs.items()}
     return run(cap, lambda: fn(*given[0], **given[1]), (*given[0], *given[1].values()))
+
+
+def _hosted(cap: Capture, fn: Callable[..., Any], args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """The same with numbers that change: run now with those of this call, and in each call from then on."""
+    made = host_arrays.Call(cap, fn, args, kwargs, lambda v: plain(cap, v))
+    given = [now(cap, v) for v in args], {k: now(cap, v) for k, v in kwargs.items()}
+    found = computed(cap, lambda: fn(*given[0], **given[1]), (*given[0], *given[1].values()), made)
+    return made.result(found, lambda array: of_array(cap, array if _owner(array) is array or id(
+        _owner(array)) in cap.ndarrays else array.copy("K")))  # NumPy keeps the owner to itself: no view
+
+
+def now(cap: Capture, value: Value) -> Any:
+    """`plain`, of what changes too: as it is in this call."""
+    value = cap.realize(value)
+    if isinstance(value, (TupleV, ListV)):
+        return value.cls(now(cap, v) for v in value.items)
+    if isinstance(value, SliceV):
+        return slice(*(now(cap, v) for v in (value.start, value.stop, value.step)))
+    if host_arrays.is_number(value):
+        return value.hint  # type: ignore[attr-defined]
+    return value.array if isinstance(value, NdArrayV) else plain(cap, value)
 
 
 def call_method(cap: Capture, value: Value, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """`array.name(*args, **kwargs)` of a known array."""
     if name == "__iter__":
         return cap.call(Const(iter), [value])
-    found = call(cap, lambda a, *rest, **named: getattr(a, name)(*rest, **named), [value, *args], kwargs) \
-        if name in METHODS else None
+    if name == "__len__" and isinstance(value, NdArrayV) and value.recipe is not None and value.array.ndim:
+        return host_arrays.dims(cap, value)[0]
+    found = call(cap, Method(name), [value, *args], kwargs) if name in METHODS else None
     if found is None:
         raise Break("leaves", f".{name}() of a NumPy array")
     return found
@@ -176,11 +211,38 @@ def call_method(cap: Capture, value: Value, name: str, args: list[Value], kwargs
 
 def attribute(cap: Capture, value: Value, name: str) -> Value | None:
     """An attribute of a known array; None for what is none, or a method."""
+    if isinstance(value, NdArrayV) and value.recipe is not None and name in ATTRIBUTES:
+        return host_arrays.attribute(cap, value, name) or call(cap, Attribute(name), [value], {})
     return of_result(cap, getattr(plain(cap, value), name)) if name in ATTRIBUTES else None
+
+
+@dataclass(frozen=True)
+class Method:
+    """`array.name(*args)`."""
+
+    name: str
+
+    def __call__(self, array: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(array, self.name)(*args, **kwargs)
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """`array.name`."""
+
+    name: str
+
+    def __call__(self, array: Any) -> Any:
+        return getattr(array, self.name)
 
 
 def run(cap: Capture, compute: Callable[[], Any], args: Iterable[Any]) -> Value:
     """The Value of what NumPy computes; Raised as it raises. Arrays among `args` may change."""
+    return of_result(cap, computed(cap, compute, args))
+
+
+def computed(cap: Capture, compute: Callable[[], Any], args: Iterable[Any], made: Any = None) -> Any:
+    """What NumPy computes. `made`: the call, where things among its arguments change from call to call."""
     args = list(args)
     before = [(owner, owner.copy()) for owner in {id(o): o for o in map(_owner, _arrays(args))}.values()]
     try:
@@ -190,17 +252,19 @@ def run(cap: Capture, compute: Callable[[], Any], args: Iterable[Any]) -> Value:
     except FloatingPointError:
         raise Break("effect", "NumPy has a warning to give") from None
     except ours(Exception) as error:
+        if made is not None:  # other numbers may not raise
+            made.refuse()
         raise Raised(Const(error)) from None
     finally:  # what fails half-way has changed something too
         for owner, content in before:
             if owner.tobytes() != content.tobytes():
-                _changed(cap, owner, content)
+                _changed(cap, owner, content, made)
     if said:
         raise Break("effect", "NumPy has a warning to give")
-    return of_result(cap, found)
+    return found
 
 
-def _changed(cap: Capture, owner: Any, content: Any) -> None:
+def _changed(cap: Capture, owner: Any, content: Any, made: Any) -> None:
     """An array has changed: one from outside may not, nor one that is older than a branch, loop or transformed
     function."""
     value = cap.ndarrays.get(id(owner))
@@ -210,6 +274,8 @@ def _changed(cap: Capture, owner: Any, content: Any) -> None:
     if any(value is None or value.serial < body.serial for body in cap.bodies):
         owner[...] = content
         raise Break("effect_in_body", "a store into a NumPy array that is older than the code which may not run")
+    if made is not None:
+        made.store(value)
 
 
 def _arrays(args: Iterable[Any]) -> Iterator[Any]:

@@ -36,7 +36,6 @@ from dynacomp.capture.values import (
     ListV,
     MethodV,
     NdArrayV,
-    NeedsConcrete,
     NotConstant,
     NumberV,
     ObjectV,
@@ -135,9 +134,6 @@ def _of_changing(cap: Capture, op: Any, a: Value, b: Value) -> Value:
 
 def _of_numpy(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     """NumPy's own operator; None where the other operand is JAX's. Break where NumPy is given what is not known."""
-    for number, other in ((a, b), (b, a)):
-        if isinstance(number, ScalarV) and ndarrays.known(cap, other):
-            raise NeedsConcrete(number)
     found = ndarrays.call(cap, op, [a, b], {})
     if found is None and not any(isinstance(v, (ArrayV, LibraryV)) and not arrays.is_numpy(v) for v in (a, b)):
         raise Break("leaves", f"NumPy's own {op.__name__}")
@@ -145,7 +141,7 @@ def _of_numpy(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
 
 
 def _fixed(cap: Capture, v: Value) -> Value:
-    return size_values.concrete(cap, v) if isinstance(v, SizeV) else v
+    return size_values.concrete(cap, v, "an operator") if isinstance(v, SizeV) else v
 
 
 def _array_op(cap: Capture, op: Any, a: Value, b: Value) -> Value:
@@ -561,7 +557,7 @@ def subscript(cap: Capture, obj: Value, key: Value) -> Value:
             return ndarrays.call_method(cap, obj, "__getitem__", [key], {})
         return library_call(cap, operator.getitem, [obj, key])
     if isinstance(key, SizeV):
-        key = size_values.concrete(cap, key)
+        key = size_values.concrete(cap, key, "an index")
     if isinstance(key, SliceV):
         key = Const(slice_of(cap, key))
     return fold(cap, operator.getitem, obj, index_value(cap, key))

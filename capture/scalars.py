@@ -83,11 +83,17 @@ def decided(cap: Capture, value: ScalarV) -> bool:
     return answer
 
 
-def _is_quiet(source: Any) -> bool:
+def _is_quiet(source: Any, largest: float = HALF_MAX) -> bool:
     """Whether NumPy computes this without a warning, so that a guard may: comparisons with moderate numbers."""
     if isinstance(source, S.Host):
-        return source.op in QUIET and all(map(_is_quiet, source.args))
-    return isinstance(source, (S.Source, str, np.generic)) or source != source or abs(source) < HALF_MAX
+        largest = max((_quiet_below(a) for a in source.args), default=0) or HALF_MAX
+        return bool(_quiet_below(source)) or source.op in QUIET and all(_is_quiet(a, largest) for a in source.args)
+    return isinstance(source, (S.Source, str, np.generic)) or source != source or abs(source) <= largest
+
+
+def _quiet_below(source: Any) -> float:
+    """Up to which Python number NumPy compares it without a warning, if that is known: see `host_arrays.Applied`."""
+    return getattr(source.fn, "quiet_below", 0) if isinstance(source, S.Host) else 0
 
 
 def attribute(value: ScalarV, name: str) -> Value:

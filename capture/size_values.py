@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dynacomp.capture import sources as S
+from dynacomp.capture.errors import Break
 from dynacomp.capture.machine import Capture, Frozen
 from dynacomp.capture.size_scope import LEAST
 from dynacomp.capture.sizes import Size, canonical, names
@@ -90,8 +91,12 @@ def compare(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
         return Const(op(expr_of(a), expr_of(b)))
 
 
-def concrete(cap: Capture, value: SizeV) -> Const:
-    """The size as a plain int: from now on this entry serves this value of it only."""
+def concrete(cap: Capture, value: SizeV, asked_by: str = "") -> Const:
+    """The size as a plain int: from now on this entry serves this value of it only. What asks for it (in words; ""
+    is a loop, which has to know) is left to Python once there are many entries."""
+    if asked_by and not isinstance(canonical(value.expr), int) and cap.top_step not in cap.lessons.breaks and (
+            cap.root.changes_often(S.Host("size", (), int))):
+        raise Break("size_constant", asked_by)
     with cap.scope.decides():
         assert value.expr == value.hint
     return Const(value.hint)
@@ -105,13 +110,18 @@ def expr_of(v: Any) -> Any:
     return canonical(v.expr) if isinstance(v, SizeV) else v.value
 
 
-def freeze(cap: Capture, sizes: Iterable[Size], what: str) -> None:
-    """Learns that these sizes must be constants: the next attempt has them so."""
-    for name in sorted({n for size in sizes for n in names(canonical(size))}):
-        place = cap.dims[name]
+def freeze(cap: Capture, sizes: Iterable[Size], what: str, compiled: bool = False) -> None:
+    """Learns that these sizes must be constants: the next attempt has them so. Where one of them has had many values
+    already, what needs it is left to Python: what follows is compiled once for all. `compiled`: nothing in the
+    program asks for it, but what compiles the Graph."""
+    places = [(name, cap.dims[name]) for name in sorted({n for size in sizes for n in names(canonical(size))})]
+    if not compiled and cap.top_step not in cap.lessons.breaks and any(
+            cap.root.changes_often(place) for _, place in places):
+        raise Break("size_constant", what)
+    for name, place in places:
         if isinstance(place, S.Dim):
             value = cap.scope.value(cap.scope.symbol(name))
-            cap.lessons.frozen[place] = Frozen(what, cap.last_where or cap.where(), value)
+            cap.lessons.frozen[place] = Frozen(what, cap.last_where or cap.where(), value, compiled)
         else:
             cap.lessons.fixed.add(place)
             cap.lessons.sized.discard(place)

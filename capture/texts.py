@@ -46,7 +46,7 @@ def text(cap: Capture, x: Value, how: Any, spec: str = "") -> Value:
         hosted = host_functions.call(cap, how, [x, Const(spec)] if how is format else [x])
         if hosted is not None:
             return hosted
-        x = size_values.concrete(cap, x) if isinstance(x, SizeV) else x
+        x = size_values.concrete(cap, x, f"{how.__name__}()") if isinstance(x, SizeV) else x
     if isinstance(x, ObjectV) or (isinstance(x, TupleV) and _has_own_text(x, how)):
         return _by_method(cap, x, how, spec)
     if isinstance(x, (TupleV, ListV, DictV, SetV, ViewV)):

@@ -90,10 +90,12 @@ class ArrayV(Value):
 
 @dataclass(eq=False)
 class NdArrayV(Value):
-    """A NumPy array that the captured code has made of constants: see `ndarrays`."""
+    """A NumPy array that the captured code has made of constants: see `ndarrays`; or of numbers that change, with a
+    recipe then: see `host_arrays`."""
 
     array: Any  # a real one, the capture's own
     base: Any = None  # the Value of the array whose memory it shows, if it is a view
+    recipe: Any = None  # the host expression that makes it in each call; None: its content is the same in all
 
 
 @dataclass(eq=False)

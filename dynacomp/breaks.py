@@ -52,6 +52,8 @@ REASONS: dict[str, Reason] = {
     "scalar": Reason("arithmetic that may raise, on a changing Python number"),
     "scalar_branch": Reason("control flow on a changing Python number", "pass it as an array, or keep it fixed"),
     "scalar_constant": Reason("a changing Python value that the graph needs as a constant"),
+    "size_constant": Reason("a size that changes, where only a constant serves",
+                            "give it a fixed size, or pad to a few sizes"),
     "stance": Reason("a recompilation that the stance forbids"),
     "store": Reason("a store that cannot be replayed"),
     "too_long": Reason("a Python loop too long to unroll", "jax.lax.fori_loop or scan keep it in the graph"),

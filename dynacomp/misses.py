@@ -44,6 +44,7 @@ from dynacomp.stance import STANCES, current_stance
 from dynacomp.tampered import builtins_replaced
 
 TOLD_AFTER = 3  # sizes that one place had, each of which took an entry of its own
+MAX_SIZES = 2  # sizes that must be constants for a call in the program: with a third, the call breaks the graph
 MAX_VALUES = 4  # a Python number that must be a constant and had more values than this breaks the graph
 MAX_CAPTURES = 8  # times the limit of entries: what they guarded died, again and again
 PATIENCE, MAX_WAIT = 3, 4096  # after so many failed captures in a row, calls wait for the next attempt
@@ -257,14 +258,15 @@ def size_rule(history: History, options: Options,
     """Which sizes of which inputs are symbolic: marked ones (within their bounds), those that were seen to differ,
     and, among the call's own arrays, those that were equal to one that has just changed."""
     def is_dynamic(source: Source, axis: int, size: int, array: Any = None) -> Any:
-        if options.dynamic is False or size < 2 or axis in static_marks(array) or repr(
-                Dim(source, axis)) in history.frozen:
+        frozen = history.frozen.get(repr(Dim(source, axis)))
+        if options.dynamic is False or size < 2 or axis in static_marks(array) or frozen is not None and (
+                frozen.compiled or not changes_often(history, options, Dim(source, axis))):
             return False
         marks = dynamic_marks(array)
         if axis in marks:
             return marks[axis]
         seen = history.sizes.get((repr(source), axis))
-        return options.dynamic is True or seen is not None and (
+        return isinstance(source, Host) or options.dynamic is True or seen is not None and (
             seen != {size} or (axis, size) in follows and isinstance(source, Local))
     return is_dynamic
 
@@ -282,10 +284,12 @@ def scalar_rule(history: History, options: Options, resumed: bool) -> Callable[[
 
 
 def changes_often(history: History, options: Options, source: Source) -> bool:
-    """A number had too many values to be a constant. Conditions on numbers are guarded for half of the entries that
-    a code may have; then they break, and what follows is compiled once for all."""
+    """A number or size had too many values to be a constant. Conditions on numbers are guarded for half of the
+    entries that a code may have; then they break, and what follows is compiled once for all."""
     if isinstance(source, Host):
         return history.captures >= options.recompile_limit // 2
+    if isinstance(source, Dim):
+        return len(history.sizes.get((repr(source.base), source.axis), ())) >= MAX_SIZES
     return len(history.scalars.get(repr(source), ())) > MAX_VALUES
 
 

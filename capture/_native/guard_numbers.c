@@ -86,7 +86,8 @@ static int eval_number(Step *s, Run *run, const Call *call)
     return 1;
 }
 
-/* `("host", dst, fn, registers)`: what a pure function in C makes of numbers and strings; see host_functions.py. */
+/* `("host", dst, fn, registers)`: what a pure function in C makes of numbers, strings and NumPy arrays; see
+ * host_functions.py and host_arrays.py. */
 enum { MAX_HOST_ARGS = 16 };
 
 static int finish_host(Step *s, Builder *b)
@@ -124,7 +125,7 @@ static int eval_host(Step *s, Run *run, const Call *call)
     const int *places = s->ext;
     for (Py_ssize_t i = 0; i < s->n; i++) {
         args[i] = run->regs[places[i]];
-        if (!exact(args[i], &operators[NUMPY_TOO])) {
+        if (!exact(args[i], &operators[NUMPY_TOO]) && !(dc_numpy() && Py_IS_TYPE(args[i], dc_numpy()->ndarray))) {
             return 0;
         }
     }

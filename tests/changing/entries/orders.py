@@ -39,7 +39,7 @@ def median(x):
     return x - m, jnp.quantile(x, 0.25)
 
 
-@entry(variants=HOST)
+@entry(variants=HOST, frames=3)
 def searched(x):
     edges = jnp.sort(x)
     return jnp.searchsorted(edges, jnp.asarray([1.5, 2.5])), jnp.digitize(x, edges)
@@ -111,7 +111,7 @@ def histogram(x):
     return y, edges
 
 
-@entry(lambda n: (vec(n), jnp.linspace(0.0, 1.0, n)))
+@entry(lambda n: (vec(n), jnp.linspace(0.0, 1.0, n)), frames=2)
 def interpolated(values, points):
     y = jnp.interp(jnp.asarray([0.1, 0.7]), points, values)
     return y

@@ -217,7 +217,7 @@ def uniform_of_the_length(x, key):
     return x * jax.random.uniform(key, (n,)), jax.random.randint(key, (n,), 0, n)
 
 
-@entry(keyed, variants=("vmap", "break"))
+@entry(keyed, variants=("vmap", "break"), frames=2)
 def shuffled(x, key):
     y = jax.random.permutation(key, x)
     return y[:3]
