@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dynacomp.capture import arrays, scalars
+from dynacomp.capture import arrays, scalars, size_values
 from dynacomp.capture import sources as S
 from dynacomp.capture.births import from_python
 from dynacomp.capture.class_attrs import MISSING, SIMPLE, is_hook, lookup, name_in_errors, read_class, resolve
@@ -40,6 +40,7 @@ from dynacomp.capture.values import (
     ListV,
     MethodV,
     NdArrayV,
+    NeedsConcrete,
     ObjectV,
     OpaqueV,
     PartialV,
@@ -409,8 +410,21 @@ def _finds_methods(cap: Capture, value: OpaqueV, name: str) -> bool:
     return True
 
 
-def _size(cap: Capture, value: SizeV, name: str) -> Value:
-    return BuiltinMethodV(value, name)
+def _changing(cap: Capture, value: SizeV | ScalarV, name: str) -> Value:
+    """An attribute of a number or string that changes: a method, or a part that is known without it."""
+    kind = type(value.hint)
+    if not hasattr(kind, name):
+        raise Raised(Const(AttributeError(f"{kind.__name__!r} object has no attribute {name!r}", name=name)))
+    if isinstance(value.hint, np.generic):
+        return scalars.attribute(value, name)
+    if kind in (int, float) and name == "real" or kind is int and name == "numerator":
+        return value
+    if kind in (int, float) and name in ("imag", "denominator"):
+        return Const(getattr(kind(0), name))
+    if callable(getattr(kind, name)):
+        return BuiltinMethodV(value, name)
+    raise NeedsConcrete(value) if isinstance(value, ScalarV) else NeedsConcrete(
+        ScalarV(value.hint, source=size_values.source_of(cap, value)))
 
 
 def _iterator(cap: Capture, value: Value, name: str) -> Value:
@@ -434,8 +448,8 @@ READERS: dict[type, Any] = {
     SuperV: _super,
     LibraryV: _library,
     CellV: _cell,
-    SizeV: _size,
-    ScalarV: lambda cap, v, name: scalars.attribute(v, name),
+    SizeV: _changing,
+    ScalarV: _changing,
     OpaqueV: _opaque,
     BuiltinMethodV: lambda cap, v, name: v.obj if name == "__self__" else Const(v.name) if name == "__name__"
     else (_ for _ in ()).throw(Break("attribute", f"{name!r} of a built-in method")),

@@ -9,7 +9,9 @@ by a graph break.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -19,9 +21,19 @@ from dynacomp.capture.avals import Aval, is_numpy_dtype
 from dynacomp.capture.errors import Break
 from dynacomp.capture.interrupts import ours
 
+HERE = Path(__file__).parent
+MISTAKES = (AssertionError, AttributeError, KeyError, NameError)
+
 
 class Failed(Exception):
     """Tracing a library call raised `args[0]`, which the program may see."""
+
+
+def is_defect(error: BaseException) -> bool:
+    """Whether tracing failed by a mistake of ours, which no constant size would mend: one of the exceptions that
+    mistakes are, raised in this folder."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return isinstance(error, MISTAKES) and bool(frames) and Path(frames[-1].f_code.co_filename).parent == HERE
 
 
 def eager_error(call: Callable[..., Any], avals: list[Aval], error: BaseException) -> BaseException:

@@ -30,7 +30,7 @@ from dynacomp.capture.avals import ARRAY_TYPE, Aval, as_struct
 from dynacomp.capture.births import from_python
 from dynacomp.capture.bodies import Standin, localise, never_called, passed_object, place_of
 from dynacomp.capture.errors import Break, GiveUp, NeverCalled, Raised, Restart
-from dynacomp.capture.failures import Failed, can_be_called, eager_error
+from dynacomp.capture.failures import Failed, can_be_called, eager_error, is_defect
 from dynacomp.capture.graph import Closure, Node, Tree
 from dynacomp.capture.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.hidden import hides_tracers
@@ -368,6 +368,8 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
         _show_arrays(cap, nodes)
         raise Break("concrete", f"{_label(fn)} needs concrete values ({type(error).__name__})") from None
     except ours(Exception) as error:
+        if is_defect(error):
+            raise
         _fix_numbers(cap, step)
         raise Failed(error) from None
     finally:

@@ -22,7 +22,7 @@ from dynacomp.capture import sources as S
 from dynacomp.capture.errors import Break
 from dynacomp.capture.interrupts import ours
 from dynacomp.capture.machine import Capture
-from dynacomp.capture.values import BuiltinMethodV, Const, NeedsConcrete, ScalarV, Value
+from dynacomp.capture.values import Const, NeedsConcrete, ScalarV, Value
 
 NEVER_RAISE = {op.__name__: op for op in (
     operator.add, operator.sub, operator.mul, operator.lt, operator.le, operator.gt, operator.ge, operator.eq,
@@ -97,9 +97,7 @@ def _quiet_below(source: Any) -> float:
 
 
 def attribute(value: ScalarV, name: str) -> Value:
-    """What all NumPy scalars of a type share, and methods that never raise; anything else needs the number itself."""
-    if not isinstance(value.hint, np.generic):
-        return BuiltinMethodV(value, name)
+    """What all NumPy scalars of a type share; anything else needs the number itself."""
     if name in ("dtype", "shape", "ndim", "size", "itemsize"):
         return Const(getattr(value.hint, name))
     raise NeedsConcrete(value)

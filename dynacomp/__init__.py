@@ -8,6 +8,8 @@ control; `mark_dynamic` and `mark_static` say which sizes change; `allow_in_grap
 and `substitute` say how a function is compiled, `is_compiling` whether it is. See each docstring.
 """
 
+import importlib.metadata
+
 from dynacomp.api import disable, graph_break, jit, list_backends, reset
 from dynacomp.capture.user_rules import allow_in_graph, assume_constant_result, is_compiling, substitute
 from dynacomp.counters import stats
@@ -15,6 +17,8 @@ from dynacomp.explain import explain
 from dynacomp.marks import mark_dynamic, mark_static
 from dynacomp.misses import GraphBreakError, RecompileError
 from dynacomp.stance import set_stance
+
+__version__ = importlib.metadata.version("dynacomp")
 
 __all__ = ["GraphBreakError", "RecompileError", "allow_in_graph", "assume_constant_result", "disable", "explain",
            "graph_break", "is_compiling", "jit", "list_backends", "mark_dynamic", "mark_static", "reset",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar, overload
 
 import jax
 
@@ -29,15 +29,34 @@ from dynacomp.options import Options, resolve
 from dynacomp.pipeline import INTERPRETER
 from dynacomp.shardings import placed
 
+F = TypeVar("F", bound=Callable[..., Any])  # a function, or a model: compiled, it has the same type
+Numbers = int | Sequence[int] | None
+Names = str | Iterable[str] | None
 NOTHING = Donated()
 PLATFORMS = ("cpu", "gpu", "tpu")  # what `jax.jit` takes for `backend`
 
 
+@overload
+def jit(fn: F, *, backend: str | None = ..., dynamic: bool | None = ..., fullgraph: bool = ..., mode: str = ...,
+        options: Mapping[str, Any] | None = ..., static_argnums: Numbers = ..., static_argnames: Names = ...,
+        donate_argnums: Numbers = ..., donate_argnames: Names = ..., in_shardings: Any = ...,
+        out_shardings: Any = ..., device: jax.Device | None = ..., keep_unused: bool = ..., inline: bool = ...,
+        compiler_options: Mapping[str, Any] | None = ...) -> F: ...
+
+
+@overload
+def jit(fn: None = ..., *, backend: str | None = ..., dynamic: bool | None = ..., fullgraph: bool = ...,
+        mode: str = ..., options: Mapping[str, Any] | None = ..., static_argnums: Numbers = ...,
+        static_argnames: Names = ..., donate_argnums: Numbers = ..., donate_argnames: Names = ...,
+        in_shardings: Any = ..., out_shardings: Any = ..., device: jax.Device | None = ..., keep_unused: bool = ...,
+        inline: bool = ..., compiler_options: Mapping[str, Any] | None = ...) -> Callable[[F], F]: ...
+
+
 def jit(fn: Any = None, *, backend: str | None = "auto", dynamic: bool | None = None, fullgraph: bool = False,
-        mode: str = "default", options: Mapping[str, Any] | None = None, static_argnums: Any = None,
-        static_argnames: Any = None, donate_argnums: Any = None, donate_argnames: Any = None,
-        in_shardings: Any = None, out_shardings: Any = None, device: Any = None, keep_unused: bool = False,
-        inline: bool = False, compiler_options: Mapping[str, Any] | None = None) -> Any:
+        mode: str = "default", options: Mapping[str, Any] | None = None, static_argnums: Numbers = None,
+        static_argnames: Names = None, donate_argnums: Numbers = None, donate_argnames: Names = None,
+        in_shardings: Any = None, out_shardings: Any = None, device: jax.Device | None = None,
+        keep_unused: bool = False, inline: bool = False, compiler_options: Mapping[str, Any] | None = None) -> Any:
     """Compiles `fn` as it is called: same values, exceptions and side effects as eager JAX, faster.
 
     fn: a function, method, `functools.partial` or callable object (a model), whose attributes stay
@@ -156,14 +175,14 @@ class CompiledObject:
         return f"<dynacomp.jit of {self.__wrapped__!r}>"
 
 
-def disable(fn: Callable[..., Any]) -> Callable[..., Any]:
+def disable(fn: F) -> F:
     """`fn` run as plain Python, and all that it calls, even below a compiled function."""
     @functools.wraps(fn)
     def plain(*args: Any, **kwargs: Any) -> Any:
         return _native.run_eager(fn, args, kwargs)
 
     plain._dynacomp_break = f"{getattr(fn, '__qualname__', fn)} is disabled"  # type: ignore[attr-defined]
-    return plain
+    return plain  # type: ignore[return-value]
 
 
 def graph_break(reason: str = "") -> None:

@@ -320,6 +320,8 @@ def eager(code: CodeType, kind: str, detail: str) -> Any:
     counters.count("frames_eager", kind)
     reason = REASONS[kind]
     what = "recompile limit" if kind == "limit" else "runs eagerly"
+    notices.log("breaks", lambda: f"{code.co_filename}:{code.co_firstlineno}: {code.co_qualname} runs as plain "
+                f"Python: {_text(reason.text, detail)}")
     notices.tell(what, code.co_filename, code.co_firstlineno, _text(reason.text, detail), hint=reason.hint, id=kind)
     return None if kind == "raises" else True
 
@@ -329,6 +331,7 @@ def report_break(lesson: Lesson, code: CodeType, options: Options) -> None:
     counters.count("breaks", lesson.kind)
     file, line, _ = lesson.where[-1] if lesson.where else (code.co_filename, code.co_firstlineno, "")
     text = _text(reason.text, lesson.detail)
+    notices.log("breaks", lambda: f"{file}:{line}: graph break: {text}")
     if options.fullgraph:
         hint = f" (hint: {reason.hint})" if reason.hint else ""
         raise GraphBreakError(f"{file}:{line}: graph break under fullgraph=True: {text}{hint}")

@@ -19,11 +19,12 @@ prints once
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from dynacomp.locks import ForkedLock
-from dynacomp.options import TOPICS, log_topics
+from dynacomp.options import HELP, TOPICS, log_help, log_topics
 
 LOGGER = logging.getLogger("dynacomp")
 
@@ -94,7 +95,9 @@ def logs(topic: str) -> bool:
 
 
 def enable(topics: frozenset[str]) -> None:
-    """Print exactly these topics from now on, to stderr."""
+    """Print exactly these topics from now on, to stderr; what topics there are, where "help" is among them."""
+    if HELP in topics:
+        print(log_help(), file=sys.stderr)
     for topic, logger in _topic_loggers.items():
         logger.handlers.clear()
         logger.propagate = False

@@ -8,7 +8,7 @@
 
 | variable | meaning |
 |---|---|
-| `DYNACOMP_LOG` | comma-separated topics to print to stderr: see `TOPICS` |
+| `DYNACOMP_LOG` | comma-separated topics to print to stderr: see `TOPICS`, or say `help` |
 | `DYNACOMP_CACHE_DIR` | where compiled code is kept; default: `dynacomp` in the user's cache folder |
 | `DYNACOMP_THREADS` | threads of compiled code; default: the CPUs this process may use |
 | `CXX` | the C++ compiler, with arguments if need be (`ccache g++`); default: the first found |
@@ -24,7 +24,15 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-TOPICS = ("breaks", "guards", "recompiles", "graph", "kernels", "code")
+TOPICS: dict[str, str] = {  # of DYNACOMP_LOG, and what each prints
+    "breaks": "every graph break and every call that runs as plain Python, not only the first of a line",
+    "guards": "what each new entry relies on",
+    "recompiles": "which guard failed, where a call needs a new entry",
+    "graph": "each captured graph",
+    "kernels": "the kernels that each graph became",
+    "code": "their source",
+}
+HELP = "help"  # a topic that prints what there are
 NUMERICS = ("default", "exact")
 MODES: dict[str, dict[str, Any]] = {
     "default": {},
@@ -135,9 +143,15 @@ def log_topics(environ: Mapping[str, str] = os.environ) -> frozenset[str]:
     """The topics of `DYNACOMP_LOG`; ValueError names an unknown one."""
     wanted = [t.strip() for t in environ.get("DYNACOMP_LOG", "").split(",") if t.strip()]
     for topic in wanted:
-        if topic not in TOPICS:
-            raise ValueError("DYNACOMP_LOG: " + _unknown("topic", topic, TOPICS))
+        if topic not in TOPICS and topic != HELP:
+            raise ValueError("DYNACOMP_LOG: " + _unknown("topic", topic, (*TOPICS, HELP)))
     return frozenset(wanted)
+
+
+def log_help() -> str:
+    """What `DYNACOMP_LOG=help` prints."""
+    rows = "\n".join(f"  {topic:<12}{what}" for topic, what in TOPICS.items())
+    return f"DYNACOMP_LOG takes these topics, with commas between them:\n{rows}"
 
 
 def available_cpus() -> int:

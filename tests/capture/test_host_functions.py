@@ -106,3 +106,20 @@ def test_shape_errors_that_the_program_catches():
         args = jnp.ones(n), jnp.ones(m)
         assert str(made(*args)) == str(program(*args))
     assert not dynacomp.stats()["frames_eager"]
+
+
+@pytest.mark.parametrize("use", [
+    lambda n: (hasattr(n, "__get__"), hasattr(n, "bit_length"), n.real, n.imag, n.numerator, n.denominator),
+    lambda n: (hasattr(n / 2, "shape"), (n / 2).real, (n / 2).imag, getattr(n, "nothing", "x"))])
+def test_attributes_of_numbers_that_change(use):
+    compiled_like_plain(lambda x: (x + 1, use(x.shape[0])), [(jnp.ones(n),) for n in SIZES], 2)
+    compiled_like_plain(lambda x, k: (x + 1, use(k)), [(jnp.ones(3), n) for n in SIZES], 2)
+
+
+def test_a_missing_attribute_of_a_changing_number_raises_as_in_python():
+    def f(x, k):
+        try:
+            return x + k.nothing
+        except AttributeError as error:
+            return x, str(error)
+    compiled_like_plain(f, [(jnp.ones(3), n) for n in SIZES], 2)

@@ -19,6 +19,7 @@ import itertools
 import math
 import pkgutil
 import re
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -132,6 +133,9 @@ def unlike(want: Outcome, got: Outcome) -> str:
 
 
 def said(error: BaseException | None) -> str:
+    if isinstance(error, RecursionError):  # never meant: where it was
+        frames = traceback.extract_tb(error.__traceback__)[-12:]
+        return f"RecursionError at {[f'{f.filename}:{f.lineno} {f.name}' for f in frames]}"
     return "" if error is None else f"{type(error).__name__}: {ADDRESS.sub('...', str(error))[:400]}"
 
 

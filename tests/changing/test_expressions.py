@@ -1,6 +1,6 @@
 """Expressions over sizes and ints do compiled what Python does with its own numbers.
 
-`DYNACOMP_TEST_PROGRAMS=20000 DYNACOMP_TEST_SEED=7 pytest tests/changing/test_expressions.py` runs as many
+`DYNACOMP_TEST_EXPRESSIONS=20000 DYNACOMP_TEST_SEED=7 pytest tests/changing/test_expressions.py` runs as many
 expressions, others than the usual ones; `.ci/run` runs 2,000. A failing function is made small and printed whole.
 Most run on the interpreter of Graphs, which needs no compiler; one in a hundred on the backend for the machine.
 """
@@ -13,7 +13,7 @@ from hypothesis import seed as seeded
 
 from tests.changing.expressions import EXPRESSIONS, differs, programs
 
-COUNT = int(os.environ.get("DYNACOMP_TEST_PROGRAMS", "600"))
+COUNT = int(os.environ.get("DYNACOMP_TEST_EXPRESSIONS", "600"))
 SEED = int(os.environ.get("DYNACOMP_TEST_SEED", "0"))
 SHARDS, COMPILED = 4, 100
 

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from dynacomp.capture import graph_interp
+from dynacomp.capture.size_scope import Scope
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.kernels.templates import TEMPLATES
 from dynacomp.lowering import schedule_interp
@@ -37,7 +38,7 @@ CONTESTANTS = ("graph", "schedule", *BACKENDS)
 def lowered(name: str) -> tuple[Any, Any]:
     """The primitive Graph of a region, after the passes, and its Schedule."""
     region = EVERY[name]
-    scope = jax.export.SymbolicScope()
+    scope = Scope()
     specs = tuple(
         _spec(a, region.symbolic[i] if region.symbolic else "", scope) for i, a in enumerate(region.args)
     )
@@ -48,7 +49,8 @@ def lowered(name: str) -> tuple[Any, Any]:
 def _spec(arg: Any, symbolic: str, scope: Any) -> Any:
     if not symbolic:
         return arg
-    return jax.ShapeDtypeStruct(jax.export.symbolic_shape(symbolic, scope=scope), arg.dtype)
+    dims = zip((d.strip() for d in symbolic.split(",")), np.shape(arg))
+    return jax.ShapeDtypeStruct(tuple(n if d.isdigit() else scope.symbol(d, n) for d, n in dims), arg.dtype)
 
 
 def run_graph(name: str) -> Callable[..., Any]:
