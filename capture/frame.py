@@ -174,7 +174,7 @@ def learn_number(cap: Capture, needed: NeedsConcrete, lessons: Lessons) -> None:
     counted = [s for s in found if s not in lessons.sized and may_be_size(cap, s)]
     if type(needed.value.hint) is int and counted and not lessons.fixed.intersection(found):
         lessons.sized.update(counted)
-    elif any(cap.root.changes_often(s) for s in found):
+    elif any(cap.root.changes_often(s) for s in found if needed.value.hint is None or not isinstance(s, S.Dim)):
         where = cap.last_where
         lessons.breaks.setdefault(cap.top_step, Lesson(cap.top_step, "scalar_constant", "", where))
     else:

@@ -32,6 +32,7 @@ from dynacomp.capture.values import (
     ListV,
     ObjectV,
     OpaqueV,
+    RangeV,
     TupleV,
     Value,
     as_python,
@@ -141,9 +142,20 @@ def _sum(cap: Capture, xs: Value, start: Value = Const(0)) -> Value:
     total = start
     if isinstance(start, Const):
         accepted(sum, (), [start])  # it joins no strings
+    if isinstance(xs, RangeV) and isinstance(xs.step, Const) and xs.step.value == 1:
+        return binary(cap, operator.add, total, _sum_of_range(cap, xs))
     for x in iterate(cap, xs):
         total = binary(cap, operator.add, total, x)
     return total
+
+
+def _sum_of_range(cap: Capture, xs: RangeV) -> Value:
+    """The sum of the whole numbers from `start` to `stop`, of which sizes make part, without counting."""
+    n = binary(cap, operator.sub, xs.stop, xs.start)
+    if not truth(cap, binary(cap, operator.gt, n, Const(0))):
+        return Const(0)
+    ends = binary(cap, operator.add, xs.start, binary(cap, operator.sub, xs.stop, Const(1)))
+    return binary(cap, operator.floordiv, binary(cap, operator.mul, n, ends), Const(2))
 
 
 EXTREMES: dict[Any, Any] = {operator.gt: max, operator.lt: min}

@@ -59,7 +59,9 @@ class Scope:
     least: dict[str, int] = field(default_factory=dict)
     most: dict[str, int] = field(default_factory=dict)
     equal: dict[Atom, Expr] = field(default_factory=dict)
-    known: dict[Size, Expr] = field(default_factory=dict)  # what `canonical` has found since the last equality
+    # What `canonical` has found since the last equality, by the terms: Sizes of one hash (those of -1 and of -2 are
+    # equal) would be compared, for which they are made canonical.
+    known: dict[Any, Expr] = field(default_factory=dict)
     relations: dict[Relation, None] = field(default_factory=dict)
     atoms: dict[Any, Atom] = field(default_factory=dict)
     deciding: int = 0

@@ -379,12 +379,12 @@ def canonical(expr: Any) -> Any:
     if type(expr) is not Size or not expr.scope.equal:
         return expr
     known = expr.scope.known
-    found = known.get(expr)
+    found = known.get(expr.terms)
     if found is None and not any(atom in expr.scope.equal for atom in atoms(expr)):
-        found = known[expr] = expr
+        found = known[expr.terms] = expr
     if found is None:
         found = _replaced(expr)
-        known[expr] = found = expr if type(found) is Size and found.terms == expr.terms else canonical(found)
+        known[expr.terms] = found = expr if type(found) is Size and found.terms == expr.terms else canonical(found)
     return found
 
 

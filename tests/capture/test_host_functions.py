@@ -123,3 +123,11 @@ def test_a_missing_attribute_of_a_changing_number_raises_as_in_python():
         except AttributeError as error:
             return x, str(error)
     compiled_like_plain(f, [(jnp.ones(3), n) for n in SIZES], 2)
+
+
+def test_sums_of_ranges():
+    def f(x, k):
+        n = x.shape[0]
+        return x + 1, sum(range(n)), sum(range(2, n + 1), 10), sum(range(n, 4)), sum(range(-3, k))
+    compiled_like_plain(f, [(jnp.ones(n), n - 5) for n in (8, 6, 7, 9, 12, 8)], 2)
+    compiled_like_plain(f, [(jnp.ones(n), n - 5) for n in (4, 5, 6, 7, 3, 1, 2, 9)], 6)

@@ -138,3 +138,16 @@ def test_keys_of_caches_are_no_questions():
     with scope.decides():
         assert not space["__eq__"](n, 8)
     assert not scope.relations and size_scope.LEAST == 1
+
+
+def test_sizes_of_one_hash_are_told_apart_in_time():
+    """hash(-1) == hash(-2): Sizes that were looked up by their hash were compared, made canonical, looked up ..."""
+    scope = Scope()
+    n, m, k = scope.symbol("n", 8), scope.symbol("m", 6), scope.symbol("k", 8)
+    with scope.decides():
+        assert k == n  # from now on there is something to replace
+    made = [a * n * m + b * n + c * m + d for a in (-2, -1, 0) for b in (-2, -1, 0, 1) for c in (-2, -1, 1)
+            for d in (-2, -1, 0)]
+    for one in made:
+        for other in made:
+            assert canonical(one) == canonical(one) and (one is other or (one - other != 0))

@@ -73,19 +73,19 @@ def negative_shift(x):
     return y * (1 << (x.shape[0] - 4))
 
 
-@entry(lambda n: (jnp.arange(n),), over=(4, 8, 16, 40000, 50000, 7, 42949, 42950, 60000), variants=HOST)
+@entry(lambda n: (jnp.arange(n),), over=(4, 8, 16, 40000, 50000, 7, 42949, 42950, 60000), variants=HOST, frames=2)
 def overflows_an_int32(x):
     first = x[0] + x.shape[0] * 50000
     return first
 
 
-@entry(over=(2, 3, 200, 3000, 2147, 2148, 5), variants=HOST)
+@entry(over=(2, 3, 200, 3000, 2147, 2148, 5), variants=HOST, frames=2)
 def overflows_in_a_sum(x):
     n = x.shape[0]
     return jnp.arange(3) + n * 1000000
 
 
-@entry(over=(4, 5, 200, 255, 256, 300, 6), variants=HOST)
+@entry(over=(4, 5, 200, 255, 256, 300, 6), variants=HOST, frames=2)
 def overflows_a_byte(x):
     y = x + 1
     return y, jnp.asarray(x.shape[0], jnp.uint8)
