@@ -16,6 +16,8 @@ import operator
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from dynacomp.capture import scalars
 from dynacomp.capture.machine import Capture
 from dynacomp.capture.values import Const, NeedsConcrete, ScalarV, Value
@@ -71,7 +73,9 @@ def within(base: float, exponent: float, rows: Iterable[Bounds]) -> Bounds | Non
 
 def holds(cap: Capture, bounds: Iterable[tuple[str, Any, float]]) -> bool:
     """Whether numbers are within bounds; what changes is guarded to be."""
-    if not all(getattr(operator, name)(_now(v), bound) for name, v, bound in bounds):
+    with np.errstate(all="ignore"):  # a bound may be beyond a small float of NumPy's
+        held = all(getattr(operator, name)(_now(v), bound) for name, v, bound in bounds)
+    if not held:
         return False
     for name, v, bound in bounds:
         if isinstance(v, ScalarV):

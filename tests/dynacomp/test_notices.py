@@ -5,9 +5,12 @@ import subprocess
 import sys
 import threading
 
+import jax.numpy as jnp
 import pytest
 
+import dynacomp
 from dynacomp import notices
+from dynacomp.options import TOPICS, log_topics
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +63,28 @@ def test_topics_print_only_when_asked_for(capsys):
         notices._handler.setStream(before)
         notices.enable(frozenset())
     assert capsys.readouterr().err == "[dynacomp.guards] x.shape == (3,)\n"
+
+
+def test_help_lists_the_topics(capsys):
+    assert log_topics({"DYNACOMP_LOG": "help,guards"}) == {"help", "guards"}
+    notices.enable(frozenset({"help"}))
+    said = capsys.readouterr().err
+    assert all(topic in said for topic in TOPICS) and not any(map(notices.logs, TOPICS))
+    notices.enable(frozenset())
+
+
+def test_breaks_are_printed_each_time_they_are_captured(capsys):
+    notices.enable(frozenset({"breaks"}))
+    before = notices._handler.setStream(sys.stderr)
+    try:
+        for _ in range(2):
+            dynacomp.reset()
+            dynacomp.jit(lambda x: (x + 1, dynacomp.graph_break(), x * 2), backend="eager")(jnp.ones(2))
+        dynacomp.jit(lambda x: x + jnp.ones(3), backend="eager")(jnp.ones(3))
+    finally:
+        notices._handler.setStream(before)
+        notices.enable(frozenset())
+    assert capsys.readouterr().err.count("graph break: dynacomp.graph_break()") == 2
 
 
 @pytest.mark.medium
