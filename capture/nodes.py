@@ -246,6 +246,8 @@ def evaluated(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Outcome,
         return abstract(cap, fn, numbers[0], numbers[1], since), numbers
     if fails_now(fn, lowered):
         raise Break("raises", type(error).__name__)
+    if is_defect(error):
+        raise error
     size_values.freeze(cap, blamed, f"{_label(fn)}: {error}")
     raise Restart()
 
@@ -368,8 +370,6 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
         _show_arrays(cap, nodes)
         raise Break("concrete", f"{_label(fn)} needs concrete values ({type(error).__name__})") from None
     except ours(Exception) as error:
-        if is_defect(error):
-            raise
         _fix_numbers(cap, step)
         raise Failed(error) from None
     finally:
