@@ -413,7 +413,7 @@ def _finds_methods(cap: Capture, value: OpaqueV, name: str) -> bool:
 def _changing(cap: Capture, value: SizeV | ScalarV, name: str) -> Value:
     """An attribute of a number or string that changes: a method, or a part that is known without it."""
     kind = type(value.hint)
-    if not hasattr(kind, name):
+    if not hasattr(value.hint, name):  # not of its type, which has the attributes of types too
         raise Raised(Const(AttributeError(f"{kind.__name__!r} object has no attribute {name!r}", name=name)))
     if isinstance(value.hint, np.generic):
         return scalars.attribute(value, name)
@@ -421,7 +421,9 @@ def _changing(cap: Capture, value: SizeV | ScalarV, name: str) -> Value:
         return value
     if kind in (int, float) and name in ("imag", "denominator"):
         return Const(getattr(kind(0), name))
-    if callable(getattr(kind, name)):
+    if name == "__class__":
+        return Const(kind)
+    if callable(getattr(value.hint, name)):
         return BuiltinMethodV(value, name)
     raise NeedsConcrete(value) if isinstance(value, ScalarV) else NeedsConcrete(
         ScalarV(value.hint, source=size_values.source_of(cap, value)))

@@ -150,6 +150,7 @@ class Call:
                  constant: Callable[[Value], Any]) -> None:
         self.cap, self.fn, self.constant = cap, fn, constant
         self.places: dict[S.Source, Given] = {}
+        self.first = cap.realize(args[0]) if args else None
         self.args, self.kwargs = [self.tree(v) for v in args], {k: self.tree(v) for k, v in kwargs.items()}
         if len(self.places) > MOST:
             self.refuse()
@@ -198,7 +199,7 @@ class Call:
 
     def store(self, value: Any) -> None:
         """The call changes its first argument, the array `value`: that is part of what `value` is from then on."""
-        stored = isinstance(value, NdArrayV) and self.args and value.base is None and not is_viewed(self.cap, value)
+        stored = value is self.first and value.base is None and not is_viewed(self.cap, value)  # no `out=`, say
         if not stored or self.cap.bodies:
             self.refuse()
         value.recipe = self.recipe(stores=True)

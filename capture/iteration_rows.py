@@ -33,6 +33,7 @@ from dynacomp.capture.values import (
     ObjectV,
     OpaqueV,
     RangeV,
+    SizeV,
     TupleV,
     Value,
     as_python,
@@ -142,7 +143,8 @@ def _sum(cap: Capture, xs: Value, start: Value = Const(0)) -> Value:
     total = start
     if isinstance(start, Const):
         accepted(sum, (), [start])  # it joins no strings
-    if isinstance(xs, RangeV) and isinstance(xs.step, Const) and xs.step.value == 1:
+    whole = isinstance(start, SizeV) or isinstance(start, Const) and type(start.value) is int  # floats are rounded
+    if whole and isinstance(xs, RangeV) and isinstance(xs.step, Const) and xs.step.value == 1:
         return binary(cap, operator.add, total, _sum_of_range(cap, xs))
     for x in iterate(cap, xs):
         total = binary(cap, operator.add, total, x)

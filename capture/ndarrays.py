@@ -14,6 +14,7 @@ as NumPy only reads it. One that is an argument is data: NumPy's operations on i
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -84,26 +85,21 @@ def is_numpy_function(obj: Any) -> bool:
     return id(obj) in FUNCTIONS
 
 
-def known(cap: Capture, value: Value) -> bool:
-    """Whether NumPy can be given `value` now."""
+def known(cap: Capture, value: Value, also: Callable[[Value], bool] = lambda v: False) -> bool:
+    """Whether NumPy can be given `value` now; `also` says what else may be in it."""
     value = cap.realize(value)
     if isinstance(value, (TupleV, ListV)):
-        return value.cls in (tuple, list) and all(known(cap, v) for v in value.items)
+        return value.cls in (tuple, list) and all(known(cap, v, also) for v in value.items)
     if isinstance(value, SliceV):
-        return all(known(cap, v) for v in (value.start, value.stop, value.step))
+        return all(known(cap, v, also) for v in (value.start, value.stop, value.step))
     if isinstance(value, ArrayV):
         return is_constant(cap, value)
-    return isinstance(value, (NdArrayV, SizeV)) or isinstance(value, Const) and _is_plain(value.value)
+    return also(value) or isinstance(value, (NdArrayV, SizeV)) or isinstance(value, Const) and _is_plain(value.value)
 
 
 def takes(cap: Capture, value: Value) -> bool:
     """Whether NumPy can be given `value`: it is known, or a number that changes."""
-    value = cap.realize(value)
-    if isinstance(value, (TupleV, ListV)):
-        return value.cls in (tuple, list) and all(takes(cap, v) for v in value.items)
-    if isinstance(value, SliceV):
-        return all(takes(cap, v) for v in (value.start, value.stop, value.step))
-    return host_arrays.is_number(value) or known(cap, value)
+    return known(cap, value, host_arrays.is_number)
 
 
 def holds_array(cap: Capture, values: Iterable[Value]) -> bool:
@@ -212,7 +208,7 @@ def call_method(cap: Capture, value: Value, name: str, args: list[Value], kwargs
 def attribute(cap: Capture, value: Value, name: str) -> Value | None:
     """An attribute of a known array; None for what is none, or a method."""
     if isinstance(value, NdArrayV) and value.recipe is not None and name in ATTRIBUTES:
-        return host_arrays.attribute(cap, value, name) or call(cap, Attribute(name), [value], {})
+        return host_arrays.attribute(cap, value, name) or call(cap, operator.attrgetter(name), [value], {})
     return of_result(cap, getattr(plain(cap, value), name)) if name in ATTRIBUTES else None
 
 
@@ -224,16 +220,6 @@ class Method:
 
     def __call__(self, array: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(array, self.name)(*args, **kwargs)
-
-
-@dataclass(frozen=True)
-class Attribute:
-    """`array.name`."""
-
-    name: str
-
-    def __call__(self, array: Any) -> Any:
-        return getattr(array, self.name)
 
 
 def run(cap: Capture, compute: Callable[[], Any], args: Iterable[Any]) -> Value:

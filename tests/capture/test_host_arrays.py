@@ -134,8 +134,27 @@ def one_over_zero(x):
     return x.sum() * (1 / np.arange(x.shape[0] - 4, x.shape[0])).sum()
 
 
-@pytest.mark.parametrize("program", [iterated, a_view_that_is_written, views_that_leave, too_short, caught,
-                                     one_over_zero])
+def into_another(x):
+    t = np.ones(x.shape[0])
+    found = np.add(np.arange(x.shape[0]), 2, out=t)
+    tripled = t * 3
+    np.multiply(t, 2, out=t)
+    return x + t, x * found, tripled.sum(), t is found
+
+
+def changed_by_functions(x):
+    n = x.shape[0]
+    m = np.zeros((n, n))
+    np.fill_diagonal(m, n)
+    same = m
+    same[0, 0] = -1
+    return x @ m, m, jax.vmap(lambda r: (r * m.sum(0)).sum())(jnp.stack([x, x])), jax.grad(
+        lambda y: (y * m).sum())(x)
+
+
+@pytest.mark.parametrize("program", [
+    into_another, changed_by_functions, iterated, a_view_that_is_written, views_that_leave, too_short, caught,
+    one_over_zero])
 def test_what_needs_the_content_is_as_in_python(program):
     """Values, exceptions and warnings; by breaks or entries for one size."""
     dynacomp.reset()

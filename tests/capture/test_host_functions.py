@@ -110,6 +110,7 @@ def test_shape_errors_that_the_program_catches():
 
 @pytest.mark.parametrize("use", [
     lambda n: (hasattr(n, "__get__"), hasattr(n, "bit_length"), n.real, n.imag, n.numerator, n.denominator),
+    lambda n: (hasattr(n, "__name__"), hasattr(n, "mro"), n.__class__.__name__, (n / 2).__class__.__name__),
     lambda n: (hasattr(n / 2, "shape"), (n / 2).real, (n / 2).imag, getattr(n, "nothing", "x"))])
 def test_attributes_of_numbers_that_change(use):
     compiled_like_plain(lambda x: (x + 1, use(x.shape[0])), [(jnp.ones(n),) for n in SIZES], 2)
@@ -128,6 +129,8 @@ def test_a_missing_attribute_of_a_changing_number_raises_as_in_python():
 def test_sums_of_ranges():
     def f(x, k):
         n = x.shape[0]
-        return x + 1, sum(range(n)), sum(range(2, n + 1), 10), sum(range(n, 4)), sum(range(-3, k))
+        return x + 1, sum(range(n)), sum(range(2, n + 1), 10), sum(range(n, 4)), sum(range(-3, k)), sum(range(n), n)
+    tenths = dynacomp.jit(lambda x: sum(range(x.shape[0]), 0.1), backend="eager")
+    assert [tenths(jnp.ones(n)) for n in SIZES] == [sum(range(n), 0.1) for n in SIZES]
     compiled_like_plain(f, [(jnp.ones(n), n - 5) for n in (8, 6, 7, 9, 12, 8)], 2)
     compiled_like_plain(f, [(jnp.ones(n), n - 5) for n in (4, 5, 6, 7, 3, 1, 2, 9)], 6)
