@@ -150,7 +150,7 @@ class Call:
                  constant: Callable[[Value], Any]) -> None:
         self.cap, self.fn, self.constant = cap, fn, constant
         self.places: dict[S.Source, Given] = {}
-        self.first = cap.realize(args[0]) if args else None
+        self.first: Any = cap.realize(args[0]) if args else None
         self.args, self.kwargs = [self.tree(v) for v in args], {k: self.tree(v) for k, v in kwargs.items()}
         if len(self.places) > MOST:
             self.refuse()
@@ -199,7 +199,8 @@ class Call:
 
     def store(self, value: Any) -> None:
         """The call changes its first argument, the array `value`: that is part of what `value` is from then on."""
-        stored = value is self.first and value.base is None and not is_viewed(self.cap, value)  # no `out=`, say
+        stored = value is self.first and isinstance(value, NdArrayV)  # no `out=`, say
+        stored = stored and value.base is None and not is_viewed(self.cap, value)
         if not stored or self.cap.bodies:
             self.refuse()
         value.recipe = self.recipe(stores=True)
