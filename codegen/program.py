@@ -76,17 +76,18 @@ class _Checks:
         others = [(dim, (i, d)) for i, b in enumerate(self.inputs) for d, dim in enumerate(b.shape)
                   if not sympy.sympify(dim).is_Integer and (i, d) not in taken]
         self.reads = (*primary, *others)
+        self.ranks = [len(b.shape) for b in self.inputs]
+        self.fixed = [[(d, int(dim)) for d, dim in enumerate(b.shape) if sympy.sympify(dim).is_Integer]
+                      for b in self.inputs]
 
     def check(self, i: int, x: Any) -> tuple[int, ...]:
         """The shape of input i; TypeError where it does not fit what was compiled."""
-        buffer = self.inputs[i]
-        fits = len(x.shape) == len(buffer.shape) and all(
-            not sympy.sympify(want).is_Integer or int(want) == got
-            for want, got in zip(buffer.shape, x.shape))
-        if x.dtype != buffer.dtype or not fits:
+        buffer, shape = self.inputs[i], x.shape
+        if (x.dtype != buffer.dtype or len(shape) != self.ranks[i]
+                or any(shape[d] != want for d, want in self.fixed[i])):
             raise TypeError(f"input {i} ({self.names[i]}) is {x.dtype}{list(x.shape)}, but this program was "
                             f"compiled for {buffer.dtype}{list(buffer.shape)}")
-        return x.shape
+        return shape
 
     def convert(self, i: int, x: Any) -> Any:
         """A NumPy value or Python scalar as a jax Array of input i's dtype."""

@@ -9,17 +9,21 @@ static int is_known_sharding(Program *p, PyObject *sharding)
     return 0;
 }
 
-/* A sharding seen for the first time: Python says whether it is one CPU device, or raises. */
-static int accept_sharding(Program *p, PyObject *sharding, PyObject *x)
+/* A sharding that input i did not have in the last call. Arrays come with as many objects as there are operations
+   that made them: each input remembers its own, beside the few that are remembered for all. Of one that is seen
+   for the first time Python says whether it is one CPU device, or raises. */
+static int accept_sharding(Program *p, Py_ssize_t i, PyObject *sharding, PyObject *x)
 {
-    static unsigned turn;
-    PyObject *ok = PyObject_CallOneArg(p->accept, x);
-    if (!ok)
-        return -1;
-    Py_DECREF(ok);
+    if (!is_known_sharding(p, sharding)) {
+        PyObject *ok = PyObject_CallOneArg(p->accept, x);
+        if (!ok)
+            return -1;
+        Py_DECREF(ok);
+        Py_INCREF(sharding);
+        Py_XSETREF(p->known[p->turn++ % SHARDINGS], sharding);
+    }
     Py_INCREF(sharding);
-    Py_XSETREF(p->known[turn % SHARDINGS], sharding);
-    turn++;
+    Py_XSETREF(p->slots[i].sharding, sharding);
     return 0;
 }
 
@@ -106,7 +110,7 @@ int take_input(call_t *call, Py_ssize_t i, PyObject *given)
     PyObject *sharding = ask(jax.sharding, x);
     if (!sharding)
         return -1;
-    status = is_known_sharding(p, sharding) ? 0 : accept_sharding(p, sharding, x);
+    status = sharding == p->slots[i].sharding ? 0 : accept_sharding(p, i, sharding, x);
     Py_DECREF(sharding);
     if (status)
         return -1;

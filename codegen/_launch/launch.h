@@ -105,6 +105,7 @@ extern PyTypeObject PlanType;
 typedef struct {
     PyObject *aval;               /* the last aval that was checked here */
     PyObject *layout;             /* the last layout that was found row-major */
+    PyObject *sharding;           /* the last sharding that was accepted here */
     int64_t *dims;                /* its dimensions that sizes read */
     int donated, flat;            /* flat: fewer than two dimensions, so that only one layout exists */
 } slot_t;
@@ -129,6 +130,7 @@ typedef struct {
     PyObject *check, *convert, *accept, *arrange, *plan, *stock;
     PyObject *sharding, *devices; /* of the outputs */
     PyObject *known[SHARDINGS];   /* shardings that were accepted */
+    unsigned turn;                /* how many: the next one's place */
     PyObject *plans;              /* list of Plan, the last used first */
     void *arenas[ARENAS];
     size_t arena_bytes[ARENAS];

@@ -143,6 +143,7 @@ static void Program_dealloc(PyObject *self)
     for (Py_ssize_t i = 0; p->slots && i < p->n_inputs; i++) {
         Py_XDECREF(p->slots[i].aval);
         Py_XDECREF(p->slots[i].layout);
+        Py_XDECREF(p->slots[i].sharding);
         PyMem_Free(p->slots[i].dims);
     }
     for (int k = 0; k < ARENAS; k++)

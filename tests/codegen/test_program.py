@@ -14,8 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental.layout import Format, Layout
+from jax.sharding import SingleDeviceSharding
 
 from dynacomp.codegen import cpp
+from dynacomp.codegen import program as program_module
 from tests.codegen.cpp_kit import CACHE, compiled, softmax_schedule
 
 
@@ -155,8 +157,10 @@ def test_fork_after_use():
 import os
 import numpy as np
 from jax.experimental.layout import Format, Layout
+from jax.sharding import SingleDeviceSharding
 
 from dynacomp.codegen import cpp
+from dynacomp.codegen import program as program_module
 from tests.codegen.cpp_kit import CACHE, softmax_schedule
 plan = softmax_schedule()
 program = cpp.compile(plan, plan.output_avals, {"threads": 2, "cache_dir": CACHE})
@@ -226,3 +230,17 @@ def test_inputs_of_other_layouts(softmax):
     for x in (X, turned, turned, X):
         np.testing.assert_array_equal(softmax(x)[0], softmax(X)[0])
     assert not turned.is_deleted() and turned.format.layout.major_to_minor == (1, 0)
+
+
+def test_arrays_of_many_operations_are_asked_once_where_they_lie(monkeypatch):
+    """Each operation gives its arrays a sharding object of its own: as many as there are parameters in a model."""
+    asked = []
+    accept = program_module._Checks.accept
+    monkeypatch.setattr(program_module._Checks, "accept", lambda self, x: asked.append(x) or accept(self, x))
+    program = compiled(lambda *xs: sum(xs), *[jnp.ones(3)] * 20)
+    device = jax.devices()[0]
+    xs = [jax.device_put(jnp.full(3, i, jnp.float32), SingleDeviceSharding(device)) for i in range(20)]
+    assert len({id(x.sharding) for x in xs}) > 8
+    for _ in range(5):
+        np.testing.assert_array_equal(program(*xs)[0], np.full(3, 190, np.float32))
+    assert len(asked) <= 20
