@@ -29,10 +29,10 @@ from rich.progress import track
 from rich.table import Table
 
 import dynacomp
-from dynacomp.capture.avals import aval_of
+from dynacomp.capture.graph.avals import aval_of
 from dynacomp.codegen.backends import BACKENDS
-from dynacomp.lowering.fusion import schedule
-from dynacomp.lowering.translate import lower_function
+from dynacomp.lowering.fuse.fusion import schedule
+from dynacomp.lowering.primitives.translate import lower_function
 from dynacomp.options import resolve
 
 TOLERANCE = {"float32": 1e-4, "bfloat16": 2e-2}

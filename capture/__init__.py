@@ -1,1 +1,29 @@
-"""capture stage; see the docstrings of its modules."""
+"""What happens to a Python frame until it is a Graph, guards and new bytecode; in rooms, each of which imports
+only those listed before it.
+
+    base          What everything else leans on: how symbolic execution leaves its path,
+                  interrupts, tables by identity
+    graph         The Graph that capture makes and every later stage reads, and the sizes in it
+    bytecode      Code objects as data: read, followed, cut into resume functions and the segments
+                  of generators
+    symbolic      The symbolic machine, what it holds (Values, by their Sources) and what it finds
+                  out (guards, side effects)
+    wrapping      From real objects to Values: objects, classes, NumPy arrays, numbers and sizes
+                  that change
+    tracing       Calls of JAX and of pure libraries as nodes of the Graph: their arguments,
+                  results, bodies and effects
+    reconstruct   From Values back to real objects: the replacement bytecode, its helpers at run
+                  time, graph breaks
+    kinds         What each kind of Value does: attributes, operators, containers, iteration,
+                  exceptions
+    control_flow  Branches and loops that arrays decide, as `cond`, `while_loop`, `fori_loop` and
+                  `scan` of the Graph
+    calls         What happens when a Value is called: functions, classes, methods, rules that
+                  users give
+    builtins      Rows of the table of callees: Python's built-in functions, the standard library,
+                  JAX's trees and state
+    opcodes       The handlers of the bytecode instructions, by what they do
+    frame         Capturing a frame: from a function and its arguments to a cache entry
+    suspended     Generators, coroutines and async generators in place of which a driver runs:
+                  which functions run their segments
+"""

@@ -14,43 +14,51 @@ from dataclasses import dataclass, field
 from types import CellType, CodeType
 from typing import Any
 
-from dynacomp.capture import (  # noqa: F401  (handlers and rows register themselves)
+from dynacomp.capture._native import Entry, GuardProgram, jax_config_token
+from dynacomp.capture.base.collector import seldom_collecting
+from dynacomp.capture.base.errors import Break, GiveUp, NeedsSizes, Raised, Restart, Unbuildable
+from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.builtins import (  # noqa: F401  (handlers and rows register themselves)
     arithmetic_rows,
     array_rows,
     builtin_rows,
     class_statements,
-    copies,
     dataclass_rows,
     debug_rows,
-    emit_classes,
-    emit_iterators,
-    emit_objects,
     frame_rows,
     identities,
     instance_rows,
-    instances,
     iteration_rows,
     jax_state_rows,
-    opcodes_async,
-    opcodes_build,
-    opcodes_flow,
-    opcodes_names,
-    opcodes_stack,
-    payload_methods,
-    size_values,
+    polyfills,
     stdlib_rows,
     tree_rows,
-    twins,
 )
-from dynacomp.capture import sources as S
-from dynacomp.capture._native import Entry, GuardProgram, jax_config_token
-from dynacomp.capture.collector import seldom_collecting
-from dynacomp.capture.errors import Break, GiveUp, NeedsSizes, Raised, Restart, Unbuildable
-from dynacomp.capture.graph import Graph
-from dynacomp.capture.guards import StepWriter
-from dynacomp.capture.interrupts import ours
-from dynacomp.capture.leaving import breaking
-from dynacomp.capture.machine import (
+from dynacomp.capture.bytecode.resume import is_resume, living, returns_tail
+from dynacomp.capture.bytecode.stack_effects import check_rows
+from dynacomp.capture.calls import (  # noqa: F401  (handlers and rows register themselves)
+    copies,
+    instances,
+    payload_methods,
+)
+from dynacomp.capture.graph.graph import Graph
+from dynacomp.capture.kinds import emit_iterators  # noqa: F401  (handlers and rows register themselves)
+from dynacomp.capture.opcodes import (  # noqa: F401  (handlers and rows register themselves)
+    build,
+    coroutines,
+    flow,
+    names,
+    stack,
+)
+from dynacomp.capture.reconstruct import (  # noqa: F401  (handlers and rows register themselves)
+    emit_classes,
+    emit_objects,
+)
+from dynacomp.capture.reconstruct.graph_break import breaking
+from dynacomp.capture.reconstruct.output import Result, returning, template_of
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.guards import StepWriter
+from dynacomp.capture.symbolic.machine import (
     HANDLERS,
     Capture,
     Frame,
@@ -62,12 +70,10 @@ from dynacomp.capture.machine import (
     execute,
     new_frame,
 )
-from dynacomp.capture.operands import check_rows
-from dynacomp.capture.output import Result, returning, template_of
-from dynacomp.capture.resume import is_resume, living, returns_tail
-from dynacomp.capture.specimens import is_made, leak
-from dynacomp.capture.values import CellV, Const, Lazy, NeedsConcrete, type_of
-from dynacomp.capture.wrap import wrap
+from dynacomp.capture.symbolic.values import CellV, Const, Lazy, NeedsConcrete, type_of
+from dynacomp.capture.wrapping import size_values  # noqa: F401  (handlers and rows register themselves)
+from dynacomp.capture.wrapping.builder import wrap
+from dynacomp.capture.wrapping.class_prototypes import is_made, leak
 
 check_complete()
 check_rows(HANDLERS)

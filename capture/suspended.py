@@ -2,7 +2,7 @@
 
 `capture_suspended` makes the entry of such a function. A generator that computes nothing with arrays
 (`sum(n * n for n in numbers)`) is better left alone: for those that nobody asked to compile, the first
-TRIAL segments that run decide (see plans.py). When no graph came of them, nor a call that Python had to make,
+TRIAL segments that run decide (see generator_plan.py). When no graph came of them, nor a call that Python had to make,
 the function is never captured again.
 """
 
@@ -13,10 +13,10 @@ from types import CodeType
 from typing import Any
 
 from dynacomp.capture._native import Entry, GuardProgram
-from dynacomp.capture.errors import GiveUp
+from dynacomp.capture.base.errors import GiveUp
+from dynacomp.capture.bytecode.generator_plan import Plan, keep
+from dynacomp.capture.bytecode.resume import looks_at_frame
 from dynacomp.capture.frame import Info, Outcome
-from dynacomp.capture.plans import Plan, keep
-from dynacomp.capture.resume import looks_at_frame
 
 
 def capture_suspended(code: CodeType, wrap: Callable[[Any], Any], key: Any,

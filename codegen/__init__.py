@@ -1,1 +1,14 @@
-"""codegen stage; see the docstrings of its modules."""
+"""From a Schedule to a Program: the backends, the on-disk cache, the C++ compiler, and what launches compiled
+code.
+
+    cpp       The C++ backend: Kernels as vectorised loops, one translation unit for a Schedule
+    triton    The Triton backend: Kernels as `@triton.jit` functions, compiled ahead of time, launched
+              or interpreted
+    backends  The one table of backends: what turns a lowered Graph into a Program
+    cache     The on-disk cache of compiled code: content-addressed, owned by the user alone, verified
+    compiler  Finds a C++ compiler, makes sure that it works, and runs it
+    dims      Sizes at run time: reading them off arguments, and evaluating SymPy expressions of them
+    program   Programs: compiled code as a callable on jax Arrays
+    scratch   Temporary folders that outlive their process as little as can be
+    xla       The XLA backend: a whole primitive Graph as one `jax.jit` program
+"""

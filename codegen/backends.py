@@ -1,7 +1,7 @@
 """The one table of backends: what turns a lowered Graph into a Program.
 
 Every Backend has the same `compile(graph, schedule, options) -> Program`: `graph` is the primitive
-Graph, `schedule` what `lowering.fusion.schedule` made of it (None is fine where `needs_schedule` is
+Graph, `schedule` what `lowering.fuse.fusion.schedule` made of it (None is fine where `needs_schedule` is
 False). A Program takes the flat inputs and returns the tuple of flat outputs; its attributes are
 `backend`, `source` (file name -> text), `kernels` (names) and `externs` (reasons, one for each call
 to XLA at a seam). Options that all backends know: `donate` (positions of inputs) and `numerics`
@@ -20,13 +20,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dynacomp.capture.graph import Graph
-from dynacomp.codegen.cpp import compile_cpp
-from dynacomp.codegen.cpp import unavailable as no_compiler
-from dynacomp.codegen.triton_backend import compile_triton
-from dynacomp.codegen.triton_backend import unavailable as no_triton
+from dynacomp.capture.graph.graph import Graph
+from dynacomp.codegen.cpp.backend import compile_cpp
+from dynacomp.codegen.cpp.backend import unavailable as no_compiler
+from dynacomp.codegen.triton.backend import compile_triton
+from dynacomp.codegen.triton.backend import unavailable as no_triton
 from dynacomp.codegen.xla import compile_xla
-from dynacomp.lowering.schedule import Schedule
+from dynacomp.lowering.fuse.schedule import Schedule
 
 Compile = Callable[[Graph, Schedule | None, Mapping[str, Any]], Any]
 

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dynacomp.capture.interrupts import ours
+from dynacomp.capture.base.interrupts import ours
 from dynacomp.codegen.compiler import Compiler, cpu_key
 from dynacomp.codegen.scratch import private_folder, scratch
 from dynacomp.kernels.templates import HEADERS

@@ -27,7 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from dynacomp.capture.interrupts import ours
+from dynacomp.capture.base.interrupts import ours
 from dynacomp.codegen.scratch import scratch
 from dynacomp.kernels.templates import HEADERS
 
@@ -68,7 +68,7 @@ class Compiler:
     def build(self, source: str, out: Path, exact: bool = False, jobs: int = 1) -> None:
         """Compile C++ text to the shared library `out`; CompilerError holds the first error line.
 
-        jobs: how many objects to make of it side by side (see `cpp_unit`).
+        jobs: how many objects to make of it side by side (see `cpp.unit`).
         """
         with scratch() as folder:
             file = folder / "kernel.cc"

@@ -3,7 +3,7 @@
 Sizes are Python ints, or JAX's symbolic dimensions while something is exported; both go through the
 same integer operators, so one table serves.
 
-    >>> from dynacomp.lowering.loops import size
+    >>> from dynacomp.lowering.sizes.symbols import size
     >>> n = size("n")
     >>> bind_sizes([(n, 2 * n)], [(3, 6)])
     {n: 3}
@@ -21,7 +21,7 @@ from typing import Any
 import sympy
 from jax import core
 
-from dynacomp.lowering.indexing import FloorDiv, FloorMod
+from dynacomp.lowering.sizes.indexing import FloorDiv, FloorMod
 
 Shape = Sequence[Any]
 

@@ -28,10 +28,10 @@ from jax.experimental.layout import Format, Layout
 from jax.sharding import SingleDeviceSharding
 from jaxlib import _jax
 
-from dynacomp.capture.avals import Aval
+from dynacomp.capture.graph.avals import Aval
 from dynacomp.codegen import _launch
 from dynacomp.codegen.dims import substitute
-from dynacomp.lowering.schedule import Schedule
+from dynacomp.lowering.fuse.schedule import Schedule
 
 STOCK = 192  # arrays made ahead, about, in one execution: the more, the less each costs ...
 STOCK_BYTES = 4 << 20  # ... and at most this much memory for them
@@ -43,7 +43,7 @@ jax.ffi.register_ffi_target(ADDRESSES, _launch.addresses, platform="cpu", api_ve
 
 def native_program(library: ctypes.CDLL, schedule: Schedule, threads: int, donate: Sequence[int],
                    device: Any) -> Any:
-    """The callable of a loaded library that `cpp_unit` wrote for `schedule`."""
+    """The callable of a loaded library that `cpp.unit` wrote for `schedule`."""
     checks = _Checks(schedule, device)
     consts = [np.ascontiguousarray(c) for c in schedule.consts.values()]
     return _launch.Program(

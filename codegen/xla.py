@@ -23,11 +23,11 @@ from jax import export
 from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its place
 from jax.extend.core import primitives
 
-from dynacomp.capture import graph_interp
-from dynacomp.capture.graph import Graph, Node, map_nodes
+from dynacomp.capture.graph import interpreter
+from dynacomp.capture.graph.graph import Graph, Node, map_nodes
 from dynacomp.codegen.dims import bind_sizes, substitute
-from dynacomp.lowering.dims import map_dims
-from dynacomp.lowering.specialise import specialise
+from dynacomp.lowering.primitives.specialise import specialise
+from dynacomp.lowering.sizes.dims import map_dims
 
 
 def compile_xla(graph: Graph, schedule: Any, options: Mapping[str, Any]) -> Any:
@@ -59,7 +59,7 @@ def as_function(graph: Graph) -> Callable[..., tuple[Any, ...]]:
     avals = graph.nodes[-1].aval or (None,) * len(jax.tree.leaves(graph.output))
 
     def run(*inputs: Any) -> tuple[Any, ...]:
-        outputs = jax.tree.leaves(graph_interp.run(at_sizes(graph, inputs), *inputs))
+        outputs = jax.tree.leaves(interpreter.run(at_sizes(graph, inputs), *inputs))
         return tuple(map(_typed, outputs, avals))
 
     run.__name__ = run.__qualname__ = graph.name

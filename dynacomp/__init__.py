@@ -11,7 +11,7 @@ and `substitute` say how a function is compiled, `is_compiling` whether it is. S
 import importlib.metadata
 
 from dynacomp.api import disable, graph_break, jit, list_backends, reset
-from dynacomp.capture.user_rules import allow_in_graph, assume_constant_result, is_compiling, substitute
+from dynacomp.capture.calls.user_rules import allow_in_graph, assume_constant_result, is_compiling, substitute
 from dynacomp.counters import stats
 from dynacomp.explain import explain
 from dynacomp.marks import mark_dynamic, mark_static

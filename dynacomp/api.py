@@ -15,13 +15,13 @@ import jax
 
 from dynacomp import counters, misses, notices
 from dynacomp.capture import _native
-from dynacomp.capture.calls import BUILTINS, USER_RULES
-from dynacomp.capture.errors import Break
-from dynacomp.capture.libraries import is_library
-from dynacomp.capture.machine import Capture
-from dynacomp.capture.placement import jit_places
-from dynacomp.capture.user_rules import allow_in_graph, assume_constant_result, substitute
-from dynacomp.capture.values import Const, Value
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.calls.calls import BUILTINS, USER_RULES
+from dynacomp.capture.calls.user_rules import allow_in_graph, assume_constant_result, substitute
+from dynacomp.capture.symbolic.libraries import is_library
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import Const, Value
+from dynacomp.capture.tracing.placement import jit_places
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.donation import Donated, donated, donating
 from dynacomp.marks import mark_dynamic, mark_static

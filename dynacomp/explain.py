@@ -17,7 +17,7 @@ from dynacomp import counters, notices
 from dynacomp.api import CompiledObject, jit
 from dynacomp.breaks import REASONS
 from dynacomp.capture import _native
-from dynacomp.capture.resume import reachable
+from dynacomp.capture.bytecode.resume import reachable
 
 
 @dataclass(frozen=True)

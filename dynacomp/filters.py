@@ -17,8 +17,9 @@ from types import CodeType, ModuleType
 import dynacomp.kernels as kernels
 import dynacomp.lowering as lowering
 from dynacomp import capture, codegen, counters
-from dynacomp.capture import _native, libraries
-from dynacomp.capture.resume import is_resume
+from dynacomp.capture import _native
+from dynacomp.capture.bytecode.resume import is_resume
+from dynacomp.capture.symbolic import libraries
 
 FUNCTION = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS  # not a class body or a module
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from dynacomp.capture.graph import Graph
-from dynacomp.capture.graph_interp import run
-from dynacomp.capture.graph_sizes import scope_of, with_sizes
-from dynacomp.capture.sizes import evaluate
+from dynacomp.capture.graph.graph import Graph
+from dynacomp.capture.graph.graph_sizes import scope_of, with_sizes
+from dynacomp.capture.graph.interpreter import run
+from dynacomp.capture.graph.sizes import evaluate
 
 
 def interpreted(graph: Graph) -> Callable[..., tuple[Any, ...]]:

@@ -24,19 +24,20 @@ from jax._src.core import trace_ctx
 
 from dynacomp import counters, notices
 from dynacomp.breaks import REASONS
-from dynacomp.capture import _native, plans
-from dynacomp.capture.avals import ARRAY_TYPE
-from dynacomp.capture.errors import GiveUp, NeedsSizes, NeverCalled
+from dynacomp.capture import _native
+from dynacomp.capture.base.errors import GiveUp, NeedsSizes, NeverCalled
+from dynacomp.capture.base.interrupts import surfacing
+from dynacomp.capture.bytecode import generator_plan
+from dynacomp.capture.bytecode.resume import is_resume
+from dynacomp.capture.bytecode.suspensions import SUSPENDS
 from dynacomp.capture.frame import Outcome, capture
-from dynacomp.capture.interrupts import surfacing
-from dynacomp.capture.libraries import host_below
-from dynacomp.capture.machine import Frozen, Lesson
-from dynacomp.capture.resume import is_resume
-from dynacomp.capture.sources import Dim, Host, Local, Source
+from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.suspended import capture_suspended
-from dynacomp.capture.suspensions import SUSPENDS
+from dynacomp.capture.symbolic.libraries import host_below
+from dynacomp.capture.symbolic.machine import Frozen, Lesson
+from dynacomp.capture.symbolic.sources import Dim, Host, Local, Source
 from dynacomp.filters import should_capture
-from dynacomp.lowering.dims import SymbolicShapeError
+from dynacomp.lowering.sizes.dims import SymbolicShapeError
 from dynacomp.marks import dynamic_marks, static_marks
 from dynacomp.options import Options, resolve
 from dynacomp.pipeline import Compiled, compile_graph
@@ -378,14 +379,14 @@ def reset() -> None:
     """Forgets all compiled entries and what was learned about code objects."""
     _native.reset()
     _HISTORY.clear()
-    plans.forget()
+    generator_plan.forget()
 
 
 def install() -> None:
     """Connects the C hook to this module."""
     _native.set_callback(on_miss_hook)
     _native.set_filter(should_capture)
-    plans.wrapping[:] = [compiling]
+    generator_plan.wrapping[:] = [compiling]
     counters.add_source("cache_hits", lambda: _native.counters()["hits"])
 
 

@@ -17,19 +17,19 @@ from jax.sharding import SingleDeviceSharding
 
 from dynacomp import counters, notices
 from dynacomp.capture import frame
-from dynacomp.capture.avals import as_struct
-from dynacomp.capture.errors import NeverCalled
-from dynacomp.capture.graph import Graph
-from dynacomp.capture.interrupts import ours
+from dynacomp.capture.base.errors import NeverCalled
+from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.graph.avals import as_struct
+from dynacomp.capture.graph.graph import Graph
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.codegen.compiler import CompilerError
 from dynacomp.interpreted import interpreted
-from dynacomp.lowering.dims import SymbolicShapeError
-from dynacomp.lowering.fusion import schedule
-from dynacomp.lowering.passes import PASSES
-from dynacomp.lowering.placing import Placed
-from dynacomp.lowering.schedule import Schedule
-from dynacomp.lowering.translate import Fixed, Lowered, lower
+from dynacomp.lowering.fuse.fusion import schedule
+from dynacomp.lowering.fuse.schedule import Schedule
+from dynacomp.lowering.passes.pipeline import PASSES
+from dynacomp.lowering.primitives.placing import Placed
+from dynacomp.lowering.primitives.translate import Fixed, Lowered, lower
+from dynacomp.lowering.sizes.dims import SymbolicShapeError
 from dynacomp.options import Options
 from dynacomp.placed import PlacedProgram
 

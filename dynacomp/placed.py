@@ -16,7 +16,7 @@ import numpy as np
 from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its place
 
 from dynacomp import notices
-from dynacomp.capture.interrupts import ours
+from dynacomp.capture.base.interrupts import ours
 
 
 class PlacedProgram:

@@ -31,18 +31,20 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as shells have it for w
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MANY_BYTES = 3 << 29
-MEDIUM = ("benchmarks", "capture/test_interrupts.py", "capture/test_native_arrays.py", "capture/test_native_hook.py",
-          "capture/test_native_leaks.py", "capture/test_native_sanitized.py", "capture/test_remembered.py",
-          "capture/test_rolled.py", "capture/test_segments.py", "capture/test_transform_table.py",
-          "capture/test_transforms.py", "capture/test_weak_keys.py", "changing", "codegen/conformance",
-          "codegen/test_cache.py", "codegen/test_cpp.py", "codegen/test_cpp_types.py", "codegen/test_program.py",
-          "codegen/test_triton_programs.py", "codegen/test_triton_scalars.py", "codegen/test_triton_seam.py",
-          "codegen/test_xla.py", "corpus", "dynacomp/test_explain.py", "dynacomp/test_hostile_input.py",
-          "dynacomp/test_hostile_world.py", "dynacomp/test_lifetimes.py", "dynacomp/test_memory.py",
-          "dynacomp/test_misses.py", "dynacomp/test_sanitized.py", "dynacomp/test_threads.py",
-          "dynacomp/test_tracing.py", "examples", "frameworks", "jax_suite", "kernels", "lowering/test_fusion.py",
-          "lowering/test_fusion_symbolic.py", "lowering/test_ops.py", "lowering/test_placing.py",
-          "lowering/test_scalars.py", "lowering/test_translate.py", "strict")
+MEDIUM = ("benchmarks", "capture/base/test_interrupts.py", "capture/base/test_remembered.py",
+          "capture/bytecode/test_segments.py", "capture/control_flow/test_rolled_loops.py",
+          "capture/native/test_native_arrays.py", "capture/native/test_native_hook.py",
+          "capture/native/test_native_leaks.py", "capture/native/test_native_sanitized.py",
+          "capture/test_transform_table.py", "capture/test_transforms.py", "capture/test_weak_keys.py", "changing",
+          "codegen/conformance", "codegen/cpp/test_backend.py", "codegen/cpp/test_types.py", "codegen/test_cache.py",
+          "codegen/test_program.py", "codegen/triton/test_programs.py", "codegen/test_xla.py",
+          "codegen/triton/test_scalars.py", "codegen/triton/test_seam.py", "corpus", "dynacomp/test_explain.py",
+          "dynacomp/test_hostile_input.py", "dynacomp/test_hostile_world.py", "dynacomp/test_lifetimes.py",
+          "dynacomp/test_memory.py", "dynacomp/test_misses.py", "dynacomp/test_sanitized.py",
+          "dynacomp/test_threads.py", "dynacomp/test_tracing.py", "examples", "frameworks", "jax_suite", "kernels",
+          "lowering/fuse/test_fusion.py", "lowering/fuse/test_fusion_symbolic.py",
+          "lowering/kernel_ir/test_scalars.py", "lowering/primitives/test_ops.py",
+          "lowering/primitives/test_placing.py", "lowering/primitives/test_translate.py", "strict")
 MEDIUM_PATHS = tuple(str(ROOT / "tests" / name) for name in MEDIUM)
 
 

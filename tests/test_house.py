@@ -73,6 +73,42 @@ def test_imports_keep_the_law_and_stand_at_the_top(name):
     assert not against + inside, "\n".join(against + inside)
 
 
+def listed(stage: str) -> list[str]:
+    """The rooms and modules of a stage, in the order that its `__init__` lists them."""
+    return re.findall(r"^    (\w+)  ", ast.get_docstring(TREES[f"dynacomp.{stage}"], clean=False), re.M)
+
+
+ROOMS = {stage: listed(stage) for stage in ("capture", "lowering", "codegen")}
+ROOM = 20  # modules
+
+
+@pytest.mark.parametrize("stage", ROOMS)
+def test_the_map_of_a_stage_lists_its_rooms_and_modules(stage):
+    there = {p.name for p in (ROOT / stage).iterdir() if (p / "__init__.py").exists()}
+    there |= {p.stem for p in (ROOT / stage).glob("*.py")} - {"__init__"}
+    assert set(ROOMS[stage]) == there and len(ROOMS[stage]) == len(there)
+
+
+@pytest.mark.parametrize("folder", sorted({p.parent for p in FILES.values()}, key=str), ids=lambda p: p.name)
+def test_a_room_lists_its_modules_and_is_small(folder):
+    modules = {p.stem for p in folder.glob("*.py")} - {"__init__"}
+    stage = folder.relative_to(ROOT).parts[0]
+    assert folder.name == "dynacomp" or len(modules) <= ROOM
+    if folder.parent != ROOT:
+        assert set(listed(".".join(folder.relative_to(ROOT).parts))) == modules, stage
+
+
+@pytest.mark.parametrize("name", [n for n in FILES if len(n.split(".")) > 2 and n.split(".")[1] in ROOMS])
+def test_no_room_imports_upwards(name):
+    stage, room = name.split(".")[1:3]
+    order = ROOMS[stage]
+    upwards = [f"{FILES[name]}:{line}: {room} must not import {module}"
+               for module, line in imports_in(name, TREES[name])
+               if stage_of(module) == stage and module not in NATIVE and len(module.split(".")) > 2
+               and stage != "codegen" and order.index(module.split(".")[2]) > order.index(room)]
+    assert not upwards, "\n".join(upwards)
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_module_says_what_it_is_and_is_finished(name):
     assert ast.get_docstring(TREES[name]), f"{FILES[name]} has no docstring"
@@ -98,9 +134,9 @@ def _caught(caught: ast.expr) -> set[str]:
     return {n.id for n in ast.walk(caught) if isinstance(n, ast.Name)}
 
 
-@pytest.mark.parametrize("name", sorted(FILES.keys() - {"dynacomp.capture.drivers"}))  # the program's generators
+@pytest.mark.parametrize("name", sorted(FILES.keys() - {"dynacomp.capture.bytecode.drivers"}))
 def test_a_broad_except_is_for_ours_alone(name):
-    """A signal handler's TimeoutError is an OSError and an Exception, and the program's: see `capture.interrupts`."""
+    """A signal handler's TimeoutError is an OSError and an Exception, and the program's: `capture.base.interrupts`."""
     broad = {"Exception", "BaseException", "OSError", "RuntimeError"}
     greedy = [f"{FILES[name]}:{node.lineno}" for node in ast.walk(TREES[name])
               if isinstance(node, ast.ExceptHandler) and (node.type is None or broad & _caught(node.type))
@@ -111,12 +147,12 @@ def test_a_broad_except_is_for_ours_alone(name):
 
 @pytest.mark.parametrize("name", FILES)
 def test_no_cache_keeps_the_programs_objects_alive(name):
-    """`functools.cache` on a class or a function would; `capture.remembered` does not."""
+    """`functools.cache` on a class or a function would; `capture.base.remembered` does not."""
     kept = [f"{FILES[name]}:{f.lineno}: {f.name}" for f in functions(TREES[name])
             if {"functools.cache", "cache"} & {ast.unparse(d).split("(")[0] for d in f.decorator_list}
             for a in f.args.args if a.annotation
             and re.search(r"\btype\b|FunctionType|CodeType", ast.unparse(a.annotation))]
-    assert not kept, f"use dynacomp.capture.remembered: {kept}"
+    assert not kept, f"use dynacomp.capture.base.remembered: {kept}"
 
 
 def test_no_import_cycles():

@@ -1,4 +1,4 @@
-/* Classes that are not to be seen: what the capture makes to look things up in, see capture/specimens.py. */
+/* Classes that are not to be seen: what the capture makes to look things up in, see capture/wrapping/class_prototypes.py. */
 #include "native.h"
 
 /* Of other classes, those that every interpreter has, it is kept elsewhere since 3.12. */

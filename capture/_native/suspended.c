@@ -1,6 +1,6 @@
 /* Generators, coroutines and async generators that stand still: what their frames hold, and changing it.
  *
- * The drivers of captured generators (see capture/drivers.py) keep their state in local variables. Guards
+ * The drivers of captured generators (see capture/bytecode/drivers.py) keep their state in local variables. Guards
  * read those here, compiled code that has gone on with a generator stores there what it has come to.
  * A generator that runs, or has ended, has nothing to see.
  *

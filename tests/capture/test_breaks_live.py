@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 import dynacomp
-from dynacomp.capture import emit, emit_iterators, frame, iteration, values
+from dynacomp.capture import frame
+from dynacomp.capture.kinds import emit_iterators, iteration
+from dynacomp.capture.reconstruct import emit
+from dynacomp.capture.symbolic import values
 
 
 @pytest.fixture(autouse=True)
@@ -215,7 +218,7 @@ def test_objects_keep_their_identity():
 
 
 NOT_BUILT = {values.Value: "the base", values.OpaqueV: "always has a Source", values.ScalarV: "always has a Source",
-             values.HashedV: "only ever a key", values.HandlingV: "a stack slot, which leaving.py writes"}
+             values.HashedV: "only ever a key", values.HandlingV: "a stack slot, which graph_break.py writes"}
 
 
 def test_every_value_can_be_rebuilt():

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from dynacomp.capture.avals import Aval
-from dynacomp.codegen import cpp
-from dynacomp.lowering.fusion import schedule
-from dynacomp.lowering.loops import Acc, Apply, Buffer, Kernel, Let, Load, Loop, Ref, Store, size, symbol
-from dynacomp.lowering.schedule import KernelStep, Schedule
-from dynacomp.lowering.translate import lower_function
+from dynacomp.capture.graph.avals import Aval
+from dynacomp.codegen.cpp import backend
+from dynacomp.lowering.fuse.fusion import schedule
+from dynacomp.lowering.fuse.schedule import KernelStep, Schedule
+from dynacomp.lowering.kernel_ir.loops import Acc, Apply, Buffer, Kernel, Let, Load, Loop, Ref, Store
+from dynacomp.lowering.primitives.translate import lower_function
+from dynacomp.lowering.sizes.symbols import size, symbol
 
 CACHE = Path(os.environ.get("DYNACOMP_CACHE_DIR", "/tmp/dynacomp-test-cache"))
 F32 = np.dtype("float32")
@@ -22,7 +23,7 @@ F32 = np.dtype("float32")
 def compiled(function: Any, *args: Any, **options: Any) -> Any:
     """The Program of `function` at the shapes of `args`."""
     plan = schedule(lower_function(function, *args))
-    return cpp.compile(plan, plan.output_avals, {"threads": 2, "cache_dir": CACHE, **options})
+    return backend.compile(plan, plan.output_avals, {"threads": 2, "cache_dir": CACHE, **options})
 
 
 def softmax_schedule() -> Schedule:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from dynacomp.codegen.compiler import FLAGS
-from dynacomp.codegen.cpp_unit import unit_source
+from dynacomp.codegen.cpp.unit import unit_source
 from dynacomp.kernels.templates import HEADERS
-from dynacomp.lowering.fusion import schedule
-from dynacomp.lowering.translate import lower_function
+from dynacomp.lowering.fuse.fusion import schedule
+from dynacomp.lowering.primitives.translate import lower_function
 
 CXX, QEMU = "aarch64-linux-gnu-g++", "qemu-aarch64"
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not (shutil.which(CXX) and shutil.which(QEMU)),

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dynacomp.codegen import cache, cpp, scratch
+from dynacomp.codegen import cache, scratch
+from dynacomp.codegen.cpp import backend
 from tests.codegen.cpp_kit import softmax_schedule
 
 X = jnp.array([[1.0, 2.0, 3.0]])
@@ -19,7 +20,7 @@ X = jnp.array([[1.0, 2.0, 3.0]])
 
 def run(folder, **options):
     plan = softmax_schedule()
-    program = cpp.compile(plan, plan.output_avals, {"cache_dir": folder, **options})
+    program = backend.compile(plan, plan.output_avals, {"cache_dir": folder, **options})
     np.testing.assert_allclose(program(X)[0].sum(), 1, rtol=1e-6)
     return program
 

@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from dynacomp.codegen import compiler, cpp
+from dynacomp.codegen import compiler
+from dynacomp.codegen.cpp import backend
 
 
 def script(folder, body):
@@ -33,7 +34,7 @@ def test_finds_one():
 
 def test_missing():
     assert "cannot run" in reason(("/nowhere/g++",))
-    assert "cannot run" in cpp.unavailable(("/nowhere/g++",))
+    assert "cannot run" in backend.unavailable(("/nowhere/g++",))
 
 
 def test_none_on_the_machine(monkeypatch):

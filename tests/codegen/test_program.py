@@ -16,15 +16,15 @@ import pytest
 from jax.experimental.layout import Format, Layout
 from jax.sharding import SingleDeviceSharding
 
-from dynacomp.codegen import cpp
 from dynacomp.codegen import program as program_module
+from dynacomp.codegen.cpp import backend
 from tests.codegen.cpp_kit import CACHE, compiled, softmax_schedule
 
 
 @pytest.fixture(scope="module")
 def softmax():
     plan = softmax_schedule()
-    return cpp.compile(plan, plan.output_avals, {"threads": 2, "cache_dir": CACHE})
+    return backend.compile(plan, plan.output_avals, {"threads": 2, "cache_dir": CACHE})
 
 
 X = jax.random.normal(jax.random.key(0), (300, 200))
@@ -58,7 +58,7 @@ def test_sizes_that_do_not_agree():
     plan = softmax_schedule()
     buffers = {**plan.buffers, "y": plan.buffers["x"]}
     both = replace(plan, buffers=buffers, inputs=("x", "y"))
-    program = cpp.compile(both, both.output_avals, {"cache_dir": CACHE})
+    program = backend.compile(both, both.output_avals, {"cache_dir": CACHE})
     assert program(X, X)[0].shape == X.shape
     with pytest.raises(TypeError, match="dimension 1 of input 1"):
         program(X, X[:, :5])
@@ -157,10 +157,8 @@ def test_fork_after_use():
 import os
 import numpy as np
 from jax.experimental.layout import Format, Layout
-from jax.sharding import SingleDeviceSharding
 
-from dynacomp.codegen import cpp
-from dynacomp.codegen import program as program_module
+from dynacomp.codegen.cpp import backend as cpp
 from tests.codegen.cpp_kit import CACHE, softmax_schedule
 plan = softmax_schedule()
 program = cpp.compile(plan, plan.output_avals, {"threads": 2, "cache_dir": CACHE})

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from jax import lax
 
-from dynacomp.capture.avals import Aval
-from dynacomp.capture.graph import Builder, Graph
+from dynacomp.capture.graph.avals import Aval
+from dynacomp.capture.graph.graph import Builder, Graph
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.codegen.xla import export_graph
-from dynacomp.lowering.loops import size
+from dynacomp.lowering.sizes.symbols import size
 
 F32 = np.dtype("float32")
 
@@ -78,7 +78,7 @@ MESH = """
 import jax, jax.numpy as jnp, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 from dynacomp.codegen.backends import BACKENDS
-from dynacomp.lowering.translate import lower_function
+from dynacomp.lowering.primitives.translate import lower_function
 f = lambda x, w: jax.nn.relu(x @ w) - x.mean(0)[:, None].sum()
 x, w = jnp.arange(64.0).reshape(8, 8), jnp.ones((8, 4))
 mesh = Mesh(np.array(jax.devices()), ("rows",))

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
-from dynacomp.capture import resume
+from dynacomp.capture.bytecode import resume
 
 X = jnp.ones(8)
 

@@ -16,7 +16,7 @@ import pytest
 import dynacomp
 from dynacomp import misses, notices
 from dynacomp.capture import frame
-from dynacomp.lowering.dims import SymbolicShapeError
+from dynacomp.lowering.sizes.dims import SymbolicShapeError
 
 jit = functools.partial(dynacomp.jit, backend="eager")
 

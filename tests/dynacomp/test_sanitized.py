@@ -1,6 +1,6 @@
 """The whole package with its extensions built with the address and undefined-behaviour sanitizers.
 
-`tests/capture/test_native_sanitized.py` looks at `_native` alone; here a program (sanitized_program.py) goes
+`tests/capture/native/test_native_sanitized.py` looks at `_native` alone; here a program (sanitized_program.py) goes
 from the compiled callable through guards, cache and templates to the launcher and its stock."""
 
 from pathlib import Path

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dynacomp.codegen.compiler import find, open_library
-from dynacomp.lowering.scalars import SCALARS
+from dynacomp.lowering.kernel_ir.scalars import SCALARS
 
 # name: the interval that ordinary samples come from (others are added to it)
 UNARY = {

@@ -17,16 +17,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dynacomp.capture import graph_interp
-from dynacomp.capture.size_scope import Scope
+from dynacomp.capture.graph import interpreter
+from dynacomp.capture.graph.size_scope import Scope
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.kernels.templates import TEMPLATES
-from dynacomp.lowering import schedule_interp
-from dynacomp.lowering.dims import read_sizes
-from dynacomp.lowering.fusion import schedule
-from dynacomp.lowering.passes import optimise
-from dynacomp.lowering.specialise import specialise
-from dynacomp.lowering.translate import lower_function
+from dynacomp.lowering.fuse.fusion import schedule
+from dynacomp.lowering.interpret import schedules
+from dynacomp.lowering.passes.pipeline import optimise
+from dynacomp.lowering.primitives.specialise import specialise
+from dynacomp.lowering.primitives.translate import lower_function
+from dynacomp.lowering.sizes.dims import read_sizes
 from tests.codegen.conformance.regions import ALL, Region
 from tests.lowering.regions import REGIONS as FUSED
 
@@ -57,14 +57,14 @@ def run_graph(name: str) -> Callable[..., Any]:
     def run(*args: Any) -> Any:
         graph, _ = lowered(name)
         sizes = read_sizes([p.aval for p in graph.placeholders], [np.shape(a) for a in args])
-        return graph_interp.run(specialise(graph, sizes), *args)
+        return interpreter.run(specialise(graph, sizes), *args)
 
     return run
 
 
 def run_schedule(name: str) -> Callable[..., Any]:
     references = {n: row.reference for n, row in TEMPLATES.items()}
-    return lambda *args: schedule_interp.run(lowered(name)[1], args, references)
+    return lambda *args: schedules.run(lowered(name)[1], args, references)
 
 
 def program(contestant: str, name: str) -> Callable[..., Any]:

@@ -1,0 +1,11 @@
+"""What everything else leans on: how symbolic execution leaves its path, interrupts, tables by identity.
+
+    errors          The ways in which symbolic execution leaves its straight path
+    interrupts      Exceptions that the program's signal handlers raise while ours runs
+    carriers        Carriers: arrays without elements, whose shapes tell a compiled program the
+                    sizes that no array of it has
+    identity_table  A table whose keys are objects by identity, held weakly where Python can
+    remembered      `remembered`: what is computed of a class or a function once, for as long as
+                    that lives
+    collector       Python's garbage collector, while the symbolic machine runs
+"""

@@ -1,0 +1,97 @@
+"""`abs`, `pow`, `divmod`, `round` and the functions of `operator` and `math`, as rows of the table of callees."""
+
+from __future__ import annotations
+
+import math
+import operator
+import types
+
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.builtins.builtin_rows import NONE, row
+from dynacomp.capture.calls.calls import BUILTINS
+from dynacomp.capture.kinds.containers import contains, delitem, setitem
+from dynacomp.capture.kinds.iteration import iterate
+from dynacomp.capture.kinds.operators import BINARY, COMPARE, binary, fold, same_object, subscript, truth, unary
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    Const,
+    MethodV,
+    NumberV,
+    ObjectV,
+    ScalarV,
+    SizeV,
+    TupleV,
+    Value,
+    is_constant,
+    type_of,
+)
+from dynacomp.capture.tracing.trace_call import library_call
+
+
+@row(abs)
+def _abs(cap: Capture, x: Value) -> Value:
+    return unary(cap, operator.abs, x)
+
+
+@row(pow)
+def _pow(cap: Capture, a: Value, b: Value, *mod: Value) -> Value:
+    if mod and isinstance(a, ObjectV):
+        return cap.call(cap.getattr(a, "__pow__"), [b, *mod])
+    return fold(cap, pow, a, b, *mod) if mod else binary(cap, operator.pow, a, b)
+
+
+@row(divmod)
+def _divmod(cap: Capture, a: Value, b: Value) -> Value:
+    if any(isinstance(x, (SizeV, ScalarV)) for x in (a, b)) and all(is_constant(x) or isinstance(
+            x, (SizeV, ScalarV)) for x in (a, b)):
+        return TupleV([binary(cap, operator.floordiv, a, b), binary(cap, operator.mod, a, b)])
+    for x, name, y in ((a, "__divmod__", b), (b, "__rdivmod__", a)):
+        if isinstance(x, ObjectV) and cap.special(x, name) is not None:
+            return cap.call(cap.special(x, name), [y])  # type: ignore[arg-type]
+    return library_call(cap, divmod, [a, b]) if isinstance(a, ArrayV) or isinstance(b, ArrayV) else fold(
+        cap, divmod, a, b)
+
+
+@row(round)
+def _round(cap: Capture, x: Value, n: Value = NONE) -> Value:
+    if isinstance(x, ArrayV):
+        return library_call(cap, round, [x, n])
+    if isinstance(x, NumberV):
+        raise Break("leaves", "round() of a number that the graph computes")
+    if is_constant(x):
+        return fold(cap, round, x, n)
+    method = cap.special(x, "__round__")
+    if method is None:
+        raise Raised(Const(TypeError(f"type {type_of(x).__name__} doesn't define __round__ method")))
+    return cap.call(method, [] if isinstance(n, Const) and n.value is None else [n])
+
+
+def _setitem(cap: Capture, owner: Value, key: Value, value: Value) -> Value:
+    setitem(cap, owner, key, value)
+    return NONE
+
+
+def _delitem(cap: Capture, owner: Value, key: Value) -> Value:
+    delitem(cap, owner, key)
+    return NONE
+
+
+for _op in {*BINARY, *COMPARE.values()}:
+    BUILTINS[_op] = (lambda op: lambda cap, a, b: binary(cap, op, a, b))(_op)
+for _unary in (operator.neg, operator.pos, operator.invert):
+    BUILTINS[_unary] = (lambda op: lambda cap, a: unary(cap, op, a))(_unary)
+BUILTINS[types.MethodType] = lambda cap, fn, obj: MethodV(fn, obj)
+BUILTINS.update({
+    operator.getitem: subscript,
+    operator.setitem: _setitem,
+    operator.delitem: _delitem,
+    operator.contains: lambda cap, c, x: Const(contains(cap, c, x)),
+    operator.is_: lambda cap, a, b: Const(same_object(cap, a, b)),
+    operator.is_not: lambda cap, a, b: Const(not same_object(cap, a, b)),
+    operator.not_: lambda cap, a: Const(not truth(cap, a)),
+    operator.truth: lambda cap, a: Const(truth(cap, a)),
+})
+for _name in ("prod", "fsum"):
+    BUILTINS[getattr(math, _name)] = (lambda fn: lambda cap, xs, **kw: fold(
+        cap, fn, TupleV(list(iterate(cap, xs)))))(getattr(math, _name))

@@ -1,0 +1,70 @@
+"""Functions of JAX that need more said, or something else in their place, where sizes are symbolic: rows of callees."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from dynacomp.capture.builtins.builtin_rows import NONE, row
+from dynacomp.capture.kinds import arrays
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import ArrayV, Const, SizeV, Value
+from dynacomp.capture.tracing import sized_calls
+from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.wrapping import size_values
+
+ONE = Const(1)
+
+
+@row(jnp.squeeze)
+def _squeeze(cap: Capture, a: Value, axis: Value = NONE) -> Value:
+    if isinstance(a, ArrayV) and isinstance(axis, Const) and axis.value is None:
+        return library_call(cap, jnp.squeeze, [a, *arrays.squeezed(cap, a)])
+    return library_call(cap, jnp.squeeze, [a, axis])
+
+
+@row(jax.lax.scan)
+def _scan(cap: Capture, f: Value, init: Value, xs: Value = NONE, length: Value = NONE, **options: Value) -> Value:
+    if isinstance(length, SizeV) and isinstance(xs, Const) and xs.value is None and options.keys() <= {
+            "reverse", "unroll"}:
+        return library_call(cap, sized_calls.scan_of_length, [f, init, length], options, name="scan")
+    given = {name: v for name, v in (("xs", xs), ("length", length)) if v is not NONE}
+    return library_call(cap, jax.lax.scan, [f, init], given | options)
+
+
+@row(jax.lax.fori_loop)
+def _fori_loop(cap: Capture, lower: Value, upper: Value, body_fun: Value, init_val: Value, **options: Value) -> Value:
+    symbolic = any(isinstance(v, SizeV) for v in (lower, upper)) and all(map(size_values.is_int, (lower, upper)))
+    length = size_values.arithmetic(cap, operator.sub, upper, lower) if symbolic and not options else None
+    if length is not None and _is_true(size_values.compare(cap, operator.gt, length, Const(0))):
+        return library_call(cap, sized_calls.fori_of_length, [lower, length, body_fun, init_val], name="fori_loop")
+    return library_call(cap, jax.lax.fori_loop, [lower, upper, body_fun, init_val], options)
+
+
+def _slides(name: str) -> None:
+    """The row of `jnp.convolve` or `jnp.correlate`, which ask a vector for its `len`."""
+    whole, sized = getattr(jnp, name), getattr(sized_calls, name)
+
+    @row(whole)
+    def call(cap: Capture, a: Value, v: Value, *args: Value, **kwargs: Value) -> Value:
+        fn = sized if any(_is_sized_vector(x) for x in (a, v)) and all(map(_is_vector, (a, v))) else whole
+        return library_call(cap, fn, [a, v, *args], kwargs, name=name)
+
+
+def _is_vector(x: Value) -> bool:
+    return isinstance(x, ArrayV) and len(x.aval.shape) == 1 and x.aval.shape[0] != 0
+
+
+def _is_sized_vector(x: Value) -> bool:
+    return _is_vector(x) and not isinstance(x.aval.shape[0], int)  # type: ignore[attr-defined]
+
+
+def _is_true(value: Any) -> bool:
+    return isinstance(value, Const) and bool(value.value)
+
+
+_slides("convolve")
+_slides("correlate")

@@ -1,0 +1,372 @@
+"""Python's built-in functions and types, as rows of the table of callees.
+
+A row is `row(cap, *args, **kwargs)` on Values. To support another function of the standard library,
+add a row here (or let its Python source be entered, which needs nothing).
+"""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import functools
+import operator
+import sys
+from typing import Any
+
+import jax
+import numpy as np
+
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.calls.calls import BUILTINS
+from dynacomp.capture.kinds import arrays, attrs, graph_scalars, stores
+from dynacomp.capture.kinds.exceptions import handled
+from dynacomp.capture.kinds.indices import index_value
+from dynacomp.capture.kinds.iteration import iterate, listed
+from dynacomp.capture.kinds.keys import elements_of, hash_value, pairs
+from dynacomp.capture.kinds.operators import as_bool, fold
+from dynacomp.capture.kinds.text import text
+from dynacomp.capture.reconstruct import tracebacks
+from dynacomp.capture.symbolic.classes import mro
+from dynacomp.capture.symbolic.immutability import is_python_class
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    Const,
+    DictV,
+    FunctionV,
+    LibraryV,
+    ListV,
+    NdArrayV,
+    NotConstant,
+    NumberV,
+    ObjectV,
+    PartialV,
+    RangeV,
+    ScalarV,
+    SetV,
+    SizeV,
+    SliceV,
+    SuperV,
+    TupleV,
+    Value,
+    ViewV,
+    as_python,
+    is_constant,
+    peek,
+    type_of,
+)
+from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.wrapping import dynamic_scalars, ndarrays, size_values
+from dynacomp.capture.wrapping.class_attrs import name_in_errors
+
+NONE = Const(None)
+
+
+def row(*functions: Any) -> Any:
+    """Registers a row for each of the real callables."""
+
+    def register(fn: Any) -> Any:
+        for f in functions:
+            BUILTINS[f] = fn
+        return fn
+
+    return register
+
+
+# --- inspection
+
+
+@row(len)
+def _len(cap: Capture, x: Value) -> Value:
+    if isinstance(x, NdArrayV):
+        return ndarrays.call_method(cap, x, "__len__", [], {})
+    if isinstance(x, ArrayV):
+        return arrays.length(cap, x)
+    if isinstance(x, (TupleV, ListV, DictV, SetV)):
+        return Const(len(x.items))
+    if isinstance(x, ViewV):
+        return Const(len(x.table.items))
+    if isinstance(x, ObjectV) or (isinstance(x, Const) and isinstance(x.value, type)):
+        method = cap.special(x, "__len__")
+        if method is None:
+            raise Raised(Const(TypeError(f"object of type {name_in_errors(type_of(x))!r} has no len()")))
+        return cap.call(method, [])
+    if isinstance(x, LibraryV):
+        return library_call(cap, len, [x])
+    if isinstance(x, ScalarV):
+        return dynamic_scalars.length(x)
+    if isinstance(x, RangeV):
+        raise Break("operator", "len of a symbolic range")
+    return fold(cap, len, x)
+
+
+def class_of(x: Value) -> type:
+    try:
+        return type_of(x)
+    except NotConstant:
+        raise Break("call", f"type() of a {type(x).__name__}") from None
+
+
+@row(callable)
+def _callable(cap: Capture, x: Value) -> Value:
+    if isinstance(x, Const):
+        return Const(callable(peek(x)))
+    if isinstance(x, ObjectV):
+        return Const(attrs.resolve(cap, x.cls, "__call__")[0] is not None)
+    return Const(isinstance(x, (FunctionV, LibraryV)) or any("__call__" in vars(base) for base in mro(class_of(x))))
+
+
+@row(getattr)
+def _getattr(cap: Capture, x: Value, name: Value, default: Value | None = None, /) -> Value:
+    if default is None:
+        return cap.getattr(x, attrs.attribute_name(name))
+    try:
+        return cap.getattr(x, attrs.attribute_name(name))
+    except Raised as raised:
+        if issubclass(type_of(raised.value), AttributeError):
+            return default
+        raise
+
+
+@row(hasattr)
+def _hasattr(cap: Capture, x: Value, name: Value) -> Value:
+    return Const(attrs.has_attribute(cap, x, attrs.attribute_name(name)))
+
+
+@row(setattr)
+def _setattr(cap: Capture, x: Value, name: Value, value: Value) -> Value:
+    stores.setattr_value(cap, x, attrs.attribute_name(name), value)
+    return NONE
+
+
+@row(delattr)
+def _delattr(cap: Capture, x: Value, name: Value) -> Value:
+    stores.delattr_value(cap, x, attrs.attribute_name(name))
+    return NONE
+
+
+@row(hash)
+def _hash(cap: Capture, x: Value) -> Value:
+    fixed = is_constant(x) and not (type_of(x) in (float, complex) and as_python(x) != as_python(x))
+    return fold(cap, hash, x) if fixed else hash_value(cap, x)
+
+
+# --- conversion
+
+
+@row(bool)
+def _bool(cap: Capture, x: Value = Const(False)) -> Value:
+    return as_bool(cap, x)
+
+
+def _number(kind: type) -> Any:
+    def convert(cap: Capture, *args: Value, **kwargs: Value) -> Value:
+        x = args[0] if args else Const(kind())
+        if isinstance(x, NumberV):
+            return graph_scalars.converted(cap, kind, x)
+        if arrays.is_numpy(x) and ndarrays.known(cap, x) and not kwargs:
+            return ndarrays.call_method(cap, x, f"__{kind.__name__}__", list(args[1:]), {})
+        if isinstance(x, (ArrayV, LibraryV)):
+            found = graph_scalars.from_array(cap, x, kind)
+            if found is None:
+                raise Break("leaves", f"{kind.__name__}() of an array")
+            return found
+        if isinstance(x, SizeV):
+            return x if kind is int else fold(cap, kind, size_values.concrete(cap, x, f"{kind.__name__}()"))
+        if isinstance(x, ObjectV):
+            return _converted(cap, kind, x, list(args[1:]), kwargs)
+        return fold(cap, lambda *a: kind(*a), *args) if not kwargs else fold(
+            cap, lambda *a: kind(*a[:len(args)], **dict(zip(kwargs, a[len(args):]))), *args, *kwargs.values())
+    return convert
+
+
+# The methods that make a number of an object, in the order in which Python asks for them, and what they give.
+# Python warns where that is an instance of a subclass, and of a `__trunc__`.
+CONVERSIONS: dict[type, dict[str, Any]] = {
+    int: {"__int__": int, "__index__": int, "__trunc__": None}, float: {"__float__": float, "__index__": int},
+    complex: {"__complex__": complex, "__float__": float, "__index__": int}}
+
+
+def _converted(cap: Capture, kind: type, x: ObjectV, rest: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`int(x)`, `float(x)`, `complex(x)` of an instance: its own conversion, or that of the text that it is."""
+    if isinstance(x.payload, Const) and type(x.payload.value) in (str, bytes):
+        return BUILTINS[kind](cap, x.payload, *rest, **kwargs)
+    for name, gives in CONVERSIONS[kind].items():
+        method = cap.special(x, name)
+        if method is not None:
+            found = cap.call(method, [])
+            if rest or kwargs or type_of(found) is not gives:
+                raise Break("call", f"{kind.__name__}() by a {name} that gives something else")
+            return found if type_of(found) is kind else BUILTINS[kind](cap, found)
+    if not all(map(is_python_class, x.cls.__mro__[:-1])):
+        raise Break("call", f"{kind.__name__}() of a {x.cls.__qualname__}")  # some are text for Python: bytearray
+    return fold(cap, kind, Const(Foreign(x.cls.__name__)), *rest)
+
+
+def Foreign(name: str) -> Any:  # noqa: N802  (it makes an instance, as a class would)
+    """An object without any methods, of a class of this name: what Python says of such an object is raised."""
+    return type(name, (), {})()
+
+
+for _kind in CONVERSIONS:
+    BUILTINS[_kind] = _number(_kind)
+
+
+@row(str)
+def _str(cap: Capture, x: Value = Const(""), *rest: Value) -> Value:
+    return text(cap, x, str) if not rest else fold(cap, str, x, *rest)
+
+
+@row(repr)
+def _repr(cap: Capture, x: Value) -> Value:
+    return text(cap, x, repr)
+
+
+@row(format)
+def _format(cap: Capture, x: Value, spec: Value = Const("")) -> Value:
+    return text(cap, x, format, as_python(spec))
+
+
+@row(tuple)
+def _tuple(cap: Capture, xs: Value = TupleV([])) -> Value:
+    return xs if isinstance(xs, TupleV) and xs.cls is tuple else TupleV(listed(cap, xs))
+
+
+@row(list)
+def _list(cap: Capture, xs: Value = TupleV([])) -> Value:
+    return ListV(listed(cap, xs))
+
+
+@row(collections.deque)
+def _deque(cap: Capture, xs: Value = TupleV([]), maxlen: Value = NONE) -> Value:
+    limit = as_python(maxlen)
+    items = list(iterate(cap, xs))
+    return ListV(items if limit is None else items[max(0, len(items) - limit):], collections.deque, extra=limit)
+
+
+@row(dict)
+def _dict(cap: Capture, *sources: Value, **kwargs: Value) -> Value:
+    if len(sources) > 1:
+        return fold(cap, dict, NONE, NONE)  # which refuses
+    made = DictV({})
+    for source in sources:
+        made.items.update(pairs(cap, source))
+    made.items.update(kwargs)
+    return made
+
+
+@row(collections.OrderedDict)
+def _ordered(cap: Capture, *sources: Value, **kwargs: Value) -> Value:
+    made = _dict(cap, *sources, **kwargs)
+    made.cls = collections.OrderedDict
+    return made
+
+
+@row(collections.defaultdict)
+def _defaultdict(cap: Capture, factory: Value = NONE, *sources: Value, **kwargs: Value) -> Value:
+    made = _dict(cap, *sources, **kwargs)
+    made.cls, made.factory = collections.defaultdict, factory
+    return made
+
+
+def _set_of(kind: type) -> Any:
+    def make(cap: Capture, xs: Value = TupleV([])) -> Value:
+        if kind is frozenset and isinstance(xs, SetV) and xs.cls is frozenset and xs.holder is None:
+            return xs
+        return SetV(set(elements_of(cap, xs)), kind)
+    return make
+
+
+BUILTINS[set], BUILTINS[frozenset] = _set_of(set), _set_of(frozenset)
+
+
+@row(slice)
+def _slice(cap: Capture, *args: Value) -> Value:
+    if not 1 <= len(args) <= 3:
+        return fold(cap, slice, *args)
+    a = [NONE, args[0], NONE] if len(args) == 1 else [*args, *[NONE] * (3 - len(args))]
+    return SliceV(*a)
+
+
+@row(range)
+def _range(cap: Capture, *args: Value) -> Value:
+    if not 1 <= len(args) <= 3:
+        return fold(cap, range, *args)  # which refuses
+    args = tuple(index_value(cap, x) for x in args)
+    a = [Const(0), args[0], Const(1)] if len(args) == 1 else [*args, *[Const(1)] * (3 - len(args))]
+    if any(isinstance(x, SizeV) for x in a):
+        none = size_values.compare(cap, operator.eq, a[2], Const(0))
+        return fold(cap, range, Const(0), Const(0), Const(0)) if as_python(none) else RangeV(*a)
+    if any(isinstance(x, ArrayV) for x in a):
+        raise Break("leaves", "range() of an array")
+    return fold(cap, range, *a)
+
+
+# --- functools, super
+
+
+@row(functools.partial)
+def _partial(cap: Capture, fn: Value, *args: Value, **kwargs: Value) -> Value:
+    if isinstance(fn, PartialV):
+        return PartialV(fn.func, [*fn.args, *args], {**fn.kwargs, **kwargs})
+    return PartialV(fn, list(args), kwargs)
+
+
+@row(super)
+def _super(cap: Capture, *args: Value) -> Value:
+    if args:
+        return _super_of(cap, *args)
+    frame = cap.current
+    assert frame is not None
+    if frame.first_local is None or "__class__" not in frame.cells:
+        what = "no arguments" if frame.first_local is None else "__class__ cell not found"
+        raise Raised(Const(RuntimeError(f"super(): {what}")))
+    held: Any = frame.cells.get(frame.first_local)
+    first = frame.locals.get(frame.first_local) or (held and held.content)
+    if first is None:
+        raise Raised(Const(RuntimeError("super(): arg[0] deleted")))
+    cell = frame.cells["__class__"]
+    cell.content = cap.realize(cell.content)
+    return _super_of(cap, cell.content, cap.realize(first))
+
+
+def _super_of(cap: Capture, cls: Value, *obj: Value) -> Value:
+    start = as_python(cls)
+    if len(obj) != 1 or not isinstance(start, type):
+        raise Break("call", "super() of other arguments")
+    if isinstance(obj[0], Const) and isinstance(obj[0].value, type) and issubclass(obj[0].value, start):
+        return SuperV(start, obj[0])
+    if start not in mro(type_of(obj[0])):
+        raise Break("raises", "super() of an object of another class")
+    return SuperV(start, obj[0])
+
+
+# --- the exception at hand
+
+
+@row(sys.exc_info)
+def _exc_info(cap: Capture) -> Value:
+    error = handled(cap, cap.current)
+    return TupleV([NONE] * 3 if error is None else [Const(type_of(error)), error, tracebacks.of(cap, error)])
+
+
+@row(sys.exception)
+def _current_exception(cap: Capture) -> Value:
+    return handled(cap, cap.current) or NONE
+
+
+# --- things that must really happen, in Python
+
+
+def _leaves(why: str) -> Any:
+    def refuse(cap: Capture, *args: Value, **kwargs: Value) -> Value:
+        raise Break("effect", why)
+    return refuse
+
+
+for _name in ("input", "open", "breakpoint", "compile", "globals", "__import__"):
+    BUILTINS[getattr(builtins, _name)] = _leaves(f"{_name}()")
+for _fn in (np.asarray, np.array):
+    BUILTINS[_fn] = _leaves("a NumPy array made from values")
+BUILTINS[jax.device_get] = _leaves("jax.device_get")
+BUILTINS[jax.block_until_ready] = lambda cap, x: x

@@ -1,0 +1,173 @@
+"""Calls of `functools.lru_cache` and `functools.cache`: what the cache has is read from it, by guards too.
+
+What the cache does not have yet, Python computes: the graph breaks, and the entry that ends there is good for as long
+as it stays so. What it has is found as other objects that exist are, by a path (wrapper → dict → result), so that
+the object is the very one that a call gives; the call itself is made once the Graph has run, for the cache counts its
+hits and remembers which key was used last. No code of the program runs in any of this.
+
+    @functools.cache
+    def mask(n): ...
+
+    x * mask(4)        # an input of the Graph: mask.cache[4]
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+import types
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.builtins.warning_rows import said_first
+from dynacomp.capture.calls.calls import BY_TYPE
+from dynacomp.capture.reconstruct import runtime
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.classes import module_name
+from dynacomp.capture.symbolic.libraries import is_library, is_pure_module
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.side_effects import SETTLED
+from dynacomp.capture.symbolic.values import Const, DictV, MethodV, TupleV, Value, is_literal, is_open
+from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.wrapping.builder import wrap
+from dynacomp.capture.wrapping.object_attrs import DESCRIPTORS
+
+WRAPPER = functools._lru_cache_wrapper
+NAMES = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, np.dtype)  # what is a key by its identity
+
+
+# --- where CPython keeps it
+
+
+class MemberDef(ctypes.Structure):
+    """CPython's `PyMemberDef`."""
+
+    _fields_ = [("name", ctypes.c_char_p), ("type", ctypes.c_int), ("offset", ctypes.c_ssize_t),
+                ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
+
+
+OBJECT, READ_ONLY = 16, 1  # Py_T_OBJECT_EX, Py_READONLY
+POINTER = ctypes.sizeof(ctypes.c_void_p)
+KEPT: list[Any] = []  # the definitions, for as long as the descriptors live
+
+
+def member_at(owner: Any, name: str, held: Any) -> Any:
+    """A descriptor of the field of the C object `owner` that refers to `held`, by the name `name`; None if there is
+    none."""
+    words = (ctypes.c_void_p * (type(owner).__basicsize__ // POINTER)).from_address(id(owner))
+    place = next((n for n, word in enumerate(words) if n > 1 and word == id(held)), None)
+    if place is None:
+        return None
+    definition = MemberDef(name.encode(), OBJECT, place * POINTER, READ_ONLY, None)
+    KEPT.append(definition)
+    return NEW_MEMBER(type(owner), ctypes.byref(definition))
+
+
+NEW_MEMBER: Any = ctypes.pythonapi.PyDescr_NewMember
+NEW_MEMBER.restype, NEW_MEMBER.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.POINTER(MemberDef)]
+
+
+def _example(*args: Any, **kwargs: Any) -> list[Any]:
+    return []
+
+
+def _members() -> tuple[Any, Any, Any]:
+    """Descriptors of a wrapper's dict and of a link's result, and the mark before named arguments in keys; Nones for
+    a Python whose caches are not like that."""
+    wrapper = functools.lru_cache(maxsize=2)(_example)
+    found = wrapper(name=1)
+    table = next((x for x in gc.get_referents(wrapper) if type(x) is dict and len(x) == 1), {})
+    for key, link in table.items():
+        if type(key) is tuple and key[1:] == ("name", 1):
+            return member_at(wrapper, "cache", table), member_at(link, "result", found), key[0]
+    return None, None, None
+
+
+CACHE, RESULT, MARK = _members()
+MISSING: Any = object()
+
+
+def key_of(wrapper: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The key under which a call is kept."""
+    key = tuple(args) + ((MARK, *(x for pair in kwargs.items() for x in pair)) if kwargs else ())
+    if wrapper.cache_parameters()["typed"]:
+        return key + tuple(map(type, (*args, *kwargs.values())))
+    return args[0] if len(key) == 1 and type(args[0]) in (int, str) else key
+
+
+# --- calls
+
+
+class Absent(NamedTuple):
+    """What a cache had nothing under when the graph broke for that."""
+
+    source: S.Source
+    key: Any
+
+
+def absent(cap: Capture) -> None:
+    """An entry that breaks the graph where a cache has no result is not to outlive that."""
+    for place in cap.lessons.results:
+        if type(place) is Absent:
+            cap.guards.add("missing_key", place.source, place.key)
+
+
+def cached_call(cap: Capture, wrapper: Any, *args: Value, **kwargs: Value) -> Value:
+    if is_library(wrapper):
+        return library_call(cap, wrapper, list(args), kwargs)
+    name = getattr(wrapper, "__qualname__", "?")
+    if CACHE is None or RESULT is None or not _lives_long(wrapper.__wrapped__):
+        raise Break("call", f"{name}, whose results are cached")
+    if not all(map(_is_key, (*args, *kwargs.values()))):
+        raise Break("call", f"{name}, whose results are cached, with arguments that are no constants")
+    if any(b.is_side for b in cap.bodies):
+        raise Break("effect_in_body", f"a call of {name}, whose results are cached, that may not happen")
+    key = key_of(wrapper, [_plain(a) for a in args], {k: _plain(v) for k, v in kwargs.items()})
+    source = S.Slot(S.Root(wrapper, name), "cache", CACHE)
+    found = CACHE.__get__(wrapper).get(key, MISSING)
+    if found is MISSING:
+        cap.lessons.results[Absent(source, key)] = None
+        raise Break("call", f"{name}, whose result for these arguments is not cached yet")
+    if not cap.bodies or said_first(cap):
+        call = TupleV([Const(wrapper), *args])
+        cap.prints.append((runtime.call_only, call, DictV(dict(kwargs)), None))
+    at: S.Source = S.Key(source, key)
+    if wrapper.cache_parameters()["maxsize"] is not None:
+        at, found = S.Slot(at, "result", RESULT), RESULT.__get__(found)
+    if at not in cap.functions:
+        cap.functions[at] = wrap(cap, found, at)
+    return cap.functions[at]
+
+
+def _is_key(value: Value) -> bool:
+    """Whether an argument is a constant whose hash and equality are no code of the program's."""
+    if isinstance(value, TupleV) and value.cls is tuple:
+        return all(isinstance(x, Value) and _is_key(x) for x in value.items)
+    if not isinstance(value, Const) or is_open(value):
+        return False
+    obj: Any = value.value
+    if not _lives_long(obj):
+        return False
+    return is_literal(obj) or isinstance(obj, NAMES) or type(obj) is type or is_pure_module(module_name(type(obj)))
+
+
+def _lives_long(obj: Any) -> bool:
+    """Whether a guard may name an object, which keeps it alive: not a method of an object, or what a function made."""
+    return not isinstance(obj, types.MethodType) and "<locals>" not in str(getattr(obj, "__qualname__", ""))
+
+
+def _plain(value: Any) -> Any:
+    return tuple(map(_plain, value.items)) if isinstance(value, TupleV) else value.value
+
+
+def _bound(cap: Capture, raw: Any, value: Value) -> Value:
+    """A cached function in a class binds as others do."""
+    return MethodV(Const(raw), value)
+
+
+SETTLED.append(absent)
+BY_TYPE[WRAPPER] = cached_call
+DESCRIPTORS[WRAPPER.__qualname__] = _bound

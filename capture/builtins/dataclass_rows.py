@@ -1,0 +1,91 @@
+"""`@dataclass` on a class that the captured code makes.
+
+The decorator runs on the specimen while capturing, and on the class at each call: it writes methods as text and
+executes that. The methods that it gives the specimen are entered like any other. Nobody but the class has them, nor
+its `__dataclass_fields__`: where one is to leave, Python makes the class. `field` makes a real Field of stand-ins.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import types
+from typing import Any
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.builtins.builtin_rows import row
+from dynacomp.capture.builtins.class_statements import maker
+from dynacomp.capture.calls.calls import OPENED, as_function, inline
+from dynacomp.capture.symbolic.classes import entries
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.side_effects import changing_outside
+from dynacomp.capture.symbolic.values import CellV, Const, DictV, FunctionV, TupleV, Value, as_python, is_literal
+from dynacomp.capture.wrapping import class_prototypes
+from dynacomp.capture.wrapping.class_attrs import resolve
+from dynacomp.capture.wrapping.class_prototypes import ClassRecipe, Placeholder, Recipe
+from dynacomp.capture.wrapping.constants import from_python
+
+_process_class: Any = dataclasses._process_class  # type: ignore[attr-defined]
+INHERITED = ("__dataclass_fields__", "__dataclass_params__", "__post_init__")  # what it asks the bases for
+
+row(dataclasses.field)(maker(dataclasses.field))
+
+
+@row(_process_class)
+def _process(cap: Capture, cls: Value, *args: Value, **kwargs: Value) -> Value:
+    """What `dataclass` does to a class."""
+    recipe = class_prototypes.made_class(cap, cls.value) if isinstance(cls, Const) else None
+    if recipe is None:
+        return inline(cap, as_function(cap, Const(_process_class)), [cls, *args], kwargs)
+    flags = [as_python(a) for a in args], {name: as_python(v) for name, v in kwargs.items()}
+    asked = inspect.signature(_process_class).bind(recipe.obj, *flags[0], **flags[1]).arguments
+    if asked.get("slots") or asked.get("weakref_slot"):
+        raise Break("call", "a dataclass with slots, which is another class")
+    if any(isinstance(a, Placeholder) for a in entries(recipe.obj).get("__annotations__", {}).values()):
+        raise Break("call", "a dataclass whose annotations only exist when the code runs")
+    for name in INHERITED:
+        resolve(cap, recipe.obj, name)
+    changing_outside(cap, f"a dataclass made of {recipe.obj.__qualname__}")
+    before = dict(entries(recipe.obj))
+    try:
+        _process_class(recipe.obj, *flags[0], **flags[1])
+    except ours(Exception):
+        raise Break("raises", "a dataclass that Python refuses") from None
+    recipe.steps.append((_process_class, flags))
+    for name, found in entries(recipe.obj).items():
+        if before.get(name, before) is not found:
+            _adopt(cap, recipe, name, found)
+    cap.resolved.clear()
+    return cls
+
+
+def _adopt(cap: Capture, recipe: ClassRecipe, name: str, found: Any) -> None:
+    """What the decorator has put into a class."""
+    if is_literal(found) or isinstance(found, type) or class_prototypes.is_made(cap, found) or vars(dataclasses).get(
+            getattr(found, "__name__", "")) is found:
+        return
+    class_prototypes.keep_inside(cap, recipe, found)
+    if isinstance(found, types.FunctionType):
+        wraps = found.__code__ in OPENED
+        cap.entered[id(found)] = _function(cap, found.__wrapped__ if wraps else found)  # type: ignore[attr-defined]
+    elif type(found) is dict:
+        for field in found.values():
+            known = cap.made.get(id(field))
+            if isinstance(known, Recipe):
+                known.cls = known.cls or recipe
+            elif known is None and field.name in entries(recipe.obj).get("__annotations__", {}):
+                class_prototypes.keep_inside(cap, recipe, field)
+        cap.objects[id(found)] = DictV({key: Const(field) for key, field in found.items()})
+    elif name != "__dataclass_params__":
+        raise Break("call", f"a dataclass with a {name}")
+
+
+def _function(cap: Capture, fn: types.FunctionType) -> FunctionV:
+    def values(found: Any) -> TupleV | None:
+        return None if found is None else TupleV([from_python(cap, x) for x in found])
+
+    cells = [CellV(from_python(cap, cell.cell_contents)) for cell in fn.__closure__ or ()]
+    named = fn.__kwdefaults__ and DictV({key: from_python(cap, x) for key, x in fn.__kwdefaults__.items()})
+    return FunctionV(fn.__code__, fn.__globals__, fn.__name__, fn.__qualname__, values(fn.__defaults__), named or None,
+                     tuple(cells))

@@ -1,0 +1,95 @@
+"""`id(x)`: an integer that only the run can know, used as a key.
+
+Programs ask for ids to tell objects apart (visited sets, memo tables, registries). An `IdV` stands
+for the id of one object: ids are equal when their objects are the same, whatever the numbers are.
+Guards keep objects apart that were apart (`settle_ids`); anything else that a program may do with
+the number, such as arithmetic, breaks the graph.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.calls.calls import BUILTINS
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.side_effects import SETTLED, certain
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    Const,
+    DictV,
+    IdV,
+    NumberV,
+    ObjectV,
+    OpaqueV,
+    ScalarV,
+    SetV,
+    SizeV,
+    Value,
+    is_literal,
+    is_single,
+)
+from dynacomp.capture.wrapping.class_prototypes import is_made
+
+ADDRESS = 1 << 20  # integer keys above it may be ids of objects
+
+
+def identify(cap: Capture, x: Value) -> Value:
+    """`id(x)`."""
+    if isinstance(x, Const) and not is_made(cap, x.value):
+        return _of_constant(x)
+    if isinstance(x, (ScalarV, NumberV, SizeV)):
+        raise Break("identity", "id() of a number or string that changes from call to call")
+    if isinstance(x, ArrayV):
+        certain(cap, x)
+    anchor = _anchor(x)
+    known = cap.ids.get(id(anchor))
+    if known is None:
+        known = cap.ids[id(anchor)] = IdV(x, anchor)
+        cap.keep.append(anchor)
+    elif x is not known.obj and x.source is not None and known.obj.source is not None:
+        cap.guards.add("same", x.source, known.obj.source)
+    return known
+
+
+def _of_constant(x: Const) -> Value:
+    """Functions, classes and the like are held by their guards; equal numbers may be two objects."""
+    if is_literal(x.value) and not is_single(x.value):
+        raise Break("identity", f"id() of {x.value!r}")
+    return Const(id(x.value))
+
+
+def _anchor(x: Value) -> Any:
+    """What is one object for as long as `x` is one."""
+    real = x.obj if isinstance(x, OpaqueV) else x.value if isinstance(x, Const) else getattr(x, "real", None)
+    if real is not None:
+        return real
+    return x.node if isinstance(x, ArrayV) else x
+
+
+def settle_ids(cap: Capture) -> None:
+    """Guards that the objects whose ids were asked for are still different ones, and, where the program
+    has numbers that may be ids (saved ones, keys of a table), that they are these objects."""
+    found: list[tuple[S.Source, Any]] = [(v.obj.source, v.anchor) for v in cap.ids.values() if v.obj.source is not None]
+    if len(found) > 1:
+        cap.guards.add("all_distinct", None, tuple(source for source, _ in found))
+    if found and (any(map(_is_address, cap.scalars.values())) or any(map(_has_addresses, cap.objects.values()))):
+        for source, anchor in found:
+            cap.guards.add("is", source, anchor)
+
+
+def _has_addresses(value: Any) -> bool:
+    if isinstance(value, ObjectV):  # of a subclass: what nobody has read decides nothing
+        value = None if value.unread else value.payload
+    if not isinstance(value, (DictV, SetV)) or value.real is None:
+        return False
+    return any(map(_is_address, value.items))
+
+
+def _is_address(key: Any) -> bool:
+    return type(key) is int and key > ADDRESS
+
+
+BUILTINS[id] = identify
+SETTLED.append(settle_ids)

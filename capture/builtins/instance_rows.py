@@ -1,0 +1,184 @@
+"""`isinstance` and `issubclass`: of arrays that do not exist yet, and by checks that metaclasses write in Python.
+
+A metaclass's own `__instancecheck__` or `__subclasscheck__` (jaxtyping's annotations have one) is entered like any
+other code; an ABC of the program with a `__subclasshook__` is asked in Python, which may know its answer.
+"""
+
+from __future__ import annotations
+
+import abc
+import types
+import weakref
+from typing import Any
+
+import jax
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.builtins.builtin_rows import class_of, row
+from dynacomp.capture.kinds.operators import fold, truth
+from dynacomp.capture.symbolic.classes import module_name, mro
+from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module, module_of
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import ArrayV, Const, ObjectV, OpaqueV, TupleV, Value, as_python
+from dynacomp.capture.tracing.placement import is_traced
+from dynacomp.capture.wrapping.class_attrs import lookup
+
+
+@row(isinstance)
+def _isinstance(cap: Capture, x: Value, kinds: Value) -> Value:
+    settled = _settled(x, kinds) if isinstance(kinds, Const) and type(kinds.value) is type else None
+    if settled is not None:
+        return Const(settled)
+    if isinstance(kinds, ObjectV):
+        return cap.call(cap.getattr(kinds, "__instancecheck__"), [x])
+    several = _alternatives(cap, kinds)
+    if any(map(_own_check, several)):
+        return Const(any(_is_instance(cap, x, kind) for kind in several))
+    return _by_class(cap, x, kinds)
+
+
+def _settled(x: Value, cls: Const) -> bool | None:
+    """What `type` says of an object whose class does not tell another `__class__`; None where it has to be asked."""
+    if isinstance(x, (ArrayV, OpaqueV)) or _says_its_class(class_of(x)):
+        return None
+    return cls.value in mro(class_of(x))
+
+
+def _by_class(cap: Capture, x: Value, kinds: Value) -> Value:
+    """What `type.__instancecheck__` says."""
+    _no_hook(cap, kinds)
+    if isinstance(x, ObjectV) and _says_its_class(x.cls):
+        return Const(any(_says_it_is(cap, x, kind) for kind in _alternatives(cap, kinds)))
+    return _denied(cap, class_of(x), kinds, _by_type(cap, x, kinds))
+
+
+def _by_type(cap: Capture, x: Value, kinds: Value) -> Value:
+    if isinstance(x, Const):
+        return fold(cap, _is_a, x, kinds)
+    if isinstance(x, ObjectV) and x.real is not None:
+        return fold(cap, lambda classes: _is_a(x.real, classes), kinds)
+    if isinstance(x, ArrayV):
+        return Const(_array_isinstance(cap, x, as_python(kinds)))
+    if isinstance(x, OpaqueV) and type(x.obj) in weakref.ProxyTypes:
+        raise Break("opaque", "isinstance() of a weak proxy, which tells the class of what it stands for")
+    cls = class_of(x)
+    return fold(cap, lambda classes: _is_instance_of(cls, classes), kinds)
+
+
+def _says_its_class(cls: type) -> bool:
+    """Whether code of the program tells the `__class__` of instances."""
+    return lookup(cls, "__class__")[0] is not object or lookup(cls, "__getattribute__")[0] is not object
+
+
+def _says_it_is(cap: Capture, x: ObjectV, kind: Value) -> bool:
+    """isinstance of an object that tells its class: it is asked where its type does not settle it."""
+    wanted = as_python(kind)
+    if x.cls is wanted or type(wanted) is type and wanted in mro(x.cls):
+        return True
+    told = cap.getattr(x, "__class__")
+    found = [x.cls] if type(wanted) is not type else []
+    if isinstance(told, Const) and issubclass(type(told.value), type):
+        found.append(told.value)
+    return any(truth(cap, _denied(cap, cls, kind, fold(cap, issubclass, Const(cls), kind))) for cls in found)
+
+
+def _denied(cap: Capture, cls: type, kinds: Value, answer: Value) -> Value:
+    """The answer; where it is no, an abstract base class may say yes once the class is registered with it."""
+    if isinstance(answer, Const) and answer.value is False:
+        bases = [k.value for k in _alternatives(cap, kinds) if isinstance(k, Const) and issubclass(
+            type(k.value), abc.ABCMeta)]
+        if not all(is_steady_module(module_name(c)) for c in (cls, *bases)) and bases:
+            cap.guards.add("abc_token", None, abc.get_cache_token())
+    return answer
+
+
+@row(type.__instancecheck__)
+def _instancecheck(cap: Capture, cls: Value, x: Value) -> Value:
+    settled = _settled(x, cls) if isinstance(cls, Const) and isinstance(cls.value, type) else None
+    return _by_class(cap, x, cls) if settled is None else Const(settled)
+
+
+def _is_a(obj: Any, kinds: Any) -> bool:
+    """isinstance, which asks no metaclass of the program's."""
+    return type.__instancecheck__(kinds, obj) if _own_check(Const(kinds)) else isinstance(obj, kinds)
+
+
+def _alternatives(cap: Capture, kinds: Value) -> list[Value]:
+    """The classes of `A`, `(A, B)` and `A | B`."""
+    if isinstance(kinds, TupleV):
+        return [kind for item in cap.items(kinds) for kind in _alternatives(cap, item)]
+    if isinstance(kinds, Const) and isinstance(kinds.value, (tuple, types.UnionType)):
+        found = kinds.value if isinstance(kinds.value, tuple) else kinds.value.__args__
+        return [kind for item in found for kind in _alternatives(cap, Const(item))]
+    return [kinds]
+
+
+def _own_check(kind: Value, name: str = "__instancecheck__") -> types.FunctionType | None:
+    """The check that the program's (or a library's) metaclass defines in Python, if any."""
+    if not isinstance(kind, Const) or not isinstance(kind.value, type):
+        return None
+    owner, raw = lookup(type(kind.value), name)
+    native = owner in (type, abc.ABCMeta) or owner is None or is_pure_module(module_name(owner))
+    return None if native or not isinstance(raw, types.FunctionType) else raw
+
+
+def _no_hook(cap: Capture, kinds: Value) -> None:
+    """Break where an ABC of the program decides in Python which classes are its subclasses."""
+    for kind in _alternatives(cap, kinds):
+        if isinstance(kind, Const) and issubclass(type(kind.value), abc.ABCMeta):
+            hooks = lookup(kind.value, "__subclasshook__")[1], _own_check(kind, "__subclasscheck__")
+            if any(map(_in_python, hooks)):
+                raise Break("call", f"the __subclasshook__ or __subclasscheck__ of {kind.value.__qualname__}")
+
+
+def _in_python(hook: Any) -> bool:
+    """Whether a method is the program's: the standard library's answers do not change."""
+    function = getattr(hook, "__func__", hook)
+    return isinstance(function, types.FunctionType) and not is_steady_module(module_of(function))
+
+
+def _is_instance(cap: Capture, x: Value, kind: Value) -> bool:
+    check = _own_check(kind)
+    if check is None:
+        return truth(cap, _by_class(cap, x, kind))
+    return class_of(x) is as_python(kind) or truth(cap, cap.call(Const(check), [kind, x]))
+
+
+def _is_instance_of(cls: type, classes: Any) -> bool:
+    """What `isinstance` says of an object of class `cls`; it refuses what is no class."""
+    if isinstance(classes, tuple):
+        return any(_is_instance_of(cls, c) for c in classes)
+    isinstance(None, classes)  # its words where this is no class
+    if isinstance(classes, type) and not isinstance(classes, abc.ABCMeta):
+        return classes in mro(cls)
+    return issubclass(cls, classes)
+
+
+def _array_isinstance(cap: Capture, x: ArrayV, classes: Any) -> bool:
+    if isinstance(classes, tuple):
+        return any(_array_isinstance(cap, x, c) for c in classes)
+    if x.real is not None:
+        return _is_a(x.real, classes)
+    if classes is jax.core.Tracer:
+        return is_traced(cap, x.node)
+    return classes is jax.Array or issubclass(class_of(x), classes) or (
+        isinstance(classes, type) and module_name(classes).startswith("jax") and issubclass(jax.Array, classes))
+
+
+@row(issubclass)
+def _issubclass(cap: Capture, a: Value, b: Value) -> Value:
+    if isinstance(b, ObjectV):
+        return cap.call(cap.getattr(b, "__subclasscheck__"), [a])
+    several = _alternatives(cap, b)
+    if any(_in_python(_own_check(kind, "__subclasscheck__")) for kind in several):
+        return Const(any(_is_subclass(cap, a, kind) for kind in several))
+    _no_hook(cap, b)
+    return _denied(cap, as_python(a), b, fold(cap, issubclass, a, b))
+
+
+def _is_subclass(cap: Capture, cls: Value, kind: Value) -> bool:
+    check = _own_check(kind, "__subclasscheck__")
+    if check is not None and _in_python(check):
+        return truth(cap, cap.call(Const(check), [kind, cls]))
+    _no_hook(cap, kind)
+    return truth(cap, _denied(cap, as_python(cls), kind, fold(cap, issubclass, cls, kind)))

@@ -1,0 +1,318 @@
+"""Iterators and what consumes them, as rows of the table of callees: `iter`, `zip`, `sum`, `itertools`.
+
+Iterators stay lazy Values (see `iteration`); generators' own methods stand here too.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+import types
+from collections.abc import Sequence
+from typing import Any
+
+from dynacomp.capture._native import rethrow, throw
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.builtins.builtin_rows import NONE, row
+from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS, call
+from dynacomp.capture.kinds.exceptions import as_exception
+from dynacomp.capture.kinds.iteration import ITERATORS, advance, get_iter, iterate
+from dynacomp.capture.kinds.operators import binary, fold, is_same, truth
+from dynacomp.capture.kinds.sequences import sort_values
+from dynacomp.capture.symbolic import generators
+from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, SeqIterV, StreamV
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import (
+    Const,
+    GeneratorV,
+    LibraryV,
+    ListV,
+    ObjectV,
+    OpaqueV,
+    RangeV,
+    SizeV,
+    TupleV,
+    Value,
+    as_python,
+    type_of,
+)
+from dynacomp.capture.wrapping.class_attrs import lookup
+
+
+@row(iter)
+def _iter(cap: Capture, x: Value, sentinel: Value | None = None) -> Value:
+    if sentinel is None:
+        return get_iter(cap, x)
+    if not as_python(cap.call(Const(callable), [x])):
+        return fold(cap, iter, NONE, NONE)  # which refuses
+    return StreamV("call", [sentinel], fn=x)
+
+
+@row(next)
+def _next(cap: Capture, it: Value, default: Value | None = None) -> Value:
+    if isinstance(it, ObjectV):
+        method = cap.special(it, "__next__")
+        if method is None:
+            raise Raised(Const(TypeError(f"{it.cls.__name__!r} object is not an iterator")))
+        try:
+            return cap.call(method, [])
+        except Raised as raised:
+            if default is not None and issubclass(type_of(raised.value), StopIteration):
+                return default
+            raise
+    item = advance(cap, it)
+    if item is not None:
+        return item
+    if default is not None:
+        return default
+    result = it.frame.result if isinstance(it, GeneratorV) else None
+    raise stop_iteration(cap, result)
+
+
+def stop_iteration(cap: Capture, result: Value | None) -> Raised:
+    if result is None or (isinstance(result, Const) and result.value is None):
+        return Raised(Const(StopIteration()))
+    return Raised(ObjectV(StopIteration, ctor=(result,), attrs={"args": TupleV([result]), "value": result}))
+
+
+@row(zip)
+def _zip(cap: Capture, *xs: Value, strict: Value = Const(False)) -> Value:
+    return StreamV("zip", [get_iter(cap, x) for x in xs], state={"strict": as_python(strict)})
+
+
+def accepted(judge: Any, subject: Any, args: Sequence[Value]) -> list[Any]:
+    """The constant arguments that `judge(subject, *args)` takes; what it refuses, it says itself."""
+    found = [as_python(a) for a in args]
+    try:
+        judge(subject, *found)
+    except ours(Exception) as error:
+        raise Raised(Const(error)) from None
+    return found
+
+
+@row(enumerate)
+def _enumerate(cap: Capture, xs: Value, start: Value = Const(0)) -> Value:
+    return StreamV("enumerate", [get_iter(cap, xs)], state={"index": accepted(enumerate, (), [start])[0]})
+
+
+@row(map)
+def _map(cap: Capture, fn: Value, *xs: Value) -> Value:
+    if not xs:
+        return fold(cap, map, NONE)  # which refuses
+    return StreamV("map", [get_iter(cap, x) for x in xs], fn=fn)
+
+
+@row(filter)
+def _filter(cap: Capture, fn: Value, xs: Value) -> Value:
+    return StreamV("filter", [get_iter(cap, xs)], fn=fn)
+
+
+@row(reversed)
+def _reversed(cap: Capture, xs: Value) -> Value:
+    if isinstance(xs, ObjectV):
+        return _by_method(cap, xs)
+    if isinstance(xs, Const) and isinstance(xs.value, range):
+        return get_iter(cap, Const(xs.value[::-1]))
+    kind = type_of(xs)
+    if not (hasattr(kind, "__reversed__") or hasattr(kind, "__getitem__")):
+        raise Raised(Const(TypeError(f"{kind.__name__!r} object is not reversible")))
+    if isinstance(xs, (TupleV, ListV)):
+        return SeqIterV(xs, len(xs.items) - 1, "reversed")
+    return SeqIterV(TupleV(list(iterate(cap, xs))[::-1]), kind="other")
+
+
+def _by_method(cap: Capture, xs: ObjectV) -> Value:
+    """`reversed` of an instance."""
+    method, hidden = cap.special(xs, "__reversed__"), lookup(xs.cls, "__reversed__")[0] is not None
+    if method is not None:
+        return cap.call(method, [])
+    if hidden or lookup(xs.cls, "__getitem__")[0] is None:
+        raise Raised(Const(TypeError(f"{xs.cls.__name__!r} object is not reversible")))
+    raise Break("iterator", f"reversed() of a {xs.cls.__qualname__}, by its __getitem__")
+
+
+@row(sorted)
+def _sorted(cap: Capture, xs: Value, *, key: Value = NONE, reverse: Value = Const(False)) -> Value:
+    return ListV(sort_values(cap, list(iterate(cap, xs)), key, as_python(reverse)))
+
+
+@row(sum)
+def _sum(cap: Capture, xs: Value, start: Value = Const(0)) -> Value:
+    total = start
+    if isinstance(start, Const):
+        accepted(sum, (), [start])  # it joins no strings
+    whole = isinstance(start, SizeV) or isinstance(start, Const) and type(start.value) is int  # floats are rounded
+    if whole and isinstance(xs, RangeV) and isinstance(xs.step, Const) and xs.step.value == 1:
+        return binary(cap, operator.add, total, _sum_of_range(cap, xs))
+    for x in iterate(cap, xs):
+        total = binary(cap, operator.add, total, x)
+    return total
+
+
+def _sum_of_range(cap: Capture, xs: RangeV) -> Value:
+    """The sum of the whole numbers from `start` to `stop`, of which sizes make part, without counting."""
+    n = binary(cap, operator.sub, xs.stop, xs.start)
+    if not truth(cap, binary(cap, operator.gt, n, Const(0))):
+        return Const(0)
+    ends = binary(cap, operator.add, xs.start, binary(cap, operator.sub, xs.stop, Const(1)))
+    return binary(cap, operator.floordiv, binary(cap, operator.mul, n, ends), Const(2))
+
+
+EXTREMES: dict[Any, Any] = {operator.gt: max, operator.lt: min}
+
+
+def _extreme(op: Any) -> Any:
+    def pick(cap: Capture, *xs: Value, key: Value = NONE, default: Value | None = None) -> Value:
+        if not xs:
+            return fold(cap, EXTREMES[op])  # which refuses
+        if len(xs) > 1 and default is not None:
+            return fold(cap, lambda: EXTREMES[op](0, 0, default=0))  # so does this
+        items = list(iterate(cap, xs[0])) if len(xs) == 1 else list(xs)
+        if not items:
+            if default is not None:
+                return default
+            return fold(cap, EXTREMES[op], TupleV([]))
+        keyed = [x if isinstance(key, Const) and key.value is None else cap.call(key, [x]) for x in items]
+        best = 0
+        for i in range(1, len(items)):
+            if truth(cap, binary(cap, op, keyed[i], keyed[best])):
+                best = i
+        return items[best]
+    return pick
+
+
+BUILTINS.update({fn: _extreme(op) for op, fn in EXTREMES.items()})
+
+
+@row(any)
+def _any(cap: Capture, xs: Value) -> Value:
+    return Const(any(truth(cap, x) for x in iterate(cap, xs)))
+
+
+@row(all)
+def _all(cap: Capture, xs: Value) -> Value:
+    return Const(all(truth(cap, x) for x in iterate(cap, xs)))
+
+
+@row(functools.reduce)
+def _reduce(cap: Capture, fn: Value, xs: Value, *initial: Value) -> Value:
+    items = iterate(cap, xs)
+    total = initial[0] if initial else next(items, None)
+    if total is None:
+        raise Raised(Const(TypeError("reduce() of empty iterable with no initial value")))
+    for x in items:
+        total = call(cap, fn, [total, x], {})
+    return total
+
+
+@row(itertools.chain)
+def _chain(cap: Capture, *xs: Value) -> Value:
+    return StreamV("chain", [get_iter(cap, x) for x in xs])
+
+
+@row(itertools.count)
+def _count(cap: Capture, start: Value = Const(0), step: Value = Const(1)) -> Value:
+    for number in (start, step):
+        if isinstance(number, Const):
+            accepted(itertools.count, number.value, ())
+    return CountIterV(start, None, step)
+
+
+@row(itertools.islice)
+def _islice(cap: Capture, xs: Value, *args: Value) -> Value:
+    limits = slice(*accepted(itertools.islice, (), args))
+    state = {"position": 0, "next": limits.start or 0, "stop": limits.stop, "step": limits.step or 1}
+    return StreamV("islice", [get_iter(cap, xs)], state=state)
+
+
+def _eager_itertool(fn: Any) -> Any:
+    """Finite combinatorial iterators: computed on positions, then filled with the Values."""
+    def make(cap: Capture, *xs: Value, **kwargs: Value) -> Value:
+        if fn is not itertools.product and "iterable" in kwargs:
+            xs = (kwargs.pop("iterable"), *xs)
+        iterables, rest = (xs, ()) if fn is itertools.product else (xs[:1], xs[1:])
+        pools = [list(iterate(cap, x)) for x in iterables]
+        numbers, real = [as_python(x) for x in rest], {k: as_python(v) for k, v in kwargs.items()}
+        tagged = [[(p, i) for i in range(len(pool))] for p, pool in enumerate(pools)]
+        try:
+            combos = list(fn(*tagged, *numbers, **real))
+        except (TypeError, ValueError) as error:
+            raise Raised(Const(error)) from None
+        return SeqIterV(TupleV([TupleV([pools[p][i] for p, i in combo]) for combo in combos]), kind="other")
+    return make
+
+
+for _name in ("product", "permutations", "combinations", "combinations_with_replacement", "pairwise"):
+    BUILTINS[getattr(itertools, _name)] = _eager_itertool(getattr(itertools, _name))
+
+
+@row(itertools.repeat)
+def _repeat(cap: Capture, x: Value, *times: Value) -> Value:
+    left = accepted(itertools.repeat, None, times)
+    return StreamV("repeat", [x], state={"left": left[0] if left else None})
+
+
+@row(throw)
+def _thrown_in(cap: Capture, error: Value) -> Value:
+    """What a segment of a generator does with an exception that its driver was given."""
+    assert cap.current is not None
+    raise Raised(as_exception(cap, error), fresh=bool(cap.current.handling))
+
+
+@row(rethrow)
+def _raised_by_what_was_awaited(cap: Capture, error: Value) -> Value:
+    raise Raised(as_exception(cap, error), fresh=False)
+
+
+def _send(cap: Capture, gen: GeneratorV, value: Value) -> Value:
+    if not gen.started and not (isinstance(value, Const) and value.value is None):
+        raise Raised(Const(TypeError("can't send non-None value to a just-started "
+                                     f"{generators.type_name(gen.frame.code.code)}")))
+    item = generators.resume(cap, gen, value)
+    if item is None:
+        raise stop_iteration(cap, gen.frame.result)
+    return item
+
+
+def _throw(cap: Capture, gen: GeneratorV, kind: Value, *rest: Value) -> Value:
+    """`throw(error)`, or the older `throw(type, value, traceback)`."""
+    if rest and not is_same(rest[0], NONE):
+        kind = rest[0]
+    error = as_exception(cap, kind)
+    if isinstance(error, Const):
+        error = cap.call(error, [])
+        if not issubclass(type_of(error), BaseException):
+            raise Break("raises", "a class of exceptions whose instances are none is thrown")
+    item = generators.throw(cap, gen, error)
+    if item is None:
+        raise stop_iteration(cap, gen.frame.result)
+    return item
+
+
+def _of_async_generator(name: str) -> Any:
+    """A method that gives what must be awaited, and does nothing by itself."""
+    def method(cap: Capture, gen: Value, *args: Value) -> Value:
+        if type_of(gen) is not types.AsyncGeneratorType:
+            raise Break("call", f"method {name!r} of a {type_of(gen).__qualname__}")
+        return LibraryV(getattr(types.AsyncGeneratorType, name), (gen, *args))
+    return method
+
+
+BUILTIN_METHODS.update({(kind, "__next__"): _next for kind in ITERATORS})
+BUILTIN_METHODS.update({(kind, "__iter__"): get_iter for kind in ITERATORS})
+BUILTIN_METHODS.update({
+    (Const, "__iter__"): get_iter,
+    (GeneratorV, "send"): _send,
+    (GeneratorV, "throw"): _throw,
+    (GeneratorV, "close"): generators.close,
+    (GeneratorV, "__next__"): lambda cap, gen: _next(cap, gen),
+    (GeneratorV, "__iter__"): lambda cap, gen: gen,
+    (GeneratorV, "__anext__"): lambda cap, gen: ASendV(gen, NONE),
+    (GeneratorV, "asend"): lambda cap, gen, value: ASendV(gen, value),
+    (GeneratorV, "__aiter__"): lambda cap, gen: gen,
+})
+for _name in ("aclose", "athrow", "asend"):
+    BUILTIN_METHODS[OpaqueV, _name] = _of_async_generator(_name)
+    BUILTIN_METHODS.setdefault((GeneratorV, _name), _of_async_generator(_name))

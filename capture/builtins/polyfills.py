@@ -1,0 +1,89 @@
+"""C functions of the standard library by their twins in Python, which the machine enters.
+
+`heapq` and `bisect` are written in Python and replaced by C at import. Here their Python is loaded
+once more with the C part out of sight: comparisons in it are entered, in the same order. What has no
+twin in the library stands here.
+"""
+
+from __future__ import annotations
+
+import _bisect
+import _collections  # type: ignore[import-not-found]
+import _heapq  # type: ignore[import-not-found]
+import importlib.util
+import itertools
+import re
+import sys
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from dynacomp.capture.builtins import namespaces
+from dynacomp.capture.calls.calls import BUILTINS, BY_TYPE, call
+from dynacomp.capture.kinds.attrs import CONST_METHODS
+from dynacomp.capture.kinds.operators import fold
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import Const, Value, as_python
+
+
+def twin(name: str, accelerator: str) -> types.ModuleType:
+    """A second copy of the library's module `name`, made as if its C part did not exist."""
+    spec = importlib.util.find_spec(name)
+    assert spec is not None and spec.loader is not None
+    module, kept = importlib.util.module_from_spec(spec), sys.modules.get(accelerator)
+    sys.modules[accelerator] = None  # type: ignore[assignment]
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.modules.pop(accelerator)
+        if kept is not None:
+            sys.modules[accelerator] = kept
+    return module
+
+
+def count_elements(mapping: Any, iterable: Iterable) -> None:
+    """How often each element occurs, added to what `mapping` says: the heart of `collections.Counter`."""
+    get = mapping.get
+    for element in iterable:
+        mapping[element] = get(element, 0) + 1
+
+
+def _enter(fn: Callable) -> Callable:
+    return lambda cap, *args, **kwargs: call(cap, Const(fn), list(args), kwargs)
+
+
+def _pairs(accelerator: types.ModuleType, python: types.ModuleType) -> dict[Any, Callable]:
+    return {real: getattr(python, name) for name, real in vars(accelerator).items()
+            if isinstance(real, types.BuiltinFunctionType) and hasattr(python, name)}
+
+
+TWINS: dict[Any, Callable] = {
+    **namespaces.TWINS,
+    **_pairs(_heapq, twin("heapq", "_heapq")), **_pairs(_bisect, twin("bisect", "_bisect")),
+    _collections._count_elements: count_elements,
+}
+BUILTINS.update({real: _enter(python) for real, python in TWINS.items()})
+
+
+def _generic(cap: Capture, alias: Any, *args: Value, **kwargs: Value) -> Value:
+    """`list[int](...)`: the class is called; only objects with a dictionary remember the alias."""
+    made = call(cap, Const(alias.__origin__), list(args), kwargs)
+    if getattr(alias.__origin__, "__dictoffset__", 0):
+        cap.call(Const(setattr), [made, Const("__orig_class__"), Const(alias)])
+    return made
+
+
+def _substitute(cap: Capture, pattern: Const, repl: Value, string: Value, count: Value = Const(0)) -> Value:
+    """`pattern.sub(repl, string)`; a function `repl` is called on each match, from left to right."""
+    if isinstance(repl, Const) and not callable(repl.value):
+        return fold(cap, re.Pattern.sub, pattern, repl, string, count)
+    text, most = as_python(string), as_python(count)
+    parts, at = [], 0
+    for match in itertools.islice(pattern.value.finditer(text), most or None):
+        parts += [text[at:match.start()], as_python(cap.call(repl, [Const(match)]))]
+        at = match.end()
+    return Const(text[:0].join([*parts, text[at:]]))
+
+
+BY_TYPE[types.GenericAlias] = _generic
+CONST_METHODS[re.Pattern, "sub"] = _substitute

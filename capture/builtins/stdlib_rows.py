@@ -1,0 +1,242 @@
+"""Rows for the standard library: what is written in C, or in Python that the machine cannot enter.
+
+Most of the library is entered like the user's code. Here stand the callables that keep hidden
+state (caches, locks, thread identities) or are C, as rows of the table of callees. Modules that take more than a
+few rows have files of their own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import logging
+import operator
+import reprlib
+import types
+import weakref
+from typing import Any
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.builtins import cached_rows, lock_rows, warning_rows  # noqa: F401  (their rows)
+from dynacomp.capture.calls import c_objects, sys_modules  # noqa: F401  (their rows)
+from dynacomp.capture.calls.calls import BUILTINS, BY_TYPE, OPENED, as_function, call, inline
+from dynacomp.capture.kinds.operators import subscript
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.generator_finalization import frames
+from dynacomp.capture.symbolic.itertools_py import EQUIVALENTS
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import (
+    Const,
+    DictV,
+    FunctionV,
+    Lazy,
+    MethodV,
+    ObjectV,
+    TupleV,
+    Value,
+    as_python,
+    peek,
+    type_of,
+)
+from dynacomp.capture.tracing.subgraphs import signature_of
+from dynacomp.capture.wrapping.builder import wrap
+from dynacomp.capture.wrapping.constants import from_python
+
+
+class SortKey:
+    """What `functools.cmp_to_key(compare)` makes of a value: ordered by `compare`."""
+
+    def __init__(self, compare: Any, obj: Any) -> None:
+        self.compare, self.obj = compare, obj
+
+    def __lt__(self, other: SortKey) -> bool:
+        return self.compare(self.obj, other.obj) < 0
+
+    def __gt__(self, other: SortKey) -> bool:
+        return self.compare(self.obj, other.obj) > 0
+
+    def __le__(self, other: SortKey) -> bool:
+        return self.compare(self.obj, other.obj) <= 0
+
+    def __ge__(self, other: SortKey) -> bool:
+        return self.compare(self.obj, other.obj) >= 0
+
+    def __eq__(self, other: object) -> bool:
+        return self.compare(self.obj, other.obj) == 0  # type: ignore[attr-defined]
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _cmp_to_key(cap: Capture, mycmp: Value) -> Value:
+    return MethodV(Const(SortKey), mycmp)
+
+
+BUILTINS[functools.cmp_to_key] = _cmp_to_key
+
+
+# --- lazy iterators, and getters
+
+
+def _enter(fn: Any) -> Any:
+    return lambda cap, *args, **kwargs: call(cap, Const(fn), list(args), kwargs)
+
+
+BUILTINS.update({real: _enter(python) for real, python in EQUIVALENTS.items()})
+
+
+def _item_getter(cap: Capture, getter: Any, obj: Value) -> Value:
+    found = [subscript(cap, obj, Const(key)) for key in getter.__reduce__()[1]]
+    return found[0] if len(found) == 1 else TupleV(found)
+
+
+def _attribute_getter(cap: Capture, getter: Any, obj: Value) -> Value:
+    found = [functools.reduce(cap.getattr, path.split("."), obj) for path in getter.__reduce__()[1]]
+    return found[0] if len(found) == 1 else TupleV(found)
+
+
+def _method_caller(cap: Capture, caller: Any, obj: Value) -> Value:
+    maker, args = caller.__reduce__()[:2]
+    name, *rest = args if maker is operator.methodcaller else (*maker.args, *args)
+    kwargs = {} if maker is operator.methodcaller else maker.keywords
+    return call(cap, cap.getattr(obj, name), [from_python(cap, a) for a in rest],
+                {k: from_python(cap, v) for k, v in kwargs.items()})
+
+
+def _made_of_constants(kind: Any) -> Any:
+    def make(cap: Capture, *args: Value, **kwargs: Value) -> Value:
+        return Const(kind(*map(as_python, args), **{k: as_python(v) for k, v in kwargs.items()}))
+    return make
+
+
+for _kind, _row in ((operator.itemgetter, _item_getter), (operator.attrgetter, _attribute_getter),
+                    (operator.methodcaller, _method_caller)):
+    BUILTINS[_kind] = _made_of_constants(_kind)
+    BY_TYPE[_kind] = _row
+
+
+def _referent(cap: Capture, ref: Any) -> Value:
+    """The class, function or module that a weak reference refers to; a dead one never lives again.
+
+    Other objects may die while the captured code runs, as may a function that it had as a local and has no more:
+    only Python knows when.
+    """
+    obj = ref()
+    lasts = isinstance(obj, (type, types.ModuleType)) or isinstance(obj, types.FunctionType) and not _let_go(cap, obj)
+    if obj is not None and not lasts:
+        raise Break("call", f"a weak reference to a {type(obj).__qualname__}")
+    return Const(None) if obj is None else wrap(cap, obj, S.KeyObject(obj, f"<referent {type(obj).__qualname__}>"))
+
+
+def _let_go(cap: Capture, obj: Any) -> bool:
+    """Whether the frame was given this object, and no local of the code that runs holds it now."""
+    held = [v for frame in frames(cap) for v in (*frame.locals.values(), *frame.stack)]
+    return any(a is obj for a in cap.root.args) and not any(
+        (v.obj if isinstance(v, Lazy) else peek(v) if isinstance(v, Const) else None) is obj for v in held)
+
+
+BY_TYPE[weakref.ref] = _referent
+
+
+def _logger(cap: Capture, manager: Value, name: Value) -> Value:
+    """`logging.getLogger(name)` of a logger that exists: only making one takes the lock of module `logging`."""
+    if isinstance(manager, ObjectV) and manager.real is not None and manager.source is not None:
+        table = manager.real.loggerDict
+        if id(table) not in cap.objects and isinstance(table.get(as_python(name)), logging.Logger):
+            return wrap(cap, table[as_python(name)], S.Key(S.Attr(manager.source, "loggerDict"), as_python(name)))
+    return inline(cap, as_function(cap, Const(logging.Manager.getLogger)), [manager, name], {})
+
+
+BUILTINS[logging.Manager.getLogger] = _logger
+
+
+# --- wrappers that the standard library puts around functions, known by their code
+
+
+def _wrapped(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A `__repr__` guarded against recursion (by thread and id): the function inside."""
+    if not hasattr(fn.value, "__wrapped__"):
+        raise Break("call", "a wrapper of a __repr__ that hides the function inside")
+    at = S.Attr(fn.source or S.Root(fn.value, fn.value.__qualname__), "__wrapped__")
+    return call(cap, wrap(cap, fn.value.__wrapped__, at), args, kwargs)
+
+
+CACHE = weakref.WeakKeyDictionary
+
+
+def _single_dispatch(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`@functools.singledispatch`: the implementation for the first argument's class; the registry
+    that chose it is guarded. Nobody can see the cache, but for one that the program has put in its place."""
+    if not args:
+        raise Break("call", f"{fn.value.__qualname__} without a positional argument")
+    names = fn.value.__code__.co_freevars
+    cells = S.Get(fn.source or S.Root(fn.value, fn.value.__qualname__), "__closure__")
+    dispatch = fn.value.__closure__[names.index("dispatch")].cell_contents
+    if type(dispatch.__closure__[dispatch.__code__.co_freevars.index("dispatch_cache")].cell_contents) is not CACHE:
+        return inline(cap, as_function(cap, fn), args, kwargs)
+    at = S.Get(S.Item(cells, names.index("dispatch")), "cell_contents")
+    inner = dispatch.__code__.co_freevars.index("registry")
+    registry = wrap(cap, dispatch.__closure__[inner].cell_contents,
+                    S.Get(S.Item(S.Get(at, "__closure__"), inner), "cell_contents"))
+    assert isinstance(registry, DictV)
+    chosen = dispatch(type_of(args[0]))
+    key = next(k for k, v in fn.value.registry.items() if v is chosen)
+    return call(cap, cap.realize(registry.items[key]), args, kwargs)
+
+
+# --- inspection
+
+
+def _signature(cap: Capture, fn: Value) -> Value:
+    """`inspect.signature(fn)` of a function whose code, defaults and wrapped function are guarded."""
+    found = signature_of(fn) if isinstance(_innermost(cap, fn), (Const, FunctionV)) else None
+    if found is None:
+        raise Break("call", "inspect.signature of a callable that is no function")
+    return Const(found)
+
+
+def _innermost(cap: Capture, fn: Value) -> Value | None:
+    """What `fn` wraps in the end, if that is a function; those on the way are guarded."""
+    for _ in range(MAX_WRAPPERS):
+        while isinstance(fn, MethodV):
+            fn = fn.func
+        if isinstance(fn, Const) and isinstance(fn.value, types.FunctionType):
+            as_function(cap, fn)
+            attributes = vars(fn.value)
+        elif isinstance(fn, FunctionV) and _is_fixed(fn):
+            attributes = fn.attrs
+        else:
+            return None
+        if "__signature__" in attributes:
+            return None
+        if "__wrapped__" not in attributes:
+            return fn
+        fn = cap.getattr(fn, "__wrapped__")
+    return None
+
+
+MAX_WRAPPERS = 50
+
+
+def _is_fixed(fn: FunctionV) -> bool:
+    """Whether a Signature may hold the function's defaults and annotations themselves: no object is made twice."""
+    defaults = [*(fn.defaults.items if fn.defaults else ()), *(fn.kwdefaults.items.values() if fn.kwdefaults else ())]
+    noted = fn.special.get("__annotations__")
+    return all(isinstance(v, Const) for v in (*defaults, *(noted.items.values() if isinstance(noted, DictV) else ())))
+
+
+BUILTINS[inspect.signature] = _signature
+
+
+def _code_of(fn: Any) -> types.CodeType:
+    return fn.__code__
+
+
+def _example(self: Any) -> str:
+    return ""
+
+
+OPENED[_code_of(functools.singledispatch(_example))] = _single_dispatch
+OPENED[_code_of(reprlib.recursive_repr()(_example))] = _wrapped
+if hasattr(dataclasses, "_recursive_repr"):
+    OPENED[_code_of(dataclasses._recursive_repr(_example))] = _wrapped

@@ -1,0 +1,180 @@
+"""`jax.tree.*` as rows of the table of callees.
+
+The structure of a tree is known while capturing, so that the user's functions are simply called.
+Trees are taken apart as shells (see `pytree_shells`); what comes out of one is the Value that went in, so
+that objects keep their identity.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.builtins.builtin_rows import NONE
+from dynacomp.capture.calls.calls import BUILTINS, call, call_row
+from dynacomp.capture.kinds.attrs import CONST_METHODS
+from dynacomp.capture.kinds.iteration import iterate
+from dynacomp.capture.kinds.operators import truth
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import Const, LibraryV, ListV, TupleV, Value, as_python
+from dynacomp.capture.tracing.equinox_modules import refuse_method
+from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.tracing.treedef_contents import arrays_in_structure, numbers_out_of_sight, taken_apart
+from dynacomp.capture.tracing.trees import unflattened
+from dynacomp.capture.wrapping.constants import from_python
+from dynacomp.capture.wrapping.pytree_shells import Memo, fixed_fields, shell
+
+
+class Closed(Exception):
+    """A tree holds an object that only its library can take apart."""
+
+
+class Shell:
+    """A tree as a real object, and the way back from its parts to the Values that they stand for."""
+
+    def __init__(self, cap: Capture, tree: Value) -> None:
+        self.cap = cap
+        self.memo: Memo = {}
+        self.real = shell(cap, tree, self.memo)
+        self.values = {id(real): value for value, real in self.memo.values()}
+        for value in self.values.values():
+            refuse_method(value)
+        if any(isinstance(v, LibraryV) and not _is_leaf(v) for v in self.values.values()):
+            raise Closed()
+
+    def value(self, part: Any) -> Value:
+        found = self.values.get(id(part))
+        return found if found is not None else from_python(self.cap, part)
+
+    def rule(self, is_leaf: Value) -> Callable[..., bool] | None:
+        """The program's `is_leaf` as a real function, of a part or of its path and the part."""
+        if isinstance(is_leaf, Const) and is_leaf.value is None:
+            return None
+        return lambda *seen: truth(self.cap, call(self.cap, is_leaf, list(map(self.value, seen)), {}))
+
+
+def _is_leaf(value: LibraryV) -> bool:
+    """Whether a library's object is no tree: a function, say. A model that it has just made is one."""
+    return value.real is not None and jax.tree_util.all_leaves([value.real])
+
+
+def _flatten(parts: Shell, is_leaf: Value, shown: bool = False) -> tuple[list[Value], Any]:
+    leaves, treedef = taken_apart(jax.tree.flatten, parts.real, is_leaf=parts.rule(is_leaf))
+    return list(map(parts.value, leaves)), known(parts, leaves, treedef, shown)
+
+
+def known(parts: Shell, leaves: list[Any], treedef: Any, shown: bool) -> Any:
+    """The structure of a tree of Values, unless it would be another one for arrays. Numbers in one that is shown to
+    the program are constants: it may be compared, hashed, kept."""
+    if arrays_in_structure(treedef):
+        raise Closed
+    if shown or numbers_out_of_sight(treedef):
+        fixed_fields(parts.cap, parts.memo, leaves)
+    return treedef
+
+
+def _with_path(parts: Shell, is_leaf: Value, takes_path: Value,
+               shown: bool = False) -> tuple[list[tuple[Value, Value]], Any]:
+    found, treedef = taken_apart(jax.tree_util.tree_flatten_with_path, parts.real, is_leaf=parts.rule(is_leaf),
+                                 is_leaf_takes_path=truth(parts.cap, takes_path))
+    return [(from_python(parts.cap, path), parts.value(leaf)) for path, leaf in found], known(
+        parts, [leaf for _, leaf in found], treedef, shown)
+
+
+def _up_to(parts: Shell, treedef: Any) -> list[Value]:
+    """The parts of a tree that stand where `treedef` has leaves."""
+    try:
+        return list(map(parts.value, treedef.flatten_up_to(parts.real)))
+    except (ValueError, TypeError) as error:
+        raise Break("raises", type(error).__name__) from None
+
+
+def _mapped(cap: Capture, fn: Value, treedef: Any, columns: list[list[Value]]) -> Value:
+    return unflattened(cap, treedef, [call(cap, fn, list(xs), {}) for xs in zip(*columns)])
+
+
+def _tree_map(cap: Capture, f: Value, tree: Value, *rest: Value, is_leaf: Value = NONE) -> Value:
+    first, *others = (Shell(cap, t) for t in (tree, *rest))
+    leaves, treedef = _flatten(first, is_leaf)
+    return _mapped(cap, f, treedef, [leaves, *(_up_to(o, treedef) for o in others)])
+
+
+def _tree_map_with_path(cap: Capture, f: Value, tree: Value, *rest: Value, is_leaf: Value = NONE,
+                        is_leaf_takes_path: Value = NONE) -> Value:
+    first, *others = (Shell(cap, t) for t in (tree, *rest))
+    found, treedef = _with_path(first, is_leaf, is_leaf_takes_path)
+    return _mapped(cap, f, treedef, [[p for p, _ in found], [x for _, x in found],
+                                     *(_up_to(o, treedef) for o in others)])
+
+
+def _tree_leaves(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:
+    return ListV(_flatten(Shell(cap, tree), is_leaf)[0])
+
+
+def _tree_flatten(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:
+    leaves, treedef = _flatten(Shell(cap, tree), is_leaf, shown=True)
+    return TupleV([ListV(leaves), Const(treedef)])
+
+
+def _leaves_with_path(cap: Capture, tree: Value, is_leaf: Value = NONE, is_leaf_takes_path: Value = NONE) -> Value:
+    return ListV([TupleV(list(pair)) for pair in _with_path(Shell(cap, tree), is_leaf, is_leaf_takes_path)[0]])
+
+
+def _flatten_with_path(cap: Capture, tree: Value, is_leaf: Value = NONE, is_leaf_takes_path: Value = NONE) -> Value:
+    found, treedef = _with_path(Shell(cap, tree), is_leaf, is_leaf_takes_path, shown=True)
+    return TupleV([ListV([TupleV(list(pair)) for pair in found]), Const(treedef)])
+
+
+def _tree_unflatten(cap: Capture, treedef: Value, leaves: Value) -> Value:
+    try:
+        return unflattened(cap, as_python(treedef), list(iterate(cap, leaves)))
+    except (ValueError, TypeError) as error:
+        raise Break("raises", type(error).__name__) from None
+
+
+def _flatten_up_to(cap: Capture, treedef: Value, tree: Value) -> Value:
+    try:
+        return ListV(_up_to(Shell(cap, tree), as_python(treedef)))
+    except Closed:
+        raise Break("argument", "a library's object taken apart by a tree structure") from None
+
+
+def _tree_structure(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:
+    return Const(_flatten(Shell(cap, tree), is_leaf, shown=True)[1])
+
+
+def _tree_all(cap: Capture, tree: Value, *, is_leaf: Value = NONE) -> Value:
+    return Const(all(truth(cap, x) for x in _flatten(Shell(cap, tree), is_leaf)[0]))
+
+
+def _tree_reduce(cap: Capture, function: Value, tree: Value, *initial: Value, is_leaf: Value = NONE) -> Value:
+    return call(cap, Const(functools.reduce), [function, ListV(_flatten(Shell(cap, tree), is_leaf)[0]), *initial], {})
+
+
+def _or_call(row: Any, fn: Any, cap: Capture, *args: Value, **kwargs: Value) -> Value:
+    """`row`, or one call of the library where a tree is closed."""
+    try:
+        return call_row(cap, row, fn, list(args), kwargs)
+    except Closed:
+        return library_call(cap, fn, list(args), kwargs)
+
+
+for _name, _row in (("map", _tree_map), ("leaves", _tree_leaves), ("flatten", _tree_flatten),
+                    ("unflatten", _tree_unflatten), ("structure", _tree_structure), ("all", _tree_all),
+                    ("reduce", _tree_reduce), ("map_with_path", _tree_map_with_path),
+                    ("flatten_with_path", _flatten_with_path), ("leaves_with_path", _leaves_with_path)):
+    for _fn in (getattr(jax.tree, _name), getattr(jax.tree_util, f"tree_{_name}")):
+        BUILTINS[_fn] = functools.partial(_or_call, _row, _fn)
+
+
+# --- methods of a tree structure
+
+
+CONST_METHODS.update({
+    (jax.tree_util.PyTreeDef, "unflatten"): _tree_unflatten,
+    (jax.tree_util.PyTreeDef, "flatten_up_to"): _flatten_up_to,
+})

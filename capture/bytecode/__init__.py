@@ -1,0 +1,21 @@
+"""Code objects as data: read, followed, cut into resume functions and the segments of generators.
+
+    code                A code object as the symbolic machine reads it: instructions, jumps,
+                        exception table
+    control_flow_graph  The ways through a code object: successors, meeting places, loops,
+                        live names
+    stack_effects       How many values each instruction takes off the stack or looks at,
+                        and which ones no graph breaks at
+    resume              Resume functions: the rest of a frame after a graph break, as a code
+                        object of its own
+    supers              `super()` without arguments, in code that runs in another frame than
+                        its own
+    suspensions         Where a generator, coroutine or async generator suspends, and what
+                        its frame holds there
+    segments            Generators cut into plain functions: a *flat* code object, and the
+                        segments that enter it
+    drivers             Drivers: the generators, coroutines and async generators that run
+                        the segments of a captured one
+    generator_plan      How the generators of one function run: the segments that their
+                        drivers share, and driving from outside
+"""

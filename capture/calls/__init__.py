@@ -1,0 +1,14 @@
+"""What happens when a Value is called: functions, classes, methods, rules that users give.
+
+    calls            Calls: what happens when a Value is called
+    instances        Making objects: classes called by the captured code, and `object`'s own
+                     methods
+    payload_methods  What instances of subclasses of built-in classes inherit: methods,
+                     attributes, `__new__`, `__init__`
+    c_objects        Objects of classes in C that the captured code makes of constants:
+                     generators of random numbers, byte arrays, text streams, locks
+    user_rules       Rules that users give for callees: one node, a constant, or another
+                     function in its place
+    sys_modules      `sys.modules`: a dict to which every import adds
+    copies           `copy.copy` and `copy.deepcopy` of Values
+"""

@@ -1,0 +1,486 @@
+"""Calls: what happens when a Value is called.
+
+`call` looks at the kind of callee. User functions are entered (`inline`); libraries that promise
+purity become nodes; built-in functions and classes have a row in `builtin_rows`; classes are
+instantiated by Python's protocol; what is left breaks the graph.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import operator
+import re
+import types
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from dynacomp.capture._native import CompiledFunction
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.identity_table import IdentityTable
+from dynacomp.capture.base.remembered import remembered
+from dynacomp.capture.bytecode.suspensions import SUSPENDS
+from dynacomp.capture.kinds import arrays, containers
+from dynacomp.capture.kinds.attrs import CONST_METHODS, intercepts
+from dynacomp.capture.kinds.iteration import ITERATORS, iterate
+from dynacomp.capture.kinds.operators import fold
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.classes import module_name
+from dynacomp.capture.symbolic.generators import new_generator
+from dynacomp.capture.symbolic.libraries import CONTEXTS, changes_object, is_library, is_pure_module
+from dynacomp.capture.symbolic.machine import OPERATIONS, Capture, execute, new_frame
+from dynacomp.capture.symbolic.signatures import bind
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    BuiltinMethodV,
+    CellV,
+    Const,
+    DictV,
+    FunctionV,
+    LibraryV,
+    ListV,
+    MethodV,
+    NdArrayV,
+    NeedsConcrete,
+    NotConstant,
+    ObjectV,
+    OpaqueV,
+    PartialV,
+    ScalarV,
+    SetV,
+    SizeV,
+    TupleV,
+    Value,
+    ViewV,
+    as_python,
+    is_constant,
+    is_literal,
+    is_open,
+    peek,
+    type_of,
+)
+from dynacomp.capture.tracing.library_objects import RULE_METHODS, open_callable
+from dynacomp.capture.tracing.placement import jit_places
+from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.wrapping import host_functions, ndarrays, size_values
+from dynacomp.capture.wrapping.builder import wrap
+from dynacomp.capture.wrapping.builtin_subclasses import BASES, payload_base, seen_by_c
+from dynacomp.capture.wrapping.class_attrs import MISSING, name_in_errors, resolve
+from dynacomp.capture.wrapping.class_prototypes import refuse
+from dynacomp.capture.wrapping.constants import from_python
+
+# (real callable) → row(cap, *args, **kwargs); filled by the `builtin_rows` modules. Keys by identity.
+BUILTINS: dict[Any, Any] = {}
+# callable → row(cap, callable, args, kwargs) that the user gave; see `user_rules`.
+USER_RULES = IdentityTable()
+# Type of a C callable → row(cap, obj, *args) for calls of its instances.
+BY_TYPE: dict[type, Any] = {}
+# Code of a wrapper in the standard library → row(cap, fn, args, kwargs) for the functions that run it.
+OPENED: dict[types.CodeType, Any] = {}
+# Real functions that may be computed during capture when all arguments are constants.
+FOLDABLE = {chr, ord, hex, oct, bin, ascii}
+IN_PLACE = {"setitem", "delitem", "iconcat", *(n for n in dir(operator) if n[0] == "i" and n[1:] in dir(operator))}
+FOLDABLE_MODULES = {"math", "_operator", "cmath", "re", "_sre", "string", "fractions", "itertools", "numbers",
+                    "_struct", "unicodedata", "textwrap"}
+
+
+def call(cap: Capture, fn: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    row = _CALLERS.get(type(fn))
+    if row is None:
+        raise Break("call", f"a {type(fn).__name__} is called")
+    return row(cap, fn, args, kwargs)
+
+
+# --- user functions
+
+
+def inline(cap: Capture, fn: FunctionV, args: list[Value], kwargs: dict[str, Value],
+           source: S.Source | None = None) -> Value:
+    """Enters a Python function: its frame runs on the symbolic machine."""
+    frame = new_frame(fn.code, fn.globals, source or cap.globals_source(fn.globals), cap.current)
+    frame.function = fn
+    frame.locals.update(bind(cap, fn, args, kwargs))
+    if fn.code.co_varnames and fn.code.co_argcount:
+        frame.first_local = fn.code.co_varnames[0]
+    frame.cells.update(zip(fn.code.co_freevars, fn.closure))
+    if fn.code.co_flags & SUSPENDS:
+        return new_generator(cap, frame)
+    execute(cap, frame)
+    assert frame.result is not None
+    return frame.result
+
+
+def guard_globals(cap: Capture, source: S.Source, real: types.FunctionType) -> None:
+    """Guards which namespace a function runs in. The code's own is not named: a guard would keep it alive."""
+    if cap.globals_source(real.__globals__) is None:
+        cap.guards.add("own_globals", S.Get(source, "__globals__"))
+    else:
+        cap.guards.add("is", S.Get(source, "__globals__"), real.__globals__)
+
+
+def as_function(cap: Capture, fn: Const) -> FunctionV:
+    """A real Python function as a FunctionV, its defaults and cells found through its Source."""
+    real: types.FunctionType = peek(fn)
+    source = fn.source
+    place = id(real), source if is_open(fn) else None  # in another call another function may be there
+    known = cap.functions.get(place)
+    if known is not None:
+        return known
+    if source is not None:
+        cap.guards.add("is", S.Get(source, "__code__"), real.__code__)
+    if source is not None and is_open(fn):
+        guard_globals(cap, source, real)
+
+    held = source or S.Root(real, real.__qualname__)
+
+    def part(name: str) -> Any:
+        found = getattr(real, name)
+        if found is None and not is_open(fn):
+            return None
+        wrapped = wrap(cap, found, S.Get(held, name))
+        return None if found is None else wrapped
+
+    made = FunctionV(real.__code__, real.__globals__, real.__name__, real.__qualname__, part("__defaults__"),
+                     part("__kwdefaults__"), _cells(cap, real, source), source=source)
+    cap.functions[place] = made
+    cap.keep.append(real)
+    return made
+
+
+def _cells(cap: Capture, real: types.FunctionType, source: S.Source | None) -> tuple[CellV, ...]:
+    found = []
+    for i, cell in enumerate(real.__closure__ or ()):
+        at = S.Item(S.Get(source, "__closure__"), i) if source is not None else S.Root(cell, f"cell{i}")
+        value = wrap(cap, cell, at)
+        assert isinstance(value, CellV)
+        found.append(value)
+    return tuple(found)
+
+
+def cell_content(cap: Capture, cell: CellV, name: str = "") -> Value:
+    if cell.content is None:
+        raise Raised(Const(NameError(f"cannot access free variable {name!r}: it has no value yet")))
+    cell.content = cap.realize(cell.content)
+    return cell.content
+
+
+# --- kinds of callee
+
+
+def _function(cap: Capture, fn: FunctionV, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    return inline(cap, fn, args, kwargs)
+
+
+def _method(cap: Capture, fn: MethodV, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    return call(cap, fn.func, [fn.obj, *args], kwargs)
+
+
+def _builtin_method(cap: Capture, fn: BuiltinMethodV, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    if isinstance(fn.obj, (ArrayV, NdArrayV)):
+        return arrays.call_method(cap, fn.obj, fn.name, args, kwargs)
+    if isinstance(fn.obj, (TupleV, ListV, DictV, SetV, ViewV)):
+        return containers.call_method(cap, fn.obj, fn.name, args, kwargs)
+    if not kwargs and (fn.name == "join" or any(isinstance(x, host_functions.CHANGING) for x in (fn.obj, *args))):
+        found = host_functions.method(cap, fn.obj, fn.name, args)
+        if found is not None:
+            return found
+    row = BUILTIN_METHODS.get((type(fn.obj), fn.name))
+    if row is not None:
+        return call_row(cap, row, fn.name, [fn.obj, *args], kwargs)
+    if isinstance(fn.obj, Const):
+        return _fold_method(cap, fn, args, kwargs)
+    if is_constant(fn.obj):
+        return _fold_method(cap, BuiltinMethodV(Const(as_python(fn.obj)), fn.name), args, kwargs)
+    if isinstance(fn.obj, SizeV):
+        known = size_values.concrete(cap, fn.obj, f"{fn.name}()")
+        return _fold_method(cap, BuiltinMethodV(known, fn.name), args, kwargs)
+    if isinstance(fn.obj, ScalarV):
+        raise NeedsConcrete(fn.obj)
+    if isinstance(fn.obj, OpaqueV) and isinstance(fn.obj.obj, io.IOBase):
+        raise Break("effect", f"{fn.name!r} of a {type(fn.obj.obj).__qualname__}")
+    kind = type(fn.obj.obj).__qualname__ if isinstance(fn.obj, OpaqueV) else type(fn.obj).__name__
+    raise Break("call", f"method {fn.name!r} of a {kind}")
+
+
+# (kind of Value, method name) → row(cap, obj, *args): generators, cells, ...
+BUILTIN_METHODS: dict[tuple[type, str], Any] = {}
+_FOLDABLE_TYPES = (str, bytes, int, float, complex, bool, tuple, frozenset, range, slice, type(None))
+
+
+def _function_get(cap: Capture, fn: Value, obj: Value, cls: Value = Const(None)) -> Value:
+    return fn if isinstance(obj, Const) and obj.value is None else MethodV(fn, obj)
+
+
+FUNCTION_METHODS: dict[str, Any] = {
+    "__get__": _function_get, "__call__": lambda cap, fn, *args, **kwargs: call(cap, fn, list(args), kwargs)}
+BUILTIN_METHODS.update({(FunctionV, name): row for name, row in FUNCTION_METHODS.items()})
+BUILTIN_METHODS.update({(LibraryV, name): row for name, row in RULE_METHODS.items()})
+
+
+# Modules whose objects never change, and whose methods only compute.
+VALUE_MODULES = ("re", "numpy", "jax.numpy", "ml_dtypes", "datetime", "fractions", "uuid", "ipaddress")
+# Modules of the standard library whose functions only compute: on plain data they are called while capturing.
+PURE_ON_DATA = ("json", "re", "textwrap", "html", "base64", "fnmatch", "shlex", "keyword", "colorsys", "posixpath")
+OUTSIDE = {"abspath", "expanduser", "expandvars", "islink", "ismount", "lexists", "realpath", "relpath"}  # but these
+
+
+def _is_data(value: Any) -> bool:
+    """Literals, regular expressions, and plain containers of them that the captured code knows whole."""
+    if isinstance(value, (TupleV, ListV)):
+        return type_of(value) in (tuple, list) and all(map(_is_data, value.items))
+    if isinstance(value, DictV):
+        return value.cls is dict and all(map(is_literal, value.items)) and all(map(_is_data, value.items.values()))
+    return isinstance(value, Const) and (is_literal(value.value) or type(value.value) is re.Pattern)
+
+
+def _fold_method(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    obj = fn.obj.value
+    if intercepts(type(obj)) and not is_pure_module(module_name(type(obj))):
+        raise Break("call", f"{fn.name!r} of a {type(obj).__qualname__}")
+    if isinstance(obj, types.FunctionType) and fn.name in FUNCTION_METHODS:
+        return FUNCTION_METHODS[fn.name](cap, fn.obj, *args, **kwargs)
+    row = CONST_METHODS.get((type(obj), fn.name))
+    if row is not None:
+        return call_row(cap, row, fn.name, [fn.obj, *args], kwargs)
+    bound = getattr(obj, fn.name, None)
+    if bound is None:  # a function of an extension module, whose `__self__` is its own affair
+        raise Break("call", f"{type(obj).__qualname__}.{fn.name}")
+    found = BUILTINS.get(_identity(bound))
+    if found is not None:
+        return found(cap, *args, **kwargs)
+    if isinstance(obj, np.ufunc) and ndarrays.holds_array(cap, args):
+        found = ndarrays.call(cap, bound, args, kwargs)
+        if found is not None:
+            return found
+    if isinstance(obj, np.ndarray):  # one of objects, or of the program's class: others are inputs
+        raise Break("leaves", f".{fn.name}() of a NumPy array that is known by its identity alone")
+    if isinstance(obj, _FOLDABLE_TYPES) or module_name(type(obj)) in VALUE_MODULES:
+        return _fold_call(cap, bound, args, kwargs)
+    if is_pure_module(module_name(type(obj))):
+        return library_call(cap, bound, args, kwargs)
+    raise Break("call", f"{type(obj).__qualname__}.{fn.name}")
+
+
+def _fold_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    names = list(kwargs)
+    refuse(cap, (*args, *kwargs.values()), getattr(fn, "__qualname__", "a call"))
+
+    def run(*values: Any) -> Any:
+        split = len(values) - len(names)
+        return fn(*values[:split], **dict(zip(names, values[split:])))
+
+    fixed = [_plain_argument(cap, v, getattr(fn, "__qualname__", "a call")) for v in (*args, *kwargs.values())]
+    try:
+        return fold(cap, run, *fixed)
+    except NotConstant:
+        raise Break("leaves", f"{getattr(fn, '__qualname__', fn)} of values that only exist at run time") from None
+
+
+def _plain_argument(cap: Capture, v: Value, whose: str) -> Value:
+    if isinstance(v, SizeV):
+        return size_values.concrete(cap, v, f"{whose}()")
+    v = TupleV(list(iterate(cap, v))) if isinstance(v, (*ITERATORS, ViewV)) else v
+    if type(v) in (TupleV, ListV) and type_of(v) in (tuple, list):
+        made: Any = type(v)
+        return made([seen_by_c(x) for x in cap.items(v)])
+    return seen_by_c(v)
+
+
+def _partial(cap: Capture, fn: PartialV, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    return call(cap, fn.func, [*fn.args, *args], {**fn.kwargs, **kwargs})
+
+
+def _object(cap: Capture, fn: ObjectV, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    owner, raw = resolve(cap, fn.cls, "__call__")
+    if raw is MISSING:
+        raise Raised(Const(TypeError(f"{name_in_errors(fn.cls)!r} object is not callable")))
+    if owner is not None and is_pure_module(module_name(owner)) and is_pure_module(module_name(fn.cls)):
+        return library_call(cap, _call_object, [fn, *args], kwargs, name=fn.cls.__name__)
+    return call(cap, OPERATIONS["bind"](cap, raw, fn, owner, "__call__"), args, kwargs)
+
+
+def _array(cap: Capture, fn: ArrayV, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    raise Break("raises", "an array is called")
+
+
+def _call_object(obj: Any, *args: Any, **kwargs: Any) -> Any:
+    """A layer of a library, called; the target of its node."""
+    return obj(*args, **kwargs)
+
+
+_call_object.__name__ = _call_object.__qualname__ = "call"
+
+
+def _library(cap: Capture, fn: LibraryV, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    return library_call(cap, _call_object, [fn, *args], kwargs, name=getattr(fn.make, "__name__", None))
+
+
+def _identity(obj: Any) -> Any:
+    try:
+        hash(obj)
+    except (TypeError, ValueError):  # the latter of a memoryview
+        return id(obj)
+    return obj
+
+
+def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    if is_open(fn) and _is_plain_function(peek(fn)):
+        return inline(cap, as_function(cap, fn), args, kwargs)
+    obj = fn.value
+    entered = cap.entered.get(id(obj))
+    if entered is not None:
+        return inline(cap, entered, args, kwargs)
+    told = USER_RULES.get(obj)
+    if told is not None:
+        return told(cap, obj, args, kwargs)
+    found = host_functions.call(cap, obj, args, kwargs)
+    if found is None and ndarrays.is_numpy_function(obj):
+        found = ndarrays.call(cap, obj, args, kwargs)
+    if found is not None:
+        return found
+    row = BUILTINS.get(_identity(obj))
+    if row is not None:
+        return call_row(cap, row, obj, args, kwargs)
+    if type(obj) in BY_TYPE:
+        return BY_TYPE[type(obj)](cap, obj, *args, **kwargs)
+    if isinstance(obj, types.FunctionType) and obj.__code__ in OPENED:
+        return OPENED[obj.__code__](cap, fn, args, kwargs)
+    if isinstance(obj, types.FunctionType):
+        return _real_function(cap, fn, args, kwargs)
+    if isinstance(obj, type):
+        return OPERATIONS["instantiate"](cap, obj, args, kwargs)
+    wrapped = _jitted(cap, obj)
+    if wrapped is not None:
+        inner = from_python(cap, wrapped) if fn.source is None else wrap(cap, wrapped, _wrapped_source(obj, fn.source))
+        if not is_library(wrapped) or open_callable(cap, inner) is not None:
+            return call(cap, inner, args, kwargs)
+    if is_library(obj):
+        return library_call(cap, obj, args, kwargs)
+    if isinstance(obj, (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
+                        types.ClassMethodDescriptorType, types.MethodWrapperType)):
+        return _c_function(cap, obj, args, kwargs)
+    if module_name(type(obj)) == "numpy":
+        return _fold_call(cap, obj, args, kwargs)
+    owner, raw = resolve(cap, type(obj), "__call__")
+    if isinstance(raw, types.FunctionType):
+        return call(cap, Const(raw), [fn, *args], kwargs)
+    if isinstance(obj, types.MethodType):
+        return call(cap, from_python(cap, obj), args, kwargs)
+    raise Break("call", f"{module_name(type(obj))}.{type(obj).__qualname__} object")
+
+
+def _is_plain_function(real: types.FunctionType) -> bool:
+    """Whether a call of it is a call of its code, and nothing else."""
+    return not (real in BUILTINS or USER_RULES.get(real) or real.__code__ in OPENED or is_library(real)
+                or hasattr(real, "_dynacomp_break"))
+
+
+def call_row(cap: Capture, row: Any, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A row on the arguments of a call; those that it has no parameters for, Python judges."""
+    least, most = arity(row)
+    if kwargs or not least <= len(args) <= most:
+        try:
+            signature(row).bind(cap, *args, **kwargs)
+        except TypeError:
+            raise Break("call", f"{getattr(obj, '__qualname__', obj)} with these arguments") from None
+    return row(cap, *args, **kwargs)
+
+
+signature = remembered(inspect.signature)
+
+
+@remembered
+def arity(row: Any) -> tuple[float, float]:
+    """How many arguments without names a row takes after `cap`, at least and at most."""
+    found = signature(row).parameters.values()
+    plain = [p for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][1:]
+    least = sum(p.default is p.empty for p in plain)
+    if any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in found):
+        return inf, inf
+    return least, inf if any(p.kind is p.VAR_POSITIONAL for p in found) else len(plain)
+
+
+def _jitted(cap: Capture, obj: Any) -> Any:
+    """The function inside `jax.jit(f)`, or inside a compiled function of ours: eager JAX computes the same
+    without the jit."""
+    if isinstance(obj, CompiledFunction) and getattr(obj.key, "numerics", "") != getattr(cap.options, "numerics", ""):
+        raise Break("call", "a function that was compiled with other numerics")
+    known = type(obj).__name__ == "PjitFunction" and not jit_places(obj) or isinstance(obj, CompiledFunction)
+    return getattr(obj, "__wrapped__", None) if known else None
+
+
+def _wrapped_source(obj: Any, source: S.Source) -> S.Source:
+    if isinstance(obj, CompiledFunction):
+        return S.Slot(source, "__wrapped__", CompiledFunction.__dict__["__wrapped__"])
+    return S.Attr(source, "__wrapped__")
+
+
+def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    if is_library(fn.value) and fn.value.__name__ in CONTEXTS:
+        raise Break("with", fn.value.__qualname__)
+    if is_library(fn.value) and not (changes_object(fn.value) and args and isinstance(args[0], ObjectV)):
+        opened = open_callable(cap, fn)
+        if opened is not None:
+            return call(cap, opened, args, kwargs)
+        return library_call(cap, fn.value, args, kwargs)
+    on_data = fn.value.__module__ in PURE_ON_DATA and fn.value.__name__ not in OUTSIDE
+    if on_data and all(map(_is_data, (*args, *kwargs.values()))):
+        return _fold_call(cap, fn.value, args, kwargs)
+    if getattr(fn.value, "_dynacomp_break", None):
+        raise Break("user", fn.value._dynacomp_break)
+    made = as_function(cap, fn)
+    if not on_data and not is_library(fn.value):
+        cap.entered[id(fn.value)] = made
+    return inline(cap, made, args, kwargs)
+
+
+def _c_function(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A C function: a method of a modelled type, a pure function of constants, or a break."""
+    module = getattr(obj, "__module__", None)
+    if isinstance(obj, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args:
+        bound = _descriptor_call(cap, obj, args, kwargs)
+        if bound is not None:
+            return bound
+    if module == "_operator" and obj.__name__ in IN_PLACE and isinstance(args[0], (ListV, DictV, SetV)):
+        raise Break("call", f"operator.{obj.__name__} of another copy of that module")
+    if module in FOLDABLE_MODULES or obj in FOLDABLE or isinstance(getattr(obj, "__self__", None), _FOLDABLE_TYPES):
+        return _fold_call(cap, obj, args, kwargs)
+    if isinstance(getattr(obj, "__self__", None), type) and payload_base(obj.__self__) is not None:
+        return OPERATIONS["class_method"](cap, obj.__self__, obj.__name__, args, kwargs)
+    if isinstance(getattr(obj, "__self__", None), type) and obj.__self__ in (dict, str, bytes, int, float):
+        return _fold_call(cap, obj, args, kwargs)
+    raise Break("call", f"{module or ''}{'.' if module else ''}{getattr(obj, '__qualname__', obj)}")
+
+
+def _descriptor_call(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    owner, first = obj.__objclass__, args[0]
+    if isinstance(first, ObjectV) and first.payload is not None and owner in BASES:
+        return OPERATIONS["inherited"](cap, first, obj, args[1:], kwargs)
+    if owner is object or isinstance(first, ObjectV):
+        return OPERATIONS["object_method"](cap, obj.__name__, first, args[1:], kwargs)
+    try:
+        if issubclass(type_of(first), owner):
+            if resolve(cap, type_of(first), obj.__name__)[1] is not obj:  # the class of `first` overrides it
+                return _fold_call(cap, obj, args, kwargs) if owner in _FOLDABLE_TYPES else None
+            return call(cap, BuiltinMethodV(first, obj.__name__), args[1:], kwargs)
+    except NotConstant:
+        pass
+    return None
+
+
+_CALLERS: dict[type, Any] = {
+    FunctionV: _function,
+    MethodV: _method,
+    BuiltinMethodV: _builtin_method,
+    PartialV: _partial,
+    ObjectV: _object,
+    LibraryV: _library,
+    Const: _const,
+    ArrayV: _array,
+}
+
+OPERATIONS["call"] = call
+OPERATIONS["enter"] = lambda cap, fn, args: inline(cap, as_function(cap, fn), args, {})
+OPERATIONS["cell_content"] = cell_content

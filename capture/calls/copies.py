@@ -1,0 +1,185 @@
+"""`copy.copy` and `copy.deepcopy` of Values.
+
+Containers and instances of Python classes are copied here, with the memo that keeps shared parts
+shared. Classes that say how they are copied (`__copy__`, `__deepcopy__`) are asked; those that
+reduce themselves in their own way break the graph.
+"""
+
+from __future__ import annotations
+
+import copy
+import copyreg
+import types
+from typing import Any
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.calls.calls import BUILTINS
+from dynacomp.capture.kinds import attrs
+from dynacomp.capture.kinds.iteration import key_value
+from dynacomp.capture.kinds.keys import hashable
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.private_values import PrivateV
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    Const,
+    DictV,
+    FunctionV,
+    ListV,
+    NdArrayV,
+    ObjectV,
+    SetV,
+    SizeV,
+    TupleV,
+    Value,
+    is_literal,
+)
+from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.wrapping import ndarrays
+from dynacomp.capture.wrapping.pytree_shells import attributes
+
+NAMESPACE = types.SimpleNamespace  # which reduces itself as `object` does
+REDUCERS = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
+
+
+def shallow(cap: Capture, x: Value) -> Value:
+    """`copy.copy(x)`."""
+    if isinstance(x, ListV):
+        return ListV(list(cap.items(x)), x.cls, extra=x.extra)
+    if isinstance(x, DictV):
+        return DictV(dict(x.items), _copyable(x), factory=x.factory)
+    if isinstance(x, SetV):
+        return x if x.cls is frozenset else SetV(set(x.items), x.cls)
+    if isinstance(x, PrivateV):
+        return OPERATIONS["private_copy"](cap, x, deep=False)
+    if isinstance(x, ObjectV):
+        method = cap.special(x, "__copy__")
+        return cap.call(method, []) if method is not None else _object(cap, x, lambda v: v)
+    if isinstance(x, NdArrayV):
+        return ndarrays.call_method(cap, x, "__copy__", [], {})
+    if isinstance(x, ArrayV):
+        return library_call(cap, copy.copy, [x])
+    return _atomic(x)
+
+
+def deep(cap: Capture, x: Value, memo: Value | None = None) -> Value:
+    """`copy.deepcopy(x)`."""
+    if memo is not None and not (isinstance(memo, Const) and memo.value is None) and not isinstance(memo, MemoV):
+        raise Break("call", "copy.deepcopy with a memo")
+    return _deep(cap, x, memo if isinstance(memo, MemoV) else MemoV({}))
+
+
+class MemoV(DictV):
+    """The memo of one deep copy; `__deepcopy__` methods get it and hand it on."""
+
+    def __init__(self, items: dict[Any, Any]) -> None:
+        super().__init__(items)
+        self.copies: dict[int, Value] = {}
+
+
+def _deep(cap: Capture, x: Value, memo: MemoV) -> Value:
+    if id(x) not in memo.copies:
+        made = _deep_new(cap, x, memo)
+        memo.copies.setdefault(id(x), made)
+    return memo.copies[id(x)]
+
+
+def _deep_new(cap: Capture, x: Value, memo: MemoV) -> Value:
+    if isinstance(x, TupleV):
+        items = [_deep(cap, i, memo) for i in cap.items(x)]
+        same = all(a is b for a, b in zip(items, x.items))
+        return x if same and x.cls is tuple else TupleV(items, x.cls)
+    if isinstance(x, ListV):
+        made = memo.copies[id(x)] = ListV([], x.cls, extra=x.extra)
+        made.items.extend(_deep(cap, i, memo) for i in cap.items(x))
+        return made
+    if isinstance(x, DictV):
+        return _deep_dict(cap, x, memo)
+    if isinstance(x, SetV):
+        return SetV({hashable(cap, _deep(cap, key_value(cap, k), memo)) for k in x.items}, x.cls)
+    if isinstance(x, PrivateV):
+        return OPERATIONS["private_copy"](cap, x, deep=True)
+    if isinstance(x, ObjectV):
+        method = cap.special(x, "__deepcopy__")
+        if method is not None:
+            return cap.call(method, [memo])
+        return _object(cap, x, lambda v: _deep(cap, v, memo), memo)
+    if isinstance(x, NdArrayV):
+        return ndarrays.call_method(cap, x, "copy", [], {})
+    if isinstance(x, ArrayV):
+        return library_call(cap, copy.deepcopy, [x])
+    return _atomic(x)
+
+
+def _copyable(x: DictV) -> type:
+    if x.cls is types.MappingProxyType:
+        raise Break("call", "a copy of a mappingproxy")  # which Python refuses
+    return x.cls
+
+
+def _deep_dict(cap: Capture, x: DictV, memo: MemoV) -> Value:
+    made = memo.copies[id(x)] = DictV({}, _copyable(x), factory=x.factory)
+    for key, item in x.items.items():
+        if isinstance(key, Value):
+            raise Break("hash", "a deep copy of a dict whose keys are objects")
+        made.items[key] = _deep(cap, cap.realize(item), memo)
+    return made
+
+
+def _object(cap: Capture, x: ObjectV, each: Any, memo: MemoV | None = None) -> Value:
+    if x.cls in copyreg.dispatch_table:
+        raise Break("call", f"a copy of {x.cls.__qualname__}, which copyreg knows")
+    cap.guards.add("missing_key", S.Root(copyreg.dispatch_table, "copyreg.dispatch_table"), x.cls)
+    for name in REDUCERS:
+        owner, raw = attrs.lookup(x.cls, name)
+        if owner not in (None, object) and raw is not None and not _generated(raw) and x.cls is not NAMESPACE:
+            raise Break("call", f"a copy of {x.cls.__qualname__}, which defines {name}")
+    if issubclass(x.cls, BaseException):
+        raise Break("call", "a copy of an exception")
+    made = _bare(cap, x.cls)
+    if memo is not None:
+        memo.copies[id(x)] = made
+    for name, value in attributes(cap, x).items():
+        made.attrs[name] = each(value)
+    if x.payload is not None:
+        _fill(cap, x.payload, made, each)
+    return made
+
+
+def _bare(cap: Capture, cls: type) -> ObjectV:
+    """What `cls.__new__(cls)` makes."""
+    made = cap.call(cap.getattr(Const(cls), "__new__"), [Const(cls)])
+    if not isinstance(made, ObjectV) or made.cls is not cls or made.real is not None:
+        raise Break("call", f"a copy of {cls.__qualname__}, whose __new__ gives something else")
+    return made
+
+
+def _fill(cap: Capture, content: Value, made: ObjectV, each: Any) -> None:
+    """Copies the items of a list's or dict's subclass as `copy` does: by the methods of the copy."""
+    if isinstance(content, DictV):
+        store = cap.special(made, "__setitem__")
+        for key, item in list(content.items.items()):
+            cap.call(store, [each(key_value(cap, key)), each(cap.realize(item))])  # type: ignore[arg-type]
+    else:
+        for item in list(cap.items(content)):
+            cap.call(cap.getattr(made, "append"), [each(item)])
+
+
+def _generated(raw: Any) -> bool:
+    """The state methods that `dataclass(slots=True)` writes do what is done here."""
+    return getattr(raw, "__module__", None) == "dataclasses"
+
+
+def _atomic(x: Value) -> Value:
+    if isinstance(x, (FunctionV, SizeV)):
+        return x
+    if isinstance(x, Const) and (is_literal(x.value) or type(x.value) in copy._deepcopy_dispatch  # type: ignore[attr-defined]
+                                 or isinstance(x.value, (type, range))):
+        return x
+    if isinstance(x, Const) and hasattr(type(x.value), "__members__"):
+        return x
+    raise Break("call", f"a copy of a {type(x).__name__.removesuffix('V').lower()}")
+
+
+BUILTINS[copy.copy] = shallow
+BUILTINS[copy.deepcopy] = deep

@@ -1,0 +1,278 @@
+"""Making objects: classes called by the captured code, and `object`'s own methods.
+
+A class is instantiated by Python's protocol: the metaclass's `__call__` if the user wrote one, then
+`__new__`, then `__init__`, each entered when it is a Python function. Exceptions and NamedTuples
+have their built-in parts modelled; dataclasses and Equinox modules are ordinary classes here.
+"""
+
+from __future__ import annotations
+
+import decimal
+import enum
+import inspect
+import types
+from typing import Any
+
+from jax.tree_util import all_leaves
+
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.calls.calls import BUILTINS, _fold_call
+from dynacomp.capture.calls.payload_methods import construct
+from dynacomp.capture.kinds import attrs, exceptions, stores
+from dynacomp.capture.kinds.iteration import iterate
+from dynacomp.capture.kinds.operators import fold, truth
+from dynacomp.capture.symbolic.classes import module_name, mro
+from dynacomp.capture.symbolic.immutability import is_python_class
+from dynacomp.capture.symbolic.libraries import is_host, is_library, is_pure_module, module_of
+from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.values import (
+    DELETED,
+    Const,
+    DictV,
+    ObjectV,
+    TupleV,
+    Value,
+    as_python,
+    type_of,
+)
+from dynacomp.capture.tracing import equinox_modules
+from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.wrapping import class_attrs, object_attrs
+from dynacomp.capture.wrapping.builder import is_bare_named_tuple
+from dynacomp.capture.wrapping.builtin_subclasses import BASES, payload_base, plain
+from dynacomp.capture.wrapping.pytree_shells import attributes
+
+HEAP = 1 << 9
+
+
+def instantiate(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`cls(*args, **kwargs)`."""
+    if issubclass(cls, enum.Enum):
+        return _fold_call(cap, cls, args, kwargs)
+    if is_bare_named_tuple(cls):
+        return _named_tuple(cap, cls, args, kwargs)
+    if issubclass(cls, BaseException):
+        return exceptions.instance_of(cap, cls, args, kwargs)
+    if is_host(cls):
+        return library_call(cap, cls, args, kwargs)
+    if attrs.lookup(cls, "__del__")[1] is not attrs.MISSING and not is_pure_module(module_name(cls)):
+        raise Break("call", f"class {module_name(cls)}.{cls.__qualname__}, whose objects have a __del__")
+    if _is_plain_class(cls) or cls is object:
+        return _by_protocol(cap, cls, args, kwargs)
+    if is_library(cls):
+        return library_call(cap, cls, args, kwargs)
+    if cls is decimal.Decimal and any(isinstance(plain(v), Const) and type_of(plain(v)) is float for v in args):
+        raise Break("effect", "decimal arithmetic: a float that becomes a Decimal leaves a flag")
+    if module_name(cls) in ("numpy", "ml_dtypes", "fractions", "decimal", "datetime", "pathlib", "re") or cls is bytes:
+        return _fold_call(cap, cls, args, kwargs)
+    raise Break("call", f"class {module_name(cls)}.{cls.__qualname__}")
+
+
+def _is_plain_class(cls: type) -> bool:
+    """A Python class whose instances the machine can model, and whose making has effects of its own
+    only in code that it can enter."""
+    new = attrs.lookup(cls, "__new__")
+    if new[0] is types.SimpleNamespace:
+        return True
+    if not is_python_class(cls) or new[0] is not object and new[0] not in BASES and not isinstance(
+            new[1], (staticmethod, types.FunctionType)):
+        return False
+    builtin = [b for b in mro(cls) if not b.__flags__ & HEAP]
+    if builtin != [object] and payload_base(cls) is None:
+        return False
+    return not is_pure_module(module_name(cls)) or _has_user_init(cls) or equinox_modules.is_module(cls)
+
+
+def _has_user_init(cls: type) -> bool:
+    owner, _ = attrs.lookup(cls, "__init__")
+    return owner not in (None, object) and not is_pure_module(module_name(owner))  # type: ignore[union-attr]
+
+
+def _by_protocol(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    _, meta_call = class_attrs.resolve(cap, type(cls), "__call__")
+    if isinstance(meta_call, types.FunctionType) and not is_pure_module(module_of(meta_call)):
+        return cap.call(Const(meta_call), [Const(cls), *args], kwargs)
+    if equinox_modules.is_module(cls):
+        return equinox_modules.finish(cap, type_call(cap, cls, args, kwargs))
+    if isinstance(meta_call, types.FunctionType):
+        raise Break("call", f"class {module_name(cls)}.{cls.__qualname__}, whose metaclass is a library's")
+    return type_call(cap, cls, args, kwargs)
+
+
+def _named_tuple(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    _, new = class_attrs.resolve(cap, cls, "__new__")
+    if isinstance(new, types.BuiltinFunctionType):
+        return tuple_new(cap, Const(cls), *args)
+    return cap.call(class_attrs.read_class(cap, cls, "__new__"), [Const(cls), *args], kwargs)
+
+
+def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`type.__call__`: `__new__`, then `__init__` when an instance came back."""
+    _, new = class_attrs.resolve(cap, cls, "__new__")
+    made: Value
+    if class_attrs.resolve(cap, cls, "__del__")[0] is not None:  # it must run when the object dies, and not before
+        raise Break("effect", f"a {cls.__qualname__} is made, which has a __del__")
+    if isinstance(new, staticmethod) and isinstance(new.__func__, types.FunctionType):
+        if equinox_modules.is_module(cls) and is_pure_module(module_of(new.__func__)):
+            made = equinox_modules.begin(cls)
+        elif is_pure_module(module_of(new.__func__)):
+            made = _new_of_library(cap, cls, new.__func__)
+        else:
+            made = cap.call(Const(new.__func__), [Const(cls), *args], kwargs)
+    elif not isinstance(new, types.BuiltinFunctionType):
+        made = cap.call(class_attrs.read_class(cap, cls, "__new__"), [Const(cls), *args], kwargs)
+    elif payload_base(cls) is not None:
+        made = construct(cap, Const(cls), *args, **kwargs)
+    else:
+        made = object_new(cap, Const(cls))
+    if not isinstance(made, ObjectV) or cls not in mro(made.cls):
+        return made
+    _, init = class_attrs.resolve(cap, cls, "__init__")
+    if isinstance(init, types.FunctionType) or init in BUILTINS or made.payload is not None and isinstance(
+            init, types.WrapperDescriptorType):
+        cap.call(Const(init), [made, *args], kwargs)
+    elif not isinstance(init, types.WrapperDescriptorType):
+        raise Break("call", f"{cls.__qualname__}.__init__")
+    elif (args or kwargs) and isinstance(new, types.BuiltinFunctionType):
+        raise Raised(Const(TypeError(f"{cls.__name__}() takes no arguments")))
+    return made
+
+
+def _new_of_library(cap: Capture, cls: type, new: types.FunctionType) -> Value:
+    """A library's `__new__` makes a bare instance. Some make the program's class known to JAX as well, the first
+    time (Distrax): that is done here and now, for then the machine too has to know the class as a tree."""
+    made = object_new(cap, Const(cls))
+    if any(name.startswith("register_") for name in new.__code__.co_names) and all_leaves([object.__new__(cls)]):
+        new(cls)
+    return made
+
+
+# --- methods of `object` on symbolic instances
+
+
+def object_method(cap: Capture, name: str, obj: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    row = _OBJECT_METHODS.get(name)
+    if row is None:
+        raise Break("call", f"object.{name}")
+    return row(cap, obj, *args, **kwargs)
+
+
+def _getattribute(cap: Capture, obj: Value, name: Value) -> Value:
+    if not isinstance(obj, ObjectV):
+        return cap.getattr(obj, attrs.attribute_name(name))
+    try:
+        return object_attrs.object_attribute(cap, obj, attrs.attribute_name(name))
+    except Raised as raised:
+        exceptions.say_where(cap, raised, obj, attrs.attribute_name(name))
+        raise
+
+
+def _setattr(cap: Capture, obj: Value, name: Value, value: Value) -> Value:
+    if not isinstance(obj, ObjectV):
+        raise Break("store", "object.__setattr__ on a built-in object")
+    stores.object_setattr(cap, obj, attrs.attribute_name(name), value)
+    return Const(None)
+
+
+def _delattr(cap: Capture, obj: Value, name: Value) -> Value:
+    if not isinstance(obj, ObjectV):
+        raise Break("store", "object.__delattr__ on a built-in object")
+    stores.object_delattr(cap, obj, attrs.attribute_name(name))
+    return Const(None)
+
+
+def _init(cap: Capture, obj: Value, *args: Value, **kwargs: Value) -> Value:
+    if isinstance(obj, ObjectV) and issubclass(obj.cls, BaseException):
+        exceptions.initialise(cap, obj, *args, **kwargs)
+    return Const(None)
+
+
+def _class_hook(cap: Capture, obj: Value, *args: Value, **kwargs: Value) -> Value:
+    return Const(None)
+
+
+def _eq(cap: Capture, a: Value, b: Value) -> Value:
+    return Const(True) if a is b else Const(NotImplemented)
+
+
+def _ne(cap: Capture, a: Value, b: Value) -> Value:
+    """What `==` does not say."""
+    method = cap.special(a, "__eq__")
+    found = Const(NotImplemented) if method is None else cap.call(method, [b])
+    return found if isinstance(found, Const) and found.value is NotImplemented else Const(not truth(cap, found))
+
+
+def _str(cap: Capture, obj: Value) -> Value:
+    if isinstance(obj, ObjectV) and issubclass(obj.cls, BaseException):
+        return exceptions.text(cap, obj)
+    raise Break("call", "the default repr, which shows an address")
+
+
+def _repr(cap: Capture, obj: Value) -> Value:
+    if isinstance(obj, ObjectV) and issubclass(obj.cls, BaseException):
+        return exceptions.representation(cap, obj)
+    raise Break("leaves", "the default repr, which shows an address")
+
+
+_OBJECT_METHODS: dict[str, Any] = {
+    "__getattribute__": _getattribute, "__setattr__": _setattr, "__init__": _init,
+    "__init_subclass__": _class_hook, "__eq__": _eq, "__ne__": _ne, "__str__": _str,
+    "__repr__": _repr, **exceptions.METHODS,
+    "__delattr__": _delattr,
+}
+
+
+def instance_dict(cap: Capture, obj: ObjectV) -> Value:
+    """`vars(obj)`: a dict Value that shares its entries with the object."""
+    if obj.view is None:
+        if not obj.cls.__dictoffset__:
+            raise object_attrs.no_attribute(obj.cls.__name__, "__dict__")
+        if any(isinstance(attrs.lookup(obj.cls, n)[1], types.MemberDescriptorType) for n in attributes(cap, obj)):
+            raise Break("attribute", "__dict__ of an object that has slots too")
+        found = dict(attributes(cap, obj))
+        obj.attrs.clear()
+        obj.attrs.update(found)
+        obj.view = DictV(obj.attrs, owner=obj)
+    return obj.view
+
+
+def object_new(cap: Capture, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
+    real = as_python(cls)
+    if not isinstance(real, type):
+        return fold(cap, object.__new__, cls)  # which refuses
+    if issubclass(real, BaseException):
+        return ObjectV(real, ctor=tuple(args), attrs={"args": TupleV(list(args))})
+    if any(not b.__flags__ & HEAP and b not in (object, types.SimpleNamespace) for b in mro(real)):
+        raise Break("call", f"{real.__qualname__}.__new__")
+    if inspect.isabstract(real):
+        return fold(cap, object.__new__, cls)  # which refuses, and says what is missing
+    return ObjectV(real)
+
+
+def tuple_new(cap: Capture, cls: Value, items: Value = Const(())) -> Value:
+    real = as_python(cls)
+    if not (isinstance(real, type) and issubclass(real, tuple)):
+        return fold(cap, tuple.__new__, cls)  # which refuses
+    if real is tuple or is_bare_named_tuple(real):
+        return TupleV(list(iterate(cap, items)), real)
+    return construct(cap, cls, items)
+
+
+def metaclass_call(cap: Capture, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
+    return type_call(cap, as_python(cls), list(args), kwargs)
+
+
+BUILTINS[object.__new__] = BUILTINS[types.SimpleNamespace.__new__] = object_new
+BUILTINS[tuple.__new__] = tuple_new
+def _type_store(cap: Capture, cls: Value, name: Value, value: Any = DELETED) -> Value:
+    class_attrs.type_store(cap, as_python(cls), attrs.attribute_name(name), value)
+    return Const(None)
+
+
+BUILTINS[type.__call__] = metaclass_call
+BUILTINS[type.__setattr__] = BUILTINS[type.__delattr__] = _type_store
+BUILTINS[BaseException.__new__] = object_new
+OPERATIONS["instantiate"] = instantiate
+OPERATIONS["object_method"] = object_method
+OPERATIONS["instance_dict"] = instance_dict
+OPERATIONS["bind"] = object_attrs.bind

@@ -1,0 +1,13 @@
+"""Branches and loops that arrays decide, as `cond`, `while_loop`, `fori_loop` and `scan` of the Graph.
+
+    branches      `if` on an array as a `cond` node, instead of a graph break
+    loops         `while` on an array, and `for` with a `break` that depends on one, as a
+                  `while_loop` node
+    rolled_loops  Long loops of Python as one node: `fori_loop` for `range`, `while_loop` for
+                  `while`
+    iterations    One iteration of a loop, run symbolically with placeholders for what it carries
+    loop_state    The state of a loop that becomes a node: what its iterations carry from one to
+                  the next
+    merge         One Value for what different ways through the code have made of it
+    conditions    Jumps on arrays, and on numbers that the Graph computes: what each becomes
+"""

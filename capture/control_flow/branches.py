@@ -1,0 +1,252 @@
+"""`if` on an array as a `cond` node, instead of a graph break.
+
+When a jump's condition is a scalar array, both sides are run symbolically, each as a body of its
+own, up to the place where they meet again (the jump's immediate post-dominator, or both returns).
+The `if` becomes `lax.cond` where that is provably the same: no side breaks or raises, and every live
+local, stack slot, result and older object is the same on both sides, or can be joined (see `merge`).
+Anything else breaks the graph as before.
+
+A side may itself end in several places: a branch inside a loop's body where one way goes on and the
+other leaves. Then the side has a `Fork`, and what the sides of the tree so made give is joined at once.
+
+Inside transformed functions nothing is converted: there eager JAX may see a tracer, and raise.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from dynacomp.capture.bytecode.control_flow_graph import EXIT, live, meeting_place
+from dynacomp.capture.control_flow.merge import Differs, Join, Slot
+from dynacomp.capture.graph.graph import Closure, Graph, Node
+from dynacomp.capture.symbolic import undo_log
+from dynacomp.capture.symbolic.machine import Capture, Frame, step
+from dynacomp.capture.symbolic.values import NumberV, Value
+from dynacomp.capture.tracing.subgraphs import Body, localise
+from dynacomp.capture.tracing.trace_call import emit_node
+
+MAX_SIDE_STEPS = 20_000
+RETURNED = -2
+
+def nothing(frame: Frame) -> None:
+    """What most sides do before their first instruction."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a side begins: an instruction, and what is done to the copy of the frame before."""
+
+    index: int
+    prepare: Callable[[Frame], Any] = nothing
+
+
+@dataclass(eq=False)
+class Side:
+    """One way through the code, run to its end; `changes`: older objects as they are there."""
+
+    body: Body
+    frame: Frame
+    changes: dict[Value, undo_log.State]
+
+    @property
+    def place(self) -> int:
+        """Where it ended: an instruction, or RETURNED."""
+        return self.frame.index if self.frame.result is None else RETURNED
+
+
+@dataclass(eq=False)
+class Fork:
+    """Two sides, taken as `condition` is true or false."""
+
+    condition: NumberV
+    yes: Side
+    no: Side
+
+    @property
+    def since(self) -> int:
+        return min(self.yes.body.serial, self.no.body.serial)
+
+
+@dataclass(eq=False)
+class Leaf:
+    """An end of a tree of Forks; `changes` are all those on the way to it."""
+
+    side: Side
+    changes: dict[Value, undo_log.State]
+
+
+def may_convert(cap: Capture) -> bool:
+    """Whether eager JAX would see a value here."""
+    return not cap.lessons.plain_ifs and all(b.is_side for b in cap.bodies)
+
+
+def decide(cap: Capture, frame: Frame, condition: NumberV, yes: Start, no: Start) -> int | None:
+    """Runs both sides from the frame's instruction; the offset where they meet, or None after setting
+    `frame.result` or `frame.fork`. Raises Differs (Break, ...) where an `if` cannot be a `cond`."""
+    meet = meeting_place(frame.code, frame.index, frame.stops)
+    stops = frame.stops if meet == EXIT else frame.stops | {meet}
+    fork = Fork(condition, explore(cap, frame, yes, stops), explore(cap, frame, no, stops))
+    return conclude(cap, frame, fork)
+
+
+def conclude(cap: Capture, frame: Frame, fork: Fork) -> int | None:
+    """Brings the frame to where the fork's leaves are, if they are all in one place."""
+    places = {leaf.side.place for leaf in leaves(fork)}
+    if len(places) == 1:
+        merge(cap, frame, fork)
+        return None if frame.result is not None else frame.code.instrs[places.pop()].offset
+    if not frame.stops:
+        raise Differs("the sides do not meet")
+    frame.fork = fork
+    return None
+
+
+# --- running a side
+
+
+def copied(frame: Frame, start: Start, stops: frozenset[int]) -> Frame:
+    return replace(frame, locals=dict(frame.locals), cells=dict(frame.cells), stack=list(frame.stack),
+                   handling=list(frame.handling), loops={}, index=start.index, stops=stops)
+
+
+def explore(cap: Capture, frame: Frame, start: Start, stops: frozenset[int], body: Body | None = None) -> Side:
+    """Runs a copy of the frame from `start` to one of `stops`, to its return or to a fork."""
+    body = body or Body.inside(cap, f"side_{start.index}", is_side=True)
+    copy = copied(frame, start, stops)
+    changes: dict[Value, undo_log.State] = {}
+    outer, cap.current = cap.current, copy
+    cap.bodies.append(body)
+    try:
+        start.prepare(copy)
+        run(cap, copy, cap.steps + MAX_SIDE_STEPS)
+    finally:
+        changes.update(undo_log.take_back(body))
+        cap.current = outer
+        cap.bodies.pop()
+    if copy.yielded is not None or list(map(id, copy.handling)) != list(map(id, frame.handling)):
+        raise Differs("a side that yields or handles an exception")
+    return Side(body, copy, changes)
+
+
+def run(cap: Capture, frame: Frame, limit: int) -> None:
+    while frame.index not in frame.stops and frame.result is None and frame.yielded is None and frame.fork is None:
+        step(cap, frame)
+        if cap.steps > limit:
+            raise Differs("a side that is too long")
+
+
+def leaves(tree: Side | Fork, above: dict[Value, undo_log.State] | None = None) -> Iterator[Leaf]:
+    """The ends of a tree of sides, in order."""
+    if isinstance(tree, Fork):
+        yield from leaves(tree.yes, above)
+        yield from leaves(tree.no, above)
+        return
+    changes = {**(above or {}), **tree.changes}
+    if tree.frame.fork is not None:
+        yield from leaves(tree.frame.fork, changes)
+    else:
+        yield Leaf(tree, changes)
+
+
+# --- joining the sides
+
+
+def merge(cap: Capture, frame: Frame, fork: Fork) -> None:
+    """Brings the frame to the place where all leaves are, with a `cond` node for what differs."""
+    ends = list(leaves(fork))
+    join = Join(cap, fork.since, [leaf.changes for leaf in ends])
+    found = joined(join, frame, [leaf.side for leaf in ends])
+    for slot, node in zip(join.slots, chosen(cap, fork, join.slots)):
+        slot.merged.node = node
+    found.settle(frame)
+
+
+@dataclass(eq=False)
+class Joined:
+    """A frame's state for all of several ways that are in one place."""
+
+    locals: dict[str, Value]
+    stack: list[Value]
+    result: Value | None
+    changes: list[Callable[[], None]]
+    changed: list[Value]
+    index: int
+
+    def settle(self, frame: Frame) -> None:
+        frame.locals, frame.stack, frame.result = self.locals, self.stack, self.result
+        frame.index = self.index
+        for change in self.changes:
+            change()
+
+
+def joined(join: Join, frame: Frame, sides: list[Side]) -> Joined:
+    """The one state of frames that have all returned, or are all before the same instruction."""
+    older = list(join.in_place())
+    changed, changes = [v for v, _ in older], [change for _, change in older]
+    index = sides[0].frame.index
+    if sides[0].place == RETURNED:
+        result = join.value([side.frame.result for side in sides])
+        return Joined(frame.locals, frame.stack, result, changes, changed, index)
+    names = live(frame.code, index)
+    found = {n: join.value([side.frame.locals.get(n) for side in sides])
+             for n in dict.fromkeys(n for side in sides for n in side.frame.locals) if n in names}
+    if len({len(side.frame.stack) for side in sides}) != 1:
+        raise Differs("stacks")
+    stack = [join.value(list(row)) for row in zip(*(side.frame.stack for side in sides))]
+    return Joined(found, stack, None, changes, changed, index)
+
+
+# --- nodes
+
+
+def chosen(cap: Capture, fork: Fork, slots: list[Slot]) -> list[Node]:
+    """The nodes of the slots: a `cond` and its results."""
+    if not slots:
+        return []
+    ways = iter(range(1 << 30))
+    return _choose(cap, fork, slots, ways)
+
+
+def _choose(cap: Capture, fork: Fork, slots: list[Slot], ways: Iterator[int]) -> list[Node]:
+    sides = [close(cap, side.body, lambda side=side: values_of(cap, side, slots, ways))  # type: ignore[misc]
+             for side in (fork.yes, fork.no)]
+    avals = tuple(slot.aval for slot in slots)
+    node = emit_node(cap, either, ((localise(cap, fork.condition.node), *sides), {}), avals, "cond")
+    return [emit_node(cap, operator.getitem, ((node, i), {}), aval, f"cond_{i}") for i, aval in enumerate(avals)]
+
+
+def either(condition: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+    """The target of these nodes: `lax.cond` where JAX traces them; run eagerly, what Python's `if` does."""
+    if isinstance(condition, jax.core.Tracer):
+        return jax.lax.cond(condition, yes, no)
+    return jax.tree.map(jnp.asarray, (yes if condition else no)())
+
+
+def values_of(cap: Capture, side: Side, slots: list[Slot], ways: Iterator[int]) -> tuple[Any, ...]:
+    """What a side gives for the slots, as arguments in its own body."""
+    if side.frame.fork is not None:
+        return tuple(_choose(cap, side.frame.fork, slots, ways))
+    way = next(ways)
+    return tuple(value(cap) if callable(value) else cap.node_argument(value)
+                 for value in (slot.values[way] for slot in slots))
+
+
+def close(cap: Capture, body: Body, result: Callable[[], Any], own: tuple[Node, ...] = ()) -> Closure:
+    """A body as a function of its `own` placeholders and of nothing else but what it captures."""
+    cap.bodies.append(body)
+    try:
+        graph = body.builder.finish(result())
+    finally:
+        cap.bodies.pop()
+    order = {n: i for i, n in enumerate((*body.captured.values(), *own))}
+    places = sorted(graph.placeholders, key=order.__getitem__)
+    rest = [n for n in graph.nodes if n.op != "placeholder"]
+    return Closure(Graph((*places, *rest), graph.consts, graph.name),
+                   tuple(localise(cap, n) for n in body.captured))
+

@@ -1,0 +1,68 @@
+"""Jumps on arrays, and on numbers that the Graph computes: what each becomes.
+
+A test of a loop becomes a `while_loop` (see `loops`), any other jump a `cond` (see `branches`); where
+neither is sound, the graph breaks before the jump, and Python decides.
+"""
+
+from __future__ import annotations
+
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.bytecode.code import Instr
+from dynacomp.capture.bytecode.control_flow_graph import LOOP_ENDS, loop_of
+from dynacomp.capture.control_flow import loops, rolled_loops
+from dynacomp.capture.control_flow.branches import Start, decide, may_convert
+from dynacomp.capture.control_flow.merge import Differs
+from dynacomp.capture.kinds import graph_scalars
+from dynacomp.capture.symbolic.iterator_values import CountIterV
+from dynacomp.capture.symbolic.machine import Capture, Frame
+from dynacomp.capture.symbolic.side_effects import mutating
+from dynacomp.capture.symbolic.values import NotConstant, NumberV, Value
+
+
+def jump(cap: Capture, frame: Frame, instr: Instr, condition: Value, wanted: bool) -> int | None:
+    """A conditional jump, taken when `condition` is `wanted`, which has been taken off the stack."""
+    jumped, fallen = Start(frame.code.at[instr.argval]), Start(frame.index + 1)
+    return _choose(cap, frame, condition, jumped if wanted else fallen, fallen if wanted else jumped)
+
+
+def known(cap: Capture, frame: Frame, instr: Instr, condition: bool, wanted: bool) -> int | None:
+    """A jump that Python decides: None, or where the long loop ends whose test it is."""
+    jumped, fallen = Start(frame.code.at[instr.argval]), Start(frame.index + 1)
+    return rolled_loops.roll_test(cap, frame, condition, jumped if wanted else fallen, fallen if wanted else jumped)
+
+
+def jump_or_pop(cap: Capture, frame: Frame, instr: Instr, condition: Value, wanted: bool) -> int | None:
+    """`and` and `or` as expressions: the condition itself stays on the stack where it jumps."""
+    jumped, fallen = Start(frame.code.at[instr.argval]), Start(frame.index + 1, Frame.pop)
+    return _choose(cap, frame, condition, jumped if wanted else fallen, fallen if wanted else jumped)
+
+
+def next_of_range(cap: Capture, frame: Frame, instr: Instr, it: CountIterV) -> int | None:
+    """`for i in range(...)` where the Graph counts: the loop goes on, or it is at its end."""
+    more, item = graph_scalars.next_of_range(cap, it)
+
+    def go_on(copy: Frame) -> None:
+        following = graph_scalars.counted(cap, it, item)
+        mutating(cap, it)
+        it.current = following
+        copy.push(item)
+
+    leave = Start(frame.code.at[instr.argval] + LOOP_ENDS, Frame.pop)
+    return _choose(cap, frame, more, Start(frame.index + 1, go_on), leave)
+
+
+def _choose(cap: Capture, frame: Frame, condition: Value, yes: Start, no: Start) -> int | None:
+    refusal = Break("branch", "a condition that is an array")
+    if not may_convert(cap):
+        raise refusal
+    try:
+        asked = graph_scalars.truth(cap, condition) if isinstance(condition, NumberV) else graph_scalars.from_array(
+            cap, condition, bool)
+        if asked is None:
+            raise refusal
+        loop = loop_of(frame.code, frame.index)
+        if loop is not None:
+            return loops.convert(cap, frame, loop, asked, yes, no)
+        return decide(cap, frame, asked, yes, no)
+    except (Break, Raised, Differs, NotConstant):
+        raise refusal from None

@@ -1,0 +1,160 @@
+"""One iteration of a loop, run symbolically with placeholders for what it carries.
+
+The names that the loop binds are carried, and the older objects that its body changes: which these
+are shows when the body runs, so that it may run several times (`settled`). `loops` and `rolled_loops`
+make nodes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from dynacomp.capture.bytecode.code import Decoded
+from dynacomp.capture.bytecode.control_flow_graph import live, written
+from dynacomp.capture.control_flow.branches import Leaf, Side, Start, explore
+from dynacomp.capture.control_flow.loop_state import State
+from dynacomp.capture.control_flow.merge import Differs, Slot
+from dynacomp.capture.graph.graph import Node
+from dynacomp.capture.kinds.graph_scalars import most_of
+from dynacomp.capture.symbolic import undo_log
+from dynacomp.capture.symbolic.iterator_values import CountIterV
+from dynacomp.capture.symbolic.machine import Capture, Frame
+from dynacomp.capture.symbolic.side_effects import mutating
+from dynacomp.capture.symbolic.values import Const, SizeV, Value
+from dynacomp.capture.tracing.subgraphs import Body
+
+MAX_PASSES = 6  # to find the objects that a body changes
+
+
+class Again(Exception):
+    """The body changes objects that were not carried."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which loop: an iteration runs from `start` to one of `again`, or leaves to one of `stops`; `asked`
+    values lie on the stack then that do not when it begins. `names` are the local names carried."""
+
+    names: tuple[str, ...]
+    start: Start
+    again: frozenset[int]
+    stops: frozenset[int]
+    asked: int
+
+
+def bound_names(code: Decoded, body: Iterable[int], *places: int) -> tuple[str, ...]:
+    """The local names that a loop binds and that somebody reads at one of these places."""
+    bound = frozenset().union(*(written(code.instrs[i]) for i in body))
+    return tuple(sorted(bound & frozenset().union(*(live(code, place) for place in places))))
+
+
+def restored(code: Decoded) -> frozenset[str]:
+    """The names that comprehensions bind for a while in the frame around them (PEP 709), and leave as they were."""
+    return frozenset(i.argval for i in code.instrs if i.name == "LOAD_FAST_AND_CLEAR")
+
+
+def settled(run: Callable[[list[Value]], Any]) -> Any:
+    """`run(changing)` with all the objects that an iteration changes."""
+    changing: list[Value] = []
+    for _ in range(MAX_PASSES):
+        try:
+            return run(changing)
+        except Again as again:
+            changing += again.args[0]
+    raise Differs("a body that changes ever more objects")
+
+
+class Iteration:
+    """One iteration from the frame as it is, as the body of a node."""
+
+    def __init__(self, cap: Capture, frame: Frame, plan: Plan, changing: list[Value], name: str) -> None:
+        self.cap, self.frame, self.plan, self.changing = cap, frame, plan, changing
+        self.body = Body.inside(cap, name, is_side=True)
+        self.state = State(cap, self.body)
+        self.unbound = [n for n in plan.names if n not in frame.locals]
+        if not restored(frame.code).issuperset(self.unbound):
+            raise Differs("a name that the first iteration binds")
+        self.locals = {n: self.state.inside(frame.locals[n]) for n in plan.names if n in frame.locals}
+        self.held: dict[Value, list[Any]] = {}  # changing object → what it holds when an iteration begins
+        self.written: dict[Value, list[undo_log.State]] = {}  # the states in which iterations leave those objects
+
+    @contextmanager
+    def begun(self) -> Iterator[None]:
+        """The changing objects hold placeholders, as when an iteration begins."""
+        before = {v: undo_log.snapshot(v) for v in self.changing}
+        try:
+            for v in self.changing:
+                bounds = range_of(v) if isinstance(v, CountIterV) else None
+                self.held[v] = [self.state.inside(x, bounds) for x in undo_log.parts(v)[1]]
+                undo_log.put(v, self.held[v])
+            yield
+        finally:
+            for v, state in before.items():
+                undo_log.restore(v, state)
+
+    def run(self) -> Side:
+        def prepare(copy: Frame) -> None:
+            copy.locals.update(self.locals)
+            self.plan.start.prepare(copy)
+
+        return explore(self.cap, self.frame, Start(self.plan.start.index, prepare),
+                       self.plan.stops | self.plan.again, self.body)
+
+    def check(self, ends: list[Leaf], again: list[bool]) -> None:
+        """Every object that an iteration changes must be carried."""
+        if not any(again):
+            raise Differs("a loop that never goes round")
+        if any(n in leaf.side.frame.locals for leaf in ends for n in self.unbound):
+            raise Differs("a name that the first iteration binds")
+        older = [v for leaf, goes_on in zip(ends, again) if goes_on for v in leaf.changes
+                 if v.serial < self.body.serial or getattr(v, "real", None) is not None]
+        missing = [v for v in dict.fromkeys(older) if v not in self.held]
+        if missing:
+            raise Again(missing)
+        self.written = {v: [leaf.changes[v] for leaf in ends if v in leaf.changes] for v in self.held}
+
+    def carried(self, ends: list[Leaf], again: list[bool]) -> list[Slot]:
+        """The slots of what is carried; where an iteration leaves the loop, it is as at its beginning."""
+        columns = [self.made(leaf) if goes_on else [c.inside for c in self.state.carried]
+                   for leaf, goes_on in zip(ends, again)]
+        return [Slot(list(values), c.inside) for c, values in zip(self.state.carried, zip(*columns))]
+
+    def made(self, leaf: Leaf) -> list[Any]:
+        """What the carried arrays and numbers are at the end of an iteration."""
+        found: list[Any] = []
+        frame = leaf.side.frame
+        for name, inside in self.locals.items():
+            self.state.made(inside, frame.locals.get(name), found)
+        for v, held in self.held.items():
+            shape, _ = undo_log.parts(v)
+            with undo_log.in_state(v, leaf.changes.get(v)):
+                now, parts = undo_log.parts(v)
+            if now != shape:
+                raise Differs("a container that grows")
+            for inside, part in zip(held, parts):
+                self.state.made(inside, part, found)
+        base = self.frame.stack
+        if len(frame.stack) != len(base) + self.plan.asked or any(a is not b for a, b in zip(frame.stack, base)):
+            raise Differs("the stack")
+        return found
+
+    def settle(self, nodes: list[Node]) -> None:
+        """Brings the frame behind the loop, whose results are `nodes`."""
+        results = {id(c.inside): c.after(node) for c, node in zip(self.state.carried, nodes)}
+        self.frame.locals = {**self.frame.locals,
+                             **{n: self.state.after(v, results) for n, v in self.locals.items()}}
+        for v, held in self.held.items():
+            mutating(self.cap, v)
+            undo_log.put(v, [self.state.after(x, results) for x in held])
+            undo_log.note_written(v, self.written.get(v, []))
+
+
+def range_of(it: CountIterV) -> tuple[int, int] | None:
+    """Between which numbers a range counts, its end included."""
+    if not all(isinstance(v, (Const, SizeV)) for v in (it.current, it.stop, it.step)) or most_of(it.stop) is None:
+        return None
+    at, stop, step = it.current.value, most_of(it.stop), it.step.value
+    return (min(at, stop), max(at, stop + step - 1)) if step > 0 else (min(at, stop + step + 1), max(at, stop))

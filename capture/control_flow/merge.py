@@ -1,0 +1,236 @@
+"""One Value for what different ways through the code have made of it.
+
+A `Join` has a column for each way. `value(items)` is the Value that stands for `items[k]` when way
+`k` was taken: the same object on all ways, or a `Slot` for the arrays and numbers that differ (which
+the caller's node will choose), or a container of such. `Differs` is raised where there is none:
+other classes, shapes, dtypes, weak types, other constants, another pattern of identities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+
+from dynacomp.capture.graph.avals import Aval, aval_of
+from dynacomp.capture.kinds import graph_scalars
+from dynacomp.capture.symbolic import undo_log
+from dynacomp.capture.symbolic.iterator_values import SeqIterV, StreamV
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    Const,
+    Lazy,
+    NumberV,
+    ObjectV,
+    TupleV,
+    Value,
+    is_literal,
+)
+from dynacomp.capture.wrapping.array_identity import origin_of
+
+
+class Differs(Exception):
+    """The ways cannot become one."""
+
+
+@dataclass(eq=False)
+class Slot:
+    """An array or number that depends on the way: its Value on each (or a function that makes the
+    node's argument there), and the Value for all, whose node the caller sets."""
+
+    values: list[Any]
+    merged: Any
+
+    @property
+    def aval(self) -> Aval:
+        return self.merged.aval
+
+
+@dataclass(eq=False)
+class Join:
+    """since: Nodes and objects that are younger belong to one way only. states: per way, the states
+    of the older mutable objects that it changed."""
+
+    cap: Capture
+    since: int
+    states: list[dict[Value, undo_log.State]]
+    slots: list[Slot] = field(default_factory=list)
+    made: dict[tuple[int, ...], Value] = field(default_factory=dict)
+    partner: dict[tuple[int, int], Value] = field(default_factory=dict)
+
+    def value(self, items: list[Any]) -> Any:
+        if any(v is None for v in items):
+            raise Differs("a name that one way leaves unbound")
+        if all(isinstance(v, Lazy) for v in items) and all(v.obj is items[0].obj for v in items):
+            return items[0]
+        items = [self.cap.realize(v) for v in items]
+        for fits, row in _ROWS:
+            if all(map(fits, items)):
+                return row(self, items)
+        if all(v is items[0] for v in items) and not self.is_young(items[0]):
+            return items[0]
+        raise Differs("objects")
+
+    def is_young(self, v: Value) -> bool:
+        return v.serial >= self.since and v.source is None and getattr(v, "real", None) is None
+
+    def is_inner(self, v: Any) -> bool:
+        """Whether an array was computed on one of the ways."""
+        return self.cap.homes.get(v.node, -1) >= self.since
+
+    def slot(self, items: list[Any], merge: Callable[[], Any]) -> Any:
+        for known in self.slots:
+            if all(map(_is_same, known.values, items)):
+                return known.merged
+        if any(self._is_twin(a, b) for known in self.slots for a, b in zip(known.values, items)):
+            raise Differs("one new array in two places")
+        self.slots.append(Slot(items, merge()))
+        return self.slots[-1].merged
+
+    def _is_twin(self, a: Any, b: Any) -> bool:
+        """Whether a way puts one array of its own in two places, which what is chosen would tell apart."""
+        return isinstance(a, ArrayV) and _is_same(a, b) and a.real is None and self.is_inner(a)
+
+    def parts(self, way: int, v: Value) -> tuple[Any, list[Any]]:
+        if isinstance(v, ObjectV):
+            self._fill(v)
+        with undo_log.in_state(v, self.states[way].get(v)):
+            return undo_log.parts(v)
+
+    def _fill(self, v: ObjectV) -> None:
+        """Attributes that one way wrote are read on the others, where nothing had asked for them."""
+        for name in {name for state in self.states if v in state for name in state[v]["attrs"][0]}:
+            self.cap.instance_attribute(v, name)
+        for state in self.states:
+            if v in state:
+                attrs = state[v]["attrs"][1]
+                attrs.update({name: x for name, x in v.attrs.items() if name not in attrs})
+
+    def in_place(self) -> Iterator[tuple[Value, Callable[[], None]]]:
+        """The older objects that some way changed, each with what brings it to its joined state."""
+        for v in dict.fromkeys(v for state in self.states for v in state):
+            if v.serial < self.since or getattr(v, "real", None) is not None:
+                found = [self.parts(way, v) for way in range(len(self.states))]
+                if isinstance(v, (SeqIterV, StreamV)) and any(shape != found[0][0] for shape, _ in found):
+                    yield v, lambda v=v: undo_log.spoil(v)  # type: ignore[misc]
+                    continue
+                held = self._held(found)
+                states = [state[v] for state in self.states if v in state]
+                yield v, lambda v=v, held=held, states=states: _settle(v, states, held)  # type: ignore[misc]
+
+    def _held(self, found: list[tuple[Any, list[Any]]]) -> list[Any]:
+        if any(shape != found[0][0] for shape, _ in found):
+            raise Differs("containers")
+        return [self.value(list(row)) for row in zip(*(held for _, held in found))]
+
+
+def _settle(v: Any, states: list[undo_log.State], held: list[Any]) -> None:
+    """Brings an object into a changed state (it is dirty now, ...), with other Values in it."""
+    undo_log.restore(v, states[0])
+    undo_log.put(v, held)
+    undo_log.note_written(v, states)
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    if isinstance(a, Const) and isinstance(b, Const):
+        return is_equal(a.value, b.value)
+    return a is b or (isinstance(a, (ArrayV, NumberV)) and type(a) is type(b) and a.node is b.node
+                      and getattr(a, "real", None) is getattr(b, "real", None))
+
+
+# --- kinds of Value
+
+
+def _arrays(join: Join, items: list[Any]) -> Any:
+    first = items[0]
+    if all(v.node is first.node for v in items) and not join.is_inner(first):
+        return first
+    if any(v.aval != first.aval or not (v.real is None or isinstance(v.real, jax.Array)) for v in items):
+        raise Differs("arrays of another shape, dtype or weak type")
+    origin = join.value([origin_of(join.cap, v) for v in items])
+    if isinstance(origin, Const) and origin.value:
+        return join.cap.candidates[origin.value - 1]
+    origin = None if isinstance(origin, Const) else origin
+    return join.slot(items, lambda: ArrayV(first.node, first.aval, origin=origin))
+
+
+def _constants(join: Join, items: list[Any]) -> Any:
+    if all(is_equal(v.value, items[0].value) for v in items):
+        return items[0]
+    if all(type(v.value) is type(items[0].value) in (int, bool) for v in items):
+        return _numbers(join, items)
+    raise Differs("constants")
+
+
+def is_equal(a: Any, b: Any) -> bool:
+    return a is b or (type(a) is type(b) and is_literal(a) and repr(a) == repr(b))
+
+
+def _numbers(join: Join, items: list[Any]) -> Any:
+    first = items[0]
+    if all(isinstance(v, NumberV) and v.node is first.node for v in items) and not join.is_inner(first):
+        return first
+    kinds = {v.kind if isinstance(v, NumberV) else type(v.value) for v in items}
+    if len(kinds) != 1 or any(map(_is_inexact, items)):
+        raise Differs("numbers of several types, or floats of 64 bits")
+    kind = kinds.pop()
+    if kind is int and not all(graph_scalars.fits(*graph_scalars.span(v)) for v in items):
+        raise Differs("integers that JAX does not hold")
+    return join.slot(items, lambda: _number(kind, items, first.node if isinstance(first, NumberV) else None))
+
+
+def _is_inexact(v: Any) -> bool:
+    return graph_scalars.is_rounded(v) or (isinstance(v, Const) and type(v.value) is float)
+
+
+def _number(kind: type, items: list[Any], node: Any) -> NumberV:
+    if kind is float:
+        return NumberV(node, aval_of(0.0), float)
+    spans = [graph_scalars.span(v) for v in items]
+    low, high = min(s[0] for s in spans), max(s[1] for s in spans)
+    return NumberV(node, aval_of(kind()), kind, low, high, _steps(items))
+
+
+def _steps(items: list[Any]) -> Any:
+    found: list[Any] = [v.steps if isinstance(v, NumberV) else None for v in items]
+    if any(s is None or s[0] is not found[0][0] for s in found):
+        return None
+    return found[0][0], min(s[1] for s in found), max(s[2] for s in found)
+
+
+def _tuples(join: Join, items: list[Any]) -> Any:
+    if any(v.cls is not items[0].cls or len(v.items) != len(items[0].items) for v in items):
+        raise Differs("tuples")
+    if all(v is items[0] for v in items) and not join.is_young(items[0]):
+        return items[0]
+    rows = zip(*(join.cap.items(v) for v in items))
+    return TupleV([join.value(list(row)) for row in rows], items[0].cls)
+
+
+def _objects(join: Join, items: list[Any]) -> Any:
+    """New mutable objects: one on each way, the same ones wherever the ways have the same one."""
+    if all(v is items[0] for v in items) and not join.is_young(items[0]):
+        return items[0]
+    key = tuple(map(id, items))
+    if key in join.made:
+        return join.made[key]
+    if any(type(v) is not type(items[0]) or not join.is_young(v) or (way, id(v)) in join.partner
+           for way, v in enumerate(items)):
+        raise Differs("objects")
+    with undo_log.in_state(items[0], join.states[0].get(items[0])):
+        made = join.made[key] = undo_log.clone(items[0])
+    join.partner.update({(way, id(v)): made for way, v in enumerate(items)})
+    undo_log.put(made, join._held([join.parts(way, v) for way, v in enumerate(items)]))
+    return made
+
+
+_ROWS: list[tuple[Callable[[Any], bool], Callable[[Join, list[Any]], Any]]] = [
+    (lambda v: isinstance(v, ArrayV), _arrays),
+    (lambda v: isinstance(v, Const), _constants),
+    (lambda v: isinstance(v, NumberV) or (isinstance(v, Const) and type(v.value) in (int, bool)), _numbers),
+    (lambda v: isinstance(v, TupleV), _tuples),
+    (undo_log.is_mutable, _objects),
+]

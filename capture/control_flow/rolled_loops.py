@@ -1,0 +1,187 @@
+"""Long loops of Python as one node: `fori_loop` for `range`, `while_loop` for `while`.
+
+A loop whose condition Python knows is captured iteration by iteration. Where that grows too long
+(`machine.watch_loop`), capture starts over, and the loop becomes one node: what an iteration carries
+must keep its kind as in `loops`, its Python ints become numbers of the Graph. The first iterations may
+differ; they stay what they are. A loop that is no node after all runs in Python, its body compiled.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.bytecode.code import Instr
+from dynacomp.capture.bytecode.control_flow_graph import LOOP_ENDS, landing, live, loop_of, loops
+from dynacomp.capture.control_flow.branches import Leaf, Start, close, leaves, values_of
+from dynacomp.capture.control_flow.iterations import Iteration, Plan, bound_names, settled
+from dynacomp.capture.control_flow.loops import turned
+from dynacomp.capture.control_flow.merge import Differs
+from dynacomp.capture.graph.avals import aval_of
+from dynacomp.capture.graph.size_scope import Relation
+from dynacomp.capture.graph.sizes import Size, bounds
+from dynacomp.capture.graph.sizes import names as names_of
+from dynacomp.capture.kinds import graph_scalars as numbers
+from dynacomp.capture.symbolic.iterator_values import CountIterV
+from dynacomp.capture.symbolic.machine import Capture, Frame
+from dynacomp.capture.symbolic.side_effects import mutating
+from dynacomp.capture.symbolic.values import ArrayV, Const, NotConstant, NumberV, SizeV, TupleV, Value
+from dynacomp.capture.tracing.sized_calls import fori_of_length
+from dynacomp.capture.tracing.trace_call import emit_node
+from dynacomp.capture.wrapping import size_values
+
+FEW_ROUNDS = 4096  # a loop over a symbolic size may go so many rounds, at least, before it is captured again
+MAX_TRIES = 3  # iterations after which a loop must have become like the next one
+REFUSED = (Break, Raised, Differs, NotConstant)
+
+
+def wanted(cap: Capture, frame: Frame, header: int) -> bool:
+    """Whether a loop is to become one node, and may still."""
+    key = (id(frame.code.code), header)
+    return key in cap.lessons.rolled and key not in cap.lessons.unrolled
+
+
+def tried(cap: Capture, frame: Frame, header: int) -> None:
+    """Notes that a loop could not become a node from here."""
+    key = (id(frame.code.code), header)
+    cap.peels[key] = cap.peels.get(key, 0) + 1
+    if cap.peels[key] >= MAX_TRIES:
+        cap.lessons.unrolled.add(key)
+
+
+# --- for ... in range(...)
+
+
+def roll_range(cap: Capture, frame: Frame, instr: Instr, it: CountIterV) -> None:
+    """Runs all that is left of a range as one node, if that can be done and is asked for."""
+    rounds = rounds_of(cap, it)
+    if rounds is None or not (isinstance(rounds.length, Size) or wanted(cap, frame, instr.index)) or given_up(
+            cap, frame, instr.index):
+        return
+    body = min((b for b in loops(frame.code) if instr.index in b), key=len, default=None)
+    if body is None:  # a loop that generators and comprehensions suspend in
+        return
+    names = bound_names(frame.code, body, instr.index + 1, frame.code.at[instr.argval] + LOOP_ENDS)
+    try:
+        settled(lambda changing: For(cap, frame, names, [it, *changing], instr.index, rounds).emit())
+    except REFUSED:
+        return tried(cap, frame, instr.index)
+    mutating(cap, it)
+    it.current = rounds.end
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """What is left of a range: its length, an int or a Size; the numbers that it gives, where they are known; where
+    it will stand at its end."""
+
+    length: Any
+    numbers: tuple[int, ...] | None
+    end: Value
+
+
+def rounds_of(cap: Capture, it: CountIterV) -> Rounds | None:
+    """What is left of a range that may become a node: None for one that has no two rounds, or is not counted up to
+    a symbolic size by a constant step."""
+    current, stop, step = it.current, it.stop, it.step
+    if not all(isinstance(v, Const) and type(v.value) is int for v in (current, step)):
+        return None
+    if isinstance(stop, Const) and type(stop.value) is int:
+        left = range(current.value, stop.value, step.value)
+        return Rounds(len(left), tuple(left), Const(left[-1] + step.value)) if len(left) > 1 else None
+    if not isinstance(stop, SizeV) or step.value < 1 or stop.hint - current.value <= step.value:
+        return None
+    most = max(FEW_ROUNDS, 2 * stop.hint)
+    expr = size_values.expr_of(stop)
+    if isinstance(expr, int) or not (expr > current.value + step.value and expr <= most):
+        return None
+    for name in names_of(expr):  # what else it may be: how far the numbers of the loop go
+        cap.scope.bound(name, None, most)
+        room: Any = most - cap.scope.symbol(name)  # type: ignore[operator]
+        cap.guards.add("relation", None, Relation("ge", room, True))
+    if bounds(expr)[1] > 2 * most:
+        return None
+    length = (expr - current.value + step.value - 1) // step.value
+    return Rounds(length, None, size_values.of_expr(cap, current.value + length * step.value))
+
+
+def given_up(cap: Capture, frame: Frame, header: int) -> bool:
+    """Whether the loop was found to be no node."""
+    return (id(frame.code.code), header) in cap.lessons.unrolled
+
+
+class For(Iteration):
+    """An iteration over a range."""
+
+    def __init__(self, cap: Capture, frame: Frame, names: tuple[str, ...], changing: list[Value], header: int,
+                 rounds: Rounds) -> None:
+        self.rounds, it = rounds, changing[0]
+
+        def go_on(copy: Frame) -> None:
+            assert isinstance(it, CountIterV)
+            item = numbers.element(it)
+            mutating(cap, it)
+            it.current = numbers.counted(cap, it, item)
+            copy.push(rounds.numbers and numbers.of_series(cap, self.count, rounds.numbers) or item)
+
+        plan = Plan(names, Start(header + 1, go_on), frozenset({header}), frame.stops, 0)
+        super().__init__(cap, frame, plan, changing, "loop_body")
+        self.count = self.state.place(aval_of(0), "round")
+
+    def emit(self) -> None:
+        cap = self.cap
+        with self.begun():
+            root = self.run()
+            ends = list(leaves(root))
+            if any(leaf.side.place not in self.plan.again for leaf in ends):
+                raise Differs("a way out of the body")
+            again = [True] * len(ends)
+            self.check(ends, again)
+            last = self.last_numbers(ends)
+            slots = self.carried(ends, again)
+            closure = close(cap, self.body, lambda: values_of(cap, root, slots, iter(range(len(ends)))),
+                            (self.count, *(slot.merged.node for slot in slots)))
+        avals = tuple(slot.aval for slot in slots)
+        initial = tuple(cap.node_argument(c.initial) for c in self.state.carried)
+        loop = fori_of_length if isinstance(self.rounds.length, Size) else jax.lax.fori_loop
+        node = emit_node(cap, loop, ((0, self.rounds.length, closure, initial), {}), avals, "fori_loop")
+        self.settle([emit_node(cap, operator.getitem, ((node, i), {}), aval, f"loop_{i}")
+                     for i, aval in enumerate(avals)])
+        self.frame.locals.update(last)
+
+    def last_numbers(self, ends: list[Leaf]) -> dict[str, Value]:
+        """What the names hold behind the loop of which Python knows the number in every round. Those that
+        no iteration reads before it binds them need not be carried."""
+        found: dict[str, Value] = {}
+        needed = live(self.frame.code, self.plan.start.index)
+        for name in self.plan.names:
+            value = ends[0].side.frame.locals.get(name)
+            if isinstance(value, NumberV) and value.series and value.series[0] is self.count and all(
+                    leaf.side.frame.locals.get(name) is value for leaf in ends) and name not in needed:
+                found[name] = Const(value.series[1][-1])
+                if not isinstance(self.locals[name], (ArrayV, NumberV, TupleV)):
+                    del self.locals[name]
+        return found
+
+
+# --- while
+
+
+def roll_test(cap: Capture, frame: Frame, condition: bool, yes: Start, no: Start) -> int | None:
+    """Where a `while` ends that has become a node; None where it has not."""
+    if not (cap.lessons.rolled and all(b.is_side for b in cap.bodies)):
+        return None
+    loop = loop_of(frame.code, frame.index)
+    if loop is None or condition != (landing(frame.code, yes.index) == loop.stay):
+        return None
+    if not wanted(cap, frame, loop.stay):
+        return None
+    try:
+        return turned(cap, frame, loop, Const(condition), yes, no)
+    except REFUSED:
+        tried(cap, frame, loop.stay)
+        return None

@@ -1,0 +1,67 @@
+"""Runs a Graph node by node: the oracle for every pass, and how JAX traces a Graph.
+
+`run(graph, *inputs)` binds inputs to placeholders in order and calls each target. With concrete
+arrays this is eager JAX; under `jax.make_jaxpr` it is a trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from dynacomp.capture.graph.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Closure, Graph, Node, Tree, map_nodes
+from dynacomp.capture.graph.sizes import canonical
+
+
+def run(graph: Graph, *inputs: Any) -> Any:
+    """The output pytree of `graph` on `inputs`; raises what a target raises, and TypeError when
+    the number of inputs is not the number of placeholders."""
+    env: dict[Node, Any] = {}
+    places = graph.placeholders
+    if len(places) != len(inputs):
+        raise TypeError(f"graph {graph.name!r} takes {len(places)} inputs, got {len(inputs)}")
+    env.update(zip(places, inputs))
+    for node in graph.nodes:
+        if node.op == PLACEHOLDER:
+            continue
+        if node.op == OUTPUT:
+            return materialise(node.args[0], env)
+        if node.op == GET_ATTR:
+            env[node] = graph.consts[node.target]
+        else:
+            env[node] = node.target(*materialise(node.args, env), **materialise(dict(node.kwargs), env))
+    raise ValueError(f"graph {graph.name!r} has no output node")
+
+
+def materialise(value: Any, env: dict[Node, Any]) -> Any:
+    """`value` with Nodes replaced by their values and Closures by Python callables."""
+    return _closures(map_nodes(value, env.__getitem__))
+
+
+def _closures(value: Any) -> Any:
+    if isinstance(value, Closure):
+        return as_callable(value.graph, value.captured, value.signature)
+    if isinstance(value, Tree):
+        return jax.tree.unflatten(value.treedef, map(_closures, value.leaves))
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(_closures, value))
+    if type(value) in (tuple, list):
+        return type(value)(map(_closures, value))
+    if type(value) is dict:
+        return {k: _closures(v) for k, v in value.items()}
+    return canonical(value)
+
+
+def as_callable(graph: Graph, captured: tuple[Any, ...] = (), signature: Any = None) -> Callable[..., Any]:
+    """The Graph as a function of pytrees: leaves of the arguments fill its placeholders."""
+
+    def body(*args: Any, **kwargs: Any) -> Any:
+        return run(graph, *captured, *jax.tree.leaves((args, kwargs)))
+
+    body.__name__ = body.__qualname__ = graph.name
+    body._standin = None  # type: ignore[attr-defined]
+    if signature is not None:
+        body.__signature__ = signature  # type: ignore[attr-defined]
+    return body

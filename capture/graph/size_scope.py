@@ -1,0 +1,189 @@
+"""Scopes: what is known of the sizes of one capture, and what was decided by their values in the call at hand.
+
+A `Scope` knows each symbol's value in this call, and bounds that guards hold it to. Where algebra and bounds cannot
+decide a comparison that the program or JAX asks for, the values do, and the answer is a `Relation`, which becomes a
+guard. Two sizes that are found equal are one size from then on.
+
+    >>> scope = Scope()
+    >>> n, m = scope.symbol("n", 8), scope.symbol("m", 5)
+    >>> n >= 1, n > m
+    (True, True)
+    >>> [str(r) for r in scope.relations]
+    ['n - m - 1 >= 0']
+
+A Scope without values (a symbol made with `value=None`) raises InconclusiveDimensionOperation instead, as JAX does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+from jax.errors import InconclusiveDimensionOperation
+
+from dynacomp.capture.graph.sizes import SYMBOL, Atom, Expr, Size, atoms, bounds, canonical, evaluate, postfix, single
+
+LEAST = 1  # of a symbol: an empty array gets an entry of its own, one of size 1 where somebody asks for that
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What was decided by the values at hand: `expr >= 0` ("ge") or `expr == 0` ("eq"), or that it is not so."""
+
+    kind: str
+    expr: Size
+    holds: bool
+
+    def __str__(self) -> str:
+        signs = {("ge", True): ">=", ("ge", False): "<", ("eq", True): "==", ("eq", False): "!="}
+        return f"{self.expr} {signs[self.kind, self.holds]} 0"
+
+    def program(self) -> tuple[Any, ...]:
+        """As guards evaluate it: see `postfix`."""
+        return (*postfix(self.expr), ("int", 0), self.kind, *(() if self.holds else ("not",)))
+
+
+@dataclass(eq=False)
+class Scope:
+    """The symbols of one capture.
+
+    values: their values in this call (None: unknown). least, most: the bounds that guards hold them to. equal: what
+    an atom was found equal to. relations: what was decided, in order. deciding: whether `==` of two sizes is a
+    question of the program's, or of JAX for it: only then its answer is decided and noted; elsewhere sizes are keys.
+    """
+
+    values: dict[str, int | None] = field(default_factory=dict)
+    least: dict[str, int] = field(default_factory=dict)
+    most: dict[str, int] = field(default_factory=dict)
+    equal: dict[Atom, Expr] = field(default_factory=dict)
+    # What `canonical` has found since the last equality, by the terms: Sizes of one hash (those of -1 and of -2 are
+    # equal) would be compared, for which they are made canonical.
+    known: dict[Any, Expr] = field(default_factory=dict)
+    relations: dict[Relation, None] = field(default_factory=dict)
+    atoms: dict[Any, Atom] = field(default_factory=dict)
+    deciding: int = 0
+
+    def symbol(self, name: str, value: int | None = None, least: int = LEAST) -> Size:
+        """The symbol of that name."""
+        self.values.setdefault(name, value)
+        self.least.setdefault(name, least)
+        return single(self, self.atom(SYMBOL, name))
+
+    def atom(self, op: str, *args: Any) -> Atom:
+        key = (op, args)
+        found = self.atoms.get(key)
+        if found is None:
+            found = self.atoms[key] = Atom(op, args, len(self.atoms))
+        return found
+
+    def bound(self, name: str, least: int | None, most: int | None) -> None:
+        """The symbol lies within these bounds (None: any), which the caller guards."""
+        if least is not None:
+            self.least[name] = max(least, self.least[name])
+        if most is not None:
+            self.most[name] = min(most, self.most.get(name, most))
+
+    @contextlib.contextmanager
+    def decides(self) -> Iterator[None]:
+        """Within the block `==` of sizes is decided, as `>=` is everywhere."""
+        self.deciding += 1
+        try:
+            yield
+        finally:
+            self.deciding -= 1
+
+    def value(self, expr: Expr) -> int:
+        """The value of `expr` in this call; InconclusiveDimensionOperation where it is unknown."""
+        found = evaluate(expr, self.values)
+        if found is None:
+            raise InconclusiveDimensionOperation(f"the value of {expr} is not known")
+        return found
+
+    def is_nonnegative(self, expr: Expr) -> bool:
+        """`expr >= 0`: by its bounds, else decided by this call's values and noted."""
+        expr = canonical(expr)
+        low, high = bounds(expr)
+        if low >= 0 or high < 0:
+            return low >= 0
+        return self.decided("ge", expr, self.value(expr) >= 0)
+
+    def is_zero(self, expr: Expr) -> bool:
+        """`expr == 0`; two sizes that are found equal are one from then on."""
+        expr = canonical(expr)
+        low, high = bounds(expr)
+        if low > 0 or high < 0 or low == high:
+            return low == high == 0
+        if not self.decided("eq", expr, self.value(expr) == 0):
+            return False
+        assert isinstance(expr, Size)
+        unify(self, expr)
+        return True
+
+    def is_asked_equal(self, difference: Size, asking: FrameType) -> bool:
+        """Whether two sizes are equal, for the Python code that compares them."""
+        if is_key(asking) or is_moot(asking) or is_shortcut(asking) and self.value(difference) != 0:
+            return False
+        return self.is_zero(difference)
+
+    def decided(self, kind: str, expr: Any, holds: bool) -> bool:
+        self.relations.setdefault(Relation(kind, expr, holds))
+        return holds
+
+    def __deepcopy__(self, memo: Any) -> Scope:
+        return self
+
+
+def unify(scope: Scope, expr: Size) -> None:
+    """Makes use of `expr == 0`: the youngest atom that stands alone in it, symbols before quotients, is what the
+    others make it. Where none does, the relation alone is known."""
+    alone = [(mono[0][0], k) for mono, k in expr.terms
+             if abs(k) == 1 and len(mono) == 1 and mono[0][1] == 1 and mono[0][0].op == SYMBOL]
+    for atom, k in sorted(alone, key=lambda found: (found[0].op != SYMBOL, -found[0].index)):
+        rest: Expr = single(scope, atom) - k * expr  # type: ignore[operator]
+        if atom not in set(atoms(rest)):
+            scope.equal[atom] = rest
+            scope.known.clear()
+            return
+
+
+# --- who asks
+
+# JAX's caches compare keys whose hashes differ, too: in these files, but for the functions of core.py about dimensions.
+CACHING = frozenset({"core.py", "pjit.py", "linear_util.py", "api_util.py", "partial_eval.py", "util.py", "ad.py",
+                     "batching.py", "mlir.py", "pxla.py", "api.py", "tree_util.py", "common.py"})
+
+
+OF_DIMENSIONS = ("definitely_equal", "divide_shape_sizes", "_cancel_divide", "cancel_divide", "canonicalize_slice")
+
+
+def is_key(asking: FrameType) -> bool:
+    """Whether two sizes are compared as parts of keys, by the Python code that asked."""
+    path, name = asking.f_code.co_filename, asking.f_code.co_name
+    if name == "__eq__":
+        return True
+    return "/jax/_src/" in path and path.rpartition("/")[2] in CACHING and not name.startswith(OF_DIMENSIONS)
+
+
+def is_shortcut(asking: FrameType) -> bool:
+    """Whether JAX compares in a function of its own: where two sizes must be equal it asks `definitely_equal`; a plain
+    `==`, which it takes to be false of sizes that may differ, only finds a shorter way."""
+    return "/jax/_src/" in asking.f_code.co_filename and not asking.f_code.co_filename.endswith("/core.py")
+
+
+def is_moot(asking: FrameType) -> bool:
+    """Whether JAX asks if a size is one of several (`definitely_equal_one_of_dim(n, [1, n])`) of which one is that
+    very size: whatever the others are."""
+    frame: FrameType | None = asking
+    for _ in range(3):
+        if frame is not None and frame.f_code.co_name == "definitely_equal_one_of_dim":
+            size, others = frame.f_locals["d1"], frame.f_locals["dlist"]
+            return any(type(o) is Size and _same_terms(canonical(o), canonical(size)) for o in others)
+        frame = frame.f_back if frame is not None else None
+    return False
+
+
+def _same_terms(a: Any, b: Any) -> bool:
+    return type(a) is type(b) is Size and a.terms == b.terms

@@ -1,0 +1,195 @@
+"""Array Values: their attributes, methods, length, iteration.
+
+What an Aval knows (shape, dtype, ndim) is a constant; what computes is a node; what would carry the
+array's content into Python (`item`, `tolist`, `float`, `bool`, ...) breaks the graph.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from typing import Any
+
+import jax
+import numpy as np
+
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.graph.avals import KEY_TYPE, Aval
+from dynacomp.capture.kinds import graph_scalars
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import ArrayV, BuiltinMethodV, Const, NdArrayV, SizeV, TupleV, Value, type_of
+from dynacomp.capture.tracing.placement import placement
+from dynacomp.capture.tracing.subgraphs import localise
+from dynacomp.capture.tracing.trace_call import emit_node, library_call
+from dynacomp.capture.wrapping import ndarrays, size_values
+from dynacomp.capture.wrapping.size_values import concrete
+
+
+class Method:
+    """`array.name(...)` as a function, the target of a node."""
+
+    def __init__(self, name: str) -> None:
+        self.name = self.__name__ = name
+        self.__qualname__, self.__module__ = f"Array.{name}", "jax"
+
+    def __call__(self, array: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(array, self.name)(*args, **kwargs)
+
+
+method = functools.cache(Method)
+
+LEAVING = {"item", "tolist", "tobytes", "unsafe_buffer_pointer", "addressable_data", "__array__", "__float__",
+           "__int__", "__bool__", "__complex__", "__index__", "copy_to_host_async", "delete", "is_ready",
+           "on_device_size_in_bytes", "__dlpack__", "global_shards", "addressable_shards"}
+PLACEMENT = {"sharding", "device", "committed", "is_fully_addressable", "is_fully_replicated", "_committed"}
+
+
+def is_numpy(value: Value) -> bool:
+    """A NumPy array: NumPy's own operations on it are not JAX's."""
+    return isinstance(value, NdArrayV) or isinstance(value, ArrayV) and isinstance(value.real, np.ndarray)
+
+
+def dims(cap: Capture, value: ArrayV) -> list[Value]:
+    shape = value.aval.shape
+    if all(isinstance(d, int) for d in shape):
+        return [Const(d) for d in shape]
+    return [size_values.of_expr(cap, d) for d in shape]
+
+
+def hint(cap: Capture, expr: Any) -> int:
+    """The value of a symbolic size in this call."""
+    return cap.scope.value(expr)
+
+
+def attribute(cap: Capture, value: ArrayV, name: str) -> Value:
+    owner = type_of(value)
+    known = _KNOWN.get(owner, _KNOWN_OF_JAX).get(name)
+    if known is not None:
+        return known(cap, value)
+    if name in PLACEMENT and value.real is not None and not is_numpy(value):
+        return Const(getattr(value.real, name))
+    kind = getattr(owner, name, None)
+    if kind is None:
+        full = "PRNGKeyArray" if owner is KEY_TYPE else f"{owner.__module__}.{owner.__qualname__}"
+        raise Raised(Const(AttributeError(f"{full!r} object has no attribute {name!r}", name=name)))
+    if is_numpy(value):
+        return numpy_attribute(cap, value, name)
+    if name in PLACEMENT:
+        return placement(cap, value, name)
+    if callable(kind):
+        return BuiltinMethodV(value, name)
+    if not hasattr(type(kind), "__get__"):  # the class's own: that of JAX's tracers may be another
+        return Const(kind)
+    return library_call(cap, getattr, [value, Const(name)], name=name)
+
+
+def numpy_attribute(cap: Capture, value: Value, name: str) -> Value:
+    """`array.name` of a NumPy array: a constant where its content is known, a method, or a break."""
+    kind = getattr(np.ndarray, name, None)
+    if kind is None:
+        raise Raised(Const(AttributeError(f"'numpy.ndarray' object has no attribute {name!r}", name=name)))
+    found = None if callable(kind) or not ndarrays.known(cap, value) else ndarrays.attribute(cap, value, name)
+    if found is None and not callable(kind):
+        raise Break("leaves", f"attribute {name!r} of a NumPy array")
+    return found or BuiltinMethodV(value, name)
+
+
+def _size(cap: Capture, value: ArrayV) -> Value:
+    if all(isinstance(d, int) for d in value.aval.shape):
+        return Const(math.prod(value.aval.shape))
+    expr: Any = math.prod(value.aval.shape)
+    return size_values.of_expr(cap, expr)
+
+
+_KNOWN_OF_ALL: dict[str, Any] = {
+    "shape": lambda cap, v: TupleV(dims(cap, v)),
+    "ndim": lambda cap, v: Const(len(v.aval.shape)),
+    "size": _size,
+}
+_KNOWN_OF_KEYS: dict[str, Any] = _KNOWN_OF_ALL | {
+    "dtype": lambda cap, v: Const(v.aval.dtype),
+    "aval": lambda cap, v: Const(_shaped(v.aval)),
+    "itemsize": lambda cap, v: Const(v.aval.dtype.itemsize),
+}
+_KNOWN_OF_JAX: dict[str, Any] = _KNOWN_OF_KEYS | {"weak_type": lambda cap, v: Const(v.aval.weak_type)}
+_KNOWN: dict[type, dict[str, Any]] = {
+    KEY_TYPE: _KNOWN_OF_KEYS,
+    np.ndarray: _KNOWN_OF_ALL | {  # JAX may narrow what NumPy holds
+        "dtype": lambda cap, v: Const(v.real.dtype),
+        "itemsize": lambda cap, v: Const(v.real.itemsize),
+    },
+}
+
+
+def _shaped(aval: Aval) -> Any:
+    return jax.core.ShapedArray(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
+def call_method(cap: Capture, value: ArrayV | NdArrayV, name: str, args: list[Value],
+                kwargs: dict[str, Value]) -> Value:
+    if isinstance(value, NdArrayV) or is_numpy(value):
+        return ndarrays.call_method(cap, value, name, args, kwargs)
+    found = _number(cap, value, name) if name in NUMBERS and not (args or kwargs) else None
+    if found is not None:
+        return found
+    if name in LEAVING:
+        raise Break("leaves", f".{name}() needs the array's content in Python")
+    if name == "block_until_ready":
+        return value
+    if name == "squeeze" and not (args or kwargs):
+        args = squeezed(cap, value)
+    if name == "__len__":
+        return length(cap, value)
+    if name == "__iter__":
+        raise Break("leaves", "iter() of an array")
+    return library_call(cap, method(name), [value, *args], kwargs, name=name)
+
+
+def squeezed(cap: Capture, value: ArrayV) -> list[Value]:
+    """The axes of size 1, as the argument of `squeeze`: JAX asks for them where sizes are symbolic."""
+    if all(isinstance(d, int) for d in value.aval.shape):
+        return []
+    ones: Any = [size_values.compare(cap, operator.eq, d, Const(1)) for d in dims(cap, value)]
+    return [TupleV([Const(i) for i, one in enumerate(ones) if one.value])]
+
+
+NUMBERS: dict[str, Any] = {"item": None, "tolist": None, "__bool__": bool, "__int__": int, "__float__": float}
+
+
+def _number(cap: Capture, value: ArrayV, name: str) -> Value | None:
+    """`x.item()` and its kin: a Python number that the Graph computes, where it can."""
+    kind = NUMBERS[name] or graph_scalars.kind_of(value.aval)
+    if kind is None or is_numpy(value):
+        return None
+    if name == "item" and value.aval.shape != () and all(d == 1 for d in value.aval.shape):
+        value = library_call(cap, jax.numpy.reshape, [value, TupleV([])])  # type: ignore[assignment]
+    return graph_scalars.from_array(cap, value, kind)
+
+
+def length(cap: Capture, value: ArrayV) -> Value:
+    if not value.aval.shape:
+        raise Raised(Const(TypeError("len() of unsized object")))
+    return dims(cap, value)[0]
+
+
+def unpack(cap: Capture, value: ArrayV) -> list[Value]:
+    """Iteration over the leading axis, as `iter(array)` gives it."""
+    if is_numpy(value):
+        raise Break("leaves", "iteration over a NumPy array")
+    if not value.aval.shape:
+        raise Raised(Const(TypeError("iteration over a 0-d array")))
+    first = dims(cap, value)[0]
+    n = concrete(cap, first).value if isinstance(first, SizeV) else first.value  # type: ignore[attr-defined]
+    if n > MAX_UNPACKED:
+        raise Break("iterator", f"iteration over an array of {n} parts")
+    if not n:
+        return []
+    parts = [library_call(cap, operator.getitem, [value, Const(0)])]
+    aval: Any = parts[0].aval  # type: ignore[attr-defined]
+    for i in range(1, n):  # which JAX need not trace: they are like the first
+        parts.append(ArrayV(emit_node(cap, operator.getitem, ((localise(cap, value.node), i), {}), aval), aval))
+    return parts
+
+
+MAX_UNPACKED = 256  # parts of an array that are nodes of the Graph; those of a longer one are Python's

@@ -1,0 +1,463 @@
+"""Attributes: `getattr` on Values, by Python's own rules; each kind of Value has a row in `READERS`.
+
+Instances of Python classes are in object_attrs.py, stores and deletions in stores.py.
+"""
+
+from __future__ import annotations
+
+import enum
+import types
+import weakref
+from typing import Any
+
+import numpy as np
+
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.kinds import arrays
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.classes import module_name
+from dynacomp.capture.symbolic.generators import delegate
+from dynacomp.capture.symbolic.immutability import is_changeable, is_python_class
+from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
+from dynacomp.capture.symbolic.libraries import CONTEXTS, is_library, is_pure_module
+from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.values import (
+    DELETED,
+    ArrayV,
+    BuiltinMethodV,
+    CellV,
+    Const,
+    DictV,
+    FunctionV,
+    GeneratorV,
+    LibraryV,
+    ListV,
+    MethodV,
+    NdArrayV,
+    NeedsConcrete,
+    ObjectV,
+    OpaqueV,
+    PartialV,
+    RangeV,
+    ScalarV,
+    SetV,
+    SizeV,
+    SliceV,
+    SuperV,
+    TupleV,
+    Value,
+    ViewV,
+    as_python,
+    is_open,
+    peek,
+    type_of,
+)
+from dynacomp.capture.tracing.trace_call import RULES, library_call
+from dynacomp.capture.wrapping import dynamic_scalars, size_values
+from dynacomp.capture.wrapping.builder import is_plain_instance, items_of, own_dict, wrap
+from dynacomp.capture.wrapping.builtin_subclasses import MUTABLE
+from dynacomp.capture.wrapping.class_attrs import MISSING, SIMPLE, is_hook, lookup, name_in_errors, read_class, resolve
+from dynacomp.capture.wrapping.class_prototypes import is_made
+from dynacomp.capture.wrapping.constants import from_python
+from dynacomp.capture.wrapping.object_attrs import bind, is_data_descriptor, is_librarys, no_attribute, object_attribute
+
+# (type of a constant, method name) → row(cap, obj, *args): tree structures, ...
+CONST_METHODS: dict[tuple[type, str], Any] = {}
+
+
+def attribute_name(name: Value) -> str:
+    """An attribute's name; Python says what it refuses as one."""
+    if type_of(name) is not str:
+        raise Break("raises", "an attribute's name that is no string")
+    return as_python(name)
+
+
+def getattr_value(cap: Capture, value: Value, name: str) -> Value:
+    reader = READERS.get(type(value))
+    if reader is None:
+        raise Break("attribute", f"{name!r} of a {type(value).__name__}")
+    try:
+        return reader(cap, value, name)
+    except Raised as raised:
+        OPERATIONS["say_where"](cap, raised, value, name)
+        raise
+
+
+def special(cap: Capture, value: Value, name: str) -> Value | None:
+    """A special method as an operator finds it: on the type, past the instance and `__getattr__`."""
+    is_class = isinstance(value, Const) and isinstance(value.value, type)
+    if not is_class and not isinstance(value, ObjectV):
+        return getattr_value(cap, value, name) if has_attribute(cap, value, name) else None
+    owner, raw = resolve(cap, type_of(value), name)
+    if raw is MISSING or raw is None:
+        return None
+    return bind(cap, raw, value, owner, name)
+
+
+def has_attribute(cap: Capture, value: Value, name: str) -> bool:
+    try:
+        getattr_value(cap, value, name)
+    except Raised as raised:
+        if issubclass(type_of(raised.value), AttributeError):
+            return False
+        raise
+    return True
+
+
+# --- the kinds of Values
+
+
+def _object(cap: Capture, value: ObjectV, name: str) -> Value:
+    owner, raw = resolve(cap, value.cls, "__getattribute__")
+    if not is_hook(raw) or is_librarys(raw):
+        return object_attribute(cap, value, name)
+    return cap.call(bind(cap, raw, value, owner, "__getattribute__"), [Const(name)])
+
+
+def _const(cap: Capture, value: Const, name: str) -> Value:
+    if is_open(value) and name in FUNCTION_PARTS and hasattr(peek(value), name):
+        assert value.source is not None
+        return wrap(cap, getattr(peek(value), name), S.Get(value.source, name))
+    obj = value.value
+    if isinstance(obj, types.ModuleType):
+        return _module(cap, obj, name)
+    if isinstance(obj, type):
+        return read_class(cap, obj, name)
+    if isinstance(obj, BaseException):
+        return getattr_value(cap, OPERATIONS["as_exception"](cap, value), name)
+    if value.source is not None and is_changeable(obj):
+        raise Break("opaque", f"{name!r} of a {type(obj).__qualname__}")
+    if issubclass(type(obj), enum.Enum):
+        own = _of_member(cap, obj, name)
+        if own is not None:
+            return own
+    if (type(obj), name) in CONST_METHODS:
+        return BuiltinMethodV(value, name)
+    if name == "__isabstractmethod__" and isinstance(obj, (property, classmethod, staticmethod)):
+        raise Break("attribute", f"{name!r} of a {type(obj).__name__}, which asks the functions inside")
+    if name in EVALUATED and module_name(type(obj)) == "typing":
+        raise Break("attribute", f"{name!r} of a {type(obj).__name__}, which is evaluated when it is first asked for")
+    if isinstance(obj, types.FunctionType) and not is_library(obj):
+        own = _function_part(cap, value, name)
+        if own is not None:
+            return own
+    try:
+        found = getattr(obj, name)
+    except AttributeError as error:
+        raise Raised(Const(error)) from None
+    if isinstance(found, (types.BuiltinMethodType, types.MethodWrapperType)) and found.__self__ is obj:
+        return BuiltinMethodV(value, name)
+    kept = None if is_made(cap, obj) else _where_kept(value, name, found)
+    if kept is None and isinstance(found, HANDED_OUT) and getattr(obj, name) is found:
+        raise Break("opaque", f"{name!r} of a {type(obj).__qualname__}, which has it for others to change")
+    return from_python(cap, found) if kept is None else wrap(cap, found, kept)
+
+
+HANDED_OUT = (list, dict, set, bytearray)  # by reference
+
+
+def _where_kept(value: Const, name: str, found: Any) -> S.Source | None:
+    """Where a library's object keeps `found`, in its dictionary or a slot: at the next call it may be another."""
+    if not is_plain_instance(value.value):
+        return None
+    base = value.source or S.Root(value.value, type(value.value).__qualname__)
+    raw = lookup(type(value.value), name)[1]
+    if isinstance(raw, types.MemberDescriptorType):
+        return S.Slot(base, name, raw)
+    return S.Attr(base, name) if own_dict(value.value).get(name, MISSING) is found else None
+
+
+EVALUATED = ("__value__", "__bound__", "__constraints__", "__default__")  # of PEP 695: by code of the program
+STORED = {"value": "_value_", "name": "_name_"}
+
+
+def _of_member(cap: Capture, member: enum.Enum, name: str) -> Value | None:
+    """What an enum's member keeps under `name`, which may change though the member is a constant; None where
+    its class answers."""
+    base = S.Root(member, f"{type(member).__qualname__}.{own_dict(member).get('_name_')}")
+    if name == "__dict__":
+        return wrap(cap, own_dict(member), S.DictOf(base))
+    owner, raw = lookup(type(member), name)
+    stored = STORED.get(name, name) if owner is None or owner is enum.Enum and name in STORED else name
+    if stored not in own_dict(member) or stored == name and owner is not None and is_data_descriptor(raw):
+        return None
+    return wrap(cap, own_dict(member)[stored], S.Attr(base, stored))
+
+
+FUNCTION_PARTS = ("__name__", "__qualname__", "__defaults__", "__kwdefaults__", "__closure__", "__code__",
+                  "__globals__", "__annotations__", "__doc__", "__module__", "__type_params__")
+
+
+def _function_part(cap: Capture, value: Const, name: str) -> Value | None:
+    """What a function of the program has under `name` at each call; None where its class answers."""
+    fn = value.value
+    base = value.source or S.Root(fn, fn.__qualname__)
+    if name in FUNCTION_PARTS and hasattr(fn, name) or name == "__dict__":
+        return wrap(cap, getattr(fn, name), S.Get(base, name))
+    if name in own_dict(fn):
+        return wrap(cap, own_dict(fn)[name], S.Attr(base, name))
+    if not hasattr(types.FunctionType, name):
+        cap.guards.add("missing", base, name)
+    return None
+
+
+def intercepts(cls: type) -> bool:
+    """Whether to ask an instance for an attribute runs the program's code."""
+    return any(is_hook(lookup(cls, name)[1]) for name in ("__getattribute__", "__getattr__"))
+
+
+def _module(cap: Capture, module: types.ModuleType, name: str) -> Value:
+    table = own_dict(module)
+    called, pure = str(table.get("__name__", "?")), is_pure_module(table.get("__name__"))
+    if not pure and intercepts(type(module)):
+        raise Break("attribute", f"{name!r} of a {type(module).__qualname__}")
+    written = _written(cap, table, name)
+    if written is DELETED:
+        raise Break("attribute", f"{name!r}, which was deleted from {called}")
+    if written is not None:
+        return cap.realize(written)
+    if name == "__dict__":
+        return wrap(cap, table, S.Root(table, f"vars({called})"))
+    if name in table and pure and type(table[name]) not in MUTABLE:
+        cap.rely(table, name, table[name])
+        return from_python(cap, table[name])
+    if name in table:
+        return wrap(cap, table[name], S.Attr(S.Root(module, called), name))
+    if not pure:
+        cap.guards.add("missing_key", S.Root(table, f"vars({called})"), name)
+    fallback = table.get("__getattr__")
+    if not pure and isinstance(fallback, types.FunctionType) and lookup(type(module), name)[0] is None:
+        return cap.call(wrap(cap, fallback, S.Attr(S.Root(module, called), "__getattr__")), [Const(name)])
+    try:
+        return from_python(cap, getattr(module, name))
+    except AttributeError as error:
+        raise Raised(Const(error)) from None
+
+
+def _written(cap: Capture, table: dict[str, Any], name: str) -> Any:
+    """What captured code has put into a module's globals; DELETED, or None where it changed nothing there."""
+    seen = cap.objects.get(id(table))
+    if isinstance(seen, DictV) and seen.dirty:  # the program also holds these globals as a dict
+        return seen.items.get(name, DELETED if name in table else None)
+    _, _, value = cap.global_writes.get((id(table), name), (None, None, MISSING))
+    return None if value is MISSING else DELETED if value is None else value
+
+
+def _modelled(cap: Capture, value: Value, name: str) -> Value:
+    """Built-in containers and the like: methods are bound, nothing else is there."""
+    cls = type_of(value)
+    if name == "__class__":
+        return Const(cls)
+    if isinstance(value, TupleV) and cls is not tuple:
+        return _named_tuple(cap, value, name)
+    owner, raw = resolve(cap, cls, name)
+    if raw is MISSING:
+        raise no_attribute(name_in_errors(cls), name)
+    if isinstance(raw, types.FunctionType):
+        return MethodV(Const(raw), value)
+    if isinstance(value, DictV) and name == "default_factory":
+        return value.factory or Const(None)
+    if isinstance(value, ListV) and name == "maxlen":
+        return Const(value.extra)
+    if isinstance(raw, SIMPLE):
+        return _of_generator(value, name)
+    return BuiltinMethodV(value, name)
+
+
+def _of_generator(value: Value, name: str) -> Value:
+    if isinstance(value, GeneratorV) and name in ("gi_yieldfrom", "cr_await") and not value.running:
+        waits = delegate(value.frame) if value.started and not value.done else None
+        return waits or Const(None)
+    found = {"__name__": "name", "__qualname__": "qualname"}.get(name)
+    if not isinstance(value, GeneratorV) or found is None or value.frame.function is None:
+        raise Break("attribute", f"built-in attribute {name!r}")
+    return Const(getattr(value.frame.function, found))
+
+
+def _named_tuple(cap: Capture, value: TupleV, name: str) -> Value:
+    fields = getattr(value.cls, "_fields", ())
+    if name in fields:
+        return items_of(cap, value)[fields.index(name)]
+    owner, raw = resolve(cap, value.cls, name)
+    if raw is MISSING:
+        raise no_attribute(value.cls.__name__, name)
+    if owner is tuple:
+        return BuiltinMethodV(value, name)
+    return bind(cap, raw, value, owner, name)
+
+
+def _slice(cap: Capture, value: Any, name: str) -> Value:
+    if name in ("start", "stop", "step"):
+        return getattr(value, name)
+    return _modelled(cap, value, name)
+
+
+def _partial(cap: Capture, value: PartialV, name: str) -> Value:
+    if name in value.attrs:
+        return value.attrs[name]
+    if name == "keywords":
+        raise Break("attribute", "the keywords of a partial, which may be changed")
+    found = {"func": lambda: value.func, "args": lambda: TupleV(list(value.args))}.get(name)
+    if found is None:
+        raise no_attribute("functools.partial", name)
+    return found()
+
+
+def _method(cap: Capture, value: MethodV, name: str) -> Value:
+    if name in ("__func__", "__self__"):
+        return value.func if name == "__func__" else value.obj
+    return getattr_value(cap, value.func, name)
+
+
+def _function(cap: Capture, value: FunctionV, name: str) -> Value:
+    if name in value.special:
+        return value.special[name]
+    if name in value.attrs:
+        return value.attrs[name]
+    simple = {"__name__": value.name, "__qualname__": value.qualname, "__code__": value.code,
+              "__doc__": value.code.co_consts[0] if value.code.co_consts and isinstance(
+                  value.code.co_consts[0], str) else None,
+              "__module__": value.globals.get("__name__"), "__type_params__": ()}
+    if name == "__annotations__":
+        return value.special.setdefault(name, DictV({}))
+    if name in simple:
+        return from_python(cap, simple[name])
+    if name == "__defaults__":
+        return value.defaults or Const(None)
+    if name == "__kwdefaults__":
+        return value.kwdefaults or Const(None)
+    if name == "__dict__":
+        return DictV(value.attrs)
+    if name == "__closure__" and value.closure:
+        value.cells = value.cells or TupleV(list(value.closure))
+        return value.cells
+    if name == "__closure__":
+        return Const(None)
+    if name in ("__get__", "__call__"):
+        return BuiltinMethodV(value, name)
+    if name == "__class__":
+        return Const(types.FunctionType)
+    if hasattr(types.FunctionType, name):
+        raise Break("attribute", f"{name!r} of a function that the captured code makes")
+    raise no_attribute("function", name)
+
+
+def _super(cap: Capture, value: SuperV, name: str) -> Value:
+    real = value.obj.value if isinstance(value.obj, Const) else None
+    is_class = isinstance(real, type) and issubclass(real, value.cls)
+    cls = real if is_class else type_of(value.obj)
+    assert isinstance(cls, type)
+    owner, raw = resolve(cap, cls, name, after=value.cls)
+    if raw is MISSING:
+        raise no_attribute("super", name)
+    if isinstance(raw, staticmethod) or (name == "__new__"):
+        return Const(raw.__func__ if isinstance(raw, staticmethod) else raw)
+    if is_class and isinstance(raw, types.ClassMethodDescriptorType):
+        return MethodV(Const(raw), value.obj)
+    if is_class:
+        return MethodV(Const(raw.__func__), value.obj) if isinstance(raw, classmethod) else Const(raw)
+    return bind(cap, raw, value.obj, owner, name)
+
+
+def _library(cap: Capture, value: LibraryV, name: str) -> Value:
+    if name in CONTEXTS:
+        raise Break("with", f"{name} of a library's context manager")
+    if name in RULES:
+        return BuiltinMethodV(value, name)
+    if name == "__dict__":  # a library's function has the entries of the program's that it is made of
+        raise Break("attribute", "the dictionary of a library's object")
+    return library_call(cap, getattr, [value, Const(name)], name=name)
+
+
+def _cell(cap: Capture, value: CellV, name: str) -> Value:
+    if name != "cell_contents":
+        raise no_attribute("cell", name)
+    if value.content is None:
+        raise Raised(Const(ValueError("Cell is empty")))
+    return OPERATIONS["cell_content"](cap, value)
+
+
+def _opaque(cap: Capture, value: OpaqueV, name: str) -> Value:
+    """The methods of its class, where nothing of the instance's own comes first; all else is looked up in Python."""
+    cls = type_of(value)
+    owner, raw = lookup(cls, name)
+    if name == "__class__" and owner is object:
+        return Const(cls)
+    if cls in weakref.ProxyTypes or not isinstance(raw, METHODS) or not _finds_methods(cap, value, name):
+        raise Break("attribute", f"{name!r} of a {cls.__qualname__}")
+    resolve(cap, cls, name)
+    if isinstance(raw, CYTHON):
+        return MethodV(Const(raw), value)
+    if not isinstance(raw, types.MethodDescriptorType):
+        return bind(cap, raw, value, owner, name)
+    found = getattr(value.obj, name)
+    if isinstance(found, types.BuiltinMethodType) and found.__self__ is value.obj and found.__name__ == name:
+        return BuiltinMethodV(value, name)
+    raise Break("attribute", f"{name!r} of a {cls.__qualname__}")
+
+
+CYTHON: Any = type(np.random.RandomState.rand)  # functions that bind as those of Python do
+METHODS = (types.FunctionType, types.MethodDescriptorType, CYTHON)
+
+
+def _finds_methods(cap: Capture, value: OpaqueV, name: str) -> bool:
+    """Whether an instance finds `name` in its class: by `object`'s look-up, and not in its own dictionary."""
+    cls = type_of(value)
+    if not cls.__dictoffset__:
+        return not is_python_class(cls)
+    if value.source is None or lookup(cls, "__getattribute__")[0] is not object or name in own_dict(value.obj):
+        return False
+    cap.guards.add("missing", value.source, name)
+    return True
+
+
+def _changing(cap: Capture, value: SizeV | ScalarV, name: str) -> Value:
+    """An attribute of a number or string that changes: a method, or a part that is known without it."""
+    kind = type(value.hint)
+    if not hasattr(value.hint, name):  # not of its type, which has the attributes of types too
+        raise Raised(Const(AttributeError(f"{kind.__name__!r} object has no attribute {name!r}", name=name)))
+    if isinstance(value.hint, np.generic):
+        return dynamic_scalars.attribute(value, name)
+    if kind in (int, float) and name == "real" or kind is int and name == "numerator":
+        return value
+    if kind in (int, float) and name in ("imag", "denominator"):
+        return Const(getattr(kind(0), name))
+    if name == "__class__":
+        return Const(kind)
+    if callable(getattr(value.hint, name)):
+        return BuiltinMethodV(value, name)
+    raise NeedsConcrete(value) if isinstance(value, ScalarV) else NeedsConcrete(
+        ScalarV(value.hint, source=size_values.source_of(cap, value)))
+
+
+def _iterator(cap: Capture, value: Value, name: str) -> Value:
+    if name in ("__next__", "__iter__"):
+        return BuiltinMethodV(value, name)
+    raise Break("attribute", f"{name!r} of an iterator")
+
+
+READERS: dict[type, Any] = {
+    **dict.fromkeys((SeqIterV, CountIterV, StreamV, GivenIterV), _iterator),
+    ObjectV: _object,
+    ArrayV: arrays.attribute,
+    NdArrayV: arrays.numpy_attribute,
+    Const: _const,
+    **dict.fromkeys((TupleV, ListV, DictV, SetV, ViewV, GeneratorV), _modelled),
+    SliceV: _slice,
+    RangeV: _slice,
+    PartialV: _partial,
+    MethodV: _method,
+    FunctionV: _function,
+    SuperV: _super,
+    LibraryV: _library,
+    CellV: _cell,
+    SizeV: _changing,
+    ScalarV: _changing,
+    OpaqueV: _opaque,
+    BuiltinMethodV: lambda cap, v, name: v.obj if name == "__self__" else Const(v.name) if name == "__name__"
+    else (_ for _ in ()).throw(Break("attribute", f"{name!r} of a built-in method")),
+}
+
+
+OPERATIONS["getattr"] = getattr_value
+OPERATIONS["special"] = special

@@ -1,0 +1,194 @@
+"""Containers in general: item assignment and deletion, `in`, and calls of their methods by name.
+
+What each kind does stands in `sequences` (lists, tuples, deques) and `dicts_and_sets` (dicts, views, sets).
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import inspect
+import operator
+from typing import Any
+
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.kinds import deques, dicts_and_sets, sequences
+from dynacomp.capture.kinds.iteration import get_iter, iterate
+from dynacomp.capture.kinds.keys import hashable, kind_of, missing_key, raised
+from dynacomp.capture.kinds.operators import BINARY, COMPARE, CONTAINER_OPS, binary, equal, fold, truth
+from dynacomp.capture.kinds.sequences import position_of
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.side_effects import mutating, removing
+from dynacomp.capture.symbolic.values import (
+    Const,
+    DictV,
+    ListV,
+    NdArrayV,
+    ObjectV,
+    OpaqueV,
+    SetV,
+    Value,
+    ViewV,
+    row_kind,
+)
+from dynacomp.capture.wrapping import ndarrays
+from dynacomp.capture.wrapping.builder import items_of
+from dynacomp.capture.wrapping.builtin_subclasses import plain
+from dynacomp.capture.wrapping.class_attrs import resolve
+
+CONTAINER_OPS.update({**sequences.OPERATORS, **deques.OPERATORS, **dicts_and_sets.OPERATORS})
+METHODS = {**sequences.METHODS, collections.deque: deques.METHODS, **dicts_and_sets.METHODS}
+
+
+def setitem(cap: Capture, obj: Value, key: Value, value: Value) -> None:
+    if row_kind(obj) is collections.deque:
+        deques.setitem(cap, obj, key, value)  # type: ignore[arg-type]
+    elif isinstance(obj, ListV):
+        index = position_of(cap, obj, key)
+        mutating(cap, obj)
+        content = list(iterate(cap, value)) if isinstance(index, slice) else value
+        try:
+            items_of(cap, obj)[index] = content
+        except (IndexError, ValueError) as error:
+            raise Raised(Const(error)) from None
+    elif isinstance(obj, DictV):
+        mutating(cap, obj)
+        obj.items[hashable(cap, key)] = value
+    elif isinstance(obj, ObjectV):
+        _special_item(cap, obj, "__setitem__", "assignment", key, value)
+    elif isinstance(obj, NdArrayV) and ndarrays.takes(cap, value) and ndarrays.takes(cap, key):
+        ndarrays.call_method(cap, obj, "__setitem__", [key, value], {})
+    else:
+        raise Break("store", f"item assignment on {kind_of(obj)}")
+
+
+def delitem(cap: Capture, obj: Value, key: Value) -> None:
+    if row_kind(obj) is collections.deque:
+        deques.delitem(cap, obj, key)  # type: ignore[arg-type]
+    elif isinstance(obj, ListV):
+        index = position_of(cap, obj, key)
+        mutating(cap, obj)
+        try:
+            del obj.items[index]
+        except (IndexError, ValueError) as error:
+            raise Raised(Const(error)) from None
+    elif isinstance(obj, DictV):
+        name = hashable(cap, key)
+        if name not in obj.items:
+            raise missing_key(key)
+        removing(cap, obj)
+        del obj.items[name]
+    elif isinstance(obj, ObjectV):
+        _special_item(cap, obj, "__delitem__", "deletion", key)
+    else:
+        raise Break("store", f"item deletion on {kind_of(obj)}")
+
+
+def _special_item(cap: Capture, obj: ObjectV, name: str, what: str, *args: Value) -> None:
+    method = cap.special(obj, name)
+    if method is None:
+        raise raised(TypeError, f"{obj.cls.__name__!r} object does not support item {what}")
+    cap.call(method, list(args))
+
+
+CONTAINS: dict[type, Any] = {}  # kind of Value → row(cap, container, item) that says whether the item is in it
+
+
+def contains(cap: Capture, container: Value, item: Value) -> bool:
+    if isinstance(container, (DictV, SetV)):
+        return hashable(cap, item) in container.items
+    if isinstance(container, ViewV) and container.kind != "values":
+        return dicts_and_sets.view_contains(cap, container, item)
+    row = CONTAINS.get(type(container))
+    if row is not None:
+        return row(cap, container, item)
+    if isinstance(container, OpaqueV):
+        raise Break("opaque", f"`in` of a {type(container.obj).__qualname__}")
+    if isinstance(container, ObjectV):
+        return _object_contains(cap, container, item)
+    if isinstance(container, ListV) and container.cls is collections.deque:
+        return deques.contains(cap, container, item)
+    if isinstance(container, NdArrayV):
+        return truth(cap, ndarrays.call_method(cap, container, "__contains__", [item], {}))
+    if isinstance(container, Const):
+        found = fold(cap, operator.contains, container, item)
+        assert isinstance(found, Const)
+        return found.value
+    return any(equal(cap, x, item) for x in iterate(cap, container))
+
+
+def _object_contains(cap: Capture, container: ObjectV, item: Value) -> bool:
+    method = cap.special(container, "__contains__")
+    if method is not None:
+        return truth(cap, cap.call(method, [item]))
+    if resolve(cap, container.cls, "__contains__")[1] is None:
+        raise raised(TypeError, f"{container.cls.__name__!r} object is not a container")
+    refuses = resolve(cap, container.cls, "__iter__")[1] is None
+    if refuses or cap.special(container, "__iter__") is None and cap.special(container, "__getitem__") is None:
+        raise raised(TypeError, f"argument of type {container.cls.__name__!r} is not iterable")
+    return any(equal(cap, x, item) for x in iterate(cap, container))
+
+
+def _operator(op: Any) -> Any:
+    """The method of a binary operator: NotImplemented where the operator has no row for these kinds."""
+    def method(cap: Capture, a: Value, b: Value) -> Value:
+        row = CONTAINER_OPS.get((op.__name__, row_kind(a)))
+        found = NotImplemented if row is None else row(cap, a, plain(b) if op is not operator.iadd else b)
+        return Const(NotImplemented) if found is NotImplemented else found
+    return method
+
+
+def _reflected(op: Any) -> Any:
+    def method(cap: Capture, a: Value, b: Value) -> Value:
+        if row_kind(plain(b)) is not row_kind(a) and op is not operator.mul:
+            return Const(NotImplemented)
+        return _operator(op)(cap, b, a)
+    return method
+
+
+def _repeated(cap: Capture, a: Value, b: Value) -> Value:
+    return _operator(operator.mul)(cap, a, b)
+
+
+def _compared(op: Any) -> Any:
+    def method(cap: Capture, a: Value, b: Value) -> Value:
+        other = plain(b)
+        return binary(cap, op, a, other) if row_kind(a) is row_kind(other) else Const(NotImplemented)
+    return method
+
+
+def _named(op: Any) -> str:
+    return f"__{op.__name__.strip('_')}__"
+
+
+_OPERATORS: dict[str, Any] = {
+    **{_named(op): _operator(op) for op in BINARY},
+    **{f"__r{op.__name__.strip('_')}__": _reflected(op) for op in BINARY[:13]}, "__rmul__": _repeated,
+    **{_named(op): _compared(op) for op in COMPARE.values()},
+    "__getitem__": lambda cap, v, k: CONTAINER_OPS["getitem", row_kind(v)](cap, v, k),
+    "__setitem__": setitem, "__delitem__": delitem,
+    "__contains__": lambda cap, v, x: Const(contains(cap, v, x)),
+    "__len__": lambda cap, v: Const(len(v.items)),
+    "__iter__": lambda cap, v: get_iter(cap, v),
+    "__reversed__": lambda cap, v: cap.call(Const(reversed), [v]),
+}
+
+
+signature = functools.cache(inspect.signature)
+
+
+WITH_KEYWORDS = ("sort", "update", "move_to_end", "popitem", "setdefault", "pop", "__init__")
+
+
+def call_method(cap: Capture, value: Any, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    row = METHODS.get(row_kind(value), {}).get(name) or _OPERATORS.get(name)
+    if row is None:
+        raise Break("call", f"{kind_of(value)}.{name}")
+    try:
+        signature(row).bind(cap, value, *args, **kwargs)
+        if kwargs and name not in WITH_KEYWORDS:
+            raise TypeError
+    except TypeError:
+        raise Break("call", f"{kind_of(value)}.{name} with these arguments") from None
+    result = row(cap, value, *args, **kwargs)
+    return Const(None) if result is None else result

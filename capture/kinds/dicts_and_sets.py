@@ -1,0 +1,241 @@
+"""Dicts, their views, and sets: subscripts, operators and methods on their Values.
+
+Rows are `row(cap, value, *args, **kwargs)`; `METHODS` and `OPERATORS` are what `containers` knows of.
+Keys are constants, or Values that hash by identity or by a `HashedV` (see `keys`).
+"""
+
+from __future__ import annotations
+
+import collections
+import operator
+import types
+from typing import Any
+
+from dynacomp.capture.kinds.iteration import elements, iterate, key_value
+from dynacomp.capture.kinds.keys import each_pair, elements_of, hashable, missing_key, raised
+from dynacomp.capture.kinds.operators import equal, truth
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.side_effects import mutating, removing
+from dynacomp.capture.symbolic.values import Const, DictV, SetV, TupleV, Value, ViewV, as_python
+from dynacomp.capture.wrapping.builder import realize
+
+
+def _dict_getitem(cap: Capture, table: DictV, key: Value) -> Value:
+    name = hashable(cap, key)
+    if name in table.items:
+        item = table.items[name] = realize(cap, table.items[name])
+        return item
+    if table.factory is not None and not (isinstance(table.factory, Const) and table.factory.value is None):
+        mutating(cap, table)
+        made = table.items[name] = cap.call(table.factory, [])
+        return made
+    raise missing_key(key)
+
+
+def _merge(cap: Capture, a: DictV, b: Value) -> Any:
+    if not isinstance(b, DictV):
+        return NotImplemented
+    return DictV({**a.items, **b.items}, _copied(a), factory=a.factory)
+
+
+def _copied(table: DictV) -> type:
+    """The class of a copy."""
+    return dict if table.cls is types.MappingProxyType else table.cls
+
+
+def _merge_in_place(cap: Capture, a: DictV, b: Value) -> Any:
+    mutating(cap, a)
+    _update(cap, a, b)
+    return a
+
+
+def _as_set(cap: Capture, v: Value) -> set[Any] | None:
+    """The elements of a set, or of a dict's keys or items; None for other Values."""
+    if isinstance(v, SetV):
+        return v.items
+    if isinstance(v, ViewV) and v.kind != "values":
+        return set(v.table.items) if v.kind == "keys" else {hashable(cap, x) for x in elements(cap, v)}
+    return None
+
+
+def _set_op(op: Any) -> Any:
+    def row(cap: Capture, a: Any, b: Value) -> Any:
+        left, right = _as_set(cap, a), _as_set(cap, b)
+        if left is None or (right is None and not isinstance(a, ViewV)):
+            return NotImplemented
+        found = op(left, {hashable(cap, x) for x in iterate(cap, b)} if right is None else right)
+        return Const(found) if isinstance(found, bool) else SetV(found, a.cls if isinstance(a, SetV) else set)
+    return row
+
+
+def _set_compare(op: Any) -> Any:
+    def row(cap: Capture, a: Any, b: Value) -> Any:
+        left, right = _as_set(cap, a), _as_set(cap, b)
+        return NotImplemented if left is None or right is None else Const(op(left, right))
+    return row
+
+
+def view_contains(cap: Capture, view: Any, item: Value) -> bool:
+    """`item in view` of a dict's keys or items (`item in set`): values are compared, never hashed."""
+    if isinstance(view, SetV) or view.kind == "keys":
+        return hashable(cap, item) in (view.items if isinstance(view, SetV) else view.table.items)
+    pair: list[Value] = cap.items(item) if isinstance(item, TupleV) else []
+    name = hashable(cap, pair[0]) if len(pair) == 2 else None
+    return len(pair) == 2 and name in view.table.items and equal(cap, realize(cap, view.table.items[name]), pair[1])
+
+
+def _view_compare(op: Any) -> Any:
+    """Views compare as CPython's do: by their lengths, then by whether one holds all that the other has."""
+    def row(cap: Capture, a: ViewV, b: Value) -> Any:
+        if a.kind == "values" or not isinstance(b, SetV) and not (isinstance(b, ViewV) and b.kind != "values"):
+            return NotImplemented
+        sizes = [len(v.items if isinstance(v, SetV) else v.table.items) for v in (a, b)]
+        small, big = (b, a) if op in (operator.gt, operator.ge) else (a, b)
+        fits = operator.eq(*sizes) if op is operator.ne else op(*sizes)
+        held = fits and all(view_contains(cap, big, x) for x in iterate(cap, small))
+        return Const(held == (op is not operator.ne))
+    return row
+
+
+def _change_in_place(op: Any) -> Any:
+    def row(cap: Capture, a: SetV, b: Value) -> Any:
+        right = _as_set(cap, b)
+        if right is None or a.cls is not set:
+            return NotImplemented
+        mutating(cap, a)
+        op(a.items, right)
+        return a
+    return row
+
+
+SET_OPS = (operator.or_, operator.and_, operator.sub, operator.xor)
+SET_COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
+
+
+def _get(cap: Capture, v: DictV, key: Value, default: Value = Const(None)) -> Value:
+    name = hashable(cap, key)
+    return realize(cap, v.items[name]) if name in v.items else default
+
+
+def _setdefault(cap: Capture, v: DictV, key: Value, default: Value = Const(None)) -> Value:
+    name = hashable(cap, key)
+    if name not in v.items:
+        mutating(cap, v)
+        v.items[name] = default
+    v.items[name] = realize(cap, v.items[name])
+    return v.items[name]
+
+
+def _dict_pop(cap: Capture, v: DictV, key: Value, *default: Value) -> Value:
+    name = hashable(cap, key)
+    if name not in v.items:
+        if default:
+            return default[0]
+        raise missing_key(key)
+    removing(cap, v)
+    return realize(cap, v.items.pop(name))
+
+
+def _popitem(cap: Capture, v: DictV, last: Value = Const(True)) -> Value:
+    if not v.items:
+        raise raised(KeyError, "dictionary is empty" if v.cls is collections.OrderedDict else
+                     "popitem(): dictionary is empty")
+    removing(cap, v)
+    key = next(reversed(v.items) if truth(cap, last) else iter(v.items))
+    item = v.items.pop(key)
+    return TupleV([key_value(cap, key), realize(cap, item)])
+
+
+def _update(cap: Capture, v: DictV, *sources: Value, **kwargs: Value) -> None:
+    mutating(cap, v)
+    if len(sources) > 1:
+        raise raised(TypeError, f"update expected at most 1 argument, got {len(sources)}")
+    for source in sources:
+        for key, value in each_pair(cap, source):
+            v.items[key] = value
+    v.items.update(kwargs)
+
+
+def _dict_copy(cap: Capture, v: DictV) -> Value:
+    return DictV(dict(v.items), _copied(v), factory=v.factory)
+
+
+def _move_to_end(cap: Capture, v: DictV, key: Value, last: Value = Const(True)) -> None:
+    name = hashable(cap, key)
+    if name not in v.items:
+        raise missing_key(key)
+    removing(cap, v)
+    moved = {name: v.items.pop(name)}
+    v.items = {**v.items, **moved} if as_python(last) else {**moved, **v.items}
+
+
+def _add(cap: Capture, v: SetV, x: Value) -> None:
+    mutating(cap, v)
+    v.items.add(hashable(cap, x))
+
+
+def _discard(cap: Capture, v: SetV, x: Value) -> None:
+    mutating(cap, v)
+    v.items.discard(hashable(cap, x))
+
+
+def _set_update(cap: Capture, v: SetV, *others: Value) -> None:
+    mutating(cap, v)
+    for other in others:
+        v.items.update(elements_of(cap, other))
+
+
+def _set_method(name: str) -> Any:
+    def row(cap: Capture, v: SetV, *others: Value) -> Value:
+        found = getattr(v.items, name)(*(elements_of(cap, o) for o in others))
+        return Const(found) if isinstance(found, bool) else SetV(found, v.cls)
+    return row
+
+
+def _set_change(name: str) -> Any:
+    def row(cap: Capture, v: SetV, *others: Value) -> None:
+        mutating(cap, v)
+        getattr(v.items, name)(*(elements_of(cap, o) for o in others))
+    return row
+
+
+def _set_pop(cap: Capture, v: SetV) -> Value:
+    if not v.items:
+        raise raised(KeyError, "pop from an empty set")
+    mutating(cap, v)
+    return key_value(cap, v.items.pop())
+
+
+def _set_remove(cap: Capture, v: SetV, x: Value) -> None:
+    key = hashable(cap, x)
+    if key not in v.items:
+        raise missing_key(x)
+    mutating(cap, v)
+    v.items.remove(key)
+
+
+def _clear(cap: Capture, v: Any) -> None:
+    removing(cap, v)
+    v.items.clear()
+
+
+METHODS: dict[type, dict[str, Any]] = {
+    ViewV: {"isdisjoint": lambda cap, v, o: Const((_as_set(cap, v) or set()).isdisjoint(elements_of(cap, o)))},
+    DictV: {"get": _get, "setdefault": _setdefault, "pop": _dict_pop, "popitem": _popitem, "update": _update,
+            "clear": _clear, "copy": _dict_copy, "move_to_end": _move_to_end,
+            **{k: (lambda kind: lambda cap, v: ViewV(v, kind))(k) for k in ("keys", "values", "items")}},
+    SetV: {"add": _add, "discard": _discard, "update": _set_update, "clear": _clear,
+           "pop": _set_pop, "remove": _set_remove,
+           "copy": lambda cap, v: v if v.cls is frozenset else SetV(set(v.items), v.cls),
+           **{n: _set_change(n) for n in ("intersection_update", "difference_update",
+                                          "symmetric_difference_update")},
+           **{n: _set_method(n) for n in ("union", "intersection", "difference", "symmetric_difference",
+                                          "issubset", "issuperset", "isdisjoint")}},
+}
+OPERATORS: dict[tuple[str, type], Any] = {
+    ("getitem", DictV): _dict_getitem, ("or_", DictV): _merge, ("ior", DictV): _merge_in_place,
+    **{(op.__name__, kind): _set_op(op) for op in SET_OPS for kind in (SetV, ViewV)},
+    **{(op.__name__, SetV): _set_compare(op) for op in SET_COMPARISONS},
+    **{(op.__name__, ViewV): _view_compare(op) for op in SET_COMPARISONS},
+    **{(op.__name__, SetV): _change_in_place(op) for op in (operator.ior, operator.iand, operator.isub, operator.ixor)},
+}

@@ -1,0 +1,343 @@
+"""Python numbers that the Graph computes: loop counters, flags set in a branch, `float(loss)`.
+
+A `NumberV` is a Python int, bool or float whose value only the run knows. It stays in the Graph as
+a scalar array for as long as what the program does with it is exactly what JAX does with the array:
+
+- ints: arithmetic whose result provably fits JAX's own int (each NumberV knows its range);
+- bools: `not`, comparison, jumps (see `branches`);
+- floats: only their sign may change, and they may be compared: Python's floats have 64 bits;
+- as an argument of JAX it is a weakly typed scalar, as Python's own numbers are.
+
+Anything else breaks the graph. Where Python needs the number at the end, `int(x)`, `bool(x)` or
+`float(x)` makes it of the array.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.graph.avals import Aval, aval_of, is_numpy_dtype, weak
+from dynacomp.capture.graph.graph import Node
+from dynacomp.capture.graph.sizes import bounds
+from dynacomp.capture.symbolic.iterator_values import CountIterV
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import ArrayV, Const, NumberV, SizeV, Value
+from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.wrapping.constants import const_array
+
+COMPARISONS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+               "eq": operator.eq, "ne": operator.ne}
+
+
+def limits() -> tuple[int, int]:
+    """The least and the greatest int that JAX takes from Python."""
+    found = jnp.iinfo(aval_of(0).dtype)
+    return int(found.min), int(found.max)
+
+
+# --- where they come from
+
+
+def from_array(cap: Capture, x: Value, kind: type) -> NumberV | None:
+    """`kind(x)` of a scalar array; None where the Graph cannot hold it, or eager JAX might refuse."""
+    if not isinstance(x, ArrayV) or isinstance(x.real, np.ndarray) or any(not b.is_side for b in cap.bodies):
+        return None
+    dtype = x.aval.dtype
+    if x.aval.shape != () or not is_numpy_dtype(dtype):
+        return None
+    if kind is bool:
+        return _bool(cap, x) if not jnp.issubdtype(dtype, jnp.complexfloating) else None
+    if kind is float:
+        return NumberV(x.node, x.aval, float) if jnp.issubdtype(dtype, jnp.floating) else None
+    if dtype == bool:
+        return made_int(cap, x, 0, 1)
+    if kind is not int or not jnp.issubdtype(dtype, jnp.integer):
+        return None
+    low, high = int(jnp.iinfo(dtype).min), int(jnp.iinfo(dtype).max)
+    return made_int(cap, x, low, high) if fits(low, high) else None
+
+
+def kind_of(aval: Aval) -> type | None:
+    """The type of `.item()` of an array."""
+    if not is_numpy_dtype(aval.dtype):
+        return None
+    return (bool if aval.dtype == bool else int if jnp.issubdtype(aval.dtype, jnp.integer)
+            else float if jnp.issubdtype(aval.dtype, jnp.floating) else None)
+
+
+def _bool(cap: Capture, x: ArrayV) -> NumberV:
+    asked = x if x.aval.dtype == bool else library_call(cap, operator.ne, [x, Const(0)])
+    assert isinstance(asked, ArrayV)
+    return NumberV(asked.node, asked.aval, bool)
+
+
+def made_int(cap: Capture, x: ArrayV, low: int, high: int, steps: Any = None) -> NumberV:
+    node, aval = x.node, aval_of(0)
+    if x.aval != aval:
+        converted = library_call(cap, weak, [x, Const(int)])
+        assert isinstance(converted, ArrayV)
+        node = converted.node
+    return NumberV(node, aval, int, low, high, steps)
+
+
+def fits(low: int, high: int) -> bool:
+    least, most = limits()
+    return least <= low and high <= most
+
+
+# --- arithmetic
+
+
+def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
+    """`a op b`, one of them a NumberV; None where the other is no number. Break where Python's answer
+    could differ from the array's."""
+    if not (_is_number(a) and _is_number(b)):
+        return None
+    name = op.__name__.strip("_")
+    exact = _each_round(cap, op, a, b)
+    if exact is not None:
+        return exact
+    if name in COMPARISONS:
+        found = _compare(cap, name, a, b)
+    else:
+        row = _ARITHMETIC.get(name.removeprefix("i") if name.startswith("i") and name != "invert" else name)
+        found = row(cap, a, b) if row is not None and not {float} & {_kind(a), _kind(b)} else None
+    if found is None:
+        raise Break("leaves", f"{name} of Python numbers that are computed from arrays")
+    return found
+
+
+def _is_number(v: Value) -> bool:
+    return isinstance(v, NumberV) or (isinstance(v, Const) and type(v.value) in (int, bool, float))
+
+
+def _kind(v: Any) -> type:
+    return v.kind if isinstance(v, NumberV) else type(v.value)
+
+
+def span(v: Any) -> tuple[int, int]:
+    """The least and the greatest value of an int or bool."""
+    return (v.low, v.high) if isinstance(v, NumberV) else (int(v.value), int(v.value))
+
+
+def _operand(v: Value) -> Value:
+    return ArrayV(v.node, v.aval) if isinstance(v, NumberV) else v
+
+
+def _computed(cap: Capture, op: Any, a: Any, b: Any, bounds: list[int], steps: Any = None) -> NumberV | None:
+    low, high = min(bounds), max(bounds)
+    if not (fits(low, high) and fits(*span(a)) and fits(*span(b))):
+        return None
+    result = library_call(cap, op, [_operand(a), _operand(b)])
+    assert isinstance(result, ArrayV)
+    return made_int(cap, result, low, high, steps)
+
+
+def _add(cap: Capture, a: Any, b: Any) -> NumberV | None:
+    (p, q), (r, s) = span(a), span(b)
+    steps = _moved(a, b, 1) or _moved(b, a, 1)
+    return _computed(cap, operator.add, a, b, [p + r, q + s], steps)
+
+
+def _sub(cap: Capture, a: Any, b: Any) -> NumberV | None:
+    (p, q), (r, s) = span(a), span(b)
+    return _computed(cap, operator.sub, a, b, [p - s, q - r], _moved(a, b, -1))
+
+
+def _moved(v: Any, by: Any, sign: int) -> Any:
+    """The steps of a counter that moves on."""
+    if not (isinstance(v, NumberV) and v.steps and isinstance(by, Const)):
+        return None
+    node, least, most = v.steps
+    return node, least + sign * by.value, most + sign * by.value
+
+
+def _mul(cap: Capture, a: Any, b: Any) -> NumberV | None:
+    return _computed(cap, operator.mul, a, b, [x * y for x in span(a) for y in span(b)])
+
+
+def _floordiv(cap: Capture, a: Any, b: Any) -> NumberV | None:
+    if span(b)[0] <= 0:
+        return None
+    return _computed(cap, operator.floordiv, a, b, [x // y for x in span(a) for y in span(b)])
+
+
+def _mod(cap: Capture, a: Any, b: Any) -> NumberV | None:
+    return _computed(cap, operator.mod, a, b, [0, span(b)[1] - 1]) if span(b)[0] > 0 else None
+
+
+def _logic(op: Any) -> Any:
+    def row(cap: Capture, a: Any, b: Any) -> NumberV | None:
+        if not _kind(a) is _kind(b) is bool:
+            return None
+        result = library_call(cap, op, [_operand(a), _operand(b)])
+        return NumberV(result.node, result.aval, bool)  # type: ignore[attr-defined]
+    return row
+
+
+_ARITHMETIC: dict[str, Any] = {
+    "add": _add, "sub": _sub, "mul": _mul, "floordiv": _floordiv, "mod": _mod,
+    "and": _logic(operator.and_), "or": _logic(operator.or_), "xor": _logic(operator.xor)}
+
+
+# --- comparison
+
+
+def _compare(cap: Capture, name: str, a: Any, b: Any) -> Value | None:
+    if isinstance(a, Const):
+        return _compare(cap, _SWAPPED.get(name, name), b, a)
+    if isinstance(b, Const) and a.kind is float and not is_rounded(a):
+        return _threshold(cap, name, a, b.value)
+    floats = {a.kind is float, _kind(b) is float}
+    if is_rounded(a) or is_rounded(b) or len(floats) == 2 or (a.kind is not float and not fits(*span(b))):
+        return None
+    return _asked(cap, name, a, b)
+
+
+def _asked(cap: Capture, name: str, a: NumberV, b: Any) -> NumberV:
+    result = library_call(cap, COMPARISONS[name], [_operand(a), _operand(b)])
+    return NumberV(result.node, result.aval, bool)  # type: ignore[attr-defined]
+
+
+def _threshold(cap: Capture, name: str, a: NumberV, limit: Any) -> Value | None:
+    """Python compares with all 64 bits of `limit`. The array's dtype may lack that number: then the
+    nearest one that it has lies on one side of it, and no value of the array lies between."""
+    try:
+        with np.errstate(over="ignore"):
+            near = a.aval.dtype.type(limit)
+    except OverflowError:
+        return None
+    if limit != limit:
+        return None
+    if float(near) != limit:
+        if name in ("eq", "ne"):
+            return Const(name == "ne")
+        name = (_BELOW if float(near) < limit else _ABOVE)[name]
+    return _asked(cap, name, a, Const(near))
+
+
+_SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+_BELOW = {"lt": "le", "le": "le", "gt": "gt", "ge": "gt"}  # x < limit is x <= near, where near < limit
+_ABOVE = {"lt": "lt", "le": "lt", "gt": "ge", "ge": "ge"}
+
+
+def unary(cap: Capture, op: Any, v: NumberV) -> Value:
+    """`-x`, `+x`, `abs(x)`."""
+    name = op.__name__.strip("_")
+    if v.series is not None:
+        exact = of_series(cap, v.series[0], tuple(map(op, v.series[1])))
+        if exact is not None:
+            return exact
+    if v.kind is float and name in ("neg", "abs") and not is_rounded(v):
+        result = library_call(cap, op, [ArrayV(v.node, v.aval)])
+        return NumberV(result.node, result.aval, float)  # type: ignore[attr-defined]
+    if v.kind is not float and name == "neg":
+        found = binary(cap, operator.sub, Const(0), v)
+        assert found is not None
+        return found
+    if name == "pos" and v.kind is not bool:
+        return v
+    raise Break("leaves", f"{name} of a Python number that is computed from arrays")
+
+
+def truth(cap: Capture, v: NumberV) -> NumberV:
+    """`bool(x)`."""
+    if v.kind is bool:
+        return v
+    found = binary(cap, operator.ne, v, Const(v.kind()))
+    assert isinstance(found, NumberV)
+    return found
+
+
+def negation(cap: Capture, v: NumberV) -> NumberV:
+    """`not x`."""
+    asked = truth(cap, v)
+    result = library_call(cap, jnp.logical_not, [ArrayV(asked.node, asked.aval)])
+    return NumberV(result.node, result.aval, bool)  # type: ignore[attr-defined]
+
+
+def converted(cap: Capture, kind: type, v: NumberV) -> Value:
+    """`int(x)`, `float(x)`, `bool(x)` of a number that the Graph computes."""
+    if kind is v.kind:
+        return v
+    if kind is bool:
+        return truth(cap, v)
+    if kind is int and v.kind is bool:
+        return made_int(cap, ArrayV(v.node, v.aval), 0, 1)
+    raise Break("leaves", f"{kind.__name__}() of a Python {v.kind.__name__} that is computed from arrays")
+
+
+# --- counting
+
+
+def next_of_range(cap: Capture, it: CountIterV) -> tuple[NumberV, NumberV]:
+    """Whether a range that the Graph counts has another element, and that element."""
+    current, stop, step = it.current, it.stop, it.step
+    if not (isinstance(stop, Const) and isinstance(step, Const) and isinstance(current, NumberV)):
+        raise Break("branch", "a range whose end depends on an array")
+    more = binary(cap, operator.lt if step.value > 0 else operator.gt, current, stop)
+    assert isinstance(more, NumberV)
+    return more, element(it)
+
+
+def of_series(cap: Capture, count: Node, values: tuple[Any, ...]) -> NumberV | None:
+    """The Python number that is values[k] in round k of a loop; None where JAX cannot hold them."""
+    kind = type(values[0])
+    if kind not in (int, bool, float) or any(type(v) is not kind for v in values):
+        return None
+    low, high = (min(values), max(values)) if kind is int else (0, 1)
+    if not fits(low, high):
+        return None
+    aval = aval_of(kind())
+    table = const_array(cap, jnp.asarray(np.array(values, aval.dtype)))
+    found = library_call(cap, at_round, [table, ArrayV(count, aval_of(0)), Const(kind)])
+    assert isinstance(found, ArrayV)
+    return NumberV(found.node, aval, kind, low, high, series=(count, values))
+
+
+def at_round(table: Any, count: Any, kind: type) -> Any:
+    """The number of one round."""
+    return weak(table[count], kind)
+
+
+def is_rounded(v: Any) -> bool:
+    """Whether the array of a number may lack some of its bits."""
+    return isinstance(v, NumberV) and v.kind is float and v.series is not None
+
+
+def _each_round(cap: Capture, op: Any, a: Any, b: Any) -> NumberV | None:
+    """Python's own answer in every round of a loop; None where the operands are not all known."""
+    known = [v.series for v in (a, b) if isinstance(v, NumberV)]
+    if any(s is None or s[0] is not known[0][0] for s in known):
+        return None
+    count, rounds = known[0][0], len(known[0][1])
+    columns = [v.series[1] if isinstance(v, NumberV) else (v.value,) * rounds for v in (a, b)]
+    try:
+        return of_series(cap, count, tuple(op(x, y) for x, y in zip(*columns)))
+    except (ArithmeticError, ValueError, TypeError):
+        return None
+
+
+def most_of(stop: Value) -> Any:
+    """The greatest value that the end of a range may have; None for one without an end."""
+    return int(bounds(stop.expr)[1]) if isinstance(stop, SizeV) else stop.value  # type: ignore[attr-defined]
+
+
+def element(it: CountIterV) -> NumberV:
+    """The next element of a range that the Graph counts, if it has one."""
+    current, stop, step = it.current, most_of(it.stop), it.step
+    low, high = ((current.low, min(current.high, stop - 1)) if step.value > 0
+                 else (max(current.low, stop + 1), current.high))
+    return NumberV(current.node, current.aval, int, low, high)
+
+
+def counted(cap: Capture, it: CountIterV, item: NumberV) -> Value:
+    """The element after `item`."""
+    following = binary(cap, operator.add, item, it.step)
+    assert following is not None
+    return following

@@ -1,0 +1,66 @@
+"""Indices: what C code makes of a Value where it wants an integer, by `__index__`."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import Const, NotConstant, ObjectV, SizeV, SliceV, Value, as_python, type_of
+from dynacomp.capture.wrapping import size_values
+from dynacomp.capture.wrapping.builtin_subclasses import plain
+
+
+def index_value(cap: Capture, x: Value) -> Value:
+    """`operator.index` of an instance that has one; other Values are themselves."""
+    if not isinstance(x, ObjectV):
+        return x
+    content = plain(x)
+    if content is not x and type_of(content) is int:  # an instance of a subclass of int is not asked
+        return content
+    method = cap.special(x, "__index__")
+    if method is None:
+        return x
+    found = cap.call(method, [])
+    kind = type_of(found)
+    if not issubclass(kind, int):
+        raise Raised(Const(TypeError(f"__index__ returned non-int (type {kind.__name__})")))
+    if kind is not int:
+        raise Break("call", f"an __index__ that gives a {kind.__name__}, of which Python warns")
+    return found
+
+
+def integer(cap: Capture, x: Value) -> int:
+    """`operator.index(x)` as a number; Raised TypeError of what is none."""
+    x = index_value(cap, x)
+    if isinstance(x, ObjectV):
+        raise Raised(Const(TypeError(f"{x.cls.__name__!r} object cannot be interpreted as an integer")))
+    if isinstance(x, SizeV):
+        x = size_values.concrete(cap, x, "an index")
+    try:
+        return operator.index(as_python(x))
+    except NotConstant:
+        raise Break("leaves", "a list or tuple indexed by an array") from None
+    except TypeError as error:
+        raise Raised(Const(error)) from None
+
+
+def has_index(x: Value) -> bool:
+    """Whether `operator.index` takes `x`."""
+    try:
+        return hasattr(type_of(x), "__index__")
+    except NotConstant:
+        return True
+
+
+def slice_of(cap: Capture, key: SliceV | Const) -> slice:
+    """A slice as a Python object; its ends are numbers or None."""
+    if isinstance(key, Const):
+        return key.value
+    return slice(*(_end(cap, k) for k in (key.start, key.stop, key.step)))
+
+
+def _end(cap: Capture, end: Value) -> Any:
+    """A part of a slice; sequences refuse others than numbers when they use it."""
+    return as_python(end) if isinstance(end, Const) else integer(cap, end)

@@ -1,0 +1,390 @@
+"""Iteration: `iter`, `next` and whole loops over Values.
+
+Iterators are Values with a position (`SeqIterV`, `CountIterV`), lazy combinations of others
+(`StreamV`: zip, map, enumerate, ...) and suspended frames (`GeneratorV`). `advance` gives the next
+element or None at the end.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.kinds import arrays, existing_iterators
+from dynacomp.capture.symbolic.generators import resume
+from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
+from dynacomp.capture.symbolic.machine import OPERATIONS, STEPS_AN_ITEM, Capture
+from dynacomp.capture.symbolic.side_effects import mutating
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    Const,
+    DictV,
+    GeneratorV,
+    HashedV,
+    LibraryV,
+    ListV,
+    NdArrayV,
+    NumberV,
+    ObjectV,
+    OpaqueV,
+    RangeV,
+    SetV,
+    SizeV,
+    TupleV,
+    Value,
+    ViewV,
+    type_of,
+)
+from dynacomp.capture.wrapping import host_arrays, ndarrays, size_values
+from dynacomp.capture.wrapping.builder import items_of, realize
+from dynacomp.capture.wrapping.class_attrs import name_in_errors, resolve
+from dynacomp.capture.wrapping.constants import from_python, opened
+
+ITERATORS = (SeqIterV, CountIterV, StreamV, GivenIterV, GeneratorV)
+
+
+def get_iter(cap: Capture, value: Value) -> Value:
+    """`iter(value)`."""
+    if isinstance(value, ITERATORS) and not (isinstance(value, GeneratorV) and not hasattr(type_of(value), "__iter__")):
+        return value
+    if isinstance(value, (TupleV, ListV)):
+        return SeqIterV(value)
+    if isinstance(value, (DictV, SetV)):
+        return table_iter(value, "keys")
+    if isinstance(value, ViewV):
+        return table_iter(value.table, value.kind)
+    if isinstance(value, NdArrayV) and value.recipe is not None and value.array.ndim:
+        parts = [ndarrays.call_method(cap, value, "__getitem__", [Const(i)], {})
+                 for i in range(host_arrays.length(cap, value))]
+        return SeqIterV(TupleV(parts), kind="other")
+    if arrays.is_numpy(value) and ndarrays.known(cap, value):
+        return StreamV("getitem", [value], state={"index": 0})
+    if isinstance(value, ArrayV):
+        return SeqIterV(TupleV(arrays.unpack(cap, value)), kind="other")
+    if isinstance(value, RangeV):
+        return CountIterV(value.start, value.stop, value.step)
+    if isinstance(value, Const):
+        return _const_iter(cap, value)
+    if isinstance(value, ObjectV):
+        method = cap.special(value, "__iter__")
+        return _by_getitem(cap, value) if method is None else cap.call(method, [])
+    if isinstance(value, LibraryV) and value.fixed:
+        return get_iter(cap, from_python(cap, tuple(value.real)))
+    if isinstance(value, LibraryV):
+        raise Break("leaves", "iteration over a library object")
+    if isinstance(value, OpaqueV) or hasattr(type_of(value), "__iter__"):
+        raise Break("iterator", f"iteration over a {type_of(value).__name__}")
+    raise Raised(Const(TypeError(f"{name_in_errors(type_of(value))!r} object is not iterable")))
+
+
+def _const_iter(cap: Capture, value: Const) -> Value:
+    obj = value.value
+    inside = opened(cap, value)
+    if isinstance(inside, ObjectV):
+        return get_iter(cap, inside)
+    if type(obj) is tuple:
+        return SeqIterV(TupleV([from_python(cap, x) for x in obj]))
+    if isinstance(obj, range):
+        return CountIterV(Const(obj.start), Const(obj.stop), Const(obj.step))
+    if isinstance(obj, (str, bytes)) or (isinstance(obj, type) and hasattr(type(obj), "__iter__")):
+        items: Any = obj
+        kind = "other" if isinstance(obj, type) else "forward"
+        return SeqIterV(TupleV([from_python(cap, x) for x in items]), kind=kind, text=value)
+    try:
+        iter(obj) if not hasattr(type(obj), "__next__") else None
+    except TypeError as error:
+        raise Raised(Const(error)) from None
+    except ours(Exception) as error:  # what it says may depend on its state
+        raise Break("iterator", f"iteration over a {type(obj).__name__}, which raises {type(error).__name__}") from None
+    raise Break("iterator", f"iteration over a {type(obj).__name__}")
+
+
+def _by_getitem(cap: Capture, value: ObjectV) -> Value:
+    refuses = resolve(cap, value.cls, "__iter__")[1] is None  # `__iter__ = None`
+    if refuses or not hasattr(value.cls, "__getitem__"):
+        raise Raised(Const(TypeError(f"{name_in_errors(value.cls)!r} object is not iterable")))
+    return StreamV("getitem", [value], state={"index": 0})
+
+
+def table_iter(table: Any, kind: str) -> Value:
+    """An iterator over a dict (its keys, values or items) or a set; it notices changes of size."""
+    return StreamV("table", [table], state={"kind": kind, "index": 0, "keys": list(table.items)})
+
+
+def elements(cap: Capture, view: ViewV) -> list[Value]:
+    """What a view of a dict shows now."""
+    return [_element(cap, view.table, key, view.kind) for key in view.table.items]
+
+
+def _element(cap: Capture, table: Any, key: Any, kind: str) -> Value:
+    if kind == "keys":
+        return key_value(cap, key)
+    item = table.items[key] = realize(cap, table.items[key])
+    return item if kind == "values" else TupleV([key_value(cap, key), item])
+
+
+def key_value(cap: Capture, key: Any) -> Value:
+    """The Value of a dict's key or a set's element."""
+    if isinstance(key, HashedV):
+        return key.value
+    made = key if isinstance(key, Value) else from_python(cap, key)
+    return opened(cap, made) if isinstance(made, Const) else made
+
+
+def advance(cap: Capture, it: Value) -> Value | None:
+    """`next(it)`, or None when it is exhausted."""
+    row = _NEXT.get(type(it))
+    if row is None:
+        raise Break("iterator", f"next() of a {type(it).__name__}")
+    return row(cap, it)
+
+
+def _next_seq(cap: Capture, it: SeqIterV) -> Value | None:
+    mutating(cap, it)
+    if it.since != getattr(it.seq, "changes", 0):
+        raise Raised(Const(RuntimeError("deque mutated during iteration")))
+    if it.ended or not 0 <= it.index < len(it.seq.items):
+        it.ended = True
+        return None
+    item = it.seq.items[it.index] = realize(cap, it.seq.items[it.index])
+    it.index += -1 if it.kind == "reversed" else 1
+    return item
+
+
+def _next_count(cap: Capture, it: CountIterV) -> Value | None:
+    current, stop, step = it.current, it.stop, it.step
+    if stop is not None and not _before(cap, it, current, stop, step):
+        return None
+    mutating(cap, it)
+    it.current = OPERATIONS["binary"](cap, operator.add, current, step)
+    return current
+
+
+ROUNDS_ASKED = 3  # so many rounds a loop over a symbolic size goes before the size is a constant
+
+
+def _before(cap: Capture, it: CountIterV, current: Value, stop: Value, step: Value) -> bool:
+    """Whether a range has another element. With a symbolic stop the first rounds are decided one by one, for what is
+    left may become one node yet (see `rolled_loops`)."""
+    left = size_values.arithmetic(cap, operator.sub, stop, current) if isinstance(stop, SizeV) else None
+    if isinstance(step, Const) and left is not None and (isinstance(left, Const) or it.asked < ROUNDS_ASKED):
+        it.asked += 1
+        more = size_values.compare(cap, operator.gt if step.value > 0 else operator.lt, left, Const(0))
+        return more.value  # type: ignore[union-attr]
+    if isinstance(stop, SizeV):
+        stop = size_values.concrete(cap, stop)
+    if isinstance(step, SizeV):
+        step = size_values.concrete(cap, step)
+    if isinstance(current, SizeV):
+        current = size_values.concrete(cap, current)
+    if isinstance(current, NumberV):
+        raise Break("branch", "the end of a range whose place only the arrays tell")
+    assert isinstance(current, Const) and isinstance(stop, Const) and isinstance(step, Const)
+    return current.value < stop.value if step.value > 0 else current.value > stop.value
+
+
+def _next_generator(cap: Capture, it: GeneratorV) -> Value | None:
+    if not hasattr(type_of(it), "__next__"):
+        raise Raised(Const(TypeError(f"{type_of(it).__name__!r} object is not an iterator")))
+    return resume(cap, it, Const(None))
+
+
+def _next_object(cap: Capture, it: ObjectV) -> Value | None:
+    try:
+        method = cap.special(it, "__next__")
+        if method is None:
+            raise Raised(Const(TypeError(f"{it.cls.__name__!r} object is not an iterator")))
+        return cap.call(method, [])
+    except Raised as raised:
+        if issubclass(type_of(raised.value), StopIteration):
+            return None
+        raise
+
+
+def iterate(cap: Capture, value: Value) -> Iterator[Value]:
+    """All elements, one after the other (a Python iterator over Values)."""
+    if isinstance(value, (TupleV, ListV)):
+        yield from list(items_of(cap, value))
+        return
+    yield from _rest(cap, get_iter(cap, value))
+
+
+def _rest(cap: Capture, it: Value) -> Iterator[Value]:
+    while True:
+        cap.count(STEPS_AN_ITEM)
+        item = advance(cap, it)
+        if item is None:
+            return
+        yield item
+
+
+def listed(cap: Capture, value: Value) -> list[Value]:
+    """All elements, as `list` and `tuple` take them: an instance is asked for its length first."""
+    if not isinstance(value, ObjectV):
+        return list(iterate(cap, value))
+    it = get_iter(cap, value)
+    for name in ("__len__", "__length_hint__"):
+        method = cap.special(value, name)
+        try:
+            if method is not None:
+                cap.call(method, [])
+                break
+        except Raised as raised:
+            if not issubclass(type_of(raised.value), TypeError):
+                raise
+    return list(_rest(cap, it))
+
+
+# --- lazy combinations: kind → row(cap, stream) giving the next element or None
+
+
+def _zip(cap: Capture, it: StreamV) -> Value | None:
+    found: list[Value] = []
+    for i, part in enumerate(it.parts):
+        item = advance(cap, part)
+        if item is None:
+            if it.state.get("strict"):
+                _check_strict(cap, it, i)
+            return None
+        found.append(item)
+    return TupleV(found) if it.parts else None
+
+
+def _check_strict(cap: Capture, it: StreamV, i: int) -> None:
+    """Part `i` is at its end: all others must be."""
+    if i > 0:
+        raise _uneven(i, "shorter")
+    for k, part in enumerate(it.parts[1:], 1):
+        if advance(cap, part) is not None:
+            raise _uneven(k, "longer")
+
+
+def _uneven(i: int, how: str) -> Raised:
+    others = "argument 1" if i == 1 else f"arguments 1-{i}"
+    return Raised(Const(ValueError(f"zip() argument {i + 1} is {how} than {others}")))
+
+
+def _enumerate(cap: Capture, it: StreamV) -> Value | None:
+    item = advance(cap, it.parts[0])
+    if item is None:
+        return None
+    number = existing_iterators.number_of(cap, it)
+    it.state["index"] += 1
+    return TupleV([number, item])
+
+
+def _map(cap: Capture, it: StreamV) -> Value | None:
+    args: list[Value] = []
+    for part in it.parts:
+        item = advance(cap, part)
+        if item is None:
+            return None
+        args.append(item)
+    assert it.fn is not None
+    return cap.call(it.fn, args)
+
+
+def _filter(cap: Capture, it: StreamV) -> Value | None:
+    while (item := advance(cap, it.parts[0])) is not None:
+        none = isinstance(it.fn, Const) and it.fn.value is None
+        if OPERATIONS["truth"](cap, item if none or it.fn is None else cap.call(it.fn, [item])):
+            return item
+    return None
+
+
+def _chain(cap: Capture, it: StreamV) -> Value | None:
+    while it.parts:
+        item = advance(cap, it.parts[0])
+        if item is not None:
+            return item
+        del it.parts[0]
+    return None
+
+
+def _table(cap: Capture, it: StreamV) -> Value | None:
+    table, keys, index = it.parts[0], it.state["keys"], it.state["index"]
+    if index < 0:
+        return None
+    if len(table.items) != len(keys):
+        it.state["index"] = -1
+        kind = "Set" if isinstance(table, SetV) else "dictionary"
+        raise Raised(Const(RuntimeError(f"{kind} changed size during iteration")))
+    it.state["index"] = index + 1 if index < len(keys) else -1
+    if index == len(keys):
+        return None
+    if keys[index] not in table.items:
+        raise Raised(Const(RuntimeError("dictionary keys changed during iteration")))
+    return _element(cap, table, keys[index], it.state["kind"])
+
+
+def _getitem(cap: Capture, it: StreamV) -> Value | None:
+    index = it.state["index"]
+    if index < 0:
+        return None
+    it.state["index"] = index + 1
+    getitem = cap.special(it.parts[0], "__getitem__")
+    assert getitem is not None
+    try:
+        return cap.call(getitem, [Const(index)])
+    except Raised as raised:
+        if issubclass(type_of(raised.value), (IndexError, StopIteration)):
+            it.state["index"] = -1
+            return None
+        raise
+
+
+def _slice(cap: Capture, it: StreamV) -> Value | None:
+    state = it.state
+    while state["position"] < state["next"]:
+        if advance(cap, it.parts[0]) is None:
+            return None
+        state["position"] += 1
+    if state["stop"] is not None and state["next"] >= state["stop"]:
+        return None
+    item = advance(cap, it.parts[0])
+    state["position"] += 1
+    state["next"] += state["step"]
+    if state["stop"] is not None:
+        state["next"] = min(state["next"], state["stop"])
+    return item
+
+
+def _call_until(cap: Capture, it: StreamV) -> Value | None:
+    if it.fn is None:
+        return None
+    item = cap.call(it.fn, [])
+    if OPERATIONS["equal"](cap, item, it.parts[0]):
+        it.fn = None
+        return None
+    return item
+
+
+def _repeat(cap: Capture, it: StreamV) -> Value | None:
+    left = it.state["left"]
+    if left is None:
+        return it.parts[0]
+    it.state["left"] = max(left - 1, 0)
+    return it.parts[0] if left > 0 else None
+
+
+STREAMS: dict[str, Any] = {
+    "zip": _zip, "enumerate": _enumerate, "map": _map, "filter": _filter, "chain": _chain, "getitem": _getitem,
+    "table": _table,
+    "islice": _slice, "call": _call_until, "repeat": _repeat,
+}
+
+
+def _next_stream(cap: Capture, it: StreamV) -> Value | None:
+    mutating(cap, it)
+    cap.count(STEPS_AN_ITEM)
+    return STREAMS[it.kind](cap, it)
+
+
+_NEXT: dict[type, Any] = {
+    GivenIterV: existing_iterators.advance,
+    SeqIterV: _next_seq, CountIterV: _next_count, StreamV: _next_stream, GeneratorV: _next_generator,
+    ObjectV: _next_object,
+}

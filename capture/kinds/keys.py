@@ -1,0 +1,189 @@
+"""Keys: what Values are as dict keys and set elements, and where dicts get their entries from.
+
+`hashable` gives the Python object that stands for a Value in `DictV.items` and `SetV.items`; `pairs`
+reads a mapping or an iterable of pairs, `elements_of` any iterable, in terms of such keys.
+"""
+
+from __future__ import annotations
+
+import collections
+import sys
+import types
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.kinds.iteration import iterate
+from dynacomp.capture.kinds.operators import equal
+from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import (
+    CellV,
+    Const,
+    DictV,
+    FunctionV,
+    GeneratorV,
+    HashedV,
+    IdV,
+    ListV,
+    MethodV,
+    NotConstant,
+    ObjectV,
+    OpaqueV,
+    SetV,
+    SizeV,
+    TupleV,
+    Value,
+    as_python,
+    peek,
+    type_of,
+)
+from dynacomp.capture.wrapping import size_values
+from dynacomp.capture.wrapping.builder import is_plain_instance, items_of, realize
+from dynacomp.capture.wrapping.builtin_subclasses import BASES, items_payload
+from dynacomp.capture.wrapping.class_attrs import name_in_errors, resolve
+from dynacomp.capture.wrapping.class_prototypes import refuse
+from dynacomp.capture.wrapping.constants import opened
+
+
+def raised(kind: type[BaseException], *args: Any) -> Raised:
+    return Raised(Const(kind(*args)))
+
+
+def hashable(cap: Capture, value: Value) -> Any:
+    """The Python object that a Value is as a dict key. Objects with a hash of their own become
+    `HashedV`s; those that hash by identity are their own key."""
+    if isinstance(value, SizeV):
+        value = size_values.concrete(cap, value, "a key of a dict or set")
+    if isinstance(value, ObjectV):
+        return _object_key(cap, value)
+    if isinstance(value, (FunctionV, MethodV, CellV, IdV)):
+        return value
+    if isinstance(value, Const) and issubclass(type(peek(value)), weakref.ref):
+        raise Break("hash", "a weak reference, whose hash and equality are those of its object")
+    if isinstance(value, ITERATORS) or isinstance(value, OpaqueV) and type(value.obj).__hash__ is object.__hash__:
+        return _by_identity(cap, value)
+    try:
+        key = as_python(value)
+        hash(key)
+    except NotConstant:
+        if isinstance(value, TupleV):
+            parts = tuple(hashable(cap, x) for x in items_of(cap, value))
+            return HashedV(value, hash(parts), _same(cap), any(map(is_by_id, parts)))
+        if isinstance(value, (ListV, DictV, SetV)):
+            raise raised(TypeError, f"unhashable type: {name_in_errors(value.cls)!r}") from None
+        raise Break("hash", "a key that holds an array") from None
+    except TypeError as error:
+        raise Raised(Const(error)) from None
+    return key
+
+
+ITERATORS = (GeneratorV, SeqIterV, CountIterV, StreamV, GivenIterV)
+
+
+def _by_identity(cap: Capture, value: Any) -> Any:
+    """An object that hashes by its id: another one in its place is another key."""
+    real = value.obj if isinstance(value, OpaqueV) else getattr(value, "real", None)
+    if real is not None and value.source is not None:
+        cap.guards.add("is", value.source, real)
+    return value if real is None else real
+
+
+def _object_key(cap: Capture, value: ObjectV) -> Any:
+    owner, raw = resolve(cap, value.cls, "__hash__")
+    if raw is None:
+        raise raised(TypeError, f"unhashable type: {name_in_errors(value.cls)!r}")
+    if isinstance(raw, types.WrapperDescriptorType) and raw.__objclass__ in BASES:
+        return HashedV(value, hash(hashable(cap, value.payload)), _same(cap))
+    if isinstance(raw, types.WrapperDescriptorType):
+        return _by_identity(cap, value)
+    cap.hashing.append(False)
+    try:
+        found = as_python(cap.call(cap.special(value, "__hash__"), []))  # type: ignore[arg-type]
+    finally:
+        by_id = cap.hashing.pop()
+    if not isinstance(found, int):
+        raise raised(TypeError, "__hash__ method should return an integer")
+    return HashedV(value, digest_of(found), _same(cap), by_id)
+
+
+def is_by_id(key: Any) -> bool:
+    """Whether the hash of a key depends on where its object lies in memory."""
+    if isinstance(key, HashedV):
+        return key.by_id
+    return isinstance(key, Value) or (is_plain_instance(key) and type(key).__hash__ is object.__hash__)
+
+
+def hash_value(cap: Capture, value: Value) -> Value:
+    """`hash(value)`. One that depends on addresses may only become part of another hash."""
+    refuse(cap, [value], "the hash")
+    key = hashable(cap, value)
+    if key != key and type(key) in (float, complex):
+        raise Break("identity", "hash() of a NaN, which depends on its id")
+    if is_by_id(key):
+        if not cap.hashing:
+            raise Break("identity", "hash() of an object that hashes by its id")
+        cap.hashing[-1] = True
+    return Const(hash(key))
+
+
+def digest_of(found: int) -> int:
+    """The hash that Python makes of what a `__hash__` method gives: only too big an int is hashed itself."""
+    fits = -sys.maxsize - 1 <= found <= sys.maxsize
+    return hash(found) if not fits else -2 if found == -1 else found + 0
+
+
+def _same(cap: Capture) -> Any:
+    return lambda a, b: equal(cap, a, b)
+
+
+def kind_of(v: Value) -> str:
+    try:
+        return type_of(v).__name__
+    except NotConstant:
+        return type(v).__name__
+
+
+def pairs(cap: Capture, source: Value) -> list[tuple[Any, Value]]:
+    """Key-value pairs of a mapping or an iterable of pairs."""
+    return list(each_pair(cap, source))
+
+
+def each_pair(cap: Capture, source: Value) -> Iterator[tuple[Any, Value]]:
+    """The same, those of an iterable one by one: a generator may look at what is done with them."""
+    source = opened(cap, source) if isinstance(source, Const) else source
+    if isinstance(source, DictV):
+        yield from [(k, realize(cap, x)) for k, x in source.items.items()]
+        return
+    content = items_payload(source)
+    if isinstance(content, DictV) and content.cls is not collections.OrderedDict:
+        yield from pairs(cap, content)
+        return
+    if isinstance(source, ObjectV) and hasattr(source.cls, "keys"):
+        keys = list(iterate(cap, cap.call(cap.getattr(source, "keys"), [])))
+        yield from [(hashable(cap, k), cap.call(cap.getattr(source, "__getitem__"), [k])) for k in keys]
+        return
+    for n, item in enumerate(iterate(cap, source)):
+        parts = _pair(cap, n, item)
+        yield hashable(cap, parts[0]), parts[1]
+
+
+def _pair(cap: Capture, n: int, item: Value) -> list[Value]:
+    """Element `n` of what a dict is made of: a key and its value."""
+    if isinstance(item, Const) and not hasattr(type(item.value), "__iter__"):
+        raise raised(TypeError, f"cannot convert dictionary update sequence element #{n} to a sequence")
+    parts = list(iterate(cap, item))
+    if len(parts) != 2:
+        raise raised(ValueError, f"dictionary update sequence element #{n} has length {len(parts)}; 2 is required")
+    return parts
+
+
+def elements_of(cap: Capture, other: Value) -> Any:
+    """Another set's elements, or those of any iterable one by one, as keys in their order."""
+    return other.items if isinstance(other, (SetV, DictV)) else (hashable(cap, x) for x in iterate(cap, other))
+
+
+def missing_key(key: Value) -> Raised:
+    """The KeyError of a key that is not there."""
+    return Raised(ObjectV(KeyError, ctor=(key,), attrs={"args": TupleV([key])}))

@@ -1,0 +1,576 @@
+"""Operators on Values: arithmetic, comparison, identity, truth, subscripts.
+
+Constants are computed, arrays become nodes, containers follow their tables in `containers`,
+instances of Python classes have their methods entered in Python's order (left, then reflected).
+"""
+
+from __future__ import annotations
+
+import operator
+import types
+from typing import Any
+
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.kinds import arrays, graph_scalars
+from dynacomp.capture.kinds.indices import has_index, index_value, slice_of
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.classes import module_name
+from dynacomp.capture.symbolic.immutability import is_changeable
+from dynacomp.capture.symbolic.iterator_values import StreamV
+from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.side_effects import certain
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    BuiltinMethodV,
+    Const,
+    DictV,
+    FunctionV,
+    IdV,
+    LibraryV,
+    ListV,
+    MethodV,
+    NdArrayV,
+    NotConstant,
+    NumberV,
+    ObjectV,
+    OpaqueV,
+    RangeV,
+    ScalarV,
+    SetV,
+    SizeV,
+    SliceV,
+    TupleV,
+    Value,
+    ViewV,
+    as_python,
+    is_literal,
+    is_open,
+    is_single,
+    peek,
+    row_kind,
+    type_of,
+)
+from dynacomp.capture.tracing.equinox_modules import refuse_method
+from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.wrapping import dynamic_scalars, host_functions, ndarrays, scalar_ranges, size_values
+from dynacomp.capture.wrapping.builtin_subclasses import is_number, plain
+from dynacomp.capture.wrapping.class_attrs import MISSING, lookup, name_in_errors, resolve
+from dynacomp.capture.wrapping.folding import fold as fold
+
+# The order of CPython's BINARY_OP arguments (Include/opcode.h).
+BINARY = (operator.add, operator.and_, operator.floordiv, operator.lshift, operator.matmul, operator.mul,
+          operator.mod, operator.or_, operator.pow, operator.rshift, operator.sub, operator.truediv, operator.xor,
+          operator.iadd, operator.iand, operator.ifloordiv, operator.ilshift, operator.imatmul, operator.imul,
+          operator.imod, operator.ior, operator.ipow, operator.irshift, operator.isub, operator.itruediv,
+          operator.ixor)
+COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne,
+           ">": operator.gt, ">=": operator.ge}
+UNARY = {"UNARY_NEGATIVE": operator.neg, "UNARY_INVERT": operator.invert, "UNARY_POSITIVE": operator.pos}
+_SIGNS = {op: sign for sign, op in COMPARE.items()}
+_PLAIN = ("+", "&", "//", "<<", "@", "*", "%", "|", "** or pow()", ">>", "-", "/", "^")
+_SYMBOLS = (*_PLAIN, *("**=" if s.startswith("**") else s + "=" for s in _PLAIN))
+_SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+
+# (operator name, left kind) → row(cap, a, b) or NotImplemented; filled by `containers`.
+CONTAINER_OPS: dict[tuple[str, type], Any] = {}
+CHANGING = host_functions.CHANGING
+
+
+def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value:
+    name = op.__name__
+    if isinstance(a, NdArrayV) or isinstance(b, NdArrayV):
+        found = _of_numpy(cap, op, a, b)
+        if found is not None:
+            return found
+    row = CONTAINER_OPS.get((name, row_kind(a)))
+    if row is not None:
+        result = row(cap, a, b)
+        if result is not NotImplemented:
+            return result
+    if isinstance(a, NumberV) or isinstance(b, NumberV):
+        found = graph_scalars.binary(cap, op, a, b)
+        if found is not None:
+            return found
+    if isinstance(a, CHANGING) and isinstance(b, (*CHANGING, Const)) or isinstance(b, CHANGING) and isinstance(
+            a, Const):
+        return _of_changing(cap, op, a, b)
+    if isinstance(a, ScalarV) or isinstance(b, ScalarV):
+        found = scalar_ranges.binary(cap, op, a, b) or dynamic_scalars.binary(op, a, b)
+        if found is not None:
+            return found
+    if isinstance(a, ObjectV) or isinstance(b, ObjectV):
+        return _by_methods(cap, op, a, b)
+    if isinstance(a, (ArrayV, LibraryV)) or isinstance(b, (ArrayV, LibraryV)):
+        return _array_op(cap, op, a, b)
+    if isinstance(a, SizeV) or isinstance(b, SizeV):
+        return binary(cap, op, _fixed(cap, a), _fixed(cap, b))
+    try:
+        return fold(cap, op, a, b)
+    except NotConstant:
+        return _structural(cap, op, a, b)
+
+
+def _of_changing(cap: Capture, op: Any, a: Value, b: Value) -> Value:
+    """An operator of numbers and strings that change: an expression of sizes, or one that Python computes; where it
+    is neither, the sizes are constants."""
+    found = size_values.arithmetic(cap, op, a, b) or size_values.compare(cap, op, a, b)
+    if found is None and _plain(op) is operator.mul:
+        found = host_functions.repeated(cap, a, b)
+    if found is None and _plain(op) is operator.mod:
+        found = host_functions.percent(cap, a, b)
+    if found is not None:
+        return found
+    left, right = host_functions.as_scalar(cap, a), host_functions.as_scalar(cap, b)
+    sized = left is not a or right is not b
+    try:
+        found = scalar_ranges.binary(cap, op, left, right) or dynamic_scalars.binary(op, left, right)
+    except Break:
+        if not sized:
+            raise
+    if found is not None:
+        return found
+    return binary(cap, op, _fixed(cap, a), _fixed(cap, b)) if sized else fold(cap, op, a, b)
+
+
+def _of_numpy(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
+    """NumPy's own operator; None where the other operand is JAX's. Break where NumPy is given what is not known."""
+    found = ndarrays.call(cap, op, [a, b], {})
+    if found is None and not any(isinstance(v, (ArrayV, LibraryV)) and not arrays.is_numpy(v) for v in (a, b)):
+        raise Break("leaves", f"NumPy's own {op.__name__}")
+    return found
+
+
+def _fixed(cap: Capture, v: Value) -> Value:
+    return size_values.concrete(cap, v, "an operator") if isinstance(v, SizeV) else v
+
+
+def _array_op(cap: Capture, op: Any, a: Value, b: Value) -> Value:
+    if all(arrays.is_numpy(v) or not isinstance(v, ArrayV) for v in (a, b)):
+        found = _of_numpy(cap, op, a, b)
+        if found is None:
+            raise Break("leaves", f"NumPy's own {op.__name__}")
+        return found
+    _refuse_text(op, a)
+    if op.__name__.startswith("i") and op not in (operator.invert, operator.index) and arrays.is_numpy(a):
+        raise Break("store", "an in-place operation on a NumPy array")
+    return library_call(cap, _plain(op), [a, b])
+
+
+def _refuse_text(op: Any, a: Value) -> None:
+    """Break for `"%f" % x`, where x is an array or holds one."""
+    if isinstance(a, Const) and isinstance(a.value, (str, bytes)) and _plain(op) is operator.mod:
+        raise Break("leaves", "a text that shows an array")
+
+
+def _plain(op: Any) -> Any:
+    """The operator without in-place semantics: arrays do not change."""
+    index = BINARY.index(op) if op in BINARY else -1
+    return BINARY[index - 13] if index >= 13 else op
+
+
+def _by_methods(cap: Capture, op: Any, a: Value, b: Value) -> Value:
+    name = op.__name__.strip("_")
+    if op in COMPARE.values():
+        tries = [(a, f"__{name}__", b), (b, f"__{_SWAPPED[name]}__", a)]
+    else:
+        index = BINARY.index(op)
+        plain = _plain(op).__name__.strip("_")
+        tries = [(a, f"__i{plain}__", b)] if index >= 13 else []
+        tries.append((a, f"__{plain}__", b))
+        if _other_type(a, b):
+            tries.append((b, f"__r{plain}__", a))
+    if len(tries) > 1 and _prefers_right(cap, a, b, tries[-1][1], op):
+        tries.sort(key=lambda t: t[0] is not b)
+    for left, method, right in tries:
+        result = _try_method(cap, left, method, right)
+        if result is not NotImplemented:
+            return result
+    if op is operator.eq or op is operator.ne:
+        return Const(same_object(cap, a, b) == (op is operator.eq))
+    repeated = _as_sequence(cap, op, a, b)
+    if repeated is not None:
+        return repeated
+    kinds = f"{name_in_errors(type_of(a))!r} and {name_in_errors(type_of(b))!r}"
+    if op in _SIGNS:
+        raise Raised(Const(TypeError(f"{_SIGNS[op]!r} not supported between instances of {kinds}")))
+    raise Raised(Const(TypeError(f"unsupported operand type(s) for {_SYMBOLS[BINARY.index(op)]}: {kinds}")))
+
+
+def _as_sequence(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
+    """A built-in sequence and an instance without methods for it: what has an `__index__` repeats the sequence,
+    and what it is not joined with, the sequence says itself."""
+    for one, other in ((a, b), (b, a)):
+        if not isinstance(other, ObjectV) or type_of(one) not in (str, bytes, list, tuple):
+            continue
+        if op in (operator.mul, operator.imul) and has_index(other):
+            count = index_value(cap, other)
+            return binary(cap, op, one, count) if one is a else binary(cap, op, count, one)
+        joined = one is a and op in (operator.add, operator.iadd)
+        if joined or op in (operator.mul, operator.imul):
+            return fold(cap, _plain(op), Const(type_of(one)()), Const(type(other.cls.__name__, (), {})()))  # refuses
+    return None
+
+
+def _other_type(a: Value, b: Value) -> bool:
+    """Only then is the right one asked too."""
+    return not (isinstance(a, ObjectV) and isinstance(b, ObjectV) and a.cls is b.cls)
+
+
+def _prefers_right(cap: Capture, a: Value, b: Value, method: str, op: Any) -> bool:
+    """A subclass on the right goes first: always in comparisons, else if it has a method of its own."""
+    left, right = type_of(a), type_of(b)
+    if left is right or left not in right.__mro__:  # not issubclass: virtual ones do not count
+        return False
+    return op in _SIGNS or resolve(cap, right, method)[1] is not resolve(cap, left, method)[1]
+
+
+def _try_method(cap: Capture, left: Value, method: str, right: Value) -> Any:
+    if isinstance(left, ArrayV):
+        if isinstance(right, ObjectV) and hasattr(right.cls, "__jax_array__"):
+            converted = cap.call(cap.getattr(right, "__jax_array__"), [])
+            return library_call(cap, arrays.method(method), [left, converted])
+        return library_call(cap, arrays.method(method), [left, plain(right)]) if is_number(right) else NotImplemented
+    if not isinstance(left, ObjectV):
+        return _with_content(cap, left, method, right)
+    _, raw = resolve(cap, left.cls, method)
+    if raw is object.__ne__:
+        return _inverse(cap, left, right)
+    if raw is MISSING or raw is None or getattr(raw, "__objclass__", None) is object:
+        return NotImplemented
+    result = cap.call(cap.special(left, method), [right])  # type: ignore[arg-type]
+    return NotImplemented if isinstance(result, Const) and result.value is NotImplemented else result
+
+
+def _inverse(cap: Capture, left: Value, right: Value) -> Any:
+    """`!=` of a class that says what is equal to its objects only."""
+    found = _try_method(cap, left, "__eq__", right)
+    return found if found is NotImplemented else Const(not truth(cap, found))
+
+
+def _with_content(cap: Capture, left: Value, method: str, right: Value) -> Any:
+    """An operator's method of a built-in object on an instance of a subclass: it sees the built-in content."""
+    content = plain(right)
+    if content is right or not hasattr(type_of(left), method):
+        return _with_instance(cap, left, method, right)
+    _check_leaves_it(left, method)
+    changing = (SizeV, ScalarV)
+    if isinstance(left, changing) or isinstance(left, Const) and isinstance(content, changing):
+        return binary(cap, _BY_METHOD[method], left, content)
+    found = cap.call(BuiltinMethodV(left, method), [content if isinstance(left, Const) else right])
+    return NotImplemented if isinstance(found, Const) and found.value is NotImplemented else found
+
+
+def _with_instance(cap: Capture, left: Value, method: str, right: Value) -> Any:
+    """An operator's method of what is no instance, a member of an enum or a class, on one: built-in objects and
+    NumPy's leave it to the instance, those of other libraries in C may look at it (a Decimal asks what is Rational)."""
+    _, raw = lookup(type_of(left), method)
+    if raw is object.__ne__:
+        return _inverse(cap, left, right)
+    if isinstance(left, Const) and isinstance(raw, types.FunctionType):
+        resolve(cap, type_of(left), method)
+        found = cap.call(MethodV(Const(raw), left), [right])
+        return NotImplemented if isinstance(found, Const) and found.value is NotImplemented else found
+    if raw is not MISSING and getattr(raw, "__objclass__", None) is not object:
+        _check_leaves_it(left, method)
+    return NotImplemented
+
+
+def _check_leaves_it(left: Value, method: str) -> None:
+    if module_name(type_of(left)).partition(".")[0] not in LEAVING_IT:
+        raise Break("operator", f"{method} of a {type_of(left).__qualname__} and an instance")
+
+
+LEAVING_IT = ("builtins", "numpy", "ml_dtypes", "jax", "jaxlib", "types", "functools")
+_BY_METHOD = {f"__{op.__name__.strip('_')}__": op for op in (*BINARY, *COMPARE.values())}
+
+
+def _structural(cap: Capture, op: Any, a: Value, b: Value) -> Value:
+    """Comparison of containers that hold arrays or objects, element by element."""
+    if op in _SIGNS and op not in (operator.eq, operator.ne) and _are_sequences(a, b):
+        return _order(cap, op, a, b)
+    _refuse_text(op, a)
+    if op not in (operator.eq, operator.ne):
+        raise Break("operator", f"{op.__name__} of {_kind(a)} and {_kind(b)}")
+    same = equal(cap, a, b)
+    return Const(same == (op is operator.eq))
+
+
+def _are_sequences(a: Value, b: Value) -> bool:
+    return isinstance(a, (TupleV, ListV)) and row_kind(a) is row_kind(b)
+
+
+def _order(cap: Capture, op: Any, a: Value, b: Value) -> Value:
+    """`<` and the like of two sequences: the first elements that differ decide, then the lengths."""
+    left, right = cap.items(a), cap.items(b)
+    for x, y in zip(left, right):
+        if not equal(cap, x, y):
+            return binary(cap, op, x, y)
+    return Const(op(len(left), len(right)))
+
+
+def _kind(v: Value) -> str:
+    try:
+        return type_of(v).__name__
+    except NotConstant:
+        return type(v).__name__
+
+
+def equal(cap: Capture, a: Value, b: Value) -> bool:
+    """Whether containers are equal; elements are compared by identity, then `==`, as Python does."""
+    if a is b:
+        return True
+    if isinstance(a, IdV) or isinstance(b, IdV):
+        return (a if isinstance(a, IdV) else as_python(a)) == (b if isinstance(b, IdV) else as_python(b))
+    if _are_sequences(a, b):
+        left, right = cap.items(a), cap.items(b)
+        return len(left) == len(right) and all(equal(cap, x, y) for x, y in zip(left, right))
+    if isinstance(a, DictV) and isinstance(b, DictV):
+        return a.items.keys() == b.items.keys() and all(
+            equal(cap, cap.realize(a.items[k]), cap.realize(b.items[k])) for k in a.items)
+    if isinstance(a, COMPARED) and isinstance(b, COMPARED) or isinstance(a, ENTERED) or isinstance(b, ENTERED):
+        return truth(cap, binary(cap, operator.eq, a, b))
+    return _equal_kinds(cap, a, b)
+
+
+def _equal_kinds(cap: Capture, a: Value, b: Value) -> bool:
+    """The same for other kinds, and for two kinds."""
+    if same_object(cap, a, b):
+        return True
+    if isinstance(a, MethodV) and isinstance(b, MethodV):
+        refuse_method(a)
+        return equal(cap, a.func, b.func) and same_object(cap, a.obj, b.obj)
+    if isinstance(a, BuiltinMethodV) and isinstance(b, BuiltinMethodV):
+        return a.name == b.name and same_object(cap, a.obj, b.obj)
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Const) and isinstance(one.value, tuple) and isinstance(other, TupleV) and (
+                type(one.value).__eq__ is tuple.__eq__):
+            return equal(cap, TupleV([Const(x) for x in one.value]), other)
+    unknown = next((v for v in (a, b) if isinstance(v, (OpaqueV, StreamV)) and _compares(type_of(v))), None)
+    if unknown is not None:
+        raise Break("operator", f"== of {_kind(a)} and {_kind(b)}")
+    return False
+
+
+def _compares(cls: type) -> bool:
+    """Whether instances may equal other objects than themselves."""
+    return lookup(cls, "__eq__")[0] is not object
+
+
+COMPARED = (Const, NumberV, SizeV, ScalarV, SetV, ViewV)
+ENTERED = (ArrayV, NdArrayV, ObjectV, LibraryV)
+
+
+def unary(cap: Capture, op: Any, value: Value) -> Value:
+    if isinstance(value, ObjectV):
+        method = cap.special(value, f"__{op.__name__}__")
+        if method is None:
+            sign = {"neg": "unary -", "pos": "unary +", "invert": "unary ~", "abs": "abs()"}[op.__name__]
+            raise Raised(Const(TypeError(f"bad operand type for {sign}: {value.cls.__name__!r}")))
+        return cap.call(method, [])
+    if arrays.is_numpy(value):
+        found = ndarrays.call(cap, op, [value], {})
+        if found is None:
+            raise Break("leaves", f"NumPy's own {op.__name__}")
+        return found
+    if isinstance(value, (ArrayV, LibraryV)):
+        return library_call(cap, op, [value])
+    if isinstance(value, NumberV):
+        return graph_scalars.unary(cap, op, value)
+    if isinstance(value, ScalarV):
+        return dynamic_scalars.unary(op, value)
+    if isinstance(value, SizeV):
+        found = size_values.arithmetic(cap, operator.mul, value, Const(-1)) if op is operator.neg else None
+        return found or dynamic_scalars.unary(op, host_functions.as_scalar(cap, value))  # type: ignore[arg-type]
+    return fold(cap, op, value)
+
+
+def truth(cap: Capture, value: Value) -> bool:
+    """`bool(value)`; Break where only the array's content can tell."""
+    if is_open(value):
+        return True
+    if isinstance(value, Const):
+        if value.source is not None and is_changeable(value.value):
+            raise Break("opaque", f"the truth of a {type(value.value).__qualname__}")
+        try:
+            return bool(value.value)
+        except ours(Exception) as error:
+            raise Raised(Const(error)) from None
+    if isinstance(value, NdArrayV):
+        return truth(cap, ndarrays.call_method(cap, value, "__bool__", [], {}))
+    if isinstance(value, (ArrayV, NumberV)):
+        raise Break("branch", "a condition that is an array")
+    if isinstance(value, ScalarV):
+        return dynamic_scalars.decided(cap, value)
+    if isinstance(value, SizeV):
+        answer = size_values.compare(cap, operator.ne, value, Const(0))
+        assert isinstance(answer, Const)
+        return answer.value
+    if isinstance(value, (TupleV, ListV, DictV, SetV)):
+        return bool(value.items)
+    if isinstance(value, ObjectV):
+        return _object_truth(cap, value)
+    if isinstance(value, RangeV):
+        raise Break("operator", "the truth of a symbolic range")
+    if isinstance(value, OpaqueV) and any(hasattr(type(value.obj), n) for n in ("__bool__", "__len__")):
+        raise Break("opaque", f"the truth of a {type(value.obj).__qualname__}")
+    return True
+
+
+def as_bool(cap: Capture, value: Value) -> Value:
+    """`bool(value)`, in the Graph where only that can tell."""
+    if isinstance(value, NumberV):
+        return graph_scalars.truth(cap, value)
+    return graph_scalars.from_array(cap, value, bool) or Const(truth(cap, value))
+
+
+def negation(cap: Capture, value: Value) -> Value:
+    """`not value`."""
+    asked = as_bool(cap, value)
+    return graph_scalars.negation(cap, asked) if isinstance(asked, NumberV) else Const(not as_python(asked))
+
+
+def _object_truth(cap: Capture, value: ObjectV) -> bool:
+    for name in ("__bool__", "__len__"):
+        method = cap.special(value, name)
+        if method is not None:
+            return truth(cap, cap.call(method, []))
+    return True
+
+
+def is_same(a: Value, b: Value) -> bool:
+    """`a is b`."""
+    if a is b:
+        return True
+    if is_open(a) and not _may_be_function(b) or is_open(b) and not _may_be_function(a):
+        return False
+    if _real(a) is not None and _real(a) is _real(b):
+        return True
+    if isinstance(a, Const) and isinstance(b, Const):
+        return a.value is b.value
+    if isinstance(a, ArrayV) and isinstance(b, ArrayV):
+        return a.real is not None and a.real is b.real
+    return _is_empty_tuple(a) and _is_empty_tuple(b)
+
+
+def _is_empty_tuple(value: Value) -> bool:
+    """There is one of them."""
+    if isinstance(value, Const):
+        return type(value.value) is tuple and not value.value
+    return isinstance(value, TupleV) and value.cls is tuple and not value.items
+
+
+def _may_be_function(v: Value) -> bool:
+    return isinstance(v, FunctionV) or isinstance(v, Const) and isinstance(peek(v), types.FunctionType)
+
+
+def same_object(cap: Capture, a: Value, b: Value) -> bool:
+    """`a is b`, guarded where both are inputs."""
+    for v in (a, b):
+        if isinstance(v, ArrayV):
+            certain(cap, v)
+    if isinstance(a, NumberV) or isinstance(b, NumberV):
+        _unknown_identity(a, b)
+    if isinstance(a, ScalarV) or isinstance(b, ScalarV):
+        return _same_scalar(cap, a, b)
+    if a is not b and is_open(a) and is_open(b):
+        answer = peek(a) is peek(b)  # type: ignore[arg-type]
+        cap.guards.add("same" if answer else "distinct", a.source, b.source)
+        return answer
+    answer = is_same(a, b)
+    if isinstance(a, Const) and isinstance(b, Const) and _known_by_value(peek(a)) and type(peek(a)) is type(peek(b)):
+        _same_literal(cap, a, b, answer)
+    elif a is not b and not (isinstance(a, Const) and isinstance(b, Const)):
+        _guard_identity(cap, a, b, answer)
+    return answer
+
+
+def _known_by_value(obj: Any) -> bool:
+    return is_literal(obj) or type(obj) is slice
+
+
+def _guard_identity(cap: Capture, a: Value, b: Value, answer: bool) -> None:
+    """Two objects, one of them at least known by its type alone. One that is known by its identity is another
+    object than those of other types."""
+    known = a if isinstance(a, Const) else b if isinstance(b, Const) else None
+    if known is not None and type(_real(a)) is not type(_real(b)):
+        return
+    if a.source is not None and b.source is not None:
+        cap.guards.add("same" if answer else "distinct", a.source, b.source)
+    elif known is not None and (a.source is not None or b.source is not None):
+        cap.guards.add("is" if answer else "is_not", a.source or b.source, known.value)
+
+
+def _same_scalar(cap: Capture, a: Value, b: Value) -> bool:
+    """Numbers and strings that change are the objects that their Sources hold, in each call others."""
+    if a is b or not isinstance(a, (ScalarV, Const)) or not isinstance(b, (ScalarV, Const)):
+        return a is b
+    if any(isinstance(v.source, S.Host) for v in (a, b)):
+        raise Break("identity", "`is` of numbers that Python computes")
+    now = [peek(v) if isinstance(v, Const) else v.hint for v in (a, b)]
+    answer = now[0] is now[1]
+    if a.source is not None and b.source is not None:
+        cap.guards.add("same" if answer else "distinct", a.source, b.source)
+    else:
+        cap.guards.add("is" if answer else "is_not", a.source or b.source, now[1] if a.source else now[0])
+    return answer
+
+
+def _same_literal(cap: Capture, a: Const, b: Const, answer: bool) -> None:
+    """Equal strings and numbers may be one object in this call, and two in the next."""
+    if a is b or is_single(a.value) or (not answer and a.value != b.value):
+        return
+    if a.source is not None and b.source is not None:
+        cap.guards.add("same" if answer else "distinct", a.source, b.source)
+    elif a.source is not None or b.source is not None:
+        cap.guards.add("is" if answer else "is_not", a.source or b.source, b.value if a.source else a.value)
+
+
+def _unknown_identity(a: Value, b: Value) -> None:
+    """Equal numbers are one object or two: nothing is known of those that the Graph computes."""
+    if a is not b and all(isinstance(v, NumberV) or (isinstance(v, Const) and type(v.value) in (int, bool, float))
+                          for v in (a, b)):
+        raise Break("identity", "`is` of numbers that are computed from arrays")
+
+
+def _real(v: Value) -> Any:
+    """The object that exists already and that `v` stands for; None when there is none."""
+    if isinstance(v, (Const, OpaqueV)):
+        return v.value if isinstance(v, Const) else v.obj
+    return None if isinstance(v, ArrayV) else getattr(v, "real", None)
+
+
+def subscript(cap: Capture, obj: Value, key: Value) -> Value:
+    row = CONTAINER_OPS.get(("getitem", row_kind(obj)))
+    if row is not None:
+        result = row(cap, obj, key)
+        if result is not NotImplemented:
+            return result
+    if isinstance(obj, ObjectV):
+        method = cap.special(obj, "__getitem__")
+        if method is None:
+            raise Raised(Const(TypeError(f"{name_in_errors(obj.cls)!r} object is not subscriptable")))
+        return cap.call(method, [key])
+    if isinstance(obj, Const) and isinstance(obj.value, type) and not hasattr(type(obj.value), "__getitem__"):
+        return _class_subscript(cap, obj, key)
+    if isinstance(obj, (ArrayV, NdArrayV, LibraryV)) or isinstance(key, (ArrayV,)):
+        if arrays.is_numpy(obj):
+            return ndarrays.call_method(cap, obj, "__getitem__", [key], {})
+        return library_call(cap, operator.getitem, [obj, key])
+    if isinstance(key, SizeV):
+        key = size_values.concrete(cap, key, "an index")
+    if isinstance(key, SliceV):
+        key = Const(slice_of(cap, key))
+    return fold(cap, operator.getitem, obj, index_value(cap, key))
+
+
+def _class_subscript(cap: Capture, obj: Const, key: Value) -> Value:
+    """`list[int]`, `Box[int]`: a class' own `__class_getitem__` is entered; a built-in's, and that of
+    `typing`, which keeps its answers in caches, is computed."""
+    method = getattr(obj.value, "__class_getitem__", None)
+    if isinstance(method, types.MethodType) and method.__func__.__module__ != "typing":
+        return cap.call(cap.getattr(obj, "__class_getitem__"), [key])
+    return fold(cap, operator.getitem, obj, key)
+
+
+OPERATIONS.update(binary=binary, truth=truth, equal=equal)

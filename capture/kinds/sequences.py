@@ -1,0 +1,231 @@
+"""Lists and tuples: subscripts, operators and methods on their Values.
+
+Rows are `row(cap, value, *args, **kwargs)`; `METHODS` and `OPERATORS` are what `containers` knows of.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from typing import Any
+
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.kinds.indices import has_index, integer, slice_of
+from dynacomp.capture.kinds.iteration import iterate
+from dynacomp.capture.kinds.keys import raised
+from dynacomp.capture.kinds.operators import binary, equal, truth
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.side_effects import mutating
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    Const,
+    ListV,
+    NotConstant,
+    NumberV,
+    SliceV,
+    TupleV,
+    Value,
+    as_python,
+    type_of,
+)
+from dynacomp.capture.wrapping.builder import items_of, realize
+
+MAX_REPEATED = 1 << 15  # items that `[0] * n` makes while capturing: each is a Value, and is looked at one by one
+
+
+def position_of(cap: Capture, seq: Any, key: Value) -> Any:
+    """What `seq[key]` means: an int or a slice; TypeError in the words of subscripts."""
+    if isinstance(key, SliceV) or isinstance(key, Const) and type(key.value) is slice:
+        return slice_of(cap, key)
+    if not has_index(key):
+        raise raised(TypeError, f"{seq.cls.__name__} indices must be integers or slices, not {type_of(key).__name__}")
+    return integer(cap, key)
+
+
+def _limit(cap: Capture, end: Value) -> int:
+    """An end of the part in which `index` searches."""
+    if not has_index(end):
+        raise raised(TypeError, "slice indices must be integers or have an __index__ method")
+    return integer(cap, end)
+
+
+def _seq_getitem(cap: Capture, seq: Any, key: Value) -> Value:
+    index = position_of(cap, seq, key)
+    if isinstance(index, slice):
+        return _slice(cap, seq, index)
+    try:
+        item = seq.items[index] = realize(cap, seq.items[index])
+    except IndexError:
+        raise raised(IndexError, f"{seq.cls.__name__} index out of range") from None
+    return item
+
+
+def _slice(cap: Capture, seq: Any, index: slice) -> Value:
+    try:
+        items = items_of(cap, seq)[index]
+    except (TypeError, ValueError) as error:
+        raise Raised(Const(error)) from None
+    if isinstance(seq, ListV):
+        return ListV(items)
+    whole = len(items) == len(seq.items) and index.step in (None, 1)
+    return _same_or_new(seq if whole else None, items)
+
+
+def _same_or_new(same: Any, items: list[Value]) -> Value:
+    """A tuple of `items`: CPython gives `same` back where it would be an equal one, and its class is no subclass."""
+    if not items:
+        return TupleV([])
+    return same if same is not None and same.cls is tuple else TupleV(items)
+
+
+def _concat(cap: Capture, a: Any, b: Value) -> Any:
+    if type(b) is not type(a) or isinstance(b, ListV) and b.cls is not list:
+        return NotImplemented
+    left, right = items_of(cap, a), items_of(cap, b)
+    if isinstance(a, TupleV):
+        return _same_or_new(a if not right else b if not left else None, [*left, *right])
+    return ListV([*left, *right])
+
+
+def _repeat(cap: Capture, a: Any, b: Value) -> Any:
+    times = times_of(cap, a, b)
+    if times is None:
+        return NotImplemented
+    items = items_of(cap, a) * times
+    return _same_or_new(a if times == 1 else None, items) if isinstance(a, TupleV) else ListV(items)
+
+
+def times_of(cap: Capture, a: Any, b: Value) -> int | None:
+    """How often `a * b` repeats the sequence `a`; None where `b` is no integer."""
+    if isinstance(b, (ArrayV, NumberV)) or not has_index(b):
+        return None
+    times = integer(cap, b)
+    if len(a.items) * times > MAX_REPEATED:
+        raise Break("too_long", f"a {a.cls.__name__} repeated {times} times")
+    return times
+
+
+def _extend_in_place(cap: Capture, a: ListV, b: Value) -> Any:
+    _extend(cap, a, b)
+    return a
+
+
+def _repeat_in_place(cap: Capture, a: ListV, b: Value) -> Any:
+    times = _repeat(cap, a, b)
+    if times is not NotImplemented:
+        mutating(cap, a)
+        a.items[:] = times.items
+    return a if times is not NotImplemented else NotImplemented
+
+
+def _append(cap: Capture, v: ListV, x: Value) -> None:
+    mutating(cap, v)
+    if v.unseen is not None:
+        v.appended.append(x)
+        return
+    v.items.append(x)
+
+
+def _pop(cap: Capture, v: ListV, i: Value = Const(-1)) -> Value:
+    mutating(cap, v)
+    try:
+        return realize(cap, v.items.pop(integer(cap, i)))
+    except IndexError as error:
+        raise Raised(Const(error)) from None
+
+
+def _insert(cap: Capture, v: ListV, i: Value, x: Value) -> None:
+    mutating(cap, v)
+    v.items.insert(integer(cap, i), x)
+
+
+def _remove(cap: Capture, v: ListV, x: Value) -> None:
+    found = _position(cap, v, x, 0, sys.maxsize)
+    if found < 0:
+        raise raised(ValueError, "list.remove(x): x not in list")
+    mutating(cap, v)
+    del v.items[found:found + 1]  # `__eq__` may have changed the list
+
+
+def _position(cap: Capture, v: Any, x: Value, start: int, stop: int) -> int:
+    items = items_of(cap, v)
+    at, stop, _ = slice(start, stop).indices(len(items))
+    while at < min(stop, len(v.items)):  # __eq__ may change the list
+        if equal(cap, realize(cap, v.items[at]), x):
+            return at
+        at += 1
+    return -1
+
+
+def _find(cap: Capture, v: Any, x: Value, start: Value = Const(0), stop: Value = Const(sys.maxsize)) -> Value:
+    found = _position(cap, v, x, _limit(cap, start), _limit(cap, stop))
+    if found >= 0:
+        return Const(found)
+    if isinstance(v, TupleV):
+        raise raised(ValueError, "tuple.index(x): x not in tuple")
+    raise raised(ValueError, f"{as_python(cap.call(Const(repr), [x]))} is not in list")
+
+
+def _count(cap: Capture, v: Any, x: Value) -> Value:
+    return Const(sum(equal(cap, item, x) for item in items_of(cap, v)))
+
+
+def _reverse(cap: Capture, v: ListV) -> None:
+    mutating(cap, v)
+    v.items.reverse()
+
+
+def _clear(cap: Capture, v: Any) -> None:
+    mutating(cap, v)
+    v.items.clear()
+
+
+class Sortable:
+    """A sort key whose `<` runs on the symbolic machine."""
+
+    __slots__ = ("cap", "value")
+
+    def __init__(self, cap: Capture, value: Value) -> None:
+        self.cap, self.value = cap, value
+
+    def __lt__(self, other: Sortable) -> bool:
+        return truth(self.cap, binary(self.cap, operator.lt, self.value, other.value))
+
+
+def sort_values(cap: Capture, items: list[Value], key: Value | None, reverse: Any) -> list[Value]:
+    """`sorted`: CPython's own algorithm, so that comparisons happen in its order; it judges `reverse`."""
+    keys = [x if key is None or (isinstance(key, Const) and key.value is None) else cap.call(key, [x]) for x in items]
+    try:
+        real: list[Any] = [as_python(k) for k in keys]
+    except NotConstant:
+        real = [Sortable(cap, k) for k in keys]
+    try:
+        order = sorted(range(len(items)), key=real.__getitem__, reverse=reverse)
+    except (TypeError, ValueError) as error:
+        raise Raised(Const(error)) from None
+    return [items[i] for i in order]
+
+
+def _sort(cap: Capture, v: ListV, *, key: Value | None = None, reverse: Value = Const(False)) -> None:
+    mutating(cap, v)
+    v.items[:] = sort_values(cap, items_of(cap, v), key, as_python(reverse))
+
+
+def _extend(cap: Capture, v: ListV, xs: Value) -> None:
+    for x in iterate(cap, xs):  # one by one: a generator may look at the list
+        _append(cap, v, x)
+
+
+_SEQUENCE = {"index": _find, "count": _count}
+METHODS: dict[type, dict[str, Any]] = {
+    TupleV: _SEQUENCE,
+    ListV: {**_SEQUENCE, "append": _append, "pop": _pop, "insert": _insert, "remove": _remove, "reverse": _reverse,
+            "clear": _clear, "sort": _sort, "extend": _extend,
+            "copy": lambda cap, v: ListV(list(items_of(cap, v)))},
+}
+OPERATORS: dict[tuple[str, type], Any] = {
+    ("getitem", TupleV): _seq_getitem, ("getitem", ListV): _seq_getitem,
+    ("add", TupleV): _concat, ("add", ListV): _concat, ("iadd", TupleV): _concat,
+    ("mul", TupleV): _repeat, ("mul", ListV): _repeat,
+    ("iadd", ListV): _extend_in_place, ("imul", ListV): _repeat_in_place,
+}

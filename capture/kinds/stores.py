@@ -1,0 +1,165 @@
+"""`setattr` and `delattr` on Values, by Python's own rules: descriptors first, then the instance's own entry."""
+
+from __future__ import annotations
+
+import types
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.symbolic.classes import has_dict
+from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.private_values import PrivateV
+from dynacomp.capture.symbolic.side_effects import mutating, write_global
+from dynacomp.capture.symbolic.values import (
+    DELETED,
+    ArrayV,
+    CellV,
+    Const,
+    DictV,
+    FunctionV,
+    ListV,
+    ObjectV,
+    PartialV,
+    SetV,
+    TupleV,
+    Value,
+    type_of,
+)
+from dynacomp.capture.tracing.equinox_modules import is_module, refuse_store
+from dynacomp.capture.wrapping import class_attrs
+from dynacomp.capture.wrapping.class_attrs import MISSING, is_hook, resolve
+from dynacomp.capture.wrapping.class_prototypes import Placeholder
+from dynacomp.capture.wrapping.constants import from_python
+from dynacomp.capture.wrapping.object_attrs import (
+    bind,
+    hook,
+    instance_attribute,
+    is_data_descriptor,
+    is_librarys,
+    refused,
+)
+
+# What a function keeps apart from its `__dict__`; the second ones say how it runs.
+SPECIAL = ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__type_params__")
+FIXED_PARTS = ("__defaults__", "__kwdefaults__", "__code__", "__closure__", "__globals__", "__dict__")
+
+
+def setattr_value(cap: Capture, target: Value, name: str, value: Value) -> None:
+    if isinstance(target, (FunctionV, PartialV)) and target.source is None:
+        mutating(cap, target)
+        if isinstance(target, FunctionV) and name in FIXED_PARTS:
+            raise Break("store", f"a store to {name!r} of a function")
+        (target.special if isinstance(target, FunctionV) and name in SPECIAL else target.attrs)[name] = value
+    elif isinstance(target, PrivateV):
+        raise Break("store", f"a store to {name!r} of a {target.cls.__qualname__}")
+    elif isinstance(target, ObjectV):
+        _set_object(cap, target, name, value)
+    elif isinstance(target, CellV) and name == "cell_contents":
+        mutating(cap, target)
+        target.content = value
+    elif isinstance(target, Const) and isinstance(target.value, type):
+        class_attrs.store(cap, target.value, name, value)
+    elif isinstance(target, Const) and type(target.value) is types.ModuleType:
+        write_global(cap, vars(target.value), None, name, value)
+    elif isinstance(target, (Const, TupleV, ListV, DictV, SetV, ArrayV)):
+        raise Break("store", f"a store to {name!r} of a {type_of(target).__name__}")
+    else:
+        raise Break("store", f"a store to {name!r}")
+
+
+def _set_object(cap: Capture, target: ObjectV, name: str, value: Value) -> None:
+    owner, raw = resolve(cap, target.cls, "__setattr__")
+    if is_hook(raw):
+        if is_librarys(raw) and target.real is not None:
+            raise Break("store", f"{target.cls.__qualname__} forbids or intercepts stores ({name!r})")
+        if not (is_librarys(raw) and is_module(target.cls)):
+            cap.call(bind(cap, raw, target, owner, "__setattr__"), [Const(name), value])
+            return
+        refuse_store(target, name, value)
+    object_setattr(cap, target, name, value)
+
+
+def object_setattr(cap: Capture, target: ObjectV, name: str, value: Value) -> None:
+    """`object.__setattr__`: data descriptors first, then the instance's own entry."""
+    _, raw = resolve(cap, target.cls, name)
+    if isinstance(raw, property):
+        if raw.fset is None:
+            raise refused(target.cls, lambda probe: raw.__set__(probe, None))
+        cap.call(from_python(cap, raw.fset), [target, value])
+        return
+    if issubclass(target.cls, BaseException) and (
+            isinstance(raw, types.GetSetDescriptorType) or raw is BaseException.__dict__["__suppress_context__"]):
+        OPERATIONS["exception_store"](cap, target, name, value)
+        return
+    if name == "__dict__" and isinstance(raw, types.MemberDescriptorType):
+        raise Break("store", f"the __dict__ of a {target.cls.__qualname__}")
+    if raw is not MISSING and is_data_descriptor(raw) and not isinstance(raw, types.MemberDescriptorType):
+        if isinstance(raw, Placeholder):
+            cap.call(_hook_of(cap, raw, "__set__"), [target, value])
+            return
+        _, setter = resolve(cap, type(raw), "__set__")
+        if not isinstance(setter, types.FunctionType):
+            raise Break("store", f"descriptor {type(raw).__qualname__} in {name!r}")
+        cap.call(Const(setter), [from_python(cap, raw), target, value])
+        return
+    if not isinstance(raw, types.MemberDescriptorType) and not has_dict(target.cls):
+        raise refused(target.cls, lambda probe: object.__setattr__(probe, name, None))
+    mutating(cap, target)
+    target.attrs[name] = value
+    target.written.add(name)
+
+
+def delattr_value(cap: Capture, target: Value, name: str) -> None:
+    if isinstance(target, Const) and isinstance(target.value, type):
+        class_attrs.delete(cap, target.value, name)
+        return
+    if isinstance(target, CellV) and name == "cell_contents":
+        mutating(cap, target)
+        target.content = None
+        return
+    if not isinstance(target, ObjectV) or isinstance(target, PrivateV):
+        raise Break("store", f"deletion of {name!r}")
+    taken_over = hook(cap, target, "__delattr__")
+    if taken_over is not None:
+        cap.call(taken_over, [Const(name)])
+    else:
+        object_delattr(cap, target, name)
+
+
+def object_delattr(cap: Capture, target: ObjectV, name: str) -> None:
+    """`object.__delattr__`."""
+    _, raw = resolve(cap, target.cls, name)
+    if isinstance(raw, property):
+        if raw.fdel is None:
+            raise refused(target.cls, raw.__delete__)
+        cap.call(from_python(cap, raw.fdel), [target])
+        return
+    if isinstance(raw, Placeholder) and is_data_descriptor(raw):
+        cap.call(_hook_of(cap, raw, "__delete__"), [target])
+        return
+    deleter = resolve(cap, type(raw), "__delete__")[1] if raw is not MISSING else MISSING
+    if isinstance(deleter, types.FunctionType):
+        cap.call(Const(deleter), [from_python(cap, raw), target])
+        return
+    if isinstance(raw, class_attrs.SIMPLE) and not _is_slot(raw):
+        raise Break("store", f"deletion of {name!r}, which {target.cls.__qualname__} keeps in C")
+    if instance_attribute(cap, target, name) is None:
+        raise refused(target.cls, lambda probe: object.__delattr__(probe, name))
+    mutating(cap, target)
+    if target.view is not None:
+        del target.attrs[name]
+    else:
+        target.attrs[name] = DELETED
+    target.written.add(name)
+
+
+def _hook_of(cap: Capture, raw: Placeholder, name: str) -> Value:
+    """A method of a descriptor in a class that the captured code makes."""
+    found = cap.special(cap.objects[id(raw)], name)
+    if found is None:
+        raise Break("raises", f"a descriptor without {name}")
+    return found
+
+
+def _is_slot(raw: types.MemberDescriptorType | types.GetSetDescriptorType) -> bool:
+    """Whether a descriptor is one of a class's `__slots__`."""
+    return isinstance(raw, types.MemberDescriptorType) and bool(raw.__objclass__.__flags__ & class_attrs.HEAP)

@@ -1,0 +1,182 @@
+"""`str`, `repr`, `format` and `ascii` of Values.
+
+Constants are simply printed. Containers are put together element by element, so that the `__repr__`
+of an object inside is entered; what would show an address or an array's content breaks the graph.
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.kinds.iteration import elements, key_value
+from dynacomp.capture.kinds.operators import CONTAINER_OPS, fold, subscript
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    Const,
+    DictV,
+    LibraryV,
+    ListV,
+    NotConstant,
+    NumberV,
+    ObjectV,
+    SetV,
+    SizeV,
+    TupleV,
+    Value,
+    ViewV,
+    as_python,
+    is_constant,
+    type_of,
+)
+from dynacomp.capture.wrapping import class_attrs, host_functions, object_attrs, size_values
+from dynacomp.capture.wrapping.builtin_subclasses import inherits, plain
+
+ORDER = {str: ("__str__", "__repr__"), repr: ("__repr__",), format: ("__format__", "__str__", "__repr__"),
+         ascii: ("__repr__",)}
+
+
+def text(cap: Capture, x: Value, how: Any, spec: str = "") -> Value:
+    """`how(x)`, or `format(x, spec)`."""
+    if isinstance(x, host_functions.CHANGING):
+        hosted = host_functions.call(cap, how, [x, Const(spec)] if how is format else [x])
+        if hosted is not None:
+            return hosted
+        x = size_values.concrete(cap, x, f"{how.__name__}()") if isinstance(x, SizeV) else x
+    if isinstance(x, ObjectV) or (isinstance(x, TupleV) and _has_own_text(x, how)):
+        return _by_method(cap, x, how, spec)
+    if isinstance(x, (TupleV, ListV, DictV, SetV, ViewV)):
+        found = Const(shown(cap, x))
+        return found if how in (str, repr) else fold(cap, lambda s: how(s, spec) if how is format else ascii(s), found)
+    if isinstance(x, (ArrayV, LibraryV, NumberV)):
+        raise Break("leaves", f"{how.__name__}() of an array")
+    try:
+        real = as_python(x)
+    except NotConstant:
+        raise Break("leaves", f"{how.__name__}() of something that shows an address") from None
+    if _shows_address(real):
+        raise Break("leaves", f"{how.__name__}() that shows an address")
+    return fold(cap, (lambda v: how(v, spec)) if how is format else how, x)
+
+
+def _shows_address(real: Any) -> bool:
+    try:
+        return " at 0x" in repr(real)
+    except ValueError:  # an int with more digits than Python prints
+        return False
+
+
+def _has_own_text(x: TupleV, how: Any) -> bool:
+    return any(class_attrs.lookup(x.cls, name)[0] not in (None, tuple, object) for name in ORDER[how])
+
+
+def _by_method(cap: Capture, x: Any, how: Any, spec: str) -> Value:
+    for name in ORDER[how]:
+        owner, raw = class_attrs.lookup(x.cls, name)
+        if owner is None or raw is None or (owner is object and not (
+                name == "__str__" and issubclass(x.cls, BaseException))):
+            continue
+        args: list[Value] = [Const(spec)] if name == "__format__" else []
+        found = cap.call(object_attrs.bind(cap, raw, x, owner, name), args)
+        return found if name == "__format__" or how is not format or not spec else fold(cap, format, found, Const(spec))
+    raise Break("leaves", "the default repr, which shows an address")
+
+
+def represent(cap: Capture, x: Any, outer: list[Any]) -> str:
+    """`repr` of a container's element; `outer` are the containers around it."""
+    x = cap.realize(x)
+    if isinstance(x, (ListV, DictV, SetV, ViewV)) or (isinstance(x, TupleV) and not _has_own_text(x, repr)):
+        return shown(cap, x, outer)
+    if isinstance(x, ObjectV) and isinstance(plain(x), (TupleV, ListV, DictV, SetV)) and inherits(x.cls, "__repr__"):
+        return shown(cap, x, outer)
+    return as_python(text(cap, x, repr))
+
+
+def shown(cap: Capture, x: Any, outer: Sequence[Any] = ()) -> str:
+    """`repr` of a container, or of the payload of an object that inherits its `__repr__`."""
+    name, inside = type_of(x).__name__, [*outer, x]
+    x = plain(x)
+    if any(inside[-1] is o for o in outer):
+        marks: dict[type, str] = {list: "[...]", dict: "{...}", set: f"{name}(...)", collections.deque: "[...]"}
+        return marks.get(type_of(x), "...")
+    if isinstance(x, DictV):
+        return _mapping(cap, x, name, inside)
+    if isinstance(x, ViewV):
+        parts = [represent(cap, item, inside) for item in elements(cap, x)]
+        return f"{name}([{', '.join(parts)}])"
+    items = [key_value(cap, k) for k in x.items] if isinstance(x, SetV) else cap.items(x)
+    parts = [represent(cap, item, inside) for item in items]
+    if isinstance(x, TupleV):
+        return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+    if isinstance(x, SetV):
+        bare = f"{{{', '.join(parts)}}}" if parts else ""
+        return bare if name == "set" and parts else f"{name}({bare})"
+    limit = f", maxlen={x.extra}" if x.extra is not None else ""
+    return f"[{', '.join(parts)}]" if x.cls is list else f"{name}([{', '.join(parts)}]{limit})"
+
+
+def _mapping(cap: Capture, x: DictV, name: str, inside: list[Any]) -> str:
+    parts = [(represent(cap, key_value(cap, k), inside), represent(cap, v, inside)) for k, v in x.items.items()]
+    bare = "{" + ", ".join(f"{k}: {v}" for k, v in parts) + "}"
+    if x.cls is dict:
+        return bare
+    if x.cls is collections.defaultdict:
+        return f"{name}({represent(cap, x.factory or Const(None), inside)}, {bare})"
+    if x.cls is collections.OrderedDict:
+        return _ordered(parts, name, bare)
+    raise Break("leaves", f"repr() of a {name}")
+
+
+def _ordered(parts: list[tuple[str, str]], name: str, bare: str) -> str:
+    """Python 3.12 changed how an OrderedDict is shown."""
+    if not parts:
+        return f"{name}()"
+    pairs = ", ".join(f"({k}, {v})" for k, v in parts)
+    return f"{name}({bare})" if repr(collections.OrderedDict(a=1)) == "OrderedDict({'a': 1})" else f"{name}([{pairs}])"
+
+
+# --- text % values
+
+SPEC = re.compile(r"%(?:\((?P<name>[^()]*)\))?(?P<shape>[#0\- +]*\d*(?:\.\d*)?)[hlL]?(?P<kind>[a-zA-Z%])")
+SHOWN: dict[str, Any] = {"s": str, "r": repr, "a": ascii}
+
+
+def percent(cap: Capture, a: Value, b: Value) -> Any:
+    """`text % values` where some value is no constant: piece by piece."""
+    if not (isinstance(a, Const) and type(a.value) in (str, bytes)) or isinstance(
+            b, (ArrayV, LibraryV, NumberV)) or is_constant(b):
+        return NotImplemented
+    hosted = host_functions.percent(cap, a, b)
+    if hosted is not None:
+        return hosted
+    if isinstance(b, host_functions.CHANGING):
+        return NotImplemented
+    if type(a.value) is bytes:
+        raise Break("operator", "bytes % values that only exist at run time")
+    specs, plain_text = list(SPEC.finditer(a.value)), SPEC.split(a.value)[::SPEC.groups + 1]
+    wanted = sum(spec["name"] is None and spec["kind"] != "%" for spec in specs)
+    named = any(spec["name"] is not None for spec in specs)
+    values = cap.items(b) if type_of(b) is tuple else [] if named else [b]
+    if "%" in "".join(plain_text) or wanted != len(values):
+        raise Break("operator", "text % values whose number or form does not fit")
+    rest = iter(values)
+    pieces = [_piece(cap, spec, b, rest) for spec in specs]
+    return Const("".join(x for pair in zip(plain_text, [*pieces, ""]) for x in pair))
+
+
+def _piece(cap: Capture, spec: re.Match[str], values: Value, rest: Iterator[Value]) -> str:
+    """What one `%` of the text becomes."""
+    if spec["kind"] == "%":
+        return "%"
+    value = next(rest) if spec["name"] is None else subscript(cap, values, Const(spec["name"]))
+    how, kind = SHOWN.get(spec["kind"]), spec["kind"]
+    if how is not None:
+        value, kind = text(cap, value, how), "s"
+    return as_python(fold(cap, lambda v: f"%{spec['shape']}{kind}" % (v,), value))
+
+
+CONTAINER_OPS["mod", Const] = CONTAINER_OPS["imod", Const] = percent

@@ -1,0 +1,245 @@
+"""Opcodes of coroutines: `await`, `async with`, `async for`, asynchronous generators.
+
+A coroutine of the captured code is a GeneratorV, awaited on the symbolic machine. What only an event loop can
+wait for (a Future, a coroutine that began elsewhere) is left to the driver of the outermost coroutine: `begun` is
+what a segment calls before it suspends (see segments.py), and where it has run a coroutine to its end the segment
+just goes on.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+from dynacomp.capture.base.errors import Break, Raised, Restart
+from dynacomp.capture.builtins.builtin_rows import row
+from dynacomp.capture.bytecode.code import Instr
+from dynacomp.capture.bytecode.segments import begun
+from dynacomp.capture.calls.calls import BUILTINS
+from dynacomp.capture.symbolic.generators import delegate, resume
+from dynacomp.capture.symbolic.iterator_values import ASendV
+from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    Const,
+    GeneratorV,
+    LibraryV,
+    ObjectV,
+    OpaqueV,
+    TupleV,
+    Value,
+    type_of,
+)
+from dynacomp.capture.wrapping.class_attrs import name_in_errors
+
+NONE = Const(None)
+
+
+@opcode("GET_AWAITABLE")
+def _get_awaitable(cap: Capture, f: Frame, i: Instr) -> None:
+    f.push(awaitable(cap, f.pop(), REFUSALS[i.arg]))
+
+
+REFUSALS = ("object {} can't be used in 'await' expression",
+            "'async with' received an object from __aenter__ that does not implement __await__: {}",
+            "'async with' received an object from __aexit__ that does not implement __await__: {}")
+
+
+def awaitable(cap: Capture, v: Value, refusal: str) -> Value:
+    """What `await v` sends to."""
+    if can_be_awaited(v):
+        if isinstance(v, GeneratorV) and type_of(v) is types.CoroutineType and v.started and not v.done and (
+                v.running or delegate(v.frame) is not None):
+            raise Raised(Const(RuntimeError("coroutine is being awaited already")))
+        return v
+    method = cap.special(v, "__await__") if isinstance(v, ObjectV) else None
+    if method is not None:
+        return _iterator(cap.call(method, []))
+    if isinstance(v, (OpaqueV, LibraryV)) or hasattr(type_of(v), "__await__"):
+        raise Break("call", f"await of a {type_of(v).__qualname__}")
+    if isinstance(v, ArrayV):
+        raise Break("raises", "TypeError")  # whose text names the class as only C knows it
+    raise Raised(Const(TypeError(refusal.format(name_in_errors(type_of(v))))))
+
+
+def _iterator(found: Value) -> Value:
+    kind = type_of(found)
+    if kind is types.CoroutineType:
+        raise Raised(Const(TypeError("__await__() returned a coroutine")))
+    if not hasattr(kind, "__next__"):
+        raise Raised(Const(TypeError(f"__await__() returned non-iterator of type {name_in_errors(kind)!r}")))
+    return found
+
+
+def can_be_awaited(v: Value) -> bool:
+    """Whether it is itself what `await` sends to."""
+    return isinstance(v, ASendV) or isinstance(v, GeneratorV) and bool(v.frame.code.code.co_flags & AWAITABLE)
+
+
+AWAITABLE = 0x80 | 0x100  # CO_COROUTINE, CO_ITERABLE_COROUTINE
+
+
+@opcode("BEFORE_ASYNC_WITH")
+def _before_async_with(cap: Capture, f: Frame, i: Instr) -> None:
+    manager = f.pop()
+    if not isinstance(manager, ObjectV):
+        raise Break("with", f"an asynchronous context manager of type {type_of(manager).__qualname__}")
+    enter, leave = cap.special(manager, "__aenter__"), cap.special(manager, "__aexit__")
+    if enter is None or leave is None:
+        missed = "" if enter is None else " (missed __aexit__ method)"
+        raise Raised(Const(TypeError(f"{manager.cls.__qualname__!r} object does not support the asynchronous context "
+                                     f"manager protocol{missed}")))
+    f.push(leave)
+    f.push(cap.call(enter, []))
+
+
+@opcode("GET_AITER")
+def _get_aiter(cap: Capture, f: Frame, i: Instr) -> None:
+    v = f.pop()
+    f.push(_aiter(cap, v))
+
+
+@row(aiter)
+def _aiter_of(cap: Capture, v: Value) -> Value:
+    if isinstance(v, ObjectV) and cap.special(v, "__aiter__") is None:
+        raise Break("raises", "TypeError")
+    return _aiter(cap, v)
+
+
+def _aiter(cap: Capture, v: Value) -> Value:
+    """What `async for` goes through."""
+    if type_of(v) is types.AsyncGeneratorType:
+        return v
+    if not isinstance(v, ObjectV):
+        raise Break("iterator", f"asynchronous iteration over a {type_of(v).__qualname__}")
+    method = cap.special(v, "__aiter__")
+    if method is None:
+        raise Raised(Const(TypeError("'async for' requires an object with __aiter__ method, got "
+                                     f"{name_in_errors(v.cls)}")))
+    found = cap.call(method, [])
+    if not hasattr(type_of(found), "__anext__"):
+        raise Raised(Const(TypeError("'async for' received an object from __aiter__ that does not implement "
+                                     f"__anext__: {name_in_errors(type_of(found))}")))
+    return found
+
+
+@opcode("GET_ANEXT")
+def _get_anext(cap: Capture, f: Frame, i: Instr) -> None:
+    v = f.stack[-1]
+    given = _anext(cap, v)
+    if isinstance(given, ASendV):
+        f.push(given)
+        return
+    try:
+        f.push(awaitable(cap, given, "{}"))
+    except Raised:  # which becomes the cause of another
+        raise Break("raises", "TypeError") from None
+
+
+@row(anext)
+def _anext(cap: Capture, v: Value, *default: Value) -> Value:
+    """What is to be awaited for the next item of an asynchronous iterator."""
+    if default:
+        raise Break("call", "anext() with a default")
+    if type_of(v) is types.AsyncGeneratorType:
+        return ASendV(v, NONE)
+    method = cap.special(v, "__anext__") if isinstance(v, ObjectV) else None
+    if method is None:
+        raise Break("iterator", f"asynchronous iteration over a {type_of(v).__qualname__}")
+    return cap.call(method, [])
+
+
+@opcode("ASYNC_GEN_WRAP")
+def _async_gen_wrap(cap: Capture, f: Frame, i: Instr) -> None:
+    f.push(Wrapped(f.pop()))
+
+
+class Wrapped(Value):
+    """What an asynchronous generator yields, told from what it only awaits."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__()
+        self.value = value
+
+
+@opcode("CLEANUP_THROW", since=(3, 12))
+def _cleanup_throw(cap: Capture, f: Frame, i: Instr) -> None:
+    """An exception that left what was awaited: StopIteration is its result."""
+    error = f.stack[-1]
+    if not issubclass(type_of(error), StopIteration):
+        raise Raised(error, fresh=False, traced=True)
+    del f.stack[-3:]
+    f.push(NONE)
+    f.push(cap.getattr(error, "value"))
+
+
+# --- what is sent to an asynchronous generator
+
+
+def send_to_generator(cap: Capture, it: ASendV, sent: Value) -> tuple[bool, Value]:
+    """(True, what `await` gives), or (False, what is passed on to whoever drives all of it)."""
+    gen = it.gen
+    if not isinstance(gen, GeneratorV) or gen.real is not None or it.used:
+        raise Break("call", "an asynchronous generator that the event loop drives")
+    if not gen.started:
+        _check_hooks()
+    value, it.value = (sent if it.value is None else it.value), None
+    item = resume(cap, gen, value)
+    if item is None:
+        raise Raised(Const(StopAsyncIteration()))
+    it.used = isinstance(item, Wrapped)
+    return it.used, item.value if isinstance(item, Wrapped) else item
+
+
+def _check_hooks() -> None:
+    """An event loop is told of generators that begin, lest they outlive it; others may do anything with them."""
+    first = sys.get_asyncgen_hooks().firstiter
+    if first is not None and getattr(first, "__module__", "") != "asyncio.base_events":
+        raise Break("call", "a hook that is told of asynchronous generators")
+
+
+# --- the segments of a coroutine
+
+
+def _begun(cap: Capture, awaited: Value) -> Value:
+    """The row of `segments.begun`: (True, result) of a coroutine that ends at once, else (False, what to wait for)."""
+    assert cap.current is not None
+    place = cap.current.code.code, cap.current.index
+    if not _may_begin(cap, awaited, place):
+        return TupleV([Const(False), awaited])
+    try:
+        ended, item = _run(cap, awaited)
+        if not ended:
+            _ahead(awaited, item)
+    except Break:
+        cap.lessons.waits.add((id(place[0]), place[1]))
+        raise Restart from None
+    return TupleV([Const(ended), item if ended else awaited])
+
+
+def _may_begin(cap: Capture, v: Value, place: Any) -> bool:
+    if (id(place[0]), place[1]) in cap.lessons.waits or cap.bodies:
+        return False
+    if isinstance(v, ASendV):
+        return isinstance(v.gen, GeneratorV) and v.gen.real is None
+    return can_be_awaited(v) and v.real is None and not v.started  # type: ignore[attr-defined]
+
+
+def _run(cap: Capture, v: Value) -> tuple[bool, Value]:
+    if isinstance(v, ASendV):
+        return send_to_generator(cap, v, NONE)
+    assert isinstance(v, GeneratorV)
+    item = resume(cap, v, NONE)
+    return (True, v.frame.result or NONE) if item is None else (False, item)
+
+
+def _ahead(v: Value, item: Value) -> None:
+    """Notes that `v`, and what it waits for, has yielded `item`, which its driver is still to yield."""
+    while v is not None:
+        if not isinstance(v, GeneratorV) or v.real is not None:
+            raise Break("iterator", "an iterator that a coroutine waits for")
+        v.ahead, v = item, delegate(v.frame)  # type: ignore[assignment]
+
+
+BUILTINS[begun] = _begun

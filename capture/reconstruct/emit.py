@@ -1,0 +1,466 @@
+"""Values back to real objects, as bytecode: the code that runs around a compiled Graph.
+
+`Emitter.load(value)` appends instructions that leave the object on the stack. Objects that existed
+before are found through their Source; new mutable ones are built once and kept in a temporary, so
+that identity is preserved. Rows of `ROWS` say how each kind of Value is built; most call a small
+helper from `dynacomp.capture.reconstruct.runtime`.
+"""
+
+from __future__ import annotations
+
+import marshal
+import sys
+import types
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from bytecode import Instr
+
+from dynacomp.capture._native import known_dict, known_set
+from dynacomp.capture.base.errors import GiveUp, Unbuildable
+from dynacomp.capture.bytecode.code import VERSION
+from dynacomp.capture.graph.graph import Node
+from dynacomp.capture.reconstruct import runtime, tracebacks
+from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.side_effects import leaving, waits_for_effects
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    BuiltinMethodV,
+    CellV,
+    Const,
+    DictV,
+    FunctionV,
+    HashedV,
+    IdV,
+    Lazy,
+    LibraryV,
+    ListV,
+    MethodV,
+    NdArrayV,
+    NullV,
+    NumberV,
+    PartialV,
+    RangeV,
+    SetV,
+    SizeV,
+    SliceV,
+    SuperV,
+    TracebackV,
+    TupleV,
+    Value,
+    ViewV,
+    is_literal,
+    is_single,
+    peek,
+)
+from dynacomp.capture.wrapping import host_arrays, ndarrays, size_values
+from dynacomp.capture.wrapping.array_identity import candidates, chosen, first
+from dynacomp.capture.wrapping.builder import is_plain_instance
+
+MAX_INSTRUCTIONS = 60_000  # of one replacement code object: some 4,000 objects that it builds
+
+
+def _is_merged(obj: Any) -> bool:
+    """Whether `bytecode` takes other constants with the same bytes for this one: `marshal` writes what has a
+    buffer (NumPy's arrays and scalars) without its type."""
+    try:
+        marshal.dumps(obj)
+    except ValueError:
+        return False
+    return not isinstance(obj, types.CodeType)
+
+
+class Emitter:
+    """Instructions under construction for one replacement code object."""
+
+    def __init__(self, cap: Capture) -> None:
+        self.cap = cap
+        cap.emptied.append(self)
+        self.out: list[Any] = []
+        self.temps: dict[int, str] = {}
+        self.outputs: dict[Node, int] = {}
+        self.keep: list[Any] = []
+        self.count = 0
+        self.depth = 0
+        self.filling = False
+        self.frame_kept = False  # a traceback made here refers to the frame that makes it
+        self.fills: list[Callable[[], None]] = []
+        self.late: list[Callable[[], None]] = []  # what is done to new objects after the side effects
+        self.making: set[int] = set()  # classes that are being made, see emit_classes.py
+
+    def op(self, name: str, *arg: Any) -> None:
+        if len(self.out) > MAX_INSTRUCTIONS:
+            raise GiveUp("objects", f"code of more than {MAX_INSTRUCTIONS} instructions")
+        self.out.append(Instr(name, *arg))
+
+    def const(self, obj: Any) -> None:
+        """Loads a constant; what leads back to the namespace of the code (see `load_globals`) is referred to
+        weakly: a function of its own, a class; so are the program's objects that guards know by identity, such
+        as the keys of a dict. The entry's guards die with them. What is the capture's own is made."""
+        if id(obj) in self.cap.made:
+            self.made(obj)
+        elif (isinstance(obj, type) and obj.__flags__ & HEAP_TYPE) or (
+                isinstance(obj, types.FunctionType) and self.cap.globals_source(obj.__globals__) is None) or (
+                is_plain_instance(obj) and type(obj).__weakrefoffset__ and self.cap.guards.knows(obj)):
+            self.call(runtime.Weak(obj))
+        elif not is_literal(obj) and _is_merged(obj):
+            self.call(runtime.Kept(obj))
+        else:
+            self.op("LOAD_CONST", obj)
+
+    def made(self, obj: Any) -> None:
+        """Loads what a specimen stands for."""
+        found = self.cap.made[id(obj)]
+        if isinstance(found, Value):
+            self.load(found)
+        elif id(obj) in self.temps:
+            self.op("LOAD_FAST", self.temps[id(obj)])
+        else:
+            self.depth += 1
+            MADE[type(found)](self, found)
+            self.depth -= 1
+            self._fill()
+
+    def temp(self, hint: str = "t") -> str:
+        self.count += 1
+        return f"${hint}{self.count}"
+
+    def store_temp(self, hint: str = "t") -> str:
+        name = self.temp(hint)
+        self.op("STORE_FAST", name)
+        return name
+
+    def call(self, fn: Any, *args: Callable[[], None]) -> None:
+        """`fn(*args)` for a constant `fn`; each argument is a function that loads it."""
+        self.begin_call(lambda: self.const(fn))
+        for arg in args:
+            arg()
+        self.end_call(len(args))
+
+    def begin_call(self, load: Callable[[], None]) -> None:
+        if VERSION < (3, 13):
+            self.op("PUSH_NULL")
+            load()
+        else:
+            load()
+            self.op("PUSH_NULL")
+
+    def end_call(self, n: int) -> None:
+        if VERSION < (3, 12):
+            self.op("PRECALL", n)
+        self.op("CALL", n)
+
+    def item(self, load: Callable[[], None], index: Any) -> None:
+        load()
+        self.const(index)
+        self.op("BINARY_SUBSCR")
+
+    # --- values
+
+    def load(self, value: Any) -> None:
+        """Leaves the object that `value` stands for on the stack."""
+        if id(value) in self.temps:
+            self.op("LOAD_FAST", self.temps[id(value)])
+            return
+        if isinstance(value, Lazy):
+            load_source(self, value.source)
+            return
+        if value.holder is not None:
+            self.load(value.holder)
+            return
+        if value.source is not None and not (isinstance(value, Const) and is_single(peek(value))):
+            load_source(self, value.source)
+            return
+        row = ROWS.get(type(value))
+        if row is None:
+            raise Unbuildable(value)
+        self.depth += 1
+        row(self, value)
+        self.depth -= 1
+        self._fill()
+
+    def later(self, fill: Callable[[], None]) -> None:
+        """What puts its content into a new object: done when the outermost object is there, so that a
+        cycle finds every object once."""
+        self.fills.append(fill)
+
+    def _fill(self) -> None:
+        if self.depth or self.filling:
+            return
+        self.filling = True
+        while self.fills:
+            self.fills.pop(0)()
+            self.op("POP_TOP")
+        self.filling = False
+
+    def whole(self, value: Any) -> None:
+        """`load` for code that looks into the object at once: it and all that it holds have their content."""
+        before, self.depth, self.filling = (self.depth, self.filling), 0, False
+        self.load(value)
+        self._fill()
+        self.depth, self.filling = before
+
+    def remember(self, value: Any) -> None:
+        """The object on the stack is `value`: later loads use the same one."""
+        self.remember_as(value, value)
+
+    def remember_as(self, obj: Any, value: Any) -> None:
+        name = self.temps[id(obj)] = self.temp("v")
+        self.keep.append(value)
+        self.op("STORE_FAST", name)
+        self.op("LOAD_FAST", name)
+
+    def loads(self, values: Any) -> list[Callable[[], None]]:
+        return [lambda v=v: self.load(v) for v in values]  # type: ignore[misc]
+
+    def tuple(self, values: Any) -> None:
+        values = list(values)
+        for v in values:
+            self.load(v)
+        self.op("BUILD_TUPLE", len(values))
+
+    def output(self, node: Node) -> int:
+        """The position of `node` among the program's outputs."""
+        return self.outputs.setdefault(node, len(self.outputs))
+
+
+OUTPUTS = "$outputs"
+
+
+def _const(e: Emitter, v: Const) -> None:
+    """A string that equals another one, and is not it: code objects keep one of equal constants."""
+    if type(v.value) is str and sys.intern(v.value) is not v.value:
+        e.call(runtime.unhold, lambda: e.const(runtime.Held(v.value)))
+    else:
+        e.const(v.value)
+
+
+def _array(e: Emitter, v: ArrayV) -> None:
+    leaving(e.cap, v)
+    if v.origin is not None:
+        _chosen(e, v)
+        return
+    if v.node in e.cap.inputs:
+        load_source(e, e.cap.inputs[v.node])
+        return
+    if v.real is not None:
+        _constant_array(e, v.real)
+        e.remember(v)
+        return
+
+    def load() -> None:
+        e.item(lambda: e.op("LOAD_FAST", OUTPUTS), e.output(v.node))
+
+    if runtime.is_key(v.aval.dtype):
+        e.call(runtime.wrap_key, load, lambda: e.const(runtime.key_impl(v.aval.dtype)))
+        e.remember(v)
+    else:
+        load()
+
+
+def _constant_array(e: Emitter, real: Any) -> None:
+    """A constant of the Graph; NumPy arrays are mutable, so that each call gets its own."""
+    if isinstance(real, np.ndarray):
+        e.call(np.array, lambda: e.const(real))
+    else:
+        e.const(real)
+
+
+def _ndarray(e: Emitter, v: NdArrayV) -> None:
+    """A NumPy array of the capture's own: each call gets a fresh one, as it was when the capture ended."""
+    if v.recipe is not None:
+        if v.base is not None or host_arrays.is_viewed(e.cap, v):
+            raise Unbuildable(v, "a NumPy array of changing shape that shares its memory with another")
+        load_source(e, v.recipe)
+    elif v.base is None:
+        e.call(runtime.ndarray, lambda: e.const(v.array))
+    else:
+        e.call(runtime.ndarray_view, lambda: e.load(v.base), lambda: e.const(ndarrays.place(v)))
+    e.remember(v)
+
+
+def _chosen(e: Emitter, v: ArrayV) -> None:
+    e.call(chosen, lambda: e.item(lambda: e.op("LOAD_FAST", OUTPUTS), e.output(v.origin.node)),
+           lambda: e.load(ArrayV(v.node, v.aval)), lambda: e.const(first(v)), lambda: e.tuple(candidates(e.cap, v)))
+    e.remember(v)
+
+
+def _number(e: Emitter, v: NumberV) -> None:
+    e.call(v.kind, lambda: e.item(lambda: e.op("LOAD_FAST", OUTPUTS), e.output(v.node)))
+    e.remember(v)
+
+
+def _size(e: Emitter, v: SizeV) -> None:
+    load_source(e, size_values.source_of(e.cap, v))
+
+
+def _tuple(e: Emitter, v: TupleV) -> None:
+    if v.cls is tuple:
+        e.tuple(v.items)
+    else:
+        e.call(tuple.__new__, lambda: e.const(v.cls), lambda: e.tuple(v.items))
+    e.remember(v)
+
+
+def _list(e: Emitter, v: ListV) -> None:
+    e.call(runtime.empty_list, lambda: e.const(v.cls), lambda: e.const(v.extra))
+    e.remember(v)
+    e.later(lambda: e.call(runtime.fill_list, lambda: e.load(v), lambda: e.tuple(v.items)))
+
+
+def _dict(e: Emitter, v: DictV) -> None:
+    if v.owner is not None:
+        e.call(runtime.own_table, lambda: e.load(v.owner))
+        e.remember(v)
+        return
+    e.call(runtime.empty_dict, lambda: e.const(v.cls), lambda: e.load(v.factory or Const(None)))
+    e.remember(v)
+    e.later(lambda: e.call(runtime.fill_dict, lambda: e.load(v), lambda: load_table(e, v.items)))
+
+
+def load_table(e: Emitter, items: dict[Any, Any]) -> None:
+    """A plain dict of these entries; keys with a hash of their own are not asked for it again."""
+    digests = _digests(items)
+    if digests is None:
+        e.call(runtime.plain_dict, lambda: load_keys(e, items), lambda: e.tuple(items.values()))
+    else:
+        e.call(known_dict, lambda: load_keys(e, items), lambda: e.const(digests), lambda: e.tuple(items.values()))
+
+
+def load_elements(e: Emitter, items: Any) -> None:
+    """The elements of a set, as a tuple or as a set that knew their hashes."""
+    digests = _digests(items)
+    if digests is None:
+        load_keys(e, items)
+    else:
+        e.call(known_set, lambda: load_keys(e, items), lambda: e.const(digests))
+
+
+def _digests(keys: Any) -> tuple[int | None, ...] | None:
+    """The hashes of keys some of which are not to be asked for theirs; None: whichever the object has, once there
+    is one."""
+    if not any(isinstance(k, HashedV) for k in keys):
+        return None
+    return tuple(None if getattr(k, "by_id", isinstance(k, Value)) else hash(k) for k in keys)
+
+
+def load_keys(e: Emitter, keys: Any) -> None:
+    for key in keys:
+        if isinstance(key, Value):
+            e.whole(key.value if isinstance(key, HashedV) else key)
+        else:
+            e.const(key)
+    e.op("BUILD_TUPLE", len(keys))
+
+
+def _set(e: Emitter, v: SetV) -> None:
+    if v.cls is not set or not v.items:
+        e.call(v.cls, *([lambda: load_elements(e, v.items)] if v.items else []))
+        e.remember(v)
+        return
+    e.call(set)
+    e.remember(v)  # before its elements, which may lead back to it
+    e.later(lambda: e.call(set.update, lambda: e.load(v), lambda: load_elements(e, v.items)))
+
+
+def _slice(e: Emitter, v: SliceV) -> None:
+    for part in (v.start, v.stop, v.step):
+        e.load(part)
+    e.op("BUILD_SLICE", 3)
+    e.remember(v)
+
+
+def _cell(e: Emitter, v: CellV) -> None:
+    if v.real is not None:
+        e.const(v.real)
+        return
+    e.call(types.CellType)
+    e.remember(v)
+    if v.content is not None:
+        e.later(lambda: e.call(runtime.fill_cell, lambda: e.load(v), lambda: e.load(v.content)))
+
+
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made at run time, by a class statement or a library
+
+
+
+def _function(e: Emitter, v: FunctionV) -> None:
+    none = Const(None)
+    e.call(runtime.function, lambda: e.const(v.code), lambda: load_globals(e, v.globals),
+           lambda: e.const((v.name, v.qualname)),
+           lambda: e.load(v.defaults or none), lambda: e.load(v.kwdefaults or none), lambda: e.tuple(v.closure),
+           lambda: e.tuple(v.attrs.values()), lambda: e.const(tuple(v.attrs)))
+    e.remember(v)
+    for name, value in v.special.items():
+        put = partial(e.call, setattr, partial(e.load, v), partial(e.const, name), partial(e.load, value))
+        if isinstance(value, DictV) or isinstance(value, Const) and is_literal(value.value):  # a classmethod copies it
+            put()
+            e.op("POP_TOP")
+        else:
+            e.later(put)
+
+
+def _partial(e: Emitter, v: PartialV) -> None:
+    e.call(runtime.partial, lambda: e.load(v.func), lambda: e.tuple(v.args), lambda: e.const(tuple(v.kwargs)),
+           lambda: e.tuple(v.kwargs.values()))
+    e.remember(v)
+    for name, attr in v.attrs.items():
+        e.later(partial(e.call, setattr, partial(e.load, v), partial(e.const, name), partial(e.load, attr)))
+
+
+def _library(e: Emitter, v: LibraryV) -> None:
+    if waits_for_effects(e.cap, v):
+        raise Unbuildable(v, "a library's object made of what has changed since")
+    e.call(runtime.call, lambda: e.const(v.make), lambda: e.whole(TupleV(list(v.args))),
+           lambda: e.const(tuple(v.kwargs)), lambda: e.whole(TupleV(list(v.kwargs.values()))))
+    e.remember(v)
+
+
+def _traceback(e: Emitter, v: TracebackV) -> None:
+    e.frame_kept = True
+
+    def frame() -> None:
+        e.begin_call(lambda: e.call(tracebacks.function, lambda: e.const(tracebacks.stand_in(v.code, v.last)),
+                                    lambda: load_globals(e, v.globals)))
+        e.end_call(0)
+
+    e.call(types.TracebackType, lambda: e.load(v.inner), frame, lambda: e.const(v.offset), lambda: e.const(v.line))
+    e.remember(v)
+
+
+def made(fn: Any, *parts: Callable[[Any], Any]) -> Callable[[Emitter, Any], None]:
+    """A row: the object is `fn(*parts)`, each part a Value that is read off the Value."""
+    def row(e: Emitter, v: Any) -> None:
+        e.call(fn, *e.loads(part(v) for part in parts))
+        e.remember(v)
+    return row
+
+
+MADE: dict[type, Callable[[Emitter, Any], None]] = {}  # kind of recipe → how it is followed, see emit_classes.py
+ROWS: dict[type, Callable[[Emitter, Any], None]] = {
+    Const: _const,
+    ArrayV: _array,
+    NdArrayV: _ndarray,
+    SizeV: _size,
+    NumberV: _number,
+    IdV: lambda e, v: e.call(id, lambda: e.load(v.obj)),
+    TupleV: _tuple,
+    ListV: _list,
+    DictV: _dict,
+    SetV: _set,
+    SliceV: _slice,
+    RangeV: made(range, lambda v: v.start, lambda v: v.stop, lambda v: v.step),
+    CellV: _cell,
+    FunctionV: _function,
+    MethodV: made(runtime.method, lambda v: v.func, lambda v: v.obj),
+    BuiltinMethodV: made(getattr, lambda v: v.obj, lambda v: Const(v.name)),
+    PartialV: _partial,
+    LibraryV: _library,
+    SuperV: made(super, lambda v: Const(v.cls), lambda v: v.obj),
+    ViewV: made(runtime.view, lambda v: v.table, lambda v: Const(v.kind)),
+    TracebackV: _traceback,
+    NullV: lambda e, v: e.op("PUSH_NULL"),
+}

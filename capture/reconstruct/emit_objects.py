@@ -1,0 +1,50 @@
+"""Instances of Python classes back to real objects, as bytecode: rows of `emit.ROWS`.
+
+An object is made by the `__new__` of its built-in base, never by its class, whose code has run
+already on the symbolic machine. Then come the content that it has as a list, dict, ... and its attributes.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from dynacomp.capture.reconstruct import runtime
+from dynacomp.capture.reconstruct.emit import ROWS, Emitter, load_elements, load_table
+from dynacomp.capture.symbolic.values import DELETED, Const, ListV, ObjectV, SetV
+from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, built_in_base, payload_base
+from dynacomp.capture.wrapping.class_attrs import hides_entry
+
+
+def emit_object(e: Emitter, v: ObjectV) -> None:
+    base: Any = payload_base(v.cls)
+    if issubclass(v.cls, BaseException):
+        e.call(runtime.new_exception, partial(e.const, built_in_base(v.cls).__new__), partial(e.const, v.cls),
+               partial(e.tuple, v.ctor))
+    elif base in IMMUTABLE:
+        e.call(base.__new__, partial(e.const, v.cls), partial(e.load, v.payload))
+    else:
+        e.call((base or built_in_base(v.cls)).__new__, partial(e.const, v.cls))
+    e.remember(v)
+    if base is not None and base not in IMMUTABLE:
+        e.later(partial(_fill_payload, e, v.payload))
+    for name, attr in v.attrs.items():
+        if attr is not DELETED:
+            put = runtime.write_entry if hides_entry(v.cls, name) else runtime.set_attribute
+            e.later(partial(e.call, put, partial(e.load, v), partial(e.const, name),
+                            partial(e.load, attr)))
+
+
+def _fill_payload(e: Emitter, content: Any) -> None:
+    """Puts a new object's items into it; `content` is loaded as the object that holds it."""
+    made = partial(e.load, content)
+    if isinstance(content, ListV):
+        e.call(runtime.fill_sequence, made, partial(e.const, content.extra), partial(e.tuple, content.items))
+    elif isinstance(content, SetV):
+        e.call(runtime.replace_set, made, partial(load_elements, e, content.items))
+    else:
+        e.call(runtime.fill_table, made, partial(e.load, content.factory or Const(None)),
+               partial(load_table, e, content.items))
+
+
+ROWS[ObjectV] = emit_object

@@ -1,0 +1,444 @@
+"""The end of a capture: its Graph, and what runs in place of the frame.
+
+A frame that was captured whole and has no side effects becomes a *direct* entry: the C side calls
+the program and fills a result template. Otherwise a replacement code object is written: load the
+inputs, call the program, build every object that is still needed, replay the side effects, then
+return, or run the breaking instruction and call the resume function.
+"""
+
+from __future__ import annotations
+
+import collections
+import operator
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from functools import partial
+from types import CodeType
+from typing import Any
+
+import numpy as np
+from bytecode import Bytecode, CompilerFlags, Instr
+
+from dynacomp.capture.bytecode.code import argument_count
+from dynacomp.capture.graph.avals import Aval
+from dynacomp.capture.graph.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Graph, Node, nodes_in
+from dynacomp.capture.graph.graph_sizes import sizes_in, with_sizes
+from dynacomp.capture.graph.sizes import canonical, names
+from dynacomp.capture.reconstruct import runtime
+from dynacomp.capture.reconstruct.emit import OUTPUTS, Emitter, load_elements, load_keys, load_table
+from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.generator_finalization import check_none_lost
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.side_effects import leaving, settle
+from dynacomp.capture.symbolic.values import (
+    DELETED,
+    ArrayV,
+    CellV,
+    Const,
+    DictV,
+    Lazy,
+    ListV,
+    NumberV,
+    ObjectV,
+    SetV,
+    TupleV,
+    Value,
+    is_literal,
+    is_single,
+    peek,
+)
+from dynacomp.capture.wrapping.array_identity import candidates, chosen, first
+from dynacomp.capture.wrapping.builder import add_input, hashes_itself
+from dynacomp.capture.wrapping.class_attrs import hides_entry
+from dynacomp.capture.wrapping.class_prototypes import is_made, shown_classes
+
+
+@dataclass
+class Result:
+    """What a capture gives: the Graph (None when nothing is computed), its inputs' Sources, and
+    either a template (direct) or the replacement code."""
+
+    graph: Graph | None
+    inputs: tuple[Any, ...] = ()
+    template: Any = None
+    code: CodeType | None = None
+    resumes: tuple[CodeType, ...] = ()
+    slot: Any = None  # where the program goes once it is compiled: a Program holder of the code
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+class ProgramSlot:
+    """A constant of the replacement code that calls the compiled program."""
+
+    def __init__(self) -> None:
+        self.program: Callable[..., Any] | None = None
+
+    def __call__(self, *arrays: Any) -> Any:
+        assert self.program is not None
+        return self.program(*arrays)
+
+
+def build_graph(cap: Capture, outputs: dict[Node, int]) -> tuple[Graph, tuple[Any, ...]]:
+    """The Graph of what `outputs` need, and its inputs' Sources in the order of its placeholders."""
+    result = []
+    for node in outputs:
+        aval = node.aval
+        if runtime.is_key(aval.dtype):
+            data = cap.builder.call(runtime.jax.random.key_data, (node,), {}, key_data_aval(aval))
+            result.append(data)
+        else:
+            result.append(node)
+    whole = cap.builder.finish(tuple(result))
+    needed: set[Node] = set(result)
+    kept: list[Node] = []
+    for node in reversed(whole.nodes[:-1]):
+        if node in needed:
+            kept.append(node)
+            needed.update(nodes_in((node.args, dict(node.kwargs))))
+    nodes = (*carriers(cap, kept), *reversed(kept))
+    consts = {n.target: whole.consts[n.target] for n in nodes if n.op == GET_ATTR}
+    graph = with_sizes(Graph((*nodes, whole.nodes[-1]), consts, whole.name), canonical)
+    assert graph.nodes[-1].op == OUTPUT
+    return graph, tuple(cap.inputs[n] for n in nodes if n.op == PLACEHOLDER)
+
+
+def carriers(cap: Capture, kept: list[Node]) -> list[Node]:
+    """Inputs that only say sizes which no other input shows: arrays that nothing else reads, and `S.Carrier`s."""
+    shown = {str(canonical(d)) for n in kept if n.op == PLACEHOLDER for d in n.aval.shape}
+    wanted = sorted({name for size in sizes_in(*kept) for name in names(canonical(size))} - shown)
+    found: dict[Node, None] = {}
+    for name in wanted:
+        place = cap.dims[name]
+        if isinstance(place, S.Dim):
+            found.setdefault(next(n for n, source in cap.inputs.items() if source == place.base))
+        else:
+            aval = Aval((cap.scope.symbol(name), 0), np.dtype(np.bool_))
+            found.setdefault(add_input(cap, S.Carrier(place), aval))
+    return [n for n in found if n not in kept]
+
+
+def key_data_aval(aval: Any) -> Any:
+    struct = runtime.jax.eval_shape(runtime.jax.random.key_data, runtime.jax.ShapeDtypeStruct(aval.shape, aval.dtype))
+    return type(aval)(tuple(struct.shape), struct.dtype)
+
+
+# --- direct entries
+
+
+class NoTemplate(Exception):
+    """The result needs Python to be built."""
+
+
+def template_of(cap: Capture, value: Any, outputs: dict[Node, int], registers: Callable[[Any], int]) -> Any:
+    """The result as the C side's template; NoTemplate when it cannot be one."""
+    if cap.made and (isinstance(value, Const) and is_made(cap, value.value) or isinstance(value, TupleV) and is_made(
+            cap, value.cls)):
+        raise NoTemplate(value)
+    if isinstance(value, Lazy):
+        return ("reg", registers(value.source))
+    if isinstance(value, ArrayV):
+        leaving(cap, value)
+        if value.origin is not None:
+            return _chosen(cap, value, outputs, registers)
+    if isinstance(value, ArrayV) and not value.source and value.node not in cap.inputs and value.real is None:
+        if runtime.is_key(value.aval.dtype):
+            index = outputs.setdefault(value.node, len(outputs))
+            return ("call", runtime.wrap_key, [("out", index), ("const", runtime.key_impl(value.aval.dtype))], {})
+        return ("out", outputs.setdefault(value.node, len(outputs)))
+    if isinstance(value, NumberV):
+        return ("call", value.kind, [("out", outputs.setdefault(value.node, len(outputs)))], {})
+    if isinstance(value, Const) and (value.source is None or is_single(peek(value))):
+        return ("const", value.value)
+    if isinstance(value, Value) and value.source is not None:
+        return ("reg", registers(value.source))
+    if isinstance(value, ArrayV) and value.node in cap.inputs:
+        return ("reg", registers(cap.inputs[value.node]))
+    if type(value) is TupleV:
+        items = [template_of(cap, v, outputs, registers) for v in value.items]
+        if value.cls is tuple:
+            return ("tuple", items)
+        return ("call", tuple.__new__, [("const", value.cls), ("tuple", items)], {})
+    if type(value) is ListV and value.cls is list and value.real is None:
+        return ("list", [template_of(cap, v, outputs, registers) for v in cap.items(value)])
+    if type(value) is DictV and value.cls is dict and value.real is None and all(map(is_literal, value.items)):
+        items = [template_of(cap, cap.realize(v), outputs, registers) for v in value.items.values()]
+        return ("dict", list(value.items), items)
+    raise NoTemplate(value)
+
+
+def _chosen(cap: Capture, value: ArrayV, outputs: dict[Node, int], registers: Callable[[Any], int]) -> Any:
+    made = template_of(cap, ArrayV(value.node, value.aval), outputs, registers)
+    existing = [template_of(cap, v, outputs, registers) for v in candidates(cap, value)]
+    flag = ("out", outputs.setdefault(value.origin.node, len(outputs)))
+    return ("call", chosen, [flag, made, ("const", first(value)), ("tuple", existing)], {})
+
+
+def shared_mutables(cap: Capture, value: Any, seen: set[int] | None = None) -> bool:
+    """Whether a new list or dict occurs twice in a result: templates would make two of it."""
+    seen = set() if seen is None else seen
+    if isinstance(value, (ListV, DictV)):
+        if id(value) in seen:
+            return True
+        seen.add(id(value))
+    items = value.items if isinstance(value, TupleV) else cap.items(value) if isinstance(value, ListV) else (
+        list(value.items.values()) if isinstance(value, DictV) else [])
+    return any(shared_mutables(cap, v, seen) for v in items)
+
+
+# --- replacement code
+
+
+def _noted(wanted: list[Any], source: Any) -> int:
+    """A register for a template that is only looked at."""
+    wanted.append(source)
+    return 0
+
+
+def returning(cap: Capture, value: Value, code: CodeType) -> Result:
+    """The entry of a frame that was captured to its end."""
+    effects = settle(cap)
+    if not (effects or cap.global_writes or cap.class_writes or cap.prints or cap.pending or shown_classes(
+            cap)) and not shared_mutables(cap, value):
+        try:
+            outputs: dict[Node, int] = {}
+            wanted: list[Any] = []
+            template = template_of(cap, value, outputs, partial(_noted, wanted))
+            graph, inputs = build_graph(cap, outputs) if outputs else (None, ())
+            if any(map(S.on_host, (*inputs, *wanted))):
+                raise NoTemplate("a number that Python computes")
+            return Result(graph, inputs, template=(value, outputs) if template else None)
+        except NoTemplate:
+            pass
+    writer = Writer(cap, code)
+    writer.prepare(effects)
+    name = writer.save(value)
+    writer.replay()
+    writer.e.op("LOAD_FAST", name)
+    if writer.e.frame_kept:
+        writer.forget(code.co_varnames)
+    writer.e.op("RETURN_VALUE")
+    return writer.finish()
+
+
+class Writer:
+    """Writes one replacement code object, in three acts: build, replay, leave."""
+
+    def __init__(self, cap: Capture, code: CodeType) -> None:
+        self.cap, self.code = cap, code
+        cap.emptied.append(self)
+        self.e = Emitter(cap)
+        self.slot = ProgramSlot()
+        self.replays: list[Callable[[], None]] = []
+        self.resumes: list[CodeType] = []
+
+    def save(self, value: Any) -> str:
+        """Builds `value` and keeps it in a temporary: effects come later and may not disturb it."""
+        self.e.load(value)
+        return self.e.store_temp("k")
+
+    def prepare(self, effects: list[Value]) -> None:
+        for recipe in shown_classes(self.cap):
+            self.e.const(recipe.obj)
+            self.e.op("POP_TOP")
+        for say, args, kwargs, table in self.cap.prints:
+            self._print(say, self.save(args), self.save(kwargs), table)
+        for value in effects:
+            PREPARE[type(value)](self, value)
+        for (_, name), (table, _, value) in self.cap.global_writes.items():
+            self._global(table, name, value)
+        for (_, name), (cls, value) in self.cap.class_writes.items():
+            self._class(cls, name, value)
+
+    def _print(self, say: Any, args: str, kwargs: str, table: dict[str, Any] | None) -> None:
+        """`table`: the globals of the code that says it, where that takes them."""
+        place = () if table is None else (partial(load_globals, self.e, table),)
+        steps = self.e.late if say is runtime.release else self.replays  # a lock is held until all else is done
+        steps.append(lambda: self.act(say, lambda: self.e.op("LOAD_FAST", args),
+                                             lambda: self.e.op("LOAD_FAST", kwargs), *place))
+
+    def _class(self, cls: type, name: str, value: Any) -> None:
+        held = partial(self.e.const, cls), partial(self.e.const, name)
+        if value is DELETED:
+            self.replays.append(lambda: self.act(type.__delattr__, *held))
+            return
+        kept = self.save(value)
+        self.replays.append(lambda: self.act(type.__setattr__, *held, lambda: self.e.op("LOAD_FAST", kept)))
+
+    def _global(self, table: dict[str, Any], name: str, value: Any) -> None:
+        e = self.e
+        load = partial(load_globals, e, table)
+        if value is None:
+            self.replays.append(lambda: self.act(runtime.delete_global, load, lambda: e.const(name)))
+            return
+        kept = self.save(value)
+        self.replays.append(lambda: self.act(runtime.set_global, load, lambda: e.const(name),
+                                             lambda: e.op("LOAD_FAST", kept)))
+
+    def act(self, fn: Any, *args: Callable[[], None]) -> None:
+        self.e.call(fn, *args)
+        self.e.op("POP_TOP")
+
+    def replay(self) -> None:
+        for step in (*self.replays, *self.e.late):
+            step()
+
+    def forget(self, needed: Collection[str]) -> None:
+        """Drops what only wrote this code: the program's objects die here when they do in its own frame."""
+        bound = dict.fromkeys(self.code.co_varnames[:argument_count(self.code)])
+        for item in self.e.out:
+            if isinstance(item, Instr) and item.name in ("STORE_FAST", "DELETE_FAST"):
+                name = str(item.arg)
+                bound.pop(name, None) if item.name == "DELETE_FAST" else bound.setdefault(name)
+        for name in bound:
+            if name not in needed:
+                self.e.op("DELETE_FAST", name)
+
+    def finish(self) -> Result:
+        """Puts the call of the program in front and assembles."""
+        e = self.e
+        check_none_lost(self.cap, e.temps)
+        body, e.out = e.out, []
+        graph: Graph | None = None
+        inputs: tuple[Any, ...] = ()
+        if e.outputs:
+            graph, inputs = build_graph(self.cap, e.outputs)
+            e.call(self.slot, *[lambda s=s: load_source(e, s) for s in inputs])  # type: ignore[misc]
+            e.op("STORE_FAST", OUTPUTS)
+        code = assemble(self.code, [*e.out, *body])
+        return Result(graph, inputs, code=code, slot=self.slot, resumes=tuple(self.resumes))
+
+
+def assemble(code: CodeType, body: list[Any]) -> CodeType:
+    """A code object that takes the arguments of `code` as positional parameters and runs `body`."""
+    bc = Bytecode()
+    bc.name, bc.qualname = code.co_name, code.co_qualname
+    bc.filename, bc.first_lineno = code.co_filename, code.co_firstlineno
+    star = bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)
+    bc.argcount = code.co_argcount + code.co_kwonlyargcount + star
+    bc.argnames = list(code.co_varnames[:bc.argcount])
+    bc.freevars = list(code.co_freevars)
+    bc.flags = CompilerFlags(code.co_flags & ~(0x04 | 0x08))
+    if code.co_freevars:
+        bc.append(Instr("COPY_FREE_VARS", len(code.co_freevars), lineno=code.co_firstlineno))
+    bc.append(Instr("RESUME", 0, lineno=code.co_firstlineno))
+    for item in body:
+        if isinstance(item, Instr) and item.lineno is None:
+            item.lineno = code.co_firstlineno
+        bc.append(item)
+    return bc.to_code()
+
+
+def _prepare_list(w: Writer, v: ListV) -> None:
+    replay: Callable[..., None]
+    place: tuple[int, ...] = ()
+    if v.unseen is not None:
+        replay, items = runtime.extend_list, v.appended
+    elif v.cls is list:
+        front, back = unmoved(v)
+        place = (front, list.__len__(v.real) - back)
+        replay, items = runtime.replace_part, v.items[front:len(v.items) - back]
+    else:
+        replay, items = runtime.replace_deque if v.changes else runtime.set_items, v.items
+    w.e.tuple(items)
+    kept = w.e.store_temp("k")
+    target = w.save(v)
+    w.replays.append(lambda: w.act(replay, lambda: w.e.op("LOAD_FAST", target), lambda: w.e.op("LOAD_FAST", kept),
+                                   *[partial(w.e.const, n) for n in place]))
+
+
+def unmoved(v: ListV) -> tuple[int, int]:
+    """How many elements at the start and at the end of an existing list lie where they lay: a long list to
+    which little is done costs little."""
+    base = v.holder.source if v.holder is not None else v.source
+    was, now = list.__len__(v.real), len(v.items)
+
+    def same(n: int, item: Any) -> bool:
+        found = item.source
+        return type(found) is S.Item and found.index == n and found.base == base
+
+    front = next((n for n, item in enumerate(v.items) if not same(n, item)), now)
+    most = min(was, now) - front
+    return front, next((n for n in range(most) if not same(was - 1 - n, v.items[now - 1 - n])), most)
+
+
+def _prepare_dict(w: Writer, v: DictV) -> None:
+    change = changed_keys(v)
+    if change is not None:
+        _update_dict(w, v, *change)
+        return
+    load_table(w.e, v.items)
+    kept = w.e.store_temp("k")
+    target = w.save(v)
+    w.replays.append(lambda: w.act(runtime.replace_dict, lambda: w.e.op("LOAD_FAST", target),
+                                   lambda: w.e.op("LOAD_FAST", kept)))
+
+
+def changed_keys(v: DictV) -> tuple[list[Any], list[Any]] | None:
+    """The keys of an existing dict that go, and those under which something is stored: what another thread does to
+    the others meanwhile stays. None where that would give another order, or some key has a hash of its own."""
+    if type(v.real) not in KEYS or any(isinstance(k, Value) for k in v.items):
+        return None
+    before = KEYS[type(v.real)](v.real)
+    if any(map(hashes_itself, before)) or any(map(operator.is_not, [k for k in before if k in v.items], v.items)):
+        return None
+    stored = [k for k, x in v.items.items() if x.source is None or x.source != S.Key(v.source, k)]  # type: ignore
+    return [k for k in before if k not in v.items], stored
+
+
+# How the keys of a dict are read at once, whatever other threads do.
+KEYS: dict[type, Callable[[Any], list[Any]]] = {
+    dict: list, collections.defaultdict: list, collections.OrderedDict: list}
+
+
+def _update_dict(w: Writer, v: DictV, gone: list[Any], stored: list[Any]) -> None:
+    load_keys(w.e, gone)
+    load_keys(w.e, stored)
+    w.e.tuple([v.items[k] for k in stored])
+    w.e.op("BUILD_TUPLE", 3)
+    kept = w.e.store_temp("k")
+    target = w.save(v)
+    w.replays.append(lambda: w.act(runtime.update_dict, lambda: w.e.op("LOAD_FAST", target),
+                                   lambda: w.e.op("LOAD_FAST", kept)))
+
+
+def _prepare_set(w: Writer, v: SetV) -> None:
+    load_elements(w.e, v.items)
+    kept = w.e.store_temp("k")
+    target = w.save(v)
+    w.replays.append(lambda: w.act(runtime.replace_set, lambda: w.e.op("LOAD_FAST", target),
+                                   lambda: w.e.op("LOAD_FAST", kept)))
+
+
+def _prepare_object(w: Writer, v: ObjectV) -> None:
+    target = w.save(v)
+    for name in [n for n in v.attrs if n in v.written]:
+        value, hidden = v.attrs[name], hides_entry(v.cls, name)
+        place = partial(w.e.op, "LOAD_FAST", target), partial(w.e.const, name)
+        if value is DELETED:
+            w.replays.append(partial(w.act, runtime.delete_entry if hidden else runtime.delete_attribute, *place))
+            continue
+        put = runtime.write_entry if hidden else runtime.write_attribute
+        w.replays.append(partial(w.act, put, *place, partial(w.e.op, "LOAD_FAST", w.save(value))))
+
+
+def _load_cell(w: Writer, v: CellV) -> None:
+    if v.source is not None:
+        load_source(w.e, v.source)
+    else:
+        w.e.const(v.real)
+
+
+def _prepare_cell(w: Writer, v: CellV) -> None:
+    _load_cell(w, v)
+    load = partial(w.e.op, "LOAD_FAST", w.e.store_temp("k"))  # a generator that it is found in may end meanwhile
+    if v.content is None:
+        w.replays.append(lambda: w.act(runtime.empty_cell, load))
+        return
+    kept = w.save(v.content)
+    w.replays.append(lambda: w.act(runtime.fill_cell, load, lambda: w.e.op("LOAD_FAST", kept)))
+
+
+PREPARE: dict[type, Callable[[Writer, Any], None]] = {
+    ListV: _prepare_list, DictV: _prepare_dict, SetV: _prepare_set, ObjectV: _prepare_object, CellV: _prepare_cell,
+}

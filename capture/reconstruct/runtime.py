@@ -1,0 +1,431 @@
+"""Small helpers that replacement code calls to find and make objects at run time.
+
+They are ordinary functions kept as constants of the generated code objects; none runs user code
+that the original program would not have run.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import sys
+import threading
+import types
+import warnings
+import weakref
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dynacomp.capture._native import hide_subclass, run_eager
+from dynacomp.capture.base.remembered import remembered
+from dynacomp.capture.graph.sizes import evaluate
+from dynacomp.capture.symbolic.libraries import is_pure_module, module_of
+from dynacomp.capture.symbolic.values import is_literal
+from dynacomp.capture.wrapping.builtin_subclasses import PLAIN
+
+
+class Held:
+    """A dict as a constant of a code object (whose constants must be hashable)."""
+
+    def __init__(self, obj: Any) -> None:
+        self.obj = obj
+
+
+class Kept:
+    """A constant that code objects do not tell from others: called, it gives the object."""
+
+    def __init__(self, obj: Any) -> None:
+        self.obj = obj
+
+    def __call__(self) -> Any:
+        return self.obj
+
+
+class Weak:
+    """A constant that does not keep its object alive: called, it gives the object."""
+
+    def __init__(self, obj: Any) -> None:
+        self.ref = weakref.ref(obj)
+
+    def __call__(self) -> Any:
+        obj = self.ref()
+        if obj is None:
+            raise ReferenceError("dynacomp: an object that this compiled code was guarded by has died while it ran")
+        return obj
+
+
+def unhold(obj: Any) -> Any:
+    return obj.obj if issubclass(type(obj), Held) else obj
+
+
+def new_class(metaclass: Any, name: str, bases: tuple[type, ...], names: tuple[str, ...],
+              values: tuple[Any, ...]) -> type:
+    """What a class statement makes, without a call of `__init_subclass__`, which has run on the symbolic machine; what
+    ABCs do is not captured."""
+    return run_eager(_quietly, (metaclass, name, bases, dict(zip(names, values))))
+
+
+def _quietly(metaclass: Any, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
+    if is_quiet(bases):
+        return metaclass.__new__(metaclass, name, bases, namespace)
+    refused: Exception | None = None
+    for base in bases:
+        try:
+            made = metaclass.__new__(metaclass, name, (_quiet_like(base), *bases), dict(namespace))
+            made.__bases__ = bases
+            return made
+        except TypeError as error:
+            refused = error
+    raise TypeError("a class whose bases are told of it otherwise") from refused
+
+
+def is_quiet(bases: tuple[type, ...]) -> bool:
+    """Whether there is no `__init_subclass__` but that of `object`."""
+    return not any("__init_subclass__" in vars(base) for b in bases for base in b.__mro__ if base is not object)
+
+
+@remembered
+def _quiet_like(base: Any) -> type:
+    """A class whose instances are laid out as those of `base`, for which it may be exchanged as a base, and whose
+    `__init_subclass__` does nothing."""
+    parent = base.__base__
+    adds = any(bool(getattr(base, part)) > bool(getattr(parent, part)) for part in ("__dictoffset__",
+                                                                                   "__weakrefoffset__"))
+    namespace = {"__init_subclass__": _no_hook, **({} if adds else {"__slots__": ()})}
+    made = _quietly(type(parent), "Quiet", (parent,), namespace)
+    hide_subclass(made)
+    return made
+
+
+@classmethod  # type: ignore[misc]
+def _no_hook(cls: type, **kwargs: Any) -> None:
+    pass
+
+
+def done_to(cls: type, fn: Any, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> None:
+    """What a decorator of the standard library does to a class: in Python, which no capture watches."""
+    run_eager(fn, (cls, *args), dict(kwargs))
+
+
+def own_globals() -> dict[str, Any]:
+    """The globals of the replacement code that calls this: the replaced function's own."""
+    return sys._getframe(1).f_globals
+
+
+# --- finding
+
+
+def own_attribute(obj: Any, name: str) -> Any:
+    """The instance's (module's, class's) own entry."""
+    obj = unhold(obj)
+    if issubclass(type(obj), type):
+        return type.__getattribute__(obj, "__dict__")[name]
+    if issubclass(type(obj), types.ModuleType):
+        return vars(obj)[name]
+    return object.__getattribute__(obj, "__dict__")[name]
+
+
+def thread_dict(obj: Any) -> dict[str, Any]:
+    return threading.local.__getattribute__(obj, "__dict__")
+
+
+def slot(obj: Any, member: Any) -> Any:
+    return member.__get__(obj, type(obj))
+
+
+def item(obj: Any, index: int) -> Any:
+    kinds: tuple[Any, ...] = (tuple, list, collections.deque)
+    for kind in kinds:
+        if issubclass(type(obj), kind):
+            return kind.__getitem__(obj, index)
+    raise TypeError(f"a {type(obj).__name__} has no items that can be read without user code")
+
+
+def key(obj: Any, name: Any) -> Any:
+    return dict.__getitem__(unhold(obj), name)
+
+
+def known_key(obj: Any, name: Any) -> Any:
+    """`obj[name]` for the very key, which is not asked for its hash."""
+    return next(v for k, v in dict.items(unhold(obj)) if k is name)
+
+
+def plain(obj: Any) -> Any:
+    """The number or string inside an instance of a subclass of int, float, str, ..."""
+    return next(read(obj) for kind, read in PLAIN.items() if issubclass(type(obj), kind))
+
+
+def dimension(array: Any, axis: int) -> int:
+    return array.shape[axis]
+
+
+class SizeFunction:
+    """An expression of sizes as a function of its symbols' values, in the order of `names`."""
+
+    def __init__(self, expr: Any, names: tuple[str, ...]) -> None:
+        self.expr, self.names = expr, names
+
+    def __call__(self, *values: int) -> int:
+        return evaluate(self.expr, dict(zip(self.names, values)))
+
+
+# --- making
+
+
+def empty_list(cls: type, maxlen: Any) -> Any:
+    return cls((), maxlen) if cls is collections.deque else cls()
+
+
+def fill_list(made: Any, items: tuple) -> None:
+    made.extend(items)
+
+
+def empty_dict(cls: type, factory: Any) -> Any:
+    return cls(factory) if cls is collections.defaultdict else cls()
+
+
+def plain_dict(keys: tuple, values: tuple) -> dict[Any, Any]:
+    return dict(zip(keys, values))
+
+
+def fill_dict(made: Any, items: dict[Any, Any]) -> None:
+    made.update(items)
+
+
+def fill_sequence(made: Any, maxlen: Any, items: tuple) -> None:
+    if isinstance(made, list):
+        list.extend(made, items)
+    else:
+        collections.deque.__init__(made, items, maxlen)
+
+
+def fill_table(made: Any, factory: Any, items: dict[Any, Any]) -> None:
+    if isinstance(made, collections.defaultdict):
+        collections.defaultdict.__init__(made, factory)
+    replace_dict(made, items)
+
+
+def fill_cell(cell: types.CellType, content: Any) -> None:
+    cell.cell_contents = content
+
+
+def new_exception(new: Any, cls: type, args: tuple) -> Any:
+    """An exception made by the `__new__` of its built-in base: Python code of the class has run already."""
+    return new(cls, *args)
+
+
+def set_attribute(obj: Any, name: str, value: Any) -> None:
+    if issubclass(type(obj), BaseException) and name.startswith("__"):
+        setattr(obj, name, value)
+    else:
+        object.__setattr__(obj, name, value)
+
+
+def function(code: Any, globals_: Any, names: tuple[str, str], defaults: Any, kwdefaults: Any, closure: tuple,
+             values: tuple, keys: tuple) -> Any:
+    made = types.FunctionType(code, unhold(globals_), names[0], defaults, closure or None)
+    made.__qualname__, made.__kwdefaults__ = names[1], kwdefaults
+    made.__dict__.update(zip(keys, values))
+    return made
+
+
+def partial(fn: Any, args: tuple, keys: tuple, values: tuple) -> Any:
+    return functools.partial(fn, *args, **dict(zip(keys, values)))
+
+
+def call(fn: Any, args: tuple, keys: tuple, values: tuple) -> Any:
+    return fn(*args, **dict(zip(keys, values)))
+
+
+def view(table: Any, kind: str) -> Any:
+    return getattr(table, kind)()
+
+
+def ndarray(content: np.ndarray) -> np.ndarray:
+    made = np.array(content)
+    made.flags.writeable = content.flags.writeable
+    return made
+
+
+def ndarray_view(owner: np.ndarray, place: tuple[Any, ...]) -> np.ndarray:
+    """The view of an array's memory that `ndarrays.place` describes."""
+    dtype, shape, strides, offset, writeable = place
+    dense = owner.transpose(sorted(range(owner.ndim), key=lambda d: -owner.strides[d]))
+    made = np.ndarray(shape, dtype, dense, offset, strides)
+    made.flags.writeable = writeable
+    return made
+
+
+# --- PRNG keys cross the Graph's boundary as their raw data
+
+
+def is_key(dtype: Any) -> bool:
+    return jnp.issubdtype(dtype, jax.dtypes.prng_key)
+
+
+@functools.cache
+def key_impl(dtype: Any) -> Any:
+    return dtype._impl.name if hasattr(dtype, "_impl") else str(dtype)
+
+
+def wrap_key(data: Any, impl: Any) -> Any:
+    return jax.random.wrap_key_data(data, impl=impl)
+
+
+# --- effects
+
+
+def replace_part(obj: list, items: tuple, start: int, end: int) -> None:
+    """Puts `items` in the place of the elements of a list from `start` to `end`, keeping the object."""
+    list.__setitem__(obj, slice(start, end), items)
+
+
+def replace_deque(obj: collections.deque, items: tuple) -> None:
+    """Makes a deque's content `items`, keeping the object."""
+    collections.deque.clear(obj)
+    collections.deque.extend(obj, items)
+
+
+def set_items(obj: collections.deque, items: tuple) -> None:
+    """Makes a deque's content `items`, as many as it has: its iterators go on."""
+    for i, item in enumerate(items):
+        collections.deque.__setitem__(obj, i, item)
+
+
+def extend_list(obj: Any, items: tuple) -> None:
+    """Puts `items` at the end of a list that nobody looked into."""
+    list.extend(obj, items)
+
+
+def update_dict(obj: Any, change: tuple[tuple, tuple, tuple]) -> None:
+    """Takes keys out of a dict and stores values under others: keys that go, keys, their values."""
+    obj, (gone, keys, values) = unhold(obj), change
+    kind: Any = collections.OrderedDict if type(obj) is collections.OrderedDict else dict
+    for key in gone:
+        kind.pop(obj, key, None)
+    for key, value in zip(keys, values):
+        kind.__setitem__(obj, key, value)
+
+
+def replace_dict(obj: Any, items: dict[Any, Any]) -> None:
+    """Makes a dict's content `items`, past what its class overrides; keys that stay keep their place."""
+    obj = unhold(obj)
+    kind: Any = collections.OrderedDict if issubclass(type(obj), collections.OrderedDict) else dict
+    if not _same_keys(list(kind.keys(obj)), list(items)):
+        kind.clear(obj)
+    if kind is dict:
+        dict.update(obj, items)
+    else:
+        for k, v in items.items():
+            kind.__setitem__(obj, k, v)
+
+
+def _same_keys(old: list[Any], new: list[Any]) -> bool:
+    """Without asking a key whether it equals another."""
+    return len(old) == len(new) and all(
+        a is b or type(a) is type(b) and type(a) in (int, str, float, bytes, tuple) and is_literal(a) and is_literal(b)
+        and a == b for a, b in zip(old, new))
+
+
+def replace_set(obj: Any, items: Any) -> None:
+    set.clear(obj)
+    set.update(obj, items)
+
+
+def write_attribute(obj: Any, name: str, value: Any) -> None:
+    plain_base(obj).__setattr__(obj, name, value)
+
+
+def delete_attribute(obj: Any, name: str) -> None:
+    with contextlib.suppress(AttributeError):  # the captured code may have made it too
+        plain_base(obj).__delattr__(obj, name)
+
+
+def own_table(obj: Any) -> Any:
+    """The dictionary of an instance (a module, a class), past any `__getattribute__` of the program's."""
+    return plain_base(obj).__getattribute__(obj, "__dict__")
+
+
+def write_entry(obj: Any, name: str, value: Any) -> None:
+    """Into the instance's dictionary, past a descriptor of its class."""
+    own_table(obj)[name] = value
+
+
+def delete_entry(obj: Any, name: str) -> None:
+    own_table(obj).pop(name, None)
+
+
+def plain_base(obj: Any) -> Any:
+    """The built-in class that stores the attributes of `obj`."""
+    return threading.local if issubclass(type(obj), threading.local) else object
+
+
+def method(function: Any, obj: Any) -> Any:
+    """`function` bound to `obj`, as its class binds it: Equinox's modules make trees of their methods. A classmethod
+    of Python 3.13 binds even what cannot be called."""
+    if isinstance(function, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+        return function.__get__(obj, type(obj))
+    hook = type(obj).__getattribute__
+    if isinstance(hook, types.FunctionType) and is_pure_module(module_of(hook)):
+        found = getattr(obj, getattr(function, "__name__", ""), None)
+        if getattr(found, "__func__", None) is function:
+            return found
+    return types.MethodType(function, obj) if callable(function) else classmethod(function).__get__(None, obj)
+
+
+def empty_cell(cell: types.CellType) -> None:
+    del cell.cell_contents
+
+
+def debug_print(args: tuple, kwargs: dict[str, Any]) -> None:
+    """Prints what the Graph has computed: no later than anything that Python prints after it."""
+    jax.debug.print(*args, **kwargs)
+
+
+def warn(args: tuple, kwargs: dict[str, Any], table: Any) -> None:
+    """A warning of the captured code, as `warnings.warn` gives it there, in a module of these globals."""
+    table = unhold(table)
+    said: Any = warnings.warn_explicit
+    said(*args, registry=table.setdefault("__warningregistry__", {}), **kwargs)
+
+
+def warn_above(args: tuple, kwargs: dict[str, Any]) -> None:
+    """A warning (text, category) of the captured code about a caller of it: the n-th (third argument)."""
+    text, kind, above = args
+    warnings.warn(text, kind, stacklevel=above + 2)
+
+
+def call_only(args: tuple, kwargs: dict[str, Any]) -> None:
+    """Calls the first argument with the others."""
+    args[0](*args[1:], **kwargs)
+
+
+def release(args: tuple, kwargs: dict[str, Any]) -> None:
+    """Gives a lock back: see `lock_rows`."""
+    args[0].release()
+
+
+def show_warning(args: tuple, kwargs: dict[str, Any]) -> None:
+    """Writes a warning (text, category, file, line) as module `warnings` does where nobody has replaced that."""
+    SHOW(warnings.WarningMessage(*args))
+
+
+SHOW: Any = warnings._showwarnmsg_impl  # type: ignore[attr-defined]
+
+
+def set_global(table: Any, name: str, value: Any) -> None:
+    unhold(table)[name] = value
+
+
+def delete_global(table: Any, name: str) -> None:
+    del unhold(table)[name]
+
+
+def resume_function(held: Weak, globals_: Any, closure: tuple) -> Any:
+    """The function that continues a frame after a graph break: the frame keeps its code, and that the resume code."""
+    code = held()
+    return types.FunctionType(code, unhold(globals_), code.co_name, None, closure)

@@ -1,0 +1,32 @@
+"""The symbolic machine, what it holds (Values, by their Sources) and what it finds out (guards, side effects).
+
+    sources                 Sources: where a value came from, as a path from the frame
+                            to the object
+    guards                  Guards: what must hold of a Source for a compiled entry to
+                            be used again
+    values                  Values: what the symbolic machine's stack and variables hold
+    iterator_values         Values of iterators other than generators: over sequences,
+                            counting, and over other iterators (see `iteration`)
+    private_values          The Value of an object in C that the captured code has made
+                            of constants: see `private_objects`
+    machine                 The symbolic machine: a Capture (one attempt to capture a
+                            frame) and its Frames
+    undo_log                Changes to mutable Values that can be taken back
+    side_effects            Side effects: what the captured code changed outside itself,
+                            to be replayed after the Graph
+    immutability            What never changes: which objects that are known by their
+                            identity alone may be looked into while capturing
+    libraries               Which callables are whose: the libraries that promise
+                            purity, and everything else
+    generators              Generators: `send`, `throw` and `close` on suspended
+                            symbolic frames
+    generator_finalization  Generators that are dropped before their end: CPython closes
+                            them at once, and what waits in them runs
+    signatures              Arguments to parameters: how a call of a Python function
+                            fills its frame
+    unguarded_inputs        Inputs that the captured code does not look at: they need no
+                            guard
+    classes                 What is read of a class without running code of the program
+    itertools_py            Lazy iterators of `itertools` as Python generators, which
+                            the machine enters like any other
+"""

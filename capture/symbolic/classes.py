@@ -1,0 +1,51 @@
+"""What is read of a class without running code of the program.
+
+A metaclass may answer `cls.__module__` itself, a class that is being made has no MRO yet, and the namespace
+that a class was made of may have had keys of any kind, whose `__eq__` every look-up asks.
+
+    >>> module_name(bool), mro(bool)
+    ('builtins', (<class 'bool'>, <class 'int'>, <class 'object'>))
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.remembered import reference
+
+_MODULE, _MRO, _DICT = (type.__dict__[name] for name in ("__module__", "__mro__", "__dict__"))
+
+
+def module_name(cls: type) -> str:
+    """The module that a class says it is of; "" where that is no string."""
+    found = _MODULE.__get__(cls)
+    return found if type(found) is str else ""
+
+
+def mro(cls: type) -> tuple[type, ...]:
+    """The classes in which an attribute is looked up; () while `cls` is being made."""
+    return _MRO.__get__(cls) or ()
+
+
+def has_dict(cls: type) -> bool:
+    """Whether instances have a dictionary (a thread local object: one in each thread)."""
+    return bool(cls.__dictoffset__) or issubclass(cls, threading.local)
+
+
+def entries(cls: type) -> Any:
+    """The class's own dictionary; Break where to look something up in it would run code of the program."""
+    if id(cls) not in _NAMED:
+        _see_names(cls)
+    return _DICT.__get__(cls)
+
+
+_NAMED: dict[int, Any] = {}  # classes all of whose entries were seen to have names
+
+
+def _see_names(cls: type) -> None:
+    """Only the namespace that a class is made of can have other keys: what is stored later has a name."""
+    if not all(type(key) is str for key in _DICT.__get__(cls)):
+        raise Break("attribute", f"a class {cls.__qualname__} made of a namespace whose keys are not all strings")
+    _NAMED[id(cls)] = reference(cls, _NAMED)

@@ -1,0 +1,116 @@
+"""Generators that are dropped before their end: CPython closes them at once, and what waits in them runs.
+
+A generator that stands inside `try` or `with` is *pending*: where the last reference to it goes, its `finally` runs.
+Captured code counts no references, so `dropped` is told of what a frame lets go of. Where that led to a pending
+generator, all that can still be found is walked once: from the frames, from existing objects, from what is to be
+stored. A lost generator that the captured code made is closed there and then; one that exists, whose other
+references only Python knows, is dropped by Python.
+
+What `dropped` is not told of (a row of a table that lets go of one) ends in `check_none_lost`: Python makes that
+generator, and so drops it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from dynacomp.capture.base.errors import Break, Raised, Unbuildable
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.generators import close, delegate
+from dynacomp.capture.symbolic.iterator_values import GivenIterV, StreamV
+from dynacomp.capture.symbolic.machine import OPERATIONS, Capture, Frame
+from dynacomp.capture.symbolic.values import ArrayV, Const, GeneratorV, Lazy, NumberV, OpaqueV, ScalarV, SizeV, Value
+
+LEAVES = (ArrayV, Const, Lazy, NumberV, ScalarV, SizeV, GivenIterV, OpaqueV)
+ITERATORS = (GeneratorV, StreamV, GivenIterV)
+
+
+def dropped(cap: Capture, values: Iterable[Any], keep: Any = None) -> None:
+    """Tells that a frame has let go of these Values; `keep`: what its caller is about to get."""
+    held = {id(v) for frame in frames(cap) for v in (*frame.locals.values(), *frame.stack)}
+    led_to = {id(v): v for v in _walk([v for v in values if id(v) not in held], _is_new)
+              if id(v) in cap.pending and not v.running}
+    for v in _walk([*_roots(cap), keep], lambda v: True) if led_to else ():
+        if led_to.pop(id(v), None) is not None and not led_to:
+            break
+    if led_to:
+        lost = list(led_to.values())
+        inner = {id(delegate(g.frame)) for g in lost}
+        for gen in lost:
+            if id(gen) not in inner:
+                _drop(cap, gen)
+
+
+def _is_new(v: Value) -> bool:
+    """Whether a reference to it may be the last: existing objects have others, but iterators that a frame was given."""
+    return v.source is None or isinstance(v, ITERATORS) and isinstance(v.source, (S.Local, S.Delegate))
+
+
+def _walk(values: Iterable[Any], enter: Callable[[Value], bool]) -> Iterator[Any]:
+    """The Values that lead on from these, each once; never into objects of the program's own."""
+    todo, seen = list(values), set()
+    while todo:
+        at = todo.pop()
+        if id(at) in seen or not isinstance(at, (Value, list, tuple, set, dict)) or isinstance(at, LEAVES):
+            continue
+        seen.add(id(at))
+        if isinstance(at, (list, tuple, set)):
+            todo.extend(at)
+        elif isinstance(at, dict):
+            todo.extend(at.values())
+        elif enter(at):
+            yield at
+            todo.extend(_held(at.frame) if isinstance(at, GeneratorV) else _parts(at))
+
+
+def _parts(v: Value) -> list[Any]:
+    return [part for name, part in vars(v).items() if name not in REAL]
+
+
+REAL = ("real", "globals", "code", "cls", "unread", "unseen", "source", "make")  # what is no Value in a Value
+
+
+def _held(frame: Frame) -> list[Any]:
+    return [frame.locals, frame.stack, frame.cells, frame.handling, frame.result, frame.yielded]
+
+
+def _roots(cap: Capture) -> list[Any]:
+    stored = [w[-1] for w in (*cap.global_writes.values(), *cap.class_writes.values())]
+    said = [value for _, args, kwargs, _ in cap.prints for value in (args, kwargs)]
+    found = [*stored, *said, *(v for v in cap.objects.values() if not isinstance(v, ITERATORS)),
+             *(g for g in cap.pending.values() if g.running)]
+    for frame in reversed(list(frames(cap))):  # the innermost one is looked at first: most are found there
+        found += _held(frame)
+    return found
+
+
+def frames(cap: Capture) -> Iterator[Frame]:
+    """The frames that run, the innermost first."""
+    frame = cap.current
+    while frame is not None:
+        yield frame
+        frame = frame.parent
+
+
+def _drop(cap: Capture, gen: GeneratorV) -> None:
+    if gen.real is None and not gen.started:
+        raise Break("effect", f"a coroutine that is never awaited ({gen.frame.code.code.co_qualname})")
+    if gen.real is not None:
+        if cap.current is None:  # the outermost frame ends: it drops what it was given
+            return
+        raise Break("effect", f"a generator that runs code when it is dropped ({gen.frame.code.code.co_qualname})")
+    try:
+        close(cap, gen)
+    except Raised:
+        raise Break("effect", "an exception in a generator that is dropped") from None
+
+
+def check_none_lost(cap: Capture, made: dict[int, Any]) -> None:
+    """At the end of the code that rebuilds what is alive (`made`: by id): no pending generator was forgotten."""
+    for gen in cap.pending.values():
+        if gen.real is None and id(gen) not in made:
+            raise Unbuildable(gen, "a generator that is dropped before its end")
+
+
+OPERATIONS["dropped"] = dropped

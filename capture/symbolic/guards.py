@@ -1,0 +1,250 @@
+"""Guards: what must hold of a Source for a compiled entry to be used again.
+
+`GuardSet` collects them during capture, without repetition; `program()` turns them into the steps
+that `_native.GuardProgram` evaluates in C, one register a Source. Each kind of guard is one row of
+`KINDS`: how it prints. The C side is the other half of the row, under the same name.
+
+    >>> from dynacomp.capture.symbolic.sources import Local
+    >>> guards = GuardSet()
+    >>> guards.add("len", Local(0, "xs"), 3)
+    >>> print(guards)
+    len(L['xs']) == 3
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dynacomp.capture.base.carriers import carrier
+from dynacomp.capture.base.errors import GiveUp
+from dynacomp.capture.graph.sizes import postfix
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.values import is_literal
+
+
+@dataclass(frozen=True, eq=False)
+class Guard:
+    """One condition: `kind` (a row of KINDS), the Source it reads, what it compares with."""
+
+    kind: str
+    source: S.Source | None
+    payload: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        return KINDS[self.kind](self.source, *self.payload)
+
+
+KINDS: dict[str, Callable[..., str]] = {
+    "is_type": lambda s, t: f"type({s}) is {t.__qualname__}",
+    "is": lambda s, o: f"{s} is {_brief(o)}",
+    "is_not": lambda s, o: f"{s} is not {_brief(o)}",
+    "eq": lambda s, c: f"{s} == {_literal(c)}",
+    "empty": lambda s: f"{s} is empty",
+    "len": lambda s, n: f"len({s}) == {n}",
+    "keys": lambda s, keys: f"list({s}) == [{_listed(keys)}]",
+    "missing": lambda s, name: f"{name!r} not in vars({s})",
+    "missing_key": lambda s, key: f"{key!r} not in {s}",
+    "missing_global": lambda s, name: f"{name!r} not in globals()",
+    "type_unchanged": lambda s, names, objs: f"{s} still defines {', '.join(names)}",
+    "names_unchanged": lambda s, names, objs: f"{s} still has the same {', '.join(names)}",
+    "array": lambda s, shape, dtype, weak, sharding, committed: (
+        f"{s}: {dtype}{list(shape)}{' weak' if weak else ''}"),
+    "ndarray": lambda s, shape, dtype, contiguous=None: f"{s}: numpy {dtype}{list(shape)}",
+    "content": lambda s, content: f"{s} holds the same {len(content)} bytes",
+    "symbol": lambda s, name, least: f"{name} = {s} >= {least}",
+    "set": lambda s, items: f"{s} == {{{_listed(items)}}}",
+    "relation": lambda s, relation: str(relation),
+    "scalar": lambda s, kind: f"type({s}) is {kind}",
+    "same": lambda s, other: f"{s} is {other}",
+    "distinct": lambda s, other: f"{s} is not {other}",
+    "all_distinct": lambda s, sources: f"no two of {', '.join(map(str, sources))} are the same object",
+    "own_globals": lambda s: f"{s} is globals()",
+    "suspended": lambda s, code, key, slot: (
+        f"{s} stands still in {code.co_qualname}, " + ("not started" if key is None else f"at place {key}")),
+    "origins_untracked": lambda s: "Python does not note where coroutines are made",
+    "has_ended": lambda s: f"{s} is a generator that has ended",
+    "ended": lambda s, n: f"{s} ends after {n} items",
+    "abc_token": lambda s, token: "no class was registered with an abstract base class",
+    "jax_config": lambda s, token: "jax configuration unchanged, no trace active",
+}
+
+
+def _literal(value: Any) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # Python refuses to print an int of so many digits
+        return f"<int of {value.bit_length()} bits>" if type(value) is int else f"<{type(value).__name__}>"
+
+
+def _listed(keys: Any) -> str:
+    """Keys as text; objects are not asked for theirs, nor for their hash: that would run the program's code."""
+    return ", ".join(_literal(k) if is_literal(k) else _brief(k) for k in keys)
+
+
+def _brief(obj: Any) -> str:
+    if issubclass(type(obj), (type, types.FunctionType, types.BuiltinFunctionType)):
+        return obj.__qualname__
+    return vars(obj).get("__name__", "?") if type(obj) is types.ModuleType else f"<{type(obj).__name__}>"
+
+
+class GuardSet:
+    """The guards of one capture, in order, each once."""
+
+    def __init__(self) -> None:
+        self.guards: list[Guard] = []
+        self._seen: set[Any] = set()
+        self._known: set[int] = set()
+
+    def add(self, kind: str, source: S.Source | None, *payload: Any) -> None:
+        key = (kind, source, tuple(map(identity_key, payload)))
+        if key not in self._seen:
+            self._seen.add(key)
+            self.guards.append(Guard(kind, source, payload))
+            for part in payload:
+                self._known.update(map(id, part if type(part) is tuple else (part,)))
+
+    def knows(self, obj: Any) -> bool:
+        """Whether some guard compares with this very object: it dies with the entry."""
+        return id(obj) in self._known
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.guards))
+
+
+def identity_key(payload: Any) -> Any:
+    """Constants by type and value, objects by identity."""
+    if issubclass(type(payload), S.Source):
+        return payload
+    if type(payload) in (int, str, bytes, bool):
+        return (type(payload), payload)
+    if type(payload) in (float, complex):  # by their text: zeros have signs, and no NaN equals itself
+        return (type(payload), repr(payload))
+    if type(payload) is tuple:
+        return tuple(map(identity_key, payload))
+    return id(payload)
+
+
+NUMBER_OPS = frozenset({  # what `_native/guard_numbers.c` computes without a call
+    "add", "sub", "mul", "truediv", "floordiv", "pow", "mod", "lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "abs",
+    "truth", "len"})
+MAX_REGISTERS = 1 << 14  # of a GuardProgram, see _native/native.h
+
+
+class StepWriter:
+    """Turns Guards into C steps, giving every Source a register when it is first needed."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[Any, ...]] = []
+        self.origin: list[Guard | S.Source] = []
+        self.registers: dict[S.Source, int] = {}
+        self.sizes: dict[str, int] = {}
+
+    def emit(self, origin: Guard | S.Source, *step: Any) -> None:
+        self.steps.append(step)
+        self.origin.append(origin)
+
+    def register(self, source: S.Source) -> int:
+        """The register that holds `source`, with the steps that fill it."""
+        if source in self.registers:
+            return self.registers[source]
+        if isinstance(source, S.Host):
+            return self.computed(source)
+        if isinstance(source, S.SizeOf):
+            return self.evaluated(source)
+        if isinstance(source, S.Carrier):
+            return self.computed(S.Host("carrier", (source.base,), carrier))
+        base = S.base_of(source)
+        src = () if base is None else (self.register(base),)
+        dst = self.registers[source] = len(self.registers)
+        if dst >= MAX_REGISTERS:
+            raise GiveUp("guards", f"more than {MAX_REGISTERS} objects")
+        op, operands = _FETCH[type(source)](source)
+        self.emit(source, op, dst, *src, *operands)
+        return dst
+
+    def computed(self, source: S.Host) -> int:
+        """The register that holds a number computed from others."""
+        operands = [self.register(a if isinstance(a, S.Source) else S.Root(a, repr(a))) for a in source.args]
+        dst = self.registers[source] = len(self.registers)
+        if source.op in NUMBER_OPS:
+            self.emit(source, "number", dst, operands[0], source.op, *(operands[1:] or (-1,)))
+        else:
+            self.emit(source, "host", dst, source.fn, tuple(operands))
+        return dst
+
+    def evaluated(self, source: S.SizeOf) -> int:
+        """The register that holds the value of an expression of sizes."""
+        program = self.program(postfix(source.expr))
+        dst = self.registers[source] = len(self.registers)
+        self.emit(source, "size_number", dst, program)
+        return dst
+
+    def size(self, name: str) -> int:
+        return self.sizes.setdefault(name, len(self.sizes))
+
+    def program(self, postfix: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A postfix program with the slots of symbols in place of their names."""
+        return tuple(("size", self.size(p[1])) if p[0] == "size" else p for p in postfix)
+
+    def guard(self, guard: Guard) -> None:
+        special = _SPECIAL.get(guard.kind)
+        if special is not None:
+            special(self, guard)
+            return
+        payload = tuple(self.register(p) if issubclass(type(p), S.Source) else p for p in guard.payload)
+        src = () if guard.source is None else (self.register(guard.source),)
+        self.emit(guard, guard.kind, *src, *payload)
+
+
+_FETCH: dict[type, Callable[[Any], tuple[str, tuple[Any, ...]]]] = {
+    S.Local: lambda s: ("local", (s.index,)),
+    S.Closure: lambda s: ("closure", (s.index,)),
+    S.ClosureCell: lambda s: ("cell", (s.index,)),
+    S.Global: lambda s: ("global", (s.name,)),
+    S.Handled: lambda s: ("handled", ()),
+    S.Root: lambda s: ("const", (s.obj,)),
+    S.KeyObject: lambda s: ("weak_const", (s.obj,)),
+    S.Attr: lambda s: ("attr", (s.name,)),
+    S.Slot: lambda s: ("slot", (s.member,)),
+    S.Get: lambda s: ("get", (s.name,)),
+    S.ThreadDict: lambda s: ("thread_dict", ()),
+    S.Item: lambda s: ("item", (s.index,)),
+    S.Key: lambda s: ("key", (s.key,)),
+    S.KnownKey: lambda s: ("known_key", (s.key, s.digest)),
+    S.TypeOf: lambda s: ("type", ()),
+    S.DictOf: lambda s: ("dict", ()),
+    S.Plain: lambda s: ("plain", ()),
+    S.Suspended: lambda s: ("suspended_local", (s.slot,)),
+    S.Delegate: lambda s: ("suspended_delegate", ()),
+    S.Upcoming: lambda s: ("upcoming", (s.after,)),
+    S.Iterated: lambda s: ("iterated", ()),
+    S.Reduced: lambda s: ("reduced", ()),
+}
+
+
+def _symbol(writer: StepWriter, guard: Guard) -> None:
+    """A symbol: its value is read once, and lies above a bound that the Graph relies on."""
+    source, (name, least) = guard.source, guard.payload
+    slot = writer.size(name)
+    if isinstance(source, S.Dim):
+        writer.emit(guard, "dim", slot, writer.register(source.base), source.axis)
+    else:
+        assert source is not None
+        writer.emit(guard, "int_size", slot, writer.register(source))
+    writer.emit(guard, "size_check", (("size", slot), ("int", least), "ge"))
+
+
+def _relation(writer: StepWriter, guard: Guard) -> None:
+    writer.emit(guard, "size_check", writer.program(guard.payload[0].program()))
+
+
+def _all_distinct(writer: StepWriter, guard: Guard) -> None:
+    writer.emit(guard, "all_distinct", tuple(writer.register(s) for s in guard.payload[0]))
+
+
+_SPECIAL: dict[str, Callable[[StepWriter, Guard], None]] = {
+    "symbol": _symbol, "relation": _relation, "all_distinct": _all_distinct,
+}

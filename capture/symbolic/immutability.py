@@ -1,0 +1,74 @@
+"""What never changes: which objects that are known by their identity alone may be looked into while capturing.
+
+Classes, modules and enums count: what is read of them is guarded elsewhere. Of a class in C nothing is
+known but what stands here: a `SimpleNamespace` or an `array.array` may have other content at the next call.
+"""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import decimal
+import enum
+import operator
+import types
+from typing import Any
+
+import numpy as np
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.remembered import remembered
+from dynacomp.capture.symbolic.classes import entries, module_name, mro
+from dynacomp.capture.symbolic.libraries import is_pure_module
+from dynacomp.capture.symbolic.values import LITERALS
+
+HEAP, IMMUTABLE_TYPE, NO_INSTANCES = 1 << 9, 1 << 8, 1 << 7  # Py_TPFLAGS_*
+
+# Modules whose objects never change.
+MODULES = ("typing", "typing_extensions", "fractions", "datetime", "pathlib", "ipaddress", "uuid", "numbers",
+           "re", "zoneinfo", "ml_dtypes")
+# Classes in C whose instances never change, or whose parts are guarded where they are read (functions).
+CLASSES = (*LITERALS, tuple, frozenset, range, slice, property, classmethod, staticmethod, types.FunctionType,
+           types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType, types.WrapperDescriptorType,
+           types.MethodWrapperType, types.ClassMethodDescriptorType, types.GetSetDescriptorType,
+           types.MemberDescriptorType, types.CodeType, types.GenericAlias, types.UnionType, operator.itemgetter,
+           operator.attrgetter, operator.methodcaller, np.ufunc, decimal.Decimal)
+
+# Classes whose instances show what another object holds.
+SHOWING = (memoryview, types.MappingProxyType)
+
+
+@remembered
+def is_python_class(cls: type) -> bool:
+    """A class made by a `class` statement: C can make heap types too, with methods of their own in C."""
+    flags = cls.__flags__
+    if not mro(cls):
+        raise Break("attribute", "a class that is being made")
+    return bool(flags & HEAP) and not flags & (IMMUTABLE_TYPE | NO_INSTANCES) and not any(
+        b.__flags__ & HEAP and id(b) not in CONTAINERS and _has_own_c_code(b) for b in mro(cls))
+
+
+CONTAINERS = frozenset(map(id, (collections.deque, collections.defaultdict)))  # modelled: see `builtin_subclasses`
+IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
+
+
+def _has_own_c_code(cls: type) -> bool:
+    found = entries(cls)
+    return isinstance(found.get("__new__"), types.BuiltinFunctionType) or any(
+        isinstance(raw, IN_C) and raw.__objclass__ is cls for raw in found.values())
+
+
+def is_changeable(obj: Any) -> bool:
+    """An object known by its identity alone, whose content may be another one at the next call.
+
+        >>> is_changeable(range(3)), is_changeable(types.SimpleNamespace())
+        (False, True)
+    """
+    cls: Any = type(obj)
+    if cls in CLASSES or issubclass(cls, (type, types.ModuleType, enum.Enum, np.generic, np.dtype)):
+        return False
+    if issubclass(cls, tuple) and hasattr(cls, "n_sequence_fields") and all(type(x) in LITERALS for x in obj):
+        return False  # `sys.version_info` and its like
+    if issubclass(cls, (datetime.datetime, datetime.time)) and obj.tzinfo is not None:
+        return is_python_class(type(obj.tzinfo))  # whose methods the C code calls
+    return module_name(cls) not in MODULES and not is_pure_module(module_name(cls))

@@ -1,0 +1,78 @@
+"""Values of iterators other than generators: over sequences, counting, and over other iterators (see `iteration`).
+
+    >>> SeqIterV(TupleV([Const(1), Const(2)])).index
+    0
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dynacomp.capture.symbolic.values import Value
+
+
+@dataclass(eq=False)
+class SeqIterV(Value):
+    """An iterator over the items of a list (seen live) or tuple: the next one is at `index`.
+
+    `kind` is "forward" for `iter(seq)` (`iter(text)`, when the items are those of a constant),
+    "reversed" for `reversed(seq)`, "other" for an iterator of another class that gives these items."""
+
+    seq: Any
+    index: int = 0
+    kind: str = "forward"
+    text: Any = None
+    ended: bool = False
+    since: int = field(init=False)  # `changes` of the deque when it was made
+
+    def __post_init__(self) -> None:
+        self.since = getattr(self.seq, "changes", 0)
+
+
+@dataclass(eq=False)
+class CountIterV(Value):
+    """`range` iterators: next value, stop (None: endless, `itertools.count`), step. `asked`: how often a symbolic stop
+    was compared with."""
+
+    current: Any
+    stop: Any
+    step: Any
+    asked: int = 0
+
+
+@dataclass(eq=False)
+class StreamV(Value):
+    """A lazy iterator over others: `kind` is zip, enumerate, map, filter, chain, islice, ..."""
+
+    kind: str
+    parts: list[Any]
+    fn: Value | None = None
+    state: dict[str, Any] = field(default_factory=dict)
+    real: Any = None  # the object itself, here and below, if it exists already
+    dirty: bool = False
+
+
+@dataclass(eq=False)
+class ASendV(Value):
+    """What `gen.asend(value)` of an asynchronous generator gives (`__anext__`: of None): awaited, it goes on with it.
+
+    value: None once it was sent. used: whether the generator has come to its next `yield`."""
+
+    gen: Value
+    value: Any
+    used: bool = False
+
+
+@dataclass(eq=False)
+class GivenIterV(Value):
+    """An iterator over a built-in container that the code was given, `taken` items further on.
+
+    Items are looked at where they will come (sources.Upcoming), whatever their number is by then, and taken
+    from the real one after the graph."""
+
+    real: Any
+    taken: int = 0
+    ended: bool = False
+    failed: bool = False  # it was asked for an item of a dict that has grown or shrunk: from then on it raises
+    dirty: bool = False

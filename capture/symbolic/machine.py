@@ -1,0 +1,467 @@
+"""The symbolic machine: a Capture (one attempt to capture a frame) and its Frames.
+
+`execute(cap, frame)` runs instructions through the handlers that the `opcodes_*` modules register
+with `@opcode`. Values on the stack are `values.Value`s; what touches arrays grows `cap.builder`,
+what reads the outside world adds to `cap.guards`, what writes it marks Values dirty for `side_effects`.
+
+A handler returns None to go on, or the byte offset to jump to. It raises `Raised` when the program
+raises (the exception table is searched, as CPython does), `Break` when this instruction cannot be
+captured. Breaks always restart the capture with the lesson that the outermost frame's step number
+N must run in Python: state needs no rollback, and what a callee did before breaking is forgotten.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+from dynacomp.capture.base.errors import Break, GiveUp, Raised, Restart
+from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.bytecode.code import VERSION, Decoded, Instr, decode
+from dynacomp.capture.graph.graph import Builder, Node
+from dynacomp.capture.graph.size_scope import Scope
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.guards import GuardSet
+from dynacomp.capture.symbolic.iterator_values import CountIterV
+from dynacomp.capture.symbolic.libraries import is_pure_module
+from dynacomp.capture.symbolic.values import (
+    CellV,
+    Const,
+    GeneratorV,
+    HandlingV,
+    NeedsConcrete,
+    NotConstant,
+    ScalarV,
+    Value,
+    next_serial,
+)
+
+MAX_STEPS = 2_000_000  # instructions a capture; a longer Python loop is run, not unrolled
+STEPS_AN_ITEM = 10  # what an element that nothing looks at counts
+MAX_UNROLLED_OPS = 4_000  # array operations of one unrolled loop
+MAX_ROUNDS, MAX_LOOP_OPS = 48, 100  # a loop with more of both is not unrolled
+MAX_ITEMS = 256  # the same for loops over objects that exist, such as the layers or leaves of a model
+MAX_IDLE_STEPS = 300_000  # instructions of a loop that makes no array operation: such a loop runs in Python
+MAX_DEPTH = 120  # inlined calls inside each other
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Something that an earlier attempt learned: break before step `step` of the outermost frame."""
+
+    step: int
+    kind: str
+    detail: str
+    where: tuple[tuple[str, int, str], ...]
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """Why a size is a constant: what could not take it otherwise, where, and its value then; whether that was
+    what compiles the Graph, not a call in it."""
+
+    what: str
+    where: tuple[tuple[str, int, str], ...]
+    value: int
+    compiled: bool = False
+
+
+@dataclass
+class Lessons:
+    """What is carried from one attempt at a frame to the next."""
+
+    breaks: dict[int, Lesson] = field(default_factory=dict)
+    fixed: set[S.Source] = field(default_factory=set)  # changing numbers that must be constants all the same
+    all_fixed: bool = False  # so many of those that every one is, but for those that change often
+    plain_ifs: bool = False  # an `if` turned `cond` would have lost the identity of an input
+    unrolled: set[Any] = field(default_factory=set)  # loops that could not become one node
+    rolled: set[Any] = field(default_factory=set)  # long loops of Python that are to become one
+    pure_bodies: bool = False  # what a transformed function changed would have let arrays out of it
+    waits: set[Any] = field(default_factory=set)  # what a coroutine awaits there only an event loop can wait for
+    results: dict[Any, Any] = field(default_factory=dict)  # of functions whose result is said to be constant
+    frozen: dict[S.Source, Frozen] = field(default_factory=dict)  # sizes that must be constants, and why
+    sized: set[S.Source] = field(default_factory=set)  # changing ints that JAX wants as sizes
+    shown_arrays: bool = False  # a library looked at the content of NumPy arrays that are constants
+    order: int = 0  # how often calls are differentiated, to find the rules that derivatives reach
+
+
+BACK_EDGES = frozenset({
+    "FOR_ITER", "JUMP_BACKWARD", "POP_JUMP_BACKWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_FALSE",
+    "POP_JUMP_BACKWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE"})
+
+
+@dataclass
+class Loop:
+    """A loop of a Frame, seen at its back edge: the outermost frame's step, the operations captured and
+    the instructions run when it was met first, and how often since."""
+
+    step: int
+    ops: int
+    steps: int
+    rounds: int = 0
+
+
+@dataclass(eq=False)
+class Frame:
+    """A symbolic frame: the counterpart of CPython's, with Values."""
+
+    code: Decoded
+    globals: dict[str, Any]
+    globals_source: S.Source | None
+    builtins: dict[str, Any]
+    locals: dict[str, Value] = field(default_factory=dict)
+    cells: dict[str, CellV] = field(default_factory=dict)
+    stack: list[Value] = field(default_factory=list)
+    index: int = 0
+    loops: dict[int, Loop] = field(default_factory=dict)
+    parent: Frame | None = None
+    kw_names: tuple[str, ...] = ()
+    handling: list[HandlingV] = field(default_factory=list)  # exceptions being handled, innermost last
+    result: Value | None = None
+    yielded: Value | None = None
+    namespace: Any = None  # the mapping that a class body fills
+    function: Any = None  # the function Value, for zero-argument super and generators
+    first_local: str | None = None
+    stops: frozenset[int] = frozenset()  # where a side of a branch ends (see `branches`)
+    fork: Any = None  # a side that ends in two places: how it divides
+
+    @property
+    def instr(self) -> Instr:
+        return self.code.instrs[self.index]
+
+    def push(self, value: Value) -> None:
+        self.stack.append(value)
+
+    def pop(self) -> Value:
+        return self.stack.pop()
+
+    def popn(self, n: int) -> list[Value]:
+        if n == 0:
+            return []
+        taken = self.stack[-n:]
+        del self.stack[-n:]
+        return taken
+
+
+class Capture:
+    """One attempt to capture a frame: everything that it accumulates."""
+
+    def __init__(self, lessons: Lessons, root: Any, options: Any) -> None:
+        self.lessons = lessons
+        self.relied: dict[int, tuple[Any, dict[str, Any]]] = {}  # see `rely`
+        self.root = root  # a frame.RootFrame: function, code, real locals
+        self.options = options
+        self.builder = Builder()
+        self.guards = GuardSet()
+        self.inputs: dict[Node, S.Source] = {}
+        self.objects: dict[int, Value] = {}  # real object id → Value, for mutable objects
+        self.keep: list[Any] = []  # keeps those ids alive
+        self.made: dict[int, Any] = {}  # id of an object of the capture's own → what it is, see `class_prototypes`
+        self.stood: dict[int, Any] = {}  # id of a Value → the object that stands for it there
+        self.ndarrays: dict[int, Value] = {}  # id of a NumPy array of the capture's own → its Value
+        self.outside: dict[int, Any] = {}  # id of one from outside → the capture's copy of it
+        self.tuples: dict[int, Value] = {}  # the same for tuples of constants that libraries were shown
+        self.ids: dict[int, Any] = {}  # id of an object, or of what stands for it → its IdV
+        self.global_writes: dict[tuple[int, str], tuple[dict[str, Any], S.Source | None, Any]] = {}
+        self.names: dict[tuple[int, str], Const] = {}  # (id of a globals, name) → what was read there, and guarded
+        self.resolved: dict[tuple[int, str, int], Any] = {}  # what `class_attrs.resolve` has found, and guarded
+        self.entered: dict[int, Any] = {}  # id of a real function that calls of it just enter → its FunctionV
+        self.class_writes: dict[tuple[int, str], Any] = {}  # (id of a class, attribute) → it, and a Value or DELETED
+        self.prints: list[tuple[Any, Any, Any, Any]] = []  # what says it, its arguments, globals: see `debug_rows`
+        self.said: set[Any] = set()  # the places in bodies where a warning was given
+        self.warned: dict[int, set[Any]] | None = None  # what modules have warned of, once known: see `warning_rows`
+        self.pending: dict[int, Any] = {}  # id of a suspended generator that runs code when dropped → it
+        self.current: Frame | None = None
+        self.frames: weakref.WeakSet[Frame] = weakref.WeakSet()  # that have run and are still referred to
+        self.top_step = -1
+        self.births: list[int] = []  # by top step: Values with a higher serial were made then or later
+        self.steps = 0
+        self.depth = 0
+        self.peels: dict[Any, int] = {}  # loop → iterations that run before it, see `loops`
+        self.candidates: list[Any] = []  # existing arrays that the Graph may choose, see `array_identity`
+        self.bodies: list[Any] = []  # sub-graphs being captured, innermost last
+        self.captured_ops = 0
+        self.scalars: dict[S.Source, Any] = {}  # Python numbers that were taken as constants; ids of unchanging objects
+        self.changing: dict[S.Source, Any] = {}  # numbers and strings that change from call to call: their values now
+        self.scalar_nodes: dict[S.Source, Node] = {}
+        self.stands: dict[int, tuple[Any, Node]] = {}  # id → an array that stands for a Node read by a body, the Node
+        self.handed: dict[Node, Value] = {}  # a node's argument → the array of JAX that it is
+        self.passing: dict[int, Any] = {}  # id of a tracer → it, and the changing number that it is for a call
+        self.scalar_reads: list[tuple[int, ScalarV]] = []  # the steps at which changing numbers became nodes
+        self.functions: dict[Any, Any] = {}  # (id of a real function, where one known by its code is) → its FunctionV
+        self.last_where: tuple[tuple[str, int, str], ...] = ()  # where the last Break was raised
+        self.real_shapes: dict[S.Source, tuple[int, ...]] = {}
+        self.owner: dict[Node, int] = {}  # how many bodies deep a node lives
+        self.homes: dict[Node, int] = {}  # the serial of the body that it lives in, if any
+        self.hashing: list[bool] = []  # for each `__hash__` that runs now: whether it depends on ids
+        self.placed = False  # some call decides where its results live
+        self.tracing = 0  # calls of libraries that are being evaluated now, one within the other
+        self.traces: list[Any] = []  # JAX's traces under which calls are evaluated, innermost last
+        self.overheard: dict[Any, None] = {}  # the program's functions that libraries have run, see `library_reads`
+        self.given: list[Value] = []  # what those libraries were given
+        self.overhears = False
+        self.emptied: list[Any] = []  # what `let_go` empties besides: what writes code, containers that are objects
+        self.promised = 0  # inside calls of functions that the user has said need no guards
+        self.derived = 0  # derivatives of calls being traced, inside each other
+        self.scope = Scope()
+        self.dims: dict[str, S.Source] = {}  # name of a symbol → where its value is read
+
+    def let_go(self) -> None:
+        """Ends it. Frames, exceptions, tracebacks and generators refer to each other: what these Values hold of the
+        program is let go of now, not when garbage is collected."""
+        OPERATIONS["let_go"](self)
+        for held in (*self.frames, *self.objects.values(), *self.emptied):
+            vars(held).clear()
+        vars(self).clear()
+
+    def hold(self, payload: Any, holder: Value) -> None:
+        """Says that a container is an object: an instance of a subclass of `dict`, say."""
+        payload.holder = holder
+        self.emptied.append(payload)
+
+    def count(self, steps: int) -> None:
+        """So many more instructions; an element of an iterator that is run through counts as some (STEPS_AN_ITEM).
+        Neither may go on for ever."""
+        self.steps += steps
+        if self.steps > MAX_STEPS:
+            raise GiveUp("too_long", f"more than {MAX_STEPS} instructions in one capture")
+
+    def globals_source(self, table: dict[str, Any]) -> S.Source | None:
+        """How bytecode and guards find a module's globals: None for the outermost frame's own."""
+        if table is self.root.fn.__globals__:
+            return None
+        return S.Root(table, f"globals({table.get('__name__', '?')})")
+
+    def rely(self, table: Any, name: str, found: Any) -> None:
+        """Notes what a library's class, or its module's globals, have under `name`: one guard for each table
+        at the end, for libraries change seldom, but tests and users do patch them. Nobody patches what the capture
+        has made."""
+        if id(table) in self.made:
+            return
+        self.relied.setdefault(id(table), (table, {}))[1][name] = found
+
+    def is_pure_globals(self, table: dict[str, Any]) -> bool:
+        """Whether a module's globals never change (libraries that promise purity)."""
+        return is_pure_module(table.get("__name__"))
+
+    # Operations that values, bodies and opcodes need of each other; registered in OPERATIONS.
+
+    def call(self, fn: Value, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:
+        """The Value of a call of any callable Value."""
+        return OPERATIONS["call"](self, fn, args, kwargs or {})
+
+    def getattr(self, value: Value, name: str) -> Value:
+        """`value.name`; Raised AttributeError when there is none."""
+        return OPERATIONS["getattr"](self, value, name)
+
+    def special(self, value: Value, name: str) -> Value | None:
+        """A special method, looked up on the type as Python does; None when there is none."""
+        return OPERATIONS["special"](self, value, name)
+
+    def instance_attribute(self, value: Value, name: str) -> Value | None:
+        """What an object's own dictionary or slot holds under `name`."""
+        return OPERATIONS["instance_attribute"](self, value, name)
+
+    def items(self, value: Any) -> list[Value]:
+        """All elements of a tuple or list Value."""
+        return OPERATIONS["items"](self, value)
+
+    def realize(self, item: Any) -> Value:
+        """A container's element, looked at now."""
+        return OPERATIONS["realize"](self, item)
+
+    def node_argument(self, value: Value) -> Any:
+        """`value` as an argument of a node."""
+        return OPERATIONS["node_argument"](self, value)
+
+    def where(self) -> tuple[tuple[str, int, str], ...]:
+        """The user's position: (file, line, function), outermost first."""
+        found: list[tuple[str, int, str]] = []
+        frame = self.current
+        while frame is not None:
+            code = frame.code.code
+            found.append((code.co_filename, frame.instr.line, code.co_name))
+            frame = frame.parent
+        return tuple(reversed(found))
+
+
+OPERATIONS: dict[str, Callable[..., Any]] = {}
+
+Handler = Callable[[Capture, Frame, Instr], "int | None"]
+HANDLERS: dict[str, Handler] = {}
+UNSUPPORTED: dict[str, str] = {}
+
+
+def opcode(*names: str, since: tuple[int, int] = (3, 11), until: tuple[int, int] = (9, 0)) -> Callable:
+    """Registers a handler for opcodes that exist in versions [since, until)."""
+
+    def register(handler: Handler) -> Handler:
+        if since <= VERSION < until:
+            for name in names:
+                HANDLERS[name] = handler
+        return handler
+
+    return register
+
+
+def unsupported(reason: str, *names: str) -> None:
+    for name in names:
+        UNSUPPORTED[name] = reason
+
+
+def check_complete() -> None:
+    """Every opcode of the running Python is handled or declared unsupported; ImportError if not."""
+    known = {n for n, op in dis.opmap.items() if op < 256 and not n.startswith("INSTRUMENTED_")}
+    known -= set(getattr(dis, "_specialized_opmap", {})) | set(getattr(dis, "_specialized_instructions", ()))
+    missing = known - set(HANDLERS) - set(UNSUPPORTED)
+    if missing:
+        raise ImportError(f"dynacomp.capture knows no handler for opcodes {sorted(missing)} of Python "
+                          f"{VERSION[0]}.{VERSION[1]}: add one with @opcode, or declare it unsupported")
+
+
+def new_frame(code: CodeType, globals_: dict[str, Any], source: S.Source | None, parent: Frame | None) -> Frame:
+    builtins = globals_.get("__builtins__", __builtins__)
+    table = builtins if isinstance(builtins, dict) else vars(builtins)
+    return Frame(decode(code), globals_, source, table, parent=parent)
+
+
+def execute(cap: Capture, frame: Frame) -> None:
+    """Runs `frame` until it returns (`frame.result`) or yields (`frame.yielded`)."""
+    cap.count(0)
+    cap.frames.add(frame)
+    outer = cap.current
+    cap.current = frame
+    cap.depth += 1
+    if cap.depth > MAX_DEPTH:
+        cap.current = outer
+        cap.depth -= 1
+        raise Break("depth", f"{MAX_DEPTH} calls inside each other")
+    try:
+        while frame.result is None and frame.yielded is None:
+            step(cap, frame)
+    finally:
+        cap.depth -= 1
+        cap.current = outer
+    if cap.pending and frame.result is not None:
+        OPERATIONS["dropped"](cap, [frame.locals, frame.stack, frame.cells], frame.result)
+
+
+def step(cap: Capture, frame: Frame) -> None:
+    """One instruction, with exceptions sent to the frame's handlers."""
+    instr = frame.code.instrs[frame.index]
+    if frame.parent is None and not cap.bodies and frame is cap.root.frame:
+        cap.top_step += 1
+        cap.births.append(next_serial())
+        lesson = cap.lessons.breaks.get(cap.top_step)
+        if lesson is not None:
+            raise StopAtBreak(lesson)
+    cap.steps += 1
+    if instr.name in BACK_EDGES:  # without passing one, or a call, no code runs for ever
+        cap.count(0)
+        watch_loop(cap, frame, instr)
+    handler = HANDLERS.get(instr.name)
+    if handler is None:
+        raise Break("opcode", f"{instr.name}: {UNSUPPORTED.get(instr.name, 'unknown')}")
+    try:
+        target = handler(cap, frame, instr)
+    except (Break, NeedsConcrete):
+        cap.last_where = cap.last_where or cap.where()
+        raise
+    except NotConstant as what:
+        cap.last_where = cap.last_where or cap.where()
+        raise Break("leaves", f"a value that only exists at run time ({what})") from None
+    except ours(RuntimeError) as error:  # an `__eq__` changed a dict or set that was being walked: Python knows how
+        if "during iteration" not in str(error):
+            raise
+        raise Break("hash", str(error)) from None
+    except Raised as raised:
+        unwind(cap, frame, instr, raised)
+        return
+    frame.index = frame.index + 1 if target is None else frame.code.at[target]
+
+
+def watch_loop(cap: Capture, frame: Frame, instr: Instr) -> None:
+    """A long loop is not unrolled: it becomes one node (see `rolled_loops`), or Python runs it, and its body is
+    compiled once.
+
+    The lesson is to break where the loop began (for a loop of a callee: at the call, so that the
+    callee is captured by itself)."""
+    loop = frame.loops.setdefault(instr.index, Loop(cap.top_step, cap.captured_ops, cap.steps))
+    loop.rounds += 1
+    ops = cap.captured_ops - loop.ops
+    items = is_over_items(frame, instr)
+    idle = not ops and not items and cap.steps - loop.steps > MAX_IDLE_STEPS
+    most = MAX_ITEMS if items else MAX_ROUNDS
+    if is_going_on(frame, instr) and loop.rounds > 1:
+        cap.lessons.breaks.setdefault(loop.step, Lesson(loop.step, "iterator", "the loop runs in Python", cap.where()))
+        raise Restart()
+    if ops > MAX_UNROLLED_OPS or (loop.rounds > most and (ops > MAX_LOOP_OPS or idle)):
+        key = (id(frame.code.code), instr.index if instr.name == "FOR_ITER" else frame.code.at[instr.argval])
+        if ops and key not in cap.lessons.rolled:
+            cap.lessons.rolled.add(key)
+            raise Restart()
+        if cap.bodies:
+            raise Break("too_long", f"{loop.rounds} rounds of a loop in a transformed function")
+        lesson = Lesson(loop.step, "long_loop", f"{loop.rounds} rounds and more", cap.where())
+        cap.lessons.breaks.setdefault(loop.step, lesson)
+        raise Restart()
+
+
+def is_going_on(frame: Frame, instr: Instr) -> bool:
+    """Whether a loop ran in Python when the frame was resumed: a round that has come to its end without another
+    break ends there, so that all such rounds are compiled once."""
+    source = frame.stack[-1].source if instr.name == "FOR_ITER" and frame.parent is None else None
+    return isinstance(source, S.Local) and source.name.startswith("$s")
+
+
+def is_over_items(frame: Frame, instr: Instr) -> bool:
+    """Whether the loop that `instr` belongs to is a `for` over anything but numbers that are counted;
+    what a generator counts are mostly the items that it gives."""
+    if frame.code.code.co_flags & inspect.CO_GENERATOR:
+        return True
+    head = instr if instr.name == "FOR_ITER" else frame.code.instrs[frame.code.at[instr.argval]]
+    return head.name == "FOR_ITER" and not is_counted(frame.stack[-1])
+
+
+def is_counted(it: Value) -> bool:
+    """Numbers, or the batches of a generator that exists: there may be very many."""
+    return isinstance(it, CountIterV) or isinstance(it, GeneratorV) and it.real is not None
+
+
+def unwind(cap: Capture, frame: Frame, instr: Instr, raised: Raised) -> None:
+    """Enters the handler that covers `instr`, or lets the exception leave the frame."""
+    left = left_at(frame, instr)
+    value = OPERATIONS["caught"](cap, frame, instr, raised)
+    handler = frame.code.handler(instr.offset)
+    if handler is None:
+        try:
+            raise raised
+        finally:
+            del raised  # its traceback refers to this frame: a cycle, with the program's objects in it
+    gone = frame.stack[handler.depth:]
+    del frame.stack[handler.depth:]
+    if cap.pending:
+        OPERATIONS["dropped"](cap, gone, value)
+    if handler.lasti:
+        frame.push(Const(left))
+    frame.push(value)
+    frame.index = frame.code.at[handler.target]
+
+
+def left_at(frame: Frame, instr: Instr) -> int:
+    """The offset at which an exception of `instr` leaves the frame: `RERAISE` may name the one that it came from."""
+    named = frame.stack[-instr.arg] if instr.name == "RERAISE" and instr.arg else None
+    return named.value if isinstance(named, Const) else instr.offset
+
+
+class StopAtBreak(Exception):
+    """The outermost frame reached the step at which it must break."""
+
+    def __init__(self, lesson: Lesson) -> None:
+        super().__init__(lesson)
+        self.lesson = lesson

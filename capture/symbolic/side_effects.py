@@ -1,0 +1,157 @@
+"""Side effects: what the captured code changed outside itself, to be replayed after the Graph.
+
+While capturing, nothing real is changed. A Value that stands for an existing object notes its
+changes (`dirty`, `written`); `global_writes` holds stores to module globals. At the end of the
+capture `changed(cap)` lists the Values whose real objects must be brought up to date.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from dynacomp.capture.base.errors import Break, Restart
+from dynacomp.capture.symbolic.iterator_values import GivenIterV, StreamV
+from dynacomp.capture.symbolic.libraries import is_pure_module
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.sources import belongs_to_call
+from dynacomp.capture.symbolic.undo_log import save
+from dynacomp.capture.symbolic.values import (
+    DELETED,
+    ArrayV,
+    CellV,
+    Const,
+    DictV,
+    FunctionV,
+    GeneratorV,
+    Lazy,
+    ListV,
+    ObjectV,
+    SetV,
+    Value,
+    peek,
+)
+
+
+def mutating(cap: Capture, value: Value) -> None:
+    """Must be called before a Value is changed in place."""
+    if isinstance(value, DictV) and value.cls is types.MappingProxyType:
+        raise Break("store", "a change to a mappingproxy")  # which Python refuses, in words for each operation
+    whose = getattr(value, "owner", None) or value  # a `__dict__` is as old as its object
+    existed = getattr(whose, "real", None) is not None
+    older = [b for b in cap.bodies if existed or whose.serial < b.serial]
+    for side in [b for b in older if b.is_side]:
+        save(side, value)
+    _change_from(cap, [b for b in older if not b.is_side], "a change to an outer object")
+    if isinstance(value, (ListV, DictV, SetV, CellV, GeneratorV, StreamV, GivenIterV)):
+        value.dirty = True
+    if isinstance(value, SetV) and value.items is value.real:
+        value.items = set(value.items)
+    if isinstance(value, DictV) and value.owner is not None:
+        value.owner.written.update(value.items)
+
+
+def removing(cap: Capture, value: Value) -> None:
+    """Must be called before an entry is taken out of a Value in place."""
+    mutating(cap, value)
+    if isinstance(value, DictV):
+        value.lost = True
+
+
+def _change_from(cap: Capture, bodies: list[Any], what: str) -> None:
+    """Notes that these bodies change what is older than they, where that happens as often in eager JAX."""
+    if bodies and (cap.lessons.pure_bodies or not all(b.inline or b.fresh for b in bodies)):
+        raise Break("effect_in_body", f"{what} inside a transformed function")
+    for body in bodies:
+        body.changes = True
+
+
+def changing_outside(cap: Capture, what: str) -> None:
+    """Must be called before something is changed that no Value stands for: a class, a module."""
+    _change_from(cap, cap.bodies, what)
+
+
+def write_global(cap: Capture, table: dict[str, Any], source: Any, name: str, value: Any) -> None:
+    _change_from(cap, cap.bodies, f"a store to global {name!r}")
+    if is_pure_module(table.get("__name__")):  # its own functions must see it at once
+        raise Break("store", f"a store to {name!r} of the library {table['__name__']}")
+    seen = cap.objects.get(id(table))
+    if isinstance(seen, DictV):  # the program also holds these globals as a dict
+        seen.dirty, seen.lost = True, seen.lost or value is None
+        seen.items.pop(name, None) if value is None else seen.items.__setitem__(name, value)
+        return
+    cap.global_writes[id(table), name] = (table, source, value)
+    if value is None and name not in table:
+        del cap.global_writes[id(table), name]  # made and deleted again: nothing to do
+
+
+def _note_dict_changes(value: ObjectV) -> None:
+    """What a program changed through `vars(obj)` counts as written (or deleted) attributes."""
+    if value.view is not None and value.view.dirty:
+        value.written.update(value.view.items)
+        for name in value.written - set(value.view.items):
+            value.attrs[name] = DELETED
+
+
+SETTLED: list[Callable[[Capture], None]] = []  # what else adds its guards when a capture ends
+
+
+def settle(cap: Capture) -> list[Value]:
+    """The changed Values, with guards that no two inputs which might be one object are: a change to
+    one would then be a change to the other."""
+    found = list(changed(cap))
+    for last in SETTLED:
+        last(cap)
+    for kind in {type(v.real) for v in found if not isinstance(v, CellV)}:  # type: ignore[attr-defined]
+        sources = tuple(v.source for v in cap.objects.values()
+                        if v.source is not None and type(getattr(v, "real", None)) is kind)
+        if len(sources) > 1:
+            cap.guards.add("all_distinct", None, sources)
+    return found
+
+
+def changed(cap: Capture) -> Iterator[Value]:
+    """Existing objects that differ now from what they were, in order of discovery."""
+    for value in list(cap.objects.values()):
+        if isinstance(value, ObjectV):
+            _note_dict_changes(value)
+            if value.written and value.real is not None:
+                yield value
+            if value.unread is None and getattr(value.payload, "dirty", False) and value.real is not None:
+                yield value.payload
+        elif getattr(value, "dirty", False) and getattr(value, "real", None) is not None:
+            yield value
+
+
+def waits_for_effects(cap: Capture, value: Value) -> bool:
+    """Whether what makes `value` may look at an object that has changed: side effects happen after that."""
+    changes = {id(v): v for v in changed(cap)}
+    todo, seen, runs = [value], set(), False
+    while todo and (changes or cap.global_writes):
+        at: Any = todo.pop()
+        at = cap.objects.get(id(at.obj)) if isinstance(at, Lazy) else at
+        if id(at) in changes:
+            return True
+        runs = runs or isinstance(at, FunctionV) or isinstance(at, Const) and isinstance(peek(at), types.FunctionType)
+        if id(at) not in seen and isinstance(at, (Value, list, tuple, dict)):
+            seen.add(id(at))
+            todo.extend(vars(at).values() if isinstance(at, Value) else at.values() if isinstance(at, dict) else at)
+    found = (getattr(v, "source", None) for v in changes.values())
+    return runs and (bool(cap.global_writes) or not all(s is not None and belongs_to_call(s) for s in found))
+
+
+def certain(cap: Capture, value: ArrayV) -> None:
+    """Must be called before a program asks which object an array is: a `cond` that may choose an input
+    goes back to being an `if`."""
+    if value.origin is not None:
+        cap.lessons.plain_ifs = True
+        raise Restart
+
+
+def leaving(cap: Capture, value: ArrayV) -> None:
+    """Must be called for arrays that Python will have after the Graph: a transformed function may have put
+    its own into an outer object, which eager JAX allows (and calls a leaked tracer when it is used)."""
+    if value.node in cap.homes:
+        cap.lessons.pure_bodies = True
+        raise Restart

@@ -1,0 +1,200 @@
+"""Changes to mutable Values that can be taken back.
+
+What a side of a branch changes is only true on that side. `save(body, value)` notes how an object
+that is older than the side was before its first change there; when the side has run, `take_back`
+restores those objects and gives their changed states, for `merge` to make one of both sides'.
+
+    parts(value)        a mutable Value as a shape that can be compared, and the Values that it holds
+    put(value, held)    the same object with other Values in it
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.symbolic.iterator_values import CountIterV, SeqIterV, StreamV
+from dynacomp.capture.symbolic.values import (
+    DELETED,
+    CellV,
+    Const,
+    DictV,
+    ListV,
+    ObjectV,
+    SetV,
+    Value,
+    next_serial,
+)
+
+State = dict[str, tuple[Any, Any]]  # attribute → the object there, and a copy of its content
+CONTENT = (list, dict, set)
+
+
+def snapshot(value: Value) -> State:
+    """How a mutable Value is now; Break for kinds whose changes cannot be taken back."""
+    if type(value) not in _PARTS or getattr(value, "view", None) is not None or getattr(
+            value, "owner", None) is not None:
+        raise Break("effect_in_body", f"a {type(value).__name__.removesuffix('V').lower()} that one side changes")
+    real = getattr(value, "real", None)
+    return {name: (held, copy.copy(held) if type(held) in CONTENT and held is not real else None)
+            for name, held in vars(value).items()}
+
+
+def restore(value: Value, state: State) -> None:
+    for name, (held, content) in state.items():
+        if content is not None:
+            held.clear()
+            held.extend(content) if isinstance(held, list) else held.update(content)
+        vars(value)[name] = held
+
+
+def save(body: Any, value: Value) -> None:
+    """Must be called before a side (`body`) changes an object that is older than itself."""
+    if value not in body.saved:
+        body.saved[value] = snapshot(value)
+
+
+def take_back(body: Any) -> dict[Value, State]:
+    """Undoes what a side has changed; the changed states by object."""
+    changed = {value: detached(value) for value in body.saved}
+    for value, state in body.saved.items():
+        restore(value, state)
+    return changed
+
+
+def detached(value: Value) -> State:
+    """A snapshot whose containers are its own: it outlives the restoring of older states."""
+    return {name: (copy.copy(held) if content is not None else held, content)
+            for name, (held, content) in snapshot(value).items()}
+
+
+@contextlib.contextmanager
+def in_state(value: Value, state: State | None) -> Iterator[None]:
+    """The object as it was in `state`, for as long as somebody looks."""
+    before = snapshot(value)
+    if state is not None:
+        restore(value, state)
+    try:
+        yield
+    finally:
+        restore(value, before)
+
+
+# --- mutable Values as data
+
+
+def parts(value: Any) -> tuple[Any, list[Any]]:
+    return _PARTS[type(value)][0](value)
+
+
+def put(value: Any, held: list[Any]) -> None:
+    _PARTS[type(value)][1](value, held)
+
+
+class SpoiledV(Value):
+    """What an iterator goes through whose position depends on an array: whoever looks breaks the graph."""
+
+    @property
+    def items(self) -> list[Any]:
+        raise Break("branch", "an iterator that is further on one side than on the other")
+
+
+def spoil(value: SeqIterV | StreamV) -> None:
+    """Makes an iterator unusable: loops that have ended drop theirs, others must not go on with it."""
+    if isinstance(value, SeqIterV):
+        value.seq = SpoiledV()
+    else:
+        value.parts = [SpoiledV()] * max(1, len(value.parts))
+
+
+def note_written(value: Any, states: list[State]) -> None:
+    """An object's attributes count as written where they are in any of its states."""
+    if isinstance(value, ObjectV):
+        value.written.update(*(state["written"][1] for state in states))
+
+
+def is_mutable(value: Any) -> bool:
+    return type(value) in _PARTS
+
+
+def clone(value: Any) -> Any:
+    """A new object like `value`, born now."""
+    made = copy.copy(value)
+    for name, held in vars(made).items():
+        if type(held) in CONTENT:
+            vars(made)[name] = copy.copy(held)
+    made.serial = next_serial()
+    return made
+
+
+def _list(v: ListV) -> tuple[Any, list[Any]]:
+    return (v.cls, v.extra, v.changes, len(v.items)), list(v.items)
+
+
+def _put_list(v: ListV, held: list[Any]) -> None:
+    v.items[:] = held
+
+
+def _dict(v: DictV) -> tuple[Any, list[Any]]:
+    return (v.cls, id(v.factory), tuple(v.items)), list(v.items.values())
+
+
+def _put_dict(v: DictV, held: list[Any]) -> None:
+    v.items.update(zip(list(v.items), held))
+
+
+def _set(v: SetV) -> tuple[Any, list[Any]]:
+    return (v.cls, tuple(v.items)), []
+
+
+def _object(v: ObjectV) -> tuple[Any, list[Any]]:
+    there = tuple(n for n, x in v.attrs.items() if x is not DELETED)
+    gone = tuple(n for n, x in v.attrs.items() if x is DELETED)
+    return (v.cls, there, gone, id(v.payload), tuple(map(id, v.ctor))), [v.attrs[n] for n in there]
+
+
+def _put_object(v: ObjectV, held: list[Any]) -> None:
+    there = [n for n, x in v.attrs.items() if x is not DELETED]
+    v.attrs.update(zip(there, held))
+
+
+def _cell(v: CellV) -> tuple[Any, list[Any]]:
+    return v.content is None, [] if v.content is None else [v.content]
+
+
+def _put_cell(v: CellV, held: list[Any]) -> None:
+    v.content = held[0] if held else None
+
+
+def _seq_iter(v: SeqIterV) -> tuple[Any, list[Any]]:
+    return (id(v.seq), v.index, v.kind, v.ended), []
+
+
+def _count_iter(v: CountIterV) -> tuple[Any, list[Any]]:
+    return (_fixed(v.stop), _fixed(v.step)), [v.current]
+
+
+def _put_count_iter(v: CountIterV, held: list[Any]) -> None:
+    v.current = held[0]
+
+
+def _fixed(v: Any) -> Any:
+    return v.value if isinstance(v, Const) else id(v)
+
+
+def _stream(v: StreamV) -> tuple[Any, list[Any]]:
+    return (v.kind, tuple(map(id, v.parts)), id(v.fn), tuple(v.state.items())), []
+
+
+def _nothing(v: Any, held: list[Any]) -> None:
+    """What holds no Values that could be others."""
+
+
+_PARTS: dict[type, tuple[Any, Any]] = {
+    ListV: (_list, _put_list), DictV: (_dict, _put_dict), SetV: (_set, _nothing), ObjectV: (_object, _put_object),
+    CellV: (_cell, _put_cell), SeqIterV: (_seq_iter, _nothing), CountIterV: (_count_iter, _put_count_iter),
+    StreamV: (_stream, _nothing),
+}

@@ -1,0 +1,593 @@
+"""Values: what the symbolic machine's stack and variables hold.
+
+One small class per kind of Python object that the machine understands. A Value is compared by
+identity, as the object that it stands for; mutable ones (lists, dicts, objects, cells) are changed
+in place and `side_effects` replays the changes on the real object. `source` says where an object that
+existed before the call can be found; None means that the captured code made it.
+
+Behaviour lives elsewhere, in tables keyed by these classes: attributes in `attrs`, calls in
+`calls`, reconstruction as bytecode in `emit`.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import inspect
+import itertools
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+from dynacomp.capture.graph.avals import Aval, class_of
+from dynacomp.capture.graph.graph import Node
+from dynacomp.capture.symbolic import itertools_py
+from dynacomp.capture.symbolic.sources import Source
+
+_SERIAL = itertools.count()
+
+
+@dataclass(eq=False)
+class Value:
+    """Base of all Values."""
+
+    source: Source | None = field(default=None, kw_only=True)
+    holder: Any = field(default=None, init=False)  # the ObjectV whose payload this is: they are one object
+    serial: int = field(default_factory=_SERIAL.__next__, kw_only=True)  # order of birth
+
+
+def next_serial() -> int:
+    return next(_SERIAL)
+
+
+@dataclass(eq=False)
+class Const(Value):
+    """A real object: an immutable literal, or one known by identity (function, class, module).
+
+    A function that is made anew for each call is known by its code: see `open_function`."""
+
+    value: Any
+    identify: Any = field(default=None, init=False)
+
+    def __getattr__(self, name: str) -> Any:
+        """The `value` of an open function: asked for only where it is not in the instance's dictionary."""
+        if name != "value" or self.identify is None:
+            raise AttributeError(name)
+        identify, self.identify, self.value = self.identify, None, self.inside
+        identify()
+        return self.value
+
+
+def open_function(fn: Any, source: Source, identify: Callable[[], None]) -> Const:
+    """A function known by its code: `identify` guards its identity as soon as something looks at `value`; `peek`
+    is for those who only ask what all such functions share."""
+    made = Const(fn, source=source)
+    made.identify, made.inside = identify, vars(made).pop("value")  # type: ignore[attr-defined]
+    return made
+
+
+def peek(value: Const) -> Any:
+    """The object of a Const, without a guard on which one it is."""
+    return value.value if value.identify is None else value.inside
+
+
+def is_open(value: Any) -> bool:
+    """Whether `value` is a function known by its code alone."""
+    return isinstance(value, Const) and value.identify is not None
+
+
+@dataclass(eq=False)
+class ArrayV(Value):
+    """An array in the Graph."""
+
+    node: Node
+    aval: Aval
+    real: Any = None  # the array itself, for an input: its device and sharding are read from here
+    origin: Any = None  # where the Graph may have chosen an existing array: a NumberV says which: `array_identity`
+
+
+@dataclass(eq=False)
+class NdArrayV(Value):
+    """A NumPy array that the captured code has made of constants: see `ndarrays`; or of numbers that change, with a
+    recipe then: see `host_arrays`."""
+
+    array: Any  # a real one, the capture's own
+    base: Any = None  # the Value of the array whose memory it shows, if it is a view
+    recipe: Any = None  # the host expression that makes it in each call; None: its content is the same in all
+
+
+@dataclass(eq=False)
+class SizeV(Value):
+    """A symbolic Python int: a `Size` (see `sizes`), and its value in this call."""
+
+    expr: Any
+    hint: int
+
+
+@dataclass(eq=False)
+class ScalarV(Value):
+    """A Python int, float or bool that changes from call to call; `hint` is this call's value."""
+
+    hint: Any
+
+
+@dataclass(eq=False)
+class IdV(Value):
+    """`id(obj)`. `anchor` is the object itself, or what stands for it while it does not exist: two ids
+    are equal when their anchors are one object."""
+
+    obj: Value
+    anchor: Any
+
+    def __hash__(self) -> int:
+        return hash(id(self.anchor))
+
+    def __eq__(self, other: object) -> bool:
+        return other.anchor is self.anchor if isinstance(other, IdV) else other == id(self.anchor)
+
+
+@dataclass(eq=False)
+class NumberV(Value):
+    """A Python int, bool or float (`kind`) that the Graph computes: a loop's counter, `float(loss)`.
+
+    `node` is a scalar array of it; ints lie in [low, high]. `steps` = (Node, least, most): how far it is
+    from the counter that a loop began its round with, where it is counted from one. `series` = (Node,
+    numbers): in round k of a loop, which the Node counts, it is numbers[k], exactly."""
+
+    node: Node
+    aval: Aval
+    kind: type
+    low: int = 0
+    high: int = 1
+    steps: Any = None
+    series: Any = None
+
+
+@dataclass(eq=False)
+class OpaqueV(Value):
+    """An existing object that may be passed on but not looked into: an iterator, a file."""
+
+    obj: Any
+
+
+@dataclass(eq=False)
+class TupleV(Value):
+    """A tuple, or an instance of a tuple subclass `cls` (a NamedTuple)."""
+
+    items: list[Any]
+    cls: type = tuple
+    real: Any = None  # the tuple itself, if it exists already
+
+
+@dataclass(eq=False)
+class ListV(Value):
+    """A list (or deque: `cls`).
+
+    Of an existing list nothing is known until something looks at `items`: then `unseen()` gives its
+    elements, and guards its length. Until then `appended` collects what is put at its end, so that a
+    log that grows from call to call needs no new entry.
+    """
+
+    items: Any
+    cls: type = list
+    dirty: bool = False
+    real: Any = None
+    extra: Any = None  # a deque's maxlen
+    changes: int = 0  # of a deque: how often it grew or shrank, which its iterators notice
+    unseen: Any = None
+    appended: list[Any] = field(default_factory=list)
+
+
+def _list_items(self: Any) -> list[Any]:
+    if self.unseen is not None:
+        self._items = [*self.unseen(), *self.appended]
+        self.unseen, self.appended = None, []
+    return self._items
+
+
+def _set_list_items(self: Any, items: list[Any]) -> None:
+    self._items = items
+
+
+ListV.items = property(_list_items, _set_list_items)  # type: ignore[assignment]
+
+
+@dataclass(eq=False)
+class DictV(Value):
+    """A dict or a known subclass `cls`; keys are constants (`hashable` Python values)."""
+
+    items: dict[Any, Any]
+    cls: type = dict
+    dirty: bool = False
+    real: Any = None
+    factory: Any = None  # a defaultdict's default_factory, a Value
+    owner: Any = None  # the ObjectV whose `__dict__` this is: `items` is its `attrs`
+    lost: bool = False  # an entry has gone; one that came back stands where iterators will find it again
+
+
+@dataclass(eq=False)
+class SetV(Value):
+    """A set or frozenset. `items` is a real set, so that its order is the one that a loop sees."""
+
+    items: set[Any]
+    cls: type = set
+    dirty: bool = False
+    real: Any = None
+
+
+@dataclass(eq=False)
+class ViewV(Value):
+    """`table.keys()`, `.values()` or `.items()` (`kind`): what it shows is always the dict's now."""
+
+    table: DictV
+    kind: str
+
+
+class HashedV(Value):
+    """A dict key or set element whose class has its own `__hash__` and `__eq__`: `digest` is its
+    hash, `same(a, b)` runs the comparison on the symbolic machine. A hash that is `by_id` tells
+    objects apart like the real one, but is another number."""
+
+    def __init__(self, value: Value, digest: int, same: Callable[[Value, Value], bool], by_id: bool = False) -> None:
+        super().__init__()
+        self.value, self.digest, self.same, self.by_id = value, digest, same, by_id
+
+    def __hash__(self) -> int:
+        return self.digest
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return self.same(self.value, other.value if isinstance(other, HashedV) else (
+            other if isinstance(other, Value) else Const(other)))
+
+
+@dataclass(eq=False)
+class SliceV(Value):
+    start: Value
+    stop: Value
+    step: Value
+
+
+@dataclass(eq=False)
+class RangeV(Value):
+    """A range with at least one symbolic end; constant ranges are Consts."""
+
+    start: Value
+    stop: Value
+    step: Value
+
+
+@dataclass(eq=False)
+class ObjectV(Value):
+    """An instance of a class with a `__dict__` or `__slots__`.
+
+    `attrs` overlays the real object's attributes (DELETED for removed ones); for an object that
+    the captured code made (`real` is None, or a template built by a library: `fresh`), it is all
+    there is. `payload` is the built-in part of an instance of a subclass of list, dict, int, ... (see
+    `builtin_subclasses`): a Value of the built-in class itself, on which inherited methods act.
+    """
+
+    cls: type
+    real: Any = None
+    attrs: dict[str, Any] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
+    payload: Any = None
+    unread: Any = None  # gives an existing object its payload when something first asks for it
+    ctor: tuple[Value, ...] = ()  # arguments that `cls.__new__` was given (exceptions, ...)
+    view: Any = None  # the DictV that stands for its `__dict__`, once the program has asked for it
+    initialising: bool = False  # an Equinox module whose fields may be set, see `equinox_modules`
+
+
+def _payload(self: Any) -> Any:
+    if self.unread is not None:
+        read, self.unread = self.unread, None
+        self._payload = read(self)
+    return self._payload
+
+
+def _set_payload(self: Any, payload: Any) -> None:
+    self._payload = payload
+
+
+ObjectV.payload = property(_payload, _set_payload)  # type: ignore[assignment]
+
+
+@dataclass(eq=False)
+class CellV(Value):
+    """A closure cell; `content` is None while it is empty."""
+
+    content: Any = None
+    real: Any = None
+    dirty: bool = False
+
+
+@dataclass(eq=False)
+class FunctionV(Value):
+    """A function that the captured code made (`def`, `lambda`, comprehension)."""
+
+    code: CodeType
+    globals: dict[str, Any]
+    name: str
+    qualname: str
+    defaults: TupleV | None = None
+    kwdefaults: DictV | None = None
+    closure: tuple[CellV, ...] = ()
+    special: dict[str, Any] = field(default_factory=dict)  # `__doc__` and the like, once somebody set them
+    attrs: dict[str, Any] = field(default_factory=dict)
+    cells: TupleV | None = None  # its `__closure__`, once somebody asks
+
+
+@dataclass(eq=False)
+class MethodV(Value):
+    """A callable bound to `obj`; `name` is set for methods of built-in types."""
+
+    func: Value
+    obj: Value
+    real: Any = field(default=None, init=False)  # the object itself, here and below, if it exists already
+
+
+@dataclass(eq=False)
+class BuiltinMethodV(Value):
+    """`obj.name` of a value that the machine models itself: a list's `append`, an array's `sum`."""
+
+    obj: Value
+    name: str
+    real: Any = field(default=None, init=False)
+
+
+@dataclass(eq=False)
+class SuperV(Value):
+    cls: type
+    obj: Value
+
+
+@dataclass(eq=False)
+class PartialV(Value):
+    """`functools.partial` made by the captured code."""
+
+    func: Value
+    args: list[Value]
+    kwargs: dict[str, Value]
+    attrs: dict[str, Any] = field(default_factory=dict)
+    real: Any = field(default=None, init=False)
+
+
+@dataclass(eq=False)
+class LibraryV(Value):
+    """A library's non-array object computed from arrays: `x.at`, `x.at[i]`, `jax.grad(f)`, ...
+
+    `make(*args, **kwargs)` rebuilds it, in a node, in bytecode or under a trace; `real` is a
+    sample instance (with tracers or stand-ins inside) for reading its type, or None.
+    """
+
+    make: Any
+    args: tuple[Value, ...] = ()
+    kwargs: dict[str, Value] = field(default_factory=dict)
+    real: Any = None
+    fixed: bool = False  # made of constants alone: `real` is what the program would have
+    node: Any = None  # what holds it where a transformation has passed it to a body
+    lowered: dict[Any, Any] = field(default_factory=dict)  # body -> its form there as a node argument, once asked for
+
+
+@dataclass(eq=False)
+class GeneratorV(Value):
+    """A generator of the captured code; `frame` is its suspended symbolic frame. real: the driver that exists of it
+    already (see suspended_values.py)."""
+
+    frame: Any
+    started: bool = False
+    done: bool = False
+    running: bool = False
+    real: Any = None
+    dirty: bool = False
+    ahead: Any = None  # what it has yielded, and its driver is still to yield
+
+
+@dataclass(eq=False)
+class TracebackV(Value):
+    """A traceback entry: `code` raised, or called what raised, at the instruction at byte `offset`;
+    `inner` is the entry of what it called, or None's Value. `last` is where the frame itself ended: elsewhere
+    if it raised the exception again."""
+
+    code: CodeType
+    globals: dict[str, Any]
+    offset: int
+    line: int
+    inner: Value
+    last: int
+
+
+@dataclass(eq=False)
+class HandlingV(Value):
+    """The stack slot in which PUSH_EXC_INFO keeps what was handled before, while `error` is handled."""
+
+    error: Value
+
+
+@dataclass(eq=False)
+class NullV(Value):
+    """The NULL that calls keep on the stack."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lazy:
+    """A container's element that nothing has looked at: no guard yet."""
+
+    obj: Any
+    source: Source
+
+
+class _Deleted:
+    def __repr__(self) -> str:
+        return "DELETED"
+
+
+DELETED = _Deleted()
+NULL = NullV()
+
+
+LITERALS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
+
+
+def is_literal(obj: Any) -> bool:
+    """True of objects that are their value: exact numbers, strings, None, and tuples of them."""
+    if type(obj) in LITERALS:
+        return True
+    return type(obj) in (tuple, frozenset) and all(map(is_literal, obj))
+
+
+def is_single(obj: Any) -> bool:
+    """True of literals of which CPython keeps one object: two that are equal are the same."""
+    if type(obj) is int:
+        return -6 < obj < 257
+    return type(obj) in (bool, type(None), type(Ellipsis), type(NotImplemented)) or type(obj) is tuple and not obj
+
+
+class NotConstant(Exception):
+    """A Value holds an array or something that only exists when the code runs."""
+
+    def __str__(self) -> str:
+        return type(self.args[0]).__name__.removesuffix("V").lower() if self.args else ""
+
+
+class NeedsConcrete(Exception):
+    """A changing Python number is needed as a constant: capture starts over with it fixed."""
+
+    def __init__(self, value: ScalarV) -> None:
+        super().__init__(value)
+        self.value = value
+
+
+def as_python(value: Any) -> Any:
+    """The Python object that a constant Value stands for; raises NotConstant if there is none.
+
+    Lists, dicts and sets come back as new objects: use it only where identity does not matter.
+    """
+    convert = _AS_PYTHON.get(type(value))
+    if convert is None:
+        raise NotConstant(value)
+    return convert(value)
+
+
+def _tuple_as_python(v: TupleV) -> Any:
+    items = [as_python(i) for i in v.items]
+    if v.cls is tuple and type(v.real) is tuple and is_literal(v.real):
+        return v.real  # a key of a dict that is made with it is this very tuple
+    return tuple(items) if v.cls is tuple else v.cls(*items)
+
+
+def _scalar(v: ScalarV) -> Any:
+    raise NeedsConcrete(v)
+
+
+def _library(v: LibraryV) -> Any:
+    if not v.fixed:
+        raise NotConstant(v)
+    return v.real
+
+
+def _lazy(v: Lazy) -> Any:
+    raise NotConstant(v)
+
+
+def _dict_as_python(v: DictV) -> Any:
+    if v.cls is not dict or any(isinstance(k, Value) for k in v.items):
+        raise NotConstant(v)
+    return {k: as_python(x) for k, x in v.items.items()}
+
+
+def _set_as_python(v: SetV) -> Any:
+    if any(isinstance(k, Value) for k in v.items):
+        raise NotConstant(v)
+    return v.items if isinstance(v.items, v.cls) else v.cls(v.items)  # a copy may have another order
+
+
+_AS_PYTHON: dict[type, Any] = {
+    Const: lambda v: v.value,
+    LibraryV: _library,
+    ScalarV: _scalar,
+    TupleV: _tuple_as_python,
+    ListV: lambda v: v.cls(as_python(i) for i in v.items),
+    DictV: _dict_as_python,
+    SetV: _set_as_python,
+    SliceV: lambda v: slice(as_python(v.start), as_python(v.stop), as_python(v.step)),
+    Lazy: _lazy,
+}
+
+
+def row_kind(value: Value) -> type:
+    """The key of `value` in tables of methods and operators: its class here, for a deque its class there."""
+    return value.cls if type(value) is ListV and value.cls is not list else type(value)
+
+
+def is_constant(value: Any) -> bool:
+    try:
+        as_python(value)
+    except NotConstant:
+        return False
+    return True
+
+
+def type_of(value: Value) -> type:
+    """`type(value)` as the program would see it; TypeError for values without a Python face."""
+    if isinstance(value, Const):
+        return type(peek(value))
+    if isinstance(value, (TupleV, ListV, DictV, SetV, ObjectV)):
+        return value.cls
+    if isinstance(value, ViewV):
+        return VIEW_TYPES[value.table.cls is collections.OrderedDict, value.kind]
+    if isinstance(value, ArrayV):
+        return class_of(value.aval) if value.real is None else type(value.real)
+    if isinstance(value, NdArrayV):
+        return type(value.array)
+    if isinstance(value, (ScalarV, OpaqueV)):
+        return type(value.hint if isinstance(value, ScalarV) else value.obj)
+    if isinstance(value, NumberV):
+        return value.kind
+    if isinstance(value, (MethodV, BuiltinMethodV)):
+        return BOUND.get(type(_descriptor(value)), _TYPES[type(value)])
+    if isinstance(value, GeneratorV):
+        code = value.frame.code.code
+        if code.co_filename == itertools_py.__file__:
+            return itertools_py.CLASSES[code]
+        return next(kind for flag, kind in SUSPENDING.items() if code.co_flags & flag)
+    found = _TYPES.get(type(value))
+    if found is None:
+        if getattr(value, "real", None) is not None:
+            return type(value.real)  # type: ignore[attr-defined]
+        raise NotConstant(value)
+    return found
+
+
+def _descriptor(value: MethodV | BuiltinMethodV) -> Any:
+    """What was bound, where it is known."""
+    if isinstance(value, MethodV):
+        return peek(value.func) if isinstance(value.func, Const) else None
+    bases = () if isinstance(value.obj, LibraryV) else type_of(value.obj).__mro__
+    return next((vars(base)[value.name] for base in bases if value.name in vars(base)), None)
+
+
+# What a descriptor in a class gives for an instance.
+BOUND: dict[type, type] = {types.WrapperDescriptorType: types.MethodWrapperType,
+                           types.MethodDescriptorType: types.BuiltinMethodType, types.FunctionType: types.MethodType}
+SUSPENDING = {inspect.CO_GENERATOR: types.GeneratorType, inspect.CO_COROUTINE: types.CoroutineType,
+              inspect.CO_ASYNC_GENERATOR: types.AsyncGeneratorType}
+VIEW_TYPES: dict[tuple[bool, str], type] = {
+    (table is not dict, kind): type(getattr(table(), kind)())
+    for table in (dict, collections.OrderedDict) for kind in ("keys", "values", "items")}
+_TYPES: dict[type, type] = {
+    SizeV: int,
+    IdV: int,
+    SliceV: slice,
+    RangeV: range,
+    CellV: types.CellType,
+    FunctionV: types.FunctionType,
+    MethodV: types.MethodType,
+    BuiltinMethodV: types.BuiltinMethodType,
+    SuperV: super,
+    PartialV: functools.partial,
+    TracebackV: types.TracebackType,
+}

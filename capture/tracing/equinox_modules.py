@@ -1,0 +1,112 @@
+"""Equinox's modules: what their metaclass does when one is made, and when it may be changed.
+
+The metaclass converts the fields that say how, and calls each `__check_init__` of the class and its bases;
+before that a module may set its own fields, after it is frozen. Equinox knows the modules under construction
+by their `id`, which symbolic objects do not have: so its Python is not entered, and this file does on Values
+what it does. Where it warns or raises, the graph breaks, and Equinox itself says so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.symbolic.classes import module_name, mro
+from dynacomp.capture.symbolic.libraries import is_pure_module
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import ArrayV, Const, DictV, ListV, MethodV, NumberV, ObjectV, TupleV, Value
+from dynacomp.capture.wrapping.builder import items_of
+from dynacomp.capture.wrapping.constants import from_python
+
+ABSTRACT = ("__abstractmethods__", "__abstractvars__", "__abstractclassvars__")
+
+
+def is_module(cls: type) -> bool:
+    """Whether a class of the program derives from `equinox.Module`."""
+    return _derives(cls) and not is_pure_module(module_name(cls))
+
+
+def _derives(cls: type) -> bool:
+    return any(module_name(b).startswith("equinox") and b.__name__ == "Module" for b in mro(cls))
+
+
+def refuse_method(value: Value) -> None:
+    """Break where a bound method is not called, but taken for what it is: of Equinox's modules it is a module too, a
+    tree that is equal to others of the same leaves."""
+    if isinstance(value, MethodV) and isinstance(value.obj, ObjectV) and _derives(value.obj.cls):
+        raise Break("opaque", f"a bound method of a {value.obj.cls.__qualname__}, as a tree")
+
+
+def begin(cls: type) -> ObjectV:
+    """`Module.__new__`: a module that may set its fields."""
+    if any(getattr(cls, name, None) for name in ABSTRACT):
+        raise Break("raises", f"{cls.__qualname__} is abstract")
+    return ObjectV(cls, initialising=True)
+
+
+def finish(cap: Capture, made: Value) -> Value:
+    """What the metaclass does after `__init__`."""
+    assert isinstance(made, ObjectV)
+    made.initialising = False
+    for field in dataclasses.fields(made.cls):
+        _finish_field(cap, made, field)
+    for base in mro(made.cls):
+        check = base.__dict__.get("__check_init__")
+        if check is not None:
+            cap.call(from_python(cap, check), [made])
+    return made
+
+
+def _finish_field(cap: Capture, made: ObjectV, field: dataclasses.Field) -> None:
+    where = f"field {field.name!r} of a {made.cls.__qualname__}"
+    try:
+        held = cap.getattr(made, field.name)
+    except Raised:
+        raise Break("raises", f"{where} was not initialized") from None
+    if not field.init and _holds(cap, held, _is_inexact):
+        raise Break("effect", f"Equinox warns of numbers in {where}, which __init__ does not take")
+    convert = field.metadata.get("converter")
+    if convert is not None:
+        held = cap.call(from_python(cap, convert), [held])
+        made.attrs[field.name] = held
+        made.written.add(field.name)
+    if field.metadata.get("static", False) and _holds(cap, held, _is_array):
+        raise Break("effect", f"Equinox warns of arrays in {where}, which is static")
+
+
+def refuse_store(target: ObjectV, name: str, value: Value) -> None:
+    """`Module.__setattr__`: Break where it raises."""
+    fields = {f.name for f in dataclasses.fields(target.cls)} if target.initialising else ()
+    if name not in fields:
+        raise Break("store", f"{target.cls.__qualname__} forbids stores ({name!r})")
+    if isinstance(value, MethodV) and value.obj is target:
+        raise Break("store", f"a {target.cls.__qualname__} is to hold a method of its own")
+
+
+def _holds(cap: Capture, value: Value, is_such: Any) -> bool:
+    """Whether a leaf of a tree of containers and modules is such a Value."""
+    value = cap.realize(value)
+    if isinstance(value, (TupleV, ListV)):
+        return any(_holds(cap, v, is_such) for v in items_of(cap, value))
+    if isinstance(value, DictV):
+        return any(_holds(cap, v, is_such) for v in value.items.values())
+    if isinstance(value, ObjectV) and is_module(value.cls):
+        return any(_holds(cap, cap.getattr(value, f.name), is_such) for f in dataclasses.fields(value.cls)
+                   if not f.metadata.get("static", False))
+    if isinstance(value, Const):
+        return any(is_such(x) for x in jax.tree.leaves(value.value))
+    return is_such(value)
+
+
+def _is_array(x: Any) -> bool:
+    return isinstance(x, (ArrayV, jax.Array))
+
+
+def _is_inexact(x: Any) -> bool:
+    if isinstance(x, (ArrayV, jax.Array, np.ndarray, np.generic)):
+        return bool(jax.numpy.issubdtype(x.aval.dtype if isinstance(x, ArrayV) else x.dtype, np.inexact))
+    return isinstance(x, (float, complex)) or isinstance(x, NumberV) and x.kind in (float, complex)

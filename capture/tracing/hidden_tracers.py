@@ -1,0 +1,67 @@
+"""Arrays where JAX does not look for leaves: in bound methods, closures and partials that an object keeps.
+
+An object that a library's call makes and that keeps such arrays only exists under a trace: it is no tree of
+Values, but a node that makes it anew.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+
+from dynacomp.capture.symbolic.classes import entries
+from dynacomp.capture.wrapping.builder import is_plain_instance, own_dict
+
+
+def hides_tracers(tree: Any) -> bool:
+    """Whether the tree holds tracers; those that were its leaves have been replaced."""
+    return _hides(tree, lambda obj: issubclass(type(obj), jax.core.Tracer))
+
+
+def made_of_trace(fn: Any) -> bool:
+    """Whether a function is one that a library has made while it traces: it keeps tracers, or a captured body."""
+    made = isinstance(fn, (types.FunctionType, types.MethodType, functools.partial)) and not is_body(fn)
+    return made and _hides(fn, lambda obj: issubclass(type(obj), jax.core.Tracer) or is_body(obj))
+
+
+def is_body(obj: Any) -> bool:
+    """Whether JAX has this function in place of the program's."""
+    return isinstance(obj, types.FunctionType) and "_standin" in vars(obj)
+
+
+def _hides(tree: Any, found: Callable[[Any], bool]) -> bool:
+    todo: list[Any] = [tree]
+    seen: dict[int, Any] = {}
+    while todo:
+        obj = todo.pop()
+        if found(obj):
+            return True
+        if id(obj) not in seen:
+            seen[id(obj)] = obj
+            todo.extend(_insides(obj))
+    return False
+
+
+def _insides(obj: Any) -> Iterable[Any]:
+    if issubclass(type(obj), (tuple, list)):
+        return obj
+    if type(obj) is dict:
+        return obj.values()
+    if issubclass(type(obj), types.MethodType):
+        return (obj.__self__,)
+    if issubclass(type(obj), types.FunctionType):
+        return [cell.cell_contents for cell in obj.__closure__ or () if cell != types.CellType()]
+    if issubclass(type(obj), functools.partial):
+        return (obj.func, *obj.args, *obj.keywords.values())
+    return [*own_dict(obj).values(), *_methods(type(obj))] if is_plain_instance(obj) else ()
+
+
+def _methods(cls: type) -> Iterable[Any]:
+    """The functions of a class that a function has made, with what that had in its variables."""
+    for held in entries(cls).values() if "<locals>" in cls.__qualname__ else ():
+        yield from (held.fget, held.fset, held.fdel) if isinstance(held, property) else (
+            getattr(held, "__func__", held),)

@@ -1,0 +1,163 @@
+"""Library callables that hold user functions: `jax.value_and_grad(loss)`, `jax.custom_vjp(f)`, ...
+
+Such an object often exists before the capture (a module global, a decorator's result). Its library
+code may run as one node, but the user functions inside must be captured. `open_callable` finds
+them (in closure cells, in instance attributes) and returns a `LibraryV` that builds a copy of the
+callable around replacements, which `lowered_args` turns into stand-ins.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import Any
+
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.immutability import is_python_class
+from dynacomp.capture.symbolic.libraries import has_user_call, is_host, is_library, is_user_function
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.side_effects import mutating
+from dynacomp.capture.symbolic.values import Const, LibraryV, ListV, TupleV, Value, as_python
+from dynacomp.capture.tracing.trace_call import RULES
+from dynacomp.capture.wrapping.builder import items_of, wrap
+from dynacomp.capture.wrapping.constants import from_python
+
+MAX_NESTING = 6
+
+
+class WithCells:
+    """`fn` with the contents of some closure cells replaced; `indices` says which."""
+
+    def __init__(self, fn: types.FunctionType, indices: tuple[int, ...]) -> None:
+        self.fn, self.indices = fn, indices
+        self.__name__ = self.__qualname__ = fn.__name__
+        self.__module__ = "jax"
+
+    def __call__(self, *contents: Any) -> Any:
+        cells = list(self.fn.__closure__ or ())
+        for i, content in zip(self.indices, contents):
+            cells[i] = types.CellType(content)
+        made = types.FunctionType(self.fn.__code__, self.fn.__globals__, self.fn.__name__, self.fn.__defaults__,
+                                  tuple(cells))
+        made.__kwdefaults__ = self.fn.__kwdefaults__
+        return made
+
+
+class WithAttributes:
+    """A copy of a library object with some attributes replaced."""
+
+    def __init__(self, obj: Any, names: tuple[str, ...]) -> None:
+        self.obj, self.names = obj, names
+        self.__name__ = self.__qualname__ = type(obj).__name__
+        self.__module__ = "jax"
+
+    def __call__(self, *contents: Any) -> Any:
+        made = object.__new__(type(self.obj))  # copy.copy asks the object, which may forward to its function
+        vars(made).update(vars(self.obj))
+        for name, content in zip(self.names, contents):
+            object.__setattr__(made, name, content)
+        return made
+
+
+# Options of rules that change no value, and have functions called that only XLA's compiler would reach.
+FOR_XLA = ("optimize_remat",)
+
+
+class WithRule:
+    """What `make` makes, given a rule (`made.defvjp(fwd, bwd)`); the rule's arguments come after its own."""
+
+    def __init__(self, make: Any, method: str, own: int, options: dict[str, Any]) -> None:
+        self.make, self.method, self.own, self.options = make, method, own, options
+        self.__name__ = self.__qualname__ = getattr(make, "__name__", method)
+        self.__module__ = "jax"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        made = self.make(*args[:self.own], **kwargs)
+        getattr(made, self.method)(*args[self.own:], **self.options)
+        return made
+
+
+def _define_rule(method: str, cap: Capture, obj: LibraryV, *rules: Value, **options: Value) -> Value:
+    """`obj.defvjp(fwd, bwd)` and the like; as a decorator it gives the function back."""
+    mutating(cap, obj)
+    chosen = {k: as_python(v) for k, v in options.items() if k not in FOR_XLA}
+    obj.make = WithRule(obj.make, method, len(obj.args), chosen)
+    obj.args, obj.lowered = (*obj.args, *rules), {}
+    return rules[0] if method in ("defjvp", "def_fwd", "def_bwd", "def_vmap") and rules else Const(None)
+
+
+RULE_METHODS = {name: functools.partial(_define_rule, name) for name in RULES}
+
+
+def holds_user_code(obj: Any, depth: int = 0) -> bool:
+    """Whether calling this library object may call a user's Python function."""
+    if depth > MAX_NESTING or is_host(obj):
+        return False
+    if _is_users(obj):
+        return True
+    return any(holds_user_code(part, depth + 1) for _, part in _parts(obj))
+
+
+def _is_users(obj: Any) -> bool:
+    """Whether calling it enters code of the program."""
+    return is_user_function(obj) or is_python_class(type(obj)) and has_user_call(type(obj))
+
+
+def _parts(obj: Any) -> list[tuple[Any, Any]]:
+    """(key, object) for the places where a library callable may keep other callables."""
+    if issubclass(type(obj), types.FunctionType) and is_library(obj):
+        return [(i, c) for i, c in enumerate(map(_content, obj.__closure__ or ()))
+                if callable(c) or type(c) in (tuple, list)]
+    if type(obj) in (tuple, list):
+        return [(i, x) for i, x in enumerate(obj) if callable(x) or type(x) is tuple]
+    if issubclass(type(obj), functools.partial):
+        return [("func", obj.func)]
+    if issubclass(type(obj), types.MethodType):
+        return [("__self__", obj.__self__), ("__func__", obj.__func__)]
+    if type(obj).__name__ == "PjitFunction":
+        return [("__wrapped__", obj.__wrapped__)]
+    if not issubclass(type(obj), type) and is_library(obj) and hasattr(obj, "__dict__"):
+        return [(k, v) for k, v in vars(obj).items() if callable(v) and k != "__wrapped__"]
+    return []
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+def open_callable(cap: Capture, fn: Value) -> LibraryV | None:
+    """The callable rebuilt around its user functions; None when it holds none."""
+    if not isinstance(fn, Const) or not holds_user_code(fn.value) or _is_users(fn.value):
+        return None
+    obj, source = fn.value, fn.source
+    held = [(key, part) for key, part in _parts(obj) if holds_user_code(part)]
+    keys = tuple(key for key, _ in held)
+    values = tuple(_part_value(cap, part, _part_source(source, obj, key)) for key, part in held)
+    if issubclass(type(obj), types.FunctionType):
+        return LibraryV(WithCells(obj, keys), values)
+    if type(obj).__name__ == "PjitFunction":
+        return values[0] if isinstance(values[0], LibraryV) else None
+    return LibraryV(WithAttributes(obj, keys), values)
+
+
+def _part_value(cap: Capture, part: Any, source: S.Source | None) -> Value:
+    value = wrap(cap, part, source) if source is not None else from_python(cap, part)
+    if isinstance(value, (TupleV, ListV)):
+        items = [_opened(cap, v) for v in items_of(cap, value)]
+        return TupleV(items, value.cls) if isinstance(value, TupleV) else ListV(items)
+    return _opened(cap, value)
+
+
+def _opened(cap: Capture, value: Value) -> Value:
+    return open_callable(cap, value) or value
+
+
+def _part_source(source: S.Source | None, obj: Any, key: Any) -> S.Source | None:
+    if source is None:
+        return None
+    if isinstance(key, int):
+        return S.Get(S.Item(S.Get(source, "__closure__"), key), "cell_contents")
+    return S.Attr(source, key)

@@ -1,0 +1,345 @@
+"""What the program's own code reads when a library runs it: guarded, for no bytecode of it was captured.
+
+A linen module's `__call__`, a function under `hk.transform`, the vector field of a solver: the library calls
+them while JAX traces the call, as Python does. `overhearing` is told by the frame hook of each function that
+starts meanwhile; `guard_reads` then guards the globals, the cells and, through them and the arguments, the
+attributes and elements that this code may have read. It looks at names, not at paths: an object's attribute
+counts as read when any of the functions names it.
+
+    class Scaled(nn.Module):
+        def __call__(self, x):
+            return x * SCALE          # guard: G['SCALE'] == 2.0
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import dis
+import functools
+import gc
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from dynacomp.capture import _native
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.interrupts import by_handler, handlers
+from dynacomp.capture.base.remembered import remembered
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.classes import module_name
+from dynacomp.capture.symbolic.libraries import is_steady_module, module_of
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import (
+    Const,
+    DictV,
+    ListV,
+    MethodV,
+    ObjectV,
+    PartialV,
+    TupleV,
+    Value,
+    is_literal,
+    peek,
+)
+from dynacomp.capture.tracing.library_effects import Outside
+from dynacomp.capture.wrapping.builder import is_plain_instance, own_dict, own_source
+from dynacomp.capture.wrapping.builtin_subclasses import BASES, SCALARS, payload_base
+from dynacomp.capture.wrapping.class_attrs import MISSING, class_source, lookup
+
+MAX_READ = 4096  # objects that are guarded for one call
+MAX_CONTENT = 1 << 20  # bytes of a NumPy array that a guard compares
+EFFECTS = ("print", "input", "open", "breakpoint", "exec", "eval")  # built-in functions that do more than compute
+COMPILED_FILES = "jax._src.compilation_cache"
+CLOCKS = ("random", "time", "secrets", "numpy.random")  # modules whose functions give another result each time
+
+
+def overhearing(cap: Capture, run: Callable[[], Any]) -> Any:
+    """`run()`, while `cap.overheard` collects the program's functions that start."""
+    if cap.overhears or cap.promised:
+        return run()
+
+    refused: list[Break] = []
+    outside = Outside()
+
+    def hear(fn: types.FunctionType) -> bool:
+        if fn.__code__ in collecting() or fn.__name__ == "__del__":
+            return False
+        if fn.__code__ in handlers():
+            return True
+        if is_steady_module(module_of(fn)) and not opens_files(fn):
+            return False
+        if interrupted():
+            return True
+        if fn not in cap.overheard:
+            try:
+                own = fn.__code__ in nested_codes(cap.overheard)
+                refuse_effects(fn, own)
+                outside.keep(reached(fn, own), names_in(fn.__code__))
+            except Break as refusal:
+                refused.append(refusal)  # the library may catch it
+                raise
+            cap.overheard[fn] = None
+        return True
+
+    programs = False
+    cap.overhears = True
+    try:
+        result, heard_all = _native.run_watched(run, hear)
+    except BaseException as error:
+        programs = by_handler(error)
+        raise
+    finally:
+        cap.overhears = False
+        if outside.restore():
+            refused.append(Break("effect", "something outside is changed in place by code that a library runs"))
+        if refused and not programs:
+            raise refused[0]
+    if not heard_all:
+        raise Break("depth", "a library's call so deep in the stack that what it reads is not known")
+    return result
+
+
+def collecting() -> set[types.CodeType]:
+    """The code that garbage collection calls, whatever runs."""
+    called = (getattr(f, "__func__", f) for f in gc.callbacks)
+    return {f.__code__ for f in called if isinstance(f, types.FunctionType)}
+
+
+def interrupted() -> bool:
+    """Whether what starts now was called, directly or not, by a garbage collection, a finalizer, a signal handler, or
+    by JAX where it keeps compiled code in files."""
+    codes = collecting() | handlers()
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and not (frame.f_code in codes or frame.f_code.co_name == "__del__"
+                                     or frame.f_globals.get("__name__") == COMPILED_FILES):
+        frame = frame.f_back
+    return frame is not None
+
+
+def guard_reads(cap: Capture, values: Iterable[Value]) -> None:
+    """Guards what the functions that `overhearing` collected may have read; `values`: what the call was given."""
+    cap.given.extend(values)
+    if cap.overhears or not cap.overheard:
+        return
+    functions = list(cap.overheard)
+    cap.overheard.clear()
+    nested = nested_codes(functions)
+    reads = Reads(cap, frozenset(n for fn in functions for n in names_in(fn.__code__)))
+    for fn in functions:
+        reads.globals_of(fn)
+        if fn.__code__ not in nested:  # else the call has made it, of what it found elsewhere
+            reads.inside(fn, S.Root(fn, fn.__qualname__))
+    for value in cap.given:
+        reads.given(value)
+    cap.given.clear()
+
+
+# --- what code names
+
+
+@remembered
+def names_in(code: types.CodeType) -> tuple[str, ...]:
+    """Attributes, globals, and strings that may name an attribute."""
+    return (*code.co_names, *(c for c in code.co_consts if type(c) is str and c.isidentifier()))
+
+
+@remembered
+def globals_in(code: types.CodeType) -> tuple[str, ...]:
+    loads = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+    return tuple(dict.fromkeys(i.argval for i in dis.get_instructions(code) if i.opname in loads))
+
+
+def opens_files(fn: types.FunctionType) -> bool:
+    """Whether a library's function calls the built-in `open`: what it does then is to happen at each call."""
+    return "open" in fn.__code__.co_names and "open" in globals_in(fn.__code__) and \
+        fn.__globals__.get("open", builtins.open) is builtins.open
+
+
+@remembered
+def stored_in(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
+    """The globals and the cells of other functions that code binds."""
+    found = [(i.opname, i.argval) for i in dis.get_instructions(code)]
+    return (frozenset(n for op, n in found if op in ("STORE_GLOBAL", "DELETE_GLOBAL")),
+            frozenset(n for op, n in found if op == "STORE_DEREF") & set(code.co_freevars))
+
+
+def nested_codes(functions: Iterable[types.FunctionType]) -> set[types.CodeType]:
+    """The code of the functions and classes that `functions` make."""
+    return {c for fn in functions for c in fn.__code__.co_consts if isinstance(c, types.CodeType)}
+
+
+def reached(fn: types.FunctionType, is_nested: bool) -> Iterator[Any]:
+    """What `fn` can change: what stands in its cells, unless the call has made it, and the globals that it names."""
+    for cell in () if is_nested else fn.__closure__ or ():
+        with contextlib.suppress(ValueError):  # still empty
+            yield cell.cell_contents
+    for name in globals_in(fn.__code__):
+        yield fn.__globals__.get(name)
+
+
+def refuse_effects(fn: types.FunctionType, is_nested: bool) -> None:
+    """Break, before `fn` starts, where running it once instead of at each call would be seen."""
+    where = f"in {fn.__qualname__}, which a library runs"
+    variables, cells = stored_in(fn.__code__)
+    if variables or cells and not is_nested:
+        raise Break("effect", f"{', '.join(sorted(variables | cells))} is assigned {where}")
+    for name in globals_in(fn.__code__):
+        found = fn.__globals__.get(name, getattr(builtins, name, None))
+        if name in EFFECTS and found is getattr(builtins, name):
+            raise Break("effect", f"{name}() {where}")
+        if isinstance(found, types.ModuleType) and found.__name__ in CLOCKS:
+            raise Break("effect", f"module {found.__name__} {where}")
+        if found is np and "random" in fn.__code__.co_names:
+            raise Break("effect", f"module numpy.random {where}")
+
+
+# --- guards
+
+
+@dataclass
+class Reads:
+    """The walk over what may have been read. names: of all functions together. seen: by identity."""
+
+    cap: Capture
+    names: frozenset[str]
+    seen: dict[int, Any] = field(default_factory=dict)
+
+    def globals_of(self, fn: types.FunctionType) -> None:
+        table = fn.__globals__
+        at = self.cap.globals_source(table)
+        for name in globals_in(fn.__code__):
+            if name in table:
+                self.value(table[name], S.Global(name) if at is None else S.Key(at, name))
+            elif at is None:
+                self.cap.guards.add("missing_global", None, name)
+            else:
+                self.cap.guards.add("missing_key", at, name)
+
+    def given(self, value: Value) -> None:
+        """An argument of the call: the objects in it that existed before."""
+        if isinstance(value, (TupleV, ListV, DictV)):
+            for item in value.items.values() if isinstance(value, DictV) else value.items:
+                if isinstance(item, Value):  # others have not been looked at
+                    self.given(item)
+        elif isinstance(value, MethodV):
+            self.given(value.obj)
+        elif isinstance(value, PartialV):
+            for item in (value.func, *value.args, *value.kwargs.values()):
+                self.given(item)
+        elif isinstance(value, (ObjectV, Const)):
+            obj = value.real if isinstance(value, ObjectV) else peek(value)
+            if is_steady_module(module_name(type(obj))) or not is_plain_instance(obj):
+                return
+            if jax.tree_util.all_leaves([obj]):  # the leaves of a tree are arguments
+                self.value(obj, value.source or S.Root(obj, type(obj).__qualname__))
+
+    def value(self, obj: Any, source: S.Source) -> None:
+        """Guards `obj` at `source`, and what may have been read of it."""
+        guards = self.cap.guards
+        if is_literal(obj) or issubclass(type(obj), (np.generic, np.dtype)):
+            guards.add("eq", source, obj)
+            return
+        row = _ROWS.get(payload_base(type(obj)) or type(obj))
+        guards.add(*("is_type", source, type(obj)) if row is Reads._elements else ("is", source, obj))
+        if id(obj) in self.seen:
+            return
+        self.seen[id(obj)] = obj
+        if len(self.seen) > MAX_READ:
+            raise Break("opaque", f"more than {MAX_READ} objects that code in a library's call may read")
+        if row is not None:
+            row(self, obj, source)
+        elif issubclass(type(obj), type):
+            self._class(obj)
+        elif issubclass(type(obj), types.ModuleType):
+            self._module(obj)
+        elif not issubclass(type(obj), jax.Array) and is_plain_instance(obj):
+            self._instance(obj, source)
+
+    def _elements(self, obj: Any, source: S.Source) -> None:
+        base: Any = payload_base(type(obj)) or type(obj)
+        if issubclass(base, dict):
+            keys = tuple(base.__iter__(obj))
+            self.cap.guards.add("keys", source, keys)
+            found: list[tuple[Any, S.Source]] = [(base.__getitem__(obj, k), S.Key(source, k)) for k in keys]
+        elif issubclass(base, (set, frozenset)):
+            self.cap.guards.add("set", source, tuple(base.__iter__(obj)))
+            found = []
+        else:
+            items = tuple(base.__iter__(obj))
+            self.cap.guards.add("len", source, len(items))
+            found = [(x, S.Item(source, i)) for i, x in enumerate(items)]
+        for item, at in found:
+            self.value(item, at)
+
+    def inside(self, fn: types.FunctionType, source: S.Source) -> None:
+        """A function's cells and defaults."""
+        if is_steady_module(module_of(fn)):
+            return
+        self.seen[id(fn)] = fn
+        for i, cell in enumerate(fn.__closure__ or ()):
+            with contextlib.suppress(ValueError):  # still empty
+                self.value(cell.cell_contents, S.Get(S.Item(S.Get(source, "__closure__"), i), "cell_contents"))
+        for name in ("__defaults__", "__kwdefaults__"):
+            if getattr(fn, name) is not None:
+                self.value(getattr(fn, name), S.Get(source, name))
+
+    def _method(self, obj: types.MethodType, source: S.Source) -> None:
+        self.value(obj.__self__, S.Get(source, "__self__"))
+
+    def _partial(self, obj: Any, source: S.Source) -> None:
+        for name, attribute in (("func", obj.func), ("args", obj.args), ("keywords", obj.keywords)):
+            self.value(attribute, S.Get(source, name))
+
+    def _array(self, obj: np.ndarray, source: S.Source) -> None:
+        """Its content is in the Graph: NumPy's arrays change in place."""
+        if obj.dtype.hasobject or obj.nbytes > MAX_CONTENT or not obj.flags.c_contiguous:
+            raise Break("leaves", f"a NumPy array of {obj.nbytes} bytes that code in a library's call may read")
+        self.cap.guards.add("ndarray", source, obj.shape, obj.dtype, True)
+        self.cap.guards.add("content", source, obj.tobytes())
+
+    def _class(self, cls: type) -> None:
+        if is_steady_module(module_name(cls)):
+            return
+        for name in self.names:
+            owner, raw = lookup(cls, name)
+            if owner is None or is_steady_module(module_name(owner)):
+                continue
+            self.cap.rely(cls, name, raw)
+            if not isinstance(raw, (types.FunctionType, property, classmethod, staticmethod)) and not is_literal(raw):
+                self.value(raw, S.Attr(class_source(owner), name))
+
+    def _module(self, module: types.ModuleType) -> None:
+        if is_steady_module(module.__name__):
+            return
+        for name in self.names & vars(module).keys():
+            self.value(vars(module)[name], S.Attr(S.Root(module, module.__name__), name))
+
+    def _instance(self, obj: Any, source: S.Source) -> None:
+        table = own_dict(obj)
+        if not is_steady_module(module_name(type(obj))):
+            self._class(type(obj))
+        for name in self.names:
+            if name in table:
+                self.value(table[name], own_source(obj, source, name))
+                continue
+            _, raw = lookup(type(obj), name)
+            if isinstance(raw, types.MemberDescriptorType):
+                with contextlib.suppress(AttributeError):  # unset
+                    self.value(raw.__get__(obj), S.Slot(source, name, raw))
+            elif raw is not MISSING and type(obj).__dictoffset__:
+                self.cap.guards.add("missing", source, name)
+
+
+_ROWS: dict[Any, Any] = {
+    **dict.fromkeys(set(BASES) - set(SCALARS), Reads._elements),
+    types.FunctionType: Reads.inside,
+    types.MethodType: Reads._method,
+    functools.partial: Reads._partial,
+    np.ndarray: Reads._array,
+}

@@ -1,0 +1,398 @@
+"""Values as node arguments, and node arguments as real objects under a trace.
+
+`lower_arg(cap, value)` gives what may stand in a Graph's node (Nodes, constants, containers,
+`Tree`), and two things that become so later: `Standin` (a user function, captured when JAX calls
+it) and `LibraryArg` (a library object that only exists under a trace, such as `x.at[0]`).
+`rebuild(arg, env)` makes the real object, with `env` giving each Node's tracer.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.remembered import remembered
+from dynacomp.capture.graph.avals import as_struct, aval_of, weak
+from dynacomp.capture.graph.graph import Node, Tree
+from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
+from dynacomp.capture.graph.graph_sizes import sizes_in
+from dynacomp.capture.graph.sizes import Size, canonical
+from dynacomp.capture.symbolic.libraries import has_user_call, is_host, is_user_function
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    BuiltinMethodV,
+    Const,
+    DictV,
+    FunctionV,
+    LibraryV,
+    ListV,
+    MethodV,
+    NdArrayV,
+    NeedsConcrete,
+    NumberV,
+    ObjectV,
+    PartialV,
+    ScalarV,
+    SetV,
+    SizeV,
+    SliceV,
+    TupleV,
+    Value,
+    as_python,
+    peek,
+)
+from dynacomp.capture.tracing.subgraphs import Standin, localise, place_of
+from dynacomp.capture.tracing.treedef_contents import TREEDEF, arrays_in_structure, in_structure, taken_apart
+from dynacomp.capture.wrapping import host_arrays, ndarrays
+from dynacomp.capture.wrapping.builder import items_of, realize, scalar_node
+from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, SCALARS, SPECIAL, inherits, payload_base, refill
+from dynacomp.capture.wrapping.constants import const_array
+from dynacomp.capture.wrapping.pytree_shells import Memo, attributes, fixed_fields, shell
+
+MAX_LITERAL = 4096  # elements of a NumPy array that a Graph spells out
+# How JAX and its libraries call the parameters that are functions.
+FUNCTIONS = {"fun", "f", "fn", "func", "function", "body_fun", "cond_fun", "true_fun", "false_fun"}
+
+
+@dataclass(eq=False)
+class LibraryArg:
+    """`make(*args, **kwargs)` evaluated in place; `nodes` caches its Node per body."""
+
+    make: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    nodes: dict[Any, Node] = field(default_factory=dict)
+
+
+def lower_arg(cap: Capture, value: Value) -> Any:
+    row = _ROWS.get(type(value))
+    if row is None:
+        raise Break("argument", f"a {type(value).__name__.removesuffix('V').lower()} passed to a library")
+    return row(cap, value)
+
+
+def lower_function(cap: Capture, value: Value) -> Any:
+    """`lower_arg` of what a transformation will call: a model is its `__call__`, not its arrays."""
+    if isinstance(value, ObjectV) and has_user_call(value.cls):
+        return Standin(cap, value)
+    return lower_arg(cap, value)
+
+
+def lower_arguments(cap: Capture, fn: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> tuple:
+    """The arguments as a node holds them."""
+    names = [*parameter_names(fn), *[""] * len(args)] if isinstance(fn, types.FunctionType) else [""] * len(args)
+
+    def lower(name: str, value: Value) -> Any:
+        return (lower_function if name in FUNCTIONS else lower_arg)(cap, value)
+
+    lowered = tuple(map(lower, names, args)), {k: lower(k, v) for k, v in kwargs.items()}
+    return as_real(lowered) if is_host(fn) else lowered
+
+
+def as_real(arg: Any) -> Any:
+    """A lowered argument with the user's own functions in place of Standins."""
+    if isinstance(arg, Standin):
+        if isinstance(arg.value, Const):
+            return arg.value.value
+        if isinstance(arg.value, MethodV) and _exists(arg.value.obj) and isinstance(arg.value.func, Const):
+            return types.MethodType(arg.value.func.value, arg.value.obj.real)  # type: ignore[attr-defined]
+        raise Break("body", "a function made during the call, for a library that runs it in a context of its own")
+    if isinstance(arg, (tuple, list)) and not hasattr(arg, "_fields"):
+        return type(arg)(map(as_real, arg))
+    return {k: as_real(v) for k, v in arg.items()} if type(arg) is dict else arg
+
+
+def _exists(value: Value) -> bool:
+    """Whether it is an object that was there before the call, and is as it was."""
+    return isinstance(value, ObjectV) and value.real is not None and not value.written
+
+
+@remembered
+def parameter_names(fn: types.FunctionType) -> tuple[str, ...]:
+    return tuple(inspect.signature(fn).parameters)
+
+
+def _scalar(cap: Capture, value: ScalarV) -> Any:
+    if type(value.hint) is str:
+        raise NeedsConcrete(value)
+    return localise(cap, scalar_node(cap, value))
+
+
+def _number(cap: Capture, value: NumberV) -> Any:
+    node = localise(cap, value.node)
+    return node if value.aval == aval_of(value.kind()) else LibraryArg(weak, (node, value.kind), {})
+
+
+def _const(cap: Capture, value: Const) -> Any:
+    if is_user_function(peek(value)):
+        return Standin(cap, value)
+    return value.value
+
+
+def _array(cap: Capture, value: ArrayV) -> Any:
+    """A Node; a NumPy array that is a constant JAX gets as it is, once it has wanted to look at one."""
+    if cap.lessons.shown_arrays and ndarrays.is_constant(cap, value):
+        return _ndarray(cap, value)
+    node = localise(cap, value.node)
+    if not isinstance(value.real, np.ndarray):
+        cap.handed[node] = value
+    return node
+
+
+def _ndarray(cap: Capture, value: Value) -> Any:
+    """As it is now; small ones JAX gets as NumPy arrays, whose content it may look at."""
+    if isinstance(value, NdArrayV) and value.recipe is not None:
+        return localise(cap, host_arrays.node(cap, value))
+    array = ndarrays.plain(cap, value).copy()
+    if not 0 < array.size <= MAX_LITERAL or array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        return localise(cap, const_array(cap, array).node)  # type: ignore[attr-defined]
+    return LibraryArg(np.array, (array.tolist(),), {"dtype": array.dtype.name})
+
+
+def _tuple(cap: Capture, value: TupleV) -> Any:
+    items = [lower_arg(cap, i) for i in items_of(cap, value)]
+    return tuple(items) if value.cls is tuple else tuple.__new__(value.cls, items)
+
+
+def _list(cap: Capture, value: ListV) -> Any:
+    items = [lower_arg(cap, i) for i in items_of(cap, value)]
+    return items if value.cls is list else LibraryArg(value.cls, (items, value.extra), {})
+
+
+def _dict(cap: Capture, value: DictV) -> Any:
+    items = {k: lower_arg(cap, realize(cap, v)) for k, v in value.items.items()}
+    if value.cls is dict:
+        return items
+    factory = () if value.factory is None else (as_python(value.factory),)
+    return LibraryArg(functools.partial(value.cls, *factory), (items,), {})
+
+
+def _object(cap: Capture, value: ObjectV) -> Any:
+    """A pytree object by its leaves; a list, number, ... of the user's class by its content; an object
+    without arrays as itself."""
+    memo: Memo = {}
+    built = shell(cap, value, memo)
+    if value.payload is not None and jax.tree_util.all_leaves([built]):
+        return _with_payload(cap, value)
+    leaves, treedef = taken_apart(jax.tree.flatten, built)
+    if arrays_in_structure(treedef) and payload_base(value.cls) is None:
+        return _by_attributes(cap, value)
+    fixed_fields(cap, memo, leaves)
+    if len(leaves) == 1 and leaves[0] is built:
+        if callable(built) and not is_host(value.cls):
+            return Standin(cap, value)
+        if _exists(value):
+            return value.real
+        raise Break("argument", f"an object of {value.cls.__qualname__} passed to a library")
+    return Tree(treedef, tuple(lower_arg(cap, v if isinstance(v, Value) else Const(v)) for v in leaves))
+
+
+def _by_attributes(cap: Capture, value: ObjectV) -> Any:
+    """The object, made under the trace of its attributes."""
+    found = attributes(cap, value)
+    return LibraryArg(WithFields(value.cls, tuple(found)), tuple(lower_arg(cap, v) for v in found.values()), {})
+
+
+class WithFields:
+    """Makes an instance of `cls` of its attributes; no code of the class runs."""
+
+    def __init__(self, cls: type, names: tuple[str, ...]) -> None:
+        self.cls, self.names = cls, names
+        self.__name__ = self.__qualname__ = cls.__name__
+        self.__module__ = cls.__module__
+
+    def __call__(self, *contents: Any) -> Any:
+        made: Any = object.__new__(self.cls)
+        for name, content in zip(self.names, contents):
+            object.__setattr__(made, name, content)
+        return made
+
+
+def _with_payload(cap: Capture, value: ObjectV) -> Any:
+    number = payload_base(value.cls) in SCALARS
+    if not inherits(value.cls, *SPECIAL) or attributes(cap, value).keys() & {"shape", "dtype", "ndim"} or (
+            attributes(cap, value) and not number):
+        raise Break("argument", f"an object of {value.cls.__qualname__} passed to a library")
+    if number:
+        return lower_arg(cap, value.payload)
+    return LibraryArg(OfClass(value.cls), (lower_arg(cap, value.payload),), {})
+
+
+class OfClass:
+    """Makes an instance of `cls`, a subclass of a built-in class, from its content; no code of the class runs."""
+
+    def __init__(self, cls: type) -> None:
+        self.cls, self.base = cls, payload_base(cls)
+        self.__name__ = self.__qualname__ = cls.__name__
+        self.__module__ = cls.__module__
+
+    def __call__(self, content: Any) -> Any:
+        base: Any = self.base
+        if base in IMMUTABLE:
+            return base.__new__(self.cls, content)
+        made = base.__new__(self.cls)
+        refill(made, content)
+        return made
+
+
+def _library(cap: Capture, value: LibraryV) -> Any:
+    if value.node is not None:
+        return localise(cap, value.node)
+    place = place_of(cap)
+    if place not in value.lowered:
+        value.lowered[place] = LibraryArg(value.make, *lower_arguments(cap, value.make, value.args, value.kwargs))
+    return value.lowered[place]
+
+
+def _callable(cap: Capture, value: Value) -> Any:
+    return Standin(cap, value)
+
+
+_ROWS: dict[type, Any] = {
+    ArrayV: _array,
+    NdArrayV: _ndarray,
+    Const: _const,
+    SizeV: lambda cap, v: canonical(v.expr),
+    ScalarV: _scalar,
+    NumberV: _number,
+    TupleV: _tuple,
+    ListV: _list,
+    DictV: _dict,
+    SetV: lambda cap, v: v.cls(v.items),
+    SliceV: lambda cap, v: slice(*(lower_arg(cap, p) for p in (v.start, v.stop, v.step))),
+    ObjectV: _object,
+    LibraryV: _library,
+    **dict.fromkeys((FunctionV, MethodV, PartialV, BuiltinMethodV), _callable),
+}
+
+
+# --- symbolic sizes among the arguments
+
+
+def lowered_sizes(lowered: Any) -> list[Size]:
+    """The Sizes that a call depends on: those that it is given, and those of its arrays."""
+    given = [v for v in parts(lowered) if isinstance(v, Size)]
+    found = map(canonical, (*given, *sizes_in(*(n.aval for n in leaf_nodes(lowered)))))
+    return [size for size in found if isinstance(size, Size)]
+
+
+def has_sizes(lowered: Any) -> bool:
+    return any(True for _ in lowered_sizes(lowered))
+
+
+def sizes_as_numbers(arg: Any) -> Any:
+    """The arguments with each Size as an array of JAX; those of slices stay."""
+    return _with_sizes(arg, lambda size: LibraryArg(as_number, (size,), {}), slices=False)
+
+
+def _with_sizes(arg: Any, put: Any, slices: bool = True) -> Any:
+    """Lowered arguments with `put(size)` in the place of each Size."""
+    again = lambda v: _with_sizes(v, put, slices)
+    if isinstance(arg, Size):
+        return put(arg)
+    if isinstance(arg, LibraryArg):
+        return arg if not has_sizes(arg) else LibraryArg(arg.make, again(arg.args), again(arg.kwargs))
+    if isinstance(arg, slice) and slices:
+        return slice(again(arg.start), again(arg.stop), again(arg.step))
+    if isinstance(arg, Tree):
+        return Tree(arg.treedef, tuple(map(again, arg.leaves)))
+    if isinstance(arg, tuple) and hasattr(arg, "_fields"):
+        return type(arg)(*map(again, arg))
+    if type(arg) in (tuple, list):
+        return type(arg)(map(again, arg))
+    return {k: again(v) for k, v in arg.items()} if type(arg) is dict else arg
+
+
+def as_number(size: Any) -> Any:
+    """A size as the weakly typed array that JAX makes of an int."""
+    return weak(size.dimension_as_value() if type(size) is Size else size, int)
+
+
+def fails_now(fn: Any, lowered: Any) -> bool:
+    """Whether the call fails with the sizes at hand, too. Not asked where a function of the program's would run."""
+    if any(True for _ in standins_in(lowered)):
+        return False
+    nodes = list(dict.fromkeys(leaf_nodes(lowered)))
+    value = lambda size: size.scope.value(size)
+    known = _with_sizes(lowered, value)
+
+    def call(*arrays: Any) -> Any:
+        args, kwargs = rebuild(known, dict(zip(nodes, arrays)))
+        return jax.tree.leaves(fn(*args, **kwargs))
+
+    try:
+        jax.make_jaxpr(call)(*(as_struct(aval_with_sizes(n.aval, value)) for n in nodes))
+    except ours(Exception):
+        return True
+    return False
+
+
+def rebuild(arg: Any, env: dict[Any, Any]) -> Any:
+    """The real object of a lowered argument; Standins stand for themselves. What a LibraryArg makes is made once, and
+    kept in `env`: one that is made of another, used twice, would take twice as long."""
+    if isinstance(arg, Node):
+        return env[arg]
+    if isinstance(arg, Standin):
+        return arg.function
+    if isinstance(arg, Size):
+        return canonical(arg)
+    if isinstance(arg, LibraryArg):
+        if arg not in env:
+            env[arg] = arg.make(*rebuild(arg.args, env), **rebuild(arg.kwargs, env))
+        return env[arg]
+    if isinstance(arg, Tree):
+        return jax.tree.unflatten(arg.treedef, [rebuild(v, env) for v in arg.leaves])
+    if isinstance(arg, tuple) and hasattr(arg, "_fields"):
+        return tuple.__new__(type(arg), [rebuild(v, env) for v in arg])
+    if type(arg) in (tuple, list):
+        return type(arg)(rebuild(v, env) for v in arg)
+    if type(arg) is dict:
+        return {k: rebuild(v, env) for k, v in arg.items()}
+    if isinstance(arg, slice):
+        return slice(rebuild(arg.start, env), rebuild(arg.stop, env), rebuild(arg.step, env))
+    return arg
+
+
+def parts(arg: Any, seen: set[LibraryArg] | None = None) -> Iterator[Any]:
+    """The innermost parts of a lowered argument, also through LibraryArgs (once each), and the structures of trees."""
+    seen = set() if seen is None else seen
+    if isinstance(arg, LibraryArg):
+        inside: Any = () if arg in seen else (arg.args, arg.kwargs)
+        seen.add(arg)
+    elif isinstance(arg, Tree):
+        inside = (arg.treedef, *arg.leaves)
+    elif isinstance(arg, (tuple, list, dict)):
+        inside = arg.values() if isinstance(arg, dict) else arg
+    elif isinstance(arg, slice):
+        inside = (arg.start, arg.stop, arg.step)
+    else:
+        yield arg
+        return
+    for part in inside:
+        yield from parts(part, seen)
+
+
+def leaf_nodes(arg: Any) -> Iterator[Node]:
+    """The array Nodes that a lowered argument reads."""
+    return (v for v in parts(arg) if isinstance(v, Node))
+
+
+def standins_in(arg: Any) -> Iterator[Standin]:
+    """Every user function inside a lowered argument."""
+    return (v for v in parts(arg) if isinstance(v, Standin))
+
+
+def shows_values(arg: Any) -> bool:
+    """Whether a library sees by a lowered argument that it is being captured: a function stands for the program's,
+    or the structure of a tree holds Values."""
+    return any(isinstance(v, Standin) or isinstance(v, TREEDEF) and in_structure(v, Value) for v in parts(arg))

@@ -1,0 +1,126 @@
+"""What a library's call gives back as it went in: Python numbers, and arrays.
+
+While a call is traced, a Python number that changes from call to call is an array, and so is what the library
+makes of it. Eager JAX has a number there where only Python deals with it: a counter of steps that `tree_at` puts
+into a model, or that `value_and_grad` hands through with `aux`. The very number that went in comes out again as
+it is; one that the library's Python computed cannot come from the Graph, nor what it says of numbers alone
+(`eqx.is_array`): then NeedsConcrete makes a constant of what went in.
+
+An array that another library than JAX, or `aux`, gives back is the very array that it was given: what `tree_at` leaves
+alone, a shared layer's weights. `is` then says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.graph.avals import Aval, as_struct, aval_of
+from dynacomp.capture.graph.graph import Node, Tree
+from dynacomp.capture.symbolic.libraries import is_library, module_of
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import NeedsConcrete, ScalarV, is_literal
+from dynacomp.capture.tracing.lowered_args import LibraryArg, leaf_nodes, rebuild, standins_in
+from dynacomp.capture.tracing.subgraphs import is_array, localise
+
+# Of JAX's own functions, those that hand through what the function which they call returns beside arrays.
+THROUGH = {"grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "hessian", "vmap", "Partial"}
+
+NUMBERS = (bool, int, float, complex)
+OBJECT_CALLS = "dynacomp.capture.calls.calls"  # where the function lives that calls a library's object
+
+
+@dataclass(frozen=True, repr=False)
+class Passed(Aval):
+    """A result that the call was given: a Python number, an array."""
+
+    value: Any = None
+
+
+def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[Any], origins: list[Node | None],
+                 since: int) -> list[Any]:
+    """The leaves of the result of `fn(*args, **kwargs)`, `lowered` being (args, kwargs): Passed where eager JAX has one
+    of the changing numbers that were read since that step. `origins`: the Nodes that come out as they went in."""
+    read = {localise(cap, cap.scalar_nodes[v.source]): v for at, v in cap.scalar_reads if at >= since and v.source}
+    if not read:
+        return leaves
+    if any(standins_in(lowered)):
+        is_number = _handed_through(_called(fn, lowered), [origin in read for origin in origins])
+    elif is_library(_called(fn, lowered)) and not _is_of_jax(_called(fn, lowered)):
+        is_number = _returned(fn, lowered, tree, leaves, read)
+    else:
+        return leaves
+    return [_number(leaf, read.get(origin) if origin else None, read) if number and _may_be_number(leaf) else leaf
+            for leaf, origin, number in zip(leaves, origins, is_number)]
+
+
+def with_arrays(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], origins: list[Node | None]) -> list[Any]:
+    """The leaves of the same result: Passed where they are arrays that came out as they went in."""
+    called = _called(fn, lowered)
+    theirs = is_library(called) or module_of(fn) == OBJECT_CALLS
+    if not theirs or _is_of_jax(called) and getattr(called, "__name__", "") not in THROUGH:
+        return leaves
+    return [Passed(leaf.shape, leaf.dtype, leaf.weak_type, cap.handed[origin])
+            if type(leaf) is Aval and origin in cap.handed else leaf for leaf, origin in zip(leaves, origins)]
+
+
+def _called(fn: Any, lowered: tuple) -> Any:
+    """What runs: a library's object, where `fn` only calls its first argument."""
+    first = lowered[0][0] if lowered[0] and module_of(fn) == OBJECT_CALLS else fn
+    return first.make if isinstance(first, LibraryArg) else first.treedef.node_data()[0] if isinstance(
+        first, Tree) and first.treedef.node_data() else first
+
+
+def _may_be_number(leaf: Any) -> bool:
+    return isinstance(leaf, Aval) and leaf.shape == () and (leaf.weak_type or leaf.dtype == np.bool_)
+
+
+def _number(leaf: Aval, value: ScalarV | None, read: dict[Node, ScalarV]) -> Passed:
+    if value is None:
+        raise NeedsConcrete(next(iter(read.values())))
+    return Passed(leaf.shape, leaf.dtype, leaf.weak_type, value)
+
+
+def _handed_through(called: Any, passed: list[bool]) -> list[bool]:
+    """Which leaves are numbers of a call that runs functions of the program, given which come out as they went in.
+    Other libraries than JAX may return any that they have told from arrays."""
+    if not _is_of_jax(called):
+        return [True] * len(passed)
+    return passed if getattr(called, "__name__", "") in THROUGH else [False] * len(passed)
+
+
+def _is_of_jax(fn: Any) -> bool:
+    """Whether a function computes: those of trees only move what they are given."""
+    module = str(module_of(fn))
+    return module.partition(".")[0] in ("jax", "jaxlib") and module not in ("jax._src.tree", "jax._src.tree_util")
+
+
+def _returned(fn: Any, lowered: tuple, tree: Any, leaves: list[Any], read: dict[Node, ScalarV]) -> list[bool]:
+    """Which leaves are numbers where the call gets the numbers themselves. NeedsConcrete where it fails then, or has
+    another result: it tells numbers from arrays."""
+    known: dict[Node, Any] = {n: v.hint for n, v in read.items()}
+    arrays = [n for n in dict.fromkeys(leaf_nodes(lowered)) if n not in known]
+    found: list[Any] = []
+
+    def run(*tracers: Any) -> None:
+        args, kwargs = rebuild(lowered, {**known, **dict(zip(arrays, tracers))})
+        found.extend(jax.tree.flatten(fn(*args, **kwargs)))
+
+    try:
+        jax.make_jaxpr(run)(*[as_struct(n.aval) for n in arrays])
+    except ours(Exception):  # which is the program's: it gets it once the numbers are constants
+        found.clear()
+    if not found or found[1] != tree or any(map(_is_other, leaves, found[0])):
+        raise NeedsConcrete(next(iter(read.values())))
+    return [type(x) in NUMBERS for x in found[0]]
+
+
+def _is_other(leaf: Any, found: Any) -> bool:
+    """Whether two results differ in more than that one has an array for a number."""
+    if isinstance(leaf, Aval):
+        return type(found) not in NUMBERS and (not is_array(found) or aval_of(found) != leaf)
+    return type(found) is not type(leaf) or is_literal(leaf) and repr(found) != repr(leaf)

@@ -1,0 +1,121 @@
+"""Where arrays that do not exist yet will live, and which of them eager JAX has as tracers.
+
+`x.sharding` of an array that the Graph computes is known when all inputs live on one device, the
+default one, and nothing so far puts arrays elsewhere: then every operation gives arrays there. In a
+function that JAX transforms, an array may be a tracer, which has no sharding: `is_traced` finds out
+by running the Graph so far on the very tracers that the transformation passed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jax._src.core import subjaxprs
+from jax.sharding import SingleDeviceSharding
+
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.graph.avals import ARRAY_TYPE
+from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Node
+from dynacomp.capture.graph.interpreter import materialise
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import ArrayV, Const, Value
+from dynacomp.capture.tracing.subgraphs import Body, stand_for
+
+PLACING = {"sharding_constraint", "reshard", "mesh_cast", "shard_map", "pmap", "xla_pmap"}  # primitives
+SHARDING_OF = {"sharding": lambda s: s, "device": lambda s: next(iter(s.device_set)),
+               "is_fully_addressable": lambda s: True, "is_fully_replicated": lambda s: True,
+               "committed": lambda s: False, "_committed": lambda s: False}
+
+
+def puts_elsewhere(jaxpr: Any) -> bool:
+    """Whether a call decides where its results live."""
+    return any(_places(e) for e in jaxpr.eqns) or any(map(puts_elsewhere, subjaxprs(jaxpr)))
+
+
+def _places(eqn: Any) -> bool:
+    if eqn.primitive.name == "device_put":
+        return any(d is not None for d in (*eqn.params.get("devices", ()), *eqn.params.get("srcs", ())))
+    wanted = (*eqn.params.get("in_shardings", ()), *eqn.params.get("out_shardings", ()))
+    return eqn.primitive.name in PLACING or any(map(is_specified, wanted))
+
+
+def is_specified(sharding: Any) -> bool:
+    """Whether an entry of `in_shardings` or `out_shardings` says something."""
+    return sharding is not None and type(sharding).__name__ != "UnspecifiedValue"
+
+
+def jit_places(jitted: Any) -> bool:
+    """Whether a function under `jax.jit` is told there where its arrays shall live: it is more than its function."""
+    told: Any = getattr(jitted, "_jit_info", None)
+    return told is not None and bool(told.device or told.backend or any(
+        map(is_specified, (*told.in_shardings_leaves, *told.out_shardings_leaves))))
+
+
+def placement(cap: Capture, value: ArrayV, name: str) -> Value:
+    """`value.sharding` and its kin, of an array that the Graph computes."""
+    if is_traced(cap, value.node):
+        return _of_tracer(value, name)
+    home = _home(cap)
+    if home is None:
+        raise Break("placement", f"{name} of an array that the graph computes")
+    return Const(SHARDING_OF[name](home))
+
+
+def _home(cap: Capture) -> SingleDeviceSharding | None:
+    """The one place where everything lives; None where that is not certain."""
+    default = SingleDeviceSharding(jax.config.values["jax_default_device"] or jax.local_devices()[0])
+    inputs = [g.payload[3:5] for g in cap.guards.guards if g.kind == "array"]
+    if cap.placed or any(sharding != default or committed for sharding, committed in inputs):
+        return None
+    return default if jax.sharding.get_abstract_mesh().empty else None
+
+
+def _of_tracer(value: ArrayV, name: str) -> Value:
+    """Tracers have no sharding; what else they are asked for is an error of JAX's own."""
+    if name not in ("sharding", "device"):
+        raise Break("placement", f"{name} of a value that a transformation traces")
+    full = f"{ARRAY_TYPE.__module__}.{ARRAY_TYPE.__qualname__}"
+    raise Raised(Const(AttributeError(f"The {name!r} attribute is not available on traced array of {full}")))
+
+
+# --- tracers
+
+
+def is_traced(cap: Capture, node: Node) -> bool:
+    """Whether `node` is a tracer where eager JAX runs the program; Break where that is not certain."""
+    serial = cap.homes.get(node)
+    if serial is None:
+        return False
+    body = next((b for b in cap.bodies if b.serial == serial), None)
+    if body is None or body.is_side or any(b.is_side for b in cap.bodies):
+        raise Break("placement", "whether a value is traced, in a side of an `if`")
+    if not body.inline:
+        return True
+    found = _actual(cap, body, node)
+    if not isinstance(found, jax.core.Tracer):
+        return False
+    if found._trace in cap.traces[1:]:
+        raise Break("placement", "whether a value is traced, in a function transformed twice")
+    return found._trace is not cap.traces[0]
+
+
+def _actual(cap: Capture, body: Body, node: Node) -> Any:
+    """What `node` is inside a body that runs now: everything that stands before it is computed too."""
+    nodes = body.builder.nodes
+    while node not in body.actual:
+        at = nodes[body.computed]
+        body.computed += 1
+        if at not in body.actual:
+            body.actual[at] = _compute(cap, body, at)
+    return body.actual[node]
+
+
+def _compute(cap: Capture, body: Body, node: Node) -> Any:
+    if node.op == PLACEHOLDER:
+        outer = next(o for o, inner in body.captured.items() if inner is node)
+        home = next((b for b in cap.bodies if b.serial == cap.homes.get(outer)), None)
+        return stand_for(cap, outer) if home is None else _actual(cap, home, outer)
+    if node.op == GET_ATTR:
+        return body.builder.consts[node.target]
+    return node.target(*materialise(node.args, body.actual), **materialise(dict(node.kwargs), body.actual))

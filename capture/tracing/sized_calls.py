@@ -1,0 +1,58 @@
+"""Functions of JAX that ask for Python ints where the program may have symbolic sizes, written with arrays instead.
+
+`lax.scan(f, init, None, length=n)` runs over an array of `n` rows without elements, and `lax.fori_loop` is such a
+scan, as JAX makes it where it knows the bounds. `jnp.convolve` asks for `len(x)`, which no symbolic size can answer.
+They are what `array_rows` puts into the Graph.
+
+    >>> fori_of_length(0, 3, lambda i, x: x + i, 1.0)
+    Array(4., dtype=float32, weak_type=True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax._src.numpy.util import promote_dtypes, promote_dtypes_inexact
+
+from dynacomp.capture.graph.avals import weak
+
+
+def scan_of_length(f: Callable[..., Any], init: Any, length: Any, reverse: bool = False, unroll: Any = 1) -> Any:
+    """`jax.lax.scan(f, init, None, length)`."""
+    return jax.lax.scan(lambda carry, _: f(carry, None), init, jnp.empty((length, 0)), reverse=reverse, unroll=unroll)
+
+
+def fori_of_length(lower: Any, length: Any, body_fun: Callable[..., Any], init_val: Any) -> Any:
+    """`jax.lax.fori_loop(lower, lower + length, body_fun, init_val)`."""
+    def step(carry: Any, _: Any) -> Any:
+        i, value = carry
+        return (i + 1, body_fun(i, value)), None
+
+    (_, found), _ = jax.lax.scan(step, (weak(jnp.asarray(lower), int), init_val), jnp.empty((length, 0)))
+    return found
+
+
+def convolve(a: Any, v: Any, mode: str = "full", *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+    """`jnp.convolve` of two vectors that have elements."""
+    long, short = (v, a) if a.shape[0] < v.shape[0] else (a, v)
+    return _slide(long, jnp.flip(short), mode, precision, preferred_element_type)
+
+
+def correlate(a: Any, v: Any, mode: str = "valid", *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+    """`jnp.correlate` of two vectors that have elements."""
+    if a.shape[0] < v.shape[0]:
+        return jnp.flip(_slide(jnp.conj(v), a, mode, precision, preferred_element_type))
+    return _slide(a, jnp.conj(v), mode, precision, preferred_element_type)
+
+
+def _slide(long: Any, short: Any, mode: str, precision: Any, preferred: Any) -> Any:
+    """The sums of products of `short` with what it covers of `long`, at each of its places."""
+    long, short = promote_dtypes(long, short) if preferred else promote_dtypes_inexact(long, short)
+    n = short.shape[0]
+    padding = {"valid": (0, 0), "same": (n // 2, n - n // 2 - 1), "full": (n - 1, n - 1)}[mode]
+    found = jax.lax.conv_general_dilated(long[None, None, :], short[None, None, :], (1,), [padding],
+                                         precision=precision, preferred_element_type=preferred)
+    return found[0, 0, :]

@@ -1,0 +1,292 @@
+"""Bodies: user functions that a JAX transformation calls, captured as sub-graphs.
+
+A `Standin` is what JAX gets in place of the user's function. When JAX calls it with tracers, the
+symbolic machine runs the function on like Values in a Builder of its own; the Graph so made is
+then run on the tracers, so that JAX sees what the function computes. Outer arrays that the body
+reads become extra placeholders ("captured"). A function that is called in several ways has a Graph
+for each (see `body_variants`). A body may not change anything that is older than
+itself: that would be a side effect under a transformation (see `side_effects.mutating`).
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+from jax._src import core
+from jax._src.interpreters.partial_eval import DynamicJaxprTrace
+
+from dynacomp.capture.base.errors import Break, NeverCalled, Raised
+from dynacomp.capture.graph.avals import Aval, aval_of, blank
+from dynacomp.capture.graph.graph import Builder, Graph, Node
+from dynacomp.capture.graph.interpreter import run
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    Const,
+    FunctionV,
+    LibraryV,
+    MethodV,
+    NotConstant,
+    ObjectV,
+    PartialV,
+    Value,
+    as_python,
+    is_open,
+    next_serial,
+    peek,
+)
+from dynacomp.capture.tracing.body_variants import is_array, is_known, way_of
+from dynacomp.capture.tracing.trees import unflattened
+from dynacomp.capture.wrapping.constants import from_python
+
+
+@dataclass(eq=False)
+class Body:
+    """A sub-graph under construction; `outer` is the builder of the outermost Graph."""
+
+    builder: Builder
+    outer: Builder
+    level: int
+    serial: int
+    captured: dict[Node, Node] = field(default_factory=dict)  # outer node → placeholder here
+    is_side: bool = False  # a side of an `if` on an array (see `branches`), not a transformed function
+    saved: dict[Value, Any] = field(default_factory=dict)  # older objects that a side changed, as they were
+    inline: bool = False  # its transformation calls it as Python does, effects and all
+    fresh: bool = False  # a function made by this call, so that JAX cannot have kept a trace of it
+    actual: dict[Node, Any] = field(default_factory=dict)  # what nodes are on the tracers that it was given
+    computed: int = 0  # how many nodes have been looked at for that
+    changes: bool = False  # it changes objects that are older than itself
+
+    @classmethod
+    def inside(cls, cap: Capture, name: str, **kind: Any) -> Body:
+        """A body in the one at hand."""
+        outer = cap.bodies[0].outer if cap.bodies else cap.builder
+        return cls(Builder(name), outer, len(cap.bodies) + 1, next_serial(), **kind)
+
+
+def localise(cap: Capture, node: Node) -> Node:
+    """`node` as the body at hand sees it: itself, or the placeholder that carries it inside."""
+    if node in cap.homes and cap.homes[node] not in place_of(cap):
+        raise Break("effect_in_body", "an array that has left the transformed function which computed it")
+    for level in range(cap.owner.get(node, 0), len(cap.bodies)):
+        node = _lift(cap, cap.bodies[level], node)
+    return node
+
+
+def _lift(cap: Capture, body: Body, node: Node) -> Node:
+    if node not in body.captured:
+        inner = body.builder.placeholder(node.name, node.aval, f"captured {node.name}")
+        cap.owner[inner], cap.homes[inner] = body.level, body.serial
+        body.captured[node] = inner
+    return body.captured[node]
+
+
+class Standin:
+    """The function that JAX calls instead of the user's `value`.
+
+    What it captured counts for the body in which it was called: Graphs of another body read other
+    Nodes. `body_variants` has what belongs to the body at hand.
+    """
+
+    def __init__(self, cap: Capture, value: Value) -> None:
+        self.cap, self.value = cap, value
+        self.signature = signature_of(value)
+        self.graphs: dict[Any, tuple[Graph, tuple[Node, ...]]] = {}
+        self.changing: set[Any] = set()  # the keys of `graphs` whose functions change outer objects
+        self.found: dict[Any, dict[Any, tuple[Graph, tuple[Node, ...]]]] = {}
+        self.functions: dict[Any, Callable[..., Any]] = {}
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """A function of its own for each body: JAX keeps traces by function."""
+        place = place_of(self.cap)
+        if place not in self.functions:
+            self.functions[place] = self._make(place)
+        return self.functions[place]
+
+    def _make(self, place: tuple[int, ...]) -> Callable[..., Any]:
+        def body(*args: Any, **kwargs: Any) -> Any:
+            return self.called(place, args, kwargs)
+
+        body.__name__ = body.__qualname__ = _name(self.value)
+        if self.signature is not None:
+            body.__signature__ = self.signature  # type: ignore[attr-defined]
+        body._standin = self  # type: ignore[attr-defined]
+        return body
+
+    def called(self, place: tuple[int, ...], args: tuple, kwargs: dict[str, Any]) -> Any:
+        if not getattr(self.cap, "tracing", 0):  # the Graph runs: an object of a library has kept this function
+            raise NeverCalled
+        leaves, treedef = jax.tree.flatten((args, kwargs))
+        way = way_of(args, kwargs)
+        key = (place, way, tuple(aval_of(x).weak_type for x in leaves if is_array(x)))
+        if key not in self.graphs:
+            body = Body.inside(self.cap, _name(self.value), inline=called_in_line(self.cap),
+                               fresh=is_fresh(self.value) and not self.cap.derived)
+            self.graphs[key] = capture_body(self.cap, self.value, body, leaves, treedef)
+            self.changing.update([key] if body.changes else [])
+        elif key in self.changing and not self.cap.derived:
+            raise Break("effect_in_body", "a transformed function that changes outer objects is called twice")
+        graph, captured = self.found.setdefault(place, {})[way] = self.graphs[key]
+        stands = [stand_for(self.cap, n) for n in captured]
+        self.cap.stands.update((id(s), (s, n)) for s, n in zip(stands, captured))
+        return run(graph, *stands, *leaves)
+
+    @property
+    def ways(self) -> dict[Any, tuple[Graph, tuple[Node, ...]]]:
+        """Way of calling → the captured Graph and the outer Nodes it reads; empty while never called."""
+        return self.found.get(place_of(self.cap), {})
+
+
+def place_of(cap: Capture) -> tuple[int, ...]:
+    """The body at hand, as a key."""
+    return tuple(b.serial for b in cap.bodies)
+
+
+def never_called(*args: Any, **kwargs: Any) -> Any:
+    """Stands in a Graph for a function that the library has not called while capturing: the rules of
+    `jax.custom_vjp` when nothing is differentiated. Capture learns of a call from the exception."""
+    raise NeverCalled
+
+
+never_called._standin = None  # type: ignore[attr-defined]
+
+
+def called_in_line(cap: Capture) -> bool:
+    """Whether the transformation that calls a Standin now (`grad`, `vmap`, `jvp`, ...) just runs it, on
+    tracers of its own: then it does so in eager JAX, as often as here. One that traces a jaxpr keeps it."""
+    trace = core.trace_ctx.trace
+    while trace is not None and trace is not cap.traces[-1]:
+        trace = None if isinstance(trace, DynamicJaxprTrace) else getattr(trace, "parent_trace", None)
+    return trace is not None
+
+
+def is_fresh(fn: Value) -> bool:
+    """Whether eager JAX sees this function for the first time whenever the captured code runs."""
+    if isinstance(fn, MethodV):
+        return is_fresh(fn.func) or is_fresh(fn.obj)
+    if isinstance(fn, ObjectV):
+        return fn.source is None and fn.cls.__hash__ is object.__hash__
+    return isinstance(fn, (FunctionV, PartialV)) and fn.source is None
+
+
+def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any],
+                 treedef: Any) -> tuple[Graph, tuple[Node, ...]]:
+    """Runs `fn` symbolically on Values like `leaves`; its Graph and the outer Nodes that it reads."""
+    cap.bodies.append(body)
+    try:
+        places = [_place(cap, body, i, leaf) for i, leaf in enumerate(leaves)]
+        body.actual.update(zip((node for node, _ in places), leaves))
+        given: Any = unflattened(cap, treedef, [value for _, value in places])
+        args, kwargs = given.items
+        result = result_of(cap, fn, args.items, kwargs.items)
+        output = cap.node_argument(result)
+        body.actual.clear()  # tracers must not outlive their trace
+        graph = body.builder.finish(output)
+    finally:
+        cap.bodies.pop()
+    order = {n: i for i, n in enumerate(body.captured.values())}
+    own = [node for node, _ in places]
+    nodes = sorted(graph.placeholders, key=lambda n: order.get(n, len(order) + (own.index(n) if n in own else 0)))
+    rest = [n for n in graph.nodes if n.op != "placeholder"]
+    return Graph((*nodes, *rest), graph.consts, graph.name), tuple(body.captured)
+
+
+def result_of(cap: Capture, fn: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What a body returns. What it raises may speak of tracers: Python is to raise it."""
+    try:
+        return cap.call(fn, args, kwargs)
+    except Raised as raised:
+        raise Break("raises", f"an exception leaves {_name(fn)}") from raised
+
+
+def _place(cap: Capture, body: Body, i: int, leaf: Any) -> tuple[Node, Value]:
+    aval = aval_of(leaf) if is_array(leaf) else Aval((), type(leaf))
+    node = body.builder.placeholder(f"arg{i}", aval, f"argument {i}")
+    cap.owner[node], cap.homes[node] = body.level, body.serial
+    passed = cap.passing.get(id(leaf))
+    if passed is not None:  # a number that JAX hands on as it is, as `vmap` does along no axis
+        return node, passed[1]
+    if is_array(leaf):
+        return node, ArrayV(node, aval)
+    standin = getattr(leaf, "_standin", None)
+    if isinstance(standin, Standin):
+        return node, standin.value
+    return node, from_python(cap, leaf) if is_known(leaf) else LibraryV(type(leaf), real=leaf, node=node)
+
+
+def stand_for(cap: Capture, node: Node) -> Any:
+    """Some array of the node's Aval: only shapes matter while the caller is traced. An object is itself."""
+    if isinstance(node.aval.dtype, type):
+        return passed_object(cap, node)
+    return blank(node.aval.shape, node.aval.dtype, node.aval.weak_type)
+
+
+def passed_object(cap: Capture, node: Node) -> Any:
+    """What is no array and JAX has passed to the body at hand, or to one around it: a function that it made, say."""
+    for body in reversed(cap.bodies):
+        if node in body.actual:
+            return body.actual[node]
+        node = next((outer for outer, inner in body.captured.items() if inner is node), node)
+    raise Break("argument", "an object that JAX has passed to a body, in another one")
+
+
+def _name(value: Value) -> str:
+    if isinstance(value, FunctionV):
+        name = value.name
+    else:
+        name = getattr(peek(value) if isinstance(value, Const) else None, "__name__", "body")
+    return "lambda_" if name == "<lambda>" else name
+
+
+def signature_of(value: Value) -> inspect.Signature | None:
+    """What `inspect` says of a function: JAX resolves keyword arguments by it."""
+    try:
+        if isinstance(value, Const):
+            real = peek(value)  # whose defaults become arguments
+            known_by_code = is_open(value) and not (real.__defaults__ or real.__kwdefaults__)
+            return inspect.signature(real if known_by_code else value.value)
+        if isinstance(value, FunctionV):
+            return _of_made(value)
+        if isinstance(value, MethodV):
+            whole = signature_of(value.func)
+            return whole and _bound(whole)
+    except (TypeError, ValueError, NotConstant):
+        pass
+    return None
+
+
+def _of_made(fn: FunctionV) -> inspect.Signature | None:
+    """As `inspect` looks: what it was told, what the wrapped function says, what its own code says."""
+    if "__signature__" in fn.attrs:
+        told = as_python(fn.attrs["__signature__"])
+        return told if isinstance(told, inspect.Signature) else None
+    if "__wrapped__" in fn.attrs:
+        return signature_of(fn.attrs["__wrapped__"])
+    return None if fn.attrs.keys() & PARTIAL else inspect.signature(_twin(fn))
+
+
+PARTIAL = {"_partialmethod", "__partialmethod__"}  # by which `inspect` knows the functions that a partialmethod makes
+
+
+def _bound(whole: inspect.Signature) -> inspect.Signature:
+    """Without the parameter that takes the object; ValueError where there is none, as in `inspect`."""
+    given = list(whole.parameters.values())
+    if not given or given[0].kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD):
+        raise ValueError("invalid method signature")
+    return whole.replace(parameters=given[given[0].kind is not inspect.Parameter.VAR_POSITIONAL:])
+
+
+def _twin(fn: FunctionV) -> types.FunctionType:
+    """A real function with the parameters of `fn`; NotConstant when a default or an annotation is not a constant."""
+    cells = tuple(types.CellType() for _ in fn.code.co_freevars)
+    twin = types.FunctionType(fn.code, {}, fn.name, None if fn.defaults is None else as_python(fn.defaults), cells)
+    twin.__kwdefaults__ = None if fn.kwdefaults is None else as_python(fn.kwdefaults)
+    if "__annotations__" in fn.special:
+        twin.__annotations__ = as_python(fn.special["__annotations__"])
+    return twin

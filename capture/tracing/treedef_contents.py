@@ -1,0 +1,96 @@
+"""What the structure of a tree says beside its leaves: keys, classes, and what classes keep out of sight.
+
+A structure that is made of Values keeps those that are no leaves: a changing number, a function, an array. Classes
+and libraries that look at them do not know Values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import jax
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.symbolic.values import ArrayV, NumberV, ScalarV, SizeV, Value, is_literal
+from dynacomp.capture.wrapping.builder import is_plain_instance, own_dict
+
+TREEDEF: Any = jax.tree_util.PyTreeDef
+
+
+def taken_apart(flatten: Callable[..., Any], tree: Any, **options: Any) -> Any:
+    """`flatten(tree, **options)`. Where it fails (keys that have no order, a class that refuses its leaves) the graph
+    breaks: in Python it may do so with other words, or not at all."""
+    try:
+        return flatten(tree, **options)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise Break("raises", f"{type(error).__name__} where a tree is flattened") from None
+
+
+def arrays_in_structure(treedef: Any) -> bool:
+    """Whether a tree's structure holds arrays: some class asks what a leaf is, and does not know Values."""
+    return in_structure(treedef, (ArrayV, NumberV))
+
+
+def in_structure(treedef: Any, kinds: type | tuple[type, ...]) -> bool:
+    """Whether a tree's structure holds objects of these kinds, which are no leaves."""
+    return any(_has(aux, kinds) for aux in _kept(treedef))
+
+
+def numbers_out_of_sight(treedef: Any) -> bool:
+    """Whether an object that a class keeps beside its leaves holds changing numbers: there nobody finds them again."""
+    return any(_has(part, (ScalarV, SizeV)) for aux in _kept(treedef) for part in _parts(aux))
+
+
+def _kept(treedef: Any) -> Iterator[Any]:
+    """What the classes in a tree keep beside their leaves."""
+    todo = [treedef]
+    while todo:
+        node = todo.pop()
+        data = node.node_data()
+        if data is not None and data[0] not in (tuple, list, dict, type(None)):
+            yield data[1]
+        todo.extend(node.children())
+
+
+def _has(aux: Any, kinds: Any) -> bool:
+    """Whether that is, or holds at any depth, an object of these kinds."""
+    todo: list[Any] = [aux]
+    seen: dict[int, Any] = {}
+    while todo:
+        held = todo.pop()
+        if issubclass(type(held), kinds):
+            return True
+        if id(held) not in seen and not is_literal(held) and not issubclass(type(held), Value):
+            seen[id(held)] = held
+            todo.extend(_elements(held) if issubclass(type(held), CONTAINERS) else _attributes(held))
+    return False
+
+
+def _parts(aux: Any) -> Iterator[Any]:
+    """The objects in containers."""
+    if issubclass(type(aux), CONTAINERS):
+        for element in _elements(aux):
+            yield from _parts(element)
+    elif not issubclass(type(aux), Value):
+        yield aux
+
+
+CONTAINERS = (tuple, list, dict)
+
+
+def _elements(held: Any) -> Iterable[Any]:
+    return dict.values(held) if issubclass(type(held), dict) else held
+
+
+def _attributes(held: Any) -> Iterable[Any]:
+    return own_dict(held).values() if is_plain_instance(held) else ()
+
+
+def says_literals(treedef: Any) -> bool:
+    """Whether all that a structure says beside classes is literals: no arrays, Values or sizes hide in it."""
+    data = treedef.node_data()
+    if data is None:
+        return True
+    held = tuple(data[1]) if type(data[1]) is list else data[1]
+    return (is_literal(held) or isinstance(held, type)) and all(map(says_literals, treedef.children()))

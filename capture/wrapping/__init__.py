@@ -1,0 +1,36 @@
+"""From real objects to Values: objects, classes, NumPy arrays, numbers and sizes that change.
+
+    builder             From real objects to Values: what the frame finds outside itself,
+                        with the guards it implies
+    constants           Values for objects that are born during the capture: constants, and
+                        results of library calls
+    builtin_subclasses  Payloads: the built-in part of instances of subclasses of list,
+                        dict, tuple, set, int, str,
+    class_prototypes    Specimens: real objects of the capture's own, for what the program's
+                        classes are made of
+    class_attrs         Attributes of classes: read along the MRO, guarded, stored and
+                        deleted
+    class_dicts         `cls.__dict__` and `vars(cls)`: what a class has of its own, guarded
+                        name by name
+    object_attrs        Attributes of instances of Python classes, as
+                        `object.__getattribute__` finds them
+    dynamic_scalars     Python numbers that change from call to call: arithmetic on them
+                        stays in Python
+    scalar_ranges       Operations that raise for some numbers only, on Python numbers that
+                        change from call to call
+    folding             Folding: what depends on constants alone is computed while capturing
+    pytree_shells       Shells: real instances of user classes with Values in their
+                        attributes
+    ndarrays            NumPy arrays whose content is known while capturing: NumPy's own
+                        functions run on them at once
+    array_identity      Which object an array is that the Graph chose: an input, or a new
+                        one
+    size_values         Symbolic sizes as Python ints: arithmetic, and comparisons that
+                        become guards
+    narrowing           Python ints that JAX converts to a narrower type: eager JAX raises
+                        OverflowError for those that do not fit
+    host_arrays         NumPy arrays made of numbers that change: NumPy computes them in
+                        each call, before the program runs
+    host_functions      Pure functions of numbers and strings that change from call to call:
+                        Python computes them in each call
+"""

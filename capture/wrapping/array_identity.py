@@ -1,0 +1,43 @@
+"""Which object an array is that the Graph chose: an input, or a new one.
+
+`if c: x = x * 2` makes `x` a new array on one side only; where the program hands `x` to Python, the
+other side must give back the very input. So a chosen array has an `origin`, an int that the Graph
+computes beside it: 0 for a new array, k for number k of `cap.candidates`, arrays that existed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import ArrayV, Const, Value
+
+NEW = Const(0)
+
+
+def origin_of(cap: Capture, v: ArrayV) -> Value:
+    """The origin of an array as a Value: constant unless the Graph chose the array."""
+    if v.origin is not None:
+        return v.origin
+    if v.real is None:
+        return NEW
+    for i, known in enumerate(cap.candidates):
+        if known.real is v.real:
+            return Const(i + 1)
+    cap.candidates.append(v)
+    return Const(len(cap.candidates))
+
+
+def candidates(cap: Capture, v: ArrayV) -> list[Any]:
+    """The arrays that `v` may be, the first as origin `first(v)`."""
+    return cap.candidates[first(v) - 1:v.origin.high]
+
+
+def first(v: ArrayV) -> int:
+    return max(1, v.origin.low)
+
+
+def chosen(origin: Any, made: Any, first: int, existing: tuple[Any, ...]) -> Any:
+    """At run time: the array of that origin."""
+    number = int(origin)
+    return existing[number - first] if number else made

@@ -1,0 +1,553 @@
+"""From real objects to Values: what the frame finds outside itself, with the guards it implies.
+
+`wrap(cap, obj, source)` is the one way in. Each type has a row in `WRAPPERS`; what has none is an
+instance of a Python class (`ObjectV`) or an opaque object known by identity. Elements of containers
+stay `Lazy` until something looks at them, so that unused ones are not guarded.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import operator
+import threading
+import types
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src.core import OpaqueTraceState
+from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
+
+from dynacomp.capture._native import iterated, known_hashes
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.remembered import remembered
+from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval, aval_of
+from dynacomp.capture.graph.graph import Node
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.classes import module_name, mro
+from dynacomp.capture.symbolic.immutability import is_changeable, is_python_class
+from dynacomp.capture.symbolic.iterator_values import GivenIterV, StreamV
+from dynacomp.capture.symbolic.libraries import is_pure_module
+from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    BuiltinMethodV,
+    CellV,
+    Const,
+    DictV,
+    GeneratorV,
+    HashedV,
+    Lazy,
+    ListV,
+    MethodV,
+    NeedsConcrete,
+    ObjectV,
+    OpaqueV,
+    PartialV,
+    ScalarV,
+    SetV,
+    TupleV,
+    Value,
+    is_literal,
+    open_function,
+)
+from dynacomp.capture.wrapping import size_values
+from dynacomp.capture.wrapping.builtin_subclasses import inherits, payload_base, read_payload
+from dynacomp.capture.wrapping.class_dicts import Entries
+from dynacomp.capture.wrapping.dynamic_scalars import is_numpy_number
+
+
+def wrap(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """The Value of an object found at `source`; mutable objects get one Value however often found."""
+    known = cap.objects.get(id(obj))
+    if known is not None:
+        if known.source is not None and known.source != source:
+            cap.guards.add("same", source, known.source)
+        return known
+    row = WRAPPERS.get(type(obj), _wrap_other)
+    try:
+        value = row(cap, obj, source)
+    except Break:  # finding an object never breaks; looking into this one will
+        return _opaque(cap, obj, source)
+    if isinstance(value, (ListV, DictV, SetV, ObjectV, CellV, GeneratorV, StreamV, GivenIterV)):
+        remember(cap, obj, value)
+    elif isinstance(value, (MethodV, BuiltinMethodV, PartialV)):
+        value.real = obj
+        cap.keep.append(obj)
+    return value
+
+
+def remember(cap: Capture, obj: Any, value: Value) -> None:
+    cap.objects[id(obj)] = value
+    cap.keep.append(obj)
+
+
+def realize(cap: Capture, item: Any) -> Value:
+    """A container's element as a Value, looked at (and guarded) now."""
+    return wrap(cap, item.obj, item.source) if isinstance(item, Lazy) else item
+
+
+MAX_LOOKED_AT = 8192  # elements of an existing list or tuple that are looked at together
+
+
+def items_of(cap: Capture, value: Any) -> list[Value]:
+    """All elements of a TupleV or ListV."""
+    if len(value.items) > MAX_LOOKED_AT and any(isinstance(i, Lazy) for i in value.items):
+        raise Break("opaque", f"{len(value.items)} elements, too many to guard one by one")
+    value.items[:] = [realize(cap, i) for i in value.items]
+    return value.items
+
+
+# --- rows
+
+
+def _number(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """An int, float, string or NumPy scalar: a constant until it is seen to change."""
+    if not is_big(obj) and not is_fixed(cap, source) and cap.root.is_dynamic_scalar(source, obj):
+        if type(obj) is int and source in cap.lessons.sized and obj:
+            return size_values.of_int(cap, source, obj)
+        if type(obj) is str or isinstance(obj, np.generic):
+            cap.guards.add("is_type", source, type(obj))
+        else:
+            cap.guards.add("scalar", source, type(obj).__name__)
+        cap.changing[source] = obj
+        return ScalarV(obj, source=source)
+    cap.scalars[source] = obj
+    return _literal(cap, obj, source)
+
+
+def is_fixed(cap: Capture, source: S.Source) -> bool:
+    """Whether a number that changes is to be a constant all the same."""
+    return source in cap.lessons.fixed or cap.lessons.all_fixed and not cap.root.changes_often(source)
+
+
+def is_big(obj: Any) -> bool:
+    """An int that no array holds, so that none stands for it."""
+    return type(obj) is int and obj.bit_length() > 63
+
+
+def _literal(cap: Capture, obj: Any, source: S.Source) -> Value:
+    cap.guards.add("eq", source, obj)
+    return Const(obj, source=source)
+
+
+def _identity(cap: Capture, obj: Any, source: S.Source) -> Value:
+    cap.guards.add("is", source, obj)
+    return Const(obj, source=source)
+
+
+def _function(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """A function that comes with the call may be a new one each time: see Const."""
+    if not S.belongs_to_call(source):
+        return _identity(cap, obj, source)
+    cap.guards.add("is_type", source, types.FunctionType)
+    return open_function(obj, source, lambda: cap.guards.add("is", source, obj))
+
+
+def _tuple(cap: Capture, obj: Any, source: S.Source) -> Value:
+    cap.guards.add("is_type", source, type(obj))
+    items = [Lazy(x, S.Item(source, i)) for i, x in enumerate(tuple.__iter__(obj))]
+    cap.guards.add("len", source, len(items))
+    return TupleV(items, type(obj), real=obj, source=source)
+
+
+def _list(cap: Capture, obj: Any, source: S.Source) -> Value:
+    cap.guards.add("is_type", source, type(obj))
+
+    def elements() -> list[Any]:
+        items = [Lazy(x, S.Item(source, i)) for i, x in enumerate(list.__iter__(obj))]
+        cap.guards.add("len", source, len(items))
+        return items
+
+    return ListV([], type(obj), real=obj, unseen=elements, source=source)
+
+
+def _deque(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """Guarding `maxlen` also tells the C side which type a deque is, before its elements are read."""
+    cap.guards.add("is_type", source, type(obj))
+    maxlen = MAXLEN.__get__(obj)
+    items = [Lazy(x, S.Item(source, i)) for i, x in enumerate(_own_iter(obj))]
+    cap.guards.add("eq", S.Get(source, "maxlen"), maxlen)
+    cap.guards.add("len", source, len(items))
+    return ListV(items, type(obj), real=obj, extra=maxlen, source=source)
+
+
+def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
+    if any(table == id(obj) for table, _ in cap.global_writes):
+        raise Break("opaque", "the globals of a module that the captured code has changed")
+    cap.guards.add("is_type", source, type(obj))
+    names, values = _entries(obj)
+    _refuse_references(names)
+    cap.guards.add("keys", source, names)
+    keys = _keys(cap, obj, names)
+    items = {key: Lazy(x, S.KnownKey(source, k, key.digest) if isinstance(key, HashedV) else S.Key(source, k))
+             for k, key, x in zip(names, keys, values)}
+    factory = DEFAULT_FACTORY.__get__(obj) if isinstance(obj, collections.defaultdict) else None
+    wrapped = wrap(cap, factory, S.Get(source, "default_factory")) if factory is not None else None
+    return DictV(items, type(obj), real=obj, factory=wrapped, source=source)
+
+
+def _shown(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """A mappingproxy has the entries of the dict behind it, whoever changes those. What stands in a class is guarded
+    where it is looked up."""
+    table = iterated(obj)
+    if type(table) is not dict:
+        return _opaque(cap, obj, source)
+    cap.guards.add("is_type", source, type(obj))
+    if "__doc__" in table and all(type(name) is str for name in table):
+        return DictV(Entries(cap, table, S.Iterated(source), wrap), type(obj), real=obj, source=source)
+    shown = wrap(cap, table, S.Iterated(source))
+    assert isinstance(shown, DictV)
+    return DictV(shown.items, type(obj), real=obj, source=source)
+
+
+DEFAULT_FACTORY: Any = collections.defaultdict.__dict__["default_factory"]
+MAXLEN: Any = collections.deque.__dict__["maxlen"]
+
+
+def hashes_itself(key: Any) -> bool:
+    """A key whose hash or equality is the program's code: dicts and sets must not ask the real object."""
+    if type(key) in (tuple, frozenset):
+        return any(map(hashes_itself, key))
+    cls: Any = type(key)
+    if issubclass(cls, (enum.Enum, type)) or is_pure_module(module_name(cls)):
+        return False
+    return not (isinstance(cls.__hash__, OF_C) and isinstance(cls.__eq__, OF_C))
+
+
+OF_C = (types.WrapperDescriptorType, types.NoneType)  # what __hash__ and __eq__ are that run no code of the program
+
+
+def _refer_weakly(keys: Iterable[Any]) -> None:
+    """Break where guards could not tell these keys (elements) without keeping objects alive."""
+    if any(map(_holds_objects, keys)):
+        raise Break("opaque", "a set or dict with tuples of objects in it, which no guard can refer to weakly")
+
+
+def _refuse_references(keys: Iterable[Any]) -> None:
+    """Break for weak references: whoever compares two compares their objects, which runs the program's code."""
+    if any(issubclass(type(key), weakref.ref) for key in keys):
+        raise Break("opaque", "a set or dict of weak references")
+
+
+def _holds_objects(key: Any) -> bool:
+    return type(key) in (tuple, frozenset) and any(_holds_objects(x) or _may_die(x) for x in key)
+
+
+def _may_die(obj: Any) -> bool:
+    """Whether that is an object of the program, which finalizers and weak references see die."""
+    cls: Any = type(obj)
+    return not issubclass(cls, enum.Enum) and is_plain_instance(obj) and not is_pure_module(module_name(cls))
+
+
+def _entries(obj: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The keys and the values of a dict. An OrderedDict that methods of dict have changed knows neither."""
+    try:
+        return tuple(_own_iter(obj)), tuple(_values_of(obj))
+    except ours(KeyError, RuntimeError):
+        raise Break("opaque", f"a {type(obj).__qualname__} whose order is broken") from None
+
+
+def _keys(cap: Capture, table: Any, keys: tuple[Any, ...]) -> list[Any]:
+    """The keys of a real dict (the elements of a set) as `DictV.items` has them (see `keys.hashable`)."""
+    if not any(map(hashes_itself, keys)):
+        return list(keys)
+    digests = {id(k): digest for k, digest in known_hashes(table)}
+    return [HashedV(wrap(cap, k, S.KeyObject(k, f"<key {type(k).__qualname__}>")), digests[id(k)], functools.partial(
+        OPERATIONS["equal"], cap)) if hashes_itself(k) else k for k in keys]
+
+
+def _own_iter(obj: Any) -> Any:
+    """The elements of a container as its built-in class has them, whatever its own class overrides."""
+    base = payload_base(type(obj)) or type(obj)
+    return base.__iter__(obj)  # type: ignore[attr-defined]
+
+
+def _values_of(obj: Any) -> Any:
+    base: Any = payload_base(type(obj)) or type(obj)
+    return base.values(obj)
+
+
+def _set(cap: Capture, obj: Any, source: S.Source) -> Value:
+    cap.guards.add("is_type", source, type(obj))
+    elements = tuple(_own_iter(obj))
+    _refuse_references(elements)
+    _refer_weakly(elements)
+    cap.guards.add("set", source, elements)
+    if any(map(hashes_itself, elements)):
+        made = type(obj)(_keys(cap, obj, elements)) if type(obj) in (set, frozenset) else set()
+        if [getattr(k.value, "real", None) if isinstance(k, HashedV) else k for k in made] != list(elements):
+            raise Break("opaque", "a set whose elements stand in an order of their own")
+        return SetV(made, type(obj), real=obj, source=source)
+    return SetV(obj, type(obj), real=obj, source=source)
+
+
+def _method(cap: Capture, obj: Any, source: S.Source) -> Value:
+    cap.guards.add("is_type", source, type(obj))
+    func = wrap(cap, obj.__func__, S.Get(source, "__func__"))
+    return MethodV(func, wrap(cap, obj.__self__, S.Get(source, "__self__")), source=source)
+
+
+def _partial(cap: Capture, obj: Any, source: S.Source) -> Value:
+    cap.guards.add("is_type", source, type(obj))
+    args = wrap(cap, obj.args, S.Get(source, "args"))
+    kwargs = wrap(cap, obj.keywords, S.Get(source, "keywords"))
+    assert isinstance(args, TupleV) and isinstance(kwargs, DictV)
+    return PartialV(wrap(cap, obj.func, S.Get(source, "func")), items_of(cap, args),
+                    {k: realize(cap, v) for k, v in kwargs.items.items()}, source=source)
+
+
+def _builtin(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """A built-in function is known by its identity; a bound method, often made anew, by its object and name."""
+    owner = obj.__self__
+    if owner is None or isinstance(owner, (types.ModuleType, type)) or is_python_class(type(owner)):
+        return _identity(cap, obj, source)
+    cap.guards.add("is_type", source, type(obj))
+    cap.guards.add("eq", S.Get(source, "__name__"), obj.__name__)
+    return BuiltinMethodV(wrap(cap, owner, S.Get(source, "__self__")), obj.__name__, source=source)
+
+
+def _cell(cap: Capture, obj: Any, source: S.Source) -> Value:
+    cap.guards.add("is_type", source, types.CellType)
+    try:
+        content = Lazy(obj.cell_contents, S.Get(source, "cell_contents"))
+    except ValueError:
+        cap.guards.add("empty", source)
+        content = None
+    return CellV(content, real=obj, source=source)
+
+
+def _array(cap: Capture, obj: Any, source: S.Source) -> Value:
+    if obj.is_deleted():
+        raise Break("deleted", "an array that was donated or deleted")
+    dims = symbolic_dims(cap, obj, source)
+    guard_shape = tuple(d if isinstance(d, int) else None for d in dims)
+    cap.guards.add("array", source, guard_shape, obj.dtype, bool(obj.weak_type), obj.sharding, obj.committed)
+    aval = Aval(dims, obj.dtype, bool(obj.weak_type))
+    cap.real_shapes[source] = tuple(obj.shape)
+    return ArrayV(add_input(cap, source, aval), aval, real=obj, source=source)
+
+
+def _key_array(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """A typed PRNG key enters the Graph as its raw data, wrapped by a node."""
+    cap.guards.add("is_type", source, type(obj))
+    impl = jax.random.key_impl(obj)
+    cap.guards.add("is", S.Attr(source, "_impl"), obj._impl)
+    raw = _array(cap, obj._base_array, S.Attr(source, "_base_array"))
+    assert isinstance(raw, ArrayV)
+    aval = Aval(raw.aval.shape[:len(obj.shape)], obj.dtype)
+    node = outer_builder(cap).call(jax.random.wrap_key_data, (raw.node,), {"impl": impl}, aval, cap.where())
+    return ArrayV(own(cap, node), aval, real=obj, source=source)
+
+
+def _ndarray(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """A NumPy array is an input too; only JAX functions may consume it (see `arrays`)."""
+    if obj.dtype.hasobject or type(obj) is not np.ndarray:
+        return _identity(cap, obj, source)
+    dims = symbolic_dims(cap, obj, source)
+    cap.guards.add("ndarray", source, tuple(d if isinstance(d, int) else None for d in dims), obj.dtype)
+    aval = Aval(dims, jax.dtypes.canonicalize_dtype(obj.dtype))
+    cap.real_shapes[source] = obj.shape
+    return ArrayV(add_input(cap, source, aval), aval, real=obj, source=source)
+
+
+def _generator(cap: Capture, obj: Any, source: S.Source) -> Value:
+    return OPERATIONS["wrap_generator"](cap, obj, source) or _opaque(cap, obj, source)
+
+
+def _opaque(cap: Capture, obj: Any, source: S.Source) -> Value:
+    cap.guards.add("is_type", source, type(obj))
+    return OpaqueV(obj, source=source)
+
+
+def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
+    cls: Any = type(obj)  # never isinstance: it asks objects for their `__class__`, which may run their code
+    if issubclass(cls, (type, types.ModuleType, enum.Enum)):
+        return _identity(cap, obj, source)
+    if cls in weakref.ProxyTypes:  # which says that it is of another class
+        return _opaque(cap, obj, source)
+    if issubclass(cls, (np.generic, np.dtype)):
+        return (_number if is_numpy_number(obj) and obj.dtype != bool else _literal)(cap, obj, source)
+    if issubclass(cls, jax.core.Tracer):
+        raise Break("tracer", "a value that a JAX transformation is tracing")
+    if is_bare_named_tuple(type(obj)):
+        return _tuple(cap, obj, source)
+    if payload_base(type(obj)) is not None and not _is_library_leaf(obj):
+        cap.guards.add("is_type", source, type(obj))
+        row = WRAPPERS[payload_base(type(obj))]  # type: ignore[index]
+        return ObjectV(type(obj), real=obj, source=source, unread=lambda held: read_payload(cap, row, held))
+    if issubclass(cls, (threading.local, BaseException)) or (is_plain_instance(obj) and not _is_library_leaf(obj)):
+        cap.guards.add("is_type", source, type(obj))
+        return ObjectV(type(obj), real=obj, source=source)
+    if any(hasattr(type(obj), name) for name in ("__next__", "__anext__", "__await__")):
+        return _opaque(cap, obj, source)
+    if is_changeable(obj) and not is_python_class(type(obj)) and not callable(obj):
+        return _opaque(cap, obj, source)
+    return _one_object(cap, obj, source)
+
+
+def _one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """An object that never changes, known by its identity until ever others come in its place (dates, decimals)."""
+    if S.belongs_to_call(source) and cap.root.changes_often(source):
+        return _opaque(cap, obj, source)
+    cap.scalars[source] = ("id", id(obj))
+    return _identity(cap, obj, source)
+
+
+# What tuples do by special methods, but for those that every NamedTuple defines and for its text.
+TUPLE_METHODS = tuple({n for n in vars(tuple) if n.startswith("__")} - {
+    "__new__", "__doc__", "__repr__", "__getnewargs__"})
+
+
+@remembered
+def is_bare_named_tuple(cls: type) -> bool:
+    """A NamedTuple without attributes or operators of its own: a tuple with names (and a `__new__` that takes them)."""
+    return issubclass(cls, tuple) and hasattr(cls, "_fields") and not cls.__dictoffset__ and \
+        cls.__new__ is not tuple.__new__ and inherits(cls, *TUPLE_METHODS)
+
+
+RECORDS = (OpaqueTraceState,)  # objects of JAX that are made anew all the time: known by their content
+
+
+def _is_library_leaf(obj: Any) -> bool:
+    """An object of a pure library that is no pytree (`jax.custom_jvp`, a sharding): taken whole."""
+    return is_pure_module(module_name(type(obj))) and type(obj) not in RECORDS and jax.tree_util.all_leaves([obj])
+
+
+def own_dict(obj: Any) -> dict[str, Any]:
+    """The instance's dictionary, past any `__getattr__` that the class may have; empty when it has none."""
+    base = threading.local if issubclass(type(obj), threading.local) else object
+    try:
+        return base.__getattribute__(obj, "__dict__")
+    except AttributeError:
+        return {}
+    except TypeError:  # of asyncio.Task, where a class beside it has the descriptor
+        raise Break("attribute", f"the __dict__ of a {type(obj).__qualname__}, which cannot be read") from None
+
+
+def own_source(obj: Any, source: S.Source, name: str) -> S.Source:
+    """Where the entry `name` of that dictionary is found, the object being at `source`."""
+    return S.Key(S.ThreadDict(source), name) if issubclass(type(obj), threading.local) else S.Attr(
+        source, str.__str__(name))
+
+
+IMMUTABLE = ("typing", "typing_extensions")  # whose objects say what a type is, and never change
+def is_plain_instance(obj: Any) -> bool:
+    """An instance of a class written in Python, whose state is its `__dict__` and `__slots__`; a SimpleNamespace."""
+    cls: Any = type(obj)
+    if cls is types.SimpleNamespace:
+        return True
+    if not is_python_class(cls) or module_name(cls) in IMMUTABLE:
+        return False
+    return module_name(cls).partition(".")[0] != "jaxlib" and _solid_base(cls) in (object, types.SimpleNamespace)
+
+
+@remembered
+def _solid_base(cls: type) -> type:
+    """The nearest built-in ancestor that gives the instance its C layout."""
+    for base in mro(cls):
+        if not base.__flags__ & (1 << 9):
+            if base.__basicsize__ > object.__basicsize__ or base is object:
+                return base
+    return object
+
+
+WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
+    **dict.fromkeys((int, float, str), _number),
+    **dict.fromkeys((complex, bool, bytes, type(None), type(Ellipsis),
+                     type(NotImplemented)), _literal),
+    slice: lambda cap, obj, source: (_literal if all(map(is_literal, (obj.start, obj.stop, obj.step))) else _identity)(
+        cap, obj, source),
+    tuple: _tuple,
+    list: _list,
+    collections.deque: _deque,
+    dict: _dict,
+    collections.OrderedDict: _dict,
+    collections.defaultdict: _dict,
+    types.MappingProxyType: _shown,
+    set: _set,
+    frozenset: _set,
+    types.FunctionType: _function,
+    types.MethodType: _method,
+    functools.partial: _partial,
+    types.BuiltinFunctionType: _builtin,
+    types.CellType: _cell,
+    types.GeneratorType: _generator,
+    types.CoroutineType: _generator,
+    types.TracebackType: _opaque,
+    types.FrameType: _opaque,
+    ARRAY_TYPE: _array,
+    KEY_TYPE: _key_array,
+    np.ndarray: _ndarray,
+}
+
+
+# --- inputs of the Graph
+
+
+def outer_builder(cap: Capture) -> Any:
+    """The builder of the outermost Graph: inputs always enter there."""
+    return cap.bodies[0].outer if cap.bodies else cap.builder
+
+
+def own(cap: Capture, node: Node) -> Node:
+    cap.owner[node] = 0
+    return node
+
+
+def scalar_node(cap: Capture, value: ScalarV) -> Node:
+    """A changing Python number as an input of the Graph: a weakly typed 0-d array, if there is one so large."""
+    assert value.source is not None
+    known = cap.scalar_nodes.get(value.source)
+    if known is None:
+        try:
+            aval = aval_of(value.hint)
+        except OverflowError:
+            raise NeedsConcrete(value) from None
+        if type(value.hint) is int:
+            _hold_int(cap, value.source, np.iinfo(aval.dtype))
+        known = cap.scalar_nodes[value.source] = add_input(cap, value.source, aval)
+    cap.scalar_reads.append((cap.steps, value))
+    return known
+
+
+def _hold_int(cap: Capture, source: S.Source, limits: Any) -> None:
+    """An int that JAX takes as an array fits its type in later calls too: guarded."""
+    cap.guards.add("eq", S.Host("ge", (source, int(limits.min)), operator.ge), True)
+    cap.guards.add("eq", S.Host("le", (source, int(limits.max)), operator.le), True)
+
+
+def add_input(cap: Capture, source: S.Source, aval: Aval) -> Node:
+    name = _readable(source)
+    node = own(cap, outer_builder(cap).placeholder(name, aval, str(source), cap.where()))
+    cap.inputs[node] = source
+    return node
+
+
+def _readable(source: S.Source) -> str:
+    parts: list[str] = []
+    at: S.Source | None = source
+    while at is not None and len(parts) < 3:
+        label = getattr(at, "name", None) or getattr(at, "key", None)
+        parts.append(str(getattr(at, "index", "arg") if label is None else label))
+        at = S.base_of(at)
+    return "_".join(reversed(parts))
+
+
+def symbolic_dims(cap: Capture, obj: Any, source: S.Source) -> tuple[Any, ...]:
+    """The dimensions of an input array: ints, or symbolic Sizes where `root.is_dynamic` says so."""
+    found = []
+    for axis, size in enumerate(obj.shape):
+        place = S.Dim(source, axis)
+        rule = place not in cap.lessons.frozen and cap.root.is_dynamic(source, axis, size, obj)
+        found.append(size_values.symbol(cap, place, size, rule) if rule else size)
+    return tuple(found)
+
+
+OPERATIONS["items"] = items_of
+OPERATIONS["realize"] = realize

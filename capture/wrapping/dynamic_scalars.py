@@ -1,0 +1,150 @@
+"""Python numbers that change from call to call: arithmetic on them stays in Python.
+
+A `ScalarV` enters the Graph as a weakly typed 0-d array when JAX consumes it. Python's own
+arithmetic on it is exact (64 bits and more), so it is done in Python, by the replacement code,
+before the program runs (`sources.Host`). Only operations that cannot raise are moved there, or cannot under
+guards (`scalar_ranges`); others break the graph, and code that needs the number as a constant fixes it
+(`NeedsConcrete`).
+
+A NumPy scalar that changes (`for t in np.linspace(0, 1, 100)`) is such a number too. It enters the
+Graph with its own dtype, not weakly typed, and NumPy's own arithmetic on it stays NumPy's.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import Const, NeedsConcrete, ScalarV, Value
+
+NEVER_RAISE = {op.__name__: op for op in (
+    operator.add, operator.sub, operator.mul, operator.lt, operator.le, operator.gt, operator.ge, operator.eq,
+    operator.ne, operator.and_, operator.or_, operator.xor)}
+NONZERO_RIGHT = {op.__name__: op for op in (operator.truediv, operator.floordiv, operator.mod)}
+UNARY = {op.__name__: op for op in (operator.neg, operator.pos, operator.abs, operator.invert)}
+QUIET = ("lt", "le", "gt", "ge", "eq", "ne", "truth", "neg", "pos", "abs")
+HALF_MAX = 65_504  # the greatest float16: Python's numbers below it become NumPy's of any type of floats
+SMALL = 1 << 40  # ints beyond this, and floats made of them, are not moved
+
+
+OF_MATH: dict[Any, tuple[float, float]] = {  # function of `math` → the arguments between which it cannot raise
+    math.sin: (-1e300, 1e300), math.cos: (-1e300, 1e300), math.tan: (-1e300, 1e300), math.tanh: (-1e300, 1e300),
+    math.atan: (-1e300, 1e300), math.exp: (-700, 700), math.expm1: (-700, 700), math.sqrt: (0, 1e300),
+    math.log: (1e-300, 1e300), math.log2: (1e-300, 1e300), math.log10: (1e-300, 1e300), math.log1p: (0, 1e300),
+    math.floor: (-1e12, 1e12), math.ceil: (-1e12, 1e12)}
+INPLACE = {"iand": "and_", "ior": "or_", "ixor": "xor", "ilshift": "lshift", "irshift": "rshift"}
+
+
+def plain_name(op: Any) -> str:
+    """The name of an operator, whether it works in place or not."""
+    name = op.__name__
+    return INPLACE.get(name) or (name[1:] if name.startswith("i") and name != "invert" else name)
+
+
+def binary(op: Any, a: Value, b: Value) -> Value | None:
+    """`a op b` for numbers of which one changes; None when the other is no number."""
+    name, plain = op.__name__, plain_name(op)
+    if _is_text(a) and _is_text(b) and plain in ("add", "eq", "ne"):
+        return host(plain, NEVER_RAISE[plain], a, b)
+    if not (_is_number(a) and _is_number(b)):
+        return None
+    if _may_overflow(a, b) or _may_overflow(b, a):
+        raise Break("scalar", f"{name} of a NumPy scalar and a Python int that changes from call to call")
+    if plain in NEVER_RAISE and moderate(a) and moderate(b):
+        return host(plain, NEVER_RAISE[plain], a, b)
+    if plain in NONZERO_RIGHT and isinstance(b, Const) and b.value != 0 and moderate(a):
+        return host(plain, NONZERO_RIGHT[plain], a, b)
+    if plain == "pow" and is_numpy_number(_now(a)) and isinstance(b, Const) and b.value >= 0:
+        return host(plain, operator.pow, a, b)
+    raise Break("scalar", f"{name} of Python numbers that change from call to call")
+
+
+def unary(op: Any, value: ScalarV) -> Value:
+    if op.__name__ not in UNARY:
+        raise Break("scalar", f"{op.__name__} of a Python number that changes from call to call")
+    return host(op.__name__, op, value)
+
+
+def decided(cap: Capture, value: ScalarV) -> bool:
+    """The truth of a changing number, as it is in this call: guarded, so that the entry serves all calls in which
+    it is the same. Break where it took too many entries already, and where NumPy's arithmetic may warn."""
+    asked = S.Host("truth", (value.source,), bool)
+    if is_numpy_number(value.hint) and not _is_quiet(asked) or cap.root.changes_often(asked):
+        raise Break("scalar_branch", "a condition on a Python number that changes from call to call")
+    answer = bool(value.hint)
+    cap.guards.add("eq", asked, answer)
+    return answer
+
+
+def _is_quiet(source: Any, largest: float = HALF_MAX) -> bool:
+    """Whether NumPy computes this without a warning, so that a guard may: comparisons with moderate numbers."""
+    if isinstance(source, S.Host):
+        largest = max((_quiet_below(a) for a in source.args), default=0) or HALF_MAX
+        return bool(_quiet_below(source)) or source.op in QUIET and all(_is_quiet(a, largest) for a in source.args)
+    return isinstance(source, (S.Source, str, np.generic)) or source != source or abs(source) <= largest
+
+
+def _quiet_below(source: Any) -> float:
+    """Up to which Python number NumPy compares it without a warning, if that is known: see `host_arrays.Applied`."""
+    return getattr(source.fn, "quiet_below", 0) if isinstance(source, S.Host) else 0
+
+
+def attribute(value: ScalarV, name: str) -> Value:
+    """What all NumPy scalars of a type share; anything else needs the number itself."""
+    if name in ("dtype", "shape", "ndim", "size", "itemsize"):
+        return Const(getattr(value.hint, name))
+    raise NeedsConcrete(value)
+
+
+def host(name: str, op: Any, *values: Any) -> Value:
+    """What `op` (the entry `name` of FUNCTIONS) makes of numbers, computed in Python in each call."""
+    try:
+        with np.errstate(all="ignore"):  # NumPy warns when the program runs
+            hint = op(*map(_now, values))
+    except ours(Exception) as error:
+        raise Break("scalar", f"{name} raises {type(error).__name__}") from None
+    args = tuple(v.source if isinstance(v, ScalarV) else v.value for v in values)
+    return ScalarV(hint, source=S.Host(name, args, op))
+
+
+def length(value: ScalarV) -> Value:
+    """`len` of a changing string."""
+    if type(value.hint) is not str:
+        raise NeedsConcrete(value)
+    return host("len", len, value)
+
+
+def _now(v: Value) -> Any:
+    """What it is in this call; None for other Values."""
+    return v.hint if isinstance(v, ScalarV) else v.value if isinstance(v, Const) else None
+
+
+def _is_text(v: Value) -> bool:
+    return type(_now(v)) is str
+
+
+def _is_number(v: Value) -> bool:
+    return type(_now(v)) in (int, float, bool) or is_numpy_number(_now(v))
+
+
+def is_numpy_number(x: Any) -> bool:
+    """A NumPy scalar that is a number which JAX takes."""
+    return isinstance(x, np.generic) and x.dtype.kind in "biuf"
+
+
+def _may_overflow(a: Any, b: Any) -> bool:
+    """Whether a later `b` may not fit the NumPy type of `a`: that raises."""
+    return is_numpy_number(_now(a)) and isinstance(b, ScalarV) and type(b.hint) is int
+
+
+def moderate(v: Any) -> bool:
+    """Whether int-to-float conversions of such a number cannot overflow."""
+    value = _now(v)
+    return isinstance(value, float) or abs(value) < SMALL

@@ -1,0 +1,71 @@
+"""Folding: what depends on constants alone is computed while capturing.
+
+What gives another result, or does more, each time that it runs is left to Python: arithmetic that reads a
+context of the thread, and what warns.
+
+    >>> fold(cap, operator.add, Const(1), Const(2))
+    Const(value=3)
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.symbolic.immutability import SHOWING, is_changeable
+from dynacomp.capture.symbolic.iterator_values import SeqIterV
+from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.values import Const, TupleV, Value, as_python
+from dynacomp.capture.wrapping.class_prototypes import refuse
+from dynacomp.capture.wrapping.constants import from_python
+
+MATCHES = type(re.finditer("", ""))
+# Operators whose result on Decimals depends on the context, in which they leave flags.
+ROUNDING = {id(fn) for fn in (
+    *(vars(operator)[prefix + name] for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
+      for prefix in ("", "i")), operator.neg, operator.pos, operator.abs, abs, divmod, pow, round)}
+
+
+COMPARING = {id(fn) for fn in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)}
+
+
+def _compares_exactly(number: Any) -> bool:
+    """Whether comparing a Decimal with this leaves no flag: floats do, and what is no number."""
+    return type(number) is Decimal and not number.is_nan() or type(number) not in (Decimal, float, complex)
+
+
+def fold(cap: Capture, fn: Any, *values: Value) -> Value:
+    """`fn` on constants, now; its exceptions are the program's."""
+    args = [as_python(v) for v in values]
+    if any(isinstance(v, Const) and (v.source is not None and is_changeable(v.value) or issubclass(
+            type(v.value), SHOWING)) for v in values):
+        raise Break("opaque", "an object that is known by its identity alone")
+    if any(type(a) is Decimal for a in args) and (
+            id(fn) in ROUNDING or id(fn) in COMPARING and not all(map(_compares_exactly, args))):
+        raise Break("effect", "decimal arithmetic, which reads its context and leaves flags there")
+    try:
+        name, places = getattr(fn, "__name__", "what is computed"), (globals(), getattr(fn, "__globals__", {}))
+        with np.errstate(all="raise"), OPERATIONS["folding"](cap, name, *places):
+            found = fn(*args)
+        if type(found) is MATCHES:
+            return SeqIterV(TupleV([from_python(cap, match) for match in found]), kind="other")
+    except FloatingPointError:
+        raise Break("effect", "NumPy has a warning to give") from None
+    except Break:
+        raise
+    except ours(Exception) as error:
+        raise Raised(Const(error)) from None
+    if cap.made and not isinstance(found, (str, bool, type)) and found is not None:
+        refuse(cap, values, name)
+    if hasattr(type(found), "__next__") or type(found) in (bytearray, memoryview):
+        raise Break("iterator", f"a new {type(found).__name__}, which changes as it is used")
+    made = from_python(cap, found)
+    if isinstance(made, Const) and all(made.value is not a for a in args) and is_changeable(made.value):
+        raise Break("call", f"a new {type(found).__qualname__}, which may change")
+    return made

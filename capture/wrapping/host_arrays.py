@@ -1,0 +1,256 @@
+"""NumPy arrays made of numbers that change: NumPy computes them in each call, before the program runs.
+
+`np.arange(n) / n` of a symbolic size is an `NdArrayV` with a recipe: a host expression (`sources.Host`) that guards
+and replacement code evaluate, as they do for numbers (see `host_functions`). The capture has this call's array, so
+that NumPy says itself what it makes of it; dtype and rank are guarded, the shape is made of symbolic sizes of its own.
+What is stored into such an array is part of its recipe from then on. JAX gets it as an input of the Graph.
+
+Where something needs the content while capturing (iteration, a view that is written, a view that leaves the call),
+the numbers become constants as ever: `must_be_known`.
+
+    >>> Applied(np.arange, (Given(0),), {})(3)
+    array([0, 1, 2])
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import jax
+import numpy as np
+
+from dynacomp.capture.graph.avals import Aval
+from dynacomp.capture.graph.sizes import Size, canonical
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import (
+    Const,
+    ListV,
+    NdArrayV,
+    NeedsConcrete,
+    ScalarV,
+    SizeV,
+    SliceV,
+    TupleV,
+    Value,
+)
+from dynacomp.capture.wrapping import dynamic_scalars, size_values
+from dynacomp.capture.wrapping.builder import add_input, symbolic_dims
+from dynacomp.capture.wrapping.host_functions import as_scalar
+
+MOST = 16  # numbers and arrays that one recipe is made of, see `_native/guard_numbers.c`
+QUIET = {np.float16: 6e4, np.float32: 1e38}  # up to which Python number NumPy compares them without a warning
+# Functions whose results are as many as their arguments, or the rank of those, say.
+OF_PARTS = {np.meshgrid, np.broadcast_arrays, np.nonzero, np.unravel_index, np.divmod, np.modf, np.frexp, np.ix_,
+            np.histogram}
+
+
+@dataclass(frozen=True)
+class Given:
+    """The place of one of the things that change."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Applied:
+    """`fn(*args, **kwargs)`, as a function of the Givens in there. `part`: of its result, if that is a sequence.
+    `stores`: the first argument is changed; a changed copy of it is the result. What NumPy would warn of raises."""
+
+    fn: Callable[..., Any] = field(compare=False)
+    args: Any = field(compare=False)
+    kwargs: Any = field(compare=False)
+    part: int | None = None
+    stores: bool = False
+    quiet_below: float = field(default=0, compare=False)  # up to which number its result, a number, is compared so
+
+    def __call__(self, *given: Any) -> Any:
+        args, kwargs = put(self.args, given), put(self.kwargs, given)
+        with np.errstate(all="raise"):
+            if self.stores:
+                args = (args[0].copy(), *args[1:])
+            found = self.fn(*args, **kwargs)
+        return args[0] if self.stores else found if self.part is None else found[self.part]
+
+    def __repr__(self) -> str:
+        part = "" if self.part is None else f"[{self.part}]"
+        return f"{_name(self.fn)}{'!' if self.stores else ''}{part}{described((self.args, self.kwargs))}"
+
+
+def put(tree: Any, given: tuple[Any, ...]) -> Any:
+    """Arguments with what changes in its places."""
+    if isinstance(tree, Given):
+        return given[tree.index]
+    if type(tree) in (tuple, list):
+        return type(tree)(put(x, given) for x in tree)
+    if type(tree) is dict:
+        return {k: put(x, given) for k, x in tree.items()}
+    if type(tree) is slice:
+        return slice(put(tree.start, given), put(tree.stop, given), put(tree.step, given))
+    return tree
+
+
+def described(tree: Any) -> str:
+    """A text that tells such arguments from others."""
+    if isinstance(tree, np.ndarray):
+        return f"{tree.dtype}{tree.shape}:{hashlib.sha256(tree.tobytes()).hexdigest()[:16]}"
+    if type(tree) in (tuple, list):
+        return f"{type(tree).__name__}({', '.join(map(described, tree))})"
+    if type(tree) is dict:
+        return ", ".join(f"{k}={described(x)}" for k, x in tree.items())
+    if type(tree) is slice:
+        return f"{described(tree.start)}:{described(tree.stop)}:{described(tree.step)}"
+    return f"${tree.index}" if isinstance(tree, Given) else repr(tree)
+
+
+def _name(fn: Any) -> str:
+    owner = getattr(fn, "__self__", None)
+    own = getattr(fn, "name", None) or getattr(fn, "__name__", None) or repr(fn)
+    return f"{owner.__name__}.{own}" if isinstance(owner, np.ufunc) else f"{getattr(fn, '__module__', '')}.{own}"
+
+
+# --- what changes
+
+
+def changing(cap: Capture, value: Value) -> Iterator[Value]:
+    """The numbers and arrays in it that change from call to call."""
+    value = cap.realize(value)
+    if isinstance(value, (TupleV, ListV)):
+        for item in value.items:
+            yield from changing(cap, item)
+    elif isinstance(value, SliceV):
+        for item in (value.start, value.stop, value.step):
+            yield from changing(cap, item)
+    elif is_number(value) or isinstance(value, NdArrayV) and value.recipe is not None:
+        yield value
+
+
+def is_number(value: Value) -> bool:
+    """A number that changes."""
+    if isinstance(value, SizeV):
+        return isinstance(canonical(value.expr), Size)
+    return isinstance(value, ScalarV) and (
+        type(value.hint) in (int, float, bool) or dynamic_scalars.is_numpy_number(value.hint))
+
+
+def must_be_known(value: Value) -> None:
+    """Its content is needed while capturing: what it is made of becomes constants, in the next attempt."""
+    if isinstance(value, NdArrayV) and value.recipe is not None:
+        raise NeedsConcrete(ScalarV(None, source=value.recipe))
+
+
+class Call:
+    """A call of NumPy's with things that change among its arguments. `constant` gives the others as they are."""
+
+    def __init__(self, cap: Capture, fn: Callable[..., Any], args: list[Value], kwargs: dict[str, Value],
+                 constant: Callable[[Value], Any]) -> None:
+        self.cap, self.fn, self.constant = cap, fn, constant
+        self.places: dict[S.Source, Given] = {}
+        self.first: Any = cap.realize(args[0]) if args else None
+        self.args, self.kwargs = [self.tree(v) for v in args], {k: self.tree(v) for k, v in kwargs.items()}
+        if len(self.places) > MOST:
+            self.refuse()
+
+    def tree(self, value: Value) -> Any:
+        """A Value as part of the recipe: constants are copied."""
+        value = self.cap.realize(value)
+        if isinstance(value, (TupleV, ListV)):
+            return value.cls(self.tree(v) for v in value.items)
+        if isinstance(value, SliceV):
+            return slice(*(self.tree(v) for v in (value.start, value.stop, value.step)))
+        if is_number(value) or isinstance(value, NdArrayV) and value.recipe is not None:
+            source = value.recipe if isinstance(value, NdArrayV) else as_scalar(self.cap, value).source
+            return self.places.setdefault(source, Given(len(self.places)))  # type: ignore[arg-type]
+        found = self.constant(value)
+        return found.copy() if isinstance(found, np.ndarray) else found
+
+    def recipe(self, **how: Any) -> S.Host:
+        made = Applied(self.fn, self.args, self.kwargs, **how)
+        return S.Host(repr(made), tuple(self.places), made)
+
+    def refuse(self) -> NoReturn:
+        """It is made of constants, in the next attempt."""
+        raise NeedsConcrete(ScalarV(None, source=S.Host("numpy", tuple(self.places), self.fn)))
+
+    def result(self, found: Any, of_array: Callable[[Any], Any]) -> Value:
+        """The Value of what it returned; `of_array` makes that of an array."""
+        if type(found) in (tuple, list) and self.fn in OF_PARTS:
+            parts = [self.part(x, of_array, part=i) for i, x in enumerate(found)]
+            return TupleV(parts) if type(found) is tuple else ListV(parts)
+        return Const(None) if found is None else self.part(found, of_array)
+
+    def part(self, found: Any, of_array: Callable[[Any], Any], **how: Any) -> Value:
+        if type(found) is np.ndarray:
+            if id(found) in self.cap.ndarrays:
+                return self.cap.ndarrays[id(found)]
+            value = of_array(found)
+            value.recipe = self.recipe(**how)
+            self.cap.guards.add("ndarray", value.recipe, (None,) * found.ndim, found.dtype)
+            return value
+        if type(found) in (int, float, bool) or dynamic_scalars.is_numpy_number(found):
+            source = self.recipe(**how, quiet_below=QUIET.get(type(found), 1e300))
+            self.cap.guards.add("is_type", source, type(found))
+            return ScalarV(found, source=source)
+        self.refuse()
+
+    def store(self, value: Any) -> None:
+        """The call changes its first argument, the array `value`: that is part of what `value` is from then on."""
+        stored = value is self.first and isinstance(value, NdArrayV)  # no `out=`, say
+        stored = stored and value.base is None and not is_viewed(self.cap, value)
+        if not stored or self.cap.bodies:
+            self.refuse()
+        value.recipe = self.recipe(stores=True)
+        self.cap.guards.add("ndarray", value.recipe, (None,) * value.array.ndim, value.array.dtype)
+
+
+def is_viewed(cap: Capture, value: NdArrayV) -> bool:
+    """Whether another array shows its memory."""
+    return any(isinstance(other, NdArrayV) and other.base is value for other in cap.ndarrays.values())
+
+
+# --- what is asked of them
+
+
+def dims(cap: Capture, value: NdArrayV) -> list[Value]:
+    """The sizes of an array with a recipe."""
+    assert value.recipe is not None
+    return [size_values.of_expr(cap, d) for d in _shape(cap, value)]
+
+
+def _shape(cap: Capture, value: NdArrayV) -> tuple[Any, ...]:
+    assert value.recipe is not None
+    shape = symbolic_dims(cap, value.array, value.recipe)
+    cap.guards.add("ndarray", value.recipe, tuple(d if isinstance(d, int) else None for d in shape),
+                   value.array.dtype)
+    cap.real_shapes[value.recipe] = value.array.shape
+    return shape
+
+
+def length(cap: Capture, value: NdArrayV) -> int:
+    """How many parts it has along its first axis: from now on this entry serves this number of parts only."""
+    first = dims(cap, value)[0]
+    return size_values.concrete(cap, first).value if isinstance(first, SizeV) else first.value  # type: ignore
+
+
+def attribute(cap: Capture, value: NdArrayV, name: str) -> Value | None:
+    """What its recipe says of it without its content; None for any other attribute."""
+    if name == "shape":
+        return TupleV(dims(cap, value))
+    if name in ("size", "nbytes"):
+        each = value.array.itemsize if name == "nbytes" else 1
+        return size_values.of_expr(cap, math.prod(_shape(cap, value), start=each))
+    return Const(getattr(value.array, name)) if name in ("ndim", "dtype", "itemsize") else None
+
+
+def node(cap: Capture, value: NdArrayV) -> Any:
+    """The input of the Graph that brings it there, as JAX takes NumPy arrays."""
+    assert value.recipe is not None
+    known = cap.scalar_nodes.get(value.recipe)
+    if known is None:
+        aval = Aval(_shape(cap, value), jax.dtypes.canonicalize_dtype(value.array.dtype))
+        known = cap.scalar_nodes[value.recipe] = add_input(cap, value.recipe, aval)
+    return known

@@ -1,0 +1,176 @@
+"""Pure functions of numbers and strings that change from call to call: Python computes them in each call.
+
+`math.sqrt(n)`, `float(n)`, `np.log(n)`, `f"{loss:.3f}"`, `n.bit_length()` of a number that changes, a symbolic size
+among them, stay what they are: host expressions (`sources.Host`), computed by replacement code and by guards. A row
+says between which bounds of its arguments a function cannot raise; where this call's arguments lie within them the
+bounds become guards, and the function is not called outside of them. Any other function gets the number as a
+constant, as before.
+
+    >>> row_of(math.sqrt)
+    ((0, 1e+300),)
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.identity_table import IdentityTable
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import Const, ListV, ScalarV, SizeV, TupleV, Value, peek
+from dynacomp.capture.wrapping import dynamic_scalars, scalar_ranges, size_values
+
+Bounds = tuple[float, float]
+ANY: Bounds = (-math.inf, math.inf)
+LARGE: Bounds = (-1e300, 1e300)
+INT64: Bounds = (-(1 << 62), 1 << 62)
+NATURAL: Bounds = (0, 1 << 62)
+CHANGING = (ScalarV, SizeV)
+OF_TEXTS = (str, repr, ascii, format)  # which take strings too
+LONGEST = 1 << 16  # characters of a text that is repeated
+
+_MATH: dict[Any, tuple[Bounds, ...]] = {
+    **{fn: (bounds,) for fn, bounds in dynamic_scalars.OF_MATH.items()},
+    math.trunc: ((-1e12, 1e12),), math.fabs: (LARGE,), math.degrees: ((-1e290, 1e290),), math.radians: (LARGE,),
+    math.isfinite: (LARGE,), math.isinf: (LARGE,), math.isnan: (LARGE,), math.asin: ((-1, 1),), math.acos: ((-1, 1),),
+    math.sinh: ((-700, 700),), math.cosh: ((-700, 700),), math.asinh: (LARGE,), math.acosh: ((1, 1e300),),
+    math.atanh: ((-0.999, 0.999),), math.erf: (LARGE,), math.erfc: (LARGE,), math.gamma: ((0.01, 170),),
+    math.lgamma: ((0.01, 1e300),), math.cbrt: (LARGE,), math.exp2: ((-1000, 1000),), math.isqrt: (NATURAL,),
+    math.factorial: ((0, 100),), math.atan2: (LARGE, LARGE), math.copysign: (LARGE, LARGE),
+    math.hypot: ((-1e150, 1e150), (-1e150, 1e150)), math.gcd: (INT64, INT64), math.lcm: (INT64, INT64),
+    math.comb: ((0, 64), (0, 64)), math.perm: ((0, 64), (0, 64)), math.ldexp: ((-1e30, 1e30), (-500, 500)),
+    math.fmod: (LARGE, (1e-300, 1e300)), math.remainder: (LARGE, (1e-300, 1e300)),
+}
+_BUILTINS: dict[Any, tuple[Bounds, ...]] = {
+    float: (LARGE,), int: ((-1e15, 1e15),), complex: (LARGE, LARGE), round: (LARGE, (-300, 300)), str: (ANY,),
+    repr: (ANY,), ascii: (ANY,), format: (ANY, ANY), hex: (INT64,), oct: (INT64,), bin: (INT64,),
+}
+_UFUNCS = (
+    "absolute", "add", "arctan", "arctan2", "cbrt", "ceil", "copysign", "cos", "degrees", "divide", "equal", "exp",
+    "exp2", "expm1", "fabs", "floor", "floor_divide", "greater", "greater_equal", "hypot", "isfinite", "isinf", "isnan",
+    "less", "less_equal", "log", "log10", "log1p", "log2", "maximum", "minimum", "mod", "multiply", "negative",
+    "not_equal", "positive", "radians", "rint", "sign", "sin", "sqrt", "square", "subtract", "tan", "tanh", "trunc")
+_WHOLE = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
+_NUMPY: dict[Any, tuple[Bounds, ...]] = {
+    **{getattr(np, name): (INT64,) * getattr(np, name).nin for name in _UFUNCS},
+    **{kind: ((int(np.iinfo(kind).min), int(np.iinfo(kind).max)),) for kind in _WHOLE},
+    **dict.fromkeys((np.float16, np.float32, np.float64), ((-60000, 60000),)),
+}
+_TEXT_METHODS = ("capitalize", "casefold", "center", "count", "endswith", "expandtabs", "find", "isalnum", "isalpha",
+                 "isdecimal", "isdigit", "islower", "isnumeric", "isspace", "istitle", "isupper", "ljust", "lower",
+                 "lstrip", "removeprefix", "removesuffix", "replace", "rfind", "rjust", "rstrip", "startswith", "strip",
+                 "swapcase", "title", "upper", "zfill")
+_METHODS: dict[tuple[type, str], Any] = {
+    **{(str, name): getattr(str, name) for name in _TEXT_METHODS},
+    **{(int, name): getattr(int, name) for name in ("bit_length", "bit_count", "conjugate", "__index__", "__int__")},
+    **{(float, name): getattr(float, name) for name in ("is_integer", "hex", "conjugate")},
+    (int, "__float__"): float, (float, "__float__"): float,
+}
+ROWS = IdentityTable()
+for _fn, _bounds in (*_MATH.items(), *_BUILTINS.items(), *_NUMPY.items()):
+    ROWS[_fn] = _bounds
+
+
+def row_of(fn: Any) -> tuple[Bounds, ...] | None:
+    """The bounds of a function's arguments; None where it has no row."""
+    return ROWS.get(fn)
+
+
+def call(cap: Capture, fn: Any, args: Sequence[Value], kwargs: Any = ()) -> Value | None:
+    """`fn(*args)` as a host expression; None where it is none: nothing changes, or an argument is no number."""
+    if kwargs or not any(isinstance(a, CHANGING) for a in args):
+        return None
+    bounds = row_of(fn)
+    if bounds is None or len(args) > len(bounds) or not all(map(_is_plain, args)):
+        return None
+    if fn not in OF_TEXTS and any(type(now(a)) is str for a in args) or fn is int and isinstance(args[0], SizeV):
+        return None
+    return _hosted(cap, fn, args, bounds)
+
+
+def method(cap: Capture, obj: Value, name: str, args: Sequence[Value]) -> Value | None:
+    """`obj.name(*args)` of a number or a string, of which some change; None where it is no host expression."""
+    if name == "join" and len(args) == 1 and isinstance(args[0], (ListV, TupleV)) and type(now(obj)) is str:
+        return joined(cap, obj, cap.items(args[0]))
+    fn = _METHODS.get((type(now(obj)), name))
+    if fn is None or not all(map(_is_plain, (obj, *args))):
+        return None
+    return _hosted(cap, fn, (obj, *args), (ANY,) * (1 + len(args)))
+
+
+def concatenated(cap: Capture, parts: Sequence[Value]) -> Value | None:
+    """`"".join(parts)` of strings of which some change."""
+    return _hosted(cap, _concat, parts, (ANY,) * len(parts)) if all(type(now(p)) is str for p in parts) else None
+
+
+def joined(cap: Capture, between: Value, parts: Sequence[Value]) -> Value | None:
+    """`between.join(parts)`, likewise."""
+    known = all(type(now(p)) is str for p in (between, *parts)) and any(isinstance(p, CHANGING) for p in parts)
+    return _hosted(cap, _join, (between, *parts), (ANY,) * (1 + len(parts))) if known else None
+
+
+def percent(cap: Capture, text: Value, values: Value) -> Value | None:
+    """`text % values`, likewise."""
+    given = [cap.realize(v) for v in values.items] if isinstance(values, TupleV) and values.cls is tuple else [values]
+    if type(now(text)) is not str or not any(isinstance(v, CHANGING) for v in given) or not all(map(_is_plain, given)):
+        return None
+    return _hosted(cap, _percent, (text, *given), (ANY,) * (1 + len(given)))
+
+
+def repeated(cap: Capture, a: Value, b: Value) -> Value | None:
+    """`text * n`, likewise."""
+    text, times = (a, b) if type(now(a)) is str else (b, a)
+    if type(now(text)) is not str or type(now(times)) is not int or not abs(now(times)) * len(now(text)) < LONGEST:
+        return None
+    return _hosted(cap, operator.mul, (text, times), (ANY, (-LONGEST, LONGEST)))
+
+
+def _hosted(cap: Capture, fn: Any, args: Sequence[Value], bounds: Sequence[Bounds]) -> Value | None:
+    """The host expression, under guards that hold its arguments within the bounds."""
+    given = [as_scalar(cap, a) for a in args]
+    limits = [(sign, a, limit) for a, (low, high) in zip(given, bounds) if isinstance(a, ScalarV)
+              and type(a.hint) is not str for sign, limit in (("ge", low), ("le", high)) if abs(limit) != math.inf]
+    try:
+        found = dynamic_scalars.host(name_of(fn), fn, *given)
+    except Break:  # it raises: as a constant it raises the program's exception
+        return None
+    return found if scalar_ranges.holds(cap, limits) else None
+
+
+def name_of(fn: Any) -> str:
+    """What a function is called in a Host: no two are called alike."""
+    owner = getattr(fn, "__objclass__", None)
+    module = owner.__name__ if owner is not None else "numpy" if isinstance(fn, np.ufunc) else fn.__module__
+    return fn.__name__ if module == "_operator" else f"{module}.{fn.__name__.strip('_')}"
+
+
+def as_scalar(cap: Capture, value: Value) -> Value:
+    """A symbolic size as any other number that changes; other Values are themselves."""
+    return ScalarV(value.hint, source=size_values.source_of(cap, value)) if isinstance(value, SizeV) else value
+
+
+def now(value: Any) -> Any:
+    """What a number or string is in this call; None for other Values."""
+    return value.hint if isinstance(value, CHANGING) else peek(value) if isinstance(value, Const) else None
+
+
+def _is_plain(value: Value) -> bool:
+    """A number or string: exact, or NumPy's."""
+    return type(now(value)) in (int, float, bool, str) or dynamic_scalars.is_numpy_number(now(value))
+
+
+def _concat(*parts: str) -> str:
+    return "".join(parts)
+
+
+def _join(between: str, *parts: str) -> str:
+    return between.join(parts)
+
+
+def _percent(text: str, *values: Any) -> str:
+    return text % values

@@ -1,0 +1,320 @@
+"""NumPy arrays whose content is known while capturing: NumPy's own functions run on them at once.
+
+A model makes its masks, positions and windows with NumPy. What it makes of constants is an `NdArrayV`, which
+holds a real array that belongs to the capture alone: NumPy computes on it, stores into it and makes views of it
+as it would for the program, so that what NumPy does is not told here. Where such an array leaves (it is returned,
+stored, or alive at a break) replacement code makes a fresh one for each call, with views over the same memory.
+
+An array that a module, a closure or an object holds is taken for a constant too, guarded by its content, as long
+as NumPy only reads it. One that is an argument is data: NumPy's operations on it break the graph, as ever.
+
+    >>> known(cap, ListV([Const(1), Const(2)]))     # np.array([1, 2]) + 1 is computed during the capture
+    True
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    Const,
+    ListV,
+    NdArrayV,
+    SizeV,
+    SliceV,
+    TupleV,
+    Value,
+    is_literal,
+)
+from dynacomp.capture.wrapping import host_arrays
+from dynacomp.capture.wrapping.constants import from_python
+from dynacomp.capture.wrapping.size_values import concrete
+
+MAX_BYTES = 1 << 20  # of an array that is computed during the capture
+MAX_GUARDED = 1 << 16  # bytes of an array whose content a guard compares in each call
+CONSTANT_PLACES = (S.Global, S.Closure, S.Attr, S.Slot)  # what is found there is no data of a call
+
+# Functions of NumPy that read or change more than their arguments, or call back.
+IMPURE = {
+    "apply_along_axis", "apply_over_axes", "array2string", "array_repr", "array_str", "asarray_chkfinite",
+    "format_float_positional", "format_float_scientific", "fromfile", "fromfunction", "fromiter", "fromregex",
+    "frompyfunc", "from_dlpack", "genfromtxt", "get_include", "get_printoptions", "getbufsize", "geterr", "geterrcall",
+    "info", "load", "loadtxt", "piecewise", "printoptions", "save", "savetxt", "savez", "savez_compressed",
+    "setbufsize", "set_printoptions", "seterr", "seterrcall", "show_config", "show_runtime", "test",
+}
+METHODS = {
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "compress", "conj",
+    "conjugate", "copy", "cumprod", "cumsum", "diagonal", "dot", "fill", "flatten", "item", "max", "mean", "min",
+    "nonzero", "partition", "prod", "put", "ravel", "repeat", "reshape", "round", "searchsorted", "sort", "squeeze",
+    "std", "sum", "swapaxes", "take", "tobytes", "tolist", "trace", "transpose", "var", "view",
+    "__getitem__", "__setitem__", "__len__", "__contains__", "__copy__", "__deepcopy__", "__bool__", "__int__",
+    "__float__", "__index__", "__complex__",
+}
+ATTRIBUTES = {"T", "mT", "dtype", "imag", "itemsize", "nbytes", "ndim", "real", "shape", "size", "strides"}
+
+
+def _functions() -> dict[int, Any]:
+    """NumPy's public functions that only compute, by identity."""
+    found: dict[int, Any] = {}
+    for module in (np, np.linalg, np.fft, np.lib.stride_tricks):
+        for name, obj in vars(module).items():
+            if callable(obj) and not name.startswith("_") and name not in IMPURE and not isinstance(obj, type):
+                found[id(obj)] = obj
+    return found
+
+
+FUNCTIONS = _functions()
+STRIDED: Any = type(np.lib.stride_tricks.as_strided(np.zeros(2), (1,)).base)  # what keeps the memory of a strided view
+
+
+# --- what is known
+
+
+def is_numpy_function(obj: Any) -> bool:
+    return id(obj) in FUNCTIONS
+
+
+def known(cap: Capture, value: Value, also: Callable[[Value], bool] = lambda v: False) -> bool:
+    """Whether NumPy can be given `value` now; `also` says what else may be in it."""
+    value = cap.realize(value)
+    if isinstance(value, (TupleV, ListV)):
+        return value.cls in (tuple, list) and all(known(cap, v, also) for v in value.items)
+    if isinstance(value, SliceV):
+        return all(known(cap, v, also) for v in (value.start, value.stop, value.step))
+    if isinstance(value, ArrayV):
+        return is_constant(cap, value)
+    return also(value) or isinstance(value, (NdArrayV, SizeV)) or isinstance(value, Const) and _is_plain(value.value)
+
+
+def takes(cap: Capture, value: Value) -> bool:
+    """Whether NumPy can be given `value`: it is known, or a number that changes."""
+    return known(cap, value, host_arrays.is_number)
+
+
+def holds_array(cap: Capture, values: Iterable[Value]) -> bool:
+    """Whether a NumPy array is among them, or in their lists and tuples."""
+    for value in map(cap.realize, values):
+        if isinstance(value, NdArrayV) or isinstance(value, ArrayV) and is_constant(cap, value):
+            return True
+        if isinstance(value, (TupleV, ListV)) and holds_array(cap, value.items):
+            return True
+    return False
+
+
+def _is_plain(obj: Any) -> bool:
+    return is_literal(obj) or isinstance(obj, (np.generic, np.dtype)) or isinstance(obj, type) or (
+        isinstance(obj, slice) and is_literal((obj.start, obj.stop, obj.step))) or isinstance(obj, np.ufunc)
+
+
+def is_constant(cap: Capture, value: ArrayV) -> bool:
+    """An array from outside that may be taken for a constant: an attribute may be data after all."""
+    real = value.real
+    return type(real) is np.ndarray and real.nbytes <= MAX_GUARDED and real.flags.c_contiguous and (
+        value.source is None or isinstance(value.source, CONSTANT_PLACES) and not _changes(cap))
+
+
+def _changes(cap: Capture) -> bool:
+    """Whether so many entries were made already that what NumPy is given can be no constant of another one."""
+    return cap.root.changes_often(S.Host("truth", (), bool))
+
+
+def plain(cap: Capture, value: Value) -> Any:
+    """The Python object of a known Value, for NumPy: arrays as the capture has them."""
+    value = cap.realize(value)
+    if isinstance(value, (TupleV, ListV)):
+        return value.cls(plain(cap, v) for v in value.items)
+    if isinstance(value, SliceV):
+        return slice(*(plain(cap, v) for v in (value.start, value.stop, value.step)))
+    if isinstance(value, ArrayV):
+        return _of_outside(cap, value)
+    if isinstance(value, SizeV):
+        return concrete(cap, value, "NumPy").value
+    host_arrays.must_be_known(value)
+    return value.array if isinstance(value, NdArrayV) else value.value  # type: ignore[attr-defined]
+
+
+def _of_outside(cap: Capture, value: ArrayV) -> Any:
+    """A copy of an array from outside, which NumPy may read: its content is guarded."""
+    copy = cap.outside.get(id(value.real))
+    if copy is None:
+        if value.source is not None:
+            cap.guards.add("ndarray", value.source, value.real.shape, value.real.dtype, True)
+            cap.guards.add("content", value.source, value.real.tobytes())
+        copy = value.real.copy()
+        copy.flags.writeable = value.real.flags.writeable
+        cap.outside[id(value.real)] = copy
+        cap.ndarrays[id(copy)] = value
+        cap.keep += [value.real, copy]
+    return copy
+
+
+# --- calls
+
+
+def call(cap: Capture, fn: Callable[..., Any], args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    """`fn(*args, **kwargs)`, run by NumPy now; None where an argument is not known yet."""
+    if not all(takes(cap, v) for v in (*args, *kwargs.values())):
+        return None
+    if any(True for v in (*args, *kwargs.values()) for _ in host_arrays.changing(cap, v)):
+        return _hosted(cap, fn, args, kwargs)
+    given = [plain(cap, v) for v in args], {k: plain(cap, v) for k, v in kwargs.items()}
+    return run(cap, lambda: fn(*given[0], **given[1]), (*given[0], *given[1].values()))
+
+
+def _hosted(cap: Capture, fn: Callable[..., Any], args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """The same with numbers that change: run now with those of this call, and in each call from then on."""
+    made = host_arrays.Call(cap, fn, args, kwargs, lambda v: plain(cap, v))
+    given = [now(cap, v) for v in args], {k: now(cap, v) for k, v in kwargs.items()}
+    found = computed(cap, lambda: fn(*given[0], **given[1]), (*given[0], *given[1].values()), made)
+    return made.result(found, lambda array: of_array(cap, array if _owner(array) is array or id(
+        _owner(array)) in cap.ndarrays else array.copy("K")))  # NumPy keeps the owner to itself: no view
+
+
+def now(cap: Capture, value: Value) -> Any:
+    """`plain`, of what changes too: as it is in this call."""
+    value = cap.realize(value)
+    if isinstance(value, (TupleV, ListV)):
+        return value.cls(now(cap, v) for v in value.items)
+    if isinstance(value, SliceV):
+        return slice(*(now(cap, v) for v in (value.start, value.stop, value.step)))
+    if host_arrays.is_number(value):
+        return value.hint  # type: ignore[attr-defined]
+    return value.array if isinstance(value, NdArrayV) else plain(cap, value)
+
+
+def call_method(cap: Capture, value: Value, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`array.name(*args, **kwargs)` of a known array."""
+    if name == "__iter__":
+        return cap.call(Const(iter), [value])
+    if name == "__len__" and isinstance(value, NdArrayV) and value.recipe is not None and value.array.ndim:
+        return host_arrays.dims(cap, value)[0]
+    found = call(cap, Method(name), [value, *args], kwargs) if name in METHODS else None
+    if found is None:
+        raise Break("leaves", f".{name}() of a NumPy array")
+    return found
+
+
+def attribute(cap: Capture, value: Value, name: str) -> Value | None:
+    """An attribute of a known array; None for what is none, or a method."""
+    if isinstance(value, NdArrayV) and value.recipe is not None and name in ATTRIBUTES:
+        return host_arrays.attribute(cap, value, name) or call(cap, operator.attrgetter(name), [value], {})
+    return of_result(cap, getattr(plain(cap, value), name)) if name in ATTRIBUTES else None
+
+
+@dataclass(frozen=True)
+class Method:
+    """`array.name(*args)`."""
+
+    name: str
+
+    def __call__(self, array: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(array, self.name)(*args, **kwargs)
+
+
+def run(cap: Capture, compute: Callable[[], Any], args: Iterable[Any]) -> Value:
+    """The Value of what NumPy computes; Raised as it raises. Arrays among `args` may change."""
+    return of_result(cap, computed(cap, compute, args))
+
+
+def computed(cap: Capture, compute: Callable[[], Any], args: Iterable[Any], made: Any = None) -> Any:
+    """What NumPy computes. `made`: the call, where things among its arguments change from call to call."""
+    args = list(args)
+    before = [(owner, owner.copy()) for owner in {id(o): o for o in map(_owner, _arrays(args))}.values()]
+    try:
+        with np.errstate(all="raise"), warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            found = compute()
+    except FloatingPointError:
+        raise Break("effect", "NumPy has a warning to give") from None
+    except ours(Exception) as error:
+        if made is not None:  # other numbers may not raise
+            made.refuse()
+        raise Raised(Const(error)) from None
+    finally:  # what fails half-way has changed something too
+        for owner, content in before:
+            if owner.tobytes() != content.tobytes():
+                _changed(cap, owner, content, made)
+    if said:
+        raise Break("effect", "NumPy has a warning to give")
+    return found
+
+
+def _changed(cap: Capture, owner: Any, content: Any, made: Any) -> None:
+    """An array has changed: one from outside may not, nor one that is older than a branch, loop or transformed
+    function."""
+    value = cap.ndarrays.get(id(owner))
+    if isinstance(value, ArrayV):
+        owner[...] = content
+        raise Break("store", "NumPy changes an array from outside")
+    if any(value is None or value.serial < body.serial for body in cap.bodies):
+        owner[...] = content
+        raise Break("effect_in_body", "a store into a NumPy array that is older than the code which may not run")
+    if made is not None:
+        made.store(value)
+
+
+def _arrays(args: Iterable[Any]) -> Iterator[Any]:
+    for arg in args:
+        if isinstance(arg, np.ndarray):
+            yield arg
+        elif type(arg) in (tuple, list):
+            yield from _arrays(arg)
+
+
+def _owner(array: Any) -> Any:
+    """The array whose memory this one shows; `as_strided` puts an object of its own between the two."""
+    while array.base is not None:
+        base = array.base.base if type(array.base) is STRIDED else array.base
+        if not isinstance(base, np.ndarray):
+            break
+        array = base
+    return array
+
+
+# --- results
+
+
+def of_result(cap: Capture, found: Any) -> Value:
+    """The Value of what a function of NumPy returned."""
+    if type(found) is np.ndarray:
+        return of_array(cap, found)
+    if isinstance(found, tuple):
+        return TupleV([of_result(cap, x) for x in found], type(found))
+    if type(found) is list:
+        return ListV([of_result(cap, x) for x in found])
+    if is_literal(found) or isinstance(found, (np.generic, np.dtype)) and not isinstance(found, np.void):  # a view
+        return from_python(cap, found)
+    raise Break("opaque", f"a {type(found).__qualname__} of NumPy")
+
+
+def of_array(cap: Capture, array: Any) -> Value:
+    """The one Value of an array that NumPy has made."""
+    if array.dtype.hasobject or array.nbytes > MAX_BYTES:
+        raise Break("leaves", f"a NumPy array of {array.nbytes} bytes")
+    value = cap.ndarrays.get(id(array))
+    if value is None:
+        owner = _owner(array)
+        value = NdArrayV(array, base=None if owner is array else of_array(cap, owner))
+        cap.ndarrays[id(array)] = value
+        cap.keep.append(array)
+    return value
+
+
+def place(value: NdArrayV) -> tuple[Any, ...]:
+    """Where a view lies in the memory of its owner: dtype, shape, strides, offset in bytes; whether it can be
+    written."""
+    array = value.array
+    owner = _owner(array)
+    offset = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+    return array.dtype, array.shape, array.strides, offset, array.flags.writeable

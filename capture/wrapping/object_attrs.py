@@ -1,0 +1,248 @@
+"""Attributes of instances of Python classes, as `object.__getattribute__` finds them.
+
+Data descriptors first, then the instance's own entry, then other class attributes, then `__getattr__`;
+descriptors and hooks that are Python functions are entered. Each class attribute that was relied on is guarded.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+import types
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from dynacomp.capture._native import CompiledFunction
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.libraries import is_pure_module, module_of
+from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.side_effects import mutating
+from dynacomp.capture.symbolic.values import (
+    DELETED,
+    Const,
+    LibraryV,
+    MethodV,
+    ObjectV,
+    Value,
+    type_of,
+)
+from dynacomp.capture.wrapping import class_attrs
+from dynacomp.capture.wrapping.builder import items_of, own_dict, own_source, wrap
+from dynacomp.capture.wrapping.builtin_subclasses import BASES, built_in_base
+from dynacomp.capture.wrapping.class_attrs import (
+    MISSING,
+    SIMPLE,
+    class_data,
+    class_value,
+    is_hook,
+    lookup,
+    name_in_errors,
+    resolve,
+)
+from dynacomp.capture.wrapping.class_prototypes import Placeholder, hooks
+from dynacomp.capture.wrapping.constants import from_python
+
+
+def no_attribute(owner: str, name: str) -> Raised:
+    return Raised(Const(AttributeError(f"{owner!r} object has no attribute {name!r}", name=name)))
+
+
+def refused(cls: type, attempt: Callable[[Any], Any]) -> Raised:
+    """The AttributeError of `attempt` on an empty instance, in this Python version's words."""
+    try:
+        attempt(built_in_base(cls).__new__(cls))
+    except AttributeError as error:
+        return Raised(Const(error))
+    except TypeError:  # a class in C whose instances are not made so
+        pass
+    raise Break("attribute", f"what a {cls.__qualname__} keeps in C")
+
+
+def object_attribute(cap: Capture, value: ObjectV, name: str) -> Value:
+    """`object.__getattribute__`, then `__getattr__`."""
+    owner, raw = resolve(cap, value.cls, name)
+    if raw is not MISSING and is_data_descriptor(raw) and hasattr(type(raw), "__get__"):
+        return bind(cap, raw, value, owner, name)
+    own = instance_attribute(cap, value, name)
+    if own is not None:
+        return own
+    pending = class_attrs.written(cap, value.cls, name)
+    if pending is not None:
+        return class_attrs.through_instance(value, pending)
+    if owner is not None and not class_attrs.is_deleted(cap, value.cls, name):
+        return class_data(cap, value.cls, owner, raw, name) if class_attrs.is_data(raw) else bind(
+            cap, raw, value, owner, name)
+    fallback = hook(cap, value, "__getattr__")
+    if fallback is not None:
+        return cap.call(fallback, [Const(name)])
+    raise no_attribute(name_in_errors(value.cls), name)
+
+
+def hook(cap: Capture, value: ObjectV, name: str) -> Value | None:
+    """The special method of an instance's class, bound; None where that is C's own, or there is none."""
+    owner, raw = resolve(cap, value.cls, name)
+    return bind(cap, raw, value, owner, name) if is_hook(raw) else None
+
+
+def is_librarys(raw: Any) -> bool:
+    """Whether that is a method of a library that promises purity."""
+    return isinstance(raw, types.FunctionType) and is_pure_module(module_of(raw))
+
+
+def is_data_descriptor(raw: Any) -> bool:
+    return hasattr(type(raw), "__set__") or hasattr(type(raw), "__delete__")
+
+
+def instance_attribute(cap: Capture, value: ObjectV, name: str) -> Value | None:
+    """The instance's own entry (dictionary or slot), or None."""
+    if name in value.attrs:
+        own = value.attrs[name]
+        return None if own is DELETED else own
+    if value.real is None or value.view is not None:
+        return None
+    table = own_dict(value.real)
+    if name in table:
+        assert value.source is not None
+        own = wrap(cap, table[name], own_source(value.real, value.source, name))
+        value.attrs[name] = own
+        return own
+    _, raw = lookup(value.cls, name)
+    if isinstance(raw, types.MemberDescriptorType):
+        return _slot(cap, value, name, raw)
+    if issubclass(type(value.real), threading.local):
+        assert value.source is not None
+        cap.guards.add("missing_key", S.ThreadDict(value.source), name)
+    elif value.cls.__dictoffset__ and value.source is not None:
+        cap.guards.add("missing", value.source, name)
+    return None
+
+
+UNCHANGING = (inspect.Signature, inspect.Parameter)  # whose attributes are what they were when they were made
+
+
+def _slot(cap: Capture, value: ObjectV, name: str, raw: types.MemberDescriptorType) -> Value | None:
+    try:
+        obj = raw.__get__(value.real, value.cls)
+    except AttributeError:
+        return None
+    assert value.source is not None
+    if issubclass(value.cls, UNCHANGING):
+        cap.guards.add("is", value.source, value.real)  # this very object: another one has other attributes
+        own = from_python(cap, obj)
+    else:
+        own = wrap(cap, obj, S.Slot(value.source, name, raw))
+    value.attrs[name] = own
+    return own
+
+
+def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) -> Value:
+    """A class attribute seen through an instance: descriptors bind, the rest is itself."""
+    if isinstance(raw, types.FunctionType):
+        return MethodV(class_value(cap, raw, owner, name), value)
+    if isinstance(raw, Placeholder):
+        return through(cap, cap.objects[id(raw)], value, Const(type_of(value)))
+    if isinstance(raw, property):
+        if raw.fget is None:
+            raise refused(type_of(value), raw.__get__)
+        return cap.call(from_python(cap, raw.fget), [value])
+    if isinstance(raw, classmethod):
+        return class_attrs.class_method(cap, raw, type_of(value))
+    if isinstance(raw, staticmethod):
+        return class_attrs.static_method(cap, raw, owner, name)
+    if isinstance(value, ObjectV) and getattr(raw, "__objclass__", None) in BASES and isinstance(raw, SIMPLE):
+        return OPERATIONS["payload_attribute"](cap, value, name)
+    if isinstance(raw, types.MemberDescriptorType) and name == "__dict__":  # of a SimpleNamespace
+        return _getset(cap, value, name)
+    if isinstance(raw, types.MemberDescriptorType):
+        slot = instance_attribute(cap, value, name) if isinstance(value, ObjectV) else None
+        if slot is None and isinstance(value, ObjectV) and issubclass(value.cls, BaseException):
+            return OPERATIONS["exception_attribute"](cap, value, name)
+        if slot is None:
+            raise refused(type_of(value), raw.__get__)
+        return slot
+    if isinstance(raw, SIMPLE):
+        return _getset(cap, value, name)
+    if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+        return MethodV(Const(raw), value)
+    if isinstance(raw, types.ClassMethodDescriptorType):
+        return Const(raw.__get__(None, type_of(value)))
+    return _descriptor(cap, raw, value, owner, name)
+
+
+def through(cap: Capture, held: Value, value: Value, cls: Value) -> Value:
+    """What a class that the captured code makes has under a name, as an instance sees it, or (None) the class."""
+    if isinstance(held, LibraryV):  # jitted functions bind as others do
+        of_class = isinstance(value, Const) and value.value is None
+        return held if of_class or not hooks(held) else MethodV(held, value)
+    getter = cap.special(held, "__get__") if isinstance(held, ObjectV) else None
+    return held if getter is None else cap.call(getter, [value, cls])
+
+
+PJIT: Any = type(jax.jit(abs))  # a method under `@jax.jit` binds as functions do
+
+
+def _descriptor(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) -> Value:
+    if isinstance(raw, (CompiledFunction, PJIT)):
+        return MethodV(class_value(cap, raw, owner, name), value)
+    row = DESCRIPTORS.get(type(raw).__qualname__)
+    if row is not None and not (row is _cached_property and type(raw) is not functools.cached_property):
+        return row(cap, raw, value)
+    _, getter = resolve(cap, type(raw), "__get__")
+    if isinstance(getter, types.FunctionType):
+        source = S.Attr(S.Root(owner, owner.__qualname__), name) if owner is not None else None
+        descriptor = wrap(cap, raw, source) if source is not None else from_python(cap, raw)
+        return cap.call(Const(getter), [descriptor, value, Const(type_of(value))])
+    if getter is not MISSING:
+        raise Break("attribute", f"descriptor {type(raw).__qualname__} in {name!r}")
+    return class_value(cap, raw, owner, name)
+
+
+def _wrapped_method(cap: Capture, raw: Any, value: Value) -> Value:
+    """Equinox wraps the methods of a Module so that bound ones are pytrees."""
+    return MethodV(Const(raw.method), value)
+
+
+# Descriptors of libraries that bind like plain functions: type name → how.
+DESCRIPTORS: dict[str, Any] = {"_wrap_method": _wrapped_method, "_WrapMethod": _wrapped_method}
+
+
+def _cached_property(cap: Capture, raw: functools.cached_property, value: Value) -> Value:
+    """Computed once, then the instance's own entry (its lock, before 3.12, guards against threads)."""
+    if not isinstance(value, ObjectV) or raw.attrname is None:
+        raise Break("attribute", "a cached_property without a name")
+    found = cap.call(from_python(cap, raw.func), [value])
+    mutating(cap, value)
+    value.attrs[raw.attrname] = found
+    value.written.add(raw.attrname)
+    return found
+
+
+DESCRIPTORS["cached_property"] = _cached_property
+
+
+def _named_field(cap: Capture, raw: Any, value: Value) -> Value:
+    """A field of an instance of a class derived from a NamedTuple."""
+    if not isinstance(value, ObjectV):
+        raise Break("attribute", "a field of a NamedTuple that is none")
+    return items_of(cap, value.payload)[raw.__reduce__()[1][0]]
+
+
+DESCRIPTORS["_tuplegetter"] = _named_field
+
+
+def _getset(cap: Capture, value: Value, name: str) -> Value:
+    if name == "__class__":
+        return Const(type_of(value))
+    if name == "__dict__" and isinstance(value, ObjectV):
+        return OPERATIONS["instance_dict"](cap, value)
+    if isinstance(value, ObjectV) and issubclass(value.cls, BaseException):
+        return OPERATIONS["exception_attribute"](cap, value, name)
+    raise Break("attribute", f"built-in attribute {name!r}")
+
+
+OPERATIONS["instance_attribute"] = instance_attribute
+OPERATIONS["through"] = through

@@ -1,0 +1,144 @@
+"""Shells: real instances of user classes with Values in their attributes.
+
+A shell lets JAX's own pytree registry take a symbolic object apart: `jax.tree.flatten(shell)`
+gives its leaves (Values) and its tree structure. A shell is never shown to the program.
+"""
+
+from __future__ import annotations
+
+import collections
+import operator
+import threading
+from typing import Any
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.classes import entries, has_dict, module_name, mro
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.private_values import PrivateV
+from dynacomp.capture.symbolic.values import (
+    DELETED,
+    Const,
+    DictV,
+    ListV,
+    NeedsConcrete,
+    ObjectV,
+    ScalarV,
+    SetV,
+    SizeV,
+    TupleV,
+    Value,
+)
+from dynacomp.capture.wrapping.builder import items_of, own_dict, realize
+from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, built_in_base, payload_base, refill
+from dynacomp.capture.wrapping.host_functions import as_scalar
+from dynacomp.capture.wrapping.size_values import concrete
+
+Memo = dict[int, tuple[Value, Any]]  # id of a Value → it, and its real object
+
+
+def shell(cap: Capture, value: Value, memo: Memo) -> Any:
+    """A real object for `value`: containers and objects are rebuilt, arrays stay Values.
+
+    Reading all attributes of an object guards them all, so that static fields are checked.
+    """
+    if id(value) not in memo:
+        memo[id(value)] = value, _made(cap, value, memo)
+    return memo[id(value)][1]
+
+
+def _made(cap: Capture, value: Value, memo: Memo) -> Any:
+    if isinstance(value, Const):
+        return value.value
+    if isinstance(value, TupleV):
+        return _tuple(cap, value, [shell(cap, i, memo) for i in items_of(cap, value)])
+    if isinstance(value, ListV) and value.cls is list:
+        return [shell(cap, i, memo) for i in items_of(cap, value)]
+    if isinstance(value, DictV):
+        table = {k: shell(cap, realize(cap, v), memo) for k, v in value.items.items()}
+        return value.cls(table) if value.factory is None else value.cls(shell(cap, value.factory, memo), table)
+    if isinstance(value, SetV):
+        return value.cls(value.items)
+    if isinstance(value, PrivateV):
+        raise Break("argument", f"a {value.cls.__qualname__} passed to a library")
+    if isinstance(value, ObjectV):
+        return _object(cap, value, memo)
+    return value  # of a number that changes, which may be a leaf or a static field, `fixed_fields` tells
+
+
+def _tuple(cap: Capture, value: TupleV, items: list[Any]) -> Any:
+    """An existing tuple of constants is itself: what a tree's structure holds keeps its identity."""
+    real = value.real
+    if real is not None and len(real) == len(items) and all(map(operator.is_, items, real)):
+        cap.tuples.setdefault(id(real), value)
+        return real
+    return tuple(items) if value.cls is tuple else tuple.__new__(value.cls, items)
+
+
+def fixed_fields(cap: Capture, memo: Memo, leaves: list[Any]) -> None:
+    """Changing numbers that are no leaves are part of the tree's structure: they must be constants."""
+    seen = {id(x) for x in leaves}
+    for value, _ in memo.values():
+        if isinstance(value, (ScalarV, SizeV)) and id(value) not in seen:
+            raise NeedsConcrete(as_scalar(cap, value))  # type: ignore[arg-type]
+
+
+def _object(cap: Capture, value: ObjectV, memo: Memo) -> Any:
+    built: Any = _bare(cap, value, memo)
+    for name, attr in attributes(cap, value).items():
+        known = concrete(cap, attr) if isinstance(attr, SizeV) else attr  # its class may look at it
+        object.__setattr__(built, name, shell(cap, known, memo))
+    return built
+
+
+def _bare(cap: Capture, value: ObjectV, memo: Memo) -> Any:
+    """The instance with its built-in content, without attributes."""
+    if issubclass(value.cls, BaseException):
+        raise Break("argument", f"an exception that the program made ({value.cls.__qualname__})")
+    base: Any = payload_base(value.cls)
+    content = (shell(cap, value.payload, memo),) if base in IMMUTABLE else ()
+    built = (base or built_in_base(value.cls)).__new__(value.cls, *content)
+    memo[id(value)] = value, built
+    if base is not None and not content:
+        refill(built, _content(cap, value.payload, memo))
+    return built
+
+
+def _content(cap: Capture, payload: Value, memo: Memo) -> Any:
+    """What a mutable payload holds; a deque by itself is a leaf, and stays a Value."""
+    if isinstance(payload, ListV) and payload.cls is collections.deque:
+        return collections.deque([shell(cap, i, memo) for i in items_of(cap, payload)], payload.extra)
+    return shell(cap, payload, memo)
+
+
+def attributes(cap: Capture, value: ObjectV) -> dict[str, Value]:
+    """Every instance attribute as a Value, in the order of the instance's dictionary; guarded to be all."""
+    names = dict.fromkeys(own_dict(value.real))
+    if value.source is not None and has_dict(value.cls):
+        table = S.ThreadDict if issubclass(value.cls, threading.local) else S.DictOf
+        kind, what = ("len", len(names)) if _has_fields(value.cls) else ("keys", tuple(names))
+        cap.guards.add(kind, table(value.source), what)
+    names.update(dict.fromkeys(value.attrs))
+    names.update(dict.fromkeys(_slots(value)))
+    found: dict[str, Value] = {}
+    for name in names:
+        attr = cap.instance_attribute(value, name)
+        if attr is not None:
+            found[name] = attr
+    return found
+
+
+def _has_fields(cls: type) -> bool:
+    """Whether the order of its attributes is nobody's affair: Equinox's modules are made anew, in another order, by
+    each `jax.tree.unflatten`, and read by the names of their fields."""
+    return any(module_name(base).partition(".")[0] == "equinox" for base in mro(cls))
+
+
+def _slots(value: ObjectV) -> list[str]:
+    names: list[str] = []
+    for base in mro(value.cls):
+        slots = entries(base).get("__slots__", ())
+        names += [slots] if isinstance(slots, str) else list(slots)
+    return [n for n in names if n not in ("__dict__", "__weakref__") and value.attrs.get(n) is not DELETED]
+
+

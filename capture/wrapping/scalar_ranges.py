@@ -1,0 +1,93 @@
+"""Operations that raise for some numbers only, on Python numbers that change from call to call.
+
+`1 - beta ** t`, `lr / (1 + decay * epoch)`, `math.cos(math.pi * step / total)`: each row says within which
+bounds of its operands an operation cannot raise, and always answers with the same type. Where this call's
+numbers lie within them, the bounds become guards and the operation stays in Python (`sources.Host`); a later
+call outside of them is captured anew. Where they do not, the graph breaks as before.
+
+    >>> within(2, 3.5, POWERS)
+    (0.0625, 16, -250, 250)
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import Const, NeedsConcrete, ScalarV, Value
+from dynacomp.capture.wrapping import dynamic_scalars
+
+Bounds = tuple[float, float, float, float]  # the least and the greatest |base| and exponent
+
+DIVISIONS = {op.__name__: op for op in (operator.truediv, operator.floordiv, operator.mod)}
+SHIFTS = {op.__name__: op for op in (operator.lshift, operator.rshift)}
+POWERS: tuple[Bounds, ...] = (  # the greatest results are 1e300, or 2**40 where they are ints
+    (0, 1, 0, math.inf), (1 / 16, 16, -250, 250), (1e-60, 1e60, -5, 5))
+ROOTS: tuple[Bounds, ...] = ((1, 1000, -100, -1),)  # of ints to negative ints, which are floats
+INT_POWERS: tuple[Bounds, ...] = ((0, 1, 0, math.inf), (0, 2, 0, 40), (0, 16, 0, 10), (0, 10_000, 0, 3))
+
+
+def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
+    """`a op b` of two Python numbers of which one changes, under guards that it does not raise; None where it
+    is another operation, or these numbers are not within the bounds of one row."""
+    name = dynamic_scalars.plain_name(op)
+    if not (_is_python(a) and _is_python(b)):
+        return None
+    if name in DIVISIONS and isinstance(b, ScalarV) and _now(b) == 0:
+        raise NeedsConcrete(b)  # of which Python's exception is found
+    if name in DIVISIONS and isinstance(b, ScalarV) and dynamic_scalars.moderate(a):
+        return dynamic_scalars.host(name, DIVISIONS[name], a, b) if holds(cap, [("ne", b, 0)]) else None
+    if name in SHIFTS:
+        shifted = type(_now(a)) is not float and holds(cap, [("ge", b, 0), ("le", b, 64), ("le", a, 1 << 60)])
+        return dynamic_scalars.host(name, SHIFTS[name], a, b) if shifted else None
+    bounds = _power(a, b) if name == "pow" else ()
+    return dynamic_scalars.host("pow", operator.pow, a, b) if bounds and holds(cap, bounds) else None
+
+
+def _power(a: Value, b: Value) -> list[tuple[str, Value, float]]:
+    """The bounds within which `a ** b` does not raise, overflow or become another type; [] where there are none."""
+    base, exponent = _now(a), _now(b)
+    whole = type(base) is not float and type(exponent) is not float
+    found = within(base, exponent, (ROOTS if exponent < 0 else INT_POWERS) if whole else POWERS)
+    if found is None:
+        return []
+    least, most, low, high = found
+    signed = [("ge", a, 0)] if type(exponent) is float else []
+    return [("le", a, most), ("ge", a, -most), ("ge", b, low), ("le", b, high), *signed, *_far(a, base, least)]
+
+
+def _far(a: Value, base: float, least: float) -> list[tuple[str, Value, float]]:
+    """The bound that keeps a base away from zero, on its side of it."""
+    return [] if not least else [("ge", a, least)] if base > 0 else [("le", a, -least)]
+
+
+def within(base: float, exponent: float, rows: Iterable[Bounds]) -> Bounds | None:
+    """The first row whose bounds hold these numbers."""
+    return next((r for r in rows if r[0] <= abs(base) <= r[1] and r[2] <= exponent <= r[3]), None)
+
+
+def holds(cap: Capture, bounds: Iterable[tuple[str, Any, float]]) -> bool:
+    """Whether numbers are within bounds; what changes is guarded to be."""
+    with np.errstate(all="ignore"):  # a bound may be beyond a small float of NumPy's
+        held = all(getattr(operator, name)(_now(v), bound) for name, v, bound in bounds)
+    if not held:
+        return False
+    for name, v, bound in bounds:
+        if isinstance(v, ScalarV):
+            asked = dynamic_scalars.host(name, getattr(operator, name), v, Const(bound))
+            assert isinstance(asked, ScalarV)
+            dynamic_scalars.decided(cap, asked)
+    return True
+
+
+def _is_python(v: Value) -> bool:
+    return type(_now(v)) in (int, float, bool)
+
+
+def _now(v: Any) -> Any:
+    return v.hint if isinstance(v, ScalarV) else v.value if isinstance(v, Const) else None

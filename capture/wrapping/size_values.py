@@ -1,0 +1,127 @@
+"""Symbolic sizes as Python ints: arithmetic, and comparisons that become guards.
+
+A `SizeV` pairs a `Size` (see `sizes`) with its value in this call. What Python does with ints that stays an
+expression of sizes stays one; comparisons are decided by the values at hand, and guarded.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.graph.size_scope import LEAST
+from dynacomp.capture.graph.sizes import Size, canonical, names
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.machine import Capture, Frozen
+from dynacomp.capture.symbolic.values import Const, SizeV, Value
+
+ARITHMETIC = {op.__name__: op for op in (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod)}
+COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
+LARGEST = 1 << 62  # beyond, guards could not compute the expression
+
+
+def symbol(cap: Capture, place: S.Source, value: int, rule: Any = True, least: int = LEAST) -> Size:
+    """The symbol of what is found at `place`; `rule`: True, or the least and the greatest value that the entry
+    serves (None: any)."""
+    known = next((name for name, source in cap.dims.items() if source == place), None)
+    if known is not None:
+        return cap.scope.symbol(known)
+    name = f"s{len(cap.dims)}"
+    cap.dims[name] = place
+    made = cap.scope.symbol(name, value, least)
+    cap.guards.add("symbol", place, name, least)
+    if rule is not True:
+        bound(cap, name, *rule)
+    return made
+
+
+def of_int(cap: Capture, source: S.Source, value: int) -> Value:
+    """An int that changes as a symbolic size, or as the negative of one."""
+    if value > 0:
+        return of_expr(cap, symbol(cap, source, value, least=1))
+    cap.guards.add("scalar", source, "int")
+    return of_expr(cap, -symbol(cap, S.Host("neg", (source,), operator.neg), -value, least=1))
+
+
+def bound(cap: Capture, name: str, least: int | None, most: int | None) -> None:
+    """The entry serves these sizes only: guarded, by the answers, and known from then on."""
+    made = cap.scope.symbol(name)
+    if least is not None and not made >= least or most is not None and not made <= most:
+        return  # a size outside of what was promised gets an entry for such sizes
+    cap.scope.bound(name, least, most)
+
+
+def of_expr(cap: Capture, expr: Any) -> Value:
+    """An expression as the program sees it: a plain int where it is one."""
+    expr = canonical(expr)
+    return Const(expr) if isinstance(expr, int) else SizeV(expr, cap.scope.value(expr))
+
+
+def source_of(cap: Capture, value: SizeV) -> S.Source:
+    """Where the number is found, in each call."""
+    return S.SizeOf(value.expr, tuple((name, cap.dims[name]) for name in sorted(names(value.expr))))
+
+
+def arithmetic(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
+    """`op` of two ints of which at least one is symbolic; None where it is no expression of sizes."""
+    name = op.__name__
+    row = ARITHMETIC.get(name[1:] if name.startswith("i") else name) or (_power if name.strip("i") == "pow" else None)
+    if row is None or not (is_int(a) and is_int(b)):
+        return None
+    if row in (operator.floordiv, operator.mod) and not expr_of(b) >= 1:
+        return None
+    found = row(expr_of(a), expr_of(b))
+    if found is None or isinstance(found, Size) and abs(cap.scope.value(found)) > LARGEST:
+        return None
+    return of_expr(cap, found)
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    small = type(exponent) is int and 0 <= exponent <= 8
+    return base ** exponent if small else None
+
+
+def compare(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
+    """A comparison, decided by this call's sizes and guarded; None for other operands."""
+    if op not in COMPARISONS or not (is_int(a) and is_int(b)):
+        return None
+    with cap.scope.decides():
+        return Const(op(expr_of(a), expr_of(b)))
+
+
+def concrete(cap: Capture, value: SizeV, asked_by: str = "") -> Const:
+    """The size as a plain int: from now on this entry serves this value of it only. What asks for it (in words; ""
+    is a loop, which has to know) is left to Python once there are many entries."""
+    if asked_by and not isinstance(canonical(value.expr), int) and cap.top_step not in cap.lessons.breaks and (
+            cap.root.changes_often(S.Host("size", (), int))):
+        raise Break("size_constant", asked_by)
+    with cap.scope.decides():
+        assert value.expr == value.hint
+    return Const(value.hint)
+
+
+def is_int(v: Value) -> bool:
+    return isinstance(v, SizeV) or (isinstance(v, Const) and type(v.value) is int)
+
+
+def expr_of(v: Any) -> Any:
+    return canonical(v.expr) if isinstance(v, SizeV) else v.value
+
+
+def freeze(cap: Capture, sizes: Iterable[Size], what: str, compiled: bool = False) -> None:
+    """Learns that these sizes must be constants: the next attempt has them so. Where one of them has had many values
+    already, what needs it is left to Python: what follows is compiled once for all. `compiled`: nothing in the
+    program asks for it, but what compiles the Graph."""
+    places = [(name, cap.dims[name]) for name in sorted({n for size in sizes for n in names(canonical(size))})]
+    if not compiled and cap.top_step not in cap.lessons.breaks and any(
+            cap.root.changes_often(place) for _, place in places):
+        raise Break("size_constant", what)
+    for name, place in places:
+        if isinstance(place, S.Dim):
+            value = cap.scope.value(cap.scope.symbol(name))
+            cap.lessons.frozen[place] = Frozen(what, cap.last_where or cap.where(), value, compiled)
+        else:
+            cap.lessons.fixed.add(place)
+            cap.lessons.sized.discard(place)

@@ -1,0 +1,24 @@
+"""The C++ backend: Kernels as vectorised loops, one translation unit for a Schedule.
+
+    backend   The C++ backend: a Schedule becomes one translation unit, one native call
+    cost      How much work a loop body is, in rough cycles: it decides the grain of threads and
+              unrolling
+    expr      Kernel expressions as C++: scalars outside a vector loop, lanes inside it
+    folds     Reductions and running folds in C++: accumulators, one iteration's fold, lanes into a
+              scalar
+    index     SymPy index expressions as C++ `int64_t` expressions, and how they move along a vector
+              loop
+    locals    Where a kernel's scratch buffers live in C++
+    loops     Kernel statements as C++: loops, threads, reductions, stores
+    scatter   Read-modify-write stores whose lanes never meet: the rows of a scatter, spread over
+              threads and lanes
+    segments  Cuts a Schedule at its ExternSteps: native segments, each a Schedule of its own, with
+              XLA between them
+    shape     What a kernel's loops ask for: lanes per register, scratch buffers, and the work that
+              pays for threads
+    stores    Stores in C++: contiguous lanes, scattered lanes, and read-modify-write lane after lane
+    tiles     Tiles for loads that run across memory: a transposition goes through a small square in
+              the L1 cache
+    types     How dtypes, constants and folds are spelled in C++
+    unit      One translation unit for a whole Schedule: its kernels, its templates, its entry points
+"""

@@ -1,0 +1,172 @@
+"""The C++ backend: a Schedule becomes one translation unit, one native call.
+
+    program = compile(schedule, schedule.output_avals, {"threads": 2})
+    outputs = program(*inputs)
+
+Options: numerics ("default" | "exact"), threads, cache_dir, cxx (command, () to search), donate (input
+positions), tell (a function of reason and hint, for what the user should know; a warning of the logger
+"dynacomp" where there is none). ExternSteps cut the Schedule: native code, XLA, native code (see `segments`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its place
+
+from dynacomp.capture.graph.avals import Aval
+from dynacomp.codegen.cache import Request, Tell, obtain
+from dynacomp.codegen.compiler import CompilerError, find, open_library
+from dynacomp.codegen.cpp.segments import Segment, has_externs, segments
+from dynacomp.codegen.cpp.unit import kernel_names, kernels_of, unit_source
+from dynacomp.codegen.program import Call, SeamProgram, native_program
+from dynacomp.codegen.xla import as_function
+from dynacomp.lowering.fuse.schedule import ExternStep, Schedule
+
+ENTRIES = ("dynacomp_run", "dynacomp_shapes")  # what every translation unit defines
+DEFAULT_CACHE = Path("~/.cache/dynacomp")
+KERNELS_PER_JOB, MAX_JOBS = 4, 8
+LOGGER = logging.getLogger("dynacomp")
+
+
+def _warn(reason: str, hint: str) -> None:
+    LOGGER.warning("dynacomp: fallback: %s (hint: %s)", reason, hint)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of one compilation, with their defaults."""
+
+    numerics: str = "default"
+    threads: int = 1
+    cache_dir: Path = DEFAULT_CACHE
+    cxx: tuple[str, ...] = ()
+    donate: tuple[int, ...] = ()
+    tell: Tell = _warn
+
+
+def settings(options: Mapping[str, Any]) -> Settings:
+    """The Settings of an options mapping; other backends' options are not looked at."""
+    known = {k: options[k] for k in Settings.__dataclass_fields__ if k in options}
+    made = Settings(**known)
+    return replace(made, cache_dir=Path(made.cache_dir).expanduser(), cxx=tuple(made.cxx),
+                   donate=tuple(made.donate))
+
+
+def unavailable(cxx: Sequence[str] = ()) -> str | None:
+    """None, or in one line why this process cannot compile C++."""
+    try:
+        find(tuple(cxx))
+    except CompilerError as error:
+        return str(error)
+    return None
+
+
+def compile_cpp(graph: Any, schedule: Schedule | None, options: Mapping[str, Any]) -> Any:
+    """`compile` as the table of backends wants it; `graph` is not looked at."""
+    assert schedule is not None
+    return compile(schedule, schedule.output_avals, options)
+
+
+def compile(schedule: Schedule, output_avals: Sequence[Aval], options: Mapping[str, Any]) -> Any:
+    """The Program of a Schedule (see `program`). Raises CompilerError where there is no working compiler
+    or it refuses the code."""
+    chosen = settings(options)
+    schedule = replace(schedule, output_avals=tuple(output_avals))
+    if len(schedule.output_avals) != len(schedule.outputs):
+        raise ValueError(f"{len(schedule.outputs)} outputs but {len(schedule.output_avals)} output avals")
+    started = time.perf_counter()
+    make = _seams if has_externs(schedule) else _native
+    program = make(schedule, chosen)
+    program.compile_seconds = time.perf_counter() - started
+    return program
+
+
+def _native(schedule: Schedule, chosen: Settings) -> Any:
+    exact = chosen.numerics == "exact"
+    source = unit_source(schedule, exact)
+    request = Request(source, exact, find(chosen.cxx), jobs_for(len(kernels_of(schedule)), chosen.threads))
+    path, cached = obtain(request, chosen.cache_dir, chosen.tell)
+    device = jax.local_devices(backend="cpu")[0]
+    program = native_program(open_library(path, ENTRIES), schedule, chosen.threads, chosen.donate, device)
+    return _describe(program, {f"{schedule.name}.cc": source}, kernel_names(schedule), (), cached)
+
+
+def jobs_for(kernels: int, threads: int) -> int:
+    """How many compilers to run side by side: they all read the headers, so each needs enough to do."""
+    return max(1, min(threads, kernels // KERNELS_PER_JOB, MAX_JOBS))
+
+
+def _describe(program: Any, source: dict[str, str], kernels: Sequence[str], externs: tuple[str, ...],
+              cached: bool) -> Any:
+    program.backend = "cpp"
+    program.source, program.kernels, program.externs = source, tuple(kernels), externs
+    program.cached = cached
+    return program
+
+
+def _seams(schedule: Schedule, chosen: Settings) -> Any:
+    calls: list[Call] = []
+    source: dict[str, str] = {}
+    kernels: list[str] = []
+    externs: list[str] = []
+    cached = True
+    for part in segments(schedule):
+        if isinstance(part, Segment):
+            inner = part.schedule
+            native = _native(inner, replace(chosen, donate=()))
+            calls.append(Call(native, inner.inputs, inner.outputs))
+            source |= native.source
+            kernels += native.kernels
+            cached &= native.cached
+        else:
+            calls.append(_extern(part, schedule))
+            externs.append(part.why)
+    consts = {name: jax.numpy.asarray(value) for name, value in schedule.consts.items()}
+    program = SeamProgram(tuple(calls), schedule, _typed, chosen.donate, consts)
+    return _describe(program, source, kernels, tuple(externs), cached)
+
+
+def _extern(step: ExternStep, schedule: Schedule) -> Call:
+    """The XLA executable of a step; its operands' and results' buffers may have another shape of as many elements."""
+    function = as_function(step.graph)
+    shapes = [_reshape_to(p.aval.shape) for p in step.graph.placeholders]
+    kept = [_reshape_to(schedule.buffers[r].shape) for r in step.results]
+
+    def call(*operands: Any) -> tuple[Any, ...]:
+        return tuple(map(shaped, function(*map(shaped, operands, shapes)), kept))
+
+    return Call(jax_jit(call), tuple(step.operands), tuple(step.results))
+
+
+def shaped(x: Any, shape: tuple[int, ...]) -> Any:
+    """`x` in a shape whose -1 are sizes of its own. Dimensions of one element may stand elsewhere in the two shapes;
+    where several sizes are open, they come in the order in which `x` has them."""
+    if len(shape) == x.ndim and all(d in (-1, n) for d, n in zip(shape, x.shape)):
+        return x
+    if shape.count(-1) > 1:
+        sizes = iter([n for n in x.shape if n != 1])
+        shape = tuple(d if d == 1 else next(sizes) for d in shape)
+    return x.reshape(shape)
+
+
+def _reshape_to(shape: Sequence[Any]) -> tuple[int, ...]:
+    """A shape for `reshape`: what is symbolic is left to be found (one dimension at most can be)."""
+    return tuple(int(d) if str(d).isdigit() else -1 for d in shape)
+
+
+def _typed(value: Any, aval: Aval) -> Any:
+    """`value` as a jax Array with the weak type of `aval`."""
+    if not isinstance(value, jax.Array):
+        value = jax.numpy.asarray(np.asarray(value, aval.dtype))
+    if value.weak_type == aval.weak_type:
+        return value
+    return value._rewrap_with_aval_and_sharding(
+        jax.core.ShapedArray(value.shape, value.dtype, weak_type=aval.weak_type), value.sharding)

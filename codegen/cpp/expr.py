@@ -1,0 +1,211 @@
+"""Kernel expressions as C++: scalars outside a vector loop, lanes inside it.
+
+A `Scope` says where an expression stands: which vector loop it is in, if any, and which names hold
+lanes there. Whatever does not depend on the vector loop's variable stays scalar and is splat where
+it meets lanes.
+
+    load x[n*i + j]     load(x_ + i_*n_ + j_, lanes)       j the vector variable
+    load x[i]           load(x_ + i_)                      the same for all lanes
+    load x[n*j]         gather(x_, lanes, [&](int64_t l) { return n_*(j_ + l); })
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import sympy
+
+from dynacomp.codegen.cpp import types
+from dynacomp.codegen.cpp.index import cpp_name, index_code, names_in, step_along
+from dynacomp.lowering.kernel_ir.loops import Apply, Const, Expr, Index, Load, Ref
+
+_NAMES = {"and": "bit_and", "or": "bit_or", "xor": "bit_xor", "not": "bit_not"}
+# Their result is a half already when their arguments are.
+_EXACT = frozenset({"neg", "abs", "sign", "max", "min", "select", "floor", "ceil", "round_even", "round_away",
+                    "nextafter", "bitcast"})
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where code stands. `var`: the vector loop's variable around it, or ""; `width`: the bytes
+    that a register spends on each lane; `vectors`: names that hold lanes; `widened`: local buffers with
+    one copy per lane; `threaded`: inside a loop that is spread over threads; `suffix` tells the lanes of
+    several interleaved iterations apart."""
+
+    var: str = ""
+    width: int = 0
+    vectors: frozenset[str] = frozenset()
+    widened: frozenset[str] = frozenset()
+    threaded: bool = False
+    suffix: str = ""
+
+    @property
+    def lanes(self) -> str:
+        """The number of lanes, in C++."""
+        return f"kVectorBytes / {self.width}" if self.width else "1"
+
+    def having(self, *names: str) -> Scope:
+        return replace(self, vectors=self.vectors | set(names))
+
+    def call(self, name: str) -> str:
+        """The C++ name of a value."""
+        return cpp_name(name) + (self.suffix if name in self.vectors or name == self.var else "")
+
+    def index(self, expr: sympy.Expr | int) -> str:
+        """An index expression in C++, for the first lane."""
+        return index_code(expr, {n: self.call(n) for n in names_in(expr)} if self.suffix else None)
+
+    def moves(self, expr: sympy.Expr | int) -> bool:
+        """Does an index expression differ from lane to lane?"""
+        return bool(self.var) and not names_in(expr).isdisjoint(self.vectors | {self.var})
+
+
+@dataclass(frozen=True)
+class Value:
+    """C++ text, and whether it is lanes or a scalar."""
+
+    code: str
+    vector: bool
+
+
+def depends(expr: Expr, scope: Scope) -> bool:
+    """Does the value of `expr` differ from lane to lane?"""
+    match expr:
+        case Const():
+            return False
+        case Ref(name):
+            return name in scope.vectors
+        case Index(index):
+            return scope.moves(index)
+        case Load(_, index, _, mask, other):
+            parts = [e for e in (mask, other) if e is not None]
+            return (scope.moves(index) or expr.buffer in scope.widened
+                    or any(depends(e, scope) for e in parts))
+        case Apply(_, args):
+            return any(depends(a, scope) for a in args)
+    raise TypeError(f"not a Kernel expression: {expr!r}")
+
+
+def emit(expr: Expr, scope: Scope) -> Value:
+    """The C++ of `expr`: lanes where it depends on the vector loop, else a scalar."""
+    vector = bool(scope.var) and depends(expr, scope)
+    return Value(_EMIT[type(expr)](expr, scope, vector), vector)
+
+
+def emit_lanes(expr: Expr, scope: Scope) -> str:
+    """The same, always as lanes (as a scalar outside vector loops)."""
+    value = emit(expr, scope)
+    return value.code if value.vector or not scope.var else splat(value.code, expr.dtype, scope)
+
+
+def splat(code: str, dtype: np.dtype, scope: Scope) -> str:
+    """A scalar in every lane. Masks are as wide as a register divided by the lanes."""
+    if dtype == bool:
+        return f"splat_bool<{scope.width}, {scope.lanes}>({code})"
+    return f"splat<{types.register(dtype)}, {scope.lanes}>({code})"
+
+
+def _const(expr: Const, scope: Scope, vector: bool) -> str:
+    return types.literal(expr.value, expr.dtype)
+
+
+def _ref(expr: Ref, scope: Scope, vector: bool) -> str:
+    return scope.call(expr.name)
+
+
+def _index(expr: Index, scope: Scope, vector: bool) -> str:
+    dtype = expr.dtype
+    scalar = types.register(dtype)
+    if not vector:
+        return rounded(f"convert<{scalar}>((int64_t)({scope.index(expr.expr)}))", dtype)
+    step = step_along(expr.expr, scope.var)
+    if step is not None and dtype.kind in "iu" and names_in(expr.expr).isdisjoint(scope.vectors):
+        return f"affine_lanes<{scalar}>(lanes, {scope.index(expr.expr)}, {index_code(step)})"
+    body = f"convert<{scalar}>((int64_t)({index_code(expr.expr, lane_names(scope))}))"
+    if dtype == bool:
+        return f"nonzero(per_lane<int8_t>(lanes, [&](int l) {{ return (int8_t){body}; }}))"
+    return rounded(f"per_lane<{scalar}>(lanes, [&](int l) {{ return {body}; }})", dtype)
+
+
+def lane_names(scope: Scope) -> Mapping[str, str]:
+    """What an index expression is called at lane `l`."""
+    named = {name: f"(int64_t)at({scope.call(name)}, l)" for name in scope.vectors}
+    return {**named, scope.var: f"({scope.call(scope.var)} + l)"}
+
+
+def address(buffer: str, index: sympy.Expr, scope: Scope) -> tuple[str, str]:
+    """How lanes lie in memory, ("uniform" | "contiguous" | "scattered"), and where: the index of the
+    first lane, or for scattered lanes the index at lane `l`."""
+    if buffer in scope.widened:
+        if not scope.moves(index):
+            return "contiguous", f"({scope.index(index)})*({scope.lanes})"
+        return "scattered", f"({index_code(index, lane_names(scope))})*({scope.lanes}) + l"
+    if not scope.moves(index):
+        return "uniform", scope.index(index)
+    if names_in(index).isdisjoint(scope.vectors) and step_along(index, scope.var) == 1:
+        return "contiguous", scope.index(index)
+    return "scattered", index_code(index, lane_names(scope))
+
+
+def _load(expr: Load, scope: Scope, vector: bool) -> str:
+    where = cpp_name(expr.buffer)
+    if not vector:
+        return _scalar_load(expr, scope, where)
+    how, index = address(expr.buffer, expr.index, scope)
+    if expr.mask is not None:
+        return _masked_load(expr, scope, where, how, index)
+    if how == "contiguous":
+        return f"load({where} + {index}, lanes)"
+    return f"gather({where}, lanes, [&](int l) {{ return {index}; }})"
+
+
+def _scalar_load(expr: Load, scope: Scope, where: str) -> str:
+    plain = f"load({where} + {scope.index(expr.index)})"
+    if expr.mask is None:
+        return plain
+    assert expr.other is not None
+    mask, other = emit(expr.mask, scope).code, emit(expr.other, scope).code
+    return f"({mask} ? {plain} : {other})"
+
+
+def _masked_load(expr: Load, scope: Scope, where: str, how: str, index: str) -> str:
+    assert expr.mask is not None and expr.other is not None
+    mask, other = emit(expr.mask, scope).code, emit_lanes(expr.other, scope)  # a scalar mask stays one
+    if how == "contiguous":
+        return f"masked_load({where} + {index}, lanes, {mask}, {other})"
+    return f"masked_gather({where}, lanes, {mask}, [&](int l) {{ (void)l; return {index}; }}, {other})"
+
+
+def _apply(expr: Apply, scope: Scope, vector: bool) -> str:
+    args = [emit_lanes(a, scope) if vector else emit(a, scope).code for a in expr.args]
+    if expr.fn in ("convert", "bitcast"):
+        return _cast(expr, args[0])
+    code = f"{_NAMES.get(expr.fn, expr.fn)}({', '.join(args)})"
+    if expr.fn == "nextafter" and expr.dtype in types.ROUND:
+        return f"nextafter_{types.storage(expr.dtype)}({', '.join(args)})"
+    return code if expr.fn in _EXACT else rounded(code, expr.dtype)
+
+
+def rounded(code: str, dtype: np.dtype) -> str:
+    """`code`, rounded where `dtype` is a half type that computes as float."""
+    return f"{types.ROUND[dtype]}({code})" if dtype in types.ROUND else code
+
+
+def _cast(expr: Apply, code: str) -> str:
+    source, target = expr.args[0].dtype, expr.dtype
+    if expr.fn == "convert":
+        if target == bool and source in types.ROUND:
+            return f"nonzero_half({code})"
+        return rounded(f"convert<{types.register(target)}>({code})", target) if source != target else code
+    if source in types.ROUND:
+        code = f"to_{types.storage(source)}({code})"
+    if target in types.ROUND:
+        return f"from_{types.storage(target)}(bitcast<uint16_t>({code}))"
+    return f"bitcast<{types.register(target)}>({code})"
+
+
+_EMIT: dict[type, Callable[[Any, Scope, bool], str]] = {
+    Const: _const, Ref: _ref, Index: _index, Load: _load, Apply: _apply}

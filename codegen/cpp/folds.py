@@ -1,0 +1,133 @@
+"""Reductions and running folds in C++: accumulators, one iteration's fold, lanes into a scalar.
+
+An accumulator is a scalar, or lanes where its value differs from lane to lane (`lane_accs`); unrolled
+vector loops give it several registers, `slots`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeGuard
+
+import numpy as np
+
+from dynacomp.codegen.cpp import types
+from dynacomp.codegen.cpp.expr import Scope, depends, emit, emit_lanes, lane_names, splat
+from dynacomp.codegen.cpp.index import cpp_name, index_code
+from dynacomp.lowering.kernel_ir.loops import Acc, Let, Loop, Scan, Stmt, folds
+
+Lines = Iterator[str]
+
+
+def is_arg(fold: object) -> TypeGuard[Acc]:
+    return isinstance(fold, Acc) and fold.fold in ("argmax", "argmin")
+
+
+def best_name(fold: Acc, scope: Scope) -> str:
+    return f"{scope.call(fold.name)}best"
+
+
+def declare(fold: Acc | Scan, scope: Scope, slots: int = 0) -> Lines:
+    """The accumulator at its identity: a scalar, or lanes where the scope says so; or `slots` of them."""
+    vector = fold.name in scope.vectors
+    names = {scope.call(fold.name): (fold.dtype, types.identity(fold.fold, fold.dtype))}
+    if is_arg(fold):
+        dtype = fold.value.dtype
+        names = {best_name(fold, scope): (dtype, types.identity(fold.fold, dtype)),
+                 scope.call(fold.name): (fold.dtype, types.literal(np.iinfo(fold.dtype).max, fold.dtype))}
+    for name, (dtype, start) in names.items():
+        code = splat(start, dtype, scope) if vector else f"{types.register(dtype)}({start})"
+        if slots:
+            yield f"const auto {name}start = {code};"
+            yield f"bare<decltype({name}start)>::type {name}s[] = {{{', '.join([f'{name}start'] * slots)}}};"
+        else:
+            yield f"auto {name} = {code};"
+
+
+def fold_into(fold: Acc | Scan, scope: Scope, at: str) -> Lines:
+    """One iteration's value into the accumulator; `at` is its index when it is unrolled."""
+    vector = fold.name in scope.vectors
+    give = emit_lanes if vector else (lambda e, s: emit(e, s).code)
+    name = scope.call(fold.name) + at
+    value = give(fold.value, scope)
+    if is_arg(fold):
+        yield from _fold_arg(fold, scope, name, best_name(fold, scope) + at, value, bool(at))
+        return
+    if fold.value.dtype != fold.dtype:
+        value = f"convert<{types.register(fold.dtype)}>({value})"
+    new = f"{types.FOLD[fold.fold]}({name}, {value})"
+    if vector and (at or fold.dtype == bool):
+        new = f"keep({name}, {new}, {'lanes' if at else _whole(scope)})"
+    yield f"{name} = {new};"
+
+
+def _whole(scope: Scope) -> str:
+    return f"full<({scope.lanes})>{{}}"
+
+
+def _fold_arg(fold: Acc, scope: Scope, name: str, best: str, value: str, tail: bool) -> Lines:
+    vector = fold.name in scope.vectors
+    position = types.register(fold.dtype)
+    yield "{"
+    yield f"  const auto value = {value};"
+    if vector and scope.moves(fold.position):
+        yield (f"  const auto here = per_lane<{position}>(lanes, [&](int l) {{ return ({position})"
+               f"({index_code(fold.position, lane_names(scope))}); }});")
+    elif vector:
+        yield (f"  const auto here = splat<{position}, {scope.lanes}>"
+               f"(({position})({scope.index(fold.position)}));")
+    else:
+        yield f"  const auto here = ({position})({scope.index(fold.position)});"
+    wins = f"wins_{fold.fold}(value, here, {best}, {name})"
+    last = "lanes" if tail else _whole(scope)
+    yield f"  const auto better = {wins};"
+    for target, new in ((best, "value"), (name, "here")):
+        chosen = f"select(better, {new}, {target})"
+        yield f"  {target} = {f'keep({target}, {chosen}, {last})' if vector else chosen};"
+    yield "}"
+
+
+def round_accs(accs: Sequence[Acc], scope: Scope) -> Lines:
+    for acc in accs:
+        if acc.dtype in types.ROUND:
+            name = scope.call(acc.name)
+            yield f"{name} = {types.ROUND[acc.dtype]}({name});"
+
+
+def collect(acc: Acc, slots: int) -> Lines:
+    """All slots and lanes into the scalar."""
+    name, fold = cpp_name(acc.name), types.FOLD[acc.fold]
+    if is_arg(acc):
+        yield f"{name} = collect_{acc.fold}({name}bests[0], {name}s[0]);"
+        return
+    for k in range(1, slots):
+        yield f"{name}s[0] = {fold}({name}s[0], {name}s[{k}]);"
+    yield f"{name} = fold_lanes({name}s[0], [](auto a, auto b) {{ return {fold}(a, b); }});"
+
+
+def lane_lets(body: Sequence[Stmt], scope: Scope) -> list[str]:
+    """Names defined by `body` that hold lanes."""
+    found: list[str] = []
+    if not scope.var:
+        return found
+    for stmt in body:
+        inner = scope.having(*found)
+        if isinstance(stmt, Let) and depends(stmt.value, inner):
+            found.append(stmt.name)
+        elif isinstance(stmt, Loop):
+            found += lane_accs(stmt, inner)
+    return found
+
+
+def lane_accs(loop: Loop, scope: Scope) -> list[str]:
+    """The accumulators and scans of a plain loop that hold lanes (it stands in a vector loop)."""
+    found: list[str] = []
+    for _ in range(len(folds(loop)) + 1):  # a scan's value may read another scan
+        inside = scope.having(*found)
+        inside = inside.having(*lane_lets(loop.body, inside))
+        found = [f.name for f in folds(loop) if depends(f.value, inside) or _moves(f, inside)]
+    return found
+
+
+def _moves(fold: object, scope: Scope) -> bool:
+    return isinstance(fold, Acc) and fold.position is not None and scope.moves(fold.position)

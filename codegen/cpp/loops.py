@@ -1,0 +1,385 @@
+"""Kernel statements as C++: loops, threads, reductions, stores.
+
+The Loop's flags decide: `vector` loops run a body once per register of lanes (`vector_loop`,
+`reduce_loop` in kernels/vec.h: the body is compiled for whole registers and for one tail), the
+outermost chain of `parallel` loops is flattened and spread over threads (`parallel` in runtime.h)
+above a grain of estimated work.
+
+    parallel i < n: vector j < m: ...        threads over i and blocks of j, lanes over j
+    parallel vector j < m: for i < n: ...    threads and lanes over j, i in step
+    vector i < n: acc s: sum = ...           several accumulators, folded at the end; a long one at the
+                                             kernel's top is cut in pieces whose number does not depend
+                                             on the threads, so that every run gives the same bits
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from dynacomp.codegen.cpp import types
+from dynacomp.codegen.cpp.cost import cost, stores_in
+from dynacomp.codegen.cpp.expr import Scope, depends, emit
+from dynacomp.codegen.cpp.folds import collect, declare, fold_into, is_arg, lane_accs, lane_lets, round_accs
+from dynacomp.codegen.cpp.index import cpp_name, index_code, names_in
+from dynacomp.codegen.cpp.scatter import inside_out
+from dynacomp.codegen.cpp.shape import Unit, grain, lane_width, scratch, unit_of, work_of
+from dynacomp.codegen.cpp.stores import store
+from dynacomp.codegen.cpp.tiles import FIRST_INNER, FIRST_OUTER, INNER, OUTER, Tiling, tiling
+from dynacomp.lowering.kernel_ir.loops import Kernel, Let, Loop, Stmt, Store, folds
+
+SPAN = 64    # columns of a scatter's rows that a thread takes at once
+JAM = 4      # registers of columns that a fold down columns runs in step
+_UNROLLED = 64  # elements of four registers: shorter loops would only fold empty ones
+_LIGHT = 12  # bodies cheaper than this are unrolled over four accumulators
+
+Lines = Iterator[str]
+
+
+def kernel_body(kernel: Kernel, exact: bool) -> Lines:
+    """The C++ lines of a kernel's function."""
+    unit = unit_of(kernel, exact)
+    yield from scratch(unit, None)
+    yield from statements(kernel.body, Scope(), unit)
+
+
+def statements(body: Sequence[Stmt], scope: Scope, unit: Unit) -> Lines:
+    """The C++ lines of `body`."""
+    for stmt in body:
+        if isinstance(stmt, Let):
+            value = emit(stmt.value, scope)
+            scope = scope.having(stmt.name) if value.vector else scope
+            yield f"const auto {scope.call(stmt.name)} = {value.code};"
+        elif isinstance(stmt, Store):
+            yield store(stmt, scope)
+        else:
+            yield from _loop(stmt, scope, unit)
+            scope = scope.having(*lane_accs(stmt, scope)) if scope.var else scope
+
+
+def _loop(loop: Loop, scope: Scope, unit: Unit) -> Lines:
+    if loop.parallel and not scope.threaded and not scope.var:
+        return _threads(loop, scope, unit)
+    if loop.vector and not scope.var and lane_width(loop, unit):
+        alone = loop.accs and not scope.threaded and not any(map(is_arg, loop.accs))
+        return (_pieces if alone else _vector)(loop, scope, unit)
+    return _plain(loop, scope, unit)
+
+
+# ---- plain loops ------------------------------------------------------------------------------
+
+def _plain(loop: Loop, scope: Scope, unit: Unit) -> Lines:
+    """A counted loop; inside a vector loop it runs in step for all lanes."""
+    inner = scope.having(*lane_accs(loop, scope)) if scope.var else scope
+    for fold in folds(loop):
+        yield from declare(fold, inner)
+    yield _header(loop)
+    yield from indent(_iteration(loop, inner, unit))
+    yield "}"
+    yield from round_accs(loop.accs, inner)
+
+
+def _header(loop: Loop) -> str:
+    var, extent = cpp_name(loop.var.name), index_code(loop.extent)
+    if loop.reverse:
+        return f"for (int64_t {var} = {extent} - 1; {var} >= 0; --{var}) {{"
+    return f"for (int64_t {var} = 0; {var} < {extent}; ++{var}) {{"
+
+
+def _iteration(loop: Loop, scope: Scope, unit: Unit) -> Lines:
+    yield from statements(loop.body, scope, unit)
+    inside = scope.having(*lane_lets(loop.body, scope))
+    for fold in folds(loop):
+        yield from fold_into(fold, inside, "")
+    yield from statements(loop.after, inside, unit)
+
+
+# ---- vector loops -----------------------------------------------------------------------------
+
+
+def _vector(loop: Loop, scope: Scope, unit: Unit, begin: str = "0", end: str = "") -> Lines:
+    """A vector loop over [begin, end): lanes, accumulators in several registers, one tail."""
+    inner = replace(scope, var=loop.var.name, width=lane_width(loop, unit),
+                    vectors=frozenset(a.name for a in loop.accs),
+                    widened=frozenset(name for name, owner in unit.owners.items() if owner is loop))
+    end = end or index_code(loop.extent)
+    if loop.accs:
+        yield from _reduce(loop, inner, unit, begin, end)
+        return
+    body = (*loop.body, *loop.after)
+    if _may_jam(loop, inner):
+        yield "{"
+        yield f"  int64_t first = {begin};"
+        yield f"  for (; first + {JAM}*({inner.lanes}) <= {end}; first += {JAM}*({inner.lanes})) {{"
+        yield f"    [[maybe_unused]] const full<{inner.lanes}> lanes{{}};"
+        scopes = [replace(inner, suffix=f"u{k}") for k in range(JAM)]
+        for k, one in enumerate(scopes):
+            yield f"    const int64_t {one.call(loop.var.name)} = first + {k}*({inner.lanes});"
+        yield from indent(_jammed(body, scopes, unit), 2)
+        yield "  }"
+        yield from indent(_lanes_loop(loop, body, inner, unit, "first", end))
+        yield "}"
+    else:
+        yield from _lanes_loop(loop, body, inner, unit, begin, end)
+
+
+def _lanes_loop(loop: Loop, body: Sequence[Stmt], scope: Scope, unit: Unit, begin: str, end: str) -> Lines:
+    variable = f"int64_t {cpp_name(loop.var.name)}"
+    yield f"vector_loop<{scope.lanes}>({_range(loop, begin, end)}, [&]({variable}, auto lanes)"
+    yield "  __attribute__((always_inline)) {"
+    yield from indent(statements(body, scope, unit))
+    yield "});"
+
+
+def _range(loop: Loop, begin: str, end: str) -> str:
+    """Where a vector loop begins and ends: all of a known extent is said by its type, see kernels/vec.h."""
+    known = loop.extent.is_Integer and (begin, end) == ("0", index_code(loop.extent))
+    return f"upto<{end}>{{}}" if known else f"{begin}, {end}"
+
+
+def _may_jam(loop: Loop, scope: Scope) -> bool:
+    """Folds down columns: several registers of columns in step use whole cache lines and hide latency."""
+    inner = [s for s in loop.body if isinstance(s, Loop)]
+    simple = not scope.widened and not loop.after and cost(_moving(loop.body, scope)) < _LIGHT
+    return simple and bool(inner) and all(map(_is_simple_fold, inner))
+
+
+def _moving(body: Sequence[Stmt], scope: Scope) -> list[Stmt]:
+    """`body` without the Lets that are the same for all lanes: registers side by side share them."""
+    names = scope.having(*lane_lets(body, scope))
+    return [replace(s, body=tuple(_moving(s.body, names))) if isinstance(s, Loop) else s for s in body
+            if not isinstance(s, Let) or s.name in names.vectors]
+
+
+def _is_simple_fold(loop: Loop) -> bool:
+    nested = any(isinstance(s, Loop) for s in loop.body)
+    return bool(loop.accs) and not nested and not loop.scans and not any(map(is_arg, loop.accs))
+
+
+def _jammed(body: Sequence[Stmt], scopes: list[Scope], unit: Unit) -> Lines:
+    """`body` for several registers of lanes at once: each statement for all of them, inner loops shared."""
+    for stmt in body:
+        if isinstance(stmt, Loop):
+            scopes = [s.having(*lane_accs(stmt, s)) for s in scopes]
+            folding = [s.having(*lane_lets(stmt.body, s)) for s in scopes]
+            yield from (line for acc in stmt.accs for s in _distinct(acc.name, scopes)
+                        for line in declare(acc, s))
+            yield _header(stmt)
+            yield from indent(_jammed(stmt.body, scopes, unit))
+            yield from indent(line for acc in stmt.accs for s in _distinct(acc.name, folding)
+                               for line in fold_into(acc, s, ""))
+            yield "}"
+            yield from (line for s in scopes for line in round_accs(stmt.accs, s))
+        elif isinstance(stmt, Let):
+            vector = depends(stmt.value, scopes[0])
+            scopes = [s.having(stmt.name) if vector else s for s in scopes]
+            yield from (line for s in _distinct(stmt.name, scopes) for line in statements((stmt,), s, unit))
+        else:
+            yield from (line for s in scopes for line in statements((stmt,), s, unit))
+
+
+def _distinct(name: str, scopes: list[Scope]) -> list[Scope]:
+    """The scopes in which `name` is another variable: all, or the first where it is no lanes."""
+    return scopes if name in scopes[0].vectors else scopes[:1]
+
+
+def _unrolled(loop: Loop) -> int:
+    """How many registers each accumulator of a vector loop takes: more hide the latency of the fold."""
+    plain = not any(isinstance(s, Loop) for s in loop.body) and not any(map(is_arg, loop.accs))
+    short = loop.extent.is_Integer and loop.extent < _UNROLLED
+    return 4 if plain and not short and cost(loop.body, loop.accs) < _LIGHT else 1
+
+
+def _reduce(loop: Loop, scope: Scope, unit: Unit, begin: str, end: str) -> Lines:
+    slots = _unrolled(loop)
+    for acc in loop.accs:
+        yield f"{types.register(acc.dtype)} {cpp_name(acc.name)};"
+    yield "{"
+    for acc in loop.accs:
+        yield from indent(declare(acc, scope, slots))
+    yield f"  reduce_loop<{scope.lanes}, {slots}>({_range(loop, begin, end)},"
+    yield f"    [&](int64_t {cpp_name(loop.var.name)}, auto lanes, auto slot)"
+    yield "      __attribute__((always_inline)) {"
+    yield from indent(statements((*loop.body, *loop.after), scope, unit), 2)
+    body = scope.having(*lane_lets(loop.body, scope))
+    for acc in loop.accs:
+        yield from indent(fold_into(acc, body, "s[slot.value]"), 2)
+    yield "  });"
+    for acc in loop.accs:
+        yield from indent(collect(acc, slots))
+    yield "}"
+    yield from round_accs(loop.accs, replace(scope, suffix=""))
+
+
+def _pieces(loop: Loop, scope: Scope, unit: Unit) -> Lines:
+    """A reduction that no parallel loop surrounds: at most 64 pieces, however many threads there are, so
+    that the result is always the same bits; long sums gain accuracy too."""
+    for acc in loop.accs:
+        yield f"{types.register(acc.dtype)} {cpp_name(acc.name)};"
+    yield "{"
+    yield f"  const int64_t all = {index_code(loop.extent)}, piece = piece_of(all);"
+    yield "  const int64_t pieces = ceil_div(all, piece);"
+    for acc in loop.accs:
+        yield f"  {types.register(acc.dtype)} {cpp_name(acc.name)}p[64];"
+    work = grain(f"(double)piece*({work_of(loop, 8)})")
+    yield f"  parallel(rt, pieces, {work}, [&](int64_t begin, int64_t end) {{"
+    yield "    for (int64_t p = begin; p < end; ++p) {"
+    inner = replace(scope, threaded=True)
+    yield from indent(_vector(loop, inner, unit, "p*piece", "least(all, p*piece + piece)"), 3)
+    for acc in loop.accs:
+        yield f"      {cpp_name(acc.name)}p[p] = {cpp_name(acc.name)};"
+    yield "    }"
+    yield "  });"
+    for acc in loop.accs:
+        name = cpp_name(acc.name)
+        yield f"  {name} = {types.identity(acc.fold, acc.dtype)};"
+        yield f"  for (int64_t p = 0; p < pieces; ++p) {name} = {types.FOLD[acc.fold]}({name}, {name}p[p]);"
+    yield "}"
+
+
+# ---- threads ----------------------------------------------------------------------------------
+
+def _threads(loop: Loop, scope: Scope, unit: Unit) -> Lines:
+    """A chain of parallel loops, flattened: `outer` ones count, a last `vector` one runs as lanes."""
+    chain = _chain(loop)
+    last = chain[-1]
+    lanes = last if last.vector and lane_width(last, unit) else None
+    outer = chain[:-1] if lanes else chain
+    scope = replace(scope, threaded=True)
+    if any(s.mode != "set" for s in stores_in(loop)):
+        plan = inside_out(loop, unit)
+        yield from _over_updates(loop, *plan, scope, unit) if plan else _serial(chain, scope, unit)
+    elif not outer:
+        yield from _over_lanes(last, scope, unit)
+    elif lanes and (tiles := tiling(outer, lanes)):
+        yield from _over_tiles(outer, tiles, scope, unit)
+    else:
+        yield from _over_units(outer, lanes, scope, unit)
+
+
+def _chain(loop: Loop) -> list[Loop]:
+    """Perfectly nested parallel loops from `loop` down, of extents that do not depend on each other."""
+    chain = [loop]
+    while len(chain[-1].body) == 1 and not chain[-1].after and not chain[-1].vector:
+        (inner,) = chain[-1].body
+        if not (isinstance(inner, Loop) and inner.parallel) or chain[-1].reverse:
+            break
+        if not names_in(inner.extent).isdisjoint({c.var.name for c in chain}):
+            break
+        chain.append(inner)
+    return chain
+
+
+def _serial(chain: list[Loop], scope: Scope, unit: Unit) -> Lines:
+    """Read-modify-write stores that may meet: in the order of the loops, on one thread."""
+    yield "[&] {"
+    yield from scratch(unit, chain[0])
+    first = chain[0]
+    if first.vector and lane_width(first, unit):
+        yield from _vector(first, scope, unit)
+    else:
+        yield from _plain(first, scope, unit)
+    yield "}();"
+
+
+def _over_updates(loop: Loop, updates: Loop, lanes: Loop, scope: Scope, unit: Unit) -> Lines:
+    """A scatter whose rows never meet (see `scatter`): threads take spans of the rows."""
+    extent, work = index_code(loop.extent), grain(f"{SPAN}*({work_of(loop, 8)})")
+    yield f"parallel(rt, ceil_div({extent}, {SPAN}), {work}, [&](int64_t begin, int64_t end) {{"
+    yield f"  const int64_t first = begin*{SPAN}, last = least({extent}, end*{SPAN});"
+    yield "  " + _header(updates)
+    yield from indent(statements(updates.body, scope, unit), 2)
+    yield from indent(_vector(lanes, scope, unit, "first", "last"), 2)
+    yield "  }"
+    yield "});"
+
+
+def _over_lanes(loop: Loop, scope: Scope, unit: Unit) -> Lines:
+    work = grain(work_of(loop, 8))
+    yield f"parallel(rt, {index_code(loop.extent)}, {work}, [&](int64_t begin, int64_t end) {{"
+    yield from indent(scratch(unit, loop))
+    yield from indent(_vector(loop, scope, unit, "begin", "end"))
+    yield "});"
+
+
+def _over_units(outer: list[Loop], lanes: Loop | None, scope: Scope, unit: Unit) -> Lines:
+    """Threads over the flattened outer loops, times blocks of the vector loop where these are few."""
+    names = [cpp_name(o.var.name) for o in outer]
+    extents = [index_code(o.extent) for o in outer]
+    work = work_of(outer[-1], 1)
+    total = "*".join(f"({e})" for e in extents)
+    yield "{"
+    if lanes:
+        yield f"const int64_t all = {index_code(lanes.extent)};"
+        yield f"const int64_t block = block_of({total}, all, rt->threads);"
+        names, extents = [*names, "b"], [*extents, "ceil_div(all, block)"]
+        total = f"{total}*ceil_div(all, block)"
+        work = f"(double)block*({work_of(lanes, 8)})"
+    yield f"parallel(rt, {total}, {grain(work)}, [&](int64_t begin, int64_t end) {{"
+    yield from indent(scratch(unit, outer[0]))
+    yield from indent(_decode(names, extents))
+    yield "  for (int64_t u = begin; u < end; ++u) {"
+    yield from indent(_vector(lanes, scope, unit, "b*block", "least(all, b*block + block)") if lanes
+                       else _iteration(outer[-1], scope, unit), 2)
+    yield from indent(_advance(names, extents), 2)
+    yield "  }"
+    yield "});"
+    yield "}"
+
+
+def _over_tiles(outer: list[Loop], plan: Tiling, scope: Scope, unit: Unit) -> Lines:
+    """Threads over the flattened outer loops times tiles (see `tiles`)."""
+    others = [o for o in outer if o is not plan.along]
+    rows, columns = index_code(plan.along.extent), index_code(plan.lanes.extent)
+    names = [*(cpp_name(o.var.name) for o in others), "down", "across"]
+    extents = [*(index_code(o.extent) for o in others),
+               f"ceil_div({rows}, {OUTER})", f"ceil_div({columns}, {INNER})"]
+    unit = replace(unit, dtypes={**unit.dtypes, **{t.name: t.load.dtype for t in plan.tiles}})
+    first, left = cpp_name(FIRST_OUTER.name), cpp_name(FIRST_INNER.name)
+    work = f"{OUTER * INNER}*({work_of(plan.lanes, 8)} + 1.0)"
+    total = "*".join(f"({e})" for e in extents)
+    yield f"parallel(rt, {total}, {grain(work)}, [&](int64_t begin, int64_t end) {{"
+    yield from indent(scratch(unit, outer[0]))
+    for tile in plan.tiles:
+        kind = types.storage(unit.dtypes[tile.load.buffer])
+        yield f"  alignas(64) {kind} {cpp_name(tile.name)}[{OUTER * INNER}];"
+    yield from indent(_decode(names, extents))
+    yield "  for (int64_t u = begin; u < end; ++u) {"
+    yield f"    const int64_t {first} = down*{OUTER}, last = least({rows}, {first} + {OUTER});"
+    yield f"    const int64_t {left} = across*{INNER}, right = least({columns}, {left} + {INNER});"
+    for tile in plan.tiles:
+        base = index_code(tile.load.index, {plan.along.var.name: first, plan.lanes.var.name: left})
+        source = f"{cpp_name(tile.load.buffer)} + {base}"
+        yield (f"    fill_tile<{OUTER}, {INNER}>({cpp_name(tile.name)}, {source}, {index_code(tile.stride)}, "
+               f"last - {first}, right - {left});")
+    var = cpp_name(plan.along.var.name)
+    yield f"    for (int64_t {var} = {first}; {var} < last; ++{var}) {{"
+    yield from indent(_vector(plan.lanes, scope, unit, left, "right"), 3)
+    yield "    }"
+    yield from indent(_advance(names, extents), 2)
+    yield "  }"
+    yield "});"
+
+
+def _decode(names: list[str], extents: list[str]) -> Lines:
+    """The loop variables at flat position `begin`."""
+    if len(names) == 1:
+        yield f"int64_t {names[0]} = begin;"
+        return
+    yield "int64_t rest = begin;"
+    for name, extent in zip(reversed(names[1:]), reversed(extents[1:])):
+        yield f"int64_t {name} = rest % ({extent}); rest /= ({extent});"
+    yield f"int64_t {names[0]} = rest;"
+
+
+def _advance(names: list[str], extents: list[str]) -> Lines:
+    """One step of the flattened loops, like an odometer."""
+    carry = f"++{names[0]};"
+    for name, extent in zip(names[1:], extents[1:]):
+        carry = f"if (++{name} == ({extent})) {{ {name} = 0; {carry} }}"
+    yield carry
+
+
+def indent(lines: Lines, depth: int = 1) -> Lines:
+    for line in lines:
+        yield "  " * depth + line

@@ -1,0 +1,147 @@
+"""What runs on the GPU one after the other: a Kernel's top level cut into launches.
+
+    parallel loop              a launch of its own, its iterations over the grid
+    anything between those     a launch of one program
+
+A scalar that one launch computes and a later one reads travels in a one-element buffer, its `box`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy
+
+from dynacomp.lowering.kernel_ir.loops import (
+    Apply,
+    Buffer,
+    Expr,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Ref,
+    Stmt,
+    Store,
+    folds,
+)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The statements of one launch; `scratch` are the boxes that it reads or writes."""
+
+    body: tuple[Stmt, ...]
+    scratch: tuple[Buffer, ...] = ()
+
+
+def pieces(kernel: Kernel) -> tuple[Piece, ...]:
+    """The launches of `kernel`, in order; together they do what its body does."""
+    groups = list(_groups(kernel.body))
+    made: dict[str, np.dtype] = {}
+    found = []
+    for position, group in enumerate(groups):
+        later = set().union(*(names_used(g) for g in groups[position + 1 :]))
+        own = dict(_defined(group))
+        needed = {n: d for n, d in made.items() if n in names_used(group)}
+        given = {n: d for n, d in own.items() if n in later}
+        found.append(_piece(group, needed, given))
+        made |= given
+    return tuple(found)
+
+
+def _groups(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
+    """Each parallel loop alone; what stands between two of them together."""
+    between: list[Stmt] = []
+    for stmt in body:
+        if isinstance(stmt, Loop) and stmt.parallel:
+            if between:
+                yield tuple(between)
+            yield (stmt,)
+            between = []
+        else:
+            between.append(stmt)
+    if between:
+        yield tuple(between)
+
+
+def _piece(group: tuple[Stmt, ...], needed: dict[str, np.dtype], given: dict[str, np.dtype]) -> Piece:
+    zero = sympy.Integer(0)
+    first = tuple(Let(n, Load(box(n), zero, d)) for n, d in needed.items())
+    last = tuple(Store(box(n), zero, Ref(n, d)) for n, d in given.items())
+    return Piece((*first, *group, *last), tuple(Buffer(box(n), (), d) for n, d in (needed | given).items()))
+
+
+def box(name: str) -> str:
+    """The buffer that carries the value of `name` from launch to launch."""
+    return f"{name}_box"
+
+
+def _defined(group: tuple[Stmt, ...]) -> Iterator[tuple[str, np.dtype]]:
+    """The names, with dtypes, that the top level of a group defines."""
+    for stmt in group:
+        if isinstance(stmt, Let):
+            yield stmt.name, stmt.value.dtype
+        elif isinstance(stmt, Loop):
+            yield from ((a.name, a.dtype) for a in stmt.accs)
+
+
+def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """Every statement, inner ones after the Loop that holds them."""
+    for stmt in body:
+        yield stmt
+        if isinstance(stmt, Loop):
+            yield from statements(stmt.body + stmt.after)
+
+
+def expressions(stmt: Stmt) -> Iterator[Expr]:
+    """Every expression of one statement (not of the statements in it)."""
+    roots: list[Any] = []
+    if isinstance(stmt, Loop):
+        roots = [f.value for f in folds(stmt)]
+    else:
+        roots = [stmt.value, getattr(stmt, "mask", None)]
+    while roots:
+        expr = roots.pop()
+        if expr is not None:
+            yield expr
+            roots += expr.args if isinstance(expr, Apply) else ()
+            roots += (expr.mask, expr.other) if isinstance(expr, Load) else ()
+
+
+def _indices(stmt: Stmt) -> Iterator[Any]:
+    if isinstance(stmt, Loop):
+        yield stmt.extent
+        yield from (a.position for a in stmt.accs if a.position is not None)
+    if isinstance(stmt, Store):
+        yield stmt.index
+    for expr in expressions(stmt):
+        if isinstance(expr, Load):
+            yield expr.index
+        elif isinstance(expr, Index):
+            yield expr.expr
+
+
+def names_used(body: tuple[Stmt, ...]) -> set[str]:
+    """The names that statements read: of values, loop variables and sizes."""
+    found: set[str] = set()
+    for stmt in statements(body):
+        found |= {e.name for e in expressions(stmt) if isinstance(e, Ref)}
+        for expr in _indices(stmt):
+            found |= {s.name for s in sympy.sympify(expr).free_symbols}
+    return found
+
+
+def loaded(body: tuple[Stmt, ...]) -> set[str]:
+    """The buffers that statements read; read-modify-write counts."""
+    loads = {e.buffer for s in statements(body) for e in expressions(s) if isinstance(e, Load)}
+    return loads | {s.buffer for s in statements(body) if isinstance(s, Store) and s.mode != "set"}
+
+
+def stored(body: tuple[Stmt, ...]) -> set[str]:
+    """The buffers that statements write."""
+    return {s.buffer for s in statements(body) if isinstance(s, Store)}

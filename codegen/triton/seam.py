@@ -1,0 +1,103 @@
+"""Templates that Triton leaves to XLA: each row of `SEAMS` is the template in JAX, on flat buffers.
+
+Convolutions, sorting and attention have vendor libraries or good XLA lowerings on GPUs; the rows here take
+the params of `dynacomp.kernels.templates` (sizes already concrete) and element strides, and return flat
+arrays in the buffers' own order. `matmul` is not here: it has a Triton kernel (`dot`).
+
+    >>> strided(jnp.arange(6), (3, 2), (1, 3)).tolist()
+    [[0, 3], [1, 4], [2, 5]]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+Params = Mapping[str, Any]
+
+
+def strided(x: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
+    """The elements of the flat array `x` at `shape` and element `strides`: a transpose of a reshape where
+    the strides say so, else a gather."""
+    order = sorted(range(len(shape)), key=lambda d: (-strides[d], shape[d] == 1))
+    if dense([shape[d] for d in order], [strides[d] for d in order]) and x.size == math.prod(shape):
+        return x.reshape([shape[d] for d in order]).transpose(np.argsort(order))
+    at = sum((lax.broadcasted_iota(np.int32, shape, d) * s for d, s in enumerate(strides)), jnp.int32(0))
+    return x.reshape(-1)[at]
+
+
+def dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """True when these are the row-major strides of `shape` (those of ones do not matter)."""
+    step = 1
+    for size, stride in zip(reversed(shape), reversed(strides)):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True
+
+
+def in_order(x: Any, strides: Sequence[int]) -> Any:
+    """`x` flat, as a buffer holds it whose element strides are `strides` (dense in some order)."""
+    return x.transpose(sorted(range(x.ndim), key=lambda d: (-strides[d], x.shape[d] == 1))).reshape(-1)
+
+
+def conv(params: Params, dtypes: Sequence[np.dtype], lhs: Any, rhs: Any) -> tuple[Any, ...]:
+    """`lax.conv_general_dilated` in the order (n, c, *spatial)."""
+    p = params
+    x = strided(lhs, (p["n"], p["c"], *p["spatial_in"]), p["lhs_strides"])
+    w = strided(rhs, (p["k"], p["c"] // p["groups"], *p["kernel"]), p["rhs_strides"])
+    out = lax.conv_general_dilated(
+        x,
+        w,
+        p["stride"],
+        list(zip(p["pad_lo"], p["pad_hi"])),
+        p["lhs_dilation"],
+        p["rhs_dilation"],
+        feature_group_count=p["groups"],
+        batch_group_count=p["batch_groups"],
+        preferred_element_type=dtypes[-1],
+    )
+    return (in_order(out, p["out_strides"]),)
+
+
+def sort(params: Params, dtypes: Sequence[np.dtype], *operands: Any) -> tuple[Any, ...]:
+    """`lax.sort` of arrays of the params' shapes."""
+    shaped = [x.reshape(s) for x, s in zip(operands, params["shapes"])]
+    return tuple(lax.sort(shaped, dimension=params["dimension"], num_keys=params["num_keys"], is_stable=True))
+
+
+def top_k(params: Params, dtypes: Sequence[np.dtype], x: Any) -> tuple[Any, ...]:
+    """`lax.top_k` of each row."""
+    return tuple(lax.top_k(x.reshape(params["rows"], params["n"]), params["k"]))
+
+
+def attention(
+    params: Params, dtypes: Sequence[np.dtype], q: Any, k: Any, v: Any, bias: Any = None
+) -> tuple[Any, ...]:
+    """softmax(scale * q k^T + bias) v, in float32 as the template has it."""
+    b, h, s, t, d, w = (params[x] for x in ("batch", "heads", "queries", "keys", "depth", "width"))
+    q, k, v = (
+        strided(x, (b, h, *shape), params[name]).astype(np.float32)
+        for x, shape, name in ((q, (s, d), "q_strides"), (k, (t, d), "k_strides"), (v, (t, w), "v_strides"))
+    )
+    scores = jnp.einsum("bhsd,bhtd->bhst", q, k, precision=lax.Precision.HIGHEST) * params["scale"]
+    if bias is not None:
+        scores = scores + strided(bias, (b, h, s, t), params["bias_strides"])
+    if params["causal"]:
+        scores = jnp.where(jnp.tril(jnp.ones((s, t), bool)), scores, -jnp.inf)
+    out = jnp.einsum("bhst,bhtw->bhsw", jax.nn.softmax(scores), v, precision=lax.Precision.HIGHEST)
+    return (in_order(out.astype(dtypes[-1]), params["out_strides"]),)
+
+
+SEAMS: dict[str, Callable[..., tuple[Any, ...]]] = {
+    "conv": conv,
+    "sort": sort,
+    "top_k": top_k,
+    "attention": attention,
+}

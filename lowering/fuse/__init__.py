@@ -1,0 +1,20 @@
+"""From a primitive Graph to fused Kernels in a Schedule with planned memory.
+
+    items      What has to be computed: the realised nodes of a primitive Graph as Items
+    groups     Which Items share a kernel
+    units      Units: the steps to be, as they grow while items, templates and nodes for XLA are
+               added in graph order
+    stages     Inside one kernel: which items share an inner loop, and where values live between
+               loops
+    merging    Neighbouring loops become one wherever no index expression tells them apart
+    rewriting  The values of a Group over the loops of one kernel: the first two steps of emission
+    emit       From a Group of items to a Kernel: loops, shared values, stores
+    hoisting   What a row's lanes compute alike for every row is computed once, into a row of scratch
+    splitting  Big folds with few results, in two stages, so that all threads have work
+    schedule   The Schedule: what a backend gets, one whole Graph as steps over planned buffers
+    memory     The arena: one block of memory for all temporaries of a Schedule, planned by their
+               lifetimes
+    assembly   The last step to a Schedule: which buffers there are, where they live, what the caller
+               gives and gets
+    fusion     From a primitive Graph to a Schedule: what is computed where, in how many kernels
+"""

@@ -1,0 +1,84 @@
+"""The last step to a Schedule: which buffers there are, where they live, what the caller gives and gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import sympy
+
+from dynacomp.capture.graph.graph import GET_ATTR, Graph
+from dynacomp.lowering.fuse.memory import plan
+from dynacomp.lowering.fuse.schedule import KernelStep, Schedule, Step
+from dynacomp.lowering.kernel_ir.loops import Buffer
+from dynacomp.lowering.sizes.indexing import product
+
+Shapes = Mapping[str, tuple[tuple[sympy.Expr, ...], np.dtype]]
+
+
+def reads_of(step: Step) -> tuple[str, ...]:
+    """The Schedule buffers that a step reads."""
+    if isinstance(step, KernelStep):
+        return tuple(step.bindings[b.name] for b in step.kernel.inputs)
+    return step.operands
+
+
+def writes_of(step: Step) -> tuple[str, ...]:
+    """The Schedule buffers that a step writes."""
+    if isinstance(step, KernelStep):
+        return tuple(step.bindings[b.name] for b in step.kernel.outputs)
+    return step.results
+
+
+def assemble(graph: Graph, steps: tuple[Step, ...], shapes: Shapes, outputs: Sequence[str]) -> Schedule:
+    """The Schedule of `steps`; `outputs` names the buffer of each output of `graph`.
+
+    Raises ValueError for a size that no input has as a dimension of its own.
+    """
+    inputs = tuple(n.name for n in graph.placeholders)
+    consts = {n.name: np.asarray(graph.consts[n.target]) for n in graph.nodes if n.op == GET_ATTR}
+    used = dict.fromkeys([*inputs, *consts, *outputs, *(b for s in steps for b in (*reads_of(s), *writes_of(s)))])
+    buffers = {n: Buffer(n, *shapes[n]) for n in used}
+    offsets, arena = plan(_lives(steps, buffers, {*inputs, *consts, *outputs}))
+    aliases = {o: o for o in outputs if o in inputs or o in consts}
+    return Schedule(
+        buffers,
+        inputs,
+        tuple(outputs),
+        steps,
+        consts,
+        _sizes(graph),
+        offsets,
+        arena,
+        aliases,
+        graph.nodes[-1].aval or tuple(o.aval for o in graph.output),
+        graph.name,
+    )
+
+
+def _lives(steps: tuple[Step, ...], buffers: dict[str, Buffer], kept: set[str]) -> dict[str, Any]:
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for k, step in enumerate(steps):
+        for name in (*writes_of(step), *reads_of(step)):
+            first.setdefault(name, k)
+            last[name] = k
+    return {
+        n: (product(buffers[n].shape) * buffers[n].dtype.itemsize, first[n], last[n]) for n in first if n not in kept
+    }
+
+
+def _sizes(graph: Graph) -> tuple[tuple[sympy.Symbol, tuple[int, int]], ...]:
+    """Where to read each symbolic size: the first input dimension that is that symbol alone."""
+    found: dict[sympy.Symbol, tuple[int, int]] = {}
+    for k, node in enumerate(graph.placeholders):
+        for d, dim in enumerate(node.aval.shape):
+            if isinstance(dim, sympy.Symbol):
+                found.setdefault(dim, (k, d))
+    for node in graph.nodes:
+        for dim in getattr(node.aval, "shape", ()):
+            missing: set[sympy.Symbol] = getattr(dim, "free_symbols", set()) - found.keys()
+            if missing:
+                raise ValueError(f"{graph.name}: no input has {missing} as a dimension of its own, but {node} needs it")
+    return tuple(sorted(found.items(), key=lambda row: row[0].name))

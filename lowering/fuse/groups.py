@@ -1,0 +1,245 @@
+"""Which Items share a kernel.
+
+A Group runs its items inside common row loops. Two shapes of group:
+
+    lanes   the last row loop is the vector loop, everything happens inside it, lane by lane: elementwise
+            items, and folds over leading dimensions with what follows them (softmax over axis 0).
+    rows    the rows are a prefix; each item loops over the rest inside (softmax: the rows are the
+            rows). An item may read what another wrote in the same row, wherever in the row.
+
+An item joins a group when every value it reads from the group lies in its own lane or row,
+and when no path leaves the group and comes back.
+
+    before:  max -> sub, exp -> sum -> div          four realised nodes
+    after:   one Group, rows = all but the last dimension
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import sympy
+
+from dynacomp.lowering.fuse.items import Item
+from dynacomp.lowering.kernel_ir.scalars import DEAR
+from dynacomp.lowering.rules.reader import Reader, cost
+from dynacomp.lowering.sizes.indexing import ONE, divmod_index, flat, hint, product, total, unflatten
+
+MIN_ROWS, MIN_LANES = 8, 256
+"""Fewer rows than this do not keep the threads busy: such items fuse only when they are small."""
+SMALL_WORK, MANY_ROWS = 1 << 14, 64
+
+
+@dataclass(eq=False)
+class Group:
+    """Items that will be one kernel, in order. dims: which dimensions of each item are the rows;
+    lanes: see the module's docstring."""
+
+    items: list[Item]
+    dims: dict[str, list[int]]
+    lanes: bool
+
+    @property
+    def names(self) -> set[str]:
+        return set(self.dims)
+
+
+def row_dims(item: Item, rows: sympy.Expr) -> list[int] | None:
+    """The leading dimensions that make up `rows` positions; None where none do.
+
+    A scan's rows end before its axis. Trailing dimensions of size 1 stay inside the row.
+    """
+    limit = item.axis if item.kind == "scan" else len(item.shape)
+    count = ONE
+    for k in range(limit + 1):
+        if count == rows:
+            return list(range(k))
+        if k < limit:
+            count = count * item.shape[k]
+    return None
+
+
+def prefix_products(item: Item) -> list[sympy.Expr]:
+    """The candidate numbers of rows of an item, most first, without repetitions."""
+    limit = item.axis if item.kind == "scan" else len(item.shape)
+    found: list[sympy.Expr] = []
+    for k in range(limit, -1, -1):
+        count = product(item.shape[:k])
+        if count not in found:
+            found.append(count)
+    return found
+
+
+def row_exact(reader: Reader, item: Item, producers: Mapping[str, Item], rows: sympy.Expr) -> bool:
+    """Does every read of a producer stay in the item's own row?"""
+    dims = row_dims(item, rows)
+    if dims is None:
+        return False
+    row = flat([item.at[d] for d in dims], tuple(item.shape[d] for d in dims))
+    for load in item.reads:
+        if load.buffer in producers:
+            size = sympy.cancel(producers[load.buffer].numel / rows)
+            if divmod_index(load.index, size, reader.ranges)[0] != row:
+                return False
+    return True
+
+
+def alone(item: Item) -> Group:
+    """A group of one: lanes where the item wants them, else rows over its result dimensions."""
+    every = list(range(len(item.shape)))
+    if item.kind == "scan":
+        rows = [d for d in every if d != item.axis] if item.lanes else every[: item.axis]
+        return Group([item], {item.name: rows}, item.lanes)
+    return Group([item], {item.name: every}, item.lanes)
+
+
+def fused(reader: Reader, group: Group, more: Sequence[Item]) -> Group | None:
+    """`group` with `more` items after its own, or None where they do not fit together."""
+    items = [*group.items, *more]
+    placed = {i.target for i in items if i.target}
+    if any(i.kind == "scatter" or any(r.buffer in placed for r in i.reads) for i in items):
+        return None
+    producers = {i.name: i for i in items}
+    return _as_lanes(reader, items, producers) or _as_rows(reader, items, producers)
+
+
+def _as_lanes(reader: Reader, items: list[Item], producers: dict[str, Item]) -> Group | None:
+    if not all(i.lanes and i.kind != "scan" for i in items):
+        return None
+    narrowest = min(items, key=lambda i: total(i.shape))
+    dims: dict[str, list[int]] = {}
+    for item in items:
+        found = _lane_dims(reader, item, narrowest, producers, dims)
+        if found is None:
+            return None
+        dims[item.name] = found
+    inside = any(i.numel != narrowest.numel for i in items)
+    if inside and total(narrowest.shape) < MIN_LANES and sum(i.work for i in items) > SMALL_WORK:
+        return None
+    return Group(items, dims, True)
+
+
+def _lane_dims(
+    reader: Reader, item: Item, rows: Item, producers: Mapping[str, Item], known: Mapping[str, list[int]]
+) -> list[int] | None:
+    """Which dimensions of an item are the lanes, so that all it reads of the group is its own lane's."""
+    if item.numel == rows.numel:
+        choices = [list(range(len(item.shape)))]
+    elif item.kind == "point":
+        choices = _same_extents(item.shape, rows.shape)
+    else:
+        return None
+    return next((c for c in choices if _lane_exact(reader, item, c, producers, known)), None)
+
+
+def _same_extents(shape: tuple[sympy.Expr, ...], rows: tuple[sympy.Expr, ...]) -> list[list[int]]:
+    """Choices of dimensions with the extents of `rows`, in order, the last dimension among them."""
+    solid = [d for d, n in enumerate(shape) if n != 1]
+    wanted = tuple(n for n in rows if n != 1)
+    found = itertools.combinations(solid, len(wanted))
+    return [list(c) for c in found if c and c[-1] == solid[-1] and tuple(shape[d] for d in c) == wanted]
+
+
+def _lane_exact(
+    reader: Reader, item: Item, dims: list[int], producers: Mapping[str, Item], known: Mapping[str, list[int]]
+) -> bool:
+    lane = flat([item.at[d] for d in dims], tuple(item.shape[d] for d in dims))
+    for load in item.reads:
+        if load.buffer not in producers:
+            continue
+        of, theirs = producers[load.buffer], known.get(load.buffer)
+        if theirs is None:
+            return False
+        if len(theirs) == len(of.shape):
+            if load.index != lane:
+                return False
+            continue
+        at = unflatten(load.index, of.shape, reader.ranges)
+        if flat([at[d] for d in theirs], tuple(of.shape[d] for d in theirs)) != lane:
+            return False
+    return True
+
+
+def _as_rows(reader: Reader, items: list[Item], producers: dict[str, Item]) -> Group | None:
+    if any(i.kind == "scan" and i.lanes for i in items):
+        return None
+    fewest = min(items, key=lambda i: len(prefix_products(i)))
+    for rows in prefix_products(fewest):
+        if rows == 1 and any(i.numel != 1 for i in items):
+            return None
+        if not all(row_exact(reader, i, producers, rows) for i in items):
+            continue
+        if _wasteful(items, rows) or _lonely(reader, items, rows):
+            return None
+        if hint(rows) < MIN_ROWS and sum(i.work for i in items) > SMALL_WORK:
+            return None
+        return Group(items, {i.name: row_dims(i, rows) or [] for i in items}, False)
+    return None
+
+
+def _wasteful(items: list[Item], rows: sympy.Expr) -> bool:
+    """Rows so short that lanes inside them would stand empty, while items could use lanes."""
+    inside = max(i.work for i in items) // max(hint(rows), 1)
+    return inside < 4 and hint(rows) > 64
+
+
+def _lonely(reader: Reader, items: list[Item], rows: sympy.Expr) -> bool:
+    """Values that occur once a row, and so without lanes, which cost more than the row's other work:
+    kernels of their own compute them lane by lane."""
+    if hint(rows) < MANY_ROWS:
+        return False
+    once = [i.value for i in items if i.kind == "point" and i.numel == rows]
+    inside = sum(i.work for i in items if i.work > hint(rows)) // hint(rows)
+    return bool(inside) and sum(cost(reader, v) for v in once) > inside + DEAR
+
+
+class Ancestry:
+    """Which units (groups, templates, XLA calls) come before which, as bit sets."""
+
+    def __init__(self) -> None:
+        self.before: list[int] = []
+
+    def add(self, producers: Iterable[int]) -> int:
+        """A new unit after `producers`; returns its number."""
+        self.before.append(0)
+        self.grow(len(self.before) - 1, producers)
+        return len(self.before) - 1
+
+    def reach(self, producers: Iterable[int]) -> int:
+        """The units that come before anything that reads `producers`, those included."""
+        mask = 0
+        for p in producers:
+            mask |= self.before[p] | (1 << p)
+        return mask
+
+    def grow(self, unit: int, producers: Iterable[int]) -> None:
+        """`unit` now also reads `producers`; so do all that come after it."""
+        mask = self.reach(producers) & ~(1 << unit)
+        self.before[unit] |= mask
+        bit = 1 << unit
+        for k, known in enumerate(self.before):
+            if known & bit:
+                self.before[k] = known | mask
+
+    def replace(self, old: int, new: int) -> None:
+        """`old` has become part of `new`: all that came after one comes after both."""
+        either = (1 << old) | (1 << new)
+        own = (self.before[new] | self.before[old]) & ~either
+        self.before[new], self.before[old] = own, 0
+        for k, known in enumerate(self.before):
+            if known & either and k not in (old, new):
+                self.before[k] = (known | own | (1 << new)) & ~(1 << old)
+
+
+def may_join(ancestry: Ancestry, unit: int, producers: Iterable[int]) -> bool:
+    """Can a reader of `producers` join `unit` without a path that leaves it and comes back?"""
+    others = [p for p in producers if p != unit]
+    return not ancestry.reach(others) & (1 << unit)
+
+
+def shares_work(group: Group, item: Item) -> bool:
+    """Do they read a common buffer, so that one pass serves both?"""
+    mine = {r.buffer for r in item.reads}
+    return any(r.buffer in mine for i in group.items for r in i.reads)

@@ -1,0 +1,135 @@
+"""What a row's lanes compute alike for every row is computed once, into a row of scratch.
+
+    before:  for i < n: vector j < 64: y[64*i + j] = mul(x[64*i + j], div(s[FloorDiv(j, 8)], f32(8192.0)))
+    after:   vector j < 64: row0[j] = div(s[FloorDiv(j, 8)], f32(8192.0))
+             for i < n: vector j < 64: y[64*i + j] = mul(x[64*i + j], row0[j])
+
+Worth it for what is dear: loads across memory, divisions in indices, costly functions. Values that do not
+change along the lanes either were moved out by `emit` before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import sympy
+
+from dynacomp.lowering.kernel_ir.loops import (
+    Apply,
+    Buffer,
+    Const,
+    Expr,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Ref,
+    Stmt,
+    Store,
+)
+from dynacomp.lowering.kernel_ir.scalars import SCALARS
+from dynacomp.lowering.sizes.indexing import FloorDiv, FloorMod, coefficient, hint
+
+FEWEST, LONGEST = 8, 4096
+"""Rows that pay for the scratch; lanes in a row that still stay in the L1 cache."""
+COSTLY = 4
+
+
+@dataclass(eq=False)
+class _Row:
+    """One vector loop's steady values: `steady` says which symbols may occur in them."""
+
+    kernel: Kernel
+    lanes: Loop
+    moving: frozenset[str]
+    taken: int
+    found: dict[Expr, Buffer] = field(default_factory=dict)
+
+    def swapped(self, expr: Expr) -> Expr:
+        """`expr` with its largest steady and costly parts read from scratch."""
+        if _is_steady(expr, self.moving) and _dear(expr, self.lanes.var) >= COSTLY:
+            name = f"steady{self.taken + len(self.found)}"
+            buffer = self.found.setdefault(expr, Buffer(name, (self.lanes.extent,), expr.dtype))
+            return Load(buffer.name, self.lanes.var, expr.dtype)
+        if isinstance(expr, Apply):
+            return replace(expr, args=tuple(map(self.swapped, expr.args)))
+        if isinstance(expr, Load) and expr.mask is not None and expr.other is not None:
+            return replace(expr, mask=self.swapped(expr.mask), other=self.swapped(expr.other))
+        return expr
+
+
+def hoisted(kernel: Kernel) -> Kernel:
+    """The kernel with the steady parts of its rows in scratch; the kernel itself where there are none."""
+    body, rows = _statements(kernel, kernel.body, False, ())
+    return replace(kernel, body=body, locals=(*kernel.locals, *rows)) if rows else kernel
+
+
+def _statements(
+    kernel: Kernel, body: Iterable[Stmt], threaded: bool, rows: tuple[Buffer, ...]
+) -> tuple[tuple[Stmt, ...], tuple[Buffer, ...]]:
+    out: list[Stmt] = []
+    for stmt in body:
+        if isinstance(stmt, Loop) and not stmt.vector:
+            if threaded and (row := _row_of(kernel, stmt, len(rows))) is not None:
+                more, stmt = row
+                rows = (*rows, *more.found.values())
+                out.append(_filled(more))
+            else:
+                inner, rows = _statements(kernel, stmt.body, threaded or stmt.parallel, rows)
+                stmt = replace(stmt, body=inner)
+        out.append(stmt)
+    return tuple(out), rows
+
+
+def _row_of(kernel: Kernel, loop: Loop, taken: int) -> tuple[_Row, Loop] | None:
+    """The steady values of a plain loop around one vector loop, and the loop that reads them."""
+    if loop.parallel or loop.accs or loop.scans or loop.after or len(loop.body) != 1:
+        return None
+    (lanes,) = loop.body
+    if not isinstance(lanes, Loop) or not lanes.vector or lanes.accs or lanes.after or not lanes.extent.is_Integer:
+        return None
+    if hint(loop.extent) < FEWEST or hint(lanes.extent) > LONGEST or any(isinstance(s, Loop) for s in lanes.body):
+        return None
+    lets = {s.name for s in lanes.body if isinstance(s, Let)}
+    stored = {s.buffer for s in lanes.body if isinstance(s, Store)}
+    row = _Row(kernel, lanes, frozenset({loop.var.name} | lets | stored), taken)
+    body = tuple(replace(s, value=row.swapped(s.value)) for s in lanes.body if not isinstance(s, Loop))
+    return (row, replace(loop, body=(replace(lanes, body=body),))) if row.found else None
+
+
+def _filled(row: _Row) -> Loop:
+    """The vector loop that computes the scratch rows."""
+    stores = tuple(Store(buffer.name, row.lanes.var, value) for value, buffer in row.found.items())
+    return replace(row.lanes, body=stores)
+
+
+def _is_steady(expr: Expr, moving: frozenset[str]) -> bool:
+    """The same for each row: nothing in it that the row's loop, its Lets or its Stores change."""
+    match expr:
+        case Const():
+            return True
+        case Ref(name):
+            return name not in moving
+        case Index(index):
+            return _is_free(index, moving)
+        case Load(buffer, index, _, mask, other):
+            parts = [e for e in (mask, other) if e is not None]
+            return buffer not in moving and _is_free(index, moving) and all(_is_steady(e, moving) for e in parts)
+        case Apply(_, args):
+            return all(_is_steady(a, moving) for a in args)
+    raise TypeError(f"not a Kernel expression: {expr!r}")
+
+
+def _is_free(index: sympy.Expr, moving: frozenset[str]) -> bool:
+    return all(s.name not in moving for s in index.free_symbols)
+
+
+def _dear(expr: Expr, var: sympy.Symbol) -> int:
+    """What computing `expr` costs in each lane, in additions."""
+    if isinstance(expr, Apply):
+        return SCALARS[expr.fn].cost + sum(_dear(a, var) for a in expr.args)
+    if isinstance(expr, Load):
+        return 0 if coefficient(expr.index, var) in (0, 1) else 16
+    return 16 if isinstance(expr, Index) and expr.expr.has(FloorDiv, FloorMod) else 0

@@ -1,0 +1,357 @@
+"""What has to be computed: the realised nodes of a primitive Graph as Items.
+
+A node is *realised* when its elements are computed once and kept (in a buffer, or, when fusion
+brings producer and consumers together, in a register); all other nodes are inlined into whoever
+reads them. Realised are: outputs, operands of templates and of XLA calls, reductions, scans,
+scatters, and elementwise nodes whose recomputation would cost more than keeping them.
+
+An `Item` is one realised node with its loop variables and its value, an expression in which other
+realised nodes are Loads. Reshapes are never realised: they share their operand's buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import sympy
+
+from dynacomp.capture.graph.graph import Node
+from dynacomp.lowering.kernel_ir.loops import Expr, Load
+from dynacomp.lowering.kernel_ir.scalars import DEAR, SCALARS
+from dynacomp.lowering.rules.reader import INT64, Point, Reader, dtype_of, index_of, shape_of, walk
+from dynacomp.lowering.rules.reduce import CUMULATIVE, Fold, accumulator
+from dynacomp.lowering.rules.scatter import MODES, ScatterStore, is_single, scatter_store
+from dynacomp.lowering.rules.window import ALL_FOLDS as FOLDS
+from dynacomp.lowering.rules.window import WINDOW_FOLDS
+from dynacomp.lowering.sizes.indexing import ZERO, coefficient, flat, product, total
+
+NARROW = 8
+"""Reductions over fewer elements than this run as lanes over the results, not over themselves."""
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """One realised node: `value` at position `at` (and `inner`, for folds) of loop variables.
+
+    kind: "point" (one value per position), "fold" (folds `inner` away), "scan" (running fold along
+    dimension `axis`), "scatter" (stores into an array that another item made).
+    lanes: it wants SIMD lanes over its last result dimension rather than over its innermost loop.
+    target, place: the item is a part of the array `target`, stored at flat offset `place` in it.
+    """
+
+    name: str
+    kind: str
+    shape: tuple[sympy.Expr, ...]
+    dtype: np.dtype
+    at: Point
+    value: Expr
+    inner: Point = ()
+    extents: tuple[sympy.Expr, ...] = ()
+    fold: Fold | None = None
+    axis: int = -1
+    reverse: bool = False
+    lanes: bool = True
+    reads: tuple[Load, ...] = field(default=())
+    store: ScatterStore | None = None
+    target: str = ""
+    place: sympy.Expr | None = None
+
+    @property
+    def numel(self) -> sympy.Expr:
+        return product(self.shape)
+
+    @property
+    def work(self) -> int:
+        """How many times the value is computed, by a plausible guess for unknown sizes."""
+        return total((*self.shape, *self.extents))
+
+
+def make_item(reader: Reader, node: Node) -> Item:
+    """The Item of a node: its value is read as if it were not realised."""
+    name = node.name
+    realised = name in reader.realised
+    reader.realised.discard(name)
+    try:
+        return _make(reader, node)
+    finally:
+        if realised:
+            reader.realised.add(name)
+
+
+def _make(reader: Reader, node: Node) -> Item:
+    op = getattr(node.target, "name", "")
+    if op in FOLDS:
+        return make_fold_item(reader, node.name, shape_of(node), dtype_of(node), FOLDS[op](node))
+    if op in CUMULATIVE:
+        return _scan_item(reader, node, CUMULATIVE[op])
+    shape = shape_of(node)
+    at = reader.point(shape)
+    value = reader.fresh_read(node, at)
+    return Item(node.name, "point", shape, dtype_of(node), at, value, reads=loads_of(reader, value))
+
+
+def make_fold_item(reader: Reader, name: str, shape: Point, dtype: np.dtype, fold: Fold) -> Item:
+    """The Item of a reduction into an array of `shape`."""
+    at = reader.point(shape)
+    inner = reader.point(fold.extents, depth=sum(n != 1 for n in shape))
+    value = fold.value(reader, at, inner)
+    reads = loads_of(reader, value)
+    if all(n == 1 for n in fold.extents) and fold.position is None:  # nothing is folded away
+        value = reader.apply("convert", value, dtype=dtype)
+        return Item(name, "point", shape, dtype, at, value, reads=reads)
+    return Item(
+        name,
+        "fold",
+        shape,
+        dtype,
+        at,
+        value,
+        inner,
+        fold.extents,
+        fold,
+        lanes=_wants_lanes(reader, at, inner, shape, fold.extents, reads),
+        reads=reads,
+    )
+
+
+def _scan_item(reader: Reader, node: Node, how: str) -> Item:
+    shape, axis = shape_of(node), node.kwargs["axis"]
+    at = reader.point(shape)
+    if shape[axis] == 1:  # no loop to go along
+        value = reader.read(node.args[0], at)
+        return Item(node.name, "point", shape, dtype_of(node), at, value, reads=loads_of(reader, value))
+    dtype = accumulator(how, dtype_of(node))
+    value = reader.apply("convert", reader.read(node.args[0], at), dtype=dtype)
+    fold = Fold((), how, dtype, lambda *_: value)
+    last = all(n == 1 for n in shape[axis + 1 :])
+    return Item(
+        node.name,
+        "scan",
+        shape,
+        dtype_of(node),
+        at,
+        value,
+        (),
+        (),
+        fold,
+        axis,
+        bool(node.kwargs.get("reverse")),
+        not last,
+        loads_of(reader, value),
+    )
+
+
+def make_scatter_items(reader: Reader, node: Node) -> tuple[Item, Item]:
+    """A copy of the operand, named "<node>_start", and the updates stored into it."""
+    shape, dtype, before = shape_of(node), dtype_of(node), f"{node.name}_start"
+    at = reader.point(shape)
+    old = reader.read(node.args[0], at)
+    copy = Item(before, "point", shape, dtype, at, old, reads=loads_of(reader, old))
+    store = scatter_store(reader, node)
+    roots = [store.value, reader.index(store.index, INT64), *([] if store.mask is None else [store.mask])]
+    reads = tuple(e for e in walk(reader, roots) if isinstance(e, Load))
+    update = Item(
+        node.name,
+        "scatter",
+        store.rows,
+        dtype,
+        store.at,
+        store.value,
+        store.inner,
+        store.extents,
+        lanes=any(n != 1 for n in store.rows),
+        reads=reads,
+        store=store,
+    )
+    return copy, update
+
+
+def make_parts(reader: Reader, node: Node) -> list[Item]:
+    """The operands of a concatenation, each stored to its place in the result."""
+    whole, d = shape_of(node), node.kwargs["dimension"]
+    parts, start = [], ZERO
+    for k, operand in enumerate(node.args):
+        shape = shape_of(operand)
+        at = reader.point(shape)
+        value = reader.read(operand, at)
+        place = flat((*at[:d], at[d] + start, *at[d + 1 :]), whole)
+        name = f"{node.name}_part{k}"
+        parts.append(
+            Item(
+                name,
+                "point",
+                shape,
+                dtype_of(node),
+                at,
+                value,
+                reads=loads_of(reader, value),
+                target=node.name,
+                place=place,
+            )
+        )
+        start = start + shape[d]
+    return parts
+
+
+def is_scatter(node: Node) -> bool:
+    """A scatter whose updates may meet: it needs loops of its own."""
+    return op_name(node) in MODES and not is_single(node)
+
+
+def loads_of(reader: Reader, value: Expr) -> tuple[Load, ...]:
+    """Every Load in a value, masks and computed positions included."""
+    return tuple(e for e in walk(reader, [value]) if isinstance(e, Load))
+
+
+def _wants_lanes(
+    reader: Reader, at: Point, inner: Point, shape: Point, extents: Point, reads: tuple[Load, ...]
+) -> bool:
+    outer_vars = [v for v in at if v != 0]
+    inner_vars = [v for v in inner if v != 0]
+    if not outer_vars or not inner_vars:
+        return bool(outer_vars)
+    if total(extents) < NARROW:
+        return total(shape) > total(extents)
+    outer, inner_var = outer_vars[-1], inner_vars[-1]
+    matrices = [r.index for r in reads if {outer, inner_var} <= variables(reader, r)]  # vectors cost little
+    return _contiguous(matrices, outer) > _contiguous(matrices, inner_var)
+
+
+def variables(reader: Reader, load: Load) -> set[sympy.Symbol]:
+    """Every symbol that the place of a load depends on, through positions made from data too."""
+    found: set[sympy.Symbol] = set(load.index.free_symbols)
+    made = [reader.values[v] for v in load.index.free_symbols if v in reader.values]
+    for expr in walk(reader, made):
+        index = index_of(expr)
+        found |= index.free_symbols if index is not None else set()
+    return found
+
+
+def _contiguous(indices: list[sympy.Expr], var: sympy.Expr) -> int:
+    return sum(coefficient(i, var) == 1 for i in indices)
+
+
+# which nodes to realise
+
+_OWN_COST = {
+    "threefry2x32": 200,
+    "gather": 3,
+    "concatenate": 3,
+    "pad": 2,
+    "dynamic_slice": 2,
+    "dynamic_update_slice": 3,
+    "pow": DEAR,
+}
+_FREE = {
+    "reshape",
+    "broadcast_in_dim",
+    "transpose",
+    "slice",
+    "rev",
+    "iota",
+    "convert_element_type",
+    "getitem",
+    "dim_as_value",
+    "iota_2x32_shape",
+}
+KEEP_COST, KEEP_READS, MAX_INLINE, MAX_READS = DEAR, 2, 150, 24
+
+
+def op_name(node: Node) -> str:
+    """The Op's name, or "getitem" for the node that picks one of several results."""
+    return getattr(node.target, "name", "getitem")
+
+
+def own_cost(node: Node) -> int:
+    """What computing one element costs beside its operands, in additions."""
+    name = op_name(node)
+    if name in _FREE:
+        return 0
+    return _OWN_COST.get(name, SCALARS[name].cost if name in SCALARS else 1)
+
+
+_MOVED = {"slice", "concatenate", "pad", "rev", "gather", "dynamic_slice"}
+"""Ops through which an array is read at other places: a load each, beside those of its other readers."""
+
+
+@dataclass
+class _Weight:
+    """What inlining a node costs: additions for one element, the loads (the realised node and the
+    moves on the way to it) with the node's size, and how deep it nests."""
+
+    cost: int
+    reads: dict[tuple[str, ...], int]
+    depth: int
+
+    def loads(self, size: int) -> int:
+        """Loads that matter for an array of `size`: smaller arrays stay in cache."""
+        return sum(2 * n > size for n in self.reads.values())
+
+    @property
+    def arrays(self) -> int:
+        """How many arrays are read."""
+        return len({name for name, *_ in self.reads})
+
+
+def choose_realised(
+    nodes: tuple[Node, ...], required: set[str], users: Mapping[Node, list[Node]], loopable: Mapping[Node, bool]
+) -> set[str]:
+    """The names of the nodes to realise; `required` are so anyway (outputs, template operands)."""
+    realised = set(required)
+    weights: dict[Node, _Weight] = {}
+    for node in nodes:
+        if not loopable.get(node, False):
+            continue
+        weights[node] = _weigh(node, realised, weights)
+        if node.name in realised or _worth_keeping(node, users[node], weights[node]):
+            realised.add(node.name)
+    return realised
+
+
+def _size(node: Node) -> int:
+    return 0 if isinstance(node.aval, tuple) else total(shape_of(node))
+
+
+def _weigh(node: Node, realised: set[str], weights: Mapping[Node, _Weight]) -> _Weight:
+    parts = [
+        _Weight(0, {(a.name,): _size(a)}, 0) if a.name in realised or a not in weights else weights[a]
+        for a in dict.fromkeys(a for a in node.args if isinstance(a, Node))
+    ]
+    moved = (node.name,) if op_name(node) in _MOVED else ()
+    reads = {(*load, *moved): size for p in parts for load, size in p.reads.items()}
+    return _Weight(
+        min(own_cost(node) + sum(p.cost for p in parts), 10**6), reads, 1 + max((p.depth for p in parts), default=0)
+    )
+
+
+def _worth_keeping(node: Node, users: list[Node], weight: _Weight) -> bool:
+    name = op_name(node)
+    if name in FOLDS or name in CUMULATIVE or is_scatter(node):
+        return True
+    if getattr(node.aval, "shape", None) is None:  # several results: its getitem nodes decide
+        return False
+    if weight.depth >= MAX_INLINE or weight.arrays > MAX_READS:
+        return True
+    if len(users) > 1 and (weight.cost >= KEEP_COST or (weight.loads(_size(node)) >= KEEP_READS and weight.cost)):
+        return True
+    return weight.cost >= KEEP_COST // 2 and any(replicates(u, node) for u in users)
+
+
+def replicates(user: Node, of: Node) -> bool:
+    """Does `user` read each element of `of` many times, where a loop cannot keep it at hand?"""
+    name = op_name(user)
+    if name == "broadcast_in_dim":
+        dims = user.kwargs["broadcast_dimensions"]
+        kept = [d for d, n in zip(dims, shape_of(of)) if n != 1]
+        new = [d for d, n in enumerate(shape_of(user)) if n != 1 and d not in kept]
+        return bool(kept and new and min(new) < max(kept))
+    if name in ("gather", "dynamic_slice"):
+        return total(shape_of(user)) > total(shape_of(of))
+    return name == "dot_general" or name in WINDOW_FOLDS
+
+
+def exact(load: Load, at: Point, shape: Point) -> bool:
+    """Is this Load at the very flat position `at` of an array of `shape`?"""
+    return load.index == flat(at, shape)

@@ -1,0 +1,13 @@
+"""Passes over primitive Graphs, and the one list of them.
+
+    pipeline  The list of passes over primitive Graphs, in the order in which they run
+    core      What every Graph pass is made of, and the two simplest passes: dead code and common
+              subexpressions
+    fold      Constant folding: what depends on no input is computed while compiling, by eager JAX
+              itself, or by NumPy where that gives the same bits: XLA compiles each eager operation
+              for tens of milliseconds first
+    products  A product that is only read transposed is computed transposed: `(a @ b).T` is `b.T @
+              a.T`, whose operands are read through their strides, so that no copy is left
+    simplify  Algebra that changes no bit: one row per Op name, a function of the node that gives what
+              to use instead, or None
+"""

@@ -1,0 +1,40 @@
+"""The list of passes over primitive Graphs, in the order in which they run.
+
+Each row is `Graph -> Graph` and keeps the meaning bit for bit, so the list holds in every numerics
+mode; `optimise` runs it with nothing around, the driver runs the rows itself, verifying, timing and
+dumping between them. To add a pass: write the function, add a row.
+
+    >>> import jax, numpy as np
+    >>> from dynacomp.capture.graph.avals import Aval
+    >>> from dynacomp.lowering.primitives.translate import lower_function
+    >>> print(optimise(lower_function(lambda x: (x.T.T + x) / 2, Aval((2, 3), np.dtype("float32")))))
+    def graph(x0: f32[2,3]):
+        add = add(x0, x0)  # f32[2,3]
+        mul = mul(add, np.float32(0.5))  # f32[2,3]
+        return (mul,)  # (f32[2,3],)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dynacomp.capture.graph.graph import Graph
+from dynacomp.lowering.passes.core import dead_code, merge_common
+from dynacomp.lowering.passes.fold import fold_constants
+from dynacomp.lowering.passes.products import turn_products
+from dynacomp.lowering.passes.simplify import simplify
+
+PASSES: tuple[Callable[[Graph], Graph], ...] = (
+    fold_constants,
+    simplify,
+    merge_common,
+    turn_products,
+    dead_code,
+)
+
+
+def optimise(graph: Graph) -> Graph:
+    """All passes, in order."""
+    for one in PASSES:
+        graph = one(graph)
+    return graph

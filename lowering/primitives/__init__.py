@@ -1,0 +1,12 @@
+"""The closed set of primitives, and how a captured Graph becomes one of them through JAX's own tracing.
+
+    ops              The closed set of primitives that a lowered Graph may call: one row each
+    translate        From a captured Graph to a primitive Graph: trace it through JAX,
+                     translate the jaxpr
+    translate_rules  How jaxpr equations that are not primitives of ours become ones that are:
+                     three tables
+    placing          Programs that decide where their arrays live: on several devices, or on
+                     another than the default one
+    specialise       Puts known sizes into a primitive Graph: symbolic Avals, parameters and
+                     extern jaxprs become static
+"""

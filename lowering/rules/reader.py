@@ -1,0 +1,331 @@
+"""The value of a graph node at one position, as a loop expression.
+
+A `Reader` knows which nodes are realised (they have a buffer, or will have: reading them is a
+`Load`) and inlines all others by the rules of the `lower_*` tables. It interns expressions: equal
+ones are one object, so that sharing is identity and walks over the resulting DAG are linear.
+
+Loop variables are canonical, one for each (depth, extent), so that nodes of one shape share
+variables and expressions. Variables of extent 1 are the number 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+import sympy
+
+from dynacomp.capture.graph.graph import Node
+from dynacomp.lowering.kernel_ir.loops import Apply, Const, Expr, Index, Load, Ref
+from dynacomp.lowering.kernel_ir.scalars import SCALARS, evaluate, kind
+from dynacomp.lowering.sizes.indexing import ZERO, below, flat, upper
+from dynacomp.lowering.sizes.symbols import symbol
+
+Point = tuple[sympy.Expr, ...]
+Rule = Callable[["Reader", Node, Point], Any]
+BOOL, INT32, INT64 = np.dtype(bool), np.dtype(np.int32), np.dtype(np.int64)
+
+
+def shape_of(value: Any) -> tuple[sympy.Expr, ...]:
+    """The shape of a Node (or of a scalar constant: none), in SymPy."""
+    return tuple(map(sympy.sympify, value.aval.shape)) if isinstance(value, Node) else ()
+
+
+def dtype_of(value: Any) -> np.dtype:
+    """The dtype of a Node or of a NumPy scalar."""
+    return np.dtype(value.aval.dtype if isinstance(value, Node) else value.dtype)
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The expressions directly inside one."""
+    if isinstance(expr, Apply):
+        return expr.args
+    if isinstance(expr, Load) and expr.mask is not None and expr.other is not None:
+        return (expr.mask, expr.other)
+    return ()
+
+
+def index_of(expr: Expr) -> sympy.Expr | None:
+    """The index expression that an expression holds, if it holds one."""
+    if isinstance(expr, Load):
+        return expr.index
+    return expr.expr if isinstance(expr, Index) else None
+
+
+class Reader:
+    """Interned expressions of one primitive Graph; see the module's docstring.
+
+    `rules` maps op names to how a node is inlined; `realised` holds the names of nodes that are
+    read from buffers; `views` names the buffer of those that only reshape another; `ranges`
+    bounds every variable; `values` says what an index symbol computed from data (`position`) stands for.
+    """
+
+    def __init__(self, rules: Mapping[str, Rule], realised: set[str]) -> None:
+        self.rules, self.realised = rules, realised
+        self.views: dict[str, str] = {}
+        self.ranges: dict[sympy.Symbol, sympy.Expr] = {}
+        self.values: dict[sympy.Symbol, Expr] = {}
+        self._variables: dict[tuple[int, sympy.Expr], sympy.Expr] = {}
+        self._depths: dict[int, int] = {}
+        self._interned: dict[Any, Expr] = {}
+        self._memo: dict[Any, Any] = {}
+        self._positions: dict[Any, sympy.Symbol] = {}
+        self._mask: Expr | None = None
+
+    # variables
+
+    def variable(self, depth: int, extent: sympy.Expr) -> sympy.Expr:
+        """The loop variable of `extent` at nesting `depth`."""
+        extent = sympy.sympify(extent)
+        if extent == 1:
+            return ZERO
+        if (depth, extent) not in self._variables:
+            count = self._depths.get(depth, 0)
+            self._depths[depth] = count + 1
+            var = symbol(f"i{depth}" + (f"_{count}" if count else ""))
+            self._variables[depth, extent] = var
+            self.ranges[var] = extent
+        return self._variables[depth, extent]
+
+    def point(self, extents: Sequence[sympy.Expr], depth: int = 0) -> Point:
+        """Variables for a nest of loops whose outermost is at `depth`."""
+        at = []
+        for extent in extents:
+            at.append(self.variable(depth, extent))
+            depth += at[-1] != 0
+        return tuple(at)
+
+    # making expressions
+
+    def intern(self, expr: Expr) -> Expr:
+        return self._interned.setdefault(_key(expr), expr)
+
+    def const(self, value: Any, dtype: np.dtype) -> Expr:
+        return self.intern(Const(value, np.dtype(dtype)))
+
+    def index(self, expr: sympy.Expr, dtype: np.dtype) -> Expr:
+        expr = sympy.sympify(expr)
+        return self.const(int(expr), dtype) if expr.is_Integer else self.intern(Index(expr, np.dtype(dtype)))
+
+    def apply(self, fn: str, *args: Expr, dtype: np.dtype | None = None) -> Expr:
+        """`fn(*args)`; the dtype follows from the table unless the function is `free`."""
+        rule = SCALARS[fn].rule
+        if fn == "convert" and args[0].dtype == dtype:
+            return args[0]
+        result = BOOL if rule == "bool" else args[-1].dtype if dtype is None else np.dtype(dtype)
+        simple = _simpler(self, fn, args, result)
+        if simple is not None:
+            return simple
+        return self.intern(Apply(fn, args, result))
+
+    def compare(self, fn: str, left: sympy.Expr, right: sympy.Expr) -> Expr:
+        """A comparison of index expressions, as bool; what ranges decide is a constant."""
+        if (fn == "lt" and below(left, right, self.ranges)) or (
+            fn == "ge" and right == 0 and upper(left, self.ranges) is not None
+        ):
+            return self.const(True, BOOL)
+        wide = INT64 if any(not v.is_Integer or v >= 2**31 for v in map(self._bound, (left, right))) else INT32
+        return self.apply(fn, self.index(left, wide), self.index(right, wide))
+
+    def _bound(self, expr: sympy.Expr) -> sympy.Expr:
+        expr = sympy.sympify(expr)
+        return sympy.Add(
+            *(
+                abs(t)
+                for t in sympy.Add.make_args(
+                    expr.xreplace({v: self.ranges[v] for v in expr.free_symbols if v in self.ranges})
+                )
+            )
+        )
+
+    def all_of(self, *conditions: Expr | None) -> Expr | None:
+        """The conjunction of conditions; None is true."""
+        result = None
+        for c in conditions:
+            if c is not None and not (isinstance(c, Const) and c.value):
+                result = c if result is None or result is c else self.apply("and", result, c)
+        return result
+
+    def position(self, expr: Expr, extent: sympy.Expr) -> sympy.Symbol:
+        """An index symbol for an integer expression that is known to lie in [0, extent)."""
+        key = (id(expr), extent)
+        if key not in self._positions:
+            var = symbol(f"at{len(self._positions)}")
+            self._positions[key] = var
+            self.values[var], self.ranges[var] = expr, extent
+        return self._positions[key]
+
+    # reading nodes
+
+    def read(self, value: Any, at: Point, part: int | None = None) -> Expr:
+        """The value of a Node (its `part`-th result) or of a NumPy scalar at position `at`.
+
+        Raises KeyError for an op without a rule that is not realised.
+        """
+        if not isinstance(value, Node):
+            return self.const(value.item(), value.dtype)
+        key = (value, at, part, id(self._mask))
+        if key not in self._memo:
+            self._memo[key] = self._read(value, at, part)
+        return self._memo[key]
+
+    def fresh_read(self, node: Node, at: Point) -> Expr:
+        """How the rules compute `node`, whether or not it is realised."""
+        if op_of(node) is None:
+            source, which = node.args
+            return self.rules[source.target.name](self, source, at)[which]
+        return self.rules[node.target.name](self, node, at)
+
+    def _read(self, node: Node, at: Point, part: int | None) -> Expr:
+        if node.name in self.realised:
+            buffer = self.views.get(node.name, node.name)
+            return self.load(buffer, flat(at, shape_of(node)), dtype_of(node))
+        if op_of(node) is None:  # operator.getitem of a node with several results
+            source, which = node.args
+            return self.read(source, at, which)
+        result = self.rules[node.target.name](self, node, at)
+        return result if part is None else result[part]
+
+    def forget(self) -> None:
+        """Drops remembered readings: the set of realised nodes has changed."""
+        self._memo.clear()
+
+    def load(self, buffer: str, index: sympy.Expr, dtype: np.dtype) -> Expr:
+        other = None if self._mask is None else self.const(np.zeros((), dtype).item(), dtype)
+        return self.intern(Load(buffer, index, dtype, self._mask, other))
+
+    def read_where(self, mask: Expr | None, value: Any, at: Point, other: Expr) -> Expr:
+        """`value` at `at` where `mask` holds (`at` may lie outside elsewhere), `other` elsewhere."""
+        if mask is None:
+            return self.read(value, at)
+        inside = self.read_under(mask, value, at)
+        if isinstance(inside, Load) and inside.mask is mask and self._mask is None:
+            return self.intern(replace(inside, other=other))
+        return self.apply("select", mask, inside, other)
+
+    def load_where(self, mask: Expr | None, buffer: str, index: sympy.Expr, dtype: np.dtype) -> Expr:
+        """`buffer[index]` where `mask` holds; elsewhere anything, without touching memory."""
+        outer, self._mask = self._mask, self.all_of(self._mask, mask)
+        loaded = self.load(buffer, index, dtype)
+        self._mask = outer
+        return loaded
+
+    def read_under(self, mask: Expr | None, value: Any, at: Point) -> Expr:
+        """`value` at `at` where `mask` holds; elsewhere anything, without touching memory."""
+        outer = self._mask
+        self._mask = self.all_of(outer, None if isinstance(mask, Const) and mask.value else mask)
+        inside = self.read(value, at)
+        self._mask = outer
+        return inside
+
+
+def _simpler(reader: Reader, fn: str, args: tuple[Expr, ...], dtype: np.dtype) -> Expr | None:
+    """An equal expression without the function, bit for bit, where one is at hand."""
+    consts = [a for a in args if isinstance(a, Const)]
+    if len(consts) == len(args):
+        value = evaluate(fn, tuple(np.asarray(a.value).astype(a.dtype) for a in consts), dtype)
+        return reader.const(value.item(), dtype)
+    if fn == "select" and isinstance(args[0], Const):
+        return args[1] if args[0].value else args[2]
+    if fn == "select" and args[1] is args[2]:
+        return args[1]
+    if fn == "select" and isinstance(args[1], Const) and isinstance(args[2], Const):
+        return args[0] if args[1].dtype == BOOL and args[1].value and not args[2].value else None
+    if fn in ("and", "or") and dtype == BOOL and isinstance(args[0], Const):
+        return args[1] if args[0].value == (fn == "and") else args[0]
+    if fn == "convert" and isinstance(args[0], Index) and kind(dtype) in ("i", "u"):
+        return reader.index(args[0].expr, dtype)
+    if fn in ("mul", "div", "max") and kind(dtype) == "f":
+        return _simpler_float(reader, fn, *args)
+    return None
+
+
+def _simpler_float(reader: Reader, fn: str, x: Expr, y: Expr) -> Expr | None:
+    if isinstance(x, Const) and fn != "div":  # these commute
+        x, y = y, x
+    if not isinstance(y, Const):
+        return None
+    if fn == "max":
+        return x if y.value == -math.inf else None
+    if y.value == 1:
+        return x
+    mantissa, exponent = math.frexp(y.value)
+    if fn == "div" and abs(mantissa) == 0.5 and abs(exponent) < 14:  # a power of two: exact either way
+        return reader.apply("mul", x, reader.const(1 / y.value, y.dtype))
+    return None
+
+
+def op_of(node: Node) -> str | None:
+    """The name of a node's Op; None for `operator.getitem`."""
+    return getattr(node.target, "name", None)
+
+
+def _key(expr: Expr) -> Any:
+    """What makes two expressions one. Accumulators and scratch rows have the same names in every kernel of a graph, and
+    a dtype of their own in each."""
+    if isinstance(expr, Apply):
+        return (expr.fn, expr.dtype, *map(id, expr.args))
+    if isinstance(expr, Load):
+        return ("load", expr.buffer, expr.index, expr.dtype, id(expr.mask), id(expr.other))
+    if isinstance(expr, Const):
+        return ("const", repr(expr.value), expr.dtype)
+    if isinstance(expr, Index):
+        return ("index", expr.expr, expr.dtype)
+    return ("ref", expr.name, expr.dtype)
+
+
+class HasValues(Protocol):
+    """Who knows the values that position symbols stand for: a Reader, an Emitter."""
+
+    values: dict[sympy.Symbol, Expr]
+
+
+def walk(reader: HasValues, roots: Sequence[Expr]) -> Iterator[Expr]:
+    """Every expression below `roots` once, children first, through masks and data-made indices."""
+    seen: set[int] = set()
+    stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(roots)]
+    while stack:
+        expr, done = stack.pop()
+        if done:
+            yield expr
+        elif id(expr) not in seen:
+            seen.add(id(expr))
+            stack.append((expr, True))
+            stack += [(c, False) for c in reversed(below_of(reader, expr))]
+
+
+def below_of(reader: HasValues, expr: Expr) -> tuple[Expr, ...]:
+    """The children of an expression and the values that its index is made of."""
+    index = index_of(expr)
+    made = (
+        ()
+        if index is None or not reader.values
+        else tuple(reader.values[s] for s in sorted(index.free_symbols, key=str) if s in reader.values)
+    )
+    return children(expr) + made
+
+
+def cost(reader: HasValues, value: Expr) -> int:
+    """What one evaluation of `value` costs, in additions; shared parts count once."""
+    return sum(SCALARS[e.fn].cost for e in walk(reader, [value]) if isinstance(e, Apply))
+
+
+__all__ = [
+    "BOOL",
+    "INT32",
+    "INT64",
+    "Point",
+    "Reader",
+    "Ref",
+    "Rule",
+    "below_of",
+    "children",
+    "cost",
+    "dtype_of",
+    "index_of",
+    "shape_of",
+    "walk",
+]

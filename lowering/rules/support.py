@@ -1,0 +1,91 @@
+"""What loops can compute, and why not when they cannot: the reasons that users read at a seam."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dynacomp.capture.graph.graph import Node, nodes_in
+from dynacomp.lowering.kernel_ir.scalars import kind
+from dynacomp.lowering.rules.gather import GATHERS
+from dynacomp.lowering.rules.layout import LAYOUT
+from dynacomp.lowering.rules.pointwise import POINTWISE, precision_of
+from dynacomp.lowering.rules.reader import dtype_of
+from dynacomp.lowering.rules.reduce import CUMULATIVE
+from dynacomp.lowering.rules.scatter import MODES, why_not_scatter
+from dynacomp.lowering.rules.templates import TEMPLATE_RULES, why_not_top_k
+from dynacomp.lowering.rules.window import ALL_FOLDS, why_not_select
+
+KNOWN = {*POINTWISE, *LAYOUT, *GATHERS, *ALL_FOLDS, *CUMULATIVE, *TEMPLATE_RULES, *MODES}
+
+
+def _integer_pow(node: Node) -> str | None:
+    return None if kind(dtype_of(node)) == "f" else "a power of integers"
+
+
+def _bitcast(node: Node) -> str | None:
+    same = dtype_of(node).itemsize == dtype_of(node.args[0]).itemsize
+    boolean = "b" in (kind(dtype_of(node)), kind(dtype_of(node.args[0])))
+    return None if same and not boolean else "a bitcast that changes the width"
+
+
+def _precision(node: Node) -> str | None:
+    return None if precision_of(node) is not None else "a precision that is no dtype's"
+
+
+def _logical(node: Node) -> str | None:
+    return None if kind(dtype_of(node)) == "b" else "a bitwise reduction of integers"
+
+
+def _one_axis(node: Node) -> str | None:
+    return None if len(node.kwargs["axes"]) == 1 else "argmax over several axes"
+
+
+def _product(node: Node) -> str | None:
+    """The templates add up floats or integers, not booleans, and no mixture of them."""
+    kinds = {kind(dtype_of(x)) for x in (node, *node.args)}
+    if "b" in kinds:
+        return "a product of booleans"
+    return "a product of floats and integers" if "f" in kinds and len(kinds) > 1 else None
+
+
+def _convolution(node: Node) -> str | None:
+    spatial = len(node.kwargs["window_strides"])
+    return _product(node) if spatial <= 3 else f"a convolution over {spatial} spatial dimensions"
+
+
+_CONDITIONS: dict[str, Callable[[Node], str | None]] = {
+    "pow": _integer_pow,
+    "bitcast_convert_type": _bitcast,
+    "reduce_precision": _precision,
+    "dot_general": _product,
+    "conv_general_dilated": _convolution,
+    **dict.fromkeys(MODES, why_not_scatter),
+    "reduce_and": _logical,
+    "reduce_or": _logical,
+    "select_and_scatter_add": why_not_select,
+    "top_k": why_not_top_k,
+    "argmax": _one_axis,
+    "argmin": _one_axis,
+}
+
+
+def why_not(node: Node) -> str | None:
+    """Why a node must go to XLA; None where loops (or a template) can compute it."""
+    name = getattr(node.target, "name", None)
+    if name is None:  # getitem: where its source goes
+        return None
+    if name == "extern":
+        return str(node.kwargs.get("why") or "no lowering")
+    if name not in KNOWN:
+        return f"{name} has no lowering"
+    for aval in _avals(node):
+        if not kind(aval.dtype):
+            return f"{name} on {aval.dtype}"
+    condition = _CONDITIONS.get(name)
+    return condition(node) if condition else None
+
+
+def _avals(node: Node) -> list[Any]:
+    own = node.aval if isinstance(node.aval, tuple) else (node.aval,)
+    return [*own, *(n.aval for n in nodes_in(node.args) if not isinstance(n.aval, tuple))]

@@ -1,0 +1,198 @@
+"""How ops that want a hand-written kernel become TemplateSteps: one row of `TEMPLATE_RULES` each.
+
+Templates read their operands by element strides, so that transposes, reshapes and broadcasts around
+them cost nothing. A rule names, for each operand, the groups of dimensions that must each have one
+stride; where an operand's layout does not give that, it is copied first.
+
+    matmul  a `dot_general` as out[batch, m, n] = a[batch, m, k] b[batch, k, n]
+    conv    a `conv_general_dilated`, every dimension on its own
+    sort    a `sort` of contiguous arrays
+    top_k   a `top_k` along the last dimension of a contiguous array
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+
+from dynacomp.capture.graph.graph import Node
+from dynacomp.lowering.kernel_ir.loops import Expr, Load
+from dynacomp.lowering.rules.reader import Reader, dtype_of, shape_of
+from dynacomp.lowering.sizes.indexing import ZERO, coefficient, product, strides, total
+
+Groups = tuple[tuple[int, ...], ...]
+Strides = tuple[sympy.Expr, ...]
+SMALL_PRODUCT = 4096
+"""Products of fewer multiplications than this stay loops, so that they fuse."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A strided reading of a buffer: element strides for each dimension of a node."""
+
+    buffer: str
+    strides: tuple[sympy.Expr, ...]
+
+
+def view_of(reader: Reader, node: Node) -> View | None:
+    """The node as a strided view of one realised buffer that starts at its first element, or None."""
+    shape = shape_of(node)
+    at = reader.point(shape)
+    expr: Expr = reader.read(node, at)
+    if not isinstance(expr, Load) or expr.mask is not None or expr.dtype != dtype_of(node):
+        return None
+    steps = [ZERO if v == 0 else coefficient(expr.index, v) for v in at]
+    if any(s is None for s in steps):
+        return None
+    rest = expr.index - sympy.Add(*(s * v for s, v in zip(steps, at)))
+    return View(expr.buffer, tuple(steps)) if sympy.expand(rest) == 0 else None
+
+
+def row_major(node: Node) -> View:
+    """The node in its own buffer."""
+    return View(node.name, strides(shape_of(node)))
+
+
+def merged(dims: Sequence[int], shape: Sequence[sympy.Expr], steps: Sequence[sympy.Expr]) -> sympy.Expr | None:
+    """One stride that walks several dimensions in order, or None."""
+    solid = [d for d in dims if shape[d] != 1]
+    for outer, inner in zip(solid, solid[1:]):
+        if sympy.expand(steps[outer] - steps[inner] * shape[inner]) != 0:
+            return None
+    return steps[solid[-1]] if solid else ZERO
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A dot_general's dimensions: batch, contracted and free ones of each side, in result order."""
+
+    left: Node
+    right: Node
+    left_dims: Groups  # batch, free, contracted
+    right_dims: Groups  # batch, contracted, free
+
+
+def dot_of(node: Node) -> Dot:
+    """The dimensions of a dot_general node."""
+    left, right = node.args
+    (left_in, right_in), (left_batch, right_batch) = node.kwargs["dimension_numbers"]
+    left_free = tuple(d for d in range(len(shape_of(left))) if d not in (*left_in, *left_batch))
+    right_free = tuple(d for d in range(len(shape_of(right))) if d not in (*right_in, *right_batch))
+    return Dot(
+        left, right, (tuple(left_batch), left_free, tuple(left_in)), (tuple(right_batch), tuple(right_in), right_free)
+    )
+
+
+def fitting_strides(rule: TemplateRule, node: Node, view: View, dims: Groups) -> Strides | None:
+    """The strides that a template gets for an operand, or None where it must be copied."""
+    if not rule.contiguous:
+        return group_strides(node, view, dims)
+    pairs = zip(view.strides, strides(shape_of(node)), shape_of(node))
+    return view.strides if all(n == 1 or sympy.expand(s - t) == 0 for s, t, n in pairs) else None
+
+
+def group_strides(node: Node, view: View, dims: Groups) -> Strides | None:
+    """One stride for each group of an operand's dimensions, or None where some group has none."""
+    found = [merged(d, shape_of(node), view.strides) for d in dims]
+    return None if any(s is None for s in found) else tuple(found)
+
+
+def is_small_dot(node: Node) -> bool:
+    """Cheaper as a fused fold than as a template: few multiplications, or a matrix and a vector."""
+    dot = dot_of(node)
+    left, right = shape_of(dot.left), shape_of(dot.right)
+    batch, m, k = (total(left[d] for d in dims) for dims in dot.left_dims)
+    n = total(right[d] for d in dot.right_dims[2])
+    return batch * m * n * k <= SMALL_PRODUCT or min(m, n) == 1 and batch * m * n >= 1
+
+
+def _matmul_operands(node: Node) -> tuple[tuple[Node, Groups], ...]:
+    dot = dot_of(node)
+    return (dot.left, dot.left_dims), (dot.right, dot.right_dims)
+
+
+def _matmul_params(node: Node, a: Strides, b: Strides) -> dict[str, Any]:
+    dot = dot_of(node)
+    left, right = shape_of(dot.left), shape_of(dot.right)
+    batch, m, k = (product(tuple(left[d] for d in dims)) for dims in dot.left_dims)
+    n = product(tuple(right[d] for d in dot.right_dims[2]))
+    return {"batch": batch, "m": m, "n": n, "k": k, "a_strides": a, "b_strides": b}
+
+
+def _conv_operands(node: Node) -> tuple[tuple[Node, Groups], ...]:
+    dims = node.kwargs["dimension_numbers"]
+    lhs, rhs = node.args
+    return (lhs, tuple((d,) for d in dims.lhs_spec)), (rhs, tuple((d,) for d in dims.rhs_spec))
+
+
+def _conv_params(node: Node, lhs: Strides, rhs: Strides) -> dict[str, Any]:
+    p, dims = node.kwargs, node.kwargs["dimension_numbers"]
+    x, w, out = (shape_of(v) for v in (*node.args, node))
+    steps = strides(out)
+    return {
+        "n": x[dims.lhs_spec[0]],
+        "c": x[dims.lhs_spec[1]],
+        "k": w[dims.rhs_spec[0]],
+        "spatial_in": tuple(x[d] for d in dims.lhs_spec[2:]),
+        "kernel": tuple(w[d] for d in dims.rhs_spec[2:]),
+        "spatial_out": tuple(out[d] for d in dims.out_spec[2:]),
+        "stride": tuple(p["window_strides"]),
+        "pad_lo": tuple(low for low, _ in p["padding"]),
+        "pad_hi": tuple(high for _, high in p["padding"]),
+        "lhs_dilation": tuple(p["lhs_dilation"]),
+        "rhs_dilation": tuple(p["rhs_dilation"]),
+        "groups": p["feature_group_count"],
+        "batch_groups": p["batch_group_count"],
+        "lhs_strides": lhs,
+        "rhs_strides": rhs,
+        "out_strides": tuple(steps[d] for d in dims.out_spec),
+    }
+
+
+def _contiguous_operands(node: Node) -> tuple[tuple[Node, Groups], ...]:
+    return tuple((x, tuple((d,) for d in range(len(shape_of(x))))) for x in node.args)
+
+
+def _sort_params(node: Node, *_: Strides) -> dict[str, Any]:
+    p = node.kwargs
+    return {
+        "dimension": p["dimension"],
+        "num_keys": p["num_keys"],
+        "is_stable": p["is_stable"],
+        "shapes": tuple(shape_of(x) for x in node.args),
+    }
+
+
+def _top_k_params(node: Node, *_: Strides) -> dict[str, Any]:
+    *rows, n = shape_of(node.args[0])
+    return {"rows": product(tuple(rows)), "n": n, "k": sympy.sympify(node.kwargs["k"])}
+
+
+def why_not_top_k(node: Node) -> str | None:
+    """Why a top_k has no template, or None."""
+    last = len(shape_of(node.args[0])) - 1
+    return None if node.kwargs.get("axis", last) in (last, -1) else "top_k along a leading dimension"
+
+
+@dataclass(frozen=True)
+class TemplateRule:
+    """How one op becomes a TemplateStep. wants: should this node (else it stays loops); operands: the
+    operands and their groups of dimensions; params: the template's, from the node and the strides;
+    contiguous: operands must be row-major."""
+
+    template: str
+    wants: Callable[[Node], bool]
+    operands: Callable[[Node], tuple[tuple[Node, Groups], ...]]
+    params: Callable[..., dict[str, Any]]
+    contiguous: bool = False
+
+
+TEMPLATE_RULES: dict[str, TemplateRule] = {
+    "dot_general": TemplateRule("matmul", lambda n: not is_small_dot(n), _matmul_operands, _matmul_params),
+    "conv_general_dilated": TemplateRule("conv", lambda n: True, _conv_operands, _conv_params),
+    "sort": TemplateRule("sort", lambda n: True, _contiguous_operands, _sort_params, contiguous=True),
+    "top_k": TemplateRule("top_k", lambda n: True, _contiguous_operands, _top_k_params, contiguous=True),
+}

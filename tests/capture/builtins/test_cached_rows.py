@@ -1,0 +1,96 @@
+"""Cached functions: the object that the cache has, the count of its hits, and nothing stale."""
+
+import functools
+import gc
+import weakref
+
+import jax.numpy as jnp
+import pytest
+
+import dynacomp
+from dynacomp.capture import frame
+from dynacomp.capture.builtins import cached_rows
+
+CALLS = []
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch):
+    monkeypatch.setattr(frame, "strict_errors", True)
+    dynacomp.reset()
+    CALLS.clear()
+
+
+def row(n, scale=1.0):
+    CALLS.append(n)
+    return jnp.arange(n) * scale
+
+
+CACHES = {size: functools.lru_cache(maxsize=size)(row) for size in (None, 128)}
+unbounded, bounded = CACHES.values()
+last = functools.lru_cache(maxsize=1)(row)
+
+
+def summed(x):
+    return x + unbounded(3) + bounded(3, scale=2.0), unbounded(3) is unbounded(3)
+
+
+def test_where_cpython_keeps_it_is_known():
+    assert cached_rows.CACHE is not None and cached_rows.RESULT is not None
+
+
+def test_hits_break_nothing_and_are_counted():
+    compiled = dynacomp.jit(summed, backend="eager")
+    for cache in CACHES.values():
+        cache.cache_clear()
+    for n in range(4):
+        value, same = compiled(jnp.ones(3))
+        assert value.tolist() == [1, 4, 7] and same
+        assert unbounded.cache_info()[:2] == (2 + 3 * n, 1) and bounded.cache_info()[:2] == (n, 1)
+    assert CALLS == [3, 3]
+    before = dynacomp.stats()["breaks"]
+    compiled(jnp.ones(3))
+    assert dynacomp.stats()["breaks"] == before
+
+
+def test_the_result_is_the_object_in_the_cache():
+    kept = bounded(5)
+    compiled = dynacomp.jit(lambda x: (x + 1, bounded(5)), backend="eager")
+    assert [compiled(jnp.ones(2))[1] is kept for _ in range(2)] == [True, True]
+    assert dynacomp.stats()["breaks"] == {}
+    bounded.cache_clear()
+    assert compiled(jnp.ones(2))[1] is not kept
+    assert compiled(jnp.ones(2))[1] is bounded(5)
+
+
+def test_a_link_that_is_used_again():
+    """A full cache keeps the next result where the oldest was."""
+    compiled = dynacomp.jit(lambda x: last(2), backend="eager")
+    first = last(2)
+    assert compiled(jnp.ones(2)) is first
+    last(3)
+    again = compiled(jnp.ones(2))
+    assert again is not first and again is last(2) and compiled(jnp.ones(2)) is again
+
+
+def test_other_arguments_are_pythons():
+    compiled = dynacomp.jit(lambda x, n: x + unbounded(n).sum(), backend="eager")
+    assert [compiled(jnp.zeros(2), n)[0].item() for n in range(12)] == [sum(range(n)) for n in range(12)]
+    assert dynacomp.stats()["frames_eager"] == {}
+
+
+def test_nothing_is_kept_alive():
+    class Model:
+        def __init__(self):
+            self.table = functools.cache(self.make)
+
+        def make(self, n):
+            return n * 2.0
+
+    model = Model()
+    compiled = dynacomp.jit(lambda m, x: x * m.table(3), backend="eager")
+    assert [compiled(model, jnp.ones(2))[0].item() for _ in range(3)] == [6.0] * 3
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None

@@ -1,0 +1,160 @@
+"""Warnings are given where Python gives them, once and in order; changed filters break nothing."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import dynacomp
+from dynacomp.capture import frame
+from dynacomp.capture.builtins import warning_rows
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch):
+    monkeypatch.setattr(frame, "strict_errors", True)
+    dynacomp.reset()
+
+
+class Held:
+    def __init__(self, v):
+        self.v = v
+
+    @property
+    def value(self):
+        warnings.warn("use .v", DeprecationWarning, stacklevel=2)
+        return self.v
+
+
+def warned(held, x):
+    y = x * held.value
+    if x.shape[0] > 2:
+        warnings.warn("long", stacklevel=1)
+    return y + held.value
+
+
+def differentiated(held, x):
+    return jax.grad(lambda v: (Held(v).value ** 2).sum() * held.value)(x)
+
+
+def deprecated(held, x):
+    warnings.warn("about my caller", stacklevel=2)
+    helper()
+    return x + 1
+
+
+def helper():
+    warnings.warn("about my caller's caller", FutureWarning, stacklevel=3)
+
+
+def heard(fn, action, monkeypatch):
+    """The warnings that two calls give, and where."""
+    globals()["__warningregistry__"], said = {}, []
+    with warnings.catch_warnings():
+        warnings.simplefilter(action)
+        monkeypatch.setattr(warnings, "showwarning", lambda *args, **_: said.append((str(args[0]), *args[1:4])))
+        monkeypatch.setattr(warning_rows, "WAYS", {name: getattr(warnings, name) for name in warning_rows.WAYS})
+        for _ in range(2):
+            fn(Held(2.0), jnp.ones(3))
+    return said
+
+
+@pytest.mark.parametrize("action", ["default", "always", "ignore"])
+@pytest.mark.parametrize("fn", [warned, differentiated, deprecated])
+def test_warnings_are_given_where_python_gives_them(fn, action, monkeypatch):
+    want = heard(fn, action, monkeypatch)
+    got = heard(dynacomp.jit(fn, backend="eager"), action, monkeypatch)
+    assert got == want
+    assert bool(got) == (action != "ignore")
+    assert dynacomp.stats()["breaks"] == {}
+
+
+def test_warnings_that_are_recorded_or_raised_are_pythons():
+    def recorded(held, x):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            y = x * held.value
+        return y, len(found)
+
+    assert dynacomp.jit(recorded, backend="eager")(Held(2.0), jnp.ones(3))[1] == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(DeprecationWarning):
+            dynacomp.jit(warned, backend="eager")(Held(2.0), jnp.ones(3))
+
+
+def caught(held, x):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="use", category=DeprecationWarning)
+        return x * held.value
+
+
+def raised(held, x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return held.value
+        except DeprecationWarning as error:
+            return x * len(str(error))
+
+
+def recorded(held, x):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("default")
+        for n in (1, 1, 2):
+            warnings.warn(f"number {n}", stacklevel=1)
+            warnings.warn(FutureWarning("soon"), stacklevel=1)
+            x = x * held.value
+    return x, [(str(w.message), w.category, w.lineno, w.filename) for w in seen]
+
+
+def decorated(held, x):
+    return jax.grad(lambda v: caught(held, v).sum())(x)
+
+
+@pytest.mark.parametrize("fn", [caught, raised, recorded, decorated])
+def test_filters_that_change_around_code(fn):
+    kept = warnings.filters, list(warnings.filters)
+    want = fn(Held(2.0), jnp.ones(3))
+    compiled = dynacomp.jit(fn, backend="eager")
+    for _ in range(2):
+        assert str(compiled(Held(2.0), jnp.ones(3))) == str(want)
+        assert warnings.filters is kept[0] and warnings.filters == kept[1]
+    assert dynacomp.stats()["breaks"] == {}
+
+
+def test_what_a_library_warns_of():
+    def recorded(x, action):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter(action)
+            return x + jnp.zeros(3, jnp.float64), len(seen)
+
+    for action in ("ignore", "always"):
+        compiled = dynacomp.jit(recorded)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # nothing is said but to the list
+            assert [compiled(jnp.ones(3), action)[1] for _ in range(2)] == [action == "always"] * 2
+
+
+def test_filters_stay_changed():
+    def quiet(x):
+        warnings.simplefilter("ignore")
+        warnings.warn("unheard", stacklevel=1)
+        return x + 1
+
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        dynacomp.jit(quiet, backend="eager")(jnp.ones(3))
+        assert warnings.filters[0][0] == "ignore"
+        warnings.warn("unheard", stacklevel=1)
+    assert not seen
+
+
+def test_modules_without_a_loader(monkeypatch):
+    """A script has no `__spec__`, of which Python would warn that is told of its globals."""
+    monkeypatch.setitem(globals(), "__spec__", None)
+    assert {kind for _, kind, *_ in heard(dynacomp.jit(warned, backend="eager"), "always", monkeypatch)} == {
+        UserWarning, DeprecationWarning}
+    said = heard(dynacomp.jit(warned, backend="eager"), "always", monkeypatch)
+    assert not [text for text, *_ in said if "loader" in text]

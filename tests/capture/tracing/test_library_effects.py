@@ -1,0 +1,213 @@
+"""Calls into pure libraries that do more than compute: contexts, configuration, registries, files, arguments."""
+
+import builtins
+import collections
+import contextlib
+import copy
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.extend.core import Primitive
+from jax.interpreters import ad
+from jax.sharding import PartitionSpec
+
+import dynacomp
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.symbolic.libraries import has_effect
+from dynacomp.capture.tracing.library_effects import MAX_KEPT, Outside, contents
+
+X = jnp.arange(4.0)
+MESH = jax.sharding.Mesh(jax.devices()[:1], "d")
+
+
+def x64(x):
+    with jax.enable_x64(True):
+        wide = jnp.arange(3) * np.float64(2)
+    return wide, jnp.arange(3), jax.config.jax_enable_x64
+
+
+def x64_that_fails(x):
+    try:
+        with jax.enable_x64(True):
+            jnp.zeros(3) + jnp.zeros(4)
+    except TypeError:
+        return jnp.arange(2), jax.config.jax_enable_x64
+
+
+def x64_in_a_loop(x):
+    return [_arange(i % 2 == 0) for i in range(3)], jnp.arange(2)
+
+
+def _arange(wide):
+    with jax.enable_x64(wide), jax.named_scope("inner"):
+        return jnp.arange(2) * 3
+
+
+def random_bits(x):
+    with jax.threefry_partitionable(not jax.config.jax_threefry_partitionable):
+        inside = jax.random.normal(jax.random.PRNGKey(0), (3,))
+    return inside, jax.random.normal(jax.random.PRNGKey(0), (3,))
+
+
+def mesh(x):
+    with MESH:
+        return jax.lax.with_sharding_constraint(x + 1, PartitionSpec(None))
+
+
+def mesh_that_fails(x):
+    try:
+        with MESH:
+            jax.lax.with_sharding_constraint(x + 1, PartitionSpec("no axis"))
+    except ValueError:
+        return x * 2
+
+
+def set_mesh(x):
+    with jax.set_mesh(MESH):
+        inside = jax.sharding.get_abstract_mesh().empty
+    return x + 1, inside, jax.sharding.get_abstract_mesh().empty
+
+
+def by_a_stack(x):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(jax.enable_x64(True))
+        wide = jnp.arange(2)
+    return wide, jnp.arange(2)
+
+
+def by_hand(x):
+    context = jax.enable_x64(True)
+    context.__enter__()
+    wide = jnp.arange(2)
+    context.__exit__(None, None, None)
+    return wide, jnp.arange(2)
+
+
+def by_update(x):
+    jax.config.update("jax_enable_x64", True)
+    wide = jnp.arange(2)
+    jax.config.update("jax_enable_x64", False)
+    return wide, jnp.arange(2), jax.config.jax_enable_x64
+
+
+CONTEXTS = [x64, x64_that_fails, x64_in_a_loop, random_bits, mesh, mesh_that_fails, set_mesh, by_a_stack, by_hand,
+            by_update]
+
+
+@pytest.mark.parametrize("program", CONTEXTS)
+def test_contexts_are_those_in_which_the_code_runs(program):
+    compiled, want = dynacomp.jit(program, backend="eager"), program(X)
+    for _ in range(3):
+        got = compiled(X)
+        assert jax.tree.structure(got) == jax.tree.structure(want)
+        for g, w in zip(jax.tree.leaves(got), jax.tree.leaves(want)):
+            assert getattr(g, "dtype", None) == getattr(w, "dtype", None) and jnp.array_equal(g, w)
+
+
+def test_files_are_read_at_each_call(tmp_path):
+    read = dynacomp.jit(lambda path, x: jnp.load(path) + x, backend="eager")
+    for n in range(3):
+        np.save(tmp_path / "a.npy", np.full(4, n, np.float32))
+        assert jnp.array_equal(read(str(tmp_path / "a.npy"), X), X + n)
+
+
+def changing(items, table, x):
+    items.append(x.sum())
+    table["total"] = items[-1] + 1
+    return table["total"] * 2
+
+
+library = types.FunctionType(changing.__code__, {"__name__": "optax.of_a_test", "__builtins__": builtins})
+
+
+def test_what_a_library_changes_in_place_is_the_programs_own():
+    def program(x):
+        items, table = [x], {"n": 1}
+        return library(items, table, x), items, table
+
+    want, got = program(X), dynacomp.jit(program, backend="eager")(X)
+    assert repr(got) == repr(want) and len(got[1]) == 2
+
+
+def test_which_functions_have_effects():
+    assert all(map(has_effect, (jax.config.update, jax.set_mesh, jnp.load, jax.tree_util.register_pytree_node)))
+    assert not any(map(has_effect, (jnp.sin, jax.config.read, jax.enable_x64, jax.jit)))
+
+
+def test_contents_are_told_apart_by_identity():
+    inner = [1]
+    tree = {"a": inner, "b": (inner, 2)}
+    before = contents(tree)
+    assert contents(tree) == before
+    inner.append(3)
+    assert contents(tree) != before
+
+
+def test_what_was_changed_in_place_is_put_back():
+    made = [collections.OrderedDict(a=1), {"a": [2]}, [3], {4}, collections.deque([5], maxlen=1),
+            types.SimpleNamespace()]
+    want, outside = copy.deepcopy(made), Outside()
+    outside.keep([made], ())
+    assert not outside.restore()
+    made[0].move_to_end("a", last=False)
+    made[0].update(b=0)
+    made[1]["a"].append(0)
+    made[2].clear()
+    made[3].add(0)
+    made[4].append(0)
+    made.pop().new = 1
+    made[3:3] = [0]
+    assert outside.restore() and made == want and not outside.restore()
+
+
+def test_what_is_too_much_to_watch_is_refused():
+    many = [[i] for i in range(MAX_KEPT + 1)]
+    with pytest.raises(Break, match="more than"):
+        Outside().keep([many], ())
+
+
+def test_a_list_that_holds_itself_has_contents():
+    knot = [1]
+    knot.append(knot)
+    assert contents(knot) == contents(knot) and len(contents(knot)) == 2
+
+
+def twice(x):
+    def double(x):
+        seen.append(1)
+        return np.multiply(x, 2)
+
+    seen = []
+    doubled = Primitive("doubled")
+    doubled.def_impl(double)
+    doubled.def_abstract_eval(lambda x: x)
+    ad.deflinear2(doubled, lambda slope, x: [2 * slope])
+    return doubled.bind(x), jax.grad(lambda x: jnp.sum(doubled.bind(x)))(x), len(seen)
+
+
+def evaluated_elsewhere(x):
+    usual, seen = jax.lax.sin_p.impl, []
+    jax.lax.sin_p.def_impl(lambda x, **options: seen.append(1) or usual(x, **options))
+    try:
+        return jax.lax.sin_p.bind(x, accuracy=None), len(seen)
+    finally:
+        jax.lax.sin_p.def_impl(usual)
+
+
+def test_primitives_are_evaluated_by_what_the_program_says():
+    dynacomp.reset()
+    for program in (twice, evaluated_elsewhere):
+        want = program(X)
+        for _ in range(2):
+            assert repr(dynacomp.jit(program, backend="eager")(X)) == repr(want)
+    assert dynacomp.stats()["frames_eager"].keys() <= {"traced"}
+
+
+def test_callables_without_a_name_change_nothing():
+    class Nameless:
+        __name__ = None
+
+    assert not has_effect(Nameless())

@@ -1,0 +1,181 @@
+"""`wrapping.host_arrays`: NumPy arrays made of numbers that change stay compiled, in one entry for all of them."""
+
+import gc
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+from dynacomp.capture.wrapping.host_arrays import Applied, Given, described
+from tests.capture.wrapping.test_host_functions import compiled_like_plain
+
+SIZES = (8, 5, 6, 7, 3, 9, 12, 8, 16)
+
+
+def vectors(sizes=SIZES):
+    return [(jnp.arange(n) + 1.0,) for n in sizes]
+
+
+def table(x):
+    n, d = x.shape[0], 4
+    found = np.zeros((n, d))
+    at, by = np.arange(n)[:, None], np.exp(np.arange(0, d, 2) * (-np.log(10000.0) / d))
+    found[:, 0::2] = np.sin(at * by)
+    found[:, 1::2] = np.cos(at * by)
+    return x[:, None] + jnp.asarray(found, jnp.float32)
+
+
+def changed(x):
+    t = np.arange(x.shape[0]).astype(np.float32)
+    t *= 2
+    t[0] = 7
+    t.sort()
+    return x + t, t
+
+
+def numbers(x):
+    t = np.arange(x.shape[0])
+    m, a = t.mean(), int(t.argmax())
+    return x * m if m > 3 else x[a] + float(m)
+
+
+def filled(x):
+    t = np.empty(x.shape[0], np.float32)
+    t.fill(3)
+    t[1:-1] = x.shape[0]
+    return x * t, np.full((2, len(x)), 1.5)
+
+
+def masks(x):
+    n = x.shape[0]
+    mask = np.tril(np.ones((n, n), bool))
+    i, j = np.nonzero(mask)
+    return jnp.where(mask, x[:, None] + x, 0), x[i] * x[j]
+
+
+def described_by_itself(x):
+    t = np.ones((x.shape[0], 4)).T.reshape(2, -1)
+    return x.sum() * t, t.shape, t.size, t.ndim, t.dtype, len(t.T), t.nbytes
+
+
+def meshes(x):
+    a, b = np.meshgrid(np.arange(x.shape[0]), np.arange(3))
+    return x[a] + b
+
+
+def a_constant_changed_by_a_size(x):
+    t = np.zeros(20)
+    t[:x.shape[0]] = 1
+    return x.sum() * jnp.asarray(t), t.sum()
+
+
+@pytest.mark.parametrize("program", [
+    table, changed, numbers, filled, masks, described_by_itself, meshes, a_constant_changed_by_a_size,
+    lambda x: (x * np.linspace(0, 1, len(x)), np.hanning(len(x)), np.fft.fftfreq(x.shape[0])),
+    lambda x: jax.lax.cond(x.sum() > 20, lambda: (x * np.arange(len(x))).sum(), lambda: x.sum()),
+    lambda x: jax.grad(lambda y: (y * np.arange(len(y))).sum())(x)])
+def test_sizes(program):
+    compiled_like_plain(program, vectors(), 3)
+
+
+def test_numbers_that_change():
+    calls = [(jnp.ones(3), k) for k in (1.5, 2.5, 3.5, 0.25, 4.0)]
+    compiled_like_plain(lambda x, k: (x * (np.array([1., 2., 3.]) * k), np.float32(k) * np.ones(2)), calls, 2)
+
+
+def outcomes(fn, calls):
+    found = []
+    for args in calls:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try:
+                value = [np.asarray(x) for x in jax.tree.leaves(fn(*args))]
+            except Exception as error:
+                value = repr(error)
+        found.append((str(value), [str(w.message) for w in said]))
+    return found
+
+
+def iterated(x):
+    for k in np.arange(x.shape[0] // 2):
+        x = x + k
+    return x
+
+
+def a_view_that_is_written(x):
+    t = np.zeros(x.shape[0])
+    part = t[1:]
+    part += 1
+    return x + t
+
+
+def views_that_leave(x):
+    t = np.arange(len(x))
+    part = t[::2]
+    return x.sum(), t, part
+
+
+def too_short(x):
+    return x.sum() + np.zeros(x.shape[0] - 5).sum()
+
+
+def caught(x):
+    t = np.arange(x.shape[0])
+    try:
+        return x + t[6]
+    except IndexError:
+        return x
+
+
+def one_over_zero(x):
+    return x.sum() * (1 / np.arange(x.shape[0] - 4, x.shape[0])).sum()
+
+
+def into_another(x):
+    t = np.ones(x.shape[0])
+    found = np.add(np.arange(x.shape[0]), 2, out=t)
+    tripled = t * 3
+    np.multiply(t, 2, out=t)
+    return x + t, x * found, tripled.sum(), t is found
+
+
+def changed_by_functions(x):
+    n = x.shape[0]
+    m = np.zeros((n, n))
+    np.fill_diagonal(m, n)
+    same = m
+    same[0, 0] = -1
+    return x @ m, m, jax.vmap(lambda r: (r * m.sum(0)).sum())(jnp.stack([x, x])), jax.grad(
+        lambda y: (y * m).sum())(x)
+
+
+@pytest.mark.parametrize("program", [
+    into_another, changed_by_functions, iterated, a_view_that_is_written, views_that_leave, too_short, caught,
+    one_over_zero])
+def test_what_needs_the_content_is_as_in_python(program):
+    """Values, exceptions and warnings; by breaks or entries for one size."""
+    dynacomp.reset()
+    assert outcomes(dynacomp.jit(program, backend="eager"), vectors()) == outcomes(program, vectors())
+
+
+def test_each_call_gets_arrays_of_its_own():
+    made = dynacomp.jit(lambda x: (x * 2, np.arange(len(x))), backend="eager")
+    for n in (3, 4, 5):
+        made(jnp.ones(n))
+    first, second = made(jnp.ones(5))[1], made(jnp.ones(5))[1]
+    first += 1
+    assert second.tolist() == [0, 1, 2, 3, 4] and first.flags.writeable
+    gc.collect()
+    assert made(jnp.ones(5))[1].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_recipes_tell_what_differs():
+    a, b = (described(((Given(0), x), {"axis": 0})) for x in (np.zeros(2), np.ones(2)))
+    assert a != b
+    assert Applied(np.arange, (Given(0), 9, 2), {})(3).tolist() == [3, 5, 7]
+    stored = Applied(np.put, (Given(0), 1, Given(1)), {}, stores=True)
+    base = np.zeros(3)
+    assert stored(base, 5).tolist() == [0, 5, 0] and not base.any()

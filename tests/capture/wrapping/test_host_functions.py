@@ -1,0 +1,136 @@
+"""`wrapping.host_functions` and `wrapping.narrowing`: numbers that change stay numbers, in one entry or two."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+
+SIZES = (4, 5, 6, 7, 3, 9, 12)
+OF_SIZES = {
+    "half": lambda n: n / 2,
+    "inverse": lambda n: (1 / n, n ** -0.5, 2 ** -n),
+    "float": lambda n: (float(n), complex(n, 1), round(n / 3, 2), int(n / 3), bool(n)),
+    "math": lambda n: (math.sqrt(n), math.isqrt(n), math.ceil(n / 4), math.gcd(n, 12), math.log2(n), math.hypot(n, 3)),
+    "numpy": lambda n: (np.log(n), np.float32(n), np.sqrt(n), np.int8(n), np.float16(1 / n), np.maximum(n, 5)),
+    "bits": lambda n: (n & 3, n | 8, n ^ 5, n << 2, n >> 1, ~n, n.bit_length(), n.bit_count()),
+    "divmod": lambda n: (divmod(n, 3), divmod(100, n), -n // 3, -n % 3, abs(-n)),
+    "text": lambda n: (f"{n:4d}", f"{n / 3:.2f}!", "%d of %s" % (n, "x"), "ab" * n,  # noqa: UP031
+                       str(n), hex(n), f"n{n}".upper(),
+                       ", ".join([str(n), "b"])),
+}
+
+
+def compiled_like_plain(program, calls, most, backend="eager"):
+    """Every call as Python makes it, in at most so many captures, none of them plain Python."""
+    dynacomp.reset()
+    made = dynacomp.jit(program, backend=backend)
+    for args in calls:
+        want, got = program(*args), made(*args)
+        assert jax.tree.structure(want) == jax.tree.structure(got)
+        for a, b in zip(jax.tree.leaves(want), jax.tree.leaves(got)):
+            assert type(a) is type(b) and (a == b if isinstance(a, str) else np.array_equal(a, b)), (args, a, b)
+    told = dynacomp.stats()
+    assert told["frames_captured"] <= most and not told["frames_eager"] and not told["breaks"], told
+
+
+@pytest.mark.parametrize("name", OF_SIZES)
+def test_of_sizes(name):
+    fn = OF_SIZES[name]
+    compiled_like_plain(lambda x: (x + 1, fn(x.shape[0])), [(jnp.ones(n),) for n in SIZES], 2)
+
+
+@pytest.mark.parametrize("name", OF_SIZES)
+def test_of_ints_that_change(name):
+    fn = OF_SIZES[name]
+    compiled_like_plain(lambda x, k: (x + 1, fn(k)), [(jnp.ones(3), n) for n in SIZES], 2)
+
+
+@pytest.mark.parametrize("use", [
+    lambda x, k: x[:k] * 2, lambda x, k: jnp.zeros((k, 3)) + x[0], lambda x, k: jax.lax.top_k(x, k),
+    lambda x, k: jax.nn.one_hot(jnp.arange(4), k), lambda x, k: x[k] + x[-k], lambda x, k: jnp.roll(x, k),
+    lambda x, k: jax.lax.scan(lambda c, _: (c * 2, c), x[0], None, length=k),
+    lambda x, k: jax.lax.fori_loop(0, k, lambda i, c: c + x[i], 0.0)])
+def test_ints_that_are_sizes(use):
+    compiled_like_plain(use, [(jnp.arange(16.0), k) for k in (3, 4, 5, 6, 2, 7, 9)], 3)
+
+
+def test_ints_that_do_not_fit_raise_as_in_eager_jax():
+    for program, calls in (
+            (lambda x, k: x.astype(jnp.uint8) + k, (3, 4, 5, 300, 6)),
+            (lambda x, k: x.astype(jnp.int32) * (1 << k), (3, 4, 5, 40, 6)),
+            (lambda x, k: x.sum() * (10 % k), (3, 4, 5, 0, 6))):
+        dynacomp.reset()
+        made = dynacomp.jit(program, backend="eager")
+        for k in calls:
+            results = []
+            for fn in (program, made):
+                try:
+                    results.append(str(fn(jnp.ones(3), k)))
+                except (OverflowError, ZeroDivisionError) as error:
+                    results.append(repr(error))
+            assert results[0] == results[1]
+        assert dynacomp.stats()["frames_captured"] <= 4
+
+
+def test_loops_over_symbolic_sizes_are_one_node():
+    def program(x):
+        total = 0.0
+        for i in range(x.shape[0]):
+            total = total + x[i] * i
+        return total
+
+    dynacomp.reset()
+    made = dynacomp.jit(program, backend="eager")
+    for n in SIZES:
+        x = jnp.arange(float(n))
+        assert np.allclose(made(x), program(x))
+    assert dynacomp.stats()["frames_captured"] == 2
+
+
+def test_shape_errors_that_the_program_catches():
+    def program(x, y):
+        try:
+            return x + y
+        except TypeError as error:
+            return x.sum() + y.sum(), str(error)
+
+    dynacomp.reset()
+    made = dynacomp.jit(program, backend="eager")
+    for n, m in ((4, 4), (5, 6), (7, 8), (9, 9), (10, 11), (12, 13), (14, 15), (6, 6)):
+        args = jnp.ones(n), jnp.ones(m)
+        assert str(made(*args)) == str(program(*args))
+    assert not dynacomp.stats()["frames_eager"]
+
+
+@pytest.mark.parametrize("use", [
+    lambda n: (hasattr(n, "__get__"), hasattr(n, "bit_length"), n.real, n.imag, n.numerator, n.denominator),
+    lambda n: (hasattr(n, "__name__"), hasattr(n, "mro"), n.__class__.__name__, (n / 2).__class__.__name__),
+    lambda n: (hasattr(n / 2, "shape"), (n / 2).real, (n / 2).imag, getattr(n, "nothing", "x"))])
+def test_attributes_of_numbers_that_change(use):
+    compiled_like_plain(lambda x: (x + 1, use(x.shape[0])), [(jnp.ones(n),) for n in SIZES], 2)
+    compiled_like_plain(lambda x, k: (x + 1, use(k)), [(jnp.ones(3), n) for n in SIZES], 2)
+
+
+def test_a_missing_attribute_of_a_changing_number_raises_as_in_python():
+    def f(x, k):
+        try:
+            return x + k.nothing
+        except AttributeError as error:
+            return x, str(error)
+    compiled_like_plain(f, [(jnp.ones(3), n) for n in SIZES], 2)
+
+
+def test_sums_of_ranges():
+    def f(x, k):
+        n = x.shape[0]
+        return x + 1, sum(range(n)), sum(range(2, n + 1), 10), sum(range(n, 4)), sum(range(-3, k)), sum(range(n), n)
+    tenths = dynacomp.jit(lambda x: sum(range(x.shape[0]), 0.1), backend="eager")
+    assert [tenths(jnp.ones(n)) for n in SIZES] == [sum(range(n), 0.1) for n in SIZES]
+    compiled_like_plain(f, [(jnp.ones(n), n - 5) for n in (8, 6, 7, 9, 12, 8)], 2)
+    compiled_like_plain(f, [(jnp.ones(n), n - 5) for n in (4, 5, 6, 7, 3, 1, 2, 9)], 6)

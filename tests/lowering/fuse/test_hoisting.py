@@ -1,0 +1,59 @@
+"""Steady parts of rows, short rows side by side, lanes over two loops: what makes group norm fast."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from dynacomp.lowering.fuse.fusion import schedule
+from dynacomp.lowering.fuse.hoisting import hoisted
+from dynacomp.lowering.interpret.schedules import run
+from dynacomp.lowering.kernel_ir.loops import Kernel
+from dynacomp.lowering.kernel_ir.printer import parse, text
+from dynacomp.lowering.primitives.translate import lower_function
+
+ROWS = """
+kernel scale(x: f32[4, 16, 64], s: f32[4, 8]) -> (y: f32[4, 16, 64]):
+    parallel i0 < 4:
+        for i1 < 16:
+            vector i2 < 64:
+                y[1024*i0 + 64*i1 + i2] = mul(x[1024*i0 + 64*i1 + i2], s[8*i0 + FloorDiv(i2, 8)])
+"""
+
+
+def group_norm(x: jnp.ndarray) -> jnp.ndarray:
+    n, h, c = x.shape
+    g = x.reshape(n, h, 4, c // 4)
+    g = (g - g.mean((1, 3), keepdims=True)) * lax.rsqrt(g.var((1, 3), keepdims=True) + 1e-5)
+    return g.reshape(x.shape)
+
+
+def kernels(function: object, *args: np.ndarray) -> list[Kernel]:
+    return [s.kernel for s in schedule(lower_function(function, *args)).steps]
+
+
+def test_steady_values_move_to_scratch() -> None:
+    result = text(hoisted(parse(ROWS)))
+    assert "steady0[i2] = s[8*i0 + FloorDiv(i2, 8)]" in result
+    assert "mul(x[1024*i0 + 64*i1 + i2], steady0[i2])" in result
+
+
+@pytest.mark.parametrize("change", [("for i1 < 16", "for i1 < 2"), ("FloorDiv(i2, 8)", "FloorDiv(i1, 2)"),
+                                    ("s[8*i0 + FloorDiv(i2, 8)]", "x[1024*i0 + i2]")])
+def test_few_rows_moving_values_and_cheap_loads_stay(change: tuple[str, str]) -> None:
+    kernel = parse(ROWS.replace(*change))
+    assert hoisted(kernel) == kernel
+
+
+def test_short_rows_are_folded_by_lanes_over_all() -> None:
+    x = np.random.default_rng(0).standard_normal((8, 40, 32), np.float32)
+    plan = schedule(lower_function(group_norm, x))
+    printed = "".join(text(s.kernel) for s in plan.steps)
+    assert "vector i2 < 32" in printed and "FloorMod" not in printed
+    np.testing.assert_allclose(run(plan, (x,), {})[0], group_norm(x), rtol=2e-5, atol=2e-6)
+
+
+def test_rows_gathered_by_position_are_lanes() -> None:
+    table, ids = np.zeros((50, 16), np.float32), np.zeros((20, 12), np.int32)
+    (kernel,) = kernels(lambda t, i: t[i].sum(1), table, ids)
+    assert "parallel vector i1 < 16" in text(kernel)

@@ -1,0 +1,39 @@
+"""What must go to XLA, and the reasons that it gives."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+
+from dynacomp.lowering.fuse.fusion import schedule
+from dynacomp.lowering.fuse.schedule import ExternStep, TemplateStep
+from dynacomp.lowering.primitives.translate import lower_function
+
+
+def steps(function, *shapes):
+    args = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes]
+    return schedule(lower_function(function, *args)).steps
+
+
+def convolve(x, w):
+    return lax.conv(x, w, (1,) * (x.ndim - 2), "SAME")
+
+
+@pytest.mark.parametrize(
+    ("rank", "dtype", "reason"),
+    [
+        (3, jnp.float32, None),
+        (4, jnp.float32, "a convolution over 4 spatial dimensions"),
+        (2, jnp.complex64, "conv_general_dilated on complex64"),
+    ],
+)
+def test_convolutions(rank, dtype, reason):
+    (step,) = steps(convolve, ((2, 3, *(6,) * rank), dtype), ((4, 3, *(3,) * rank), dtype))
+    assert isinstance(step, ExternStep if reason else TemplateStep)
+    assert getattr(step, "why", None) == reason
+
+
+def test_product_of_integers_as_floats():
+    product = lambda a, b: jnp.matmul(a, b, preferred_element_type=jnp.float32)
+    (step,) = steps(product, ((40, 50), jnp.int8), ((50, 30), jnp.int8))
+    assert step.why == "a product of floats and integers"
