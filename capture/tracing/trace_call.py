@@ -149,7 +149,7 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     if _is_known(outcome.result):
         return from_python(cap, outcome.result)
     if outcome.leaves and all(is_literal(x) or _is_size(cap, x) for x in outcome.leaves):
-        return from_python(cap, jax.tree.map(lambda x: _size(cap, x), outcome.result))
+        return from_python(cap, outcome.result)
     if isinstance(outcome.result, Passed):
         return outcome.result.value
     if isinstance(outcome.result, Aval):
@@ -217,13 +217,6 @@ def _is_function_like(result: Any) -> bool:
 def _is_size(cap: Capture, x: Any) -> bool:
     """Whether `x` is made of this capture's symbolic sizes; the program can have symbolic sizes of its own."""
     return type(x) is Size and x.scope is cap.scope
-
-
-def _size(cap: Capture, x: Any) -> Any:
-    """A leaf of a result without arrays; the symbolic size that `jnp.shape` gives becomes a Value."""
-    if not _is_size(cap, x):
-        return x
-    return size_values.of_expr(cap, x)
 
 
 # --- abstract evaluation

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from dynacomp.capture.graph.avals import ARRAY_TYPE, aval_of
+from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.symbolic.classes import mro
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.sources import KeyObject, Root
@@ -36,6 +37,7 @@ from dynacomp.capture.symbolic.values import (
 )
 from dynacomp.capture.wrapping.builder import is_plain_instance, own_dict, remember, wrap
 from dynacomp.capture.wrapping.builtin_subclasses import MUTABLE, content, payload_base
+from dynacomp.capture.wrapping.size_values import of_expr
 
 
 def from_python(cap: Capture, obj: Any) -> Value:
@@ -182,4 +184,5 @@ _ROWS: dict[type, Any] = {
     functools.partial: _partial,
     types.CellType: lambda cap, o: CellV(from_python(cap, o.cell_contents)),
     ARRAY_TYPE: const_array,
+    Size: lambda cap, o: of_expr(cap, o) if o.scope is cap.scope else Const(o),  # the program may have its own
 }
