@@ -1,4 +1,4 @@
-"""`wrapping.size_values`: sizes are numbers like any other, also where JAX hands them to the functions it transforms."""
+"""`wrapping.size_values`: sizes are numbers like any other, also where JAX hands them to functions it transforms."""
 
 from __future__ import annotations
 
