@@ -34,7 +34,6 @@ REASONS: dict[str, Reason] = {
     "host": Reason("called by a library that keeps the state of modules out of sight",
                    "compile the function that calls the module's init or apply"),
     "identity": Reason("a question about object identity that guards cannot hold"),
-    "idle": Reason("a generator that computes nothing with arrays"),
     "import": Reason("an import that has not happened yet", "import it at the top of the module"),
     "internal": Reason("a defect in dynacomp", "please report it with the function"),
     "iterator": Reason("an iterator that cannot be looked into"),

@@ -22,7 +22,7 @@ import numpy as np
 from jax._src import source_info_util
 from jax._src.core import trace_ctx
 
-from dynacomp import counters, notices
+from dynacomp import counters, idle, notices
 from dynacomp.breaks import REASONS
 from dynacomp.capture import _native
 from dynacomp.capture.base.errors import GiveUp, NeedsSizes, NeverCalled
@@ -176,6 +176,8 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
         failed(history, outcome)
         return eager(code, outcome.kind, outcome.detail)
     history.failures = 0
+    if idle.is_left_alone(code, outcome.info, options):
+        return True
     note(outcome, code, history, made[0] if made else None)
     _native.add_entry(code, outcome.entry)
     return outcome.entry
@@ -214,7 +216,7 @@ _IMPORT = source_info_util.current().traceback  # the stack while this module wa
 def suspended(options: Options, code: CodeType) -> Outcome:
     """A generator, coroutine or async generator: its driver runs, and each segment is captured when it is called."""
     found = _native.current() is not None  # by the hook: nobody asked for this very function
-    on_idle = functools.partial(idle, weakref.ref(code)) if found else None
+    on_idle = functools.partial(left_to_python, weakref.ref(code)) if found else None
     return capture_suspended(code, compiling(options), options, on_idle)
 
 
@@ -223,11 +225,11 @@ def compiling(options: Options) -> Callable[[Any], Any]:
     return lambda made: _native.CompiledFunction(made, functools.partial(on_miss, options), options)
 
 
-def idle(code: weakref.ref[CodeType]) -> None:
+def left_to_python(code: weakref.ref[CodeType]) -> None:
     """A generator that computes nothing with arrays costs more captured than left alone."""
     known = code()
     if known is not None:
-        counters.count("frames_eager", "idle")
+        counters.count("frames_idle")
         _native.clear(known)
         _native.mark_skip(known)
 
@@ -379,6 +381,7 @@ def reset() -> None:
     """Forgets all compiled entries and what was learned about code objects."""
     _native.reset()
     _HISTORY.clear()
+    idle.reset()
     generator_plan.forget()
 
 

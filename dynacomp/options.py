@@ -11,6 +11,7 @@
 | `DYNACOMP_LOG` | comma-separated topics to print to stderr: see `TOPICS`, or say `help` |
 | `DYNACOMP_CACHE_DIR` | where compiled code is kept; default: `dynacomp` in the user's cache folder |
 | `DYNACOMP_THREADS` | threads of compiled code; default: the CPUs this process may use |
+| `DYNACOMP_CAPTURE_IDLE` | 1: frames that compute nothing with arrays are captured as well |
 | `CXX` | the C++ compiler, with arguments if need be (`ccache g++`); default: the first found |
 """
 
@@ -50,6 +51,7 @@ class Options:
     numerics: "default" (a few ULP, see the README) or "exact" (no reassociation, no contraction).
     threads: how many threads one compiled call may use.
     recompile_limit: entries that one code object may hold before its calls run eagerly.
+    capture_idle: whether frames that compute nothing with arrays are captured, too: slower, for tests of capture.
     cache_dir: the folder of compiled code. cxx: the compiler's command, or () to search for one.
     """
 
@@ -59,6 +61,7 @@ class Options:
     numerics: str = "default"
     threads: int = 1
     recompile_limit: int = 8
+    capture_idle: bool = False
     cache_dir: Path = field(default_factory=lambda: default_cache_dir(os.environ))
     cxx: tuple[str, ...] = ()
 
@@ -70,6 +73,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "numerics": (lambda v: v in NUMERICS, f"one of {', '.join(map(repr, NUMERICS))}"),
     "threads": (lambda v: _is_count(v), "an int of at least 1"),
     "recompile_limit": (lambda v: _is_count(v), "an int of at least 1"),
+    "capture_idle": (lambda v: isinstance(v, bool), "True or False"),
     "cache_dir": (lambda v: isinstance(v, Path), "a folder"),
     "cxx": (lambda v: isinstance(v, tuple) and all(isinstance(w, str) for w in v), "a command"),
 }
@@ -117,6 +121,7 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> Options:
     """The Options that the environment alone asks for; ValueError names a bad variable."""
     return Options(
         threads=_threads(environ),
+        capture_idle=environ.get("DYNACOMP_CAPTURE_IDLE", "") not in ("", "0"),
         cache_dir=default_cache_dir(environ),
         cxx=tuple(shlex.split(environ.get("CXX", ""))),
     )

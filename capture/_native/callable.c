@@ -99,7 +99,8 @@ static PyObject *call_captured(CompiledFunction *self, PyFunctionObject *func, P
     if (state->flags & CODE_SKIP_RECURSIVE) {
         return call_plain(self, p);
     }
-    if (state->flags & CODE_SKIP) {
+    if (state->flags & CODE_SKIP || state->rest) {
+        state->rest -= state->rest > 0;
         return call_active(self, p, code);
     }
     Bound bound;

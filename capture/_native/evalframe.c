@@ -203,6 +203,10 @@ static PyObject *run_active(PyThreadState *tstate, struct _PyInterpreterFrame *f
     if (!takes_part(tstate, &view)) {
         return dc_eval_underneath(tstate, frame, 0);
     }
+    if (state && state->rest) {
+        state->rest--;
+        return dc_eval_underneath(tstate, frame, 0);
+    }
     if ((!state && !(state = dc_code_state_make(view.code))) || ask_filter(state, view.code) < 0) {
         dc_frame_dispose(tstate, frame);
         return NULL;

@@ -168,6 +168,7 @@ static PyObject *py_clear(PyObject *m, PyObject *arg)
     if (state) {
         dc_cache_clear(state);
         state->flags = 0;
+        state->rest = 0;
     }
     return code ? Py_NewRef(Py_None) : NULL;
 }
@@ -196,6 +197,22 @@ static PyObject *mark_skip(PyObject *m, PyObject *args)
         return NULL;
     }
     state->flags |= CODE_SKIP | (recursive ? CODE_SKIP_RECURSIVE : 0) | (ours ? CODE_OURS : 0);
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_rest(PyObject *m, PyObject *args)
+{
+    DC_UNUSED(m);
+    PyObject *code;
+    unsigned calls;
+    if (!PyArg_ParseTuple(args, "O!I:rest", &PyCode_Type, &code, &calls)) {
+        return NULL;
+    }
+    CodeState *state = dc_code_state_make((PyCodeObject *)code);
+    if (state == NULL) {
+        return NULL;
+    }
+    state->rest = calls;
     Py_RETURN_NONE;
 }
 
@@ -260,6 +277,8 @@ static PyMethodDef methods[] = {
     {"entries", py_entries, METH_O, "entries(code) -> list of valid entries, the last hit first"},
     {"clear", py_clear, METH_O, "clear(code)\n\nForgets code's entries, its skip mark and the filter's answer."},
     {"reset", py_reset, METH_NOARGS, "Clears every code object and the counters."},
+    {"rest", py_rest, METH_VARARGS,
+     "rest(code, calls)\n\nThe next so many calls of code run as plain Python; what they call may be captured."},
     {"mark_skip", mark_skip, METH_VARARGS,
      "mark_skip(code, recursive=False, ours=False)\n\nDo not capture code; recursive: nor what it calls; "
      "ours: not even after a reset."},

@@ -182,6 +182,7 @@ struct CodeState {
     PyCodeObject *code; /* borrowed: the code object owns its state */
     Entry *first;
     unsigned flags;
+    unsigned rest;         /* so many calls run plainly before the next look at this code */
     unsigned long version; /* changes with the list */
     CodeState *prev, *next;
 };

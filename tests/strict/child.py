@@ -110,7 +110,7 @@ def run(suite: unittest.TestSuite, result: unittest.TestResult) -> None:
 
 def strictly(suite: unittest.TestSuite, result: Journal) -> dict[str, int]:
     """Runs the suite inside the call of a compiled function, so that the hook sees all that it calls."""
-    options = resolve()
+    options = resolve(options={"capture_idle": True})
     compiled = _native.CompiledFunction(run, functools.partial(asked, result.write, options), options)
     with filters.strict(*MACHINERY, sys.modules[__name__]):
         for code in (run.__code__, weakref.finalize.__call__.__code__):  # with the latter dynacomp forgets dead code
