@@ -1,7 +1,7 @@
-"""Which frames the hook looks at: the user's, and those of libraries that are entered.
+"""Which frames the hook looks at below a graph break: the program's, wherever its files lie, and those of installed
+packages that work with JAX, but for libraries that captured code calls whole.
 
-Everything below a compiled function's graph break passes the hook once; the answer is cached in the
-code object.
+Everything below a compiled function's graph break passes the hook once; the answer is cached in the code object.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import inspect
 import os
 import sys
 from collections.abc import Iterator
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
 
 import dynacomp.kernels as kernels
 import dynacomp.lowering as lowering
@@ -24,10 +25,14 @@ from dynacomp.capture.symbolic import libraries
 FUNCTION = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS  # not a class body or a module
 
 
+TYPED = ("<stdin>", "<ipython-input", "<doctest ")  # how the names of files begin that are no files of generated code
+
+
 def should_capture(code: CodeType) -> bool:
     """The usual filter."""
-    return is_resume(code) or (can_capture(code) and not code.co_filename.startswith("<")
-                               and not is_library_file(code.co_filename))
+    file = code.co_filename
+    return is_resume(code) or (can_capture(code) and (not file.startswith("<") or file.startswith(TYPED))
+                               and not is_library_file(file))
 
 
 def can_capture(code: CodeType) -> bool:
@@ -60,11 +65,47 @@ def strict(*machinery: ModuleType) -> Iterator[None]:
 
 @functools.cache
 def is_library_file(filename: str) -> bool:
-    """True of files of the standard library, of installed packages, and of dynacomp itself; and of the libraries that
-    promise purity, wherever they lie: captured code calls their functions whole, which must not be taken to pieces when
-    Python calls them."""
-    pure = [path + os.sep for root in _PURE for path in getattr(sys.modules.get(root), "__path__", ())]
-    return "site-packages" in filename or filename.startswith((*_OWN, _STDLIB, *pure))
+    """True of files of the standard library and of dynacomp itself; of the libraries that promise purity, wherever they
+    lie: captured code calls their functions whole, which must not be taken to pieces when Python calls them; and of
+    installed packages that have nothing to do with JAX, whose frames compute nothing with arrays."""
+    if "site-packages" not in filename:
+        pure = [path + os.sep for root in _PURE for path in getattr(sys.modules.get(root), "__path__", ())]
+        return filename.startswith((*_OWN, _STDLIB, *pure))
+    module = installed_module(filename)
+    entered = libraries.is_entered_module(module)
+    return filename.startswith(_OWN) or not entered and (
+        libraries.is_pure_module(module) or libraries.is_steady_module(module)) or not works_with_jax(module)
+
+
+def installed_module(filename: str) -> str:
+    """The name of a module in an installed package, by its file.
+
+        >>> installed_module("/usr/lib/python3.11/site-packages/flax/nnx/__init__.py")
+        'flax.nnx'
+    """
+    path = filename.rpartition("site-packages")[2].strip(os.sep).removesuffix(".py").removesuffix(os.sep + "__init__")
+    return path.replace(os.sep, ".")
+
+
+def works_with_jax(module: str) -> bool:
+    """Whether any module of the package that `module` belongs to has imported JAX, or something of it."""
+    root = module.partition(".")[0]
+    if root not in _WITH_JAX and any(map(_has_jax, [
+            m for name, m in list(sys.modules.items()) if name == root or name.startswith(root + ".")])):
+        _WITH_JAX.add(root)
+    return root in _WITH_JAX
+
+
+_WITH_JAX: set[str] = set()
+
+
+def _has_jax(module: ModuleType) -> bool:
+    return any(_is_jax(v.__name__ if isinstance(v, ModuleType) else v.__module__)
+               for v in list(getattr(module, "__dict__", {}).values()) if isinstance(v, (ModuleType, FunctionType)))
+
+
+def _is_jax(name: Any) -> bool:
+    return isinstance(name, str) and name.partition(".")[0] in ("jax", "equinox", "flax", "haiku", "optax")
 
 
 def _folder(module: object) -> str:

@@ -90,6 +90,12 @@ def _is_pure(module: str) -> bool:
 
 
 @functools.cache
+def is_entered_module(module: str) -> bool:
+    """Whether a module lies in a library that promises purity, and is entered all the same."""
+    return _root_in(module, ENTER)
+
+
+@functools.cache
 def is_steady_module(module: str | None) -> bool:
     """Whether what its functions read is left unguarded where a library runs them."""
     root = str(module).partition(".")[0]
