@@ -61,6 +61,7 @@ from dynacomp.capture.symbolic.values import (
     peek,
     type_of,
 )
+from dynacomp.capture.tracing import made_anew
 from dynacomp.capture.tracing.library_objects import RULE_METHODS, open_callable
 from dynacomp.capture.tracing.placement import jit_places
 from dynacomp.capture.tracing.trace_call import library_call
@@ -328,6 +329,9 @@ def _identity(obj: Any) -> Any:
 def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
     if is_open(fn) and _is_plain_function(peek(fn)):
         return inline(cap, as_function(cap, fn), args, kwargs)
+    anew = made_anew.by_structure(cap, fn)
+    if anew is not None:
+        return call(cap, anew, args, kwargs)
     obj = fn.value
     entered = cap.entered.get(id(obj))
     if entered is not None:
@@ -357,7 +361,7 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
         if not is_library(wrapped) or open_callable(cap, inner) is not None:
             return call(cap, inner, args, kwargs)
     if is_library(obj):
-        return library_call(cap, obj, args, kwargs)
+        return library_call(cap, obj, made_anew.arguments(cap, args), kwargs)
     if isinstance(obj, (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
                         types.ClassMethodDescriptorType, types.MethodWrapperType)):
         return _c_function(cap, obj, args, kwargs)
@@ -373,8 +377,9 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
 
 def _is_plain_function(real: types.FunctionType) -> bool:
     """Whether a call of it is a call of its code, and nothing else."""
-    return not (real in BUILTINS or USER_RULES.get(real) or real.__code__ in OPENED or is_library(real)
-                or hasattr(real, "_dynacomp_break"))
+    return isinstance(real, types.FunctionType) and not (
+        real in BUILTINS or USER_RULES.get(real) or real.__code__ in OPENED or is_library(real)
+        or hasattr(real, "_dynacomp_break"))
 
 
 def call_row(cap: Capture, row: Any, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -424,7 +429,7 @@ def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str,
         opened = open_callable(cap, fn)
         if opened is not None:
             return call(cap, opened, args, kwargs)
-        return library_call(cap, fn.value, args, kwargs)
+        return library_call(cap, fn.value, made_anew.arguments(cap, args), kwargs)
     on_data = fn.value.__module__ in PURE_ON_DATA and fn.value.__name__ not in OUTSIDE
     if on_data and all(map(_is_data, (*args, *kwargs.values()))):
         return _fold_call(cap, fn.value, args, kwargs)

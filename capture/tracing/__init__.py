@@ -15,6 +15,8 @@
     placement         Where arrays that do not exist yet will live, and which of them eager
                       JAX has as tracers
     failures          What a library call raises, in eager JAX's own words
+    made_anew         Library callables that the program makes anew for each call: known by
+                      their structure, once one was seen to be another object
     library_effects   What a library's call has changed besides making its result, noticed
                       once it has run on tracers
     library_objects   Library callables that hold user functions: `jax.value_and_grad(loss)`,

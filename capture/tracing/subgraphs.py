@@ -249,7 +249,8 @@ def signature_of(value: Value) -> inspect.Signature | None:
     try:
         if isinstance(value, Const):
             real = peek(value)  # whose defaults become arguments
-            known_by_code = is_open(value) and not (real.__defaults__ or real.__kwdefaults__)
+            plain = isinstance(real, types.FunctionType) and not (real.__defaults__ or real.__kwdefaults__)
+            known_by_code = is_open(value) and plain
             return inspect.signature(real if known_by_code else value.value)
         if isinstance(value, FunctionV):
             return _of_made(value)

@@ -149,6 +149,14 @@ def _function(cap: Capture, obj: Any, source: S.Source) -> Value:
     return open_function(obj, source, lambda: cap.guards.add("is", source, obj))
 
 
+def _jitted(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """So may what `jax.jit` makes."""
+    if not S.belongs_to_call(source):
+        return _one_object(cap, obj, source)
+    cap.guards.add("is_type", source, JITTED)
+    return open_function(obj, source, lambda: cap.guards.add("is", source, obj))
+
+
 def _tuple(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, type(obj))
     items = [Lazy(x, S.Item(source, i)) for i, x in enumerate(tuple.__iter__(obj))]
@@ -411,6 +419,7 @@ def is_bare_named_tuple(cls: type) -> bool:
         cls.__new__ is not tuple.__new__ and inherits(cls, *TUPLE_METHODS)
 
 
+JITTED: type = type(jax.jit(lambda: None))
 RECORDS = (OpaqueTraceState,)  # objects of JAX that are made anew all the time: known by their content
 
 
@@ -473,6 +482,7 @@ WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
     set: _set,
     frozenset: _set,
     types.FunctionType: _function,
+    JITTED: _jitted,
     types.MethodType: _method,
     functools.partial: _partial,
     types.BuiltinFunctionType: _builtin,

@@ -1,0 +1,149 @@
+"""Library callables that the program makes anew for each call: `optax.adam(1e-3)`, `jax.grad(loss)`, a schedule, a
+jitted function. Once one was seen to be another object it is known by its structure instead of its identity: its code,
+its defaults, and what its cells hold, functions among them in the same way. Arrays and changing numbers in cells become
+inputs of the Graph, constants are guarded.
+
+    tx = optax.adam(rate)       # the cells of tx.update: functions, and in theirs b1, b2, eps ... and the rate
+    updates, state = tx.update(grads, state)
+"""
+
+from __future__ import annotations
+
+import types
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+from dynacomp.capture.base.remembered import remembered
+from dynacomp.capture.bytecode.code import decode
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.libraries import is_host, is_library
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    Const,
+    LibraryV,
+    OpaqueV,
+    PartialV,
+    ScalarV,
+    SizeV,
+    TupleV,
+    Value,
+    is_open,
+    peek,
+)
+from dynacomp.capture.tracing.library_objects import WithCells
+from dynacomp.capture.tracing.placement import jit_places
+from dynacomp.capture.wrapping.builder import items_of, wrap
+
+MAX_DEPTH = 32  # of functions and tuples inside each other
+INPUTS = (ArrayV, ScalarV, SizeV, LibraryV)  # what a node can take in place of a cell's content
+JIT_OPTIONS = ("device", "backend", "in_shardings_leaves", "out_shardings_leaves", "donate_argnums", "static_argnums",
+               "static_argnames")
+
+
+def by_structure(cap: Capture, fn: Const) -> Value | None:
+    """What to call in place of `fn`, an open library function: a constant, where all that it holds is constant, or
+    the same function around Values. None where its identity is to be guarded."""
+    if not (is_open(fn) and fn.source is not None and is_library(peek(fn))) or is_host(peek(fn)):
+        return None
+    real, source = peek(fn), fn.source
+    mark = ("made", weakref.ref(real))  # equal to that of an earlier call where it is the same object, still alive
+    if not cap.root.is_dynamic_scalar(source, mark):
+        cap.scalars[source] = mark
+        return None
+    return _function(cap, real, source, 0) if isinstance(real, types.FunctionType) else _jitted(cap, real, source)
+
+
+def arguments(cap: Capture, values: Iterable[Value]) -> list[Value]:
+    """The arguments of a call of a library, those library functions among them by structure."""
+    return [_argument(cap, v) for v in values]
+
+
+def _argument(cap: Capture, value: Value) -> Value:
+    if isinstance(value, Const):
+        return by_structure(cap, value) or value
+    if isinstance(value, TupleV) and any(map(is_open, value.items)):
+        items = [_argument(cap, item) for item in value.items]
+        return value if items == value.items else TupleV(items, value.cls)
+    return value
+
+
+def _jitted(cap: Capture, jitted: Any, source: S.Source) -> Value | None:
+    """What `jax.jit` has made, for the same options, of a function that is known by its structure."""
+    info, names = jitted._jit_info, type(jitted._jit_info)._fields
+    options = [wrap(cap, getattr(info, name), S.Item(S.Attr(source, "_jit_info"), names.index(name)))
+               for name in JIT_OPTIONS]
+    if not all(_is_constant(_structured(cap, option, 0)) for option in options) or jit_places(jitted):
+        return None
+    return _structured(cap, wrap(cap, jitted.__wrapped__, S.Attr(source, "__wrapped__")), 0)
+
+
+def _function(cap: Capture, real: types.FunctionType, source: S.Source, depth: int) -> Value | None:
+    cap.guards.add("is", S.Get(source, "__code__"), real.__code__)
+    cap.guards.add("is", S.Get(source, "__globals__"), real.__globals__)
+    defaults = [_structured(cap, wrap(cap, getattr(real, name), S.Get(source, name)), depth)
+                for name in ("__defaults__", "__kwdefaults__")]
+    if not all(map(_is_constant, defaults)):
+        return None
+    held: dict[int, Value] = {}
+    for i, cell in enumerate(real.__closure__ or ()):
+        value = _content(cap, cell, S.Item(S.Get(source, "__closure__"), i), depth)
+        if value is None:
+            return None
+        if not _is_constant(value) or _stores_into_cells(real.__code__):
+            held[i] = value
+    return LibraryV(WithCells(real, tuple(held)), tuple(held.values())) if held else Const(real)
+
+
+@remembered
+def _stores_into_cells(code: types.CodeType) -> bool:
+    """Whether a call changes what the function's cells hold (`nonlocal`, as Optax's schedules do with what they make
+    of their arguments): tracing it would change the program's object. A copy is traced, whose cells are its own."""
+    return any(i.name in ("STORE_DEREF", "DELETE_DEREF") and i.argval in code.co_freevars for i in decode(code).instrs)
+
+
+def _content(cap: Capture, cell: types.CellType, source: S.Source, depth: int) -> Value | None:
+    cap.guards.add("is_type", source, types.CellType)
+    try:
+        content = cell.cell_contents
+    except ValueError:
+        cap.guards.add("empty", source)
+        return Const(None)
+    return _structured(cap, wrap(cap, content, S.Get(source, "cell_contents")), depth)
+
+
+def _structured(cap: Capture, value: Value, depth: int) -> Value | None:
+    """`value` without a guard on its identity, where it is a function or a tuple of them; None where that is no way."""
+    if depth > MAX_DEPTH:
+        return None
+    if is_open(value) and value.source is not None:
+        real = peek(value)  # type: ignore[arg-type]
+        if "." not in getattr(real, "__qualname__", "."):  # a module's own function, there only once
+            return Const(value.value)  # type: ignore[attr-defined]
+        if not isinstance(real, types.FunctionType):
+            return _jitted(cap, real, value.source)
+        return _function(cap, real, value.source, depth + 1) if is_library(real) else value  # else it is entered
+    if isinstance(value, TupleV):
+        items = [_structured(cap, item, depth + 1) for item in items_of(cap, value)]
+        if any(item is None for item in items):
+            return None
+        found = [item for item in items if item is not None]
+        return Const(value.real) if value.real is not None and all(map(_is_constant, found)) else TupleV(
+            found, value.cls)
+    if isinstance(value, PartialV):
+        func = _structured(cap, value.func, depth + 1)
+        args = [_structured(cap, v, depth + 1) for v in (*value.args, *value.kwargs.values())]
+        if func is None or any(v is None for v in args):
+            return None
+        given = [v for v in args if v is not None]
+        own = len(value.args)
+        return PartialV(func, given[:own], dict(zip(value.kwargs, given[own:])))
+    if isinstance(value, OpaqueV) and type(value.obj) is object and value.source is not None:  # a mark, told by `is`
+        cap.guards.add("is", value.source, value.obj)
+        return Const(value.obj)
+    return value if isinstance(value, (Const, *INPUTS)) else None
+
+
+def _is_constant(value: Value | None) -> bool:
+    return isinstance(value, Const) and not is_open(value)

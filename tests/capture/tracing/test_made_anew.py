@@ -1,0 +1,135 @@
+"""`tracing.made_anew`: library callables that each call makes anew are known by what they are made of."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import dynacomp
+
+W = {"w": jnp.ones((4, 3)) / 3, "b": jnp.zeros(3)}
+X, Y = jnp.linspace(0, 1, 20).reshape(5, 4), jnp.ones((5, 3))
+
+
+def loss(p, x, y):
+    return jnp.mean((jnp.tanh(x @ p["w"] + p["b"]) - y) ** 2)
+
+
+def settled(program, calls, most):
+    """As plain Python in each call, with so many captures, none of them after the first half of the calls."""
+    dynacomp.reset()
+    made, seen = dynacomp.jit(program, backend="eager"), []
+    for args in calls:
+        want, got = program(*args), made(*args)
+        for a, b in zip(jax.tree.leaves(want), jax.tree.leaves(got), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+        seen.append(dynacomp.stats()["frames_captured"])
+    assert seen[-1] <= most and seen[-1] == seen[len(seen) // 2], seen
+    assert not dynacomp.stats()["frames_eager"] and dynacomp.stats()["graphs"] >= 1, dynacomp.stats()
+
+
+def optimiser(p, rate):
+    tx = optax.adam(rate)
+    state, losses = tx.init(p), []
+    for _ in range(3):
+        value, grads = jax.value_and_grad(loss)(p, X, Y)
+        print(end="")
+        updates, state = tx.update(grads, state, p)
+        p = optax.apply_updates(p, updates)
+        losses.append(value)
+    return p, losses
+
+
+def gradient(p, rate):
+    f = jax.value_and_grad(lambda q: rate * loss(q, X, Y))
+    print(end="")
+    return f(p)
+
+
+def jitted(p, rate):
+    step = jax.jit(lambda q: jax.tree.map(lambda a, b: a - rate * b, q, jax.grad(loss)(q, X, Y)))
+    print(end="")
+    return step(step(p))
+
+
+def schedule(p, rate):
+    rates = optax.cosine_decay_schedule(rate, 10)
+    print(end="")
+    return jax.tree.map(lambda a: a * rates(3), p)
+
+
+def chained(p, rate):
+    tx = optax.chain(optax.clip_by_global_norm(1.0), optax.add_decayed_weights(rate), optax.sgd(0.1, momentum=0.9))
+    print(end="")
+    return tx.update(jax.grad(loss)(p, X, Y), tx.init(p), p)[0]
+
+
+def mapped(p, rate):
+    f = jax.vmap(functools.partial(jnp.clip, min=rate, max=0.9))
+    print(end="")
+    return f(p["w"])
+
+
+PROGRAMS = [optimiser, gradient, jitted, schedule, chained, mapped]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_made_in_the_call(program):
+    settled(program, [(W, 0.25)] * 10, 8)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_made_in_the_call_with_other_numbers(program):
+    settled(program, [(W, rate) for rate in (0.25, 0.125, 0.5, 0.25, 0.375, 0.625, 0.75, 0.875, 0.1875, 0.3125)], 12)
+
+
+def test_given_as_an_argument():
+    def step(tx, p):
+        return tx.update(jax.grad(loss)(p, X, Y), tx.init(p), p)[0]
+
+    settled(step, [(optax.adam(0.1), W) for _ in range(10)], 2)
+    settled(step, [(optax.adam(0.1 * (i + 1)), W) for i in range(10)], 3)
+
+
+def test_another_optimiser_is_another_entry():
+    def step(tx, p):
+        return tx.update(jax.grad(loss)(p, X, Y), tx.init(p), p)[0]
+
+    made = [lambda: optax.adam(0.1), lambda: optax.sgd(0.1), lambda: optax.adamw(0.1, weight_decay=0.1)]
+    settled(step, [(made[i % 3](), W) for i in range(18)], 6)
+
+
+def test_arrays_in_cells_are_inputs():
+    def step(i, p):
+        q = X + i
+        return jax.grad(lambda r: loss(r, q, Y))
+
+    def program(f, p):
+        return f(p)
+
+    settled(program, [(step(i, W), W) for i in range(10)], 3)
+
+
+def test_other_options_of_jit_are_another_entry():
+    def program(f, x):
+        return f(x, 3)
+
+    def times(x, n):
+        return x * n
+
+    made = [lambda: jax.jit(lambda x, n: x * n), lambda: jax.jit(lambda x, n: x * n, static_argnums=1)]
+    settled(program, [(made[i % 2](), X) for i in range(12)], 6)
+
+
+def test_tracing_changes_no_cell_of_the_program():
+    """Optax's schedules replace, in their cells, what they were given by what they make of it."""
+    made = dynacomp.jit(lambda s: s(2) * X, backend="eager")
+    for _ in range(5):
+        rates = optax.cosine_decay_schedule(0.1, 10)
+        np.testing.assert_allclose(made(rates), optax.cosine_decay_schedule(0.1, 10)(2) * X, rtol=1e-6)
+    assert dynacomp.stats()["frames_captured"] >= 1
+    assert [c.cell_contents for c in rates.__closure__] == [
+        c.cell_contents for c in optax.cosine_decay_schedule(0.1, 10).__closure__]
