@@ -22,6 +22,7 @@ REASONS: dict[str, Reason] = {
     "builtins": Reason("builtins that the compiler itself runs on are replaced, as by a test that mocks them"),
     "call": Reason("a call into code that cannot be captured"),
     "concrete": Reason("a JAX function that needs concrete values", "give it a fixed size, e.g. jnp.nonzero(size=...)"),
+    "churn": Reason("captures whose results serve hardly a call", "make the objects that change once, outside"),
     "config": Reason("JAX is asked to check or run every operation by itself",
                      "jax_debug_nans, jax_debug_infs and jax_disable_jit do that"),
     "deleted": Reason("an array that was donated or deleted"),

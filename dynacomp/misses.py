@@ -48,6 +48,7 @@ TOLD_AFTER = 3  # sizes that one place had, each of which took an entry of its o
 MAX_SIZES = 2  # sizes that must be constants for a call in the program: with a third, the call breaks the graph
 MAX_VALUES = 4  # a Python number that must be a constant and had more values than this breaks the graph
 MAX_CAPTURES = 8  # times the limit of entries: what they guarded died, again and again
+CHURN, WORTH = 12, 4  # so many captures in a row whose entries served fewer calls than that: Python runs the next ones
 PATIENCE, MAX_WAIT = 3, 4096  # after so many failed captures in a row, calls wait for the next attempt
 DEBUGGING = ("jax_debug_nans", "jax_debug_infs", "jax_disable_jit")  # settings that watch each eager operation
 
@@ -73,6 +74,8 @@ class History:
         self.wait = 0  # calls that run plainly before the next attempt
         self.failure = ("", "")  # why the last one made none
         self.frozen: dict[str, Frozen] = {}  # sizes that something in this code needs as constants
+        self.churned = 0  # how often it was left to Python because its entries served next to nothing
+        self.served: list[int] = []  # how many calls entries had served at each capture
         self.lock = threading.RLock()  # one thread captures, the others wait for its entry
 
 
@@ -133,6 +136,12 @@ def is_full(code: CodeType, options: Options, history: History) -> bool:
         live_entries(code, options)) >= limit * min(len(history.owners), MAX_CAPTURES))
 
 
+def is_churning(code: CodeType, history: History) -> bool:
+    """Whether entry after entry has died, or was of no use, before it had served enough calls to pay. Functions that one `def` makes share its code."""
+    now, enough = _native.hits(code), len(history.served) >= CHURN * len(history.owners)
+    return enough and now - history.served[-CHURN] < CHURN * WORTH
+
+
 def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History) -> Any:
     """A call that no entry serves."""
     if any(getattr(jax.config, name) for name in DEBUGGING):
@@ -148,6 +157,13 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
     if history.wait:
         history.wait -= 1
         return eager(code, *history.failure)
+    if is_churning(code, history):
+        failed_now = failed_guard(fn, code, args)
+        history.served.clear()
+        history.churned += 1
+        _native.rest(code, min(MAX_WAIT, 1 << 2 * history.churned + 4))
+        return eager(code, "churn", f"{history.captures} of {code.co_qualname}" + (
+            f", lately because of {failed_now}" if failed_now else ""))
     notices.log("recompiles", lambda: recompile_text(fn, code, args))
     return captured(options, fn, code, args, history)
 
@@ -308,6 +324,7 @@ def note(outcome: Outcome, code: CodeType, history: History, made: Compiled | No
     if history.captures:
         counters.count("recompiles")
     history.captures += 1
+    history.served.append(_native.hits(code))
     for place, size in info.shapes.items():
         history.sizes.setdefault(place, set()).add(size)
     for name, value in info.scalars.items():

@@ -113,6 +113,7 @@ __attribute__((noinline)) Answer dc_resolve(const Call *call, CodeState *state, 
     Entry *entry = dc_cache_find(state, key, call, &run);
     if (entry) {
         dc_counters.hits++;
+        state->hits++;
         return take(entry, &run);
     }
     if (on_miss == NULL) {

@@ -216,6 +216,14 @@ static PyObject *py_rest(PyObject *m, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *py_hits(PyObject *m, PyObject *arg)
+{
+    DC_UNUSED(m);
+    PyCodeObject *code = as_code(arg);
+    CodeState *state = code ? dc_code_state(code) : NULL;
+    return code ? PyLong_FromUnsignedLongLong(state ? state->hits : 0) : NULL;
+}
+
 static PyObject *is_skipped(PyObject *m, PyObject *arg)
 {
     DC_UNUSED(m);
@@ -277,6 +285,7 @@ static PyMethodDef methods[] = {
     {"entries", py_entries, METH_O, "entries(code) -> list of valid entries, the last hit first"},
     {"clear", py_clear, METH_O, "clear(code)\n\nForgets code's entries, its skip mark and the filter's answer."},
     {"reset", py_reset, METH_NOARGS, "Clears every code object and the counters."},
+    {"hits", py_hits, METH_O, "hits(code)\n\nHow many calls the entries of code have served so far."},
     {"rest", py_rest, METH_VARARGS,
      "rest(code, calls)\n\nThe next so many calls of code run as plain Python; what they call may be captured."},
     {"mark_skip", mark_skip, METH_VARARGS,

@@ -183,6 +183,7 @@ struct CodeState {
     Entry *first;
     unsigned flags;
     unsigned rest;         /* so many calls run plainly before the next look at this code */
+    unsigned long long hits; /* calls that its entries have served, those that are gone among them */
     unsigned long version; /* changes with the list */
     CodeState *prev, *next;
 };

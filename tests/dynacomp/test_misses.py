@@ -291,3 +291,27 @@ def test_calls_beyond_the_limit_cost_little_and_heed_the_stance(monkeypatch):
     with dynacomp.set_stance("fail_on_recompile"), pytest.raises(misses.RecompileError):
         f(ones(2), [0] * 8)
     assert f(ones(2), [0] * 9)[0] == 10
+
+
+def test_what_never_settles_is_left_to_python(caplog):
+    """A class that each call makes anew, alive at a break: each capture serves one call."""
+    def scaled(x):
+        class Scale:
+            by = 2.0
+
+        made = Scale()
+        print(end="")
+        return x * made.by + 1
+
+    x = jnp.arange(4.0)
+    dynacomp.reset()
+    compiled = dynacomp.jit(scaled, backend="eager")
+    for _ in range(200):
+        np.testing.assert_array_equal(compiled(x), scaled(x))
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 40 and stats["frames_eager"].get("churn"), stats
+    assert [r for r in caplog.records if "captures whose results serve hardly a call" in r.getMessage()]
+    rounds = stats["frames_captured"]
+    for _ in range(50):
+        compiled(x)
+    assert dynacomp.stats()["frames_captured"] - rounds <= 14
