@@ -137,7 +137,8 @@ def is_full(code: CodeType, options: Options, history: History) -> bool:
 
 
 def is_churning(code: CodeType, history: History) -> bool:
-    """Whether entry after entry has died, or was of no use, before it had served enough calls to pay. Functions that one `def` makes share its code."""
+    """Whether entry after entry has died, or was of no use, before it had served enough calls to pay. Functions that
+    one `def` makes share its code."""
     now, enough = _native.hits(code), len(history.served) >= CHURN * len(history.owners)
     return enough and now - history.served[-CHURN] < CHURN * WORTH
 
