@@ -30,6 +30,7 @@ from dynacomp.capture.builtins import (  # noqa: F401  (handlers and rows regist
     instance_rows,
     iteration_rows,
     jax_state_rows,
+    optree_rows,
     polyfills,
     stdlib_rows,
     tree_rows,

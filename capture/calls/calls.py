@@ -80,6 +80,8 @@ USER_RULES = IdentityTable()
 BY_TYPE: dict[type, Any] = {}
 # Code of a wrapper in the standard library → row(cap, fn, args, kwargs) for the functions that run it.
 OPENED: dict[types.CodeType, Any] = {}
+# What puts a library's rows into these tables, by the module of its C functions: once the program calls one.
+FIRST_CALLED: dict[str, Any] = {}
 # Real functions that may be computed during capture when all arguments are constants.
 FOLDABLE = {chr, ord, hex, oct, bin, ascii}
 IN_PLACE = {"setitem", "delitem", "iconcat", *(n for n in dir(operator) if n[0] == "i" and n[1:] in dir(operator))}
@@ -444,6 +446,9 @@ def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str,
 def _c_function(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A C function: a method of a modelled type, a pure function of constants, or a break."""
     module = getattr(obj, "__module__", None)
+    if module in FIRST_CALLED:
+        FIRST_CALLED.pop(module)()
+        return call(cap, Const(obj), args, kwargs)
     if isinstance(obj, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args:
         bound = _descriptor_call(cap, obj, args, kwargs)
         if bound is not None:

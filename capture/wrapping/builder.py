@@ -313,11 +313,15 @@ def _partial(cap: Capture, obj: Any, source: S.Source) -> Value:
 def _builtin(cap: Capture, obj: Any, source: S.Source) -> Value:
     """A built-in function is known by its identity; a bound method, often made anew, by its object and name."""
     owner = obj.__self__
-    if owner is None or isinstance(owner, (types.ModuleType, type)) or is_python_class(type(owner)):
+    of_module = owner is None or isinstance(owner, (types.ModuleType, type)) or type(owner).__name__.startswith(PYBIND)
+    if of_module or is_python_class(type(owner)):
         return _identity(cap, obj, source)
     cap.guards.add("is_type", source, type(obj))
     cap.guards.add("eq", S.Get(source, "__name__"), obj.__name__)
     return BuiltinMethodV(wrap(cap, owner, S.Get(source, "__self__")), obj.__name__, source=source)
+
+
+PYBIND = "pybind11_detail_function_record"  # the class of `__self__` of a function that pybind11 has made
 
 
 def _cell(cap: Capture, obj: Any, source: S.Source) -> Value:
