@@ -72,9 +72,8 @@ def is_library_file(filename: str) -> bool:
         pure = [path + os.sep for root in _PURE for path in getattr(sys.modules.get(root), "__path__", ())]
         return filename.startswith((*_OWN, _STDLIB, *pure))
     module = installed_module(filename)
-    entered = libraries.is_entered_module(module)
-    return filename.startswith(_OWN) or not entered and (
-        libraries.is_pure_module(module) or libraries.is_steady_module(module)) or not works_with_jax(module)
+    left = not libraries.is_entered_module(module) and libraries.is_steady_module(module)
+    return filename.startswith(_OWN) or left or libraries.lies_in_pure(module) or not works_with_jax(module)
 
 
 def installed_module(filename: str) -> str:

@@ -10,6 +10,7 @@ import types
 import weakref
 from typing import Any
 
+import jax
 import numpy as np
 
 from dynacomp.capture.base.errors import Break, Raised
@@ -359,7 +360,17 @@ def _super(cap: Capture, value: SuperV, name: str) -> Value:
     return bind(cap, raw, value.obj, owner, name)
 
 
+# Context managers that only name what is computed inside: a Graph keeps no such names.
+NAMING = (jax.named_scope, jax.profiler.TraceAnnotation, jax.profiler.StepTraceAnnotation)
+
+
+def do_nothing(*raised: Any) -> None:
+    """The `__enter__` and the `__exit__` of a context manager that changes nothing."""
+
+
 def _library(cap: Capture, value: LibraryV, name: str) -> Value:
+    if name in ("__enter__", "__exit__") and value.make in NAMING:
+        return Const(do_nothing)
     if name in CONTEXTS:
         raise Break("with", f"{name} of a library's context manager")
     if name in RULES:

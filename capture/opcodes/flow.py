@@ -6,9 +6,6 @@ import inspect
 import operator
 import sys
 import types
-from typing import Any
-
-import jax
 
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import VERSION, Instr
@@ -16,6 +13,7 @@ from dynacomp.capture.bytecode.control_flow_graph import LOOP_ENDS
 from dynacomp.capture.calls.calls import BUILTINS, call
 from dynacomp.capture.control_flow import conditions, rolled_loops
 from dynacomp.capture.kinds.arrays import is_numpy
+from dynacomp.capture.kinds.attrs import NAMING, do_nothing
 from dynacomp.capture.kinds.exceptions import as_exception, handled, instance_of, set_cause
 from dynacomp.capture.kinds.iteration import advance, get_iter, iterate
 from dynacomp.capture.kinds.keys import pairs
@@ -276,22 +274,14 @@ def _load_assertion_error(cap: Capture, f: Frame, i: Instr) -> None:
 # --- with
 
 
-# Context managers that only name what is computed inside: a Graph keeps no such names.
-NAMING = (jax.named_scope, jax.profiler.TraceAnnotation, jax.profiler.StepTraceAnnotation)
-
-
-def _leave_nothing(*raised: Any) -> None:
-    """The `__exit__` of a context manager that changes nothing."""
-
-
-BUILTINS[_leave_nothing] = lambda cap, *raised: Const(None)
+BUILTINS[do_nothing] = lambda cap, *raised: Const(None)
 
 
 @opcode("BEFORE_WITH")
 def _before_with(cap: Capture, f: Frame, i: Instr) -> None:
     manager = f.pop()
     if isinstance(manager, LibraryV) and manager.make in NAMING:
-        f.push(Const(_leave_nothing))
+        f.push(Const(do_nothing))
         f.push(Const(None))
         return
     if not isinstance(manager, ObjectV):

@@ -89,9 +89,14 @@ def _is_pure(module: str) -> bool:
     return _root_in(module, PURE) and not _root_in(module, ENTER)
 
 
+def lies_in_pure(module: str) -> bool:
+    """Whether a module lies in a library that promises purity, entered or not."""
+    return _root_in(module, PURE)
+
+
 @functools.cache
 def is_entered_module(module: str) -> bool:
-    """Whether a module lies in a library that promises purity, and is entered all the same."""
+    """Whether a module lies in a library that promises purity (or beside it), and is entered all the same."""
     return _root_in(module, ENTER)
 
 
