@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import types
 
-from dynacomp.capture.base.errors import Break
+import jax
+
+from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.symbolic.classes import has_dict
 from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
 from dynacomp.capture.symbolic.private_values import PrivateV
@@ -25,6 +27,7 @@ from dynacomp.capture.symbolic.values import (
     type_of,
 )
 from dynacomp.capture.tracing.equinox_modules import is_module, refuse_store
+from dynacomp.capture.tracing.placement import is_traced
 from dynacomp.capture.wrapping import class_attrs
 from dynacomp.capture.wrapping.class_attrs import MISSING, is_hook, resolve
 from dynacomp.capture.wrapping.class_prototypes import Placeholder
@@ -60,6 +63,8 @@ def setattr_value(cap: Capture, target: Value, name: str, value: Value) -> None:
         class_attrs.store(cap, target.value, name, value)
     elif isinstance(target, Const) and type(target.value) is types.ModuleType:
         write_global(cap, vars(target.value), None, name, value)
+    elif isinstance(target, ArrayV) and not hasattr(jax.core.Tracer, name) and is_traced(cap, target.node):
+        raise Raised(Const(AttributeError(f"'Tracer' object has no attribute {name!r}", name=name)))
     elif isinstance(target, (Const, TupleV, ListV, DictV, SetV, ArrayV)):
         raise Break("store", f"a store to {name!r} of a {type_of(target).__name__}")
     else:

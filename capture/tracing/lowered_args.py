@@ -49,6 +49,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     as_python,
+    is_literal,
     peek,
 )
 from dynacomp.capture.tracing.subgraphs import Standin, localise, place_of
@@ -222,10 +223,18 @@ def _with_payload(cap: Capture, value: ObjectV) -> Any:
     number = payload_base(value.cls) in SCALARS
     if not inherits(value.cls, *SPECIAL) or attributes(cap, value).keys() & {"shape", "dtype", "ndim"} or (
             attributes(cap, value) and not number):
+        if _exists(value) and _holds_literals(cap, value.payload):
+            return value.real
         raise Break("argument", f"an object of {value.cls.__qualname__} passed to a library")
     if number:
         return lower_arg(cap, value.payload)
     return LibraryArg(OfClass(value.cls), (lower_arg(cap, value.payload),), {})
+
+
+def _holds_literals(cap: Capture, payload: Value | None) -> bool:
+    """Whether a list or tuple that nobody has changed holds constants alone, which are guarded now."""
+    return isinstance(payload, (TupleV, ListV)) and not getattr(payload, "dirty", False) and all(
+        isinstance(v, Const) and is_literal(v.value) for v in items_of(cap, payload))
 
 
 class OfClass:

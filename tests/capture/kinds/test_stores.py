@@ -1,0 +1,58 @@
+"""`kinds.stores` and what Keras does with arrays and lists of its own."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import dynacomp
+
+X = jnp.arange(6.0).reshape(2, 3)
+
+
+def compiled_like_plain(program, *args):
+    dynacomp.reset()
+    made = dynacomp.jit(program, backend="eager", fullgraph=True)
+    for _ in range(3):
+        want, got = program(*args), made(*args)
+        for a, b in zip(jax.tree.leaves(want), jax.tree.leaves(got), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6)
+    assert dynacomp.stats()["frames_captured"] == 1
+
+
+def test_a_traced_array_takes_no_attribute():
+    def loss(x):
+        y, took = jnp.sin(x), 1.0
+        try:
+            y.note = "seen"
+        except AttributeError:
+            took = 2.0
+        return (y * took).sum()
+
+    compiled_like_plain(lambda x: jax.grad(loss)(x), X)
+    compiled_like_plain(lambda x: jax.vmap(loss)(x), X)
+
+
+def test_names_for_what_is_computed_by_explicit_calls():
+    def program(x):
+        scope = jax.named_scope("layer")
+        scope.__enter__()
+        y = x * 2
+        scope.__exit__(None, None, None)
+        with jax.named_scope("other"):
+            return y + 1
+
+    compiled_like_plain(program, X)
+
+
+class Tracked(list):
+    def __init__(self, values, owner):
+        super().__init__(values)
+        self.owner = owner
+
+
+def test_a_list_of_the_programs_class_that_has_attributes_is_passed_as_it_is():
+    axes = Tracked([0, 1], "layer")
+    compiled_like_plain(lambda x, axes: jnp.mean(x, axes), X, axes)
+    made = dynacomp.jit(lambda x, axes: jnp.mean(x, axes), backend="eager")
+    for axes in (Tracked([0], "a"), Tracked([1], "a"), Tracked([0, 1], "b")):
+        np.testing.assert_allclose(made(X, axes), jnp.mean(X, axes), rtol=1e-6)
