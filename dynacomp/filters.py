@@ -72,8 +72,7 @@ def is_library_file(filename: str) -> bool:
         pure = [path + os.sep for root in _PURE for path in getattr(sys.modules.get(root), "__path__", ())]
         return filename.startswith((*_OWN, _STDLIB, *pure))
     module = installed_module(filename)
-    left = not libraries.is_entered_module(module) and libraries.is_steady_module(module)
-    return filename.startswith(_OWN) or left or libraries.lies_in_pure(module) or not works_with_jax(module)
+    return filename.startswith(_OWN) or libraries.is_left_alone(module) or not works_with_jax(module)
 
 
 def installed_module(filename: str) -> str:

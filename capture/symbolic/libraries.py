@@ -37,6 +37,10 @@ STEADY = (
     "rich", "tqdm", "pytest", "_pytest", "pluggy",
 )
 
+# Libraries of much Python around few operations: their frames, captured one by one below a graph break, cost more than
+# they save. (Called from captured code they are entered.)
+ALONE = ("flax", "keras", "numpyro")
+
 # Functions of pure modules that ask whether JAX traces their caller, by module and `co_qualname`: they are entered.
 ASKS = {
     ("chex._src.asserts", "assert_max_traces.<locals>.fn_wrapped"),
@@ -89,15 +93,9 @@ def _is_pure(module: str) -> bool:
     return _root_in(module, PURE) and not _root_in(module, ENTER)
 
 
-def lies_in_pure(module: str) -> bool:
-    """Whether a module lies in a library that promises purity, entered or not."""
-    return _root_in(module, PURE)
-
-
-@functools.cache
-def is_entered_module(module: str) -> bool:
-    """Whether a module lies in a library that promises purity (or beside it), and is entered all the same."""
-    return _root_in(module, ENTER)
+def is_left_alone(module: str) -> bool:
+    """Whether the frames of a module are left to Python where Python calls them."""
+    return _root_in(module, (*PURE, *ALONE)) or is_steady_module(module)
 
 
 @functools.cache

@@ -70,3 +70,4 @@ def test_packages_without_jax_are_left_alone():
     assert is_library(import_path + "_pytest/python.py") and is_library(import_path + "numpy/linalg/_linalg.py")
     assert is_library(import_path + "jax/_src/api.py") and is_library(import_path + "networkx/classes/graph.py")
     assert is_library(import_path + "optax/_src/base.py") and is_library(import_path + "flax/linen/module.py")
+    assert is_library(import_path + "flax/nnx/module.py") and is_library(import_path + "keras/src/layers/layer.py")
