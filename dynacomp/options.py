@@ -11,6 +11,7 @@
 | `DYNACOMP_LOG` | comma-separated topics to print to stderr: see `TOPICS`, or say `help` |
 | `DYNACOMP_CACHE_DIR` | where compiled code is kept; default: `dynacomp` in the user's cache folder |
 | `DYNACOMP_THREADS` | threads of compiled code; default: the CPUs this process may use |
+| `DYNACOMP_VERIFY` | 1: every Graph and Kernel is verified after each step that made it: for work on dynacomp |
 | `DYNACOMP_CAPTURE_IDLE` | 1: frames that compute nothing with arrays are captured as well |
 | `CXX` | the C++ compiler, with arguments if need be (`ccache g++`); default: the first found |
 """
@@ -30,6 +31,7 @@ TOPICS: dict[str, str] = {  # of DYNACOMP_LOG, and what each prints
     "guards": "what each new entry relies on",
     "recompiles": "which guard failed, where a call needs a new entry",
     "graph": "each captured graph",
+    "passes": "the primitive graph after lowering, and after each pass",
     "kernels": "the kernels that each graph became",
     "code": "their source",
 }
@@ -52,6 +54,7 @@ class Options:
     threads: how many threads one compiled call may use.
     recompile_limit: entries that one code object may hold before its calls run eagerly.
     capture_idle: whether frames that compute nothing with arrays are captured, too: slower, for tests of capture.
+    verify: whether Graphs and Kernels are verified between all steps.
     cache_dir: the folder of compiled code. cxx: the compiler's command, or () to search for one.
     """
 
@@ -62,6 +65,7 @@ class Options:
     threads: int = 1
     recompile_limit: int = 8
     capture_idle: bool = False
+    verify: bool = False
     cache_dir: Path = field(default_factory=lambda: default_cache_dir(os.environ))
     cxx: tuple[str, ...] = ()
 
@@ -74,6 +78,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "threads": (lambda v: _is_count(v), "an int of at least 1"),
     "recompile_limit": (lambda v: _is_count(v), "an int of at least 1"),
     "capture_idle": (lambda v: isinstance(v, bool), "True or False"),
+    "verify": (lambda v: isinstance(v, bool), "True or False"),
     "cache_dir": (lambda v: isinstance(v, Path), "a folder"),
     "cxx": (lambda v: isinstance(v, tuple) and all(isinstance(w, str) for w in v), "a command"),
 }
@@ -122,6 +127,7 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> Options:
     return Options(
         threads=_threads(environ),
         capture_idle=environ.get("DYNACOMP_CAPTURE_IDLE", "") not in ("", "0"),
+        verify=environ.get("DYNACOMP_VERIFY", "") not in ("", "0"),
         cache_dir=default_cache_dir(environ),
         cxx=tuple(shlex.split(environ.get("CXX", ""))),
     )

@@ -21,12 +21,15 @@ from dynacomp.capture.base.errors import NeverCalled
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.graph.avals import as_struct
 from dynacomp.capture.graph.graph import Graph
+from dynacomp.capture.graph.verifier import verify
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.codegen.compiler import CompilerError
 from dynacomp.interpreted import interpreted
 from dynacomp.lowering.fuse.fusion import schedule
-from dynacomp.lowering.fuse.schedule import Schedule
+from dynacomp.lowering.fuse.schedule import KernelStep, Schedule
+from dynacomp.lowering.kernel_ir.verifier import verify as verify_kernel
 from dynacomp.lowering.passes.pipeline import PASSES
+from dynacomp.lowering.primitives.ops import infer
 from dynacomp.lowering.primitives.placing import Placed
 from dynacomp.lowering.primitives.translate import Fixed, Lowered, lower
 from dynacomp.lowering.sizes.dims import SymbolicShapeError
@@ -65,7 +68,7 @@ def compile_graph(graph: Graph, options: Options, places: Collection[Any] = ()) 
     if spread:
         return placed_by_jax(made, f"an input lies on {spread[0]}")
     try:
-        lowered = lowered_graph(made)
+        lowered = lowered_graph(made, options)
     except (SymbolicShapeError, NeverCalled):
         raise
     except Placed as why:
@@ -88,14 +91,27 @@ def elsewhere(places: Collection[Any]) -> list[Any]:
     return [p for p in places if p.device_set != own or not isinstance(p, SingleDeviceSharding)]
 
 
-def lowered_graph(made: Compiled) -> Lowered:
+def lowered_graph(made: Compiled, options: Options) -> Lowered:
     """Lowers the Graph and runs the passes."""
+    if options.verify:
+        verify(made.graph)
     with counters.timed("lower"):
         lowered = lower(made.graph)
-        made.lowered = lowered.graph
-        for one in PASSES:
-            made.lowered = one(made.lowered)
+    made.lowered = seen(lowered.graph, None, "lower", options)
+    for one in PASSES:
+        with counters.timed(one.__name__):
+            better = one(made.lowered)
+        made.lowered = seen(better, made.lowered, one.__name__, options)
     return lowered
+
+
+def seen(graph: Graph, before: Graph | None, step: str, options: Options) -> Graph:
+    """`graph`, which `step` has made of `before`: verified and shown, where that is asked for."""
+    if options.verify:
+        verify(graph, infer)
+    if graph is not before:
+        notices.log("passes", lambda: f"after {step}:\n{graph}")
+    return graph
 
 
 def defect(error: Exception) -> str:
@@ -158,6 +174,9 @@ def attempt(made: Compiled, name: str, options: Options) -> str | None:
         if backend.needs_schedule and made.schedule is None:
             with counters.timed("schedule"):
                 made.schedule = schedule(made.lowered)
+            for step in made.schedule.steps if options.verify else ():
+                if isinstance(step, KernelStep):
+                    verify_kernel(step.kernel)
         with counters.timed(f"codegen {name}"):
             made.program = backend.compile(made.lowered, made.schedule, settings)
     except ours(CompilerError, OSError) as error:

@@ -16,6 +16,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("DYNACOMP_CACHE_DIR", str(ROOT / "build" / "test-cache"))
+os.environ.setdefault("DYNACOMP_VERIFY", "1")
 os.environ.setdefault("DYNACOMP_CAPTURE_IDLE", "1")  # most tests are of capture, and look at frames without arrays
 # What XLA compiles is compiled once, however often JAX's caches are cleared. Each worker has its own: JAX reads
 # entries while others write them.

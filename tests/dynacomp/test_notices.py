@@ -1,6 +1,7 @@
 """dynacomp.notices: one line, once per site, never silence."""
 
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -85,6 +86,22 @@ def test_breaks_are_printed_each_time_they_are_captured(capsys):
         notices._handler.setStream(before)
         notices.enable(frozenset())
     assert capsys.readouterr().err.count("graph break: dynacomp.graph_break()") == 2
+
+
+EVERYTHING = """
+import os, sys
+import jax.numpy as jnp, dynacomp
+f = dynacomp.jit(lambda x: (jnp.sin(x) + 1, print(end=""), x * 2), options={"cache_dir": sys.argv[1]})
+f(jnp.ones(3)), f(jnp.ones(4))
+"""
+
+
+@pytest.mark.medium
+def test_every_topic_prints_something(tmp_path):
+    done = subprocess.run([sys.executable, "-c", EVERYTHING, str(tmp_path)], capture_output=True, text=True,
+                          env={**os.environ, "DYNACOMP_LOG": ",".join(TOPICS)})
+    assert done.returncode == 0, done.stderr
+    assert {t for t in TOPICS if f"[dynacomp.{t}] " in done.stderr} == set(TOPICS)
 
 
 @pytest.mark.medium

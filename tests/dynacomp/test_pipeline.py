@@ -1,6 +1,7 @@
 """dynacomp.pipeline: whatever fails behind capture ends in XLA with one notice, never in the user's face."""
 
 import logging
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -65,6 +66,18 @@ def test_a_backend_that_fails(monkeypatch, caplog, error, text):
     monkeypatch.setitem(BACKENDS, "cpp", type(row)(row.name, raiser(error), row.platforms, row.needs, True,
                                                    lambda cxx=(): None))
     check(caplog, text)
+
+
+def test_a_pass_that_breaks_the_graph_is_named_by_the_verifier(monkeypatch, caplog):
+    def loses(graph):
+        """Without the first call, which others use."""
+        return replace(graph, nodes=tuple(n for n in graph.nodes if n is not graph.calls[0]))
+
+    monkeypatch.setattr(pipeline, "PASSES", (loses,))
+    monkeypatch.setattr(frame, "strict_errors", False)
+    fn = dynacomp.jit(lambda x: jnp.sin(x) * 2 + x, options={"verify": True})
+    np.testing.assert_allclose(fn(X), np.sin(X) * 2 + X, rtol=1e-6)
+    assert "GraphError" in caplog.text and "not defined before it" in caplog.text
 
 
 def test_tests_see_defects(monkeypatch):
