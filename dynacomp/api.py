@@ -132,6 +132,8 @@ def compiled(fn: Any, options: Options, which: Donated = NOTHING) -> Any:
 
 
 def callable_of(fn: Any, options: Options, which: Donated) -> Any:
+    if options.fullgraph or options.capture_idle:  # another compiled function of this code may have found it idle
+        _native.rest(getattr(fn, "__func__", fn).__code__, 0)
     on_miss = functools.partial(misses.on_miss, options)
     return donating(fn, on_miss, options, which) if which else _native.CompiledFunction(fn, on_miss, options)
 

@@ -15,14 +15,16 @@ import jax
 import numpy as np
 
 from dynacomp.capture.base.errors import Break, Raised
-from dynacomp.capture.graph.avals import KEY_TYPE, Aval
+from dynacomp.capture.graph.avals import ARRAY_TYPE, KEY_TYPE, Aval
 from dynacomp.capture.kinds import graph_scalars
+from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import ArrayV, BuiltinMethodV, Const, NdArrayV, SizeV, TupleV, Value, type_of
 from dynacomp.capture.tracing.placement import placement
 from dynacomp.capture.tracing.subgraphs import localise
 from dynacomp.capture.tracing.trace_call import emit_node, library_call
 from dynacomp.capture.wrapping import ndarrays, size_values
+from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.size_values import concrete
 
 
@@ -70,6 +72,11 @@ def attribute(cap: Capture, value: ArrayV, name: str) -> Value:
     if name in PLACEMENT and value.real is not None and not is_numpy(value):
         return Const(getattr(value.real, name))
     kind = getattr(owner, name, None)
+    if kind is None and type(value.real) is ARRAY_TYPE and value.source is not None:  # it may have its own
+        held = vars(value.real)
+        if name in held:
+            return wrap(cap, held[name], S.Attr(value.source, name))
+        cap.guards.add("missing", value.source, name)
     if kind is None:
         full = "PRNGKeyArray" if owner is KEY_TYPE else f"{owner.__module__}.{owner.__qualname__}"
         raise Raised(Const(AttributeError(f"{full!r} object has no attribute {name!r}", name=name)))

@@ -105,3 +105,23 @@ def test_who_insists_gets_it_captured(how):
     made = dynacomp.jit(lambda n: n + 1, backend="eager", **how)
     assert [made(1) for _ in range(5)] == [2] * 5
     assert dynacomp.stats()["frames_captured"] == 1 and dynacomp.stats()["frames_idle"] == 0
+
+
+def test_who_insists_is_heard_where_others_left_the_code_to_python():
+    def pair(a, b):
+        return b, a
+
+    made = compiled(pair)
+    for _ in range(10):
+        made(1, 2)
+    insists = dynacomp.jit(pair, backend="eager", fullgraph=True)
+    assert insists(1, 2) == (2, 1) and dynacomp.stats()["frames_captured"] == 1
+
+
+def test_explain_says_where_an_idle_function_breaks():
+    def report(rows):
+        print(end="")
+        return [f"{r:.2f}" for r in rows]
+
+    found = dynacomp.explain(report, options=PLAIN)([1.0])
+    assert [b.kind for b in found.breaks] == ["effect"] and found.result == ["1.00"]

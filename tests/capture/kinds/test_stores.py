@@ -56,3 +56,16 @@ def test_a_list_of_the_programs_class_that_has_attributes_is_passed_as_it_is():
     made = dynacomp.jit(lambda x, axes: jnp.mean(x, axes), backend="eager")
     for axes in (Tracked([0], "a"), Tracked([1], "a"), Tracked([0, 1], "b")):
         np.testing.assert_allclose(made(X, axes), jnp.mean(X, axes), rtol=1e-6)
+
+
+def test_what_the_program_has_noted_on_an_array_is_read():
+    def program(x):
+        return x * getattr(x, "scale", 1.0) + (2.0 if hasattr(x, "note") else 0.0)
+
+    dynacomp.reset()
+    made = dynacomp.jit(program, backend="eager")
+    plain, scaled, noted = X + 0, X + 0, X + 0
+    scaled.scale, noted.note = 3.0, "seen"
+    for x in (plain, scaled, noted, plain, scaled):
+        np.testing.assert_array_equal(made(x), program(x))
+    assert 1 < dynacomp.stats()["frames_captured"] <= 4 and not dynacomp.stats()["breaks"]
