@@ -11,7 +11,7 @@
 | `DYNACOMP_LOG` | comma-separated topics to print to stderr: see `TOPICS`, or say `help` |
 | `DYNACOMP_CACHE_DIR` | where compiled code is kept; default: `dynacomp` in the user's cache folder |
 | `DYNACOMP_THREADS` | threads of compiled code; default: the CPUs this process may use |
-| `DYNACOMP_VERIFY` | 1: every Graph and Kernel is verified after each step that made it: for work on dynacomp |
+| `DYNACOMP_VERIFY` | 1: primitive Graphs and Kernels are verified after each step: for work on dynacomp |
 | `DYNACOMP_CAPTURE_IDLE` | 1: frames that compute nothing with arrays are captured as well |
 | `CXX` | the C++ compiler, with arguments if need be (`ccache g++`); default: the first found |
 """
@@ -54,7 +54,7 @@ class Options:
     threads: how many threads one compiled call may use.
     recompile_limit: entries that one code object may hold before its calls run eagerly.
     capture_idle: whether frames that compute nothing with arrays are captured, too: slower, for tests of capture.
-    verify: whether Graphs and Kernels are verified between all steps.
+    verify: whether primitive Graphs and Kernels are verified between all steps.
     cache_dir: the folder of compiled code. cxx: the compiler's command, or () to search for one.
     """
 

@@ -93,8 +93,6 @@ def elsewhere(places: Collection[Any]) -> list[Any]:
 
 def lowered_graph(made: Compiled, options: Options) -> Lowered:
     """Lowers the Graph and runs the passes."""
-    if options.verify:
-        verify(made.graph)
     with counters.timed("lower"):
         lowered = lower(made.graph)
     made.lowered = seen(lowered.graph, None, "lower", options)

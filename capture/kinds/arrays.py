@@ -72,6 +72,8 @@ def attribute(cap: Capture, value: ArrayV, name: str) -> Value:
     if name in PLACEMENT and value.real is not None and not is_numpy(value):
         return Const(getattr(value.real, name))
     kind = getattr(owner, name, None)
+    if kind is None and value.attrs and name in value.attrs:
+        return value.attrs[name]
     if kind is None and type(value.real) is ARRAY_TYPE and value.source is not None:  # it may have its own
         held = vars(value.real)
         if name in held:

@@ -7,6 +7,7 @@ import types
 import jax
 
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.symbolic.classes import has_dict
 from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
 from dynacomp.capture.symbolic.private_values import PrivateV
@@ -65,10 +66,18 @@ def setattr_value(cap: Capture, target: Value, name: str, value: Value) -> None:
         write_global(cap, vars(target.value), None, name, value)
     elif isinstance(target, ArrayV) and not hasattr(jax.core.Tracer, name) and is_traced(cap, target.node):
         raise Raised(Const(AttributeError(f"'Tracer' object has no attribute {name!r}", name=name)))
+    elif isinstance(target, ArrayV) and _takes_notes(cap, target, name):
+        target.attrs = {**(target.attrs or {}), name: value}
     elif isinstance(target, (Const, TupleV, ListV, DictV, SetV, ArrayV)):
         raise Break("store", f"a store to {name!r} of a {type_of(target).__name__}")
     else:
         raise Break("store", f"a store to {name!r}")
+
+
+def _takes_notes(cap: Capture, target: ArrayV, name: str) -> bool:
+    """Whether an attribute can be kept with an array of the Graph until nobody needs it: see `side_effects.leaving`."""
+    computed = target.real is None and target.source is None and target.node not in cap.inputs
+    return computed and not cap.bodies and type_of(target) is ARRAY_TYPE and not hasattr(ARRAY_TYPE, name)
 
 
 def _set_object(cap: Capture, target: ObjectV, name: str, value: Value) -> None:

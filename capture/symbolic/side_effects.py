@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dynacomp.capture.base.errors import Break, Restart
+from dynacomp.capture.base.errors import Break, Restart, Unbuildable
 from dynacomp.capture.symbolic.iterator_values import GivenIterV, StreamV
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
@@ -155,3 +155,5 @@ def leaving(cap: Capture, value: ArrayV) -> None:
     if value.node in cap.homes:
         cap.lessons.pure_bodies = True
         raise Restart
+    if value.attrs:
+        raise Unbuildable(value, "an array on which the program has noted something")

@@ -85,6 +85,7 @@ class ArrayV(Value):
     node: Node
     aval: Aval
     real: Any = None  # the array itself, for an input: its device and sharding are read from here
+    attrs: dict[str, Any] | None = None  # what the program has noted on an array that the Graph computes
     origin: Any = None  # where the Graph may have chosen an existing array: a NumberV says which: `array_identity`
 
 

@@ -21,7 +21,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.graph.avals import Aval, is_numpy_dtype
 
-HERE = Path(__file__).parent
+CAPTURE = Path(__file__).parents[1]
 MISTAKES = (AssertionError, AttributeError, KeyError, NameError)
 
 
@@ -31,9 +31,9 @@ class Failed(Exception):
 
 def is_defect(error: BaseException) -> bool:
     """Whether tracing failed by a mistake of ours, which no constant size would mend: one of the exceptions that
-    mistakes are, raised in this folder."""
+    mistakes are, raised in `capture`."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return isinstance(error, MISTAKES) and bool(frames) and Path(frames[-1].f_code.co_filename).parent == HERE
+    return isinstance(error, MISTAKES) and bool(frames) and CAPTURE in Path(frames[-1].f_code.co_filename).parents
 
 
 def eager_error(call: Callable[..., Any], avals: list[Aval], error: BaseException) -> BaseException:

@@ -69,3 +69,29 @@ def test_what_the_program_has_noted_on_an_array_is_read():
     for x in (plain, scaled, noted, plain, scaled):
         np.testing.assert_array_equal(made(x), program(x))
     assert 1 < dynacomp.stats()["frames_captured"] <= 4 and not dynacomp.stats()["breaks"]
+
+
+def test_notes_on_arrays_that_stay_in_the_graph():
+    """Keras notes the mask of a layer's result on it, and attention takes it off again."""
+    def program(x):
+        y = jnp.sin(x)
+        y._mask = None
+        y.scale = 3.0
+        held = {"y": y}
+        z = held["y"] * y.scale + (0.0 if getattr(y, "_mask", 1) is None else 1.0)
+        return z, hasattr(z, "scale"), hasattr(held["y"], "scale")
+
+    compiled_like_plain(program, X)
+
+
+def test_an_array_that_leaves_has_its_notes():
+    def program(x):
+        y = jnp.sin(x)
+        y.note = "seen"
+        return y, y * 2
+
+    made = dynacomp.jit(program, backend="eager")
+    for _ in range(3):
+        y, twice = made(X)
+        assert y.note == "seen" and not hasattr(twice, "note")
+        np.testing.assert_array_equal(twice, program(X)[1])
