@@ -373,7 +373,8 @@ def _program_error(cap: Capture, fn: Any, lowered: Any, error: Exception) -> Bas
     """The exception that the program sees where tracing a call raised `error`; Break to let Python find out."""
     nodes = list(dict.fromkeys(leaf_nodes(lowered)))
     avals = [aval_with_sizes(n.aval, canonical) for n in nodes]
-    if cap.bodies or shows_values(lowered) or not can_be_called(avals):
+    in_body = bool(cap.bodies and nodes)  # which would be tracers there, in words of their own
+    if in_body or shows_values(lowered) or not can_be_called(avals):
         raise Break("raises", type(error).__name__)
 
     def call(*arrays: Any) -> Any:
