@@ -11,6 +11,7 @@ import collections
 import functools
 import operator
 import sys
+import types
 from typing import Any
 
 import jax
@@ -71,6 +72,14 @@ def row(*functions: Any) -> Any:
         return fn
 
     return register
+
+
+@row(types.MappingProxyType)
+def _mapping_proxy(cap: Capture, mapping: Value) -> Value:
+    """A view of a dict, not a copy."""
+    if not isinstance(mapping, DictV) or mapping.cls is types.MappingProxyType:
+        raise Break("call", "a mappingproxy of what is no dict")
+    return DictV(mapping.items, types.MappingProxyType, shows=mapping)
 
 
 # --- inspection

@@ -316,6 +316,10 @@ def _dict(e: Emitter, v: DictV) -> None:
         e.call(runtime.own_table, lambda: e.load(v.owner))
         e.remember(v)
         return
+    if v.shows is not None:
+        e.call(types.MappingProxyType, lambda: e.load(v.shows))
+        e.remember(v)
+        return
     e.call(runtime.empty_dict, lambda: e.const(v.cls), lambda: e.load(v.factory or Const(None)))
     e.remember(v)
     e.later(lambda: e.call(runtime.fill_dict, lambda: e.load(v), lambda: load_table(e, v.items)))

@@ -205,6 +205,7 @@ class DictV(Value):
     real: Any = None
     factory: Any = None  # a defaultdict's default_factory, a Value
     owner: Any = None  # the ObjectV whose `__dict__` this is: `items` is its `attrs`
+    shows: Any = None  # the DictV behind a mappingproxy that the captured code has made: `items` is its
     lost: bool = False  # an entry has gone; one that came back stands where iterators will find it again
 
 

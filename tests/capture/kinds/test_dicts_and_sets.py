@@ -1,0 +1,60 @@
+"""`kinds.dicts_and_sets`: views that the captured code makes of its dicts."""
+
+import inspect
+import types
+
+import jax.numpy as jnp
+import numpy as np
+
+import dynacomp
+
+X = jnp.arange(3.0)
+
+
+def compiled_like_plain(program, *args):
+    dynacomp.reset()
+    made = dynacomp.jit(program, backend="eager", fullgraph=True)
+    for _ in range(3):
+        want, got = program(*args), made(*args)
+        assert repr(want[1:]) == repr(got[1:])
+        np.testing.assert_allclose(want[0], got[0], rtol=1e-6)
+    assert dynacomp.stats()["frames_captured"] == 1
+
+
+def test_a_mappingproxy_shows_what_its_dict_becomes():
+    def program(x):
+        table = {"a": 1}
+        shown = types.MappingProxyType(table)
+        table["b"] = 2
+        table["c"] = 4
+        return x * shown["b"], list(shown), len(shown), "c" in shown, dict(shown), type(shown)
+
+    compiled_like_plain(program, X)
+
+
+def test_a_mappingproxy_that_leaves():
+    def program(x):
+        table = {"a": 1}
+        return x + 1, table, types.MappingProxyType(table)
+
+    compiled_like_plain(program, X)
+    _, table, shown = dynacomp.jit(program, backend="eager")(X)
+    table["new"] = 5
+    assert shown["new"] == 5 and type(shown) is types.MappingProxyType
+
+
+def test_signatures_that_the_program_asks_for():
+    class Layer:
+        def __call__(self, x, scale=2.0, *, mode="a"):
+            return x * scale
+
+    def program(x, layer):
+        found = inspect.signature(layer)
+        return layer(x, found.parameters["scale"].default), list(found.parameters)
+
+    dynacomp.reset()
+    made, layer = dynacomp.jit(program, backend="eager"), Layer()
+    for _ in range(3):
+        np.testing.assert_allclose(made(X, layer)[0], X * 2)
+        assert made(X, layer)[1] == ["x", "scale", "mode"]
+    assert dynacomp.stats()["graphs"] >= 1
