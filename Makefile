@@ -16,7 +16,7 @@ NATIVE := $(shell find $(SOURCES) -name '*.c' -o \( -path '*_native*' -o -path '
 PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-fast test-slow test-gpu test-all lint bench bench-changing bench-lengths clean
+.PHONY: help env demo test test-fast test-slow test-gpu test-all lint bench bench-changing bench-lengths bench-first clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -57,6 +57,9 @@ bench-changing: env  ## functions whose sizes and numbers change, against plain 
 
 bench-lengths: env  ## sixty-four lengths through a small GPT, against jax.jit and programs for one length
 	$(PY) benchmarks/lengths.py
+
+bench-first: env  ## what the first call costs, against jax.jit's, in fresh processes; a second process too
+	$(PY) benchmarks/first.py --stages
 
 clean:  ## remove what was built (not the environments)
 	rm -rf build dist *.egg-info
