@@ -16,7 +16,7 @@ from typing import Any
 
 from dynacomp.capture._native import Entry, GuardProgram, jax_config_token
 from dynacomp.capture.base.collector import seldom_collecting
-from dynacomp.capture.base.errors import Break, GiveUp, NeedsSizes, Raised, Restart, Unbuildable
+from dynacomp.capture.base.errors import Break, CompileError, GiveUp, NeedsSizes, Raised, Restart, Unbuildable
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.builtins import (  # noqa: F401  (handlers and rows register themselves)
     arithmetic_rows,
@@ -161,6 +161,8 @@ def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compi
             return Outcome(kind=gave.kind, detail=gave.detail, lessons=lessons, where=cap.last_where)
         except RecursionError:
             return Outcome(kind="depth", detail="Python's recursion limit", lessons=lessons)
+        except CompileError:
+            raise
         except ours(Exception) as error:  # a defect of ours: the program must run all the same
             if strict_errors:
                 raise

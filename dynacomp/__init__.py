@@ -5,12 +5,15 @@
 
 `jit` compiles, `stats` counts, `explain` shows; `disable`, `graph_break`, `set_stance` and `reset`
 control; `mark_dynamic` and `mark_static` say which sizes change; `allow_in_graph`, `assume_constant_result`
-and `substitute` say how a function is compiled, `is_compiling` whether it is. See each docstring.
+and `substitute` say how a function is compiled, `is_compiling` whether it is. `passes` is for those who bring
+passes of their own. See each docstring.
 """
 
 import importlib.metadata
 
+from dynacomp import passes
 from dynacomp.api import disable, graph_break, jit, list_backends, reset
+from dynacomp.capture.base.errors import CompileError
 from dynacomp.capture.calls.user_rules import allow_in_graph, assume_constant_result, is_compiling, substitute
 from dynacomp.counters import stats
 from dynacomp.explain import explain
@@ -20,6 +23,6 @@ from dynacomp.stance import set_stance
 
 __version__ = importlib.metadata.version("dynacomp")
 
-__all__ = ["GraphBreakError", "RecompileError", "allow_in_graph", "assume_constant_result", "disable", "explain",
-           "graph_break", "is_compiling", "jit", "list_backends", "mark_dynamic", "mark_static", "reset",
-           "set_stance", "stats", "substitute"]
+__all__ = ["CompileError", "GraphBreakError", "RecompileError", "allow_in_graph", "assume_constant_result", "disable",
+           "explain", "graph_break", "is_compiling", "jit", "list_backends", "mark_dynamic", "mark_static", "passes",
+           "reset", "set_stance", "stats", "substitute"]

@@ -18,18 +18,23 @@ from dynacomp.api import CompiledObject, jit
 from dynacomp.breaks import REASONS
 from dynacomp.capture import _native
 from dynacomp.capture.bytecode.resume import reachable
+from dynacomp.capture.graph.graph import Graph
+from dynacomp.lowering.fuse.schedule import Schedule
 
 
 @dataclass(frozen=True)
 class Region:
-    """One compiled entry: a Graph between two breaks."""
+    """One compiled entry: a Graph between two breaks, as it was captured; `lowered` is that of primitives after all
+    passes, `schedule` its kernels (None where a backend needs none)."""
 
     name: str
-    graph: str
+    graph: Graph
     guards: str
     backend: str
     kernels: tuple[str, ...]
     source: dict[str, str]
+    lowered: Graph | None = None
+    schedule: Schedule | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class Explanation:
 
 def _region_text(r: Region) -> str:
     parts = [f"== {r.name} [{r.backend or 'no arrays'}]", "-- guards", r.guards or "(none)", "-- graph",
-             r.graph or "(none)", f"-- kernels: {', '.join(r.kernels) or '(none)'}"]
+             str(r.graph), f"-- kernels: {', '.join(r.kernels) or '(none)'}"]
     parts += [f"-- {name}\n{text}" for name, text in r.source.items()]
     return "\n".join(parts)
 
@@ -101,8 +106,10 @@ def root_code(target: Any) -> CodeType:
 
 def region(code: CodeType, info: Any) -> Region:
     program = getattr(info.program, "inner", info.program)
-    return Region(code.co_qualname, str(info.graph), str(info.guards), getattr(program, "backend", ""),
-                  tuple(getattr(program, "kernels", ())), dict(getattr(program, "source", {})))
+    made = info.compiled
+    return Region(code.co_qualname, info.graph, str(info.guards), getattr(program, "backend", ""),
+                  tuple(getattr(program, "kernels", ())), dict(getattr(program, "source", {})),
+                  made.lowered if made else None, made.schedule if made else None)
 
 
 def break_of(info: Any) -> Break | None:

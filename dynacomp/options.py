@@ -26,6 +26,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from dynacomp.pass_list import Passes
+
 TOPICS: dict[str, str] = {  # of DYNACOMP_LOG, and what each prints
     "breaks": "every graph break and every call that runs as plain Python, not only the first of a line",
     "guards": "what each new entry relies on",
@@ -53,6 +55,7 @@ class Options:
     numerics: "default" (a few ULP, see the README) or "exact" (no reassociation, no contraction).
     threads: how many threads one compiled call may use.
     recompile_limit: entries that one code object may hold before its calls run eagerly.
+    passes: the passes that it goes through (see `dynacomp.passes`); None for those in force in the process.
     capture_idle: whether frames that compute nothing with arrays are captured, too: slower, for tests of capture.
     verify: whether primitive Graphs and Kernels are verified between all steps.
     cache_dir: the folder of compiled code. cxx: the compiler's command, or () to search for one.
@@ -64,6 +67,7 @@ class Options:
     numerics: str = "default"
     threads: int = 1
     recompile_limit: int = 8
+    passes: Passes | None = None
     capture_idle: bool = False
     verify: bool = False
     cache_dir: Path = field(default_factory=lambda: default_cache_dir(os.environ))
@@ -77,6 +81,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "numerics": (lambda v: v in NUMERICS, f"one of {', '.join(map(repr, NUMERICS))}"),
     "threads": (lambda v: _is_count(v), "an int of at least 1"),
     "recompile_limit": (lambda v: _is_count(v), "an int of at least 1"),
+    "passes": (lambda v: v is None or isinstance(v, Passes), "a dynacomp.passes.Passes, or None"),
     "capture_idle": (lambda v: isinstance(v, bool), "True or False"),
     "verify": (lambda v: isinstance(v, bool), "True or False"),
     "cache_dir": (lambda v: isinstance(v, Path), "a folder"),

@@ -17,24 +17,22 @@ from jax.sharding import SingleDeviceSharding
 
 from dynacomp import counters, notices
 from dynacomp.capture import frame
-from dynacomp.capture.base.errors import NeverCalled
+from dynacomp.capture.base.errors import CompileError, NeverCalled
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.graph.avals import as_struct
 from dynacomp.capture.graph.graph import Graph
-from dynacomp.capture.graph.verifier import verify
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.codegen.compiler import CompilerError
 from dynacomp.interpreted import interpreted
 from dynacomp.lowering.fuse.fusion import schedule
-from dynacomp.lowering.fuse.schedule import KernelStep, Schedule
-from dynacomp.lowering.kernel_ir.verifier import verify as verify_kernel
-from dynacomp.lowering.passes.pipeline import PASSES
-from dynacomp.lowering.primitives.ops import infer
+from dynacomp.lowering.fuse.schedule import Schedule
 from dynacomp.lowering.primitives.placing import Placed
 from dynacomp.lowering.primitives.translate import Fixed, Lowered, lower
 from dynacomp.lowering.sizes.dims import SymbolicShapeError
 from dynacomp.options import Options
+from dynacomp.pass_list import CAPTURED, DEFAULT, KERNELS, PRIMITIVE, Form, Pass, current
 from dynacomp.placed import PlacedProgram
+from dynacomp.verifying import check_kept, verify
 
 INTERPRETER = "eager"  # the backend's name that leaves a Graph uncompiled: capture alone is tested
 
@@ -60,6 +58,7 @@ def compile_graph(graph: Graph, options: Options, places: Collection[Any] = ()) 
     wrong, a missing compiler or a defect of ours, ends in a Program of XLA's and one notice.
     """
     notices.log("graph", lambda: str(graph))
+    graph = run_passes(CAPTURED, graph, graph, options)
     if options.backend == INTERPRETER:
         counters.count("regions", INTERPRETER)
         return Compiled(interpreted(graph), graph, backend=INTERPRETER)
@@ -69,7 +68,7 @@ def compile_graph(graph: Graph, options: Options, places: Collection[Any] = ()) 
         return placed_by_jax(made, f"an input lies on {spread[0]}")
     try:
         lowered = lowered_graph(made, options)
-    except (SymbolicShapeError, NeverCalled):
+    except (SymbolicShapeError, NeverCalled, CompileError):
         raise
     except Placed as why:
         return placed_by_jax(made, str(why))
@@ -95,21 +94,43 @@ def lowered_graph(made: Compiled, options: Options) -> Lowered:
     """Lowers the Graph and runs the passes."""
     with counters.timed("lower"):
         lowered = lower(made.graph)
-    made.lowered = seen(lowered.graph, None, "lower", options)
-    for one in PASSES:
-        with counters.timed(one.__name__):
-            better = one(made.lowered)
-        made.lowered = seen(better, made.lowered, one.__name__, options)
+    first = seen(lowered.graph, None, "lower", options)
+    made.lowered = run_passes(PRIMITIVE, first, made.graph, options)
     return lowered
 
 
-def seen(graph: Graph, before: Graph | None, step: str, options: Options) -> Graph:
-    """`graph`, which `step` has made of `before`: verified and shown, where that is asked for."""
+def run_passes(level: str, form: Any, graph: Graph, options: Options) -> Any:
+    """`form`, a form of the captured `graph`, after all passes of its level."""
+    for one in (options.passes or current()).at(level):
+        with counters.timed(one.name):
+            after = one.run(form) if one in DEFAULT.rows else foreign(one, form, graph, options)
+        form = seen(after, form, one.name, options)
+    return form
+
+
+def foreign(one: Pass, form: Form, graph: Graph, options: Options) -> Form:
+    """What a pass of the user's makes, where it keeps to the contract; else `form` itself, with a notice."""
+    try:
+        after = one.run(form)
+        check_kept(form, after)
+    except (SymbolicShapeError, NeverCalled):
+        raise
+    except ours(Exception) as error:
+        reason = f"pass {one.name}: {type(error).__name__}: {error}"
+        if options.fullgraph:
+            raise CompileError(reason) from error
+        notices.tell("pass left out", *place(graph), reason)
+        return form
+    return after
+
+
+def seen(form: Form, before: Form | None, step: str, options: Options) -> Form:
+    """`form`, which `step` has made of `before`: verified and shown, where that is asked for."""
     if options.verify:
-        verify(graph, infer)
-    if graph is not before:
-        notices.log("passes", lambda: f"after {step}:\n{graph}")
-    return graph
+        verify(form)
+    if form is not before:
+        notices.log("passes", lambda: f"after {step}:\n{form}")
+    return form
 
 
 def defect(error: Exception) -> str:
@@ -171,14 +192,16 @@ def attempt(made: Compiled, name: str, options: Options) -> str | None:
         assert made.lowered is not None
         if backend.needs_schedule and made.schedule is None:
             with counters.timed("schedule"):
-                made.schedule = schedule(made.lowered)
-            for step in made.schedule.steps if options.verify else ():
-                if isinstance(step, KernelStep):
-                    verify_kernel(step.kernel)
+                planned = schedule(made.lowered)
+            if options.verify:
+                verify(planned)
+            made.schedule = run_passes(KERNELS, planned, made.graph, options)
         with counters.timed(f"codegen {name}"):
             made.program = backend.compile(made.lowered, made.schedule, settings)
     except ours(CompilerError, OSError) as error:
         return str(error)
+    except CompileError:
+        raise
     except ours(Exception) as error:
         return defect(error)
     made.backend = name

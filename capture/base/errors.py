@@ -9,6 +9,7 @@
     Unbuildable an object that is alive where the captured code ends cannot be rebuilt: capture starts
                 over, and Python makes the object
     GiveUp      this frame is not compiled at all, with a reason that the user sees
+    CompileError  what the program asked for by name cannot be had, and it insists: the program sees this
 """
 
 from __future__ import annotations
@@ -60,6 +61,10 @@ class Unbuildable(Exception):
     def __init__(self, value: Any, detail: str = "") -> None:
         super().__init__(value, detail)
         self.value, self.detail = value, detail
+
+
+class CompileError(RuntimeError):
+    """`fullgraph=True`, and a pass or a backend that the program brought fails."""
 
 
 class GiveUp(Exception):

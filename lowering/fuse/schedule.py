@@ -8,7 +8,7 @@ do not meet). An output may be an input or a const (`aliases`), or appear twice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Union
 
@@ -16,6 +16,7 @@ import numpy as np
 import sympy
 
 from dynacomp.lowering.kernel_ir.loops import Buffer, Kernel
+from dynacomp.lowering.kernel_ir.printer import text
 
 
 @dataclass(frozen=True)
@@ -76,3 +77,23 @@ class Schedule:
     aliases: Mapping[str, str] = field(default_factory=dict)
     output_avals: tuple[Any, ...] = ()
     name: str = "graph"
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+
+def _lines(schedule: Schedule) -> Iterator[str]:
+    """What `str(schedule)` shows: the caller's buffers, then the steps, each kernel where it first runs."""
+    yield f"schedule {schedule.name}({', '.join(schedule.inputs)}) -> ({', '.join(schedule.outputs)}):"
+    seen: set[int] = set()
+    for step in schedule.steps:
+        if isinstance(step, KernelStep):
+            bound = ", ".join(f"{own}={buffer}" for own, buffer in step.bindings.items())
+            yield f"    {step.kernel.name}({bound})"
+            if id(step.kernel) not in seen:
+                yield from (f"        {line}" for line in text(step.kernel).splitlines())
+            seen.add(id(step.kernel))
+        elif isinstance(step, TemplateStep):
+            yield f"    {', '.join(step.results)} = {step.template}({', '.join(step.operands)})"
+        else:
+            yield f"    {', '.join(step.results)} = xla({', '.join(step.operands)})  # {step.why}"

@@ -8,6 +8,10 @@
               for tens of milliseconds first
     products  A product that is only read transposed is computed transposed: `(a @ b).T` is `b.T @
               a.T`, whose operands are read through their strides, so that no copy is left
+    patterns  Patterns: plain functions of arrays, found in primitive Graphs, and rewritten by other such
+              functions
+    cost      What a primitive Graph costs: operations and bytes, by Op, for known sizes or as expressions
+              of the unknown ones
     simplify  Algebra that changes no bit: one row per Op name, a function of the node that gives what
               to use instead, or None
 """

@@ -12,6 +12,7 @@ from dynacomp import pipeline
 from dynacomp.capture import frame
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.codegen.compiler import CompilerError
+from dynacomp.pass_list import Pass, Passes
 
 X = jnp.arange(4.0)
 
@@ -53,7 +54,9 @@ def test_a_defect_in_a_stage(monkeypatch, caplog, stage, error):
 
 
 def test_a_defect_in_a_pass(monkeypatch, caplog):
-    monkeypatch.setattr(pipeline, "PASSES", (raiser(ValueError("pass")),))
+    broken = Passes((Pass("pass", raiser(ValueError("pass"))),))
+    monkeypatch.setattr(pipeline, "DEFAULT", broken)
+    monkeypatch.setattr(pipeline, "current", lambda: broken)
     check(caplog, "lowering: ValueError: pass")
 
 
@@ -73,7 +76,9 @@ def test_a_pass_that_breaks_the_graph_is_named_by_the_verifier(monkeypatch, capl
         """Without the first call, which others use."""
         return replace(graph, nodes=tuple(n for n in graph.nodes if n is not graph.calls[0]))
 
-    monkeypatch.setattr(pipeline, "PASSES", (loses,))
+    broken = Passes((Pass("loses", loses),))
+    monkeypatch.setattr(pipeline, "DEFAULT", broken)
+    monkeypatch.setattr(pipeline, "current", lambda: broken)
     monkeypatch.setattr(frame, "strict_errors", False)
     fn = dynacomp.jit(lambda x: jnp.sin(x) * 2 + x, options={"verify": True})
     np.testing.assert_allclose(fn(X), np.sin(X) * 2 + X, rtol=1e-6)

@@ -31,7 +31,7 @@ def once_and_again(fn, *args):
 
 
 def graphs(fn, *args):
-    return [r.graph for r in dynacomp.explain(fn, backend="eager")(*args).regions]
+    return [str(r.graph) for r in dynacomp.explain(fn, backend="eager")(*args).regions]
 
 
 # --- allow_in_graph
