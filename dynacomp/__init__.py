@@ -5,8 +5,8 @@
 
 `jit` compiles, `stats` counts, `explain` shows; `disable`, `graph_break`, `set_stance` and `reset`
 control; `mark_dynamic` and `mark_static` say which sizes change; `allow_in_graph`, `assume_constant_result`
-and `substitute` say how a function is compiled, `is_compiling` whether it is. `passes` is for those who bring
-passes of their own. See each docstring.
+and `substitute` say how a function is compiled, `is_compiling` whether it is. `passes` and
+`register_backend` are for those who bring passes and backends of their own. See each docstring.
 """
 
 import importlib.metadata
@@ -17,6 +17,7 @@ from dynacomp.capture.base.errors import CompileError
 from dynacomp.capture.calls.user_rules import allow_in_graph, assume_constant_result, is_compiling, substitute
 from dynacomp.counters import stats
 from dynacomp.explain import explain
+from dynacomp.foreign import register_backend
 from dynacomp.marks import mark_dynamic, mark_static
 from dynacomp.misses import GraphBreakError, RecompileError
 from dynacomp.stance import set_stance
@@ -25,4 +26,4 @@ __version__ = importlib.metadata.version("dynacomp")
 
 __all__ = ["CompileError", "GraphBreakError", "RecompileError", "allow_in_graph", "assume_constant_result", "disable",
            "explain", "graph_break", "is_compiling", "jit", "list_backends", "mark_dynamic", "mark_static", "passes",
-           "reset", "set_stance", "stats", "substitute"]
+           "register_backend", "reset", "set_stance", "stats", "substitute"]

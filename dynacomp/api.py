@@ -24,6 +24,7 @@ from dynacomp.capture.symbolic.values import Const, Value
 from dynacomp.capture.tracing.placement import jit_places
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.donation import Donated, donated, donating
+from dynacomp.foreign import FOREIGN, Foreign
 from dynacomp.marks import mark_dynamic, mark_static
 from dynacomp.options import Options, resolve
 from dynacomp.pipeline import INTERPRETER
@@ -31,13 +32,14 @@ from dynacomp.shardings import placed
 
 F = TypeVar("F", bound=Callable[..., Any])  # a function, or a model: compiled, it has the same type
 Numbers = int | Sequence[int] | None
+Backend = str | Callable[[Any], Callable[..., Any]]
 Names = str | Iterable[str] | None
 NOTHING = Donated()
 PLATFORMS = ("cpu", "gpu", "tpu")  # what `jax.jit` takes for `backend`
 
 
 @overload
-def jit(fn: F, *, backend: str | None = ..., dynamic: bool | None = ..., fullgraph: bool = ..., mode: str = ...,
+def jit(fn: F, *, backend: Backend | None = ..., dynamic: bool | None = ..., fullgraph: bool = ..., mode: str = ...,
         options: Mapping[str, Any] | None = ..., static_argnums: Numbers = ..., static_argnames: Names = ...,
         donate_argnums: Numbers = ..., donate_argnames: Names = ..., in_shardings: Any = ...,
         out_shardings: Any = ..., device: jax.Device | None = ..., keep_unused: bool = ..., inline: bool = ...,
@@ -45,14 +47,14 @@ def jit(fn: F, *, backend: str | None = ..., dynamic: bool | None = ..., fullgra
 
 
 @overload
-def jit(fn: None = ..., *, backend: str | None = ..., dynamic: bool | None = ..., fullgraph: bool = ...,
+def jit(fn: None = ..., *, backend: Backend | None = ..., dynamic: bool | None = ..., fullgraph: bool = ...,
         mode: str = ..., options: Mapping[str, Any] | None = ..., static_argnums: Numbers = ...,
         static_argnames: Names = ..., donate_argnums: Numbers = ..., donate_argnames: Names = ...,
         in_shardings: Any = ..., out_shardings: Any = ..., device: jax.Device | None = ..., keep_unused: bool = ...,
         inline: bool = ..., compiler_options: Mapping[str, Any] | None = ...) -> Callable[[F], F]: ...
 
 
-def jit(fn: Any = None, *, backend: str | None = "auto", dynamic: bool | None = None, fullgraph: bool = False,
+def jit(fn: Any = None, *, backend: Backend | None = "auto", dynamic: bool | None = None, fullgraph: bool = False,
         mode: str = "default", options: Mapping[str, Any] | None = None, static_argnums: Numbers = None,
         static_argnames: Names = None, donate_argnums: Numbers = None, donate_argnames: Names = None,
         in_shardings: Any = None, out_shardings: Any = None, device: jax.Device | None = None,
@@ -60,8 +62,8 @@ def jit(fn: Any = None, *, backend: str | None = "auto", dynamic: bool | None = 
     """Compiles `fn` as it is called: same values, exceptions and side effects as eager JAX, faster.
 
     fn: a function, method, `functools.partial` or callable object (a model), whose attributes stay
-    visible. backend: "auto" or a name of `list_backends()`; for `jax.jit` it names a platform
-    ("cpu", "gpu", "tpu"), and means its first device. dynamic: True makes array sizes symbolic
+    visible. backend: "auto", a name of `list_backends()` or a function (see `register_backend`); for
+    `jax.jit` it names a platform ("cpu", "gpu", "tpu"), and means its first device. dynamic: True makes array sizes symbolic
     from the first call, False never, None when a second size is seen. fullgraph: a graph break raises
     GraphBreakError. The arguments of `jax.jit` are accepted and checked as there, so that replacing it
     just works: Python values need no marking (they are guarded); donated arrays are deleted after the
@@ -83,17 +85,17 @@ def jit(fn: Any = None, *, backend: str | None = "auto", dynamic: bool | None = 
     if not callable(fn):
         raise TypeError(f"dynacomp.jit: expected a callable, got {type(fn).__name__}")
     chosen = resolve(backend=backend, dynamic=dynamic, fullgraph=fullgraph, mode=mode, options=options)
-    if chosen.backend not in ("auto", INTERPRETER, *BACKENDS):
-        raise ValueError(f"dynacomp.jit: no backend {chosen.backend!r}; there are {', '.join(BACKENDS)}")
+    if not isinstance(chosen.backend, Foreign) and chosen.backend not in ("auto", INTERPRETER, *BACKENDS):
+        raise ValueError(f"dynacomp.jit: no backend {backend!r}; there are {', '.join([*BACKENDS, *FOREIGN])}")
     given = donate_argnums, donate_argnames, static_argnums, static_argnames
     which, static = (NOTHING, ()) if given == (None,) * 4 else donated(fn, *given)
     return compiled(placed(fn, in_shardings, out_shardings, device, static), chosen, which)
 
 
-def platform_or_backend(backend: str | None, device: Any) -> tuple[str, Any]:
+def platform_or_backend(backend: Backend | None, device: Any) -> tuple[Backend, Any]:
     """Which compiler and which device `backend` and `device` ask for: what `jax.jit` calls a backend is a platform.
     ValueError for a platform and a device, RuntimeError for a platform that this process has not."""
-    if backend not in PLATFORMS:
+    if not isinstance(backend, str) or backend not in PLATFORMS:
         return "auto" if backend is None else backend, device
     if device is not None:
         raise ValueError(f"dynacomp.jit: give a platform or a device, not both: {backend=} and {device=}")
@@ -196,7 +198,7 @@ graph_break._dynacomp_break = "asked for"  # type: ignore[attr-defined]
 
 def list_backends() -> dict[str, str | None]:
     """Each backend, with None where this process can use it, else the reason why it cannot."""
-    return {name: row.unavailable(resolve().cxx) for name, row in BACKENDS.items()}
+    return {**{name: row.unavailable(resolve().cxx) for name, row in BACKENDS.items()}, **dict.fromkeys(FOREIGN)}
 
 
 def reset() -> None:

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from dynacomp.foreign import Foreign, known
 from dynacomp.pass_list import Passes
 
 TOPICS: dict[str, str] = {  # of DYNACOMP_LOG, and what each prints
@@ -49,7 +50,7 @@ MODES: dict[str, dict[str, Any]] = {
 class Options:
     """Everything that decides how a function is compiled; hashable, so that it can be a key.
 
-    backend: a name of `dynacomp.list_backends()`, or "auto" for the best one of the device.
+    backend: a name of `dynacomp.list_backends()`, "auto" for the best one of the device, or a `Foreign`.
     dynamic: True makes every size symbolic at once, False never, None when a second size is seen.
     fullgraph: True turns a graph break into an error.
     numerics: "default" (a few ULP, see the README) or "exact" (no reassociation, no contraction).
@@ -61,7 +62,7 @@ class Options:
     cache_dir: the folder of compiled code. cxx: the compiler's command, or () to search for one.
     """
 
-    backend: str = "auto"
+    backend: str | Foreign = "auto"
     dynamic: bool | None = None
     fullgraph: bool = False
     numerics: str = "default"
@@ -75,7 +76,8 @@ class Options:
 
 
 _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "backend": (lambda v: isinstance(v, str) and bool(v), "a backend's name (see dynacomp.list_backends())"),
+    "backend": (lambda v: isinstance(v, Foreign) or isinstance(v, str) and bool(v),
+                "a backend's name (see dynacomp.list_backends()), or a function of a Graph"),
     "dynamic": (lambda v: v is None or isinstance(v, bool), "True, False or None"),
     "fullgraph": (lambda v: isinstance(v, bool), "True or False"),
     "numerics": (lambda v: v in NUMERICS, f"one of {', '.join(map(repr, NUMERICS))}"),
@@ -94,7 +96,7 @@ _PARSE: dict[str, Callable[[Any], Any]] = {
 _OWN_ARGUMENTS = ("backend", "dynamic", "fullgraph")
 
 
-def resolve(*, backend: str = "auto", dynamic: bool | None = None, fullgraph: bool = False,
+def resolve(*, backend: Any = "auto", dynamic: bool | None = None, fullgraph: bool = False,
             mode: str = "default", options: Mapping[str, Any] | None = None,
             environ: Mapping[str, str] = os.environ) -> Options:
     """The Options for these arguments of `dynacomp.jit` under `environ`.
@@ -115,7 +117,7 @@ def resolve(*, backend: str = "auto", dynamic: bool | None = None, fullgraph: bo
         if name not in names:
             raise ValueError(_unknown("option", name, names))
     extra = {name: _PARSE.get(name, _same)(value) for name, value in extra.items()}
-    own: dict[str, Any] = {"backend": backend, "dynamic": dynamic, "fullgraph": fullgraph}
+    own: dict[str, Any] = {"backend": known(backend), "dynamic": dynamic, "fullgraph": fullgraph}
     return interned(checked(replace(from_environment(environ), **own, **extra)))
 
 

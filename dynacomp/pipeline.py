@@ -23,6 +23,7 @@ from dynacomp.capture.graph.avals import as_struct
 from dynacomp.capture.graph.graph import Graph
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.codegen.compiler import CompilerError
+from dynacomp.foreign import Foreign, program_of
 from dynacomp.interpreted import interpreted
 from dynacomp.lowering.fuse.fusion import schedule
 from dynacomp.lowering.fuse.schedule import Schedule
@@ -32,7 +33,7 @@ from dynacomp.lowering.sizes.dims import SymbolicShapeError
 from dynacomp.options import Options
 from dynacomp.pass_list import CAPTURED, DEFAULT, KERNELS, PRIMITIVE, Form, Pass, current
 from dynacomp.placed import PlacedProgram
-from dynacomp.verifying import check_kept, verify
+from dynacomp.verifying import check_kept, traced_outputs, verify
 
 INTERPRETER = "eager"  # the backend's name that leaves a Graph uncompiled: capture alone is tested
 
@@ -63,6 +64,9 @@ def compile_graph(graph: Graph, options: Options, places: Collection[Any] = ()) 
         counters.count("regions", INTERPRETER)
         return Compiled(interpreted(graph), graph, backend=INTERPRETER)
     made = Compiled(_nothing, graph)
+    if isinstance(options.backend, Foreign) and options.backend.form == CAPTURED:
+        reason = brought(made, options.backend, options)
+        return traced_by_xla(made, f"backend {options.backend.name}: {reason}") if reason else recorded(made)
     spread = elsewhere(places)
     if spread:
         return placed_by_jax(made, f"an input lies on {spread[0]}")
@@ -78,9 +82,8 @@ def compile_graph(graph: Graph, options: Options, places: Collection[Any] = ()) 
         reason = attempt(made, name, options)
         if reason is None:
             made.program = with_slots(made.program, lowered)
-            record(made)
-            return made
-        fallback(graph, f"backend {name}: {reason}")
+            return recorded(made)
+        fallback(graph, f"backend {getattr(name, 'name', name)}: {reason}")
     return traced_by_xla(made, "")
 
 
@@ -171,7 +174,7 @@ def _nothing(*arrays: Any) -> tuple[()]:
     return ()
 
 
-def candidates(options: Options) -> tuple[str, ...]:
+def candidates(options: Options) -> tuple[str | Foreign, ...]:
     """Backends to try, in order; XLA takes what the others cannot."""
     if options.backend != "auto":
         return tuple(dict.fromkeys((options.backend, "xla")))
@@ -180,8 +183,41 @@ def candidates(options: Options) -> tuple[str, ...]:
     return (first, "xla") if first else ("xla",)
 
 
-def attempt(made: Compiled, name: str, options: Options) -> str | None:
+def brought(made: Compiled, row: Foreign, options: Options) -> str | None:
+    """Compiles with a backend that the program brought; None, or why it could not. CompileError under fullgraph."""
+    try:
+        if row.form == CAPTURED:
+            form, outputs = made.graph, traced_outputs(made.graph)
+        else:
+            assert made.lowered is not None
+            form, outputs = made.lowered, made.lowered.nodes[-1].aval
+        made.program = program_of(row, scheduled(made, options) if row.form == KERNELS else form, outputs)
+    except (SymbolicShapeError, NeverCalled, CompileError):
+        raise
+    except ours(Exception) as error:
+        if options.fullgraph:
+            raise CompileError(f"backend {row.name}: {type(error).__name__}: {error}") from error
+        return f"{type(error).__name__}: {error}"
+    made.backend = row.name
+    return None
+
+
+def scheduled(made: Compiled, options: Options) -> Schedule:
+    """The Schedule of the primitive Graph, after the passes over kernels; made once."""
+    assert made.lowered is not None
+    if made.schedule is None:
+        with counters.timed("schedule"):
+            planned = schedule(made.lowered)
+        if options.verify:
+            verify(planned)
+        made.schedule = run_passes(KERNELS, planned, made.graph, options)
+    return made.schedule
+
+
+def attempt(made: Compiled, name: str | Foreign, options: Options) -> str | None:
     """Compiles with one backend; None, or why it could not."""
+    if isinstance(name, Foreign):
+        return brought(made, name, options)
     backend = BACKENDS[name]
     settings = {"numerics": options.numerics, "threads": options.threads, "cache_dir": options.cache_dir,
                 "cxx": options.cxx, "tell": told}
@@ -190,12 +226,8 @@ def attempt(made: Compiled, name: str, options: Options) -> str | None:
         if reason is not None:
             return reason
         assert made.lowered is not None
-        if backend.needs_schedule and made.schedule is None:
-            with counters.timed("schedule"):
-                planned = schedule(made.lowered)
-            if options.verify:
-                verify(planned)
-            made.schedule = run_passes(KERNELS, planned, made.graph, options)
+        if backend.needs_schedule:
+            scheduled(made, options)
         with counters.timed(f"codegen {name}"):
             made.program = backend.compile(made.lowered, made.schedule, settings)
     except ours(CompilerError, OSError) as error:
@@ -235,7 +267,8 @@ def with_slots(program: Callable[..., Any], lowered: Lowered) -> Callable[..., A
     return pick
 
 
-def record(made: Compiled) -> None:
+def recorded(made: Compiled) -> Compiled:
+    """Counts and shows what was compiled."""
     program: Any = getattr(made.program, "inner", made.program)
     counters.count("regions", made.backend)
     counters.count("kernels", made.backend, by=len(program.kernels))
@@ -243,3 +276,4 @@ def record(made: Compiled) -> None:
         counters.count("externs", reason or "no lowering")
     notices.log("kernels", lambda: "\n".join(program.kernels))
     notices.log("code", lambda: "\n\n".join(f"// {n}\n{t}" for n, t in program.source.items()))
+    return made
