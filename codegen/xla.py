@@ -26,6 +26,7 @@ from jax.extend.core import primitives
 from dynacomp.capture.graph import interpreter
 from dynacomp.capture.graph.graph import Graph, Node, map_nodes
 from dynacomp.codegen.dims import bind_sizes, substitute
+from dynacomp.lowering.primitives.control import map_bodies
 from dynacomp.lowering.primitives.specialise import specialise
 from dynacomp.lowering.sizes.dims import map_dims
 
@@ -91,11 +92,15 @@ def at_sizes(graph: Graph, inputs: Sequence[Any]) -> Graph:
         return graph
     if all(isinstance(n, int) for n in sizes.values()):
         return specialise(graph, {s.name: n for s, n in sizes.items()})
+    return _substituted(graph, sizes)
+
+
+def _substituted(graph: Graph, sizes: Mapping[Any, Any]) -> Graph:
     made: dict[Node, Node] = {}
     for node in graph.nodes:
         inner = map_nodes((node.args, dict(node.kwargs)), made.__getitem__)
         args, kwargs = map_dims(inner, lambda dim: substitute(dim, sizes))
-        made[node] = replace(node, args=args, kwargs=kwargs)
+        made[node] = replace(node, args=args, kwargs=map_bodies(kwargs, lambda body: _substituted(body, sizes)))
     return replace(graph, nodes=tuple(made.values()))
 
 

@@ -15,7 +15,7 @@ from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import OUTPUT, Graph, Node
 from dynacomp.capture.graph.verifier import GraphError, faults
 from dynacomp.capture.graph.verifier import verify as verify_graph
-from dynacomp.lowering.fuse.schedule import KernelStep, Schedule
+from dynacomp.lowering.fuse.schedule import KernelStep, Schedule, all_steps
 from dynacomp.lowering.kernel_ir.verifier import verify as verify_kernel
 from dynacomp.lowering.primitives.ops import Op, infer
 from dynacomp.lowering.primitives.translate import node_aval, trace
@@ -34,7 +34,7 @@ def is_primitive(graph: Graph) -> bool:
 def verify(form: Form) -> None:
     """GraphError (or the kernels' own error) says what is wrong first, if anything is."""
     if isinstance(form, Schedule):
-        for step in form.steps:
+        for step in all_steps(form):
             if isinstance(step, KernelStep):
                 verify_kernel(step.kernel)
     elif is_primitive(form):

@@ -74,6 +74,12 @@ inline int64_t block_of(int64_t outer, int64_t all, int threads) {
   return most(1024, ceil_div(ceil_div(all, blocks), 64) * 64);
 }
 
+// A copy of few elements, one by one, so that arrays on the stack can stay in registers.
+template <int64_t n, class T> inline __attribute__((always_inline)) void copy_few(T* to, const T* from) {
+#pragma GCC unroll 64
+  for (int64_t k = 0; k < n; ++k) to[k] = from[k];
+}
+
 // How long the pieces of a lone reduction are: 64 of them at most, and not short.
 inline int64_t piece_of(int64_t n) { return most(8192, ceil_div(ceil_div(n, 64), 64) * 64); }
 

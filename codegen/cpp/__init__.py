@@ -16,6 +16,7 @@
               XLA between them
     shape     What a kernel's loops ask for: lanes per register, scratch buffers, and the work that
               pays for threads
+    steps     The steps of a Schedule as C++ statements: calls of kernels and templates, loops, branches
     stores    Stores in C++: contiguous lanes, scattered lanes, and read-modify-write lane after lane
     tiles     Tiles for loads that run across memory: a transposition goes through a small square in
               the L1 cache

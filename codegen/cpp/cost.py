@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dynacomp.lowering.kernel_ir.loops import Apply, Index, Load, Loop, Stmt, Store, folds
+from dynacomp.lowering.kernel_ir.loops import Apply, Index, Kernel, Load, Loop, Stmt, Store, folds
 from dynacomp.lowering.kernel_ir.scalars import SCALARS
+
+SMALL = 3000
+"""Cycles of a kernel that is not worth lanes or threads inside a small loop."""
 
 
 def cost(body: Sequence[Stmt], accs: Sequence[Any] = ()) -> float:
@@ -18,6 +21,21 @@ def _stmt(stmt: Stmt) -> float:
     if isinstance(stmt, Loop):
         return cost((*stmt.body, *stmt.after), folds(stmt))
     return expr_cost(stmt.value) + (2 if isinstance(stmt, Store) else 0)
+
+
+def is_small(kernel: Kernel) -> bool:
+    """Is all of a kernel little work, of known size?"""
+    return not kernel.locals and _total(kernel.body) <= SMALL
+
+
+def _total(body: Sequence[Stmt]) -> float:
+    """Cycles of `body`, every iteration counted; infinite where some extent is unknown."""
+    return sum(_repeated(s) if isinstance(s, Loop) else _stmt(s) for s in body)
+
+
+def _repeated(loop: Loop) -> float:
+    once = _total((*loop.body, *loop.after)) + sum(1 + expr_cost(f.value) for f in folds(loop))
+    return int(loop.extent) * once if loop.extent.is_Integer else float("inf")
 
 
 def expr_cost(expr: Any) -> float:

@@ -29,6 +29,7 @@ from dynacomp.codegen.cpp.tiles import FIRST_INNER, FIRST_OUTER, INNER, OUTER, T
 from dynacomp.lowering.kernel_ir.loops import Kernel, Let, Loop, Stmt, Store, folds
 
 SPAN = 64    # columns of a scatter's rows that a thread takes at once
+SHORT = 16   # iterations of a small kernel's loop that are no work for lanes
 JAM = 4      # registers of columns that a fold down columns runs in step
 _UNROLLED = 64  # elements of four registers: shorter loops would only fold empty ones
 _LIGHT = 12  # bodies cheaper than this are unrolled over four accumulators
@@ -36,9 +37,9 @@ _LIGHT = 12  # bodies cheaper than this are unrolled over four accumulators
 Lines = Iterator[str]
 
 
-def kernel_body(kernel: Kernel, exact: bool) -> Lines:
-    """The C++ lines of a kernel's function."""
-    unit = unit_of(kernel, exact)
+def kernel_body(kernel: Kernel, exact: bool, small: bool = False) -> Lines:
+    """The C++ lines of a kernel's function; a `small` one does without threads, and without lanes in short loops."""
+    unit = replace(unit_of(kernel, exact), small=small)
     yield from scratch(unit, None)
     yield from statements(kernel.body, Scope(), unit)
 
@@ -58,6 +59,9 @@ def statements(body: Sequence[Stmt], scope: Scope, unit: Unit) -> Lines:
 
 
 def _loop(loop: Loop, scope: Scope, unit: Unit) -> Lines:
+    if unit.small:
+        lanes = loop.vector and not scope.var and loop.extent >= SHORT and lane_width(loop, unit)
+        return (_vector if lanes else _plain)(loop, scope, unit)
     if loop.parallel and not scope.threaded and not scope.var:
         return _threads(loop, scope, unit)
     if loop.vector and not scope.var and lane_width(loop, unit):

@@ -67,7 +67,7 @@ def reads(step: Step) -> list[str]:
 
 
 def writes(step: Step) -> list[str]:
-    """Schedule buffers that a step writes."""
+    """Schedule buffers that a step writes, its scratch aside."""
     if isinstance(step, KernelStep):
         return [step.bindings.get(b.name, b.name) for b in step.kernel.outputs]
     return list(step.results)

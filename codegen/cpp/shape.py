@@ -23,12 +23,13 @@ Lines = Iterator[str]
 @dataclass(frozen=True)
 class Unit:
     """What holds for a whole kernel: `exact` numerics, its scratch buffers and the loops that they belong
-    to, the dtype of every buffer."""
+    to, the dtype of every buffer; `small`: neither threads nor lanes pay."""
 
     exact: bool
     locals: tuple[Buffer, ...]
     owners: Owners
     dtypes: dict[str, np.dtype]
+    small: bool = False
 
 
 def unit_of(kernel: Kernel, exact: bool) -> Unit:

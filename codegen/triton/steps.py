@@ -20,7 +20,7 @@ from dynacomp.codegen.triton.call import Call, launch_call, matmul_call, source_
 from dynacomp.codegen.triton.seam import SEAMS
 from dynacomp.codegen.triton.source import HEADER, Launch, triton_launches
 from dynacomp.codegen.xla import as_function
-from dynacomp.lowering.fuse.schedule import ExternStep, KernelStep, Schedule, TemplateStep
+from dynacomp.lowering.fuse.schedule import ExternStep, KernelStep, Schedule, TemplateStep, without_control
 from dynacomp.lowering.kernel_ir.loops import Kernel
 
 Arrays = dict[str, Any]
@@ -54,7 +54,9 @@ class Plan:
 
 
 def plan(schedule: Schedule, exact: bool) -> Plan:
-    """Writes the source of every distinct Kernel. Raises ValueError for a template that Triton lacks."""
+    """Writes the source of every distinct Kernel; loops and branches are XLA's here. Raises ValueError for a
+    template that Triton lacks."""
+    schedule = without_control(schedule)
     kernels = {id(s.kernel): s.kernel for s in schedule.steps if isinstance(s, KernelStep)}
     unknown = {s.template for s in schedule.steps if isinstance(s, TemplateStep)} - {"matmul", *SEAMS}
     if unknown:
@@ -93,7 +95,7 @@ def run(plan: Plan, inputs: Sequence[Any], engine: Engine, asarray: AsArray) -> 
             _run_matmul(step, schedule, env, sizes, engine)
         elif isinstance(step, TemplateStep):
             _run_seam(step, schedule, env, sizes, asarray)
-        else:
+        elif isinstance(step, ExternStep):
             _run_extern(step, next(externs), env, sizes, asarray)
     shapes = [tuple(substitute(d, sizes) for d in aval.shape) for aval in schedule.output_avals]
     return [env[schedule.aliases.get(n, n)].reshape(shape) for n, shape in zip(schedule.outputs, shapes)]

@@ -12,6 +12,7 @@
     hoisting   What a row's lanes compute alike for every row is computed once, into a row of scratch
     splitting  Big folds with few results, in two stages, so that all threads have work
     schedule   The Schedule: what a backend gets, one whole Graph as steps over planned buffers
+    control    Loops and branches as steps that hold the Schedules of their bodies
     memory     The arena: one block of memory for all temporaries of a Schedule, planned by their
                lifetimes
     assembly   The last step to a Schedule: which buffers there are, where they live, what the caller

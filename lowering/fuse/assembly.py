@@ -10,7 +10,7 @@ import sympy
 
 from dynacomp.capture.graph.graph import GET_ATTR, Graph
 from dynacomp.lowering.fuse.memory import plan
-from dynacomp.lowering.fuse.schedule import KernelStep, Schedule, Step
+from dynacomp.lowering.fuse.schedule import BranchStep, KernelStep, LoopStep, Schedule, Step
 from dynacomp.lowering.kernel_ir.loops import Buffer
 from dynacomp.lowering.sizes.indexing import product
 
@@ -25,14 +25,15 @@ def reads_of(step: Step) -> tuple[str, ...]:
 
 
 def writes_of(step: Step) -> tuple[str, ...]:
-    """The Schedule buffers that a step writes."""
+    """The Schedule buffers that a step writes, its scratch among them."""
     if isinstance(step, KernelStep):
         return tuple(step.bindings[b.name] for b in step.kernel.outputs)
-    return step.results
+    return (*step.results, *step.scratch) if isinstance(step, (LoopStep, BranchStep)) else step.results
 
 
-def assemble(graph: Graph, steps: tuple[Step, ...], shapes: Shapes, outputs: Sequence[str]) -> Schedule:
-    """The Schedule of `steps`; `outputs` names the buffer of each output of `graph`.
+def assemble(graph: Graph, steps: tuple[Step, ...], shapes: Shapes, outputs: Sequence[str], inner: bool) -> Schedule:
+    """The Schedule of `steps`; `outputs` names the buffer of each output of `graph`. The body of a loop
+    (`inner`) knows the sizes of the Schedule around it.
 
     Raises ValueError for a size that no input has as a dimension of its own.
     """
@@ -48,7 +49,7 @@ def assemble(graph: Graph, steps: tuple[Step, ...], shapes: Shapes, outputs: Seq
         tuple(outputs),
         steps,
         consts,
-        _sizes(graph),
+        () if inner else _sizes(graph),
         offsets,
         arena,
         aliases,

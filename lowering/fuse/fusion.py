@@ -5,8 +5,9 @@
     emit      each group as a Kernel; equal kernels are one object                (emit.py)
     place     temporaries in the arena                                            (assembly.py, memory.py)
 
-Products of matrices, convolutions and sorts become TemplateSteps; what nothing of ours can compute
-becomes ExternSteps, each with its reason.
+Products of matrices, convolutions and sorts become TemplateSteps, loops and branches steps that hold the
+Schedules of their bodies (control.py); what nothing of ours can compute becomes ExternSteps, each with
+its reason.
 
     >>> import jax, numpy as np
     >>> from dynacomp.lowering.primitives.translate import lower_function
@@ -36,6 +37,7 @@ from dynacomp.capture.graph.graph import (
     nodes_in,
 )
 from dynacomp.lowering.fuse.assembly import assemble
+from dynacomp.lowering.fuse.control import control_step, lifted
 from dynacomp.lowering.fuse.emit import Emitter
 from dynacomp.lowering.fuse.groups import Group, alone, fused
 from dynacomp.lowering.fuse.hoisting import hoisted
@@ -52,6 +54,7 @@ from dynacomp.lowering.fuse.schedule import ExternStep, KernelStep, Schedule, St
 from dynacomp.lowering.fuse.splitting import short_rows, split_fold, split_rows, worth_splitting
 from dynacomp.lowering.fuse.units import Unit, Units
 from dynacomp.lowering.kernel_ir.loops import Kernel, Load
+from dynacomp.lowering.primitives.control import is_control
 from dynacomp.lowering.primitives.ops import OPS, Op, has_effects
 from dynacomp.lowering.rules.gather import GATHERS
 from dynacomp.lowering.rules.layout import LAYOUT
@@ -79,6 +82,7 @@ class Planner:
         for node in graph.calls:  # a getitem goes where its source goes
             self.outside[node] = why_not(node) if op_name(node) != "getitem" else self.outside[node.args[0]]
         self.templates = {n for n in graph.calls if self._is_template(n)}
+        self.controls = {n for n in graph.calls if is_control(n) and not self.outside[n]}
         self.reader = Reader(RULES, set())
         self.required: set[str] = set()
         self.shapes: dict[str, tuple[tuple[sympy.Expr, ...], np.dtype]] = {}
@@ -97,9 +101,10 @@ class Planner:
         return rule is not None and not self.outside[node] and rule.wants(node)
 
     def loopable(self, node: Node) -> bool:
-        """Computed by loops: not a template (nor a part of one's result), not XLA's, not an input."""
+        """Computed by loops: not a step of its own (nor a part of one's result), not XLA's, not an input."""
         source = node.args[0] if op_name(node) == "getitem" and node in self.outside else node
-        return node in self.outside and not self.outside[node] and source not in self.templates
+        own = source in self.templates or source in self.controls
+        return node in self.outside and not self.outside[node] and not own
 
     def require(self, node: Any) -> None:
         """`node` must have a buffer: itself, or the one that it only reshapes."""
@@ -126,7 +131,7 @@ class Planner:
             if node in self.templates:
                 for operand in node.args:
                     self.required.add(self.layout_root(operand).name)
-            elif node.op != OUTPUT and self.outside.get(node):
+            elif node in self.controls or node.op != OUTPUT and self.outside.get(node):
                 for operand in nodes_in((node.args, dict(node.kwargs))):
                     self.require(operand)
         for node in self.output_nodes():
@@ -203,6 +208,8 @@ class Planner:
                 for copy in self.copies.get(node, ()):
                     self.units.add_item(make_item(self.reader, copy))
                 self.add_node(node, {v[0] for v in self.operand_views[node]})
+            elif node in self.controls:
+                self.add_node(node, set(self.buffers_of(node)))
             elif self.outside[node]:
                 self.units.add_outside(node)
             elif self.loopable(node) and node.name in self.reader.realised and node.name not in self.reader.views:
@@ -280,7 +287,9 @@ class Planner:
     def step(self, unit: Unit, external: set[str], kernels: dict[Any, Kernel]) -> Step:
         if unit.group is not None:
             return self.kernel_step(unit.group, external, kernels)
-        return self.extern_step(unit, external) if unit.node is None else self.template_step(unit.node)
+        if unit.node is None:
+            return self.extern_step(unit, external)
+        return self.control_step(unit.node) if unit.node in self.controls else self.template_step(unit.node)
 
     def kernel_step(self, group: Group, external: set[str], kernels: dict[Any, Kernel]) -> KernelStep:
         emitter = Emitter(self.reader, group, external, self.shapes)
@@ -298,8 +307,18 @@ class Planner:
         params = rule.params(node, *(steps for _, steps in views))
         return TemplateStep(rule.template, tuple(buffer for buffer, _ in views), self.results_of(node), params)
 
+    def buffers_of(self, node: Node) -> tuple[str, ...]:
+        """The buffers of a node's operands."""
+        return tuple(self.reader.views.get(o.name, o.name) for o in nodes_in(node.args))
+
+    def control_step(self, node: Node) -> Step:
+        """A loop or branches: their bodies as Schedules of their own."""
+        step, scratch = control_step(node, self.buffers_of(node), self.results_of(node), inner_schedule)
+        self.shapes |= scratch
+        return step
+
     def results_of(self, node: Node) -> tuple[str, ...]:
-        """The names of a template's results; those that nobody takes get names of their own."""
+        """The names of a step's results; those that nobody takes get names of their own."""
         if not isinstance(node.aval, tuple):
             return (node.name,)
         taken = {u.args[1]: u.name for u in self.users[node] if op_name(u) == "getitem"}
@@ -344,10 +363,20 @@ def without_dead(graph: Graph) -> Graph:
 
 def schedule(graph: Graph) -> Schedule:
     """The Schedule of a primitive Graph whose output is a tuple of Nodes."""
+    return planned(lifted(graph), inner=False)
+
+
+def inner_schedule(graph: Graph) -> Schedule:
+    """The Schedule of a loop's body, or of a branch."""
+    return planned(graph, inner=True)
+
+
+def planned(graph: Graph, inner: bool) -> Schedule:
+    """The Schedule of a Graph without constants in its bodies (`control.lifted`)."""
     planner = Planner(without_dead(graph))
     planner.decide()
     planner.fill_shapes()
     planner.build()
     steps = planner.steps()
     outputs = [planner.views.get(o.name, o.name) for o in planner.output_nodes()]
-    return assemble(planner.graph, tuple(steps), planner.shapes, outputs)
+    return assemble(planner.graph, tuple(steps), planner.shapes, outputs, inner)

@@ -9,7 +9,7 @@ do not meet). An output may be an input or a const (`aliases`), or appear twice.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
 import numpy as np
@@ -53,7 +53,48 @@ class ExternStep:
     why: str = ""
 
 
-Step = Union[KernelStep, TemplateStep, ExternStep]
+@dataclass(frozen=True)
+class LoopStep:
+    """Run the Schedule `body` again and again.
+
+    operands: `consts` arrays that stay, `carries` first values of what is carried, the rest sliced: step i
+    reads slice i of each (or length-1-i, `reverse`d). `body` takes one of each and gives the next carries,
+    then a slice of each stacked result. It runs `length` times, or as long as `condition` (a Schedule of
+    constants and carries) gives true. results: the last carries, the stacked arrays.
+
+    scratch: a second buffer for each carry (a step must not write what it still reads), then the arenas
+    of the body and of the condition. extern: the same for a backend that leaves loops to XLA.
+    """
+
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+    scratch: tuple[str, ...]
+    extern: ExternStep
+    consts: int
+    carries: int
+    body: Schedule
+    condition: Schedule | None = None
+    length: Any = 0
+    reverse: bool = False
+
+    @property
+    def inner(self) -> tuple[Schedule, ...]:
+        return (self.body,) if self.condition is None else (self.body, self.condition)
+
+
+@dataclass(frozen=True)
+class BranchStep:
+    """Run one of the Schedules `inner` on all operands but the first, which says which (an int32; out of
+    range: the nearest). scratch: the arena of each. extern: as for a LoopStep."""
+
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+    scratch: tuple[str, ...]
+    extern: ExternStep
+    inner: tuple[Schedule, ...]
+
+
+Step = Union[KernelStep, TemplateStep, ExternStep, LoopStep, BranchStep]
 
 
 @dataclass(frozen=True)
@@ -82,12 +123,16 @@ class Schedule:
         return "\n".join(_lines(self))
 
 
-def _lines(schedule: Schedule) -> Iterator[str]:
+def _lines(schedule: Schedule, word: str = "schedule") -> Iterator[str]:
     """What `str(schedule)` shows: the caller's buffers, then the steps, each kernel where it first runs."""
-    yield f"schedule {schedule.name}({', '.join(schedule.inputs)}) -> ({', '.join(schedule.outputs)}):"
+    yield f"{word} {schedule.name}({', '.join(schedule.inputs)}) -> ({', '.join(schedule.outputs)}):"
     seen: set[int] = set()
     for step in schedule.steps:
-        if isinstance(step, KernelStep):
+        if isinstance(step, (LoopStep, BranchStep)):
+            how = "branches" if isinstance(step, BranchStep) else "loop" if step.condition else f"loop {step.length}"
+            yield f"    {', '.join(step.results)} = {how}({', '.join(step.operands)})"
+            yield from (f"        {line}" for inner in step.inner for line in _lines(inner, "body"))
+        elif isinstance(step, KernelStep):
             bound = ", ".join(f"{own}={buffer}" for own, buffer in step.bindings.items())
             yield f"    {step.kernel.name}({bound})"
             if id(step.kernel) not in seen:
@@ -97,3 +142,17 @@ def _lines(schedule: Schedule) -> Iterator[str]:
             yield f"    {', '.join(step.results)} = {step.template}({', '.join(step.operands)})"
         else:
             yield f"    {', '.join(step.results)} = xla({', '.join(step.operands)})  # {step.why}"
+
+
+def without_control(schedule: Schedule) -> Schedule:
+    """The Schedule with its loops and branches left to XLA: for backends that have none of their own."""
+    steps = (s.extern if isinstance(s, (LoopStep, BranchStep)) else s for s in schedule.steps)
+    return replace(schedule, steps=tuple(steps))
+
+
+def all_steps(schedule: Schedule) -> Iterator[Step]:
+    """Every step of a Schedule, those inside loops and branches after the step that holds them."""
+    for step in schedule.steps:
+        yield step
+        for inner in step.inner if isinstance(step, (LoopStep, BranchStep)) else ():
+            yield from all_steps(inner)

@@ -6,13 +6,13 @@ Temporaries live in one real arena at their planned offsets, so that a wrong pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from dynacomp.capture.graph import interpreter
-from dynacomp.lowering.fuse.schedule import ExternStep, KernelStep, Schedule, TemplateStep
+from dynacomp.lowering.fuse.schedule import BranchStep, ExternStep, KernelStep, LoopStep, Schedule, TemplateStep
 from dynacomp.lowering.interpret import kernels
 from dynacomp.lowering.interpret.kernels import value_of
 
@@ -28,7 +28,12 @@ def run(schedule: Schedule, inputs: tuple[Any, ...], templates: References) -> t
     `templates` maps template names to references `(params, *arrays, dtype=) -> arrays`.
     """
     arrays = [np.asarray(x, schedule.buffers[n].dtype) for n, x in zip(schedule.inputs, inputs)]
-    sizes = {s.name: arrays[k].shape[d] for s, (k, d) in schedule.sizes}
+    return _run(schedule, arrays, {s.name: arrays[k].shape[d] for s, (k, d) in schedule.sizes}, templates)
+
+
+def _run(
+    schedule: Schedule, arrays: Sequence[np.ndarray], sizes: Mapping[str, int], templates: References
+) -> tuple[np.ndarray, ...]:
     buffers = _allocate(schedule, sizes) | dict(zip(schedule.inputs, arrays)) | dict(schedule.consts)
     for step in schedule.steps:
         _run_step(step, buffers, sizes, templates)
@@ -67,12 +72,46 @@ def _run_step(step: Any, buffers: dict[str, np.ndarray], sizes: Mapping[str, int
         dtypes = [buffers[r].dtype for r in step.results]
         more = {"dtype": dtypes[0]} if step.template in _TYPED else {}
         results = templates[step.template](params, *(buffers[o] for o in step.operands), **more)
+    elif isinstance(step, LoopStep):
+        results = _loop(step, [buffers[o] for o in step.operands], sizes, templates)
+    elif isinstance(step, BranchStep):
+        index, *operands = (buffers[o] for o in step.operands)
+        inner = step.inner[int(np.clip(index.item(), 0, len(step.inner) - 1))]
+        results = _inner(inner, operands, sizes, templates)
     else:
         assert isinstance(step, ExternStep)
         shaped = [_as_placeholder(n.aval, buffers[o], sizes) for n, o in zip(step.graph.placeholders, step.operands)]
         results = interpreter.run(step.graph, *shaped)
     for name, value in zip(step.results, results):
         buffers[name][...] = np.asarray(value).reshape(buffers[name].shape)
+
+
+def _loop(
+    step: LoopStep, arrays: list[np.ndarray], sizes: Mapping[str, int], templates: References
+) -> tuple[np.ndarray, ...]:
+    consts, carries = arrays[: step.consts], arrays[step.consts : step.consts + step.carries]
+    slices = arrays[step.consts + step.carries :]
+    if step.condition is not None:
+        while _inner(step.condition, [*consts, *carries], sizes, templates)[0]:
+            carries = list(_inner(step.body, [*consts, *carries], sizes, templates))
+        return tuple(carries)
+    length = int(value_of(step.length, sizes))
+    stacked: list[Any] = [np.empty((length, 0))] * (len(step.results) - step.carries)
+    for n in range(length)[:: -1 if step.reverse else 1]:
+        out = _inner(step.body, [*consts, *carries, *(x.reshape(length, -1)[n] for x in slices)], sizes, templates)
+        carries, one = list(out[: step.carries]), out[step.carries :]
+        stacked = [s if s.shape[1] else np.zeros((length, x.size), x.dtype) for s, x in zip(stacked, one)]
+        for whole, x in zip(stacked, one):
+            whole[n] = x.reshape(-1)
+    return (*carries, *stacked)
+
+
+def _inner(
+    schedule: Schedule, arrays: Sequence[np.ndarray], sizes: Mapping[str, int], templates: References
+) -> tuple[np.ndarray, ...]:
+    """A body on arrays that may come in another shape of as many elements."""
+    shapes = [_shape(schedule.buffers[n].shape, sizes) for n in schedule.inputs]
+    return _run(schedule, [x.reshape(shape) for x, shape in zip(arrays, shapes)], sizes, templates)
 
 
 def _as_placeholder(aval: Any, array: np.ndarray, sizes: Mapping[str, int]) -> np.ndarray:

@@ -20,7 +20,8 @@ import sympy
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import Graph, Node, nodes_in
 from dynacomp.lowering.passes.core import is_getitem
-from dynacomp.lowering.primitives.ops import EXTERN, GATHER, LAYOUT, POINTWISE, REDUCTION, SCAN, SCATTER, Op
+from dynacomp.lowering.primitives.control import bodies
+from dynacomp.lowering.primitives.ops import CONTROL, EXTERN, GATHER, LAYOUT, POINTWISE, REDUCTION, SCAN, SCATTER, Op
 from dynacomp.lowering.primitives.translate import translate
 from dynacomp.lowering.sizes.dims import substitute
 
@@ -111,6 +112,14 @@ def _extern(node: Node) -> Number:
     return count(translate(node.kwargs["jaxpr"])).flops if _is_open(node) else 0
 
 
+def _control(node: Node) -> Number:
+    """A scan's body as often as it runs, a `while`'s and its condition's once, the dearest of several branches."""
+    each = [count(body).flops for body in bodies(node.kwargs)]
+    if node.target.name == "cond":
+        return max(each, key=lambda n: float(_typical(n)))
+    return _plain(sympy.expand(sum(each) * sympy.sympify(node.kwargs.get("length", 1))))
+
+
 def _is_open(node: Node) -> bool:
     """Whether translating the jaxpr gives anything but the same call again."""
     inner = translate(node.kwargs["jaxpr"]).calls
@@ -119,7 +128,7 @@ def _is_open(node: Node) -> bool:
 
 _BY_KIND: dict[str, Callable[[Node], Number]] = {
     POINTWISE: _each_result, REDUCTION: _each_operand, SCAN: _each_operand, LAYOUT: _nothing, GATHER: _nothing,
-    SCATTER: _updates, EXTERN: _extern,
+    SCATTER: _updates, EXTERN: _extern, CONTROL: _control,
 }
 _FREE = "convert_element_type bitcast_convert_type real imag copy".split()
 _FLOPS: dict[str, Callable[[Node], Number]] = {

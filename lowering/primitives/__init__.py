@@ -1,6 +1,9 @@
 """The closed set of primitives, and how a captured Graph becomes one of them through JAX's own tracing.
 
     ops              The closed set of primitives that a lowered Graph may call: one row each
+    control          Control flow as Ops: `scan`, `while_loop` and `cond`, whose bodies are primitive
+                     Graphs
+    control_rules    How JAX's loops and branches become the Ops of `control`: one row each
     translate        From a captured Graph to a primitive Graph: trace it through JAX,
                      translate the jaxpr
     translate_rules  How jaxpr equations that are not primitives of ours become ones that are:

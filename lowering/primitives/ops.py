@@ -12,6 +12,7 @@ arrays and typed NumPy scalars; its keyword parameters keep JAX's names and mean
     scatter    writes at computed positions
     scan       running folds along a dimension
     template   wants a hand-written kernel: products, convolutions, sorting
+    control    loops and branches, whose bodies are Graphs (`control`)
     extern     runs through XLA: a whole jaxpr as one node
 
 To add a primitive: put its name in `_NAMES`, and give the loops a row (`lower_loops`).
@@ -40,10 +41,11 @@ from jax.extend.core import jaxpr_as_fun, primitives
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.graph.size_scope import Scope
+from dynacomp.lowering.primitives import control
 from dynacomp.lowering.sizes.dims import map_aval, map_dims, to_size, to_sympy
 
-POINTWISE, REDUCTION, LAYOUT, GATHER, SCATTER, SCAN, TEMPLATE, EXTERN = (
-    "pointwise", "reduction", "layout", "gather", "scatter", "scan", "template", "extern")
+POINTWISE, REDUCTION, LAYOUT, GATHER, SCATTER, SCAN, TEMPLATE, CONTROL, EXTERN = (
+    "pointwise", "reduction", "layout", "gather", "scatter", "scan", "template", "control", "extern")
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +156,7 @@ def _table() -> dict[str, Op]:
     known = {p.name.replace("-", "_"): p for p in vars(primitives).values() if hasattr(p, "bind")}
     rows = {n: Op(n, kind, known[n].bind) for kind, names in _NAMES.items() for n in names.split()}
     rows |= {n: Op(n, SCATTER, fn) for n, fn in _SCATTERS.items()}
+    rows |= {n: Op(n, CONTROL, fn) for n, fn in control.REFERENCES.items()}
     own = (Op("dim_as_value", LAYOUT, _dim_as_value), Op("iota_2x32_shape", LAYOUT, _iota_2x32),
            Op("extern", EXTERN, _run_jaxpr), Op("select_n", POINTWISE, _select_n))
     return rows | {op.name: op for op in own}
@@ -173,6 +176,8 @@ def abstract(op: Op, args: Iterable[Any], params: dict[str, Any]) -> Any:
     Weak types are not tracked: the constants of a lowered Graph are typed. Raises what JAX raises
     when shapes or dtypes do not fit.
     """
+    if op.kind == CONTROL:
+        return control.results(op.name, params)
     if op.name == "extern":
         return tuple(_physical(a) for a in params["jaxpr"].out_avals)
     if op.name == "dim_as_value":

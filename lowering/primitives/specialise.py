@@ -28,6 +28,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from dynacomp.capture.graph import interpreter
 from dynacomp.capture.graph.graph import Graph, Node, map_nodes
+from dynacomp.lowering.primitives.control import map_bodies
 from dynacomp.lowering.primitives.translate_rules import CALLS
 from dynacomp.lowering.sizes.dims import map_aval, map_dims, read_sizes, substitute
 
@@ -43,10 +44,15 @@ def specialise(graph: Graph, sizes: Mapping[str, int]) -> Graph:
         new[node] = replace(
             node,
             args=map_nodes(node.args, new.__getitem__),
-            kwargs=map_jaxprs(map_dims(dict(node.kwargs), put), lambda j: specialise_jaxpr(j, sizes)),
+            kwargs=_params(node, put, sizes),
             aval=None if node.aval is None else map_aval(node.aval, put),
         )
     return replace(graph, nodes=tuple(new.values()))
+
+
+def _params(node: Node, put: Callable[[Any], Any], sizes: Mapping[str, int]) -> dict[str, Any]:
+    inner = map_bodies(map_dims(dict(node.kwargs), put), lambda body: specialise(body, sizes))
+    return map_jaxprs(inner, lambda j: specialise_jaxpr(j, sizes))
 
 
 def run(graph: Graph, *inputs: Any) -> tuple[Any, ...]:

@@ -6,7 +6,8 @@
     identities (`copy`, `stop_gradient`, ...)             dropped (`IDENTITIES`)
     composites (`integer_pow`, `split`, `clamp`, ...)     rewritten (`translate_rules.REWRITES`)
     primitives with a row in `ops.OPS`                    one node each
-    all else (control flow, decompositions, callbacks)    one `extern` node, its reason kept
+    loops and branches without side effects               one node each, their bodies Graphs (`Writer.control`)
+    all else (decompositions, callbacks)                  one `extern` node, its reason kept
 
 In the result every node is a `call_function` of an `Op`, its arguments Nodes and typed NumPy
 scalars, its dims ints and SymPy; random keys are uint32 arrays. An Op of several results is
@@ -38,8 +39,9 @@ from jax.extend.core import ClosedJaxpr, Literal
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.graph import interpreter
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_numpy_dtype
-from dynacomp.capture.graph.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Builder, Graph, Node, map_nodes
-from dynacomp.lowering.primitives.ops import EXTERN, OPS, POINTWISE, Op, expressible, kept_params
+from dynacomp.capture.graph.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Builder, Closure, Graph, Node, map_nodes
+from dynacomp.lowering.primitives.control_rules import CONTROLS, Body, Control
+from dynacomp.lowering.primitives.ops import CONTROL, EXTERN, OPS, POINTWISE, Op, expressible, kept_params
 from dynacomp.lowering.primitives.placing import refuse_placing
 from dynacomp.lowering.primitives.translate_rules import CALLS, IDENTITIES, as_extern, is_key, raw_struct, rewrite_of
 from dynacomp.lowering.sizes.dims import SymbolicShapeError, is_symbolic, map_dims, to_sympy
@@ -277,9 +279,30 @@ class Writer:
             return fixed
         if (rewrite := rewrite_of(eqn)) is not None:
             return self.inline(jax.make_jaxpr(rewrite)(*(raw_struct(v.aval) for v in eqn.invars)), args)
+        if name in CONTROLS and not eqn.effects:
+            return self.control(CONTROLS[name](eqn), args, eqn)
         if name in OPS and expressible(name, eqn.params) and not any(map(is_key, eqn.invars)):
             return self.node(OPS[name], args, eqn.params, eqn)
         return self.node(OPS["extern"], args, as_extern(eqn), eqn)
+
+    def control(self, flow: Control, args: list[Any], eqn: Any) -> list[Any]:
+        """A loop or branches as one node, whose bodies are Graphs of their own."""
+        params = flow.params | {k: self.bodies(k, body) for k, body in flow.bodies.items()}
+        return self.node(OPS[flow.op], args, map_dims(params, to_sympy), eqn)
+
+    def bodies(self, role: str, body: Any) -> Any:
+        """Bodies as Closures."""
+        if type(body) is tuple:
+            return tuple(self.bodies(role, b) for b in body)
+        return Closure(self.body(self.builder.fresh(role), body))
+
+    def body(self, name: str, body: Body) -> Graph:
+        """A body as a Graph, its parameters those that `body` lists."""
+        builder = Builder(name)
+        inputs = [builder.placeholder(f"x{i}", node_aval(a)) for i, a in enumerate(body.parameters)]
+        outs = replace(self, builder=builder).inline(body.closed, [inputs[k] for k in body.used])
+        outs = [replace(self, builder=builder).as_node(o, v.aval) for o, v in zip(outs, body.closed.jaxpr.outvars)]
+        return builder.finish(tuple(outs))
 
     def fixed_branch(self, eqn: Any, args: list[Any]) -> list[Any] | None:
         """Choices known at compile time: this platform's index, and a `cond` on a constant."""
@@ -293,7 +316,7 @@ class Writer:
     def node(self, op: Op, args: list[Any], params: Mapping[str, Any], eqn: Any) -> list[Any]:
         """One Op node, and a getitem for each result where it has several."""
         avals = tuple(node_aval(v.aval) for v in eqn.outvars)
-        many = eqn.primitive.multiple_results or op.kind == EXTERN
+        many = eqn.primitive.multiple_results or op.kind in (CONTROL, EXTERN)
         if op.kind == POINTWISE:
             args = [self.spread(a, avals[0]) for a in args]
         kept = map_dims(kept_params(op.name, params), to_sympy)

@@ -7,6 +7,7 @@ from typing import Any
 
 from dynacomp.capture.graph.graph import Node, nodes_in
 from dynacomp.lowering.kernel_ir.scalars import kind
+from dynacomp.lowering.primitives.control import REFERENCES, bodies
 from dynacomp.lowering.rules.gather import GATHERS
 from dynacomp.lowering.rules.layout import LAYOUT
 from dynacomp.lowering.rules.pointwise import POINTWISE, precision_of
@@ -54,6 +55,13 @@ def _convolution(node: Node) -> str | None:
     return _product(node) if spatial <= 3 else f"a convolution over {spatial} spatial dimensions"
 
 
+def _body(node: Node) -> str | None:
+    """A loop or branches go to XLA as a whole where something inside must."""
+    inside = (why_not(n) for graph in bodies(node.kwargs) for n in graph.calls)
+    reason = next(filter(None, inside), None)
+    return reason and f"{reason} (inside a `{node.target.name}`)"
+
+
 _CONDITIONS: dict[str, Callable[[Node], str | None]] = {
     "pow": _integer_pow,
     "bitcast_convert_type": _bitcast,
@@ -77,11 +85,13 @@ def why_not(node: Node) -> str | None:
         return None
     if name == "extern":
         return str(node.kwargs.get("why") or "no lowering")
-    if name not in KNOWN:
+    if name not in KNOWN and name not in REFERENCES:
         return f"{name} has no lowering"
     for aval in _avals(node):
         if not kind(aval.dtype):
             return f"{name} on {aval.dtype}"
+    if name in REFERENCES:
+        return _body(node)
     condition = _CONDITIONS.get(name)
     return condition(node) if condition else None
 

@@ -27,10 +27,12 @@ from dynacomp.lowering.passes.pipeline import optimise
 from dynacomp.lowering.primitives.specialise import specialise
 from dynacomp.lowering.primitives.translate import lower_function
 from dynacomp.lowering.sizes.dims import read_sizes
+from tests.codegen.conformance import loops
 from tests.codegen.conformance.regions import ALL, Region
 from tests.lowering.regions import REGIONS as FUSED
 
-EVERY = {**{f"fused_{n}": Region(n, fn, tuple(args)) for n, (fn, args, _) in FUSED.items()}, **ALL}
+EVERY = {**{f"fused_{n}": Region(n, fn, tuple(args)) for n, (fn, args, _) in FUSED.items()}, **ALL,
+         **{r.name: r for r in loops.REGIONS}}
 CONTESTANTS = ("graph", "schedule", *BACKENDS)
 
 

@@ -44,3 +44,11 @@ def test_moving_costs_bytes_alone_and_the_dearest_op_comes_first():
 def test_the_body_of_what_xla_runs_is_counted():
     graph = lower_function(lambda a: jnp.linalg.cholesky(a @ a.T) + lax.sort(a @ a.T), A)
     assert count(graph).flops > 2 * 2 * 8 * 8 * 16
+
+
+def test_a_scan_costs_its_body_as_often_as_it_runs():
+    once = count(lower_function(lambda a, b: a @ b, A, B)).flops
+    loop = lambda a, b: lax.scan(lambda c, _: (c @ b @ b.T, None), a, None, length=50)[0]
+    assert count(lower_function(loop, A, B)).flops == 50 * 2 * once
+    branches = lambda a, b: lax.cond(a[0, 0] > 0, lambda: a @ b, lambda: (a @ b) * 2)
+    assert 2 * 8 * 16 * 4 < count(lower_function(branches, A, B)).flops < 1.1 * (2 * 8 * 16 * 4 + 32)
