@@ -9,6 +9,7 @@ code.
     compiler  Finds a C++ compiler, makes sure that it works, and runs it
     dims      Sizes at run time: reading them off arguments, and evaluating SymPy expressions of them
     program   Programs: compiled code as a callable on jax Arrays
+    records   What one process found out and another need not: records beside the compiled code
     scratch   Temporary folders that outlive their process as little as can be
     xla       The XLA backend: a whole primitive Graph as one `jax.jit` program
 """

@@ -26,6 +26,7 @@ from dynacomp.codegen.scratch import private_folder, scratch
 from dynacomp.kernels.templates import HEADERS
 
 Tell = Callable[[str, str], object]  # a reason and a hint, for the user
+SEAL = hashlib.sha256().digest_size
 
 
 @dataclass(frozen=True)
@@ -87,12 +88,13 @@ def verified(folder: Path, key: str) -> Path | None:
     """The cached library where it is whole and ours, else None."""
     library = folder / f"{key}.so"
     try:
-        return library if _ours(library) and is_sealed(library.read_bytes()) else None
+        return library if is_trusted(library) and is_sealed(library.read_bytes()) else None
     except ours(OSError):
         return None
 
 
-def _ours(file: Path) -> bool:
+def is_trusted(file: Path) -> bool:
+    """Whether a file is this user's own, and nobody else may write it."""
     status = file.lstat()
     return (stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid()
             and not status.st_mode & 0o022)
@@ -100,12 +102,12 @@ def _ours(file: Path) -> bool:
 
 def sealed(code: bytes) -> bytes:
     """The code with its digest behind it."""
-    return code + hashlib.sha256(code).digest()
+    return code + hashlib.sha256(code).digest()  # SEAL bytes more
 
 
 def is_sealed(data: bytes) -> bool:
-    """Whether the last 32 bytes are the digest of the others."""
-    return len(data) > 32 and hashlib.sha256(data[:-32]).digest() == data[-32:]
+    """Whether the last bytes are the digest of the others."""
+    return len(data) > SEAL and hashlib.sha256(data[:-SEAL]).digest() == data[-SEAL:]
 
 
 def _build_into(request: Request, folder: Path, tell: Tell) -> Path:
@@ -113,23 +115,22 @@ def _build_into(request: Request, folder: Path, tell: Tell) -> Path:
     with scratch() as place:
         part = _built(request, place)
         try:
-            return _publish(part, folder, request.key)
+            publish(part.read_bytes(), folder / f"{request.key}.so")
+            return verified(folder, request.key) or _kept(part, request.key)
         except ours(OSError) as error:
             _report(folder, error, tell)
             return _kept(part, request.key)
 
 
-def _publish(built: Path, folder: Path, key: str) -> Path:
-    """The library, sealed, moved into the cache in one step."""
-    handle, name = tempfile.mkstemp(dir=folder, suffix=".part")
+def publish(content: bytes, file: Path) -> None:
+    """The content, sealed, moved to its place in one step."""
+    handle, name = tempfile.mkstemp(dir=file.parent, suffix=".part")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(sealed(built.read_bytes()))
-        os.replace(name, folder / f"{key}.so")
+        with os.fdopen(handle, "wb") as part:
+            part.write(sealed(content))
+        os.replace(name, file)
     finally:
         Path(name).unlink(missing_ok=True)
-    found = verified(folder, key)
-    return found if found is not None else _kept(built, key)
 
 
 def _build_privately(request: Request, folder: Path, error: OSError, tell: Tell) -> Path:

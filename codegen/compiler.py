@@ -38,6 +38,7 @@ FLAGS = ("-std=c++20", "-O2", "-ftree-vectorize", "-fvect-cost-model", "-fPIC", 
 EXACT_FLAGS = ("-ffp-contract=off",)
 NATIVE_FLAGS = {"x86_64": ("-march=native", "-mprefer-vector-width=512"), "AMD64": ("-march=native",),
                 "aarch64": ("-mcpu=native",), "arm64": ("-mcpu=native",)}
+COMPILERS = ("g++", "clang++", "c++")  # where none is asked for, the first of these on the PATH
 TIMEOUT = 300
 LOOK, GRACE = 0.1, 2.0  # seconds between looks at a run, and for one that is asked to end
 _PROBE = """#include "math.h"
@@ -165,7 +166,7 @@ def find(command: tuple[str, ...]) -> Compiler:
 
 
 def _candidates() -> list[tuple[str, ...]]:
-    found: list[tuple[str, ...]] = [(path,) for name in ("g++", "clang++", "c++") if (path := shutil.which(name))]
+    found: list[tuple[str, ...]] = [(path,) for name in COMPILERS if (path := shutil.which(name))]
     if importlib.util.find_spec("ziglang") is not None:
         found.append((sys.executable, "-m", "ziglang", "c++"))
     return found

@@ -77,7 +77,8 @@ def explain(fn: Callable[..., Any], **how: Any) -> Callable[..., Explanation]:
     """A function that runs `fn` once, compiled as `jit(fn, **how)` would, and explains it; its graph breaks also where
     nothing is computed with arrays, so that the function would be left to Python."""
     def run(*args: Any, **kwargs: Any) -> Explanation:
-        target = jit(fn, **{**how, "options": {**(how.get("options") or {}), "capture_idle": True}})
+        target = jit(fn, **{**how, "options": {**(how.get("options") or {}), "capture_idle": True,
+                                              "recall": False}})
         code = root_code(target)
         _native.clear(code)
         before, told = counters.stats(), set(notices.told())

@@ -15,7 +15,7 @@ import jax
 from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its place
 from jax.sharding import SingleDeviceSharding
 
-from dynacomp import counters, notices
+from dynacomp import counters, notices, recall
 from dynacomp.capture import frame
 from dynacomp.capture.base.errors import CompileError, NeverCalled
 from dynacomp.capture.base.interrupts import ours
@@ -40,13 +40,14 @@ INTERPRETER = "eager"  # the backend's name that leaves a Graph uncompiled: capt
 
 @dataclass(eq=False)
 class Compiled:
-    """A Program and what was made on the way, for `explain`."""
+    """A Program and what was made on the way, for `explain`. key: what `recall` keeps it under."""
 
     program: Callable[..., Any]
     graph: Graph
     lowered: Graph | None = None
     schedule: Schedule | None = None
     backend: str = ""
+    key: str | None = None
     notes: dict[str, Any] = field(default_factory=dict)
 
 
@@ -79,7 +80,7 @@ def compile_graph(graph: Graph, options: Options, places: Collection[Any] = ()) 
     except ours(Exception) as error:
         return traced_by_xla(made, f"lowering: {defect(error)}")
     for name in candidates(options):
-        reason = attempt(made, name, options)
+        reason = None if made.backend else attempt(made, name, options)
         if reason is None:
             made.program = with_slots(made.program, lowered)
             return recorded(made)
@@ -94,12 +95,29 @@ def elsewhere(places: Collection[Any]) -> list[Any]:
 
 
 def lowered_graph(made: Compiled, options: Options) -> Lowered:
-    """Lowers the Graph and runs the passes."""
+    """Lowers the Graph and runs the passes, unless a Program of what it lowers to is known."""
     with counters.timed("lower"):
         lowered = lower(made.graph)
-    first = seen(lowered.graph, None, "lower", options)
-    made.lowered = run_passes(PRIMITIVE, first, made.graph, options)
+    first: Any = seen(lowered.graph, None, "lower", options)
+    with counters.timed("recall"):
+        recalled(made, first, options)
+    made.lowered = first if made.backend else run_passes(PRIMITIVE, first, made.graph, options)
     return lowered
+
+
+def recalled(made: Compiled, first: Graph, options: Options) -> None:
+    """Sets the Program that another process has kept of the same primitive Graph."""
+    if candidates(options)[0] == recall.BACKEND:
+        made.key = recall.key_of(first, options)
+    program = made.key and recall.recalled(made.key, settings_of(options))
+    if program:
+        made.program, made.backend = program, recall.BACKEND
+
+
+def settings_of(options: Options) -> dict[str, Any]:
+    """What backends take."""
+    return {"numerics": options.numerics, "threads": options.threads, "cache_dir": options.cache_dir,
+            "cxx": options.cxx, "tell": told}
 
 
 def run_passes(level: str, form: Any, graph: Graph, options: Options) -> Any:
@@ -218,9 +236,7 @@ def attempt(made: Compiled, name: str | Foreign, options: Options) -> str | None
     """Compiles with one backend; None, or why it could not."""
     if isinstance(name, Foreign):
         return brought(made, name, options)
-    backend = BACKENDS[name]
-    settings = {"numerics": options.numerics, "threads": options.threads, "cache_dir": options.cache_dir,
-                "cxx": options.cxx, "tell": told}
+    backend, settings = BACKENDS[name], settings_of(options)
     try:
         reason = backend.unavailable(options.cxx)
         if reason is not None:
@@ -230,6 +246,8 @@ def attempt(made: Compiled, name: str | Foreign, options: Options) -> str | None
             scheduled(made, options)
         with counters.timed(f"codegen {name}"):
             made.program = backend.compile(made.lowered, made.schedule, settings)
+        if made.key and made.schedule and name == recall.BACKEND:
+            recall.keep(made.key, made.schedule, made.program, settings)
     except ours(CompilerError, OSError) as error:
         return str(error)
     except CompileError:

@@ -153,10 +153,10 @@ class Printer:
         params = ", ".join(f"{n.name}: {n.aval}" for n in graph.nodes if n.op == "placeholder")
         lines = [f"{indent}def {graph.name}({params}):"]
         inner = indent + "    "
-        self.nodes = frozenset(n.name for n in graph.nodes)
+        own = self.nodes = frozenset(n.name for n in graph.nodes)
         for n in graph.nodes:
             lines += [self.graph(body, inner) for body in _inner_graphs((n.args, n.kwargs), {}).values()]
-            self.nodes = frozenset(n.name for n in graph.nodes)
+            self.nodes = own
             if n.op != "placeholder":
                 lines.append(inner + self.line(n))
         return "\n".join(lines)

@@ -10,6 +10,8 @@
               loop
     locals    Where a kernel's scratch buffers live in C++
     loops     Kernel statements as C++: loops, threads, reductions, stores
+    recall    A compiled Schedule as a record, and its Program out of one: nothing is planned, written
+              or compiled again
     scatter   Read-modify-write stores whose lanes never meet: the rows of a scatter, spread over
               threads and lanes
     segments  Cuts a Schedule at its ExternSteps: native segments, each a Schedule of its own, with

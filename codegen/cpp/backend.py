@@ -94,9 +94,16 @@ def _native(schedule: Schedule, chosen: Settings) -> Any:
     source = unit_source(schedule, exact)
     request = Request(source, exact, find(chosen.cxx), jobs_for(len(kernels_of(schedule)), chosen.threads))
     path, cached = obtain(request, chosen.cache_dir, chosen.tell)
+    return loaded(path, schedule, {f"{schedule.name}.cc": source}, kernel_names(schedule), chosen, cached)
+
+
+def loaded(path: Path, schedule: Schedule, source: Mapping[str, str], kernels: Sequence[str], chosen: Settings,
+           cached: bool) -> Any:
+    """The Program of a library; of the Schedule only the outside is looked at. CompilerError where it does not load."""
     device = jax.local_devices(backend="cpu")[0]
     program = native_program(open_library(path, ENTRIES), schedule, chosen.threads, chosen.donate, device)
-    return _describe(program, {f"{schedule.name}.cc": source}, kernel_names(schedule), (), cached)
+    program.library = path.stem
+    return _describe(program, source, kernels, (), cached)
 
 
 def jobs_for(kernels: int, threads: int) -> int:
@@ -104,7 +111,7 @@ def jobs_for(kernels: int, threads: int) -> int:
     return max(1, min(threads, kernels // KERNELS_PER_JOB, MAX_JOBS))
 
 
-def _describe(program: Any, source: dict[str, str], kernels: Sequence[str], externs: tuple[str, ...],
+def _describe(program: Any, source: Mapping[str, str], kernels: Sequence[str], externs: tuple[str, ...],
               cached: bool) -> Any:
     program.backend = "cpp"
     program.source, program.kernels, program.externs = source, tuple(kernels), externs

@@ -98,7 +98,7 @@ import resource, signal, sys
 sys.path.insert(0, {os.getcwd()!r})
 from dynacomp.codegen import cache
 from tests.codegen import test_cache
-real = cache._publish
+real = cache.publish
 def limited(*args):
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
@@ -106,7 +106,7 @@ def limited(*args):
         return real(*args)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-cache._publish = limited
+cache.publish = limited
 from pathlib import Path
 test_cache.run(Path({str(tmp_path)!r}))
 """
