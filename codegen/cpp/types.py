@@ -72,8 +72,10 @@ def identity(fold: str, dtype: np.dtype) -> str:
     """The value that a fold starts from."""
     if fold in ("sum", "xor", "any"):
         return literal(0, dtype)
-    if fold in ("prod", "all"):
+    if fold == "prod" or fold == "all" and dtype == bool:
         return literal(1, dtype)
+    if fold == "all":
+        return literal(np.invert(np.zeros((), dtype)), dtype)
     low = fold in ("max", "argmax")
     if dtype == bool:
         return literal(not low, dtype)

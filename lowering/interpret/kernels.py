@@ -40,8 +40,8 @@ _FOLDS: dict[str, np.ufunc] = {
     "prod": np.multiply,
     "max": np.maximum,
     "min": np.minimum,
-    "any": np.logical_or,
-    "all": np.logical_and,
+    "any": np.bitwise_or,
+    "all": np.bitwise_and,
     "xor": np.bitwise_xor,
 }
 _STORES: dict[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}

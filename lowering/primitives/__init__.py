@@ -8,6 +8,12 @@
                      translate the jaxpr
     translate_rules  How jaxpr equations that are not primitives of ours become ones that are:
                      three tables
+    product_rules    Products of matrices and convolutions of dtypes that no kernel multiplies, as
+                     ones that a kernel does
+    reduce_rules     Reductions by a function of the program's, windows of them, and running ones, as
+                     simpler primitives
+    special_rules    Special functions, approximate ones and solvers that stand for a composition of
+                     simpler primitives
     placing          Programs that decide where their arrays live: on several devices, or on
                      another than the default one
     specialise       Puts known sizes into a primitive Graph: symbolic Avals, parameters and

@@ -23,6 +23,9 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from dynacomp.capture.graph.avals import is_numpy_dtype
+from dynacomp.lowering.primitives.product_rules import PRODUCTS
+from dynacomp.lowering.primitives.reduce_rules import REDUCTIONS
+from dynacomp.lowering.primitives.special_rules import SPECIAL
 
 Rewrite = Callable[[Any], Callable[..., Any]]
 
@@ -290,6 +293,9 @@ REWRITES: dict[str, tuple[Callable[[Any], bool], Rewrite]] = {
     "call_hi_primitive": (lambda e: not e.effects, _high),
     "device_put": (_stays, lambda e: lambda *xs: list(xs)),
     "scan": (_short_scan, _scan),
+    **PRODUCTS,
+    **REDUCTIONS,
+    **SPECIAL,
 }
 """name → (does this equation get rewritten?, the rewrite)."""
 

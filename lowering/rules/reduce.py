@@ -1,6 +1,7 @@
 """How each reduction becomes a fold: what is folded, over which extra loops, from which values.
 
-float16 and bfloat16 sums accumulate in float32 and round once, as XLA does. Small products of
+float16 and bfloat16 sums accumulate in float32 and round once, as XLA does. `any` and `all` of integers
+work bit by bit. Small products of
 matrices are folds over the contracted dimensions, so that they fuse.
 """
 
@@ -41,8 +42,10 @@ def identity(fold: str, dtype: np.dtype) -> Any:
     """The Python scalar from which a fold starts."""
     if fold in ("sum", "xor", "any"):
         return np.zeros((), dtype).item()
-    if fold in ("prod", "all"):
+    if fold == "prod" or fold == "all" and kind(dtype) == "b":
         return np.ones((), dtype).item()
+    if fold == "all":  # of integers, bit by bit
+        return int(np.invert(np.zeros((), dtype)))
     low = fold in ("max", "argmax")
     if kind(dtype) == "b":
         return not low

@@ -20,10 +20,6 @@ from dynacomp.lowering.rules.window import ALL_FOLDS, why_not_select
 KNOWN = {*POINTWISE, *LAYOUT, *GATHERS, *ALL_FOLDS, *CUMULATIVE, *TEMPLATE_RULES, *MODES}
 
 
-def _integer_pow(node: Node) -> str | None:
-    return None if kind(dtype_of(node)) == "f" else "a power of integers"
-
-
 def _bitcast(node: Node) -> str | None:
     same = dtype_of(node).itemsize == dtype_of(node.args[0]).itemsize
     boolean = "b" in (kind(dtype_of(node)), kind(dtype_of(node.args[0])))
@@ -34,25 +30,9 @@ def _precision(node: Node) -> str | None:
     return None if precision_of(node) is not None else "a precision that is no dtype's"
 
 
-def _logical(node: Node) -> str | None:
-    return None if kind(dtype_of(node)) == "b" else "a bitwise reduction of integers"
-
-
-def _one_axis(node: Node) -> str | None:
-    return None if len(node.kwargs["axes"]) == 1 else "argmax over several axes"
-
-
-def _product(node: Node) -> str | None:
-    """The templates add up floats or integers, not booleans, and no mixture of them."""
-    kinds = {kind(dtype_of(x)) for x in (node, *node.args)}
-    if "b" in kinds:
-        return "a product of booleans"
-    return "a product of floats and integers" if "f" in kinds and len(kinds) > 1 else None
-
-
 def _convolution(node: Node) -> str | None:
     spatial = len(node.kwargs["window_strides"])
-    return _product(node) if spatial <= 3 else f"a convolution over {spatial} spatial dimensions"
+    return None if spatial <= 3 else f"a convolution over {spatial} spatial dimensions"
 
 
 def _body(node: Node) -> str | None:
@@ -63,18 +43,12 @@ def _body(node: Node) -> str | None:
 
 
 _CONDITIONS: dict[str, Callable[[Node], str | None]] = {
-    "pow": _integer_pow,
     "bitcast_convert_type": _bitcast,
     "reduce_precision": _precision,
-    "dot_general": _product,
     "conv_general_dilated": _convolution,
     **dict.fromkeys(MODES, why_not_scatter),
-    "reduce_and": _logical,
-    "reduce_or": _logical,
     "select_and_scatter_add": why_not_select,
     "top_k": why_not_top_k,
-    "argmax": _one_axis,
-    "argmin": _one_axis,
 }
 
 

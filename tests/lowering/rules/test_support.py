@@ -31,9 +31,3 @@ def test_convolutions(rank, dtype, reason):
     (step,) = steps(convolve, ((2, 3, *(6,) * rank), dtype), ((4, 3, *(3,) * rank), dtype))
     assert isinstance(step, ExternStep if reason else TemplateStep)
     assert getattr(step, "why", None) == reason
-
-
-def test_product_of_integers_as_floats():
-    product = lambda a, b: jnp.matmul(a, b, preferred_element_type=jnp.float32)
-    (step,) = steps(product, ((40, 50), jnp.int8), ((50, 30), jnp.int8))
-    assert step.why == "a product of floats and integers"

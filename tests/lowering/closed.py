@@ -1,0 +1,45 @@
+"""Functions of arrays lowered to kernels alone, and run in NumPy, against eager JAX."""
+
+import jax
+import numpy as np
+
+from dynacomp.kernels.templates import TEMPLATES
+from dynacomp.lowering.fuse.fusion import schedule
+from dynacomp.lowering.fuse.schedule import ExternStep
+from dynacomp.lowering.interpret import schedules
+from dynacomp.lowering.passes.pipeline import optimise
+from dynacomp.lowering.primitives.translate import lower_function, unwrap
+
+REFERENCES = {name: row.reference for name, row in TEMPLATES.items()}
+TOLERANCE = {2: 2e-2, 4: 1e-5, 8: 1e-12}
+
+
+def seams(function, *args):
+    """Why XLA is needed, for each step that needs it."""
+    return [s.why for s in scheduled(function, *args).steps if isinstance(s, ExternStep)]
+
+
+def scheduled(function, *args):
+    return schedule(optimise(lower_function(function, *args)))
+
+
+def same_as_eager(function, *args, scale=1.0):
+    """`function` needs no XLA, and its kernels give what eager JAX gives: dtypes, shapes, integers, and floats within
+    `scale` times the tolerance of their width."""
+    made = scheduled(function, *args)
+    assert not [s.why for s in made.steps if isinstance(s, ExternStep)]
+    inputs = tuple(np.asarray(unwrap(x)) for x in jax.tree.leaves(args))
+    for got, want in zip(schedules.run(made, inputs, REFERENCES), jax.tree.leaves(function(*args)), strict=True):
+        agree(got, unwrap(want), scale)
+
+
+def agree(got, want, scale=1.0):
+    got, want = np.asarray(got), np.asarray(want)
+    assert (got.dtype, got.shape) == (want.dtype, want.shape)
+    if got.dtype.kind in "biu":
+        np.testing.assert_array_equal(got, want)
+        return
+    part = got.dtype.itemsize // (2 if got.dtype.kind == "c" else 1)
+    wide = np.complex128 if got.dtype.kind == "c" else np.float64
+    limit = TOLERANCE[part] * scale
+    np.testing.assert_allclose(got.astype(wide), want.astype(wide), rtol=limit, atol=limit)

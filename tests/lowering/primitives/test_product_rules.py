@@ -1,0 +1,45 @@
+"""Products of dtypes that no kernel multiplies, as XLA computes them."""
+
+import itertools
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from tests.lowering.closed import same_as_eager
+
+DTYPES = ("bool", "int8", "uint32", "int32", "float16", "bfloat16", "float32")
+
+
+def values(shape, dtype, seed):
+    drawn = np.random.RandomState(seed).randn(*shape).astype(np.float32) * 3
+    return jnp.asarray(np.abs(drawn) if dtype == "uint32" else drawn).astype(dtype)
+
+
+@pytest.mark.parametrize(("left", "right"), list(itertools.product(DTYPES, DTYPES)))
+def test_products_of_two_dtypes(left, right):
+    dims = (((1,), (0,)), ((), ()))
+    same_as_eager(lambda x, y: lax.dot_general(x, y, dims), values((3, 7), left, 0), values((7, 2), right, 1))
+
+
+@pytest.mark.parametrize(("operands", "result"), [
+    ("int8", "float32"), ("int8", "float16"), ("int32", "float32"), ("float32", "int32"), ("float16", "int8"),
+    ("bfloat16", "int16"), ("bool", "int32"), ("bool", "float32"), ("uint8", "bfloat16"), ("float32", "uint8"),
+])
+def test_results_of_another_kind(operands, result):
+    product = lambda x, y: jnp.matmul(x, y, preferred_element_type=result)
+    same_as_eager(product, values((3, 7), operands, 2), values((7, 2), operands, 3))
+    same_as_eager(product, values((40, 30), operands, 4), values((30, 20), operands, 5), scale=4)
+
+
+def test_convolutions_of_another_kind():
+    run = lambda x, w: lax.conv_general_dilated(x, w, (1, 1), "SAME", preferred_element_type=jnp.float32)
+    same_as_eager(run, values((1, 2, 5, 6), "int8", 0), values((3, 2, 3, 3), "int8", 1))
+
+
+@pytest.mark.parametrize("algorithm", ["BF16_BF16_F32", "F16_F16_F16", "F32_F32_F32", "DEFAULT"])
+def test_algorithms_are_obeyed(algorithm):
+    """Values that an operand of 16 bits does not hold: the algorithm's rounding shows."""
+    run = lambda x, y: jnp.matmul(x, y, precision=lax.DotAlgorithmPreset[algorithm])
+    same_as_eager(run, values((3, 40), "float32", 0), values((40, 30), "float32", 1), scale=4)
