@@ -25,7 +25,7 @@ def _stmt(stmt: Stmt) -> float:
 
 def is_small(kernel: Kernel) -> bool:
     """Is all of a kernel little work, of known size?"""
-    return not kernel.locals and _total(kernel.body) <= SMALL
+    return _total(kernel.body) <= SMALL
 
 
 def _total(body: Sequence[Stmt]) -> float:
@@ -36,6 +36,12 @@ def _total(body: Sequence[Stmt]) -> float:
 def _repeated(loop: Loop) -> float:
     once = _total((*loop.body, *loop.after)) + sum(1 + expr_cost(f.value) for f in folds(loop))
     return int(loop.extent) * once if loop.extent.is_Integer else float("inf")
+
+
+def iterations(loop: Loop) -> float:
+    """How often the innermost bodies of a loop run; infinite where that is unknown."""
+    inside = [iterations(s) for s in (*loop.body, *loop.after) if isinstance(s, Loop)]
+    return int(loop.extent) * max(1, sum(inside)) if loop.extent.is_Integer else float("inf")
 
 
 def expr_cost(expr: Any) -> float:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dynacomp.codegen.cpp import types
-from dynacomp.codegen.cpp.cost import cost, stores_in
+from dynacomp.codegen.cpp.cost import cost, iterations, stores_in
 from dynacomp.codegen.cpp.expr import Scope, depends, emit
 from dynacomp.codegen.cpp.folds import collect, declare, fold_into, is_arg, lane_accs, lane_lets, round_accs
 from dynacomp.codegen.cpp.index import cpp_name, index_code, names_in
@@ -30,8 +30,9 @@ from dynacomp.lowering.kernel_ir.loops import Kernel, Let, Loop, Stmt, Store, fo
 
 SPAN = 64    # columns of a scatter's rows that a thread takes at once
 SHORT = 16   # iterations of a small kernel's loop that are no work for lanes
+UNROLLED = 256  # iterations of a small kernel's loops that are written out, so that arrays become registers
 JAM = 4      # registers of columns that a fold down columns runs in step
-_UNROLLED = 64  # elements of four registers: shorter loops would only fold empty ones
+_FEW = 64  # elements of four registers: shorter loops would only fold empty ones
 _LIGHT = 12  # bodies cheaper than this are unrolled over four accumulators
 
 Lines = Iterator[str]
@@ -39,7 +40,9 @@ Lines = Iterator[str]
 
 def kernel_body(kernel: Kernel, exact: bool, small: bool = False) -> Lines:
     """The C++ lines of a kernel's function; a `small` one does without threads, and without lanes in short loops."""
-    unit = replace(unit_of(kernel, exact), small=small)
+    unit = unit_of(kernel, exact)
+    if small:  # its locals need no copies for threads and lanes
+        unit = replace(unit, small=True, owners={})
     yield from scratch(unit, None)
     yield from statements(kernel.body, Scope(), unit)
 
@@ -60,7 +63,8 @@ def statements(body: Sequence[Stmt], scope: Scope, unit: Unit) -> Lines:
 
 def _loop(loop: Loop, scope: Scope, unit: Unit) -> Lines:
     if unit.small:
-        lanes = loop.vector and not scope.var and loop.extent >= SHORT and lane_width(loop, unit)
+        long = loop.extent >= SHORT and not unit.locals
+        lanes = loop.vector and long and not scope.var and lane_width(loop, unit)
         return (_vector if lanes else _plain)(loop, scope, unit)
     if loop.parallel and not scope.threaded and not scope.var:
         return _threads(loop, scope, unit)
@@ -77,6 +81,8 @@ def _plain(loop: Loop, scope: Scope, unit: Unit) -> Lines:
     inner = scope.having(*lane_accs(loop, scope)) if scope.var else scope
     for fold in folds(loop):
         yield from declare(fold, inner)
+    if unit.small and iterations(loop) <= UNROLLED:
+        yield f"#pragma GCC unroll {loop.extent}"
     yield _header(loop)
     yield from indent(_iteration(loop, inner, unit))
     yield "}"
@@ -190,7 +196,7 @@ def _distinct(name: str, scopes: list[Scope]) -> list[Scope]:
 def _unrolled(loop: Loop) -> int:
     """How many registers each accumulator of a vector loop takes: more hide the latency of the fold."""
     plain = not any(isinstance(s, Loop) for s in loop.body) and not any(map(is_arg, loop.accs))
-    short = loop.extent.is_Integer and loop.extent < _UNROLLED
+    short = loop.extent.is_Integer and loop.extent < _FEW
     return 4 if plain and not short and cost(loop.body, loop.accs) < _LIGHT else 1
 
 
