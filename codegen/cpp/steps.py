@@ -3,10 +3,9 @@
 A `Frame` says where a Schedule's buffers are while its steps run. That of the whole program has the caller's
 pointers and the arena. A loop's body has one of its own:
 
-    carries   two buffers each, whose pointers change places after every step; where all of a loop is small and of
-              known size, arrays on the stack instead, which the compiler keeps in registers (its kernels are
-              inlined, without lanes or threads)
+    carries   see `Carry`; what is small is an array on the stack, which the compiler can keep in registers
     slices    the outer array's address, moved by the number of the step
+    kernels   small ones are inlined, without lanes or threads
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from dynacomp.lowering.kernel_ir.loops import Buffer, Kernel
 
 Lines = Iterator[str]
 Names = Mapping[int, str]
-STACK = 4096
-"""Bytes of carries and temporaries up to which a loop keeps them on the stack."""
+FEW = 256
+"""Bytes of a carry or a temporary up to which a loop keeps it on the stack."""
 
 
 @dataclass(frozen=True)
 class Frame:
     """Where the buffers of a Schedule are, in C++: addresses of its inputs and outputs, of its constants, and of its
-    arena; "" for temporaries that are arrays of their own. `depth`: how many loops are around it."""
+    arena. `depth`: how many loops and branches are around it; inside one, small temporaries are arrays of their own."""
 
     schedule: Schedule
     inputs: Sequence[str]
@@ -56,10 +55,15 @@ class Frame:
                   if n not in schedule.aliases}
         places |= dict(zip(schedule.consts, self.consts))
         changed = written(schedule)
-        return places | {n: t for n, t in reversed(list(zip(schedule.inputs, self.inputs))) if n not in changed}
+        places |= {n: t for n, t in reversed(list(zip(schedule.inputs, self.inputs))) if n not in changed}
+        return places | {after: places[before] for after, before in schedule.in_place.items()}
+
+    def owns(self, name: str) -> bool:
+        """Is this temporary an array of its own on the stack?"""
+        return self.depth > 0 and _is_few(self.schedule.buffers[name])
 
     def temporary(self, name: str) -> str:
-        if not self.arena:
+        if self.owns(name):
             return f"v{self.depth}_{cpp_name(name)}"
         return f"((char*){self.arena} + {index_code(self.schedule.offsets[name])})"
 
@@ -77,8 +81,7 @@ def entry_frame(schedule: Schedule) -> Frame:
 
 def frame_code(frame: Frame, names: Names) -> Lines:
     """All that a Schedule does; `names` has the function of each Kernel."""
-    if not frame.arena:
-        yield from (_array(frame.temporary(n), frame.schedule.buffers[n]) for n in frame.schedule.offsets)
+    yield from (_array(frame.temporary(n), frame.schedule.buffers[n]) for n in frame.schedule.offsets if frame.owns(n))
     yield from _updated_inputs(frame)
     for step in frame.schedule.steps:
         yield from _STEPS[type(step)](step, frame, names)
@@ -156,50 +159,74 @@ def _bytes(buffer: Buffer) -> str:
 
 def _loop(step: LoopStep, frame: Frame, names: Names) -> Lines:
     yield "{"
-    yield from _indent((_small_loop if small(step) else _big_loop)(step, frame, names))
+    yield from _indent(_loop_lines(step, frame, names))
     yield "}"
 
 
-def _big_loop(step: LoopStep, frame: Frame, names: Names) -> Lines:
-    """The step reads a carry at `r`, writes the next one at `w`; `x` is the spare buffer, later the one just read."""
-    first = [frame.where(o) for o in step.operands[step.consts:step.consts + step.carries]]
-    last = [frame.where(r) for r in step.results[:step.carries]]
-    read, write, spare = ([f"{letter}{frame.depth}_{k}" for k in range(step.carries)] for letter in "rwx")
-    for k in range(step.carries):
-        yield f"[[maybe_unused]] char* {read[k]} = (char*){first[k]};"
-        yield f"[[maybe_unused]] char* {write[k]} = (char*){last[k]};"
-        yield f"[[maybe_unused]] char* {spare[k]} = (char*){frame.where(step.scratch[k])};"
-    arenas = [frame.where(a) for a in step.scratch[step.carries:]]
-    yield from _iterations(step, frame, names, read, write, arenas)
-    yield from (f"  {r} = {w}; {w} = {x}; {x} = {r};" for r, w, x in zip(read, write, spare))
+def _loop_lines(step: LoopStep, frame: Frame, names: Names) -> Lines:
+    state = list(_carries(step, frame))
+    for one in state:
+        yield from _START[one.kind](one)
+    yield from _iterations(step, frame, names, [c.read for c in state], [c.write for c in state])
+    yield from (f"  {line}" for one in state for line in _NEXT[one.kind](one))
     yield "}"
-    for r, result, buffer in zip(read, last, _carried(step)):
-        yield f"if ({r} != (char*){result}) {_copy(buffer, result, r)}"
+    yield from (f"if ((char*){c.read} != (char*){c.last}) {_copy(c.buffer, c.last, c.read)}" for c in state)
 
 
-def _small_loop(step: LoopStep, frame: Frame, names: Names) -> Lines:
-    """What is carried is in an array, and the next one is copied there after each step."""
-    first = [frame.where(o) for o in step.operands[step.consts:step.consts + step.carries]]
-    last = [frame.where(r) for r in step.results[:step.carries]]
-    read, write = ([f"{letter}{frame.depth}_{k}" for k in range(step.carries)] for letter in "rw")
-    carried = _carried(step)
-    for name, source, buffer in zip(read, first, carried):
-        yield _array(name, buffer)
-        yield _copy(buffer, name, source)
-    yield from (_array(name, buffer) for name, buffer in zip(write, carried))
-    yield from _iterations(step, frame, names, read, write, [""] * len(step.inner))
-    yield from ("  " + _copy(b, r, w) for b, r, w in zip(carried, read, write))
-    yield "}"
-    yield from (_copy(b, result, r) for b, result, r in zip(carried, last, read))
+@dataclass(frozen=True)
+class Carry:
+    """One array that a loop carries: where a step reads it (`read`) and writes the next one (`write`), in C++.
+
+    few: both are small arrays, of which the second is copied to the first after each step
+    fixed: one buffer, that of the result, changed in place
+    moving: two buffers whose pointers change places; `spare` is the second, later the one just read
+    """
+
+    kind: str
+    buffer: Buffer
+    first: str
+    last: str
+    spare: str
+    read: str
+    write: str
 
 
-def _carried(step: LoopStep) -> list[Buffer]:
-    return [step.body.buffers[n] for n in step.body.inputs[step.consts:step.consts + step.carries]]
+def _carries(step: LoopStep, frame: Frame) -> Iterator[Carry]:
+    operands = step.operands[step.consts:step.consts + step.carries]
+    for k, (operand, result, name) in enumerate(zip(operands, step.results, step.body.outputs)):
+        buffer = step.body.buffers[step.body.inputs[step.consts + k]]
+        kind = "fixed" if name in step.body.in_place else "few" if _is_few(buffer) else "moving"
+        read, write = f"r{frame.depth}_{k}", f"w{frame.depth}_{k}"
+        spare = frame.where(step.scratch[k])
+        yield Carry(kind, buffer, frame.where(operand), frame.where(result), spare, read,
+                    read if kind == "fixed" else write)
 
 
-def _iterations(step: LoopStep, frame: Frame, names: Names, read: list[str], write: list[str],
-                arenas: list[str]) -> Lines:
+def _start_few(c: Carry) -> Lines:
+    yield _array(c.read, c.buffer)
+    yield _array(c.write, c.buffer)
+    yield _copy(c.buffer, c.read, c.first)
+
+
+def _start_fixed(c: Carry) -> Lines:
+    yield f"char* const {c.read} = (char*){c.last};"
+    yield f"if ({c.read} != (char*){c.first}) {_copy(c.buffer, c.read, c.first)}"
+
+
+def _start_moving(c: Carry) -> Lines:
+    yield f"char* {c.read} = (char*){c.first};"
+    yield f"char* {c.write} = (char*){c.last};"
+    yield f"char* x{c.read} = (char*){c.spare};"
+
+
+_START = {"few": _start_few, "fixed": _start_fixed, "moving": _start_moving}
+_NEXT = {"few": lambda c: [_copy(c.buffer, c.read, c.write)], "fixed": lambda c: [],
+         "moving": lambda c: [f"{c.read} = {c.write}; {c.write} = x{c.read}; x{c.read} = {c.read};"]}
+
+
+def _iterations(step: LoopStep, frame: Frame, names: Names, read: list[str], write: list[str]) -> Lines:
     """The head of the `for` and the body's steps; the caller closes it."""
+    arenas = [frame.where(a) for a in step.scratch[step.carries:]]
     number = f"n{frame.depth}"
     consts = [frame.where(o) for o in step.operands[:step.consts]]
     if step.condition is not None:
@@ -235,8 +262,7 @@ def _branches(step: BranchStep, frame: Frame, names: Names) -> Lines:
     for k, (inner, scratch) in enumerate(zip(step.inner, step.scratch)):
         label = "default" if k == len(step.inner) - 1 else "case INT32_MIN ... 0" if k == 0 else f"case {k}"
         yield f"  {label}: {{"
-        arena = "" if small(step) else frame.where(scratch)
-        yield from _indent(frame_code(frame.inside(inner, operands, results, arena), names), 2)
+        yield from _indent(frame_code(frame.inside(inner, operands, results, frame.where(scratch)), names), 2)
         yield "    break;"
         yield "  }"
     yield "}"
@@ -244,17 +270,10 @@ def _branches(step: BranchStep, frame: Frame, names: Names) -> Lines:
 
 # ---- what is small ----------------------------------------------------------------------------
 
-def small(step: LoopStep | BranchStep) -> bool:
-    """Do its carries and temporaries fit on the stack?"""
-    carried = _carried(step) * 2 if isinstance(step, LoopStep) else []
-    own = [s.buffers[n] for s in step.inner for n in s.offsets]
-    return sum(map(_static_bytes, [*carried, *own])) <= STACK
-
-
 def inlined(schedule: Schedule) -> set[int]:
-    """The ids of the kernels that are written where they are called: small ones in small loops and branches."""
-    steps = (s for s in all_steps(schedule) if isinstance(s, (LoopStep, BranchStep)) and small(s))
-    kernels = (s.kernel for step in steps for inner in step.inner for s in inner.steps if isinstance(s, KernelStep))
+    """The ids of the kernels that are written where they are called: small ones in loops and branches."""
+    inner = (i for s in all_steps(schedule) if isinstance(s, (LoopStep, BranchStep)) for i in s.inner)
+    kernels = (s.kernel for i in inner for s in i.steps if isinstance(s, KernelStep))
     return {id(k) for k in kernels if is_small(k)}
 
 
@@ -264,7 +283,7 @@ def _static_bytes(buffer: Buffer) -> float:
 
 
 def _is_few(buffer: Buffer) -> bool:
-    return _static_bytes(buffer) <= 256
+    return _static_bytes(buffer) <= FEW
 
 
 def _numel(buffer: Buffer) -> int:

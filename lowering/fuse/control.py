@@ -18,6 +18,7 @@ import sympy
 
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import GET_ATTR, Builder, Graph, Node, map_nodes
+from dynacomp.lowering.fuse.in_place import Carried, carried
 from dynacomp.lowering.fuse.schedule import BranchStep, ExternStep, LoopStep, Schedule
 from dynacomp.lowering.primitives.control import bodies, is_control, map_bodies
 
@@ -26,9 +27,9 @@ Shape = tuple[tuple[sympy.Expr, ...], np.dtype]
 
 
 def control_step(node: Node, operands: tuple[str, ...], results: tuple[str, ...],
-                 plan: Callable[[Graph], Schedule]) -> tuple[LoopStep | BranchStep, dict[str, Shape]]:
+                 plan: Callable[[Graph, Carried], Schedule]) -> tuple[LoopStep | BranchStep, dict[str, Shape]]:
     """The step of a loop or of branches, and the shapes of the scratch that it wants. `plan` schedules a body."""
-    inner = tuple(map(plan, bodies(node.kwargs)))[::-1 if "condition" in node.kwargs else 1]
+    inner = tuple(plan(g, carried(node, g)) for g in bodies(node.kwargs))[::-1 if "condition" in node.kwargs else 1]
     given = dict(zip(node.args, operands))
     extern = ExternStep(alone(node), tuple(given.values()), results, f"`{node.target.name}` is left to XLA")
     arenas = {f"{node.name}_arena{k}": ((s.arena,), BYTE) for k, s in enumerate(inner)}
@@ -37,11 +38,15 @@ def control_step(node: Node, operands: tuple[str, ...], results: tuple[str, ...]
     p = node.kwargs
     condition = inner[1] if "condition" in p else None
     carries = p.get("carries", len(results))
-    spares = {f"{node.name}_spare{k}": (tuple(map(sympy.sympify, a.shape)), np.dtype(a.dtype))
+    spares = {f"{node.name}_spare{k}": _spare(a, inner[0].outputs[k] in inner[0].in_place)
               for k, a in enumerate(node.aval[:carries])}
     step = LoopStep(operands, results, (*spares, *arenas), extern, p["consts"], carries, inner[0],
                     condition, sympy.sympify(p.get("length", 0)), p.get("reverse", False))
     return step, spares | arenas
+
+
+def _spare(aval: Aval, in_place: bool) -> Shape:
+    return ((sympy.Integer(0),) if in_place else tuple(map(sympy.sympify, aval.shape))), np.dtype(aval.dtype)
 
 
 def alone(node: Node) -> Graph:

@@ -41,6 +41,7 @@ from dynacomp.lowering.fuse.control import control_step, lifted
 from dynacomp.lowering.fuse.emit import Emitter
 from dynacomp.lowering.fuse.groups import Group, alone, fused
 from dynacomp.lowering.fuse.hoisting import hoisted
+from dynacomp.lowering.fuse.in_place import Carried, kept_places, readers, source, updates_in_place, users_in
 from dynacomp.lowering.fuse.items import (
     Item,
     choose_realised,
@@ -48,12 +49,13 @@ from dynacomp.lowering.fuse.items import (
     make_item,
     make_parts,
     make_scatter_items,
+    make_update,
     op_name,
 )
 from dynacomp.lowering.fuse.schedule import ExternStep, KernelStep, Schedule, Step, TemplateStep
 from dynacomp.lowering.fuse.splitting import short_rows, split_fold, split_rows, worth_splitting
 from dynacomp.lowering.fuse.units import Unit, Units
-from dynacomp.lowering.kernel_ir.loops import Kernel, Load
+from dynacomp.lowering.kernel_ir.loops import Kernel
 from dynacomp.lowering.primitives.control import is_control
 from dynacomp.lowering.primitives.ops import OPS, Op, has_effects
 from dynacomp.lowering.rules.gather import GATHERS
@@ -64,7 +66,6 @@ from dynacomp.lowering.rules.scatter import SINGLE
 from dynacomp.lowering.rules.support import why_not
 from dynacomp.lowering.rules.templates import TEMPLATE_RULES, fitting_strides, row_major, view_of
 from dynacomp.lowering.rules.window import ALL_FOLDS, WINDOW_RULES, choice_name
-from dynacomp.lowering.sizes.indexing import ZERO
 
 RULES = POINTWISE | LAYOUT | GATHERS | SINGLE | WINDOW_RULES
 
@@ -72,22 +73,20 @@ RULES = POINTWISE | LAYOUT | GATHERS | SINGLE | WINDOW_RULES
 class Planner:
     """The state of one scheduling; `schedule` is the way in."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, carried: Carried = ()) -> None:
         self.graph = graph
-        self.users: dict[Node, list[Node]] = {n: [] for n in graph.nodes}
-        for node in graph.nodes:
-            for operand in dict.fromkeys(nodes_in((node.args, dict(node.kwargs)))):
-                self.users[operand].append(node)
+        self.users = users_in(graph)
         self.outside: dict[Node, str | None] = {}
         for node in graph.calls:  # a getitem goes where its source goes
             self.outside[node] = why_not(node) if op_name(node) != "getitem" else self.outside[node.args[0]]
         self.templates = {n for n in graph.calls if self._is_template(n)}
         self.controls = {n for n in graph.calls if is_control(n) and not self.outside[n]}
+        self.in_place = updates_in_place(graph, self.users, carried, self.outside)
         self.reader = Reader(RULES, set())
         self.required: set[str] = set()
         self.shapes: dict[str, tuple[tuple[sympy.Expr, ...], np.dtype]] = {}
         self.views: dict[str, str] = {}
-        self.storage: dict[str, str] = {}
+        self.storage = {node.name: last.name for node, last in self.in_place.items()}
         self.aliases: dict[str, str] = {}
         self.copies: dict[Node, list[Node]] = {}
         self.operand_views: dict[Node, tuple[tuple[str, Any], ...]] = {}
@@ -136,6 +135,8 @@ class Planner:
                     self.require(operand)
         for node in self.output_nodes():
             self.require_output(node)
+        for node in self.in_place:
+            self.required |= {node.name, *(r.name for r in readers(source(node), self.users) if r is not node)}
         given = {n.name for n in self.graph.nodes if n.op in (PLACEHOLDER, GET_ATTR)}
         outside = {n.name for n in self.graph.calls if not self.loopable(n)}
         flags = {n: self.loopable(n) for n in self.graph.calls}
@@ -240,12 +241,15 @@ class Planner:
 
     def add_items(self, node: Node) -> None:
         """The item of a realised node, or the two stages of a big fold or a scatter."""
+        if node in self.in_place:
+            self.units.add_item(make_update(self.reader, node, node.args[0].name))
+            return
         if is_scatter(node):
             copy, update = make_scatter_items(self.reader, node)
             self.storage[copy.name] = node.name
             self.by_name[copy.name] = node
             self.units.add_item(copy)
-            self.units.add_item(replace(update, reads=(*update.reads, Load(copy.name, ZERO, copy.dtype))))
+            self.units.add_item(update)
             return
         if op_name(node) == "concatenate" and self.add_parts(node):
             return
@@ -305,15 +309,21 @@ class Planner:
     def template_step(self, node: Node) -> TemplateStep:
         rule, views = TEMPLATE_RULES[op_name(node)], self.operand_views[node]
         params = rule.params(node, *(steps for _, steps in views))
-        return TemplateStep(rule.template, tuple(buffer for buffer, _ in views), self.results_of(node), params)
+        operands = tuple(self.stored(buffer) for buffer, _ in views)
+        return TemplateStep(rule.template, operands, self.results_of(node), params)
 
     def buffers_of(self, node: Node) -> tuple[str, ...]:
         """The buffers of a node's operands."""
-        return tuple(self.reader.views.get(o.name, o.name) for o in nodes_in(node.args))
+        return tuple(self.stored(o.name) for o in nodes_in(node.args))
+
+    def stored(self, name: str) -> str:
+        """The buffer that a node's value is in."""
+        name = self.reader.views.get(name, name)
+        return self.storage.get(name, name)
 
     def control_step(self, node: Node) -> Step:
         """A loop or branches: their bodies as Schedules of their own."""
-        step, scratch = control_step(node, self.buffers_of(node), self.results_of(node), inner_schedule)
+        step, scratch = control_step(node, self.buffers_of(node), self.results_of(node), planned)
         self.shapes |= scratch
         return step
 
@@ -325,7 +335,7 @@ class Planner:
         for k, aval in enumerate(node.aval):
             name = taken.setdefault(k, f"{node.name}_{k}")
             self.shapes.setdefault(name, (tuple(map(sympy.sympify, aval.shape)), np.dtype(aval.dtype)))
-        return tuple(taken[k] for k in range(len(node.aval)))
+        return tuple(self.storage.get(taken[k], taken[k]) for k in range(len(node.aval)))
 
     def extern_step(self, unit: Unit, external: set[str]) -> ExternStep:
         """The nodes of a unit as a Graph of their own, for XLA."""
@@ -366,17 +376,14 @@ def schedule(graph: Graph) -> Schedule:
     return planned(lifted(graph), inner=False)
 
 
-def inner_schedule(graph: Graph) -> Schedule:
-    """The Schedule of a loop's body, or of a branch."""
-    return planned(graph, inner=True)
-
-
-def planned(graph: Graph, inner: bool) -> Schedule:
-    """The Schedule of a Graph without constants in its bodies (`control.lifted`)."""
-    planner = Planner(without_dead(graph))
+def planned(graph: Graph, carried: Carried = (), inner: bool = True) -> Schedule:
+    """The Schedule of a Graph without constants in its bodies (`control.lifted`); of a loop's body, which of
+    its inputs and outputs are one array's values before and after a step."""
+    planner = Planner(without_dead(graph), carried)
     planner.decide()
     planner.fill_shapes()
     planner.build()
     steps = planner.steps()
-    outputs = [planner.views.get(o.name, o.name) for o in planner.output_nodes()]
-    return assemble(planner.graph, tuple(steps), planner.shapes, outputs, inner)
+    outputs = [planner.storage.get(o.name, planner.views.get(o.name, o.name)) for o in planner.output_nodes()]
+    made = assemble(planner.graph, tuple(steps), planner.shapes, outputs, inner)
+    return replace(made, in_place=kept_places(planner.in_place))

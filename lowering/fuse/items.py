@@ -22,7 +22,7 @@ from dynacomp.lowering.kernel_ir.loops import Expr, Load
 from dynacomp.lowering.kernel_ir.scalars import DEAR, SCALARS
 from dynacomp.lowering.rules.reader import INT64, Point, Reader, dtype_of, index_of, shape_of, walk
 from dynacomp.lowering.rules.reduce import CUMULATIVE, Fold, accumulator
-from dynacomp.lowering.rules.scatter import MODES, ScatterStore, is_single, scatter_store
+from dynacomp.lowering.rules.scatter import MODES, STORES, ScatterStore, is_single
 from dynacomp.lowering.rules.window import ALL_FOLDS as FOLDS
 from dynacomp.lowering.rules.window import WINDOW_FOLDS
 from dynacomp.lowering.sizes.indexing import ZERO, coefficient, flat, product, total
@@ -149,10 +149,15 @@ def make_scatter_items(reader: Reader, node: Node) -> tuple[Item, Item]:
     at = reader.point(shape)
     old = reader.read(node.args[0], at)
     copy = Item(before, "point", shape, dtype, at, old, reads=loads_of(reader, old))
-    store = scatter_store(reader, node)
+    return copy, make_update(reader, node, before)
+
+
+def make_update(reader: Reader, node: Node, before: str) -> Item:
+    """The updates of a node, stored into the array of which `before` was the version until then."""
+    store, dtype = STORES[op_name(node)](reader, node), dtype_of(node)
     roots = [store.value, reader.index(store.index, INT64), *([] if store.mask is None else [store.mask])]
     reads = tuple(e for e in walk(reader, roots) if isinstance(e, Load))
-    update = Item(
+    return Item(
         node.name,
         "scatter",
         store.rows,
@@ -162,10 +167,9 @@ def make_scatter_items(reader: Reader, node: Node) -> tuple[Item, Item]:
         store.inner,
         store.extents,
         lanes=any(n != 1 for n in store.rows),
-        reads=reads,
+        reads=(*reads, Load(before, ZERO, dtype)),
         store=store,
     )
-    return copy, update
 
 
 def make_parts(reader: Reader, node: Node) -> list[Item]:

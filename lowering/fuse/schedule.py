@@ -104,7 +104,8 @@ class Schedule:
     sizes: the symbolic sizes in argument order, each with where to read it: (input position,
     dimension). offsets: arena byte offsets of the temporaries; arena: its size in bytes (SymPy).
     aliases: output name → input or const name whose value it is (nothing to compute).
-    output_avals: one Aval per output (shape in SymPy or ints, dtype, weak type).
+    output_avals: one Aval per output (shape in SymPy or ints, dtype, weak type). in_place: outputs of a
+    loop's body that are made in the memory of an input, of which some parts change.
     """
 
     buffers: Mapping[str, Buffer]
@@ -118,6 +119,7 @@ class Schedule:
     aliases: Mapping[str, str] = field(default_factory=dict)
     output_avals: tuple[Any, ...] = ()
     name: str = "graph"
+    in_place: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))

@@ -35,6 +35,8 @@ def _run(
     schedule: Schedule, arrays: Sequence[np.ndarray], sizes: Mapping[str, int], templates: References
 ) -> tuple[np.ndarray, ...]:
     buffers = _allocate(schedule, sizes) | dict(zip(schedule.inputs, arrays)) | dict(schedule.consts)
+    buffers |= {after: buffers[before].copy() for after, before in schedule.in_place.items()}
+    buffers |= {before: buffers[after] for after, before in schedule.in_place.items()}
     for step in schedule.steps:
         _run_step(step, buffers, sizes, templates)
     return tuple(

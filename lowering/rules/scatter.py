@@ -9,6 +9,7 @@ results are the same however many threads there are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,6 +163,22 @@ def scatter_store(reader: Reader, node: Node) -> ScatterStore:
         flat(target, shape_of(operand)),
         mask,
     )
+
+
+def slice_store(reader: Reader, node: Node) -> ScatterStore:
+    """The loops over the update of a `dynamic_update_slice`."""
+    operand, update, *starts = node.args
+    shape, rows = shape_of(operand), shape_of(update)
+    at = reader.point(rows)
+    begins = [clamped(reader, reader.read(s, ()), n - w) for s, n, w in zip(starts, shape, rows)]
+    index = flat([i + b for i, b in zip(at, begins)], shape)
+    return ScatterStore(rows, (), "set", at, (), reader.read(update, at), index, None)
+
+
+STORES: dict[str, Callable[[Reader, Node], ScatterStore]] = {
+    **dict.fromkeys(MODES, scatter_store), "dynamic_update_slice": slice_store,
+}
+"""Ops that change parts of an array, which can be done where it is: how."""
 
 
 def why_not_scatter(node: Node) -> str | None:

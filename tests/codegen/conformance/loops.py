@@ -92,6 +92,21 @@ def written(x: Any) -> Any:
     return lax.fori_loop(1, x.shape[0], step, jnp.zeros_like(x))
 
 
+def table(x: Any) -> Any:
+    """A loop in a loop fills an array, of which some is read before it changes."""
+
+    def row(i: Any, y: Any) -> Any:
+        start = y[i - 1].sum()
+        return lax.fori_loop(0, x.shape[1], lambda j, z: z.at[i, j].set(z[i - 1, j] * 0.5 + x[i, j] + start), y)
+
+    return lax.fori_loop(1, x.shape[0], row, x)
+
+
+def counts(x: Any, at: Any) -> Any:
+    """Sums at places that meet, and out of range."""
+    return lax.scan(lambda h, i: (h.at[i].add(1), h[i[0]]), x, at)
+
+
 def shifted(x: Any) -> Any:
     """Updates that read what they overwrite."""
 
@@ -149,6 +164,9 @@ REGIONS = [
     Region("loop_chosen", chosen, (ROWS,)),
     Region("loop_written", written, (floats(20),)),
     Region("loop_written_rows", written, (floats(20, 5),)),
+    Region("loop_written_far", written, (floats(300),), symbolic=("n",), more=((floats(70),),)),
+    Region("loop_table", table, (floats(12, 9),)),
+    Region("loop_counts", counts, (floats(80), arrays("int32", 9, 3))),
     Region("loop_shifted", shifted, (floats(9),)),
     Region("loop_shifted_far", shifted, (floats(2000),)),
     Region("loop_far", far, (floats(1500) * 0.1,)),
