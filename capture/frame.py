@@ -96,6 +96,7 @@ class Root:
     is_dynamic_scalar: Callable[[S.Source, Any], bool]
     changes_often: Callable[[S.Source], bool]
     handled: BaseException | None = None  # what a caller handles
+    traced: bool = False  # JAX transforms a caller: any array may be a tracer
     frame: Frame | None = None
 
 
@@ -130,11 +131,13 @@ class Outcome:
 def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compile,
             is_dynamic: Callable[[S.Source, int, int, Any], Any],
             is_dynamic_scalar: Callable[[S.Source, Any], bool] = lambda s, v: False,
-            changes_often: Callable[[S.Source], bool] = lambda s: False, key: Any = None) -> Outcome:
-    """Captures one frame; never raises what the program raises (it is run again, as plain Python)."""
+            changes_often: Callable[[S.Source], bool] = lambda s: False, key: Any = None,
+            traced: bool = False) -> Outcome:
+    """Captures one frame; never raises what the program raises (it is run again, as plain Python). traced: for
+    calls while JAX transforms a caller, when the program runs on tracers, among others."""
     lessons, handled = Lessons(), sys.exception()
     for _ in range(MAX_ATTEMPTS):
-        root = Root(fn, code, args, is_dynamic, is_dynamic_scalar, changes_often, handled)
+        root = Root(fn, code, args, is_dynamic, is_dynamic_scalar, changes_often, handled, traced)
         cap = Capture(lessons, root, key)
         try:
             with seldom_collecting():
@@ -263,7 +266,7 @@ def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: 
     for relation in cap.scope.relations:  # those that compiling asked for are among them
         cap.guards.add("relation", None, relation)
     writer = StepWriter()
-    writer.emit(None, "jax_config", jax_config_token())  # type: ignore[arg-type]
+    writer.emit(None, "jax_config", jax_config_token(2 * cap.root.traced))  # type: ignore[arg-type]
     for guard in cap.guards.guards:
         writer.guard(guard)
     info = Info(result.graph, str(cap.guards), (), stopped, _shapes(cap), cap.captured_ops,
@@ -306,7 +309,7 @@ def _shapes(cap: Capture) -> dict[tuple[str, int], int]:
     """(Source, axis) → size, of every array input: a later size that differs becomes symbolic."""
     found: dict[tuple[str, int], int] = {}
     for guard in cap.guards.guards:
-        if guard.kind in ("array", "ndarray") and guard.source is not None:
+        if guard.kind in ("array", "tracer", "ndarray") and guard.source is not None:
             shape = cap.real_shapes.get(guard.source, guard.payload[0])
             found.update({(repr(guard.source), axis): n for axis, n in enumerate(shape)})
     return found

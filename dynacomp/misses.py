@@ -20,7 +20,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax._src import source_info_util
-from jax._src.core import trace_ctx
+from jax._src.core import eval_context, trace_ctx
 
 from dynacomp import counters, idle, notices
 from dynacomp.breaks import REASONS
@@ -43,6 +43,7 @@ from dynacomp.options import Options, resolve
 from dynacomp.pipeline import Compiled, compile_graph
 from dynacomp.stance import STANCES, current_stance
 from dynacomp.tampered import builtins_replaced
+from dynacomp.traced import on_mesh, staged, traced_graph
 
 TOLD_AFTER = 3  # sizes that one place had, each of which took an entry of its own
 MAX_SIZES = 2  # sizes that must be constants for a call in the program: with a third, the call breaks the graph
@@ -104,9 +105,20 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) -> Any:
     """Captures a frame that no entry serves; an Entry, True (plain Python, callees captured) or None."""
-    if not trace_ctx.is_top_level():
-        eager(code, "traced", code.co_qualname)
+    if trace_ctx.is_top_level():
+        return answered(options, fn, code, args)
+    if staged():  # JAX compiles it
+        counters.count("frames_eager", "traced")
         return None
+    if on_mesh():
+        eager(code, "mesh", code.co_qualname)
+        return None
+    with eval_context():
+        return answered(options, fn, code, args, traced=True)
+
+
+def answered(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], traced: bool = False) -> Any:
+    """The answer to a call that no entry serves."""
     history = history_of(code, options)
     history.owners.add(id(getattr(_native.current(), "__wrapped__", fn)))
     if history.limited == history.captures and is_full(code, options, history):
@@ -120,7 +132,7 @@ def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) ->
         return eager(code, "builtins", "")
     with history.lock:
         made_meanwhile = next((e for e in live_entries(code, options) if e.guards.check(fn, args) == -1), None)
-        return made_meanwhile or missed(options, fn, code, args, history)
+        return made_meanwhile or missed(options, fn, code, args, history, traced)
 
 
 def live_entries(code: CodeType, options: Options) -> list[_native.Entry]:
@@ -143,7 +155,8 @@ def is_churning(code: CodeType, history: History) -> bool:
     return enough and now - history.served[-CHURN] < CHURN * WORTH
 
 
-def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History) -> Any:
+def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History,
+           traced: bool = False) -> Any:
     """A call that no entry serves."""
     if any(getattr(jax.config, name) for name in DEBUGGING):
         eager(code, "config", "")
@@ -166,15 +179,17 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
         return eager(code, "churn", f"{history.captures} of {code.co_qualname}" + (
             f", lately because of {failed_now}" if failed_now else ""))
     notices.log("recompiles", lambda: recompile_text(fn, code, args))
-    return captured(options, fn, code, args, history)
+    return captured(options, fn, code, args, history, traced)
 
 
-def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History) -> Any:
+def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History,
+             traced: bool) -> Any:
     made: list[Compiled] = []
+    compiler = traced_graph if traced else compile_graph
 
     def compile_one(graph: Any, places: Any) -> Any:
         try:
-            made.append(compile_graph(graph, options, places))
+            made.append(compiler(graph, options, places))
         except SymbolicShapeError as error:
             raise NeedsSizes(str(error), error.sizes) from error
         except NeverCalled:
@@ -185,7 +200,7 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
         outcome = suspended(options, code) if code.co_flags & SUSPENDS else capture(
             fn, code, args, compile_one, size_rule(history, options, moved(history, code, args)),
             scalar_rule(history, options, is_resume(code)),
-            functools.partial(changes_often, history, options), key=options)
+            functools.partial(changes_often, history, options), key=options, traced=traced)
     freeze(history, outcome, code)
     for lesson in outcome.lessons.breaks.values():
         report_break(lesson, code, options)

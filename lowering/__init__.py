@@ -6,6 +6,8 @@ it.
                 and verifies itself
     primitives  The closed set of primitives, and how a captured Graph becomes one of them through
                 JAX's own tracing
+    autodiff    Derivatives and batches of a compiled region, made ahead of time from its jaxpr by
+                JAX's own rules
     passes      Passes over primitive Graphs, and the one list of them
     rules       How each primitive becomes loops, and what cannot
     fuse        From a primitive Graph to fused Kernels in a Schedule with planned memory

@@ -1,4 +1,4 @@
-/* Steps over arrays: jax's ArrayImpl and numpy's ndarray, and Python scalars of any value.
+/* Steps over arrays: jax's ArrayImpl, its tracers and numpy's ndarray, and Python scalars of any value.
  *
  * JAX interns avals, so the aval of an array that passed before is the very object that passed:
  * the last few accepted avals and shardings are remembered by identity (and kept alive, so that an
@@ -77,7 +77,7 @@ static int parse_maybe(PyObject *value)
 
 /* ---- names that are looked up on avals ---- */
 
-static PyObject *name_shape, *name_dtype, *name_weak_type;
+static PyObject *name_shape, *name_dtype, *name_weak_type, *name_aval;
 
 static bool intern_names(void)
 {
@@ -85,8 +85,9 @@ static bool intern_names(void)
         name_shape = PyUnicode_InternFromString("shape");
         name_dtype = PyUnicode_InternFromString("dtype");
         name_weak_type = PyUnicode_InternFromString("weak_type");
+        name_aval = PyUnicode_InternFromString("aval");
     }
-    return name_shape && name_dtype && name_weak_type;
+    return name_shape && name_dtype && name_weak_type && name_aval;
 }
 
 /* ---- jax arrays ---- */
@@ -163,9 +164,16 @@ static bool aval_matches(const Step *s, PyObject *aval)
     return ok;
 }
 
+/* The aval of an array or a tracer; new reference. */
+static PyObject *aval_of(PyObject *x)
+{
+    return Py_IS_TYPE(x, dc_jax()->array_type) ? PyObject_CallOneArg(dc_jax()->get_aval, x)
+                                               : PyObject_GetAttr(x, name_aval);
+}
+
 static bool aval_passes(Step *s, PyObject *array)
 {
-    PyObject *aval = PyObject_CallOneArg(dc_jax()->get_aval, array);
+    PyObject *aval = aval_of(array);
     bool ok = aval && (remembered(s->refs + AVALS, aval) || aval_matches(s, aval));
     if (ok && !remembered(s->refs + AVALS, aval)) {
         remember(s->refs + AVALS, aval);
@@ -203,6 +211,18 @@ static int eval_array(Step *s, Run *run, const Call *call)
     }
     bool ok = aval_passes(s, x) && (!s->refs[SHARDING] || sharding_passes(s, x)) &&
               (s->flag2 == -1 || committed_passes(s, x));
+    if (!ok) {
+        PyErr_Clear();
+    }
+    return ok;
+}
+
+/* What stands for an array where JAX transforms the caller: it has an aval, and lives nowhere. */
+static int eval_tracer(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    PyObject *x = run->regs[s->src];
+    bool ok = PyObject_TypeCheck(x, dc_jax()->tracer_type) && aval_passes(s, x);
     if (!ok) {
         PyErr_Clear();
     }
@@ -280,7 +300,7 @@ static int eval_ndarray(Step *s, Run *run, const Call *call)
 
 static int64_t jax_dim(PyObject *x, Py_ssize_t axis)
 {
-    PyObject *aval = PyObject_CallOneArg(dc_jax()->get_aval, x);
+    PyObject *aval = aval_of(x);
     PyObject *dims = aval ? PyObject_GetAttr(aval, name_shape) : NULL;
     int64_t size = -1;
     if (dims && PyTuple_Check(dims) && axis >= 0 && axis < PyTuple_GET_SIZE(dims)) {
@@ -304,7 +324,7 @@ static int eval_dim(Step *s, Run *run, const Call *call)
     DC_UNUSED(call);
     PyObject *x = run->regs[s->src];
     int64_t size = -1;
-    if (Py_IS_TYPE(x, dc_jax()->array_type)) {
+    if (Py_IS_TYPE(x, dc_jax()->array_type) || PyObject_TypeCheck(x, dc_jax()->tracer_type)) {
         size = jax_dim(x, s->n);
     }
     else if (Py_IS_TYPE(x, dc_numpy()->ndarray) && s->n >= 0 && s->n < ((NdArray *)x)->ndim) {
@@ -374,6 +394,7 @@ static int finish_content(Step *s, Builder *b)
 
 const StepKind dc_array_kinds[] = {
     {"array", "soooOO", eval_array, finish_array},
+    {"tracer", "soooOO", eval_tracer, finish_array},
     {"ndarray", "sooO", eval_ndarray, finish_ndarray},
     {"content", "sO", eval_content, finish_content},
     {"dim", "zsn", eval_dim, finish_dim},

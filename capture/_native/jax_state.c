@@ -1,6 +1,6 @@
 /* What guards read of JAX: how to ask an array for its aval, and the configuration's key.
  *
- * `jax_config_token()` is (trace context, other states, allow_trace). JAX's own `trace_context()`
+ * `jax_config_token()` is (trace context, other states, which traces). JAX's own `trace_context()`
  * is the tuple of settings by which it keys its traces, thread-local context managers included;
  * the states beside it matter to eager execution but not to a trace. */
 #include "native.h"
@@ -76,6 +76,7 @@ static bool load(void)
     return (api.array_type = (PyTypeObject *)attr_of("jax._src.array", "ArrayImpl")) &&
            (api.aval_type = attr_of("jax._src.core", "ShapedArray")) &&
            (api.get_aval = getter_of(api.array_type, "aval")) &&
+           (api.tracer_type = (PyTypeObject *)attr_of("jax._src.core", "Tracer")) &&
            (api.get_sharding = getter_of(api.array_type, "_sharding")) &&
            (api.get_committed = getter_of(api.array_type, "_committed")) &&
            (api.trace_context = attr_of("jax._src.config", "trace_context")) &&
@@ -95,11 +96,17 @@ const JaxApi *dc_jax(void)
 
 /* ---- the configuration's token ---- */
 
+enum { NO_TRACE, ANY_TRACE, SOME_TRACE }; /* where an entry serves: in eager code, anywhere, under a transformation */
+
 PyObject *dc_jax_config_token(PyObject *module, PyObject *args)
 {
     DC_UNUSED(module);
-    int allow_trace = 0;
-    if (!PyArg_ParseTuple(args, "|p:jax_config_token", &allow_trace) || !dc_jax()) {
+    int traces = NO_TRACE;
+    if (!PyArg_ParseTuple(args, "|i:jax_config_token", &traces) || !dc_jax()) {
+        return NULL;
+    }
+    if (traces < NO_TRACE || traces > SOME_TRACE) {
+        PyErr_Format(PyExc_ValueError, "jax_config_token: 0, 1 or 2, got %d", traces);
         return NULL;
     }
     Py_ssize_t n = PyTuple_GET_SIZE(api.states);
@@ -113,7 +120,7 @@ PyObject *dc_jax_config_token(PyObject *module, PyObject *args)
         }
         PyTuple_SET_ITEM(others, i, value);
     }
-    PyObject *token = others ? Py_BuildValue("(OOO)", context, others, allow_trace ? Py_True : Py_False) : NULL;
+    PyObject *token = others ? Py_BuildValue("(OOi)", context, others, traces) : NULL;
     Py_XDECREF(context);
     Py_XDECREF(others);
     return token;
@@ -132,8 +139,8 @@ int dc_jax_config_finish(Step *s, Builder *b)
         PyErr_Format(PyExc_TypeError, "jax_config: expected what jax_config_token() returns, got %R", token);
         return -1;
     }
-    s->flag = PyTuple_GET_ITEM(token, 2) == Py_True;
-    return 0;
+    s->flag = (signed char)PyLong_AsLong(PyTuple_GET_ITEM(token, 2));
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 static bool equal_setting(PyObject *a, PyObject *b)
@@ -180,7 +187,8 @@ int dc_jax_config_eval(Step *s, Run *run, const Call *call)
     DC_UNUSED(run);
     DC_UNUSED(call);
     PyObject *others = PyTuple_GET_ITEM(s->refs[0], 1);
-    bool ok = (s->flag || is_eager()) && context_equal(PyTuple_GET_ITEM(s->refs[0], 0));
+    bool ok = (s->flag == ANY_TRACE || is_eager() == (s->flag == NO_TRACE)) &&
+              context_equal(PyTuple_GET_ITEM(s->refs[0], 0));
     for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(others); i++) {
         ok = state_equal(PyTuple_GET_ITEM(api.states, i), PyTuple_GET_ITEM(others, i));
     }

@@ -294,7 +294,8 @@ static PyMethodDef methods[] = {
     {"is_skipped", is_skipped, METH_O, "is_skipped(code) -> bool"},
     {"counters", py_counters, METH_NOARGS, "What happened since the last reset, as a dict of ints."},
     {"jax_config_token", dc_jax_config_token, METH_VARARGS,
-     "jax_config_token(allow_trace=False)\n\nJAX's configuration in this thread now, for a jax_config guard."},
+     "jax_config_token(traces=0)\n\nJAX's configuration in this thread now, for a jax_config guard. traces: 0 when "
+     "the guard holds in eager code alone, 1 anywhere, 2 while JAX transforms the caller."},
     {"run_segment", (PyCFunction)(void (*)(void))dc_run_segment, METH_FASTCALL,
      "run_segment(segment, state, sent)\n\nsegment(*state, sent); the elements of state are handed over."},
     {"suspended", dc_suspended, METH_O,

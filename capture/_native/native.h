@@ -123,7 +123,7 @@ bool dc_const_equal(PyObject *constant, PyObject *value);
 
 /* ---- what we read of JAX and NumPy ---- */
 typedef struct {
-    PyTypeObject *array_type;
+    PyTypeObject *array_type, *tracer_type;
     PyObject *aval_type;
     PyObject *get_aval, *get_sharding, *get_committed; /* callables of one array */
     PyObject *trace_context;
@@ -133,7 +133,7 @@ typedef struct {
     PyObject *sharding_type, *device_type, *single_device_sharding;
 } JaxApi;
 const JaxApi *dc_jax(void); /* NULL with an exception */
-PyObject *dc_jax_config_token(PyObject *module, PyObject *allow_trace);
+PyObject *dc_jax_config_token(PyObject *module, PyObject *args);
 int dc_jax_config_eval(Step *, Run *, const Call *);
 int dc_jax_config_finish(Step *, Builder *);
 

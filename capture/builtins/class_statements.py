@@ -23,6 +23,7 @@ from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture, execute, new_frame
 from dynacomp.capture.symbolic.side_effects import changing_outside, mutating
 from dynacomp.capture.symbolic.values import (
+    ArrayV,
     CellV,
     Const,
     DictV,
@@ -220,6 +221,8 @@ CONST_METHODS.update({(property, name): _with(name) for name in ("getter", "sett
 @row(type)
 def _type(cap: Capture, *args: Value, **kwargs: Value) -> Value:
     if len(args) == 1:
+        if isinstance(args[0], ArrayV) and cap.root.traced:
+            raise Break("tracer", "the class of a value that a transformation may trace")
         return Const(class_of(args[0]))
     if len(args) != 3:
         raise Break("raises", "type() with other arguments")

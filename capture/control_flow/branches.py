@@ -83,7 +83,7 @@ class Leaf:
 
 def may_convert(cap: Capture) -> bool:
     """Whether eager JAX would see a value here."""
-    return not cap.lessons.plain_ifs and all(b.is_side for b in cap.bodies)
+    return not cap.lessons.plain_ifs and not cap.under_trace
 
 
 def decide(cap: Capture, frame: Frame, condition: NumberV, yes: Start, no: Start) -> int | None:

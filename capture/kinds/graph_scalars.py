@@ -45,7 +45,7 @@ def limits() -> tuple[int, int]:
 
 def from_array(cap: Capture, x: Value, kind: type) -> NumberV | None:
     """`kind(x)` of a scalar array; None where the Graph cannot hold it, or eager JAX might refuse."""
-    if not isinstance(x, ArrayV) or isinstance(x.real, np.ndarray) or any(not b.is_side for b in cap.bodies):
+    if not isinstance(x, ArrayV) or isinstance(x.real, np.ndarray) or cap.under_trace:
         return None
     dtype = x.aval.dtype
     if x.aval.shape != () or not is_numpy_dtype(dtype):

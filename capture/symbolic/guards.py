@@ -52,6 +52,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "names_unchanged": lambda s, names, objs: f"{s} still has the same {', '.join(names)}",
     "array": lambda s, shape, dtype, weak, sharding, committed: (
         f"{s}: {dtype}{list(shape)}{' weak' if weak else ''}"),
+    "tracer": lambda s, shape, dtype, weak: f"{s}: a tracer of {dtype}{list(shape)}{' weak' if weak else ''}",
     "ndarray": lambda s, shape, dtype, contiguous=None: f"{s}: numpy {dtype}{list(shape)}",
     "content": lambda s, content: f"{s} holds the same {len(content)} bytes",
     "symbol": lambda s, name, least: f"{name} = {s} >= {least}",
@@ -68,7 +69,8 @@ KINDS: dict[str, Callable[..., str]] = {
     "has_ended": lambda s: f"{s} is a generator that has ended",
     "ended": lambda s, n: f"{s} ends after {n} items",
     "abc_token": lambda s, token: "no class was registered with an abstract base class",
-    "jax_config": lambda s, token: "jax configuration unchanged, no trace active",
+    "jax_config": lambda s, token: "jax configuration unchanged, " + ("JAX transforms a caller" if token[2]
+                                                                      else "no trace active"),
 }
 
 

@@ -211,6 +211,11 @@ class Capture:
         self.scope = Scope()
         self.dims: dict[str, S.Source] = {}  # name of a symbol → where its value is read
 
+    @property
+    def under_trace(self) -> bool:
+        """Whether eager JAX may see tracers here: in a transformed function, or below one."""
+        return self.root.traced or any(not b.is_side for b in self.bodies)
+
     def let_go(self) -> None:
         """Ends it. Frames, exceptions, tracebacks and generators refer to each other: what these Values hold of the
         program is let go of now, not when garbage is collected."""

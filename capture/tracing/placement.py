@@ -85,6 +85,8 @@ def _of_tracer(value: ArrayV, name: str) -> Value:
 def is_traced(cap: Capture, node: Node) -> bool:
     """Whether `node` is a tracer where eager JAX runs the program; Break where that is not certain."""
     serial = cap.homes.get(node)
+    if serial is None and cap.root.traced:
+        raise Break("placement", "whether a value is traced, where a transformation of JAX calls the program")
     if serial is None:
         return False
     body = next((b for b in cap.bodies if b.serial == serial), None)

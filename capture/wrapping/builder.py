@@ -345,6 +345,19 @@ def _array(cap: Capture, obj: Any, source: S.Source) -> Value:
     return ArrayV(add_input(cap, source, aval), aval, real=obj, source=source)
 
 
+def _tracer(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """An array that JAX traces, where it transforms a caller of the captured frame. Nothing is asked of the tracer
+    itself, so that the program serves whatever transformation comes."""
+    if not cap.root.traced:
+        raise Break("tracer", "a value that a JAX transformation is tracing")
+    dims = symbolic_dims(cap, obj, source)
+    cap.guards.add("tracer", source, tuple(d if isinstance(d, int) else None for d in dims), obj.dtype,
+                   bool(obj.aval.weak_type))
+    aval = Aval(dims, obj.dtype, bool(obj.aval.weak_type))
+    cap.real_shapes[source] = tuple(obj.shape)
+    return ArrayV(add_input(cap, source, aval), aval, source=source)
+
+
 def _key_array(cap: Capture, obj: Any, source: S.Source) -> Value:
     """A typed PRNG key enters the Graph as its raw data, wrapped by a node."""
     cap.guards.add("is_type", source, type(obj))
@@ -386,7 +399,7 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
     if issubclass(cls, (np.generic, np.dtype)):
         return (_number if is_numpy_number(obj) and obj.dtype != bool else _literal)(cap, obj, source)
     if issubclass(cls, jax.core.Tracer):
-        raise Break("tracer", "a value that a JAX transformation is tracing")
+        return _tracer(cap, obj, source)
     if is_bare_named_tuple(type(obj)):
         return _tuple(cap, obj, source)
     if payload_base(type(obj)) is not None and not _is_library_leaf(obj):

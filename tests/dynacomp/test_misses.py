@@ -255,16 +255,6 @@ def test_a_changing_number_that_jax_wants_as_a_constant_is_fixed():
     assert not dynacomp.stats()["breaks"]
 
 
-def test_a_transformation_around_is_told(caplog):
-    f = jit(lambda a: (a * a).sum())
-    with caplog.at_level(logging.WARNING, "dynacomp"):
-        for _ in range(2):
-            assert jax.grad(f)(ones(3))[0] == 2
-    (said,) = [r.getMessage() for r in caplog.records]
-    assert "traces its caller" in said and "dynacomp.jit(jax.grad(f))" in said
-    assert set(dynacomp.stats()["frames_eager"]) == {"traced"}
-
-
 class Dying:
     """An entry that dies while its guards are asked, as garbage collection may have it."""
 

@@ -1,0 +1,145 @@
+"""From a jaxpr to the jaxprs of its derivative, transpose and batch.
+
+JAX differentiates and batches; each result is traced once, as a jaxpr of its own, so that it can be
+compiled like any other. Only functions of JAX's documented API are used (`linearize`,
+`linear_transpose`, `vmap`, `make_jaxpr`): the derivative rules are JAX's.
+
+    >>> closed = jax.make_jaxpr(lambda x: jax.numpy.sin(x) * 2)(1.0)
+    >>> split = linearised(closed, (True,))
+    >>> y, cosine = jaxpr_as_fun(split.forward)(0.0)
+    >>> dy, = jaxpr_as_fun(split.tangent)(cosine, 3.0)
+    >>> float(y), float(dy)
+    (0.0, 6.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
+
+
+@dataclass(frozen=True)
+class Split:
+    """A function of which some inputs move, as a forward and a tangent part.
+
+    forward: inputs → (outputs, saved values). tangent: (residuals, tangents of the moving inputs) → tangents of
+    the outputs of inexact dtype. residuals: where each comes from, ("in", i), ("out", i) or ("saved", i): inputs
+    and outputs are not saved a second time.
+    """
+
+    forward: ClosedJaxpr
+    tangent: ClosedJaxpr
+    residuals: tuple[tuple[str, int], ...]
+
+    def picked(self, inputs: Sequence[Any], outputs: Sequence[Any], saved: Sequence[Any]) -> list[Any]:
+        """The residuals themselves."""
+        where = {"in": inputs, "out": outputs, "saved": saved}
+        return [where[kind][i] for kind, i in self.residuals]
+
+
+def structs(avals: Sequence[Any]) -> list[jax.ShapeDtypeStruct]:
+    """Abstract values as arguments of `make_jaxpr`."""
+    return [jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in avals]
+
+
+def moves(aval: Any) -> bool:
+    """Whether an array of this kind has a tangent."""
+    return bool(jnp.issubdtype(aval.dtype, jnp.inexact))
+
+
+def chosen(items: Sequence[Any], which: Sequence[bool]) -> list[Any]:
+    return [x for x, wanted in zip(items, which) if wanted]
+
+
+def merged(which: Sequence[bool], yes: Sequence[Any], no: Sequence[Any]) -> list[Any]:
+    """One list of two: the next of `yes` where `which` says so, else the next of `no`."""
+    given, others = iter(yes), iter(no)
+    return [next(given) if w else next(others) for w in which]
+
+
+def linearised(closed: ClosedJaxpr, moving: Sequence[bool]) -> Split:
+    """The function split for the inputs that move."""
+    fn, inputs, count = jaxpr_as_fun(closed), structs(closed.in_avals), len(closed.out_avals)
+    trees: list[Any] = []
+
+    def whole(*primals: Any) -> list[Any]:
+        still = [x for x, w in zip(primals, moving) if not w]
+        outputs, linear = jax.linearize(lambda *xs: fn(*merged(moving, xs, still)), *chosen(primals, moving))
+        residuals, tree = jax.tree.flatten(linear)
+        trees.append(tree)
+        return [*outputs, *residuals]
+
+    made = jax.make_jaxpr(whole)(*inputs)
+    sources, kept = where_from(made, count)
+    forward = selecting(made, (*range(count), *kept))
+    inexact = [moves(a) for a in closed.out_avals]
+
+    def tangent(residuals: list[Any], tangents: list[Any]) -> list[Any]:
+        return chosen(jax.tree.unflatten(trees[-1], residuals)(*tangents), inexact)
+
+    return Split(forward, flat_jaxpr(tangent, structs(made.out_avals[count:]), [
+        jax.ShapeDtypeStruct(x.shape, x.dtype) for x in chosen(inputs, moving)]), sources)
+
+
+def where_from(made: ClosedJaxpr, count: int) -> tuple[tuple[tuple[str, int], ...], tuple[int, ...]]:
+    """Where each residual of a jaxpr whose first `count` results are outputs comes from, and which results to save."""
+    known: dict[int, tuple[str, int]] = {}
+    for i, var in enumerate(made.jaxpr.outvars[:count]):
+        known[id(var)] = ("out", i)
+    for i, var in enumerate(made.jaxpr.invars):
+        known[id(var)] = ("in", i)
+    sources: list[tuple[str, int]] = []
+    kept: list[int] = []
+    for at, var in enumerate(made.jaxpr.outvars[count:], count):
+        if isinstance(var, Literal) or id(var) not in known:
+            known[id(var)] = ("saved", len(kept))
+            kept.append(at)
+        sources.append(known[id(var)])
+    return tuple(sources), tuple(kept)
+
+
+def selecting(closed: ClosedJaxpr, which: Sequence[int]) -> ClosedJaxpr:
+    """The jaxpr that returns some of the results."""
+    fn = jaxpr_as_fun(closed)
+
+    def selected(*args: Any) -> list[Any]:
+        results = fn(*args)
+        return [results[i] for i in which]
+
+    return jax.make_jaxpr(selected)(*structs(closed.in_avals))
+
+
+def transposed(closed: ClosedJaxpr, linear: Sequence[bool], asked: Sequence[bool]) -> ClosedJaxpr:
+    """Of a function that is linear in some inputs: (the other inputs, cotangents of the results that are asked for)
+    → cotangents of the linear inputs."""
+    fn, inputs = jaxpr_as_fun(closed), structs(closed.in_avals)
+
+    def backward(fixed: list[Any], cotangents: list[Any]) -> Any:
+        def of_linear(*xs: Any) -> list[Any]:
+            return chosen(fn(*merged(linear, xs, fixed)), asked)
+        return jax.linear_transpose(of_linear, *chosen(inputs, linear))(cotangents)
+
+    return flat_jaxpr(backward, [x for x, is_linear in zip(inputs, linear) if not is_linear],
+                      chosen(structs(closed.out_avals), asked))
+
+
+def batched(closed: ClosedJaxpr, axes: Sequence[int | None], size: int) -> ClosedJaxpr:
+    """The function over a batch: `axes` says where each input has it (None: nowhere); results have it in front."""
+    def grown(struct: jax.ShapeDtypeStruct, axis: int | None) -> jax.ShapeDtypeStruct:
+        if axis is None:
+            return struct
+        shape = (*struct.shape[:axis], size, *struct.shape[axis:])
+        return jax.ShapeDtypeStruct(shape, struct.dtype, weak_type=struct.weak_type)
+
+    fn = jax.vmap(jaxpr_as_fun(closed), in_axes=tuple(axes), out_axes=0, axis_size=size)
+    return jax.make_jaxpr(fn)(*map(grown, structs(closed.in_avals), axes))
+
+
+def flat_jaxpr(fn: Callable[[list[Any], list[Any]], Any], first: list[Any], second: list[Any]) -> ClosedJaxpr:
+    """The jaxpr of a function of two lists."""
+    return jax.make_jaxpr(lambda *args: fn(list(args[:len(first)]), list(args[len(first):])))(*first, *second)

@@ -1,0 +1,211 @@
+"""Compiled functions under JAX's transformations: as eager JAX has them, captured once, run by our kernels."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import dynacomp
+from dynacomp.capture import frame
+
+X = jnp.array([0.3, -0.2, 0.9])
+W = jnp.linspace(-1, 1, 12).reshape(3, 4)
+SEEN = []
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch):
+    monkeypatch.setattr(frame, "strict_errors", True)
+    dynacomp.reset()
+    SEEN.clear()
+
+
+@jax.custom_vjp
+def clipped(x):
+    return x * 2
+
+
+clipped.defvjp(lambda x: (x * 2, x), lambda x, g: (jnp.clip(g, -0.1, 0.1) * x,))
+
+
+def dense(x):
+    return (jnp.tanh(x @ W) ** 2).sum()
+
+
+def broken(x):
+    y = jnp.tanh(x) * 2
+    SEEN.append(y.shape)
+    dynacomp.graph_break()
+    return (y * x).sum()
+
+
+def branching(x):
+    return (x ** 2).sum() if x.sum() > 0 else jnp.cos(x).sum()
+
+
+def scanning(x):
+    last, each = lax.scan(lambda c, a: (jnp.tanh(c + a), c * a), jnp.zeros(()), x)
+    return last + each.sum()
+
+
+def own_rule(x):
+    return clipped(x).sum()
+
+
+def inner_gradient(x):
+    return jax.grad(lambda z: (jnp.sin(z) ** 3).sum())(x).sum()
+
+
+def caught(x):
+    try:
+        return (x @ jnp.ones((7, 7))).sum()
+    except TypeError:
+        return (x * 2).sum()
+
+
+def asks_for_tracers(x):
+    return (x * 2).sum() if isinstance(x, jax.core.Tracer) else (x * 3).sum()
+
+
+FUNCTIONS = (dense, broken, branching, scanning, own_rule, inner_gradient, caught, asks_for_tracers)
+TRANSFORMS = {
+    "grad": jax.grad,
+    "value_and_grad": jax.value_and_grad,
+    "jvp": lambda f: lambda x: jax.jvp(f, (x,), (x + 1,)),
+    "linearize": lambda f: lambda x: jax.linearize(f, x)[1](x),
+    "hessian": jax.hessian,
+    "third order": lambda f: jax.jacfwd(jax.jacrev(jax.jacrev(f))),
+    "vmap": lambda f: lambda x: jax.vmap(f)(jnp.stack([x, x + 1])),
+    "vmap of grad": lambda f: lambda x: jax.vmap(jax.grad(f))(jnp.stack([x, 2 * x])),
+    "grad of vmap": lambda f: jax.grad(lambda x: jax.vmap(f)(jnp.stack([x, 2 * x])).sum()),
+    "jit": jax.jit,
+    "jit of grad": lambda f: jax.jit(jax.grad(f)),
+    "checkpoint": lambda f: jax.grad(jax.checkpoint(f)),
+}
+
+
+def outcome(fn, x):
+    try:
+        return jax.tree.map(np.asarray, fn(x))
+    except Exception as error:
+        return type(error)
+
+
+def agree(a, b):
+    if isinstance(a, type) or isinstance(b, type):
+        assert a is b
+    else:
+        jax.tree.map(lambda p, q: np.testing.assert_allclose(p, q, rtol=2e-4, atol=1e-5), a, b)
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
+@pytest.mark.parametrize("fn", FUNCTIONS, ids=lambda f: f.__name__)
+def test_a_transformation_of_a_compiled_function(fn, transform):
+    """Values, exceptions and side effects, called thrice; what JAX stages whole, and functions that raise, aside,
+    each region runs on our side of JAX's tracers."""
+    want = [outcome(transform(fn), x) for x in (X, X + 1, -X)]
+    effects, SEEN[:] = list(SEEN), []
+    compiled = dynacomp.jit(fn, backend="eager")
+    for _ in range(2):
+        SEEN.clear()
+        for x, expected in zip((X, X + 1, -X), want):
+            agree(outcome(transform(compiled), x), expected)
+        if "jit" not in str(transform) and transform is not TRANSFORMS["checkpoint"]:  # JAX keeps what it traced
+            assert SEEN == effects
+
+
+@pytest.mark.parametrize("name", ["grad", "jvp", "hessian", "vmap", "vmap of grad", "grad of vmap"])
+def test_native_programs_of_derivatives(name):
+    """One capture for ever, none in plain Python; our kernels compute it all."""
+    transform, compiled = TRANSFORMS[name], dynacomp.jit(dense)
+    for scale in range(1, 5):
+        agree(outcome(transform(compiled), scale * X), outcome(transform(dense), scale * X))
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 1 + (name in ("grad of vmap", "hessian") and stats["frames_captured"] - 1)
+    assert stats["frames_captured"] <= 2 and not stats["frames_eager"] and not stats["externs"]
+    assert set(stats["regions"]) == {"cpp"}
+
+
+def test_eager_and_traced_calls_have_entries_of_their_own():
+    compiled = dynacomp.jit(asks_for_tracers, backend="eager")
+    for _ in range(3):
+        agree(outcome(compiled, X), outcome(asks_for_tracers, X))
+        agree(outcome(jax.grad(compiled), X), outcome(jax.grad(asks_for_tracers), X))
+        agree(outcome(compiled, X), outcome(asks_for_tracers, X))
+
+
+def test_keys_that_are_traced():
+    def noisy(key, x):
+        return x + jax.random.normal(key, x.shape), jax.random.split(key)[0]
+
+    keys, xs = jax.random.split(jax.random.key(0), 4), jnp.ones((4, 3))
+    compiled = dynacomp.jit(noisy)
+    for _ in range(3):
+        got, want = jax.vmap(compiled)(keys, xs), jax.vmap(noisy)(keys, xs)
+        np.testing.assert_allclose(got[0], want[0], rtol=1e-6)
+        np.testing.assert_array_equal(jax.random.key_data(got[1]), jax.random.key_data(want[1]))
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 1 and not stats["breaks"] and not stats["frames_eager"]
+
+
+def test_named_axes_and_meshes():
+    def centred(x):
+        return x - lax.pmean(x, "i")
+
+    xs = jnp.arange(12.0).reshape(4, 3)
+    compiled = dynacomp.jit(centred)
+    for _ in range(3):
+        np.testing.assert_allclose(jax.vmap(compiled, axis_name="i")(xs), jax.vmap(centred, axis_name="i")(xs))
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("d",))
+    spec = jax.sharding.PartitionSpec("d")
+    mapped = jax.shard_map(dynacomp.jit(lambda x: jnp.sin(x) * 2), mesh=mesh, in_specs=spec, out_specs=spec)
+    np.testing.assert_allclose(mapped(xs), jnp.sin(xs) * 2, rtol=1e-6)
+
+
+def test_lengths_that_change_under_a_gradient():
+    def energy(x):
+        return (jnp.sin(x) * x.shape[0]).sum()
+
+    compiled = dynacomp.jit(energy)
+    for n in (3, 4, 5, 6, 9):
+        x = jnp.arange(float(n))
+        np.testing.assert_allclose(jax.grad(compiled)(x), jax.grad(energy)(x), rtol=1e-5)
+    assert dynacomp.stats()["frames_captured"] <= 3
+
+
+def test_parameters_that_are_not_differentiated():
+    """Arrays and trees of them, integers, NumPy arrays and numbers beside what moves; what else is returned."""
+    def loss(params, ids, table, scale, *, shift):
+        picked = params["emb"][ids] * scale + shift
+        return (picked * table).sum(), {"ids": ids + 1, "scale": scale}
+
+    params = {"emb": jnp.arange(6.0).reshape(3, 2), "unused": jnp.ones(2)}
+    compiled = dynacomp.jit(loss)
+    for scale in (2.0, 3.0, 4.0, 5.0):
+        args = params, jnp.array([0, 2]), np.ones((2, 2), np.float32), scale
+        want = jax.value_and_grad(loss, has_aux=True)(*args, shift=1)
+        got = jax.value_and_grad(compiled, has_aux=True)(*args, shift=1)
+        agree(*(jax.tree.map(np.asarray, found) for found in (got, want)))
+    assert dynacomp.stats()["frames_captured"] <= 2
+
+
+def test_what_jax_stages_is_left_to_it(caplog):
+    compiled = dynacomp.jit(dense)
+    jax.jit(compiled)(X)
+    lax.scan(lambda c, x: (c, compiled(x)), 0.0, jnp.stack([X, X]))
+    stats = dynacomp.stats()
+    assert not stats["frames_captured"] and set(stats["frames_eager"]) == {"traced"}
+    assert not caplog.records
+
+
+def test_a_function_called_by_jax_below_a_break_is_compiled():
+    """The hook finds frames that a transformation calls after a break."""
+    def program(x):
+        dynacomp.graph_break()
+        y = sorted([float(x[0]), 2.0])[0]
+        return jax.grad(dense)(x) * y
+
+    compiled = dynacomp.jit(program)
+    for _ in range(3):
+        np.testing.assert_allclose(compiled(X), program(X), rtol=1e-5)
