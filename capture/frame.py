@@ -111,6 +111,7 @@ class Info:
     shapes: dict[tuple[str, int], int]
     operations: int
     scalars: dict[str, Any]
+    traced: bool = False  # it serves calls while JAX transforms a caller
     program: Any = None
     compiled: Any = None  # the driver's record of how the Graph was compiled
     resumes: Callable[[], Iterable[CodeType]] = tuple  # where the frame goes on after its graph break
@@ -271,7 +272,7 @@ def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: 
         writer.guard(guard)
     info = Info(result.graph, str(cap.guards), (), stopped, _shapes(cap), cap.captured_ops,
                 {repr(s): v for s, v in cap.scalars.items()},
-                resumes=living(result.resumes))
+                cap.root.traced, resumes=living(result.resumes))
     info.program = program
     if result.code is not None:
         if result.slot is not None:

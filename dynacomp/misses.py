@@ -63,9 +63,11 @@ class RecompileError(RuntimeError):
 
 
 class History:
-    """What earlier captures of one code object saw: sizes and Python numbers by Source."""
+    """What earlier captures of one code object saw: sizes and Python numbers by Source. traced: under a
+    transformation of JAX."""
 
-    def __init__(self) -> None:
+    def __init__(self, traced: bool = False) -> None:
+        self.traced = traced
         self.sizes: dict[tuple[str, int], set[int]] = {}
         self.scalars: dict[str, set[Any]] = {}
         self.captures = 0
@@ -80,16 +82,17 @@ class History:
         self.lock = threading.RLock()  # one thread captures, the others wait for its entry
 
 
-_HISTORY: dict[tuple[int, Options], History] = {}
+_HISTORY: dict[tuple[int, Options, bool], History] = {}
 _DEFAULT = resolve()
 
 
-def history_of(code: CodeType, options: Options) -> History:
-    """By identity (code objects compare by value), for as long as the code lives."""
-    key = (id(code), options)
+def history_of(code: CodeType, options: Options, traced: bool) -> History:
+    """By identity (code objects compare by value), for as long as the code lives. What runs under JAX's
+    transformations has entries, and so a history, of its own."""
+    key = (id(code), options, traced)
     found = _HISTORY.get(key)
     if found is None:
-        found = _HISTORY.setdefault(key, History())
+        found = _HISTORY.setdefault(key, History(traced))
         weakref.finalize(code, _HISTORY.pop, key, None).atexit = False
     return found
 
@@ -119,7 +122,7 @@ def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) ->
 
 def answered(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], traced: bool = False) -> Any:
     """The answer to a call that no entry serves."""
-    history = history_of(code, options)
+    history = history_of(code, options, traced)
     history.owners.add(id(getattr(_native.current(), "__wrapped__", fn)))
     if history.limited == history.captures and is_full(code, options, history):
         counters.count("frames_eager", "limit")  # told already: such calls shall cost little
@@ -132,7 +135,7 @@ def answered(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], t
         return eager(code, "builtins", "")
     with history.lock:
         made_meanwhile = next((e for e in live_entries(code, options) if e.guards.check(fn, args) == -1), None)
-        return made_meanwhile or missed(options, fn, code, args, history, traced)
+        return made_meanwhile or missed(options, fn, code, args, history)
 
 
 def live_entries(code: CodeType, options: Options) -> list[_native.Entry]:
@@ -144,8 +147,9 @@ def is_full(code: CodeType, options: Options, history: History) -> bool:
     """Whether the code may have no more entries; those that have died do not count, but for a while. Functions that
     one `def` makes anew, with other closures (training steps, say), share its code: each may have its entries."""
     limit = options.recompile_limit
-    return STANCES[current_stance()].recompiles and (history.captures >= MAX_CAPTURES * limit or len(
-        live_entries(code, options)) >= limit * min(len(history.owners), MAX_CAPTURES))
+    alive = [e for e in live_entries(code, options) if e.info is not None and e.info.traced == history.traced]
+    return STANCES[current_stance()].recompiles and (
+        history.captures >= MAX_CAPTURES * limit or len(alive) >= limit * min(len(history.owners), MAX_CAPTURES))
 
 
 def is_churning(code: CodeType, history: History) -> bool:
@@ -155,8 +159,7 @@ def is_churning(code: CodeType, history: History) -> bool:
     return enough and now - history.served[-CHURN] < CHURN * WORTH
 
 
-def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History,
-           traced: bool = False) -> Any:
+def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History) -> Any:
     """A call that no entry serves."""
     if any(getattr(jax.config, name) for name in DEBUGGING):
         eager(code, "config", "")
@@ -179,13 +182,12 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
         return eager(code, "churn", f"{history.captures} of {code.co_qualname}" + (
             f", lately because of {failed_now}" if failed_now else ""))
     notices.log("recompiles", lambda: recompile_text(fn, code, args))
-    return captured(options, fn, code, args, history, traced)
+    return captured(options, fn, code, args, history)
 
 
-def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History,
-             traced: bool) -> Any:
+def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History) -> Any:
     made: list[Compiled] = []
-    compiler = traced_graph if traced else compile_graph
+    compiler = traced_graph if history.traced else compile_graph
 
     def compile_one(graph: Any, places: Any) -> Any:
         try:
@@ -200,7 +202,8 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
         outcome = suspended(options, code) if code.co_flags & SUSPENDS else capture(
             fn, code, args, compile_one, size_rule(history, options, moved(history, code, args)),
             scalar_rule(history, options, is_resume(code)),
-            functools.partial(changes_often, history, options), key=options, traced=traced)
+            functools.partial(changes_often, history, options), key=options,
+            traced=history.traced)
     freeze(history, outcome, code)
     for lesson in outcome.lessons.breaks.values():
         report_break(lesson, code, options)

@@ -305,6 +305,7 @@ def test_an_input_that_no_iteration_changed_stays_itself():
 
 def test_derivatives_are_those_of_eager_jax():
     x = jnp.float32(3.0)
-    assert jax.grad(dynacomp.jit(newton))(x) == jax.grad(newton)(x)
+    assert jax.grad(dynacomp.jit(newton, backend="eager"))(x) == jax.grad(newton)(x)
+    assert abs(jax.grad(dynacomp.jit(newton))(x) - jax.grad(newton)(x)) < 1e-8
     inside = lambda x: jax.grad(newton)(x) + 1  # noqa: E731
     assert dynacomp.jit(inside)(x) == inside(x)
