@@ -63,8 +63,8 @@ def jit(fn: Any = None, *, backend: Backend | None = "auto", dynamic: bool | Non
 
     fn: a function, method, `functools.partial` or callable object (a model), whose attributes stay
     visible. backend: "auto", a name of `list_backends()` or a function (see `register_backend`); for
-    `jax.jit` it names a platform ("cpu", "gpu", "tpu"), and means its first device. dynamic: True makes array sizes symbolic
-    from the first call, False never, None when a second size is seen. fullgraph: a graph break raises
+    `jax.jit` it names a platform ("cpu", "gpu", "tpu"), and means its first device. dynamic: True makes array
+    sizes symbolic from the first call, False never, None when a second size is seen. fullgraph: a graph break raises
     GraphBreakError. The arguments of `jax.jit` are accepted and checked as there, so that replacing it
     just works: Python values need no marking (they are guarded); donated arrays are deleted after the
     call (see `donation`); shardings and a device say where arrays shall live (see `shardings`); what
