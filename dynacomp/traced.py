@@ -29,6 +29,9 @@ from dynacomp.options import Options
 from dynacomp.pipeline import INTERPRETER, Compiled, compile_graph, elsewhere, place
 
 
+TRACED = "traced"  # how records name a Graph of which derivatives and batches are compiled
+
+
 def staged() -> bool:
     """Whether JAX stages what runs now as a program for XLA (`jit`, `scan`): it needs JAX's own operations. Other
     traces (`grad`, `vmap`, `jvp`, ... of a call with arrays) end in arrays."""
@@ -49,7 +52,7 @@ def traced_graph(graph: Graph, options: Options, places: Collection[Any]) -> Com
     """The program of a captured Graph for tracers; arrays of several devices are left to JAX."""
     if options.backend == INTERPRETER or elsewhere(places):
         return Compiled(interpreted(graph), graph, backend=INTERPRETER)
-    return Compiled(TracedProgram(graph, options), graph, backend=options.backend)
+    return Compiled(TracedProgram(graph, options), graph, backend=TRACED)
 
 
 class TracedProgram:
