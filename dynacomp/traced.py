@@ -28,7 +28,6 @@ from dynacomp.lowering.primitives.translate import unwrap, wrap
 from dynacomp.options import Options
 from dynacomp.pipeline import INTERPRETER, Compiled, compile_graph, elsewhere, place
 
-
 TRACED = "traced"  # how records name a Graph of which derivatives and batches are compiled
 
 
