@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.changing.kit import Entry, Result, one_vector, run, vec
 from tests.changing.run import ending, results
 from tests.changing.variants import with_break
@@ -26,6 +28,7 @@ def test_an_entry_that_is_right(tmp_path):
     assert done.stdout.splitlines()[-1].startswith("1 entries, 0 wrong, 0 crashes")
 
 
+@pytest.mark.slow
 def test_lengths_prints_a_row():
     done = benchmark("lengths.py", "--lengths", "2", "--only", "forward", "--compare", "")
     assert "forward" in done.stdout and "1 programs" in done.stdout, done.stderr

@@ -99,6 +99,7 @@ def test_linen_train_state():
     trains(step, lambda: training.TrainState.create(apply_fn=apply, params=model.init(jax.random.key(1), X), tx=tx))
 
 
+@pytest.mark.slow
 def test_nnx_trains_in_python():
     nnx = pytest.importorskip("flax.nnx")
 

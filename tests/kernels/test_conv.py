@@ -177,8 +177,9 @@ def test_other_ranks(library, which, layout, dims):
     check(library, "f64", problem(**PROBLEMS[which], layout=layout, dims=dims))
 
 
-@pytest.mark.parametrize("dims", [1, 2, 3])
-@pytest.mark.parametrize("which", SIDE_BY_SIDE)
+@pytest.mark.parametrize("which, dims", [
+    pytest.param(which, dims, marks=[pytest.mark.slow] * (dims == 3 and which in ("weights", "few_images")))
+    for which in SIDE_BY_SIDE for dims in (1, 2, 3)])  # slow: their windows hold thousands of elements
 def test_images_side_by_side(library, which, dims):
     params = problem(**SIDE_BY_SIDE[which], layout="images and features last", dims=dims)
     for name in ("f32", "f64", "i32"):

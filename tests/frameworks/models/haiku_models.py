@@ -35,7 +35,7 @@ def fit(jit, net, loss_fn, batch, steps=5):
     return params, losses
 
 
-@model
+@model(slow=True)
 def mlp_with_dropout(jit):
     def forward(x, training=True):
         x = jax.nn.relu(hk.Linear(16)(x))

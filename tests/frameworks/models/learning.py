@@ -49,7 +49,7 @@ class ReplayBuffer:
         return len(self.memory)
 
 
-@model(breaks={"leaves": 1}, eager=("traced",))  # the batch is NumPy's, and indexed before it is JAX's
+@model(breaks={"leaves": 1}, eager=("traced",), slow=True)  # the batch is NumPy's, and indexed before it is JAX's
 def dqn_with_replay(jit):
     rng, buffer = np.random.default_rng(0), ReplayBuffer(32)
     params = target = init_mlp(KEY, (3, 8, 2))
@@ -220,7 +220,7 @@ def hamiltonian_monte_carlo(jit):
     return draws, count, step
 
 
-@model
+@model(slow=True)
 def metropolis_branching_on_arrays(jit):
     @jit
     def chain(key, x, steps=12):
@@ -321,7 +321,7 @@ def beam_search_in_python(jit):
 
 
 # Each threshold decides branches, and changes.
-@model(breaks={"scalar_branch": 4, "iterator": 3}, graphs=10)
+@model(breaks={"scalar_branch": 4, "iterator": 3}, graphs=10, slow=True)
 def nucleus_sampling(jit):
     params = language_params()
 
@@ -407,7 +407,7 @@ def k_means_until_it_stands_still(jit):
     return fit(points)
 
 
-@model
+@model(slow=True)
 def gaussian_process(jit):
     x = jnp.linspace(-2, 2, 12)[:, None]
     y = jnp.sin(2 * x[:, 0])

@@ -196,7 +196,7 @@ class ScannedLayers(nn.Module):
         return nn.remat(nn.Dense)(1)(x)
 
 
-@model
+@model(slow=True)
 def lifted_scan_and_remat(jit):
     state, losses = fit(jit, ScannedLayers(), squares, (X, Y))
     return losses, state.params

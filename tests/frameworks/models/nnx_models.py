@@ -31,7 +31,7 @@ class MLP(nnx.Module):
         return self.linear2(x)
 
 
-@model
+@model(slow=True)
 def mlp_batchnorm_dropout(jit):
     net = MLP(6, 16, 2, rngs=nnx.Rngs(0, dropout=1))
     optimizer = nnx.Optimizer(net, optax.sgd(0.05, momentum=0.9), wrt=nnx.Param)
@@ -67,7 +67,7 @@ class CNN(nnx.Module):
         return self.linear(x.reshape(x.shape[0], -1))
 
 
-@model
+@model(slow=True)
 def cnn_with_metrics(jit):
     net = CNN(rngs=nnx.Rngs(0))
     optimizer = nnx.Optimizer(net, optax.sgd(0.05, momentum=0.9), wrt=nnx.Param)
@@ -152,7 +152,7 @@ def recurrent(jit):
     return [step(net, sequences) for _ in range(5)], seen(net)
 
 
-@model
+@model(slow=True)
 def split_merge_functional(jit):
     net = MLP(6, 8, 2, rngs=nnx.Rngs(0))
     graphdef, params, rest = nnx.split(net, nnx.Param, ...)
@@ -216,7 +216,7 @@ class LoRA(nnx.Module):
         return self.lora(x)
 
 
-@model
+@model(slow=True)
 def lora_trains_its_own_parameters(jit):
     net = LoRA(rngs=nnx.Rngs(0))
     optimizer = nnx.Optimizer(net, optax.sgd(0.1), wrt=nnx.LoRAParam)

@@ -25,7 +25,7 @@ def regression(x, y=None):
         return numpyro.sample("y", dist.Normal(x @ weights + bias, scale), obs=y)
 
 
-@model
+@model(slow=True)
 def handlers_and_log_density(jit):
     @jit
     def simulate(key, x):
@@ -40,7 +40,7 @@ def handlers_and_log_density(jit):
     return [simulate(jax.random.key(n), X) for n in range(3)], [density(params, X[:n], Y[:n]) for n in (8, 3)]
 
 
-@model
+@model(slow=True)
 def variational_inference(jit):
     svi = SVI(regression, AutoNormal(regression), numpyro.optim.Adam(0.05), Trace_ELBO())
     state, losses = svi.init(KEY, X, Y), []

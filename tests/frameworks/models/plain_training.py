@@ -224,7 +224,7 @@ def diffusion_unet_and_sampler(jit):
     return losses, sample(params, KEY, images), sample(params, KEY, images[:1])
 
 
-@model
+@model(slow=True)
 def variational_autoencoder(jit):
     x = random.uniform(KEY, (8, 12))
     k = random.split(KEY, 4)
@@ -353,7 +353,7 @@ def mixture_of_experts(jit):
 # --- ways of training
 
 
-@model(tolerance=1e-2)  # bfloat16 inside
+@model(tolerance=1e-2, slow=True)  # bfloat16 inside
 def accumulation_mixed_precision_and_averages(jit):
     x, y = random.normal(KEY, (8, 4)), random.normal(KEY, (8, 1))
     master = {"a": dense(KEY, 4, 8), "b": dense(KEY, 8, 1)}
