@@ -6,6 +6,7 @@
     fold      Constant folding: what depends on no input is computed while compiling, by eager JAX
               itself, or by NumPy where that gives the same bits: XLA compiles each eager operation
               for tens of milliseconds first
+    loops     What a loop need not carry, compute or collect
     products  A product that is only read transposed is computed transposed: `(a @ b).T` is `b.T @
               a.T`, whose operands are read through their strides, so that no copy is left
     patterns  Patterns: plain functions of arrays, found in primitive Graphs, and rewritten by other such

@@ -16,20 +16,32 @@ dumping between them. To add a pass: write the function, add a row.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from dynacomp.capture.graph.graph import Graph
 from dynacomp.lowering.passes.core import dead_code, merge_common
 from dynacomp.lowering.passes.fold import fold_constants
+from dynacomp.lowering.passes.loops import everywhere, hoist_invariants, trim_loops
 from dynacomp.lowering.passes.products import turn_products
 from dynacomp.lowering.passes.simplify import simplify
 
+
+def in_bodies(one: Callable[[Graph], Graph]) -> Callable[[Graph], Graph]:
+    """The pass over a Graph and the bodies of its loops and branches, under the same name."""
+
+    @functools.wraps(one)
+    def run(graph: Graph) -> Graph:
+        return everywhere(one, graph)
+
+    return run
+
+
 PASSES: tuple[Callable[[Graph], Graph], ...] = (
-    fold_constants,
-    simplify,
-    merge_common,
-    turn_products,
-    dead_code,
+    trim_loops,
+    *map(in_bodies, (fold_constants, simplify)),
+    hoist_invariants,
+    *map(in_bodies, (merge_common, turn_products, dead_code)),
 )
 
 
