@@ -8,6 +8,8 @@ code.
     cache     The on-disk cache of compiled code: content-addressed, owned by the user alone, verified
     compiler  Finds a C++ compiler, makes sure that it works, and runs it
     dims      Sizes at run time: reading them off arguments, and evaluating SymPy expressions of them
+    native_ops  C++ functions that the program brings: inside our translation units, and as custom calls of
+              XLA
     program   Programs: compiled code as a callable on jax Arrays
     records   What one process found out and another need not: records beside the compiled code
     scratch   Temporary folders that outlive their process as little as can be

@@ -5,8 +5,9 @@
 
 `jit` compiles, `stats` counts, `explain` shows; `disable`, `graph_break`, `set_stance` and `reset`
 control; `mark_dynamic` and `mark_static` say which sizes change; `allow_in_graph`, `assume_constant_result`
-and `substitute` say how a function is compiled, `is_compiling` whether it is. `passes` and
-`register_backend` are for those who bring passes and backends of their own. See each docstring.
+and `substitute` say how a function is compiled, `is_compiling` whether it is. `passes`,
+`register_backend`, `custom_op` and `register_kernel` are for those who bring passes, backends, operations and
+kernels of their own. See each docstring.
 """
 
 import importlib.metadata
@@ -16,14 +17,17 @@ from dynacomp.api import disable, graph_break, jit, list_backends, reset
 from dynacomp.capture.base.errors import CompileError
 from dynacomp.capture.calls.user_rules import allow_in_graph, assume_constant_result, is_compiling, substitute
 from dynacomp.counters import stats
+from dynacomp.custom import custom_op
 from dynacomp.explain import explain
 from dynacomp.foreign import register_backend
+from dynacomp.kernel_patterns import register_kernel
 from dynacomp.marks import mark_dynamic, mark_static
 from dynacomp.misses import GraphBreakError, RecompileError
 from dynacomp.stance import set_stance
 
 __version__ = importlib.metadata.version("dynacomp")
 
-__all__ = ["CompileError", "GraphBreakError", "RecompileError", "allow_in_graph", "assume_constant_result", "disable",
-           "explain", "graph_break", "is_compiling", "jit", "list_backends", "mark_dynamic", "mark_static", "passes",
-           "register_backend", "reset", "set_stance", "stats", "substitute"]
+__all__ = ["CompileError", "GraphBreakError", "RecompileError", "allow_in_graph", "assume_constant_result",
+           "custom_op", "disable", "explain", "graph_break", "is_compiling", "jit", "list_backends",
+           "mark_dynamic", "mark_static", "passes", "register_backend", "register_kernel", "reset",
+           "set_stance", "stats", "substitute"]

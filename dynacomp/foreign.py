@@ -37,6 +37,9 @@ class Foreign:
     make: Callable[[Any], Callable[..., Any]]
     form: str = PRIMITIVE
 
+    def __str__(self) -> str:
+        return self.name
+
 
 FOREIGN: dict[str, Foreign] = {}
 

@@ -7,8 +7,8 @@
 A `Passes` never changes: `insert`, `replace` and `remove` give another one. Whoever compiles takes it out of the
 options, or else `current()`, the process's own.
 
-    >>> DEFAULT.remove("simplify").insert(lambda graph: graph, name="mine", before="dead_code").names
-    ('trim_loops', 'fold_constants', 'hoist_invariants', 'merge_common', 'turn_products', 'mine', 'dead_code')
+    >>> DEFAULT.remove("simplify").insert(lambda graph: graph, name="mine", before="dead_code").names[-3:]
+    ('turn_products', 'mine', 'dead_code')
 """
 
 from __future__ import annotations

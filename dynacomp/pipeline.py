@@ -27,6 +27,7 @@ from dynacomp.foreign import Foreign, program_of
 from dynacomp.interpreted import interpreted
 from dynacomp.lowering.fuse.fusion import schedule
 from dynacomp.lowering.fuse.schedule import Schedule
+from dynacomp.lowering.passes.kernels import REGISTERED, use_kernels
 from dynacomp.lowering.primitives.placing import Placed
 from dynacomp.lowering.primitives.translate import Fixed, Lowered, lower
 from dynacomp.lowering.sizes.dims import SymbolicShapeError
@@ -124,9 +125,14 @@ def run_passes(level: str, form: Any, graph: Graph, options: Options) -> Any:
     """`form`, a form of the captured `graph`, after all passes of its level."""
     for one in (options.passes or current()).at(level):
         with counters.timed(one.name):
-            after = one.run(form) if one in DEFAULT.rows else foreign(one, form, graph, options)
+            after = one.run(form) if is_ours(one) else foreign(one, form, graph, options)
         form = seen(after, form, one.name, options)
     return form
+
+
+def is_ours(one: Pass) -> bool:
+    """Whether nothing of the program's runs in a pass."""
+    return one in DEFAULT.rows and not (REGISTERED and one.name == use_kernels.__name__)
 
 
 def foreign(one: Pass, form: Form, graph: Graph, options: Options) -> Form:

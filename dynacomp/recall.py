@@ -5,8 +5,8 @@ keeps a record of the Program (`codegen.cpp.recall`). A second process goes from
 the loaded library: no passes, no schedule, no code, no compiler.
 
 Only what the text says wholly has a key: no Graph with parts for XLA, whose arguments are objects. Nor is a record
-used where somebody looks at the steps between: under `verify`, `DYNACOMP_LOG=passes`, passes of the user's, or without
-`options.recall`.
+used where somebody looks at the steps between: under `verify`, `DYNACOMP_LOG=passes`, with passes or kernels of the
+user's, or without `options.recall`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from dynacomp.capture.graph.graph import Graph
 from dynacomp.capture.graph.printer import Printer
 from dynacomp.codegen import records
 from dynacomp.codegen.cpp import recall as cpp
+from dynacomp.kernels.templates import TEMPLATES
 from dynacomp.lowering.fuse.schedule import Schedule
+from dynacomp.lowering.passes.kernels import REGISTERED
 from dynacomp.lowering.primitives.control import bodies
 from dynacomp.options import Options
 from dynacomp.pass_list import DEFAULT, current
@@ -34,7 +36,7 @@ MOST_CONSTANTS = cpp.MOST_CONSTANTS
 def key_of(graph: Graph, options: Options) -> str | None:
     """What the Program of a primitive Graph is kept under; None where that is not to be."""
     watched = options.verify or notices.logs("passes")
-    if watched or not options.recall or (options.passes or current()) != DEFAULT:
+    if watched or not options.recall or (options.passes or current()) != DEFAULT or REGISTERED:
         return None
     if constant_bytes(graph) > MOST_CONSTANTS:
         return None
@@ -46,13 +48,14 @@ def key_of(graph: Graph, options: Options) -> str | None:
 
 
 def contents(graph: Graph) -> Iterator[bytes | str]:
-    """What the text of a Graph does not say: its constants, the bits of scalars that are no numbers, and the same of
-    the bodies of its loops."""
+    """What the text of a Graph does not say: its constants, the C++ of the program's own operations, the bits of
+    scalars that are no numbers, and the same of the bodies of its loops."""
     for name, const in graph.consts.items():
         array = np.asarray(const)
         yield f"{name} {array.dtype} {array.shape}"
         yield array.tobytes()
     for node in graph.calls:
+        yield getattr(TEMPLATES.get(getattr(node.target, "name", "")), "source", "")
         yield from (a.tobytes() for a in node.args if isinstance(a, np.generic) and a != a)
         for body in bodies(node.kwargs):
             yield f"bodies of {node.name}"

@@ -48,6 +48,7 @@ class Template:
     call: Callable[[Params, Dtypes, Sequence[str], Sequence[str], Callable[[Any], str]], str]
     reference: Callable[..., tuple[np.ndarray, ...]]
     workspace: Callable[[Params, Dtypes], Any] = lambda params, dtypes: 0
+    source: str = ""  # more C++ that the call needs, to stand after the header
 
 
 # How the headers name an element in memory, by dtype name.

@@ -41,6 +41,7 @@ def _unit(schedule: Schedule, exact: bool) -> Lines:
     yield f"// {schedule.name}"
     for header in ("math.h", "runtime.h", *_template_headers(schedule)):
         yield f'#include "{header}"'
+    yield from _template_sources(schedule)
     yield "#ifndef DYNACOMP_JOBS"
     yield "#define DYNACOMP_JOBS 1"
     yield "#define DYNACOMP_JOB 0"
@@ -70,9 +71,16 @@ def kernels_of(schedule: Schedule) -> list[Kernel]:
     return list({id(s.kernel): s.kernel for s in all_steps(schedule) if isinstance(s, KernelStep)}.values())
 
 
+def _used_templates(schedule: Schedule) -> list[str]:
+    return sorted({s.template for s in all_steps(schedule) if isinstance(s, TemplateStep)})
+
+
 def _template_headers(schedule: Schedule) -> list[str]:
-    used = {s.template for s in all_steps(schedule) if isinstance(s, TemplateStep)}
-    return sorted({TEMPLATES[name].header for name in used})
+    return sorted({TEMPLATES[name].header for name in _used_templates(schedule)})
+
+
+def _template_sources(schedule: Schedule) -> list[str]:
+    return [text for name in _used_templates(schedule) if (text := TEMPLATES[name].source)]
 
 
 # ---- kernels ----------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import sympy
 
+from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import (
     CALL_FUNCTION,
     GET_ATTR,
@@ -56,8 +57,8 @@ from dynacomp.lowering.fuse.schedule import ExternStep, KernelStep, Schedule, St
 from dynacomp.lowering.fuse.splitting import short_rows, split_fold, split_rows, worth_splitting
 from dynacomp.lowering.fuse.units import Unit, Units
 from dynacomp.lowering.kernel_ir.loops import Kernel
-from dynacomp.lowering.primitives.control import is_control
-from dynacomp.lowering.primitives.ops import OPS, Op, has_effects
+from dynacomp.lowering.primitives.control import is_control, map_bodies
+from dynacomp.lowering.primitives.ops import OPS, TEMPLATE, Op, has_effects
 from dynacomp.lowering.rules.gather import GATHERS
 from dynacomp.lowering.rules.layout import LAYOUT
 from dynacomp.lowering.rules.pointwise import POINTWISE
@@ -371,9 +372,32 @@ def without_dead(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(n for n in graph.nodes if n in live))
 
 
+def with_arrays(graph: Graph) -> Graph:
+    """The Graph, and its bodies, with an array for each scalar constant that a template is given: templates read
+    buffers."""
+    consts, new = dict(graph.consts), dict[Node, Node]()
+    made: list[Node] = []
+    for node in graph.nodes:
+        args = map_nodes(node.args, new.__getitem__)
+        kwargs = map_bodies(node.kwargs, with_arrays) if is_control(node) else node.kwargs
+        for k in [k for k, a in enumerate(args) if not isinstance(a, Node)] if op_kind(node) == TEMPLATE else ():
+            name = f"{node.name}_argument{k}"
+            consts[name] = np.asarray(args[k])
+            made.append(Node(GET_ATTR, name, name, aval=Aval((), consts[name].dtype)))
+            args = (*args[:k], made[-1], *args[k + 1:])
+        new[node] = replace(node, args=args, kwargs=kwargs)
+        made.append(new[node])
+    return replace(graph, nodes=tuple(made), consts=consts)
+
+
+def op_kind(node: Node) -> str:
+    """The kind of a node's Op, or ""."""
+    return node.target.kind if isinstance(node.target, Op) else ""
+
+
 def schedule(graph: Graph) -> Schedule:
     """The Schedule of a primitive Graph whose output is a tuple of Nodes."""
-    return planned(lifted(graph), inner=False)
+    return planned(lifted(with_arrays(graph)), inner=False)
 
 
 def planned(graph: Graph, carried: Carried = (), inner: bool = True) -> Schedule:

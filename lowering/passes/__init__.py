@@ -11,6 +11,8 @@
               a.T`, whose operands are read through their strides, so that no copy is left
     patterns  Patterns: plain functions of arrays, found in primitive Graphs, and rewritten by other such
               functions
+    kernels   Kernels that the program brings for patterns of several operations, and the pass that puts
+              them in
     cost      What a primitive Graph costs: operations and bytes, by Op, for known sizes or as expressions
               of the unknown ones
     simplify  Algebra that changes no bit: one row per Op name, a function of the node that gives what

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dynacomp.capture.graph.graph import Graph
 from dynacomp.lowering.passes.core import dead_code, merge_common
 from dynacomp.lowering.passes.fold import fold_constants
+from dynacomp.lowering.passes.kernels import use_kernels
 from dynacomp.lowering.passes.loops import everywhere, hoist_invariants, trim_loops
 from dynacomp.lowering.passes.products import turn_products
 from dynacomp.lowering.passes.simplify import simplify
@@ -41,7 +42,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     trim_loops,
     *map(in_bodies, (fold_constants, simplify)),
     hoist_invariants,
-    *map(in_bodies, (merge_common, turn_products, dead_code)),
+    *map(in_bodies, (merge_common, use_kernels, turn_products, dead_code)),
 )
 
 

@@ -1,5 +1,7 @@
 """The closed set of primitives, and how a captured Graph becomes one of them through JAX's own tracing.
 
+    own              Primitives beside JAX's: real ones, that JAX evaluates, differentiates, batches and
+                     compiles, and Ops of ours
     ops              The closed set of primitives that a lowered Graph may call: one row each
     control          Control flow as Ops: `scan`, `while_loop` and `cond`, whose bodies are primitive
                      Graphs

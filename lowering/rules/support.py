@@ -17,7 +17,7 @@ from dynacomp.lowering.rules.scatter import MODES, why_not_scatter
 from dynacomp.lowering.rules.templates import TEMPLATE_RULES, why_not_top_k
 from dynacomp.lowering.rules.window import ALL_FOLDS, why_not_select
 
-KNOWN = {*POINTWISE, *LAYOUT, *GATHERS, *ALL_FOLDS, *CUMULATIVE, *TEMPLATE_RULES, *MODES}
+KNOWN = {*POINTWISE, *LAYOUT, *GATHERS, *ALL_FOLDS, *CUMULATIVE, *MODES}
 
 
 def _bitcast(node: Node) -> str | None:
@@ -59,7 +59,7 @@ def why_not(node: Node) -> str | None:
         return None
     if name == "extern":
         return str(node.kwargs.get("why") or "no lowering")
-    if name not in KNOWN and name not in REFERENCES:
+    if name not in KNOWN and name not in TEMPLATE_RULES and name not in REFERENCES:
         return f"{name} has no lowering"
     for aval in _avals(node):
         if not kind(aval.dtype):

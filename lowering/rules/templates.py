@@ -152,7 +152,7 @@ def _conv_params(node: Node, lhs: Strides, rhs: Strides) -> dict[str, Any]:
     }
 
 
-def _contiguous_operands(node: Node) -> tuple[tuple[Node, Groups], ...]:
+def contiguous_operands(node: Node) -> tuple[tuple[Node, Groups], ...]:
     return tuple((x, tuple((d,) for d in range(len(shape_of(x))))) for x in node.args)
 
 
@@ -193,6 +193,6 @@ class TemplateRule:
 TEMPLATE_RULES: dict[str, TemplateRule] = {
     "dot_general": TemplateRule("matmul", lambda n: not is_small_dot(n), _matmul_operands, _matmul_params),
     "conv_general_dilated": TemplateRule("conv", lambda n: True, _conv_operands, _conv_params),
-    "sort": TemplateRule("sort", lambda n: True, _contiguous_operands, _sort_params, contiguous=True),
-    "top_k": TemplateRule("top_k", lambda n: True, _contiguous_operands, _top_k_params, contiguous=True),
+    "sort": TemplateRule("sort", lambda n: True, contiguous_operands, _sort_params, contiguous=True),
+    "top_k": TemplateRule("top_k", lambda n: True, contiguous_operands, _top_k_params, contiguous=True),
 }
