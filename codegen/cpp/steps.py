@@ -146,6 +146,7 @@ def _copies(frame: Frame) -> Lines:
 
 def _copy(buffer: Buffer, target: str, source: str) -> str:
     if _is_few(buffer):
+        buffer = buffer.in_kernels
         kind = types.storage(buffer.dtype)
         return f"copy_few<{_numel(buffer)}>(({kind}*){target}, (const {kind}*){source});"
     return f"__builtin_memcpy({target}, {source}, (uint64_t)({_bytes(buffer)}));"
@@ -291,6 +292,7 @@ def _numel(buffer: Buffer) -> int:
 
 
 def _array(name: str, buffer: Buffer) -> str:
+    buffer = buffer.in_kernels
     count = max(1, _numel(buffer))
     return f"[[maybe_unused]] alignas(64) {types.storage(buffer.dtype)} {name}[{count}];"
 

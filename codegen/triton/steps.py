@@ -1,7 +1,8 @@
 """A Schedule step by step, for engines that run Triton Calls: the walk that host and GPU share.
 
 `Plan` is what can be prepared ahead: the source of all launches. `run` keeps an environment from buffer name
-to array; an engine gets a Call with the arrays that exist already, and returns the arrays it wrote.
+to array; an engine gets a Call with the arrays that exist already, and returns the arrays it wrote. Complex
+arrays are there as kernels see them: floats with one more dimension, of two.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import sympy
 from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its place
+from jax import lax
 
 from dynacomp.codegen.dims import substitute
 from dynacomp.codegen.triton import dot
@@ -85,8 +88,8 @@ def run(plan: Plan, inputs: Sequence[Any], engine: Engine, asarray: AsArray) -> 
     """The outputs of the Schedule, by an engine. `asarray` makes its arrays."""
     schedule = plan.schedule
     sizes = read_sizes(schedule, inputs)
-    env: Arrays = {n: asarray(c, schedule.buffers[n].dtype) for n, c in schedule.consts.items()}
-    env |= {n: asarray(x, schedule.buffers[n].dtype) for n, x in zip(schedule.inputs, inputs)}
+    given = [*schedule.consts.items(), *zip(schedule.inputs, inputs)]
+    env: Arrays = {n: apart(asarray(x, schedule.buffers[n].dtype), asarray) for n, x in given}
     externs = iter(plan.externs)
     for step in schedule.steps:
         if isinstance(step, KernelStep):
@@ -96,9 +99,24 @@ def run(plan: Plan, inputs: Sequence[Any], engine: Engine, asarray: AsArray) -> 
         elif isinstance(step, TemplateStep):
             _run_seam(step, schedule, env, sizes, asarray)
         elif isinstance(step, ExternStep):
-            _run_extern(step, next(externs), env, sizes, asarray)
+            _run_extern(step, schedule, next(externs), env, sizes, asarray)
     shapes = [tuple(substitute(d, sizes) for d in aval.shape) for aval in schedule.output_avals]
-    return [env[schedule.aliases.get(n, n)].reshape(shape) for n, shape in zip(schedule.outputs, shapes)]
+    found = [together(env[n], schedule, n, asarray) for n in (schedule.aliases.get(o, o) for o in schedule.outputs)]
+    return [x.reshape(shape) for x, shape in zip(found, shapes)]
+
+
+def apart(x: Any, asarray: AsArray) -> Any:
+    """An array as kernels see it."""
+    return asarray(jnp.stack([x.real, x.imag], -1), x.real.dtype) if x.dtype.kind == "c" else x
+
+
+def together(x: Any, schedule: Schedule, name: str, asarray: AsArray) -> Any:
+    """A buffer's array in the buffer's own dtype."""
+    dtype = np.dtype(schedule.buffers[name].dtype)
+    if dtype.kind != "c":
+        return x
+    pairs = x.reshape(-1, 2)
+    return asarray(lax.complex(pairs[:, 0], pairs[:, 1]), dtype)
 
 
 def _nothing(call: Call, arrays: Arrays, asarray: AsArray) -> Arrays:
@@ -144,7 +162,8 @@ def _run_seam(
     """A template that XLA computes."""
     dtypes = [np.dtype(schedule.buffers[n].dtype) for n in (*step.operands, *step.results)]
     params = {k: _concrete(v, sizes) for k, v in step.params.items()}
-    results = SEAMS[step.template](params, dtypes, *(env[n] for n in step.operands))
+    operands = [together(env[n], schedule, n, asarray) for n in step.operands]
+    results = SEAMS[step.template](params, dtypes, *operands)
     env.update({n: asarray(r, schedule.buffers[n].dtype) for n, r in zip(step.results, results)})
 
 
@@ -156,9 +175,15 @@ def _concrete(value: Any, sizes: Mapping[sympy.Symbol, int]) -> Any:
 
 
 def _run_extern(
-    step: ExternStep, function: Any, env: Arrays, sizes: Mapping[sympy.Symbol, int], asarray: AsArray
+    step: ExternStep,
+    schedule: Schedule,
+    function: Any,
+    env: Arrays,
+    sizes: Mapping[sympy.Symbol, int],
+    asarray: AsArray,
 ) -> None:
     """One call of XLA; buffers take the shapes that its graph gives them."""
     shapes = [tuple(substitute(d, sizes) for d in p.aval.shape) for p in step.graph.placeholders]
-    results = function(*(env[n].reshape(shape) for n, shape in zip(step.operands, shapes)))
-    env.update(zip(step.results, (asarray(r, r.dtype) for r in results)))
+    operands = [together(env[n], schedule, n, asarray) for n in step.operands]
+    results = function(*(x.reshape(shape) for x, shape in zip(operands, shapes)))
+    env.update(zip(step.results, (apart(asarray(r, r.dtype), asarray) for r in results)))

@@ -80,7 +80,7 @@ class Emitter:
             self._stage(stage, roots)
         body = self._close_rows()
         written = {i.target or i.name for i in self.group.items if i.name in self.rewriter.external}
-        buffers = {b: Buffer(p, *self.shapes[b]) for b, p in self.params.items()}
+        buffers = {b: Buffer(p, *self.shapes[b]).in_kernels for b, p in self.params.items()}
         updated = {i.name for i in self.group.items if i.kind == "scatter"}
         inputs = tuple(b for name, b in buffers.items() if name not in written or name in updated)
         outputs = tuple(b for name, b in buffers.items() if name in written)

@@ -61,6 +61,7 @@ from dynacomp.lowering.primitives.control import is_control, map_bodies
 from dynacomp.lowering.primitives.ops import OPS, TEMPLATE, Op, has_effects
 from dynacomp.lowering.rules.gather import GATHERS
 from dynacomp.lowering.rules.layout import LAYOUT
+from dynacomp.lowering.rules.pairs import PARTS
 from dynacomp.lowering.rules.pointwise import POINTWISE
 from dynacomp.lowering.rules.reader import INT32, Reader, dtype_of, shape_of
 from dynacomp.lowering.rules.scatter import SINGLE
@@ -68,7 +69,7 @@ from dynacomp.lowering.rules.support import why_not
 from dynacomp.lowering.rules.templates import TEMPLATE_RULES, fitting_strides, row_major, view_of
 from dynacomp.lowering.rules.window import ALL_FOLDS, WINDOW_RULES, choice_name
 
-RULES = POINTWISE | LAYOUT | GATHERS | SINGLE | WINDOW_RULES
+RULES = POINTWISE | LAYOUT | GATHERS | SINGLE | WINDOW_RULES | PARTS
 
 
 class Planner:
@@ -220,7 +221,7 @@ class Planner:
                 self.add_items(node)
 
     def add_parts(self, node: Node) -> bool:
-        """A concatenation as one kernel that stores each operand to its place, where they fit together."""
+        """A concatenation, or a pair of parts, as one kernel that stores each operand to its place, where they fit."""
         first, *rest = make_parts(self.reader, node)
         group: Group | None = alone(first)
         for part in rest:
@@ -252,7 +253,7 @@ class Planner:
             self.units.add_item(copy)
             self.units.add_item(update)
             return
-        if op_name(node) == "concatenate" and self.add_parts(node):
+        if op_name(node) in ("concatenate", "complex") and self.add_parts(node):
             return
         if op_name(node) == "select_and_scatter_add":
             self.units.add_item(make_item(self.reader, self.choice_of(node)))

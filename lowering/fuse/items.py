@@ -20,6 +20,7 @@ import sympy
 from dynacomp.capture.graph.graph import Node
 from dynacomp.lowering.kernel_ir.loops import Expr, Load
 from dynacomp.lowering.kernel_ir.scalars import DEAR, SCALARS
+from dynacomp.lowering.rules.pairs import place_of_part
 from dynacomp.lowering.rules.reader import INT64, Point, Reader, dtype_of, index_of, shape_of, walk
 from dynacomp.lowering.rules.reduce import CUMULATIVE, Fold, accumulator
 from dynacomp.lowering.rules.scatter import MODES, STORES, ScatterStore, is_single
@@ -173,7 +174,9 @@ def make_update(reader: Reader, node: Node, before: str) -> Item:
 
 
 def make_parts(reader: Reader, node: Node) -> list[Item]:
-    """The operands of a concatenation, each stored to its place in the result."""
+    """The operands of a concatenation, or of `complex`, each stored to its place in the result."""
+    if op_name(node) == "complex":
+        return [_complex_part(reader, node, k) for k in range(2)]
     whole, d = shape_of(node), node.kwargs["dimension"]
     parts, start = [], ZERO
     for k, operand in enumerate(node.args):
@@ -197,6 +200,14 @@ def make_parts(reader: Reader, node: Node) -> list[Item]:
         )
         start = start + shape[d]
     return parts
+
+
+def _complex_part(reader: Reader, node: Node, k: int) -> Item:
+    shape, operand = shape_of(node), node.args[k]
+    at = reader.point(shape)
+    value = reader.read(operand, at if shape_of(operand) else ())
+    return Item(f"{node.name}_part{k}", "point", shape, value.dtype, at, value, reads=loads_of(reader, value),
+                target=node.name, place=place_of_part(at, shape, k))
 
 
 def is_scatter(node: Node) -> bool:
@@ -258,6 +269,9 @@ _FREE = {
     "convert_element_type",
     "getitem",
     "dim_as_value",
+    "real",
+    "imag",
+    "complex",
     "iota_2x32_shape",
 }
 KEEP_COST, KEEP_READS, MAX_INLINE, MAX_READS = DEAR, 2, 150, 24

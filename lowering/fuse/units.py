@@ -97,10 +97,14 @@ class Units:
         return {self.of[r] for r in reads if r in self.of}
 
     def add_outside(self, node: Node) -> None:
-        """Into the XLA call that made one of its operands where that makes no cycle, or a new one."""
-        reads = {self.reader.views.get(o.name, o.name) for o in nodes_in((node.args, dict(node.kwargs)))}
+        """Into the XLA call that made one of its operands where that makes no cycle, or a new one. A reshape in between
+        is none of XLA's: what reads that stays apart."""
+        operands = [o.name for o in nodes_in((node.args, dict(node.kwargs)))]
+        reads = {self.reader.views.get(o, o) for o in operands}
         producers = self.producers(reads)
-        joined = [p for p in sorted(producers) if self.all[p].outside and may_join(self.ancestry, p, producers)]
+        reshaped = self.producers(self.reader.views[o] for o in operands if o in self.reader.views)
+        joined = [p for p in sorted(producers - reshaped)
+                  if self.all[p].outside and may_join(self.ancestry, p, producers)]
         if joined:
             unit = self.all[joined[0]]
             self.ancestry.grow(unit.number, producers - {unit.number})

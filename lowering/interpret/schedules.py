@@ -27,7 +27,7 @@ def run(schedule: Schedule, inputs: tuple[Any, ...], templates: References) -> t
 
     `templates` maps template names to references `(params, *arrays, dtype=) -> arrays`.
     """
-    arrays = [np.asarray(x, schedule.buffers[n].dtype) for n, x in zip(schedule.inputs, inputs)]
+    arrays = [_contiguous(x, schedule.buffers[n].dtype) for n, x in zip(schedule.inputs, inputs)]
     return _run(schedule, arrays, {s.name: arrays[k].shape[d] for s, (k, d) in schedule.sizes}, templates)
 
 
@@ -66,7 +66,7 @@ def _allocate(schedule: Schedule, sizes: Mapping[str, int]) -> dict[str, np.ndar
 
 def _run_step(step: Any, buffers: dict[str, np.ndarray], sizes: Mapping[str, int], templates: References) -> None:
     if isinstance(step, KernelStep):
-        mine = {p: buffers[b] for p, b in step.bindings.items()}
+        mine = {p: _as_pairs(buffers[b]) for p, b in step.bindings.items()}
         kernels.run(step.kernel, mine, sizes)
         return
     if isinstance(step, TemplateStep):
@@ -114,6 +114,15 @@ def _inner(
     """A body on arrays that may come in another shape of as many elements."""
     shapes = [_shape(schedule.buffers[n].shape, sizes) for n in schedule.inputs]
     return _run(schedule, [x.reshape(shape) for x, shape in zip(arrays, shapes)], sizes, templates)
+
+
+def _contiguous(x: Any, dtype: np.dtype) -> np.ndarray:
+    return np.ascontiguousarray(x, dtype).reshape(np.shape(x))
+
+
+def _as_pairs(array: np.ndarray) -> np.ndarray:
+    """What a kernel sees of an array: the floats of complex numbers."""
+    return array.reshape(-1).view(f"f{array.itemsize // 2}") if array.dtype.kind == "c" else array
 
 
 def _as_placeholder(aval: Any, array: np.ndarray, sizes: Mapping[str, int]) -> np.ndarray:

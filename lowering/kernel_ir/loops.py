@@ -203,6 +203,13 @@ class Buffer:
     def numel(self) -> sympy.Expr:
         return sympy.Mul(*self.shape) if self.shape else sympy.Integer(1)
 
+    @property
+    def in_kernels(self) -> Buffer:
+        """What kernels see of it: complex numbers are pairs of floats."""
+        if self.dtype.kind != "c":
+            return self
+        return Buffer(self.name, (*self.shape, sympy.Integer(2)), np.dtype(f"f{self.dtype.itemsize // 2}"))
+
 
 @dataclass(frozen=True)
 class Kernel:

@@ -9,6 +9,7 @@ run in every numerics mode.
     chains       reshape of reshape, broadcast of broadcast, transpose of transpose, convert of convert
     identities   of integers and booleans: x*1, x+0, x|0, max(x, lowest); neg(neg(x)), select on a constant
     strength     x / 2**k  →  x * 2**-k
+    pairs        the real part of a complex number made of two parts, and those of one put together again
     scalars      a broadcast scalar used by a pointwise Op is the scalar itself
 """
 
@@ -43,7 +44,7 @@ def _rule(node: Node, builder: Builder) -> Any:
         bare = replace(node, args=tuple(map(_scalar, node.args)))
         if any(isinstance(a, Node) for a in bare.args):
             node = bare
-        elif isinstance(node.aval, Aval):
+        elif isinstance(node.aval, Aval) and node.aval.dtype.kind != "c":
             return _fill(bare, builder)
     found = _first(node, builder)
     return append(builder, node) if found is None else _settle(found, builder)
@@ -300,6 +301,28 @@ def _whole_update(node: Node, builder: Builder) -> Any:
     return _same(node, node.args[1])
 
 
+def _part(which: int) -> Row:
+    """real(complex(x, y))  →  x"""
+
+    def row(node: Node, builder: Builder) -> Any:
+        if not _is(node.args[0], "complex"):
+            return None
+        part = node.args[0].args[which]
+        if isinstance(part, Node) or not node.aval.shape:
+            return part
+        params = {"shape": node.aval.shape, "broadcast_dimensions": ()}
+        return emit(builder, node, OPS["broadcast_in_dim"], (part,), params, node.aval)
+
+    return row
+
+
+def _whole_pair(node: Node, builder: Builder) -> Any:
+    """complex(real(x), imag(x))  →  x"""
+    re, im = node.args
+    apart = _is(re, "real") and _is(im, "imag") and re.args[0] is im.args[0]
+    return _same(node, re.args[0]) if apart else None
+
+
 ROWS: dict[str, tuple[Row, ...]] = {
     "add": (_neutral(0, _zero), _neutral(1, _zero)),
     "sub": (_neutral(1, _zero),),
@@ -315,7 +338,9 @@ ROWS: dict[str, tuple[Row, ...]] = {
     "shift_right_arithmetic": (_neutral(1, _zero),),
     "neg": (_involution,),
     "not": (_involution,),
-    "conj": (_involution,),
+    "real": (_part(0),),
+    "imag": (_part(1),),
+    "complex": (_whole_pair,),
     "convert_element_type": (_noop, _convert_chain),
     "bitcast_convert_type": (_noop,),
     "broadcast_in_dim": (_broadcast_noop, _broadcast_chain),

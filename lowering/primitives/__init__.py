@@ -10,6 +10,9 @@
                      translate the jaxpr
     translate_rules  How jaxpr equations that are not primitives of ours become ones that are:
                      three tables
+    complex_rules    Complex numbers as pairs of floats: what every primitive does to real and imaginary
+                     parts
+    complex_functions  Arithmetic and elementary functions of complex numbers, on pairs of real arrays
     product_rules    Products of matrices and convolutions of dtypes that no kernel multiplies, as
                      ones that a kernel does
     reduce_rules     Reductions by a function of the program's, windows of them, and running ones, as

@@ -72,7 +72,7 @@ class Op:
 _NAMES: dict[str, str] = {
     POINTWISE: """
         abs acos acosh add and asin asinh atan atan2 atanh bessel_i0e bessel_i1e bitcast_convert_type
-        cbrt ceil clz complex conj convert_element_type cos cosh digamma div eq erf erf_inv erfc exp
+        cbrt ceil clz complex convert_element_type cos cosh digamma div eq erf erf_inv erfc exp
         exp2 expm1 floor ge gt imag is_finite le lgamma log log1p logistic lt max min mul ne neg
         nextafter not or population_count pow real reduce_precision rem round rsqrt select_n
         shift_left shift_right_arithmetic shift_right_logical sign sin sinh sqrt sub tan tanh

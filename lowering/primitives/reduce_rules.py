@@ -90,11 +90,15 @@ def _reduce(eqn: Any) -> Callable[..., Any]:
     combine = elementwise(jaxpr)
 
     def run(*args: Any) -> list[Any]:
-        rows = tuple(_axes_first(x, axes) for x in args[:count])
-        start = tuple(lax.broadcast(v, rows[0].shape[1:]) for v in args[count:])
-        return list(_fold_rows(combine, start, rows))
+        return list(fold_axes(combine, args[count:], args[:count], axes))
 
     return run
+
+
+def fold_axes(combine: Combine, start: Arrays, arrays: Arrays, axes: Sequence[int]) -> Arrays:
+    """`reduce` by `combine` from scalars `start`."""
+    rows = tuple(_axes_first(x, axes) for x in arrays)
+    return _fold_rows(combine, tuple(lax.broadcast(v, rows[0].shape[1:]) for v in start), rows)
 
 
 def _axes_first(x: Any, axes: Sequence[int]) -> Any:
@@ -120,7 +124,7 @@ def _fold_rows(combine: Combine, start: Arrays, rows: Arrays) -> Arrays:
 # windows --------------------------------------------------------------------------------------------
 
 
-def _windows(combine: Combine, start: Arrays, arrays: Arrays, p: dict[str, Any], in_order: int = IN_ORDER) -> Arrays:
+def windows(combine: Combine, start: Arrays, arrays: Arrays, p: dict[str, Any], in_order: int = IN_ORDER) -> Arrays:
     """`reduce_window` by `combine` from scalars `start`, with the parameters of its equation."""
     if any(max(pair) > 0 for pair in p["padding"]) or any(b != 1 for b in p["base_dilation"]):
         there = lax.full(arrays[0].shape, True)
@@ -179,7 +183,7 @@ def _sliding(combine: Combine, arrays: Arrays, axis: int, window: int, dilation:
 
 def _reduce_window(eqn: Any) -> Callable[..., Any]:
     combine, count = elementwise(eqn.params["jaxpr"], eqn.params["consts"]), len(eqn.invars) // 2
-    return lambda *args: list(_windows(combine, args[count:], args[:count], eqn.params)[:count])
+    return lambda *args: list(windows(combine, args[count:], args[:count], eqn.params)[:count])
 
 
 MAX_CELLS = 64
@@ -197,7 +201,7 @@ def _gather_chosen(eqn: Any) -> Callable[[Any, Any], Any]:
 
     def run(tangents: Any, operand: Any) -> Any:
         start = (jnp.asarray(worst, operand.dtype), jnp.asarray(0, tangents.dtype))
-        return _windows(combine, start, (operand, tangents), eqn.params, MAX_CELLS)[1]
+        return windows(combine, start, (operand, tangents), eqn.params, MAX_CELLS)[1]
 
     return run
 

@@ -23,6 +23,7 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from dynacomp.capture.graph.avals import is_numpy_dtype
+from dynacomp.lowering.primitives.complex_rules import complex_rewrite
 from dynacomp.lowering.primitives.product_rules import PRODUCTS
 from dynacomp.lowering.primitives.reduce_rules import REDUCTIONS
 from dynacomp.lowering.primitives.special_rules import SPECIAL
@@ -311,7 +312,7 @@ def rewrite_of(eqn: Any) -> Callable[..., Any] | None:
     if name in KEY_MOVES and any(map(is_key, (*eqn.invars, *eqn.outvars))):
         return move_keys(eqn)
     applies, rewrite = REWRITES.get(name, (_never, None))
-    return rewrite(eqn) if rewrite is not None and applies(eqn) else None
+    return rewrite(eqn) if rewrite is not None and applies(eqn) else complex_rewrite(eqn)
 
 
 def is_key(var: Any) -> bool:

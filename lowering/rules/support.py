@@ -10,6 +10,7 @@ from dynacomp.lowering.kernel_ir.scalars import kind
 from dynacomp.lowering.primitives.control import REFERENCES, bodies
 from dynacomp.lowering.rules.gather import GATHERS
 from dynacomp.lowering.rules.layout import LAYOUT
+from dynacomp.lowering.rules.pairs import PAIRS
 from dynacomp.lowering.rules.pointwise import POINTWISE, precision_of
 from dynacomp.lowering.rules.reader import dtype_of
 from dynacomp.lowering.rules.reduce import CUMULATIVE
@@ -59,10 +60,13 @@ def why_not(node: Node) -> str | None:
         return None
     if name == "extern":
         return str(node.kwargs.get("why") or "no lowering")
+    if name in PAIRS:
+        return None
     if name not in KNOWN and name not in TEMPLATE_RULES and name not in REFERENCES:
         return f"{name} has no lowering"
     for aval in _avals(node):
-        if not kind(aval.dtype):
+        held = name in REFERENCES and aval.dtype.kind == "c"  # a loop carries complex arrays, and does nothing to them
+        if not kind(aval.dtype) and not held:
             return f"{name} on {aval.dtype}"
     if name in REFERENCES:
         return _body(node)

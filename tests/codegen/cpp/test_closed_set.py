@@ -31,6 +31,25 @@ def everything(x, i):
     ]
 
 
+def complex_numbers(z, x):
+    product = z.T @ (z * x)
+    return [
+        jnp.exp(z) / (z + 2j), jnp.abs(z).sum(1), z[::-1, 1:] * jnp.conj(z[:, 1:]), product,
+        jnp.sqrt(z) + x, jnp.cumsum(z, 1), z.sum(), jnp.where(x > 0, z, 1j), z.real, z.imag.T, z[0, 0], z,
+        lax.complex(x, x + 1), jnp.prod(z, 1), jnp.sort(z, axis=1),
+    ]
+
+
+@pytest.mark.medium
+def test_complex_numbers_in_one_native_call():
+    make = lambda seed: (np.random.RandomState(seed).randn(6, 42).astype(np.float32).view(np.complex64), X + seed)
+    program = compiled(complex_numbers, *make(0))
+    assert not program.externs
+    for seed in (0, 1):
+        for got, want in zip(program(*make(seed)), complex_numbers(*make(seed)), strict=True):
+            agree(got, want, scale=10)
+
+
 @pytest.mark.medium
 def test_one_native_call():
     program = compiled(everything, X, I8)
@@ -39,3 +58,18 @@ def test_one_native_call():
         x = np.random.RandomState(seed).randn(*X.shape).astype(np.float32)
         for got, want in zip(program(x, I8), everything(x, I8), strict=True):
             agree(got, want, scale=4)
+
+
+def loops(z):
+    step = lambda i, s: s * s * 0.5 + z[0] * i
+    inner = lax.scan(lambda s, x: (s + x, s * x), z[0] * 0, z)
+    return lax.fori_loop(0, 30, step, z[1] * 0.1), *inner
+
+
+@pytest.mark.medium
+def test_loops_over_complex_state():
+    z = (np.random.RandomState(3).randn(20, 6).astype(np.float32) * 0.3).view(np.complex64)
+    program = compiled(loops, z)
+    assert not program.externs
+    for got, want in zip(program(z), loops(z), strict=True):
+        agree(got, want, scale=10)

@@ -24,7 +24,6 @@ def convolve(x, w):
     [
         (3, jnp.float32, None),
         (4, jnp.float32, "a convolution over 4 spatial dimensions"),
-        (2, jnp.complex64, "conv_general_dilated on complex64"),
     ],
 )
 def test_convolutions(rank, dtype, reason):
