@@ -2,6 +2,7 @@
 
     bessel_i0e, bessel_i1e    Chebyshev series, fitted here to SciPy's functions; 16-bit floats in float32
     zeta, polygamma           ten terms of the series, then Euler and Maclaurin's formula
+    igamma, igammac, ...      JAX's own series and continued fractions, loops included
     approx_top_k              the exact answer, as XLA gives it on CPUs
     bitcast_convert_type      a change of the width: shifts and masks of unsigned integers
     custom_linear_solve       the program's solver
@@ -17,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.special
 from jax import lax
+from jax._src.lax import special
 from jax.extend.core import jaxpr_as_fun
 from numpy.polynomial import chebyshev
 
@@ -106,6 +108,10 @@ def _polygamma(n: Any, x: Any) -> Any:
     return jnp.where((n < 0) | (lax.floor(n) != n), x.dtype.type(np.nan), value)
 
 
+def _by_jax(implementation: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]:
+    return _up(lambda *args: implementation(*args, dtype=args[0].dtype))
+
+
 # the others -----------------------------------------------------------------------------------------
 
 
@@ -162,6 +168,10 @@ SPECIAL: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Callable[..., An
     "bessel_i1e": (_always, _up(_bessel(1))),
     "zeta": (_always, _up(_zeta)),
     "polygamma": (_always, _up(_polygamma)),
+    "igamma": (_always, _by_jax(special.igamma_impl)),
+    "igammac": (_always, _by_jax(special.igammac_impl)),
+    "igamma_grad_a": (_always, _by_jax(special.igamma_grad_a_impl)),
+    "regularized_incomplete_beta": (_always, _by_jax(special.regularized_incomplete_beta_impl)),
     "approx_top_k": (_always, _top),
     "bitcast_convert_type": (_changes_width, _bitcast),
     "custom_linear_solve": (lambda eqn: not eqn.effects, _linear_solve),

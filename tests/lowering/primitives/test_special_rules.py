@@ -43,6 +43,14 @@ def test_zeta_and_polygamma():
     same_as_eager(lax.polygamma, n, y, scale=3)
 
 
+@pytest.mark.medium
+@pytest.mark.parametrize("name", ["igamma", "igammac", "igamma_grad_a", "random_gamma_grad", "betainc"])
+def test_incomplete_functions(name):
+    a, b, x = (np.float32(v).ravel() for v in np.meshgrid([0.3, 2, 11], [0.7, 4], [0.01, 0.4, 0.9]))
+    args = (a, b, x) if name == "betainc" else (a, x * 8)
+    same_as_eager(getattr(lax, name), *args, scale=3)
+
+
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_approximate_top_k(largest, axis):
