@@ -17,12 +17,13 @@
 namespace dynacomp {
 
 #if defined(__AVX512F__)
-constexpr int kVectorBytes = 64;
+#define DC_VECTOR_BYTES 64
 #elif defined(__AVX2__)
-constexpr int kVectorBytes = 32;
+#define DC_VECTOR_BYTES 32
 #else
-constexpr int kVectorBytes = 16;
+#define DC_VECTOR_BYTES 16
 #endif
+constexpr int kVectorBytes = DC_VECTOR_BYTES;
 
 // ---- types ------------------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ SHORT = 16   # iterations of a small kernel's loop that are no work for lanes
 UNROLLED = 256  # iterations of a small kernel's loops that are written out, so that arrays become registers
 JAM = 4      # registers of columns that a fold down columns runs in step
 _FEW = 64  # elements of four registers: shorter loops would only fold empty ones
+FEWEST_BYTES, MOST_BYTES = 16, 64  # that a register has (kernels/vec.h)
 _LIGHT = 12  # bodies cheaper than this are unrolled over four accumulators
 
 Lines = Iterator[str]
@@ -117,20 +118,35 @@ def _vector(loop: Loop, scope: Scope, unit: Unit, begin: str = "0", end: str = "
         yield from _reduce(loop, inner, unit, begin, end)
         return
     body = (*loop.body, *loop.after)
-    if _may_jam(loop, inner):
-        yield "{"
-        yield f"  int64_t first = {begin};"
-        yield f"  for (; first + {JAM}*({inner.lanes}) <= {end}; first += {JAM}*({inner.lanes})) {{"
-        yield f"    [[maybe_unused]] const full<{inner.lanes}> lanes{{}};"
-        scopes = [replace(inner, suffix=f"u{k}") for k in range(JAM)]
-        for k, one in enumerate(scopes):
-            yield f"    const int64_t {one.call(loop.var.name)} = first + {k}*({inner.lanes});"
-        yield from indent(_jammed(body, scopes, unit), 2)
-        yield "  }"
-        yield from indent(_lanes_loop(loop, body, inner, unit, "first", end))
-        yield "}"
-    else:
+    if not _may_jam(loop, inner) or _shorter(loop, JAM * FEWEST_BYTES // inner.width):
         yield from _lanes_loop(loop, body, inner, unit, begin, end)
+    elif _shorter(loop, JAM * MOST_BYTES // inner.width):  # the compiler knows its machine, and is spared the rest
+        yield f"#if {index_code(loop.extent)} >= {JAM} * (DC_VECTOR_BYTES / {inner.width})"
+        yield from _jam(loop, body, inner, unit, begin, end)
+        yield "#else"
+        yield from _lanes_loop(loop, body, inner, unit, begin, end)
+        yield "#endif"
+    else:
+        yield from _jam(loop, body, inner, unit, begin, end)
+
+
+def _shorter(loop: Loop, extent: int) -> bool:
+    return bool(loop.extent.is_Integer and loop.extent < extent)
+
+
+def _jam(loop: Loop, body: Sequence[Stmt], inner: Scope, unit: Unit, begin: str, end: str) -> Lines:
+    """A vector loop of several registers in step, then the rest one by one."""
+    yield "{"
+    yield f"  int64_t first = {begin};"
+    yield f"  for (; first + {JAM}*({inner.lanes}) <= {end}; first += {JAM}*({inner.lanes})) {{"
+    yield f"    [[maybe_unused]] const full<{inner.lanes}> lanes{{}};"
+    scopes = [replace(inner, suffix=f"u{k}") for k in range(JAM)]
+    for k, one in enumerate(scopes):
+        yield f"    const int64_t {one.call(loop.var.name)} = first + {k}*({inner.lanes});"
+    yield from indent(_jammed(body, scopes, unit), 2)
+    yield "  }"
+    yield from indent(_lanes_loop(loop, body, inner, unit, "first", end))
+    yield "}"
 
 
 def _lanes_loop(loop: Loop, body: Sequence[Stmt], scope: Scope, unit: Unit, begin: str, end: str) -> Lines:

@@ -16,6 +16,7 @@ and when no path leaves the group and comes back.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ import sympy
 from dynacomp.lowering.fuse.items import Item
 from dynacomp.lowering.kernel_ir.scalars import DEAR
 from dynacomp.lowering.rules.reader import Reader, cost
-from dynacomp.lowering.sizes.indexing import ONE, divmod_index, flat, hint, product, total, unflatten
+from dynacomp.lowering.sizes.indexing import divmod_index, flat, hint, product, total, unflatten
 
 MIN_ROWS, MIN_LANES = 8, 256
 """Fewer rows than this do not keep the threads busy: such items fuse only when they are small."""
@@ -51,14 +52,14 @@ def row_dims(item: Item, rows: sympy.Expr) -> list[int] | None:
 
     A scan's rows end before its axis. Trailing dimensions of size 1 stay inside the row.
     """
-    limit = item.axis if item.kind == "scan" else len(item.shape)
-    count = ONE
-    for k in range(limit + 1):
-        if count == rows:
-            return list(range(k))
-        if k < limit:
-            count = count * item.shape[k]
-    return None
+    count = _leading(item.shape[:item.axis] if item.kind == "scan" else item.shape, rows)
+    return None if count is None else list(range(count))
+
+
+@functools.lru_cache(maxsize=4096)
+def _leading(shape: tuple[sympy.Expr, ...], rows: sympy.Expr) -> int | None:
+    """How many leading dimensions make up `rows` positions."""
+    return next((k for k in range(len(shape) + 1) if product(shape[:k]) == rows), None)
 
 
 def prefix_products(item: Item) -> list[sympy.Expr]:
@@ -78,12 +79,16 @@ def row_exact(reader: Reader, item: Item, producers: Mapping[str, Item], rows: s
     if dims is None:
         return False
     row = flat([item.at[d] for d in dims], tuple(item.shape[d] for d in dims))
-    for load in item.reads:
-        if load.buffer in producers:
-            size = sympy.cancel(producers[load.buffer].numel / rows)
-            if divmod_index(load.index, size, reader.ranges)[0] != row:
-                return False
-    return True
+    return all(_row_of(reader, load.index, producers[load.buffer].numel, rows) == row
+               for load in item.reads if load.buffer in producers)
+
+
+def _row_of(reader: Reader, index: sympy.Expr, numel: sympy.Expr, rows: sympy.Expr) -> sympy.Expr:
+    """Which of a buffer's `rows` rows the element at `index` lies in. Groups that grow ask again and again."""
+    key = (index, numel, rows)
+    if key not in reader.rows:
+        reader.rows[key] = divmod_index(index, sympy.cancel(numel / rows), reader.ranges)[0]
+    return reader.rows[key]
 
 
 def alone(item: Item) -> Group:

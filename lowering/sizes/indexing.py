@@ -72,6 +72,11 @@ def distribute(expr: sympy.Expr) -> sympy.Expr:
 
 def flat(at: Sequence[sympy.Expr], shape: tuple[sympy.Expr, ...]) -> sympy.Expr:
     """The row-major offset of position `at` in an array of `shape`."""
+    return _flat(tuple(at), shape)
+
+
+@functools.lru_cache(maxsize=4096)
+def _flat(at: tuple[sympy.Expr, ...], shape: tuple[sympy.Expr, ...]) -> sympy.Expr:
     terms = [distribute(i * s) for i, s in zip(at, strides(shape)) if i != 0]
     return rejoin(sympy.Add(*terms))
 
