@@ -28,9 +28,10 @@ ITERATORS = (GeneratorV, StreamV, GivenIterV)
 
 def dropped(cap: Capture, values: Iterable[Any], keep: Any = None) -> None:
     """Tells that a frame has let go of these Values; `keep`: what its caller is about to get."""
-    held = {id(v) for frame in frames(cap) for v in (*frame.locals.values(), *frame.stack)}
-    led_to = {id(v): v for v in _walk([v for v in values if id(v) not in held], _is_new)
-              if id(v) in cap.pending and not v.running}
+    if all(g.running for g in cap.pending.values()):
+        return
+    innermost = () if cap.current is None else (cap.current,)
+    led_to = _led_to(cap, values, innermost) and _led_to(cap, values, frames(cap))
     for v in _walk([*_roots(cap), keep], lambda v: True) if led_to else ():
         if led_to.pop(id(v), None) is not None and not led_to:
             break
@@ -40,6 +41,14 @@ def dropped(cap: Capture, values: Iterable[Any], keep: Any = None) -> None:
         for gen in lost:
             if id(gen) not in inner:
                 _drop(cap, gen)
+
+
+def _led_to(cap: Capture, values: Iterable[Any], holders: Iterable[Frame]) -> dict[int, Any]:
+    """The pending generators that those of the Values lead to which none of the frames `holders` holds: the fewer
+    frames are asked, the more is found."""
+    held = {id(v) for frame in holders for v in (*frame.locals.values(), *frame.stack)}
+    return {id(v): v for v in _walk([v for v in values if id(v) not in held], _is_new)
+            if id(v) in cap.pending and not v.running}
 
 
 def _is_new(v: Value) -> bool:
@@ -52,16 +61,44 @@ def _walk(values: Iterable[Any], enter: Callable[[Value], bool]) -> Iterator[Any
     todo, seen = list(values), set()
     while todo:
         at = todo.pop()
-        if id(at) in seen or not isinstance(at, (Value, list, tuple, set, dict)) or isinstance(at, LEAVES):
+        inside = _inside(type(at))
+        if inside is None or id(at) in seen:
             continue
         seen.add(id(at))
-        if isinstance(at, (list, tuple, set)):
-            todo.extend(at)
-        elif isinstance(at, dict):
-            todo.extend(at.values())
-        elif enter(at):
+        if inside not in CONTAINED:
+            if not enter(at):
+                continue
             yield at
-            todo.extend(_held(at.frame) if isinstance(at, GeneratorV) else _parts(at))
+        todo.extend(inside(at))
+
+
+def _inside(cls: type) -> Callable[[Any], Iterable[Any]] | None:
+    """What gives the things in one of these; None where it leads nowhere. Remembered for our own classes, which live
+    as long as this table: most of what a walk meets is of a few."""
+    if cls in INSIDE:
+        return INSIDE[cls]
+    found = _inside_of(cls)
+    if issubclass(cls, Value):
+        INSIDE[cls] = found
+    return found
+
+
+def _inside_of(cls: type) -> Callable[[Any], Iterable[Any]] | None:
+    """What gives the things in one of these; None where it leads nowhere."""
+    if issubclass(cls, LEAVES):
+        return None
+    rows = ((Value, _of_generator if issubclass(cls, GeneratorV) else _parts), ((list, tuple, set), iter),
+            (dict, dict.values))
+    return next((how for kinds, how in rows if issubclass(cls, kinds)), None)
+
+
+INSIDE: dict[type, Callable[[Any], Iterable[Any]] | None] = {
+    list: iter, tuple: iter, set: iter, dict: dict.values, **dict.fromkeys((str, int, bool, type(None), type))}
+CONTAINED = (iter, dict.values)
+
+
+def _of_generator(v: Any) -> list[Any]:
+    return _held(v.frame)
 
 
 def _parts(v: Value) -> list[Any]:

@@ -20,8 +20,9 @@ def entered(log, k):
 def walks(fn, monkeypatch, size):
     """How many objects are looked into while `fn` is captured."""
     seen = []
-    parts = generator_finalization._parts
-    monkeypatch.setattr(generator_finalization, "_parts", lambda v: seen.append(v) or parts(v))
+    walk = generator_finalization._walk
+    monkeypatch.setattr(generator_finalization, "_walk",
+                        lambda *args: (seen.append(v) or v for v in walk(*args)))
     x, many = jnp.arange(3.0), [[k] for k in range(size)]
     assert dynacomp.jit(fn)(x, many)[0] == fn(x, many)[0]
     monkeypatch.undo()
