@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Union
 
 from dynacomp.capture.graph.graph import Graph
@@ -29,11 +29,12 @@ CAPTURED, PRIMITIVE, KERNELS = LEVELS = ("captured", "primitive", "kernels")
 @dataclass(frozen=True)
 class Pass:
     """One row: `run` takes one form of a region and returns another that computes the same (as much as its author
-    wants the same)."""
+    wants the same). exact: whether it also runs where numerics are to be "exact"."""
 
     name: str
     run: Callable[[Any], Any]
     level: str = PRIMITIVE
+    exact: bool = True
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
@@ -79,7 +80,7 @@ class Passes:
     def replace(self, name: str, run: Callable[[Any], Any]) -> Passes:
         """With another function under the same name, in the same place."""
         at = self._index(name)
-        return Passes((*self.rows[:at], Pass(name, run, self.rows[at].level), *self.rows[at + 1:]))
+        return Passes((*self.rows[:at], replace(self.rows[at], run=run), *self.rows[at + 1:]))
 
     def remove(self, name: str) -> Passes:
         """Without the pass of that name."""
@@ -104,7 +105,8 @@ def _name_of(run: Any) -> str:
     return str(name)
 
 
-DEFAULT = Passes(tuple(Pass(run.__name__, run) for run in PASSES))
+INEXACT = ("fuse_attention",)  # sums in another order
+DEFAULT = Passes(tuple(Pass(run.__name__, run, exact=run.__name__ not in INEXACT) for run in PASSES))
 _current = DEFAULT
 
 

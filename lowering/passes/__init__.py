@@ -11,6 +11,8 @@
               a.T`, whose operands are read through their strides, so that no copy is left
     patterns  Patterns: plain functions of arrays, found in primitive Graphs, and rewritten by other such
               functions
+    attention  Attention as one node: `softmax(scale * q k^T + bias) v`, however einsums, masks and
+              dimensions of one spell it
     kernels   Kernels that the program brings for patterns of several operations, and the pass that puts
               them in
     cost      What a primitive Graph costs: operations and bytes, by Op, for known sizes or as expressions

@@ -53,6 +53,35 @@ def _carry(graph: Graph, node: Node, new: Mapping[Node, Any], rule: Rule, builde
     return append(builder, moved) if found is None else found
 
 
+def substituted(graph: Graph, makers: Mapping[Node, Callable[[Builder, Mapping[Node, Any]], Any]]) -> Graph:
+    """`graph` with the values that `makers[node](builder, new)` appends in place of its nodes; `new` has those of the
+    nodes before. What is read no more goes."""
+    builder, new = Builder(graph.name), dict[Node, Any]()
+    for node in graph.nodes[:-1]:
+        make = makers.get(node)
+        new[node] = copied(builder, graph, node, new) if make is None else make(builder, new)
+    made = _finish(builder, tuple(map(new.__getitem__, graph.output)), graph.nodes[-1].aval)
+    return dead_code(made)
+
+
+def copied(builder: Builder, graph: Graph, node: Node, new: Mapping[Node, Any]) -> Node:
+    """A node of `graph` over other operands."""
+    if node.op == GET_ATTR:
+        return builder.const(graph.consts[node.target], node.aval, node.name)
+    if node.op == PLACEHOLDER:
+        return builder.append(replace(node, name=builder.fresh(node.name)))
+    return append(builder, replace(node, args=map_nodes(node.args, new.__getitem__)))
+
+
+def users_of(graph: Graph) -> dict[Node, list[Node]]:
+    """Who reads each node."""
+    users: dict[Node, list[Node]] = {n: [] for n in graph.nodes}
+    for node in graph.nodes:
+        for operand in nodes_in((node.args, dict(node.kwargs))):
+            users[operand].append(node)
+    return users
+
+
 def _finish(builder: Builder, outputs: tuple[Any, ...], avals: Any) -> Graph:
     nodes = tuple(o if isinstance(o, Node) else constant(builder, o) for o in outputs)
     graph = builder.finish(nodes)

@@ -30,9 +30,9 @@ import sympy
 
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.graph.avals import Aval, aval_of
-from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Builder, Graph, Node, map_nodes, nodes_in
+from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Builder, Graph, Node, nodes_in
 from dynacomp.capture.graph.size_scope import Scope
-from dynacomp.lowering.passes.core import append, dead_code, merge_common, value_key
+from dynacomp.lowering.passes.core import copied, dead_code, merge_common, substituted, users_of, value_key
 from dynacomp.lowering.passes.fold import fold_constants
 from dynacomp.lowering.passes.simplify import simplify
 from dynacomp.lowering.primitives.ops import OPS, has_effects
@@ -87,13 +87,8 @@ def rewrite(graph: Graph, pattern: Callable[..., Any], replacement: Callable[...
             covered |= match.nodes
     if not chosen:
         return graph
-    builder, new = Builder(graph.name), dict[Node, Any]()
-    for node in graph.nodes[:-1]:
-        found = chosen.get(node)
-        new[node] = _copied(builder, graph, node, new) if found is None else _replaced(builder, found, replacement, new)
-    last = graph.nodes[-1]
-    made = builder.finish(tuple(_as_node(builder, new[n]) for n in graph.output))
-    return dead_code(replace(made, nodes=(*made.nodes[:-1], replace(made.nodes[-1], aval=last.aval))))
+    make = lambda match: lambda builder, new: _replaced(builder, match, replacement, new)
+    return substituted(graph, {node: make(match) for node, match in chosen.items()})
 
 
 def find(graph: Graph, pattern: Callable[..., Any], *, example: Sequence[Any] | None = None) -> Iterator[Match]:
@@ -101,8 +96,9 @@ def find(graph: Graph, pattern: Callable[..., Any], *, example: Sequence[Any] | 
 
     example: arrays (or ShapeDtypeStructs) of the ranks that the arguments have, where they are not all of one shape.
     """
+    graph = dead_code(graph)  # what nobody reads reads nothing
     skeletons = list(_skeletons(graph, pattern, example))
-    users = _users(graph)
+    users = users_of(graph)
     for node in reversed(graph.calls):
         seen: set[Any] = set()
         for how, skeleton in skeletons:
@@ -268,23 +264,7 @@ def _aval(value: Any) -> Aval:
     return value.aval if isinstance(value, Node) else Aval(np.shape(value), value.dtype)
 
 
-def _users(graph: Graph) -> dict[Node, list[Node]]:
-    users: dict[Node, list[Node]] = {n: [] for n in graph.nodes}
-    for node in graph.nodes:
-        for operand in nodes_in((node.args, dict(node.kwargs))):
-            users[operand].append(node)
-    return users
-
-
 # --- rewriting
-
-
-def _copied(builder: Builder, graph: Graph, node: Node, new: Mapping[Node, Any]) -> Node:
-    if node.op == GET_ATTR:
-        return builder.const(graph.consts[node.target], node.aval, node.name)
-    if node.op == PLACEHOLDER:
-        return builder.append(replace(node, name=builder.fresh(node.name)))
-    return append(builder, replace(node, args=map_nodes(node.args, new.__getitem__)))
 
 
 def _replaced(builder: Builder, match: Match, replacement: Callable[..., Any], new: Mapping[Node, Any]) -> Any:
@@ -297,9 +277,5 @@ def _replaced(builder: Builder, match: Match, replacement: Callable[..., Any], n
         p: new[i] if isinstance(i, Node) else i for p, i in zip(made.placeholders, match.inputs)}
     for node in made.nodes[:-1]:
         if node.op != PLACEHOLDER:
-            inner[node] = _copied(builder, made, replace(node, where=match.output.where), inner)
+            inner[node] = copied(builder, made, replace(node, where=match.output.where), inner)
     return inner[made.output[0]]
-
-
-def _as_node(builder: Builder, value: Any) -> Node:
-    return value if isinstance(value, Node) else builder.const(np.asarray(value), _aval(value))

@@ -20,6 +20,7 @@ import functools
 from collections.abc import Callable
 
 from dynacomp.capture.graph.graph import Graph
+from dynacomp.lowering.passes.attention import fuse_attention
 from dynacomp.lowering.passes.core import dead_code, merge_common
 from dynacomp.lowering.passes.fold import fold_constants
 from dynacomp.lowering.passes.kernels import use_kernels
@@ -42,7 +43,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     trim_loops,
     *map(in_bodies, (fold_constants, simplify)),
     hoist_invariants,
-    *map(in_bodies, (merge_common, use_kernels, turn_products, dead_code)),
+    *map(in_bodies, (merge_common, fuse_attention, use_kernels, turn_products, dead_code)),
 )
 
 

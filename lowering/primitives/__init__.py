@@ -1,5 +1,7 @@
 """The closed set of primitives, and how a captured Graph becomes one of them through JAX's own tracing.
 
+    attention        Attention as an Op of ours: what the pass `fuse_attention` finds, and
+                     `kernels/attention.h` computes
     own              Primitives beside JAX's: real ones, that JAX evaluates, differentiates, batches and
                      compiles, and Ops of ours
     ops              The closed set of primitives that a lowered Graph may call: one row each

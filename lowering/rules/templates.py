@@ -171,6 +171,19 @@ def _top_k_params(node: Node, *_: Strides) -> dict[str, Any]:
     return {"rows": product(tuple(rows)), "n": n, "k": sympy.sympify(node.kwargs["k"])}
 
 
+def _attention_operands(node: Node) -> tuple[tuple[Node, Groups], ...]:
+    return tuple((x, ((0,), (1,), (2,), (3,))) for x in node.args)
+
+
+def _attention_params(node: Node, q: Strides, k: Strides, v: Strides, *bias: Strides) -> dict[str, Any]:
+    (batch, heads, queries, depth), (_, _, keys, width) = shape_of(node.args[0]), shape_of(node.args[2])
+    out = strides((batch, heads, queries, width))
+    return {"batch": batch, "heads": heads, "queries": queries, "keys": keys, "depth": depth, "width": width,
+            "q_strides": q, "k_strides": k, "v_strides": v, "out_strides": out,
+            "scale": node.kwargs["scale"], "causal": node.kwargs["causal"],
+            **({"bias_strides": bias[0]} if bias else {})}
+
+
 def why_not_top_k(node: Node) -> str | None:
     """Why a top_k has no template, or None."""
     last = len(shape_of(node.args[0])) - 1
@@ -194,5 +207,6 @@ TEMPLATE_RULES: dict[str, TemplateRule] = {
     "dot_general": TemplateRule("matmul", lambda n: not is_small_dot(n), _matmul_operands, _matmul_params),
     "conv_general_dilated": TemplateRule("conv", lambda n: True, _conv_operands, _conv_params),
     "sort": TemplateRule("sort", lambda n: True, contiguous_operands, _sort_params, contiguous=True),
+    "attention": TemplateRule("attention", lambda n: True, _attention_operands, _attention_params),
     "top_k": TemplateRule("top_k", lambda n: True, contiguous_operands, _top_k_params, contiguous=True),
 }
