@@ -48,8 +48,9 @@ lint: env build/typed  ## ruff and mypy
 	$(PY) -m ruff check .
 	MYPYPATH=build/typed $(PY) -m mypy -p dynacomp
 
-bench: env  ## the fused regions against eager JAX and jax.jit; what a call costs; two tables
+bench: env  ## fused regions and loops against eager JAX and jax.jit; what a call costs; three tables
 	$(PY) benchmarks/regions.py
+	$(PY) benchmarks/regions.py --loops
 	$(PY) benchmarks/guards.py
 
 bench-changing: env  ## functions whose sizes and numbers change, against plain Python: what fails; then bench-lengths

@@ -1,10 +1,10 @@
 """dynacomp against eager JAX and `jax.jit`, region by region: one table and the geometric means.
 
-    python benchmarks/regions.py [--filter softmax] [--json] [--stage codegen] [--backend cpp]
+    python benchmarks/regions.py [--loops] [--filter softmax] [--json] [--stage codegen] [--backend cpp]
 
-The regions stand in `region_table.py`, how they are timed in `measure.py`. With `--stage codegen`
-nothing is captured: the function is traced by JAX, lowered, scheduled and compiled directly, and the
-Program called on flat arrays, which is what the compiled code itself takes.
+The regions stand in `region_table.py`, the loops in `loop_table.py`, how they are timed in `measure.py`. With
+`--stage codegen` nothing is captured: the function is traced by JAX, lowered, scheduled and compiled directly, and
+the Program called on flat arrays, which is what the compiled code itself takes.
 
 The exit status is 1 where a region fails, or is further from eager JAX than `TOLERANCE`.
 """
@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import jax
+from loop_table import LOOPS
 from measure import BLOCKS, geometric_mean, machine, ratio, timed, worst_error
 from region_table import REGIONS, Region
 from rich.console import Console
@@ -142,6 +143,7 @@ def summary(rows: list[Row]) -> str:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--filter", default="", help="only regions whose name contains this")
+    parser.add_argument("--loops", action="store_true", help="the loops, not the fused regions")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON, not as a table")
     parser.add_argument("--stage", choices=STAGES, default="all", help="codegen: leave out capture")
     parser.add_argument("--backend", default=None, help="a backend's name (default: auto, or cpp)")
@@ -152,7 +154,7 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     args = arguments()
     backend = args.backend or {"all": "auto", "codegen": "cpp"}[args.stage]
-    chosen = [r for r in REGIONS.values() if args.filter in r.name]
+    chosen = [r for r in (LOOPS if args.loops else REGIONS).values() if args.filter in r.name]
     progress = track(chosen, "measuring", console=Console(stderr=True))
     rows = [measured(region, args.stage, backend, args.blocks) for region in progress]
     if args.json:

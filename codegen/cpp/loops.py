@@ -27,9 +27,11 @@ from dynacomp.codegen.cpp.shape import Unit, grain, lane_width, scratch, unit_of
 from dynacomp.codegen.cpp.stores import store
 from dynacomp.codegen.cpp.tiles import FIRST_INNER, FIRST_OUTER, INNER, OUTER, Tiling, tiling
 from dynacomp.lowering.kernel_ir.loops import Kernel, Let, Loop, Stmt, Store, folds
+from dynacomp.lowering.kernel_ir.scalars import DEAR
 
 SPAN = 64    # columns of a scatter's rows that a thread takes at once
-SHORT = 16   # iterations of a small kernel's loop that are no work for lanes
+SHORT = 16   # iterations of a small kernel's loop that are no work for lanes ...
+FEWEST = 4   # ... unless each of them costs a function like exp
 UNROLLED = 256  # iterations of a small kernel's loops that are written out, so that arrays become registers
 JAM = 4      # registers of columns that a fold down columns runs in step
 _FEW = 64  # elements of four registers: shorter loops would only fold empty ones
@@ -64,8 +66,7 @@ def statements(body: Sequence[Stmt], scope: Scope, unit: Unit) -> Lines:
 
 def _loop(loop: Loop, scope: Scope, unit: Unit) -> Lines:
     if unit.small:
-        long = loop.extent >= SHORT and not unit.locals
-        lanes = loop.vector and long and not scope.var and lane_width(loop, unit)
+        lanes = loop.vector and _pays(loop) and not scope.var and not unit.locals and lane_width(loop, unit)
         return (_vector if lanes else _plain)(loop, scope, unit)
     if loop.parallel and not scope.threaded and not scope.var:
         return _threads(loop, scope, unit)
@@ -73,6 +74,11 @@ def _loop(loop: Loop, scope: Scope, unit: Unit) -> Lines:
         alone = loop.accs and not scope.threaded and not any(map(is_arg, loop.accs))
         return (_pieces if alone else _vector)(loop, scope, unit)
     return _plain(loop, scope, unit)
+
+
+def _pays(loop: Loop) -> bool:
+    """Do lanes pay in a small kernel? They keep arrays in memory."""
+    return loop.extent >= SHORT or loop.extent >= FEWEST and cost(loop.body, loop.accs) >= DEAR
 
 
 # ---- plain loops ------------------------------------------------------------------------------

@@ -28,6 +28,14 @@ def test_a_region_is_compiled_timed_and_right(stage):
 
 
 @pytest.mark.medium
+def test_a_loop_is_a_region():
+    done = regions("--loops", "--filter", "newton, grad")
+    assert done.returncode == 0, done.stderr
+    row, = json.loads(done.stdout)["rows"]
+    assert row["failure"] == "" and row["seen"] == {"externs": 0, "breaks": 0, "eager": 0}
+
+
+@pytest.mark.medium
 def test_a_failure_is_a_row_and_an_exit_status():
     done = regions("--filter", "small chain", "--stage", "codegen", "--backend", "fpga")
     assert done.returncode == 1
