@@ -20,6 +20,7 @@ from dynacomp.capture import _native
 from dynacomp.capture.bytecode.resume import reachable
 from dynacomp.capture.graph.graph import Graph
 from dynacomp.lowering.fuse.schedule import Schedule
+from dynacomp.lowering.fuse.seams import seams
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class Explanation:
 def _region_text(r: Region) -> str:
     parts = [f"== {r.name} [{r.backend or 'no arrays'}]", "-- guards", r.guards or "(none)", "-- graph",
              str(r.graph), f"-- kernels: {', '.join(r.kernels) or '(none)'}"]
+    parts += [f"-- left to XLA: {seam}" for seam in (seams(r.schedule) if r.schedule else ())]
     parts += [f"-- {name}\n{text}" for name, text in r.source.items()]
     return "\n".join(parts)
 

@@ -27,6 +27,7 @@ from dynacomp.foreign import Foreign, program_of
 from dynacomp.interpreted import interpreted
 from dynacomp.lowering.fuse.fusion import schedule
 from dynacomp.lowering.fuse.schedule import Schedule
+from dynacomp.lowering.fuse.seams import seams
 from dynacomp.lowering.passes.kernels import REGISTERED, use_kernels
 from dynacomp.lowering.primitives.placing import Placed
 from dynacomp.lowering.primitives.translate import Fixed, Lowered, lower
@@ -300,6 +301,9 @@ def recorded(made: Compiled) -> Compiled:
     counters.count("kernels", made.backend, by=len(program.kernels))
     for reason in program.externs:
         counters.count("externs", reason or "no lowering")
+    for seam in seams(made.schedule) if program.externs and made.schedule is not None else ():
+        notices.tell("seam", seam.file, seam.line, f"XLA computes this in the midst of compiled code: {seam.reason}",
+                     hint="each such call costs tens of microseconds")
     notices.log("kernels", lambda: "\n".join(program.kernels))
     notices.log("code", lambda: "\n\n".join(f"// {n}\n{t}" for n, t in program.source.items()))
     return made

@@ -30,6 +30,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from dynacomp.kernels import linalg
+
 Params = Mapping[str, Any]
 Dtypes = Sequence[np.dtype]
 
@@ -353,4 +355,35 @@ ATTENTION = Template(
     reference=attention_reference,
 )
 
-TEMPLATES: dict[str, Template] = {row.name: row for row in (MATMUL, CONV, SORT, TOP_K, ATTENTION)}
+# small matrices ---------------------------------------------------------------------------------
+
+CHOLESKY = Template(
+    name="cholesky",
+    header="linalg.h",
+    doc="""a[batch, n, n] -> the lower factor of each, above the diagonal a itself; NaN where a is not positive.
+    params: batch, n. Floats or complex numbers; contiguous.""",
+    applies=linalg.applies,
+    call=linalg.cholesky_call,
+    reference=linalg.cholesky_reference,
+)
+LU = Template(
+    name="lu",
+    header="linalg.h",
+    doc="""a[batch, m, n] -> (both factors in one, int32 pivots from 0, int32 permutation[batch, m]), as LAPACK's getrf.
+    params: batch, m, n.""",
+    applies=linalg.applies,
+    call=linalg.lu_call,
+    reference=linalg.lu_reference,
+)
+TRIANGULAR_SOLVE = Template(
+    name="triangular_solve",
+    header="linalg.h",
+    doc="""(a[batch, k, k], b[batch, rows, columns]) -> x with op(a) x = b (`left`) or x op(a) = b. params: batch, rows,
+    columns and the flags left, lower, transposed, conjugated, unit.""",
+    applies=linalg.applies,
+    call=linalg.triangular_call,
+    reference=linalg.triangular_reference,
+)
+
+_ROWS = (MATMUL, CONV, SORT, TOP_K, ATTENTION, CHOLESKY, LU, TRIANGULAR_SOLVE)
+TEMPLATES: dict[str, Template] = {row.name: row for row in _ROWS}

@@ -1,6 +1,6 @@
 """Templates that Triton leaves to XLA: each row of `SEAMS` is the template in JAX, on flat buffers.
 
-Convolutions, sorting and attention have vendor libraries or good XLA lowerings on GPUs; the rows here take
+Convolutions, sorting, attention and linear algebra have vendor libraries or good XLA lowerings on GPUs; the rows here take
 the params of `dynacomp.kernels.templates` (sizes already concrete) and element strides, and return flat
 arrays in the buffers' own order. `matmul` is not here: it has a Triton kernel (`dot`).
 
@@ -95,9 +95,39 @@ def attention(
     return (in_order(out.astype(dtypes[-1]), params["out_strides"]),)
 
 
+def cholesky(params: Params, dtypes: Sequence[np.dtype], a: Any) -> tuple[Any, ...]:
+    """`lax.linalg.cholesky` of each matrix: what is above the diagonal nobody reads."""
+    n = params["n"]
+    return (lax.linalg.cholesky(a.reshape(params["batch"], n, n), symmetrize_input=False),)
+
+
+def lu(params: Params, dtypes: Sequence[np.dtype], a: Any) -> tuple[Any, ...]:
+    """`lax.linalg.lu` of each matrix."""
+    return tuple(lax.linalg.lu(a.reshape(params["batch"], params["m"], params["n"])))
+
+
+def triangular_solve(params: Params, dtypes: Sequence[np.dtype], a: Any, b: Any) -> tuple[Any, ...]:
+    """`lax.linalg.triangular_solve` of each pair of matrices."""
+    p = params
+    n = p["rows"] if p["left"] else p["columns"]
+    solved = lax.linalg.triangular_solve(
+        a.reshape(p["batch"], n, n),
+        b.reshape(p["batch"], p["rows"], p["columns"]),
+        left_side=p["left"],
+        lower=p["lower"],
+        transpose_a=p["transposed"],
+        conjugate_a=p["conjugated"],
+        unit_diagonal=p["unit"],
+    )
+    return (solved,)
+
+
 SEAMS: dict[str, Callable[..., tuple[Any, ...]]] = {
     "conv": conv,
     "sort": sort,
     "top_k": top_k,
     "attention": attention,
+    "cholesky": cholesky,
+    "lu": lu,
+    "triangular_solve": triangular_solve,
 }

@@ -14,6 +14,7 @@
     schedule   The Schedule: what a backend gets, one whole Graph as steps over planned buffers
     control    Loops and branches as steps that hold the Schedules of their bodies
     in_place   What a loop carries and changes in parts is changed where it is
+    seams      What a Schedule leaves to XLA, operation by operation: for notices and `explain`
     memory     The arena: one block of memory for all temporaries of a Schedule, planned by their
                lifetimes
     assembly   The last step to a Schedule: which buffers there are, where they live, what the caller

@@ -347,7 +347,7 @@ class Planner:
         env = {o: builder.placeholder(o.name, o.aval) for o in operands}
         for node in unit.outside:
             args, kwargs = map_nodes((node.args, dict(node.kwargs)), env.__getitem__)
-            env[node] = builder.call(node.target, args, kwargs, node.aval)
+            env[node] = builder.call(node.target, args, kwargs, node.aval, node.where)
         results = [n for n in unit.outside if n.name in external and not isinstance(n.aval, tuple)]
         names = tuple(self.reader.views.get(o.name, o.name) for o in operands)
         why = "; ".join(dict.fromkeys(str(self.outside[n]) for n in unit.outside))

@@ -7,6 +7,7 @@ stride; where an operand's layout does not give that, it is copied first.
     matmul  a `dot_general` as out[batch, m, n] = a[batch, m, k] b[batch, k, n]
     conv    a `conv_general_dilated`, every dimension on its own
     sort    a `sort` of contiguous arrays
+    cholesky, lu, triangular_solve   of small matrices, contiguous, floats or complex
     top_k   a `top_k` along the last dimension of a contiguous array
 """
 
@@ -203,10 +204,49 @@ class TemplateRule:
     contiguous: bool = False
 
 
+SMALL_MATRIX = 64
+"""Matrices of at most so many rows and columns are factored by kernels of ours, without blocks."""
+
+
+def why_not_small(node: Node) -> str | None:
+    """Why a factorisation, or a solve, has no template, or None."""
+    sides = [d for x in node.args for d in shape_of(x)[-2:]]
+    if not all(d.is_Integer and d <= SMALL_MATRIX for d in sides):
+        return f"{node.target.name} of matrices larger than {SMALL_MATRIX}"
+    dtype = dtype_of(node.args[0])
+    return None if dtype.kind in "fc" and dtype.itemsize >= 4 else f"{node.target.name} on {dtype}"
+
+
+def _matrices(node: Node) -> tuple[sympy.Expr, sympy.Expr, sympy.Expr]:
+    """How many matrices the last operand holds, and their sizes."""
+    *batch, rows, columns = shape_of(node.args[-1])
+    return product(tuple(batch)), rows, columns
+
+
+def _cholesky_params(node: Node, *_: Strides) -> dict[str, Any]:
+    batch, n, _columns = _matrices(node)
+    return {"batch": batch, "n": n}
+
+
+def _lu_params(node: Node, *_: Strides) -> dict[str, Any]:
+    return dict(zip(("batch", "m", "n"), _matrices(node)))
+
+
+def _triangular_params(node: Node, *_: Strides) -> dict[str, Any]:
+    p = node.kwargs
+    flags = {"left": p["left_side"], "lower": p["lower"], "transposed": p["transpose_a"],
+             "conjugated": p["conjugate_a"], "unit": p["unit_diagonal"]}
+    return dict(zip(("batch", "rows", "columns"), _matrices(node))) | flags
+
+
 TEMPLATE_RULES: dict[str, TemplateRule] = {
     "dot_general": TemplateRule("matmul", lambda n: not is_small_dot(n), _matmul_operands, _matmul_params),
     "conv_general_dilated": TemplateRule("conv", lambda n: True, _conv_operands, _conv_params),
     "sort": TemplateRule("sort", lambda n: True, contiguous_operands, _sort_params, contiguous=True),
     "attention": TemplateRule("attention", lambda n: True, _attention_operands, _attention_params),
+    "cholesky": TemplateRule("cholesky", lambda n: True, contiguous_operands, _cholesky_params, contiguous=True),
+    "lu": TemplateRule("lu", lambda n: True, contiguous_operands, _lu_params, contiguous=True),
+    "triangular_solve": TemplateRule(
+        "triangular_solve", lambda n: True, contiguous_operands, _triangular_params, contiguous=True),
     "top_k": TemplateRule("top_k", lambda n: True, contiguous_operands, _top_k_params, contiguous=True),
 }
