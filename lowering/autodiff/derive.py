@@ -82,8 +82,7 @@ def linearised(closed: ClosedJaxpr, moving: Sequence[bool]) -> Split:
     def tangent(residuals: list[Any], tangents: list[Any]) -> list[Any]:
         return chosen(jax.tree.unflatten(trees[-1], residuals)(*tangents), inexact)
 
-    return Split(forward, flat_jaxpr(tangent, structs(made.out_avals[count:]), [
-        jax.ShapeDtypeStruct(x.shape, x.dtype) for x in chosen(inputs, moving)]), sources)
+    return Split(forward, flat_jaxpr(tangent, structs(made.out_avals[count:]), chosen(inputs, moving)), sources)
 
 
 def where_from(made: ClosedJaxpr, count: int) -> tuple[tuple[tuple[str, int], ...], tuple[int, ...]]:
