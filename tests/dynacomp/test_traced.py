@@ -201,7 +201,7 @@ def test_numbers_stay_weakly_typed():
             got, want = transform(compiled)(2.0, 3.0, n), transform(product)(2.0, 3.0, n)
             assert [(float(x), x.weak_type) for x in jax.tree.leaves(got)] == [
                 (float(x), x.weak_type) for x in jax.tree.leaves(want)]
-    assert dynacomp.stats()["frames_captured"] <= 3
+    assert dynacomp.stats()["frames_captured"] <= 5  # b traced or not, n changing or not
 
 
 def test_what_jax_stages_is_left_to_it(caplog):
