@@ -20,7 +20,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+
+from dynacomp.lowering.autodiff.cut import again, kept
 
 
 @dataclass(frozen=True)
@@ -75,42 +77,28 @@ def linearised(closed: ClosedJaxpr, moving: Sequence[bool]) -> Split:
         return [*outputs, *residuals]
 
     made = jax.make_jaxpr(whole)(*inputs)
-    sources, kept = where_from(made, count)
-    forward = selecting(made, (*range(count), *kept))
+    given = kept(made.jaxpr, count)
     inexact = [moves(a) for a in closed.out_avals]
 
-    def tangent(residuals: list[Any], tangents: list[Any]) -> list[Any]:
+    def forward(*args: Any) -> list[Any]:
+        return again(made.jaxpr, made.consts, made.jaxpr.invars, args, (*made.jaxpr.outvars[:count], *saved))
+
+    def tangent(values: list[Any], tangents: list[Any]) -> list[Any]:
+        residuals = again(made.jaxpr, made.consts, given, values, made.jaxpr.outvars[count:])
         return chosen(jax.tree.unflatten(trees[-1], residuals)(*tangents), inexact)
 
-    return Split(forward, flat_jaxpr(tangent, structs(made.out_avals[count:]), chosen(inputs, moving)), sources)
+    sources, saved = where_from(made.jaxpr, count, given)
+    return Split(jax.make_jaxpr(forward)(*inputs), flat_jaxpr(
+        tangent, structs([v.aval for v in given]), chosen(inputs, moving)), sources)
 
 
-def where_from(made: ClosedJaxpr, count: int) -> tuple[tuple[tuple[str, int], ...], tuple[int, ...]]:
-    """Where each residual of a jaxpr whose first `count` results are outputs comes from, and which results to save."""
-    known: dict[int, tuple[str, int]] = {}
-    for i, var in enumerate(made.jaxpr.outvars[:count]):
-        known[id(var)] = ("out", i)
-    for i, var in enumerate(made.jaxpr.invars):
-        known[id(var)] = ("in", i)
-    sources: list[tuple[str, int]] = []
-    kept: list[int] = []
-    for at, var in enumerate(made.jaxpr.outvars[count:], count):
-        if isinstance(var, Literal) or id(var) not in known:
-            known[id(var)] = ("saved", len(kept))
-            kept.append(at)
-        sources.append(known[id(var)])
-    return tuple(sources), tuple(kept)
-
-
-def selecting(closed: ClosedJaxpr, which: Sequence[int]) -> ClosedJaxpr:
-    """The jaxpr that returns some of the results."""
-    fn = jaxpr_as_fun(closed)
-
-    def selected(*args: Any) -> list[Any]:
-        results = fn(*args)
-        return [results[i] for i in which]
-
-    return jax.make_jaxpr(selected)(*structs(closed.in_avals))
+def where_from(jaxpr: Any, count: int, given: Sequence[Any]) -> tuple[tuple[tuple[str, int], ...], list[Any]]:
+    """Where each of the variables `given` comes from, and those that the forward part must save."""
+    places = {id(v): ("out", i) for i, v in enumerate(jaxpr.outvars[:count])}
+    places |= {id(v): ("in", i) for i, v in enumerate(jaxpr.invars)}
+    saved = [v for v in given if id(v) not in places]
+    places |= {id(v): ("saved", i) for i, v in enumerate(saved)}
+    return tuple(places[id(v)] for v in given), saved
 
 
 def transposed(closed: ClosedJaxpr, linear: Sequence[bool], asked: Sequence[bool]) -> ClosedJaxpr:
