@@ -26,8 +26,8 @@ from jax.extend.core import Literal
 CHEAP = frozenset({
     "abs", "add", "add_any", "and", "broadcast_in_dim", "clamp", "convert_element_type", "copy", "eq", "expand_dims",
     "floor", "ge", "gt", "imag", "integer_pow", "iota", "is_finite", "le", "lt", "max", "min", "mul", "name", "ne",
-    "neg", "not", "or", "real", "reshape", "round", "select_n", "sign", "slice", "square", "squeeze", "stop_gradient", "sub",
-    "transpose", "xor"})
+    "neg", "not", "or", "real", "reshape", "round", "select_n", "sign", "slice", "square", "squeeze", "stop_gradient",
+    "sub", "transpose", "xor"})
 """Operations that cost a loop next to nothing. Divisions, roots and transcendental functions are saved instead."""
 START, END = "start", "end"
 
