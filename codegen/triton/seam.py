@@ -1,8 +1,8 @@
 """Templates that Triton leaves to XLA: each row of `SEAMS` is the template in JAX, on flat buffers.
 
-Convolutions, sorting, attention and linear algebra have vendor libraries or good XLA lowerings on GPUs; the rows here take
-the params of `dynacomp.kernels.templates` (sizes already concrete) and element strides, and return flat
-arrays in the buffers' own order. `matmul` is not here: it has a Triton kernel (`dot`).
+Convolutions, sorting, attention and linear algebra have vendor libraries or good XLA lowerings on GPUs; the rows
+here take the params of `dynacomp.kernels.templates` (sizes already concrete) and element strides, and return
+flat arrays in the buffers' own order. `matmul` is not here: it has a Triton kernel (`dot`).
 
     >>> strided(jnp.arange(6), (3, 2), (1, 3)).tolist()
     [[0, 3], [1, 4], [2, 5]]
