@@ -24,6 +24,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax._src.core import NamedAxisEffect, subjaxprs, trace_ctx
+from jax._src.interpreters import mlir
+from jax.extend.core import primitives
 
 from dynacomp.capture.base.errors import Break, GiveUp, NeverCalled, Raised, Restart
 from dynacomp.capture.base.interrupts import ours
@@ -88,6 +90,8 @@ RULES = ("defjvp", "defjvps", "defvjp", "def_fwd", "def_bwd", "def_vmap")  # met
 # Functions that give back an array of JAX which is as they would make it: no jitted function, which makes a new one.
 HAND_BACK = ("asarray", "array", "astype", "reshape", "broadcast_to", "convert_element_type", "getitem")
 PLACING = {"device", "out_sharding", "sharding"}  # arguments that make another array of the same values
+JAXS = {p for p in vars(primitives).values() if hasattr(p, "bind")}
+PLATFORMS = {"gpu": ("cuda", "rocm")}  # what JAX's table of lowerings calls a backend
 MAX_ORDER = 3  # derivatives of derivatives through custom rules
 CONTROL = (Break, GiveUp, Raised, Restart, StopAtBreak, NeedsConcrete)
 CONCRETE = (
@@ -412,8 +416,13 @@ def calls_back(jaxpr: Any) -> bool:
 
 
 def _is_written_in_python(eqn: Any) -> bool:
-    """Whether eager JAX evaluates this by code of the program (`Primitive.def_impl`)."""
-    impl = eqn.primitive.impl
+    """Whether eager JAX evaluates this by code of the program (`Primitive.def_impl`), and the program has not said how
+    to compile it. JAX's own primitives with other code are evaluated by that."""
+    impl, backend = eqn.primitive.impl, jax.default_backend()
+    here = [mlir._platform_specific_lowerings.get(p, {}) for p in PLATFORMS.get(backend, (backend,))]
+    lowered = any(eqn.primitive in rules for rules in (mlir._lowerings, *here))
+    if lowered and eqn.primitive not in JAXS:
+        return False
     return not is_library(impl.func if isinstance(impl, functools.partial) else impl)
 
 

@@ -152,7 +152,19 @@ def _run_jaxpr(*args: Any, jaxpr: Any, **_: Any) -> tuple[Any, ...]:
     return tuple(jax_jit(jaxpr_as_fun(jaxpr))(*args))
 
 
+PRIMITIVES: dict[str, list[Any]] = {}
+"""By name, those of JAX (as far as it shows them) and of ours: a program's own may be called the same."""
+
+
+def is_known(primitive: Any) -> bool:
+    """False for a primitive of the program's that has the name of another."""
+    return primitive in PRIMITIVES.get(primitive.name.replace("-", "_"), (primitive,))
+
+
 def _table() -> dict[str, Op]:
+    for p in vars(primitives).values():
+        if hasattr(p, "bind"):
+            PRIMITIVES.setdefault(p.name.replace("-", "_"), []).append(p)
     known = {p.name.replace("-", "_"): p for p in vars(primitives).values() if hasattr(p, "bind")}
     rows = {n: Op(n, kind, known[n].bind) for kind, names in _NAMES.items() for n in names.split()}
     rows |= {n: Op(n, SCATTER, fn) for n, fn in _SCATTERS.items()}

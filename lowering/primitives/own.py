@@ -21,7 +21,7 @@ from jax._src.dispatch import apply_primitive
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
-from dynacomp.lowering.primitives.ops import OPS, TEMPLATE, Op
+from dynacomp.lowering.primitives.ops import OPS, PRIMITIVES, TEMPLATE, Op
 
 Structs = Sequence[jax.ShapeDtypeStruct]
 
@@ -38,6 +38,7 @@ def new_op(name: str, abstract: Callable[..., Sequence[Any]], reference: Callabl
     primitive.def_impl(functools.partial(apply_primitive, primitive))
     primitive.def_abstract_eval(functools.partial(_abstract, abstract))
     mlir.register_lowering(primitive, mlir.lower_fun(reference, multiple_results=True))
+    PRIMITIVES[unique] = [primitive]
     OPS[unique] = Op(unique, TEMPLATE, primitive.bind)
     return primitive
 

@@ -41,7 +41,7 @@ from dynacomp.capture.graph import interpreter
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_numpy_dtype
 from dynacomp.capture.graph.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Builder, Closure, Graph, Node, map_nodes
 from dynacomp.lowering.primitives.control_rules import CONTROLS, Body, Control
-from dynacomp.lowering.primitives.ops import CONTROL, EXTERN, OPS, POINTWISE, Op, expressible, kept_params
+from dynacomp.lowering.primitives.ops import CONTROL, EXTERN, OPS, POINTWISE, Op, expressible, is_known, kept_params
 from dynacomp.lowering.primitives.placing import refuse_placing
 from dynacomp.lowering.primitives.translate_rules import CALLS, IDENTITIES, as_extern, is_key, raw_struct, rewrite_of
 from dynacomp.lowering.sizes.dims import SymbolicShapeError, is_symbolic, map_dims, to_sympy
@@ -271,6 +271,8 @@ class Writer:
     def equation(self, eqn: Any, args: list[Any]) -> list[Any]:
         """The values of one equation's results."""
         name = eqn.primitive.name.replace("-", "_")
+        if not is_known(eqn.primitive):
+            return self.node(OPS["extern"], args, as_extern(eqn), eqn)
         if name in IDENTITIES:
             return args
         if name in CALLS:
