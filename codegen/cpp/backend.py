@@ -25,14 +25,13 @@ from dynacomp.capture.graph.avals import Aval
 from dynacomp.codegen.cache import Request, Tell, obtain
 from dynacomp.codegen.compiler import CompilerError, find, open_library
 from dynacomp.codegen.cpp.segments import Segment, has_externs, segments
-from dynacomp.codegen.cpp.unit import kernel_names, kernels_of, unit_source
+from dynacomp.codegen.cpp.unit import jobs_for, kernel_names, unit_source
 from dynacomp.codegen.program import Call, SeamProgram, native_program
 from dynacomp.codegen.xla import as_function
 from dynacomp.lowering.fuse.schedule import ExternStep, Schedule
 
 ENTRIES = ("dynacomp_run", "dynacomp_shapes")  # what every translation unit defines
 DEFAULT_CACHE = Path("~/.cache/dynacomp")
-KERNELS_PER_JOB, MAX_JOBS = 4, 8
 LOGGER = logging.getLogger("dynacomp")
 
 
@@ -92,7 +91,7 @@ def compile(schedule: Schedule, output_avals: Sequence[Aval], options: Mapping[s
 def _native(schedule: Schedule, chosen: Settings) -> Any:
     exact = chosen.numerics == "exact"
     source = unit_source(schedule, exact)
-    request = Request(source, exact, find(chosen.cxx), jobs_for(len(kernels_of(schedule)), chosen.threads))
+    request = Request(source, exact, find(chosen.cxx), jobs_for(schedule, chosen.threads))
     path, cached = obtain(request, chosen.cache_dir, chosen.tell)
     return loaded(path, schedule, {f"{schedule.name}.cc": source}, kernel_names(schedule), chosen, cached)
 
@@ -104,11 +103,6 @@ def loaded(path: Path, schedule: Schedule, source: Mapping[str, str], kernels: S
     program = native_program(open_library(path, ENTRIES), schedule, chosen.threads, chosen.donate, device)
     program.library = path.stem
     return _describe(program, source, kernels, (), cached)
-
-
-def jobs_for(kernels: int, threads: int) -> int:
-    """How many compilers to run side by side: they all read the headers, so each needs enough to do."""
-    return max(1, min(threads, kernels // KERNELS_PER_JOB, MAX_JOBS))
 
 
 def _describe(program: Any, source: Mapping[str, str], kernels: Sequence[str], externs: tuple[str, ...],

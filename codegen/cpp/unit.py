@@ -6,8 +6,9 @@
 Kernels that steps share are emitted once; `steps` says how each is called. The small ones of small loops
 are inlined, so that what a loop carries stays in registers.
 
-The text can be compiled as a whole, or as DYNACOMP_JOBS objects side by side: the job with the number
-DYNACOMP_JOB holds every DYNACOMP_JOBS-th kernel, job 0 the entry points as well.
+The text can be compiled as a whole, or as DYNACOMP_JOBS objects side by side. Job 0 holds the entry points and the
+templates that they call, each as dear to compile as several kernels; where there are any the kernels are for the
+other jobs, else for all.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from dynacomp.lowering.fuse.schedule import KernelStep, Schedule, TemplateStep, 
 from dynacomp.lowering.kernel_ir.loops import Kernel
 
 Lines = Iterator[str]
+KERNELS_PER_JOB, MAX_JOBS = 4, 8
 INLINE = "static inline __attribute__((always_inline))"
 
 
@@ -39,13 +41,8 @@ def kernel_names(schedule: Schedule) -> list[str]:
 
 def _unit(schedule: Schedule, exact: bool) -> Lines:
     yield f"// {schedule.name}"
-    for header in ("math.h", "runtime.h", *_template_headers(schedule)):
-        yield f'#include "{header}"'
-    yield from _template_sources(schedule)
-    yield "#ifndef DYNACOMP_JOBS"
-    yield "#define DYNACOMP_JOBS 1"
-    yield "#define DYNACOMP_JOB 0"
-    yield "#endif"
+    yield from ('#include "math.h"', '#include "runtime.h"')
+    yield from _jobs(schedule)
     yield "namespace dynacomp {"
     kernels = kernels_of(schedule)
     names = {id(k): f"kernel{n}_{cpp_name(k.name)}" for n, k in enumerate(kernels)}
@@ -53,7 +50,7 @@ def _unit(schedule: Schedule, exact: bool) -> Lines:
     yield from (f"{_head(k, names[id(k)])};" for k in kernels if id(k) not in small)
     for number, kernel in enumerate(kernels):
         yield ""
-        yield "#if DYNACOMP_JOB == 0" if id(kernel) in small else f"#if {number} % DYNACOMP_JOBS == DYNACOMP_JOB"
+        yield "#if DYNACOMP_JOB == 0" if id(kernel) in small else f"#if KERNEL_JOB({number}) == DYNACOMP_JOB"
         yield from _kernel(kernel, names[id(kernel)], exact, id(kernel) in small)
         yield "#endif"
     yield ""
@@ -64,6 +61,27 @@ def _unit(schedule: Schedule, exact: bool) -> Lines:
     yield ""
     yield from _entry(schedule, names)
     yield "#endif"
+
+
+def _jobs(schedule: Schedule) -> Lines:
+    """Which job a kernel belongs to, and the templates in theirs."""
+    yield from ("#ifndef DYNACOMP_JOBS", "#define DYNACOMP_JOBS 1", "#define DYNACOMP_JOB 0", "#endif")
+    if not _used_templates(schedule):
+        yield "#define KERNEL_JOB(n) (n) % DYNACOMP_JOBS"
+        return
+    yield from ("#if DYNACOMP_JOBS == 1", "#define KERNEL_JOB(n) 0", "#else",
+                "#define KERNEL_JOB(n) 1 + (n) % (DYNACOMP_JOBS - 1)", "#endif")
+    yield "#if DYNACOMP_JOB == 0"
+    yield from (f'#include "{header}"' for header in _template_headers(schedule))
+    yield from _template_sources(schedule)
+    yield "#endif"
+
+
+def jobs_for(schedule: Schedule, threads: int) -> int:
+    """How many compilers to run side by side: they all read the headers, so each needs enough to do."""
+    kernels = len(kernels_of(schedule))
+    wanted = 1 + -(-kernels // KERNELS_PER_JOB) if _used_templates(schedule) else kernels // KERNELS_PER_JOB
+    return max(1, min(threads, wanted, MAX_JOBS))
 
 
 def kernels_of(schedule: Schedule) -> list[Kernel]:

@@ -134,9 +134,29 @@ def test_many_kernels_are_compiled_side_by_side(tmp_path):
 
     x = jnp.linspace(-1, 1, 60).reshape(6, 10)
     plan = schedule(lower_function(fn, x))
-    assert backend.jobs_for(len(backend.kernels_of(plan)), 2) == 2
+    assert backend.jobs_for(plan, 2) == 2
     program = backend.compile(plan, plan.output_avals, {"threads": 2, "cache_dir": tmp_path})
     np.testing.assert_allclose(program(x)[0], fn(x), rtol=1e-4)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_templates_are_compiled_beside_the_kernels(tmp_path, threads):
+    """Each kernel and each template once, for however many compilers there are."""
+    def fn(x, w):
+        for k in range(6):
+            x = jnp.tanh(jnp.sort(x @ w) / (k + x.sum(k % 2, keepdims=True)))
+        return x
+
+    x, w = jnp.linspace(-1, 1, 60).reshape(6, 10), jnp.linspace(0, 1, 100).reshape(10, 10) ** 2
+    plan = schedule(lower_function(fn, x, w))
+    assert backend.jobs_for(plan, threads) == threads and "sort" in backend.kernel_names(plan)
+    program = backend.compile(plan, plan.output_avals, {"threads": threads, "cache_dir": tmp_path})
+    np.testing.assert_allclose(program(x, w)[0], fn(x, w), rtol=1e-4)
+
+
+def test_a_template_alone_is_one_job():
+    x = jnp.ones((64, 64))
+    assert backend.jobs_for(schedule(lower_function(lambda x: jnp.sort(x), x)), 8) == 1
 
 
 def test_loops_of_known_extent_are_compiled_for_what_they_have():
