@@ -40,12 +40,14 @@ MEDIUM = ("benchmarks", "capture/base/test_interrupts.py", "capture/base/test_re
           "capture/test_transform_table.py", "capture/test_transforms.py", "capture/test_weak_keys.py", "changing",
           "codegen/conformance", "codegen/cpp/test_backend.py", "codegen/cpp/test_types.py", "codegen/test_cache.py",
           "codegen/test_program.py", "codegen/triton/test_programs.py", "codegen/test_xla.py",
-          "codegen/triton/test_scalars.py", "codegen/triton/test_seam.py", "corpus", "dynacomp/test_explain.py",
+          "codegen/triton/test_scalars.py", "codegen/triton/test_seam.py", "corpus", "dynacomp/test_custom.py",
+          "dynacomp/test_explain.py",
           "dynacomp/test_hostile_input.py", "dynacomp/test_hostile_world.py", "dynacomp/test_lifetimes.py",
           "dynacomp/test_memory.py", "dynacomp/test_misses.py", "dynacomp/test_sanitized.py",
           "dynacomp/test_threads.py", "dynacomp/test_tracing.py", "examples", "frameworks", "jax_suite", "kernels",
           "lowering/fuse/test_fusion.py", "lowering/fuse/test_fusion_symbolic.py",
           "lowering/kernel_ir/test_scalars.py", "lowering/primitives/test_ops.py",
+          "lowering/passes/test_attention.py",
           "lowering/primitives/test_placing.py", "lowering/primitives/test_translate.py", "strict")
 MEDIUM_PATHS = tuple(str(ROOT / "tests" / name) for name in MEDIUM)
 
