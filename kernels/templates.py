@@ -30,7 +30,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from dynacomp.kernels import linalg
+from dynacomp.kernels import fourier, linalg
 
 Params = Mapping[str, Any]
 Dtypes = Sequence[np.dtype]
@@ -385,5 +385,15 @@ TRIANGULAR_SOLVE = Template(
     reference=linalg.triangular_reference,
 )
 
-_ROWS = (MATMUL, CONV, SORT, TOP_K, ATTENTION, CHOLESKY, LU, TRIANGULAR_SOLVE)
+FFT = Template(
+    name="fft",
+    header="fft.h",
+    doc="""x -> its Fourier transform over the trailing dimensions. params: batch; lengths: ints, of the real side;
+    kind: "FFT", "IFFT", "RFFT" or "IRFFT". No prime factor of a length is larger than 61; contiguous.""",
+    applies=fourier.applies,
+    call=fourier.call,
+    reference=fourier.reference,
+)
+
+_ROWS = (FFT, MATMUL, CONV, SORT, TOP_K, ATTENTION, CHOLESKY, LU, TRIANGULAR_SOLVE)
 TEMPLATES: dict[str, Template] = {row.name: row for row in _ROWS}

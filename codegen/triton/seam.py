@@ -1,8 +1,9 @@
 """Templates that Triton leaves to XLA: each row of `SEAMS` is the template in JAX, on flat buffers.
 
-Convolutions, sorting, attention and linear algebra have vendor libraries or good XLA lowerings on GPUs; the rows
-here take the params of `dynacomp.kernels.templates` (sizes already concrete) and element strides, and return
-flat arrays in the buffers' own order. `matmul` is not here: it has a Triton kernel (`dot`).
+Convolutions, sorting, attention, linear algebra and Fourier transforms have vendor libraries or good XLA
+lowerings on GPUs; the rows here take the params of `dynacomp.kernels.templates` (sizes already concrete) and
+element strides, and return flat arrays in the buffers' own order. `matmul` is not here: it has a Triton
+kernel (`dot`).
 
     >>> strided(jnp.arange(6), (3, 2), (1, 3)).tolist()
     [[0, 3], [1, 4], [2, 5]]
@@ -106,6 +107,13 @@ def lu(params: Params, dtypes: Sequence[np.dtype], a: Any) -> tuple[Any, ...]:
     return tuple(lax.linalg.lu(a.reshape(params["batch"], params["m"], params["n"])))
 
 
+def fft(params: Params, dtypes: Sequence[np.dtype], x: Any) -> tuple[Any, ...]:
+    """`lax.fft` over the trailing dimensions."""
+    lengths = params["lengths"]
+    held = (*lengths[:-1], lengths[-1] // 2 + 1) if params["kind"] == "IRFFT" else lengths
+    return (lax.fft(x.reshape(params["batch"], *held), params["kind"], lengths),)
+
+
 def triangular_solve(params: Params, dtypes: Sequence[np.dtype], a: Any, b: Any) -> tuple[Any, ...]:
     """`lax.linalg.triangular_solve` of each pair of matrices."""
     p = params
@@ -129,5 +137,6 @@ SEAMS: dict[str, Callable[..., tuple[Any, ...]]] = {
     "attention": attention,
     "cholesky": cholesky,
     "lu": lu,
+    "fft": fft,
     "triangular_solve": triangular_solve,
 }

@@ -86,7 +86,7 @@ _NAMES: dict[str, str] = {
     GATHER: "gather select_and_gather_add",
     SCATTER: "select_and_scatter_add",
     SCAN: "cumlogsumexp cummax cummin cumprod cumsum",
-    TEMPLATE: "cholesky conv_general_dilated dot_general lu sort top_k triangular_solve",
+    TEMPLATE: "cholesky conv_general_dilated dot_general fft lu sort top_k triangular_solve",
 }
 
 _ACCURATE = "cbrt cos exp exp2 expm1 log log1p log2 logistic rsqrt sin sqrt tan tanh"

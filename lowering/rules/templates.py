@@ -223,6 +223,27 @@ def _matrices(node: Node) -> tuple[sympy.Expr, sympy.Expr, sympy.Expr]:
     return product(tuple(batch)), rows, columns
 
 
+LARGEST_PRIME, MOST_TRANSFORMED = 61, 4096
+"""Transforms of more numbers than this are quicker through XLA, the way there and back included."""
+
+
+def why_not_fft(node: Node) -> str | None:
+    """Why a Fourier transform has no template, or None."""
+    lengths = node.kwargs["fft_lengths"]
+    if not all(isinstance(n, (int, sympy.Integer)) and n > 0 for n in lengths):
+        return "a Fourier transform of a length that changes"
+    if total(shape_of(node.args[0])) > MOST_TRANSFORMED:
+        return f"a Fourier transform of more than {MOST_TRANSFORMED} numbers"
+    primes = {p for n in lengths for p in sympy.primefactors(int(n))}
+    return f"a Fourier transform of {max(primes)} times so many" if max(primes, default=1) > LARGEST_PRIME else None
+
+
+def _fft_params(node: Node, *_: Strides) -> dict[str, Any]:
+    lengths = tuple(map(int, node.kwargs["fft_lengths"]))
+    batch = shape_of(node.args[0])[: -len(lengths)]
+    return {"batch": product(tuple(batch)), "lengths": lengths, "kind": node.kwargs["fft_type"].name}
+
+
 def _cholesky_params(node: Node, *_: Strides) -> dict[str, Any]:
     batch, n, _columns = _matrices(node)
     return {"batch": batch, "n": n}
@@ -245,6 +266,7 @@ TEMPLATE_RULES: dict[str, TemplateRule] = {
     "sort": TemplateRule("sort", lambda n: True, contiguous_operands, _sort_params, contiguous=True),
     "attention": TemplateRule("attention", lambda n: True, _attention_operands, _attention_params),
     "cholesky": TemplateRule("cholesky", lambda n: True, contiguous_operands, _cholesky_params, contiguous=True),
+    "fft": TemplateRule("fft", lambda n: True, contiguous_operands, _fft_params, contiguous=True),
     "lu": TemplateRule("lu", lambda n: True, contiguous_operands, _lu_params, contiguous=True),
     "triangular_solve": TemplateRule(
         "triangular_solve", lambda n: True, contiguous_operands, _triangular_params, contiguous=True),
