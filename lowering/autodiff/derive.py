@@ -1,7 +1,7 @@
 """From a jaxpr to the jaxprs of its derivative, transpose and batch.
 
 JAX differentiates and batches; each result is traced once, as a jaxpr of its own, so that it can be
-compiled like any other. Only functions of JAX's documented API are used (`linearize`,
+compiled like any other. Functions of JAX's documented API do the work (`linearize`,
 `linear_transpose`, `vmap`, `make_jaxpr`): the derivative rules are JAX's.
 
     >>> closed = jax.make_jaxpr(lambda x: jax.numpy.sin(x) * 2)(1.0)
@@ -20,6 +20,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax._src.interpreters.batching import BatchTracer
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from dynacomp.lowering.autodiff.cut import again, kept
@@ -101,6 +102,18 @@ def where_from(jaxpr: Any, count: int, given: Sequence[Any]) -> tuple[tuple[tupl
     return tuple(places[id(v)] for v in given), saved
 
 
+def pushed(closed: ClosedJaxpr, moving: Sequence[bool]) -> ClosedJaxpr:
+    """(inputs, tangents of the moving inputs) → (outputs, tangents of those of inexact dtype), in one go."""
+    fn, inputs = jaxpr_as_fun(closed), structs(closed.in_avals)
+
+    def push(primals: list[Any], tangents: list[Any]) -> list[Any]:
+        still = [x for x, w in zip(primals, moving) if not w]
+        outputs, moved = jax.jvp(lambda *xs: fn(*merged(moving, xs, still)), chosen(primals, moving), tangents)
+        return [*outputs, *chosen(moved, [moves(a) for a in closed.out_avals])]
+
+    return flat_jaxpr(push, inputs, chosen(inputs, moving))
+
+
 def transposed(closed: ClosedJaxpr, linear: Sequence[bool], asked: Sequence[bool]) -> ClosedJaxpr:
     """Of a function that is linear in some inputs: (the other inputs, cotangents of the results that are asked for)
     → cotangents of the linear inputs."""
@@ -115,16 +128,25 @@ def transposed(closed: ClosedJaxpr, linear: Sequence[bool], asked: Sequence[bool
                       chosen(structs(closed.out_avals), asked))
 
 
-def batched(closed: ClosedJaxpr, axes: Sequence[int | None], size: int) -> ClosedJaxpr:
-    """The function over a batch: `axes` says where each input has it (None: nowhere); results have it in front."""
+def batched(closed: ClosedJaxpr, axes: Sequence[int | None], size: int) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
+    """The function over a batch, and which of its results have one, in front: those that depend on batched inputs.
+    `axes` says where each input has it (None: nowhere)."""
     def grown(struct: jax.ShapeDtypeStruct, axis: int | None) -> jax.ShapeDtypeStruct:
         if axis is None:
             return struct
         shape = (*struct.shape[:axis], size, *struct.shape[axis:])
         return jax.ShapeDtypeStruct(shape, struct.dtype, weak_type=struct.weak_type)
 
-    fn = jax.vmap(jaxpr_as_fun(closed), in_axes=tuple(axes), out_axes=0, axis_size=size)
-    return jax.make_jaxpr(fn)(*map(grown, structs(closed.in_avals), axes))
+    fn, inputs, mapped = jaxpr_as_fun(closed), list(map(grown, structs(closed.in_avals), axes)), []
+
+    def noting(*args: Any) -> Any:
+        results = fn(*args)
+        mapped[:] = [isinstance(x, BatchTracer) for x in results]
+        return results
+
+    jax.eval_shape(jax.vmap(noting, in_axes=tuple(axes), axis_size=size), *inputs)
+    over = jax.vmap(fn, in_axes=tuple(axes), out_axes=[0 if m else None for m in mapped], axis_size=size)
+    return jax.make_jaxpr(over)(*inputs), tuple(mapped)
 
 
 def flat_jaxpr(fn: Callable[[list[Any], list[Any]], Any], first: list[Any], second: list[Any]) -> ClosedJaxpr:

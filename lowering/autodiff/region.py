@@ -2,9 +2,9 @@
 
 Where JAX transforms the caller of a compiled function (`grad`, `vmap`, `jvp`, to any order), the
 function's Graphs run on JAX's tracers: each binds `region_p`, whose rules give the tracers what they
-ask for. A derivative is two regions, one for the values and what is saved for later, one for the
-tangents; its transpose, the backward pass, is a third; a batch is a region over one more axis. Each is
-compiled when it is first run on arrays.
+ask for. A linearisation is two regions, one for the values and what is saved for later, one for the
+tangents; its transpose, the backward pass, is a third; a forward derivative is one; a batch is a region over
+one more axis. Each is compiled when it is first run on arrays.
 
 Where JAX stages a program for XLA (`jit`, `scan`, `checkpoint`), the region's own operations are
 staged instead. Only what JAX stages for itself while it linearises stays one operation: it is run at
@@ -32,6 +32,7 @@ from dynacomp.lowering.autodiff.derive import (
     linearised,
     merged,
     moves,
+    pushed,
     transposed,
 )
 
@@ -69,14 +70,22 @@ class Region:
             self.derived[moving] = self.like(split.forward), self.like(split.tangent, stays=True), split
         return self.derived[moving]
 
+    def push(self, moving: tuple[bool, ...]) -> Region:
+        """Values and tangents by one program."""
+        if ("push", moving) not in self.derived:
+            self.derived["push", moving] = self.like(pushed(self.jaxpr, moving))
+        return self.derived["push", moving]
+
     def transpose(self, linear: tuple[bool, ...], asked: tuple[bool, ...]) -> Region:
         if (linear, asked) not in self.derived:
             self.derived[linear, asked] = self.like(transposed(self.jaxpr, linear, asked))
         return self.derived[linear, asked]
 
-    def batch(self, axes: tuple[int | None, ...], size: int) -> Region:
+    def batch(self, axes: tuple[int | None, ...], size: int) -> tuple[Region, tuple[bool, ...]]:
+        """The region over a batch, and which of its results have one."""
         if (axes, size) not in self.derived:
-            self.derived[axes, size] = self.like(batched(self.jaxpr, axes, size), self.stays)
+            closed, mapped = batched(self.jaxpr, axes, size)
+            self.derived[axes, size] = self.like(closed, self.stays), mapped
         return self.derived[axes, size]
 
 
@@ -126,8 +135,13 @@ LINEARIZE = {(0, 10): _linearize, (0, 12): _linearize_with_structure}  # other v
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, region: Region) -> tuple[Sequence[Any], list[Any]]:
     moving = tuple(type(t) is not ad.Zero for t in tangents)
-    outputs, _, residuals, linear = _linearize(False, moving, *primals, region=region)
-    return outputs, linear(residuals, *tangents)
+    if region_p not in primitive_linearizations:  # JAX splits this rule where it linearises: so it must have two parts
+        outputs, _, residuals, linear = _linearize(False, moving, *primals, region=region)
+        return outputs, linear(residuals, *tangents)
+    avals = region.jaxpr.out_avals
+    results = apply(region.push(moving), *primals, *chosen(tangents, moving))
+    still = [ad.Zero(a.to_tangent_aval()) for a in avals if not moves(a)]
+    return results[:len(avals)], merged([moves(a) for a in avals], results[len(avals):], still)
 
 
 def _transpose(cotangents: Sequence[Any], *args: Any, region: Region) -> list[Any]:
@@ -140,10 +154,10 @@ def _transpose(cotangents: Sequence[Any], *args: Any, region: Region) -> list[An
     return merged(linear, apply(backward, *fixed, *chosen(cotangents, asked)), [None] * len(fixed))
 
 
-def _batch(args: Sequence[Any], axes: Sequence[Any], *, region: Region) -> tuple[Sequence[Any], list[int]]:
-    places = tuple(a if isinstance(a, int) else None for a in axes)  # else it is JAX's mark for "not mapped"
-    size = next(x.shape[a] for x, a in zip(args, places) if a is not None)
-    return apply(region.batch(places, size), *args), [0] * len(region.jaxpr.out_avals)
+def _batch(args: Sequence[Any], axes: Sequence[Any], *, region: Region) -> tuple[Sequence[Any], list[Any]]:
+    size = next(x.shape[a] for x, a in zip(args, axes) if a is not None)
+    over, mapped = region.batch(tuple(axes), size)
+    return apply(over, *args), [0 if m else None for m in mapped]
 
 
 def _staged(*args: Any, region: Region) -> Sequence[Any]:

@@ -79,6 +79,8 @@ TRANSFORMS = {
     "vmap": lambda f: lambda x: jax.vmap(f)(jnp.stack([x, x + 1])),
     "vmap of grad": lambda f: lambda x: jax.vmap(jax.grad(f))(jnp.stack([x, 2 * x])),
     "grad of vmap": lambda f: jax.grad(lambda x: jax.vmap(f)(jnp.stack([x, 2 * x])).sum()),
+    "jacfwd": jax.jacfwd,
+    "vmap to one": lambda f: lambda x: jax.vmap(lambda a: (f(a), f(x)), out_axes=(0, None))(jnp.stack([x, 2 * x])),
     "jit": jax.jit,
     "jit of grad": lambda f: jax.jit(jax.grad(f)),
     "checkpoint": lambda f: jax.grad(jax.checkpoint(f)),

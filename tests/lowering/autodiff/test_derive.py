@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from jax.extend.core import jaxpr_as_fun
 
-from dynacomp.lowering.autodiff.derive import batched, linearised, transposed
+from dynacomp.lowering.autodiff.derive import batched, linearised, pushed, transposed
 
 X, W = jnp.linspace(-1, 1, 6).reshape(2, 3), jnp.linspace(0, 1, 12).reshape(3, 4)
 
 
 def layer(x, w, n):
-    return jnp.tanh(x @ w) * n, n + 1, x
+    return [jnp.tanh(x @ w) * n, n + 1, x]
 
 
 @pytest.fixture
@@ -40,6 +40,13 @@ def test_inputs_and_outputs_are_not_saved_again(closed):
     assert X.shape not in shapes and W.shape not in shapes
 
 
+def test_values_and_tangents_in_one_go(closed):
+    found = jaxpr_as_fun(pushed(closed, (True, False, False)))(X, W, jnp.int32(3), X + 1)
+    want, moved = jax.jvp(lambda x: layer(x, W, jnp.int32(3)), (X,), (X + 1,))
+    for a, b in zip(found, (*want, moved[0], moved[2]), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
 def test_a_transpose_of_what_is_asked_for(closed):
     split = linearised(closed, (True, True, False))
     inputs = X, W, jnp.int32(3)
@@ -56,6 +63,8 @@ def test_a_transpose_of_what_is_asked_for(closed):
 @pytest.mark.parametrize("axes", [(0, None, None), (1, 2, 0), (None, 0, None)])
 def test_a_batch(closed, axes):
     args = [x if a is None else jnp.stack([x, x + 1], a) for x, a in zip((X, W, jnp.int32(3)), axes)]
-    want = jax.vmap(layer, axes)(*args)
-    for a, b in zip(jaxpr_as_fun(batched(closed, axes, 2))(*args), want):
+    over, mapped = batched(closed, axes, 2)
+    assert mapped == (True, axes[2] is not None, axes[0] is not None)
+    want = jax.vmap(layer, axes, out_axes=[0 if m else None for m in mapped])(*args)
+    for a, b in zip(jaxpr_as_fun(over)(*args), want, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5)

@@ -4,9 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax._src.interpreters.ad import primitive_linearizations
 from jax.extend.core import jaxpr_as_fun
 
-from dynacomp.lowering.autodiff.region import Region, apply
+from dynacomp.lowering.autodiff.region import Region, apply, region_p
 
 X, W = jnp.linspace(-1, 1, 6).reshape(2, 3), jnp.linspace(0, 1, 12).reshape(3, 4)
 
@@ -47,7 +48,7 @@ def region(compiler):
 @pytest.mark.parametrize("transform, programs", [
     (lambda f: f, 1),
     (lambda f: jax.grad(f, (0, 1)), 2),
-    (lambda f: lambda x, w: jax.jvp(f, (x, w), (x, w)), 2),
+    (lambda f: lambda x, w: jax.jvp(f, (x, w), (x, w)), 1),
     (lambda f: lambda x, w: jax.vmap(f, (None, 0))(x, jnp.stack([w, w])), 1),
     (lambda f: lambda x, w: jax.vmap(jax.grad(f), (0, None))(jnp.stack([x, x]), w), 2),
     (lambda f: lambda x, w: jax.linearize(f, x, w)[1](x, w), 2),
@@ -61,6 +62,14 @@ def test_programs_are_compiled_once_and_run_on_arrays(transform, programs, regio
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5) if hasattr(a, "dtype")
                      and not isinstance(a, jax.core.ShapedArray) else None, got, want)
     assert (compiler.made, compiler.runs) == (programs, 3 * programs)
+
+
+def test_where_jax_linearises_by_the_rule_for_forward_derivatives(region, compiler, monkeypatch):
+    """As versions of JAX do whose linearisation has another form than those that are known."""
+    monkeypatch.delitem(primitive_linearizations, region_p)
+    for _ in range(3):
+        np.testing.assert_allclose(jax.grad(region)(X, W), jax.grad(loss)(X, W), rtol=1e-5)
+    assert (compiler.made, compiler.runs) == (2, 6)
 
 
 def test_what_jax_stages_holds_no_region(region):
