@@ -1,4 +1,4 @@
-"""JAX's transformations of compiled functions: `jax.grad(dynacomp.jit(f))` against `jax.grad(jax.jit(f))` and eager JAX.
+"""JAX's transformations of compiled functions: `jax.grad(dynacomp.jit(f))`, `jax.grad(jax.jit(f))` and eager JAX.
 
     python benchmarks/outside.py [--filter mlp] [--blocks 7]
 

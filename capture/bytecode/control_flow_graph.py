@@ -18,6 +18,9 @@ EXIT = -1
 LEAVES = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE")
 PASSES = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "NOP", "NOT_TAKEN", "EXTENDED_ARG")
 LOOP_ENDS = 0 if VERSION < (3, 12) else 1 if VERSION < (3, 13) else 2  # END_FOR, and POP_TOP after it
+# networkx compiles each of its functions when it is first called, by `exec`: not while a library's call is watched for
+# what it does besides making its result (see `tracing/library_effects.py`).
+READY = nx.immediate_dominators(nx.DiGraph([(0, 1)]), 0), nx.ancestors(nx.DiGraph([(0, 1)]), 1)
 SCOPES = {"locals", "vars", "dir", "eval", "exec"}  # code that uses these may look at any name
 
 
