@@ -137,7 +137,8 @@ def batched(closed: ClosedJaxpr, axes: Sequence[int | None], size: int) -> tuple
         shape = (*struct.shape[:axis], size, *struct.shape[axis:])
         return jax.ShapeDtypeStruct(shape, struct.dtype, weak_type=struct.weak_type)
 
-    fn, inputs, mapped = jaxpr_as_fun(closed), list(map(grown, structs(closed.in_avals), axes)), []
+    fn, inputs = jaxpr_as_fun(closed), list(map(grown, structs(closed.in_avals), axes))
+    mapped: list[bool] = []
 
     def noting(*args: Any) -> Any:
         results = fn(*args)

@@ -31,7 +31,7 @@ def apart(x):
 
 
 def jump_of(code):
-    return next(i for i, instr in enumerate(code.instrs) if "JUMP_IF" in instr.name)
+    return next(i for i, instr in enumerate(code.instrs) if "JUMP" in instr.name and "_IF_" in instr.name)
 
 
 def test_ways_meet_where_both_go_on():
