@@ -83,7 +83,7 @@ $(VENV)/.built: $(VENV)/.deps $(NATIVE) $(wildcard setup.py)
 # The five folders as the one package that they install as, for mypy, which reads no package-dir.
 build/typed: FORCE
 	@rm -rf $@ && mkdir -p $@/dynacomp
-	@ln -s $(CURDIR)/dynacomp/*.py $@/dynacomp/
+	@ln -s $(CURDIR)/dynacomp/*.py $(CURDIR)/dynacomp/*/ $@/dynacomp/
 	@ln -s $(addprefix $(CURDIR)/,$(filter-out dynacomp,$(SOURCES))) $@/dynacomp/
 
 FORCE:

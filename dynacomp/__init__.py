@@ -18,8 +18,8 @@ from dynacomp.capture.base.errors import CompileError
 from dynacomp.capture.calls.user_rules import allow_in_graph, assume_constant_result, is_compiling, substitute
 from dynacomp.counters import stats
 from dynacomp.custom import custom_op
+from dynacomp.driver.foreign import register_backend
 from dynacomp.explain import explain
-from dynacomp.foreign import register_backend
 from dynacomp.kernel_patterns import register_kernel
 from dynacomp.marks import mark_dynamic, mark_static
 from dynacomp.misses import GraphBreakError, RecompileError

@@ -24,10 +24,10 @@ from dynacomp.capture.symbolic.values import Const, Value
 from dynacomp.capture.tracing.placement import jit_places
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.donation import Donated, donated, donating
-from dynacomp.foreign import FOREIGN, Foreign
+from dynacomp.driver.foreign import FOREIGN, Foreign
+from dynacomp.driver.pipeline import INTERPRETER
 from dynacomp.marks import mark_dynamic, mark_static
 from dynacomp.options import Options, resolve
-from dynacomp.pipeline import INTERPRETER
 from dynacomp.shardings import placed
 
 F = TypeVar("F", bound=Callable[..., Any])  # a function, or a model: compiled, it has the same type

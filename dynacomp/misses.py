@@ -36,14 +36,14 @@ from dynacomp.capture.suspended import capture_suspended
 from dynacomp.capture.symbolic.libraries import host_below
 from dynacomp.capture.symbolic.machine import Frozen, Lesson
 from dynacomp.capture.symbolic.sources import Dim, Host, Local, Source
+from dynacomp.driver.pipeline import Compiled, compile_graph
+from dynacomp.driver.traced import on_mesh, staged, traced_graph
 from dynacomp.filters import should_capture
 from dynacomp.lowering.sizes.dims import SymbolicShapeError
 from dynacomp.marks import dynamic_marks, static_marks
 from dynacomp.options import Options, resolve
-from dynacomp.pipeline import Compiled, compile_graph
 from dynacomp.stance import STANCES, current_stance
 from dynacomp.tampered import builtins_replaced
-from dynacomp.traced import on_mesh, staged, traced_graph
 
 TOLD_AFTER = 3  # sizes that one place had, each of which took an entry of its own
 MAX_SIZES = 2  # sizes that must be constants for a call in the program: with a third, the call breaks the graph

@@ -26,8 +26,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from dynacomp.foreign import Foreign, known
-from dynacomp.pass_list import Passes
+from dynacomp.driver.foreign import Foreign, known
+from dynacomp.driver.pass_list import Passes
 
 TOPICS: dict[str, str] = {  # of DYNACOMP_LOG, and what each prints
     "breaks": "every graph break and every call that runs as plain Python, not only the first of a line",
@@ -58,7 +58,7 @@ class Options:
     recompile_limit: entries that one code object may hold before its calls run eagerly.
     passes: the passes that it goes through (see `dynacomp.passes`); None for those in force in the process.
     capture_idle: whether frames that compute nothing with arrays are captured, too: slower, for tests of capture.
-    recall: whether what other processes found out is used (see `dynacomp.recall`).
+    recall: whether what other processes found out is used (see `dynacomp.driver.recall`).
     verify: whether primitive Graphs and Kernels are verified between all steps.
     cache_dir: the folder of compiled code. cxx: the compiler's command, or () to search for one.
     """

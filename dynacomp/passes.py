@@ -35,7 +35,9 @@ from dynacomp import misses
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import Builder, Graph, Node
 from dynacomp.capture.graph.verifier import GraphError
-from dynacomp.interpreted import interpreted
+from dynacomp.driver.interpreted import interpreted
+from dynacomp.driver.pass_list import CAPTURED, DEFAULT, KERNELS, PRIMITIVE, Form, Pass, Passes, current, set_current
+from dynacomp.driver.verifying import is_primitive, verify
 from dynacomp.kernels.templates import TEMPLATES
 from dynacomp.lowering.fuse.fusion import schedule
 from dynacomp.lowering.fuse.schedule import Schedule
@@ -46,8 +48,6 @@ from dynacomp.lowering.passes.patterns import Match, PatternError, Where, find, 
 from dynacomp.lowering.primitives import specialise
 from dynacomp.lowering.primitives.translate import lower as lower_captured
 from dynacomp.lowering.primitives.translate import lower_function
-from dynacomp.pass_list import CAPTURED, DEFAULT, KERNELS, PRIMITIVE, Form, Pass, Passes, current, set_current
-from dynacomp.verifying import is_primitive, verify
 
 __all__ = [
     "CAPTURED", "KERNELS", "PRIMITIVE", "Aval", "Builder", "Cost", "Graph", "GraphError", "Match", "Node", "Pass",

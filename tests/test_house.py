@@ -8,6 +8,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import networkx
@@ -93,9 +94,15 @@ def test_the_map_of_a_stage_lists_its_rooms_and_modules(stage):
 def test_a_room_lists_its_modules_and_is_small(folder):
     modules = {p.stem for p in folder.glob("*.py")} - {"__init__"}
     stage = folder.relative_to(ROOT).parts[0]
-    assert folder.name == "dynacomp" or len(modules) <= ROOM
+    assert len(modules) <= ROOM
     if folder.parent != ROOT:
-        assert set(listed(".".join(folder.relative_to(ROOT).parts))) == modules, stage
+        assert set(listed(module_name(folder / "__init__.py").removeprefix("dynacomp."))) == modules, stage
+
+
+def test_every_folder_is_installed():
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    there = {n for n, path in FILES.items() if path.name == "__init__.py"}
+    assert sorted(listed) == sorted(there)
 
 
 @pytest.mark.parametrize("name", [n for n in FILES if len(n.split(".")) > 2 and n.split(".")[1] in ROOMS])

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import dynacomp
-from dynacomp import passes, recall
+from dynacomp import passes
 from dynacomp.codegen.compiler import CompilerError
+from dynacomp.driver import recall
 
 X = jnp.linspace(-2.0, 2.0, 6).reshape(2, 3)
 

@@ -10,7 +10,7 @@ import pytest
 
 import dynacomp
 from dynacomp import counters
-from dynacomp.pipeline import INTERPRETER
+from dynacomp.driver.pipeline import INTERPRETER
 
 pytestmark = pytest.mark.medium
 TABLE = np.arange(12.0).reshape(3, 4)

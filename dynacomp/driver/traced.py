@@ -22,11 +22,11 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of
 from dynacomp.capture.graph.graph import Builder, Graph, Node
-from dynacomp.interpreted import interpreted
+from dynacomp.driver.interpreted import interpreted
+from dynacomp.driver.pipeline import INTERPRETER, Compiled, compile_graph, elsewhere, place
 from dynacomp.lowering.autodiff.region import Program, Region, apply
 from dynacomp.lowering.primitives.translate import unwrap, wrap
 from dynacomp.options import Options
-from dynacomp.pipeline import INTERPRETER, Compiled, compile_graph, elsewhere, place
 
 TRACED = "traced"  # how records name a Graph of which derivatives and batches are compiled
 

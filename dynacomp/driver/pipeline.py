@@ -15,7 +15,7 @@ import jax
 from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its place
 from jax.sharding import SingleDeviceSharding
 
-from dynacomp import counters, notices, recall
+from dynacomp import counters, notices
 from dynacomp.capture import frame
 from dynacomp.capture.base.errors import CompileError, NeverCalled
 from dynacomp.capture.base.interrupts import ours
@@ -23,8 +23,12 @@ from dynacomp.capture.graph.avals import as_struct
 from dynacomp.capture.graph.graph import Graph
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.codegen.compiler import CompilerError
-from dynacomp.foreign import Foreign, program_of
-from dynacomp.interpreted import interpreted
+from dynacomp.driver import recall
+from dynacomp.driver.foreign import Foreign, program_of
+from dynacomp.driver.interpreted import interpreted
+from dynacomp.driver.pass_list import CAPTURED, DEFAULT, KERNELS, PRIMITIVE, Form, Pass, current
+from dynacomp.driver.placed import PlacedProgram
+from dynacomp.driver.verifying import check_kept, traced_outputs, verify
 from dynacomp.lowering.fuse.fusion import schedule
 from dynacomp.lowering.fuse.schedule import Schedule
 from dynacomp.lowering.fuse.seams import seams
@@ -33,9 +37,6 @@ from dynacomp.lowering.primitives.placing import Placed
 from dynacomp.lowering.primitives.translate import Fixed, Lowered, lower
 from dynacomp.lowering.sizes.dims import SymbolicShapeError
 from dynacomp.options import Options
-from dynacomp.pass_list import CAPTURED, DEFAULT, KERNELS, PRIMITIVE, Form, Pass, current
-from dynacomp.placed import PlacedProgram
-from dynacomp.verifying import check_kept, traced_outputs, verify
 
 INTERPRETER = "eager"  # the backend's name that leaves a Graph uncompiled: capture alone is tested
 

@@ -1,4 +1,4 @@
-"""dynacomp.recall: what another process compiled is loaded, only where it is exactly that, and whole."""
+"""dynacomp.driver.recall: what another process compiled is loaded, only where it is exactly that, and whole."""
 
 import jax
 import jax.numpy as jnp
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dynacomp
-from dynacomp import pipeline, recall
 from dynacomp.codegen import compiler
+from dynacomp.driver import pipeline, recall
 from dynacomp.lowering.primitives.translate import lower_function
 from dynacomp.options import resolve
 from dynacomp.passes import DEFAULT

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
 from dynacomp import notices
-from dynacomp.placed import PlacedProgram, place
+from dynacomp.driver.placed import PlacedProgram, place
 
 X = jnp.arange(4.0)
 SPREAD = NamedSharding(jax.sharding.Mesh(jax.devices()[:1], "d"), PartitionSpec("d"))

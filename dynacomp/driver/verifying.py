@@ -15,11 +15,11 @@ from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import OUTPUT, Graph, Node
 from dynacomp.capture.graph.verifier import GraphError, faults
 from dynacomp.capture.graph.verifier import verify as verify_graph
+from dynacomp.driver.pass_list import Form
 from dynacomp.lowering.fuse.schedule import KernelStep, Schedule, all_steps
 from dynacomp.lowering.kernel_ir.verifier import verify as verify_kernel
 from dynacomp.lowering.primitives.ops import Op, infer
 from dynacomp.lowering.primitives.translate import node_aval, trace
-from dynacomp.pass_list import Form
 
 NO_AVAL = "has no Aval"  # an object of a library among a captured Graph's nodes
 

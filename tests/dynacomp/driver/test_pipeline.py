@@ -1,4 +1,4 @@
-"""dynacomp.pipeline: whatever fails behind capture ends in XLA with one notice, never in the user's face."""
+"""dynacomp.driver.pipeline: whatever fails behind capture ends in XLA with one notice, never in the user's face."""
 
 import logging
 from dataclasses import replace
@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import dynacomp
-from dynacomp import pipeline
 from dynacomp.capture import frame
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.codegen.compiler import CompilerError
-from dynacomp.pass_list import Pass, Passes
+from dynacomp.driver import pipeline
+from dynacomp.driver.pass_list import Pass, Passes
 
 X = jnp.arange(4.0)
 

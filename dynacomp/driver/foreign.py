@@ -24,7 +24,7 @@ import numpy as np
 from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.codegen.xla import with_weak_type
-from dynacomp.pass_list import LEVELS, PRIMITIVE
+from dynacomp.driver.pass_list import LEVELS, PRIMITIVE
 
 RESERVED = ("auto", "eager", "cpu", "gpu", "tpu")
 

@@ -22,12 +22,12 @@ from dynacomp.capture.graph.graph import Graph
 from dynacomp.capture.graph.printer import Printer
 from dynacomp.codegen import records
 from dynacomp.codegen.cpp import recall as cpp
+from dynacomp.driver.pass_list import DEFAULT, current
 from dynacomp.kernels.templates import TEMPLATES
 from dynacomp.lowering.fuse.schedule import Schedule
 from dynacomp.lowering.passes.kernels import REGISTERED
 from dynacomp.lowering.primitives.control import bodies
 from dynacomp.options import Options
-from dynacomp.pass_list import DEFAULT, current
 
 BACKEND = "cpp"  # whose Programs are kept
 MOST_CONSTANTS = cpp.MOST_CONSTANTS

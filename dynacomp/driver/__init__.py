@@ -1,0 +1,11 @@
+"""From a captured Graph to a Program, and what decides on the way.
+
+    pass_list    The list of passes as a value, and which list holds now
+    foreign      Backends that the program brings
+    verifying    Graphs and kernels checked after each step
+    recall       What another process found out about a primitive Graph is not found out again
+    interpreted  A captured Graph run node by node by JAX
+    placed       Graphs whose arrays live on several devices, or where the program itself puts them
+    pipeline     Lowering, passes, schedule, backend, in that order
+    traced       The program of a Graph that is called where JAX transforms a caller
+"""
