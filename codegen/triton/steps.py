@@ -113,7 +113,7 @@ def apart(x: Any, asarray: AsArray) -> Any:
 def together(x: Any, schedule: Schedule, name: str, asarray: AsArray) -> Any:
     """A buffer's array in the buffer's own dtype."""
     dtype = np.dtype(schedule.buffers[name].dtype)
-    if dtype.kind != "c":
+    if dtype.kind != "c" or x.dtype.kind == "c":  # what XLA computed, or an input, is not taken apart
         return x
     pairs = x.reshape(-1, 2)
     return asarray(lax.complex(pairs[:, 0], pairs[:, 1]), dtype)

@@ -10,16 +10,20 @@ compiled as `pipeline.compile_graph` compiles any Graph, each when it is first r
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Collection
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src import source_info_util
 from jax._src.core import eval_context, eval_trace, subjaxprs, trace_ctx
 from jax._src.interpreters.partial_eval import DynamicJaxprTrace
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
+import dynacomp
+from dynacomp import capture, codegen, lowering
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of
 from dynacomp.capture.graph.graph import Builder, Graph, Node
 from dynacomp.driver.interpreted import interpreted
@@ -27,6 +31,9 @@ from dynacomp.driver.pipeline import INTERPRETER, Compiled, compile_graph, elsew
 from dynacomp.lowering.autodiff.region import Program, Region, apply
 from dynacomp.lowering.primitives.translate import unwrap, wrap
 from dynacomp.options import Options
+
+for _package in (dynacomp, capture, lowering, codegen):  # "created on line ...", says JAX of tracers: the program's
+    source_info_util.register_exclusion(_package.__path__[0] + os.sep)
 
 TRACED = "traced"  # how records name a Graph of which derivatives and batches are compiled
 

@@ -211,7 +211,7 @@ def _gather_chosen(eqn: Any) -> Callable[[Any, Any], Any]:
 
 def _running(eqn: Any) -> Callable[[Any], Any]:
     axis, reverse = eqn.params["axis"], eqn.params["reverse"]
-    return lambda x: lax.associative_scan(jnp.logaddexp, x, reverse=reverse, axis=axis)
+    return lambda x: lax.associative_scan(jnp.logaddexp, x + 0, reverse=reverse, axis=axis)  # -0 + 0: XLA gives no -0
 
 
 def _known_length(eqn: Any) -> bool:

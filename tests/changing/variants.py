@@ -92,10 +92,16 @@ def with_break(fn: Any) -> Any:
     return scope[fn.__name__]
 
 
+def broken_gradient(e: Entry) -> Entry:
+    """JAX calls the function below the break, under its own trace: its frame and what follows its break are captured
+    too."""
+    return dataclasses.replace(gradient(broken(e)), frames=4 * e.frames)
+
+
 VARIANTS: dict[str, Callable[[Entry], Entry]] = {
     "grad": gradient,
     "vmap": batched,
     "jacfwd": jacobian,
     "break": broken,
-    "grad of break": lambda e: gradient(broken(e)),
+    "grad of break": broken_gradient,
 }

@@ -307,12 +307,17 @@ def source(row, variant):
     return "def f(x, i, d, t, o):\n" + textwrap.indent(body, "    ") + "\n"
 
 
+def told(what):
+    """Its text, without the identity of a tracer and the column at which that was made, which new code has not."""
+    return re.sub(r"object id \d+|(?<=:)-?\d+(?= \()", "object id", str(what))
+
+
 def outcome(f):
     try:
         result = f(*arguments())
     except Exception as error:
-        return type(error), re.sub(r"object id \d+", "object id", str(error)), position(error, f.__code__.co_filename)
-    return re.sub(r"object id \d+", "object id", str(result))
+        return type(error), told(error), position(error, f.__code__.co_filename)
+    return told(result)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -155,13 +155,19 @@ def interrupted(compiled, delay):
         return False
 
 
+def seconds_of_a_first_call(folder):
+    compiled = first_call(folder, (1.0, 2.0, 3.0))[1]
+    dynacomp.reset()
+    start = time.perf_counter()
+    compiled(jnp.asarray(X), 2.0)
+    return time.perf_counter() - start
+
+
 def test_a_timeout_comes_out_of_a_first_call_whenever_it_rings(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # of the compiler
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     first_call(tmp_path / "warm", (1.0, 2.0, 3.0))[1](jnp.asarray(X), 2.0)
-    start = time.perf_counter()
-    first_call(tmp_path / "timed", (1.0, 2.0, 3.0))[1](jnp.asarray(X), 2.0)
-    whole = time.perf_counter() - start
+    whole = min(seconds_of_a_first_call(tmp_path / f"timed{k}") for k in range(3))
     rang = 0
     for k in range(24):
         plainly, compiled = first_call(tmp_path / f"cache{k}", (1.0, 2.0, 3.0))

@@ -229,3 +229,14 @@ def test_a_function_called_by_jax_below_a_break_is_compiled():
     compiled = dynacomp.jit(program)
     for _ in range(3):
         np.testing.assert_allclose(compiled(X), program(X), rtol=1e-5)
+
+
+def test_errors_about_tracers_name_the_file_of_the_program():
+    def choose(x):
+        y = x * 2
+        return 1 if (y > 0).all() else 2
+
+    for _ in range(2):
+        with pytest.raises(jax.errors.TracerBoolConversionError) as caught:
+            jax.vmap(dynacomp.jit(choose))(jnp.stack([X, X]))
+        assert f"{__file__}:" in str(caught.value)
