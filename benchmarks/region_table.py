@@ -242,7 +242,8 @@ REGIONS = {r.name: r for r in (
     Region("mlp, grad", total_grad(mlp, (0, 1, 2, 3, 4)), arrays(*MLP)),
     Region("gated mlp", gated_mlp, arrays((256, 512), (512, 1408), (512, 1408), (1408, 512))),
     Region("lstm cell", lstm_cell, arrays(*CELL)),
-    Region("lstm, 32 steps", lstm, arrays((32, 64, 256), *CELL[1:])),
+    Region("lstm, 32 steps", lstm, drawn(lambda d: (  # weights of a trained size: larger ones make it chaotic
+        d(32, 64, 256), d(64, 256), d(64, 256), d(256, 1024) / 16, d(256, 1024) / 16, d(1024)))),
     Region("gru cell", gru_cell, arrays((64, 256), (64, 256), (256, 768), (256, 768), (768,), (768,))),
     Region("dropout", dropout, drawn(lambda d: (d(1024, 1024), jax.random.PRNGKey(7)))),
     Region("sampling", sample, drawn(lambda d: (d(64, 8192), jax.random.PRNGKey(7)))),
