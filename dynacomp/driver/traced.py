@@ -12,6 +12,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -22,7 +23,6 @@ from jax._src.core import eval_context, eval_trace, subjaxprs, trace_ctx
 from jax._src.interpreters.partial_eval import DynamicJaxprTrace
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-import dynacomp
 from dynacomp import capture, codegen, lowering
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of
 from dynacomp.capture.graph.graph import Builder, Graph, Node
@@ -32,8 +32,9 @@ from dynacomp.lowering.autodiff.region import Program, Region, apply
 from dynacomp.lowering.primitives.translate import unwrap, wrap
 from dynacomp.options import Options
 
-for _package in (dynacomp, capture, lowering, codegen):  # "created on line ...", says JAX of tracers: the program's
-    source_info_util.register_exclusion(_package.__path__[0] + os.sep)
+OURS = (str(Path(__file__).parents[1]), *(p.__path__[0] for p in (capture, lowering, codegen)))
+for _folder in OURS:  # "created on line ...", says JAX of tracers: of the program's
+    source_info_util.register_exclusion(_folder + os.sep)
 
 TRACED = "traced"  # how records name a Graph of which derivatives and batches are compiled
 
