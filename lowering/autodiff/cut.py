@@ -23,6 +23,8 @@ import networkx
 from jax._src import source_info_util
 from jax.extend.core import Literal
 
+from dynacomp.lowering.primitives.liveness import needed
+
 CHEAP = frozenset({
     "abs", "add", "add_any", "and", "broadcast_in_dim", "clamp", "convert_element_type", "copy", "eq", "expand_dims",
     "floor", "ge", "gt", "imag", "integer_pow", "iota", "is_finite", "le", "lt", "max", "min", "mul", "name", "ne",
@@ -102,7 +104,7 @@ def again(jaxpr: Any, consts: Sequence[Any], given: Sequence[Any], values: Seque
           wanted: Sequence[Any]) -> list[Any]:
     """The values of the variables `wanted`, computed from those of the variables `given`."""
     known = dict(zip(map(id, (*jaxpr.constvars, *given)), (*consts, *values)))
-    for eqn in needed(jaxpr, set(known), wanted):
+    for eqn in needed(jaxpr, wanted, known):
         found = bind(eqn, [read(known, v) for v in eqn.invars])
         known.update(zip(map(id, eqn.outvars), found if eqn.primitive.multiple_results else [found]))
     return [read(known, v) for v in wanted]
@@ -117,15 +119,3 @@ def bind(eqn: Any, operands: list[Any]) -> Any:
 
 def read(known: dict[int, Any], v: Any) -> Any:
     return v.val if isinstance(v, Literal) else known[id(v)]
-
-
-def needed(jaxpr: Any, known: set[int], wanted: Iterable[Any]) -> list[Any]:
-    """The equations, in order, by which `wanted` follow from what is known."""
-    missing = {id(v) for v in wanted if not isinstance(v, Literal)} - known
-    found = []
-    for eqn in reversed(jaxpr.eqns):
-        if missing.intersection(map(id, eqn.outvars)):
-            found.append(eqn)
-            missing -= set(map(id, eqn.outvars))
-            missing |= {id(v) for v in eqn.invars if not isinstance(v, Literal)} - known
-    return found[::-1]

@@ -8,6 +8,7 @@
     control          Control flow as Ops: `scan`, `while_loop` and `cond`, whose bodies are primitive
                      Graphs
     control_rules    How JAX's loops and branches become the Ops of `control`: one row each
+    liveness         Which equations of a jaxpr its results depend on: JAX's tracing keeps what nobody uses
     translate        From a captured Graph to a primitive Graph: trace it through JAX,
                      translate the jaxpr
     translate_rules  How jaxpr equations that are not primitives of ours become ones that are:

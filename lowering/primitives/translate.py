@@ -41,6 +41,7 @@ from dynacomp.capture.graph import interpreter
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_numpy_dtype
 from dynacomp.capture.graph.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Builder, Closure, Graph, Node, map_nodes
 from dynacomp.lowering.primitives.control_rules import CONTROLS, Body, Control
+from dynacomp.lowering.primitives.liveness import needed
 from dynacomp.lowering.primitives.ops import CONTROL, EXTERN, OPS, POINTWISE, Op, expressible, is_known, kept_params
 from dynacomp.lowering.primitives.placing import refuse_placing
 from dynacomp.lowering.primitives.translate_rules import CALLS, IDENTITIES, as_extern, is_key, raw_struct, rewrite_of
@@ -244,7 +245,7 @@ class Writer:
         jaxpr = closed.jaxpr
         env: dict[Any, Any] = dict(zip(jaxpr.invars, args))
         env.update(zip(jaxpr.constvars, map(self.constant, closed.consts)))
-        for eqn in jaxpr.eqns:
+        for eqn in needed(jaxpr, jaxpr.outvars):
             args = [self.read(env, v) for v in eqn.invars]
             env.update(zip(eqn.outvars, self.at(eqn).equation(eqn, args)))
         return [self.read(env, v) for v in jaxpr.outvars]
