@@ -211,8 +211,10 @@ SMALL_MATRIX = 64
 def why_not_small(node: Node) -> str | None:
     """Why a factorisation, or a solve, has no template, or None."""
     sides = [d for x in node.args for d in shape_of(x)[-2:]]
-    if not all(d.is_Integer and d <= SMALL_MATRIX for d in sides):
-        return f"{node.target.name} of matrices larger than {SMALL_MATRIX}, or of a size that changes"
+    if not all(d.is_Integer for d in sides):
+        return f"{node.target.name} of matrices whose size changes"
+    if max(sides) > SMALL_MATRIX:
+        return f"{node.target.name} of matrices larger than {SMALL_MATRIX}"
     dtype = dtype_of(node.args[0])
     return None if dtype.kind in "fc" and dtype.itemsize >= 4 else f"{node.target.name} on {dtype}"
 
