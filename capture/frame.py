@@ -38,6 +38,7 @@ from dynacomp.capture.builtins import (  # noqa: F401  (handlers and rows regist
 from dynacomp.capture.bytecode.resume import is_resume, living, returns_tail
 from dynacomp.capture.bytecode.stack_effects import check_rows
 from dynacomp.capture.calls import (  # noqa: F401  (handlers and rows register themselves)
+    callbacks,
     copies,
     instances,
     payload_methods,

@@ -10,5 +10,6 @@
     user_rules       Rules that users give for callees: one node, a constant, or another
                      function in its place
     sys_modules      `sys.modules`: a dict to which every import adds
+    callbacks        `jax.pure_callback`: a call of Python that stays in the Graph
     copies           `copy.copy` and `copy.deepcopy` of Values
 """

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import sympy
+from jax.core import ShapedArray
 
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.size_scope import Scope
@@ -111,6 +112,8 @@ def map_dims(value: Any, fn: Callable[[Any], Any]) -> Any:
         return type(value)(int(v) if isinstance(v, np.integer) else map_dims(v, fn) for v in value)
     if type(value) is dict:
         return {k: map_dims(v, fn) for k, v in value.items()}
+    if isinstance(value, ShapedArray):  # what a callback gives
+        return value.update(shape=map_dims(value.shape, fn))
     return value
 
 
