@@ -29,6 +29,7 @@ from pathlib import Path
 
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.codegen.scratch import scratch
+from dynacomp.kernels import lapack
 from dynacomp.kernels.templates import HEADERS
 
 # -O2 compiles in half the time of -O3, but g++ then leaves loops of unknown length (packing, copies)
@@ -210,6 +211,7 @@ def open_library(path: Path, entries: tuple[str, ...] = ()) -> ctypes.CDLL:
         library = ctypes.CDLL(str(path))
         for name in entries:
             getattr(library, name)
+        lapack.link(library)
         return library
     except ours(OSError, AttributeError) as error:
         path.unlink(missing_ok=True)

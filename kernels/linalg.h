@@ -23,6 +23,17 @@ template <class T> auto size_of(T x) {  // by which LAPACK picks pivots
 }
 
 constexpr double matrix_work = 1 << 15;  // multiply-adds worth waking a thread for
+constexpr int64_t small_matrix = 64;     // larger ones want blocks: LAPACK's (lapack.h)
+
+// The order of rows after all swaps.
+inline void permute(int32_t* order, int64_t rows, const int32_t* pivots, int64_t steps) {
+    for (int64_t i = 0; i < rows; i++) order[i] = int32_t(i);
+    for (int64_t i = 0; i < steps; i++) {
+        const int32_t other = pivots[i], held = order[i];
+        order[i] = order[other];
+        order[other] = held;
+    }
+}
 
 // The lower factor in place; what is above the diagonal stays. False where a pivot is not positive.
 template <class T> bool cholesky_one(T* a, int64_t n) {
@@ -127,13 +138,7 @@ void lu(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, const T
         for (int64_t e = begin; e < end; e++) {
             __builtin_memcpy(out + e * m * n, in + e * m * n, uint64_t(m * n) * sizeof(T));
             tile::lu_one(out + e * m * n, m, n, pivots + e * steps);
-            int32_t* order = permutation + e * m;
-            for (int64_t i = 0; i < m; i++) order[i] = int32_t(i);
-            for (int64_t i = 0; i < steps; i++) {
-                const int32_t other = pivots[e * steps + i], held = order[i];
-                order[i] = order[other];
-                order[other] = held;
-            }
+            tile::permute(permutation + e * m, m, pivots + e * steps, steps);
         }
     });
 }

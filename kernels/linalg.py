@@ -1,4 +1,4 @@
-"""The small matrices of `linalg.h`: the calls and references behind their rows of `TEMPLATES`."""
+"""Factors and solves of `linalg.h` and, for large matrices, `lapack.h`: calls and references of their `TEMPLATES`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cholesky_call(
     params: Params, dtypes: Dtypes, operands: Sequence[str], results: Sequence[str], expr: Callable[[Any], str]
 ) -> str:
     arrays = f"{_cast(dtypes[0], operands[0], 'const ')}, {_cast(dtypes[0], results[0])}"
-    return f"dynacomp::cholesky(rt, {expr(params['batch'])}, {expr(params['n'])}, {arrays});"
+    return f"dynacomp::cholesky_any(rt, {expr(params['batch'])}, {expr(params['n'])}, {arrays});"
 
 
 def lu_call(
@@ -36,7 +36,7 @@ def lu_call(
 ) -> str:
     sizes = ", ".join(expr(params[s]) for s in ("batch", "m", "n"))
     arrays = f"{_cast(dtypes[0], operands[0], 'const ')}, {_cast(dtypes[0], results[0])}"
-    return f"dynacomp::lu(rt, {sizes}, {arrays}, (int32_t*)({results[1]}), (int32_t*)({results[2]}));"
+    return f"dynacomp::lu_any(rt, {sizes}, {arrays}, (int32_t*)({results[1]}), (int32_t*)({results[2]}));"
 
 
 def triangular_call(
@@ -45,7 +45,7 @@ def triangular_call(
     sizes = ", ".join(expr(params[s]) for s in ("batch", "rows", "columns"))
     flags = ", ".join("true" if params[s] else "false" for s in FLAGS)
     arrays = ", ".join(_cast(dtypes[0], p, "const ") for p in operands)
-    return f"dynacomp::triangular_solve(rt, {sizes}, {flags}, {arrays}, {_cast(dtypes[0], results[0])});"
+    return f"dynacomp::triangular_solve_any(rt, {sizes}, {flags}, {arrays}, {_cast(dtypes[0], results[0])});"
 
 
 def cholesky_reference(params: Params, a: np.ndarray) -> tuple[np.ndarray, ...]:

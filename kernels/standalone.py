@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import sympy
 
+from dynacomp.kernels import lapack
 from dynacomp.kernels.templates import HEADERS, TEMPLATES
 
 
@@ -127,4 +128,5 @@ def start(native: ctypes.CDLL, threads: int) -> int:
 def build(calls: Mapping[str, Call], folder: Path, threads: int = 2, command: Sequence[str] = COMMAND) -> Library:
     """Compiles the calls into one library in `folder` (kept there for the next time)."""
     native = ctypes.CDLL(str(compiled(source(calls), folder, command)))
+    lapack.link(native)
     return Library(calls, native, start(native, threads))

@@ -30,7 +30,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from dynacomp.kernels import fourier, linalg
+from dynacomp.kernels import fourier, lapack, linalg
 
 Params = Mapping[str, Any]
 Dtypes = Sequence[np.dtype]
@@ -355,11 +355,11 @@ ATTENTION = Template(
     reference=attention_reference,
 )
 
-# small matrices ---------------------------------------------------------------------------------
+# matrices ---------------------------------------------------------------------------------------
 
 CHOLESKY = Template(
     name="cholesky",
-    header="linalg.h",
+    header="lapack.h",
     doc="""a[batch, n, n] -> the lower factor of each, above the diagonal a itself; NaN where a is not positive.
     params: batch, n. Floats or complex numbers; contiguous.""",
     applies=linalg.applies,
@@ -368,7 +368,7 @@ CHOLESKY = Template(
 )
 LU = Template(
     name="lu",
-    header="linalg.h",
+    header="lapack.h",
     doc="""a[batch, m, n] -> (both factors in one, int32 pivots from 0, int32 permutation[batch, m]), as LAPACK's getrf.
     params: batch, m, n.""",
     applies=linalg.applies,
@@ -377,12 +377,66 @@ LU = Template(
 )
 TRIANGULAR_SOLVE = Template(
     name="triangular_solve",
-    header="linalg.h",
+    header="lapack.h",
     doc="""(a[batch, k, k], b[batch, rows, columns]) -> x with op(a) x = b (`left`) or x op(a) = b. params: batch, rows,
     columns and the flags left, lower, transposed, conjugated, unit.""",
     applies=linalg.applies,
     call=linalg.triangular_call,
     reference=linalg.triangular_reference,
+)
+
+QR = Template(
+    name="geqrf",
+    header="lapack.h",
+    doc="""a[batch, m, n] -> (R with the reflectors below it, their scales), as LAPACK's geqrf. params: batch, m, n.""",
+    applies=linalg.applies,
+    call=lapack.call("qr_factor", "batch m n"),
+    reference=lapack.qr_reference,
+)
+REFLECTORS = Template(
+    name="householder_product",
+    header="lapack.h",
+    doc="""(a[batch, m, n], scales[batch, k]) -> the first n columns of the product of k reflectors, as LAPACK's orgqr.
+    params: batch, m, n, k.""",
+    applies=linalg.applies,
+    call=lapack.call("reflectors", "batch m n k"),
+    reference=lapack.reflectors_reference,
+)
+SVD = Template(
+    name="svd",
+    header="lapack.h",
+    doc="""a[batch, m, n] -> singular values, largest first[, u, vt], as LAPACK's gesdd; NaN where it fails. params:
+    batch, m, n; vectors: u and vt too; full: all of them.""",
+    applies=linalg.applies,
+    call=lapack.svd_call,
+    reference=lapack.svd_reference,
+)
+EIGH = Template(
+    name="eigh",
+    header="lapack.h",
+    doc="""a[batch, n, n], of which one half counts -> (eigenvectors, eigenvalues, smallest first), as LAPACK's syevd and
+    heevd; NaN where they fail. params: batch, n, lower.""",
+    applies=linalg.applies,
+    call=lapack.call("symmetric", "batch n", "lower"),
+    reference=lapack.eigh_reference,
+)
+EIG = Template(
+    name="eig",
+    header="lapack.h",
+    doc="""a[batch, n, n] -> eigenvalues[, left][, right eigenvectors], complex, as LAPACK's geev; NaN where it fails or
+    a is not finite. params: batch, n; left, right: which vectors.""",
+    applies=linalg.applies,
+    call=lapack.eig_call,
+    reference=lapack.eig_reference,
+)
+TRIDIAGONAL_SOLVE = Template(
+    name="tridiagonal_solve",
+    header="lapack.h",
+    doc="""(below, on, above the diagonal [batch, n], b[batch, n, columns]) -> x, as LAPACK's gtsv; NaN where it fails.
+    params: batch, n, columns.""",
+    applies=linalg.applies,
+    call=lapack.call("tridiagonal", "batch n columns"),
+    reference=lapack.tridiagonal_reference,
 )
 
 FFT = Template(
@@ -395,5 +449,6 @@ FFT = Template(
     reference=fourier.reference,
 )
 
-_ROWS = (FFT, MATMUL, CONV, SORT, TOP_K, ATTENTION, CHOLESKY, LU, TRIANGULAR_SOLVE)
+_ROWS = (FFT, MATMUL, CONV, SORT, TOP_K, ATTENTION, CHOLESKY, LU, TRIANGULAR_SOLVE, QR, REFLECTORS, SVD, EIGH, EIG,
+         TRIDIAGONAL_SOLVE)
 TEMPLATES: dict[str, Template] = {row.name: row for row in _ROWS}

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax._src.lax import linalg
 
 Params = Mapping[str, Any]
 
@@ -114,6 +115,46 @@ def fft(params: Params, dtypes: Sequence[np.dtype], x: Any) -> tuple[Any, ...]:
     return (lax.fft(x.reshape(params["batch"], *held), params["kind"], lengths),)
 
 
+def _matrices(params: Params, rows: str, columns: str, a: Any) -> Any:
+    return a.reshape(params["batch"], params[rows], params[columns])
+
+
+def geqrf(params: Params, dtypes: Sequence[np.dtype], a: Any) -> tuple[Any, ...]:
+    """R with the reflectors below it, and their scales."""
+    return tuple(linalg.geqrf(_matrices(params, "m", "n", a)))
+
+
+def householder_product(params: Params, dtypes: Sequence[np.dtype], a: Any, scales: Any) -> tuple[Any, ...]:
+    """The first columns of the product of each matrix' reflectors."""
+    held = _matrices(params, "m", "n", a)
+    return (lax.linalg.householder_product(held, scales.reshape(params["batch"], params["k"])),)
+
+
+def svd(params: Params, dtypes: Sequence[np.dtype], a: Any) -> tuple[Any, ...]:
+    """Singular values, then vectors."""
+    full, vectors = params["full"], params["vectors"]
+    found = lax.linalg.svd(_matrices(params, "m", "n", a), full_matrices=full, compute_uv=vectors)
+    return (found[1], found[0], found[2]) if vectors else (found,)
+
+
+def eigh(params: Params, dtypes: Sequence[np.dtype], a: Any) -> tuple[Any, ...]:
+    """Eigenvectors and eigenvalues of each matrix, of which one half counts."""
+    return tuple(lax.linalg.eigh(_matrices(params, "n", "n", a), lower=params["lower"], symmetrize_input=False))
+
+
+def eig(params: Params, dtypes: Sequence[np.dtype], a: Any) -> tuple[Any, ...]:
+    """Eigenvalues, then left and right eigenvectors."""
+    return tuple(lax.linalg.eig(_matrices(params, "n", "n", a), compute_left_eigenvectors=params["left"],
+                                compute_right_eigenvectors=params["right"]))
+
+
+def tridiagonal_solve(params: Params, dtypes: Sequence[np.dtype], *arrays: Any) -> tuple[Any, ...]:
+    """`lax.linalg.tridiagonal_solve` of each system."""
+    *lines, b = arrays
+    below, on, above = (x.reshape(params["batch"], params["n"]) for x in lines)
+    return (lax.linalg.tridiagonal_solve(below, on, above, _matrices(params, "n", "columns", b)),)
+
+
 def triangular_solve(params: Params, dtypes: Sequence[np.dtype], a: Any, b: Any) -> tuple[Any, ...]:
     """`lax.linalg.triangular_solve` of each pair of matrices."""
     p = params
@@ -138,5 +179,11 @@ SEAMS: dict[str, Callable[..., tuple[Any, ...]]] = {
     "cholesky": cholesky,
     "lu": lu,
     "fft": fft,
+    "geqrf": geqrf,
+    "householder_product": householder_product,
+    "svd": svd,
+    "eigh": eigh,
+    "eig": eig,
     "triangular_solve": triangular_solve,
+    "tridiagonal_solve": tridiagonal_solve,
 }

@@ -35,6 +35,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its place
 from jax import lax
+from jax._src.lax.linalg import geqrf_p
 from jax.errors import InconclusiveDimensionOperation
 from jax.extend.core import jaxpr_as_fun, primitives
 
@@ -86,7 +87,9 @@ _NAMES: dict[str, str] = {
     GATHER: "gather select_and_gather_add",
     SCATTER: "select_and_scatter_add",
     SCAN: "cumlogsumexp cummax cummin cumprod cumsum",
-    TEMPLATE: "cholesky conv_general_dilated dot_general fft lu sort top_k triangular_solve",
+    TEMPLATE: """
+        cholesky conv_general_dilated dot_general eig eigh fft geqrf householder_product lu sort svd top_k
+        triangular_solve tridiagonal_solve""",
 }
 
 _ACCURATE = "cbrt cos exp exp2 expm1 log log1p log2 logistic rsqrt sin sqrt tan tanh"
@@ -162,10 +165,10 @@ def is_known(primitive: Any) -> bool:
 
 
 def _table() -> dict[str, Op]:
-    for p in vars(primitives).values():
-        if hasattr(p, "bind"):
-            PRIMITIVES.setdefault(p.name.replace("-", "_"), []).append(p)
-    known = {p.name.replace("-", "_"): p for p in vars(primitives).values() if hasattr(p, "bind")}
+    shown = [p for p in (*vars(primitives).values(), geqrf_p) if hasattr(p, "bind")]
+    for p in shown:
+        PRIMITIVES.setdefault(p.name.replace("-", "_"), []).append(p)
+    known = {p.name.replace("-", "_"): p for p in shown}
     rows = {n: Op(n, kind, known[n].bind) for kind, names in _NAMES.items() for n in names.split()}
     rows |= {n: Op(n, SCATTER, fn) for n, fn in _SCATTERS.items()}
     rows |= {n: Op(n, CONTROL, fn) for n, fn in control.REFERENCES.items()}

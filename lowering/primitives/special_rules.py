@@ -6,6 +6,7 @@
     approx_top_k              the exact answer, as XLA gives it on CPUs
     bitcast_convert_type      a change of the width: shifts and masks of unsigned integers
     custom_linear_solve       the program's solver
+    qr                        LAPACK's two steps, as JAX takes them
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.special
 from jax import lax
-from jax._src.lax import special
+from jax._src.lax import linalg, special
 from jax.extend.core import jaxpr_as_fun
 from numpy.polynomial import chebyshev
 
@@ -175,4 +176,5 @@ SPECIAL: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Callable[..., An
     "approx_top_k": (_always, _top),
     "bitcast_convert_type": (_changes_width, _bitcast),
     "custom_linear_solve": (lambda eqn: not eqn.effects, _linear_solve),
+    "qr": (lambda eqn: not eqn.params["pivoting"], lambda eqn: functools.partial(linalg._qr_lowering, **eqn.params)),
 }

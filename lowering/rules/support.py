@@ -15,10 +15,9 @@ from dynacomp.lowering.rules.pointwise import POINTWISE, precision_of
 from dynacomp.lowering.rules.reader import dtype_of
 from dynacomp.lowering.rules.reduce import CUMULATIVE
 from dynacomp.lowering.rules.scatter import MODES, why_not_scatter
-from dynacomp.lowering.rules.templates import TEMPLATE_RULES, why_not_fft, why_not_small, why_not_top_k
+from dynacomp.lowering.rules.templates import MATRICES, TEMPLATE_RULES, why_not_fft, why_not_matrix, why_not_top_k
 from dynacomp.lowering.rules.window import ALL_FOLDS, why_not_select
 
-SMALL_LINALG = ("cholesky", "lu", "triangular_solve")
 KNOWN = {*POINTWISE, *LAYOUT, *GATHERS, *ALL_FOLDS, *CUMULATIVE, *MODES}
 
 
@@ -51,7 +50,7 @@ _CONDITIONS: dict[str, Callable[[Node], str | None]] = {
     **dict.fromkeys(MODES, why_not_scatter),
     "select_and_scatter_add": why_not_select,
     "top_k": why_not_top_k,
-    **dict.fromkeys(SMALL_LINALG, why_not_small),
+    **dict.fromkeys(MATRICES, why_not_matrix),
     "fft": why_not_fft,
 }
 
@@ -68,7 +67,7 @@ def why_not(node: Node) -> str | None:
     if name not in KNOWN and name not in TEMPLATE_RULES and name not in REFERENCES:
         return f"{name} has no lowering"
     for aval in _avals(node):
-        held = (name in REFERENCES or name in SMALL_LINALG or name == "fft") and aval.dtype.kind == "c"
+        held = (name in REFERENCES or name in MATRICES or name == "fft") and aval.dtype.kind == "c"
         if not kind(aval.dtype) and not held:
             return f"{name} on {aval.dtype}"
     if name in REFERENCES:

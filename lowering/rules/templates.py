@@ -7,7 +7,7 @@ stride; where an operand's layout does not give that, it is copied first.
     matmul  a `dot_general` as out[batch, m, n] = a[batch, m, k] b[batch, k, n]
     conv    a `conv_general_dilated`, every dimension on its own
     sort    a `sort` of contiguous arrays
-    cholesky, lu, triangular_solve   of small matrices, contiguous, floats or complex
+    the names in MATRICES   factors, decompositions and solves of contiguous matrices, floats or complex
     top_k   a `top_k` along the last dimension of a contiguous array
 """
 
@@ -204,24 +204,24 @@ class TemplateRule:
     contiguous: bool = False
 
 
-SMALL_MATRIX = 64
-"""Matrices of at most so many rows and columns are factored by kernels of ours, without blocks."""
-
-
-def why_not_small(node: Node) -> str | None:
-    """Why a factorisation, or a solve, has no template, or None."""
-    sides = [d for x in node.args for d in shape_of(x)[-2:]]
-    if not all(d.is_Integer for d in sides):
-        return f"{node.target.name} of matrices whose size changes"
-    if max(sides) > SMALL_MATRIX:
-        return f"{node.target.name} of matrices larger than {SMALL_MATRIX}"
-    dtype = dtype_of(node.args[0])
-    return None if dtype.kind in "fc" and dtype.itemsize >= 4 else f"{node.target.name} on {dtype}"
+def why_not_matrix(node: Node) -> str | None:
+    """Why a factorisation, a decomposition or a solve has no template, or None."""
+    dtype, name = dtype_of(node.args[0]), node.target.name
+    if dtype.kind not in "fc" or dtype.itemsize < 4:
+        return f"{name} on {dtype}"
+    asked = [k for k in ("subset_by_index", "algorithm", "implementation") if node.kwargs.get(k) is not None]
+    if asked:
+        return f"{name} with {asked[0]}={node.kwargs[asked[0]]}"
+    return f"{name} that perturbs singular matrices" if node.kwargs.get("perturb_singular") else None
 
 
 def _matrices(node: Node) -> tuple[sympy.Expr, sympy.Expr, sympy.Expr]:
     """How many matrices the last operand holds, and their sizes."""
-    *batch, rows, columns = shape_of(node.args[-1])
+    return _sizes(node.args[-1])
+
+
+def _sizes(x: Node) -> tuple[sympy.Expr, sympy.Expr, sympy.Expr]:
+    *batch, rows, columns = shape_of(x)
     return product(tuple(batch)), rows, columns
 
 
@@ -262,15 +262,44 @@ def _triangular_params(node: Node, *_: Strides) -> dict[str, Any]:
     return dict(zip(("batch", "rows", "columns"), _matrices(node))) | flags
 
 
+def _reflector_params(node: Node, *_: Strides) -> dict[str, Any]:
+    return dict(zip(("batch", "m", "n"), _sizes(node.args[0]))) | {"k": shape_of(node.args[1])[-1]}
+
+
+def _svd_params(node: Node, *_: Strides) -> dict[str, Any]:
+    return _lu_params(node) | {"vectors": node.kwargs["compute_uv"], "full": node.kwargs["full_matrices"]}
+
+
+def _eigh_params(node: Node, *_: Strides) -> dict[str, Any]:
+    return _cholesky_params(node) | {"lower": node.kwargs["lower"]}
+
+
+def _eig_params(node: Node, *_: Strides) -> dict[str, Any]:
+    sides = {side: node.kwargs[f"compute_{side}_eigenvectors"] for side in ("left", "right")}
+    return _cholesky_params(node) | sides
+
+
+def _tridiagonal_params(node: Node, *_: Strides) -> dict[str, Any]:
+    return dict(zip(("batch", "n", "columns"), _matrices(node)))
+
+
+def _matrix_rule(name: str, params: Callable[..., dict[str, Any]]) -> TemplateRule:
+    return TemplateRule(name, lambda n: True, contiguous_operands, params, contiguous=True)
+
+
+MATRICES = {
+    "cholesky": _cholesky_params, "lu": _lu_params, "triangular_solve": _triangular_params, "geqrf": _lu_params,
+    "householder_product": _reflector_params, "svd": _svd_params, "eigh": _eigh_params, "eig": _eig_params,
+    "tridiagonal_solve": _tridiagonal_params,
+}
+"""What is computed matrix by matrix: name → the parameters of its template."""
+
 TEMPLATE_RULES: dict[str, TemplateRule] = {
     "dot_general": TemplateRule("matmul", lambda n: not is_small_dot(n), _matmul_operands, _matmul_params),
     "conv_general_dilated": TemplateRule("conv", lambda n: True, _conv_operands, _conv_params),
     "sort": TemplateRule("sort", lambda n: True, contiguous_operands, _sort_params, contiguous=True),
     "attention": TemplateRule("attention", lambda n: True, _attention_operands, _attention_params),
-    "cholesky": TemplateRule("cholesky", lambda n: True, contiguous_operands, _cholesky_params, contiguous=True),
     "fft": TemplateRule("fft", lambda n: True, contiguous_operands, _fft_params, contiguous=True),
-    "lu": TemplateRule("lu", lambda n: True, contiguous_operands, _lu_params, contiguous=True),
-    "triangular_solve": TemplateRule(
-        "triangular_solve", lambda n: True, contiguous_operands, _triangular_params, contiguous=True),
+    **{name: _matrix_rule(name, params) for name, params in MATRICES.items()},
     "top_k": TemplateRule("top_k", lambda n: True, contiguous_operands, _top_k_params, contiguous=True),
 }
