@@ -13,7 +13,7 @@ from typing import Any, TypeVar, overload
 
 import jax
 
-from dynacomp import counters, misses, notices
+from dynacomp import callers, counters, misses, notices
 from dynacomp.capture import _native
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.calls.calls import BUILTINS, USER_RULES
@@ -147,7 +147,7 @@ def caller(fn: Any) -> Any:
 
     call.__name__ = call.__qualname__ = getattr(fn, "__name__", type(fn).__name__)
     call.__doc__ = fn.__doc__
-    call.__code__ = call.__code__.replace()  # entries hang off the code: each callable needs its own
+    callers.give_code(call, fn)  # entries hang off the code: each callable that lives needs its own
     return call
 
 
@@ -204,6 +204,7 @@ def list_backends() -> dict[str, str | None]:
 def reset() -> None:
     """Forgets every compiled entry, counter and notice."""
     misses.reset()
+    callers.reset()
     counters.reset()
     notices.reset()
 

@@ -9,6 +9,7 @@ inputs of the Graph, constants are guarded.
 
 from __future__ import annotations
 
+import sys
 import types
 import weakref
 from collections.abc import Iterable
@@ -119,7 +120,7 @@ def _structured(cap: Capture, value: Value, depth: int) -> Value | None:
         return None
     if is_open(value) and value.source is not None:
         real = peek(value)  # type: ignore[arg-type]
-        if "." not in getattr(real, "__qualname__", "."):  # a module's own function, there only once
+        if is_modules_own(real):
             return Const(value.value)  # type: ignore[attr-defined]
         if not isinstance(real, types.FunctionType):
             return _jitted(cap, real, value.source)
@@ -143,6 +144,13 @@ def _structured(cap: Capture, value: Value, depth: int) -> Value | None:
         cap.guards.add("is", value.source, value.obj)
         return Const(value.obj)
     return value if isinstance(value, (Const, *INPUTS)) else None
+
+
+def is_modules_own(fn: Any) -> bool:
+    """Whether a function is there only once: its module has it under its name, which `functools.wraps` may have
+    given to others too."""
+    module = sys.modules.get(getattr(fn, "__module__", None) or "")
+    return vars(module).get(getattr(fn, "__qualname__", "")) is fn if module is not None else False
 
 
 def _is_constant(value: Value | None) -> bool:
