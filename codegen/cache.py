@@ -1,7 +1,8 @@
 """The on-disk cache of compiled code: content-addressed, owned by the user alone, verified.
 
 An entry is `<key>.so`: the key hashes the source, the headers, the flags, the compiler's version and
-the CPU. The file ends in its own SHA-256 (a loader does not mind); code is loaded only where that agrees and
+the CPU. The objects of the templates that it was linked with lie beside it, `<key>.o`, for the next one. A file
+ends in its own SHA-256 (a loader does not mind); code is loaded only where that agrees and
 the folder and the file belong to this user and nobody else may write them. Files appear by atomic rename, so
 processes that build one key at once do no harm. Where the folder cannot be used (read-only, full,
 another's), code is built in a private temporary folder, and `tell` is told why.
@@ -11,6 +12,7 @@ another's), code is built in a private temporary folder, and `tell` is told why.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -31,18 +33,23 @@ SEAL = hashlib.sha256().digest_size
 
 @dataclass(frozen=True)
 class Request:
-    """Code to build: the C++ text, whether numerics are exact, the compiler, and how many of it to run
-    side by side."""
+    """Code to build: the C++ text, whether numerics are exact, the compiler, how many of it to run side by side, and
+    the texts of the parts that many such share, each kept as an object."""
 
     source: str
     exact: bool
     compiler: Compiler
     jobs: int = 1
+    parts: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
         """The SHA-256 of everything that the machine code depends on."""
-        parts = (self.source, str(self.exact), " ".join(self.compiler.command), " ".join(self.compiler.flags),
+        return self.key_of("\0".join((self.source, *self.parts)))
+
+    def key_of(self, text: str) -> str:
+        """The same of a text that is compiled in this way."""
+        parts = (text, str(self.exact), " ".join(self.compiler.command), " ".join(self.compiler.flags),
                  self.compiler.version, cpu_key(), headers_hash())
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
@@ -113,13 +120,22 @@ def is_sealed(data: bytes) -> bool:
 def _build_into(request: Request, folder: Path, tell: Tell) -> Path:
     """Build in a folder of its own, then move into the cache; without room there it is kept privately."""
     with scratch() as place:
-        part = _built(request, place)
+        part = _built(request, place, folder)
         try:
             publish(part.read_bytes(), folder / f"{request.key}.so")
             return verified(folder, request.key) or _kept(part, request.key)
         except ours(OSError) as error:
             _report(folder, error, tell)
             return _kept(part, request.key)
+
+
+def content(file: Path) -> bytes | None:
+    """What `publish` wrote, where it is whole and nobody else's."""
+    try:
+        data = file.read_bytes() if is_trusted(file) else b""
+    except ours(OSError):
+        return None
+    return data[:-SEAL] if is_sealed(data) else None
 
 
 def publish(content: bytes, file: Path) -> None:
@@ -139,14 +155,23 @@ def _build_privately(request: Request, folder: Path, error: OSError, tell: Tell)
     if known.exists():
         return known
     with scratch() as place:
-        return _kept(_built(request, place), request.key)
+        return _kept(_built(request, place, private_folder()), request.key)
 
 
-def _built(request: Request, place: Path) -> Path:
-    """The library in a file that the caller moves."""
-    part = place / f"{request.key}.part"
-    request.compiler.build(request.source, part, request.exact, request.jobs)
-    return part
+def _built(request: Request, place: Path, folder: Path) -> Path:
+    """The library in a file that the caller moves; the objects of its parts come from the folder, or go there."""
+    library = place / f"{request.key}.part"
+    keys = {request.key_of(text): text for text in request.parts}
+    known = {key: data for key in keys if (data := content(folder / f"{key}.o")) is not None}
+    for key, data in known.items():
+        (place / f"{key}.o").write_bytes(data)
+    new = {place / f"{key}.o": text for key, text in keys.items() if key not in known}
+    request.compiler.build(request.source, library, request.exact, request.jobs, new,
+                           [place / f"{key}.o" for key in known])
+    for file in new:
+        with contextlib.suppress(OSError):  # whoever moves the library says what is wrong with the folder
+            publish(file.read_bytes(), folder / file.name)
+    return library
 
 
 def _kept(part: Path, key: str) -> Path:

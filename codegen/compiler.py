@@ -23,9 +23,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.codegen.scratch import scratch
@@ -67,24 +69,33 @@ class Compiler:
         extra = EXACT_FLAGS if exact else ()
         return [*self.command, *self.flags, *extra, f"-I{HEADERS}", "-o", str(out)]
 
-    def build(self, source: str, out: Path, exact: bool = False, jobs: int = 1) -> None:
+    def build(self, source: str, out: Path, exact: bool = False, jobs: int = 1,
+              parts: Mapping[Path, str] = MappingProxyType({}), objects: Sequence[Path] = ()) -> None:
         """Compile C++ text to the shared library `out`; CompilerError holds the first error line.
 
         jobs: how many objects to make of it side by side (see `cpp.unit`).
+        parts: objects to make beside them, by text; they go into the library, as the given `objects` do.
         """
         with scratch() as folder:
             file = folder / "kernel.cc"
             file.write_text(source)
-            if jobs == 1:
-                run([*self.arguments(out, exact), "-xc++", str(file)])
+            if jobs == 1 and not parts:
+                run([*self.arguments(out, exact), "-xc++", str(file), "-xnone", *map(str, objects)])
             else:
-                objects = [folder / f"{k}.o" for k in range(jobs)]
-                commands = [[*self.arguments(o, exact), "-c", f"-DDYNACOMP_JOBS={jobs}", f"-DDYNACOMP_JOB={k}",
-                             "-xc++", str(file)] for k, o in enumerate(objects)]
+                commands = [self._part(text, o, exact, folder / f"part{k}.cc")
+                            for k, (o, text) in enumerate(parts.items())]
+                own = [folder / f"{k}.o" for k in range(jobs)]
+                commands += [[*self.arguments(o, exact), "-c", f"-DDYNACOMP_JOBS={jobs}", f"-DDYNACOMP_JOB={k}",
+                              "-xc++", str(file)] for k, o in enumerate(own)]
                 run_together(commands)
-                run([*self.arguments(out, exact), *map(str, objects)])
+                run([*self.arguments(out, exact), *map(str, [*own, *parts, *objects])])
         if not out.is_file() or not out.stat().st_size:
             raise CompilerError(f"C++ compiler {Path(self.command[0]).name} succeeded but wrote no file")
+
+    def _part(self, text: str, out: Path, exact: bool, file: Path) -> list[str]:
+        """The command that makes an object of a text."""
+        file.write_text(text)
+        return [*self.arguments(out, exact), "-c", "-xc++", str(file)]
 
 
 def run(command: list[str], timeout: float = TIMEOUT) -> str:
@@ -99,7 +110,7 @@ def run_together(commands: list[list[str]], timeout: float = TIMEOUT) -> list[st
     that it was started, an exception would leave it behind.
     """
     over = threading.Event()
-    with ThreadPoolExecutor(len(commands)) as pool:
+    with ThreadPoolExecutor(min(len(commands), os.cpu_count() or 1)) as pool:
         try:
             return list(pool.map(functools.partial(_run, over, timeout), commands))
         except BaseException:

@@ -27,7 +27,7 @@ import dynacomp.capture.graph
 import dynacomp.kernels
 import dynacomp.lowering
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.codegen.cache import SEAL, headers_hash, is_sealed, is_trusted, publish, secure
+from dynacomp.codegen.cache import content, headers_hash, publish, secure
 from dynacomp.codegen.compiler import COMPILERS, cpu_key
 
 # Whose code decides what comes of a primitive Graph.
@@ -46,13 +46,11 @@ def keep(folder: Path, key: str, content: bytes) -> None:
 
 def found(folder: Path, key: str) -> bytes | None:
     """What is kept under a key, where it is whole and nobody else's."""
-    file = folder / f"{key}.record"
     try:
         secure(folder)
-        data = file.read_bytes() if is_trusted(file) else b""
     except ours(OSError):
         return None
-    return data[:-SEAL] if is_sealed(data) else None
+    return content(folder / f"{key}.record")
 
 
 def digest(*parts: bytes | str) -> str:

@@ -8,13 +8,6 @@
 
 namespace dynacomp {
 
-struct Attention {
-    int64_t batch, heads, queries, keys, depth, width;  // q, k have `depth` columns, v and out `width`
-    int64_t q[4], k[4], v[4], out[4], bias[4];          // strides of (batch, head, row, column)
-    double scale;
-    bool causal;  // query i sees keys <= i
-};
-
 namespace tile {
 
 constexpr int64_t query_block = 64, key_block = 256;
@@ -164,7 +157,6 @@ void attend(const Attention& v, const S* q, const S* k, const S* values, const B
 
 }  // namespace tile
 
-// `bias` may be null; S is the type of q, k, v and out.
 template <class S, class B>
 void attention(const dynacomp_runtime* rt, const Attention& v, const S* q, const S* k, const S* values, const B* bias,
                S* out) {

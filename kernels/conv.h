@@ -185,8 +185,8 @@ void features_inner(const Phase& f, const A* lhs, const B* rhs, int64_t feature_
         for (int64_t j = 0; j < cols; j += NR)
             with_width<T>(smaller(NR, cols - j), [&](auto vectors) {
                 constexpr int NV = decltype(vectors)::value;
-                sweep<T, NV>(panel, weights + j * depth, NR, depth, Matrix<T>{out.data, out.position, 1}, 0, i, count,
-                             j, smaller(NR, cols - j), false, begin > 0, Identity{});
+                sweep<T, NV>(panel, weights + j * depth, NR, depth, Matrix<T>{out.data, out.position, 1}, i, count, j,
+                             smaller(NR, cols - j), begin > 0);
             });
     }
 }
@@ -210,8 +210,7 @@ void positions_inner(const Phase& f, const A* lhs, const B* rhs, int64_t feature
             constexpr int NV = decltype(vectors)::value;
             for (int64_t k = 0; k < features; k += tile_rows)
                 sweep<T, NV>(Panel<T>{weights + k * depth, tile_rows, false}, columns, NR, depth,
-                             Matrix<T>{out.data, out.feature, 1}, 0, k, smaller(tile_rows, features - k), j, cols, false,
-                             begin > 0, Identity{});
+                             Matrix<T>{out.data, out.feature, 1}, k, smaller(tile_rows, features - k), j, cols, begin > 0);
         });
     }
 }
@@ -268,7 +267,6 @@ void convolve(const Phase& f, const A* lhs, const B* rhs, C* out, int64_t begin,
 
 }  // namespace tile
 
-// out = lhs convolved with rhs. T is the type of the sums.
 template <class T, class A, class B, class C>
 void convolution(const dynacomp_runtime* rt, const Conv& v, const A* lhs, const B* rhs, C* out) {
     using namespace tile;

@@ -4,23 +4,17 @@
 // between them. Inside a block: columns by columns_block, depth by depth_block; a panel of B is
 // packed into this thread's scratch (or read in place where that is as quick), then register tiles
 // sweep over the rows of A. Skinny products (few rows, or few columns: the roles are swapped) with
-// contiguous depth are dot products instead. `Finish` sees every finished stretch of a row before
-// it is stored: the place where a bias or an activation is fused.
+// contiguous depth are dot products instead.
 #pragma once
 #include "tile.h"
 
-namespace dynacomp::tile {
+namespace dynacomp {
+namespace tile {
 
 constexpr int64_t depth_block = 256, columns_block = 512, rows_block = 480;
 constexpr int64_t skinny = 4;               // so few rows or columns are done as dot products
 constexpr double parallel_work = 1 << 19;   // multiply-adds worth waking a thread for
 constexpr double task_work = 1 << 22;       // multiply-adds of a task: small enough to even out late threads
-
-struct Identity {
-    static constexpr bool identity = true;
-    template <class T>
-    void operator()(T*, int64_t /*batch*/, int64_t /*row*/, int64_t /*column*/, int64_t /*count*/) const {}
-};
 
 template <class T>
 struct Matrix {  // element (i, j) at data[i * si + j * sj]
@@ -31,24 +25,17 @@ struct Matrix {  // element (i, j) at data[i * si + j * sj]
 };
 
 struct Block {
-    int64_t batch, row0, row1, col0, col1;
+    int64_t row0, row1, col0, col1;
 };
 
 // Stores `rows` x `cols` sums (row stride ld) at (i, j).
-template <class T, class C, class Finish>
-void store(T* sums, int64_t ld, int64_t rows, int64_t cols, Matrix<C> out, int64_t batch, int64_t i, int64_t j,
-           bool transposed, bool add, const Finish& finish) {
+template <class T, class C>
+void store(T* sums, int64_t ld, int64_t rows, int64_t cols, Matrix<C> out, int64_t i, int64_t j, bool add) {
     for (int64_t r = 0; r < rows; r++) {
         T* row = sums + r * ld;
         C* to = out.at(i + r, j);
         if (add)
             for (int64_t c = 0; c < cols; c++) row[c] += T(widen<T>(to[c * out.sj]));
-        if constexpr (!Finish::identity) {
-            if (!transposed)
-                finish(row, batch, i + r, j, cols);
-            else
-                for (int64_t c = 0; c < cols; c++) finish(row + c, batch, j + c, i + r, 1);
-        }
         if (out.sj == 1)
             for (int64_t c = 0; c < cols; c++) to[c] = narrow<C>(row[c]);
         else
@@ -57,10 +44,10 @@ void store(T* sums, int64_t ld, int64_t rows, int64_t cols, Matrix<C> out, int64
 }
 
 // All row tiles of one panel of columns.
-template <class T, int NV, class C, class Finish>
-void sweep(Panel<T> a, const T* b, int64_t ldb, int64_t k, Matrix<C> out, int64_t batch, int64_t i, int64_t rows,
-           int64_t j, int64_t cols, bool transposed, bool add, const Finish& finish) {
-    if constexpr (std::is_same_v<T, C> && Finish::identity)
+template <class T, int NV, class C>
+void sweep(Panel<T> a, const T* b, int64_t ldb, int64_t k, Matrix<C> out, int64_t i, int64_t rows, int64_t j,
+           int64_t cols, bool add) {
+    if constexpr (std::is_same_v<T, C>)
         if (out.sj == 1 && cols == NV * lanes<T>) {
             multiply_rows<T, NV>(rows, k, a, b, ldb, out.at(i, j), out.si, add);
             return;
@@ -69,22 +56,21 @@ void sweep(Panel<T> a, const T* b, int64_t ldb, int64_t k, Matrix<C> out, int64_
     for (int64_t r = 0; r < rows; r += tile_rows) {
         int64_t count = smaller(tile_rows, rows - r);
         multiply_rows<T, NV>(count, k, a.below(r), b, ldb, sums, NV * lanes<T>, false);
-        store(sums, NV * lanes<T>, count, cols, out, batch, i + r, j, transposed, add, finish);
+        store(sums, NV * lanes<T>, count, cols, out, i + r, j, add);
     }
 }
 
 // One block by register tiles.
-template <class T, class A, class B, class C, class Finish>
-void block(Matrix<const A> a, Matrix<const B> b, Matrix<C> out, int64_t k, Block at, bool transposed,
-           const Finish& finish) {
+template <class T, class A, class B, class C>
+void block(Matrix<const A> a, Matrix<const B> b, Matrix<C> out, int64_t k, Block at) {
     constexpr int NR = tile_columns<T>;
-    constexpr bool in_place = std::is_same_v<T, C> && Finish::identity;  // sums may wait in `out`
+    constexpr bool in_place = std::is_same_v<T, C>;  // sums may wait in `out`
     if (k == 0) {
         T zero[1];
         for (int64_t i = at.row0; i < at.row1; i++)
             for (int64_t j = at.col0; j < at.col1; j++) {
                 zero[0] = T(0);
-                store(zero, 1, 1, 1, out, at.batch, i, j, transposed, false, finish);
+                store(zero, 1, 1, 1, out, i, j, false);
             }
         return;
     }
@@ -117,8 +103,8 @@ void block(Matrix<const A> a, Matrix<const B> b, Matrix<C> out, int64_t k, Block
                         if (direct(j)) panel = b.at(p, j), ldb = b.si;
                     auto run = [&](Panel<T> rows_of_a, int64_t i, int64_t count) {
                         with_width<T>(cols, [&](auto vectors) {
-                            sweep<T, decltype(vectors)::value>(rows_of_a, panel, ldb, kc, out, at.batch, i, count, j,
-                                                               cols, transposed, p > 0, finish);
+                            sweep<T, decltype(vectors)::value>(rows_of_a, panel, ldb, kc, out, i, count, j, cols,
+                                                               p > 0);
                         });
                     };
                     if constexpr (std::is_same_v<T, A>)
@@ -152,9 +138,8 @@ inline T dot(const T* x, const T* y, int64_t k) {
 }
 
 // One block with few rows and contiguous depth.
-template <class T, class C, class Finish>
-void dots(Matrix<const T> a, Matrix<const T> b, Matrix<C> out, int64_t k, Block at, bool transposed,
-          const Finish& finish) {
+template <class T, class C>
+void dots(Matrix<const T> a, Matrix<const T> b, Matrix<C> out, int64_t k, Block at) {
     const int64_t rows = at.row1 - at.row0;
     T* lines = (T*)scratch<1>(larger(rows * k, 1) * int64_t(sizeof(T)));
     for (int64_t i = 0; i < rows; i++)
@@ -162,7 +147,7 @@ void dots(Matrix<const T> a, Matrix<const T> b, Matrix<C> out, int64_t k, Block 
     for (int64_t j = at.col0; j < at.col1; j++)
         for (int64_t i = 0; i < rows; i++) {
             T sum = dot(lines + i * k, b.at(0, j), k);
-            store(&sum, 1, 1, 1, out, at.batch, at.row0 + i, j, transposed, false, finish);
+            store(&sum, 1, 1, 1, out, at.row0 + i, j, false);
         }
 }
 
@@ -204,9 +189,8 @@ __attribute__((noinline)) void stream(Matrix<const T> a, const T* b, int64_t ldb
 }
 
 // One block with few rows and contiguous columns: B is read once, row after row.
-template <class T, class C, class Finish>
-void streams(Matrix<const T> a, Matrix<const T> b, Matrix<C> out, int64_t k, Block at, bool transposed,
-             const Finish& finish) {
+template <class T, class C>
+void streams(Matrix<const T> a, Matrix<const T> b, Matrix<C> out, int64_t k, Block at) {
     const int64_t rows = at.row1 - at.row0, columns = 2048;
     T* sums = (T*)scratch<1>(2 * rows * columns * int64_t(sizeof(T)));
     T* part = sums + rows * columns;  // of one depth block: long sums are sums of sums, which rounds less
@@ -223,7 +207,7 @@ void streams(Matrix<const T> a, Matrix<const T> b, Matrix<C> out, int64_t k, Blo
             if (rows == 4) stream<T, 4>(left, b.at(p, j), b.si, depth, width, part);
             for (int64_t x = 0; x < size; x++) sums[x] += part[x];
         }
-        store(sums, width, rows, width, out, at.batch, at.row0, j, transposed, false, finish);
+        store(sums, width, rows, width, out, at.row0, j, false);
     }
 }
 
@@ -250,15 +234,15 @@ inline Grid grid(int64_t m, int64_t n, int64_t tasks, int64_t row_unit, int64_t 
     return best;
 }
 
-// out[batch, m, n] (contiguous) = a[batch, m, k] * b[batch, k, n], strides in elements. T is the type
-// of the sums: float, double or an unsigned integer (integers wrap).
-template <class T, class A, class B, class C, class Finish = Identity>
+}  // namespace tile
+
+template <class T, class A, class B, class C>
 void matmul(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, int64_t k, const A* a, int64_t a_batch,
-            int64_t a_row, int64_t a_depth, const B* b, int64_t b_batch, int64_t b_depth, int64_t b_col, C* out,
-            const Finish& finish = {}) {
+            int64_t a_row, int64_t a_depth, const B* b, int64_t b_batch, int64_t b_depth, int64_t b_col, C* out) {
+    using namespace tile;
     if (batch <= 0 || m <= 0 || n <= 0) return;
     auto run = [&](auto left, int64_t left_batch, auto right, int64_t right_batch, Matrix<C> to, int64_t rows,
-                   int64_t cols, bool swapped) {
+                   int64_t cols) {
         constexpr bool same = std::is_same_v<A, T> && std::is_same_v<B, T>;
         const bool by_streams = same && rows <= skinny && right.sj == 1 && k > 0;
         const bool by_dots = same && rows <= skinny && right.si == 1 && !by_streams;
@@ -272,22 +256,22 @@ void matmul(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, int
         auto body = [&](int64_t begin, int64_t end) {
             for (int64_t t = begin; t < end; t++) {
                 const int64_t i = t / g.cols % g.rows * height, j = t % g.cols * width, e = t / (g.rows * g.cols);
-                const Block at{e, i, smaller(i + height, rows), j, smaller(j + width, cols)};
+                const Block at{i, smaller(i + height, rows), j, smaller(j + width, cols)};
                 if (at.row0 >= at.row1 || at.col0 >= at.col1) continue;
                 auto x = left, y = right;
                 x.data += e * left_batch, y.data += e * right_batch;
                 const Matrix<C> z{to.data + e * m * n, to.si, to.sj};
                 if constexpr (same)
                     if (by_dots) {
-                        dots<T>(x, y, z, k, at, swapped, finish);
+                        dots<T>(x, y, z, k, at);
                         continue;
                     }
                 if constexpr (same)
                     if (by_streams) {
-                        streams<T>(x, y, z, k, at, swapped, finish);
+                        streams<T>(x, y, z, k, at);
                         continue;
                     }
-                block<T>(x, y, z, k, at, swapped, finish);
+                block<T>(x, y, z, k, at);
             }
         };
         parallel(rt, tasks, workers == 1 ? tasks : ceil_quotient(tasks, 4 * workers), body);
@@ -296,13 +280,9 @@ void matmul(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, int
     const Matrix<const B> right{b, b_depth, b_col};
     const Matrix<C> to{out, n, 1};
     if (n <= skinny && m > n)
-        run(right.transposed(), b_batch, left.transposed(), a_batch, to.transposed(), n, m, true);
+        run(right.transposed(), b_batch, left.transposed(), a_batch, to.transposed(), n, m);
     else
-        run(left, a_batch, right, b_batch, to, m, n, false);
+        run(left, a_batch, right, b_batch, to, m, n);
 }
 
-}  // namespace dynacomp::tile
-
-namespace dynacomp {
-using tile::matmul;
-}
+}  // namespace dynacomp

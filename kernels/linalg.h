@@ -9,9 +9,6 @@
 namespace dynacomp {
 namespace tile {
 
-typedef _Complex float complex64;
-typedef _Complex double complex128;
-
 inline float conjugate(float x) { return x; }
 inline double conjugate(double x) { return x; }
 inline complex64 conjugate(complex64 x) { return ~x; }

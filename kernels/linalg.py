@@ -24,6 +24,12 @@ def _cast(dtype: np.dtype, pointer: str, const: str = "") -> str:
     return f"({const}{ELEMENTS[dtype.name]}*)({pointer})"
 
 
+def pointers(dtypes: Dtypes, operands: int, results: int) -> list[str]:
+    """The types of so many arguments of the header's functions."""
+    element = ELEMENTS[dtypes[0].name]
+    return [f"const {element}*"] * operands + [f"{element}*"] * results
+
+
 def cholesky_call(
     params: Params, dtypes: Dtypes, operands: Sequence[str], results: Sequence[str], expr: Callable[[Any], str]
 ) -> str:

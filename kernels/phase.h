@@ -4,13 +4,6 @@
 
 namespace dynacomp {
 
-struct Conv {
-    int64_t n, c, k;  // images and channels of lhs, features of out
-    int64_t in[3], kernel[3], out[3], stride[3], pad[3], lhs_dilation[3], rhs_dilation[3];
-    int64_t groups, batch_groups;
-    int64_t lhs[5], rhs[5], res[5];  // strides of (n, c, in...), (k, c, kernel...), (n, k, out...)
-};
-
 namespace tile {
 
 // One spatial dimension of one phase. Output m (< outs) is at out0 + m * out_step; its tap u (< taps)

@@ -8,17 +8,6 @@
 
 namespace dynacomp {
 
-// What a key's bits mean; payload operands only have a size.
-enum class KeyKind { unsigned_int, signed_int, floating };
-
-struct SortOperand {
-    const void* in;
-    void* out;
-    int bytes;  // per element
-    KeyKind kind;
-    int mantissa;  // bits, of floating keys
-};
-
 namespace tile {
 
 struct Keyed {
@@ -169,9 +158,7 @@ inline void largest_row(const char* in, int64_t n, int64_t k, const KeyReader& r
 
 }  // namespace tile
 
-// Sorts each of outer * inner rows of n elements; arrays are [outer, n, inner]. The first `keys`
-// operands are compared.
-inline void sort(const dynacomp_runtime* rt, int64_t outer, int64_t n, int64_t inner, const SortOperand* operands,
+void sort(const dynacomp_runtime* rt, int64_t outer, int64_t n, int64_t inner, const SortOperand* operands,
                  int count, int keys) {
     const int64_t rows = n > 0 ? outer * inner : 0, grain = tile::larger(1, 8192 / tile::larger(1, n));
     parallel(rt, rows, grain, [&](int64_t begin, int64_t end) {
@@ -180,8 +167,7 @@ inline void sort(const dynacomp_runtime* rt, int64_t outer, int64_t n, int64_t i
     });
 }
 
-// values, indices [rows, k] of the k largest of each row of x [rows, n], as lax.top_k.
-inline void top_k(const dynacomp_runtime* rt, int64_t rows, int64_t n, int64_t k, const SortOperand& x,
+void top_k(const dynacomp_runtime* rt, int64_t rows, int64_t n, int64_t k, const SortOperand& x,
                   int32_t* indices) {
     const tile::KeyReader read{x, true};
     parallel(rt, k > 0 ? rows : 0, tile::larger(1, 8192 / tile::larger(1, n)), [&](int64_t begin, int64_t end) {

@@ -4,6 +4,8 @@ A backend asks `TEMPLATES[name]`:
 
     applies(params, dtypes)                     does the template take these? (else: XLA at the seam)
     call(params, dtypes, operands, results, expr)   the C++ statement that runs it
+    instance(dtypes)                            the C++ unit that defines what the statement calls, after calls.h
+                                                declared it; None: the statement needs the header (and `source`)
     workspace(params, dtypes)                   bytes of scratch in the arena (0: threads keep their own)
     reference(params, *arrays)                  the same in NumPy, for tests and interpreters
 
@@ -49,6 +51,7 @@ class Template:
     applies: Callable[[Params, Dtypes], bool]
     call: Callable[[Params, Dtypes, Sequence[str], Sequence[str], Callable[[Any], str]], str]
     reference: Callable[..., tuple[np.ndarray, ...]]
+    instance: Callable[[Dtypes], str] | None = None
     workspace: Callable[[Params, Dtypes], Any] = lambda params, dtypes: 0
     source: str = ""  # more C++ that the call needs, to stand after the header
 
@@ -90,6 +93,15 @@ def pointers(dtypes: Dtypes, operands: Sequence[str], results: Sequence[str]) ->
     return [f"({c}{STORAGE[d.name]}*)({p})" for c, d, p in zip(consts, dtypes, [*operands, *results], strict=True)]
 
 
+def instance(header: str, function: str, *parameters: str) -> str:
+    """The unit of a template's header that holds its function for these types; none: the function is no template."""
+    defined = f"template void dynacomp::{function}({', '.join(parameters)});\n" if parameters else ""
+    return f'#include "{header}"\n{defined}'
+
+
+RT, I64 = "const dynacomp_runtime*", "int64_t"
+
+
 def same_kind(params: Params, dtypes: Dtypes) -> bool:
     """All floats or all integers that the headers know."""
     floats = {d.kind not in "iu" for d in dtypes}
@@ -104,6 +116,13 @@ def matmul_call(params: Params, dtypes: Dtypes, operands: Sequence[str], results
     sizes = ", ".join(expr(params[s]) for s in ("batch", "m", "n", "k"))
     strides = [", ".join(map(expr, params[s])) for s in ("a_strides", "b_strides")]
     return f"dynacomp::matmul<{sum_type(dtypes)}>(rt, {sizes}, {a}, {strides[0]}, {b}, {strides[1]}, {out});"
+
+
+def matmul_instance(dtypes: Dtypes) -> str:
+    a, b, out = (STORAGE[d.name] for d in dtypes)
+    sizes = [RT, *[I64] * 4]
+    return instance("gemm.h", f"matmul<{sum_type(dtypes)}>", *sizes, f"const {a}*", *[I64] * 3, f"const {b}*",
+                    *[I64] * 3, f"{out}*")
 
 
 def matmul_reference(params: Params, a: np.ndarray, b: np.ndarray, dtype: Any = None) -> tuple[np.ndarray, ...]:
@@ -133,6 +152,7 @@ MATMUL = Template(
     Floats (f32, f64, bf16, f16; narrow ones add up in f32) or integers (they wrap), in any mixture of one kind.""",
     applies=same_kind,
     call=matmul_call,
+    instance=matmul_instance,
     reference=matmul_reference,
 )
 
@@ -161,6 +181,12 @@ def conv_call(params: Params, dtypes: Dtypes, operands: Sequence[str], results: 
     fields += [row(s) for s in ("lhs_strides", "rhs_strides", "out_strides")]
     lhs, rhs, out = pointers(dtypes, operands, results)
     return f"dynacomp::convolution<{sum_type(dtypes)}>(rt, dynacomp::Conv{{{', '.join(fields)}}}, {lhs}, {rhs}, {out});"
+
+
+def conv_instance(dtypes: Dtypes) -> str:
+    lhs, rhs, out = (STORAGE[d.name] for d in dtypes)
+    return instance("conv.h", f"convolution<{sum_type(dtypes)}>", RT, "const dynacomp::Conv&", f"const {lhs}*",
+                    f"const {rhs}*", f"{out}*")
 
 
 def conv_reference(params: Params, lhs: np.ndarray, rhs: np.ndarray, dtype: Any = None) -> tuple[np.ndarray, ...]:
@@ -205,6 +231,7 @@ CONV = Template(
     negative. Dtypes as matmul.""",
     applies=conv_applies,
     call=conv_call,
+    instance=conv_instance,
     reference=conv_reference,
 )
 
@@ -272,6 +299,7 @@ SORT = Template(
     shapes (one per operand, all the same). Contiguous arrays; complex or exotic payloads, but not such keys.""",
     applies=sort_applies,
     call=sort_call,
+    instance=lambda dtypes: instance("sort.h", "sort"),
     reference=sort_reference,
 )
 
@@ -300,6 +328,7 @@ TOP_K = Template(
     params: rows, n, k.""",
     applies=lambda params, dtypes: is_key(dtypes[0]) and dtypes[2] == np.int32,
     call=top_k_call,
+    instance=lambda dtypes: instance("sort.h", "top_k"),
     reference=top_k_reference,
 )
 
@@ -322,6 +351,12 @@ def attention_call(
     flags = [repr(float(params["scale"])), "true" if params["causal"] else "false"]
     fields = ", ".join([*sizes, *strides, *flags])
     return f"dynacomp::attention(rt, dynacomp::Attention{{{fields}}}, {', '.join(inputs)}, {out});"
+
+
+def attention_instance(dtypes: Dtypes) -> str:
+    of, bias = STORAGE[dtypes[0].name], STORAGE[dtypes[3 if len(dtypes) == 5 else 0].name]
+    return instance("attention.h", "attention", RT, "const dynacomp::Attention&", *[f"const {of}*"] * 3,
+                    f"const {bias}*", f"{of}*")
 
 
 def attention_reference(
@@ -352,6 +387,7 @@ ATTENTION = Template(
     that sees nothing gives NaN. The reference's result is flat float64.""",
     applies=attention_applies,
     call=attention_call,
+    instance=attention_instance,
     reference=attention_reference,
 )
 
@@ -364,6 +400,7 @@ CHOLESKY = Template(
     params: batch, n. Floats or complex numbers; contiguous.""",
     applies=linalg.applies,
     call=linalg.cholesky_call,
+    instance=lambda dtypes: instance("linalg.h", "cholesky", RT, I64, I64, *linalg.pointers(dtypes, 1, 1)),
     reference=linalg.cholesky_reference,
 )
 LU = Template(
@@ -373,6 +410,8 @@ LU = Template(
     params: batch, m, n.""",
     applies=linalg.applies,
     call=linalg.lu_call,
+    instance=lambda dtypes: instance("linalg.h", "lu", RT, *[I64] * 3, *linalg.pointers(dtypes, 1, 1),
+                                     *["int32_t*"] * 2),
     reference=linalg.lu_reference,
 )
 TRIANGULAR_SOLVE = Template(
@@ -382,6 +421,8 @@ TRIANGULAR_SOLVE = Template(
     columns and the flags left, lower, transposed, conjugated, unit.""",
     applies=linalg.applies,
     call=linalg.triangular_call,
+    instance=lambda dtypes: instance("linalg.h", "triangular_solve", RT, *[I64] * 3, *["bool"] * 5,
+                                     *linalg.pointers(dtypes, 2, 1)),
     reference=linalg.triangular_reference,
 )
 

@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "runtime.h"
+#include "calls.h"
 
 namespace dynacomp::tile {
 

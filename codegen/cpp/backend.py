@@ -25,7 +25,7 @@ from dynacomp.capture.graph.avals import Aval
 from dynacomp.codegen.cache import Request, Tell, obtain
 from dynacomp.codegen.compiler import CompilerError, find, open_library
 from dynacomp.codegen.cpp.segments import Segment, has_externs, segments
-from dynacomp.codegen.cpp.unit import jobs_for, kernel_names, unit_source
+from dynacomp.codegen.cpp.unit import jobs_for, kernel_names, parts, unit_source
 from dynacomp.codegen.program import Call, SeamProgram, native_program
 from dynacomp.codegen.xla import as_function
 from dynacomp.lowering.fuse.schedule import ExternStep, Schedule
@@ -91,7 +91,7 @@ def compile(schedule: Schedule, output_avals: Sequence[Aval], options: Mapping[s
 def _native(schedule: Schedule, chosen: Settings) -> Any:
     exact = chosen.numerics == "exact"
     source = unit_source(schedule, exact)
-    request = Request(source, exact, find(chosen.cxx), jobs_for(schedule, chosen.threads))
+    request = Request(source, exact, find(chosen.cxx), jobs_for(schedule, chosen.threads), parts(schedule))
     path, cached = obtain(request, chosen.cache_dir, chosen.tell)
     return loaded(path, schedule, {f"{schedule.name}.cc": source}, kernel_names(schedule), chosen, cached)
 

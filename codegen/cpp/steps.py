@@ -107,9 +107,14 @@ def _kernel(step: KernelStep, frame: Frame, names: Names) -> Lines:
 
 
 def _template(step: TemplateStep, frame: Frame, names: Names) -> Lines:
-    dtypes = [np.dtype(frame.schedule.buffers[b].dtype) for b in (*step.operands, *step.results)]
-    yield TEMPLATES[step.template].call(step.params, dtypes, [frame.where(o) for o in step.operands],
+    yield TEMPLATES[step.template].call(step.params, template_dtypes(step, frame.schedule),
+                                        [frame.where(o) for o in step.operands],
                                         [frame.where(r) for r in step.results], index_code)
+
+
+def template_dtypes(step: TemplateStep, schedule: Schedule) -> list[np.dtype]:
+    """The dtypes of a template's operands and results."""
+    return [np.dtype(schedule.buffers[b].dtype) for b in (*step.operands, *step.results)]
 
 
 def written(schedule: Schedule) -> set[str]:

@@ -6,9 +6,11 @@
 Kernels that steps share are emitted once; `steps` says how each is called. The small ones of small loops
 are inlined, so that what a loop carries stays in registers.
 
+Templates, each as dear to compile as several kernels, are units of their own (`parts`), compiled once for a machine
+and linked. Those that cannot be (`Template.instance` is None) stand in this one.
+
 The text can be compiled as a whole, or as DYNACOMP_JOBS objects side by side. Job 0 holds the entry points and the
-templates that they call, each as dear to compile as several kernels; where there are any the kernels are for the
-other jobs, else for all.
+templates; where there are any of those the kernels are for the other jobs, else for all.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ from collections.abc import Iterator, Mapping
 from dynacomp.codegen.cpp import types
 from dynacomp.codegen.cpp.index import cpp_name, index_code
 from dynacomp.codegen.cpp.loops import kernel_body
-from dynacomp.codegen.cpp.steps import buffers_of, entry_frame, frame_code, inlined
+from dynacomp.codegen.cpp.steps import buffers_of, entry_frame, frame_code, inlined, template_dtypes
 from dynacomp.kernels.templates import TEMPLATES
-from dynacomp.lowering.fuse.schedule import KernelStep, Schedule, TemplateStep, all_steps
+from dynacomp.lowering.fuse.schedule import BranchStep, KernelStep, LoopStep, Schedule, TemplateStep, all_steps
 from dynacomp.lowering.kernel_ir.loops import Kernel
 
 Lines = Iterator[str]
@@ -66,7 +68,9 @@ def _unit(schedule: Schedule, exact: bool) -> Lines:
 def _jobs(schedule: Schedule) -> Lines:
     """Which job a kernel belongs to, and the templates in theirs."""
     yield from ("#ifndef DYNACOMP_JOBS", "#define DYNACOMP_JOBS 1", "#define DYNACOMP_JOB 0", "#endif")
-    if not _used_templates(schedule):
+    if any(TEMPLATES[t].instance for t in _used_templates(schedule)):
+        yield '#include "calls.h"'
+    if not _own_templates(schedule):
         yield "#define KERNEL_JOB(n) (n) % DYNACOMP_JOBS"
         return
     yield from ("#if DYNACOMP_JOBS == 1", "#define KERNEL_JOB(n) 0", "#else",
@@ -80,7 +84,7 @@ def _jobs(schedule: Schedule) -> Lines:
 def jobs_for(schedule: Schedule, threads: int) -> int:
     """How many compilers to run side by side: they all read the headers, so each needs enough to do."""
     kernels = len(kernels_of(schedule))
-    wanted = 1 + -(-kernels // KERNELS_PER_JOB) if _used_templates(schedule) else kernels // KERNELS_PER_JOB
+    wanted = 1 + -(-kernels // KERNELS_PER_JOB) if _own_templates(schedule) else kernels // KERNELS_PER_JOB
     return max(1, min(threads, wanted, MAX_JOBS))
 
 
@@ -93,12 +97,30 @@ def _used_templates(schedule: Schedule) -> list[str]:
     return sorted({s.template for s in all_steps(schedule) if isinstance(s, TemplateStep)})
 
 
+def _own_templates(schedule: Schedule) -> list[str]:
+    """Those that the unit itself must hold."""
+    return [t for t in _used_templates(schedule) if TEMPLATES[t].instance is None]
+
+
 def _template_headers(schedule: Schedule) -> list[str]:
-    return sorted({TEMPLATES[name].header for name in _used_templates(schedule)})
+    return sorted({TEMPLATES[name].header for name in _own_templates(schedule)})
 
 
 def _template_sources(schedule: Schedule) -> list[str]:
-    return [text for name in _used_templates(schedule) if (text := TEMPLATES[name].source)]
+    return [text for name in _own_templates(schedule) if (text := TEMPLATES[name].source)]
+
+
+def parts(schedule: Schedule) -> tuple[str, ...]:
+    """The units of the templates that the Schedule calls, one for each set of types, in order of their text."""
+    return tuple(sorted(set(_parts(schedule))))
+
+
+def _parts(schedule: Schedule) -> Lines:
+    for step in schedule.steps:
+        if isinstance(step, TemplateStep) and (instance := TEMPLATES[step.template].instance):
+            yield instance(template_dtypes(step, schedule))
+        for inner in step.inner if isinstance(step, (LoopStep, BranchStep)) else ():
+            yield from _parts(inner)
 
 
 # ---- kernels ----------------------------------------------------------------------------------

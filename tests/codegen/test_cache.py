@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 from dynacomp.codegen import cache, scratch
+from dynacomp.codegen.compiler import Compiler, find
 from dynacomp.codegen.cpp import backend
+from dynacomp.lowering.fuse.fusion import schedule
+from dynacomp.lowering.primitives.translate import lower_function
 from tests.codegen.cpp_kit import softmax_schedule
 
 X = jnp.array([[1.0, 2.0, 3.0]])
@@ -142,3 +145,58 @@ run(Path({str(tmp_path)!r}))
         _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors.decode()
     assert run(tmp_path).cached and not list(tmp_path.glob("*.part"))
+
+
+PRODUCTS = (lambda x, w: jnp.tanh(x @ w), lambda x, w: jnp.sin(x @ w) + x.sum(), lambda x, w: (x @ w) @ w,
+            lambda x, w: jnp.sort(x @ w))
+
+
+def product(folder, fn, n=40, dtype="float32", **options):
+    x, w = (jnp.linspace(-1, 1, m * n).reshape(m, n).astype(dtype) for m in (30, n))
+    plan = schedule(lower_function(fn, x, w))
+    program = backend.compile(plan, plan.output_avals, {"cache_dir": folder, **options})
+    np.testing.assert_allclose(np.asarray(program(x, w)[0], float), np.asarray(fn(x, w), float), rtol=2e-2, atol=1e-2)
+    return program
+
+
+def test_a_template_is_compiled_once_for_all_that_call_it(tmp_path, monkeypatch):
+    """One object for each set of types and each kind of numerics, whatever the program and its sizes."""
+    made = []
+    real = Compiler.build
+    find(())
+
+    def build(self, source, out, exact, jobs, parts, objects):
+        made.append((len(parts), len(objects)))
+        real(self, source, out, exact, jobs, parts, objects)
+
+    monkeypatch.setattr(Compiler, "build", build)
+    for n in (40, 48):
+        for fn in PRODUCTS:
+            assert not product(tmp_path, fn, n).cached
+    assert made == [(1, 0), (0, 1), (0, 1), (1, 1), (0, 1), (0, 1), (0, 1), (0, 2)]
+    product(tmp_path, PRODUCTS[0], numerics="exact")
+    product(tmp_path, PRODUCTS[0], dtype="float16")
+    assert made[8:] == [(1, 0), (1, 0)]
+    assert len(list(tmp_path.glob("*.o"))) == 4
+
+
+@pytest.mark.parametrize("damage", ["truncate", "garble", "foreign_mode"])
+def test_damaged_objects_are_made_again(tmp_path, damage):
+    product(tmp_path, PRODUCTS[0])
+    (object_file,) = tmp_path.glob("*.o")
+    content = object_file.read_bytes()
+    damaged = {"truncate": content[:1000], "garble": content[:-8] + b"damaged!"}
+    object_file.write_bytes(damaged.get(damage, content))
+    if damage == "foreign_mode":
+        object_file.chmod(0o777)
+    product(tmp_path, PRODUCTS[1])
+    assert object_file.read_bytes() == content and not object_file.stat().st_mode & 0o022
+
+
+def test_objects_serve_where_the_folder_cannot(tmp_path):
+    """Then they last as long as the process."""
+    folder = tmp_path / "file"
+    folder.write_text("not a folder")
+    product(folder, PRODUCTS[0])
+    product(folder, PRODUCTS[1])
+    assert len(list(scratch.private_folder().glob("*.o"))) == 1
