@@ -58,13 +58,13 @@ void sort(const dynacomp_runtime* rt, int64_t outer, int64_t n, int64_t inner, c
 // values, indices [rows, k] of the k largest of each row of x [rows, n], as lax.top_k.
 void top_k(const dynacomp_runtime* rt, int64_t rows, int64_t n, int64_t k, const SortOperand& x, int32_t* indices);
 
-// linalg.h
-template <class T> void cholesky(const dynacomp_runtime* rt, int64_t batch, int64_t n, const T* in, T* out);
+// lapack.h
+template <class T> void cholesky_any(const dynacomp_runtime* rt, int64_t batch, int64_t n, const T* in, T* out);
 template <class T>
-void lu(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, const T* in, T* out, int32_t* pivots,
-        int32_t* permutation);
+void lu_any(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, const T* in, T* out, int32_t* pivots,
+            int32_t* permutation);
 template <class T>
-void triangular_solve(const dynacomp_runtime* rt, int64_t batch, int64_t rows, int64_t columns, bool left, bool lower,
-                      bool transposed, bool conjugated, bool unit, const T* a, const T* b, T* out);
+void triangular_solve_any(const dynacomp_runtime* rt, int64_t batch, int64_t rows, int64_t columns, bool left,
+                          bool lower, bool transposed, bool conjugated, bool unit, const T* a, const T* b, T* out);
 
 }  // namespace dynacomp

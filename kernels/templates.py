@@ -400,7 +400,7 @@ CHOLESKY = Template(
     params: batch, n. Floats or complex numbers; contiguous.""",
     applies=linalg.applies,
     call=linalg.cholesky_call,
-    instance=lambda dtypes: instance("linalg.h", "cholesky", RT, I64, I64, *linalg.pointers(dtypes, 1, 1)),
+    instance=lambda dtypes: instance("lapack.h", "cholesky_any", RT, I64, I64, *linalg.pointers(dtypes, 1, 1)),
     reference=linalg.cholesky_reference,
 )
 LU = Template(
@@ -410,7 +410,7 @@ LU = Template(
     params: batch, m, n.""",
     applies=linalg.applies,
     call=linalg.lu_call,
-    instance=lambda dtypes: instance("linalg.h", "lu", RT, *[I64] * 3, *linalg.pointers(dtypes, 1, 1),
+    instance=lambda dtypes: instance("lapack.h", "lu_any", RT, *[I64] * 3, *linalg.pointers(dtypes, 1, 1),
                                      *["int32_t*"] * 2),
     reference=linalg.lu_reference,
 )
@@ -421,7 +421,7 @@ TRIANGULAR_SOLVE = Template(
     columns and the flags left, lower, transposed, conjugated, unit.""",
     applies=linalg.applies,
     call=linalg.triangular_call,
-    instance=lambda dtypes: instance("linalg.h", "triangular_solve", RT, *[I64] * 3, *["bool"] * 5,
+    instance=lambda dtypes: instance("lapack.h", "triangular_solve_any", RT, *[I64] * 3, *["bool"] * 5,
                                      *linalg.pointers(dtypes, 2, 1)),
     reference=linalg.triangular_reference,
 )
