@@ -59,7 +59,7 @@ from dynacomp.capture.reconstruct import (  # noqa: F401  (handlers and rows reg
 from dynacomp.capture.reconstruct.graph_break import breaking
 from dynacomp.capture.reconstruct.output import Result, returning, template_of
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.guards import StepWriter
+from dynacomp.capture.symbolic.guards import Guard, StepWriter
 from dynacomp.capture.symbolic.machine import (
     HANDLERS,
     Capture,
@@ -115,6 +115,7 @@ class Info:
     traced: bool = False  # it serves calls while JAX transforms a caller
     program: Any = None
     compiled: Any = None  # the driver's record of how the Graph was compiled
+    arguments: tuple[S.Local | None, ...] = ()  # by guard: the argument whose content, sizes apart, it looks at
     resumes: Callable[[], Iterable[CodeType]] = tuple  # where the frame goes on after its graph break
 
 
@@ -287,7 +288,17 @@ def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: 
         entry = Entry(GuardProgram(writer.steps), program=program or _nothing, inputs=inputs, template=template,
                       key=key, info=info)
     info.origin = tuple(map(str, writer.origin))
+    info.arguments = tuple(argument_of(origin) for origin in writer.origin)
     return Outcome(entry=entry, info=info, lessons=lessons)
+
+
+def argument_of(origin: Guard | S.Source) -> S.Local | None:
+    """The argument into whose content a guard looks; None where it asks for the sizes of arrays, which may become
+    symbolic, or whether an iterator has come to its end, as each one does."""
+    return S.passed(origin.source) if isinstance(origin, Guard) and origin.kind not in OF_SIZES else None
+
+
+OF_SIZES = ("array", "tracer", "ndarray", "symbol", "relation", "ended")
 
 
 def _check_no_leak(cap: Capture, result: Result, lessons: Lessons) -> None:

@@ -51,6 +51,8 @@ REASONS: dict[str, Reason] = {
     "placement": Reason("where an intermediate array lives"),
     "raises": Reason("the program raises"),
     "resume": Reason("a graph break at a place where the frame cannot be resumed"),
+    "rounds": Reason("a loop whose number of rounds changes: it runs in Python, its body compiled",
+                     "jax.lax.fori_loop or scan keep it in the graph"),
     "scalar": Reason("arithmetic that may raise, on a changing Python number"),
     "scalar_branch": Reason("control flow on a changing Python number", "pass it as an array, or keep it fixed"),
     "scalar_constant": Reason("a changing Python value that the graph needs as a constant"),

@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType
@@ -30,12 +31,13 @@ from dynacomp.capture.base.interrupts import surfacing
 from dynacomp.capture.bytecode import generator_plan
 from dynacomp.capture.bytecode.resume import is_resume
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
+from dynacomp.capture.control_flow.python_loops import Rounds
 from dynacomp.capture.frame import Outcome, capture
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.suspended import capture_suspended
 from dynacomp.capture.symbolic.libraries import host_below
 from dynacomp.capture.symbolic.machine import Frozen, Lesson
-from dynacomp.capture.symbolic.sources import Dim, Host, Local, Source
+from dynacomp.capture.symbolic.sources import Dim, Host, Local, Source, passed
 from dynacomp.driver.pipeline import Compiled, compile_graph
 from dynacomp.driver.traced import on_mesh, staged, traced_graph
 from dynacomp.filters import should_capture
@@ -47,6 +49,7 @@ from dynacomp.tampered import builtins_replaced
 
 TOLD_AFTER = 3  # sizes that one place had, each of which took an entry of its own
 MAX_SIZES = 2  # sizes that must be constants for a call in the program: with a third, the call breaks the graph
+MAX_MISSES = 3  # so many misses because of what a container holds, and Python runs the loops over it
 MAX_VALUES = 4  # a Python number that must be a constant and had more values than this breaks the graph
 MAX_CAPTURES = 8  # times the limit of entries: what they guarded died, again and again
 CHURN, WORTH = 12, 4  # so many captures in a row whose entries served fewer calls than that: Python runs the next ones
@@ -76,6 +79,7 @@ class History:
         self.failures = 0  # captures in a row that made no entry
         self.wait = 0  # calls that run plainly before the next attempt
         self.failure = ("", "")  # why the last one made none
+        self.missed: Counter[Source] = Counter()  # arguments by whose content an entry was not that of a call
         self.frozen: dict[str, Frozen] = {}  # sizes that something in this code needs as constants
         self.churned = 0  # how often it was left to Python because its entries served next to nothing
         self.served: list[int] = []  # how many calls entries had served at each capture
@@ -181,6 +185,7 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
         _native.rest(code, min(MAX_WAIT, 1 << 2 * history.churned + 4))
         return eager(code, "churn", f"{history.captures} of {code.co_qualname}" + (
             f", lately because of {failed_now}" if failed_now else ""))
+    history.missed.update(filter(None, [failed_argument(fn, code, args)]))
     notices.log("recompiles", lambda: recompile_text(fn, code, args))
     return captured(options, fn, code, args, history)
 
@@ -324,11 +329,24 @@ def scalar_rule(history: History, options: Options, resumed: bool) -> Callable[[
 def changes_often(history: History, options: Options, source: Source) -> bool:
     """A number or size had too many values to be a constant. Conditions on numbers are guarded for half of the
     entries that a code may have; then they break, and what follows is compiled once for all."""
+    if isinstance(source, Rounds):
+        return rounds_change(history, options, source)
     if isinstance(source, Host):
         return history.captures >= options.recompile_limit // 2
     if isinstance(source, Dim):
         return len(history.sizes.get((repr(source.base), source.axis), ())) >= MAX_SIZES
     return len(history.scalars.get(repr(source), ())) > MAX_VALUES
+
+
+def rounds_change(history: History, options: Options, rounds: Rounds) -> bool:
+    """Whether a loop had so many numbers of rounds that Python is to run it. What is passed in changes more often than
+    what an object holds: the size of a model, say."""
+    argument = passed(rounds.base)
+    if rounds.walked:
+        return argument is not None and history.missed[argument] >= MAX_MISSES
+    if isinstance(rounds.base, (Dim, Host)):
+        return changes_often(history, options, rounds.base)
+    return len(history.scalars.get(repr(rounds), ())) >= (MAX_SIZES if argument is not None else MAX_VALUES)
 
 
 # --- what is said and counted
@@ -396,6 +414,16 @@ def failed_guard(fn: Any, code: CodeType, args: tuple[Any, ...]) -> str:
         if step >= 0:
             return info.origin[step]
     return ""
+
+
+def failed_argument(fn: Any, code: CodeType, args: tuple[Any, ...]) -> Source | None:
+    """The argument whose content fails a guard of the entry that served last, the sizes of its arrays apart."""
+    for entry in _native.entries(code):
+        info = entry.info
+        step = entry.guards.check(fn, args) if info is not None else -1
+        if step >= 0:
+            return info.arguments[step]
+    return None
 
 
 def refused(fn: Any, code: CodeType, args: tuple[Any, ...]) -> Any:

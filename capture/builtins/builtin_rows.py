@@ -304,6 +304,8 @@ def _range(cap: Capture, *args: Value) -> Value:
     args = tuple(index_value(cap, x) for x in args)
     a = [Const(0), args[0], Const(1)] if len(args) == 1 else [*args, *[Const(1)] * (3 - len(args))]
     if any(isinstance(x, SizeV) for x in a):
+        for changing in (x for x in a if isinstance(x, ScalarV)):  # a size as well, from the next attempt on
+            as_python(changing)
         none = size_values.compare(cap, operator.eq, a[2], Const(0))
         return fold(cap, range, Const(0), Const(0), Const(0)) if as_python(none) else RangeV(*a)
     if any(isinstance(x, ArrayV) for x in a):

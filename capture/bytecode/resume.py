@@ -48,11 +48,12 @@ class Layout:
 
 @dataclass(frozen=True)
 class Made:
-    """A resume code: its original, where each of its instructions stands there (None: nowhere), and
-    whether it is a segment."""
+    """A resume code: its original, where each of its instructions stands there (None: nowhere), where
+    it goes on, and whether it is a segment."""
 
     original: weakref.ref[CodeType]
     origin: tuple[int | None, ...]
+    target: int
     segment: bool
 
 
@@ -122,7 +123,7 @@ def _owned(code: CodeType) -> dict[Layout, CodeType]:
 
 def _made(decoded: Decoded, layout: Layout) -> CodeType:
     made, origin = _build(decoded, layout)
-    _MADE[id(made)] = Made(weakref.ref(decoded.code), origin, layout.segment)
+    _MADE[id(made)] = Made(weakref.ref(decoded.code), origin, layout.target, layout.segment)
     weakref.finalize(made, _MADE.pop, id(made), None).atexit = False
     return made
 
@@ -247,6 +248,13 @@ def late_cells(decoded: Decoded) -> list[str]:
 def is_resume(code: CodeType) -> bool:
     """Whether `code` was made here."""
     return id(code) in _MADE
+
+
+def goes_on_behind(code: CodeType, index: int) -> bool:
+    """Whether `code` was made to go on behind its instruction `index`, which has just run in Python."""
+    made = _MADE.get(id(code))
+    at = made.origin[index] if made is not None else None
+    return made is not None and at is not None and made.target == at + 1
 
 
 def own_cells(code: CodeType) -> tuple[str, ...]:

@@ -5,6 +5,8 @@
                   `while_loop` node
     rolled_loops  Long loops of Python as one node: `fori_loop` for `range`, `while_loop` for
                   `while`
+    python_loops  Loops whose number of rounds changes from call to call: Python runs them, and their body
+                  is compiled once
     iterations    One iteration of a loop, run symbolically with placeholders for what it carries
     loop_state    The state of a loop that becomes a node: what its iterations carry from one to
                   the next

@@ -486,7 +486,7 @@ def same_object(cap: Capture, a: Value, b: Value) -> bool:
 
 
 def _known_by_value(obj: Any) -> bool:
-    return is_literal(obj) or type(obj) is slice
+    return is_literal(obj) or type(obj) in (slice, range)
 
 
 def _guard_identity(cap: Capture, a: Value, b: Value, answer: bool) -> None:

@@ -12,6 +12,7 @@ from dynacomp.capture.bytecode.code import VERSION, Instr
 from dynacomp.capture.bytecode.control_flow_graph import LOOP_ENDS
 from dynacomp.capture.calls.calls import BUILTINS, call
 from dynacomp.capture.control_flow import conditions, rolled_loops
+from dynacomp.capture.control_flow.python_loops import watch_rounds
 from dynacomp.capture.kinds.arrays import is_numpy
 from dynacomp.capture.kinds.attrs import NAMING, do_nothing
 from dynacomp.capture.kinds.exceptions import as_exception, handled, instance_of, set_cause
@@ -114,6 +115,7 @@ def _for_iter(cap: Capture, f: Frame, i: Instr) -> int | None:
         return conditions.next_of_range(cap, f, i, it)
     if isinstance(it, CountIterV) and (cap.lessons.rolled or isinstance(it.stop, SizeV)):
         rolled_loops.roll_range(cap, f, i, it)
+    watch_rounds(cap, f, i, it)
     item = advance(cap, it)
     if item is not None:
         f.push(item)

@@ -23,6 +23,7 @@ from typing import Any
 from dynacomp.capture.base.errors import Break, GiveUp, Raised, Restart
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.bytecode.code import VERSION, Decoded, Instr, decode
+from dynacomp.capture.bytecode.resume import goes_on_behind
 from dynacomp.capture.graph.graph import Builder, Node
 from dynacomp.capture.graph.size_scope import Scope
 from dynacomp.capture.symbolic import sources as S
@@ -402,8 +403,8 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instr) -> None:
     items = is_over_items(frame, instr)
     idle = not ops and not items and cap.steps - loop.steps > MAX_IDLE_STEPS
     most = MAX_ITEMS if items else MAX_ROUNDS
-    if is_going_on(frame, instr) and loop.rounds > 1:
-        cap.lessons.breaks.setdefault(loop.step, Lesson(loop.step, "iterator", "the loop runs in Python", cap.where()))
+    if is_going_on(frame, instr) and (loop.rounds > 1 or goes_on_behind(frame.code.code, instr.index)):
+        cap.lessons.breaks.setdefault(loop.step, Lesson(loop.step, "rounds", "", cap.where()))
         raise Restart()
     if ops > MAX_UNROLLED_OPS or (loop.rounds > most and (ops > MAX_LOOP_OPS or idle)):
         key = (id(frame.code.code), instr.index if instr.name == "FOR_ITER" else frame.code.at[instr.argval])

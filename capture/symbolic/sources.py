@@ -321,6 +321,13 @@ def belongs_to_call(source: Source) -> bool:
     return isinstance(source, (Local, Closure)) if base is None else belongs_to_call(base)
 
 
+def passed(source: Source | None) -> Local | None:
+    """The argument that holds it, where only containers lie between."""
+    while isinstance(source, (Item, Key, KnownKey, Upcoming, Iterated, Reduced)):
+        source = source.base
+    return source if isinstance(source, Local) else None
+
+
 def on_host(source: Source | None) -> bool:
     """Whether Python code computes it, which guards may not do: NumPy's numbers warn (see Host)."""
     while source is not None:

@@ -255,11 +255,12 @@ class SliceV(Value):
 
 @dataclass(eq=False)
 class RangeV(Value):
-    """A range with at least one symbolic end; constant ranges are Consts."""
+    """A range with at least one symbolic end; constant ranges are Consts. `real`: the object itself, if it exists."""
 
     start: Value
     stop: Value
     step: Value
+    real: Any = None
 
 
 @dataclass(eq=False)

@@ -49,6 +49,7 @@ from dynacomp.capture.symbolic.values import (
     ObjectV,
     OpaqueV,
     PartialV,
+    RangeV,
     ScalarV,
     SetV,
     TupleV,
@@ -324,6 +325,22 @@ def _builtin(cap: Capture, obj: Any, source: S.Source) -> Value:
 PYBIND = "pybind11_detail_function_record"  # the class of `__self__` of a function that pybind11 has made
 
 
+def _range(cap: Capture, obj: range, source: S.Source) -> Value:
+    """A range is its three numbers."""
+    cap.guards.add("is_type", source, range)
+    parts = [wrap(cap, member.__get__(obj), S.Slot(source, name, member)) for name, member in RANGE.items()]
+    for part in parts:
+        if isinstance(part, ScalarV):
+            raise NeedsConcrete(part)
+    if all(isinstance(p, Const) for p in parts):
+        return Const(obj, source=source)
+    start, stop, step = parts
+    return RangeV(start, stop, step, obj, source=source)
+
+
+RANGE: dict[str, Any] = {name: vars(range)[name] for name in ("start", "stop", "step")}
+
+
 def _cell(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, types.CellType)
     try:
@@ -489,6 +506,7 @@ WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
                      type(NotImplemented)), _literal),
     slice: lambda cap, obj, source: (_literal if all(map(is_literal, (obj.start, obj.stop, obj.step))) else _identity)(
         cap, obj, source),
+    range: _range,
     tuple: _tuple,
     list: _list,
     collections.deque: _deque,

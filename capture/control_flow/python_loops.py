@@ -1,0 +1,91 @@
+"""Loops whose number of rounds changes from call to call: after a few such numbers Python runs them, and their body is
+compiled once.
+
+Unrolled, such a loop takes an entry for each number of rounds, and one of a hundred rounds takes long to compile.
+Where it can be no node of the Graph either (see `rolled_loops`), capture breaks where it begins; each round is then a
+resume function, the same for all (see `machine.watch_loop`).
+
+What a loop goes over is known by its Sources: the numbers that end a range, the container that a `for` walks. The
+driver says whether they change too often (`Root.changes_often` of `Rounds`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from dynacomp.capture.base.errors import Restart
+from dynacomp.capture.bytecode.code import Instr
+from dynacomp.capture.graph.sizes import Size, canonical, names
+from dynacomp.capture.kinds.iteration import ROUNDS_ASKED
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
+from dynacomp.capture.symbolic.machine import Capture, Frame, Lesson
+from dynacomp.capture.symbolic.values import Const, SizeV, Value
+
+
+@dataclass(frozen=True)
+class Rounds(S.Source):
+    """How often a loop goes round that ends with the number at `base`, or walks the container there."""
+
+    base: S.Source
+    walked: bool = False
+
+    def __repr__(self) -> str:
+        return f"rounds({self.base!r})"
+
+
+def watch_rounds(cap: Capture, frame: Frame, instr: Instr, it: Value) -> None:
+    """Called at each round of a `for`: Restart where Python is to run the loop.
+
+    Inside of a function that JAX transforms there can be no break."""
+    if cap.bodies or cap.under_trace:
+        return
+    loop = frame.loops[instr.index]
+    if loop.rounds == 1:
+        cap.scalars.update(counted(cap, it))
+    if must_unroll(it, loop.rounds) and loop.step not in cap.lessons.breaks and any(
+            map(cap.root.changes_often, rounds_of(cap, it))):
+        cap.lessons.breaks[loop.step] = Lesson(loop.step, "rounds", "", cap.where())
+        raise Restart()
+
+
+def must_unroll(it: Value, rounds: int) -> bool:
+    """Whether the number of rounds has to be known now: a range may still become a node in its first rounds."""
+    if isinstance(it, CountIterV):
+        return isinstance(it.step, SizeV) or isinstance(it.stop, SizeV) and it.asked >= ROUNDS_ASKED
+    return rounds == 1
+
+
+def counted(cap: Capture, it: Value) -> Iterator[tuple[Rounds, Any]]:
+    """What is noted of a loop over a range: the numbers that end it now."""
+    if isinstance(it, CountIterV):
+        for part in (it.current, it.stop, it.step):
+            if isinstance(part, Const) and part.source is not None:
+                yield Rounds(part.source), part.value
+            elif isinstance(part, SizeV):
+                yield from ((Rounds(cap.dims[n]), cap.scope.value(cap.scope.symbol(n))) for n in symbols(part))
+
+
+def rounds_of(cap: Capture, it: Value) -> Iterator[Rounds]:
+    """What decides how often a loop goes round, as far as that has Sources."""
+    if isinstance(it, CountIterV):
+        for part in (it.current, it.stop, it.step):
+            if isinstance(part, SizeV):
+                yield from (Rounds(cap.dims[n]) for n in symbols(part))
+    elif isinstance(it, (SeqIterV, GivenIterV)):
+        walked = it.seq if isinstance(it, SeqIterV) else it
+        if walked.source is not None:
+            yield Rounds(walked.source, walked=True)
+    elif isinstance(it, StreamV):
+        for part in it.parts:
+            yield from rounds_of(cap, part)
+            if getattr(part, "source", None) is not None:
+                yield Rounds(part.source, walked=True)
+
+
+def symbols(size: SizeV) -> list[str]:
+    """The names of the symbols that a size depends on."""
+    expr = canonical(size.expr)
+    return sorted(names(expr)) if isinstance(expr, Size) else []
