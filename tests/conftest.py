@@ -4,11 +4,15 @@
 that file under `pytest --update-golden`.
 
 `MEDIUM` names the files and folders that compile so much that `make test-fast` leaves them out.
+
+`@pytest.mark.sampled(n)` is for large grids of like cases: one of n is a test like others (DYNACOMP_TEST_SEED says which
+ones), the rest are slow tests. `by` names the parameter whose cases stay together.
 """
 
 import gc
 import os
 import signal
+import zlib
 from pathlib import Path
 
 import pytest
@@ -61,6 +65,9 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if is_medium(item.path):
             item.add_marker(pytest.mark.medium)
+        for marker in item.iter_markers("sampled"):
+            if not is_in_sample(item.callspec, *marker.args, **marker.kwargs):
+                item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish():
@@ -71,6 +78,15 @@ def pytest_collection_finish():
 
 def pytest_unconfigure():
     gc.unfreeze()
+
+
+SEED = int(os.environ.get("DYNACOMP_TEST_SEED", "0"))
+
+
+def is_in_sample(case, one_of: int, by: str = "") -> bool:
+    """Whether a case of a grid is one of the sample; of those that have one value of the parameter `by`, all are."""
+    chosen = str(case.params[by]) if by else case.id
+    return (zlib.crc32(chosen.encode()) + SEED) % one_of == 0
 
 
 def is_medium(path: Path) -> bool:

@@ -25,6 +25,7 @@ def test_only_first_calls_are_counted():
     assert 0.01 <= once == counted.clock
 
 
+@pytest.mark.slow
 def test_a_process_says_where_its_seconds_went():
     script = str(ROOT / "benchmarks" / "first_programs.py")
     done = subprocess.run([sys.executable, script, "small_gpt.forward", "dynacomp"], capture_output=True, text=True,

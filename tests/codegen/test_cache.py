@@ -132,6 +132,7 @@ def test_open_folder_is_closed(tmp_path):
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
 
 
+@pytest.mark.slow
 def test_many_processes_build_one_key(tmp_path):
     script = f"""
 import sys

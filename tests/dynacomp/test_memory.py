@@ -123,16 +123,19 @@ def test_calls():
     assert calls(10_000) < 20_000
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_recompiles(kind):
     bound = 25 * 2_000  # the long version is strict
     assert least(lambda: recompiles(25, (kind,)), bound) < bound
 
 
+@pytest.mark.slow
 def test_shapes():
     assert least(lambda: shapes(80), 80 * 2_000) < 80 * 2_000
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_outlives_the_function(kind):
     """Neither its namespace nor its code, nor the code that was made of it."""

@@ -193,6 +193,7 @@ def test_a_tracer_that_raises():
         same(compiled(X), broken(X))
 
 
+@pytest.mark.slow
 def test_threads_under_a_profiler_and_stacks_shown_meanwhile(tmp_path):
     compiled = [dynacomp.jit(fn, backend="eager") for fn in PROGRAMS]
     wrong, ended = [], threading.Event()

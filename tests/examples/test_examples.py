@@ -20,9 +20,9 @@ def results(example: str, compiler: str) -> list[dict]:
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("compiler", ["dynacomp", pytest.param("jax", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("example", ["solver.py", *[pytest.param(name, marks=pytest.mark.slow)
-                                                    for name in ("digits.py", "gpt.py")]])  # `make demo` runs all
+@pytest.mark.slow  # `make demo` runs all
+@pytest.mark.parametrize("compiler", ["dynacomp", "jax"])
+@pytest.mark.parametrize("example", ["solver.py", "digits.py", "gpt.py"])
 def test_losses_are_those_of_eager_jax(example, compiler):
     for got, eager in zip(results(example, compiler), results(example, "eager"), strict=True):
         assert got["name"] == eager["name"]

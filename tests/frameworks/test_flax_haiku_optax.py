@@ -81,7 +81,7 @@ def linen_training():
     return step, start
 
 
-@pytest.mark.parametrize("backend", ["xla", "auto"])
+@pytest.mark.parametrize("backend", [pytest.param("xla", marks=pytest.mark.slow), "auto"])
 def test_linen_trains(backend):
     trains(*linen_training(), steps=3, backend=backend)
 
@@ -118,7 +118,7 @@ def test_nnx_trains_in_python():
     assert run(dynacomp.jit) == pytest.approx(run(lambda f: f), rel=1e-5)
 
 
-@pytest.mark.parametrize("backend", ["xla", "auto"])
+@pytest.mark.parametrize("backend", [pytest.param("xla", marks=pytest.mark.slow), "auto"])
 def test_haiku_trains(backend):
     hk = pytest.importorskip("haiku")
     model = hk.transform_with_state(lambda x: hk.Linear(1)(hk.dropout(hk.next_rng_key(), 0.2, hk.BatchNorm(
@@ -160,6 +160,7 @@ def test_chex_dataclasses_and_asserts():
     assert trains(step, lambda: Params(a=jnp.ones((4, 1)), b=jnp.zeros(1)))["graphs"] == 1
 
 
+@pytest.mark.slow
 def test_diffrax_solves_and_differentiates():
     dfx = pytest.importorskip("diffrax")
 

@@ -160,6 +160,7 @@ def check(library, name, params):
     assert (error <= TOLERANCE[dtypes[2]] * (scale + 1e-30)).all(), (error / (scale + 1e-30)).max()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "HWNC", "CHWN"])
 @pytest.mark.parametrize("which", PROBLEMS)
 def test_2d(library, which, layout):
@@ -170,6 +171,7 @@ def test_2d(library, which, layout):
             check(library, name, params)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dims", [1, 3])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("which", [w for w in PROBLEMS if w not in ("depthwise_wide", "weight_gradient")])

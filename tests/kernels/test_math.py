@@ -95,6 +95,7 @@ def test_float_ulp(library, name, how):
     assert error.max() <= LIMIT, (name, error.max(), x[error.argmax()])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [n for n in UNARY if n not in EXACT])
 def test_double_ulp(library, name):
     x = samples(UNARY[name], np.float64, 150)

@@ -95,6 +95,7 @@ def check(library, name, shape, orders=("C", "C"), seed=0):
     assert (error <= TOLERANCE[dtypes[2]] * (scale + 1e-30)).all(), (error / (scale + 1e-30)).max()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", DTYPES)
 def test_shapes(library, name, shape):

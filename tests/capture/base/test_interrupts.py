@@ -163,6 +163,7 @@ def seconds_of_a_first_call(folder):
     return time.perf_counter() - start
 
 
+@pytest.mark.slow
 def test_a_timeout_comes_out_of_a_first_call_whenever_it_rings(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # of the compiler
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -18,6 +18,7 @@ NAMES = (
 )  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_one_module_for_all_platforms(name: str) -> None:
     graph, region = lowered(name)[0], ALL[name]

@@ -25,6 +25,7 @@ def words(x):
     return jax.random.key_data(x) if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key) else x
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CASES)
 def test_against_eager(name):
     function, args = CASES[name]
@@ -160,6 +161,7 @@ def test_a_template_alone_is_one_job():
     assert backend.jobs_for(schedule(lower_function(lambda x: jnp.sort(x), x)), 8) == 1
 
 
+@pytest.mark.slow
 def test_loops_of_known_extent_are_compiled_for_what_they_have():
     """Whole registers, several of them in step, a tail, or any two of these: by the extent."""
     def fn(xs, n):

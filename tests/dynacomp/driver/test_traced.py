@@ -101,6 +101,7 @@ def agree(a, b):
         jax.tree.map(lambda p, q: np.testing.assert_allclose(p, q, rtol=2e-4, atol=1e-5), a, b)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
 @pytest.mark.parametrize("fn", FUNCTIONS, ids=lambda f: f.__name__)
 def test_a_transformation_of_a_compiled_function(fn, transform):

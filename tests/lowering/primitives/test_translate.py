@@ -46,6 +46,7 @@ def agree(want, got):
             np.testing.assert_array_equal(np.asarray(b), np.asarray(a))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_lowered_is_eager(name):
     fn, args = PROGRAMS[name]
