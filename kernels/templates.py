@@ -455,8 +455,8 @@ SVD = Template(
 EIGH = Template(
     name="eigh",
     header="lapack.h",
-    doc="""a[batch, n, n], of which one half counts -> (eigenvectors, eigenvalues, smallest first), as LAPACK's syevd and
-    heevd; NaN where they fail. params: batch, n, lower.""",
+    doc="""a[batch, n, n], of which one half counts -> (eigenvectors, eigenvalues, smallest first), as LAPACK's syevd
+    and heevd; NaN where they fail. params: batch, n, lower.""",
     applies=linalg.applies,
     call=lapack.call("symmetric", "batch n", "lower"),
     reference=lapack.eigh_reference,

@@ -5,8 +5,8 @@ that file under `pytest --update-golden`.
 
 `MEDIUM` names the files and folders that compile so much that `make test-fast` leaves them out.
 
-`@pytest.mark.sampled(n)` is for large grids of like cases: one of n is a test like others (DYNACOMP_TEST_SEED says which
-ones), the rest are slow tests. `by` names the parameter whose cases stay together.
+`@pytest.mark.sampled(n)` is for large grids of like cases: one of n is a test like others (DYNACOMP_TEST_SEED says
+which ones), the rest are slow tests. `by` names the parameter whose cases stay together.
 """
 
 import gc
