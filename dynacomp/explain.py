@@ -21,6 +21,7 @@ from dynacomp.capture.bytecode.resume import reachable
 from dynacomp.capture.graph.graph import Graph
 from dynacomp.lowering.fuse.schedule import Schedule
 from dynacomp.lowering.fuse.seams import seams
+from dynacomp.lowering.passes.recompute import size
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,20 @@ class Explanation:
 def _region_text(r: Region) -> str:
     parts = [f"== {r.name} [{r.backend or 'no arrays'}]", "-- guards", r.guards or "(none)", "-- graph",
              str(r.graph), f"-- kernels: {', '.join(r.kernels) or '(none)'}"]
+    parts += _memory_text(r)
     parts += [f"-- left to XLA: {seam}" for seam in (seams(r.schedule) if r.schedule else ())]
     parts += [f"-- {name}\n{text}" for name, text in r.source.items()]
     return "\n".join(parts)
+
+
+def _memory_text(r: Region) -> list[str]:
+    """Peak bytes of temporaries, and what is computed again rather than kept."""
+    if r.schedule is None:
+        return []
+    again = [n for n in r.lowered.calls if getattr(n.target, "name", "") == "again"] if r.lowered else []
+    kept = {n.args[0]: size(n) for n in again}
+    more = f"; {sum(kept.values())} bytes are kept, of which values are computed again" if again else ""
+    return [f"-- temporaries: {r.schedule.arena} bytes{more}"]
 
 
 def explain(fn: Callable[..., Any], **how: Any) -> Callable[..., Explanation]:

@@ -28,6 +28,7 @@ from typing import Any
 
 from dynacomp.driver.foreign import Foreign, known
 from dynacomp.driver.pass_list import Passes
+from dynacomp.lowering.passes.recompute import BUDGET
 
 TOPICS: dict[str, str] = {  # of DYNACOMP_LOG, and what each prints
     "breaks": "every graph break and every call that runs as plain Python, not only the first of a line",
@@ -54,6 +55,7 @@ class Options:
     dynamic: True makes every size symbolic at once, False never, None when a second size is seen.
     fullgraph: True turns a graph break into an error.
     numerics: "default" (a few ULP, see the README) or "exact" (no reassociation, no contraction).
+    memory_budget: from 1 (a step keeps all that it reads later) to 0 (what is cheap is computed again instead).
     threads: how many threads one compiled call may use.
     recompile_limit: entries that one code object may hold before its calls run eagerly.
     passes: the passes that it goes through (see `dynacomp.passes`); None for those in force in the process.
@@ -67,6 +69,7 @@ class Options:
     dynamic: bool | None = None
     fullgraph: bool = False
     numerics: str = "default"
+    memory_budget: float = BUDGET
     threads: int = 1
     recompile_limit: int = 8
     passes: Passes | None = None
@@ -83,6 +86,8 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "dynamic": (lambda v: v is None or isinstance(v, bool), "True, False or None"),
     "fullgraph": (lambda v: isinstance(v, bool), "True or False"),
     "numerics": (lambda v: v in NUMERICS, f"one of {', '.join(map(repr, NUMERICS))}"),
+    "memory_budget": (lambda v: isinstance(v, (int, float)) and not isinstance(v, bool) and 0 <= v <= 1,
+                      "a number from 0 to 1"),
     "threads": (lambda v: _is_count(v), "an int of at least 1"),
     "recompile_limit": (lambda v: _is_count(v), "an int of at least 1"),
     "passes": (lambda v: v is None or isinstance(v, Passes), "a dynacomp.passes.Passes, or None"),

@@ -14,6 +14,7 @@ options, or else `current()`, the process's own.
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Union
@@ -21,6 +22,7 @@ from typing import Any, Union
 from dynacomp.capture.graph.graph import Graph
 from dynacomp.lowering.fuse.schedule import Schedule
 from dynacomp.lowering.passes.pipeline import PASSES
+from dynacomp.lowering.passes.recompute import BUDGET, recompute
 
 Form = Union[Graph, Schedule]
 CAPTURED, PRIMITIVE, KERNELS = LEVELS = ("captured", "primitive", "kernels")
@@ -107,6 +109,14 @@ def _name_of(run: Any) -> str:
 
 INEXACT = ("fuse_attention",)  # sums in another order
 DEFAULT = Passes(tuple(Pass(run.__name__, run, exact=run.__name__ not in INEXACT) for run in PASSES))
+
+
+@functools.lru_cache(maxsize=64)
+def within(passes: Passes, budget: float) -> Passes:
+    """The passes, with `recompute` to a `memory_budget`."""
+    if budget == BUDGET or Pass(recompute.__name__, recompute) not in passes.rows:
+        return passes
+    return passes.replace(recompute.__name__, functools.partial(recompute, budget=budget))
 _current = DEFAULT
 
 

@@ -26,7 +26,7 @@ from dynacomp.codegen.compiler import CompilerError
 from dynacomp.driver import recall
 from dynacomp.driver.foreign import Foreign, program_of
 from dynacomp.driver.interpreted import interpreted
-from dynacomp.driver.pass_list import CAPTURED, DEFAULT, KERNELS, PRIMITIVE, Form, Pass, current
+from dynacomp.driver.pass_list import CAPTURED, DEFAULT, KERNELS, PRIMITIVE, Form, Pass, current, within
 from dynacomp.driver.placed import PlacedProgram
 from dynacomp.driver.verifying import check_kept, traced_outputs, verify
 from dynacomp.lowering.fuse.fusion import schedule
@@ -125,7 +125,7 @@ def settings_of(options: Options) -> dict[str, Any]:
 
 def run_passes(level: str, form: Any, graph: Graph, options: Options) -> Any:
     """`form`, a form of the captured `graph`, after all passes of its level."""
-    for one in (options.passes or current()).at(level):
+    for one in within(options.passes or current(), options.memory_budget).at(level):
         if options.numerics == "exact" and not one.exact:
             continue
         with counters.timed(one.name):

@@ -44,7 +44,8 @@ def key_of(graph: Graph, options: Options) -> str | None:
     text = printer.graph(graph)
     if printer.refs:
         return None
-    return records.digest(records.origin(), jax.default_backend(), options.numerics, text, *contents(graph))
+    return records.digest(records.origin(), jax.default_backend(), options.numerics, str(options.memory_budget),
+                          text, *contents(graph))
 
 
 def contents(graph: Graph) -> Iterator[bytes | str]:

@@ -120,7 +120,7 @@ class Planner:
 
     def layout_root(self, node: Node) -> Node:
         """The node under all ops that a strided view may stand for."""
-        while op_name(node) in ("reshape", "transpose", "broadcast_in_dim") and self.loopable(node):
+        while op_name(node) in ("reshape", "transpose", "broadcast_in_dim", "again") and self.loopable(node):
             if not isinstance(node.args[0], Node):
                 return node
             node = node.args[0]
@@ -135,6 +135,8 @@ class Planner:
             elif node in self.controls or node.op != OUTPUT and self.outside.get(node):
                 for operand in nodes_in((node.args, dict(node.kwargs))):
                     self.require(operand)
+            if op_name(node) == "again":
+                self.required.add(self.layout_root(node).name)
         for node in self.output_nodes():
             self.require_output(node)
         for node in self.in_place:
@@ -209,7 +211,7 @@ class Planner:
         for node in self.graph.calls:
             if node in self.templates:
                 for copy in self.copies.get(node, ()):
-                    self.units.add_item(make_item(self.reader, copy))
+                    self.units.add_item(replace(make_item(self.reader, copy), after=self.waits_for(copy)))
                 self.add_node(node, {v[0] for v in self.operand_views[node]})
             elif node in self.controls:
                 self.add_node(node, set(self.buffers_of(node)))
@@ -261,7 +263,18 @@ class Planner:
         for stage in self.stages_of(node, item):
             self.by_name[stage.name] = node
             self.shapes.setdefault(stage.name, (stage.shape, stage.dtype))
-            self.units.add_item(stage)
+            self.units.add_item(replace(stage, after=self.waits_for(node)))
+
+    def waits_for(self, node: Node) -> frozenset[str]:
+        """The buffers that must be there before what this node reads `again` is read."""
+        found, waiting = set(), list(nodes_in(node.args))
+        while waiting:
+            read = waiting.pop()
+            if op_name(read) == "again":
+                found.add(self.reader.views.get(read.args[1].name, read.args[1].name))
+            elif read.name not in self.reader.realised:
+                waiting += nodes_in(read.args)
+        return frozenset(found)
 
     def stages_of(self, node: Node, item: Item) -> tuple[Item, ...]:
         """The item, or the two folds that it is better done as."""

@@ -39,6 +39,7 @@ class Item:
     kind: "point" (one value per position), "fold" (folds `inner` away), "scan" (running fold along
     dimension `axis`), "scatter" (stores into an array that another item made).
     lanes: it wants SIMD lanes over its last result dimension rather than over its innermost loop.
+    after: buffers that must be there before it is computed, though it does not read them.
     target, place: the item is a part of the array `target`, stored at flat offset `place` in it.
     """
 
@@ -58,6 +59,7 @@ class Item:
     store: ScatterStore | None = None
     target: str = ""
     place: sympy.Expr | None = None
+    after: frozenset[str] = frozenset()
 
     @property
     def numel(self) -> sympy.Expr:
@@ -273,6 +275,7 @@ _FREE = {
     "imag",
     "complex",
     "iota_2x32_shape",
+    "again",
 }
 KEEP_COST, KEEP_READS, MAX_INLINE, MAX_READS = DEAR, 2, 150, 24
 

@@ -43,7 +43,7 @@ class Units:
 
     def add_item(self, item: Item) -> None:
         """Into the group of a producer, or of a sibling that reads the same, or a new one."""
-        reads = {r.buffer for r in item.reads}
+        reads = {r.buffer for r in item.reads} | item.after
         producers = self.producers(reads)
         for number in self.candidates(item, reads, producers):
             unit = self.all[number]

@@ -15,6 +15,7 @@
               dimensions of one spell it
     kernels   Kernels that the program brings for patterns of several operations, and the pass that puts
               them in
+    recompute  What a step keeps for later, and what it computes again: less memory where much would be kept for long
     cost      What a primitive Graph costs: operations and bytes, by Op, for known sizes or as expressions
               of the unknown ones
     simplify  Algebra that changes no bit: one row per Op name, a function of the node that gives what

@@ -40,7 +40,7 @@ def rebuild(graph: Graph, rule: Rule) -> Graph:
     new: dict[Node, Any] = {}
     for node in graph.nodes[:-1]:
         new[node] = _carry(graph, node, new, rule, builder)
-    return _finish(builder, tuple(map(new.__getitem__, graph.output)), graph.nodes[-1].aval)
+    return finish(builder, tuple(map(new.__getitem__, graph.output)), graph.nodes[-1].aval)
 
 
 def _carry(graph: Graph, node: Node, new: Mapping[Node, Any], rule: Rule, builder: Builder) -> Any:
@@ -60,7 +60,7 @@ def substituted(graph: Graph, makers: Mapping[Node, Callable[[Builder, Mapping[N
     for node in graph.nodes[:-1]:
         make = makers.get(node)
         new[node] = copied(builder, graph, node, new) if make is None else make(builder, new)
-    made = _finish(builder, tuple(map(new.__getitem__, graph.output)), graph.nodes[-1].aval)
+    made = finish(builder, tuple(map(new.__getitem__, graph.output)), graph.nodes[-1].aval)
     return dead_code(made)
 
 
@@ -82,7 +82,7 @@ def users_of(graph: Graph) -> dict[Node, list[Node]]:
     return users
 
 
-def _finish(builder: Builder, outputs: tuple[Any, ...], avals: Any) -> Graph:
+def finish(builder: Builder, outputs: tuple[Any, ...], avals: Any) -> Graph:
     nodes = tuple(o if isinstance(o, Node) else constant(builder, o) for o in outputs)
     graph = builder.finish(nodes)
     return replace(graph, nodes=(*graph.nodes[:-1], replace(graph.nodes[-1], aval=avals)))

@@ -26,6 +26,7 @@ from dynacomp.lowering.passes.fold import fold_constants
 from dynacomp.lowering.passes.kernels import use_kernels
 from dynacomp.lowering.passes.loops import everywhere, hoist_invariants, trim_loops
 from dynacomp.lowering.passes.products import turn_products
+from dynacomp.lowering.passes.recompute import recompute
 from dynacomp.lowering.passes.simplify import simplify
 
 
@@ -43,7 +44,9 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     trim_loops,
     *map(in_bodies, (fold_constants, simplify)),
     hoist_invariants,
-    *map(in_bodies, (merge_common, fuse_attention, use_kernels, turn_products, dead_code)),
+    *map(in_bodies, (merge_common, fuse_attention, use_kernels, turn_products)),
+    recompute,
+    in_bodies(dead_code),
 )
 
 

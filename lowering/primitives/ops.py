@@ -151,6 +151,11 @@ def _dim_as_value(*, dim: Any) -> jax.Array:
     return jnp.asarray(dim, dtype=jax.dtypes.canonicalize_dtype(np.int64))
 
 
+def _again(x: Any, after: Any) -> Any:
+    """x, to be read once `after` is there: see `lowering.passes.recompute`."""
+    return x
+
+
 def _run_jaxpr(*args: Any, jaxpr: Any, **_: Any) -> tuple[Any, ...]:
     return tuple(jax_jit(jaxpr_as_fun(jaxpr))(*args))
 
@@ -172,8 +177,9 @@ def _table() -> dict[str, Op]:
     rows = {n: Op(n, kind, known[n].bind) for kind, names in _NAMES.items() for n in names.split()}
     rows |= {n: Op(n, SCATTER, fn) for n, fn in _SCATTERS.items()}
     rows |= {n: Op(n, CONTROL, fn) for n, fn in control.REFERENCES.items()}
-    own = (Op("dim_as_value", LAYOUT, _dim_as_value), Op("iota_2x32_shape", LAYOUT, _iota_2x32),
-           Op("extern", EXTERN, _run_jaxpr), Op("select_n", POINTWISE, _select_n))
+    own = (Op("dim_as_value", LAYOUT, _dim_as_value), Op("again", LAYOUT, _again),
+           Op("iota_2x32_shape", LAYOUT, _iota_2x32), Op("extern", EXTERN, _run_jaxpr),
+           Op("select_n", POINTWISE, _select_n))
     return rows | {op.name: op for op in own}
 
 

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax._src.random import core as random_core
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from dynacomp.capture.graph.avals import is_numpy_dtype
@@ -89,6 +90,12 @@ def _over_keys(eqn: Any, fn: Callable[..., Any]) -> Callable[..., Any]:
     for _ in range(eqn.invars[0].aval.ndim):
         fn = jax.vmap(fn)
     return fn
+
+
+def _gamma(eqn: Any) -> Callable[..., Any]:
+    """JAX's own rejection sampling, all elements at once."""
+    sample: Any = functools.partial(random_core._gamma_impl, use_vmap=True, **eqn.params)
+    return lambda words, a: sample(jax.random.wrap_key_data(words, impl=eqn.invars[0].aval.dtype._impl.name), a)
 
 
 def _fold_in(eqn: Any) -> Callable[..., Any]:
@@ -276,6 +283,7 @@ REWRITES: dict[str, tuple[Callable[[Any], bool], Rewrite]] = {
     "random_bits": (_always, lambda e: _over_keys(
         e, lambda k: _impl(e).random_bits(k, e.params["bit_width"], e.params["shape"]))),
     "random_fold_in": (_always, _fold_in),
+    "random_gamma": (_always, _gamma),
     "integer_pow": (_always, _integer_pow),
     "square": (_always, lambda e: lambda x: lax.mul(x, x)),
     "one_minus_square": (_always, lambda e: lambda x: lax.mul(lax.add(_one(x), x), lax.sub(_one(x), x))),

@@ -135,4 +135,5 @@ LAYOUT: dict[str, Rule] = {
     "iota": _iota,
     "iota_2x32_shape": _iota_2x32,
     "dim_as_value": _dim_as_value,
+    "again": lambda reader, node, at: reader.read(node.args[0], at),
 }
