@@ -34,8 +34,9 @@ class Slot:
     owner: weakref.ref[types.FunctionType]
 
 
-def give_code(call: types.FunctionType, fn: Any) -> None:
-    """Gives `call`, which calls `fn`, the code that a caller made of the same had, now dead; else code of its own."""
+def give_code(call: Any, fn: Any) -> None:
+    """Gives the function `call`, which calls `fn`, the code that a caller made of the same had, now dead; else code of
+    its own."""
     parts = made_of(fn) or (fn,)
     slots = _slots(parts)
     free = next((slot for slot in slots if slot.owner() is None), None)

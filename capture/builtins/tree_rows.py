@@ -12,15 +12,28 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.builtins.builtin_rows import NONE
 from dynacomp.capture.calls.calls import BUILTINS, call, call_row
+from dynacomp.capture.kinds.arrays import is_numpy
 from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.operators import truth
-from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, LibraryV, ListV, TupleV, Value, as_python
+from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.values import (
+    Const,
+    LibraryV,
+    ListV,
+    ScalarV,
+    SizeV,
+    TupleV,
+    Value,
+    as_python,
+    type_of,
+)
 from dynacomp.capture.tracing.equinox_modules import refuse_method
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.tracing.treedef_contents import arrays_in_structure, numbers_out_of_sight, taken_apart
@@ -101,6 +114,25 @@ def _tree_map(cap: Capture, f: Value, tree: Value, *rest: Value, is_leaf: Value 
     first, *others = (Shell(cap, t) for t in (tree, *rest))
     leaves, treedef = _flatten(first, is_leaf)
     return _mapped(cap, f, treedef, [leaves, *(_up_to(o, treedef) for o in others)])
+
+
+def all_arrays(cap: Capture, tree: Value) -> Value:
+    """The tree that `jax.jit` makes of a function's result: what JAX takes for an array is one."""
+    try:
+        leaves, treedef = _flatten(Shell(cap, tree), NONE)
+    except Closed:
+        return tree
+    if not any(map(_is_number, leaves)):
+        return tree
+    return unflattened(cap, treedef, [library_call(cap, jnp.asarray, [x], {}) if _is_number(x) else x for x in leaves])
+
+
+def _is_number(value: Value) -> bool:
+    return is_numpy(value) or isinstance(value, (Const, ScalarV, SizeV)) and issubclass(
+        type_of(value), (int, float, complex, np.generic))
+
+
+OPERATIONS["all_arrays"] = all_arrays
 
 
 def _tree_map_with_path(cap: Capture, f: Value, tree: Value, *rest: Value, is_leaf: Value = NONE,

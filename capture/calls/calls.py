@@ -66,7 +66,7 @@ from dynacomp.capture.tracing.library_objects import RULE_METHODS, open_callable
 from dynacomp.capture.tracing.placement import jit_places
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping import host_functions, ndarrays, size_values
-from dynacomp.capture.wrapping.builder import wrap
+from dynacomp.capture.wrapping.builder import JITTED, wrap
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, payload_base, seen_by_c
 from dynacomp.capture.wrapping.class_attrs import MISSING, name_in_errors, resolve
 from dynacomp.capture.wrapping.class_prototypes import refuse
@@ -333,7 +333,7 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
         return inline(cap, as_function(cap, fn), args, kwargs)
     anew = made_anew.by_structure(cap, fn)
     if anew is not None:
-        return call(cap, anew, args, kwargs)
+        return as_jit_gives(cap, peek(fn), call(cap, anew, args, kwargs))
     obj = fn.value
     entered = cap.entered.get(id(obj))
     if entered is not None:
@@ -361,7 +361,7 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     if wrapped is not None:
         inner = from_python(cap, wrapped) if fn.source is None else wrap(cap, wrapped, _wrapped_source(obj, fn.source))
         if not is_library(wrapped) or open_callable(cap, inner) is not None:
-            return call(cap, inner, args, kwargs)
+            return as_jit_gives(cap, obj, call(cap, inner, args, kwargs))
     if is_library(obj):
         return library_call(cap, obj, made_anew.arguments(cap, args), kwargs)
     if isinstance(obj, (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
@@ -416,6 +416,21 @@ def _jitted(cap: Capture, obj: Any) -> Any:
         raise Break("call", "a function that was compiled with other numerics")
     known = type(obj).__name__ == "PjitFunction" and not jit_places(obj) or isinstance(obj, CompiledFunction)
     return getattr(obj, "__wrapped__", None) if known else None
+
+
+def as_jit_gives(cap: Capture, fn: Any, result: Value) -> Value:
+    """What `fn` returns: where it is `jax.jit(f)`, numbers and NumPy's arrays in what `f` has returned are arrays."""
+    return OPERATIONS["all_arrays"](cap, result) if type(fn) is JITTED and _holds_numbers(result) else result
+
+
+def _holds_numbers(value: Value) -> bool:
+    """Whether that may be, or hold, anything but arrays of JAX."""
+    if isinstance(value, (TupleV, ListV)):
+        return any(not isinstance(x, Value) or _holds_numbers(x) for x in value.items)
+    if isinstance(value, DictV):
+        return any(not isinstance(x, Value) or _holds_numbers(x) for x in value.items.values())
+    return not (isinstance(value, ArrayV) and not arrays.is_numpy(value) or isinstance(value, Const) and (
+        value.value is None))
 
 
 def _wrapped_source(obj: Any, source: S.Source) -> S.Source:

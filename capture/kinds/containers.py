@@ -31,7 +31,7 @@ from dynacomp.capture.symbolic.values import (
     ViewV,
     row_kind,
 )
-from dynacomp.capture.wrapping import ndarrays
+from dynacomp.capture.wrapping import host_functions, ndarrays
 from dynacomp.capture.wrapping.builder import items_of
 from dynacomp.capture.wrapping.builtin_subclasses import plain
 from dynacomp.capture.wrapping.class_attrs import resolve
@@ -110,6 +110,9 @@ def contains(cap: Capture, container: Value, item: Value) -> bool:
         return deques.contains(cap, container, item)
     if isinstance(container, NdArrayV):
         return truth(cap, ndarrays.call_method(cap, container, "__contains__", [item], {}))
+    hosted = host_functions.contained(cap, container, item)
+    if hosted is not None:
+        return truth(cap, hosted)
     if isinstance(container, Const):
         found = fold(cap, operator.contains, container, item)
         assert isinstance(found, Const)

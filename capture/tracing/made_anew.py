@@ -1,7 +1,7 @@
 """Library callables that the program makes anew for each call: `optax.adam(1e-3)`, `jax.grad(loss)`, a schedule, a
-jitted function. Once one was seen to be another object it is known by its structure instead of its identity: its code,
-its defaults, and what its cells hold, functions among them in the same way. Arrays and changing numbers in cells become
-inputs of the Graph, constants are guarded.
+jitted function, a function with a derivative of its own. Once one was seen to be another object it is known by its
+structure instead of its identity: its code, its defaults, and what its cells hold, functions among them in the same
+way. Arrays and changing numbers in cells become inputs of the Graph, constants are guarded.
 
     tx = optax.adam(rate)       # the cells of tx.update: functions, and in theirs b1, b2, eps ... and the rate
     updates, state = tx.update(grads, state)
@@ -18,12 +18,16 @@ from typing import Any
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.bytecode.code import decode
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.libraries import is_host, is_library
+from dynacomp.capture.symbolic.classes import module_name
+from dynacomp.capture.symbolic.libraries import is_host, is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
+    DictV,
     LibraryV,
+    ListV,
+    ObjectV,
     OpaqueV,
     PartialV,
     ScalarV,
@@ -33,9 +37,9 @@ from dynacomp.capture.symbolic.values import (
     is_open,
     peek,
 )
-from dynacomp.capture.tracing.library_objects import WithCells
+from dynacomp.capture.tracing.library_objects import WithAttributes, WithCells
 from dynacomp.capture.tracing.placement import jit_places
-from dynacomp.capture.wrapping.builder import items_of, wrap
+from dynacomp.capture.wrapping.builder import CUSTOM, items_of, own_dict, realize, wrap
 
 MAX_DEPTH = 32  # of functions and tuples inside each other
 INPUTS = (ArrayV, ScalarV, SizeV, LibraryV)  # what a node can take in place of a cell's content
@@ -53,7 +57,7 @@ def by_structure(cap: Capture, fn: Const) -> Value | None:
     if not cap.root.is_dynamic_scalar(source, mark):
         cap.scalars[source] = mark
         return None
-    return _function(cap, real, source, 0) if isinstance(real, types.FunctionType) else _jitted(cap, real, source)
+    return _made(cap, real, source, 0)
 
 
 def arguments(cap: Capture, values: Iterable[Value]) -> list[Value]:
@@ -68,6 +72,29 @@ def _argument(cap: Capture, value: Value) -> Value:
         items = [_argument(cap, item) for item in value.items]
         return value if items == value.items else TupleV(items, value.cls)
     return value
+
+
+def _made(cap: Capture, real: Any, source: S.Source, depth: int) -> Value | None:
+    if isinstance(real, types.FunctionType):
+        return _function(cap, real, source, depth)
+    return _custom(cap, real, source, depth) if type(real) in CUSTOM else _jitted(cap, real, source)
+
+
+def _custom(cap: Capture, real: Any, source: S.Source, depth: int) -> Value | None:
+    """A function with a derivative of its own: the same rules and options of the same functions."""
+    held = {name: _structured(cap, wrap(cap, content, S.Attr(source, name)), depth + 1)
+            for name, content in vars(real).items() if not name.startswith("__")}
+    values = [v for v in held.values() if v is not None]
+    return LibraryV(WithAttributes(_emptied(real, held), tuple(held)), tuple(values)) if len(values) == len(
+        held) else None
+
+
+def _emptied(real: Any, names: Iterable[str]) -> Any:
+    """A copy that keeps nothing of the program's alive."""
+    made = object.__new__(type(real))
+    vars(made).update({name: vars(real)[name] for name in ("__name__", "__qualname__", "__module__", "__doc__")
+                       if name in vars(real)} | dict.fromkeys(names))
+    return made
 
 
 def _jitted(cap: Capture, jitted: Any, source: S.Source) -> Value | None:
@@ -122,16 +149,13 @@ def _structured(cap: Capture, value: Value, depth: int) -> Value | None:
         real = peek(value)  # type: ignore[arg-type]
         if is_modules_own(real):
             return Const(value.value)  # type: ignore[attr-defined]
-        if not isinstance(real, types.FunctionType):
-            return _jitted(cap, real, value.source)
-        return _function(cap, real, value.source, depth + 1) if is_library(real) else value  # else it is entered
+        return _made(cap, real, value.source, depth + 1) if is_library(real) else value  # else it is entered
     if isinstance(value, TupleV):
-        items = [_structured(cap, item, depth + 1) for item in items_of(cap, value)]
-        if any(item is None for item in items):
-            return None
-        found = [item for item in items if item is not None]
-        return Const(value.real) if value.real is not None and all(map(_is_constant, found)) else TupleV(
-            found, value.cls)
+        return _tuple(cap, value, value.cls, value.real, depth)
+    if isinstance(value, (ListV, DictV)) and value.cls in (list, dict):
+        return _container(cap, value, depth)
+    if isinstance(value, ObjectV) and _is_named_tuple(value):  # `optax.GradientTransformationExtraArgs`
+        return _tuple(cap, value.payload, value.cls, value.real, depth)
     if isinstance(value, PartialV):
         func = _structured(cap, value.func, depth + 1)
         args = [_structured(cap, v, depth + 1) for v in (*value.args, *value.kwargs.values())]
@@ -144,6 +168,30 @@ def _structured(cap: Capture, value: Value, depth: int) -> Value | None:
         cap.guards.add("is", value.source, value.obj)
         return Const(value.obj)
     return value if isinstance(value, (Const, *INPUTS)) else None
+
+
+def _tuple(cap: Capture, value: TupleV, cls: type, real: Any, depth: int) -> Value | None:
+    items = [_structured(cap, item, depth + 1) for item in items_of(cap, value)]
+    found = [item for item in items if item is not None]
+    if len(found) < len(items):
+        return None
+    return Const(real) if real is not None and all(map(_is_constant, found)) else TupleV(found, cls)
+
+
+def _is_named_tuple(value: ObjectV) -> bool:
+    """A library's own, with nothing but its items."""
+    return issubclass(value.cls, tuple) and hasattr(value.cls, "_fields") and is_pure_module(
+        module_name(value.cls)) and not own_dict(value.real) and not value.attrs
+
+
+def _container(cap: Capture, value: ListV | DictV, depth: int) -> Value | None:
+    """The same for a list or dict (see `optax.partition`): what is traced gets a copy."""
+    held = items_of(cap, value) if isinstance(value, ListV) else [realize(cap, v) for v in value.items.values()]
+    items = [_structured(cap, item, depth + 1) for item in held]
+    found = [item for item in items if item is not None]
+    if len(found) < len(items):
+        return None
+    return ListV(found) if isinstance(value, ListV) else DictV(dict(zip(value.items, found)))
 
 
 def is_modules_own(fn: Any) -> bool:

@@ -151,10 +151,10 @@ def _function(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 
 def _jitted(cap: Capture, obj: Any, source: S.Source) -> Value:
-    """So may what `jax.jit` makes."""
+    """So may what `jax.jit` makes, or `jax.custom_vjp`."""
     if not S.belongs_to_call(source):
         return _one_object(cap, obj, source)
-    cap.guards.add("is_type", source, JITTED)
+    cap.guards.add("is_type", source, type(obj))
     return open_function(obj, source, lambda: cap.guards.add("is", source, obj))
 
 
@@ -430,7 +430,7 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
         return _opaque(cap, obj, source)
     if is_changeable(obj) and not is_python_class(type(obj)) and not callable(obj):
         return _opaque(cap, obj, source)
-    return _one_object(cap, obj, source)
+    return (_jitted if cls in CUSTOM else _one_object)(cap, obj, source)
 
 
 def _one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
@@ -454,6 +454,7 @@ def is_bare_named_tuple(cls: type) -> bool:
 
 
 JITTED: type = type(jax.jit(lambda: None))
+CUSTOM = (jax.custom_vjp, jax.custom_jvp)  # functions with rules, which a program may make anew in each call
 RECORDS = (OpaqueTraceState,)  # objects of JAX that are made anew all the time: known by their content
 
 

@@ -122,6 +122,12 @@ def percent(cap: Capture, text: Value, values: Value) -> Value | None:
     return _hosted(cap, _percent, (text, *given), (ANY,) * (1 + len(given)))
 
 
+def contained(cap: Capture, text: Value, part: Value) -> Value | None:
+    """`part in text`, likewise."""
+    known = all(type(now(v)) is str for v in (text, part)) and any(isinstance(v, CHANGING) for v in (text, part))
+    return _hosted(cap, operator.contains, (text, part), (ANY, ANY)) if known else None
+
+
 def repeated(cap: Capture, a: Value, b: Value) -> Value | None:
     """`text * n`, likewise."""
     text, times = (a, b) if type(now(a)) is str else (b, a)

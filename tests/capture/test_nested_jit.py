@@ -1,6 +1,7 @@
 """Compiled functions called by compiled code are part of it: functions, methods, models, donation and all."""
 
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -82,3 +83,44 @@ def test_what_is_inside_is_guarded(monkeypatch):
     assert outer(X)[3] == 10
     inner = jit(lambda a: a * 4)
     assert outer(X)[3] == 13
+
+
+class Count(NamedTuple):
+    x: jax.Array
+    n: int
+
+
+@jax.jit
+def counted(state, x):
+    return Count(state.x + x, state.n + 1), {"half": 0.5, "flag": True, "np": np.ones(2), "none": None}
+
+
+class Trainer:
+    @functools.partial(jax.jit, static_argnums=0)
+    def step(self, state, x):
+        return counted(state, x)[0]
+
+
+def own_class(x):
+    return Trainer().step(Count(x, 0), x)
+
+
+def made_in_the_call(x):
+    step = jax.jit(lambda state, x: Count(state.x + x, state.n + 1))
+    print(end="")
+    return step(step(Count(x, 0), x), x)
+
+
+@pytest.mark.parametrize("program", [lambda x: counted(Count(x, 3), x), own_class, made_in_the_call])
+def test_numbers_that_a_jitted_function_returns_are_arrays(program):
+    """As they are where Python calls it: programs ask them for `dtype` and `item()`."""
+    dynacomp.reset()
+    want, made = program(X), jit(program)
+    for _ in range(8):
+        got = made(X)
+        assert jax.tree.structure(got) == jax.tree.structure(want)
+        for a, b in zip(jax.tree.leaves(want), jax.tree.leaves(got), strict=True):
+            assert isinstance(b, jax.Array) and (a.dtype, a.weak_type) == (b.dtype, b.weak_type)
+            np.testing.assert_array_equal(a, b)
+    assert dynacomp.stats()["graphs"] >= 1 and not dynacomp.stats()["frames_eager"]
+    assert dynacomp.stats()["frames_captured"] <= 4

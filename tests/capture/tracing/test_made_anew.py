@@ -73,7 +73,38 @@ def mapped(p, rate):
     return f(p["w"])
 
 
-PROGRAMS = [optimiser, gradient, jitted, schedule, chained, mapped]
+def own_derivative(p, rate):
+    @jax.custom_vjp
+    def clipped(w):
+        return w * rate
+
+    clipped.defvjp(lambda w: (w * rate, w), lambda w, g: (jnp.clip(g, -rate, rate) + w,))
+    print(end="")
+    return jax.grad(lambda w: jnp.sum(clipped(w) ** 3))(p["w"]), clipped(p["b"])
+
+
+def own_tangent(p, rate):
+    @jax.custom_jvp
+    def doubled(w):
+        return w * rate
+
+    doubled.defjvp(lambda given, tangents: (given[0] * rate, tangents[0] * 2 * rate))
+    print(end="")
+    return jax.grad(lambda w: jnp.sum(jnp.sin(doubled(w))))(p["w"])
+
+
+def parted(p, rate):
+    """Its cells hold a dict of optimisers and a tree of labels."""
+    tx = optax.multi_transform({"a": optax.adam(rate), "b": optax.sgd(0.1)}, {"w": "a", "b": "b"})
+    state = tx.init(p)
+    for _ in range(2):
+        print(end="")
+        updates, state = tx.update(jax.grad(loss)(p, X, Y), state, p)
+        p = optax.apply_updates(p, updates)
+    return p
+
+
+PROGRAMS = [optimiser, gradient, jitted, schedule, chained, mapped, own_derivative, own_tangent, parted]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -122,6 +153,35 @@ def test_other_options_of_jit_are_another_entry():
 
     made = [lambda: jax.jit(lambda x, n: x * n), lambda: jax.jit(lambda x, n: x * n, static_argnums=1)]
     settled(program, [(made[i % 2](), X) for i in range(12)], 6)
+
+
+def test_other_labels_are_another_entry():
+    def step(tx, p):
+        return tx.update(jax.grad(loss)(p, X, Y), tx.init(p), p)[0]
+
+    labels = [{"w": "a", "b": "b"}, {"w": "b", "b": "a"}]
+    settled(step, [(optax.multi_transform({"a": optax.adam(0.1), "b": optax.sgd(0.1)}, labels[i % 2]), W)
+                   for i in range(12)], 5)
+
+
+def test_another_rule_is_another_entry():
+    def program(f, x):
+        return jax.grad(lambda y: jnp.sum(f(y)))(x)
+
+    def clipping(by, twice):
+        f = jax.custom_vjp(lambda x: jnp.sin(x))
+        f.defvjp(lambda x: (jnp.sin(x), None), (lambda _, g: (2 * g * by,)) if twice else lambda _, g: (g * by,))
+        return f
+
+    settled(program, [(clipping(1.0 + i % 3, i % 2), X) for i in range(20)], 12)
+
+
+def test_a_jitted_function_of_a_module_made_anew():
+    """`functools.wraps` names what JAX makes like the module's function, which it is not."""
+    def program(f, x):
+        return f(W, x, Y)
+
+    settled(program, [(jax.value_and_grad(jax.jit(loss)), X + i) for i in range(10)], 3)
 
 
 def test_tracing_changes_no_cell_of_the_program():

@@ -134,3 +134,13 @@ def test_sums_of_ranges():
     assert [tenths(jnp.ones(n)) for n in SIZES] == [sum(range(n), 0.1) for n in SIZES]
     compiled_like_plain(f, [(jnp.ones(n), n - 5) for n in (8, 6, 7, 9, 12, 8)], 2)
     compiled_like_plain(f, [(jnp.ones(n), n - 5) for n in (4, 5, 6, 7, 3, 1, 2, 9)], 6)
+
+
+def test_parts_of_texts_that_change():
+    def f(x, text):
+        return x + 1 if "/" in text else x - 1, "_" in f"{text}!", text in "layer_1/layer_2"
+
+    names = [f"layer_{i}" for i in range(10)]
+    compiled_like_plain(f, [(jnp.ones(3), name) for name in names], 4)
+    compiled_like_plain(lambda x, text: x + 1 if "/" in text else x - 1,
+                        [(jnp.ones(3), name + "/" * (i % 2)) for i, name in enumerate(names)], 4)
