@@ -13,6 +13,8 @@
                      translate the jaxpr
     translate_rules  How jaxpr equations that are not primitives of ours become ones that are:
                      three tables
+    unfolding        Primitives that we do not know, of libraries and of programs, as what their
+                     lowering computes
     complex_rules    Complex numbers as pairs of floats: what every primitive does to real and imaginary
                      parts
     complex_functions  Arithmetic and elementary functions of complex numbers, on pairs of real arrays

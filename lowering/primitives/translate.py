@@ -45,6 +45,7 @@ from dynacomp.lowering.primitives.liveness import needed
 from dynacomp.lowering.primitives.ops import CONTROL, EXTERN, OPS, POINTWISE, Op, expressible, is_known, kept_params
 from dynacomp.lowering.primitives.placing import refuse_placing
 from dynacomp.lowering.primitives.translate_rules import CALLS, IDENTITIES, as_extern, is_key, raw_struct, rewrite_of
+from dynacomp.lowering.primitives.unfolding import unfolded
 from dynacomp.lowering.sizes.dims import SymbolicShapeError, is_symbolic, map_dims, to_sympy
 
 Where = tuple[tuple[str, int, str], ...]
@@ -273,7 +274,7 @@ class Writer:
         """The values of one equation's results."""
         name = eqn.primitive.name.replace("-", "_")
         if not is_known(eqn.primitive):
-            return self.node(OPS["extern"], args, as_extern(eqn), eqn)
+            return self.unknown(eqn, args)
         if name in IDENTITIES:
             return args
         if name in CALLS:
@@ -286,6 +287,12 @@ class Writer:
             return self.control(CONTROLS[name](eqn), args, eqn)
         if name in OPS and expressible(name, eqn.params) and not any(map(is_key, eqn.invars)):
             return self.node(OPS[name], args, eqn.params, eqn)
+        return self.unknown(eqn, args)
+
+    def unknown(self, eqn: Any, args: list[Any]) -> list[Any]:
+        """An equation that nothing of ours computes: what it unfolds to, else a node for XLA."""
+        if (fn := unfolded(eqn)) is not None and not any(map(is_key, (*eqn.invars, *eqn.outvars))):
+            return self.inline(jax.make_jaxpr(fn)(*(raw_struct(v.aval) for v in eqn.invars)), args)
         return self.node(OPS["extern"], args, as_extern(eqn), eqn)
 
     def control(self, flow: Control, args: list[Any], eqn: Any) -> list[Any]:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax._src.dispatch import apply_primitive
+from jax._src.lib.mlir.dialects import hlo
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
@@ -17,12 +18,16 @@ from dynacomp.lowering.primitives.own import new_op
 X = jnp.arange(4.0)
 
 
-def multiply_add(name, impl, lowered=True):
+BY_HAND = lambda ctx, x, y, z: [hlo.add(hlo.multiply(x, y), z)]
+BY_TRACING = mlir.lower_fun(lambda x, y, z: x * y + z, multiple_results=False)
+
+
+def multiply_add(name, impl, rule=BY_HAND):
     primitive = Primitive(name)
     primitive.def_impl(impl or functools.partial(apply_primitive, primitive))
     primitive.def_abstract_eval(lambda x, y, z: jax.core.ShapedArray(x.shape, x.dtype))
-    if lowered:
-        mlir.register_lowering(primitive, mlir.lower_fun(lambda x, y, z: x * y + z, multiple_results=False))
+    if rule:
+        mlir.register_lowering(primitive, rule)
     return primitive
 
 
@@ -31,18 +36,19 @@ in_numpy = lambda x, y, z: jnp.asarray(np.asarray(x) * np.asarray(y) + np.asarra
 
 @pytest.mark.parametrize("name", ["multiply_add", "attention", "mul", "jit", "copy"])
 @pytest.mark.parametrize("impl", [None, in_numpy], ids=["by its lowering", "by NumPy"])
-def test_one_with_a_lowering_is_a_seam(name, impl):
-    primitive = multiply_add(name, impl)
+@pytest.mark.parametrize("rule", [BY_HAND, BY_TRACING], ids=["seam", "kernel"])
+def test_one_with_a_lowering_of_xlas_operations_is_a_seam_and_one_of_jaxs_is_none(name, impl, rule):
+    primitive = multiply_add(name, impl, rule)
     assert is_known(primitive) == (name == "multiply_add")
     dynacomp.reset()
     compiled = dynacomp.jit(lambda x: primitive.bind(x + 1, x, x) * 2, fullgraph=True)
     for x in (X, X * 3):
         np.testing.assert_allclose(compiled(x), ((x + 1) * x + x) * 2, rtol=1e-6)
-    assert dynacomp.stats()["externs"] == {f"`{name}` has no lowering": 1}
+    assert dynacomp.stats()["externs"] == ({f"`{name}` has no lowering": 1} if rule is BY_HAND else {})
 
 
 def test_one_without_a_lowering_runs_in_python():
-    primitive = multiply_add("in_python", in_numpy, lowered=False)
+    primitive = multiply_add("in_python", in_numpy, rule=None)
     dynacomp.reset()
     compiled = dynacomp.jit(lambda x: primitive.bind(x + 1, x, x) * 2)
     for _ in range(2):
