@@ -13,7 +13,7 @@ from typing import Any, TypeVar, overload
 
 import jax
 
-from dynacomp import callers, counters, misses, notices
+from dynacomp import ahead, callers, counters, misses, notices
 from dynacomp.capture import _native
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.calls.calls import BUILTINS, USER_RULES
@@ -89,7 +89,11 @@ def jit(fn: Any = None, *, backend: Backend | None = "auto", dynamic: bool | Non
         raise ValueError(f"dynacomp.jit: no backend {backend!r}; there are {', '.join([*BACKENDS, *FOREIGN])}")
     given = donate_argnums, donate_argnames, static_argnums, static_argnames
     which, static = (NOTHING, ()) if given == (None,) * 4 else donated(fn, *given)
-    return compiled(placed(fn, in_shardings, out_shardings, device, static), chosen, which)
+    made = compiled(placed(fn, in_shardings, out_shardings, device, static), chosen, which)
+    ahead.tell(made, fn, dict(static_argnums=static_argnums, static_argnames=static_argnames,
+                              donate_argnums=donate_argnums, donate_argnames=donate_argnames,
+                              in_shardings=in_shardings, out_shardings=out_shardings, device=device))
+    return made
 
 
 def platform_or_backend(backend: Backend | None, device: Any) -> tuple[Backend, Any]:
@@ -163,7 +167,12 @@ class CompiledObject:
         return self._compiled(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(object.__getattribute__(self, "__wrapped__"), name)
+        try:
+            return getattr(object.__getattribute__(self, "__wrapped__"), name)
+        except AttributeError:
+            if name not in ahead.METHODS:
+                raise
+            return types.MethodType(ahead.METHODS[name], self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self.__wrapped__, name, value)
@@ -173,10 +182,16 @@ class CompiledObject:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles are wrappers of the object's copy."""
-        return compiled, (self.__wrapped__, self._compiled.key, self._donated)
+        return _remade, (self.__wrapped__, self._compiled.key, self._donated, *ahead.told(self))
 
     def __repr__(self) -> str:
         return f"<dynacomp.jit of {self.__wrapped__!r}>"
+
+
+def _remade(obj: Any, options: Options, which: Donated, fn: Any, arguments: dict[str, Any]) -> Any:
+    made = compiled(obj, options, which)
+    ahead.tell(made, fn, arguments)
+    return made
 
 
 def disable(fn: F) -> F:

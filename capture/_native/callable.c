@@ -152,6 +152,24 @@ PyObject *dc_call_compiled(PyObject *callable, PyObject **slots, Py_ssize_t n)
 
 /* ---- being a function ---- */
 
+PyObject *dc_methods;
+
+/* One of the methods that `jax.jit` gives; else NULL, with the error that is set. */
+static PyObject *method_of_jit(PyObject *self, PyObject *name)
+{
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    PyObject *method = PyDict_GetItemWithError(dc_methods, name);
+    if (method == NULL && !PyErr_Occurred()) {
+        PyErr_Restore(type, error, trace);
+        return NULL;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(error);
+    Py_XDECREF(trace);
+    return method ? PyMethod_New(method, self) : NULL;
+}
+
 static PyObject *compiled_getattro(PyObject *self, PyObject *name)
 {
     PyObject *value = PyObject_GenericGetAttr(self, name);
@@ -159,6 +177,9 @@ static PyObject *compiled_getattro(PyObject *self, PyObject *name)
     if (value == NULL && fn && PyErr_ExceptionMatches(PyExc_AttributeError)) {
         PyErr_Clear();
         value = PyObject_GetAttr(fn, name);
+    }
+    if (value == NULL && dc_methods && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        value = method_of_jit(self, name);
     }
     return value;
 }

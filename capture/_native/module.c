@@ -27,6 +27,17 @@ static PyObject *set_filter(PyObject *m, PyObject *value)
     return set_callback_slot(&dc_filter, value);
 }
 
+static PyObject *set_methods(PyObject *m, PyObject *methods)
+{
+    DC_UNUSED(m);
+    if (!PyDict_Check(methods)) {
+        PyErr_Format(PyExc_TypeError, "expected a dict, got %R", methods);
+        return NULL;
+    }
+    Py_XSETREF(dc_methods, Py_NewRef(methods));
+    Py_RETURN_NONE;
+}
+
 static PyObject *set_enabled(PyObject *m, PyObject *value)
 {
     DC_UNUSED(m);
@@ -268,6 +279,8 @@ static PyMethodDef methods[] = {
     {"set_callback", set_callback, METH_O,
      "set_callback(on_miss) -> the old one\n\non_miss(fn, code, locals) -> Entry | None | True"},
     {"set_filter", set_filter, METH_O, "set_filter(should_capture) -> the old one\n\nAsked once per code."},
+    {"set_methods", set_methods, METH_O,
+     "set_methods({name: function})\n\nMethods of compiled functions whose own function has no such attribute."},
     {"set_enabled", set_enabled, METH_O, "set_enabled(on) -> was it on\n\nFalse: everything runs as plain Python."},
     {"enter", py_enter, METH_NOARGS, "Frames of this thread are captured until leave(); nests."},
     {"leave", py_leave, METH_NOARGS, "Ends one enter()."},

@@ -220,7 +220,7 @@ typedef struct {
 } Thread;
 extern _Thread_local Thread dc_thread;
 extern bool dc_enabled;
-extern PyObject *dc_on_miss, *dc_filter;
+extern PyObject *dc_on_miss, *dc_filter, *dc_methods;
 
 void dc_enter(void);
 void dc_leave(void);
