@@ -73,11 +73,33 @@ def unary(op: Any, value: ScalarV) -> Value:
 
 
 def decided(cap: Capture, value: ScalarV) -> bool:
-    """The truth of a changing number, as it is in this call: guarded, so that the entry serves all calls in which
-    it is the same. Break where it took too many entries already, and where NumPy's arithmetic may warn."""
-    asked = S.Host("truth", (value.source,), bool)
-    if is_numpy_number(value.hint) and not _is_quiet(asked) or cap.root.changes_often(asked):
-        raise Break("scalar_branch", "a condition on a Python number that changes from call to call")
+    """The truth of a changing number, as it is in this call: see `guarded`. Break where such conditions took too many
+    entries already, but for those on strings: they name one of a few ways."""
+    if cap.root.changes_often(_truth(value)) and not is_of_text(cap, value.source):
+        raise Break("scalar_branch", CONDITION)
+    return guarded(cap, value)
+
+
+CONDITION = "a condition on a Python number that changes from call to call"
+
+
+def is_of_text(cap: Capture, source: Any) -> bool:
+    """Whether strings alone decide what is at `source`."""
+    if isinstance(source, S.Host):
+        return all(is_of_text(cap, a) for a in source.args)
+    return type(cap.changing.get(source) if isinstance(source, S.Source) else source) is str
+
+
+def _truth(value: ScalarV) -> S.Host:
+    return S.Host("truth", (value.source,), bool)
+
+
+def guarded(cap: Capture, value: ScalarV) -> bool:
+    """The truth of a changing number, which is to be the same in all calls that the entry serves. Break where NumPy's
+    arithmetic may warn."""
+    asked = _truth(value)
+    if is_numpy_number(value.hint) and not _is_quiet(asked):
+        raise Break("scalar_branch", CONDITION)
     answer = bool(value.hint)
     cap.guards.add("eq", asked, answer)
     return answer

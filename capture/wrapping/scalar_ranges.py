@@ -81,7 +81,7 @@ def holds(cap: Capture, bounds: Iterable[tuple[str, Any, float]]) -> bool:
         if isinstance(v, ScalarV):
             asked = dynamic_scalars.host(name, getattr(operator, name), v, Const(bound))
             assert isinstance(asked, ScalarV)
-            dynamic_scalars.decided(cap, asked)
+            dynamic_scalars.guarded(cap, asked)
     return True
 
 

@@ -198,3 +198,39 @@ def test_numbers_too_large_for_an_array_go_through_libraries():
     for n in (5, 1 << 60, (1 << 61) + 1, 1 << 70, 3):
         assert repr(compiled(x, n)) == repr(program(x, n))
     assert "internal" not in dynacomp.stats()["frames_eager"]
+
+
+def test_strings_name_a_few_ways():
+    """Conditions on strings are guarded, however many entries there are."""
+    def step(w, g, rate, rule):
+        if rule == "sgd":
+            return w - rate * g
+        if rule == "sign":
+            return w - rate * jnp.sign(g)
+        if rule in ("norm", "unit"):
+            return w - rate * g / jnp.linalg.norm(g)
+        return w
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(step)
+    rules = ("sgd", "sign", "norm", "unit", "none")
+    for k in range(15):
+        w, g = jnp.arange(k % 4 + 2.0), jnp.ones(k % 4 + 2) * 2
+        np.testing.assert_allclose(compiled(w, g, 0.1 * k, rules[k % 5]), step(w, g, 0.1 * k, rules[k % 5]), rtol=1e-6)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 7 and not stats["breaks"] and not stats["frames_eager"], stats
+
+
+def test_a_divisor_that_changes_is_no_condition_of_the_program():
+    def heads(x, n, causal):
+        y = x.reshape(len(x), n, 8 // n)
+        return y.cumsum(0) if causal else y * 2
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(heads)
+    ways = ((2, True), (4, True), (2, False), (8, True), (1, False), (2, True), (4, False)) * 2
+    for k, (n, causal) in enumerate(ways):
+        x = jnp.arange(8.0 * (k % 3 + 3)).reshape(-1, 8)
+        np.testing.assert_allclose(compiled(x, n, causal), heads(x, n, causal))
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 6 and not stats["breaks"], stats
