@@ -3,8 +3,11 @@
 A generator that stands inside `try` or `with` is *pending*: where the last reference to it goes, its `finally` runs.
 Captured code counts no references, so `dropped` is told of what a frame lets go of. Where that led to a pending
 generator, all that can still be found is walked once: from the frames, from existing objects, from what is to be
-stored. A lost generator that the captured code made is closed there and then; one that exists, whose other
-references only Python knows, is dropped by Python.
+stored. Mostly that is not needed: the way on which a frame's stack was seen to hold a generator (the `with` that it
+serves is on its way) is kept, and while each step of it still leads to the next, nothing was lost.
+
+A lost generator that the captured code made is closed there and then; one that exists, whose other references only
+Python knows, is dropped by Python.
 
 What `dropped` is not told of (a row of a table that lets go of one) ends in `check_none_lost`: Python makes that
 generator, and so drops it.
@@ -13,6 +16,7 @@ generator, and so drops it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from dynacomp.capture.base.errors import Break, Raised, Unbuildable
@@ -28,7 +32,7 @@ ITERATORS = (GeneratorV, StreamV, GivenIterV)
 
 def dropped(cap: Capture, values: Iterable[Any], keep: Any = None) -> None:
     """Tells that a frame has let go of these Values; `keep`: what its caller is about to get."""
-    if all(g.running for g in cap.pending.values()):
+    if all(g.running or _is_held(cap, g) for g in cap.pending.values()):
         return
     innermost = () if cap.current is None else (cap.current,)
     led_to = _led_to(cap, values, innermost) and _led_to(cap, values, frames(cap))
@@ -41,6 +45,56 @@ def dropped(cap: Capture, values: Iterable[Any], keep: Any = None) -> None:
         for gen in lost:
             if id(gen) not in inner:
                 _drop(cap, gen)
+
+
+SEARCHED, SKIPPED = 300, 100  # things looked at for a way; calls after a search in vain before the next
+
+
+@dataclass
+class Way:
+    """From a frame's stack to what it holds; no `steps` where none was found, and how many calls ago that was."""
+
+    frame: Frame | None = None
+    steps: tuple[Any, ...] = ()
+    age: int = 0
+
+
+def _is_held(cap: Capture, gen: GeneratorV) -> bool:
+    """Whether a frame's stack is seen to hold the generator still; False where that is not known."""
+    way = cap.holders.get(id(gen))
+    if way is None or way.steps and not _leads(cap, way, gen) or not way.steps and way.age >= SKIPPED:
+        way = cap.holders[id(gen)] = _way_to(cap, gen)
+    way.age += 1
+    return bool(way.steps)
+
+
+def _leads(cap: Capture, way: Way, gen: GeneratorV) -> bool:
+    """Whether a way is as it was found: the frame runs, and each step holds the next."""
+    at: Any = next((f.stack for f in frames(cap) if f is way.frame), ())
+    for step in way.steps:
+        inside = _inside(type(at))
+        if inside is None or not any(x is step for x in inside(at)):
+            return False
+        at = step
+    return at is gen
+
+
+def _way_to(cap: Capture, gen: GeneratorV) -> Way:
+    """The way from a frame's stack to a generator, the innermost frame's first; none where it is not soon found."""
+    left = SEARCHED
+    for frame in frames(cap):
+        todo: list[tuple[Any, ...]] = [(v,) for v in frame.stack]
+        seen = set()
+        while todo and left:
+            steps = todo.pop()
+            left -= 1
+            if steps[-1] is gen:
+                return Way(frame, steps)
+            inside = _inside(type(steps[-1]))
+            if inside is not None and id(steps[-1]) not in seen:
+                seen.add(id(steps[-1]))
+                todo += [(*steps, x) for x in inside(steps[-1])]
+    return Way()
 
 
 def _led_to(cap: Capture, values: Iterable[Any], holders: Iterable[Frame]) -> dict[int, Any]:

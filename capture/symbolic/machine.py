@@ -177,6 +177,7 @@ class Capture:
         self.said: set[Any] = set()  # the places in bodies where a warning was given
         self.warned: dict[int, set[Any]] | None = None  # what modules have warned of, once known: see `warning_rows`
         self.pending: dict[int, Any] = {}  # id of a suspended generator that runs code when dropped → it
+        self.holders: dict[int, Any] = {}  # id of one of those → the way on which a frame was seen to hold it
         self.current: Frame | None = None
         self.frames: weakref.WeakSet[Frame] = weakref.WeakSet()  # that have run and are still referred to
         self.top_step = -1

@@ -20,9 +20,8 @@ def entered(log, k):
 def walks(fn, monkeypatch, size):
     """How many objects are looked into while `fn` is captured."""
     seen = []
-    walk = generator_finalization._walk
-    monkeypatch.setattr(generator_finalization, "_walk",
-                        lambda *args: (seen.append(v) or v for v in walk(*args)))
+    inside = generator_finalization._inside
+    monkeypatch.setattr(generator_finalization, "_inside", lambda cls: seen.append(cls) or inside(cls))
     x, many = jnp.arange(3.0), [[k] for k in range(size)]
     assert dynacomp.jit(fn)(x, many)[0] == fn(x, many)[0]
     monkeypatch.undo()
@@ -39,3 +38,38 @@ def test_a_with_in_a_loop_does_not_look_at_all_that_the_program_holds(monkeypatc
 
     few, many = walks(looped, monkeypatch, 10), walks(looped, monkeypatch, 400)
     assert 0 < many < 2 * few
+
+
+def test_what_was_held_is_noticed_when_it_is_lost_later():
+    """The way on which a generator was seen to be held is followed again at each step, whatever was on it."""
+    def lost(x, n):
+        log, box = [], []
+        for k in range(n):
+            context = entered(log, k)
+            log.append(context.__enter__())
+            box.append(context)
+            held = [context, context.gen]
+            for _ in range(3):
+                log.append(len(held))
+            context = held = None
+            log.append("held")
+            box = []
+            log.append("lost")
+        return x * 2, log
+
+    def nested(x, n):
+        log = []
+        with entered(log, 7):
+            for k in range(n):
+                gen = entered(log, k).gen
+                next(gen)
+                log.append("held")
+                gen = None
+                log.append("lost")
+        return x * 2, log
+
+    for fn in (lost, nested):
+        compiled = dynacomp.jit(fn)
+        for n in (3, 3, 5, 1):
+            (got, log), (want, said) = compiled(jnp.arange(3.0), n), fn(jnp.arange(3.0), n)
+            assert log == said and "lost" in log and (got == want).all()
