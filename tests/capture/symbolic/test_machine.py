@@ -18,9 +18,9 @@ def numbers(n):
 
 def test_a_loop_of_numbers_is_not_unrolled():
     compiled = dynacomp.jit(numbers)
-    began = time.perf_counter()
+    began = time.process_time()
     assert compiled(400) == numbers(400)
-    assert time.perf_counter() - began < 8
+    assert time.process_time() - began < 8
     assert "long_loop" in dynacomp.stats()["breaks"]
 
 
