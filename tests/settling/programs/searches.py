@@ -14,6 +14,7 @@ import numpy as np
 
 from tests.settling.kit import program
 
+ITERATOR = "an iterator of C that Python goes on with after a break"
 TABLE = jnp.log(jax.nn.softmax(jax.random.normal(jax.random.key(0), (5, 5))))
 
 
@@ -90,7 +91,7 @@ def batches(data, labels):
     return jnp.stack(totals)
 
 
-@program(args=lambda i: (jnp.asarray(np.random.default_rng(i).normal(size=(20,)).astype(np.float32)),), share=0.75)
+@program(args=lambda i: (jnp.asarray(np.random.default_rng(i).normal(size=(20,)).astype(np.float32)),), open=ITERATOR)
 def early_stopping(x):
     best, patience, history = float("inf"), 0, []
     w = jnp.zeros(())
@@ -116,7 +117,7 @@ def scores(labels, found):
     return report
 
 
-@program(args=lambda i: (jax.random.normal(jax.random.key(i), (3, 8, 8)), i), share=0.75)
+@program(args=lambda i: (jax.random.normal(jax.random.key(i), (3, 8, 8)), i), open=ITERATOR)
 def augmentation(images, seed):
     rng, made = random.Random(seed), []
     for image in images:
