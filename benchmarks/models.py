@@ -44,7 +44,7 @@ def functions(wanted: str, scales: list[int]) -> Iterator[tuple[str, Callable[..
     for name, make in MODELS.items():
         for scale in scales if wanted in name else ():
             forward, params, inputs = make(scale)
-            params = jax.tree.map(lambda p: p + 0.01, params)  # biases of 0 whose gradient is 0 would show rounding alone
+            params = jax.tree.map(lambda p: p + 0.01, params)  # a bias of 0 with no gradient shows rounding alone
             yield f"{name} ×{scale}", forward, (params, *inputs)
             yield f"{name} ×{scale} step", training(forward), (params, *inputs)
 
