@@ -39,6 +39,9 @@ class GuardProgram:
     def check(self, fn: Any, locals: tuple[Any, ...]) -> int: ...
     def registers(self, fn: Any, locals: tuple[Any, ...]) -> list[Any] | None: ...
 
+class RunPlainly(Exception):
+    """Raised by a program of an entry before anything has happened: the call runs as plain Python instead."""
+
 @final
 class Entry:
     """What runs in place of a frame when its guards hold: a program, or a replacement code object.

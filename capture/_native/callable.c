@@ -77,7 +77,10 @@ static PyObject *call_bound(CompiledFunction *self, const Call *call, CodeState 
 {
     Answer answer = dc_resolve(call, state, self->on_miss ? self->on_miss : dc_on_miss, self->key);
     switch (answer.verdict) {
-    case RUN_CODE: return run_code(self, answer.entry, call);
+    case RUN_CODE: {
+        PyObject *result = run_code(self, answer.entry, call);
+        return dc_is_to_run_plainly(result) ? call_plain(self, p) : result;
+    }
     case RUN_PLAIN: return call_plain(self, p);
     case RUN_PLAIN_ACTIVE: return call_active(self, p, (PyCodeObject *)call->func->func_code);
     case DONE: break;

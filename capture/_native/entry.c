@@ -91,6 +91,19 @@ PyObject *dc_entry_run(Entry *self, const Call *call)
     return passes_on ? result : dc_follow(result);
 }
 
+PyObject *dc_run_plainly;
+
+/* Whether a program gave up before anything had happened, so that the call runs as plain Python instead; if so, the
+ * exception by which it said that is gone. */
+bool dc_is_to_run_plainly(const PyObject *result)
+{
+    if (result || !PyErr_ExceptionMatches(dc_run_plainly)) {
+        return false;
+    }
+    PyErr_Clear();
+    return true;
+}
+
 /* ---- the Python object ---- */
 
 static int parse_indices(PyObject *seq, const GuardProgram *guards, char kind, int **out, int *count)

@@ -88,7 +88,7 @@ static Answer take(Entry *entry, Run *run)
     PyObject *result = dc_entry_launch(entry, run);
     dc_run_clear(run);
     Py_DECREF(entry);
-    return (Answer){DONE, result, NULL};
+    return dc_is_to_run_plainly(result) ? (Answer){RUN_PLAIN, NULL, NULL} : (Answer){DONE, result, NULL};
 }
 
 static Answer judge(PyObject *answer, const Call *call, PyCodeObject *code, Run *run)
@@ -180,6 +180,9 @@ static PyObject *run_frame(PyThreadState *tstate, struct _PyInterpreterFrame *fr
     case RUN_CODE:
         answer.result = dc_entry_run(answer.entry, &call);
         Py_DECREF(answer.entry);
+        if (dc_is_to_run_plainly(answer.result)) {
+            return run_plain(tstate, frame);
+        }
         break;
     case DONE: break;
     }

@@ -374,7 +374,10 @@ PyMODINIT_FUNC PyInit__native(void)
             Py_CLEAR(module);
         }
     }
-    if (module && watch_forks(module) < 0) {
+    dc_run_plainly = PyErr_NewExceptionWithDoc(
+        "dynacomp.capture._native.RunPlainly",
+        "Raised by a program of an entry before anything has happened: the call runs as plain Python instead.", NULL, NULL);
+    if (module && (PyModule_AddObjectRef(module, "RunPlainly", dc_run_plainly) < 0 || watch_forks(module) < 0)) {
         Py_CLEAR(module);
     }
     return module;

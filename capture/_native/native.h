@@ -173,6 +173,8 @@ struct Entry {
 extern PyTypeObject Entry_Type;
 void dc_entry_invalidate(Entry *entry);
 PyObject *dc_entry_launch(Entry *entry, const Run *run);   /* a direct entry */
+extern PyObject *dc_run_plainly; /* an exception: see `dc_is_to_run_plainly` */
+bool dc_is_to_run_plainly(const PyObject *result);
 PyObject *dc_entry_run(Entry *entry, const Call *call);    /* a code entry */
 
 /* CODE_OURS: made by us, and skipped for ever; CODE_UNTOLD: watchers are not interested; a reset forgets the

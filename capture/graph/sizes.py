@@ -126,6 +126,10 @@ class Size:
         """As NumPy's functions make floats of ints, of 64 bits: in JAX's form."""
         return lax.convert_element_type(self.__jax_array__(), dtypes.canonicalize_dtype(np.float64))
 
+    def astype(self, dtype: Any) -> Any:
+        """`np.max(shape).astype(dtype)`, in code of libraries."""
+        return lax.convert_element_type(self.__jax_array__(), dtype)
+
     def sqrt(self) -> Any:
         """`np.sqrt(size)`, in code of libraries."""
         return lax.sqrt(self._as_float())

@@ -6,6 +6,7 @@
     recall       What another process found out about a primitive Graph is not found out again
     interpreted  A captured Graph run node by node by JAX
     placed       Graphs whose arrays live on several devices, or where the program itself puts them
+    calling_back  Programs that call Python: where such a function raises, the call runs as plain Python
     pipeline     Lowering, passes, schedule, backend, in that order
     traced       The program of a Graph that is called where JAX transforms a caller
 """

@@ -24,6 +24,7 @@ from dynacomp.capture.graph.graph import Graph
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.codegen.compiler import CompilerError
 from dynacomp.driver import recall
+from dynacomp.driver.calling_back import giving_up, may_raise
 from dynacomp.driver.foreign import Foreign, program_of
 from dynacomp.driver.interpreted import interpreted
 from dynacomp.driver.pass_list import CAPTURED, DEFAULT, KERNELS, PRIMITIVE, Form, Pass, current, within
@@ -86,6 +87,8 @@ def compile_graph(graph: Graph, options: Options, places: Collection[Any] = ()) 
         reason = None if made.backend else attempt(made, name, options)
         if reason is None:
             made.program = with_slots(made.program, lowered)
+            if may_raise(made.lowered):
+                made.program = giving_up(made.program)
             return recorded(made)
         fallback(graph, f"backend {getattr(name, 'name', name)}: {reason}")
     return traced_by_xla(made, "")

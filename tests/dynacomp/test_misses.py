@@ -305,3 +305,14 @@ def test_what_never_settles_is_left_to_python(caplog):
     for _ in range(50):
         compiled(x)
     assert dynacomp.stats()["frames_captured"] - rounds <= 14
+
+
+def test_the_rank_of_matrices_whose_size_changes():
+    """JAX's code asks `np.max(shape).astype(dtype)`."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(jnp.linalg.matrix_rank)
+    for n in (3, 4, 5, 6, 7):
+        x = jnp.eye(n).at[0].set(0)
+        assert compiled(x) == n - 1
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 3 and not stats["breaks"] and not stats["frames_eager"], stats

@@ -1,0 +1,40 @@
+"""Programs that call Python: where such a function raises, the whole call runs as plain Python instead.
+
+Eager JAX runs each operation by itself: whoever called that one may catch what it raised and raise something else
+(`equinox.error_if` says which check of the user's failed). XLA says of a whole program that a callback failed. A
+region runs before anything of its frame has happened, and what it calls is pure: `jax.pure_callback` allows that it is
+called once more. So the frame starts again, plainly, and raises what eager JAX does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jax import block_until_ready
+
+from dynacomp.capture._native import RunPlainly
+from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.graph.graph import Graph
+from dynacomp.capture.tracing.trace_call import calls_back
+from dynacomp.lowering.primitives.control import bodies
+from dynacomp.lowering.primitives.ops import OPS
+
+
+def may_raise(graph: Graph | None) -> bool:
+    """Whether a primitive Graph calls Python, in the bodies of its loops and branches too."""
+    return graph is not None and any(
+        node.target is OPS["extern"] and calls_back(node.kwargs["jaxpr"].jaxpr)
+        or any(map(may_raise, bodies(node.kwargs))) for node in graph.calls)
+
+
+def giving_up(program: Callable[..., Any]) -> Callable[..., Any]:
+    """`program`, or plain Python where that fails."""
+    def run(*arrays: Any) -> Any:
+        try:
+            return block_until_ready(program(*arrays))
+        except ours(Exception) as error:  # XLA's, or what a seam makes of it
+            raise RunPlainly from error
+
+    run.inner = getattr(program, "inner", program)  # type: ignore[attr-defined]
+    return run
