@@ -291,7 +291,7 @@ def test_a_callback_runs_in_python():
     def step(x):
         return jax.pure_callback(lambda a: np.sin(a), jax.ShapeDtypeStruct(x.shape, x.dtype), x)
 
-    captured(step, X, breaks={"call": 1, "leaves": 1})  # the second is in the callback: NumPy on an array
+    assert captured(step, X)["frames_captured"] == 1  # it stays in the graph, as a seam
 
 
 def test_a_change_of_an_outer_list_in_a_loss():

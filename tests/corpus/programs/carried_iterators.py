@@ -24,7 +24,7 @@ def a_loop_that_trains(x):
     return w, seen
 
 
-@program(breaks={"effect": 2, "iterator": 2})
+@program(breaks={"effect": 2, "rounds": 2})  # 40, 36, 26, 16 rounds are to go
 def a_loop_that_prints_now_and_then(x):
     for k in range(40):
         x = jnp.sin(x * k)
@@ -130,7 +130,7 @@ def over_a_dict_that_grew_for_a_while(x):
     return x, table, out
 
 
-@program(breaks={"effect": 7, "iterator": 1})
+@program(breaks={"effect": 7, "iterator": 1, "rounds": 1})
 def over_a_dict_whose_values_change(x):
     table, out = {"a": 1, "b": x, "c": 3}, []
     for k, v in table.items():
