@@ -72,12 +72,14 @@ from dynacomp.capture.symbolic.machine import (
     execute,
     new_frame,
 )
+from dynacomp.capture.symbolic.operations import check_operations
 from dynacomp.capture.symbolic.values import CellV, Const, Lazy, NeedsConcrete, type_of
 from dynacomp.capture.wrapping import size_values  # noqa: F401  (handlers and rows register themselves)
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.class_prototypes import is_made, leak
 
 check_complete()
+check_operations()
 check_rows(HANDLERS)
 MAX_ATTEMPTS = 60
 MANY_NUMBERS = 12  # so many that must be constants: all are tried as constants, not one after another

@@ -22,7 +22,8 @@ from dynacomp.capture.kinds.arrays import is_numpy
 from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.operators import truth
-from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import (
     Const,
     LibraryV,
@@ -132,7 +133,7 @@ def _is_number(value: Value) -> bool:
         type_of(value), (int, float, complex, np.generic))
 
 
-OPERATIONS["all_arrays"] = all_arrays
+OPERATIONS.all_arrays = all_arrays
 
 
 def _tree_map_with_path(cap: Capture, f: Value, tree: Value, *rest: Value, is_leaf: Value = NONE,

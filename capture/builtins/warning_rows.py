@@ -26,7 +26,8 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.reconstruct import runtime
-from dynacomp.capture.symbolic.machine import OPERATIONS, Capture, Frame
+from dynacomp.capture.symbolic.machine import Capture, Frame
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import changing_outside, write_global
 from dynacomp.capture.symbolic.values import Const, DictV, ListV, NotConstant, ObjectV, TupleV, Value, as_python
 from dynacomp.capture.tracing.trace_call import CONTROL
@@ -278,5 +279,5 @@ def _refuse(cap: Capture, name: str, said: list[Any]) -> None:
 BUILTINS[warnings.warn] = warn
 BUILTINS[warnings._showwarnmsg_impl] = show  # type: ignore[attr-defined]
 BUILTINS[MUTATED] = filters_mutated
-OPERATIONS["hearing"] = hearing
-OPERATIONS["folding"] = folding
+OPERATIONS.hearing = hearing
+OPERATIONS.folding = folding

@@ -32,6 +32,7 @@ import numpy as np
 from dynacomp.capture import _native
 from dynacomp.capture.base.errors import Break, Unbuildable
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS
+from dynacomp.capture.calls.instances import instantiate
 from dynacomp.capture.kinds.attrs import CYTHON, READERS
 from dynacomp.capture.kinds.operators import CONTAINER_OPS
 from dynacomp.capture.kinds.text import text
@@ -39,7 +40,7 @@ from dynacomp.capture.reconstruct.emit import ROWS, Emitter
 from dynacomp.capture.reconstruct.runtime import Kept
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import StreamV
-from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.private_values import PrivateV
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
@@ -286,7 +287,7 @@ def _emit(e: Emitter, v: PrivateV) -> None:
 def _bytes(cap: Capture, *args: Value, **kwargs: Value) -> Value:
     if len(args) == 1 and isinstance(args[0], PrivateV) and args[0].cls in INDEXED:
         return Const(bytes(args[0].obj))
-    return OPERATIONS["instantiate"](cap, bytes, list(args), kwargs)
+    return instantiate(cap, bytes, list(args), kwargs)
 
 
 def _joined(cap: Capture, a: Const, b: Value) -> Any:
@@ -323,4 +324,3 @@ BUILTINS[bytes], BUILTINS[print] = _bytes, _print
 CONTAINER_OPS["add", Const] = _joined
 READERS[PrivateV] = attribute
 ROWS[PrivateV] = _emit
-OPERATIONS["private_copy"] = copied

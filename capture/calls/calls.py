@@ -30,7 +30,8 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.classes import module_name
 from dynacomp.capture.symbolic.generators import new_generator
 from dynacomp.capture.symbolic.libraries import CONTEXTS, changes_object, is_library, is_pure_module
-from dynacomp.capture.symbolic.machine import OPERATIONS, Capture, execute, new_frame
+from dynacomp.capture.symbolic.machine import Capture, execute, new_frame
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.signatures import bind
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -65,7 +66,7 @@ from dynacomp.capture.tracing import made_anew
 from dynacomp.capture.tracing.library_objects import RULE_METHODS, open_callable
 from dynacomp.capture.tracing.placement import jit_places
 from dynacomp.capture.tracing.trace_call import library_call
-from dynacomp.capture.wrapping import host_functions, ndarrays, size_values
+from dynacomp.capture.wrapping import host_functions, ndarrays, object_attrs, size_values
 from dynacomp.capture.wrapping.builder import JITTED, wrap
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, payload_base, seen_by_c
 from dynacomp.capture.wrapping.class_attrs import MISSING, name_in_errors, resolve
@@ -301,7 +302,7 @@ def _object(cap: Capture, fn: ObjectV, args: list[Value], kwargs: dict[str, Valu
         raise Raised(Const(TypeError(f"{name_in_errors(fn.cls)!r} object is not callable")))
     if owner is not None and is_pure_module(module_name(owner)) and is_pure_module(module_name(fn.cls)):
         return library_call(cap, _call_object, [fn, *args], kwargs, name=fn.cls.__name__)
-    return call(cap, OPERATIONS["bind"](cap, raw, fn, owner, "__call__"), args, kwargs)
+    return call(cap, object_attrs.bind(cap, raw, fn, owner, "__call__"), args, kwargs)
 
 
 def _array(cap: Capture, fn: ArrayV, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -356,7 +357,7 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     if isinstance(obj, types.FunctionType):
         return _real_function(cap, fn, args, kwargs)
     if isinstance(obj, type):
-        return OPERATIONS["instantiate"](cap, obj, args, kwargs)
+        return OPERATIONS.instantiate(cap, obj, args, kwargs)
     wrapped = _jitted(cap, obj)
     if wrapped is not None:
         inner = from_python(cap, wrapped) if fn.source is None else wrap(cap, wrapped, _wrapped_source(obj, fn.source))
@@ -420,7 +421,7 @@ def _jitted(cap: Capture, obj: Any) -> Any:
 
 def as_jit_gives(cap: Capture, fn: Any, result: Value) -> Value:
     """What `fn` returns: where it is `jax.jit(f)`, numbers and NumPy's arrays in what `f` has returned are arrays."""
-    return OPERATIONS["all_arrays"](cap, result) if type(fn) is JITTED and _holds_numbers(result) else result
+    return OPERATIONS.all_arrays(cap, result) if type(fn) is JITTED and _holds_numbers(result) else result
 
 
 def _holds_numbers(value: Value) -> bool:
@@ -473,7 +474,7 @@ def _c_function(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Val
     if module in FOLDABLE_MODULES or obj in FOLDABLE or isinstance(getattr(obj, "__self__", None), _FOLDABLE_TYPES):
         return _fold_call(cap, obj, args, kwargs)
     if isinstance(getattr(obj, "__self__", None), type) and payload_base(obj.__self__) is not None:
-        return OPERATIONS["class_method"](cap, obj.__self__, obj.__name__, args, kwargs)
+        return OPERATIONS.class_method(cap, obj.__self__, obj.__name__, args, kwargs)
     if isinstance(getattr(obj, "__self__", None), type) and obj.__self__ in (dict, str, bytes, int, float):
         return _fold_call(cap, obj, args, kwargs)
     raise Break("call", f"{module or ''}{'.' if module else ''}{getattr(obj, '__qualname__', obj)}")
@@ -482,9 +483,9 @@ def _c_function(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Val
 def _descriptor_call(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     owner, first = obj.__objclass__, args[0]
     if isinstance(first, ObjectV) and first.payload is not None and owner in BASES:
-        return OPERATIONS["inherited"](cap, first, obj, args[1:], kwargs)
+        return OPERATIONS.inherited(cap, first, obj, args[1:], kwargs)
     if owner is object or isinstance(first, ObjectV):
-        return OPERATIONS["object_method"](cap, obj.__name__, first, args[1:], kwargs)
+        return OPERATIONS.object_method(cap, obj.__name__, first, args[1:], kwargs)
     try:
         if issubclass(type_of(first), owner):
             if resolve(cap, type_of(first), obj.__name__)[1] is not obj:  # the class of `first` overrides it
@@ -506,6 +507,6 @@ _CALLERS: dict[type, Any] = {
     ArrayV: _array,
 }
 
-OPERATIONS["call"] = call
-OPERATIONS["enter"] = lambda cap, fn, args: inline(cap, as_function(cap, fn), args, {})
-OPERATIONS["cell_content"] = cell_content
+OPERATIONS.call = call
+OPERATIONS.enter = lambda cap, fn, args: inline(cap, as_function(cap, fn), args, {})
+OPERATIONS.cell_content = cell_content

@@ -13,12 +13,13 @@ import types
 from typing import Any
 
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.calls import c_objects
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.kinds import attrs
 from dynacomp.capture.kinds.iteration import key_value
 from dynacomp.capture.kinds.keys import hashable
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.private_values import PrivateV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -51,7 +52,7 @@ def shallow(cap: Capture, x: Value) -> Value:
     if isinstance(x, SetV):
         return x if x.cls is frozenset else SetV(set(x.items), x.cls)
     if isinstance(x, PrivateV):
-        return OPERATIONS["private_copy"](cap, x, deep=False)
+        return c_objects.copied(cap, x, deep=False)
     if isinstance(x, ObjectV):
         method = cap.special(x, "__copy__")
         return cap.call(method, []) if method is not None else _object(cap, x, lambda v: v)
@@ -98,7 +99,7 @@ def _deep_new(cap: Capture, x: Value, memo: MemoV) -> Value:
     if isinstance(x, SetV):
         return SetV({hashable(cap, _deep(cap, key_value(cap, k), memo)) for k in x.items}, x.cls)
     if isinstance(x, PrivateV):
-        return OPERATIONS["private_copy"](cap, x, deep=True)
+        return c_objects.copied(cap, x, deep=True)
     if isinstance(x, ObjectV):
         method = cap.special(x, "__deepcopy__")
         if method is not None:

@@ -24,7 +24,8 @@ from dynacomp.capture.kinds.operators import fold, truth
 from dynacomp.capture.symbolic.classes import module_name, mro
 from dynacomp.capture.symbolic.immutability import is_python_class
 from dynacomp.capture.symbolic.libraries import is_host, is_library, is_pure_module, module_of
-from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import (
     DELETED,
     Const,
@@ -272,7 +273,6 @@ def _type_store(cap: Capture, cls: Value, name: Value, value: Any = DELETED) -> 
 BUILTINS[type.__call__] = metaclass_call
 BUILTINS[type.__setattr__] = BUILTINS[type.__delattr__] = _type_store
 BUILTINS[BaseException.__new__] = object_new
-OPERATIONS["instantiate"] = instantiate
-OPERATIONS["object_method"] = object_method
-OPERATIONS["instance_dict"] = instance_dict
-OPERATIONS["bind"] = object_attrs.bind
+OPERATIONS.instantiate = instantiate
+OPERATIONS.object_method = object_method
+OPERATIONS.instance_dict = instance_dict

@@ -18,7 +18,8 @@ from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.keys import elements_of, hashable, missing_key, pairs
 from dynacomp.capture.kinds.operators import BINARY, binary, fold
 from dynacomp.capture.kinds.text import shown, text
-from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
     BuiltinMethodV,
@@ -277,6 +278,6 @@ def _constructor(owner: type) -> Any:
 
 BUILTINS.update({base.__new__: _constructor(base.__new__.__self__)  # type: ignore[union-attr]
                  for base in BASES if base is not tuple})
-OPERATIONS["inherited"] = inherited
-OPERATIONS["class_method"] = class_method
-OPERATIONS["payload_attribute"] = payload_attribute
+OPERATIONS.inherited = inherited
+OPERATIONS.class_method = class_method
+OPERATIONS.payload_attribute = payload_attribute

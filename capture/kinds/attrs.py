@@ -15,13 +15,15 @@ import numpy as np
 
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.kinds import arrays
+from dynacomp.capture.kinds.exceptions import as_exception, say_where
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.classes import module_name
 from dynacomp.capture.symbolic.generators import delegate
 from dynacomp.capture.symbolic.immutability import is_changeable, is_python_class
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.libraries import CONTEXTS, is_library, is_pure_module
-from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import (
     DELETED,
     ArrayV,
@@ -80,7 +82,7 @@ def getattr_value(cap: Capture, value: Value, name: str) -> Value:
     try:
         return reader(cap, value, name)
     except Raised as raised:
-        OPERATIONS["say_where"](cap, raised, value, name)
+        say_where(cap, raised, value, name)
         raise
 
 
@@ -125,7 +127,7 @@ def _const(cap: Capture, value: Const, name: str) -> Value:
     if isinstance(obj, type):
         return read_class(cap, obj, name)
     if isinstance(obj, BaseException):
-        return getattr_value(cap, OPERATIONS["as_exception"](cap, value), name)
+        return getattr_value(cap, as_exception(cap, value), name)
     if value.source is not None and is_changeable(obj):
         raise Break("opaque", f"{name!r} of a {type(obj).__qualname__}")
     if issubclass(type(obj), enum.Enum):
@@ -385,7 +387,7 @@ def _cell(cap: Capture, value: CellV, name: str) -> Value:
         raise no_attribute("cell", name)
     if value.content is None:
         raise Raised(Const(ValueError("Cell is empty")))
-    return OPERATIONS["cell_content"](cap, value)
+    return OPERATIONS.cell_content(cap, value)
 
 
 def _opaque(cap: Capture, value: OpaqueV, name: str) -> Value:
@@ -470,5 +472,5 @@ READERS: dict[type, Any] = {
 }
 
 
-OPERATIONS["getattr"] = getattr_value
-OPERATIONS["special"] = special
+OPERATIONS.getattr = getattr_value
+OPERATIONS.special = special

@@ -20,7 +20,8 @@ from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.reconstruct import tracebacks
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.classes import mro
-from dynacomp.capture.symbolic.machine import OPERATIONS, Capture, Frame
+from dynacomp.capture.symbolic.machine import Capture, Frame
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
     Const,
@@ -350,8 +351,7 @@ def with_traceback(cap: Capture, obj: ObjectV, tb: Value) -> Value:
 
 METHODS: dict[str, Any] = {"add_note": add_note, "with_traceback": with_traceback}
 
-OPERATIONS["as_exception"] = as_exception
-OPERATIONS["say_where"] = say_where
-OPERATIONS["caught"] = caught
-OPERATIONS["exception_attribute"] = attribute
-OPERATIONS["exception_store"] = store
+OPERATIONS.as_exception = as_exception
+OPERATIONS.caught = caught
+OPERATIONS.exception_attribute = attribute
+OPERATIONS.exception_store = store

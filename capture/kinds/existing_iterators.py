@@ -14,11 +14,12 @@ from typing import Any
 from dynacomp.capture._native import iterated, set_enumerate, upcoming
 from dynacomp.capture.base.errors import Break, Raised, Unbuildable
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.kinds.operators import binary
 from dynacomp.capture.reconstruct.output import PREPARE, changed_keys, unmoved
 from dynacomp.capture.reconstruct.upcoming import fail, reduced, take
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import GivenIterV, StreamV
-from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import SETTLED, changed, mutating
 from dynacomp.capture.symbolic.values import Const, DictV, ListV, SetV, TupleV, Value
 from dynacomp.capture.wrapping.builder import WRAPPERS, realize, wrap
@@ -168,7 +169,7 @@ def _prepare_stream(w: Any, v: StreamV) -> None:
 def number_of(cap: Capture, v: StreamV) -> Value:
     """The next number of an enumerate."""
     start, index = v.state.get("from"), Const(v.state["index"])
-    return index if start is None else OPERATIONS["binary"](cap, operator.add, start, index)
+    return index if start is None else binary(cap, operator.add, start, index)
 
 
 CONTAINERS = (ListV, DictV, SetV)

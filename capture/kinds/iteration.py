@@ -14,9 +14,10 @@ from typing import Any
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.kinds import arrays, existing_iterators
+from dynacomp.capture.kinds.operators import binary, equal, truth
 from dynacomp.capture.symbolic.generators import resume
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
-from dynacomp.capture.symbolic.machine import OPERATIONS, STEPS_AN_ITEM, Capture
+from dynacomp.capture.symbolic.machine import STEPS_AN_ITEM, Capture
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -159,7 +160,7 @@ def _next_count(cap: Capture, it: CountIterV) -> Value | None:
     if stop is not None and not _before(cap, it, current, stop, step):
         return None
     mutating(cap, it)
-    it.current = OPERATIONS["binary"](cap, operator.add, current, step)
+    it.current = binary(cap, operator.add, current, step)
     return current
 
 
@@ -290,7 +291,7 @@ def _map(cap: Capture, it: StreamV) -> Value | None:
 def _filter(cap: Capture, it: StreamV) -> Value | None:
     while (item := advance(cap, it.parts[0])) is not None:
         none = isinstance(it.fn, Const) and it.fn.value is None
-        if OPERATIONS["truth"](cap, item if none or it.fn is None else cap.call(it.fn, [item])):
+        if truth(cap, item if none or it.fn is None else cap.call(it.fn, [item])):
             return item
     return None
 
@@ -356,7 +357,7 @@ def _call_until(cap: Capture, it: StreamV) -> Value | None:
     if it.fn is None:
         return None
     item = cap.call(it.fn, [])
-    if OPERATIONS["equal"](cap, item, it.parts[0]):
+    if equal(cap, item, it.parts[0]):
         it.fn = None
         return None
     return item

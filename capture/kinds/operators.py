@@ -18,7 +18,8 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.classes import module_name
 from dynacomp.capture.symbolic.immutability import is_changeable
 from dynacomp.capture.symbolic.iterator_values import StreamV
-from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import certain
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -573,4 +574,4 @@ def _class_subscript(cap: Capture, obj: Const, key: Value) -> Value:
     return fold(cap, operator.getitem, obj, key)
 
 
-OPERATIONS.update(binary=binary, truth=truth, equal=equal)
+OPERATIONS.equal = equal

@@ -9,7 +9,8 @@ import jax
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.symbolic.classes import has_dict
-from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.private_values import PrivateV
 from dynacomp.capture.symbolic.side_effects import mutating, write_global
 from dynacomp.capture.symbolic.values import (
@@ -102,7 +103,7 @@ def object_setattr(cap: Capture, target: ObjectV, name: str, value: Value) -> No
         return
     if issubclass(target.cls, BaseException) and (
             isinstance(raw, types.GetSetDescriptorType) or raw is BaseException.__dict__["__suppress_context__"]):
-        OPERATIONS["exception_store"](cap, target, name, value)
+        OPERATIONS.exception_store(cap, target, name, value)
         return
     if name == "__dict__" and isinstance(raw, types.MemberDescriptorType):
         raise Break("store", f"the __dict__ of a {target.cls.__qualname__}")

@@ -24,7 +24,8 @@ from dynacomp.capture.bytecode.segments import FINISHED, UNBOUND, slots
 from dynacomp.capture.bytecode.suspensions import MAYBE, YIELD, Point
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.generators import delegate, note_pending
-from dynacomp.capture.symbolic.machine import OPERATIONS, Capture, Frame, new_frame
+from dynacomp.capture.symbolic.machine import Capture, Frame, new_frame
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import NULL as NULL_VALUE
 from dynacomp.capture.symbolic.values import Const, GeneratorV, HandlingV, Lazy, NullV, Value
 from dynacomp.capture.wrapping.builder import wrap
@@ -190,4 +191,4 @@ def after_start(decoded: Decoded) -> int:
     return next(i.index for i in decoded.instrs if i.name == "RETURN_GENERATOR") + 2
 
 
-OPERATIONS["wrap_generator"] = wrap_generator
+OPERATIONS.wrap_generator = wrap_generator

@@ -9,6 +9,7 @@
                             counting, and over other iterators (see `iteration`)
     private_values          The Value of an object in C that the captured code has made
                             of constants: see `private_objects`
+    operations              What modules low in capture need of modules above them
     machine                 The symbolic machine: a Capture (one attempt to capture a
                             frame) and its Frames
     undo_log                Changes to mutable Values that can be taken back

@@ -23,7 +23,8 @@ from dynacomp.capture.base.errors import Break, Raised, Unbuildable
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.generators import close, delegate
 from dynacomp.capture.symbolic.iterator_values import GivenIterV, StreamV
-from dynacomp.capture.symbolic.machine import OPERATIONS, Capture, Frame
+from dynacomp.capture.symbolic.machine import Capture, Frame
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import ArrayV, Const, GeneratorV, Lazy, NumberV, OpaqueV, ScalarV, SizeV, Value
 
 LEAVES = (ArrayV, Const, Lazy, NumberV, ScalarV, SizeV, GivenIterV, OpaqueV)
@@ -204,4 +205,4 @@ def check_none_lost(cap: Capture, made: dict[int, Any]) -> None:
             raise Unbuildable(gen, "a generator that is dropped before its end")
 
 
-OPERATIONS["dropped"] = dropped
+OPERATIONS.dropped = dropped

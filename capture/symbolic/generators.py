@@ -17,7 +17,8 @@ from typing import Any
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.bytecode.suspensions import may_catch
-from dynacomp.capture.symbolic.machine import OPERATIONS, Capture, Frame, execute, unwind
+from dynacomp.capture.symbolic.machine import Capture, Frame, execute, unwind
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import Const, GeneratorV, ObjectV, TupleV, Value, type_of
 
@@ -147,7 +148,7 @@ def _throw_inside(cap: Capture, gen: GeneratorV, inner: Value, error: Value) -> 
         if closing:
             _close_inner(cap, inner)
     except Raised as raised:
-        failed = OPERATIONS["as_exception"](cap, raised.value)
+        failed: Value | None = OPERATIONS.as_exception(cap, raised.value)
     else:
         failed = error if closing else None
     finally:
@@ -216,7 +217,7 @@ def close(cap: Capture, gen: GeneratorV) -> Value:
         _never_started(cap, gen)
         return NONE
     try:
-        item = throw(cap, gen, OPERATIONS["as_exception"](cap, Const(GeneratorExit())))
+        item = throw(cap, gen, OPERATIONS.as_exception(cap, Const(GeneratorExit())))
     except Raised as raised:
         if issubclass(type_of(raised.value), (GeneratorExit, StopIteration)):
             return NONE

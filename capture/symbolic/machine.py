@@ -30,6 +30,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.guards import GuardSet
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.libraries import is_pure_module
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import (
     CellV,
     Const,
@@ -37,6 +38,7 @@ from dynacomp.capture.symbolic.values import (
     HandlingV,
     NeedsConcrete,
     NotConstant,
+    ObjectV,
     ScalarV,
     Value,
     next_serial,
@@ -221,7 +223,7 @@ class Capture:
     def let_go(self) -> None:
         """Ends it. Frames, exceptions, tracebacks and generators refer to each other: what these Values hold of the
         program is let go of now, not when garbage is collected."""
-        OPERATIONS["let_go"](self)
+        OPERATIONS.let_go(self)
         for held in (*self.frames, *self.objects.values(), *self.emptied):
             vars(held).clear()
         vars(self).clear()
@@ -256,35 +258,35 @@ class Capture:
         """Whether a module's globals never change (libraries that promise purity)."""
         return is_pure_module(table.get("__name__"))
 
-    # Operations that values, bodies and opcodes need of each other; registered in OPERATIONS.
+    # Operations that modules below their implementation need: see `operations`.
 
     def call(self, fn: Value, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:
         """The Value of a call of any callable Value."""
-        return OPERATIONS["call"](self, fn, args, kwargs or {})
+        return OPERATIONS.call(self, fn, args, kwargs or {})
 
     def getattr(self, value: Value, name: str) -> Value:
         """`value.name`; Raised AttributeError when there is none."""
-        return OPERATIONS["getattr"](self, value, name)
+        return OPERATIONS.getattr(self, value, name)
 
     def special(self, value: Value, name: str) -> Value | None:
         """A special method, looked up on the type as Python does; None when there is none."""
-        return OPERATIONS["special"](self, value, name)
+        return OPERATIONS.special(self, value, name)
 
-    def instance_attribute(self, value: Value, name: str) -> Value | None:
+    def instance_attribute(self, value: ObjectV, name: str) -> Value | None:
         """What an object's own dictionary or slot holds under `name`."""
-        return OPERATIONS["instance_attribute"](self, value, name)
+        return OPERATIONS.instance_attribute(self, value, name)
 
     def items(self, value: Any) -> list[Value]:
         """All elements of a tuple or list Value."""
-        return OPERATIONS["items"](self, value)
+        return OPERATIONS.items(self, value)
 
     def realize(self, item: Any) -> Value:
         """A container's element, looked at now."""
-        return OPERATIONS["realize"](self, item)
+        return OPERATIONS.realize(self, item)
 
     def node_argument(self, value: Value) -> Any:
         """`value` as an argument of a node."""
-        return OPERATIONS["node_argument"](self, value)
+        return OPERATIONS.node_argument(self, value)
 
     def where(self) -> tuple[tuple[str, int, str], ...]:
         """The user's position: (file, line, function), outermost first."""
@@ -296,8 +298,6 @@ class Capture:
             frame = frame.parent
         return tuple(reversed(found))
 
-
-OPERATIONS: dict[str, Callable[..., Any]] = {}
 
 Handler = Callable[[Capture, Frame, Instr], "int | None"]
 HANDLERS: dict[str, Handler] = {}
@@ -355,7 +355,7 @@ def execute(cap: Capture, frame: Frame) -> None:
         cap.depth -= 1
         cap.current = outer
     if cap.pending and frame.result is not None:
-        OPERATIONS["dropped"](cap, [frame.locals, frame.stack, frame.cells], frame.result)
+        OPERATIONS.dropped(cap, [frame.locals, frame.stack, frame.cells], frame.result)
 
 
 def step(cap: Capture, frame: Frame) -> None:
@@ -443,7 +443,7 @@ def is_counted(it: Value) -> bool:
 def unwind(cap: Capture, frame: Frame, instr: Instr, raised: Raised) -> None:
     """Enters the handler that covers `instr`, or lets the exception leave the frame."""
     left = left_at(frame, instr)
-    value = OPERATIONS["caught"](cap, frame, instr, raised)
+    value = OPERATIONS.caught(cap, frame, instr, raised)
     handler = frame.code.handler(instr.offset)
     if handler is None:
         try:
@@ -453,7 +453,7 @@ def unwind(cap: Capture, frame: Frame, instr: Instr, raised: Raised) -> None:
     gone = frame.stack[handler.depth:]
     del frame.stack[handler.depth:]
     if cap.pending:
-        OPERATIONS["dropped"](cap, gone, value)
+        OPERATIONS.dropped(cap, gone, value)
     if handler.lasti:
         frame.push(Const(left))
     frame.push(value)

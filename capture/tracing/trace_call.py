@@ -42,7 +42,8 @@ from dynacomp.capture.symbolic.libraries import (
     module_of,
     registers_once,
 )
-from dynacomp.capture.symbolic.machine import OPERATIONS, Capture, StopAtBreak
+from dynacomp.capture.symbolic.machine import Capture, StopAtBreak
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -106,7 +107,7 @@ def argument(cap: Capture, value: Value) -> Any:
     return finish_arg(cap, lower_arg(cap, value))
 
 
-OPERATIONS["node_argument"] = argument
+OPERATIONS.node_argument = argument
 
 
 @dataclass(eq=False)
@@ -344,7 +345,7 @@ def _children(tree: Any) -> list[Any]:
 
 def _on_tracers(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], env: dict[Any, Any]) -> Any:
     given = rebuild((args, kwargs), env)
-    with noticing(_label(fn), given), OPERATIONS["hearing"](cap, _label(fn)):
+    with noticing(_label(fn), given), OPERATIONS.hearing(cap, _label(fn)):
         return fn(*given[0], **given[1])
 
 

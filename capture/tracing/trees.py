@@ -19,7 +19,8 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.symbolic.classes import entries, module_name, mro
 from dynacomp.capture.symbolic.libraries import is_library, is_steady_module, is_user_function, module_of
-from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import Const, TupleV, Value
 from dynacomp.capture.wrapping.constants import from_python, new_tree
 
@@ -56,7 +57,7 @@ def _put_together(cap: Capture, make: Any, args: list[Value]) -> Value:
         args = [*(from_python(cap, a) for a in make.args), *args]
         make = make.func
     if isinstance(make, types.FunctionType) and is_library(make):
-        return OPERATIONS["enter"](cap, Const(make), args)
+        return OPERATIONS.enter(cap, Const(make), args)
     return cap.call(from_python(cap, make), args)
 
 

@@ -33,7 +33,8 @@ from dynacomp.capture.symbolic.classes import module_name, mro
 from dynacomp.capture.symbolic.immutability import is_changeable, is_python_class
 from dynacomp.capture.symbolic.iterator_values import GivenIterV, StreamV
 from dynacomp.capture.symbolic.libraries import is_pure_module
-from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     BuiltinMethodV,
@@ -268,7 +269,7 @@ def _keys(cap: Capture, table: Any, keys: tuple[Any, ...]) -> list[Any]:
         return list(keys)
     digests = {id(k): digest for k, digest in known_hashes(table)}
     return [HashedV(wrap(cap, k, S.KeyObject(k, f"<key {type(k).__qualname__}>")), digests[id(k)], functools.partial(
-        OPERATIONS["equal"], cap)) if hashes_itself(k) else k for k in keys]
+        OPERATIONS.equal, cap)) if hashes_itself(k) else k for k in keys]
 
 
 def _own_iter(obj: Any) -> Any:
@@ -399,7 +400,7 @@ def _ndarray(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 
 def _generator(cap: Capture, obj: Any, source: S.Source) -> Value:
-    return OPERATIONS["wrap_generator"](cap, obj, source) or _opaque(cap, obj, source)
+    return OPERATIONS.wrap_generator(cap, obj, source) or _opaque(cap, obj, source)
 
 
 def _opaque(cap: Capture, obj: Any, source: S.Source) -> Value:
@@ -595,5 +596,5 @@ def symbolic_dims(cap: Capture, obj: Any, source: S.Source) -> tuple[Any, ...]:
     return tuple(found)
 
 
-OPERATIONS["items"] = items_of
-OPERATIONS["realize"] = realize
+OPERATIONS.items = items_of
+OPERATIONS.realize = realize

@@ -19,7 +19,8 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.classes import entries, module_name, mro
 from dynacomp.capture.symbolic.immutability import is_python_class
 from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module, module_of
-from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import changing_outside
 from dynacomp.capture.symbolic.values import DELETED, Const, FunctionV, MethodV, ObjectV, Value, is_literal, type_of
 from dynacomp.capture.wrapping.builder import wrap
@@ -252,7 +253,7 @@ WRAPPED_METHODS = ("_wrap_method", "_WrapMethod")
 
 def _by_descriptor(cap: Capture, cls: type, raw: Any, owner: type, name: str) -> Value:
     if isinstance(raw, Placeholder):
-        return OPERATIONS["through"](cap, cap.objects[id(raw)], Const(None), Const(cls))
+        return OPERATIONS.through(cap, cap.objects[id(raw)], Const(None), Const(cls))
     getter = lookup(type(raw), "__get__")[1]
     if isinstance(getter, types.FunctionType) and not is_pure_module(module_of(getter)):
         descriptor = class_value(cap, raw, owner, name)

@@ -33,7 +33,8 @@ from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.symbolic.classes import entries, mro
-from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -301,4 +302,4 @@ def let_go(cap: Capture) -> None:
                     type.__delattr__(recipe.obj, name)
 
 
-OPERATIONS["let_go"] = let_go
+OPERATIONS.let_go = let_go

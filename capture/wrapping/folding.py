@@ -20,7 +20,8 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.symbolic.immutability import SHOWING, is_changeable
 from dynacomp.capture.symbolic.iterator_values import SeqIterV
-from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import Const, TupleV, Value, as_python
 from dynacomp.capture.wrapping.class_prototypes import refuse
 from dynacomp.capture.wrapping.constants import from_python
@@ -51,7 +52,7 @@ def fold(cap: Capture, fn: Any, *values: Value) -> Value:
         raise Break("effect", "decimal arithmetic, which reads its context and leaves flags there")
     try:
         name, places = getattr(fn, "__name__", "what is computed"), (globals(), getattr(fn, "__globals__", {}))
-        with np.errstate(all="raise"), OPERATIONS["folding"](cap, name, *places):
+        with np.errstate(all="raise"), OPERATIONS.folding(cap, name, *places):
             found = fn(*args)
         if type(found) is MATCHES:
             return SeqIterV(TupleV([from_python(cap, match) for match in found]), kind="other")

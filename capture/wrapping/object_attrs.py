@@ -19,7 +19,8 @@ from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_pure_module, module_of
-from dynacomp.capture.symbolic.machine import OPERATIONS, Capture
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
     DELETED,
@@ -154,13 +155,13 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
     if isinstance(raw, staticmethod):
         return class_attrs.static_method(cap, raw, owner, name)
     if isinstance(value, ObjectV) and getattr(raw, "__objclass__", None) in BASES and isinstance(raw, SIMPLE):
-        return OPERATIONS["payload_attribute"](cap, value, name)
+        return OPERATIONS.payload_attribute(cap, value, name)
     if isinstance(raw, types.MemberDescriptorType) and name == "__dict__":  # of a SimpleNamespace
         return _getset(cap, value, name)
     if isinstance(raw, types.MemberDescriptorType):
         slot = instance_attribute(cap, value, name) if isinstance(value, ObjectV) else None
         if slot is None and isinstance(value, ObjectV) and issubclass(value.cls, BaseException):
-            return OPERATIONS["exception_attribute"](cap, value, name)
+            return OPERATIONS.exception_attribute(cap, value, name)
         if slot is None:
             raise refused(type_of(value), raw.__get__)
         return slot
@@ -238,11 +239,11 @@ def _getset(cap: Capture, value: Value, name: str) -> Value:
     if name == "__class__":
         return Const(type_of(value))
     if name == "__dict__" and isinstance(value, ObjectV):
-        return OPERATIONS["instance_dict"](cap, value)
+        return OPERATIONS.instance_dict(cap, value)
     if isinstance(value, ObjectV) and issubclass(value.cls, BaseException):
-        return OPERATIONS["exception_attribute"](cap, value, name)
+        return OPERATIONS.exception_attribute(cap, value, name)
     raise Break("attribute", f"built-in attribute {name!r}")
 
 
-OPERATIONS["instance_attribute"] = instance_attribute
-OPERATIONS["through"] = through
+OPERATIONS.instance_attribute = instance_attribute
+OPERATIONS.through = through

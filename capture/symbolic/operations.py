@@ -1,0 +1,73 @@
+"""What modules low in capture need of modules above them: a class body is read low down, and calls a function.
+
+Each operation is a field with its type. The one module that knows how fills it while it is imported
+(`OPERATIONS.call = call`); `check_operations` says, once capture is imported, that none was forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from dynacomp.capture.symbolic.sources import Source
+from dynacomp.capture.symbolic.values import CellV, Const, GeneratorV, ObjectV, Value
+
+Cap: TypeAlias = Any  # a Capture: its methods use these operations, so its class is defined above them
+Args: TypeAlias = list[Value]
+Kwargs: TypeAlias = dict[str, Value]
+
+
+@dataclass(init=False, slots=True)
+class Operations:
+    """One field each, by what it acts on."""
+
+    # any Value
+    call: Callable[[Cap, Value, Args, Kwargs], Value]
+    enter: Callable[[Cap, Const, Args], Value]  # a call that runs the function's own bytecode, whatever rules it has
+    getattr: Callable[[Cap, Value, str], Value]
+    special: Callable[[Cap, Value, str], Value | None]
+    equal: Callable[[Cap, Value, Value], bool]
+    node_argument: Callable[[Cap, Value], Any]
+    all_arrays: Callable[[Cap, Value], Value]
+
+    # containers and cells
+    items: Callable[[Cap, Any], list[Value]]
+    realize: Callable[[Cap, Any], Value]
+    cell_content: Callable[[Cap, CellV], Value]
+
+    # instances and classes
+    instantiate: Callable[[Cap, type, Args, Kwargs], Value]
+    instance_attribute: Callable[[Cap, ObjectV, str], Value | None]
+    instance_dict: Callable[[Cap, ObjectV], Value]
+    object_method: Callable[[Cap, str, Value, Args, Kwargs], Value]
+    payload_attribute: Callable[[Cap, ObjectV, str], Value]
+    inherited: Callable[[Cap, ObjectV, Any, Args, Kwargs], Value]
+    class_method: Callable[[Cap, type, str, Args, Kwargs], Value]
+    through: Callable[[Cap, Value, Value, Value], Value]  # what a descriptor gives for an instance and a class
+
+    # exceptions
+    as_exception: Callable[[Cap, Value], Value]
+    exception_attribute: Callable[[Cap, ObjectV, str], Value]
+    exception_store: Callable[[Cap, ObjectV, str, Value], None]
+    caught: Callable[[Cap, Any, Any, Any], Value]
+
+    # generators
+    wrap_generator: Callable[[Cap, Any, Source], GeneratorV | None]
+    dropped: Callable[[Cap, Iterable[Any], Any], None]
+
+    # the whole capture
+    let_go: Callable[[Cap], None]
+    hearing: Callable[[Cap, str], AbstractContextManager[None]]  # warnings that a library gives while a call is traced
+    folding: Callable[..., AbstractContextManager[None]]  # those of a function of constants
+
+
+OPERATIONS = Operations()
+
+
+def check_operations() -> None:
+    """Every field is filled; ImportError where one is not."""
+    missing = [name for name in Operations.__annotations__ if not hasattr(OPERATIONS, name)]
+    if missing:
+        raise ImportError(f"dynacomp.capture has no implementation of {', '.join(missing)}: see symbolic/operations.py")
