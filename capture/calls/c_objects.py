@@ -10,7 +10,7 @@ generator of NumPy that captured code seeds is known from there on, and has its 
     noise = np.random.RandomState(0).randn(8)      # a constant of the Graph
     text = io.StringIO(); text.write("a")          # no graph break
 
-A class is one row of `KINDS`.
+A class is one row of `CLASSES`.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ from dynacomp.capture import _native
 from dynacomp.capture.base.errors import Break, Unbuildable
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS
 from dynacomp.capture.calls.instances import instantiate
-from dynacomp.capture.kinds.attrs import CYTHON, READERS
+from dynacomp.capture.kinds.attrs import CYTHON
 from dynacomp.capture.kinds.operators import CONTAINER_OPS
 from dynacomp.capture.kinds.text import text
-from dynacomp.capture.reconstruct.emit import ROWS, Emitter
+from dynacomp.capture.reconstruct.emit import Emitter
 from dynacomp.capture.reconstruct.runtime import Kept
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import StreamV
+from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.private_values import PrivateV
 from dynacomp.capture.symbolic.side_effects import mutating
@@ -62,7 +63,7 @@ from dynacomp.capture.wrapping.constants import from_python
 
 
 @dataclass(frozen=True)
-class Kind:
+class ClassInC:
     """How objects of a class are treated. makers: callables that make one. known: whether these arguments alone say
     what it will be. copy: gives another object in the same state. attributes: names of data."""
 
@@ -103,17 +104,17 @@ def _lock(lock: Any) -> Any:
 LOCK, REENTRANT = type(threading.Lock()), type(threading.RLock())
 HASH: Any = type(hashlib.sha256())
 HASHES = [getattr(hashlib, name) for name in ("md5", "sha1", "sha224", "sha256", "sha384", "sha512")]
-KINDS: dict[type, Kind] = {
-    random.Random: Kind((random.Random,), _random_state, _seeded),
-    np.random.RandomState: Kind((np.random.RandomState,), copy.deepcopy, _seeded),
-    np.random.Generator: Kind((np.random.default_rng,), copy.deepcopy, _seeded),
-    bytearray: Kind((bytearray,), bytearray),
-    array.array: Kind((array.array,), copy.copy, attributes=("typecode", "itemsize")),
-    io.StringIO: Kind((io.StringIO,), _stream, attributes=("closed", "newlines", "line_buffering")),
-    io.BytesIO: Kind((io.BytesIO,), _stream, attributes=("closed",)),
-    HASH: Kind(tuple(HASHES), lambda h: h.copy(), attributes=("name", "digest_size", "block_size")),
-    LOCK: Kind((threading.Lock,), _lock),
-    REENTRANT: Kind((REENTRANT,), lambda lock: threading.RLock()),
+CLASSES: dict[type, ClassInC] = {
+    random.Random: ClassInC((random.Random,), _random_state, _seeded),
+    np.random.RandomState: ClassInC((np.random.RandomState,), copy.deepcopy, _seeded),
+    np.random.Generator: ClassInC((np.random.default_rng,), copy.deepcopy, _seeded),
+    bytearray: ClassInC((bytearray,), bytearray),
+    array.array: ClassInC((array.array,), copy.copy, attributes=("typecode", "itemsize")),
+    io.StringIO: ClassInC((io.StringIO,), _stream, attributes=("closed", "newlines", "line_buffering")),
+    io.BytesIO: ClassInC((io.BytesIO,), _stream, attributes=("closed",)),
+    HASH: ClassInC(tuple(HASHES), lambda h: h.copy(), attributes=("name", "digest_size", "block_size")),
+    LOCK: ClassInC((threading.Lock,), _lock),
+    REENTRANT: ClassInC((REENTRANT,), lambda lock: threading.RLock()),
 }
 WAITS = ("acquire", "__enter__")  # of a lock: until nobody has it
 INDEXED = (bytearray, array.array)  # whose iterators count, and see what is changed meanwhile; whose text is theirs
@@ -121,7 +122,7 @@ SHOWING = ("__repr__", "__str__", "__format__", "__reduce__", "__reduce_ex__")
 COPIED = (random.Random, np.random.RandomState, np.random.Generator, bytearray)  # by `copy.deepcopy`, all of it
 
 
-def _maker(fn: Any, kind: Kind) -> Any:
+def _maker(fn: Any, kind: ClassInC) -> Any:
     def make(cap: Capture, *args: Value, **kwargs: Value) -> Value:
         given, named = _given(cap, args, kwargs, f"{fn.__qualname__}()")
         if not kind.known(*given, **named):
@@ -198,7 +199,7 @@ def _run(cap: Capture, compute: Callable[[], Any], values: Any, given: Any) -> V
             return value
     if type(result) in INDEXED and len(result) > ndarrays.MAX_BYTES:
         raise Break("leaves", f"a {type(result).__name__} of {len(result)} elements")
-    if type(result) in KINDS:
+    if type(result) in CLASSES:
         return PrivateV(type(result), obj=result)
     if isinstance(result, (np.generic, np.ndarray)) or type(result) is tuple and not is_literal(result):
         return ndarrays.of_result(cap, result)
@@ -219,7 +220,7 @@ def attribute(cap: Capture, value: PrivateV, name: str) -> Value:
     raw = lookup(value.cls, name)[1]
     if name == "__class__":
         return Const(value.cls)
-    if name in KINDS[value.cls].attributes or raw is MISSING and not hasattr(value.obj, name):
+    if name in CLASSES[value.cls].attributes or raw is MISSING and not hasattr(value.obj, name):
         return _run(cap, lambda: getattr(value.obj, name), (), ())
     if raw is MISSING or not callable(raw):
         raise Break("attribute", f"{name!r} of a {value.cls.__qualname__}")
@@ -230,7 +231,7 @@ def copied(cap: Capture, value: PrivateV, deep: bool) -> Value:
     """`copy.copy(value)`, `copy.deepcopy(value)`."""
     if value.cls not in COPIED or not deep and value.cls not in (bytearray, random.Random):
         raise Break("call", f"a copy of a {value.cls.__qualname__}")
-    return PrivateV(value.cls, obj=KINDS[value.cls].copy(value.obj))
+    return PrivateV(value.cls, obj=CLASSES[value.cls].copy(value.obj))
 
 
 # --- generators that existed before
@@ -280,7 +281,7 @@ SEEDED = (np.random.RandomState,)
 def _emit(e: Emitter, v: PrivateV) -> None:
     if v.cls is REENTRANT and v.obj._is_owned():
         raise Unbuildable(v, "a lock that is held")
-    e.call(KINDS[v.cls].copy, lambda: e.call(Kept(v.obj)))
+    e.call(CLASSES[v.cls].copy, lambda: e.call(Kept(v.obj)))
     e.remember(v)
 
 
@@ -313,7 +314,12 @@ def _print(cap: Capture, *args: Value, sep: Value = Const(None), end: Value = Co
     return Const(None)
 
 
-for _cls, _kind in KINDS.items():
+def _refused(*_: Any) -> Any:
+    """What an instance of a Python class can do, and these cannot."""
+    raise Break("call", "an object in C that the captured code has made, where it is not known what it does")
+
+
+for _cls, _kind in CLASSES.items():
     BUILTINS.update({maker: _maker(maker, _kind) for maker in _kind.makers})
     BUILTIN_METHODS.update({(PrivateV, name): _row(name) for name in dir(_cls)})
     BUILTINS.update({raw: _row(name, raw) for base in _cls.__mro__[:-1] for name, raw in vars(base).items()
@@ -322,5 +328,4 @@ BUILTINS[np.random.RandomState.seed] = _seed
 BUILTINS[np.random.seed] = _seed_numpys
 BUILTINS[bytes], BUILTINS[print] = _bytes, _print
 CONTAINER_OPS["add", Const] = _joined
-READERS[PrivateV] = attribute
-ROWS[PrivateV] = _emit
+define(PrivateV, Kind(getattr=attribute, emit=_emit, call=_refused, next=_refused, argument=_refused))

@@ -29,6 +29,7 @@ from dynacomp.capture.kinds.operators import fold
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.classes import module_name
 from dynacomp.capture.symbolic.generators import new_generator
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import CONTEXTS, changes_object, is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture, execute, new_frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -91,10 +92,10 @@ FOLDABLE_MODULES = {"math", "_operator", "cmath", "re", "_sre", "string", "fract
 
 
 def call(cap: Capture, fn: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    row = _CALLERS.get(type(fn))
-    if row is None:
+    made = kind(fn).call
+    if made is None:
         raise Break("call", f"a {type(fn).__name__} is called")
-    return row(cap, fn, args, kwargs)
+    return made(cap, fn, args, kwargs)
 
 
 # --- user functions
@@ -496,16 +497,10 @@ def _descriptor_call(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str
     return None
 
 
-_CALLERS: dict[type, Any] = {
-    FunctionV: _function,
-    MethodV: _method,
-    BuiltinMethodV: _builtin_method,
-    PartialV: _partial,
-    ObjectV: _object,
-    LibraryV: _library,
-    Const: _const,
-    ArrayV: _array,
-}
+for _cls, _caller in ((FunctionV, _function), (MethodV, _method), (BuiltinMethodV, _builtin_method),
+                      (PartialV, _partial), (ObjectV, _object), (LibraryV, _library), (Const, _const),
+                      (ArrayV, _array)):
+    define(_cls, Kind(call=_caller))  # type: ignore[arg-type]
 
 OPERATIONS.call = call
 OPERATIONS.enter = lambda cap, fn, args: inline(cap, as_function(cap, fn), args, {})

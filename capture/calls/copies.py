@@ -12,13 +12,14 @@ import copyreg
 import types
 from typing import Any
 
-from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.errors import Break, Unbuildable
 from dynacomp.capture.calls import c_objects
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.kinds import attrs
 from dynacomp.capture.kinds.iteration import key_value
 from dynacomp.capture.kinds.keys import hashable
 from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.private_values import PrivateV
 from dynacomp.capture.symbolic.values import (
@@ -28,6 +29,7 @@ from dynacomp.capture.symbolic.values import (
     FunctionV,
     ListV,
     NdArrayV,
+    NotConstant,
     ObjectV,
     SetV,
     SizeV,
@@ -76,6 +78,22 @@ class MemoV(DictV):
     def __init__(self, items: dict[Any, Any]) -> None:
         super().__init__(items)
         self.copies: dict[int, Value] = {}
+
+
+def _refused(*_: Any) -> Any:
+    """It is the capture's own, and stays in it."""
+    raise Break("call", "a memo of copy.deepcopy that is more than handed on")
+
+
+def _unknown(memo: MemoV) -> Any:
+    raise NotConstant(memo)
+
+
+def _unbuildable(e: Any, memo: MemoV) -> None:
+    raise Unbuildable(memo)
+
+
+define(MemoV, Kind(constant=_unknown, getattr=_refused, argument=_refused, emit=_unbuildable, replay=_unbuildable))
 
 
 def _deep(cap: Capture, x: Value, memo: MemoV) -> Value:

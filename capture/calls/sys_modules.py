@@ -11,10 +11,9 @@ from typing import Any
 
 from dynacomp.capture.base.errors import Raised
 from dynacomp.capture.calls.calls import BUILTIN_METHODS
-from dynacomp.capture.kinds.attrs import READERS, _opaque
-from dynacomp.capture.kinds.containers import CONTAINS
 from dynacomp.capture.kinds.operators import CONTAINER_OPS
 from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import Const, OpaqueV, Value, as_python
 from dynacomp.capture.wrapping.builder import WRAPPERS, wrap
@@ -57,7 +56,6 @@ def _contains(cap: Capture, registry: RegistryV, key: Value) -> bool:
 
 
 OTHERS, WRAPPERS[dict] = WRAPPERS[dict], _dict
-READERS[RegistryV] = _opaque
-CONTAINS[RegistryV] = _contains
+define(RegistryV, Kind(contains=_contains))
 CONTAINER_OPS["getitem", RegistryV] = _getitem
 BUILTIN_METHODS[RegistryV, "__getitem__"], BUILTIN_METHODS[RegistryV, "get"] = _getitem, _get

@@ -1,4 +1,4 @@
-"""Attributes: `getattr` on Values, by Python's own rules; each kind of Value has a row in `READERS`.
+"""Attributes: `getattr` on Values, by Python's own rules; each kind of Value has its own `Kind.getattr`.
 
 Instances of Python classes are in object_attrs.py, stores and deletions in stores.py.
 """
@@ -21,6 +21,7 @@ from dynacomp.capture.symbolic.classes import module_name
 from dynacomp.capture.symbolic.generators import delegate
 from dynacomp.capture.symbolic.immutability import is_changeable, is_python_class
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import CONTEXTS, is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -76,7 +77,7 @@ def attribute_name(name: Value) -> str:
 
 
 def getattr_value(cap: Capture, value: Value, name: str) -> Value:
-    reader = READERS.get(type(value))
+    reader = kind(value).getattr
     if reader is None:
         raise Break("attribute", f"{name!r} of a {type(value).__name__}")
     try:
@@ -449,28 +450,21 @@ def _iterator(cap: Capture, value: Value, name: str) -> Value:
     raise Break("attribute", f"{name!r} of an iterator")
 
 
-READERS: dict[type, Any] = {
-    **dict.fromkeys((SeqIterV, CountIterV, StreamV, GivenIterV), _iterator),
-    ObjectV: _object,
-    ArrayV: arrays.attribute,
-    NdArrayV: arrays.numpy_attribute,
-    Const: _const,
-    **dict.fromkeys((TupleV, ListV, DictV, SetV, ViewV, GeneratorV), _modelled),
-    SliceV: _slice,
-    RangeV: _slice,
-    PartialV: _partial,
-    MethodV: _method,
-    FunctionV: _function,
-    SuperV: _super,
-    LibraryV: _library,
-    CellV: _cell,
-    SizeV: _changing,
-    ScalarV: _changing,
-    OpaqueV: _opaque,
-    BuiltinMethodV: lambda cap, v, name: v.obj if name == "__self__" else Const(v.name) if name == "__name__"
-    else (_ for _ in ()).throw(Break("attribute", f"{name!r} of a built-in method")),
-}
+def _built_in_method(cap: Capture, value: BuiltinMethodV, name: str) -> Value:
+    if name not in ("__self__", "__name__"):
+        raise Break("attribute", f"{name!r} of a built-in method")
+    return value.obj if name == "__self__" else Const(value.name)
 
+
+for _cls, _reader in (
+    *((cls, _iterator) for cls in (SeqIterV, CountIterV, StreamV, GivenIterV)),
+    *((cls, _modelled) for cls in (TupleV, ListV, DictV, SetV, ViewV, GeneratorV)),
+    (ObjectV, _object), (ArrayV, arrays.attribute), (NdArrayV, arrays.numpy_attribute), (Const, _const),
+    (SliceV, _slice), (RangeV, _slice), (PartialV, _partial), (MethodV, _method), (FunctionV, _function),
+    (SuperV, _super), (LibraryV, _library), (CellV, _cell), (SizeV, _changing), (ScalarV, _changing),
+    (OpaqueV, _opaque), (BuiltinMethodV, _built_in_method),
+):
+    define(_cls, Kind(getattr=_reader))  # type: ignore[arg-type]
 
 OPERATIONS.getattr = getattr_value
 OPERATIONS.special = special

@@ -17,6 +17,7 @@ from dynacomp.capture.kinds.iteration import get_iter, iterate
 from dynacomp.capture.kinds.keys import hashable, kind_of, missing_key, raised
 from dynacomp.capture.kinds.operators import BINARY, COMPARE, CONTAINER_OPS, binary, equal, fold, truth
 from dynacomp.capture.kinds.sequences import position_of
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating, removing
 from dynacomp.capture.symbolic.values import (
@@ -41,47 +42,69 @@ METHODS = {**sequences.METHODS, collections.deque: deques.METHODS, **dicts_and_s
 
 
 def setitem(cap: Capture, obj: Value, key: Value, value: Value) -> None:
-    if row_kind(obj) is collections.deque:
-        deques.setitem(cap, obj, key, value)  # type: ignore[arg-type]
-    elif isinstance(obj, ListV):
-        index = position_of(cap, obj, key)
-        mutating(cap, obj)
-        content = list(iterate(cap, value)) if isinstance(index, slice) else value
-        try:
-            items_of(cap, obj)[index] = content
-        except (IndexError, ValueError) as error:
-            raise Raised(Const(error)) from None
-    elif isinstance(obj, DictV):
-        mutating(cap, obj)
-        obj.items[hashable(cap, key)] = value
-    elif isinstance(obj, ObjectV):
-        _special_item(cap, obj, "__setitem__", "assignment", key, value)
-    elif isinstance(obj, NdArrayV) and ndarrays.takes(cap, value) and ndarrays.takes(cap, key):
-        ndarrays.call_method(cap, obj, "__setitem__", [key, value], {})
-    else:
+    store = kind(obj).setitem
+    if store is None:
         raise Break("store", f"item assignment on {kind_of(obj)}")
+    store(cap, obj, key, value)
 
 
 def delitem(cap: Capture, obj: Value, key: Value) -> None:
-    if row_kind(obj) is collections.deque:
-        deques.delitem(cap, obj, key)  # type: ignore[arg-type]
-    elif isinstance(obj, ListV):
-        index = position_of(cap, obj, key)
-        mutating(cap, obj)
-        try:
-            del obj.items[index]
-        except (IndexError, ValueError) as error:
-            raise Raised(Const(error)) from None
-    elif isinstance(obj, DictV):
-        name = hashable(cap, key)
-        if name not in obj.items:
-            raise missing_key(key)
-        removing(cap, obj)
-        del obj.items[name]
-    elif isinstance(obj, ObjectV):
-        _special_item(cap, obj, "__delitem__", "deletion", key)
-    else:
+    delete = kind(obj).delitem
+    if delete is None:
         raise Break("store", f"item deletion on {kind_of(obj)}")
+    delete(cap, obj, key)
+
+
+def _store_in_list(cap: Capture, obj: ListV, key: Value, value: Value) -> None:
+    if obj.cls is collections.deque:
+        deques.setitem(cap, obj, key, value)
+        return
+    index = position_of(cap, obj, key)
+    mutating(cap, obj)
+    content = list(iterate(cap, value)) if isinstance(index, slice) else value
+    try:
+        items_of(cap, obj)[index] = content
+    except (IndexError, ValueError) as error:
+        raise Raised(Const(error)) from None
+
+
+def _store_in_dict(cap: Capture, obj: DictV, key: Value, value: Value) -> None:
+    mutating(cap, obj)
+    obj.items[hashable(cap, key)] = value
+
+
+def _store_in_object(cap: Capture, obj: ObjectV, key: Value, value: Value) -> None:
+    _special_item(cap, obj, "__setitem__", "assignment", key, value)
+
+
+def _store_in_ndarray(cap: Capture, obj: NdArrayV, key: Value, value: Value) -> None:
+    if not (ndarrays.takes(cap, value) and ndarrays.takes(cap, key)):
+        raise Break("store", f"item assignment on {kind_of(obj)}")
+    ndarrays.call_method(cap, obj, "__setitem__", [key, value], {})
+
+
+def _delete_in_list(cap: Capture, obj: ListV, key: Value) -> None:
+    if obj.cls is collections.deque:
+        deques.delitem(cap, obj, key)
+        return
+    index = position_of(cap, obj, key)
+    mutating(cap, obj)
+    try:
+        del obj.items[index]
+    except (IndexError, ValueError) as error:
+        raise Raised(Const(error)) from None
+
+
+def _delete_in_dict(cap: Capture, obj: DictV, key: Value) -> None:
+    name = hashable(cap, key)
+    if name not in obj.items:
+        raise missing_key(key)
+    removing(cap, obj)
+    del obj.items[name]
+
+
+def _delete_in_object(cap: Capture, obj: ObjectV, key: Value) -> None:
+    _special_item(cap, obj, "__delitem__", "deletion", key)
 
 
 def _special_item(cap: Capture, obj: ObjectV, name: str, what: str, *args: Value) -> None:
@@ -91,33 +114,49 @@ def _special_item(cap: Capture, obj: ObjectV, name: str, what: str, *args: Value
     cap.call(method, list(args))
 
 
-CONTAINS: dict[type, Any] = {}  # kind of Value → row(cap, container, item) that says whether the item is in it
-
-
 def contains(cap: Capture, container: Value, item: Value) -> bool:
-    if isinstance(container, (DictV, SetV)):
-        return hashable(cap, item) in container.items
-    if isinstance(container, ViewV) and container.kind != "values":
-        return dicts_and_sets.view_contains(cap, container, item)
-    row = CONTAINS.get(type(container))
-    if row is not None:
-        return row(cap, container, item)
-    if isinstance(container, OpaqueV):
-        raise Break("opaque", f"`in` of a {type(container.obj).__qualname__}")
-    if isinstance(container, ObjectV):
-        return _object_contains(cap, container, item)
-    if isinstance(container, ListV) and container.cls is collections.deque:
+    inside = kind(container).contains
+    if inside is not None:
+        return inside(cap, container, item)
+    return _among_elements(cap, container, item)
+
+
+def _among_elements(cap: Capture, container: Value, item: Value) -> bool:
+    hosted = host_functions.contained(cap, container, item)
+    return truth(cap, hosted) if hosted is not None else any(equal(cap, x, item) for x in iterate(cap, container))
+
+
+def _table_contains(cap: Capture, table: DictV | SetV, item: Value) -> bool:
+    return hashable(cap, item) in table.items
+
+
+def _view_contains(cap: Capture, view: ViewV, item: Value) -> bool:
+    if view.kind != "values":
+        return dicts_and_sets.view_contains(cap, view, item)
+    return _among_elements(cap, view, item)
+
+
+def _opaque_contains(cap: Capture, container: OpaqueV, item: Value) -> bool:
+    raise Break("opaque", f"`in` of a {type(container.obj).__qualname__}")
+
+
+def _list_contains(cap: Capture, container: ListV, item: Value) -> bool:
+    if container.cls is collections.deque:
         return deques.contains(cap, container, item)
-    if isinstance(container, NdArrayV):
-        return truth(cap, ndarrays.call_method(cap, container, "__contains__", [item], {}))
+    return _among_elements(cap, container, item)
+
+
+def _ndarray_contains(cap: Capture, container: NdArrayV, item: Value) -> bool:
+    return truth(cap, ndarrays.call_method(cap, container, "__contains__", [item], {}))
+
+
+def _const_contains(cap: Capture, container: Const, item: Value) -> bool:
     hosted = host_functions.contained(cap, container, item)
     if hosted is not None:
         return truth(cap, hosted)
-    if isinstance(container, Const):
-        found = fold(cap, operator.contains, container, item)
-        assert isinstance(found, Const)
-        return found.value
-    return any(equal(cap, x, item) for x in iterate(cap, container))
+    found = fold(cap, operator.contains, container, item)
+    assert isinstance(found, Const)
+    return found.value
 
 
 def _object_contains(cap: Capture, container: ObjectV, item: Value) -> bool:
@@ -195,3 +234,13 @@ def call_method(cap: Capture, value: Any, name: str, args: list[Value], kwargs: 
         raise Break("call", f"{kind_of(value)}.{name} with these arguments") from None
     result = row(cap, value, *args, **kwargs)
     return Const(None) if result is None else result
+
+
+define(ListV, Kind(setitem=_store_in_list, delitem=_delete_in_list, contains=_list_contains))
+define(DictV, Kind(setitem=_store_in_dict, delitem=_delete_in_dict, contains=_table_contains))
+define(SetV, Kind(contains=_table_contains))
+define(ViewV, Kind(contains=_view_contains))
+define(ObjectV, Kind(setitem=_store_in_object, delitem=_delete_in_object, contains=_object_contains))
+define(NdArrayV, Kind(setitem=_store_in_ndarray, contains=_ndarray_contains))
+define(OpaqueV, Kind(contains=_opaque_contains))
+define(Const, Kind(contains=_const_contains))

@@ -20,10 +20,11 @@ from dynacomp.capture.bytecode import generator_plan
 from dynacomp.capture.kinds.existing_iterators import number_of
 from dynacomp.capture.kinds.suspended_values import Standing, standing
 from dynacomp.capture.reconstruct import runtime
-from dynacomp.capture.reconstruct.emit import ROWS, Emitter, made
-from dynacomp.capture.reconstruct.output import PREPARE, Writer
+from dynacomp.capture.reconstruct.emit import Emitter, made
+from dynacomp.capture.reconstruct.output import Writer
 from dynacomp.capture.symbolic import itertools_py
 from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, SeqIterV, StreamV
+from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.values import Const, GeneratorV, ListV, SetV, TupleV, Value
 
 NONE = Const(None)
@@ -292,11 +293,8 @@ def _asend(e: Emitter, v: ASendV) -> None:
     e.remember(v)
 
 
-PREPARE[GeneratorV] = _prepare_generator
-ROWS.update({
-    SeqIterV: _seq_iter,
-    CountIterV: made(count_iterator, lambda v: v.current, lambda v: v.stop or NONE, lambda v: v.step),
-    StreamV: _stream,
-    GeneratorV: _generator,
-    ASendV: _asend,
-})
+define(SeqIterV, Kind(emit=_seq_iter))
+define(CountIterV, Kind(emit=made(count_iterator, lambda v: v.current, lambda v: v.stop or NONE, lambda v: v.step)))
+define(StreamV, Kind(emit=_stream))
+define(GeneratorV, Kind(emit=_generator, replay=_prepare_generator))
+define(ASendV, Kind(emit=_asend))

@@ -15,10 +15,11 @@ from dynacomp.capture._native import iterated, set_enumerate, upcoming
 from dynacomp.capture.base.errors import Break, Raised, Unbuildable
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.kinds.operators import binary
-from dynacomp.capture.reconstruct.output import PREPARE, changed_keys, unmoved
+from dynacomp.capture.reconstruct.output import changed_keys, unmoved
 from dynacomp.capture.reconstruct.upcoming import fail, reduced, take
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import GivenIterV, StreamV
+from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import SETTLED, changed, mutating
 from dynacomp.capture.symbolic.values import Const, DictV, ListV, SetV, TupleV, Value
@@ -176,4 +177,5 @@ CONTAINERS = (ListV, DictV, SetV)
 SETTLED.append(_apart)
 WRAPPERS.update(dict.fromkeys(OVER_CONTAINERS, _given))
 WRAPPERS.update({kind: _combined(kind) for kind in (zip, enumerate, map, filter)})
-PREPARE.update({GivenIterV: _prepare_given, StreamV: _prepare_stream})
+define(GivenIterV, Kind(replay=_prepare_given))
+define(StreamV, Kind(replay=_prepare_stream))

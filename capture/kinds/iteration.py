@@ -17,6 +17,7 @@ from dynacomp.capture.kinds import arrays, existing_iterators
 from dynacomp.capture.kinds.operators import binary, equal, truth
 from dynacomp.capture.symbolic.generators import resume
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import STEPS_AN_ITEM, Capture
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
@@ -49,36 +50,51 @@ ITERATORS = (SeqIterV, CountIterV, StreamV, GivenIterV, GeneratorV)
 
 def get_iter(cap: Capture, value: Value) -> Value:
     """`iter(value)`."""
-    if isinstance(value, ITERATORS) and not (isinstance(value, GeneratorV) and not hasattr(type_of(value), "__iter__")):
-        return value
-    if isinstance(value, (TupleV, ListV)):
-        return SeqIterV(value)
-    if isinstance(value, (DictV, SetV)):
-        return table_iter(value, "keys")
-    if isinstance(value, ViewV):
-        return table_iter(value.table, value.kind)
-    if isinstance(value, NdArrayV) and value.recipe is not None and value.array.ndim:
+    made = kind(value).iter
+    if made is not None:
+        return made(cap, value)
+    if hasattr(type_of(value), "__iter__"):
+        raise Break("iterator", f"iteration over a {type_of(value).__name__}")
+    raise Raised(Const(TypeError(f"{name_in_errors(type_of(value))!r} object is not iterable")))
+
+
+def _itself(cap: Capture, it: Value) -> Value:
+    return it
+
+
+def _array_iter(cap: Capture, value: ArrayV) -> Value:
+    if arrays.is_numpy(value) and ndarrays.known(cap, value):
+        return StreamV("getitem", [value], state={"index": 0})
+    return SeqIterV(TupleV(arrays.unpack(cap, value)), kind="other")
+
+
+def _numpy_iter(cap: Capture, value: NdArrayV) -> Value:
+    if value.recipe is not None and value.array.ndim:
         parts = [ndarrays.call_method(cap, value, "__getitem__", [Const(i)], {})
                  for i in range(host_arrays.length(cap, value))]
         return SeqIterV(TupleV(parts), kind="other")
-    if arrays.is_numpy(value) and ndarrays.known(cap, value):
-        return StreamV("getitem", [value], state={"index": 0})
-    if isinstance(value, ArrayV):
-        return SeqIterV(TupleV(arrays.unpack(cap, value)), kind="other")
-    if isinstance(value, RangeV):
-        return CountIterV(value.start, value.stop, value.step)
-    if isinstance(value, Const):
-        return _const_iter(cap, value)
-    if isinstance(value, ObjectV):
-        method = cap.special(value, "__iter__")
-        return _by_getitem(cap, value) if method is None else cap.call(method, [])
-    if isinstance(value, LibraryV) and value.fixed:
-        return get_iter(cap, from_python(cap, tuple(value.real)))
-    if isinstance(value, LibraryV):
+    return StreamV("getitem", [value], state={"index": 0})
+
+
+def _object_iter(cap: Capture, value: ObjectV) -> Value:
+    method = cap.special(value, "__iter__")
+    return _by_getitem(cap, value) if method is None else cap.call(method, [])
+
+
+def _library_iter(cap: Capture, value: LibraryV) -> Value:
+    if not value.fixed:
         raise Break("leaves", "iteration over a library object")
-    if isinstance(value, OpaqueV) or hasattr(type_of(value), "__iter__"):
-        raise Break("iterator", f"iteration over a {type_of(value).__name__}")
-    raise Raised(Const(TypeError(f"{name_in_errors(type_of(value))!r} object is not iterable")))
+    return get_iter(cap, from_python(cap, tuple(value.real)))
+
+
+def _generator_iter(cap: Capture, value: GeneratorV) -> Value:
+    if not hasattr(type_of(value), "__iter__"):  # a coroutine
+        raise Raised(Const(TypeError(f"{name_in_errors(type_of(value))!r} object is not iterable")))
+    return value
+
+
+def _opaque_iter(cap: Capture, value: OpaqueV) -> Value:
+    raise Break("iterator", f"iteration over a {type_of(value).__name__}")
 
 
 def _const_iter(cap: Capture, value: Const) -> Value:
@@ -137,10 +153,10 @@ def key_value(cap: Capture, key: Any) -> Value:
 
 def advance(cap: Capture, it: Value) -> Value | None:
     """`next(it)`, or None when it is exhausted."""
-    row = _NEXT.get(type(it))
-    if row is None:
+    step = kind(it).next
+    if step is None:
         raise Break("iterator", f"next() of a {type(it).__name__}")
-    return row(cap, it)
+    return step(cap, it)
 
 
 def _next_seq(cap: Capture, it: SeqIterV) -> Value | None:
@@ -384,8 +400,19 @@ def _next_stream(cap: Capture, it: StreamV) -> Value | None:
     return STREAMS[it.kind](cap, it)
 
 
-_NEXT: dict[type, Any] = {
-    GivenIterV: existing_iterators.advance,
-    SeqIterV: _next_seq, CountIterV: _next_count, StreamV: _next_stream, GeneratorV: _next_generator,
-    ObjectV: _next_object,
-}
+for _cls, _next in ((GivenIterV, existing_iterators.advance), (SeqIterV, _next_seq), (CountIterV, _next_count),
+                    (StreamV, _next_stream)):
+    define(_cls, Kind(iter=_itself, next=_next))  # type: ignore[arg-type]
+define(GeneratorV, Kind(iter=_generator_iter, next=_next_generator))
+define(ObjectV, Kind(iter=_object_iter, next=_next_object))
+define(TupleV, Kind(iter=lambda cap, v: SeqIterV(v)))
+define(ListV, Kind(iter=lambda cap, v: SeqIterV(v)))
+define(DictV, Kind(iter=lambda cap, v: table_iter(v, "keys")))
+define(SetV, Kind(iter=lambda cap, v: table_iter(v, "keys")))
+define(ViewV, Kind(iter=lambda cap, v: table_iter(v.table, v.kind)))
+define(RangeV, Kind(iter=lambda cap, v: CountIterV(v.start, v.stop, v.step)))
+define(ArrayV, Kind(iter=_array_iter))
+define(NdArrayV, Kind(iter=_numpy_iter))
+define(Const, Kind(iter=_const_iter))
+define(LibraryV, Kind(iter=_library_iter))
+define(OpaqueV, Kind(iter=_opaque_iter))

@@ -18,6 +18,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.classes import module_name
 from dynacomp.capture.symbolic.immutability import is_changeable
 from dynacomp.capture.symbolic.iterator_values import StreamV
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import certain
@@ -363,57 +364,65 @@ ENTERED = (ArrayV, NdArrayV, ObjectV, LibraryV)
 
 
 def unary(cap: Capture, op: Any, value: Value) -> Value:
-    if isinstance(value, ObjectV):
-        method = cap.special(value, f"__{op.__name__}__")
-        if method is None:
-            sign = {"neg": "unary -", "pos": "unary +", "invert": "unary ~", "abs": "abs()"}[op.__name__]
-            raise Raised(Const(TypeError(f"bad operand type for {sign}: {value.cls.__name__!r}")))
-        return cap.call(method, [])
-    if arrays.is_numpy(value):
-        found = ndarrays.call(cap, op, [value], {})
-        if found is None:
-            raise Break("leaves", f"NumPy's own {op.__name__}")
-        return found
-    if isinstance(value, (ArrayV, LibraryV)):
+    made = kind(value).unary
+    return fold(cap, op, value) if made is None else made(cap, op, value)
+
+
+def _object_unary(cap: Capture, op: Any, value: ObjectV) -> Value:
+    method = cap.special(value, f"__{op.__name__}__")
+    if method is None:
+        sign = {"neg": "unary -", "pos": "unary +", "invert": "unary ~", "abs": "abs()"}[op.__name__]
+        raise Raised(Const(TypeError(f"bad operand type for {sign}: {value.cls.__name__!r}")))
+    return cap.call(method, [])
+
+
+def _array_unary(cap: Capture, op: Any, value: Value) -> Value:
+    if not arrays.is_numpy(value):
         return library_call(cap, op, [value])
-    if isinstance(value, NumberV):
-        return graph_scalars.unary(cap, op, value)
-    if isinstance(value, ScalarV):
-        return dynamic_scalars.unary(op, value)
-    if isinstance(value, SizeV):
-        found = size_values.arithmetic(cap, operator.mul, value, Const(-1)) if op is operator.neg else None
-        return found or dynamic_scalars.unary(op, host_functions.as_scalar(cap, value))  # type: ignore[arg-type]
-    return fold(cap, op, value)
+    found = ndarrays.call(cap, op, [value], {})
+    if found is None:
+        raise Break("leaves", f"NumPy's own {op.__name__}")
+    return found
+
+
+def _size_unary(cap: Capture, op: Any, value: SizeV) -> Value:
+    found = size_values.arithmetic(cap, operator.mul, value, Const(-1)) if op is operator.neg else None
+    return found or dynamic_scalars.unary(op, host_functions.as_scalar(cap, value))  # type: ignore[arg-type]
 
 
 def truth(cap: Capture, value: Value) -> bool:
     """`bool(value)`; Break where only the array's content can tell."""
+    decide = kind(value).truth
+    return True if decide is None else decide(cap, value)
+
+
+def _const_truth(cap: Capture, value: Const) -> bool:
     if is_open(value):
         return True
-    if isinstance(value, Const):
-        if value.source is not None and is_changeable(value.value):
-            raise Break("opaque", f"the truth of a {type(value.value).__qualname__}")
-        try:
-            return bool(value.value)
-        except ours(Exception) as error:
-            raise Raised(Const(error)) from None
-    if isinstance(value, NdArrayV):
-        return truth(cap, ndarrays.call_method(cap, value, "__bool__", [], {}))
-    if isinstance(value, (ArrayV, NumberV)):
-        raise Break("branch", "a condition that is an array")
-    if isinstance(value, ScalarV):
-        return dynamic_scalars.decided(cap, value)
-    if isinstance(value, SizeV):
-        answer = size_values.compare(cap, operator.ne, value, Const(0))
-        assert isinstance(answer, Const)
-        return answer.value
-    if isinstance(value, (TupleV, ListV, DictV, SetV)):
-        return bool(value.items)
-    if isinstance(value, ObjectV):
-        return _object_truth(cap, value)
-    if isinstance(value, RangeV):
-        raise Break("operator", "the truth of a symbolic range")
-    if isinstance(value, OpaqueV) and any(hasattr(type(value.obj), n) for n in ("__bool__", "__len__")):
+    if value.source is not None and is_changeable(value.value):
+        raise Break("opaque", f"the truth of a {type(value.value).__qualname__}")
+    try:
+        return bool(value.value)
+    except ours(Exception) as error:
+        raise Raised(Const(error)) from None
+
+
+def _array_truth(cap: Capture, value: Value) -> bool:
+    raise Break("branch", "a condition that is an array")
+
+
+def _size_truth(cap: Capture, value: SizeV) -> bool:
+    answer = size_values.compare(cap, operator.ne, value, Const(0))
+    assert isinstance(answer, Const)
+    return answer.value
+
+
+def _range_truth(cap: Capture, value: RangeV) -> bool:
+    raise Break("operator", "the truth of a symbolic range")
+
+
+def _opaque_truth(cap: Capture, value: OpaqueV) -> bool:
+    if any(hasattr(type(value.obj), n) for n in ("__bool__", "__len__")):
         raise Break("opaque", f"the truth of a {type(value.obj).__qualname__}")
     return True
 
@@ -574,4 +583,18 @@ def _class_subscript(cap: Capture, obj: Const, key: Value) -> Value:
     return fold(cap, operator.getitem, obj, key)
 
 
+define(Const, Kind(truth=_const_truth))
+define(ArrayV, Kind(truth=_array_truth, unary=_array_unary))
+define(NdArrayV, Kind(truth=lambda cap, v: truth(cap, ndarrays.call_method(cap, v, "__bool__", [], {})),
+                      unary=_array_unary))
+define(LibraryV, Kind(unary=_array_unary))
+define(NumberV, Kind(truth=_array_truth, unary=graph_scalars.unary))
+define(ScalarV, Kind(truth=dynamic_scalars.decided, unary=lambda cap, op, v: dynamic_scalars.unary(op, v)))
+define(SizeV, Kind(truth=_size_truth, unary=_size_unary))
+for _cls in (TupleV, ListV, DictV, SetV):
+    define(_cls, Kind(truth=lambda cap, v: bool(v.items)))
+define(ObjectV, Kind(truth=_object_truth, unary=_object_unary))
+define(ViewV, Kind(truth=lambda cap, v: bool(v.table.items)))
+define(RangeV, Kind(truth=_range_truth))
+define(OpaqueV, Kind(truth=_opaque_truth))
 OPERATIONS.equal = equal

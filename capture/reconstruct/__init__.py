@@ -8,7 +8,7 @@
     emit_classes  Objects of the capture's own back to real ones, as bytecode: rows of
                   `emit.MADE`, see `specimens`
     emit_objects  Instances of Python classes back to real objects, as bytecode: rows of
-                  `emit.ROWS`
+                  `Kind.emit`
     emit_sources  Sources as bytecode: instructions that find an object which existed before the
                   call
     output        The end of a capture: its Graph, and what runs in place of the frame

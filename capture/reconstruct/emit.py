@@ -2,7 +2,7 @@
 
 `Emitter.load(value)` appends instructions that leave the object on the stack. Objects that existed
 before are found through their Source; new mutable ones are built once and kept in a temporary, so
-that identity is preserved. Rows of `ROWS` say how each kind of Value is built; most call a small
+that identity is preserved. Each kind's `Kind.emit` says how each kind of Value is built; most call a small
 helper from `dynacomp.capture.reconstruct.runtime`.
 """
 
@@ -24,6 +24,7 @@ from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.reconstruct import runtime, tracebacks
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import leaving, waits_for_effects
 from dynacomp.capture.symbolic.values import (
@@ -174,11 +175,11 @@ class Emitter:
         if value.source is not None and not (isinstance(value, Const) and is_single(peek(value))):
             load_source(self, value.source)
             return
-        row = ROWS.get(type(value))
-        if row is None:
+        emit = kind(value).emit
+        if emit is None:
             raise Unbuildable(value)
         self.depth += 1
-        row(self, value)
+        emit(self, value)
         self.depth -= 1
         self._fill()
 
@@ -444,27 +445,17 @@ def made(fn: Any, *parts: Callable[[Any], Any]) -> Callable[[Emitter, Any], None
 
 
 MADE: dict[type, Callable[[Emitter, Any], None]] = {}  # kind of recipe → how it is followed, see emit_classes.py
-ROWS: dict[type, Callable[[Emitter, Any], None]] = {
-    Const: _const,
-    ArrayV: _array,
-    NdArrayV: _ndarray,
-    SizeV: _size,
-    NumberV: _number,
-    IdV: lambda e, v: e.call(id, lambda: e.load(v.obj)),
-    TupleV: _tuple,
-    ListV: _list,
-    DictV: _dict,
-    SetV: _set,
-    SliceV: _slice,
-    RangeV: made(range, lambda v: v.start, lambda v: v.stop, lambda v: v.step),
-    CellV: _cell,
-    FunctionV: _function,
-    MethodV: made(runtime.method, lambda v: v.func, lambda v: v.obj),
-    BuiltinMethodV: made(getattr, lambda v: v.obj, lambda v: Const(v.name)),
-    PartialV: _partial,
-    LibraryV: _library,
-    SuperV: made(super, lambda v: Const(v.cls), lambda v: v.obj),
-    ViewV: made(runtime.view, lambda v: v.table, lambda v: Const(v.kind)),
-    TracebackV: _traceback,
-    NullV: lambda e, v: e.op("PUSH_NULL"),
-}
+
+for _cls, _emit in (
+    (Const, _const), (ArrayV, _array), (NdArrayV, _ndarray), (SizeV, _size), (NumberV, _number), (TupleV, _tuple),
+    (ListV, _list), (DictV, _dict), (SetV, _set), (SliceV, _slice), (CellV, _cell), (FunctionV, _function),
+    (PartialV, _partial), (LibraryV, _library), (TracebackV, _traceback),
+):
+    define(_cls, Kind(emit=_emit))  # type: ignore[arg-type]
+define(IdV, Kind(emit=lambda e, v: e.call(id, lambda: e.load(v.obj))))
+define(RangeV, Kind(emit=made(range, lambda v: v.start, lambda v: v.stop, lambda v: v.step)))
+define(MethodV, Kind(emit=made(runtime.method, lambda v: v.func, lambda v: v.obj)))
+define(BuiltinMethodV, Kind(emit=made(getattr, lambda v: v.obj, lambda v: Const(v.name))))
+define(SuperV, Kind(emit=made(super, lambda v: Const(v.cls), lambda v: v.obj)))
+define(ViewV, Kind(emit=made(runtime.view, lambda v: v.table, lambda v: Const(v.kind))))
+define(NullV, Kind(emit=lambda e, v: e.op("PUSH_NULL")))

@@ -1,4 +1,4 @@
-"""Instances of Python classes back to real objects, as bytecode: rows of `emit.ROWS`.
+"""Instances of Python classes back to real objects, as bytecode: their `Kind.emit`.
 
 An object is made by the `__new__` of its built-in base, never by its class, whose code has run
 already on the symbolic machine. Then come the content that it has as a list, dict, ... and its attributes.
@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any
 
 from dynacomp.capture.reconstruct import runtime
-from dynacomp.capture.reconstruct.emit import ROWS, Emitter, load_elements, load_table
+from dynacomp.capture.reconstruct.emit import Emitter, load_elements, load_table
+from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.values import DELETED, Const, ListV, ObjectV, SetV
 from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, built_in_base, payload_base
 from dynacomp.capture.wrapping.class_attrs import hides_entry
@@ -47,4 +48,4 @@ def _fill_payload(e: Emitter, content: Any) -> None:
                partial(load_table, e, content.items))
 
 
-ROWS[ObjectV] = emit_object
+define(ObjectV, Kind(emit=emit_object))

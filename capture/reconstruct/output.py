@@ -29,6 +29,7 @@ from dynacomp.capture.reconstruct.emit import OUTPUTS, Emitter, load_elements, l
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.generator_finalization import check_none_lost
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import leaving, settle
 from dynacomp.capture.symbolic.values import (
@@ -244,7 +245,9 @@ class Writer:
         for say, args, kwargs, table in self.cap.prints:
             self._print(say, self.save(args), self.save(kwargs), table)
         for value in effects:
-            PREPARE[type(value)](self, value)
+            replay = kind(value).replay
+            assert replay is not None
+            replay(self, value)
         for (_, name), (table, _, value) in self.cap.global_writes.items():
             self._global(table, name, value)
         for (_, name), (cls, value) in self.cap.class_writes.items():
@@ -439,6 +442,6 @@ def _prepare_cell(w: Writer, v: CellV) -> None:
     w.replays.append(lambda: w.act(runtime.fill_cell, load, lambda: w.e.op("LOAD_FAST", kept)))
 
 
-PREPARE: dict[type, Callable[[Writer, Any], None]] = {
-    ListV: _prepare_list, DictV: _prepare_dict, SetV: _prepare_set, ObjectV: _prepare_object, CellV: _prepare_cell,
-}
+for _cls, _replay in ((ListV, _prepare_list), (DictV, _prepare_dict), (SetV, _prepare_set),
+                      (ObjectV, _prepare_object), (CellV, _prepare_cell)):
+    define(_cls, Kind(replay=_replay))  # type: ignore[arg-type]

@@ -4,6 +4,8 @@
                             to the object
     guards                  Guards: what must hold of a Source for a compiled entry to
                             be used again
+    kind                    Kinds of Values: one row for each class of Values says what the
+                            objects do that it stands for
     values                  Values: what the symbolic machine's stack and variables hold
     iterator_values         Values of iterators other than generators: over sequences,
                             counting, and over other iterators (see `iteration`)

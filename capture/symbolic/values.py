@@ -5,8 +5,8 @@ identity, as the object that it stands for; mutable ones (lists, dicts, objects,
 in place and `side_effects` replays the changes on the real object. `source` says where an object that
 existed before the call can be found; None means that the captured code made it.
 
-Behaviour lives elsewhere, in tables keyed by these classes: attributes in `attrs`, calls in
-`calls`, reconstruction as bytecode in `emit`.
+Behaviour lives elsewhere, in rows (see `kind`): attributes in `attrs`, calls in `calls`, reconstruction as
+bytecode in `emit`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 from dynacomp.capture.graph.avals import Aval, class_of
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.symbolic import itertools_py
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.sources import Source
 
 _SERIAL = itertools.count()
@@ -469,10 +470,10 @@ def as_python(value: Any) -> Any:
 
     Lists, dicts and sets come back as new objects: use it only where identity does not matter.
     """
-    convert = _AS_PYTHON.get(type(value))
-    if convert is None:
+    constant = kind(value).constant
+    if constant is None:
         raise NotConstant(value)
-    return convert(value)
+    return constant(value)
 
 
 def _tuple_as_python(v: TupleV) -> Any:
@@ -492,10 +493,6 @@ def _library(v: LibraryV) -> Any:
     return v.real
 
 
-def _lazy(v: Lazy) -> Any:
-    raise NotConstant(v)
-
-
 def _dict_as_python(v: DictV) -> Any:
     if v.cls is not dict or any(isinstance(k, Value) for k in v.items):
         raise NotConstant(v)
@@ -506,19 +503,6 @@ def _set_as_python(v: SetV) -> Any:
     if any(isinstance(k, Value) for k in v.items):
         raise NotConstant(v)
     return v.items if isinstance(v.items, v.cls) else v.cls(v.items)  # a copy may have another order
-
-
-_AS_PYTHON: dict[type, Any] = {
-    Const: lambda v: v.value,
-    LibraryV: _library,
-    ScalarV: _scalar,
-    TupleV: _tuple_as_python,
-    ListV: lambda v: v.cls(as_python(i) for i in v.items),
-    DictV: _dict_as_python,
-    SetV: _set_as_python,
-    SliceV: lambda v: slice(as_python(v.start), as_python(v.stop), as_python(v.step)),
-    Lazy: _lazy,
-}
 
 
 def row_kind(value: Value) -> type:
@@ -535,34 +519,28 @@ def is_constant(value: Any) -> bool:
 
 
 def type_of(value: Value) -> type:
-    """`type(value)` as the program would see it; TypeError for values without a Python face."""
-    if isinstance(value, Const):
-        return type(peek(value))
-    if isinstance(value, (TupleV, ListV, DictV, SetV, ObjectV)):
-        return value.cls
-    if isinstance(value, ViewV):
-        return VIEW_TYPES[value.table.cls is collections.OrderedDict, value.kind]
-    if isinstance(value, ArrayV):
-        return class_of(value.aval) if value.real is None else type(value.real)
-    if isinstance(value, NdArrayV):
-        return type(value.array)
-    if isinstance(value, (ScalarV, OpaqueV)):
-        return type(value.hint if isinstance(value, ScalarV) else value.obj)
-    if isinstance(value, NumberV):
-        return value.kind
-    if isinstance(value, (MethodV, BuiltinMethodV)):
-        return BOUND.get(type(_descriptor(value)), _TYPES[type(value)])
-    if isinstance(value, GeneratorV):
-        code = value.frame.code.code
-        if code.co_filename == itertools_py.__file__:
-            return itertools_py.CLASSES[code]
-        return next(kind for flag, kind in SUSPENDING.items() if code.co_flags & flag)
-    found = _TYPES.get(type(value))
-    if found is None:
-        if getattr(value, "real", None) is not None:
-            return type(value.real)  # type: ignore[attr-defined]
+    """`type(value)` as the program would see it; NotConstant for values without a Python face."""
+    python_type = kind(value).python_type
+    if python_type is None:
         raise NotConstant(value)
-    return found
+    return python_type(value)
+
+
+def _real_type(v: Any) -> type:
+    if getattr(v, "real", None) is None:
+        raise NotConstant(v)
+    return type(v.real)
+
+
+def _generator_type(v: GeneratorV) -> type:
+    code = v.frame.code.code
+    if code.co_filename == itertools_py.__file__:
+        return itertools_py.CLASSES[code]
+    return next(made for flag, made in SUSPENDING.items() if code.co_flags & flag)
+
+
+def _bound_type(v: MethodV | BuiltinMethodV) -> type:
+    return BOUND.get(type(_descriptor(v)), types.MethodType if isinstance(v, MethodV) else types.BuiltinMethodType)
 
 
 def _descriptor(value: MethodV | BuiltinMethodV) -> Any:
@@ -581,16 +559,35 @@ SUSPENDING = {inspect.CO_GENERATOR: types.GeneratorType, inspect.CO_COROUTINE: t
 VIEW_TYPES: dict[tuple[bool, str], type] = {
     (table is not dict, kind): type(getattr(table(), kind)())
     for table in (dict, collections.OrderedDict) for kind in ("keys", "values", "items")}
-_TYPES: dict[type, type] = {
-    SizeV: int,
-    IdV: int,
-    SliceV: slice,
-    RangeV: range,
-    CellV: types.CellType,
-    FunctionV: types.FunctionType,
-    MethodV: types.MethodType,
-    BuiltinMethodV: types.BuiltinMethodType,
-    SuperV: super,
-    PartialV: functools.partial,
-    TracebackV: types.TracebackType,
-}
+
+
+def _defined() -> None:
+    """What each kind is."""
+    define(Value, Kind(python_type=_real_type))
+    define(Const, Kind(python_type=lambda v: type(peek(v)), constant=lambda v: v.value))
+    for cls, constant in ((TupleV, _tuple_as_python), (DictV, _dict_as_python), (SetV, _set_as_python),
+                          (ListV, lambda v: v.cls(as_python(i) for i in v.items)), (ObjectV, None)):
+        define(cls, Kind(python_type=lambda v: v.cls, constant=constant))
+    for face, made in ((int, SizeV), (int, IdV), (range, RangeV), (types.CellType, CellV), (super, SuperV),
+                       (types.FunctionType, FunctionV), (functools.partial, PartialV),
+                       (types.TracebackType, TracebackV)):
+        define(made, Kind(python_type=functools.partial(_always, face)))
+    define(SliceV, Kind(python_type=lambda v: slice, constant=lambda v: slice(
+        as_python(v.start), as_python(v.stop), as_python(v.step))))
+    define(ViewV, Kind(python_type=lambda v: VIEW_TYPES[v.table.cls is collections.OrderedDict, v.kind]))
+    define(ArrayV, Kind(python_type=lambda v: class_of(v.aval) if v.real is None else type(v.real)))
+    define(NdArrayV, Kind(python_type=lambda v: type(v.array)))
+    define(ScalarV, Kind(python_type=lambda v: type(v.hint), constant=_scalar))
+    define(NumberV, Kind(python_type=lambda v: v.kind))
+    define(OpaqueV, Kind(python_type=lambda v: type(v.obj)))
+    define(LibraryV, Kind(constant=_library))
+    define(GeneratorV, Kind(python_type=_generator_type))
+    define(MethodV, Kind(python_type=_bound_type))
+    define(BuiltinMethodV, Kind(python_type=_bound_type))
+
+
+def _always(face: type, value: Value) -> type:
+    return face
+
+
+_defined()

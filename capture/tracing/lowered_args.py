@@ -26,6 +26,7 @@ from dynacomp.capture.graph.graph import Node, Tree
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.graph_sizes import sizes_in
 from dynacomp.capture.graph.sizes import Size, canonical
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import has_user_call, is_host, is_user_function
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
@@ -76,10 +77,10 @@ class LibraryArg:
 
 
 def lower_arg(cap: Capture, value: Value) -> Any:
-    row = _ROWS.get(type(value))
-    if row is None:
+    argument = kind(value).argument
+    if argument is None:
         raise Break("argument", f"a {type(value).__name__.removesuffix('V').lower()} passed to a library")
-    return row(cap, value)
+    return argument(cap, value)
 
 
 def lower_function(cap: Capture, value: Value) -> Any:
@@ -267,22 +268,15 @@ def _callable(cap: Capture, value: Value) -> Any:
     return Standin(cap, value)
 
 
-_ROWS: dict[type, Any] = {
-    ArrayV: _array,
-    NdArrayV: _ndarray,
-    Const: _const,
-    SizeV: lambda cap, v: canonical(v.expr),
-    ScalarV: _scalar,
-    NumberV: _number,
-    TupleV: _tuple,
-    ListV: _list,
-    DictV: _dict,
-    SetV: lambda cap, v: v.cls(v.items),
-    SliceV: lambda cap, v: slice(*(lower_arg(cap, p) for p in (v.start, v.stop, v.step))),
-    ObjectV: _object,
-    LibraryV: _library,
-    **dict.fromkeys((FunctionV, MethodV, PartialV, BuiltinMethodV), _callable),
-}
+for _cls, _argument in (
+    (ArrayV, _array), (NdArrayV, _ndarray), (Const, _const), (ScalarV, _scalar), (NumberV, _number), (TupleV, _tuple),
+    (ListV, _list), (DictV, _dict), (ObjectV, _object), (LibraryV, _library),
+    *((cls, _callable) for cls in (FunctionV, MethodV, PartialV, BuiltinMethodV)),
+):
+    define(_cls, Kind(argument=_argument))  # type: ignore[arg-type]
+define(SizeV, Kind(argument=lambda cap, v: canonical(v.expr)))
+define(SetV, Kind(argument=lambda cap, v: v.cls(v.items)))
+define(SliceV, Kind(argument=lambda cap, v: slice(*(lower_arg(cap, p) for p in (v.start, v.stop, v.step)))))
 
 
 # --- symbolic sizes among the arguments

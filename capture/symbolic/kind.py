@@ -1,0 +1,75 @@
+"""Kinds of Values: one row for each class of Values says what the objects do that it stands for.
+
+A row is CPython's `PyTypeObject` in small. `kind(v).truth(cap, v)` is `bool(v)`; a field that is None is what such
+an object cannot do, or what the machine does not know of it: whoever asks says so. The module that knows a part of
+a kind defines that part, once; a kind made of another (`class MemoV(DictV)`) has its fields, but for its own.
+
+    define(RangeV, Kind(iter=lambda cap, v: CountIterV(v.start, v.stop, v.step)))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias
+
+Cap: TypeAlias = Any  # a Capture, and
+V: TypeAlias = Any  # a Value of the kind: both are defined above this module
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What Values of one class do. Where a result is no Value, it is what the machine decides while capturing."""
+
+    # what it is
+    python_type: Callable[[V], type] | None = None
+    constant: Callable[[V], Any] | None = None  # the object itself, where it is known; else NotConstant
+
+    # what Python does with it
+    getattr: Callable[[Cap, V, str], V] | None = None
+    call: Callable[[Cap, V, list[V], dict[str, V]], V] | None = None
+    truth: Callable[[Cap, V], bool] | None = None  # None: always true
+    unary: Callable[[Cap, Any, V], V] | None = None  # None: that of a constant
+    iter: Callable[[Cap, V], V] | None = None
+    next: Callable[[Cap, V], V | None] | None = None  # None at the end
+    contains: Callable[[Cap, V, V], bool] | None = None  # None: one of the elements is equal
+    setitem: Callable[[Cap, V, V, V], None] | None = None
+    delitem: Callable[[Cap, V, V], None] | None = None
+
+    # what becomes of it
+    argument: Callable[[Cap, V], Any] | None = None  # in a node of the Graph
+    emit: Callable[[Any, V], None] | None = None  # bytecode that makes or finds the object
+    replay: Callable[[Any, V], None] | None = None  # bytecode that changes the existing object as the program did
+
+
+FIELDS = tuple(f.name for f in fields(Kind))
+
+
+class _Kinds(dict[type, Kind]):
+    """Class of Values → its whole row, put together from its own and its bases' when it is first asked for."""
+
+    def __missing__(self, cls: type) -> Kind:
+        own = [_DEFINED[base] for base in cls.__mro__ if base in _DEFINED]
+        found = {name: next((f for row in own if (f := getattr(row, name)) is not None), None) for name in FIELDS}
+        self[cls] = Kind(**found)
+        return self[cls]
+
+
+_DEFINED: dict[type, Kind] = {}
+KINDS = _Kinds()
+
+
+def kind(value: Any) -> Kind:
+    """The row of a Value's class."""
+    return KINDS[type(value)]
+
+
+def define(cls: type, row: Kind) -> None:
+    """Adds the fields of `row` to those of `cls`; TypeError where one is there already."""
+    before = _DEFINED.get(cls, Kind())
+    new = {name: f for name in FIELDS if (f := getattr(row, name)) is not None}
+    twice = [name for name in new if getattr(before, name) is not None]
+    if twice:
+        raise TypeError(f"{cls.__name__} has {', '.join(twice)} already")
+    _DEFINED[cls] = Kind(**{name: getattr(before, name) for name in FIELDS} | new)
+    KINDS.clear()
