@@ -63,16 +63,24 @@ def strict(*machinery: ModuleType) -> Iterator[None]:
         _native.reset()
 
 
-@functools.cache
 def is_library_file(filename: str) -> bool:
     """True of files of the standard library and of dynacomp itself; of the libraries that promise purity, wherever they
     lie: captured code calls their functions whole, which must not be taken to pieces when Python calls them; and of
     installed packages that have nothing to do with JAX, whose frames compute nothing with arrays."""
     if "site-packages" not in filename:
-        pure = [path + os.sep for root in _PURE for path in getattr(sys.modules.get(root), "__path__", ())]
+        pure = [place for name in libraries.pure_names() for place in _places(name)]
         return filename.startswith((*_OWN, _STDLIB, *pure))
     module = installed_module(filename)
     return filename.startswith(_OWN) or libraries.is_left_alone(module) or not works_with_jax(module)
+
+
+def _places(name: str) -> list[str]:
+    """Where a module's code lies, and that of those below it."""
+    module: Any = sys.modules.get(name)
+    if hasattr(module, "__path__"):
+        return [path + os.sep for path in module.__path__]
+    file = getattr(module, "__file__", None)
+    return [file] if file and name in libraries.REGISTERED else []  # a script may be called like a known library
 
 
 def installed_module(filename: str) -> str:
@@ -85,6 +93,7 @@ def installed_module(filename: str) -> str:
     return path.replace(os.sep, ".")
 
 
+@functools.cache
 def works_with_jax(module: str) -> bool:
     """Whether any module of the package that `module` belongs to has imported JAX, or something of it."""
     root = module.partition(".")[0]
@@ -110,6 +119,5 @@ def _folder(module: object) -> str:
     return os.path.dirname(getattr(module, "__file__", "") or "") + os.sep
 
 
-_PURE = sorted({name.partition(".")[0] for name in libraries.PURE})
 _OWN = tuple({_folder(m) for m in (capture, codegen, counters, kernels, lowering)})
 _STDLIB = _folder(functools)

@@ -1,9 +1,9 @@
 """Which callables are whose: the libraries that promise purity, and everything else.
 
-A call into a library of `PURE` becomes one node of the Graph: its Python is JAX-traceable and free
+A call into a pure library becomes one node of the Graph: its Python is JAX-traceable and free
 of side effects. All other Python code (the user's, the standard library's, that of frameworks with
-mutable modules) is entered, bytecode by bytecode. To teach the machine a library, add its root
-module here.
+mutable modules) is entered, bytecode by bytecode. What is known of a library is a row of `LIBRARIES`;
+users add theirs by `register_library`.
 """
 
 from __future__ import annotations
@@ -12,75 +12,136 @@ import functools
 import inspect
 import sys
 import types
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from dynacomp.capture.symbolic.classes import entries, module_name, mro
 
-PURE = (
-    "jax", "jaxlib", "optax", "equinox", "flax.linen", "flax.core", "flax.struct", "flax.training",
-    "flax.traverse_util", "flax.serialization", "haiku", "chex", "diffrax", "lineax", "optimistix", "einops", "jmp",
-    "rlax", "distrax", "jraph", "e3nn_jax", "tensorflow_probability.substrates.jax",
+
+@dataclass(frozen=True, kw_only=True)
+class Library:
+    """What is known of the modules `name` and `name.*`. Several rows may speak of a module: each flag holds where
+    some row sets it."""
+
+    name: str
+    pure: bool = False  # JAX-traceable, no side effects: a call becomes one node
+    hosts: bool = False  # pure, but runs user code in a context of its own, which must be as pure as for `jax.jit`
+    steady: bool = False  # gives the same for the same arguments, whatever its own globals hold
+    alone: bool = False  # much Python around few operations: called from Python, its frames are left to Python
+    judges: bool = False  # tells a NumPy array from one of JAX, by its class, its dtype
+    trees: bool = False  # looks at the leaves of what it is given, and calls none of it
+    enter: tuple[str, ...] = ()  # modules of a pure one that run user code for its effects, or keep state: entered
+    asks: frozenset[tuple[str, str]] = frozenset()  # functions that ask who traces their caller: entered
+    effects: Mapping[str, Collection[str]] = field(default_factory=dict)  # by module: called for what they change
+
+
+JAX = Library(
+    name="jax", pure=True,
+    asks=frozenset({("jax._src.core", "is_concrete"), ("jax._src.core", "to_concrete_value")}),
+    effects={
+        "jax._src.config": ("update", "parse_flags_with_absl", "config_with_absl"),
+        "jax._src.api": ("clear_backends", "clear_caches", "live_arrays"),
+        "jax._src.debugging": ("visualize_array_sharding", "visualize_sharding"),
+        "jax._src.distributed": ("initialize", "shutdown"),
+        "jax._src.environment_info": ("print_environment_info",),
+        "jax._src.monitoring": ("record_event", "record_event_duration_secs", "record_event_time_span",
+                                "record_scalar"),
+        "jax._src.numpy.lax_numpy": ("load", "fromfile"),
+        "jax._src.profiler": ("device_memory_profile", "save_device_memory_profile", "set_metadata", "start_server",
+                              "start_trace", "stop_server", "stop_trace"),
+        "jax._src.sharding_impls": ("set_mesh",),
+    })
+FLAX = Library(
+    name="flax", steady=True, alone=True,
+    enter=("flax.nnx", "flax.experimental", "flax.struct", "flax.training.train_state",
+           "flax.training.early_stopping"),
+    effects={"flax.training.checkpoints": ("save_checkpoint", "save_checkpoint_multiprocess", "restore_checkpoint",
+                                           "latest_checkpoint", "available_steps")})
+CHEX = Library(
+    name="chex", pure=True,
+    enter=("chex._src.asserts_chexify", "chex._src.fake", "chex._src.restrict_backends"),
+    asks=frozenset({("chex._src.asserts", "assert_max_traces.<locals>.fn_wrapped"),
+                    ("chex._src.asserts_internal", "has_tracers")}))
+_PURE = ("jaxlib", "optax", "flax.struct", "flax.training", "flax.traverse_util", "flax.serialization", "diffrax",
+         "lineax", "optimistix", "einops", "jmp", "rlax", "distrax", "jraph", "e3nn_jax",
+         "tensorflow_probability.substrates.jax")
+_STEADY = ("dynacomp", "numpy", "scipy", "ml_dtypes", "opt_einsum", "absl", "typing_extensions", "jaxtyping",
+           "beartype", "wadler_lindig", "treescope", "orbax", "etils", "tree", "toolz", "optree", "namex", "h5py",
+           "rich", "tqdm", "pytest", "_pytest", "pluggy")
+_TREES = ("jax._src.tree", "jax._src.tree_util", "equinox._tree", "equinox._filters", "equinox._update")
+LIBRARIES = (
+    JAX, FLAX, CHEX,
+    Library(name="equinox", pure=True, enter=("equinox.debug._max_traces", "equinox.debug._dce")),
+    *(Library(name=name, pure=True, hosts=True) for name in ("flax.linen", "flax.core", "haiku")),
+    *(Library(name=name, pure=True) for name in _PURE),
+    *(Library(name=name, steady=True) for name in _STEADY),
+    *(Library(name=name, alone=True) for name in ("keras", "numpyro")),
+    *(Library(name=name, judges=True) for name in ("chex._src.asserts", "chex._src.asserts_internal")),
+    *(Library(name=name, trees=True) for name in _TREES),
 )
-# Modules inside them whose functions must be entered all the same: they run user code for its effects, or keep state
-# (what they have put in place of a function, checks that wait for their results), or do mere Python with numbers.
-ENTER = ("equinox.debug._max_traces", "equinox.debug._dce", "flax.nnx", "flax.experimental", "flax.struct",
-         "flax.training.train_state", "flax.training.early_stopping", "chex._src.asserts_chexify", "chex._src.fake",
-         "chex._src.restrict_backends")
-# Libraries whose transformed functions and modules run user code in a context of the library's own (scopes,
-# frames, counters of names): such a call is one node, and its user code must be as pure as for `jax.jit`.
-HOSTS = ("flax.linen", "flax.core", "haiku")
-
-# Other libraries whose functions give the same for the same arguments, whatever their own globals hold.
-STEADY = (
-    "dynacomp", "flax", "numpy", "scipy", "ml_dtypes", "opt_einsum", "absl", "typing_extensions", "jaxtyping",
-    "beartype", "wadler_lindig", "treescope", "orbax", "etils", "tree", "toolz", "optree", "namex", "h5py",
-    "rich", "tqdm", "pytest", "_pytest", "pluggy",
-)
-
-# Libraries of much Python around few operations: their frames, captured one by one below a graph break, cost more than
-# they save. (Called from captured code they are entered.)
-ALONE = ("flax", "keras", "numpyro")
-
-# Functions of pure modules that ask whether JAX traces their caller, by module and `co_qualname`: they are entered.
-ASKS = {
-    ("chex._src.asserts", "assert_max_traces.<locals>.fn_wrapped"),
-    ("chex._src.asserts_internal", "has_tracers"),
-    ("jax._src.core", "is_concrete"),
-    ("jax._src.core", "to_concrete_value"),
-}
-
-# Functions of pure modules that are called for what they change, show or read of the state of the process, by
-# module and name.
-EFFECTS = {
-    "jax._src.config": {"update", "parse_flags_with_absl", "config_with_absl"},
-    "jax._src.api": {"clear_backends", "clear_caches", "live_arrays"},
-    "jax._src.debugging": {"visualize_array_sharding", "visualize_sharding"},
-    "jax._src.distributed": {"initialize", "shutdown"},
-    "jax._src.environment_info": {"print_environment_info"},
-    "jax._src.monitoring": {"record_event", "record_event_duration_secs", "record_event_time_span", "record_scalar"},
-    "jax._src.numpy.lax_numpy": {"load", "fromfile"},
-    "jax._src.profiler": {"device_memory_profile", "save_device_memory_profile", "set_metadata", "start_server",
-                          "start_trace", "stop_server", "stop_trace"},
-    "jax._src.sharding_impls": {"set_mesh"},
-    "flax.training.checkpoints": {"save_checkpoint", "save_checkpoint_multiprocess", "restore_checkpoint",
-                                  "latest_checkpoint", "available_steps"},
-}
 
 # How functions and methods begin that give an existing object of JAX its rules: `Primitive.def_impl`, `ad.deflinear`.
 DEFINING = ("def_", "defjvp", "defvjp", "deflinear", "defbilinear", "defvectorized", "defbroadcasting", "defreducer")
-
-# Modules whose functions judge their arguments, and tell a NumPy array from one of JAX: by its class, its dtype.
-JUDGES = ("chex._src.asserts", "chex._src.asserts_internal")
-
-# Modules whose functions look at the leaves of what they are given, and call none of it.
-TREES = ("jax._src.tree", "jax._src.tree_util", "equinox._tree", "equinox._filters", "equinox._update")
 
 # Methods that exist for what they change around the code that runs between them, however pure their library.
 CONTEXTS = ("__enter__", "__exit__", "__aenter__", "__aexit__")
 
 
-def _root_in(module: Any, names: tuple[str, ...]) -> bool:
-    return isinstance(module, str) and any(module == n or module.startswith(n + ".") for n in names)
+def register_library(name: str, *, pure: bool = False, steady: bool = False, hosts: bool = False,
+                     enter: Collection[str] = (), effects: Mapping[str, Collection[str]] | None = None) -> None:
+    """Says what dynacomp may rely on in calls of the library `name` (a module, and all that lie below it).
+
+    What is not registered is safe, and sometimes slow: its Python is entered like the user's own, and guarded.
+
+    Args:
+        name: the module's dotted name, such as `"mylib"` or `"mylib.layers"`. A second call replaces the first.
+        pure: its functions can be traced by JAX and change nothing outside themselves, as JAX's own: a call becomes
+            one node of the graph, and nothing of the library's own state is guarded.
+        steady: what its functions and classes read of the library's own globals does not change: it is not guarded
+            where JAX or a pure library calls them. Calls of the program's own enter it, and guard it, as ever.
+        hosts: it is pure, and calls user code inside a context of its own, as Haiku does.
+        enter: modules of a pure library that are entered all the same: they keep state, or run user code for its
+            effects.
+        effects: the functions of a pure library that are called for what they change or show, by module:
+            `{"mylib.io": ["save"]}`. They end the graph, and run in Python.
+
+    Raises:
+        TypeError: where `name` is no string.
+        ValueError: where `hosts`, `enter` or `effects` are given for a library that is not pure.
+
+    Example:
+        >>> import dynacomp
+        >>> dynacomp.register_library("mylib", pure=True, effects={"mylib.io": ["save"]})
+
+    It holds for what is captured from then on; `dynacomp.reset()` forgets what was compiled before."""
+    if type(name) is not str:
+        raise TypeError(f"a library is registered by the name of its module, not by {name!r}")
+    if not pure and (hosts or enter or effects):
+        raise ValueError("hosts, enter and effects say more of a library that is pure: pass pure=True")
+    REGISTERED[name] = Library(name=name, pure=pure, steady=steady, hosts=hosts, enter=tuple(enter),
+                               effects=dict(effects or {}))
+    for found in (rows_of, _is_pure, is_steady_module):  # what was found out of modules by their names
+        found.cache_clear()
+
+
+REGISTERED: dict[str, Library] = {}  # by users
+
+
+def _contains(name: str, module: str) -> bool:
+    return module == name or module.startswith(name + ".")
+
+
+@functools.cache
+def rows_of(module: str) -> tuple[Library, ...]:
+    """The rows that speak of a module."""
+    return tuple(row for row in (*LIBRARIES, *REGISTERED.values()) if _contains(row.name, module))
+
+
+def pure_names() -> list[str]:
+    """The packages whose functions captured code calls whole; of users' rows just the modules that they name."""
+    known = {row.name.partition(".")[0] for row in LIBRARIES if row.pure}
+    return sorted(known | {row.name for row in REGISTERED.values() if row.pure})
 
 
 def is_pure_module(module: Any) -> bool:
@@ -90,12 +151,13 @@ def is_pure_module(module: Any) -> bool:
 
 @functools.cache
 def _is_pure(module: str) -> bool:
-    return _root_in(module, PURE) and not _root_in(module, ENTER)
+    rows = rows_of(module)
+    return any(row.pure for row in rows) and not any(_contains(name, module) for row in rows for name in row.enter)
 
 
 def is_left_alone(module: str) -> bool:
     """Whether the frames of a module are left to Python where Python calls them."""
-    return _root_in(module, (*PURE, *ALONE)) or is_steady_module(module)
+    return any(row.pure or row.alone for row in rows_of(module)) or is_steady_module(module)
 
 
 @functools.cache
@@ -104,8 +166,8 @@ def is_steady_module(module: str | None) -> bool:
     root = str(module).partition(".")[0]
     if root.startswith("namedtuple_"):  # where collections.namedtuple makes `__new__`
         return True
-    return is_pure_module(module) or root in sys.stdlib_module_names and root != "__main__" or _root_in(
-        str(module), STEADY)
+    return is_pure_module(module) or root in sys.stdlib_module_names and root != "__main__" or any(
+        row.steady for row in rows_of(str(module)))
 
 
 def module_of(obj: Any) -> str | None:
@@ -124,12 +186,21 @@ def module_of(obj: Any) -> str | None:
 def is_library(obj: Any) -> bool:
     """True when calling `obj` runs code of a library that promises purity."""
     if issubclass(type(obj), types.FunctionType):
-        return is_pure_module(module_of(obj)) and (module_of(obj), obj.__code__.co_qualname) not in ASKS
+        return is_pure_module(module_of(obj)) and not _asks(obj)
     if issubclass(type(obj), (types.MethodType, type)):
         return is_pure_module(module_of(obj))
     if issubclass(type(obj), (types.BuiltinFunctionType, functools._lru_cache_wrapper)):
         return is_pure_module(getattr(obj, "__module__", None))
     return is_pure_module(module_name(type(obj)))
+
+
+def _asks(fn: types.FunctionType) -> bool:
+    module = str(module_of(fn))
+    return any((module, fn.__code__.co_qualname) in row.asks for row in rows_of(module))
+
+
+def _is_effect(module: str | None, name: str) -> bool:
+    return any(name in row.effects.get(str(module), ()) for row in rows_of(str(module)))
 
 
 def has_effect(fn: Any) -> bool:
@@ -139,12 +210,13 @@ def has_effect(fn: Any) -> bool:
         return False
     registers = name.startswith(("register_", *DEFINING))
     makes_class = name.endswith("dataclass") and isinstance(fn, types.FunctionType)
-    return registers or makes_class or name in EFFECTS.get(module_of(fn) or "", ())
+    return registers or makes_class or _is_effect(module_of(fn), name)
 
 
 def looks_inside(fn: Any) -> bool:
     """Whether a function takes trees apart, also the functions among their parts."""
-    return module_of(fn) in TREES
+    module = module_of(fn)
+    return module is not None and any(row.trees and row.name == module for row in rows_of(module))
 
 
 def decorates(fn: Any, args: list[Any]) -> bool:
@@ -171,16 +243,16 @@ def changes_object(fn: types.FunctionType) -> bool:
 def judges(fn: Any) -> bool:
     """Whether a library's function may find a NumPy array wanting where it would accept one of JAX, or the other way
     round. Of a shape both have the same."""
-    return _root_in(module_of(fn), JUDGES) and "shape" not in getattr(fn, "__name__", "")
+    return any(row.judges for row in rows_of(str(module_of(fn)))) and "shape" not in getattr(fn, "__name__", "")
 
 
 def is_host(obj: Any) -> bool:
     """True when calling `obj`, or a method of it, runs user code inside a context of its library."""
     if issubclass(type(obj), type):
-        return any(_root_in(module_name(b), HOSTS) for b in mro(obj))
+        return any(_is_host(str(module_name(b))) for b in mro(obj))
     if issubclass(type(obj), (types.FunctionType, types.MethodType)):  # JAX wraps some: `flax.linen.Module.apply`
         own = module_of(obj)
-        return _root_in(str(module_of(inspect.unwrap(obj)) if is_pure_module(own) else own), HOSTS)
+        return _is_host(str(module_of(inspect.unwrap(obj)) if is_pure_module(own) else own))
     return is_host(type(obj))
 
 
@@ -194,9 +266,8 @@ def host_below(frame: types.FrameType | None) -> str:
     return ""
 
 
-@functools.cache
 def _is_host(module: str) -> bool:
-    return _root_in(module, HOSTS)
+    return any(row.hosts for row in rows_of(module))
 
 
 def is_user_function(obj: Any) -> bool:

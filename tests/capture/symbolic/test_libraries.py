@@ -1,0 +1,139 @@
+"""What is known of a library, and what users add: one made up, called whole, entered, or stopped at."""
+
+import importlib
+import sys
+
+import jax.numpy as jnp
+import pytest
+
+import dynacomp
+from dynacomp import filters
+from dynacomp.capture.symbolic import libraries
+from dynacomp.capture.symbolic.libraries import has_effect, is_host, is_library, is_pure_module, is_steady_module
+
+SOURCES = {
+    "__init__": "",
+    "layers": """
+SCALE = 2.0
+SEEN = []
+def scaled(x):
+    return x * SCALE + len(SEEN)
+""",
+    "io": """
+SAVED = []
+def save(x):
+    SAVED.append(float(x.sum()))
+""",
+    "hooks": """
+CALLS = []
+def run(f, x):
+    CALLS.append(1)
+    return f(x)
+""",
+}
+
+
+@pytest.fixture
+def made_up(tmp_path, monkeypatch):
+    """A package of its own for each test; nothing stays registered."""
+    name = f"made_up_{tmp_path.name}"
+    (tmp_path / name).mkdir()
+    for part, source in SOURCES.items():
+        (tmp_path / name / f"{part}.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield importlib.import_module(name), *(importlib.import_module(f"{name}.{m}") for m in ("layers", "io", "hooks"))
+    libraries.REGISTERED.pop(name, None)
+    libraries.REGISTERED.pop(f"{name}.layers", None)
+    libraries.rows_of.cache_clear(), libraries._is_pure.cache_clear(), libraries.is_steady_module.cache_clear()
+    for module in [m for m in sys.modules if m.startswith(name)]:
+        monkeypatch.delitem(sys.modules, module)
+
+
+def counted(compiled, *calls):
+    """The counters of these calls."""
+    dynacomp.reset()
+    for x in calls:
+        compiled(x)
+    return dynacomp.stats()
+
+
+def test_a_pure_library_is_one_node_whatever_its_globals_hold(made_up):
+    package, layers, _, _ = made_up
+
+    def program(x):
+        return layers.scaled(x) + 1
+
+    compiled = dynacomp.jit(program)
+    entered = counted(compiled, *(jnp.arange(n + 2.0) for n in range(4)))
+    layers.SCALE = 3.0  # guarded
+    assert (compiled(jnp.ones(3)) == 4).all()
+    assert entered["breaks"] == {} and dynacomp.stats()["frames_captured"] > entered["frames_captured"]
+
+    dynacomp.register_library(package.__name__, pure=True)
+    compiled = dynacomp.jit(program)
+    stats = counted(compiled, *(jnp.arange(n + 2.0) for n in range(4)))
+    assert stats["breaks"] == {} and stats["externs"] == {} and stats["graphs"] >= 1
+    layers.SCALE = 5.0  # promised not to change: what is compiled stays
+    assert (compiled(jnp.ones(3)) == 4).all() and dynacomp.stats()["frames_captured"] == stats["frames_captured"]
+    assert "scaled" in str(dynacomp.explain(program)(jnp.ones(3)).regions[0])
+
+
+def test_what_has_effects_ends_the_graph_and_runs(made_up):
+    package, _, io, _ = made_up
+    dynacomp.register_library(package.__name__, pure=True, effects={io.__name__: ["save"]})
+
+    def program(x):
+        y = x * 2
+        io.save(y)
+        return y + 1
+
+    compiled = dynacomp.jit(program)
+    for n in range(1, 6):
+        assert (compiled(jnp.ones(n)) == 3).all()
+    assert io.SAVED == [2.0, 4.0, 6.0, 8.0, 10.0] and sum(dynacomp.stats()["breaks"].values()) >= 1
+
+
+def test_a_module_of_it_that_keeps_state_is_entered(made_up):
+    package, _, _, hooks = made_up
+    dynacomp.register_library(package.__name__, pure=True, enter=[hooks.__name__])
+    compiled = dynacomp.jit(lambda x: hooks.run(lambda y: y * 2, x) + 1)
+    for n in range(1, 8):
+        assert (compiled(jnp.ones(n)) == 3).all()
+    assert len(hooks.CALLS) == 7
+
+
+def test_a_steady_library_is_entered_and_its_globals_are_not_guarded(made_up):
+    package, layers, _, _ = made_up
+    dynacomp.register_library(package.__name__, steady=True)
+    assert is_steady_module(layers.__name__) and not is_pure_module(layers.__name__)
+    assert not is_library(layers.scaled) and not is_steady_module("elsewhere." + layers.__name__)
+
+
+def test_rows_speak_of_a_module_and_of_what_lies_below_it(made_up):
+    package, layers, io, _ = made_up
+    name = package.__name__
+    assert not is_library(layers.scaled) and not filters.is_library_file(layers.__file__)
+    dynacomp.register_library(layers.__name__, pure=True, hosts=True)
+    assert is_library(layers.scaled) and is_host(layers.scaled) and not is_library(io.save)
+    assert filters.is_library_file(layers.__file__) and not filters.is_library_file(io.__file__)
+    assert not is_pure_module(layers.__name__ + "2")
+    dynacomp.register_library(name, pure=True, effects={io.__name__: ["save"]})
+    assert is_library(io.save) and has_effect(io.save) and not has_effect(layers.scaled)
+    dynacomp.register_library(name, pure=True)  # instead of that
+    assert is_library(io.save) and not has_effect(io.save) and is_host(layers.scaled)
+
+
+@pytest.mark.parametrize("args, flags, error", [
+    ((len,), {}, TypeError), (("x",), {"hosts": True}, ValueError), (("x",), {"enter": ["x.y"]}, ValueError),
+    (("x",), {"steady": True, "effects": {"x": ["f"]}}, ValueError)])
+def test_what_makes_no_sense_is_refused(args, flags, error):
+    with pytest.raises(error):
+        dynacomp.register_library(*args, **flags)
+    assert "x" not in libraries.REGISTERED
+
+
+def test_what_ships_with_dynacomp():
+    assert is_pure_module("jax.numpy") and is_pure_module("haiku._src.basic") and not is_pure_module("haikus")
+    assert not is_pure_module("flax.nnx.nn") and is_pure_module("flax.linen.linear") and libraries.is_left_alone("flax")
+    assert is_steady_module("numpy.linalg") and is_steady_module("json.decoder") and not is_steady_module("__main__")
+    assert len({row.name for row in libraries.LIBRARIES}) == len(libraries.LIBRARIES)
