@@ -137,10 +137,11 @@ def capture(fn: Any, code: CodeType, args: tuple[Any, ...], compile_graph: Compi
             is_dynamic: Callable[[S.Source, int, int, Any], Any],
             is_dynamic_scalar: Callable[[S.Source, Any], bool] = lambda s, v: False,
             changes_often: Callable[[S.Source], bool] = lambda s: False, key: Any = None,
-            traced: bool = False) -> Outcome:
+            traced: bool = False, order: int = 0) -> Outcome:
     """Captures one frame; never raises what the program raises (it is run again, as plain Python). traced: for
-    calls while JAX transforms a caller, when the program runs on tracers, among others."""
-    lessons, handled = Lessons(), sys.exception()
+    calls while JAX transforms a caller, when the program runs on tracers, among others, which differentiates it
+    `order` times."""
+    lessons, handled = Lessons(order=order), sys.exception()
     for _ in range(MAX_ATTEMPTS):
         root = Root(fn, code, args, is_dynamic, is_dynamic_scalar, changes_often, handled, traced)
         cap = Capture(lessons, root, key)

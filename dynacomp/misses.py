@@ -39,7 +39,7 @@ from dynacomp.capture.symbolic.libraries import host_below
 from dynacomp.capture.symbolic.machine import Frozen, Lesson
 from dynacomp.capture.symbolic.sources import Dim, Host, Local, Source, passed
 from dynacomp.driver.pipeline import Compiled, compile_graph
-from dynacomp.driver.traced import on_mesh, staged, traced_graph
+from dynacomp.driver.traced import derivatives, on_mesh, staged, traced_graph
 from dynacomp.filters import should_capture
 from dynacomp.lowering.sizes.dims import SymbolicShapeError
 from dynacomp.marks import dynamic_marks, static_marks
@@ -67,10 +67,12 @@ class RecompileError(RuntimeError):
 
 class History:
     """What earlier captures of one code object saw: sizes and Python numbers by Source. traced: under a
-    transformation of JAX."""
+    transformation of JAX. order: how often such calls were differentiated; at least once, since the entry that a
+    batch finds serves a gradient, too."""
 
     def __init__(self, traced: bool = False) -> None:
         self.traced = traced
+        self.order = int(traced)
         self.sizes: dict[tuple[str, int], set[int]] = {}
         self.scalars: dict[str, set[Any]] = {}
         self.captures = 0
@@ -120,13 +122,16 @@ def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) ->
     if on_mesh():
         eager(code, "mesh", code.co_qualname)
         return None
+    order = derivatives()
     with eval_context():
-        return answered(options, fn, code, args, traced=True)
+        return answered(options, fn, code, args, traced=True, order=order)
 
 
-def answered(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], traced: bool = False) -> Any:
+def answered(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], traced: bool = False,
+             order: int = 0) -> Any:
     """The answer to a call that no entry serves."""
     history = history_of(code, options, traced)
+    history.order = max(history.order, order)
     history.owners.add(id(getattr(_native.current(), "__wrapped__", fn)))
     if history.limited == history.captures and is_full(code, options, history):
         counters.count("frames_eager", "limit")  # told already: such calls shall cost little
@@ -192,7 +197,7 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
 
 def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History) -> Any:
     made: list[Compiled] = []
-    compiler = traced_graph if history.traced else compile_graph
+    compiler = functools.partial(traced_graph, order=history.order) if history.traced else compile_graph
 
     def compile_one(graph: Any, places: Any) -> Any:
         try:
@@ -208,7 +213,7 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
             fn, code, args, compile_one, size_rule(history, options, moved(history, code, args)),
             scalar_rule(history, options, is_resume(code)),
             functools.partial(changes_often, history, options), key=options,
-            traced=history.traced)
+            traced=history.traced, order=history.order)
     freeze(history, outcome, code)
     for lesson in outcome.lessons.breaks.values():
         report_break(lesson, code, options)

@@ -141,16 +141,21 @@ def nodes_in(value: Any) -> Iterator[Node]:
 
 def closures_in(value: Any) -> Iterator[Closure]:
     """Every Closure inside an argument (not the ones inside its graph)."""
-    if isinstance(value, Closure):
-        yield value
-    elif isinstance(value, Tree):
-        yield from closures_in(value.leaves)
+    return (x for x in leaves_in(value) if isinstance(x, Closure))
+
+
+def leaves_in(value: Any) -> Iterator[Any]:
+    """What the containers of an argument hold, at any depth."""
+    if isinstance(value, Tree):
+        yield from leaves_in(value.leaves)
     elif isinstance(value, (tuple, list)):
         for v in value:
-            yield from closures_in(v)
+            yield from leaves_in(v)
     elif isinstance(value, Mapping):
         for v in value.values():
-            yield from closures_in(v)
+            yield from leaves_in(v)
+    else:
+        yield value
 
 
 class Builder:

@@ -161,7 +161,7 @@ def called_in_line(cap: Capture) -> bool:
     """Whether the transformation that calls a Standin now (`grad`, `vmap`, `jvp`, ...) just runs it, on
     tracers of its own: then it does so in eager JAX, as often as here. One that traces a jaxpr keeps it."""
     trace = core.trace_ctx.trace
-    while trace is not None and trace is not cap.traces[-1]:
+    while trace is not None and trace not in cap.traces[-1:]:  # there is none while `_reach_rules` differentiates
         trace = None if isinstance(trace, DynamicJaxprTrace) else getattr(trace, "parent_trace", None)
     return trace is not None
 

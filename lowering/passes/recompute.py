@@ -141,6 +141,8 @@ def rewritten(graph: Graph, place: Mapping[Node, int], at: int, again: set[Node]
     after: Any = None
 
     def held(node: Node) -> Any:
+        if node.aval.dtype.kind == "c":  # no value in a loop: what reads its parts is held by what else it reads
+            return new[node]
         key = OPS["again"]
         return builder.call(key, (new[node], after), {}, node.aval, node.where)
 

@@ -1,14 +1,15 @@
 """One process of `runner.py`: one file of JAX's tests, its `_CompileAndCheck` compiling with one compiler.
 
-    python -m tests.jax_suite.child FILE COMPILER OUT REPLACE DONE
+    python -m tests.jax_suite.child FILE COMPILER OUT REPLACE DONE SEED
 
 Writes one line of JSON to OUT for each test that ends: its id, outcome, and why it failed. COMPILER is "jax" or
 "dynacomp". With REPLACE "1" the tests' own calls of `jax.jit` compile with it as well. DONE names a file of
-test ids that are not run (those that ran before a crash).
+test ids that are not run (those that ran before a crash). SEED chooses which cases of each grid are run.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import logging
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 from jax._src import test_util
 
 import dynacomp
@@ -76,9 +78,11 @@ class Journal(unittest.TestResult):
         self.outcome, self.why = outcome, "".join(traceback.format_exception_only(*error[:2])).strip()[:1500]
 
 
-def main(file: str, compiler: str, out: str, replace: str, done: str) -> None:
+def main(file: str, compiler: str, out: str, replace: str, done: str, seed: str) -> None:
     logging.getLogger("dynacomp").setLevel(logging.CRITICAL)
     test_util.JaxTestCase._CompileAndCheck = checking(COMPILERS[compiler])
+    test_util._choice = functools.cache(  # type: ignore[attr-defined]
+        lambda n, m: np.random.RandomState(int(seed)).choice(n, size=m, replace=False))
     sys.argv = [file]
     spec = importlib.util.spec_from_file_location(Path(file).stem, file)
     assert spec is not None and spec.loader is not None

@@ -91,7 +91,8 @@ def compare(fn, given, tolerance):
                 np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance / 10)
 
 
-def check(name, monkeypatch):
+def check(name, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # some write files
     monkeypatch.setattr(frame, "strict_errors", True)
     args = arguments(name)
     if args is None:
@@ -113,18 +114,19 @@ QUICK = ("numpy.nanpercentile", "nn.gelu", "lax.rsqrt", "special.logsumexp")
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_a_sample(name, monkeypatch):
-    check(name, monkeypatch)
+def test_a_sample(name, monkeypatch, tmp_path):
+    check(name, monkeypatch, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", names())
-def test_every_function(name, monkeypatch):
-    check(name, monkeypatch)
+def test_every_function(name, monkeypatch, tmp_path):
+    check(name, monkeypatch, tmp_path)
 
 
 @pytest.mark.slow
-def test_most_have_arguments():
+def test_most_have_arguments(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     without = [n for n in names() if arguments(n) is None]
     print(f"\n{len(names()) - len(without)} of {len(names())}; none fit: {' '.join(without)}")
     assert len(without) < 0.35 * len(names())

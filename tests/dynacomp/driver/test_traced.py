@@ -53,6 +53,17 @@ def own_rule(x):
     return clipped(x).sum()
 
 
+def ruled(f, factor):
+    """`f` with a derivative of its own, made anew in each call."""
+    made = jax.custom_vjp(lambda x: f(x))
+    made.defvjp(lambda x: (f(x), x), lambda x, g: (g * jnp.cos(x) * factor,))
+    return made
+
+
+def rule_made_inside(x):
+    return ruled(lambda a: a * a, 3)(x).sum()
+
+
 def inner_gradient(x):
     return jax.grad(lambda z: (jnp.sin(z) ** 3).sum())(x).sum()
 
@@ -68,7 +79,7 @@ def asks_for_tracers(x):
     return (x * 2).sum() if isinstance(x, jax.core.Tracer) else (x * 3).sum()
 
 
-FUNCTIONS = (dense, broken, branching, scanning, own_rule, inner_gradient, caught, asks_for_tracers)
+FUNCTIONS = (dense, broken, branching, scanning, own_rule, rule_made_inside, inner_gradient, caught, asks_for_tracers)
 TRANSFORMS = {
     "grad": jax.grad,
     "value_and_grad": jax.value_and_grad,
@@ -128,6 +139,54 @@ def test_native_programs_of_derivatives(name):
     assert stats["frames_captured"] == 1 + (name in ("grad of vmap", "hessian") and stats["frames_captured"] - 1)
     assert stats["frames_captured"] <= 2 and not stats["frames_eager"] and not stats["externs"]
     assert set(stats["regions"]) == {"cpp"}
+
+
+def tangent_rule(x):
+    made = jax.custom_jvp(lambda a: jnp.sin(a))
+    made.defjvps(lambda t, out, a: t * 3 * a)
+    return made(x).sum()
+
+
+def rule_in_a_loop(x):
+    return lax.scan(lambda c, t: (ruled(jnp.sin, 2)(c) * t, None), x, jnp.arange(1.0, 4.0))[0].sum()
+
+
+@pytest.mark.parametrize("fn", [rule_made_inside, tangent_rule, rule_in_a_loop], ids=lambda f: f.__name__)
+def test_rules_made_inside_are_captured_for_the_derivative(fn):
+    compiled = dynacomp.jit(fn)
+    for transform in (jax.grad, TRANSFORMS["vmap of grad"]):
+        for scale in range(1, 5):
+            agree(outcome(transform(compiled), scale * X), outcome(transform(fn), scale * X))
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 2 and not stats["breaks"] and not stats["frames_eager"]
+    assert not dynacomp.notices.told() and set(stats["regions"]) == {"cpp"}
+
+
+def rule_of_a_rule(x):
+    """Its second derivative differentiates a rule that the first one only calls."""
+    made = jax.custom_vjp(lambda a: a * a)
+    made.defvjp(lambda a: (a * a, a), lambda a, g: (g * ruled(jnp.sin, 5)(a),))
+    return made(x).sum()
+
+
+def test_a_derivative_of_a_higher_order_than_the_entry_was_captured_for():
+    compiled = dynacomp.jit(rule_of_a_rule, backend="eager")
+    for order in (jax.grad, jax.hessian, lambda f: jax.jacrev(jax.jacrev(jax.grad(f))), jax.hessian):
+        for scale in (1, 2):
+            agree(outcome(order(compiled), scale * X), outcome(order(rule_of_a_rule), scale * X))
+
+
+def test_a_rule_for_batches_that_capture_has_not_met():
+    def program(x):
+        made = jax.custom_batching.custom_vmap(lambda a: a * 2)
+        made.def_vmap(lambda size, batched, a: (a * 3, True))
+        return made(x)
+
+    compiled = dynacomp.jit(program)
+    for scale in (1.0, 2.0, 3.0):
+        xs = scale * jnp.stack([X, X + 1])
+        agree(outcome(jax.vmap(compiled), xs), outcome(jax.vmap(program), xs))
+        agree(outcome(compiled, scale * X), outcome(program, scale * X))
 
 
 def test_eager_and_traced_calls_have_entries_of_their_own():

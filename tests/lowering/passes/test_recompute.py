@@ -63,6 +63,20 @@ def test_the_same_numbers(low):
                   given()[1], scale=100)
 
 
+def test_complex_values_are_held_by_no_copy(low):
+    """Loops read their parts: `again` of one was a seam."""
+    def transformed(a):
+        y = jnp.fft.fft(a)
+        x = z = y.real * 2
+        for _ in range(3):
+            z = jnp.tanh(z @ z) * x + y.imag
+        return y, z
+
+    for seed in (0, 1):
+        parts = np.random.RandomState(seed).randn(2, 64, 64).astype(np.float32)
+        same_as_eager(transformed, parts[0] + 1j * parts[1], scale=1000)
+
+
 def test_once_is_enough(low):
     graph = optimise(lower_function(step, *given()))
     again = recompute(graph)
