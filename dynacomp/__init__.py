@@ -3,11 +3,11 @@
     @dynacomp.jit
     def step(params, batch): ...
 
-`jit` compiles, `stats` counts, `explain` shows; `disable`, `graph_break`, `set_stance` and `reset`
-control; `mark_dynamic` and `mark_static` say which sizes change; `allow_in_graph`, `assume_constant_result`
-and `substitute` say how a function is compiled, `is_compiling` whether it is, `register_library` what a library
-promises. `passes`, `register_backend`, `custom_op` and `register_kernel` are for those who bring passes,
-backends, operations and kernels of their own. See each docstring.
+`jit` compiles (by what: `list_backends`), `stats` counts, `explain` shows; `disable`, `graph_break`,
+`set_stance` and `reset` control; `mark_dynamic` and `mark_static` say which sizes change; `allow_in_graph`,
+`assume_constant_result` and `substitute` say how a function is compiled, `is_compiling` whether it is,
+`register_library` what a library promises. `passes`, `register_backend`, `custom_op` and `register_kernel` are
+for those who bring passes, backends, operations and kernels of their own. Each docstring has an example.
 """
 
 import importlib.metadata

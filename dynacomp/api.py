@@ -72,6 +72,14 @@ def jit(fn: Any = None, *, backend: Backend | None = "auto", dynamic: bool | Non
 
         @dynacomp.jit
         def step(params, batch): ...
+
+    Example, where the `if` on a Python number stays a guard:
+        >>> import dynacomp, jax.numpy as jnp
+        >>> @dynacomp.jit
+        ... def total(x, factor):
+        ...     return (x * factor).sum() if factor > 0 else x.sum()
+        >>> float(total(jnp.arange(4.0), 2)), float(total(jnp.arange(5.0), -1))
+        (12.0, 10.0)
     """
     backend, device = platform_or_backend(backend, device)
     how: dict[str, Any] = dict(
@@ -195,7 +203,18 @@ def _remade(obj: Any, options: Options, which: Donated, fn: Any, arguments: dict
 
 
 def disable(fn: F) -> F:
-    """`fn` run as plain Python, and all that it calls, even below a compiled function."""
+    """`fn` run as plain Python, and all that it calls, even below a compiled function.
+
+    fn: any function; what is compiled calls it after a graph break.
+
+    Example:
+        >>> import dynacomp, jax.numpy as jnp
+        >>> @dynacomp.disable
+        ... def plain(x):
+        ...     return x + dynacomp.is_compiling()
+        >>> dynacomp.jit(lambda x: plain(x * 2))(jnp.ones(2)).tolist()
+        [2.0, 2.0]
+    """
     @functools.wraps(fn)
     def plain(*args: Any, **kwargs: Any) -> Any:
         return _native.run_eager(fn, args, kwargs)
@@ -205,19 +224,43 @@ def disable(fn: F) -> F:
 
 
 def graph_break(reason: str = "") -> None:
-    """Breaks the graph here: what comes before and what comes after are compiled apart."""
+    """Breaks the graph here: what comes before and what comes after are compiled apart.
+
+    Example:
+        >>> import dynacomp, jax.numpy as jnp
+        >>> def f(x):
+        ...     y = jnp.sin(x)
+        ...     dynacomp.graph_break()
+        ...     return y + 1
+        >>> explained = dynacomp.explain(f)(jnp.zeros(2))
+        >>> len(explained.regions), [b.reason for b in explained.breaks]
+        (2, ['dynacomp.graph_break(): asked for'])
+    """
 
 
 graph_break._dynacomp_break = "asked for"  # type: ignore[attr-defined]
 
 
 def list_backends() -> dict[str, str | None]:
-    """Each backend, with None where this process can use it, else the reason why it cannot."""
+    """Each backend, with None where this process can use it, else the reason why it cannot.
+
+    Example:
+        >>> import dynacomp
+        >>> dynacomp.list_backends()["xla"] is None
+        True
+    """
     return {**{name: row.unavailable(resolve().cxx) for name, row in BACKENDS.items()}, **dict.fromkeys(FOREIGN)}
 
 
 def reset() -> None:
-    """Forgets every compiled entry, counter and notice."""
+    """Forgets every compiled entry, counter and notice.
+
+    Example:
+        >>> import dynacomp
+        >>> dynacomp.reset()
+        >>> dynacomp.stats()["frames_captured"]
+        0
+    """
     misses.reset()
     callers.reset()
     counters.reset()

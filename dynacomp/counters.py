@@ -85,7 +85,16 @@ def add_source(name: str, read: Callable[[], int]) -> None:
 
 
 def stats() -> dict[str, int | dict[str, float]]:
-    """All counters since the last `reset`, in the order of `COUNTERS`; a copy, JSON-able."""
+    """All counters since the last `reset`, in the order of `COUNTERS`; a copy, JSON-able.
+
+    Example:
+        >>> import dynacomp, jax.numpy as jnp
+        >>> dynacomp.reset()
+        >>> f = dynacomp.jit(lambda x: jnp.tanh(x) * 2)
+        >>> _ = [f(jnp.ones(n)) for n in (2, 3, 4, 5)]
+        >>> dynacomp.stats()["breaks"], dynacomp.stats()["frames_captured"] < 4
+        ({}, True)
+    """
     with _lock():
         return {name: _shown(counter) for name, counter in COUNTERS.items()}
 

@@ -51,6 +51,14 @@ def custom_op(name: str, call: Rule | None = None, *, abstract: Rule,
     `rule(size, is_batched, *args, **params) -> (result, is_batched)` as of `jax.custom_batching.custom_vmap`.
 
     Raises TypeError or ValueError for what is none of these. An operation of a name that is taken is another one.
+
+    Example, computed by NumPy:
+        >>> import dynacomp, jax, jax.numpy as jnp, numpy as np
+        >>> @dynacomp.custom_op("doubled", abstract=lambda x: x, derivative=lambda primals, tangents: 2 * tangents[0])
+        ... def doubled(x):
+        ...     return np.multiply(x, 2)
+        >>> doubled(jnp.ones(2)).tolist(), jax.grad(lambda x: doubled(x) * 3)(1.0).tolist()
+        ([2.0, 2.0], 6.0)
     """
     if not isinstance(name, str) or not name.isidentifier():
         raise ValueError(f"dynacomp.custom_op: {name!r} is no identifier")

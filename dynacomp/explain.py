@@ -89,7 +89,16 @@ def _memory_text(r: Region) -> list[str]:
 
 def explain(fn: Callable[..., Any], **how: Any) -> Callable[..., Explanation]:
     """A function that runs `fn` once, compiled as `jit(fn, **how)` would, and explains it; its graph breaks also where
-    nothing is computed with arrays, so that the function would be left to Python."""
+    nothing is computed with arrays, so that the function would be left to Python.
+
+    fn: what `jit` takes. how: its other arguments. The result's `str()` shows graphs, breaks and times.
+
+    Example:
+        >>> import dynacomp, jax.numpy as jnp
+        >>> explained = dynacomp.explain(lambda x: jnp.exp(x).sum())(jnp.zeros(3))
+        >>> float(explained.result), len(explained.regions), explained.breaks
+        (3.0, 1, ())
+    """
     def run(*args: Any, **kwargs: Any) -> Explanation:
         target = jit(fn, **{**how, "options": {**(how.get("options") or {}), "capture_idle": True,
                                               "recall": False}})

@@ -25,6 +25,15 @@ def register_kernel(pattern: Callable[..., Any], template: Callable[..., Any], *
     `avals` say shapes and dtypes); the kernel is put in where it says True; without one, wherever nothing else reads a
     value from within the pattern. example: arrays of the arguments' ranks, where they are not all of one shape.
     Compiled entries are forgotten. A template that does not fit its pattern is told as a pass that was left out.
+
+    Example:
+        >>> import dynacomp, jax, jax.numpy as jnp, numpy as np
+        >>> gate = dynacomp.custom_op("gate", lambda x, w: x * w / (1 + np.exp(-x)), abstract=lambda x, w: x)
+        >>> take_back = dynacomp.register_kernel(lambda x, w: jax.nn.silu(x) * w, gate)
+        >>> graph = dynacomp.explain(lambda x, w: jax.nn.silu(x) * w)(jnp.ones(4), jnp.ones(4)).regions[0].lowered
+        >>> "gate" in str(graph)
+        True
+        >>> take_back()
     """
     if not callable(pattern) or not callable(template):
         raise TypeError(f"dynacomp.register_kernel: expected two functions, got {pattern!r} and {template!r}")

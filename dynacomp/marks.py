@@ -24,6 +24,14 @@ def mark_dynamic(array: Any, dim: int | Iterable[int], *, min: int | None = None
     ValueError where its size is not within the bounds.
 
         dynacomp.mark_dynamic(batch, 0, min=16, max=4096)
+
+    Example:
+        >>> import dynacomp, jax.numpy as jnp
+        >>> batch = jnp.ones((16, 3))
+        >>> dynacomp.mark_dynamic(batch, 0, min=2, max=64)
+        >>> f = dynacomp.jit(lambda x: jnp.tanh(x).sum(0))
+        >>> f(batch).shape, f(batch[:7]).shape
+        ((3,), (3,))
     """
     for d in _mark(_DYNAMIC, array, dim, (min, max)):
         size = array.shape[d]
@@ -33,7 +41,12 @@ def mark_dynamic(array: Any, dim: int | Iterable[int], *, min: int | None = None
 
 
 def mark_static(array: Any, dim: int | Iterable[int]) -> None:
-    """The size of `dim` stays a constant: each size gets an entry of its own."""
+    """The size of `dim` stays a constant: each size gets an entry of its own.
+
+    Example:
+        >>> import dynacomp, jax.numpy as jnp
+        >>> dynacomp.mark_static(jnp.ones((16, 3)), 1)
+    """
     _mark(_STATIC, array, dim, (None, None))
 
 

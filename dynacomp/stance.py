@@ -38,6 +38,12 @@ class set_stance:  # noqa: N801 - used as a function
     """Sets the stance at once; as a context manager it restores the one before.
 
     Raises ValueError for an unknown name.
+
+    Example:
+        >>> import dynacomp, jax.numpy as jnp
+        >>> with dynacomp.set_stance("eager"):
+        ...     dynacomp.jit(lambda x: x + dynacomp.is_compiling())(jnp.ones(2)).tolist()
+        [1.0, 1.0]
     """
 
     def __init__(self, name: str) -> None:

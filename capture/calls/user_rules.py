@@ -39,6 +39,13 @@ def is_compiling() -> bool:
             if not dynacomp.is_compiling():
                 log(x)                      # only without the compiler
             return x * 2
+
+    Example:
+        >>> import dynacomp, jax.numpy as jnp
+        >>> def f(x):
+        ...     return x * 2 if dynacomp.is_compiling() else x * 3
+        >>> f(jnp.ones(2)).tolist(), dynacomp.jit(f)(jnp.ones(2)).tolist()
+        ([3.0, 3.0], [2.0, 2.0])
     """
     return False
 
@@ -56,6 +63,14 @@ def allow_in_graph(fn: Any) -> Any:
 
         @dynacomp.allow_in_graph
         def attention(q, k, v): ...
+
+    Example:
+        >>> import dynacomp, jax.numpy as jnp
+        >>> @dynacomp.allow_in_graph
+        ... def scores(q, k):
+        ...     return q @ k.T
+        >>> print(dynacomp.explain(lambda q: scores(q, q) + 1)(jnp.ones((2, 3))).result.tolist())
+        [[4.0, 4.0], [4.0, 4.0]]
     """
     return _told("allow_in_graph", fn, one_node)
 
@@ -69,6 +84,17 @@ def assume_constant_result(fn: Any) -> Any:
 
         @dynacomp.assume_constant_result
         def vocabulary_size(path): ...
+
+    Example:
+        >>> import dynacomp, jax.numpy as jnp
+        >>> @dynacomp.assume_constant_result
+        ... def size_of_vocabulary(path):
+        ...     print("reading", path)
+        ...     return 3
+        >>> f = dynacomp.jit(lambda x: x + size_of_vocabulary("words.txt"))
+        >>> [f(jnp.ones(2)).tolist() for _ in range(3)]
+        reading words.txt
+        [[4.0, 4.0], [4.0, 4.0], [4.0, 4.0]]
     """
     return _told("assume_constant_result", fn, constant_result)
 
@@ -83,6 +109,15 @@ def substitute(original_fn: Any, *, skip_signature_check: bool = False) -> Calla
         @dynacomp.substitute(numpy.hypot)
         def hypot(a, b):
             return jnp.sqrt(a * a + b * b)
+
+    Example:
+        >>> import dynacomp, jax.numpy as jnp, operator
+        >>> plus = operator.methodcaller("__add__", 1)   # its code is in C
+        >>> @dynacomp.substitute(plus, skip_signature_check=True)
+        ... def added(x):
+        ...     return x + 1
+        >>> dynacomp.jit(lambda x: plus(x) * 2, fullgraph=True)(jnp.ones(2)).tolist()
+        [4.0, 4.0]
     """
     def decorate(replacement: Any) -> Any:
         if not isinstance(replacement, types.FunctionType):

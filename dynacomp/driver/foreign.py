@@ -51,6 +51,14 @@ def register_backend(name: str, fn: Callable[[Any], Callable[..., Any]], *, form
     it raises, XLA takes the region and a notice says so; CompileError under fullgraph=True. form: "primitive" (a
     closed set of operations), "captured" (what the program called) or "kernels". A name that was registered before
     is the new function's from now on. ValueError for names of dynacomp's own.
+
+    Example, a backend that interprets:
+        >>> import dynacomp, jax.numpy as jnp
+        >>> def interpreter(graph):
+        ...     return lambda *arrays: dynacomp.passes.interpret(graph, *arrays)
+        >>> dynacomp.register_backend("interpreter", interpreter)
+        >>> dynacomp.jit(lambda x: x * 2 + 1, backend="interpreter")(jnp.ones(2)).tolist()
+        [3.0, 3.0]
     """
     if not isinstance(name, str) or not name or name in (*RESERVED, *BACKENDS):
         raise ValueError(f"dynacomp.register_backend: {name!r} cannot be a backend's name of your own")
