@@ -1,17 +1,18 @@
 """From a Schedule to a Program: the backends, the on-disk cache, the C++ compiler, and what launches compiled
 code.
 
-    cpp       The C++ backend: Kernels as vectorised loops, one translation unit for a Schedule
-    triton    The Triton backend: Kernels as `@triton.jit` functions, compiled ahead of time, launched
-              or interpreted
-    backends  The one table of backends: what turns a lowered Graph into a Program
-    cache     The on-disk cache of compiled code: content-addressed, owned by the user alone, verified
-    compiler  Finds a C++ compiler, makes sure that it works, and runs it
-    dims      Sizes at run time: reading them off arguments, and evaluating SymPy expressions of them
+    cpp         The C++ backend: Kernels as vectorised loops, one translation unit for a Schedule
+    triton      The Triton backend: Kernels as `@triton.jit` functions, compiled ahead of time, launched
+                or interpreted
+    backends    The one table of backends: what turns a lowered Graph into a Program
+    cache       The on-disk cache of compiled code: content-addressed, owned by the user alone, verified
+    compiler    Finds a C++ compiler, makes sure that it works, and runs it
+    dims        Sizes at run time: reading them off arguments, and evaluating SymPy expressions of them
     native_ops  C++ functions that the program brings: inside our translation units, and as custom calls of
-              XLA
-    program   Programs: compiled code as a callable on jax Arrays
-    records   What one process found out and another need not: records beside the compiled code
-    scratch   Temporary folders that outlive their process as little as can be
-    xla       The XLA backend: a whole primitive Graph as one `jax.jit` program
+                XLA
+    program     Programs: compiled code as a callable on jax Arrays
+    records     What one process found out and another need not: records beside the compiled code
+    scratch     Temporary folders that outlive their process as little as can be
+    toolchain   The C++ compiler that an earlier process has found
+    xla         The XLA backend: a whole primitive Graph as one `jax.jit` program
 """

@@ -33,8 +33,8 @@ Compile = Callable[[Graph, Schedule | None, Mapping[str, Any]], Any]
 
 @dataclass(frozen=True)
 class Backend:
-    """One row: `unavailable(cxx)` is None, or the reason why this process cannot use the backend; `cxx`
-    is the C++ compiler's command, () to search for one."""
+    """One row: `unavailable(cxx, cache_dir)` is None, or the reason why this process cannot use the backend; `cxx`
+    is the C++ compiler's command, () to search for one, and the folder is where it is remembered."""
 
     name: str
     compile: Compile
@@ -47,7 +47,7 @@ class Backend:
 BACKENDS: dict[str, Backend] = {
     row.name: row
     for row in (
-        Backend("xla", compile_xla, ("cpu", "cuda", "rocm", "tpu"), "nothing but jax", False, lambda cxx=(): None),
+        Backend("xla", compile_xla, ("cpu", "cuda", "rocm", "tpu"), "nothing but jax", False, lambda *where: None),
         Backend(
             "cpp", compile_cpp, ("cpu",), "a C++ compiler: $CXX, g++, clang++ or ziglang", True, no_compiler
         ),

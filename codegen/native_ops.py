@@ -19,7 +19,8 @@ import jax
 import numpy as np
 
 from dynacomp.codegen.cache import Request, Tell, obtain
-from dynacomp.codegen.compiler import find, open_library
+from dynacomp.codegen.compiler import open_library
+from dynacomp.codegen.toolchain import toolchain
 from dynacomp.kernels.templates import STORAGE, TEMPLATES, Dtypes, Params, Template
 from dynacomp.lowering.rules.templates import TEMPLATE_RULES, TemplateRule, contiguous_operands
 
@@ -137,7 +138,7 @@ DYNACOMP_EXPORT void* dynacomp_call(dynacomp::ffi::Frame* frame) {{
   return nullptr;
 }}
 """
-    path, _ = obtain(Request(text, False, find(cxx)), folder, tell)
+    path, _ = obtain(Request(text, False, toolchain(cxx, folder)), folder, tell)
     function = open_library(path, ("dynacomp_call",)).dynacomp_call
     name = f"dynacomp_{op.name}_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(function), platform="cpu", api_version=1)

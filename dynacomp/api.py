@@ -249,7 +249,9 @@ def list_backends() -> dict[str, str | None]:
         >>> dynacomp.list_backends()["xla"] is None
         True
     """
-    return {**{name: row.unavailable(resolve().cxx) for name, row in BACKENDS.items()}, **dict.fromkeys(FOREIGN)}
+    options = resolve()
+    own = {name: row.unavailable(options.cxx, options.cache_dir) for name, row in BACKENDS.items()}
+    return {**own, **dict.fromkeys(FOREIGN)}
 
 
 def reset() -> None:

@@ -23,10 +23,11 @@ from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its pla
 
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.codegen.cache import Request, Tell, obtain
-from dynacomp.codegen.compiler import CompilerError, find, open_library
+from dynacomp.codegen.compiler import CompilerError, open_library
 from dynacomp.codegen.cpp.segments import Segment, has_externs, segments
 from dynacomp.codegen.cpp.unit import jobs_for, kernel_names, parts, unit_source
 from dynacomp.codegen.program import Call, SeamProgram, native_program
+from dynacomp.codegen.toolchain import toolchain
 from dynacomp.codegen.xla import as_function
 from dynacomp.lowering.fuse.schedule import ExternStep, Schedule
 
@@ -59,10 +60,10 @@ def settings(options: Mapping[str, Any]) -> Settings:
                    donate=tuple(made.donate))
 
 
-def unavailable(cxx: Sequence[str] = ()) -> str | None:
+def unavailable(cxx: Sequence[str] = (), cache_dir: Path = DEFAULT_CACHE) -> str | None:
     """None, or in one line why this process cannot compile C++."""
     try:
-        find(tuple(cxx))
+        toolchain(tuple(cxx), Path(cache_dir).expanduser())
     except CompilerError as error:
         return str(error)
     return None
@@ -91,7 +92,8 @@ def compile(schedule: Schedule, output_avals: Sequence[Aval], options: Mapping[s
 def _native(schedule: Schedule, chosen: Settings) -> Any:
     exact = chosen.numerics == "exact"
     source = unit_source(schedule, exact)
-    request = Request(source, exact, find(chosen.cxx), jobs_for(schedule, chosen.threads), parts(schedule))
+    compiler = toolchain(chosen.cxx, chosen.cache_dir)
+    request = Request(source, exact, compiler, jobs_for(schedule, chosen.threads), parts(schedule))
     path, cached = obtain(request, chosen.cache_dir, chosen.tell)
     return loaded(path, schedule, {f"{schedule.name}.cc": source}, kernel_names(schedule), chosen, cached)
 

@@ -43,7 +43,7 @@ def kernel_names(schedule: Schedule) -> list[str]:
 
 def _unit(schedule: Schedule, exact: bool) -> Lines:
     yield f"// {schedule.name}"
-    yield from ('#include "math.h"', '#include "runtime.h"')
+    yield '#include "unit.h"'
     yield from _jobs(schedule)
     yield "namespace dynacomp {"
     kernels = kernels_of(schedule)

@@ -6,7 +6,7 @@ Without one, kernels run in Triton's interpreter: slow, for tests and for readin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -26,7 +26,7 @@ else:
     ABSENT = ""
 
 
-def unavailable(cxx: Sequence[str] = ()) -> str | None:
+def unavailable(*compiler: Any) -> str | None:
     """Why this process cannot use Triton; None when it can. It needs no C++ compiler."""
     if triton is None:
         return ABSENT

@@ -251,7 +251,7 @@ def attempt(made: Compiled, name: str | Foreign, options: Options) -> str | None
         return brought(made, name, options)
     backend, settings = BACKENDS[name], settings_of(options)
     try:
-        reason = backend.unavailable(options.cxx)
+        reason = backend.unavailable(options.cxx, options.cache_dir)
         if reason is not None:
             return reason
         assert made.lowered is not None
