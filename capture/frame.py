@@ -7,6 +7,8 @@ lessons of those before (where the graph must break, which sizes must be fixed).
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
@@ -14,48 +16,14 @@ from dataclasses import dataclass, field
 from types import CellType, CodeType
 from typing import Any
 
+from dynacomp.capture import builtins, calls, kinds, opcodes, reconstruct, wrapping
 from dynacomp.capture._native import Entry, GuardProgram, jax_config_token
 from dynacomp.capture.base.collector import seldom_collecting
 from dynacomp.capture.base.errors import Break, CompileError, GiveUp, NeedsSizes, Raised, Restart, Unbuildable
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.builtins import (  # noqa: F401  (handlers and rows register themselves)
-    arithmetic_rows,
-    array_rows,
-    builtin_rows,
-    class_statements,
-    dataclass_rows,
-    debug_rows,
-    frame_rows,
-    identities,
-    instance_rows,
-    iteration_rows,
-    jax_state_rows,
-    optree_rows,
-    polyfills,
-    stdlib_rows,
-    tree_rows,
-)
 from dynacomp.capture.bytecode.resume import is_resume, living, returns_tail
 from dynacomp.capture.bytecode.stack_effects import check_rows
-from dynacomp.capture.calls import (  # noqa: F401  (handlers and rows register themselves)
-    callbacks,
-    copies,
-    instances,
-    payload_methods,
-)
 from dynacomp.capture.graph.graph import Graph
-from dynacomp.capture.kinds import emit_iterators  # noqa: F401  (handlers and rows register themselves)
-from dynacomp.capture.opcodes import (  # noqa: F401  (handlers and rows register themselves)
-    build,
-    coroutines,
-    flow,
-    names,
-    stack,
-)
-from dynacomp.capture.reconstruct import (  # noqa: F401  (handlers and rows register themselves)
-    emit_classes,
-    emit_objects,
-)
 from dynacomp.capture.reconstruct.graph_break import breaking
 from dynacomp.capture.reconstruct.output import Result, returning, template_of
 from dynacomp.capture.symbolic import sources as S
@@ -74,10 +42,15 @@ from dynacomp.capture.symbolic.machine import (
 )
 from dynacomp.capture.symbolic.operations import check_operations
 from dynacomp.capture.symbolic.values import CellV, Const, Lazy, NeedsConcrete, type_of
-from dynacomp.capture.wrapping import size_values  # noqa: F401  (handlers and rows register themselves)
+from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.class_prototypes import is_made, leak
 
+# Handlers of opcodes, rules for callees, kinds of Values, what wraps and rebuilds them: each module of these rooms
+# registers its own.
+for _room in (builtins, calls, kinds, opcodes, reconstruct, wrapping):
+    for _module in pkgutil.iter_modules(_room.__path__, _room.__name__ + "."):
+        importlib.import_module(_module.name)
 check_complete()
 check_operations()
 check_rows(HANDLERS)

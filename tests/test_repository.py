@@ -32,7 +32,8 @@ def test_every_target_and_file_that_the_documents_name_exists():
     for text in (README, (ROOT / "CONTRIBUTING.md").read_text()):
         for target in re.findall(r"\bmake ([a-z][a-z-]*)", text):
             assert re.search(rf"^{target}:", makefile, re.M), target
-        for file in re.findall(r"\b((?:examples|benchmarks|tests|dynacomp)/[\w/]+\.py)\b", text):
+        folders = "examples|benchmarks|tests|dynacomp|capture|lowering|codegen|kernels"
+        for file in re.findall(rf"\b((?:{folders})/[\w/]+\.(?:py|c|h))\b", text):
             assert (ROOT / file).exists(), file
 
 

@@ -18,8 +18,6 @@ import weakref
 from typing import Any
 
 from dynacomp.capture.base.errors import Break
-from dynacomp.capture.builtins import cached_rows, lock_rows, warning_rows  # noqa: F401  (their rows)
-from dynacomp.capture.calls import c_objects, sys_modules  # noqa: F401  (their rows)
 from dynacomp.capture.calls.calls import BUILTINS, BY_TYPE, OPENED, as_function, call, inline
 from dynacomp.capture.kinds.operators import subscript
 from dynacomp.capture.symbolic import sources as S

@@ -163,8 +163,8 @@ class StepWriter:
         dst = self.registers[source] = len(self.registers)
         if dst >= MAX_REGISTERS:
             raise GiveUp("guards", f"more than {MAX_REGISTERS} objects")
-        op, operands = _FETCH[type(source)](source)
-        self.emit(source, op, dst, *src, *operands)
+        op, *names = source.read
+        self.emit(source, op, dst, *src, *(getattr(source, name) for name in names))
         return dst
 
     def computed(self, source: S.Host) -> int:
@@ -199,32 +199,6 @@ class StepWriter:
         payload = tuple(self.register(p) if issubclass(type(p), S.Source) else p for p in guard.payload)
         src = () if guard.source is None else (self.register(guard.source),)
         self.emit(guard, guard.kind, *src, *payload)
-
-
-_FETCH: dict[type, Callable[[Any], tuple[str, tuple[Any, ...]]]] = {
-    S.Local: lambda s: ("local", (s.index,)),
-    S.Closure: lambda s: ("closure", (s.index,)),
-    S.ClosureCell: lambda s: ("cell", (s.index,)),
-    S.Global: lambda s: ("global", (s.name,)),
-    S.Handled: lambda s: ("handled", ()),
-    S.Root: lambda s: ("const", (s.obj,)),
-    S.KeyObject: lambda s: ("weak_const", (s.obj,)),
-    S.Attr: lambda s: ("attr", (s.name,)),
-    S.Slot: lambda s: ("slot", (s.member,)),
-    S.Get: lambda s: ("get", (s.name,)),
-    S.ThreadDict: lambda s: ("thread_dict", ()),
-    S.Item: lambda s: ("item", (s.index,)),
-    S.Key: lambda s: ("key", (s.key,)),
-    S.KnownKey: lambda s: ("known_key", (s.key, s.digest)),
-    S.TypeOf: lambda s: ("type", ()),
-    S.DictOf: lambda s: ("dict", ()),
-    S.Plain: lambda s: ("plain", ()),
-    S.Suspended: lambda s: ("suspended_local", (s.slot,)),
-    S.Delegate: lambda s: ("suspended_delegate", ()),
-    S.Upcoming: lambda s: ("upcoming", (s.after,)),
-    S.Iterated: lambda s: ("iterated", ()),
-    S.Reduced: lambda s: ("reduced", ()),
-}
 
 
 def _symbol(writer: StepWriter, guard: Guard) -> None:

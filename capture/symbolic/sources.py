@@ -12,13 +12,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import MemberDescriptorType
-from typing import Any
+from typing import Any, ClassVar
 
 
 class Source:
-    """Base of all Sources; values, compared structurally."""
+    """Base of all Sources; values, compared structurally. One is declared by its fields and by
+
+    form: how it prints, of its fields;
+    read: the step in C that reads it for a guard, and the fields that the step is given (see `guards`)."""
 
     __slots__ = ()
+    form: ClassVar[str]
+    read: ClassVar[tuple[str, ...]]
+
+    def __repr__(self) -> str:
+        return self.form.format_map(vars(self))
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,9 +35,8 @@ class Local(Source):
 
     index: int
     name: str
-
-    def __repr__(self) -> str:
-        return f"L[{self.name!r}]"
+    form = "L[{name!r}]"
+    read = ("local", "index")
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,9 +45,8 @@ class Closure(Source):
 
     index: int
     name: str
-
-    def __repr__(self) -> str:
-        return f"C[{self.name!r}]"
+    form = "C[{name!r}]"
+    read = ("closure", "index")
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,9 +55,8 @@ class ClosureCell(Source):
 
     index: int
     name: str
-
-    def __repr__(self) -> str:
-        return f"cell({self.name})"
+    form = "cell({name})"
+    read = ("cell", "index")
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,23 +64,23 @@ class Global(Source):
     """A name in the globals of the frame's function."""
 
     name: str
-
-    def __repr__(self) -> str:
-        return f"G[{self.name!r}]"
+    form = "G[{name!r}]"
+    read = ("global", "name")
 
 
 @dataclass(frozen=True, repr=False)
 class Handled(Source):
     """The exception that a caller of the frame handles, or None."""
 
-    def __repr__(self) -> str:
-        return "sys.exception()"
+    form = "sys.exception()"
+    read = ("handled",)
 
 
 class Root(Source):
     """An object that compiled code may hold for ever: a module, a class, a module's globals."""
 
     __slots__ = ("obj", "name")
+    read = ("const", "obj")
 
     def __init__(self, obj: Any, name: str) -> None:
         self.obj, self.name = obj, name
@@ -95,6 +100,7 @@ class KeyObject(Root):
     decides how long it lives."""
 
     __slots__ = ()
+    read = ("weak_const", "obj")
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,9 +109,8 @@ class Attr(Source):
 
     base: Source
     name: str
-
-    def __repr__(self) -> str:
-        return f"{self.base!r}.{self.name}"
+    form = "{base!r}.{name}"
+    read = ("attr", "name")
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,9 +120,8 @@ class Slot(Source):
     base: Source
     name: str
     member: MemberDescriptorType
-
-    def __repr__(self) -> str:
-        return f"{self.base!r}.{self.name}"
+    form = "{base!r}.{name}"
+    read = ("slot", "member")
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,9 +130,8 @@ class Get(Source):
 
     base: Source
     name: str
-
-    def __repr__(self) -> str:
-        return f"{self.base!r}.{self.name}"
+    form = "{base!r}.{name}"
+    read = ("get", "name")
 
 
 @dataclass(frozen=True, repr=False)
@@ -137,9 +140,8 @@ class Item(Source):
 
     base: Source
     index: int
-
-    def __repr__(self) -> str:
-        return f"{self.base!r}[{self.index}]"
+    form = "{base!r}[{index}]"
+    read = ("item", "index")
 
 
 @dataclass(frozen=True, repr=False)
@@ -148,9 +150,8 @@ class Key(Source):
 
     base: Source
     key: Any
-
-    def __repr__(self) -> str:
-        return f"{self.base!r}[{self.key!r}]"
+    form = "{base!r}[{key!r}]"
+    read = ("key", "key")
 
 
 @dataclass(frozen=True, repr=False)
@@ -160,6 +161,7 @@ class KnownKey(Source):
     base: Source
     key: Any
     digest: int
+    read = ("known_key", "key", "digest")
 
     def __eq__(self, other: object) -> bool:
         return type(other) is KnownKey and other.base == self.base and other.key is self.key
@@ -177,9 +179,7 @@ class Dim(Source):
 
     base: Source
     axis: int
-
-    def __repr__(self) -> str:
-        return f"{self.base!r}.shape[{self.axis}]"
+    form = "{base!r}.shape[{axis}]"
 
 
 @dataclass(frozen=True, repr=False)
@@ -188,9 +188,7 @@ class SizeOf(Source):
 
     expr: Any
     reads: tuple[tuple[str, Source], ...]
-
-    def __repr__(self) -> str:
-        return str(self.expr)
+    form = "{expr}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -198,9 +196,7 @@ class Carrier(Source):
     """An array of shape (n, 0), n being the number at `base`: how a size that no array has gets into a Graph."""
 
     base: Source
-
-    def __repr__(self) -> str:
-        return f"carrier({self.base!r})"
+    form = "carrier({base!r})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -208,9 +204,8 @@ class TypeOf(Source):
     """`type(base)`."""
 
     base: Source
-
-    def __repr__(self) -> str:
-        return f"type({self.base!r})"
+    form = "type({base!r})"
+    read = ("type",)
 
 
 @dataclass(frozen=True, repr=False)
@@ -232,9 +227,8 @@ class DictOf(Source):
     """The instance dictionary of `base` itself."""
 
     base: Source
-
-    def __repr__(self) -> str:
-        return f"vars({self.base!r})"
+    form = "vars({base!r})"
+    read = ("dict",)
 
 
 @dataclass(frozen=True, repr=False)
@@ -242,9 +236,8 @@ class Plain(Source):
     """The number or string inside an instance of a subclass of int, float, str, ..., as the built-in class has it."""
 
     base: Source
-
-    def __repr__(self) -> str:
-        return f"plain({self.base!r})"
+    form = "plain({base!r})"
+    read = ("plain",)
 
 
 @dataclass(frozen=True, repr=False)
@@ -252,9 +245,8 @@ class ThreadDict(Source):
     """The dictionary that the thread local object at `base` has in the thread at hand."""
 
     base: Source
-
-    def __repr__(self) -> str:
-        return f"vars({self.base!r})"
+    form = "vars({base!r})"
+    read = ("thread_dict",)
 
 
 @dataclass(frozen=True, repr=False)
@@ -264,9 +256,8 @@ class Suspended(Source):
     base: Source
     slot: int
     name: str
-
-    def __repr__(self) -> str:
-        return f"frame({self.base!r}).{self.name}"
+    form = "frame({base!r}).{name}"
+    read = ("suspended_local", "slot")
 
 
 @dataclass(frozen=True, repr=False)
@@ -274,9 +265,8 @@ class Delegate(Source):
     """What a generator that stands still waits for in its `yield from` or `await`."""
 
     base: Source
-
-    def __repr__(self) -> str:
-        return f"delegate({self.base!r})"
+    form = "delegate({base!r})"
+    read = ("suspended_delegate",)
 
 
 @dataclass(frozen=True, repr=False)
@@ -285,9 +275,8 @@ class Upcoming(Source):
 
     base: Source
     after: int
-
-    def __repr__(self) -> str:
-        return f"upcoming({self.base!r}, {self.after})"
+    form = "upcoming({base!r}, {after})"
+    read = ("upcoming", "after")
 
 
 @dataclass(frozen=True, repr=False)
@@ -295,9 +284,8 @@ class Iterated(Source):
     """The container that the built-in iterator `base` goes through, the dict that a mappingproxy shows."""
 
     base: Source
-
-    def __repr__(self) -> str:
-        return f"iterated({self.base!r})"
+    form = "iterated({base!r})"
+    read = ("iterated",)
 
 
 @dataclass(frozen=True, repr=False)
@@ -305,9 +293,8 @@ class Reduced(Source):
     """What a zip, map, filter or enumerate is made of: `base.__reduce__()`."""
 
     base: Source
-
-    def __repr__(self) -> str:
-        return f"reduced({self.base!r})"
+    form = "reduced({base!r})"
+    read = ("reduced",)
 
 
 def base_of(source: Source) -> Source | None:
