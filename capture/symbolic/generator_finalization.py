@@ -9,12 +9,13 @@ serves is on its way) is kept, and while each step of it still leads to the next
 A lost generator that the captured code made is closed there and then; one that exists, whose other references only
 Python knows, is dropped by Python.
 
-What `dropped` is not told of (a row of a table that lets go of one) ends in `check_none_lost`: Python makes that
-generator, and so drops it.
+What objects let go of is seen by what they held before they changed (`changing`, `changed`). What is told of neither way
+ends in `check_none_lost`: Python makes that generator, and so drops it.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +49,18 @@ def dropped(cap: Capture, values: Iterable[Any], keep: Any = None) -> None:
                 _drop(cap, gen)
 
 
+def changing(cap: Capture, value: Value) -> None:
+    """Tells that an object is about to change: what it holds now, it may let go of."""
+    if not all(g.running or _is_held(cap, g, value) for g in cap.pending.values()):
+        cap.held_before += [copy.copy(part) if type(part) in CONTENT else part for part in _parts(value)]
+
+
+def changed(cap: Capture) -> None:
+    """Tells that the instruction has ended that changed objects."""
+    held, cap.held_before = cap.held_before, []
+    dropped(cap, held)
+
+
 SEARCHED, SKIPPED = 300, 100  # things looked at for a way; calls after a search in vain before the next
 
 
@@ -60,13 +73,14 @@ class Way:
     age: int = 0
 
 
-def _is_held(cap: Capture, gen: GeneratorV) -> bool:
-    """Whether a frame's stack is seen to hold the generator still; False where that is not known."""
+def _is_held(cap: Capture, gen: GeneratorV, apart_from: Any = None) -> bool:
+    """Whether a frame's stack is seen to hold the generator still, on a way that does not lead through one object;
+    False where that is not known."""
     way = cap.holders.get(id(gen))
     if way is None or way.steps and not _leads(cap, way, gen) or not way.steps and way.age >= SKIPPED:
         way = cap.holders[id(gen)] = _way_to(cap, gen)
     way.age += 1
-    return bool(way.steps)
+    return bool(way.steps) and not any(step is apart_from for step in way.steps)
 
 
 def _leads(cap: Capture, way: Way, gen: GeneratorV) -> bool:
@@ -150,6 +164,7 @@ def _inside_of(cls: type) -> Callable[[Any], Iterable[Any]] | None:
 INSIDE: dict[type, Callable[[Any], Iterable[Any]] | None] = {
     list: iter, tuple: iter, set: iter, dict: dict.values, **dict.fromkeys((str, int, bool, type(None), type))}
 CONTAINED = (iter, dict.values)
+CONTENT = (list, set, dict)
 
 
 def _of_generator(v: Any) -> list[Any]:
@@ -206,3 +221,5 @@ def check_none_lost(cap: Capture, made: dict[int, Any]) -> None:
 
 
 OPERATIONS.dropped = dropped
+OPERATIONS.changing = changing
+OPERATIONS.changed = changed

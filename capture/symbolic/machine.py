@@ -180,6 +180,7 @@ class Capture:
         self.warned: dict[int, set[Any]] | None = None  # what modules have warned of, once known: see `warning_rows`
         self.pending: dict[int, Any] = {}  # id of a suspended generator that runs code when dropped → it
         self.holders: dict[int, Any] = {}  # id of one of those → the way on which a frame was seen to hold it
+        self.held_before: list[Any] = []  # what objects held that this instruction has changed, while some are pending
         self.current: Frame | None = None
         self.frames: weakref.WeakSet[Frame] = weakref.WeakSet()  # that have run and are still referred to
         self.top_step = -1
@@ -389,6 +390,8 @@ def step(cap: Capture, frame: Frame) -> None:
     except Raised as raised:
         unwind(cap, frame, instr, raised)
         return
+    if cap.held_before:
+        OPERATIONS.changed(cap)
     frame.index = frame.index + 1 if target is None else frame.code.at[target]
 
 

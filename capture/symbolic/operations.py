@@ -56,6 +56,8 @@ class Operations:
     # generators
     wrap_generator: Callable[[Cap, Any, Source], GeneratorV | None]
     dropped: Callable[[Cap, Iterable[Any], Any], None]
+    changing: Callable[[Cap, Value], None]  # while a generator waits that runs code when it is dropped
+    changed: Callable[[Cap], None]
 
     # the whole capture
     let_go: Callable[[Cap], None]

@@ -15,6 +15,7 @@ from dynacomp.capture.base.errors import Break, Restart, Unbuildable
 from dynacomp.capture.symbolic.iterator_values import GivenIterV, StreamV
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.sources import belongs_to_call
 from dynacomp.capture.symbolic.undo_log import save
 from dynacomp.capture.symbolic.values import (
@@ -38,6 +39,8 @@ def mutating(cap: Capture, value: Value) -> None:
     """Must be called before a Value is changed in place."""
     if isinstance(value, DictV) and value.cls is types.MappingProxyType:
         raise Break("store", "a change to a mappingproxy")  # which Python refuses, in words for each operation
+    if cap.pending:
+        OPERATIONS.changing(cap, value)
     whose = getattr(value, "owner", None) or value  # a `__dict__` is as old as its object
     existed = getattr(whose, "real", None) is not None
     older = [b for b in cap.bodies if existed or whose.serial < b.serial]

@@ -1,8 +1,12 @@
 """Generators that wait inside `with`: noticing that none is lost costs little, whatever else the program holds."""
 
+import collections
 import contextlib
+import functools
+import operator
 
 import jax.numpy as jnp
+import pytest
 
 import dynacomp
 from dynacomp.capture.symbolic import generator_finalization
@@ -73,3 +77,66 @@ def test_what_was_held_is_noticed_when_it_is_lost_later():
         for n in (3, 3, 5, 1):
             (got, log), (want, said) = compiled(jnp.arange(3.0), n), fn(jnp.arange(3.0), n)
             assert log == said and "lost" in log and (got == want).all()
+
+
+class Holder:
+    """An object with an attribute."""
+
+
+def emptied_attribute(g):
+    held = Holder()
+    held.g = g
+    return lambda: setattr(held, "g", None)
+
+
+def deleted_attribute(g):
+    held = Holder()
+    held.g = g
+    return lambda: delattr(held, "g")
+
+
+EMPTIED = {
+    "list.clear": lambda g: [g].clear,
+    "list.pop": lambda g: [g].pop,
+    "list.__delitem__": lambda g: functools.partial([g].__delitem__, 0),
+    "list slice": lambda g: functools.partial([g].__setitem__, slice(None), []),
+    "list *= 0": lambda g: functools.partial(operator.imul, [g], 0),
+    "dict.clear": lambda g: {1: g}.clear,
+    "dict.pop": lambda g: functools.partial({1: g}.pop, 1),
+    "dict.__setitem__": lambda g: functools.partial({1: g}.__setitem__, 1, 0),
+    "dict.update": lambda g: functools.partial({1: g}.update, {1: 0}),
+    "set.clear": lambda g: {g}.clear,
+    "deque.clear": lambda g: collections.deque([g]).clear,
+    "deque of one": lambda g: functools.partial(collections.deque([g], maxlen=1).append, 0),
+    "attribute": emptied_attribute,
+    "deleted attribute": deleted_attribute,
+}
+
+
+@pytest.mark.parametrize("made", EMPTIED.values(), ids=EMPTIED.keys())
+def test_what_a_container_lets_go_of_is_closed_at_once(made):
+    log = []
+
+    def waiting():
+        try:
+            yield 1
+        finally:
+            log.append("closed")
+
+    def f(x):
+        g = waiting()
+        log.append(next(g))
+        empty = made(g)
+        del g
+        log.append("held")
+        empty()
+        log.append("after")
+        return x + 1
+
+    f(0)
+    want, fn = list(log), dynacomp.jit(f)
+    assert want.index("closed") == 2
+    for size in (3, 3, 4, 5):
+        log.clear()
+        fn(jnp.ones(size))
+        assert log == want
