@@ -26,4 +26,5 @@ only those listed before it.
     frame         Capturing a frame: from a function and its arguments to a cache entry
     suspended     Generators, coroutines and async generators in place of which a driver runs:
                   which functions run their segments
+    stretched     Frames that run in Python, unguarded, up to where compiled code goes on
 """

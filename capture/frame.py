@@ -44,6 +44,7 @@ from dynacomp.capture.symbolic.operations import check_operations
 from dynacomp.capture.symbolic.values import CellV, Const, Lazy, NeedsConcrete, type_of
 from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.builder import wrap
+from dynacomp.capture.wrapping.changing_contents import content_of
 from dynacomp.capture.wrapping.class_prototypes import is_made, leak
 
 # Handlers of opcodes, rules for callees, kinds of Values, what wraps and rebuilds them: each module of these rooms
@@ -91,6 +92,7 @@ class Info:
     program: Any = None
     compiled: Any = None  # the driver's record of how the Graph was compiled
     arguments: tuple[S.Local | None, ...] = ()  # by guard: the argument whose content, sizes apart, it looks at
+    contents: tuple[str, ...] = ()  # by guard: the container whose content it asks for
     resumes: Callable[[], Iterable[CodeType]] = tuple  # where the frame goes on after its graph break
 
 
@@ -265,6 +267,7 @@ def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: 
                       key=key, info=info)
     info.origin = tuple(map(str, writer.origin))
     info.arguments = tuple(argument_of(origin) for origin in writer.origin)
+    info.contents = tuple(content_of(origin) for origin in writer.origin)
     return Outcome(entry=entry, info=info, lessons=lessons)
 
 

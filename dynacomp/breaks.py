@@ -51,6 +51,8 @@ REASONS: dict[str, Reason] = {
     "placement": Reason("where an intermediate array lives"),
     "raises": Reason("the program raises"),
     "resume": Reason("a graph break at a place where the frame cannot be resumed"),
+    "contents": Reason("a container whose content changes from call to call: Python reads it",
+                       "a NumPy array of a fixed or symbolic size needs no break"),
     "rounds": Reason("a loop whose number of rounds changes: it runs in Python, its body compiled",
                      "jax.lax.fori_loop or scan keep it in the graph"),
     "scalar": Reason("arithmetic that may raise, on a changing Python number"),

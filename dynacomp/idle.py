@@ -2,7 +2,9 @@
 plain Python, and what they call is captured by itself.
 
 A capture without a Graph makes no entry. The code is looked at again after ever more calls, for another way through it
-may compute something. A frame that goes on after a graph break is left alone once everything behind the break is.
+may compute something. A frame that goes on after a graph break is left alone once everything behind the break is. Where
+something behind it computes, the frame runs in Python up to there, with nothing guarded (see `capture.stretched`): at
+its second capture if nothing of JAX is in sight, else in place of going back to Python for good.
 `options={"capture_idle": True}` and `fullgraph=True` capture such frames all the same.
 
     >>> import dynacomp
@@ -21,7 +23,9 @@ from typing import Any
 
 from dynacomp import counters, notices
 from dynacomp.capture import _native
+from dynacomp.capture.bytecode.resume import reachable
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
+from dynacomp.capture.stretched import has_jax_in_sight, stretched
 from dynacomp.options import Options
 
 RESTS = (2, 8, 64, 512, 4096)  # calls that run plainly after the first look in vain, the second, ...
@@ -55,15 +59,63 @@ def is_left_alone(code: CodeType, info: Any, options: Options) -> bool:
     if info.graph is not None:
         rest_of(code).looks = 0
         return False
-    behind = list(info.resumes())
-    for after in behind:
+    for after in info.resumes():
         rest_of(after).before.add(code)
-    if any(e.info is not None and e.info.graph is not None for e in _native.entries(code)):
+    if any(i.graph is not None for i in infos_of(code)):
         return False
-    if info.breaks is not None and not (behind and all(map(_is_resting, behind))):
+    if info.breaks is not None and (not list(info.resumes()) or busy_behind(code, info)):
         return False
-    _put_to_rest(code)
+    for idle in {id(c): c for c in (code, *(c for c, _ in reachable(info.resumes())))}.values():
+        _put_to_rest(idle)
     return True
+
+
+def infos_of(code: CodeType) -> list[Any]:
+    """What is known of the entries that are alive."""
+    return [info for e in _native.entries(code) if (info := e.info) is not None]
+
+
+def entry_without_guards(code: CodeType, fn: Any, args: tuple[Any, ...], info: Any, options: Options,
+                         hurry: bool = False) -> Any:
+    """What runs the frame that was just captured in Python up to where something computes; None where nothing does,
+    or the frame itself may, and there is no hurry."""
+    if options.capture_idle or options.fullgraph or info is None or code.co_flags & SUSPENDS or info.breaks is None:
+        return None
+    known = infos_of(code)
+    if info.graph is not None or any(i.graph is not None for i in known) or not known:
+        return None
+    behind = busy_behind(code, info)
+    if not behind or behind == [code] or not hurry and has_jax_in_sight(code, fn, args, behind):
+        return None
+    made = stretched(code, info, behind, options)
+    if made is not None:
+        _native.clear(code)
+    return made
+
+
+def entry_instead(code: CodeType, fn: Any, args: tuple[Any, ...], options: Options, traced: bool) -> Any:
+    """The same for a frame that was captured so often that it would not be captured again."""
+    info = next((i for i in infos_of(code) if i.traced == traced), None)
+    return entry_without_guards(code, fn, args, info, options, hurry=True)
+
+
+def busy_behind(code: CodeType, info: Any) -> list[CodeType]:
+    """Where a frame that was captured as `info` says goes on and may compute something: the first such resume
+    functions on each way. A loop whose end was not seen yet may compute behind that."""
+    found: list[CodeType] = []
+    todo, seen, ends = [*info.resumes(), *(c for i in infos_of(code) for c in i.resumes())], {id(code)}, False
+    while todo:
+        after = todo.pop()
+        ends = ends or _is_resting(after)
+        if id(after) in seen or _is_resting(after):
+            continue
+        seen.add(id(after))
+        infos = infos_of(after)
+        if infos and all(i.graph is None and i.breaks is not None for i in infos):
+            todo += [c for i in infos for c in i.resumes()]
+        else:
+            found.append(after)
+    return found if found or ends or info.breaks is None else [code]
 
 
 def _is_resting(code: CodeType) -> bool:
@@ -83,8 +135,8 @@ def _put_to_rest(code: CodeType) -> None:
                      f"{code.co_qualname} computes nothing with arrays, and runs as plain Python",
                      hint='compile the function that computes, or say options={"capture_idle": True}', id="idle")
     for before in list(rest.before):
-        infos = [e.info for e in _native.entries(before)]
-        if infos and all(i is not None and i.graph is None and all(map(_is_resting, i.resumes())) for i in infos):
+        infos = infos_of(before)
+        if infos and all(i.graph is None and not busy_behind(before, i) for i in infos):
             _put_to_rest(before)
 
 

@@ -34,10 +34,12 @@ from dynacomp.capture.bytecode.suspensions import SUSPENDS
 from dynacomp.capture.control_flow.python_loops import Rounds
 from dynacomp.capture.frame import Outcome, capture
 from dynacomp.capture.graph.avals import ARRAY_TYPE
+from dynacomp.capture.kinds.keys import Identity
 from dynacomp.capture.suspended import capture_suspended
 from dynacomp.capture.symbolic.libraries import host_below
 from dynacomp.capture.symbolic.machine import Frozen, Lesson
 from dynacomp.capture.symbolic.sources import Dim, Host, Local, Source, passed
+from dynacomp.capture.wrapping.changing_contents import Content
 from dynacomp.driver.pipeline import Compiled, compile_graph
 from dynacomp.driver.traced import derivatives, on_mesh, staged, traced_graph
 from dynacomp.filters import should_capture
@@ -76,12 +78,14 @@ class History:
         self.sizes: dict[tuple[str, int], set[int]] = {}
         self.scalars: dict[str, set[Any]] = {}
         self.captures = 0
+        self.died = 0  # entries whose objects were gone when the last capture began
         self.owners: set[int] = set()  # ids of the functions that were compiled and run this code
         self.limited = -1  # how many captures there were when a call met the limit
         self.failures = 0  # captures in a row that made no entry
         self.wait = 0  # calls that run plainly before the next attempt
         self.failure = ("", "")  # why the last one made none
-        self.missed: Counter[Source] = Counter()  # arguments by whose content an entry was not that of a call
+        self.missed: Counter[Source | str] = Counter()  # arguments, and containers, by whose content an entry was not
+        # that of a call
         self.frozen: dict[str, Frozen] = {}  # sizes that something in this code needs as constants
         self.churned = 0  # how often it was left to Python because its entries served next to nothing
         self.served: list[int] = []  # how many calls entries had served at each capture
@@ -175,7 +179,13 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
         return None
     if history.captures and not STANCES[current_stance()].recompiles:
         return refused(fn, code, args)
-    if is_full(code, options, history):
+    full = is_full(code, options, history)
+    entry = idle.entry_instead(
+        code, fn, args, options, history.traced) if full or is_churning(code, history) else None
+    if entry is not None:
+        _native.add_entry(code, entry)
+        return entry
+    if full:
         history.limited = history.captures
         failed_now = failed_guard(fn, code, args)
         return eager(code, "limit", f"{history.captures} entries for {code.co_qualname}"
@@ -190,12 +200,13 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
         _native.rest(code, min(MAX_WAIT, 1 << 2 * history.churned + 4))
         return eager(code, "churn", f"{history.captures} of {code.co_qualname}" + (
             f", lately because of {failed_now}" if failed_now else ""))
-    history.missed.update(filter(None, [failed_argument(fn, code, args)]))
+    history.missed.update(filter(None, failed_part(fn, code, args)))
     notices.log("recompiles", lambda: recompile_text(fn, code, args))
     return captured(options, fn, code, args, history)
 
 
 def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History) -> Any:
+    history.died = history.captures - len(idle.infos_of(code))
     made: list[Compiled] = []
     compiler = functools.partial(traced_graph, order=history.order) if history.traced else compile_graph
 
@@ -224,8 +235,9 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
     if idle.is_left_alone(code, outcome.info, options):
         return True
     note(outcome, code, history, made[0] if made else None)
-    _native.add_entry(code, outcome.entry)
-    return outcome.entry
+    entry = idle.entry_without_guards(code, fn, args, outcome.info, options) or outcome.entry
+    _native.add_entry(code, entry)
+    return entry
 
 
 def freeze(history: History, outcome: Outcome, code: CodeType) -> None:
@@ -336,6 +348,10 @@ def changes_often(history: History, options: Options, source: Source) -> bool:
     entries that a code may have; then they break, and what follows is compiled once for all."""
     if isinstance(source, Rounds):
         return rounds_change(history, options, source)
+    if isinstance(source, Identity):
+        return history.died >= MAX_MISSES
+    if isinstance(source, Content):
+        return history.missed[repr(source)] >= options.recompile_limit // 2
     if isinstance(source, Host):
         return history.captures >= options.recompile_limit // 2
     if isinstance(source, Dim):
@@ -421,14 +437,15 @@ def failed_guard(fn: Any, code: CodeType, args: tuple[Any, ...]) -> str:
     return ""
 
 
-def failed_argument(fn: Any, code: CodeType, args: tuple[Any, ...]) -> Source | None:
-    """The argument whose content fails a guard of the entry that served last, the sizes of its arrays apart."""
+def failed_part(fn: Any, code: CodeType, args: tuple[Any, ...]) -> tuple[Source | None, str]:
+    """The argument whose content fails a guard of the entry that served last, the sizes of its arrays apart, and the
+    container that has another content."""
     for entry in _native.entries(code):
         info = entry.info
         step = entry.guards.check(fn, args) if info is not None else -1
         if step >= 0:
-            return info.arguments[step]
-    return None
+            return info.arguments[step], info.contents[step]
+    return None, ""
 
 
 def refused(fn: Any, code: CodeType, args: tuple[Any, ...]) -> Any:

@@ -8,6 +8,8 @@
                         and which ones no graph breaks at
     resume              Resume functions: the rest of a frame after a graph break, as a code
                         object of its own
+    stretches           Code that runs as it is, in Python, up to the places where compiled
+                        code is to go on
     supers              `super()` without arguments, in code that runs in another frame than
                         its own
     suspensions         Where a generator, coroutine or async generator suspends, and what

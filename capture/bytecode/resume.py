@@ -48,13 +48,12 @@ class Layout:
 
 @dataclass(frozen=True)
 class Made:
-    """A resume code: its original, where each of its instructions stands there (None: nowhere), where
-    it goes on, and whether it is a segment."""
+    """A resume code: its original, where each of its instructions stands there (None: nowhere), and the state in
+    which it goes on."""
 
     original: weakref.ref[CodeType]
     origin: tuple[int | None, ...]
-    target: int
-    segment: bool
+    layout: Layout
 
 
 # A resume code belongs to its original, and dies with it; replacement code and entries refer to it weakly. They
@@ -123,7 +122,7 @@ def _owned(code: CodeType) -> dict[Layout, CodeType]:
 
 def _made(decoded: Decoded, layout: Layout) -> CodeType:
     made, origin = _build(decoded, layout)
-    _MADE[id(made)] = Made(weakref.ref(decoded.code), origin, layout.target, layout.segment)
+    _MADE[id(made)] = Made(weakref.ref(decoded.code), origin, layout)
     weakref.finalize(made, _MADE.pop, id(made), None).atexit = False
     return made
 
@@ -254,7 +253,18 @@ def goes_on_behind(code: CodeType, index: int) -> bool:
     """Whether `code` was made to go on behind its instruction `index`, which has just run in Python."""
     made = _MADE.get(id(code))
     at = made.origin[index] if made is not None else None
-    return made is not None and at is not None and made.target == at + 1
+    return made is not None and at is not None and made.layout.target == at + 1
+
+
+def place_in(code: CodeType, resumed: CodeType) -> tuple[int, Layout] | None:
+    """Where in `code`, and in what state, its resume function `resumed` (or that of what `code` resumes) goes on."""
+    made, own = _MADE.get(id(resumed)), _MADE.get(id(code))
+    if made is None or made.original() is not (code if own is None else own.original()):
+        return None
+    target = made.layout.target
+    if own is None:
+        return target, made.layout
+    return (own.origin.index(target), made.layout) if target in own.origin else None
 
 
 def own_cells(code: CodeType) -> tuple[str, ...]:
@@ -269,7 +279,7 @@ def own_cells(code: CodeType) -> tuple[str, ...]:
 
 def returns_tail(code: CodeType) -> bool:
     """Whether replacement code calls `code`, and sees to what comes after it when it breaks in turn."""
-    return is_resume(code) and not _MADE[id(code)].segment
+    return is_resume(code) and not _MADE[id(code)].layout.segment
 
 
 def living(codes: Iterable[CodeType]) -> Callable[[], Iterator[CodeType]]:

@@ -37,10 +37,8 @@ class Rounds(S.Source):
 
 
 def watch_rounds(cap: Capture, frame: Frame, instr: Instr, it: Value) -> None:
-    """Called at each round of a `for`: Restart where Python is to run the loop.
-
-    Inside of a function that JAX transforms there can be no break."""
-    if cap.bodies or cap.under_trace:
+    """Called at each round of a `for`: Restart where Python is to run the loop."""
+    if not cap.may_break:
         return
     loop = frame.loops[instr.index]
     if loop.rounds == 1:

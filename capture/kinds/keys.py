@@ -11,11 +11,13 @@ import sys
 import types
 import weakref
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.operators import equal
+from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
@@ -82,10 +84,19 @@ def hashable(cap: Capture, value: Value) -> Any:
 ITERATORS = (GeneratorV, SeqIterV, CountIterV, StreamV, GivenIterV)
 
 
+@dataclass(frozen=True)
+class Identity(S.Source):
+    """Which object is at `base`."""
+
+    base: S.Source
+
+
 def _by_identity(cap: Capture, value: Any) -> Any:
     """An object that hashes by its id: another one in its place is another key."""
     real = value.obj if isinstance(value, OpaqueV) else getattr(value, "real", None)
     if real is not None and value.source is not None:
+        if cap.may_break and S.belongs_to_call(value.source) and cap.root.changes_often(Identity(value.source)):
+            raise Break("identity", "an object that hashes by its id, another one in each call")
         cap.guards.add("is", value.source, real)
     return value if real is None else real
 

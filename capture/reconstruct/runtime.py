@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dynacomp.capture._native import hide_subclass, run_eager
+from dynacomp.capture._native import Tail, hide_subclass, run_eager
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.graph.sizes import evaluate
 from dynacomp.capture.symbolic.libraries import is_pure_module, module_of
@@ -429,3 +429,14 @@ def resume_function(held: Weak, globals_: Any, closure: tuple) -> Any:
     """The function that continues a frame after a graph break: the frame keeps its code, and that the resume code."""
     code = held()
     return types.FunctionType(code, unhold(globals_), code.co_name, None, closure)
+
+
+class Leave:
+    """A constant of a stretch (see `bytecode.stretches`): called, it gives what goes on in the resume function of
+    `resumed`."""
+
+    def __init__(self, resumed: types.CodeType) -> None:
+        self.held = Weak(resumed)
+
+    def __call__(self, closure: tuple[Any, ...], arguments: tuple[Any, ...]) -> Tail:
+        return Tail(resume_function(self.held, sys._getframe(1).f_globals, closure), arguments)

@@ -9,8 +9,8 @@ serves is on its way) is kept, and while each step of it still leads to the next
 A lost generator that the captured code made is closed there and then; one that exists, whose other references only
 Python knows, is dropped by Python.
 
-What objects let go of is seen by what they held before they changed (`changing`, `changed`). What is told of neither way
-ends in `check_none_lost`: Python makes that generator, and so drops it.
+What objects let go of is seen by what they held before they changed (`changing`, `changed`). What is told of neither
+way ends in `check_none_lost`: Python makes that generator, and so drops it.
 """
 
 from __future__ import annotations

@@ -221,6 +221,11 @@ class Capture:
         """Whether eager JAX may see tracers here: in a transformed function, or below one."""
         return self.root.traced or any(not b.is_side for b in self.bodies)
 
+    @property
+    def may_break(self) -> bool:
+        """Whether the graph may break here to spare an entry: not in a function that JAX transforms."""
+        return not self.bodies and not self.under_trace
+
     def let_go(self) -> None:
         """Ends it. Frames, exceptions, tracebacks and generators refer to each other: what these Values hold of the
         program is let go of now, not when garbage is collected."""

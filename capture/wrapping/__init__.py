@@ -25,6 +25,8 @@
                         functions run on them at once
     array_identity      Which object an array is that the Graph chose: an input, or a new
                         one
+    changing_contents   Containers whose content changes from call to call: the graph breaks
+                        where they are read
     size_values         Symbolic sizes as Python ints: arithmetic, and comparisons that
                         become guards
     narrowing           Python ints that JAX converts to a narrower type: eager JAX raises

@@ -60,6 +60,7 @@ from dynacomp.capture.symbolic.values import (
 )
 from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.builtin_subclasses import inherits, payload_base, read_payload
+from dynacomp.capture.wrapping.changing_contents import reading
 from dynacomp.capture.wrapping.class_dicts import Entries
 from dynacomp.capture.wrapping.dynamic_scalars import is_numpy_number
 
@@ -170,6 +171,7 @@ def _list(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, type(obj))
 
     def elements() -> list[Any]:
+        reading(cap, source)
         items = [Lazy(x, S.Item(source, i)) for i, x in enumerate(list.__iter__(obj))]
         cap.guards.add("len", source, len(items))
         return items
@@ -180,6 +182,7 @@ def _list(cap: Capture, obj: Any, source: S.Source) -> Value:
 def _deque(cap: Capture, obj: Any, source: S.Source) -> Value:
     """Guarding `maxlen` also tells the C side which type a deque is, before its elements are read."""
     cap.guards.add("is_type", source, type(obj))
+    reading(cap, source)
     maxlen = MAXLEN.__get__(obj)
     items = [Lazy(x, S.Item(source, i)) for i, x in enumerate(_own_iter(obj))]
     cap.guards.add("eq", S.Get(source, "maxlen"), maxlen)
@@ -191,6 +194,7 @@ def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
     if any(table == id(obj) for table, _ in cap.global_writes):
         raise Break("opaque", "the globals of a module that the captured code has changed")
     cap.guards.add("is_type", source, type(obj))
+    reading(cap, source)
     names, values = _entries(obj)
     _refuse_references(names)
     cap.guards.add("keys", source, names)
@@ -285,6 +289,7 @@ def _values_of(obj: Any) -> Any:
 
 def _set(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, type(obj))
+    reading(cap, source)
     elements = tuple(_own_iter(obj))
     _refuse_references(elements)
     _refer_weakly(elements)

@@ -1,5 +1,7 @@
 """`dynacomp.idle`: what computes nothing with arrays is left to Python, and found again once it computes."""
 
+import random
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -125,3 +127,84 @@ def test_explain_says_where_an_idle_function_breaks():
 
     found = dynacomp.explain(report, options=PLAIN)([1.0])
     assert [b.kind for b in found.breaks] == ["effect"] and found.result == ["1.00"]
+
+
+def padded(rows, emb):
+    longest = 0
+    for row in rows:
+        if len(row) > longest:
+            longest = len(row)
+    batch = np.zeros((len(rows), longest), np.int32)
+    for n, row in enumerate(rows):
+        batch[n, :len(row)] = row
+    return emb[batch].sum(1)
+
+
+def known_words(words, emb):
+    found, ids = {}, []
+    for word in words:
+        if word not in found:
+            found[word] = len(found)
+        ids.append(found[word])
+    return emb[jnp.asarray(ids)].mean(0)
+
+
+def collected(n, w):
+    rng, total, steps = random.Random(n), 0.0, []
+    while total < 3 + n % 3:
+        total += rng.random()
+        steps.append(total)
+    return jnp.sum(jnp.asarray(steps) * w)
+
+
+def rows_of(i):
+    rng = random.Random(i)
+    return [[rng.randint(0, 9) for _ in range(rng.randint(1, 3))] for _ in range(2 + i % 3)], EMBEDDING
+
+
+def words_of(i):
+    rng = random.Random(i)
+    return [rng.choice("abc") * rng.randint(1, 4) for _ in range(4 + i % 3)], EMBEDDING
+
+
+EMBEDDING = jnp.arange(80.0).reshape(20, 4)
+LOOPS = {"padded": (padded, rows_of), "known words": (known_words, words_of),
+         "collected": (collected, lambda i: (i, 1.5 + i))}
+
+
+@pytest.mark.parametrize("fn, args", LOOPS.values(), ids=LOOPS.keys())
+def test_loops_over_python_objects_run_in_python_and_what_follows_is_compiled(fn, args):
+    made = compiled(fn)
+    for i in range(24):
+        np.testing.assert_allclose(made(*args(i)), fn(*args(i)), rtol=1e-5)
+    before = dynacomp.stats()
+    for i in range(24, 30):
+        np.testing.assert_allclose(made(*args(i)), fn(*args(i)), rtol=1e-5)
+    after = dynacomp.stats()
+    assert (after["frames_captured"], after["frames_eager"]) == (before["frames_captured"], {})
+    assert after["cache_hits"] >= before["cache_hits"] + 12  # the loop's way and what follows it
+
+
+def test_a_loop_that_may_compute_is_captured_round_by_round():
+    """Every third round computes: no round may be left to Python because the first two did not."""
+    def batched(rows, w):
+        held, total = [], 0.0
+        for row in rows:
+            held.append(row)
+            if len(held) == 3:
+                total = total + jnp.sum(jnp.asarray(held) * w)
+                held = []
+        return total
+
+    made = compiled(batched)
+    for i in range(8):
+        rows = [float(k + i) for k in range(3 + i % 4)]
+        np.testing.assert_allclose(made(rows, X[0] + i), batched(rows, X[0] + i), rtol=1e-5)
+    assert dynacomp.stats()["frames_eager"] == {}
+
+
+def test_who_insists_gets_guards_instead():
+    made = dynacomp.jit(known_words, backend="eager", options={"capture_idle": True})
+    for i in range(6):
+        np.testing.assert_allclose(made(*words_of(i)), known_words(*words_of(i)), rtol=1e-5)
+    assert dynacomp.stats()["frames_captured"] > 6
