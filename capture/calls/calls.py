@@ -363,7 +363,7 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     if wrapped is not None:
         inner = from_python(cap, wrapped) if fn.source is None else wrap(cap, wrapped, _wrapped_source(obj, fn.source))
         if not is_library(wrapped) or open_callable(cap, inner) is not None:
-            return as_jit_gives(cap, obj, call(cap, inner, args, kwargs))
+            return as_jit_gives(cap, obj, call(cap, inner, *as_jit_takes(cap, obj, args, kwargs)))
     if is_library(obj):
         return library_call(cap, obj, made_anew.arguments(cap, args), kwargs)
     if isinstance(obj, (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
@@ -418,6 +418,17 @@ def _jitted(cap: Capture, obj: Any) -> Any:
         raise Break("call", "a function that was compiled with other numerics")
     known = type(obj).__name__ == "PjitFunction" and not jit_places(obj) or isinstance(obj, CompiledFunction)
     return getattr(obj, "__wrapped__", None) if known else None
+
+
+def as_jit_takes(cap: Capture, fn: Any, args: list[Value],
+                 kwargs: dict[str, Value]) -> tuple[list[Value], dict[str, Value]]:
+    """The arguments that `fn` gets: where it is `jax.jit(f)`, all that are not static hold arrays, no numbers."""
+    if type(fn) is not JITTED:
+        return args, kwargs
+    info: Any = fn._jit_info
+    fixed, names = {n + len(args) if n < 0 else n for n in info.static_argnums}, info.static_argnames
+    return ([v if n in fixed or not _holds_numbers(v) else OPERATIONS.all_arrays(cap, v) for n, v in enumerate(args)],
+            {k: v if k in names or not _holds_numbers(v) else OPERATIONS.all_arrays(cap, v) for k, v in kwargs.items()})
 
 
 def as_jit_gives(cap: Capture, fn: Any, result: Value) -> Value:

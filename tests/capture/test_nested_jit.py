@@ -124,3 +124,43 @@ def test_numbers_that_a_jitted_function_returns_are_arrays(program):
             np.testing.assert_array_equal(a, b)
     assert dynacomp.stats()["graphs"] >= 1 and not dynacomp.stats()["frames_eager"]
     assert dynacomp.stats()["frames_captured"] <= 4
+
+
+@jax.jit
+def told_apart(x, k):
+    return x * k.astype(x.dtype), isinstance(k, float), k.ndim
+
+
+@functools.partial(jax.jit, static_argnames="n")
+def with_static(x, state, n, *, mu=0.5):
+    assert isinstance(n, int) and isinstance(mu, float)  # static, and not given
+    return x.reshape(n, -1) * state["rate"].astype(x.dtype), [s.dtype == jnp.int32 for s in state["sizes"]]
+
+
+@functools.partial(jax.jit, static_argnums=(-1,))
+def last_static(k, n):
+    return [k * k] * n  # in 32 bits
+
+
+TAKES = {
+    "a number": lambda x, k: told_apart(x, k),
+    "in a tree": lambda x, k: with_static(x, {"rate": k, "sizes": (1, 2)}, 2),
+    "32 bits": lambda x, k: last_static(int(70000 + 10 * k), 2),
+    "NumPy": lambda x, k: jax.jit(lambda a, b: a.at[0].set(b.astype(int)))(np.arange(3), k),
+    "by name": lambda x, k: told_apart(k=k, x=x),
+}
+
+
+@pytest.mark.parametrize("program", TAKES.values(), ids=TAKES.keys())
+def test_numbers_that_a_jitted_function_takes_are_arrays(program):
+    """Its body may tell them apart from numbers; those that are static, or defaults, stay numbers."""
+    dynacomp.reset()
+    made = jit(program)
+    for k in (0.5, 1.5, 2.0, 3.5, 0.5, 4.0, 5.5):
+        want, got = program(X, k), made(X, k)
+        assert jax.tree.structure(got) == jax.tree.structure(want)
+        for a, b in zip(jax.tree.leaves(want), jax.tree.leaves(got), strict=True):
+            assert isinstance(b, jax.Array) and (a.dtype, a.weak_type) == (b.dtype, b.weak_type)
+            np.testing.assert_array_equal(a, b)
+    stats = dynacomp.stats()
+    assert (stats["frames_eager"], stats["breaks"]) == ({}, {}) and stats["frames_captured"] <= 3
