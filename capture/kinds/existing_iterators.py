@@ -15,7 +15,7 @@ from dynacomp.capture._native import iterated, set_enumerate, upcoming
 from dynacomp.capture.base.errors import Break, Raised, Unbuildable
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.kinds.operators import binary
-from dynacomp.capture.reconstruct.output import changed_keys, unmoved
+from dynacomp.capture.reconstruct.unchanged import changed_keys, unmoved
 from dynacomp.capture.reconstruct.upcoming import fail, reduced, take
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import GivenIterV, StreamV

@@ -14,5 +14,6 @@
     output        The end of a capture: its Graph, and what runs in place of the frame
     graph_break   Graph breaks: the end of a replacement code object that stops in the middle of
                   its frame
+    unchanged     What a call leaves as it was, though the program stored into it
     tracebacks    Tracebacks of exceptions that were raised and caught inside captured code
 """

@@ -38,8 +38,8 @@ from dynacomp.capture.bytecode.stack_effects import operands
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit_sources import load_globals
 from dynacomp.capture.reconstruct.output import Result, Writer
+from dynacomp.capture.reconstruct.unchanged import effects
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.symbolic.side_effects import settle
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -68,7 +68,7 @@ def breaking(cap: Capture, frame: Frame) -> Result:
     """The entry of a frame that stops before `frame.instr`: run that in Python, then resume."""
     code, late = frame.code.code, late_cells(frame.code)
     w = Writer(cap, code)
-    w.prepare(settle(cap))
+    w.prepare(effects(cap))
     stack = [_saved(w, frame, v) for v in frame.stack]
     needed = live_locals(frame.code, frame.index)
     names = sorted(n for n in frame.locals if n in needed)

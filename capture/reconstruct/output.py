@@ -8,8 +8,6 @@ return, or run the breaking instruction and call the resume function.
 
 from __future__ import annotations
 
-import collections
-import operator
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,11 +25,12 @@ from dynacomp.capture.graph.sizes import canonical, names
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit import OUTPUTS, Emitter, load_elements, load_keys, load_table
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
+from dynacomp.capture.reconstruct.unchanged import changed_keys, effects, unmoved
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.generator_finalization import check_none_lost
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.side_effects import leaving, settle
+from dynacomp.capture.symbolic.side_effects import leaving
 from dynacomp.capture.symbolic.values import (
     DELETED,
     ArrayV,
@@ -50,7 +49,7 @@ from dynacomp.capture.symbolic.values import (
     peek,
 )
 from dynacomp.capture.wrapping.array_identity import candidates, chosen, first
-from dynacomp.capture.wrapping.builder import add_input, hashes_itself
+from dynacomp.capture.wrapping.builder import add_input
 from dynacomp.capture.wrapping.class_attrs import hides_entry
 from dynacomp.capture.wrapping.class_prototypes import is_made, shown_classes
 
@@ -198,8 +197,8 @@ def _noted(wanted: list[Any], source: Any) -> int:
 
 def returning(cap: Capture, value: Value, code: CodeType) -> Result:
     """The entry of a frame that was captured to its end."""
-    effects = settle(cap)
-    if not (effects or cap.global_writes or cap.class_writes or cap.prints or cap.pending or shown_classes(
+    changed = effects(cap)
+    if not (changed or cap.global_writes or cap.class_writes or cap.prints or cap.pending or shown_classes(
             cap)) and not shared_mutables(cap, value):
         try:
             outputs: dict[Node, int] = {}
@@ -212,7 +211,7 @@ def returning(cap: Capture, value: Value, code: CodeType) -> Result:
         except NoTemplate:
             pass
     writer = Writer(cap, code)
-    writer.prepare(effects)
+    writer.prepare(changed)
     name = writer.save(value)
     writer.replay()
     writer.e.op("LOAD_FAST", name)
@@ -238,13 +237,13 @@ class Writer:
         self.e.load(value)
         return self.e.store_temp("k")
 
-    def prepare(self, effects: list[Value]) -> None:
+    def prepare(self, changed: list[Value]) -> None:
         for recipe in shown_classes(self.cap):
             self.e.const(recipe.obj)
             self.e.op("POP_TOP")
         for say, args, kwargs, table in self.cap.prints:
             self._print(say, self.save(args), self.save(kwargs), table)
-        for value in effects:
+        for value in changed:
             replay = kind(value).replay
             assert replay is not None
             replay(self, value)
@@ -350,21 +349,6 @@ def _prepare_list(w: Writer, v: ListV) -> None:
                                    *[partial(w.e.const, n) for n in place]))
 
 
-def unmoved(v: ListV) -> tuple[int, int]:
-    """How many elements at the start and at the end of an existing list lie where they lay: a long list to
-    which little is done costs little."""
-    base = v.holder.source if v.holder is not None else v.source
-    was, now = list.__len__(v.real), len(v.items)
-
-    def same(n: int, item: Any) -> bool:
-        found = item.source
-        return type(found) is S.Item and found.index == n and found.base == base
-
-    front = next((n for n, item in enumerate(v.items) if not same(n, item)), now)
-    most = min(was, now) - front
-    return front, next((n for n in range(most) if not same(was - 1 - n, v.items[now - 1 - n])), most)
-
-
 def _prepare_dict(w: Writer, v: DictV) -> None:
     change = changed_keys(v)
     if change is not None:
@@ -375,23 +359,6 @@ def _prepare_dict(w: Writer, v: DictV) -> None:
     target = w.save(v)
     w.replays.append(lambda: w.act(runtime.replace_dict, lambda: w.e.op("LOAD_FAST", target),
                                    lambda: w.e.op("LOAD_FAST", kept)))
-
-
-def changed_keys(v: DictV) -> tuple[list[Any], list[Any]] | None:
-    """The keys of an existing dict that go, and those under which something is stored: what another thread does to
-    the others meanwhile stays. None where that would give another order, or some key has a hash of its own."""
-    if type(v.real) not in KEYS or any(isinstance(k, Value) for k in v.items):
-        return None
-    before = KEYS[type(v.real)](v.real)
-    if any(map(hashes_itself, before)) or any(map(operator.is_not, [k for k in before if k in v.items], v.items)):
-        return None
-    stored = [k for k, x in v.items.items() if x.source is None or x.source != S.Key(v.source, k)]  # type: ignore
-    return [k for k in before if k not in v.items], stored
-
-
-# How the keys of a dict are read at once, whatever other threads do.
-KEYS: dict[type, Callable[[Any], list[Any]]] = {
-    dict: list, collections.defaultdict: list, collections.OrderedDict: list}
 
 
 def _update_dict(w: Writer, v: DictV, gone: list[Any], stored: list[Any]) -> None:

@@ -108,6 +108,10 @@ class GuardSet:
             for part in payload:
                 self._known.update(map(id, part if type(part) is tuple else (part,)))
 
+    def holds(self, kind: str, source: S.Source, *payload: Any) -> bool:
+        """Whether this very condition is among them."""
+        return (kind, source, tuple(map(identity_key, payload))) in self._seen
+
     def knows(self, obj: Any) -> bool:
         """Whether some guard compares with this very object: it dies with the entry."""
         return id(obj) in self._known

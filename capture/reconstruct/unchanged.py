@@ -1,0 +1,91 @@
+"""What a call leaves as it was, though the program stored into it: that needs no side effect.
+
+Layers that say `self.built = True` in each call, stacks that are pushed and popped, a lock that is taken and given
+back: the replay is a Python call each, and without any there is no replacement code at all. What an entry held before
+is known by the guards: a value that is put back where it came from, or a literal that stood there already.
+"""
+
+from __future__ import annotations
+
+import collections
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.side_effects import settle
+from dynacomp.capture.symbolic.values import Const, DictV, ListV, ObjectV, SetV, Value, is_literal, peek
+from dynacomp.capture.wrapping.builder import hashes_itself, own_source
+
+
+def effects(cap: Capture) -> list[Value]:
+    """The changed Values that differ now from what they were when the call began."""
+    changed = settle(cap)
+    if cap.prints or cap.pending:  # what runs then may change them as well
+        return changed
+    return [v for v in changed if not _as_it_was(cap, v)]
+
+
+def _as_it_was(cap: Capture, value: Value) -> bool:
+    """Whether a changed Value needs no replay; of an object, only the attributes that do are left to be written."""
+    if isinstance(value, ObjectV):
+        value.written = {n for n in value.written if not _same_attribute(cap, value, n)}
+        return not value.written
+    if isinstance(value, SetV):
+        return set(map(_told_apart, value.items)) == set(map(_told_apart, value.real))
+    if isinstance(value, ListV):
+        return value.cls is list and value.unseen is None and unmoved(value)[0] == len(value.real) == len(value.items)
+    return False
+
+
+# What keeps no other object alive, and is the same wherever it equals another of its type.
+PLAIN = (bool, int, str, type(None))
+
+
+def _same_attribute(cap: Capture, value: ObjectV, name: str) -> bool:
+    """Whether an attribute is what the guards say it was: the very object, or an equal literal."""
+    now = value.attrs.get(name)
+    if value.source is None or not isinstance(now, Value):
+        return False
+    place = own_source(value.real, value.source, name)
+    if now.source is not None:
+        return now.source == place
+    return isinstance(now, Const) and type(peek(now)) in PLAIN and cap.guards.holds("eq", place, peek(now))
+
+
+def _told_apart(element: Any) -> Any:
+    """Elements of a set by type and value where they are literals, else by identity."""
+    return (type(element), element) if is_literal(element) else id(element)
+
+
+def unmoved(v: ListV) -> tuple[int, int]:
+    """How many elements at the start and at the end of an existing list lie where they lay: a long list to
+    which little is done costs little."""
+    base = v.holder.source if v.holder is not None else v.source
+    was, now = list.__len__(v.real), len(v.items)
+
+    def same(n: int, item: Any) -> bool:
+        found = item.source
+        return type(found) is S.Item and found.index == n and found.base == base
+
+    front = next((n for n, item in enumerate(v.items) if not same(n, item)), now)
+    most = min(was, now) - front
+    return front, next((n for n in range(most) if not same(was - 1 - n, v.items[now - 1 - n])), most)
+
+
+def changed_keys(v: DictV) -> tuple[list[Any], list[Any]] | None:
+    """The keys of an existing dict that go, and those under which something is stored: what another thread does to
+    the others meanwhile stays. None where that would give another order, or some key has a hash of its own."""
+    if type(v.real) not in KEYS or any(isinstance(k, Value) for k in v.items):
+        return None
+    before = KEYS[type(v.real)](v.real)
+    if any(map(hashes_itself, before)) or any(map(operator.is_not, [k for k in before if k in v.items], v.items)):
+        return None
+    stored = [k for k, x in v.items.items() if x.source is None or x.source != S.Key(v.source, k)]  # type: ignore
+    return [k for k in before if k not in v.items], stored
+
+
+# How the keys of a dict are read at once, whatever other threads do.
+KEYS: dict[type, Callable[[Any], list[Any]]] = {
+    dict: list, collections.defaultdict: list, collections.OrderedDict: list}
