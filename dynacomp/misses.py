@@ -1,25 +1,20 @@
 """What happens when no compiled entry serves a call: capture, compile, or say why not.
 
-`on_miss` is what the C callable and the frame hook ask. It keeps a `History` of each code object
-(which sizes and numbers were seen to change) and turns every break and fallback into a counter and
-a one-line notice.
+`on_miss` is what the C callable and the frame hook ask. What earlier captures saw (see `driver.history`) decides what
+is symbolic in this one; every break and fallback becomes a counter and a one-line notice.
 """
 
 from __future__ import annotations
 
 import functools
-import os
 import sys
-import threading
 import weakref
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType
 from typing import Any
 
 import jax
-import numpy as np
 from jax._src import source_info_util
 from jax._src.core import eval_context, trace_ctx
 
@@ -31,28 +26,32 @@ from dynacomp.capture.base.interrupts import surfacing
 from dynacomp.capture.bytecode import generator_plan
 from dynacomp.capture.bytecode.resume import is_resume
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
-from dynacomp.capture.control_flow.python_loops import Rounds
 from dynacomp.capture.frame import Outcome, capture
-from dynacomp.capture.graph.avals import ARRAY_TYPE
-from dynacomp.capture.kinds.keys import Identity
 from dynacomp.capture.suspended import capture_suspended
 from dynacomp.capture.symbolic.libraries import host_below
-from dynacomp.capture.symbolic.machine import Frozen, Lesson
-from dynacomp.capture.symbolic.sources import Dim, Host, Local, Source, passed
-from dynacomp.capture.wrapping.changing_contents import Content
+from dynacomp.capture.symbolic.machine import Lesson
+from dynacomp.capture.symbolic.sources import Source
+from dynacomp.driver.history import (
+    History,
+    Seen,
+    changes_often,
+    forget,
+    history_of,
+    kind_of_call,
+    moved,
+    remember,
+    scalar_rule,
+    size_rule,
+)
 from dynacomp.driver.pipeline import Compiled, compile_graph
 from dynacomp.driver.traced import derivatives, on_mesh, staged, traced_graph
 from dynacomp.filters import should_capture
 from dynacomp.lowering.sizes.dims import SymbolicShapeError
-from dynacomp.marks import dynamic_marks, static_marks
 from dynacomp.options import Options, resolve
 from dynacomp.stance import STANCES, current_stance
 from dynacomp.tampered import builtins_replaced
 
 TOLD_AFTER = 3  # sizes that one place had, each of which took an entry of its own
-MAX_SIZES = 2  # sizes that must be constants for a call in the program: with a third, the call breaks the graph
-MAX_MISSES = 3  # so many misses because of what a container holds, and Python runs the loops over it
-MAX_VALUES = 4  # a Python number that must be a constant and had more values than this breaks the graph
 MAX_CAPTURES = 8  # times the limit of entries: what they guarded died, again and again
 CHURN, WORTH = 12, 4  # so many captures in a row whose entries served fewer calls than that: Python runs the next ones
 PATIENCE, MAX_WAIT = 3, 4096  # after so many failed captures in a row, calls wait for the next attempt
@@ -67,53 +66,7 @@ class RecompileError(RuntimeError):
     """The stance is "fail_on_recompile", and a call needs a new entry."""
 
 
-class History:
-    """What earlier captures of one code object saw: sizes and Python numbers by Source. traced: under a
-    transformation of JAX. order: how often such calls were differentiated; at least once, since the entry that a
-    batch finds serves a gradient, too."""
-
-    def __init__(self, traced: bool = False) -> None:
-        self.traced = traced
-        self.order = int(traced)
-        self.sizes: dict[tuple[str, int], set[int]] = {}
-        self.scalars: dict[str, set[Any]] = {}
-        self.captures = 0
-        self.died = 0  # entries whose objects were gone when the last capture began
-        self.owners: set[int] = set()  # ids of the functions that were compiled and run this code
-        self.limited = -1  # how many captures there were when a call met the limit
-        self.failures = 0  # captures in a row that made no entry
-        self.wait = 0  # calls that run plainly before the next attempt
-        self.failure = ("", "")  # why the last one made none
-        self.missed: Counter[Source | str] = Counter()  # arguments, and containers, by whose content an entry was not
-        # that of a call
-        self.frozen: dict[str, Frozen] = {}  # sizes that something in this code needs as constants
-        self.churned = 0  # how often it was left to Python because its entries served next to nothing
-        self.served: list[int] = []  # how many calls entries had served at each capture
-        self.lock = threading.RLock()  # one thread captures, the others wait for its entry
-
-
-_HISTORY: dict[tuple[int, Options, bool], History] = {}
 _DEFAULT = resolve()
-
-
-def history_of(code: CodeType, options: Options, traced: bool) -> History:
-    """By identity (code objects compare by value), for as long as the code lives. What runs under JAX's
-    transformations has entries, and so a history, of its own."""
-    key = (id(code), options, traced)
-    found = _HISTORY.get(key)
-    if found is None:
-        found = _HISTORY.setdefault(key, History(traced))
-        weakref.finalize(code, _HISTORY.pop, key, None).atexit = False
-    return found
-
-
-def _after_fork() -> None:
-    """The thread that held a lock does not exist in the child."""
-    for history in _HISTORY.values():
-        history.lock = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) -> Any:
@@ -209,6 +162,7 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
     history.died = history.captures - len(idle.infos_of(code))
     made: list[Compiled] = []
     compiler = functools.partial(traced_graph, order=history.order) if history.traced else compile_graph
+    seen = history.seen(kind_of_call(fn, args))
 
     def compile_one(graph: Any, places: Any) -> Any:
         try:
@@ -221,9 +175,9 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
 
     with surfacing(), counters.timed("capture"), no_stack_noted():
         outcome = suspended(options, code) if code.co_flags & SUSPENDS else capture(
-            fn, code, args, compile_one, size_rule(history, options, moved(history, code, args)),
-            scalar_rule(history, options, is_resume(code)),
-            functools.partial(changes_often, history, options), key=options,
+            fn, code, args, compile_one, size_rule(history, seen, options, moved(seen, code, args)),
+            scalar_rule(seen, options, is_resume(code)),
+            functools.partial(changes_often, history, seen, options), key=options,
             traced=history.traced, order=history.order)
     freeze(history, outcome, code)
     for lesson in outcome.lessons.breaks.values():
@@ -234,7 +188,7 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
     history.failures = 0
     if idle.is_left_alone(code, outcome.info, options):
         return True
-    note(outcome, code, history, made[0] if made else None)
+    note(outcome, code, history, seen, made[0] if made else None)
     entry = idle.entry_without_guards(code, fn, args, outcome.info, options) or outcome.entry
     _native.add_entry(code, entry)
     return entry
@@ -245,8 +199,7 @@ def freeze(history: History, outcome: Outcome, code: CodeType) -> None:
     for place, why in outcome.lessons.frozen.items():
         history.frozen.setdefault(repr(place), why)
     for name, why in history.frozen.items():
-        seen = {n for (source, axis), found in history.sizes.items() if f"{source}.shape[{axis}]" == name
-                for n in found}
+        seen = history.sizes_of(name)
         if len(seen) >= TOLD_AFTER:
             file, line, _ = why.where[-1] if why.where else (code.co_filename, code.co_firstlineno, "")
             old = ", ".join(map(str, sorted(seen)))
@@ -299,81 +252,10 @@ def failed(history: History, outcome: Outcome) -> None:
         history.wait = min(MAX_WAIT, 1 << history.failures)
 
 
-# --- what is symbolic
-
-
-def moved(history: History, code: CodeType, args: tuple[Any, ...]) -> set[tuple[int, int]]:
-    """Axes of the call's own arrays, each with a size that has now changed for the first time: other arrays that had
-    this size on that axis are likely to follow."""
-    found: set[tuple[int, int]] = set()
-    for i, (name, arg) in enumerate(zip(code.co_varnames, args)):
-        for axis, size in enumerate(arg.shape if type(arg) in (ARRAY_TYPE, np.ndarray) else ()):
-            seen = history.sizes.get((repr(Local(i, name)), axis), set())
-            found |= {(axis, n) for n in seen} if len(seen) == 1 and size not in seen else set()
-    return found
-
-
-def size_rule(history: History, options: Options,
-              follows: set[tuple[int, int]]) -> Callable[[Source, int, int, Any], Any]:
-    """Which sizes of which inputs are symbolic: marked ones (within their bounds), those that were seen to differ,
-    and, among the call's own arrays, those that were equal to one that has just changed."""
-    def is_dynamic(source: Source, axis: int, size: int, array: Any = None) -> Any:
-        frozen = history.frozen.get(repr(Dim(source, axis)))
-        if options.dynamic is False or size < 2 or axis in static_marks(array) or frozen is not None and (
-                frozen.compiled or not changes_often(history, options, Dim(source, axis))):
-            return False
-        marks = dynamic_marks(array)
-        if axis in marks:
-            return marks[axis]
-        seen = history.sizes.get((repr(source), axis))
-        return isinstance(source, Host) or options.dynamic is True or seen is not None and (
-            seen != {size} or (axis, size) in follows and isinstance(source, Local))
-    return is_dynamic
-
-
-def scalar_rule(history: History, options: Options, resumed: bool) -> Callable[[Source, Any], bool]:
-    """Which Python numbers and strings are inputs instead of constants: those that were seen to differ, and, after
-    a graph break, those that the frame holds then (Python has just computed them, likely)."""
-    def is_dynamic_scalar(source: Source, value: Any) -> bool:
-        if options.dynamic is False:
-            return False
-        seen = history.scalars.get(repr(source))
-        fresh = resumed and type(value) in (int, float, str) and isinstance(source, Local)
-        return fresh or (seen is not None and seen != {value})
-    return is_dynamic_scalar
-
-
-def changes_often(history: History, options: Options, source: Source) -> bool:
-    """A number or size had too many values to be a constant. Conditions on numbers are guarded for half of the
-    entries that a code may have; then they break, and what follows is compiled once for all."""
-    if isinstance(source, Rounds):
-        return rounds_change(history, options, source)
-    if isinstance(source, Identity):
-        return history.died >= MAX_MISSES
-    if isinstance(source, Content):
-        return history.missed[repr(source)] >= options.recompile_limit // 2
-    if isinstance(source, Host):
-        return history.captures >= options.recompile_limit // 2
-    if isinstance(source, Dim):
-        return len(history.sizes.get((repr(source.base), source.axis), ())) >= MAX_SIZES
-    return len(history.scalars.get(repr(source), ())) > MAX_VALUES
-
-
-def rounds_change(history: History, options: Options, rounds: Rounds) -> bool:
-    """Whether a loop had so many numbers of rounds that Python is to run it. What is passed in changes more often than
-    what an object holds: the size of a model, say."""
-    argument = passed(rounds.base)
-    if rounds.walked:
-        return argument is not None and history.missed[argument] >= MAX_MISSES
-    if isinstance(rounds.base, (Dim, Host)):
-        return changes_often(history, options, rounds.base)
-    return len(history.scalars.get(repr(rounds), ())) >= (MAX_SIZES if argument is not None else MAX_VALUES)
-
-
 # --- what is said and counted
 
 
-def note(outcome: Outcome, code: CodeType, history: History, made: Compiled | None) -> None:
+def note(outcome: Outcome, code: CodeType, history: History, seen: Seen, made: Compiled | None) -> None:
     """Remembers a capture for the next one, counts it and logs it."""
     info = outcome.info
     assert info is not None
@@ -383,10 +265,7 @@ def note(outcome: Outcome, code: CodeType, history: History, made: Compiled | No
         counters.count("recompiles")
     history.captures += 1
     history.served.append(_native.hits(code))
-    for place, size in info.shapes.items():
-        history.sizes.setdefault(place, set()).add(size)
-    for name, value in info.scalars.items():
-        history.scalars.setdefault(name, set()).add(value)
+    remember(seen, info)
     if info.graph is not None:
         counters.count("graphs")
         counters.count("operations", by=info.operations)
@@ -466,7 +345,7 @@ def on_miss_hook(fn: Any, code: CodeType, args: tuple[Any, ...]) -> Any:
 def reset() -> None:
     """Forgets all compiled entries and what was learned about code objects."""
     _native.reset()
-    _HISTORY.clear()
+    forget()
     idle.reset()
     generator_plan.forget()
 

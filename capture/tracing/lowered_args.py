@@ -321,9 +321,14 @@ def as_number(size: Any) -> Any:
     return weak(size.dimension_as_value() if type(size) is Size else size, int)
 
 
+def may_be_asked(lowered: Any) -> bool:
+    """Whether a call may run once more with the sizes at hand: no function of the program's would run."""
+    return not any(True for _ in standins_in(lowered))
+
+
 def fails_now(fn: Any, lowered: Any) -> bool:
-    """Whether the call fails with the sizes at hand, too. Not asked where a function of the program's would run."""
-    if any(True for _ in standins_in(lowered)):
+    """Whether the call fails with the sizes at hand, too, as far as it may be asked."""
+    if not may_be_asked(lowered):
         return False
     nodes = list(dict.fromkeys(leaf_nodes(lowered)))
     value = lambda size: size.scope.value(size)

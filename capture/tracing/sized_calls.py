@@ -2,7 +2,7 @@
 
 `lax.scan(f, init, None, length=n)` runs over an array of `n` rows without elements, and `lax.fori_loop` is such a
 scan, as JAX makes it where it knows the bounds. `jnp.convolve` asks for `len(x)`, which no symbolic size can answer.
-They are what `array_rows` puts into the Graph.
+They are what `array_rows` puts into the Graph. `jnp.einsum` chooses the order of its products by the sizes at hand.
 
     >>> fori_of_length(0, 3, lambda i, x: x + i, 1.0)
     Array(4., dtype=float32, weak_type=True)
@@ -15,9 +15,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import opt_einsum
+from jax._src.numpy.einsum import _poly_einsum_handlers as CONTRACTORS
 from jax._src.numpy.util import promote_dtypes, promote_dtypes_inexact
 
 from dynacomp.capture.graph.avals import weak
+from dynacomp.capture.graph.sizes import Size
 
 
 def scan_of_length(f: Callable[..., Any], init: Any, length: Any, reverse: bool = False, unroll: Any = 1) -> Any:
@@ -56,3 +59,21 @@ def _slide(long: Any, short: Any, mode: str, precision: Any, preferred: Any) -> 
     found = jax.lax.conv_general_dilated(long[None, None, :], short[None, None, :], (1,), [padding],
                                          precision=precision, preferred_element_type=preferred)
     return found[0, 0, :]
+
+
+def contract_path(*operands: Any, **options: Any) -> Any:
+    """`opt_einsum.contract_path` of arrays of symbolic sizes, by the sizes at hand: the order of products is eager
+    JAX's, and a size that is known fits one that is not, where they are equal. What does not fit JAX finds out
+    itself when it multiplies."""
+    shown = [jax.ShapeDtypeStruct(tuple(map(_at_hand, op.shape)), op.dtype) if hasattr(op, "dtype") else op
+             for op in operands]
+    places = dict(zip(map(id, shown), operands))
+    ordered, contractions = opt_einsum.contract_path(*shown, **options)
+    return [places[id(op)] for op in ordered], contractions
+
+
+def _at_hand(size: Any) -> int:
+    return size.scope.value(size) if isinstance(size, Size) else size
+
+
+CONTRACTORS[Size] = contract_path  # type: ignore[index]  # a row of the table for dimensions of ours

@@ -32,6 +32,7 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval, as_struct
 from dynacomp.capture.graph.graph import Closure, Node, Tree
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
+from dynacomp.capture.graph.graph_sizes import sizes_in
 from dynacomp.capture.graph.sizes import Size, canonical
 from dynacomp.capture.symbolic.libraries import (
     decorates,
@@ -72,6 +73,7 @@ from dynacomp.capture.tracing.lowered_args import (
     lower_arg,
     lower_arguments,
     lowered_sizes,
+    may_be_asked,
     rebuild,
     shows_values,
     sizes_as_numbers,
@@ -230,24 +232,35 @@ def _is_size(cap: Capture, x: Any) -> bool:
 def evaluated(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Outcome, Any]:
     """What the call returns, and its arguments as they are in the Graph. Of symbolic sizes JAX takes some as they
     are, some (indices) as arrays; where it takes neither, they are constants."""
+    decided = len(cap.scope.relations)
     try:
         return abstract(cap, fn, lowered[0], lowered[1], since), lowered
     except Failed as failed:
         error = failed.args[0]
+    if len(cap.scope.relations) > decided:  # sizes that were found equal half-way are one size from the start now
+        with contextlib.suppress(Failed):
+            return abstract(cap, fn, lowered[0], lowered[1], since), lowered
     blamed = lowered_sizes(lowered)
     if not blamed and shows_values(lowered):  # functions and objects of libraries, made with sizes maybe
         blamed = [size for size in map(canonical, map(cap.scope.symbol, cap.dims)) if isinstance(size, Size)]
+    concrete = isinstance(error, CONCRETE)
+    if concrete and not may_be_asked(lowered):
+        raise _needs_values(fn, error)
     if not blamed:
         raise Raised(Const(_program_error(cap, fn, lowered, error))) from None
     numbers = sizes_as_numbers(lowered)
     with contextlib.suppress(Failed):
         return abstract(cap, fn, numbers[0], numbers[1], since), numbers
     if fails_now(fn, lowered):
-        raise Break("raises", type(error).__name__)
+        raise _needs_values(fn, error) if concrete else Break("raises", type(error).__name__)
     if is_defect(error):
         raise error
     size_values.freeze(cap, blamed, f"{_label(fn)}: {error}")
     raise Restart()
+
+
+def _needs_values(fn: Any, error: Exception) -> Break:
+    return Break("concrete", f"{_label(fn)} needs concrete values ({type(error).__name__})")
 
 
 def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: int) -> Outcome:
@@ -366,7 +379,9 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
     except CONCRETE as error:
         _fix_numbers(cap, step)
         _show_arrays(cap, nodes)
-        raise Break("concrete", f"{_label(fn)} needs concrete values ({type(error).__name__})") from None
+        if any(sizes_in(*(n.aval for n in nodes))):  # which may be what it looks at
+            raise Failed(error) from None
+        raise _needs_values(fn, error) from None
     except ours(Exception) as error:
         _fix_numbers(cap, step)
         raise Failed(error) from None

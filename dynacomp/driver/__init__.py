@@ -7,6 +7,7 @@
     interpreted  A captured Graph run node by node by JAX
     placed       Graphs whose arrays live on several devices, or where the program itself puts them
     calling_back  Programs that call Python: where such a function raises, the call runs as plain Python
+    history      What earlier captures of a code object saw, and what is symbolic therefore
     pipeline     Lowering, passes, schedule, backend, in that order
     traced       The program of a Graph that is called where JAX transforms a caller
 """

@@ -16,8 +16,7 @@ from dynacomp.notices import Notice
 
 ROWS = (
     (r"print\(\)|input\(\)|open\(\)|logging|warning", "output and files, in their order"),
-    (r"loop runs in Python|it runs in Python, its body compiled",
-     "a loop that Python goes on with, after such a break"),
+    (r"loop runs in Python|it runs in Python, its body compiled", "a loop that Python goes on with"),
     (r"time\.|of a Random|os\.urandom", "clocks and generators of random numbers"),
     (r"(random|uniform|integers|normal) of an object in C", "clocks and generators of random numbers"),
     (r"_asyncio|of a Task|of a Future|event loop|selectors?\b|socket", "the event loop"),

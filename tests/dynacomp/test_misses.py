@@ -16,6 +16,7 @@ import pytest
 import dynacomp
 from dynacomp import misses, notices
 from dynacomp.capture import frame
+from dynacomp.driver import history
 from dynacomp.lowering.sizes.dims import SymbolicShapeError
 
 jit = functools.partial(dynacomp.jit, backend="eager")
@@ -124,10 +125,10 @@ def test_histories_die_with_their_code():
     exec("def g(a): return a + 1", scope)
     code = weakref.ref(scope["g"].__code__)
     jit(scope["g"])(ones(2))
-    before = len(misses._HISTORY)
+    before = len(history._HISTORY)
     scope.clear()
     gc.collect()
-    assert code() is None and len(misses._HISTORY) == before - 1
+    assert code() is None and len(history._HISTORY) == before - 1
 
 
 def test_stats_are_json():

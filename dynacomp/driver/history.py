@@ -1,0 +1,231 @@
+"""What earlier captures of one code object saw, and what follows from it: which sizes and numbers are symbolic.
+
+A `History` belongs to a code object, its options, and whether JAX transforms the caller. Sizes and Python numbers are
+remembered by `Source`, and apart for each *kind of call*: one training step that serves two models sees a size
+"change" at `L['params']['out'].shape[0]`, but no call of either model changes it. What kind a call is follows from
+how its arguments and its closure are built (`kind_of_call`): their containers, keys, classes and functions.
+
+    >>> kind_of_call(None, ({"w": 1.0}, 2)) == kind_of_call(None, ({"w": 3.0}, 4))
+    True
+    >>> kind_of_call(None, ({"w": 1.0}, 2)) == kind_of_call(None, ({"v": 1.0}, 2))
+    False
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from dynacomp.capture.control_flow.python_loops import Rounds
+from dynacomp.capture.graph.avals import ARRAY_TYPE
+from dynacomp.capture.kinds.keys import Identity
+from dynacomp.capture.symbolic.machine import Frozen
+from dynacomp.capture.symbolic.sources import Dim, Host, Local, Source, passed
+from dynacomp.capture.wrapping.changing_contents import Content
+from dynacomp.marks import dynamic_marks, static_marks
+from dynacomp.options import Options
+
+MAX_SIZES = 2  # sizes that must be constants for a call in the program: with a third, the call breaks the graph
+MAX_MISSES = 3  # so many misses because of what a container holds, and Python runs the loops over it
+MAX_VALUES = 4  # a Python number that must be a constant and had more values than this breaks the graph
+MAX_KINDS = 32  # kinds of calls of one code object that are remembered
+DEPTH, WIDTH = 6, 64  # how deep and how far into a container is looked for the kind of a call
+LEAVES = (int, float, complex, bool, str, bytes, type(None), ARRAY_TYPE, np.ndarray)
+
+
+@dataclass(eq=False)
+class Seen:
+    """What the calls of one kind had: sizes and Python numbers by Source."""
+
+    sizes: dict[tuple[str, int], set[int]] = field(default_factory=dict)
+    scalars: dict[str, set[Any]] = field(default_factory=dict)
+
+
+class History:
+    """What earlier captures of one code object saw. traced: under a transformation of JAX. order: how often such calls
+    were differentiated; at least once, since the entry that a batch finds serves a gradient, too."""
+
+    def __init__(self, traced: bool = False) -> None:
+        self.traced = traced
+        self.order = int(traced)
+        self.kinds: OrderedDict[int, Seen] = OrderedDict()  # the one that was asked for last stands last
+        self.captures = 0
+        self.died = 0  # entries whose objects were gone when the last capture began
+        self.owners: set[int] = set()  # ids of the functions that were compiled and run this code
+        self.limited = -1  # how many captures there were when a call met the limit
+        self.failures = 0  # captures in a row that made no entry
+        self.wait = 0  # calls that run plainly before the next attempt
+        self.failure = ("", "")  # why the last one made none
+        self.missed: Counter[Source | str] = Counter()  # arguments, and containers, by whose content an entry was not
+        # that of a call
+        self.frozen: dict[str, Frozen] = {}  # sizes that something in this code needs as constants
+        self.churned = 0  # how often it was left to Python because its entries served next to nothing
+        self.served: list[int] = []  # how many calls entries had served at each capture
+        self.lock = threading.RLock()  # one thread captures, the others wait for its entry
+
+    def seen(self, kind: int) -> Seen:
+        """What calls of this kind had; the kind that was not asked for the longest is forgotten for a new one."""
+        found = self.kinds.setdefault(kind, Seen())
+        self.kinds.move_to_end(kind)
+        if len(self.kinds) > MAX_KINDS:
+            self.kinds.popitem(last=False)
+        return found
+
+    def sizes_of(self, name: str) -> set[int]:
+        """The sizes that a place had in calls of all kinds, by its name: `L['x'].shape[0]`."""
+        return {n for seen in self.kinds.values() for (source, axis), found in seen.sizes.items()
+                if f"{source}.shape[{axis}]" == name for n in found}
+
+
+_HISTORY: dict[tuple[int, Options, bool], History] = {}
+
+
+def history_of(code: CodeType, options: Options, traced: bool) -> History:
+    """By identity (code objects compare by value), for as long as the code lives. What runs under JAX's
+    transformations has entries, and so a history, of its own."""
+    key = (id(code), options, traced)
+    found = _HISTORY.get(key)
+    if found is None:
+        found = _HISTORY.setdefault(key, History(traced))
+        weakref.finalize(code, _HISTORY.pop, key, None).atexit = False
+    return found
+
+
+def forget() -> None:
+    """Forgets what was learned about all code objects."""
+    _HISTORY.clear()
+
+
+def _after_fork() -> None:
+    """The thread that held a lock does not exist in the child."""
+    for history in _HISTORY.values():
+        history.lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+# --- kinds of calls
+
+
+def kind_of_call(fn: Any, args: tuple[Any, ...]) -> int:
+    """How the arguments of a call and the closure of its function are built, as a hash, which keeps nothing alive.
+    Two calls of a kind can differ in arrays, numbers, lengths, and in objects, functions and classes made anew."""
+    return hash((*(_built(arg, DEPTH) for arg in args), _built(fn, DEPTH)))
+
+
+def _built(x: Any, depth: int) -> Hashable:
+    """Nothing of the program's runs: objects are asked for nothing, not even for their class."""
+    kind = type(x)
+    if kind in LEAVES or depth == 0:
+        return None
+    if kind is dict:
+        return kind, frozenset((key, _built(v, depth - 1)) for key, v in list(x.items())[:WIDTH] if type(key) is str)
+    for base in (tuple, list):
+        if issubclass(kind, base):
+            items = base.__getitem__(x, slice(WIDTH))
+            return _name(kind), frozenset(_built(v, depth - 1) for v in items)
+    if kind is FunctionType:
+        return x.__code__, frozenset(_built(v, depth - 1) for v in _cells(x))
+    return _name(kind)
+
+
+def _name(kind: type) -> str:
+    return type.__getattribute__(kind, "__qualname__")
+
+
+def _cells(fn: FunctionType) -> list[Any]:
+    found = []
+    for cell in fn.__closure__ or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:  # nothing in it yet
+            continue
+    return found
+
+
+# --- what is symbolic
+
+
+def moved(seen: Seen, code: CodeType, args: tuple[Any, ...]) -> set[tuple[int, int]]:
+    """Axes of the call's own arrays, each with a size that has now changed for the first time: other arrays that had
+    this size on that axis are likely to follow."""
+    found: set[tuple[int, int]] = set()
+    for i, (name, arg) in enumerate(zip(code.co_varnames, args)):
+        for axis, size in enumerate(arg.shape if type(arg) in (ARRAY_TYPE, np.ndarray) else ()):
+            had = seen.sizes.get((repr(Local(i, name)), axis), set())
+            found |= {(axis, n) for n in had} if len(had) == 1 and size not in had else set()
+    return found
+
+
+def size_rule(history: History, seen: Seen, options: Options,
+              follows: set[tuple[int, int]]) -> Callable[[Source, int, int, Any], Any]:
+    """Which sizes of which inputs are symbolic: marked ones (within their bounds), those that were seen to differ,
+    and, among the call's own arrays, those that were equal to one that has just changed."""
+    def is_dynamic(source: Source, axis: int, size: int, array: Any = None) -> Any:
+        frozen = history.frozen.get(repr(Dim(source, axis)))
+        if options.dynamic is False or size < 2 or axis in static_marks(array) or frozen is not None and (
+                frozen.compiled or not changes_often(history, seen, options, Dim(source, axis))):
+            return False
+        marks = dynamic_marks(array)
+        if axis in marks:
+            return marks[axis]
+        had = seen.sizes.get((repr(source), axis))
+        return isinstance(source, Host) or options.dynamic is True or had is not None and (
+            had != {size} or (axis, size) in follows and isinstance(source, Local))
+    return is_dynamic
+
+
+def scalar_rule(seen: Seen, options: Options, resumed: bool) -> Callable[[Source, Any], bool]:
+    """Which Python numbers and strings are inputs instead of constants: those that were seen to differ, and, after
+    a graph break, those that the frame holds then (Python has just computed them, likely)."""
+    def is_dynamic_scalar(source: Source, value: Any) -> bool:
+        if options.dynamic is False:
+            return False
+        had = seen.scalars.get(repr(source))
+        fresh = resumed and type(value) in (int, float, str) and isinstance(source, Local)
+        return fresh or (had is not None and had != {value})
+    return is_dynamic_scalar
+
+
+def changes_often(history: History, seen: Seen, options: Options, source: Source) -> bool:
+    """A number or size had too many values to be a constant. Conditions on numbers are guarded for half of the
+    entries that a code may have; then they break, and what follows is compiled once for all."""
+    if isinstance(source, Rounds):
+        return _rounds_change(history, seen, options, source)
+    if isinstance(source, Identity):
+        return history.died >= MAX_MISSES
+    if isinstance(source, Content):
+        return history.missed[repr(source)] >= options.recompile_limit // 2
+    if isinstance(source, Host):
+        return history.captures >= options.recompile_limit // 2
+    if isinstance(source, Dim):
+        return len(seen.sizes.get((repr(source.base), source.axis), ())) >= MAX_SIZES
+    return len(seen.scalars.get(repr(source), ())) > MAX_VALUES
+
+
+def _rounds_change(history: History, seen: Seen, options: Options, rounds: Rounds) -> bool:
+    """Whether a loop had so many numbers of rounds that Python is to run it. What is passed in changes more often than
+    what an object holds: the size of a model, say."""
+    argument = passed(rounds.base)
+    if rounds.walked:
+        return argument is not None and history.missed[argument] >= MAX_MISSES
+    if isinstance(rounds.base, (Dim, Host)):
+        return changes_often(history, seen, options, rounds.base)
+    return len(seen.scalars.get(repr(rounds), ())) >= (MAX_SIZES if argument is not None else MAX_VALUES)
+
+
+def remember(seen: Seen, info: Any) -> None:
+    """Notes what a capture saw, for the next one. info: the `Info` of its entry."""
+    for place, size in info.shapes.items():
+        seen.sizes.setdefault(place, set()).add(size)
+    for name, value in info.scalars.items():
+        seen.scalars.setdefault(name, set()).add(value)

@@ -1,0 +1,74 @@
+"""JAX's functions that ask for Python ints, with symbolic sizes in their place."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+from dynacomp.capture.tracing import sized_calls
+
+KEY = jax.random.key(0)
+
+
+def normal(*shape):
+    return jax.random.normal(KEY, shape)
+
+
+def settled(fn, calls, captures):
+    """Calls a function with each of the arguments; all are as eager's, with so many captures and no break."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn)
+    for args in calls:
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5), fn(*args), compiled(*args))
+    stats = dynacomp.stats()
+    assert (stats["frames_captured"], stats["breaks"], stats["frames_eager"]) == (captures, {}, {})
+
+
+@pytest.mark.parametrize("spec", ["bi,ij->bj", "ij,...i->...j"])
+def test_einsum_of_sizes_that_change(spec):
+    def product(x, w):
+        return jnp.einsum(spec, *((x, w) if spec[0] == "b" else (w, x)))
+
+    settled(product, [(normal(b, 7), normal(7, 3)) for b in (2, 3, 4, 9)], captures=2)
+
+
+def test_einsum_where_a_size_is_known_in_one_array_and_not_in_the_other():
+    weights = normal(5, 3)  # five is no size of the call's
+
+    def product(x, head):
+        return jnp.einsum("bi,ij,jk->bk", x, weights, head)
+
+    settled(product, [(normal(b, 5), normal(3, k)) for b, k in ((2, 4), (3, 5), (5, 3), (6, 2))], captures=2)
+
+
+def test_einsum_whose_sizes_are_found_equal_by_the_call_itself():
+    def attention(q, k, v):
+        scores = jnp.einsum("bqhd,bkhd->bhqk", q, k)
+        return jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(scores), v)
+
+    settled(jax.vmap(attention, in_axes=(0, None, None)),
+            [(normal(2, b, t, 2, 4), normal(b, t, 2, 4), normal(b, t, 2, 4))
+             for b, t in ((2, 8), (3, 7), (4, 6), (8, 8), (5, 9))], captures=2)
+
+
+def test_the_order_of_products_is_that_of_the_sizes_at_hand():
+    scope = dynacomp.capture.graph.size_scope.Scope()
+    shapes = [(scope.symbol("n", 2), 100), (100, 50), (50, 3)]
+    arrays = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
+    known = [jax.ShapeDtypeStruct((2, 100), jnp.float32), *arrays[1:]]
+    operands, steps = sized_calls.contract_path("ij,jk,kl->il", *arrays, einsum_call=True, use_blas=True)
+    _, eager = sized_calls.contract_path("ij,jk,kl->il", *known, einsum_call=True, use_blas=True)
+    assert operands == arrays and [s[0] for s in steps] == [s[0] for s in eager]
+
+
+def test_loops_and_products_of_arrays_without_numbers_of_their_own():
+    assert sized_calls.fori_of_length(1, 3, lambda i, x: x * i, 1) == 6
+    last, rows = sized_calls.scan_of_length(lambda c, _: (c + 1, c), 0, 4)
+    assert last == 4 and rows.tolist() == [0, 1, 2, 3]
+    for mode in ("full", "same", "valid"):
+        a, v = np.arange(5.0), np.array([1.0, 2.0, -1.0])
+        np.testing.assert_allclose(sized_calls.convolve(jnp.array(a), jnp.array(v), mode), np.convolve(a, v, mode))
+        np.testing.assert_allclose(sized_calls.correlate(jnp.array(a), jnp.array(v), mode), np.correlate(a, v, mode))

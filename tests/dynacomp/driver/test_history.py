@@ -1,0 +1,114 @@
+"""What one code object's calls of several kinds teach: sizes change within a kind, not between two."""
+
+from __future__ import annotations
+
+import gc
+import re
+import weakref
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+from dynacomp.capture import _native
+from dynacomp.driver.history import MAX_KINDS, History, kind_of_call
+
+
+def steps_of(model):
+    """A training step as harnesses have it: one code object for all models."""
+    def step(params, *inputs):
+        loss, slopes = jax.value_and_grad(lambda p: jnp.mean(model(p, *inputs) ** 2))(params)
+        return jax.tree.map(lambda p, g: p - 0.1 * g, params, slopes), loss
+    return step
+
+
+def perceptron(p, x):
+    return jnp.tanh(x @ p["w"]) @ p["out"]
+
+
+def gated(p, x):
+    return (x @ p["v"] * jax.nn.sigmoid(x @ p["gate"])) @ p["out"]
+
+
+def made(model, width, rows):
+    names = {perceptron: ("w",), gated: ("v", "gate")}[model]
+    params = {name: jnp.full((4, width), 0.1) for name in names} | {"out": jnp.full((width, 2), 0.2)}
+    return params, jnp.ones((rows, 4))
+
+
+def called(model, args):
+    want, got = steps_of(model)(*args), dynacomp.jit(steps_of(model))(*args)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), want, got)
+
+
+def symbols():
+    """The names of the symbolic sizes of the newest entry."""
+    newest = _native.entries(steps_of(perceptron).__code__)[0].info
+    return set(re.findall(r"\bs\d+\b", str(newest.graph)))
+
+
+def test_a_step_of_two_models_has_their_sizes_as_constants():
+    dynacomp.reset()
+    for model, width in ((perceptron, 8), (gated, 16), (perceptron, 8), (gated, 16)):
+        called(model, made(model, width, 3))
+        assert not symbols()
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 2 and not stats["breaks"] and not stats["frames_eager"]
+
+
+def test_within_a_kind_sizes_change_as_ever():
+    dynacomp.reset()
+    for model, width in ((perceptron, 8), (gated, 16)):
+        for rows in (3, 4, 5, 6, 7):
+            called(model, made(model, width, rows))
+        assert symbols()
+    assert dynacomp.stats()["frames_captured"] == 4  # of each model one as it came first, one for all lengths
+
+
+@pytest.mark.parametrize("one, other, alike", [
+    ((1, jnp.ones(3)), (2.0, jnp.ones((4, 4))), True),
+    (([1, 2],), ([1, 2, 3],), True),
+    (({"a": 1},), ({"a": {"b": 1}},), False),
+    (((1, 2),), ([1, 2],), False),
+    ((perceptron,), (gated,), False),
+    ((steps_of(gated),), (steps_of(perceptron),), False),
+    ((steps_of(gated),), (steps_of(gated),), True),  # made anew
+])
+def test_kinds(one, other, alike):
+    assert (kind_of_call(None, one) == kind_of_call(None, other)) is alike
+
+
+def test_a_kind_that_holds_itself_and_an_empty_cell():
+    loop = []
+    loop.append(loop)
+    assert kind_of_call(None, (loop,)) == kind_of_call(None, (loop,))
+
+    def outer():
+        def inner():
+            return later
+        found = kind_of_call(inner, ())
+        later = 1
+        return found, later
+
+    assert outer()[0] == outer()[0]
+
+
+def test_kinds_are_forgotten_and_keep_nothing_alive():
+    history = History()
+    first = history.seen(0)
+    first.sizes["L['x']", 0] = {3}
+    assert history.seen(0) is first and history.sizes_of("L['x'].shape[0]") == {3}
+    for kind in range(1, MAX_KINDS + 1):
+        history.seen(kind)
+    assert history.seen(0) is not first
+
+    class Made:
+        pass
+
+    gone = weakref.ref(Made)
+    history.seen(kind_of_call(None, (Made(),)))
+    del Made
+    gc.collect()
+    assert gone() is None
