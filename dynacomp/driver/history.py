@@ -204,7 +204,8 @@ def changes_often(history: History, seen: Seen, options: Options, source: Source
     if isinstance(source, Identity):
         return history.died >= MAX_MISSES
     if isinstance(source, Content):
-        return history.missed[repr(source)] >= options.recompile_limit // 2
+        often = max(MAX_MISSES, options.recompile_limit // 2)
+        return options.dynamic is not False and history.missed[repr(source)] >= often
     if isinstance(source, Host):
         return history.captures >= options.recompile_limit // 2
     if isinstance(source, Dim):
