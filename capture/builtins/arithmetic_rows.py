@@ -24,6 +24,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     is_constant,
+    stands_for,
     type_of,
 )
 from dynacomp.capture.tracing.trace_call import library_call
@@ -64,7 +65,7 @@ def _round(cap: Capture, x: Value, n: Value = NONE) -> Value:
     method = cap.special(x, "__round__")
     if method is None:
         raise Raised(Const(TypeError(f"type {type_of(x).__name__} doesn't define __round__ method")))
-    return cap.call(method, [] if isinstance(n, Const) and n.value is None else [n])
+    return cap.call(method, [] if stands_for(n, None) else [n])
 
 
 def _setitem(cap: Capture, owner: Value, key: Value, value: Value) -> Value:

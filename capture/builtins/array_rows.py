@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.kinds import arrays
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, Const, SizeV, Value
+from dynacomp.capture.symbolic.values import ArrayV, Const, SizeV, Value, stands_for
 from dynacomp.capture.tracing import sized_calls
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping import size_values
@@ -21,14 +21,14 @@ ONE = Const(1)
 
 @row(jnp.squeeze)
 def _squeeze(cap: Capture, a: Value, axis: Value = NONE) -> Value:
-    if isinstance(a, ArrayV) and isinstance(axis, Const) and axis.value is None:
+    if isinstance(a, ArrayV) and stands_for(axis, None):
         return library_call(cap, jnp.squeeze, [a, *arrays.squeezed(cap, a)])
     return library_call(cap, jnp.squeeze, [a, axis])
 
 
 @row(jax.lax.scan)
 def _scan(cap: Capture, f: Value, init: Value, xs: Value = NONE, length: Value = NONE, **options: Value) -> Value:
-    if isinstance(length, SizeV) and isinstance(xs, Const) and xs.value is None and options.keys() <= {
+    if isinstance(length, SizeV) and stands_for(xs, None) and options.keys() <= {
             "reverse", "unroll"}:
         return library_call(cap, sized_calls.scan_of_length, [f, init, length], options, name="scan")
     given = {name: v for name, v in (("xs", xs), ("length", length)) if v is not NONE}

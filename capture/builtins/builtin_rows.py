@@ -52,6 +52,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     ViewV,
     as_python,
+    holds,
     is_constant,
     peek,
     type_of,
@@ -95,7 +96,7 @@ def _len(cap: Capture, x: Value) -> Value:
         return Const(len(x.items))
     if isinstance(x, ViewV):
         return Const(len(x.table.items))
-    if isinstance(x, ObjectV) or (isinstance(x, Const) and isinstance(x.value, type)):
+    if isinstance(x, ObjectV) or holds(x, type):
         method = cap.special(x, "__len__")
         if method is None:
             raise Raised(Const(TypeError(f"object of type {name_in_errors(type_of(x))!r} has no len()")))
@@ -345,7 +346,7 @@ def _super_of(cap: Capture, cls: Value, *obj: Value) -> Value:
     start = as_python(cls)
     if len(obj) != 1 or not isinstance(start, type):
         raise Break("call", "super() of other arguments")
-    if isinstance(obj[0], Const) and isinstance(obj[0].value, type) and issubclass(obj[0].value, start):
+    if holds(obj[0], type) and issubclass(obj[0].value, start):
         return SuperV(start, obj[0])
     if start not in mro(type_of(obj[0])):
         raise Break("raises", "super() of an object of another class")

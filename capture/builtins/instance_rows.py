@@ -19,7 +19,17 @@ from dynacomp.capture.kinds.operators import fold, truth
 from dynacomp.capture.symbolic.classes import module_name, mro
 from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, Const, ObjectV, OpaqueV, TupleV, Value, as_python
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    Const,
+    ObjectV,
+    OpaqueV,
+    TupleV,
+    Value,
+    as_python,
+    holds,
+    stands_for,
+)
 from dynacomp.capture.tracing.placement import is_traced
 from dynacomp.capture.wrapping.class_attrs import lookup
 
@@ -84,7 +94,7 @@ def _says_it_is(cap: Capture, x: ObjectV, kind: Value) -> bool:
 
 def _denied(cap: Capture, cls: type, kinds: Value, answer: Value) -> Value:
     """The answer; where it is no, an abstract base class may say yes once the class is registered with it."""
-    if isinstance(answer, Const) and answer.value is False:
+    if stands_for(answer, False):
         bases = [k.value for k in _alternatives(cap, kinds) if isinstance(k, Const) and issubclass(
             type(k.value), abc.ABCMeta)]
         if not all(is_steady_module(module_name(c)) for c in (cls, *bases)) and bases:
@@ -94,7 +104,7 @@ def _denied(cap: Capture, cls: type, kinds: Value, answer: Value) -> Value:
 
 @row(type.__instancecheck__)
 def _instancecheck(cap: Capture, cls: Value, x: Value) -> Value:
-    settled = _settled(x, cls) if isinstance(cls, Const) and isinstance(cls.value, type) else None
+    settled = _settled(x, cls) if holds(cls, type) else None
     return _by_class(cap, x, cls) if settled is None else Const(settled)
 
 
@@ -107,7 +117,7 @@ def _alternatives(cap: Capture, kinds: Value) -> list[Value]:
     """The classes of `A`, `(A, B)` and `A | B`."""
     if isinstance(kinds, TupleV):
         return [kind for item in cap.items(kinds) for kind in _alternatives(cap, item)]
-    if isinstance(kinds, Const) and isinstance(kinds.value, (tuple, types.UnionType)):
+    if holds(kinds, (tuple, types.UnionType)):
         found = kinds.value if isinstance(kinds.value, tuple) else kinds.value.__args__
         return [kind for item in found for kind in _alternatives(cap, Const(item))]
     return [kinds]

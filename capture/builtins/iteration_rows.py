@@ -36,6 +36,8 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     as_python,
+    holds,
+    stands_for,
     type_of,
 )
 from dynacomp.capture.wrapping.class_attrs import lookup
@@ -72,7 +74,7 @@ def _next(cap: Capture, it: Value, default: Value | None = None) -> Value:
 
 
 def stop_iteration(cap: Capture, result: Value | None) -> Raised:
-    if result is None or (isinstance(result, Const) and result.value is None):
+    if result is None or stands_for(result, None):
         return Raised(Const(StopIteration()))
     return Raised(ObjectV(StopIteration, ctor=(result,), attrs={"args": TupleV([result]), "value": result}))
 
@@ -113,7 +115,7 @@ def _filter(cap: Capture, fn: Value, xs: Value) -> Value:
 def _reversed(cap: Capture, xs: Value) -> Value:
     if isinstance(xs, ObjectV):
         return _by_method(cap, xs)
-    if isinstance(xs, Const) and isinstance(xs.value, range):
+    if holds(xs, range):
         return get_iter(cap, Const(xs.value[::-1]))
     kind = type_of(xs)
     if not (hasattr(kind, "__reversed__") or hasattr(kind, "__getitem__")):
@@ -174,7 +176,7 @@ def _extreme(op: Any) -> Any:
             if default is not None:
                 return default
             return fold(cap, EXTREMES[op], TupleV([]))
-        keyed = [x if isinstance(key, Const) and key.value is None else cap.call(key, [x]) for x in items]
+        keyed = [x if stands_for(key, None) else cap.call(key, [x]) for x in items]
         best = 0
         for i in range(1, len(items)):
             if truth(cap, binary(cap, op, keyed[i], keyed[best])):
@@ -267,7 +269,7 @@ def _raised_by_what_was_awaited(cap: Capture, error: Value) -> Value:
 
 
 def _send(cap: Capture, gen: GeneratorV, value: Value) -> Value:
-    if not gen.started and not (isinstance(value, Const) and value.value is None):
+    if not gen.started and not stands_for(value, None):
         raise Raised(Const(TypeError("can't send non-None value to a just-started "
                                      f"{generators.type_name(gen.frame.code.code)}")))
     item = generators.resume(cap, gen, value)

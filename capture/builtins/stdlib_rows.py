@@ -34,6 +34,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     as_python,
+    holds,
     peek,
     type_of,
 )
@@ -198,7 +199,7 @@ def _innermost(cap: Capture, fn: Value) -> Value | None:
     for _ in range(MAX_WRAPPERS):
         while isinstance(fn, MethodV):
             fn = fn.func
-        if isinstance(fn, Const) and isinstance(fn.value, types.FunctionType):
+        if holds(fn, types.FunctionType):
             as_function(cap, fn)
             attributes = vars(fn.value)
         elif isinstance(fn, FunctionV) and _is_fixed(fn):

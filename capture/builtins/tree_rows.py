@@ -33,6 +33,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     as_python,
+    stands_for,
     type_of,
 )
 from dynacomp.capture.tracing.equinox_modules import refuse_method
@@ -66,7 +67,7 @@ class Shell:
 
     def rule(self, is_leaf: Value) -> Callable[..., bool] | None:
         """The program's `is_leaf` as a real function, of a part or of its path and the part."""
-        if isinstance(is_leaf, Const) and is_leaf.value is None:
+        if stands_for(is_leaf, None):
             return None
         return lambda *seen: truth(self.cap, call(self.cap, is_leaf, list(map(self.value, seen)), {}))
 

@@ -55,6 +55,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     as_python,
     is_literal,
+    stands_for,
 )
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import remember, wrap
@@ -302,7 +303,7 @@ def _print(cap: Capture, *args: Value, sep: Value = Const(None), end: Value = Co
            flush: Value = Const(False)) -> Value:
     """`print` to a text stream that the captured code has made, or has put in the place of `sys.stdout`; any other
     is seen outside."""
-    if isinstance(file, Const) and file.value is None:
+    if stands_for(file, None):
         file = cap.global_writes.get((id(vars(sys)), "stdout"), (None, None, file))[2]
     between, last = as_python(sep), as_python(end)
     if not (isinstance(file, PrivateV) and file.cls is io.StringIO and all(

@@ -61,6 +61,7 @@ from dynacomp.capture.symbolic.values import (
     is_literal,
     is_open,
     peek,
+    stands_for,
     type_of,
 )
 from dynacomp.capture.tracing import made_anew
@@ -215,7 +216,7 @@ _FOLDABLE_TYPES = (str, bytes, int, float, complex, bool, tuple, frozenset, rang
 
 
 def _function_get(cap: Capture, fn: Value, obj: Value, cls: Value = Const(None)) -> Value:
-    return fn if isinstance(obj, Const) and obj.value is None else MethodV(fn, obj)
+    return fn if stands_for(obj, None) else MethodV(fn, obj)
 
 
 FUNCTION_METHODS: dict[str, Any] = {
@@ -423,9 +424,10 @@ def _jitted(cap: Capture, obj: Any) -> Any:
 def as_jit_takes(cap: Capture, fn: Any, args: list[Value],
                  kwargs: dict[str, Value]) -> tuple[list[Value], dict[str, Value]]:
     """The arguments that `fn` gets: where it is `jax.jit(f)`, all that are not static hold arrays, no numbers."""
-    if type(fn) is not JITTED:
+    jitted = type(fn) is JITTED
+    if not jitted:
         return args, kwargs
-    info: Any = fn._jit_info
+    info = fn._jit_info
     fixed, names = {n + len(args) if n < 0 else n for n in info.static_argnums}, info.static_argnames
     return ([v if n in fixed or not _holds_numbers(v) else OPERATIONS.all_arrays(cap, v) for n, v in enumerate(args)],
             {k: v if k in names or not _holds_numbers(v) else OPERATIONS.all_arrays(cap, v) for k, v in kwargs.items()})

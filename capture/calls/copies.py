@@ -36,6 +36,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     is_literal,
+    stands_for,
 )
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping import ndarrays
@@ -67,7 +68,7 @@ def shallow(cap: Capture, x: Value) -> Value:
 
 def deep(cap: Capture, x: Value, memo: Value | None = None) -> Value:
     """`copy.deepcopy(x)`."""
-    if memo is not None and not (isinstance(memo, Const) and memo.value is None) and not isinstance(memo, MemoV):
+    if memo is not None and not stands_for(memo, None) and not isinstance(memo, MemoV):
         raise Break("call", "copy.deepcopy with a memo")
     return _deep(cap, x, memo if isinstance(memo, MemoV) else MemoV({}))
 

@@ -34,6 +34,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     as_python,
+    stands_for,
     type_of,
 )
 from dynacomp.capture.tracing import equinox_modules
@@ -200,7 +201,7 @@ def _ne(cap: Capture, a: Value, b: Value) -> Value:
     """What `==` does not say."""
     method = cap.special(a, "__eq__")
     found = Const(NotImplemented) if method is None else cap.call(method, [b])
-    return found if isinstance(found, Const) and found.value is NotImplemented else Const(not truth(cap, found))
+    return found if stands_for(found, NotImplemented) else Const(not truth(cap, found))
 
 
 def _str(cap: Capture, obj: Value) -> Value:

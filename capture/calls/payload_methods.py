@@ -31,7 +31,9 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     as_python,
+    holds,
     is_constant,
+    stands_for,
 )
 from dynacomp.capture.wrapping.builtin_subclasses import (
     BASES,
@@ -104,12 +106,12 @@ def _of_scalar(cap: Capture, payload: Value, name: str, args: list[Value], kwarg
     op = _ARITHMETIC.get(name)
     if op is not None and not isinstance(payload, Const) and len(args) == 1:
         return binary(cap, op, payload, plain(args[0]))
-    if name == "__mod__" and isinstance(payload, Const) and isinstance(payload.value, (str, bytes)):
+    if name == "__mod__" and holds(payload, (str, bytes)):
         return binary(cap, operator.mod, payload, args[0])  # which takes whatever the text shows
     if op is not None or name in _REFLECTED:
         if not all(is_constant(plain(a)) for a in args):
             return Const(NotImplemented)
-    takes_text = isinstance(payload, Const) and isinstance(payload.value, str) and name in ("format", "join")
+    takes_text = holds(payload, str) and name in ("format", "join")
     return call(cap, BuiltinMethodV(payload, name), args if takes_text else list(map(plain, args)), kwargs)
 
 
@@ -132,7 +134,7 @@ def _getitem(cap: Capture, obj: ObjectV, key: Value) -> Value:
 def _missing(cap: Capture, obj: ObjectV, key: Value) -> Value:
     """`defaultdict.__missing__`: stores through the subclass' own `__setitem__`."""
     factory = obj.payload.factory
-    if factory is None or (isinstance(factory, Const) and factory.value is None):
+    if factory is None or stands_for(factory, None):
         raise missing_key(key)
     made = cap.call(factory, [])
     cap.call(cap.special(obj, "__setitem__"), [key, made])  # type: ignore[arg-type]

@@ -62,14 +62,6 @@ def op_name(target: Any) -> str | None:
     return name + "_" * keyword.iskeyword(name)
 
 
-def target_name(target: Any) -> str:
-    """A readable name for a node's target: `jax.numpy.sin`, an Op's name, else what it calls itself."""
-    if isinstance(target, str):
-        return target
-    known = op_name(target) or dotted_name(target)
-    return known or getattr(target, "__qualname__", None) or repr(target)
-
-
 @dataclass
 class Printer:
     """Collects, while printing, the objects that text cannot say (`refs`), one name each."""
@@ -195,11 +187,6 @@ def _inner_graphs(value: Any, found: dict[int, Any]) -> dict[int, Any]:
         for v in value.values():
             _inner_graphs(v, found)
     return found
-
-
-def value_text(value: Any) -> str:
-    """An argument as Python: Nodes by name, the rest as `Printer` spells it."""
-    return Printer().value(value)
 
 
 def graph_text(graph: Any, indent: str = "") -> str:

@@ -52,6 +52,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     ViewV,
     as_python,
+    holds,
     is_open,
     peek,
     type_of,
@@ -89,7 +90,7 @@ def getattr_value(cap: Capture, value: Value, name: str) -> Value:
 
 def special(cap: Capture, value: Value, name: str) -> Value | None:
     """A special method as an operator finds it: on the type, past the instance and `__getattr__`."""
-    is_class = isinstance(value, Const) and isinstance(value.value, type)
+    is_class = holds(value, type)
     if not is_class and not isinstance(value, ObjectV):
         return getattr_value(cap, value, name) if has_attribute(cap, value, name) else None
     owner, raw = resolve(cap, type_of(value), name)

@@ -16,7 +16,16 @@ from dynacomp.capture.kinds.keys import each_pair, elements_of, hashable, missin
 from dynacomp.capture.kinds.operators import equal, truth
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating, removing
-from dynacomp.capture.symbolic.values import Const, DictV, SetV, TupleV, Value, ViewV, as_python
+from dynacomp.capture.symbolic.values import (
+    Const,
+    DictV,
+    SetV,
+    TupleV,
+    Value,
+    ViewV,
+    as_python,
+    stands_for,
+)
 from dynacomp.capture.wrapping.builder import realize
 
 
@@ -25,7 +34,7 @@ def _dict_getitem(cap: Capture, table: DictV, key: Value) -> Value:
     if name in table.items:
         item = table.items[name] = realize(cap, table.items[name])
         return item
-    if table.factory is not None and not (isinstance(table.factory, Const) and table.factory.value is None):
+    if table.factory is not None and not stands_for(table.factory, None):
         mutating(cap, table)
         made = table.items[name] = cap.call(table.factory, [])
         return made

@@ -31,7 +31,9 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     as_python,
+    holds,
     is_constant,
+    stands_for,
     type_of,
 )
 from dynacomp.capture.wrapping import class_attrs
@@ -49,7 +51,7 @@ def as_exception(cap: Capture, value: Value) -> Value:
     """An exception as an `ObjectV`: real ones that the machine itself met are taken apart, once."""
     if isinstance(value, LibraryV):
         raise Break("raises", f"a {type_of(value).__qualname__} that a library has made")
-    if not (isinstance(value, Const) and isinstance(value.value, BaseException)):
+    if not holds(value, BaseException):
         return value
     error = value.value
     if id(error) not in cap.objects:
@@ -207,7 +209,7 @@ def say_where(cap: Capture, raised: Raised, obj: Value, name: str) -> None:
 
 
 def _is_none(value: Value) -> bool:
-    return isinstance(value, Const) and value.value is None
+    return stands_for(value, None)
 
 
 def attribute(cap: Capture, value: ObjectV, name: str) -> Value:

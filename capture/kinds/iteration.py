@@ -38,6 +38,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     ViewV,
+    stands_for,
     type_of,
 )
 from dynacomp.capture.wrapping import host_arrays, ndarrays, size_values
@@ -306,7 +307,7 @@ def _map(cap: Capture, it: StreamV) -> Value | None:
 
 def _filter(cap: Capture, it: StreamV) -> Value | None:
     while (item := advance(cap, it.parts[0])) is not None:
-        none = isinstance(it.fn, Const) and it.fn.value is None
+        none = stands_for(it.fn, None)
         if truth(cap, item if none or it.fn is None else cap.call(it.fn, [item])):
             return item
     return None

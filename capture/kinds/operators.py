@@ -46,11 +46,13 @@ from dynacomp.capture.symbolic.values import (
     Value,
     ViewV,
     as_python,
+    holds,
     is_literal,
     is_open,
     is_single,
     peek,
     row_kind,
+    stands_for,
     type_of,
 )
 from dynacomp.capture.tracing.equinox_modules import refuse_method
@@ -161,7 +163,7 @@ def _array_op(cap: Capture, op: Any, a: Value, b: Value) -> Value:
 
 def _refuse_text(op: Any, a: Value) -> None:
     """Break for `"%f" % x`, where x is an array or holds one."""
-    if isinstance(a, Const) and isinstance(a.value, (str, bytes)) and _plain(op) is operator.mod:
+    if holds(a, (str, bytes)) and _plain(op) is operator.mod:
         raise Break("leaves", "a text that shows an array")
 
 
@@ -241,7 +243,7 @@ def _try_method(cap: Capture, left: Value, method: str, right: Value) -> Any:
     if raw is MISSING or raw is None or getattr(raw, "__objclass__", None) is object:
         return NotImplemented
     result = cap.call(cap.special(left, method), [right])  # type: ignore[arg-type]
-    return NotImplemented if isinstance(result, Const) and result.value is NotImplemented else result
+    return NotImplemented if stands_for(result, NotImplemented) else result
 
 
 def _inverse(cap: Capture, left: Value, right: Value) -> Any:
@@ -260,7 +262,7 @@ def _with_content(cap: Capture, left: Value, method: str, right: Value) -> Any:
     if isinstance(left, changing) or isinstance(left, Const) and isinstance(content, changing):
         return binary(cap, _BY_METHOD[method], left, content)
     found = cap.call(BuiltinMethodV(left, method), [content if isinstance(left, Const) else right])
-    return NotImplemented if isinstance(found, Const) and found.value is NotImplemented else found
+    return NotImplemented if stands_for(found, NotImplemented) else found
 
 
 def _with_instance(cap: Capture, left: Value, method: str, right: Value) -> Any:
@@ -272,7 +274,7 @@ def _with_instance(cap: Capture, left: Value, method: str, right: Value) -> Any:
     if isinstance(left, Const) and isinstance(raw, types.FunctionType):
         resolve(cap, type_of(left), method)
         found = cap.call(MethodV(Const(raw), left), [right])
-        return NotImplemented if isinstance(found, Const) and found.value is NotImplemented else found
+        return NotImplemented if stands_for(found, NotImplemented) else found
     if raw is not MISSING and getattr(raw, "__objclass__", None) is not object:
         _check_leaves_it(left, method)
     return NotImplemented
@@ -345,7 +347,7 @@ def _equal_kinds(cap: Capture, a: Value, b: Value) -> bool:
     if isinstance(a, BuiltinMethodV) and isinstance(b, BuiltinMethodV):
         return a.name == b.name and same_object(cap, a.obj, b.obj)
     for one, other in ((a, b), (b, a)):
-        if isinstance(one, Const) and isinstance(one.value, tuple) and isinstance(other, TupleV) and (
+        if holds(one, tuple) and isinstance(other, TupleV) and (
                 type(one.value).__eq__ is tuple.__eq__):
             return equal(cap, TupleV([Const(x) for x in one.value]), other)
     unknown = next((v for v in (a, b) if isinstance(v, (OpaqueV, StreamV)) and _compares(type_of(v))), None)
@@ -561,7 +563,7 @@ def subscript(cap: Capture, obj: Value, key: Value) -> Value:
         if method is None:
             raise Raised(Const(TypeError(f"{name_in_errors(obj.cls)!r} object is not subscriptable")))
         return cap.call(method, [key])
-    if isinstance(obj, Const) and isinstance(obj.value, type) and not hasattr(type(obj.value), "__getitem__"):
+    if holds(obj, type) and not hasattr(type(obj.value), "__getitem__"):
         return _class_subscript(cap, obj, key)
     if isinstance(obj, (ArrayV, NdArrayV, LibraryV)) or isinstance(key, (ArrayV,)):
         if arrays.is_numpy(obj):

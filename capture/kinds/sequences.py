@@ -26,6 +26,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     as_python,
+    stands_for,
     type_of,
 )
 from dynacomp.capture.wrapping.builder import items_of, realize
@@ -194,7 +195,7 @@ class Sortable:
 
 def sort_values(cap: Capture, items: list[Value], key: Value | None, reverse: Any) -> list[Value]:
     """`sorted`: CPython's own algorithm, so that comparisons happen in its order; it judges `reverse`."""
-    keys = [x if key is None or (isinstance(key, Const) and key.value is None) else cap.call(key, [x]) for x in items]
+    keys = [x if key is None or stands_for(key, None) else cap.call(key, [x]) for x in items]
     try:
         real: list[Any] = [as_python(k) for k in keys]
     except NotConstant:

@@ -26,6 +26,7 @@ from dynacomp.capture.symbolic.values import (
     SetV,
     TupleV,
     Value,
+    holds,
     type_of,
 )
 from dynacomp.capture.tracing.equinox_modules import is_module, refuse_store
@@ -61,7 +62,7 @@ def setattr_value(cap: Capture, target: Value, name: str, value: Value) -> None:
     elif isinstance(target, CellV) and name == "cell_contents":
         mutating(cap, target)
         target.content = value
-    elif isinstance(target, Const) and isinstance(target.value, type):
+    elif holds(target, type):
         class_attrs.store(cap, target.value, name, value)
     elif isinstance(target, Const) and type(target.value) is types.ModuleType:
         write_global(cap, vars(target.value), None, name, value)
@@ -124,7 +125,7 @@ def object_setattr(cap: Capture, target: ObjectV, name: str, value: Value) -> No
 
 
 def delattr_value(cap: Capture, target: Value, name: str) -> None:
-    if isinstance(target, Const) and isinstance(target.value, type):
+    if holds(target, type):
         class_attrs.delete(cap, target.value, name)
         return
     if isinstance(target, CellV) and name == "cell_contents":

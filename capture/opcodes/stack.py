@@ -26,6 +26,7 @@ from dynacomp.capture.symbolic.values import (
     NumberV,
     SliceV,
     Value,
+    stands_for,
 )
 
 METHOD_ATTR = VERSION >= (3, 12)  # LOAD_ATTR's low bit asks for a method call's pair
@@ -53,7 +54,7 @@ def _load_attr(cap: Capture, f: Frame, i: Instr) -> None:
 @opcode("LOAD_SUPER_ATTR")
 def _load_super_attr(cap: Capture, f: Frame, i: Instr) -> None:
     maker, cls, obj = f.popn(3)
-    given = i.arg & 2 or isinstance(maker, Const) and maker.value is super  # another gets what is written
+    given = i.arg & 2 or stands_for(maker, super)  # another gets what is written
     found = cap.getattr(cap.call(maker, [cls, obj] if given else []), i.argval)
     if i.arg & 1:
         push_callable(f, found, NULL)

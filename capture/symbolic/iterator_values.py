@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
-from dynacomp.capture.symbolic.values import Value
+from dynacomp.capture.symbolic.kind import Kind, define
+from dynacomp.capture.symbolic.values import NotConstant, Value
 
 
 @dataclass(eq=False)
@@ -76,3 +78,18 @@ class GivenIterV(Value):
     ended: bool = False
     failed: bool = False  # it was asked for an item of a dict that has grown or shrunk: from then on it raises
     dirty: bool = False
+
+
+# What `type()` says of a StreamV, by its kind.
+STREAM_TYPES: dict[str, type] = {
+    "zip": zip, "enumerate": enumerate, "map": map, "filter": filter, "chain": itertools.chain,
+    "islice": itertools.islice, "repeat": itertools.repeat, "call": type(iter(int, 1))}
+
+
+def _stream_type(v: StreamV) -> type:
+    if v.real is None and v.kind not in STREAM_TYPES:
+        raise NotConstant(v)
+    return STREAM_TYPES[v.kind] if v.real is None else type(v.real)
+
+
+define(StreamV, Kind(python_type=_stream_type))

@@ -19,7 +19,7 @@ import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import Any
+from typing import Any, TypeGuard
 
 from dynacomp.capture.graph.avals import Aval, class_of
 from dynacomp.capture.graph.graph import Node
@@ -72,6 +72,16 @@ def open_function(fn: Any, source: Source, identify: Callable[[], None]) -> Cons
 def peek(value: Const) -> Any:
     """The object of a Const, without a guard on which one it is."""
     return value.value if value.identify is None else value.inside
+
+
+def stands_for(value: Any, obj: Any) -> TypeGuard[Const]:
+    """Whether `value` is the constant `obj`: None, NotImplemented."""
+    return isinstance(value, Const) and peek(value) is obj
+
+
+def holds(value: Any, kinds: Any) -> TypeGuard[Const]:
+    """Whether `value` is a constant of these classes."""
+    return isinstance(value, Const) and isinstance(peek(value), kinds)
 
 
 def is_open(value: Any) -> bool:

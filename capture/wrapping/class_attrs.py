@@ -22,7 +22,17 @@ from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import changing_outside
-from dynacomp.capture.symbolic.values import DELETED, Const, FunctionV, MethodV, ObjectV, Value, is_literal, type_of
+from dynacomp.capture.symbolic.values import (
+    DELETED,
+    Const,
+    FunctionV,
+    MethodV,
+    ObjectV,
+    Value,
+    holds,
+    is_literal,
+    type_of,
+)
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.class_prototypes import Placeholder, is_made, made_class, stand_in
 from dynacomp.capture.wrapping.constants import from_python
@@ -190,7 +200,7 @@ def class_method(cap: Capture, raw: classmethod, cls: type) -> Value:
 
 def through_instance(value: Value, found: Value) -> Value:
     """A stored class attribute as an instance sees it: functions are bound."""
-    function = isinstance(found, FunctionV) or isinstance(found, Const) and isinstance(found.value, types.FunctionType)
+    function = isinstance(found, FunctionV) or holds(found, types.FunctionType)
     return MethodV(found, value) if function else found
 
 

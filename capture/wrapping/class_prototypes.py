@@ -50,6 +50,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     is_constant,
     is_literal,
+    stands_for,
     type_of,
 )
 
@@ -121,7 +122,7 @@ def shown_classes(cap: Capture) -> list[ClassRecipe]:
 def subclasses(cap: Capture, cls: type) -> list[type]:
     """The classes made of one that the captured code makes."""
     return [r.obj for r in cap.made.values() if isinstance(r, ClassRecipe) and any(
-        isinstance(base, Const) and base.value is cls for base in r.bases)]
+        stands_for(base, cls) for base in r.bases)]
 
 
 def add(cap: Capture, recipe: Recipe | ClassRecipe) -> Const:

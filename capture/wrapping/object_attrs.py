@@ -29,6 +29,7 @@ from dynacomp.capture.symbolic.values import (
     MethodV,
     ObjectV,
     Value,
+    stands_for,
     type_of,
 )
 from dynacomp.capture.wrapping import class_attrs
@@ -177,7 +178,7 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
 def through(cap: Capture, held: Value, value: Value, cls: Value) -> Value:
     """What a class that the captured code makes has under a name, as an instance sees it, or (None) the class."""
     if isinstance(held, LibraryV):  # jitted functions bind as others do
-        of_class = isinstance(value, Const) and value.value is None
+        of_class = stands_for(value, None)
         return held if of_class or not hooks(held) else MethodV(held, value)
     getter = cap.special(held, "__get__") if isinstance(held, ObjectV) else None
     return held if getter is None else cap.call(getter, [value, cls])

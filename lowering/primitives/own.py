@@ -23,8 +23,6 @@ from jax.interpreters import batching, mlir
 
 from dynacomp.lowering.primitives.ops import OPS, PRIMITIVES, TEMPLATE, Op
 
-Structs = Sequence[jax.ShapeDtypeStruct]
-
 
 def new_op(name: str, abstract: Callable[..., Sequence[Any]], reference: Callable[..., Sequence[Any]]) -> Primitive:
     """A primitive of several results.
