@@ -6,9 +6,11 @@
 // X [positions x depth] and W [features x depth], where positions are (image, o) and depth is
 // (channel, tap), each in the order that suits memory. Blocks of X are packed just before use and
 // never kept. The vectors run over positions or over features, whichever the output stores together.
-// One channel per group needs no product: depthwise.h. Images side by side need no packing: outer.h.
+// One channel per group needs no product: depthwise.h. Images side by side need no packing: outer.h. Few features fill no
+// vectors: narrow.h.
 #pragma once
 #include "depthwise.h"
+#include "narrow.h"
 #include "outer.h"
 #include "phase.h"
 
@@ -273,6 +275,8 @@ void convolution(const dynacomp_runtime* rt, const Conv& v, const A* lhs, const 
     const int64_t groups = v.groups * v.batch_groups, images = v.n / v.batch_groups;
     const int64_t channels = v.c / v.groups, features = v.k / groups;
     if (images * features <= 0 || v.out[0] * v.out[1] * v.out[2] <= 0) return;
+    if constexpr (std::is_same_v<T, A> && std::is_same_v<T, B> && std::is_same_v<T, C>)
+        if (narrow_features(rt, v, lhs, rhs, out)) return;
     if (features <= 4 && (groups > 1 || v.out[2] > 4) && depthwise<T>(rt, v, lhs, rhs, out)) return;
     if constexpr (std::is_same_v<T, A> && std::is_same_v<T, B> && std::is_same_v<T, C>)
         if (outer_products(rt, v, lhs, rhs, out)) return;

@@ -119,6 +119,19 @@ SIDE_BY_SIDE = {
 }
 """Convolutions whose images, and features, lie side by side in memory (the gradient for NHWC's weights)."""
 
+NARROW = {
+    "one_feature": dict(n=2, c=8, k=1, size=9, kernel=3, pad=1),
+    "colours": dict(n=2, c=24, k=3, size=(21, 17), kernel=3, pad=1),
+    "a_large_window": dict(n=1, c=9, k=2, size=12, kernel=(7, 5), pad=(3, 0)),
+    "dilated": dict(n=2, c=16, k=2, size=15, kernel=3, rd=(3, 2), pad=2),
+    "cropped": dict(n=2, c=16, k=3, size=12, kernel=(3, 4), pad=(-2, 1)),
+    "too_many": dict(n=2, c=16, k=4, size=12, kernel=3),
+    "padding_alone": dict(n=1, c=8, k=1, size=2, kernel=(2, 3), pad=5),
+    "lines_shared_out": dict(n=1, c=64, k=3, size=(61, 40), kernel=5, pad=2),
+    "too_deep": dict(n=1, c=300, k=1, size=5, kernel=3, pad=1),
+}
+"""Few features, channels last: vectors over (tap, feature)."""
+
 
 def figures(params):
     flat = {}
@@ -186,6 +199,19 @@ def test_images_side_by_side(library, which, dims):
     params = problem(**SIDE_BY_SIDE[which], layout="images and features last", dims=dims)
     for name in ("f32", "f64", "i32"):
         check(library, name, params)
+
+
+@pytest.mark.parametrize("which", NARROW)
+def test_few_features(library, which):
+    params = problem(**NARROW[which], layout="NHWC")
+    for name in ("f32", "f64", "i32"):
+        check(library, name, params)
+
+
+@pytest.mark.parametrize("dims", [1, 3])
+def test_few_features_in_other_ranks(library, dims):
+    for kernel in (3, 5):
+        check(library, "f32", problem(2, 12, 2, 8, kernel, pad=1, layout="NHWC", dims=dims))
 
 
 def test_uneven(library):
