@@ -71,7 +71,7 @@ def values_read(code: CodeType, fn: Any, args: tuple[Any, ...], places: Iterable
         for name in instr.argval if isinstance(instr.argval, tuple) else (instr.argval,):
             if instr.name.startswith(("LOAD_GLOBAL", "LOAD_NAME")):
                 yield outer.get(name)
-            elif instr.name.startswith("LOAD_") and isinstance(name, str):
+            elif instr.name.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE", "LOAD_CLASSDEREF")):
                 yield arguments.get(name)
                 yield content(cells.get(name))
 

@@ -153,7 +153,9 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
         _native.rest(code, min(MAX_WAIT, 1 << 2 * history.churned + 4))
         return eager(code, "churn", f"{history.captures} of {code.co_qualname}" + (
             f", lately because of {failed_now}" if failed_now else ""))
-    history.missed.update(filter(None, failed_part(fn, code, args)))
+    argument, container = failed_part(fn, code, args)
+    history.missed.update(filter(None, [argument]))
+    history.contents.update(filter(None, [container]))
     notices.log("recompiles", lambda: recompile_text(fn, code, args))
     return captured(options, fn, code, args, history)
 

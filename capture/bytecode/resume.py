@@ -256,6 +256,12 @@ def goes_on_behind(code: CodeType, index: int) -> bool:
     return made is not None and at is not None and made.layout.target == at + 1
 
 
+def original_of(code: CodeType) -> CodeType:
+    """The code that a resume function goes on with; any other code itself."""
+    made = _MADE.get(id(code))
+    return code if made is None else made.original() or code
+
+
 def place_in(code: CodeType, resumed: CodeType) -> tuple[int, Layout] | None:
     """Where in `code`, and in what state, its resume function `resumed` (or that of what `code` resumes) goes on."""
     made, own = _MADE.get(id(resumed)), _MADE.get(id(code))

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from dynacomp.capture.bytecode.resume import original_of
 from dynacomp.capture.control_flow.python_loops import Rounds
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.kinds.keys import Identity
@@ -64,8 +65,8 @@ class History:
         self.failures = 0  # captures in a row that made no entry
         self.wait = 0  # calls that run plainly before the next attempt
         self.failure = ("", "")  # why the last one made none
-        self.missed: Counter[Source | str] = Counter()  # arguments, and containers, by whose content an entry was not
-        # that of a call
+        self.missed: Counter[Source] = Counter()  # arguments by whose content an entry was not that of a call
+        self.contents: Counter[str] = Counter()  # containers by whose; resume functions have their original's
         self.frozen: dict[str, Frozen] = {}  # sizes that something in this code needs as constants
         self.churned = 0  # how often it was left to Python because its entries served next to nothing
         self.served: list[int] = []  # how many calls entries had served at each capture
@@ -95,6 +96,8 @@ def history_of(code: CodeType, options: Options, traced: bool) -> History:
     found = _HISTORY.get(key)
     if found is None:
         found = _HISTORY.setdefault(key, History(traced))
+        if original_of(code) is not code:
+            found.contents = history_of(original_of(code), options, traced).contents
         weakref.finalize(code, _HISTORY.pop, key, None).atexit = False
     return found
 
@@ -205,7 +208,7 @@ def changes_often(history: History, seen: Seen, options: Options, source: Source
         return history.died >= MAX_MISSES
     if isinstance(source, Content):
         often = max(MAX_MISSES, options.recompile_limit // 2)
-        return options.dynamic is not False and history.missed[repr(source)] >= often
+        return options.dynamic is not False and history.contents[repr(source)] >= often
     if isinstance(source, Host):
         return history.captures >= options.recompile_limit // 2
     if isinstance(source, Dim):
@@ -218,7 +221,9 @@ def _rounds_change(history: History, seen: Seen, options: Options, rounds: Round
     what an object holds: the size of a model, say."""
     argument = passed(rounds.base)
     if rounds.walked:
-        return argument is not None and history.missed[argument] >= MAX_MISSES
+        goes_on = argument is not None and argument.name.startswith("$s")  # Python ran rounds of the loop before
+        return argument is not None and history.missed[argument] >= MAX_MISSES or (
+            goes_on and history.captures >= options.recompile_limit // 2)
     if isinstance(rounds.base, (Dim, Host)):
         return changes_often(history, seen, options, rounds.base)
     return len(seen.scalars.get(repr(rounds), ())) >= (MAX_SIZES if argument is not None else MAX_VALUES)

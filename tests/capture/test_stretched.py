@@ -53,7 +53,7 @@ def test_what_may_not(value):
 def rows_then_sum(rows, w):
     found = []
     for row in rows:
-        found.append(row * FACTOR)
+        found.append(row * FACTOR + len("w"))  # a constant, and no name
     return jnp.asarray(found) * w
 
 
