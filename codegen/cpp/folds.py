@@ -2,6 +2,10 @@
 
 An accumulator is a scalar, or lanes where its value differs from lane to lane (`lane_accs`); unrolled
 vector loops give it several registers, `slots`.
+
+A long sum of floats is no chain: what BLOCK iterations have summed goes to a second accumulator, and BLOCK of those
+to a third, which are doubles (`is_long`, `flush`, `flushed`), so that it errs no more than XLA's, which is a tree. A
+running sum of floats is kept as a double.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
 import numpy as np
+import sympy
 
 from dynacomp.codegen.cpp import types
 from dynacomp.codegen.cpp.expr import Scope, depends, emit, emit_lanes, lane_names, splat
@@ -17,6 +22,21 @@ from dynacomp.codegen.cpp.index import cpp_name, index_code
 from dynacomp.lowering.kernel_ir.loops import Acc, Let, Loop, Scan, Stmt, folds
 
 Lines = Iterator[str]
+
+
+BLOCK = 32  # a power of two
+FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def is_long(fold: object, extent: sympy.Expr) -> TypeGuard[Acc]:
+    """Whether a fold of so many values is a sum that is made block by block."""
+    sums = isinstance(fold, Acc) and fold.fold == "sum" and fold.dtype.kind == "f"
+    return sums and not (extent.is_Integer and extent <= 2 * BLOCK)
+
+
+def is_running(fold: object) -> TypeGuard[Scan]:
+    """Whether it is a running sum that a double keeps."""
+    return isinstance(fold, Scan) and fold.fold == "sum" and fold.dtype == FLOAT
 
 
 def is_arg(fold: object) -> TypeGuard[Acc]:
@@ -42,6 +62,34 @@ def declare(fold: Acc | Scan, scope: Scope, slots: int = 0) -> Lines:
             yield f"bare<decltype({name}start)>::type {name}s[] = {{{', '.join([f'{name}start'] * slots)}}};"
         else:
             yield f"auto {name} = {code};"
+    if is_running(fold):
+        yield f"auto {scope.call(fold.name)}wide = {zero(fold, scope)};"
+
+
+def zero(fold: Acc | Scan, scope: Scope) -> str:
+    """What a double accumulator of sums starts from: lanes where the fold has lanes."""
+    start = types.identity(fold.fold, DOUBLE)
+    return splat(start, DOUBLE, scope) if fold.name in scope.vectors else start
+
+
+def declare_blocks(fold: Acc, scope: Scope) -> Lines:
+    """The accumulators of whole blocks, and of blocks of these, beside one that `declare` has made: doubles."""
+    name, none = scope.call(fold.name), zero(fold, scope)
+    yield f"const auto {name}start = {name}; auto {name}block = {none}, {name}blocks = {none};"
+
+
+def flush(fold: Acc, scope: Scope, at: str) -> Lines:
+    """After a block of iterations, whose last one is `at`: it goes where blocks are summed."""
+    name, none = scope.call(fold.name), zero(fold, scope)
+    yield f"{name}block = {name}block + convert<double>({name}); {name} = {name}start;"
+    yield (f"if (({at} & {BLOCK * BLOCK - 1}) == {BLOCK * BLOCK - 1}) {{ {name}blocks = {name}blocks + {name}block; "
+           f"{name}block = {none}; }}")
+
+
+def flushed(fold: Acc, scope: Scope) -> Lines:
+    """After the loop: all blocks into the accumulator."""
+    name, register = scope.call(fold.name), types.register(fold.dtype)
+    yield f"{name} = convert<{register}>({name}blocks + ({name}block + convert<double>({name})));"
 
 
 def fold_into(fold: Acc | Scan, scope: Scope, at: str) -> Lines:
@@ -52,6 +100,10 @@ def fold_into(fold: Acc | Scan, scope: Scope, at: str) -> Lines:
     value = give(fold.value, scope)
     if is_arg(fold):
         yield from _fold_arg(fold, scope, name, best_name(fold, scope) + at, value, bool(at))
+        return
+    if is_running(fold):
+        yield f"{name}wide = {name}wide + convert<{types.register(DOUBLE)}>({value});"
+        yield f"{name} = convert<{types.register(FLOAT)}>({name}wide);"
         return
     if fold.value.dtype != fold.dtype:
         value = f"convert<{types.register(fold.dtype)}>({value})"

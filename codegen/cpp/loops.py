@@ -20,13 +20,27 @@ from dataclasses import replace
 from dynacomp.codegen.cpp import types
 from dynacomp.codegen.cpp.cost import cost, iterations, stores_in
 from dynacomp.codegen.cpp.expr import Scope, depends, emit
-from dynacomp.codegen.cpp.folds import collect, declare, fold_into, is_arg, lane_accs, lane_lets, round_accs
+from dynacomp.codegen.cpp.folds import (
+    BLOCK,
+    collect,
+    declare,
+    declare_blocks,
+    flush,
+    flushed,
+    fold_into,
+    is_arg,
+    is_long,
+    lane_accs,
+    lane_lets,
+    round_accs,
+    zero,
+)
 from dynacomp.codegen.cpp.index import cpp_name, index_code, names_in
 from dynacomp.codegen.cpp.scatter import inside_out
 from dynacomp.codegen.cpp.shape import Unit, grain, lane_width, scratch, unit_of, work_of
 from dynacomp.codegen.cpp.stores import store
 from dynacomp.codegen.cpp.tiles import FIRST_INNER, FIRST_OUTER, INNER, OUTER, Tiling, tiling
-from dynacomp.lowering.kernel_ir.loops import Kernel, Let, Loop, Stmt, Store, folds
+from dynacomp.lowering.kernel_ir.loops import Acc, Kernel, Let, Loop, Stmt, Store, folds
 from dynacomp.lowering.kernel_ir.scalars import DEAR
 
 SPAN = 64    # columns of a scatter's rows that a thread takes at once
@@ -88,12 +102,33 @@ def _plain(loop: Loop, scope: Scope, unit: Unit) -> Lines:
     inner = scope.having(*lane_accs(loop, scope)) if scope.var else scope
     for fold in folds(loop):
         yield from declare(fold, inner)
-    if unit.small and iterations(loop) <= UNROLLED:
+    unrolled = unit.small and iterations(loop) <= UNROLLED
+    long = [] if unrolled or loop.reverse else [(acc, inner) for acc in loop.accs if is_long(acc, loop.extent)]
+    if unrolled:
         yield f"#pragma GCC unroll {loop.extent}"
-    yield _header(loop)
-    yield from indent(_iteration(loop, inner, unit))
-    yield "}"
+    yield from _counted(loop, long, _iteration(loop, inner, unit))
     yield from round_accs(loop.accs, inner)
+
+
+def _counted(loop: Loop, long: Sequence[tuple[Acc, Scope]], iteration: Lines) -> Lines:
+    """The loop; in blocks where there are long sums."""
+    if not long:
+        yield _header(loop)
+        yield from indent(iteration)
+        yield "}"
+        return
+    for acc, scope in long:
+        yield from declare_blocks(acc, scope)
+    var, extent = cpp_name(loop.var.name), index_code(loop.extent)
+    yield f"for (int64_t {var}b = 0; {var}b < {extent}; {var}b += {BLOCK}) {{"
+    yield f"  const int64_t {var}e = least({extent}, {var}b + {BLOCK});"
+    yield f"  for (int64_t {var} = {var}b; {var} < {var}e; ++{var}) {{"
+    yield from indent(iteration, 2)
+    yield "  }"
+    yield from indent(line for acc, scope in long for line in flush(acc, scope, f"({var}b + {BLOCK - 1})"))
+    yield "}"
+    for acc, scope in long:
+        yield from flushed(acc, scope)
 
 
 def _header(loop: Loop) -> str:
@@ -196,11 +231,9 @@ def _jammed(body: Sequence[Stmt], scopes: list[Scope], unit: Unit) -> Lines:
             folding = [s.having(*lane_lets(stmt.body, s)) for s in scopes]
             yield from (line for acc in stmt.accs for s in _distinct(acc.name, scopes)
                         for line in declare(acc, s))
-            yield _header(stmt)
-            yield from indent(_jammed(stmt.body, scopes, unit))
-            yield from indent(line for acc in stmt.accs for s in _distinct(acc.name, folding)
-                               for line in fold_into(acc, s, ""))
-            yield "}"
+            long = [(acc, s) for acc in stmt.accs if is_long(acc, stmt.extent) for s in _distinct(acc.name, scopes)]
+            fold = [line for acc in stmt.accs for s in _distinct(acc.name, folding) for line in fold_into(acc, s, "")]
+            yield from _counted(stmt, long, iter([*_jammed(stmt.body, scopes, unit), *fold]))
             yield from (line for s in scopes for line in round_accs(stmt.accs, s))
         elif isinstance(stmt, Let):
             vector = depends(stmt.value, scopes[0])
@@ -224,12 +257,20 @@ def _unrolled(loop: Loop) -> int:
 
 def _reduce(loop: Loop, scope: Scope, unit: Unit, begin: str, end: str) -> Lines:
     slots = _unrolled(loop)
+    most = 2 * BLOCK * slots * MOST_BYTES // scope.width
+    long = [] if _shorter(loop, most + 1) else [acc for acc in loop.accs if is_long(acc, loop.extent)]
     for acc in loop.accs:
         yield f"{types.register(acc.dtype)} {cpp_name(acc.name)};"
     yield "{"
     for acc in loop.accs:
         yield from indent(declare(acc, scope, slots))
-    yield f"  reduce_loop<{scope.lanes}, {slots}>({_range(loop, begin, end)},"
+    for acc in long:
+        none, name = zero(acc, scope), cpp_name(acc.name)
+        yield f"  bare<decltype({none})>::type {name}blocks[] = {{{', '.join([none] * slots)}}};"
+    if long:
+        yield f"  const int64_t block = {BLOCK * slots}*({scope.lanes});"
+        yield f"  for (int64_t first = {begin}; first < {end}; first += block) {{"
+    yield f"  reduce_loop<{scope.lanes}, {slots}>({_range(loop, *_block(begin, end, bool(long)))},"
     yield f"    [&](int64_t {cpp_name(loop.var.name)}, auto lanes, auto slot)"
     yield "      __attribute__((always_inline)) {"
     yield from indent(statements((*loop.body, *loop.after), scope, unit), 2)
@@ -237,10 +278,23 @@ def _reduce(loop: Loop, scope: Scope, unit: Unit, begin: str, end: str) -> Lines
     for acc in loop.accs:
         yield from indent(fold_into(acc, body, "s[slot.value]"), 2)
     yield "  });"
+    for name in (cpp_name(acc.name) for acc in long):
+        yield f"  for (int k = 0; k < {slots}; ++k) {{"
+        yield f"    {name}blocks[k] = {name}blocks[k] + convert<double>({name}s[k]); {name}s[k] = {name}start;"
+        yield "  }"
+    if long:
+        yield "  }"
+    for acc in long:
+        name, register = cpp_name(acc.name), types.register(acc.dtype)
+        yield f"  for (int k = 0; k < {slots}; ++k) {name}s[k] = convert<{register}>({name}blocks[k]);"
     for acc in loop.accs:
         yield from indent(collect(acc, slots))
     yield "}"
     yield from round_accs(loop.accs, replace(scope, suffix=""))
+
+
+def _block(begin: str, end: str, cut: bool) -> tuple[str, str]:
+    return ("first", f"least({end}, first + block)") if cut else (begin, end)
 
 
 def _pieces(loop: Loop, scope: Scope, unit: Unit) -> Lines:
@@ -264,8 +318,9 @@ def _pieces(loop: Loop, scope: Scope, unit: Unit) -> Lines:
     yield "  });"
     for acc in loop.accs:
         name = cpp_name(acc.name)
-        yield f"  {name} = {types.identity(acc.fold, acc.dtype)};"
-        yield f"  for (int64_t p = 0; p < pieces; ++p) {name} = {types.FOLD[acc.fold]}({name}, {name}p[p]);"
+        yield "  for (int64_t w = 1; w < pieces; w *= 2) for (int64_t p = 0; p + w < pieces; p += 2*w)"
+        yield f"    {name}p[p] = {types.FOLD[acc.fold]}({name}p[p], {name}p[p + w]);"
+        yield f"  {name} = pieces ? {name}p[0] : {types.identity(acc.fold, acc.dtype)};"
     yield "}"
 
 

@@ -16,7 +16,7 @@ import sympy
 
 from dynacomp.capture.graph.graph import Node
 from dynacomp.lowering.kernel_ir.loops import Expr
-from dynacomp.lowering.rules.reader import INT32, Point, Reader, Rule, dtype_of, shape_of
+from dynacomp.lowering.rules.reader import INT32, Point, Reader, Rule, dtype_of, op_of, shape_of
 from dynacomp.lowering.rules.reduce import FOLDS, Fold, accumulator, identity
 from dynacomp.lowering.sizes.indexing import ZERO, FloorDiv, FloorMod, flat
 
@@ -85,6 +85,8 @@ def choice_name(node: Node) -> str:
 def why_not_select(node: Node) -> str | None:
     """Why a select_and_scatter_add cannot become loops, or None."""
     cells = math.prod(map(int, node.kwargs["window_dimensions"]))
+    if dtype_of(node) == bool:
+        return f"{op_of(node)} on bool"
     return None if cells <= MAX_CELLS else f"a window of {cells} cells"
 
 
