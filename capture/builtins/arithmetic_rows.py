@@ -10,8 +10,9 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.kinds.containers import contains, delitem, setitem
+from dynacomp.capture.kinds.identity import same_object
 from dynacomp.capture.kinds.iteration import iterate
-from dynacomp.capture.kinds.operators import BINARY, COMPARE, binary, fold, same_object, subscript, truth, unary
+from dynacomp.capture.kinds.operators import BINARY, COMPARE, binary, fold, subscript, truth, unary
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     ArrayV,

@@ -18,8 +18,9 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS, call
 from dynacomp.capture.kinds.exceptions import as_exception
+from dynacomp.capture.kinds.identity import is_same
 from dynacomp.capture.kinds.iteration import ITERATORS, advance, get_iter, iterate
-from dynacomp.capture.kinds.operators import binary, fold, is_same, truth
+from dynacomp.capture.kinds.operators import binary, fold, truth
 from dynacomp.capture.kinds.sequences import sort_values
 from dynacomp.capture.symbolic import generators
 from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, SeqIterV, StreamV

@@ -4,8 +4,9 @@
     stores              `setattr` and `delattr` on Values, by Python's own rules:
                         descriptors first, then the instance's own entry
     arrays              Array Values: their attributes, methods, length, iteration
-    operators           Operators on Values: arithmetic, comparison, identity, truth,
-                        subscripts
+    identity            Identity of Values: `a is b`, and what a guard must hold for the
+                        answer to be the same in the next call
+    operators           Operators on Values: arithmetic, comparison, truth, subscripts
     graph_scalars       Python numbers that the Graph computes: loop counters, flags set in
                         a branch, `float(loss)`
     indices             Indices: what C code makes of a Value where it wants an integer, by

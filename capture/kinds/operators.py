@@ -1,4 +1,4 @@
-"""Operators on Values: arithmetic, comparison, identity, truth, subscripts.
+"""Operators on Values: arithmetic, comparison, truth, subscripts.
 
 Constants are computed, arrays become nodes, containers follow their tables in `containers`,
 instances of Python classes have their methods entered in Python's order (left, then reflected).
@@ -13,21 +13,19 @@ from typing import Any
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.kinds import arrays, graph_scalars
+from dynacomp.capture.kinds.identity import same_object
 from dynacomp.capture.kinds.indices import has_index, index_value, slice_of
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.classes import module_name
 from dynacomp.capture.symbolic.immutability import is_changeable
 from dynacomp.capture.symbolic.iterator_values import StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.side_effects import certain
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     BuiltinMethodV,
     Const,
     DictV,
-    FunctionV,
     IdV,
     LibraryV,
     ListV,
@@ -47,10 +45,7 @@ from dynacomp.capture.symbolic.values import (
     ViewV,
     as_python,
     holds,
-    is_literal,
     is_open,
-    is_single,
-    peek,
     row_kind,
     stands_for,
     type_of,
@@ -448,108 +443,6 @@ def _object_truth(cap: Capture, value: ObjectV) -> bool:
         if method is not None:
             return truth(cap, cap.call(method, []))
     return True
-
-
-def is_same(a: Value, b: Value) -> bool:
-    """`a is b`."""
-    if a is b:
-        return True
-    if is_open(a) and not _may_be_function(b) or is_open(b) and not _may_be_function(a):
-        return False
-    if _real(a) is not None and _real(a) is _real(b):
-        return True
-    if isinstance(a, Const) and isinstance(b, Const):
-        return a.value is b.value
-    if isinstance(a, ArrayV) and isinstance(b, ArrayV):
-        return a.real is not None and a.real is b.real
-    return _is_empty_tuple(a) and _is_empty_tuple(b)
-
-
-def _is_empty_tuple(value: Value) -> bool:
-    """There is one of them."""
-    if isinstance(value, Const):
-        return type(value.value) is tuple and not value.value
-    return isinstance(value, TupleV) and value.cls is tuple and not value.items
-
-
-def _may_be_function(v: Value) -> bool:
-    return isinstance(v, FunctionV) or isinstance(v, Const) and isinstance(peek(v), types.FunctionType)
-
-
-def same_object(cap: Capture, a: Value, b: Value) -> bool:
-    """`a is b`, guarded where both are inputs."""
-    for v in (a, b):
-        if isinstance(v, ArrayV):
-            certain(cap, v)
-    if isinstance(a, NumberV) or isinstance(b, NumberV):
-        _unknown_identity(a, b)
-    if isinstance(a, ScalarV) or isinstance(b, ScalarV):
-        return _same_scalar(cap, a, b)
-    if a is not b and is_open(a) and is_open(b):
-        answer = peek(a) is peek(b)  # type: ignore[arg-type]
-        cap.guards.add("same" if answer else "distinct", a.source, b.source)
-        return answer
-    answer = is_same(a, b)
-    if isinstance(a, Const) and isinstance(b, Const) and _known_by_value(peek(a)) and type(peek(a)) is type(peek(b)):
-        _same_literal(cap, a, b, answer)
-    elif a is not b and not (isinstance(a, Const) and isinstance(b, Const)):
-        _guard_identity(cap, a, b, answer)
-    return answer
-
-
-def _known_by_value(obj: Any) -> bool:
-    return is_literal(obj) or type(obj) in (slice, range)
-
-
-def _guard_identity(cap: Capture, a: Value, b: Value, answer: bool) -> None:
-    """Two objects, one of them at least known by its type alone. One that is known by its identity is another
-    object than those of other types."""
-    known = a if isinstance(a, Const) else b if isinstance(b, Const) else None
-    if known is not None and type(_real(a)) is not type(_real(b)):
-        return
-    if a.source is not None and b.source is not None:
-        cap.guards.add("same" if answer else "distinct", a.source, b.source)
-    elif known is not None and (a.source is not None or b.source is not None):
-        cap.guards.add("is" if answer else "is_not", a.source or b.source, known.value)
-
-
-def _same_scalar(cap: Capture, a: Value, b: Value) -> bool:
-    """Numbers and strings that change are the objects that their Sources hold, in each call others."""
-    if a is b or not isinstance(a, (ScalarV, Const)) or not isinstance(b, (ScalarV, Const)):
-        return a is b
-    if any(isinstance(v.source, S.Host) for v in (a, b)):
-        raise Break("identity", "`is` of numbers that Python computes")
-    now = [peek(v) if isinstance(v, Const) else v.hint for v in (a, b)]
-    answer = now[0] is now[1]
-    if a.source is not None and b.source is not None:
-        cap.guards.add("same" if answer else "distinct", a.source, b.source)
-    else:
-        cap.guards.add("is" if answer else "is_not", a.source or b.source, now[1] if a.source else now[0])
-    return answer
-
-
-def _same_literal(cap: Capture, a: Const, b: Const, answer: bool) -> None:
-    """Equal strings and numbers may be one object in this call, and two in the next."""
-    if a is b or is_single(a.value) or (not answer and a.value != b.value):
-        return
-    if a.source is not None and b.source is not None:
-        cap.guards.add("same" if answer else "distinct", a.source, b.source)
-    elif a.source is not None or b.source is not None:
-        cap.guards.add("is" if answer else "is_not", a.source or b.source, b.value if a.source else a.value)
-
-
-def _unknown_identity(a: Value, b: Value) -> None:
-    """Equal numbers are one object or two: nothing is known of those that the Graph computes."""
-    if a is not b and all(isinstance(v, NumberV) or (isinstance(v, Const) and type(v.value) in (int, bool, float))
-                          for v in (a, b)):
-        raise Break("identity", "`is` of numbers that are computed from arrays")
-
-
-def _real(v: Value) -> Any:
-    """The object that exists already and that `v` stands for; None when there is none."""
-    if isinstance(v, (Const, OpaqueV)):
-        return v.value if isinstance(v, Const) else v.obj
-    return None if isinstance(v, ArrayV) else getattr(v, "real", None)
 
 
 def subscript(cap: Capture, obj: Value, key: Value) -> Value:

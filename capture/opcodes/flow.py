@@ -16,9 +16,10 @@ from dynacomp.capture.control_flow.python_loops import watch_rounds
 from dynacomp.capture.kinds.arrays import is_numpy
 from dynacomp.capture.kinds.attrs import NAMING, do_nothing
 from dynacomp.capture.kinds.exceptions import as_exception, handled, instance_of, set_cause
+from dynacomp.capture.kinds.identity import is_same
 from dynacomp.capture.kinds.iteration import advance, get_iter, iterate
 from dynacomp.capture.kinds.keys import pairs
-from dynacomp.capture.kinds.operators import is_same, truth, unary
+from dynacomp.capture.kinds.operators import truth, unary
 from dynacomp.capture.opcodes.coroutines import Wrapped, send_to_generator
 from dynacomp.capture.opcodes.groups import prepare_reraise
 from dynacomp.capture.opcodes.names import CALLEE_FIRST

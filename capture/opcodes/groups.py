@@ -13,7 +13,7 @@ from dynacomp.capture.base.errors import Raised
 from dynacomp.capture.builtins import groups_py
 from dynacomp.capture.bytecode.code import Instr
 from dynacomp.capture.calls.calls import BUILTINS
-from dynacomp.capture.kinds.operators import is_same
+from dynacomp.capture.kinds.identity import is_same
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
 from dynacomp.capture.symbolic.values import Const, ObjectV, TupleV, Value, as_python
 

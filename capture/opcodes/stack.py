@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dynacomp.capture.bytecode.code import VERSION, Instr
 from dynacomp.capture.kinds import containers
+from dynacomp.capture.kinds.identity import same_object
 from dynacomp.capture.kinds.operators import (
     BINARY,
     COMPARE,
@@ -11,7 +12,6 @@ from dynacomp.capture.kinds.operators import (
     as_bool,
     binary,
     negation,
-    same_object,
     subscript,
     unary,
 )

@@ -1,0 +1,63 @@
+"""`a is b` of what the program passes, makes and computes: the same answer as Python's, in each of many calls."""
+
+import jax.numpy as jnp
+import pytest
+
+import dynacomp
+from dynacomp.capture.graph.avals import aval_of
+from dynacomp.capture.kinds.identity import is_same
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.values import ArrayV, Const, ListV, TupleV, open_function
+
+
+class Thing:
+    pass
+
+
+def program(x, a, b):
+    made = [1]
+    alias = made
+    return x + 1, [a is b, a is not b, a is None, made is alias, made == [1], () == a, (a, b)[0] is a, x is x,
+                   type(a) is type(b), [a].__class__ is list]
+
+
+THING, TEXT = Thing(), "some text"
+PAIRS = {
+    "one_object": lambda n: (THING, THING), "made_anew": lambda n: (Thing(), Thing()),
+    "the_same_made_anew": lambda n: (made := Thing(), made), "none": lambda n: (None, THING),
+    "lists": lambda n: ([n], [n]), "one_list": lambda n: (made := [n], made), "tuples": lambda n: ((), ()),
+    "functions": lambda n: (lambda: n, lambda: n), "one_function": lambda n: (made := lambda: n, made),
+    "texts": lambda n: (TEXT, "".join(["some", " text"])), "classes": lambda n: (Thing, Thing),
+    "big_numbers": lambda n: (10**6, 10**6 + len("") * n),
+    "alternating": lambda n: (THING, THING if n % 2 else Thing())}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_in_each_call(name):
+    compiled = dynacomp.jit(program)
+    dynacomp.reset()
+    for n in range(2, 9):
+        x, (a, b) = jnp.ones(n), PAIRS[name](n)
+        got, want = compiled(x, a, b), program(x, a, b)
+        assert got[1] == want[1] and (got[0] == want[0]).all()
+    stats = dynacomp.stats()
+    assert stats["breaks"] == {} and (stats["frames_captured"] <= 4 or "function" in name)
+
+
+def test_arrays_that_exist_are_themselves():
+    def chosen(x, y):
+        return x is y, y + 1
+
+    compiled = dynacomp.jit(chosen)
+    for n in (2, 3, 4, 5):
+        x = jnp.ones(n)
+        assert compiled(x, x)[0] is True and compiled(x, jnp.ones(n))[0] is False
+
+
+def test_values():
+    real, f = jnp.ones(2), open_function(test_values, S.Local(0, "f"), pytest.fail)
+    one, other = (ArrayV(None, aval_of(real), real=r) for r in (real, jnp.ones(2)))
+    assert is_same(one, ArrayV(None, aval_of(real), real=real)) and not is_same(one, other)
+    assert not is_same(ArrayV(None, aval_of(real)), ArrayV(None, aval_of(real)))
+    assert is_same(Const(None), Const(None)) and is_same(TupleV([]), Const(())) and not is_same(ListV([]), ListV([]))
+    assert not is_same(f, Const(None)) and not is_same(TupleV([]), f)  # and it is not identified for that
