@@ -5,14 +5,16 @@ remembered by `Source`, and apart for each *kind of call*: one training step tha
 "change" at `L['params']['out'].shape[0]`, but no call of either model changes it. What kind a call is follows from
 how its arguments and its closure are built (`kind_of_call`): their containers, keys, classes and functions.
 
-    >>> kind_of_call(None, ({"w": 1.0}, 2)) == kind_of_call(None, ({"w": 3.0}, 4))
+    >>> one, other = np.ones(3), np.ones(4)
+    >>> kind_of_call(None, ({"w": one}, 2)) == kind_of_call(None, ({"w": other}, 4))
     True
-    >>> kind_of_call(None, ({"w": 1.0}, 2)) == kind_of_call(None, ({"v": 1.0}, 2))
+    >>> kind_of_call(None, ({"w": one}, 2)) == kind_of_call(None, ({"v": one}, 2))
     False
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import weakref
@@ -39,7 +41,8 @@ MAX_MISSES = 3  # so many misses because of what a container holds, and Python r
 MAX_VALUES = 4  # a Python number that must be a constant and had more values than this breaks the graph
 MAX_KINDS = 32  # kinds of calls of one code object that are remembered
 DEPTH, WIDTH = 6, 64  # how deep and how far into a container is looked for the kind of a call
-LEAVES = (int, float, complex, bool, str, bytes, type(None), ARRAY_TYPE, np.ndarray)
+NOTES = (int, float, complex, bool, str, bytes, type(None))
+LEAVES = (*NOTES, ARRAY_TYPE, np.ndarray)
 
 
 @dataclass(eq=False)
@@ -121,7 +124,8 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def kind_of_call(fn: Any, args: tuple[Any, ...]) -> int:
     """How the arguments of a call and the closure of its function are built, as a hash, which keeps nothing alive.
-    Two calls of a kind can differ in arrays, numbers, lengths, and in objects, functions and classes made anew."""
+    Two calls of a kind can differ in arrays, numbers, lengths, in what lists hold, and in objects, functions and
+    classes made anew."""
     return hash((*(_built(arg, DEPTH) for arg in args), _built(fn, DEPTH)))
 
 
@@ -130,12 +134,11 @@ def _built(x: Any, depth: int) -> Hashable:
     kind = type(x)
     if kind in LEAVES or depth == 0:
         return None
-    if kind is dict:
-        return kind, frozenset((key, _built(v, depth - 1)) for key, v in list(x.items())[:WIDTH] if type(key) is str)
-    for base in (tuple, list):
-        if issubclass(kind, base):
-            items = base.__getitem__(x, slice(WIDTH))
-            return _name(kind), frozenset(_built(v, depth - 1) for v in items)
+    if kind is dict:  # of parameters; what counts and notes beside them comes and goes
+        return kind, frozenset((key, _built(v, depth - 1)) for key, v in itertools.islice(x.items(), WIDTH)
+                               if type(key) is str and type(v) not in NOTES)
+    if issubclass(kind, tuple):
+        return _name(kind), frozenset(_built(v, depth - 1) for v in tuple.__getitem__(x, slice(WIDTH)))
     if kind is FunctionType:
         return x.__code__, frozenset(_built(v, depth - 1) for v in _cells(x))
     return _name(kind)

@@ -16,6 +16,9 @@ from dynacomp.capture import _native
 from dynacomp.driver.history import MAX_KINDS, History, kind_of_call
 
 
+X = jnp.ones(3)
+
+
 def steps_of(model):
     """A training step as harnesses have it: one code object for all models."""
     def step(params, *inputs):
@@ -70,7 +73,9 @@ def test_within_a_kind_sizes_change_as_ever():
 @pytest.mark.parametrize("one, other, alike", [
     ((1, jnp.ones(3)), (2.0, jnp.ones((4, 4))), True),
     (([1, 2],), ([1, 2, 3],), True),
-    (({"a": 1},), ({"a": {"b": 1}},), False),
+    (([],), ([(1, {"a": X})],), True),  # filled while the program runs
+    (({"w": X},), ({"w": X, "step": 3},), True),
+    (({"w": X},), ({"w": {"b": X}},), False),
     (((1, 2),), ([1, 2],), False),
     ((perceptron,), (gated,), False),
     ((steps_of(gated),), (steps_of(perceptron),), False),
@@ -81,8 +86,8 @@ def test_kinds(one, other, alike):
 
 
 def test_a_kind_that_holds_itself_and_an_empty_cell():
-    loop = []
-    loop.append(loop)
+    loop = {}
+    loop["again"] = loop
     assert kind_of_call(None, (loop,)) == kind_of_call(None, (loop,))
 
     def outer():
