@@ -31,7 +31,7 @@ FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 def is_long(fold: object, extent: sympy.Expr) -> TypeGuard[Acc]:
     """Whether a fold of so many values is a sum that is made block by block."""
     sums = isinstance(fold, Acc) and fold.fold == "sum" and fold.dtype.kind == "f"
-    return sums and not (extent.is_Integer and extent <= 2 * BLOCK)
+    return sums and not (extent.is_Integer and extent <= BLOCK)
 
 
 def is_running(fold: object) -> TypeGuard[Scan]:
