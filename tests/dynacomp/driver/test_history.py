@@ -15,7 +15,6 @@ import dynacomp
 from dynacomp.capture import _native
 from dynacomp.driver.history import MAX_KINDS, History, kind_of_call
 
-
 X = jnp.ones(3)
 
 
