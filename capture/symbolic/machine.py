@@ -49,7 +49,7 @@ STEPS_AN_ITEM = 10  # what an element that nothing looks at counts
 MAX_UNROLLED_OPS = 4_000  # array operations of one unrolled loop
 MAX_ROUNDS, MAX_LOOP_OPS = 48, 100  # a loop with more of both is not unrolled
 MAX_ITEMS = 256  # the same for loops over objects that exist, such as the layers or leaves of a model
-MAX_IDLE_STEPS = 300_000  # instructions of a loop that makes no array operation: such a loop runs in Python
+MAX_IDLE_STEPS = 100_000  # instructions of a loop that makes no array operation: such a loop runs in Python
 MAX_DEPTH = 120  # inlined calls inside each other
 
 
