@@ -63,6 +63,7 @@ def pytest_ignore_collect(collection_path, config):
 
 def pytest_collection_modifyitems(items):
     for item in items:
+        assert " at 0x" not in item.name, f"{item.nodeid}: an address in a name differs between the workers of a run"
         if is_medium(item.path):
             item.add_marker(pytest.mark.medium)
         for marker in item.iter_markers("sampled"):

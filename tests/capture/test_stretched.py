@@ -38,14 +38,14 @@ class Asked:
 
 @pytest.mark.parametrize("value", [
     X, jnp, jax.nn.relu, jnp.sin, jax.jit(lambda x: x), jnp.float32, [X], {"w": (X,)}, collections.deque([X]),
-    Slotted(X), Slotted([X]), types.SimpleNamespace(w=X), jax.random.key(0)], ids=str)
+    Slotted(X), Slotted([X]), types.SimpleNamespace(w=X), jax.random.key(0)], ids=lambda value: type(value).__name__)
 def test_what_may_compute(value):
     assert computes(value, DEPTH)
 
 
 @pytest.mark.parametrize("value", [
     None, 1, "x", np.ones(2), np, np.sin, [1, "a"], {"k": np.ones(1)}, Slotted(3), types.SimpleNamespace(n=1), len,
-    lambda x: x, Asked(), Slotted, iter([X])], ids=str)
+    lambda x: x, Asked(), Slotted, iter([X])], ids=lambda value: type(value).__name__)
 def test_what_may_not(value):
     assert not computes(value, DEPTH)
 
