@@ -12,7 +12,7 @@ SHOWS = {
     "flops.py": ("128 tokens: ", "1024 tokens: ", "dearest op: dot_general"),
     "fuse_swish.py": ("-    logistic = ", "+    tanh = ", "largest difference: "),
     "autocast.py": ("largest difference from f32: 0.0",),
-    "custom_kernel.py": ("eager: -1.46", "gradient: 0.73", "('gate', ", "off by 0.0"),
+    "custom_kernel.py": ("eager: -1.46", "gradient: 0.73", "('gate", "off by 0.0"),
     "numpy_backend.py": ("'numpy': None", "{'numpy': 1}"),
 }
 

@@ -20,9 +20,10 @@ def variates(key, a):
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("fn", [variates, lambda k, a: jax.random.poisson(k, a * 3),
-                                lambda k, a: jax.grad(lambda a: variates(k, a).sum())(a)],
-                         ids=["gamma", "poisson", "gradient"])
+@pytest.mark.parametrize("fn", [
+    pytest.param(variates, id="gamma"),
+    pytest.param(lambda k, a: jax.random.poisson(k, a * 3), id="poisson", marks=pytest.mark.slow),
+    pytest.param(lambda k, a: jax.grad(lambda a: variates(k, a).sum())(a), id="gradient", marks=pytest.mark.slow)])
 def test_one_native_call(fn):
     compiled = dynacomp.jit(fn)
     for i, n in enumerate((5, 5, 8)):

@@ -60,7 +60,7 @@ def in_rows(x):
     return kept.astype(jnp.float32) > most.astype(jnp.float32) * 0.5, (kept < most), kept.astype(jnp.int32) - most
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_two_kernels_keep_rows_of_two_dtypes(dtype):
     """Their rows and accumulators have the same names."""

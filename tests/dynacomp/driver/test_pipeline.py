@@ -67,7 +67,7 @@ def test_a_defect_in_a_pass(monkeypatch, caplog):
 def test_a_backend_that_fails(monkeypatch, caplog, error, text):
     row = BACKENDS["cpp"]
     monkeypatch.setitem(BACKENDS, "cpp", type(row)(row.name, raiser(error), row.platforms, row.needs, True,
-                                                   lambda cxx=(): None))
+                                                   lambda *where: None))
     check(caplog, text)
 
 

@@ -154,7 +154,7 @@ def ppo_update(jit):
     return seen, params
 
 
-@model
+@model(slow=True)
 def reinforce_with_returns_in_numpy(jit):
     params, rng = init_mlp(KEY, (3, 8, 2)), np.random.default_rng(1)
 
@@ -479,7 +479,7 @@ def dynamic_loss_scaling_in_python(jit):
 
 
 # A loss that Python compares with its history.
-@model(breaks={"branch": 5})
+@model(breaks={"branch": 5}, slow=True)
 def whole_training_loop_with_early_stopping(jit):
     x, y = random.normal(KEY, (16, 4)), random.normal(random.key(1), (16, 1))
 

@@ -68,7 +68,7 @@ class CNN(nn.Module):
         return nn.Dense(3)(nn.relu(nn.Dense(8)(x.reshape((x.shape[0], -1)))))
 
 
-@model
+@model(slow=True)
 def cnn(jit):
     state, losses = fit(jit, CNN(), entropy, (IMAGES, LABELS), tx=optax.sgd(0.1, momentum=0.9))
     return losses, state.params

@@ -83,7 +83,7 @@ def test_once_is_enough(low):
     assert arena(again) <= arena(graph)
 
 
-@pytest.mark.medium
+@pytest.mark.slow
 def test_a_training_step(monkeypatch):
     """Compiled with several budgets: the same step, one capture each; `explain` says what is kept."""
     monkeypatch.setattr(frame, "strict_errors", True)
