@@ -247,7 +247,7 @@ def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: 
     for relation in cap.scope.relations:  # those that compiling asked for are among them
         cap.guards.add("relation", None, relation)
     writer = StepWriter()
-    writer.emit(None, "jax_config", jax_config_token(2 * cap.root.traced))  # type: ignore[arg-type]
+    writer.emit(None, "jax_config", jax_config_token(2 * cap.root.traced))
     for guard in cap.guards.guards:
         writer.guard(guard)
     info = Info(result.graph, str(cap.guards), (), stopped, _shapes(cap), cap.captured_ops,
@@ -265,13 +265,13 @@ def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: 
         inputs = tuple(writer.register(s) for s in result.inputs)
         entry = Entry(GuardProgram(writer.steps), program=program or _nothing, inputs=inputs, template=template,
                       key=key, info=info)
-    info.origin = tuple(map(str, writer.origin))
+    info.origin = writer.texts()
     info.arguments = tuple(argument_of(origin) for origin in writer.origin)
     info.contents = tuple(content_of(origin) for origin in writer.origin)
     return Outcome(entry=entry, info=info, lessons=lessons)
 
 
-def argument_of(origin: Guard | S.Source) -> S.Local | None:
+def argument_of(origin: Guard | S.Source | None) -> S.Local | None:
     """The argument into whose content a guard looks; None where it asks for the sizes of arrays, which may become
     symbolic, or whether an iterator has come to its end, as each one does."""
     return S.passed(origin.source) if isinstance(origin, Guard) and origin.kind not in OF_SIZES else None

@@ -41,8 +41,8 @@ def stretched(code: CodeType, info: Info, resumes: Iterable[CodeType], key: Any)
     if made is None:
         return None
     writer = StepWriter()
-    writer.emit(None, "jax_config", jax_config_token(2 * info.traced))  # type: ignore[arg-type]
-    known = replace(info, guards="", origin=tuple(map(str, writer.origin)), arguments=(None,) * len(writer.origin),
+    writer.emit(None, "jax_config", jax_config_token(2 * info.traced))
+    known = replace(info, guards="", origin=writer.texts(), arguments=(None,) * len(writer.origin),
                     contents=("",) * len(writer.origin), shapes={}, scalars={}, resumes=living(resumes))
     return Entry(GuardProgram(writer.steps), fn_code=made, key=key, info=known, returns_tail=returns_tail(code))
 

@@ -122,7 +122,7 @@ def is_sealed(data: bytes) -> bool:
 def _build_into(request: Request, folder: Path, tell: Tell) -> Path:
     """Build in a folder of its own, then move into the cache; without room there it is kept privately."""
     with scratch() as place:
-        part = _built(request, place, folder)
+        part = _built(request, place, folder, tell)
         try:
             publish(part.read_bytes(), folder / f"{request.key}.so")
             return verified(folder, request.key) or _kept(part, request.key)
@@ -157,10 +157,10 @@ def _build_privately(request: Request, folder: Path, error: OSError, tell: Tell)
     if known.exists():
         return known
     with scratch() as place:
-        return _kept(_built(request, place, private_folder()), request.key)
+        return _kept(_built(request, place, private_folder(), tell), request.key)
 
 
-def _built(request: Request, place: Path, folder: Path) -> Path:
+def _built(request: Request, place: Path, folder: Path, tell: Tell) -> Path:
     """The library in a file that the caller moves; the objects of its parts come from the folder, or go there."""
     library = place / f"{request.key}.part"
     keys = {request.key_of(text): text for text in request.parts}
@@ -173,10 +173,12 @@ def _built(request: Request, place: Path, folder: Path) -> Path:
     headers = precompiled(request, folder)
     try:
         make(headers)
-    except CompilerError:
+    except CompilerError as error:
         if not headers:
             raise
         make(())  # some systems place memory so that g++ cannot read what it has precompiled
+        tell(f"the compiler cannot read the header that it has precompiled ({error}); units are compiled without it",
+             f"remove {headers[0]}")
     for file in new:
         with contextlib.suppress(OSError):  # whoever moves the library says what is wrong with the folder
             publish(file.read_bytes(), folder / file.name)

@@ -96,7 +96,12 @@ def entry_without_guards(code: CodeType, fn: Any, args: tuple[Any, ...], info: A
 def entry_instead(code: CodeType, fn: Any, args: tuple[Any, ...], options: Options, traced: bool) -> Any:
     """The same for a frame that was captured so often that it would not be captured again."""
     info = next((i for i in infos_of(code) if i.traced == traced), None)
-    return entry_without_guards(code, fn, args, info, options, hurry=True)
+    made = entry_without_guards(code, fn, args, info, options, hurry=True)
+    if made is not None:
+        notices.tell("recompile limit", code.co_filename, code.co_firstlineno,
+                     f"{code.co_qualname} runs as plain Python up to where compiled code goes on: its entries serve "
+                     "hardly a call", hint="pass changing values as arrays, or raise recompile_limit", id="stretch")
+    return made
 
 
 def busy_behind(code: CodeType, info: Any) -> list[CodeType]:

@@ -144,13 +144,18 @@ class StepWriter:
 
     def __init__(self) -> None:
         self.steps: list[tuple[Any, ...]] = []
-        self.origin: list[Guard | S.Source] = []
+        self.origin: list[Guard | S.Source | None] = []
         self.registers: dict[S.Source, int] = {}
         self.sizes: dict[str, int] = {}
 
-    def emit(self, origin: Guard | S.Source, *step: Any) -> None:
+    def emit(self, origin: Guard | S.Source | None, *step: Any) -> None:
         self.steps.append(step)
         self.origin.append(origin)
+
+    def texts(self) -> tuple[str, ...]:
+        """What each step asks, in words; a step of no Guard asks for JAX's settings."""
+        return tuple("JAX's settings, or whether JAX transforms the caller" if origin is None else str(origin)
+                     for origin in self.origin)
 
     def register(self, source: S.Source) -> int:
         """The register that holds `source`, with the steps that fill it."""

@@ -32,6 +32,6 @@ def reading(cap: Capture, source: S.Source) -> None:
         raise Break("contents", repr(source))
 
 
-def content_of(origin: Guard | S.Source) -> str:
+def content_of(origin: Guard | S.Source | None) -> str:
     """The container whose content a guard asks for, in words; "" for other guards."""
     return repr(Content(origin.source)) if isinstance(origin, Guard) and origin.kind in GUARDS and origin.source else ""

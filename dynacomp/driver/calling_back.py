@@ -13,6 +13,7 @@ from typing import Any
 
 from jax import block_until_ready
 
+from dynacomp import notices
 from dynacomp.capture._native import RunPlainly
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.graph.graph import Graph
@@ -28,12 +29,18 @@ def may_raise(graph: Graph | None) -> bool:
         or any(map(may_raise, bodies(node.kwargs))) for node in graph.calls)
 
 
-def giving_up(program: Callable[..., Any]) -> Callable[..., Any]:
-    """`program`, or plain Python where that fails."""
+CALLBACK = "allback"  # in what XLA says where a function that it called has raised
+
+
+def giving_up(program: Callable[..., Any], file: str, line: int) -> Callable[..., Any]:
+    """`program`, or plain Python where that fails; what is not the callback's exception is told."""
     def run(*arrays: Any) -> Any:
         try:
             return block_until_ready(program(*arrays))
         except ours(Exception) as error:  # XLA's, or what a seam makes of it
+            if CALLBACK not in str(error):
+                notices.tell("fallback", file, line, f"{type(error).__name__} in a compiled region: {error}; the call "
+                             "runs as plain Python")
             raise RunPlainly from error
 
     run.inner = getattr(program, "inner", program)  # type: ignore[attr-defined]

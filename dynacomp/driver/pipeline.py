@@ -88,7 +88,7 @@ def compile_graph(graph: Graph, options: Options, places: Collection[Any] = ()) 
         if reason is None:
             made.program = with_slots(made.program, lowered)
             if may_raise(made.lowered):
-                made.program = giving_up(made.program)
+                made.program = giving_up(made.program, *place(graph))
             return recorded(made)
         fallback(graph, f"backend {getattr(name, 'name', name)}: {reason}")
     return traced_by_xla(made, "")

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import dynacomp
+from dynacomp import notices
 from dynacomp.capture._native import RunPlainly
+from dynacomp.driver.calling_back import giving_up
 
 SCALES = (1.0, -1.0, 2.0, -3.0, 3.0)
 
@@ -93,3 +95,14 @@ def test_what_a_program_says_never_reaches_the_caller():
     compiled = dynacomp.jit(lambda x: eqx.error_if(x, x[0] < 0, "negative"))
     assert outcome(compiled, -jnp.ones(2))[0] is not RunPlainly
     assert outcome(lambda x: jnp.sum(compiled(x)), -jnp.ones(2))[0] is not RunPlainly
+
+
+def test_what_no_callback_raised_is_told():
+    dynacomp.reset()
+    for error, told in ((RuntimeError("out of memory"), 1), (RuntimeError("CpuCallback error: negative"), 0)):
+        def broken(*arrays, error=error):
+            raise error
+
+        with pytest.raises(RunPlainly):
+            giving_up(broken, __file__, 1 + told)(jnp.ones(2))
+        assert sum(n.line == 1 + told and "plain Python" in n.reason for n in notices.told()) == told
