@@ -20,6 +20,7 @@ import numpy as np
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.kinds import arrays, attrs, graph_scalars, stores
+from dynacomp.capture.kinds.containers import length
 from dynacomp.capture.kinds.exceptions import handled
 from dynacomp.capture.kinds.indices import index_value
 from dynacomp.capture.kinds.iteration import iterate, listed
@@ -37,7 +38,6 @@ from dynacomp.capture.symbolic.values import (
     FunctionV,
     LibraryV,
     ListV,
-    NdArrayV,
     NotConstant,
     NumberV,
     ObjectV,
@@ -50,16 +50,13 @@ from dynacomp.capture.symbolic.values import (
     SuperV,
     TupleV,
     Value,
-    ViewV,
     as_python,
     holds,
     is_constant,
     peek,
     type_of,
 )
-from dynacomp.capture.tracing.trace_call import library_call
-from dynacomp.capture.wrapping import dynamic_scalars, ndarrays, size_values
-from dynacomp.capture.wrapping.class_attrs import name_in_errors
+from dynacomp.capture.wrapping import ndarrays, size_values
 
 NONE = Const(None)
 
@@ -86,28 +83,7 @@ def _mapping_proxy(cap: Capture, mapping: Value) -> Value:
 # --- inspection
 
 
-@row(len)
-def _len(cap: Capture, x: Value) -> Value:
-    if isinstance(x, NdArrayV):
-        return ndarrays.call_method(cap, x, "__len__", [], {})
-    if isinstance(x, ArrayV):
-        return arrays.length(cap, x)
-    if isinstance(x, (TupleV, ListV, DictV, SetV)):
-        return Const(len(x.items))
-    if isinstance(x, ViewV):
-        return Const(len(x.table.items))
-    if isinstance(x, ObjectV) or holds(x, type):
-        method = cap.special(x, "__len__")
-        if method is None:
-            raise Raised(Const(TypeError(f"object of type {name_in_errors(type_of(x))!r} has no len()")))
-        return cap.call(method, [])
-    if isinstance(x, LibraryV):
-        return library_call(cap, len, [x])
-    if isinstance(x, ScalarV):
-        return dynamic_scalars.length(x)
-    if isinstance(x, RangeV):
-        raise Break("operator", "len of a symbolic range")
-    return fold(cap, len, x)
+row(len)(length)
 
 
 def class_of(x: Value) -> type:

@@ -19,7 +19,7 @@ from dynacomp.capture.kinds import attrs
 from dynacomp.capture.kinds.iteration import key_value
 from dynacomp.capture.kinds.keys import hashable
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.kind import Kind, define
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.private_values import PrivateV
 from dynacomp.capture.symbolic.values import (
@@ -48,22 +48,25 @@ REDUCERS = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__ge
 
 def shallow(cap: Capture, x: Value) -> Value:
     """`copy.copy(x)`."""
-    if isinstance(x, ListV):
-        return ListV(list(cap.items(x)), x.cls, extra=x.extra)
-    if isinstance(x, DictV):
-        return DictV(dict(x.items), _copyable(x), factory=x.factory)
-    if isinstance(x, SetV):
-        return x if x.cls is frozenset else SetV(set(x.items), x.cls)
-    if isinstance(x, PrivateV):
-        return c_objects.copied(cap, x, deep=False)
-    if isinstance(x, ObjectV):
-        method = cap.special(x, "__copy__")
-        return cap.call(method, []) if method is not None else _object(cap, x, lambda v: v)
-    if isinstance(x, NdArrayV):
-        return ndarrays.call_method(cap, x, "__copy__", [], {})
-    if isinstance(x, ArrayV):
-        return library_call(cap, copy.copy, [x])
-    return _atomic(x)
+    row = kind(x).copy
+    return _atomic(x) if row is None else row(cap, x)
+
+
+def _shallow_list(cap: Capture, x: ListV) -> Value:
+    return ListV(list(cap.items(x)), x.cls, extra=x.extra)
+
+
+def _shallow_dict(cap: Capture, x: DictV) -> Value:
+    return DictV(dict(x.items), _copyable(x), factory=x.factory)
+
+
+def _shallow_set(cap: Capture, x: SetV) -> Value:
+    return x if x.cls is frozenset else SetV(set(x.items), x.cls)
+
+
+def _shallow_object(cap: Capture, x: ObjectV) -> Value:
+    method = cap.special(x, "__copy__")
+    return cap.call(method, []) if method is not None else _object(cap, x, lambda v: v)
 
 
 def deep(cap: Capture, x: Value, memo: Value | None = None) -> Value:
@@ -94,7 +97,9 @@ def _unbuildable(e: Any, memo: MemoV) -> None:
     raise Unbuildable(memo)
 
 
-define(MemoV, Kind(constant=_unknown, getattr=_refused, argument=_refused, emit=_unbuildable, replay=_unbuildable))
+define(MemoV, Kind(constant=_unknown, getattr=_refused, length=_refused, getitem=_refused, text=_refused,
+                   display=_refused, copy=_refused, deepcopy=_refused, argument=_refused,
+                   emit=_unbuildable, replay=_unbuildable))
 
 
 def _deep(cap: Capture, x: Value, memo: MemoV) -> Value:
@@ -105,30 +110,31 @@ def _deep(cap: Capture, x: Value, memo: MemoV) -> Value:
 
 
 def _deep_new(cap: Capture, x: Value, memo: MemoV) -> Value:
-    if isinstance(x, TupleV):
-        items = [_deep(cap, i, memo) for i in cap.items(x)]
-        same = all(a is b for a, b in zip(items, x.items))
-        return x if same and x.cls is tuple else TupleV(items, x.cls)
-    if isinstance(x, ListV):
-        made = memo.copies[id(x)] = ListV([], x.cls, extra=x.extra)
-        made.items.extend(_deep(cap, i, memo) for i in cap.items(x))
-        return made
-    if isinstance(x, DictV):
-        return _deep_dict(cap, x, memo)
-    if isinstance(x, SetV):
-        return SetV({hashable(cap, _deep(cap, key_value(cap, k), memo)) for k in x.items}, x.cls)
-    if isinstance(x, PrivateV):
-        return c_objects.copied(cap, x, deep=True)
-    if isinstance(x, ObjectV):
-        method = cap.special(x, "__deepcopy__")
-        if method is not None:
-            return cap.call(method, [memo])
-        return _object(cap, x, lambda v: _deep(cap, v, memo), memo)
-    if isinstance(x, NdArrayV):
-        return ndarrays.call_method(cap, x, "copy", [], {})
-    if isinstance(x, ArrayV):
-        return library_call(cap, copy.deepcopy, [x])
-    return _atomic(x)
+    row = kind(x).deepcopy
+    return _atomic(x) if row is None else row(cap, x, memo)
+
+
+def _deep_tuple(cap: Capture, x: TupleV, memo: MemoV) -> Value:
+    items = [_deep(cap, i, memo) for i in cap.items(x)]
+    same = all(a is b for a, b in zip(items, x.items))
+    return x if same and x.cls is tuple else TupleV(items, x.cls)
+
+
+def _deep_list(cap: Capture, x: ListV, memo: MemoV) -> Value:
+    made = memo.copies[id(x)] = ListV([], x.cls, extra=x.extra)
+    made.items.extend(_deep(cap, i, memo) for i in cap.items(x))
+    return made
+
+
+def _deep_set(cap: Capture, x: SetV, memo: MemoV) -> Value:
+    return SetV({hashable(cap, _deep(cap, key_value(cap, k), memo)) for k in x.items}, x.cls)
+
+
+def _deep_object(cap: Capture, x: ObjectV, memo: MemoV) -> Value:
+    method = cap.special(x, "__deepcopy__")
+    if method is not None:
+        return cap.call(method, [memo])
+    return _object(cap, x, lambda v: _deep(cap, v, memo), memo)
 
 
 def _copyable(x: DictV) -> type:
@@ -191,15 +197,27 @@ def _generated(raw: Any) -> bool:
 
 
 def _atomic(x: Value) -> Value:
-    if isinstance(x, (FunctionV, SizeV)):
-        return x
-    if isinstance(x, Const) and (is_literal(x.value) or type(x.value) in copy._deepcopy_dispatch  # type: ignore[attr-defined]
-                                 or isinstance(x.value, (type, range))):
-        return x
-    if isinstance(x, Const) and hasattr(type(x.value), "__members__"):
+    """What Python does not copy."""
+    if isinstance(x, (FunctionV, SizeV)) or isinstance(x, Const) and _is_atomic(x.value):
         return x
     raise Break("call", f"a copy of a {type(x).__name__.removesuffix('V').lower()}")
 
 
+def _is_atomic(obj: Any) -> bool:
+    known = type(obj) in copy._deepcopy_dispatch or isinstance(obj, (type, range))  # type: ignore[attr-defined]
+    return is_literal(obj) or known or hasattr(type(obj), "__members__")
+
+
+define(TupleV, Kind(deepcopy=_deep_tuple))
+define(ListV, Kind(copy=_shallow_list, deepcopy=_deep_list))
+define(DictV, Kind(copy=_shallow_dict, deepcopy=_deep_dict))
+define(SetV, Kind(copy=_shallow_set, deepcopy=_deep_set))
+define(ObjectV, Kind(copy=_shallow_object, deepcopy=_deep_object))
+define(PrivateV, Kind(copy=lambda cap, x: c_objects.copied(cap, x, deep=False),
+                      deepcopy=lambda cap, x, memo: c_objects.copied(cap, x, deep=True)))
+define(NdArrayV, Kind(copy=lambda cap, x: ndarrays.call_method(cap, x, "__copy__", [], {}),
+                      deepcopy=lambda cap, x, memo: ndarrays.call_method(cap, x, "copy", [], {})))
+define(ArrayV, Kind(copy=lambda cap, x: library_call(cap, copy.copy, [x]),
+                    deepcopy=lambda cap, x, memo: library_call(cap, copy.deepcopy, [x])))
 BUILTINS[copy.copy] = shallow
 BUILTINS[copy.deepcopy] = deep

@@ -11,7 +11,6 @@ from typing import Any
 
 from dynacomp.capture.base.errors import Raised
 from dynacomp.capture.calls.calls import BUILTIN_METHODS
-from dynacomp.capture.kinds.operators import CONTAINER_OPS
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
@@ -56,6 +55,5 @@ def _contains(cap: Capture, registry: RegistryV, key: Value) -> bool:
 
 
 OTHERS, WRAPPERS[dict] = WRAPPERS[dict], _dict
-define(RegistryV, Kind(contains=_contains))
-CONTAINER_OPS["getitem", RegistryV] = _getitem
+define(RegistryV, Kind(contains=_contains, getitem=_getitem))
 BUILTIN_METHODS[RegistryV, "__getitem__"], BUILTIN_METHODS[RegistryV, "get"] = _getitem, _get

@@ -19,13 +19,12 @@ from dynacomp.capture.graph.avals import ARRAY_TYPE, KEY_TYPE, Aval
 from dynacomp.capture.kinds import graph_scalars
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, BuiltinMethodV, Const, NdArrayV, SizeV, TupleV, Value, type_of
+from dynacomp.capture.symbolic.values import ArrayV, BuiltinMethodV, Const, NdArrayV, TupleV, Value, type_of
 from dynacomp.capture.tracing.placement import placement
 from dynacomp.capture.tracing.subgraphs import localise
 from dynacomp.capture.tracing.trace_call import emit_node, library_call
 from dynacomp.capture.wrapping import ndarrays, size_values
 from dynacomp.capture.wrapping.builder import wrap
-from dynacomp.capture.wrapping.size_values import concrete
 
 
 class Method:
@@ -189,7 +188,7 @@ def unpack(cap: Capture, value: ArrayV) -> list[Value]:
     if not value.aval.shape:
         raise Raised(Const(TypeError("iteration over a 0-d array")))
     first = dims(cap, value)[0]
-    n = concrete(cap, first).value if isinstance(first, SizeV) else first.value  # type: ignore[attr-defined]
+    n = size_values.known(cap, first).value
     if n > MAX_UNPACKED:
         raise Break("iterator", f"iteration over an array of {n} parts")
     if not n:

@@ -12,33 +12,70 @@ import operator
 from typing import Any
 
 from dynacomp.capture.base.errors import Break, Raised
-from dynacomp.capture.kinds import deques, dicts_and_sets, sequences
+from dynacomp.capture.kinds import arrays, deques, dicts_and_sets, sequences
 from dynacomp.capture.kinds.iteration import get_iter, iterate
 from dynacomp.capture.kinds.keys import hashable, kind_of, missing_key, raised
-from dynacomp.capture.kinds.operators import BINARY, COMPARE, CONTAINER_OPS, binary, equal, fold, truth
+from dynacomp.capture.kinds.operators import BINARY, COMPARE, CONTAINER_OPS, binary, equal, fold, subscript, truth
 from dynacomp.capture.kinds.sequences import position_of
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating, removing
 from dynacomp.capture.symbolic.values import (
+    ArrayV,
     Const,
     DictV,
+    LibraryV,
     ListV,
     NdArrayV,
     ObjectV,
     OpaqueV,
+    RangeV,
+    ScalarV,
     SetV,
+    TupleV,
     Value,
     ViewV,
+    holds,
     row_kind,
+    type_of,
 )
-from dynacomp.capture.wrapping import host_functions, ndarrays
+from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.wrapping import dynamic_scalars, host_functions, ndarrays
 from dynacomp.capture.wrapping.builder import items_of
 from dynacomp.capture.wrapping.builtin_subclasses import plain
-from dynacomp.capture.wrapping.class_attrs import resolve
+from dynacomp.capture.wrapping.class_attrs import name_in_errors, resolve
 
 CONTAINER_OPS.update({**sequences.OPERATORS, **deques.OPERATORS, **dicts_and_sets.OPERATORS})
 METHODS = {**sequences.METHODS, collections.deque: deques.METHODS, **dicts_and_sets.METHODS}
+
+
+def length(cap: Capture, x: Value) -> Value:
+    """`len(x)`."""
+    row = kind(x).length
+    return fold(cap, len, x) if row is None else row(cap, x)
+
+
+def _count(cap: Capture, x: TupleV | ListV | DictV | SetV) -> Value:
+    return Const(len(x.items))
+
+
+def _object_length(cap: Capture, x: Value) -> Value:
+    method = cap.special(x, "__len__")
+    if method is None:
+        raise raised(TypeError, f"object of type {name_in_errors(type_of(x))!r} has no len()")
+    return cap.call(method, [])
+
+
+def _const_length(cap: Capture, x: Const) -> Value:
+    return _object_length(cap, x) if holds(x, type) else fold(cap, len, x)
+
+
+def _range_length(cap: Capture, x: RangeV) -> Value:
+    raise Break("operator", "len of a symbolic range")
+
+
+def _list_item(cap: Capture, obj: ListV, key: Value) -> Value:
+    return (deques if obj.cls is collections.deque else sequences).getitem(cap, obj, key)
 
 
 def setitem(cap: Capture, obj: Value, key: Value, value: Value) -> None:
@@ -207,10 +244,10 @@ _OPERATORS: dict[str, Any] = {
     **{_named(op): _operator(op) for op in BINARY},
     **{f"__r{op.__name__.strip('_')}__": _reflected(op) for op in BINARY[:13]}, "__rmul__": _repeated,
     **{_named(op): _compared(op) for op in COMPARE.values()},
-    "__getitem__": lambda cap, v, k: CONTAINER_OPS["getitem", row_kind(v)](cap, v, k),
+    "__getitem__": subscript,
     "__setitem__": setitem, "__delitem__": delitem,
     "__contains__": lambda cap, v, x: Const(contains(cap, v, x)),
-    "__len__": lambda cap, v: Const(len(v.items)),
+    "__len__": lambda cap, v: length(cap, v),
     "__iter__": lambda cap, v: get_iter(cap, v),
     "__reversed__": lambda cap, v: cap.call(Const(reversed), [v]),
 }
@@ -236,11 +273,20 @@ def call_method(cap: Capture, value: Any, name: str, args: list[Value], kwargs: 
     return Const(None) if result is None else result
 
 
-define(ListV, Kind(setitem=_store_in_list, delitem=_delete_in_list, contains=_list_contains))
-define(DictV, Kind(setitem=_store_in_dict, delitem=_delete_in_dict, contains=_table_contains))
-define(SetV, Kind(contains=_table_contains))
-define(ViewV, Kind(contains=_view_contains))
-define(ObjectV, Kind(setitem=_store_in_object, delitem=_delete_in_object, contains=_object_contains))
-define(NdArrayV, Kind(setitem=_store_in_ndarray, contains=_ndarray_contains))
+define(TupleV, Kind(length=_count, getitem=sequences.getitem))
+define(ListV, Kind(length=_count, getitem=_list_item, setitem=_store_in_list, delitem=_delete_in_list,
+                   contains=_list_contains))
+define(DictV, Kind(length=_count, getitem=dicts_and_sets.getitem, setitem=_store_in_dict, delitem=_delete_in_dict,
+                   contains=_table_contains))
+define(SetV, Kind(length=_count, contains=_table_contains))
+define(ViewV, Kind(length=lambda cap, v: length(cap, v.table), contains=_view_contains))
+define(ObjectV, Kind(length=_object_length, setitem=_store_in_object, delitem=_delete_in_object,
+                     contains=_object_contains))
+define(NdArrayV, Kind(length=lambda cap, v: ndarrays.call_method(cap, v, "__len__", [], {}),
+                      setitem=_store_in_ndarray, contains=_ndarray_contains))
+define(ArrayV, Kind(length=arrays.length))
+define(LibraryV, Kind(length=lambda cap, v: library_call(cap, len, [v])))
+define(ScalarV, Kind(length=lambda cap, v: dynamic_scalars.length(v)))
+define(RangeV, Kind(length=_range_length))
 define(OpaqueV, Kind(contains=_opaque_contains))
-define(Const, Kind(contains=_const_contains))
+define(Const, Kind(length=_const_length, contains=_const_contains))

@@ -205,6 +205,6 @@ METHODS: dict[str, Any] = {
     "index": _index, "count": _count, "remove": _remove, "reverse": _reverse, "copy": copied, "__copy__": copied,
 }
 OPERATORS: dict[tuple[str, type], Any] = {
-    ("getitem", collections.deque): getitem, ("add", collections.deque): _add, ("mul", collections.deque): _mul,
+    ("add", collections.deque): _add, ("mul", collections.deque): _mul,
     ("iadd", collections.deque): _extend_in_place, ("imul", collections.deque): _mul_in_place,
 }

@@ -29,7 +29,7 @@ from dynacomp.capture.symbolic.values import (
 from dynacomp.capture.wrapping.builder import realize
 
 
-def _dict_getitem(cap: Capture, table: DictV, key: Value) -> Value:
+def getitem(cap: Capture, table: DictV, key: Value) -> Value:
     name = hashable(cap, key)
     if name in table.items:
         item = table.items[name] = realize(cap, table.items[name])
@@ -242,7 +242,7 @@ METHODS: dict[type, dict[str, Any]] = {
                                           "issubset", "issuperset", "isdisjoint")}},
 }
 OPERATORS: dict[tuple[str, type], Any] = {
-    ("getitem", DictV): _dict_getitem, ("or_", DictV): _merge, ("ior", DictV): _merge_in_place,
+    ("or_", DictV): _merge, ("ior", DictV): _merge_in_place,
     **{(op.__name__, kind): _set_op(op) for op in SET_OPS for kind in (SetV, ViewV)},
     **{(op.__name__, SetV): _set_compare(op) for op in SET_COMPARISONS},
     **{(op.__name__, ViewV): _view_compare(op) for op in SET_COMPARISONS},

@@ -7,7 +7,7 @@ from typing import Any
 
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, NotConstant, ObjectV, SizeV, SliceV, Value, as_python, type_of
+from dynacomp.capture.symbolic.values import Const, NotConstant, ObjectV, SliceV, Value, as_python, type_of
 from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.builtin_subclasses import plain
 
@@ -36,10 +36,8 @@ def integer(cap: Capture, x: Value) -> int:
     x = index_value(cap, x)
     if isinstance(x, ObjectV):
         raise Raised(Const(TypeError(f"{x.cls.__name__!r} object cannot be interpreted as an integer")))
-    if isinstance(x, SizeV):
-        x = size_values.concrete(cap, x, "an index")
     try:
-        return operator.index(as_python(x))
+        return operator.index(as_python(size_values.known(cap, x, "an index")))
     except NotConstant:
         raise Break("leaves", "a list or tuple indexed by an array") from None
     except TypeError as error:

@@ -192,12 +192,7 @@ def _before(cap: Capture, it: CountIterV, current: Value, stop: Value, step: Val
         it.asked += 1
         more = size_values.compare(cap, operator.gt if step.value > 0 else operator.lt, left, Const(0))
         return more.value  # type: ignore[union-attr]
-    if isinstance(stop, SizeV):
-        stop = size_values.concrete(cap, stop)
-    if isinstance(step, SizeV):
-        step = size_values.concrete(cap, step)
-    if isinstance(current, SizeV):
-        current = size_values.concrete(cap, current)
+    stop, step, current = (size_values.known(cap, v) for v in (stop, step, current))
     if isinstance(current, NumberV):
         raise Break("branch", "the end of a range whose place only the arrays tell")
     assert isinstance(current, Const) and isinstance(stop, Const) and isinstance(step, Const)

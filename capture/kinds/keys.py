@@ -19,6 +19,7 @@ from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.operators import equal
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     CellV,
@@ -56,32 +57,51 @@ def raised(kind: type[BaseException], *args: Any) -> Raised:
 def hashable(cap: Capture, value: Value) -> Any:
     """The Python object that a Value is as a dict key. Objects with a hash of their own become
     `HashedV`s; those that hash by identity are their own key."""
-    if isinstance(value, SizeV):
-        value = size_values.concrete(cap, value, "a key of a dict or set")
-    if isinstance(value, ObjectV):
-        return _object_key(cap, value)
-    if isinstance(value, (FunctionV, MethodV, CellV, IdV)):
-        return value
-    if isinstance(value, Const) and issubclass(type(peek(value)), weakref.ref):
-        raise Break("hash", "a weak reference, whose hash and equality are those of its object")
-    if isinstance(value, ITERATORS) or isinstance(value, OpaqueV) and type(value.obj).__hash__ is object.__hash__:
-        return _by_identity(cap, value)
+    row = kind(value).key
+    return _constant_key(value) if row is None else row(cap, value)
+
+
+def _known_key(value: Value) -> Any:
+    """That of what is constant throughout, else NotConstant."""
     try:
         key = as_python(value)
         hash(key)
-    except NotConstant:
-        if isinstance(value, TupleV):
-            parts = tuple(hashable(cap, x) for x in items_of(cap, value))
-            return HashedV(value, hash(parts), _same(cap), any(map(is_by_id, parts)))
-        if isinstance(value, (ListV, DictV, SetV)):
-            raise raised(TypeError, f"unhashable type: {name_in_errors(value.cls)!r}") from None
-        raise Break("hash", "a key that holds an array") from None
     except TypeError as error:
         raise Raised(Const(error)) from None
     return key
 
 
-ITERATORS = (GeneratorV, SeqIterV, CountIterV, StreamV, GivenIterV)
+def _constant_key(value: Value) -> Any:
+    try:
+        return _known_key(value)
+    except NotConstant:
+        raise Break("hash", "a key that holds an array") from None
+
+
+def _const_key(cap: Capture, value: Const) -> Any:
+    if issubclass(type(peek(value)), weakref.ref):
+        raise Break("hash", "a weak reference, whose hash and equality are those of its object")
+    return _constant_key(value)
+
+
+def _tuple_key(cap: Capture, value: TupleV) -> Any:
+    try:
+        return _known_key(value)
+    except NotConstant:
+        parts = tuple(hashable(cap, x) for x in items_of(cap, value))
+        return HashedV(value, hash(parts), _same(cap), any(map(is_by_id, parts)))
+
+
+def _set_key(cap: Capture, value: SetV) -> Any:
+    return _constant_key(value) if value.cls is frozenset else _unhashable(cap, value)
+
+
+def _unhashable(cap: Capture, value: Any) -> Any:
+    raise raised(TypeError, f"unhashable type: {name_in_errors(value.cls)!r}")
+
+
+def _opaque_key(cap: Capture, value: OpaqueV) -> Any:
+    return _by_identity(cap, value) if type(value.obj).__hash__ is object.__hash__ else _constant_key(value)
 
 
 @dataclass(frozen=True)
@@ -198,3 +218,15 @@ def elements_of(cap: Capture, other: Value) -> Any:
 def missing_key(key: Value) -> Raised:
     """The KeyError of a key that is not there."""
     return Raised(ObjectV(KeyError, ctor=(key,), attrs={"args": TupleV([key])}))
+
+
+define(Const, Kind(key=_const_key))
+define(SizeV, Kind(key=lambda cap, v: _constant_key(size_values.concrete(cap, v, "a key of a dict or set"))))
+define(TupleV, Kind(key=_tuple_key))
+define(SetV, Kind(key=_set_key))
+define(ObjectV, Kind(key=_object_key))
+define(OpaqueV, Kind(key=_opaque_key))
+for _cls, _key in ((ListV, _unhashable), (DictV, _unhashable),
+                   *((cls, lambda cap, v: v) for cls in (FunctionV, MethodV, CellV, IdV)),
+                   *((cls, _by_identity) for cls in (GeneratorV, SeqIterV, CountIterV, StreamV, GivenIterV))):
+    define(_cls, Kind(key=_key))  # type: ignore[type-abstract]

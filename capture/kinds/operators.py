@@ -21,6 +21,7 @@ from dynacomp.capture.symbolic.iterator_values import StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.pairs import Pair, Pairs
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     BuiltinMethodV,
@@ -73,37 +74,27 @@ _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "n
 
 # (operator name, left kind) → row(cap, a, b) or NotImplemented; filled by `containers`.
 CONTAINER_OPS: dict[tuple[str, type], Any] = {}
-CHANGING = host_functions.CHANGING
 
 
 def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value:
-    name = op.__name__
-    if isinstance(a, NdArrayV) or isinstance(b, NdArrayV):
-        found = _of_numpy(cap, op, a, b)
-        if found is not None:
-            return found
-    row = CONTAINER_OPS.get((name, row_kind(a)))
-    if row is not None:
-        result = row(cap, a, b)
-        if result is not NotImplemented:
-            return result
-    if isinstance(a, NumberV) or isinstance(b, NumberV):
-        found = graph_scalars.binary(cap, op, a, b)
-        if found is not None:
-            return found
-    if isinstance(a, CHANGING) and isinstance(b, (*CHANGING, Const)) or isinstance(b, CHANGING) and isinstance(
-            a, Const):
-        return _of_changing(cap, op, a, b)
-    if isinstance(a, ScalarV) or isinstance(b, ScalarV):
-        found = scalar_ranges.binary(cap, op, a, b) or dynamic_scalars.binary(op, a, b)
-        if found is not None:
-            return found
-    if isinstance(a, ObjectV) or isinstance(b, ObjectV):
-        return _by_methods(cap, op, a, b)
-    if isinstance(a, (ArrayV, LibraryV)) or isinstance(b, (ArrayV, LibraryV)):
-        return _array_op(cap, op, a, b)
-    if isinstance(a, SizeV) or isinstance(b, SizeV):
-        return binary(cap, op, _fixed(cap, a), _fixed(cap, b))
+    return OPERANDS.decide(a, b, cap, op)
+
+
+def _of_container(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
+    row = CONTAINER_OPS.get((op.__name__, row_kind(a)))
+    found = NotImplemented if row is None else row(cap, a, b)
+    return None if found is NotImplemented else found
+
+
+def _of_scalars(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
+    return scalar_ranges.binary(cap, op, a, b) or dynamic_scalars.binary(op, a, b)
+
+
+def _of_sizes(cap: Capture, op: Any, a: Value, b: Value) -> Value:
+    return binary(cap, op, *_fixed(cap, a, b))
+
+
+def _of_constants(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     try:
         return fold(cap, op, a, b)
     except NotConstant:
@@ -129,7 +120,12 @@ def _of_changing(cap: Capture, op: Any, a: Value, b: Value) -> Value:
             raise
     if found is not None:
         return found
-    return binary(cap, op, _fixed(cap, a), _fixed(cap, b)) if sized else fold(cap, op, a, b)
+    return binary(cap, op, *_fixed(cap, a, b)) if sized else fold(cap, op, a, b)
+
+
+def _fixed(cap: Capture, *values: Value) -> tuple[Value, ...]:
+    """Operands with sizes as plain ints."""
+    return tuple(size_values.known(cap, v, "an operator") for v in values)
 
 
 def _of_numpy(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
@@ -138,10 +134,6 @@ def _of_numpy(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     if found is None and not any(isinstance(v, (ArrayV, LibraryV)) and not arrays.is_numpy(v) for v in (a, b)):
         raise Break("leaves", f"NumPy's own {op.__name__}")
     return found
-
-
-def _fixed(cap: Capture, v: Value) -> Value:
-    return size_values.concrete(cap, v, "an operator") if isinstance(v, SizeV) else v
 
 
 def _array_op(cap: Capture, op: Any, a: Value, b: Value) -> Value:
@@ -317,38 +309,56 @@ def _kind(v: Value) -> str:
 
 def equal(cap: Capture, a: Value, b: Value) -> bool:
     """Whether containers are equal; elements are compared by identity, then `==`, as Python does."""
-    if a is b:
-        return True
-    if isinstance(a, IdV) or isinstance(b, IdV):
-        return (a if isinstance(a, IdV) else as_python(a)) == (b if isinstance(b, IdV) else as_python(b))
-    if _are_sequences(a, b):
-        left, right = cap.items(a), cap.items(b)
-        return len(left) == len(right) and all(equal(cap, x, y) for x, y in zip(left, right))
-    if isinstance(a, DictV) and isinstance(b, DictV):
-        return a.items.keys() == b.items.keys() and all(
-            equal(cap, cap.realize(a.items[k]), cap.realize(b.items[k])) for k in a.items)
-    if isinstance(a, COMPARED) and isinstance(b, COMPARED) or isinstance(a, ENTERED) or isinstance(b, ENTERED):
-        return truth(cap, binary(cap, operator.eq, a, b))
-    return _equal_kinds(cap, a, b)
+    return a is b or EQUALITY.decide(a, b, cap)
 
 
-def _equal_kinds(cap: Capture, a: Value, b: Value) -> bool:
-    """The same for other kinds, and for two kinds."""
-    if same_object(cap, a, b):
-        return True
-    if isinstance(a, MethodV) and isinstance(b, MethodV):
-        refuse_method(a)
-        return equal(cap, a.func, b.func) and same_object(cap, a.obj, b.obj)
-    if isinstance(a, BuiltinMethodV) and isinstance(b, BuiltinMethodV):
-        return a.name == b.name and same_object(cap, a.obj, b.obj)
-    for one, other in ((a, b), (b, a)):
-        if holds(one, tuple) and isinstance(other, TupleV) and (
-                type(one.value).__eq__ is tuple.__eq__):
-            return equal(cap, TupleV([Const(x) for x in one.value]), other)
-    unknown = next((v for v in (a, b) if isinstance(v, (OpaqueV, StreamV)) and _compares(type_of(v))), None)
-    if unknown is not None:
+def _equal_ids(cap: Capture, a: Value, b: Value) -> bool:
+    left, right = (v if isinstance(v, IdV) else as_python(v) for v in (a, b))
+    return left == right
+
+
+def _equal_sequences(cap: Capture, a: Value, b: Value) -> bool | None:
+    if row_kind(a) is not row_kind(b):
+        return None
+    left, right = cap.items(a), cap.items(b)
+    return len(left) == len(right) and all(equal(cap, x, y) for x, y in zip(left, right))
+
+
+def _equal_dicts(cap: Capture, a: DictV, b: DictV) -> bool:
+    return a.items.keys() == b.items.keys() and all(
+        equal(cap, cap.realize(a.items[k]), cap.realize(b.items[k])) for k in a.items)
+
+
+def _equal_by_operator(cap: Capture, a: Value, b: Value) -> bool:
+    return truth(cap, binary(cap, operator.eq, a, b))
+
+
+def _same(cap: Capture, a: Value, b: Value) -> bool | None:
+    return same_object(cap, a, b) or None
+
+
+def _equal_methods(cap: Capture, a: MethodV, b: MethodV) -> bool:
+    refuse_method(a)
+    return equal(cap, a.func, b.func) and same_object(cap, a.obj, b.obj)
+
+
+def _equal_built_in_methods(cap: Capture, a: BuiltinMethodV, b: BuiltinMethodV) -> bool:
+    return a.name == b.name and same_object(cap, a.obj, b.obj)
+
+
+def _equal_tuples(cap: Capture, a: Value, b: Value) -> bool | None:
+    """A tuple of constants, and one that is not."""
+    known, other = (a, b) if holds(a, tuple) else (b, a)
+    if holds(known, tuple) and type(known.value).__eq__ is tuple.__eq__:
+        return equal(cap, TupleV([Const(x) for x in known.value]), other)
+    return None
+
+
+def _equal_unknown(cap: Capture, a: Value, b: Value) -> bool | None:
+    """Objects that are not looked into, which may equal others."""
+    if any(isinstance(v, UNKNOWN) and _compares(type_of(v)) for v in (a, b)):
         raise Break("operator", f"== of {_kind(a)} and {_kind(b)}")
-    return False
+    return None
 
 
 def _compares(cls: type) -> bool:
@@ -356,8 +366,32 @@ def _compares(cls: type) -> bool:
     return lookup(cls, "__eq__")[0] is not object
 
 
-COMPARED = (Const, NumberV, SizeV, ScalarV, SetV, ViewV)
-ENTERED = (ArrayV, NdArrayV, ObjectV, LibraryV)
+UNKNOWN = (OpaqueV, StreamV)
+# Who computes an operator, and who says whether two objects are equal: the first of those that are asked.
+OPERANDS = Pairs(
+    Pair(_of_numpy, some=(NdArrayV,)),
+    Pair(_of_container),
+    Pair(lambda cap, op, a, b: graph_scalars.binary(cap, op, a, b), some=(NumberV,)),
+    Pair(_of_changing, some=host_functions.CHANGING, every=(*host_functions.CHANGING, Const)),
+    Pair(_of_scalars, some=(ScalarV,)),
+    Pair(_by_methods, some=(ObjectV,)),
+    Pair(_array_op, some=(ArrayV, LibraryV)),
+    Pair(_of_sizes, some=(SizeV,)),
+    Pair(_of_constants),
+)
+EQUALITY = Pairs(
+    Pair(_equal_ids, some=(IdV,)),
+    Pair(_equal_sequences, every=(TupleV, ListV)),
+    Pair(_equal_dicts, every=(DictV,)),
+    Pair(_equal_by_operator, every=(Const, NumberV, SizeV, ScalarV, SetV, ViewV)),
+    Pair(_equal_by_operator, some=(ArrayV, NdArrayV, ObjectV, LibraryV)),
+    Pair(_same),
+    Pair(_equal_methods, every=(MethodV,)),
+    Pair(_equal_built_in_methods, every=(BuiltinMethodV,)),
+    Pair(_equal_tuples, some=(TupleV,), every=(TupleV, Const)),
+    Pair(_equal_unknown, some=UNKNOWN),
+    Pair(lambda cap, a, b: False),
+)
 
 
 def unary(cap: Capture, op: Any, value: Value) -> Value:
@@ -446,27 +480,34 @@ def _object_truth(cap: Capture, value: ObjectV) -> bool:
 
 
 def subscript(cap: Capture, obj: Value, key: Value) -> Value:
-    row = CONTAINER_OPS.get(("getitem", row_kind(obj)))
-    if row is not None:
-        result = row(cap, obj, key)
-        if result is not NotImplemented:
-            return result
-    if isinstance(obj, ObjectV):
-        method = cap.special(obj, "__getitem__")
-        if method is None:
-            raise Raised(Const(TypeError(f"{name_in_errors(obj.cls)!r} object is not subscriptable")))
-        return cap.call(method, [key])
+    row = kind(obj).getitem
+    return _constant_item(cap, obj, key) if row is None else row(cap, obj, key)
+
+
+def _constant_item(cap: Capture, obj: Value, key: Value) -> Value:
+    if isinstance(key, ArrayV):
+        return _array_item(cap, obj, key)
+    key = Const(slice_of(cap, key)) if isinstance(key, SliceV) else size_values.known(cap, key, "an index")
+    return fold(cap, operator.getitem, obj, index_value(cap, key))
+
+
+def _object_item(cap: Capture, obj: ObjectV, key: Value) -> Value:
+    method = cap.special(obj, "__getitem__")
+    if method is None:
+        raise Raised(Const(TypeError(f"{name_in_errors(obj.cls)!r} object is not subscriptable")))
+    return cap.call(method, [key])
+
+
+def _array_item(cap: Capture, obj: Value, key: Value) -> Value:
+    if arrays.is_numpy(obj):
+        return ndarrays.call_method(cap, obj, "__getitem__", [key], {})
+    return library_call(cap, operator.getitem, [obj, key])
+
+
+def _const_item(cap: Capture, obj: Const, key: Value) -> Value:
     if holds(obj, type) and not hasattr(type(obj.value), "__getitem__"):
         return _class_subscript(cap, obj, key)
-    if isinstance(obj, (ArrayV, NdArrayV, LibraryV)) or isinstance(key, (ArrayV,)):
-        if arrays.is_numpy(obj):
-            return ndarrays.call_method(cap, obj, "__getitem__", [key], {})
-        return library_call(cap, operator.getitem, [obj, key])
-    if isinstance(key, SizeV):
-        key = size_values.concrete(cap, key, "an index")
-    if isinstance(key, SliceV):
-        key = Const(slice_of(cap, key))
-    return fold(cap, operator.getitem, obj, index_value(cap, key))
+    return _constant_item(cap, obj, key)
 
 
 def _class_subscript(cap: Capture, obj: Const, key: Value) -> Value:
@@ -478,17 +519,17 @@ def _class_subscript(cap: Capture, obj: Const, key: Value) -> Value:
     return fold(cap, operator.getitem, obj, key)
 
 
-define(Const, Kind(truth=_const_truth))
-define(ArrayV, Kind(truth=_array_truth, unary=_array_unary))
+define(Const, Kind(truth=_const_truth, getitem=_const_item))
+define(ArrayV, Kind(truth=_array_truth, unary=_array_unary, getitem=_array_item))
 define(NdArrayV, Kind(truth=lambda cap, v: truth(cap, ndarrays.call_method(cap, v, "__bool__", [], {})),
-                      unary=_array_unary))
-define(LibraryV, Kind(unary=_array_unary))
+                      unary=_array_unary, getitem=_array_item))
+define(LibraryV, Kind(unary=_array_unary, getitem=_array_item))
 define(NumberV, Kind(truth=_array_truth, unary=graph_scalars.unary))
 define(ScalarV, Kind(truth=dynamic_scalars.decided, unary=lambda cap, op, v: dynamic_scalars.unary(op, v)))
 define(SizeV, Kind(truth=_size_truth, unary=_size_unary))
 for _cls in (TupleV, ListV, DictV, SetV):
     define(_cls, Kind(truth=lambda cap, v: bool(v.items)))
-define(ObjectV, Kind(truth=_object_truth, unary=_object_unary))
+define(ObjectV, Kind(truth=_object_truth, unary=_object_unary, getitem=_object_item))
 define(ViewV, Kind(truth=lambda cap, v: bool(v.table.items)))
 define(RangeV, Kind(truth=_range_truth))
 define(OpaqueV, Kind(truth=_opaque_truth))

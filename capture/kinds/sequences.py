@@ -50,7 +50,7 @@ def _limit(cap: Capture, end: Value) -> int:
     return integer(cap, end)
 
 
-def _seq_getitem(cap: Capture, seq: Any, key: Value) -> Value:
+def getitem(cap: Capture, seq: Any, key: Value) -> Value:
     index = position_of(cap, seq, key)
     if isinstance(index, slice):
         return _slice(cap, seq, index)
@@ -225,7 +225,6 @@ METHODS: dict[type, dict[str, Any]] = {
             "copy": lambda cap, v: ListV(list(items_of(cap, v)))},
 }
 OPERATORS: dict[tuple[str, type], Any] = {
-    ("getitem", TupleV): _seq_getitem, ("getitem", ListV): _seq_getitem,
     ("add", TupleV): _concat, ("add", ListV): _concat, ("iadd", TupleV): _concat,
     ("mul", TupleV): _repeat, ("mul", ListV): _repeat,
     ("iadd", ListV): _extend_in_place, ("imul", ListV): _repeat_in_place,

@@ -14,6 +14,7 @@ from typing import Any
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.kinds.iteration import elements, key_value
 from dynacomp.capture.kinds.operators import CONTAINER_OPS, fold, subscript
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -25,7 +26,6 @@ from dynacomp.capture.symbolic.values import (
     NumberV,
     ObjectV,
     SetV,
-    SizeV,
     TupleV,
     Value,
     ViewV,
@@ -42,18 +42,30 @@ ORDER = {str: ("__str__", "__repr__"), repr: ("__repr__",), format: ("__format__
 
 def text(cap: Capture, x: Value, how: Any, spec: str = "") -> Value:
     """`how(x)`, or `format(x, spec)`."""
-    if isinstance(x, host_functions.CHANGING):
-        hosted = host_functions.call(cap, how, [x, Const(spec)] if how is format else [x])
-        if hosted is not None:
-            return hosted
-        x = size_values.concrete(cap, x, f"{how.__name__}()") if isinstance(x, SizeV) else x
-    if isinstance(x, ObjectV) or (isinstance(x, TupleV) and _has_own_text(x, how)):
-        return _by_method(cap, x, how, spec)
-    if isinstance(x, (TupleV, ListV, DictV, SetV, ViewV)):
-        found = Const(shown(cap, x))
-        return found if how in (str, repr) else fold(cap, lambda s: how(s, spec) if how is format else ascii(s), found)
-    if isinstance(x, (ArrayV, LibraryV, NumberV)):
-        raise Break("leaves", f"{how.__name__}() of an array")
+    row = kind(x).text
+    return _of_constant(cap, x, how, spec) if row is None else row(cap, x, how, spec)
+
+
+def _of_changing(cap: Capture, x: Value, how: Any, spec: str) -> Value:
+    """The text of a number or string that changes from call to call, made by Python; else a constant's."""
+    hosted = host_functions.call(cap, how, [x, Const(spec)] if how is format else [x])
+    return hosted or _of_constant(cap, size_values.known(cap, x, f"{how.__name__}()"), how, spec)
+
+
+def _of_tuple(cap: Capture, x: TupleV, how: Any, spec: str) -> Value:
+    return (_by_method if _has_own_text(x, how) else _of_container)(cap, x, how, spec)
+
+
+def _of_container(cap: Capture, x: Value, how: Any, spec: str) -> Value:
+    found = Const(shown(cap, x))
+    return found if how in (str, repr) else fold(cap, lambda s: how(s, spec) if how is format else ascii(s), found)
+
+
+def _of_array(cap: Capture, x: Value, how: Any, spec: str) -> Value:
+    raise Break("leaves", f"{how.__name__}() of an array")
+
+
+def _of_constant(cap: Capture, x: Value, how: Any, spec: str) -> Value:
     try:
         real = as_python(x)
     except NotConstant:
@@ -70,8 +82,12 @@ def _shows_address(real: Any) -> bool:
         return False
 
 
-def _has_own_text(x: TupleV, how: Any) -> bool:
-    return any(class_attrs.lookup(x.cls, name)[0] not in (None, tuple, object) for name in ORDER[how])
+def _has_own_text(x: Any, how: Any) -> bool:
+    """Whether the class of a tuple or of an object says in Python how it is shown."""
+    if isinstance(x, ObjectV):
+        return not inherits(x.cls, *ORDER[how])
+    return isinstance(x, TupleV) and any(class_attrs.lookup(x.cls, name)[0] not in (None, tuple, object)
+                                         for name in ORDER[how])
 
 
 def _by_method(cap: Capture, x: Any, how: Any, spec: str) -> Value:
@@ -89,11 +105,8 @@ def _by_method(cap: Capture, x: Any, how: Any, spec: str) -> Value:
 def represent(cap: Capture, x: Any, outer: list[Any]) -> str:
     """`repr` of a container's element; `outer` are the containers around it."""
     x = cap.realize(x)
-    if isinstance(x, (ListV, DictV, SetV, ViewV)) or (isinstance(x, TupleV) and not _has_own_text(x, repr)):
-        return shown(cap, x, outer)
-    if isinstance(x, ObjectV) and isinstance(plain(x), (TupleV, ListV, DictV, SetV)) and inherits(x.cls, "__repr__"):
-        return shown(cap, x, outer)
-    return as_python(text(cap, x, repr))
+    as_container = kind(plain(x)).display is not None and not _has_own_text(x, repr)
+    return shown(cap, x, outer) if as_container else as_python(text(cap, x, repr))
 
 
 def shown(cap: Capture, x: Any, outer: Sequence[Any] = ()) -> str:
@@ -103,20 +116,28 @@ def shown(cap: Capture, x: Any, outer: Sequence[Any] = ()) -> str:
     if any(inside[-1] is o for o in outer):
         marks: dict[type, str] = {list: "[...]", dict: "{...}", set: f"{name}(...)", collections.deque: "[...]"}
         return marks.get(type_of(x), "...")
-    if isinstance(x, DictV):
-        return _mapping(cap, x, name, inside)
-    if isinstance(x, ViewV):
-        parts = [represent(cap, item, inside) for item in elements(cap, x)]
-        return f"{name}([{', '.join(parts)}])"
-    items = [key_value(cap, k) for k in x.items] if isinstance(x, SetV) else cap.items(x)
-    parts = [represent(cap, item, inside) for item in items]
-    if isinstance(x, TupleV):
-        return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
-    if isinstance(x, SetV):
-        bare = f"{{{', '.join(parts)}}}" if parts else ""
-        return bare if name == "set" and parts else f"{name}({bare})"
+    return kind(x).display(cap, x, name, inside)  # type: ignore[misc]
+
+
+def _view(cap: Capture, x: ViewV, name: str, inside: list[Any]) -> str:
+    return f"{name}([{', '.join(represent(cap, item, inside) for item in elements(cap, x))}])"
+
+
+def _tuple(cap: Capture, x: TupleV, name: str, inside: list[Any]) -> str:
+    parts = [represent(cap, item, inside) for item in cap.items(x)]
+    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+def _set(cap: Capture, x: SetV, name: str, inside: list[Any]) -> str:
+    parts = [represent(cap, key_value(cap, k), inside) for k in x.items]
+    bare = f"{{{', '.join(parts)}}}" if parts else ""
+    return bare if name == "set" and parts else f"{name}({bare})"
+
+
+def _list(cap: Capture, x: ListV, name: str, inside: list[Any]) -> str:
+    bare = f"[{', '.join(represent(cap, item, inside) for item in cap.items(x))}]"
     limit = f", maxlen={x.extra}" if x.extra is not None else ""
-    return f"[{', '.join(parts)}]" if x.cls is list else f"{name}([{', '.join(parts)}]{limit})"
+    return bare if x.cls is list else f"{name}({bare}{limit})"
 
 
 def _mapping(cap: Capture, x: DictV, name: str, inside: list[Any]) -> str:
@@ -180,3 +201,11 @@ def _piece(cap: Capture, spec: re.Match[str], values: Value, rest: Iterator[Valu
 
 
 CONTAINER_OPS["mod", Const] = CONTAINER_OPS["imod", Const] = percent
+for _cls, _display in ((ListV, _list), (DictV, _mapping), (SetV, _set), (ViewV, _view)):
+    define(_cls, Kind(text=_of_container, display=_display))
+define(TupleV, Kind(text=_of_tuple, display=_tuple))
+define(ObjectV, Kind(text=_by_method))
+for _cls in (ArrayV, LibraryV, NumberV):
+    define(_cls, Kind(text=_of_array))
+for _cls in host_functions.CHANGING:
+    define(_cls, Kind(text=_of_changing))

@@ -11,6 +11,8 @@
                             counting, and over other iterators (see `iteration`)
     private_values          The Value of an object in C that the captured code has made
                             of constants: see `private_objects`
+    pairs                   What is decided by the kinds of two Values: who computes
+                            `a + b`, who says whether they are equal
     operations              What modules low in capture need of modules above them
     machine                 The symbolic machine: a Capture (one attempt to capture a
                             frame) and its Frames

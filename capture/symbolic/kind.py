@@ -32,9 +32,16 @@ class Kind:
     unary: Callable[[Cap, Any, V], V] | None = None  # None: that of a constant
     iter: Callable[[Cap, V], V] | None = None
     next: Callable[[Cap, V], V | None] | None = None  # None at the end
+    length: Callable[[Cap, V], V] | None = None  # None: that of a constant
     contains: Callable[[Cap, V, V], bool] | None = None  # None: one of the elements is equal
+    getitem: Callable[[Cap, V, V], V] | None = None  # None: that of a constant
     setitem: Callable[[Cap, V, V, V], None] | None = None
     delitem: Callable[[Cap, V, V], None] | None = None
+    key: Callable[[Cap, V], Any] | None = None  # in dicts and sets; None: the constant itself
+    text: Callable[[Cap, V, Any, str], V] | None = None  # `str`, `repr`, `ascii`, `format`; None: a constant's
+    display: Callable[[Cap, V, str, list[V]], str] | None = None  # a container's text, under the name of its class
+    copy: Callable[[Cap, V], V] | None = None
+    deepcopy: Callable[[Cap, V, V], V] | None = None
 
     # what becomes of it
     argument: Callable[[Cap, V], Any] | None = None  # in a node of the Graph

@@ -232,8 +232,7 @@ def _shape(cap: Capture, value: NdArrayV) -> tuple[Any, ...]:
 
 def length(cap: Capture, value: NdArrayV) -> int:
     """How many parts it has along its first axis: from now on this entry serves this number of parts only."""
-    first = dims(cap, value)[0]
-    return size_values.concrete(cap, first).value if isinstance(first, SizeV) else first.value  # type: ignore
+    return size_values.known(cap, dims(cap, value)[0]).value
 
 
 def attribute(cap: Capture, value: NdArrayV, name: str) -> Value | None:

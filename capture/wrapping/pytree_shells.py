@@ -29,10 +29,10 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
 )
+from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.builder import items_of, own_dict, realize
 from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, built_in_base, payload_base, refill
 from dynacomp.capture.wrapping.host_functions import as_scalar
-from dynacomp.capture.wrapping.size_values import concrete
 
 Memo = dict[int, tuple[Value, Any]]  # id of a Value → it, and its real object
 
@@ -86,8 +86,8 @@ def fixed_fields(cap: Capture, memo: Memo, leaves: list[Any]) -> None:
 def _object(cap: Capture, value: ObjectV, memo: Memo) -> Any:
     built: Any = _bare(cap, value, memo)
     for name, attr in attributes(cap, value).items():
-        known = concrete(cap, attr) if isinstance(attr, SizeV) else attr  # its class may look at it
-        object.__setattr__(built, name, shell(cap, known, memo))
+        fixed = size_values.known(cap, attr)  # its class may look at it
+        object.__setattr__(built, name, shell(cap, fixed, memo))
     return built
 
 

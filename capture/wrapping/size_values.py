@@ -102,6 +102,11 @@ def concrete(cap: Capture, value: SizeV, asked_by: str = "") -> Const:
     return Const(value.hint)
 
 
+def known(cap: Capture, value: Any, asked_by: str = "") -> Any:
+    """A size as a plain int (see `concrete`); any other Value as it is."""
+    return concrete(cap, value, asked_by) if isinstance(value, SizeV) else value
+
+
 def is_int(v: Value) -> bool:
     return isinstance(v, SizeV) or (isinstance(v, Const) and type(v.value) is int)
 
