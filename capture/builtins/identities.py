@@ -22,11 +22,11 @@ from dynacomp.capture.symbolic.values import (
     IdV,
     NumberV,
     ObjectV,
-    OpaqueV,
     ScalarV,
     SetV,
     SizeV,
     Value,
+    existing,
     is_literal,
     is_single,
 )
@@ -62,7 +62,7 @@ def _of_constant(x: Const) -> Value:
 
 def _anchor(x: Value) -> Any:
     """What is one object for as long as `x` is one."""
-    real = x.obj if isinstance(x, OpaqueV) else x.value if isinstance(x, Const) else getattr(x, "real", None)
+    real = existing(x)
     if real is not None:
         return real
     return x.node if isinstance(x, ArrayV) else x

@@ -33,6 +33,7 @@ from dynacomp.capture.symbolic.values import (
     ObjectV,
     OpaqueV,
     RangeV,
+    SequenceV,
     SizeV,
     TupleV,
     Value,
@@ -121,7 +122,7 @@ def _reversed(cap: Capture, xs: Value) -> Value:
     kind = type_of(xs)
     if not (hasattr(kind, "__reversed__") or hasattr(kind, "__getitem__")):
         raise Raised(Const(TypeError(f"{kind.__name__!r} object is not reversible")))
-    if isinstance(xs, (TupleV, ListV)):
+    if isinstance(xs, SequenceV):
         return SeqIterV(xs, len(xs.items) - 1, "reversed")
     return SeqIterV(TupleV(list(iterate(cap, xs))[::-1]), kind="other")
 

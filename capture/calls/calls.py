@@ -51,12 +51,14 @@ from dynacomp.capture.symbolic.values import (
     OpaqueV,
     PartialV,
     ScalarV,
+    SequenceV,
     SetV,
     SizeV,
     TupleV,
     Value,
     ViewV,
     as_python,
+    children,
     is_constant,
     is_literal,
     is_open,
@@ -234,7 +236,7 @@ OUTSIDE = {"abspath", "expanduser", "expandvars", "islink", "ismount", "lexists"
 
 def _is_data(value: Any) -> bool:
     """Literals, regular expressions, and plain containers of them that the captured code knows whole."""
-    if isinstance(value, (TupleV, ListV)):
+    if isinstance(value, SequenceV):
         return type_of(value) in (tuple, list) and all(map(_is_data, value.items))
     if isinstance(value, DictV):
         return value.cls is dict and all(map(is_literal, value.items)) and all(map(_is_data, value.items.values()))
@@ -440,10 +442,8 @@ def as_jit_gives(cap: Capture, fn: Any, result: Value) -> Value:
 
 def _holds_numbers(value: Value) -> bool:
     """Whether that may be, or hold, anything but arrays of JAX."""
-    if isinstance(value, (TupleV, ListV)):
-        return any(not isinstance(x, Value) or _holds_numbers(x) for x in value.items)
-    if isinstance(value, DictV):
-        return any(not isinstance(x, Value) or _holds_numbers(x) for x in value.items.values())
+    if isinstance(value, (SequenceV, DictV)):
+        return any(not isinstance(x, Value) or _holds_numbers(x) for x in children(value))
     return not (isinstance(value, ArrayV) and not arrays.is_numpy(value) or isinstance(value, Const) and (
         value.value is None))
 

@@ -17,7 +17,7 @@ from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.kinds import graph_scalars
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, Const, NumberV, TupleV
+from dynacomp.capture.symbolic.values import ArrayV, Const, NumberV, TupleV, is_exactly
 from dynacomp.capture.tracing.subgraphs import Body
 from dynacomp.capture.wrapping.array_identity import origin_of
 
@@ -62,7 +62,7 @@ class State:
         v = self.cap.realize(v)
         if isinstance(v, ArrayV):
             return self._array(v)
-        if isinstance(v, NumberV) or (isinstance(v, Const) and type(v.value) in (int, bool)):
+        if isinstance(v, NumberV) or is_exactly(v, int, bool):
             return self._number(v, bounds)
         return TupleV([self.inside(x) for x in self.cap.items(v)], v.cls) if isinstance(v, TupleV) else v
 

@@ -27,6 +27,7 @@ from dynacomp.capture.symbolic.values import (
     ObjectV,
     TupleV,
     Value,
+    is_exactly,
     is_literal,
 )
 from dynacomp.capture.wrapping.array_identity import origin_of
@@ -183,7 +184,7 @@ def _numbers(join: Join, items: list[Any]) -> Any:
 
 
 def _is_inexact(v: Any) -> bool:
-    return graph_scalars.is_rounded(v) or (isinstance(v, Const) and type(v.value) is float)
+    return graph_scalars.is_rounded(v) or is_exactly(v, float)
 
 
 def _number(kind: type, items: list[Any], node: Any) -> NumberV:
@@ -230,7 +231,7 @@ def _objects(join: Join, items: list[Any]) -> Any:
 _ROWS: list[tuple[Callable[[Any], bool], Callable[[Join, list[Any]], Any]]] = [
     (lambda v: isinstance(v, ArrayV), _arrays),
     (lambda v: isinstance(v, Const), _constants),
-    (lambda v: isinstance(v, NumberV) or (isinstance(v, Const) and type(v.value) in (int, bool)), _numbers),
+    (lambda v: isinstance(v, NumberV) or is_exactly(v, int, bool), _numbers),
     (lambda v: isinstance(v, TupleV), _tuples),
     (undo_log.is_mutable, _objects),
 ]

@@ -29,7 +29,7 @@ from dynacomp.capture.kinds import graph_scalars as numbers
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import ArrayV, Const, NotConstant, NumberV, SizeV, TupleV, Value
+from dynacomp.capture.symbolic.values import ArrayV, Const, NotConstant, NumberV, SizeV, TupleV, Value, is_exactly
 from dynacomp.capture.tracing.sized_calls import fori_of_length
 from dynacomp.capture.tracing.trace_call import emit_node
 from dynacomp.capture.wrapping import size_values
@@ -88,9 +88,9 @@ def rounds_of(cap: Capture, it: CountIterV) -> Rounds | None:
     """What is left of a range that may become a node: None for one that has no two rounds, or is not counted up to
     a symbolic size by a constant step."""
     current, stop, step = it.current, it.stop, it.step
-    if not all(isinstance(v, Const) and type(v.value) is int for v in (current, step)):
+    if not (is_exactly(current, int) and is_exactly(step, int)):
         return None
-    if isinstance(stop, Const) and type(stop.value) is int:
+    if is_exactly(stop, int):
         left = range(current.value, stop.value, step.value)
         return Rounds(len(left), tuple(left), Const(left[-1] + step.value)) if len(left) > 1 else None
     if not isinstance(stop, SizeV) or step.value < 1 or stop.hint - current.value <= step.value:

@@ -26,7 +26,7 @@ from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.graph.sizes import bounds
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, Const, NumberV, SizeV, Value
+from dynacomp.capture.symbolic.values import ArrayV, Const, NumberV, SizeV, Value, is_exactly
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping.constants import const_array
 
@@ -113,7 +113,7 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
 
 
 def _is_number(v: Value) -> bool:
-    return isinstance(v, NumberV) or (isinstance(v, Const) and type(v.value) in (int, bool, float))
+    return isinstance(v, NumberV) or is_exactly(v, int, bool, float)
 
 
 def _kind(v: Any) -> type:

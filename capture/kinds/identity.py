@@ -18,13 +18,15 @@ from dynacomp.capture.symbolic.values import (
     Const,
     FunctionV,
     NumberV,
-    OpaqueV,
     ScalarV,
     TupleV,
     Value,
+    existing,
+    is_exactly,
     is_literal,
     is_open,
     is_single,
+    now,
     peek,
 )
 
@@ -100,12 +102,12 @@ def _same_scalar(cap: Capture, a: Value, b: Value) -> bool:
         return a is b
     if any(isinstance(v.source, S.Host) for v in (a, b)):
         raise Break("identity", "`is` of numbers that Python computes")
-    now = [peek(v) if isinstance(v, Const) else v.hint for v in (a, b)]
-    answer = now[0] is now[1]
+    found = now(a), now(b)
+    answer = found[0] is found[1]
     if a.source is not None and b.source is not None:
         cap.guards.add("same" if answer else "distinct", a.source, b.source)
     else:
-        cap.guards.add("is" if answer else "is_not", a.source or b.source, now[1] if a.source else now[0])
+        cap.guards.add("is" if answer else "is_not", a.source or b.source, found[1] if a.source else found[0])
     return answer
 
 
@@ -121,13 +123,11 @@ def _same_literal(cap: Capture, a: Const, b: Const, answer: bool) -> None:
 
 def _unknown_identity(a: Value, b: Value) -> None:
     """Equal numbers are one object or two: nothing is known of those that the Graph computes."""
-    if a is not b and all(isinstance(v, NumberV) or (isinstance(v, Const) and type(v.value) in (int, bool, float))
+    if a is not b and all(isinstance(v, NumberV) or is_exactly(v, int, bool, float)
                           for v in (a, b)):
         raise Break("identity", "`is` of numbers that are computed from arrays")
 
 
 def _real(v: Value) -> Any:
     """The object that exists already and that `v` stands for; None when there is none."""
-    if isinstance(v, (Const, OpaqueV)):
-        return v.value if isinstance(v, Const) else v.obj
-    return None if isinstance(v, ArrayV) else getattr(v, "real", None)
+    return None if isinstance(v, ArrayV) else existing(v)

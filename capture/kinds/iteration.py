@@ -33,6 +33,7 @@ from dynacomp.capture.symbolic.values import (
     ObjectV,
     OpaqueV,
     RangeV,
+    SequenceV,
     SetV,
     SizeV,
     TupleV,
@@ -219,7 +220,7 @@ def _next_object(cap: Capture, it: ObjectV) -> Value | None:
 
 def iterate(cap: Capture, value: Value) -> Iterator[Value]:
     """All elements, one after the other (a Python iterator over Values)."""
-    if isinstance(value, (TupleV, ListV)):
+    if isinstance(value, SequenceV):
         yield from list(items_of(cap, value))
         return
     yield from _rest(cap, get_iter(cap, value))

@@ -39,6 +39,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     as_python,
+    existing,
     peek,
     type_of,
 )
@@ -113,7 +114,7 @@ class Identity(S.Source):
 
 def _by_identity(cap: Capture, value: Any) -> Any:
     """An object that hashes by its id: another one in its place is another key."""
-    real = value.obj if isinstance(value, OpaqueV) else getattr(value, "real", None)
+    real = existing(value)
     if real is not None and value.source is not None:
         if cap.may_break and S.belongs_to_call(value.source) and cap.root.changes_often(Identity(value.source)):
             raise Break("identity", "an object that hashes by its id, another one in each call")

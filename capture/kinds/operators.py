@@ -38,6 +38,7 @@ from dynacomp.capture.symbolic.values import (
     OpaqueV,
     RangeV,
     ScalarV,
+    SequenceV,
     SetV,
     SizeV,
     SliceV,
@@ -288,7 +289,7 @@ def _structural(cap: Capture, op: Any, a: Value, b: Value) -> Value:
 
 
 def _are_sequences(a: Value, b: Value) -> bool:
-    return isinstance(a, (TupleV, ListV)) and row_kind(a) is row_kind(b)
+    return isinstance(a, SequenceV) and row_kind(a) is row_kind(b)
 
 
 def _order(cap: Capture, op: Any, a: Value, b: Value) -> Value:

@@ -31,6 +31,7 @@ from dynacomp.capture.symbolic.values import (
     ViewV,
     as_python,
     is_constant,
+    is_exactly,
     type_of,
 )
 from dynacomp.capture.wrapping import class_attrs, host_functions, object_attrs, size_values
@@ -168,7 +169,7 @@ SHOWN: dict[str, Any] = {"s": str, "r": repr, "a": ascii}
 
 def percent(cap: Capture, a: Value, b: Value) -> Any:
     """`text % values` where some value is no constant: piece by piece."""
-    if not (isinstance(a, Const) and type(a.value) in (str, bytes)) or isinstance(
+    if not is_exactly(a, str, bytes) or isinstance(
             b, (ArrayV, LibraryV, NumberV)) or is_constant(b):
         return NotImplemented
     hosted = host_functions.percent(cap, a, b)
@@ -201,11 +202,10 @@ def _piece(cap: Capture, spec: re.Match[str], values: Value, rest: Iterator[Valu
 
 
 CONTAINER_OPS["mod", Const] = CONTAINER_OPS["imod", Const] = percent
-for _cls, _display in ((ListV, _list), (DictV, _mapping), (SetV, _set), (ViewV, _view)):
-    define(_cls, Kind(text=_of_container, display=_display))
 define(TupleV, Kind(text=_of_tuple, display=_tuple))
 define(ObjectV, Kind(text=_by_method))
-for _cls in (ArrayV, LibraryV, NumberV):
-    define(_cls, Kind(text=_of_array))
-for _cls in host_functions.CHANGING:
-    define(_cls, Kind(text=_of_changing))
+for _cls, _display in ((ListV, _list), (DictV, _mapping), (SetV, _set), (ViewV, _view)):
+    define(_cls, Kind(text=_of_container, display=_display))
+for _kind, _text in (*((cls, _of_array) for cls in (ArrayV, LibraryV, NumberV)),
+                     *((cls, _of_changing) for cls in host_functions.CHANGING)):
+    define(_kind, Kind(text=_text))

@@ -44,6 +44,7 @@ from dynacomp.capture.symbolic.values import (
     SetV,
     TupleV,
     Value,
+    children,
     is_literal,
     is_single,
     peek,
@@ -181,9 +182,7 @@ def shared_mutables(cap: Capture, value: Any, seen: set[int] | None = None) -> b
         if id(value) in seen:
             return True
         seen.add(id(value))
-    items = value.items if isinstance(value, TupleV) else cap.items(value) if isinstance(value, ListV) else (
-        list(value.items.values()) if isinstance(value, DictV) else [])
-    return any(shared_mutables(cap, v, seen) for v in items)
+    return any(shared_mutables(cap, v, seen) for v in children(value))
 
 
 # --- replacement code

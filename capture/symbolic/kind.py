@@ -9,7 +9,7 @@ a kind defines that part, once; a kind made of another (`class MemoV(DictV)`) ha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
@@ -24,6 +24,10 @@ class Kind:
     # what it is
     python_type: Callable[[V], type] | None = None
     constant: Callable[[V], Any] | None = None  # the object itself, where it is known; else NotConstant
+    existing: Callable[[V], Any] | None = None  # the object that it stands for, if it was there before; else None
+    now: Callable[[V], Any] | None = None  # what a constant, a changing number or a string is in this call
+    children: Callable[[V], Iterable[Any]] | None = None  # what a tuple, list, dict or slice holds, some maybe Lazy
+    rebuild: Callable[[V, Iterable[Any]], Any] | None = None  # such an object of these children
 
     # what Python does with it
     getattr: Callable[[Cap, V, str], V] | None = None

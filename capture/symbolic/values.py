@@ -16,7 +16,7 @@ import functools
 import inspect
 import itertools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, TypeGuard
@@ -82,6 +82,11 @@ def stands_for(value: Any, obj: Any) -> TypeGuard[Const]:
 def holds(value: Any, kinds: Any) -> TypeGuard[Const]:
     """Whether `value` is a constant of these classes."""
     return isinstance(value, Const) and isinstance(peek(value), kinds)
+
+
+def is_exactly(value: Any, *classes: type) -> TypeGuard[Const]:
+    """Whether `value` is a constant of one of these classes, and of no subclass."""
+    return isinstance(value, Const) and type(peek(value)) in classes
 
 
 def is_open(value: Any) -> bool:
@@ -164,8 +169,15 @@ class OpaqueV(Value):
     obj: Any
 
 
+class SequenceV(Value):
+    """A tuple or a list: `items`, one after the other, of class `cls`."""
+
+    items: Any
+    cls: type
+
+
 @dataclass(eq=False)
-class TupleV(Value):
+class TupleV(SequenceV):
     """A tuple, or an instance of a tuple subclass `cls` (a NamedTuple)."""
 
     items: list[Any]
@@ -174,7 +186,7 @@ class TupleV(Value):
 
 
 @dataclass(eq=False)
-class ListV(Value):
+class ListV(SequenceV):
     """A list (or deque: `cls`).
 
     Of an existing list nothing is known until something looks at `items`: then `unseen()` gives its
@@ -515,6 +527,23 @@ def _set_as_python(v: SetV) -> Any:
     return v.items if isinstance(v.items, v.cls) else v.cls(v.items)  # a copy may have another order
 
 
+def existing(value: Any) -> Any:
+    """The object that `value` stands for, where it was there before the captured code; else None."""
+    return kind(value).existing(value)  # type: ignore[misc]
+
+
+def now(value: Any) -> Any:
+    """What a constant, or a number or string that changes, is in this call; None for other Values."""
+    row = kind(value).now
+    return None if row is None else row(value)
+
+
+def children(value: Any) -> Iterable[Any]:
+    """What a tuple, list, dict or slice holds (nothing has looked at `Lazy` ones yet); none of other Values."""
+    row = kind(value).children
+    return () if row is None else row(value)
+
+
 def row_kind(value: Value) -> type:
     """The key of `value` in tables of methods and operators: its class here, for a deque its class there."""
     return value.cls if type(value) is ListV and value.cls is not list else type(value)
@@ -573,8 +602,11 @@ VIEW_TYPES: dict[tuple[bool, str], type] = {
 
 def _defined() -> None:
     """What each kind is."""
-    define(Value, Kind(python_type=_real_type))
-    define(Const, Kind(python_type=lambda v: type(peek(v)), constant=lambda v: v.value))
+    define(Value, Kind(python_type=_real_type, existing=lambda v: getattr(v, "real", None)))
+    define(Const, Kind(python_type=lambda v: type(peek(v)), constant=lambda v: v.value, existing=peek, now=peek))
+    define(SequenceV, Kind(children=lambda v: v.items, rebuild=lambda v, parts: v.cls(parts)))
+    define(DictV, Kind(children=lambda v: v.items.values()))
+    define(SizeV, Kind(now=lambda v: v.hint))
     for cls, constant in ((TupleV, _tuple_as_python), (DictV, _dict_as_python), (SetV, _set_as_python),
                           (ListV, lambda v: v.cls(as_python(i) for i in v.items)), (ObjectV, None)):
         define(cls, Kind(python_type=lambda v: v.cls, constant=constant))
@@ -582,14 +614,14 @@ def _defined() -> None:
                        (types.FunctionType, FunctionV), (functools.partial, PartialV),
                        (types.TracebackType, TracebackV)):
         define(made, Kind(python_type=functools.partial(_always, face)))
-    define(SliceV, Kind(python_type=lambda v: slice, constant=lambda v: slice(
-        as_python(v.start), as_python(v.stop), as_python(v.step))))
+    define(SliceV, Kind(python_type=lambda v: slice, constant=lambda v: slice(*map(as_python, children(v))),
+                        children=lambda v: (v.start, v.stop, v.step), rebuild=lambda v, parts: slice(*parts)))
     define(ViewV, Kind(python_type=lambda v: VIEW_TYPES[v.table.cls is collections.OrderedDict, v.kind]))
     define(ArrayV, Kind(python_type=lambda v: class_of(v.aval) if v.real is None else type(v.real)))
     define(NdArrayV, Kind(python_type=lambda v: type(v.array)))
-    define(ScalarV, Kind(python_type=lambda v: type(v.hint), constant=_scalar))
+    define(ScalarV, Kind(python_type=lambda v: type(v.hint), constant=_scalar, now=lambda v: v.hint))
     define(NumberV, Kind(python_type=lambda v: v.kind))
-    define(OpaqueV, Kind(python_type=lambda v: type(v.obj)))
+    define(OpaqueV, Kind(python_type=lambda v: type(v.obj), existing=lambda v: v.obj))
     define(LibraryV, Kind(constant=_library))
     define(GeneratorV, Kind(python_type=_generator_type))
     define(MethodV, Kind(python_type=_bound_type))

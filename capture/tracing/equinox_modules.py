@@ -18,8 +18,17 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.symbolic.classes import module_name, mro
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, Const, DictV, ListV, MethodV, NumberV, ObjectV, TupleV, Value
-from dynacomp.capture.wrapping.builder import items_of
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    Const,
+    DictV,
+    MethodV,
+    NumberV,
+    ObjectV,
+    SequenceV,
+    Value,
+    children,
+)
 from dynacomp.capture.wrapping.constants import from_python
 
 ABSTRACT = ("__abstractmethods__", "__abstractvars__", "__abstractclassvars__")
@@ -90,10 +99,8 @@ def refuse_store(target: ObjectV, name: str, value: Value) -> None:
 def _holds(cap: Capture, value: Value, is_such: Any) -> bool:
     """Whether a leaf of a tree of containers and modules is such a Value."""
     value = cap.realize(value)
-    if isinstance(value, (TupleV, ListV)):
-        return any(_holds(cap, v, is_such) for v in items_of(cap, value))
-    if isinstance(value, DictV):
-        return any(_holds(cap, v, is_such) for v in value.items.values())
+    if isinstance(value, (SequenceV, DictV)):
+        return any(_holds(cap, v, is_such) for v in children(value))
     if isinstance(value, ObjectV) and is_module(value.cls):
         return any(_holds(cap, cap.getattr(value, f.name), is_such) for f in dataclasses.fields(value.cls)
                    if not f.metadata.get("static", False))

@@ -17,7 +17,7 @@ from dynacomp.capture.symbolic.immutability import is_python_class
 from dynacomp.capture.symbolic.libraries import has_user_call, is_host, is_library, is_user_function
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import Const, LibraryV, ListV, TupleV, Value, as_python
+from dynacomp.capture.symbolic.values import Const, LibraryV, ListV, SequenceV, TupleV, Value, as_python
 from dynacomp.capture.tracing.trace_call import RULES
 from dynacomp.capture.wrapping.builder import items_of, wrap
 from dynacomp.capture.wrapping.constants import from_python
@@ -145,7 +145,7 @@ def open_callable(cap: Capture, fn: Value) -> LibraryV | None:
 
 def _part_value(cap: Capture, part: Any, source: S.Source | None) -> Value:
     value = wrap(cap, part, source) if source is not None else from_python(cap, part)
-    if isinstance(value, (TupleV, ListV)):
+    if isinstance(value, SequenceV):
         items = [_opened(cap, v) for v in items_of(cap, value)]
         return TupleV(items, value.cls) if isinstance(value, TupleV) else ListV(items)
     return _opened(cap, value)

@@ -37,13 +37,11 @@ from dynacomp.capture.symbolic.libraries import is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     Const,
-    DictV,
-    ListV,
     MethodV,
     ObjectV,
     PartialV,
-    TupleV,
     Value,
+    children,
     is_literal,
     peek,
 )
@@ -223,11 +221,10 @@ class Reads:
 
     def given(self, value: Value) -> None:
         """An argument of the call: the objects in it that existed before."""
-        if isinstance(value, (TupleV, ListV, DictV)):
-            for item in value.items.values() if isinstance(value, DictV) else value.items:
-                if isinstance(item, Value):  # others have not been looked at
-                    self.given(item)
-        elif isinstance(value, MethodV):
+        for item in children(value):
+            if isinstance(item, Value):  # others have not been looked at
+                self.given(item)
+        if isinstance(value, MethodV):
             self.given(value.obj)
         elif isinstance(value, PartialV):
             for item in (value.func, *value.args, *value.kwargs.values()):

@@ -44,6 +44,7 @@ from dynacomp.capture.symbolic.values import (
     ObjectV,
     PartialV,
     ScalarV,
+    SequenceV,
     SetV,
     SizeV,
     SliceV,
@@ -234,7 +235,7 @@ def _with_payload(cap: Capture, value: ObjectV) -> Any:
 
 def _holds_literals(cap: Capture, payload: Value | None) -> bool:
     """Whether a list or tuple that nobody has changed holds constants alone, which are guarded now."""
-    return isinstance(payload, (TupleV, ListV)) and not getattr(payload, "dirty", False) and all(
+    return isinstance(payload, SequenceV) and not getattr(payload, "dirty", False) and all(
         isinstance(v, Const) and is_literal(v.value) for v in items_of(cap, payload))
 
 

@@ -58,6 +58,7 @@ from dynacomp.capture.symbolic.values import (
     PartialV,
     TupleV,
     Value,
+    children,
     is_literal,
     peek,
 )
@@ -208,9 +209,9 @@ def _is_description(x: Any) -> bool:
 def _holds_numpy(cap: Capture, value: Value) -> bool:
     """Whether a NumPy array is in a tree of containers."""
     value = cap.realize(value)
-    if isinstance(value, (TupleV, ListV, DictV)):
-        return any(_holds_numpy(cap, v) for v in (value.items.values() if isinstance(value, DictV) else value.items))
-    return isinstance(value, NdArrayV) or isinstance(value, ArrayV) and isinstance(value.real, np.ndarray)
+    if isinstance(value, NdArrayV) or isinstance(value, ArrayV) and isinstance(value.real, np.ndarray):
+        return True
+    return any(_holds_numpy(cap, v) for v in children(value))
 
 
 def _is_container(result: Any) -> bool:

@@ -48,6 +48,7 @@ from dynacomp.capture.symbolic.values import (
     SetV,
     TupleV,
     Value,
+    existing,
     is_constant,
     is_literal,
     stands_for,
@@ -232,9 +233,11 @@ def known_as(cap: Capture, value: Value, obj: Any) -> Any:
 
 
 def _annotation(cap: Capture, value: Value) -> Any:
-    real = value.value if isinstance(value, Const) else getattr(value, "real", None)
-    if real is None or isinstance(value, Const):
-        return real if isinstance(value, Const) else stand_in(cap, value)
+    if isinstance(value, Const):
+        return value.value
+    real = existing(value)
+    if real is None:
+        return stand_in(cap, value)
     if value.source is not None:
         cap.guards.add("is", value.source, real)
     return real

@@ -22,7 +22,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, NeedsConcrete, ScalarV, Value
+from dynacomp.capture.symbolic.values import Const, NeedsConcrete, ScalarV, Value, now
 
 NEVER_RAISE = {op.__name__: op for op in (
     operator.add, operator.sub, operator.mul, operator.lt, operator.le, operator.gt, operator.ge, operator.eq,
@@ -61,7 +61,7 @@ def binary(op: Any, a: Value, b: Value) -> Value | None:
         return host(plain, NEVER_RAISE[plain], a, b)
     if plain in NONZERO_RIGHT and isinstance(b, Const) and b.value != 0 and moderate(a):
         return host(plain, NONZERO_RIGHT[plain], a, b)
-    if plain == "pow" and is_numpy_number(_now(a)) and isinstance(b, Const) and b.value >= 0:
+    if plain == "pow" and is_numpy_number(now(a)) and isinstance(b, Const) and b.value >= 0:
         return host(plain, operator.pow, a, b)
     raise Break("scalar", f"{name} of Python numbers that change from call to call")
 
@@ -129,7 +129,7 @@ def host(name: str, op: Any, *values: Any) -> Value:
     """What `op` (the entry `name` of FUNCTIONS) makes of numbers, computed in Python in each call."""
     try:
         with np.errstate(all="ignore"):  # NumPy warns when the program runs
-            hint = op(*map(_now, values))
+            hint = op(*map(now, values))
     except ours(Exception) as error:
         raise Break("scalar", f"{name} raises {type(error).__name__}") from None
     args = tuple(v.source if isinstance(v, ScalarV) else v.value for v in values)
@@ -143,17 +143,12 @@ def length(value: ScalarV) -> Value:
     return host("len", len, value)
 
 
-def _now(v: Value) -> Any:
-    """What it is in this call; None for other Values."""
-    return v.hint if isinstance(v, ScalarV) else v.value if isinstance(v, Const) else None
-
-
 def _is_text(v: Value) -> bool:
-    return type(_now(v)) is str
+    return type(now(v)) is str
 
 
 def _is_number(v: Value) -> bool:
-    return type(_now(v)) in (int, float, bool) or is_numpy_number(_now(v))
+    return type(now(v)) in (int, float, bool) or is_numpy_number(now(v))
 
 
 def is_numpy_number(x: Any) -> bool:
@@ -163,10 +158,10 @@ def is_numpy_number(x: Any) -> bool:
 
 def _may_overflow(a: Any, b: Any) -> bool:
     """Whether a later `b` may not fit the NumPy type of `a`: that raises."""
-    return is_numpy_number(_now(a)) and isinstance(b, ScalarV) and type(b.hint) is int
+    return is_numpy_number(now(a)) and isinstance(b, ScalarV) and type(b.hint) is int
 
 
 def moderate(v: Any) -> bool:
     """Whether int-to-float conversions of such a number cannot overflow."""
-    value = _now(v)
+    value = now(v)
     return isinstance(value, float) or abs(value) < SMALL

@@ -26,6 +26,7 @@ import numpy as np
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.sizes import Size, canonical
 from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     Const,
@@ -34,9 +35,9 @@ from dynacomp.capture.symbolic.values import (
     NeedsConcrete,
     ScalarV,
     SizeV,
-    SliceV,
     TupleV,
     Value,
+    children,
 )
 from dynacomp.capture.wrapping import dynamic_scalars, size_values
 from dynacomp.capture.wrapping.builder import add_input, symbolic_dims
@@ -119,11 +120,8 @@ def _name(fn: Any) -> str:
 def changing(cap: Capture, value: Value) -> Iterator[Value]:
     """The numbers and arrays in it that change from call to call."""
     value = cap.realize(value)
-    if isinstance(value, (TupleV, ListV)):
-        for item in value.items:
-            yield from changing(cap, item)
-    elif isinstance(value, SliceV):
-        for item in (value.start, value.stop, value.step):
+    if kind(value).rebuild is not None:
+        for item in children(value):
             yield from changing(cap, item)
     elif is_number(value) or isinstance(value, NdArrayV) and value.recipe is not None:
         yield value
@@ -158,10 +156,9 @@ class Call:
     def tree(self, value: Value) -> Any:
         """A Value as part of the recipe: constants are copied."""
         value = self.cap.realize(value)
-        if isinstance(value, (TupleV, ListV)):
-            return value.cls(self.tree(v) for v in value.items)
-        if isinstance(value, SliceV):
-            return slice(*(self.tree(v) for v in (value.start, value.stop, value.step)))
+        rebuild = kind(value).rebuild
+        if rebuild is not None:
+            return rebuild(value, [self.tree(v) for v in children(value)])
         if is_number(value) or isinstance(value, NdArrayV) and value.recipe is not None:
             source = value.recipe if isinstance(value, NdArrayV) else as_scalar(self.cap, value).source
             return self.places.setdefault(source, Given(len(self.places)))  # type: ignore[arg-type]

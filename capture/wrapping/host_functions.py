@@ -22,7 +22,7 @@ import numpy as np
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, ListV, ScalarV, SizeV, TupleV, Value, peek
+from dynacomp.capture.symbolic.values import ScalarV, SequenceV, SizeV, TupleV, Value, now
 from dynacomp.capture.wrapping import dynamic_scalars, scalar_ranges, size_values
 
 Bounds = tuple[float, float]
@@ -95,7 +95,7 @@ def call(cap: Capture, fn: Any, args: Sequence[Value], kwargs: Any = ()) -> Valu
 
 def method(cap: Capture, obj: Value, name: str, args: Sequence[Value]) -> Value | None:
     """`obj.name(*args)` of a number or a string, of which some change; None where it is no host expression."""
-    if name == "join" and len(args) == 1 and isinstance(args[0], (ListV, TupleV)) and type(now(obj)) is str:
+    if name == "join" and len(args) == 1 and isinstance(args[0], SequenceV) and type(now(obj)) is str:
         return joined(cap, obj, cap.items(args[0]))
     fn = _METHODS.get((type(now(obj)), name))
     if fn is None or not all(map(_is_plain, (obj, *args))):
@@ -158,11 +158,6 @@ def name_of(fn: Any) -> str:
 def as_scalar(cap: Capture, value: Value) -> Value:
     """A symbolic size as any other number that changes; other Values are themselves."""
     return ScalarV(value.hint, source=size_values.source_of(cap, value)) if isinstance(value, SizeV) else value
-
-
-def now(value: Any) -> Any:
-    """What a number or string is in this call; None for other Values."""
-    return value.hint if isinstance(value, CHANGING) else peek(value) if isinstance(value, Const) else None
 
 
 def _is_plain(value: Value) -> bool:

@@ -25,17 +25,20 @@ import numpy as np
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
     ListV,
     NdArrayV,
+    SequenceV,
     SizeV,
-    SliceV,
     TupleV,
     Value,
+    children,
     is_literal,
+    type_of,
 )
 from dynacomp.capture.wrapping import host_arrays
 from dynacomp.capture.wrapping.constants import from_python
@@ -88,10 +91,8 @@ def is_numpy_function(obj: Any) -> bool:
 def known(cap: Capture, value: Value, also: Callable[[Value], bool] = lambda v: False) -> bool:
     """Whether NumPy can be given `value` now; `also` says what else may be in it."""
     value = cap.realize(value)
-    if isinstance(value, (TupleV, ListV)):
-        return value.cls in (tuple, list) and all(known(cap, v, also) for v in value.items)
-    if isinstance(value, SliceV):
-        return all(known(cap, v, also) for v in (value.start, value.stop, value.step))
+    if kind(value).rebuild is not None:
+        return type_of(value) in (tuple, list, slice) and all(known(cap, v, also) for v in children(value))
     if isinstance(value, ArrayV):
         return is_constant(cap, value)
     return also(value) or isinstance(value, (NdArrayV, SizeV)) or isinstance(value, Const) and _is_plain(value.value)
@@ -107,7 +108,7 @@ def holds_array(cap: Capture, values: Iterable[Value]) -> bool:
     for value in map(cap.realize, values):
         if isinstance(value, NdArrayV) or isinstance(value, ArrayV) and is_constant(cap, value):
             return True
-        if isinstance(value, (TupleV, ListV)) and holds_array(cap, value.items):
+        if isinstance(value, SequenceV) and holds_array(cap, children(value)):
             return True
     return False
 
@@ -132,10 +133,9 @@ def _changes(cap: Capture) -> bool:
 def plain(cap: Capture, value: Value) -> Any:
     """The Python object of a known Value, for NumPy: arrays as the capture has them."""
     value = cap.realize(value)
-    if isinstance(value, (TupleV, ListV)):
-        return value.cls(plain(cap, v) for v in value.items)
-    if isinstance(value, SliceV):
-        return slice(*(plain(cap, v) for v in (value.start, value.stop, value.step)))
+    rebuild = kind(value).rebuild
+    if rebuild is not None:
+        return rebuild(value, [plain(cap, v) for v in children(value)])
     if isinstance(value, ArrayV):
         return _of_outside(cap, value)
     if isinstance(value, SizeV):
@@ -184,10 +184,9 @@ def _hosted(cap: Capture, fn: Callable[..., Any], args: list[Value], kwargs: dic
 def now(cap: Capture, value: Value) -> Any:
     """`plain`, of what changes too: as it is in this call."""
     value = cap.realize(value)
-    if isinstance(value, (TupleV, ListV)):
-        return value.cls(now(cap, v) for v in value.items)
-    if isinstance(value, SliceV):
-        return slice(*(now(cap, v) for v in (value.start, value.stop, value.step)))
+    rebuild = kind(value).rebuild
+    if rebuild is not None:
+        return rebuild(value, [now(cap, v) for v in children(value)])
     if host_arrays.is_number(value):
         return value.hint  # type: ignore[attr-defined]
     return value.array if isinstance(value, NdArrayV) else plain(cap, value)

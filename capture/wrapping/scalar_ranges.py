@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, NeedsConcrete, ScalarV, Value
+from dynacomp.capture.symbolic.values import Const, NeedsConcrete, ScalarV, Value, now
 from dynacomp.capture.wrapping import dynamic_scalars
 
 Bounds = tuple[float, float, float, float]  # the least and the greatest |base| and exponent
@@ -38,12 +38,12 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     name = dynamic_scalars.plain_name(op)
     if not (_is_python(a) and _is_python(b)):
         return None
-    if name in DIVISIONS and isinstance(b, ScalarV) and _now(b) == 0:
+    if name in DIVISIONS and isinstance(b, ScalarV) and now(b) == 0:
         raise NeedsConcrete(b)  # of which Python's exception is found
     if name in DIVISIONS and isinstance(b, ScalarV) and dynamic_scalars.moderate(a):
         return dynamic_scalars.host(name, DIVISIONS[name], a, b) if holds(cap, [("ne", b, 0)]) else None
     if name in SHIFTS:
-        shifted = type(_now(a)) is not float and holds(cap, [("ge", b, 0), ("le", b, 64), ("le", a, 1 << 60)])
+        shifted = type(now(a)) is not float and holds(cap, [("ge", b, 0), ("le", b, 64), ("le", a, 1 << 60)])
         return dynamic_scalars.host(name, SHIFTS[name], a, b) if shifted else None
     bounds = _power(a, b) if name == "pow" else ()
     return dynamic_scalars.host("pow", operator.pow, a, b) if bounds and holds(cap, bounds) else None
@@ -51,7 +51,7 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
 
 def _power(a: Value, b: Value) -> list[tuple[str, Value, float]]:
     """The bounds within which `a ** b` does not raise, overflow or become another type; [] where there are none."""
-    base, exponent = _now(a), _now(b)
+    base, exponent = now(a), now(b)
     whole = type(base) is not float and type(exponent) is not float
     found = within(base, exponent, (ROOTS if exponent < 0 else INT_POWERS) if whole else POWERS)
     if found is None:
@@ -74,7 +74,7 @@ def within(base: float, exponent: float, rows: Iterable[Bounds]) -> Bounds | Non
 def holds(cap: Capture, bounds: Iterable[tuple[str, Any, float]]) -> bool:
     """Whether numbers are within bounds; what changes is guarded to be."""
     with np.errstate(all="ignore"):  # a bound may be beyond a small float of NumPy's
-        held = all(getattr(operator, name)(_now(v), bound) for name, v, bound in bounds)
+        held = all(getattr(operator, name)(now(v), bound) for name, v, bound in bounds)
     if not held:
         return False
     for name, v, bound in bounds:
@@ -86,8 +86,4 @@ def holds(cap: Capture, bounds: Iterable[tuple[str, Any, float]]) -> bool:
 
 
 def _is_python(v: Value) -> bool:
-    return type(_now(v)) in (int, float, bool)
-
-
-def _now(v: Any) -> Any:
-    return v.hint if isinstance(v, ScalarV) else v.value if isinstance(v, Const) else None
+    return type(now(v)) in (int, float, bool)

@@ -15,7 +15,7 @@ from dynacomp.capture.graph.size_scope import LEAST
 from dynacomp.capture.graph.sizes import Size, canonical, names
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture, Frozen
-from dynacomp.capture.symbolic.values import Const, SizeV, Value
+from dynacomp.capture.symbolic.values import Const, SizeV, Value, is_exactly
 
 ARITHMETIC = {op.__name__: op for op in (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod)}
 COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
@@ -108,7 +108,7 @@ def known(cap: Capture, value: Any, asked_by: str = "") -> Any:
 
 
 def is_int(v: Value) -> bool:
-    return isinstance(v, SizeV) or (isinstance(v, Const) and type(v.value) is int)
+    return isinstance(v, SizeV) or is_exactly(v, int)
 
 
 def expr_of(v: Any) -> Any:
