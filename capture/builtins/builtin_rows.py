@@ -53,6 +53,7 @@ from dynacomp.capture.symbolic.values import (
     as_python,
     holds,
     is_constant,
+    is_exactly,
     peek,
     type_of,
 )
@@ -175,7 +176,7 @@ CONVERSIONS: dict[type, dict[str, Any]] = {
 
 def _converted(cap: Capture, kind: type, x: ObjectV, rest: list[Value], kwargs: dict[str, Value]) -> Value:
     """`int(x)`, `float(x)`, `complex(x)` of an instance: its own conversion, or that of the text that it is."""
-    if isinstance(x.payload, Const) and type(x.payload.value) in (str, bytes):
+    if is_exactly(x.payload, str, bytes):
         return BUILTINS[kind](cap, x.payload, *rest, **kwargs)
     for name, gives in CONVERSIONS[kind].items():
         method = cap.special(x, name)

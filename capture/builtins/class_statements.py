@@ -34,6 +34,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     as_python,
+    holds,
     is_literal,
 )
 from dynacomp.capture.wrapping import class_prototypes
@@ -59,7 +60,7 @@ def _metaclass(bases: tuple[Value, ...], given: Value) -> type:
     """The metaclass of a class with these bases, one of those that do nothing but what is told here."""
     found = given.value if isinstance(given, Const) else None
     for base in bases:
-        if not isinstance(base, Const) or not isinstance(base.value, METACLASSES):
+        if not holds(base, METACLASSES):
             raise Break("call", "builtins.__build_class__ with a base that is no class")
         if is_pure_module(module_name(base.value)):
             raise Break("call", f"a subclass of {base.value.__qualname__}, which is a library's")

@@ -12,7 +12,7 @@ import jax
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, Const, DictV, NumberV, TupleV, Value, is_literal
+from dynacomp.capture.symbolic.values import ArrayV, Const, DictV, NumberV, TupleV, Value, is_known_literal
 from dynacomp.capture.tracing.trace_call import library_call
 
 
@@ -27,7 +27,7 @@ def is_settled(v: Value) -> bool:
     """Whether a Value is the same whenever Python gets it."""
     if isinstance(v, TupleV):
         return all(isinstance(x, Value) and is_settled(x) for x in v.items)
-    return isinstance(v, (ArrayV, NumberV)) or (isinstance(v, Const) and is_literal(v.value))
+    return isinstance(v, (ArrayV, NumberV)) or is_known_literal(v)
 
 
 BUILTINS[jax.debug.print] = debug_print

@@ -28,6 +28,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     as_python,
     holds,
+    is_exactly,
     stands_for,
 )
 from dynacomp.capture.tracing.placement import is_traced
@@ -36,7 +37,7 @@ from dynacomp.capture.wrapping.class_attrs import lookup
 
 @row(isinstance)
 def _isinstance(cap: Capture, x: Value, kinds: Value) -> Value:
-    settled = _settled(x, kinds) if isinstance(kinds, Const) and type(kinds.value) is type else None
+    settled = _settled(x, kinds) if is_exactly(kinds, type) else None
     if settled is not None:
         return Const(settled)
     if isinstance(kinds, ObjectV):
@@ -125,7 +126,7 @@ def _alternatives(cap: Capture, kinds: Value) -> list[Value]:
 
 def _own_check(kind: Value, name: str = "__instancecheck__") -> types.FunctionType | None:
     """The check that the program's (or a library's) metaclass defines in Python, if any."""
-    if not isinstance(kind, Const) or not isinstance(kind.value, type):
+    if not holds(kind, type):
         return None
     owner, raw = lookup(type(kind.value), name)
     native = owner in (type, abc.ABCMeta) or owner is None or is_pure_module(module_name(owner))

@@ -39,6 +39,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     as_python,
     holds,
+    is_exactly,
     stands_for,
     type_of,
 )
@@ -147,7 +148,7 @@ def _sum(cap: Capture, xs: Value, start: Value = Const(0)) -> Value:
     total = start
     if isinstance(start, Const):
         accepted(sum, (), [start])  # it joins no strings
-    whole = isinstance(start, SizeV) or isinstance(start, Const) and type(start.value) is int  # floats are rounded
+    whole = isinstance(start, SizeV) or is_exactly(start, int)  # floats are rounded
     if whole and isinstance(xs, RangeV) and isinstance(xs.step, Const) and xs.step.value == 1:
         return binary(cap, operator.add, total, _sum_of_range(cap, xs))
     for x in iterate(cap, xs):

@@ -54,6 +54,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     as_python,
+    is_known_literal,
     is_literal,
     stands_for,
 )
@@ -138,7 +139,7 @@ def call_method(cap: Capture, value: PrivateV, name: str, args: list[Value], kwa
     that the class finds under that name (`super().seed`)."""
     obj, cls = value.obj, value.cls
     raw = lookup(cls, name)[1] if raw is None else raw
-    if isinstance(raw, types.FunctionType) and not all(map(_is_literal, (*args, *kwargs.values()))):
+    if isinstance(raw, types.FunctionType) and not all(map(is_known_literal, (*args, *kwargs.values()))):
         return cap.call(Const(raw), [value, *args], kwargs)
     if name in SHOWING and cls not in INDEXED:
         raise Break("leaves", f"{name} of a {cls.__qualname__}")
@@ -172,10 +173,6 @@ def _shuffle(cap: Capture, generator: Any, items: ListV) -> Value:
     generator.shuffle(order)
     items.items[:] = [items.items[n] for n in order]
     return Const(None)
-
-
-def _is_literal(value: Value) -> bool:
-    return isinstance(value, Const) and is_literal(value.value)
 
 
 def _given(cap: Capture, args: Any, kwargs: dict[str, Value], what: str) -> tuple[list[Any], dict[str, Any]]:
@@ -240,7 +237,7 @@ def copied(cap: Capture, value: PrivateV, deep: bool) -> Value:
 
 def _seed(cap: Capture, generator: Value, *args: Value, **kwargs: Value) -> Value:
     """`generator.seed(...)`."""
-    if isinstance(generator, PrivateV) and all(map(_is_literal, (*args, *kwargs.values()))):
+    if isinstance(generator, PrivateV) and all(map(is_known_literal, (*args, *kwargs.values()))):
         return call_method(cap, generator, "seed", list(args), kwargs)
     if not (isinstance(generator, OpaqueV) and type(generator.obj) in SEEDED and generator.source is not None):
         raise Break("call", "seed of an object in C")
@@ -249,7 +246,7 @@ def _seed(cap: Capture, generator: Value, *args: Value, **kwargs: Value) -> Valu
 
 def adopt(cap: Capture, real: Any, source: S.Source, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Seeds `real`: what it gives is known now."""
-    if cap.bodies or not all(map(_is_literal, (*args, *kwargs.values()))):
+    if cap.bodies or not all(map(is_known_literal, (*args, *kwargs.values()))):
         raise Break("call", f"{type(real).__name__}.seed of what is not known, or in a transformed function")
     value = PrivateV(type(real), obj=_unseen(lambda: type(real)(0)), real=real, source=source)
     result = call_method(cap, value, "seed", args, kwargs)

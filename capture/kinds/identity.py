@@ -22,6 +22,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     existing,
+    holds,
     is_exactly,
     is_literal,
     is_open,
@@ -54,7 +55,7 @@ def _is_empty_tuple(value: Value) -> bool:
 
 
 def _may_be_function(v: Value) -> bool:
-    return isinstance(v, FunctionV) or isinstance(v, Const) and isinstance(peek(v), types.FunctionType)
+    return isinstance(v, FunctionV) or holds(v, types.FunctionType)
 
 
 def same_object(cap: Capture, a: Value, b: Value) -> bool:

@@ -17,6 +17,7 @@ from dynacomp.capture.kinds import arrays, existing_iterators
 from dynacomp.capture.kinds.operators import binary, equal, truth
 from dynacomp.capture.symbolic.generators import resume
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
+from dynacomp.capture.symbolic.key_values import HashedV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import STEPS_AN_ITEM, Capture
 from dynacomp.capture.symbolic.side_effects import mutating
@@ -25,7 +26,6 @@ from dynacomp.capture.symbolic.values import (
     Const,
     DictV,
     GeneratorV,
-    HashedV,
     LibraryV,
     ListV,
     NdArrayV,

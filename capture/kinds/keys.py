@@ -19,6 +19,7 @@ from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.operators import equal
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
+from dynacomp.capture.symbolic.key_values import HashedV, IdV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
@@ -27,8 +28,6 @@ from dynacomp.capture.symbolic.values import (
     DictV,
     FunctionV,
     GeneratorV,
-    HashedV,
-    IdV,
     ListV,
     MethodV,
     NotConstant,

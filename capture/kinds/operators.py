@@ -18,6 +18,7 @@ from dynacomp.capture.kinds.indices import has_index, index_value, slice_of
 from dynacomp.capture.symbolic.classes import module_name
 from dynacomp.capture.symbolic.immutability import is_changeable
 from dynacomp.capture.symbolic.iterator_values import StreamV
+from dynacomp.capture.symbolic.key_values import IdV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -27,7 +28,6 @@ from dynacomp.capture.symbolic.values import (
     BuiltinMethodV,
     Const,
     DictV,
-    IdV,
     LibraryV,
     ListV,
     MethodV,

@@ -26,6 +26,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     as_python,
+    is_exactly,
     stands_for,
     type_of,
 )
@@ -36,7 +37,7 @@ MAX_REPEATED = 1 << 15  # items that `[0] * n` makes while capturing: each is a 
 
 def position_of(cap: Capture, seq: Any, key: Value) -> Any:
     """What `seq[key]` means: an int or a slice; TypeError in the words of subscripts."""
-    if isinstance(key, SliceV) or isinstance(key, Const) and type(key.value) is slice:
+    if isinstance(key, SliceV) or is_exactly(key, slice):
         return slice_of(cap, key)
     if not has_index(key):
         raise raised(TypeError, f"{seq.cls.__name__} indices must be integers or slices, not {type_of(key).__name__}")

@@ -27,6 +27,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     holds,
+    is_exactly,
     type_of,
 )
 from dynacomp.capture.tracing.equinox_modules import is_module, refuse_store
@@ -64,7 +65,7 @@ def setattr_value(cap: Capture, target: Value, name: str, value: Value) -> None:
         target.content = value
     elif holds(target, type):
         class_attrs.store(cap, target.value, name, value)
-    elif isinstance(target, Const) and type(target.value) is types.ModuleType:
+    elif is_exactly(target, types.ModuleType):
         write_global(cap, vars(target.value), None, name, value)
     elif isinstance(target, ArrayV) and not hasattr(jax.core.Tracer, name) and is_traced(cap, target.node):
         raise Raised(Const(AttributeError(f"'Tracer' object has no attribute {name!r}", name=name)))

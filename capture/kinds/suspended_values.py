@@ -23,11 +23,12 @@ from dynacomp.capture.bytecode.resume import HANDLED, NULL, late_cells
 from dynacomp.capture.bytecode.segments import FINISHED, UNBOUND, slots
 from dynacomp.capture.bytecode.suspensions import MAYBE, YIELD, Point
 from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.frame_values import NULL as NULL_VALUE
+from dynacomp.capture.symbolic.frame_values import HandlingV, NullV
 from dynacomp.capture.symbolic.generators import delegate, note_pending
 from dynacomp.capture.symbolic.machine import Capture, Frame, new_frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.values import NULL as NULL_VALUE
-from dynacomp.capture.symbolic.values import Const, GeneratorV, HandlingV, Lazy, NullV, Value
+from dynacomp.capture.symbolic.values import Const, GeneratorV, Lazy, Value
 from dynacomp.capture.wrapping.builder import wrap
 
 GLOBALS = -1  # the slot of the globals, see _native/suspended.c

@@ -10,10 +10,10 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import Instr
 from dynacomp.capture.kinds import keys
 from dynacomp.capture.kinds.iteration import iterate
+from dynacomp.capture.symbolic.frame_values import NULL
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode, unsupported
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
-    NULL,
     Const,
     DictV,
     FunctionV,

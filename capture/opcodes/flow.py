@@ -25,6 +25,7 @@ from dynacomp.capture.opcodes.groups import prepare_reraise
 from dynacomp.capture.opcodes.names import CALLEE_FIRST
 from dynacomp.capture.reconstruct import tracebacks
 from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.frame_values import HandlingV, NullV
 from dynacomp.capture.symbolic.generator_finalization import dropped
 from dynacomp.capture.symbolic.generators import resume, stop_error, stopping, type_name
 from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV
@@ -34,9 +35,7 @@ from dynacomp.capture.symbolic.values import (
     Const,
     DictV,
     GeneratorV,
-    HandlingV,
     LibraryV,
-    NullV,
     NumberV,
     ObjectV,
     OpaqueV,

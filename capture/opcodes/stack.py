@@ -17,17 +17,10 @@ from dynacomp.capture.kinds.operators import (
 )
 from dynacomp.capture.kinds.stores import delattr_value, setattr_value
 from dynacomp.capture.opcodes.names import let_go, push_callable
+from dynacomp.capture.symbolic.frame_values import NULL
 from dynacomp.capture.symbolic.generator_finalization import dropped
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
-from dynacomp.capture.symbolic.values import (
-    NULL,
-    ArrayV,
-    Const,
-    NumberV,
-    SliceV,
-    Value,
-    stands_for,
-)
+from dynacomp.capture.symbolic.values import ArrayV, Const, NumberV, SliceV, Value, stands_for
 
 METHOD_ATTR = VERSION >= (3, 12)  # LOAD_ATTR's low bit asks for a method call's pair
 BOOL_COMPARE = VERSION >= (3, 13)  # COMPARE_OP's bit 4 asks for a bool

@@ -24,6 +24,8 @@ from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.reconstruct import runtime, tracebacks
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
+from dynacomp.capture.symbolic.frame_values import NullV, TracebackV
+from dynacomp.capture.symbolic.key_values import HashedV, IdV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import leaving, waits_for_effects
@@ -34,14 +36,11 @@ from dynacomp.capture.symbolic.values import (
     Const,
     DictV,
     FunctionV,
-    HashedV,
-    IdV,
     Lazy,
     LibraryV,
     ListV,
     MethodV,
     NdArrayV,
-    NullV,
     NumberV,
     PartialV,
     RangeV,
@@ -49,10 +48,10 @@ from dynacomp.capture.symbolic.values import (
     SizeV,
     SliceV,
     SuperV,
-    TracebackV,
     TupleV,
     Value,
     ViewV,
+    is_known_literal,
     is_literal,
     is_single,
     peek,
@@ -401,7 +400,7 @@ def _function(e: Emitter, v: FunctionV) -> None:
     e.remember(v)
     for name, value in v.special.items():
         put = partial(e.call, setattr, partial(e.load, v), partial(e.const, name), partial(e.load, value))
-        if isinstance(value, DictV) or isinstance(value, Const) and is_literal(value.value):  # a classmethod copies it
+        if isinstance(value, DictV) or is_known_literal(value):  # a classmethod copies it
             put()
             e.op("POP_TOP")
         else:

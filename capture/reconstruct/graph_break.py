@@ -39,20 +39,9 @@ from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit_sources import load_globals
 from dynacomp.capture.reconstruct.output import Result, Writer
 from dynacomp.capture.reconstruct.unchanged import effects
+from dynacomp.capture.symbolic.frame_values import HandlingV, NullV
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    Const,
-    HandlingV,
-    Lazy,
-    NullV,
-    OpaqueV,
-    ScalarV,
-    SizeV,
-    Value,
-    is_literal,
-    peek,
-)
+from dynacomp.capture.symbolic.values import ArrayV, Const, Lazy, OpaqueV, ScalarV, SizeV, Value, is_literal, peek
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,9 @@ from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.bytecode.code import Instr as Op
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.frame_values import TracebackV
 from dynacomp.capture.symbolic.machine import Capture, Frame, left_at
-from dynacomp.capture.symbolic.values import Const, ObjectV, TracebackV, Value
+from dynacomp.capture.symbolic.values import Const, ObjectV, Value
 from dynacomp.capture.wrapping.builder import wrap
 
 

@@ -9,6 +9,10 @@
     values                  Values: what the symbolic machine's stack and variables hold
     iterator_values         Values of iterators other than generators: over sequences,
                             counting, and over other iterators (see `iteration`)
+    frame_values            Values of what the interpreter keeps of frames: traceback
+                            entries, and what lies on the stack beside objects
+    key_values              Values that stand for others where Python compares or
+                            hashes: ids, and keys of dicts and sets
     private_values          The Value of an object in C that the captured code has made
                             of constants: see `private_objects`
     pairs                   What is decided by the kinds of two Values: who computes

@@ -27,6 +27,7 @@ from dynacomp.capture.bytecode.resume import goes_on_behind
 from dynacomp.capture.graph.graph import Builder, Node
 from dynacomp.capture.graph.size_scope import Scope
 from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.frame_values import HandlingV
 from dynacomp.capture.symbolic.guards import GuardSet
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.libraries import is_pure_module
@@ -35,7 +36,6 @@ from dynacomp.capture.symbolic.values import (
     CellV,
     Const,
     GeneratorV,
-    HandlingV,
     NeedsConcrete,
     NotConstant,
     ObjectV,

@@ -22,7 +22,6 @@ from dynacomp.capture.symbolic.values import (
     DELETED,
     ArrayV,
     CellV,
-    Const,
     DictV,
     FunctionV,
     GeneratorV,
@@ -31,7 +30,7 @@ from dynacomp.capture.symbolic.values import (
     ObjectV,
     SetV,
     Value,
-    peek,
+    holds,
 )
 
 
@@ -136,7 +135,7 @@ def waits_for_effects(cap: Capture, value: Value) -> bool:
         at = cap.objects.get(id(at.obj)) if isinstance(at, Lazy) else at
         if id(at) in changes:
             return True
-        runs = runs or isinstance(at, FunctionV) or isinstance(at, Const) and isinstance(peek(at), types.FunctionType)
+        runs = runs or isinstance(at, FunctionV) or holds(at, types.FunctionType)
         if id(at) not in seen and isinstance(at, (Value, list, tuple, dict)):
             seen.add(id(at))
             todo.extend(vars(at).values() if isinstance(at, Value) else at.values() if isinstance(at, dict) else at)

@@ -89,6 +89,11 @@ def is_exactly(value: Any, *classes: type) -> TypeGuard[Const]:
     return isinstance(value, Const) and type(peek(value)) in classes
 
 
+def is_known_literal(value: Any) -> TypeGuard[Const]:
+    """Whether `value` is a constant that is its value: see `is_literal`."""
+    return isinstance(value, Const) and is_literal(peek(value))
+
+
 def is_open(value: Any) -> bool:
     """Whether `value` is a function known by its code alone."""
     return isinstance(value, Const) and value.identify is not None
@@ -128,21 +133,6 @@ class ScalarV(Value):
     """A Python int, float or bool that changes from call to call; `hint` is this call's value."""
 
     hint: Any
-
-
-@dataclass(eq=False)
-class IdV(Value):
-    """`id(obj)`. `anchor` is the object itself, or what stands for it while it does not exist: two ids
-    are equal when their anchors are one object."""
-
-    obj: Value
-    anchor: Any
-
-    def __hash__(self) -> int:
-        return hash(id(self.anchor))
-
-    def __eq__(self, other: object) -> bool:
-        return other.anchor is self.anchor if isinstance(other, IdV) else other == id(self.anchor)
 
 
 @dataclass(eq=False)
@@ -248,25 +238,6 @@ class ViewV(Value):
 
     table: DictV
     kind: str
-
-
-class HashedV(Value):
-    """A dict key or set element whose class has its own `__hash__` and `__eq__`: `digest` is its
-    hash, `same(a, b)` runs the comparison on the symbolic machine. A hash that is `by_id` tells
-    objects apart like the real one, but is another number."""
-
-    def __init__(self, value: Value, digest: int, same: Callable[[Value, Value], bool], by_id: bool = False) -> None:
-        super().__init__()
-        self.value, self.digest, self.same, self.by_id = value, digest, same, by_id
-
-    def __hash__(self) -> int:
-        return self.digest
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return self.same(self.value, other.value if isinstance(other, HashedV) else (
-            other if isinstance(other, Value) else Const(other)))
 
 
 @dataclass(eq=False)
@@ -412,32 +383,6 @@ class GeneratorV(Value):
     ahead: Any = None  # what it has yielded, and its driver is still to yield
 
 
-@dataclass(eq=False)
-class TracebackV(Value):
-    """A traceback entry: `code` raised, or called what raised, at the instruction at byte `offset`;
-    `inner` is the entry of what it called, or None's Value. `last` is where the frame itself ended: elsewhere
-    if it raised the exception again."""
-
-    code: CodeType
-    globals: dict[str, Any]
-    offset: int
-    line: int
-    inner: Value
-    last: int
-
-
-@dataclass(eq=False)
-class HandlingV(Value):
-    """The stack slot in which PUSH_EXC_INFO keeps what was handled before, while `error` is handled."""
-
-    error: Value
-
-
-@dataclass(eq=False)
-class NullV(Value):
-    """The NULL that calls keep on the stack."""
-
-
 @dataclass(frozen=True, eq=False)
 class Lazy:
     """A container's element that nothing has looked at: no guard yet."""
@@ -452,7 +397,6 @@ class _Deleted:
 
 
 DELETED = _Deleted()
-NULL = NullV()
 
 
 LITERALS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
@@ -610,9 +554,8 @@ def _defined() -> None:
     for cls, constant in ((TupleV, _tuple_as_python), (DictV, _dict_as_python), (SetV, _set_as_python),
                           (ListV, lambda v: v.cls(as_python(i) for i in v.items)), (ObjectV, None)):
         define(cls, Kind(python_type=lambda v: v.cls, constant=constant))
-    for face, made in ((int, SizeV), (int, IdV), (range, RangeV), (types.CellType, CellV), (super, SuperV),
-                       (types.FunctionType, FunctionV), (functools.partial, PartialV),
-                       (types.TracebackType, TracebackV)):
+    for face, made in ((int, SizeV), (range, RangeV), (types.CellType, CellV), (super, SuperV),
+                       (types.FunctionType, FunctionV), (functools.partial, PartialV)):
         define(made, Kind(python_type=functools.partial(_always, face)))
     define(SliceV, Kind(python_type=lambda v: slice, constant=lambda v: slice(*map(as_python, children(v))),
                         children=lambda v: (v.start, v.stop, v.step), rebuild=lambda v, parts: slice(*parts)))

@@ -51,7 +51,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     as_python,
-    is_literal,
+    is_known_literal,
     peek,
 )
 from dynacomp.capture.tracing.subgraphs import Standin, localise, place_of
@@ -236,7 +236,7 @@ def _with_payload(cap: Capture, value: ObjectV) -> Any:
 def _holds_literals(cap: Capture, payload: Value | None) -> bool:
     """Whether a list or tuple that nobody has changed holds constants alone, which are guarded now."""
     return isinstance(payload, SequenceV) and not getattr(payload, "dirty", False) and all(
-        isinstance(v, Const) and is_literal(v.value) for v in items_of(cap, payload))
+        is_known_literal(v) for v in items_of(cap, payload))
 
 
 class OfClass:

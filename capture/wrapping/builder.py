@@ -32,6 +32,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.classes import module_name, mro
 from dynacomp.capture.symbolic.immutability import is_changeable, is_python_class
 from dynacomp.capture.symbolic.iterator_values import GivenIterV, StreamV
+from dynacomp.capture.symbolic.key_values import HashedV
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -42,7 +43,6 @@ from dynacomp.capture.symbolic.values import (
     Const,
     DictV,
     GeneratorV,
-    HashedV,
     Lazy,
     ListV,
     MethodV,

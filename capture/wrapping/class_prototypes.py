@@ -50,6 +50,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     existing,
     is_constant,
+    is_known_literal,
     is_literal,
     stands_for,
     type_of,
@@ -185,7 +186,7 @@ def _function(fn: FunctionV) -> types.FunctionType:
     made.__qualname__ = fn.qualname
     made.__doc__ = next((c for c in fn.code.co_consts[:1] if isinstance(c, str)), None)
     for name, value in {**fn.special, **fn.attrs}.items():
-        if isinstance(value, Const) and is_literal(value.value):
+        if is_known_literal(value):
             setattr(made, name, value.value)
     return made
 

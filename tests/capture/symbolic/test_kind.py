@@ -5,7 +5,7 @@ import pytest
 
 import dynacomp
 from dynacomp.capture.calls.copies import MemoV
-from dynacomp.capture.symbolic import iterator_values, kind, values
+from dynacomp.capture.symbolic import frame_values, iterator_values, key_values, kind, values
 from dynacomp.capture.symbolic.kind import KINDS, Kind, define
 from dynacomp.capture.symbolic.values import Const, DictV, NotConstant, ObjectV, as_python, is_constant, type_of
 
@@ -40,16 +40,18 @@ def test_no_field_is_defined_twice(own_kinds):
 
 
 # What the program can hold, and has no attributes, or no type: stack slots, keys of dicts, the inside of `async for`.
-NO_PROGRAMS = {values.Value, values.HashedV, values.HandlingV, values.NullV, iterator_values.ASendV}
+NO_PROGRAMS = {values.Value, values.SequenceV, key_values.HashedV, frame_values.HandlingV, frame_values.NullV,
+               iterator_values.ASendV}
 
 
-@pytest.mark.parametrize("cls", [v for m in (values, iterator_values) for v in vars(m).values()
+@pytest.mark.parametrize("cls", [v for m in (values, iterator_values, frame_values, key_values)
+                                 for v in vars(m).values()
                                  if isinstance(v, type) and issubclass(v, values.Value) and v not in NO_PROGRAMS],
                          ids=lambda c: c.__name__)
 def test_every_kind_that_programs_hold_has_a_type_and_most_have_attributes(cls):
     row = KINDS[cls]
     assert row.python_type is not None
-    without = {values.NumberV, values.IdV, values.TracebackV}  # attributes of those leave the graph
+    without = {values.NumberV, key_values.IdV, frame_values.TracebackV}  # attributes of those leave the graph
     assert (row.getattr is None) == (cls in without)
     assert (row.next is None) or row.iter is not None  # an iterator can be iterated over
 
@@ -57,7 +59,7 @@ def test_every_kind_that_programs_hold_has_a_type_and_most_have_attributes(cls):
 def test_a_memo_stays_in_the_capture():
     assert as_python(DictV({})) == {} and not is_constant(MemoV({})) and KINDS[MemoV].truth is KINDS[DictV].truth
     with pytest.raises(NotConstant):
-        type_of(values.NULL)
+        type_of(frame_values.NULL)
     assert type_of(ObjectV(int)) is int
 
 

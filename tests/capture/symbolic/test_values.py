@@ -10,7 +10,9 @@ import pytest
 import dynacomp
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic import values as V
-from dynacomp.capture.symbolic.values import Const, DictV, IdV, ListV, ObjectV, ScalarV, SetV, SliceV, TupleV, ViewV
+from dynacomp.capture.symbolic.frame_values import NULL
+from dynacomp.capture.symbolic.key_values import HashedV, IdV
+from dynacomp.capture.symbolic.values import Const, DictV, ListV, ObjectV, ScalarV, SetV, SliceV, TupleV, ViewV
 
 Point = collections.namedtuple("Point", "x y")
 
@@ -27,9 +29,9 @@ def test_the_object_that_a_constant_stands_for(value, obj):
 
 
 @pytest.mark.parametrize("value", [
-    V.NULL, ObjectV(int), TupleV([ObjectV(int)]), ListV([Const(1), V.Lazy(2, S.Local(0, "x"))]),
+    NULL, ObjectV(int), TupleV([ObjectV(int)]), ListV([Const(1), V.Lazy(2, S.Local(0, "x"))]),
     DictV({"a": ObjectV(int)}), DictV({"a": Const(1)}, collections.OrderedDict), ViewV(DictV({}), "keys"),
-    DictV({V.HashedV(Const(1), 1, lambda a, b: True): Const(2)}), V.FunctionV((lambda: 0).__code__, {}, "f", "f")],
+    DictV({HashedV(Const(1), 1, lambda a, b: True): Const(2)}), V.FunctionV((lambda: 0).__code__, {}, "f", "f")],
     ids=lambda x: type(x).__name__)
 def test_what_is_no_constant(value):
     assert not V.is_constant(value)

@@ -1,0 +1,47 @@
+"""Values that stand for others where Python compares or hashes: ids, and keys of dicts and sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dynacomp.capture.symbolic.kind import Kind, define
+from dynacomp.capture.symbolic.values import Const, Value
+
+
+@dataclass(eq=False)
+class IdV(Value):
+    """`id(obj)`. `anchor` is the object itself, or what stands for it while it does not exist: two ids
+    are equal when their anchors are one object."""
+
+    obj: Value
+    anchor: Any
+
+    def __hash__(self) -> int:
+        return hash(id(self.anchor))
+
+    def __eq__(self, other: object) -> bool:
+        return other.anchor is self.anchor if isinstance(other, IdV) else other == id(self.anchor)
+
+
+class HashedV(Value):
+    """A dict key or set element whose class has its own `__hash__` and `__eq__`: `digest` is its
+    hash, `same(a, b)` runs the comparison on the symbolic machine. A hash that is `by_id` tells
+    objects apart like the real one, but is another number."""
+
+    def __init__(self, value: Value, digest: int, same: Callable[[Value, Value], bool], by_id: bool = False) -> None:
+        super().__init__()
+        self.value, self.digest, self.same, self.by_id = value, digest, same, by_id
+
+    def __hash__(self) -> int:
+        return self.digest
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return self.same(self.value, other.value if isinstance(other, HashedV) else (
+            other if isinstance(other, Value) else Const(other)))
+
+
+define(IdV, Kind(python_type=lambda v: int))
