@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import types
+from typing import Any
 
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.builtins.builtin_rows import NONE, row
@@ -94,6 +95,16 @@ BUILTINS.update({
     operator.not_: lambda cap, a: Const(not truth(cap, a)),
     operator.truth: lambda cap, a: Const(truth(cap, a)),
 })
-for _name in ("prod", "fsum"):
-    BUILTINS[getattr(math, _name)] = (lambda fn: lambda cap, xs, **kw: fold(
-        cap, fn, TupleV(list(iterate(cap, xs)))))(getattr(math, _name))
+
+
+def _of_all(fn: Any) -> Any:
+    """`math.prod` and the like, of what any iterable gives."""
+    def folded(cap: Capture, xs: Value, **kwargs: Value) -> Value:
+        items = TupleV(list(iterate(cap, xs)))
+        return fold(cap, lambda given, *more: fn(given, **dict(zip(kwargs, more))), items, *kwargs.values()) if (
+            kwargs) else fold(cap, fn, items)
+    return folded
+
+
+for _fn in (math.prod, math.fsum):
+    BUILTINS[_fn] = _of_all(_fn)

@@ -1,6 +1,7 @@
 """What happens when a Value is called: functions, classes, methods, rules that users give.
 
     calls            Calls: what happens when a Value is called
+    signatures       Arguments to parameters: how a call of a Python function fills its frame
     instances        Making objects: classes called by the captured code, and `object`'s own
                      methods
     payload_methods  What instances of subclasses of built-in classes inherit: methods,

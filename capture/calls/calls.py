@@ -22,6 +22,7 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
+from dynacomp.capture.calls.signatures import bind
 from dynacomp.capture.kinds import arrays, containers
 from dynacomp.capture.kinds.attrs import CONST_METHODS, intercepts
 from dynacomp.capture.kinds.iteration import ITERATORS, iterate
@@ -33,7 +34,6 @@ from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import CONTEXTS, changes_object, is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture, execute, new_frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.signatures import bind
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     BuiltinMethodV,

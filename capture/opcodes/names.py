@@ -11,12 +11,12 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import VERSION, Instr
 from dynacomp.capture.bytecode.generator_plan import is_running
 from dynacomp.capture.bytecode.resume import own_cells
+from dynacomp.capture.opcodes.unguarded_inputs import unseen
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.frame_values import NULL
 from dynacomp.capture.symbolic.generator_finalization import dropped
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
 from dynacomp.capture.symbolic.side_effects import mutating, write_global
-from dynacomp.capture.symbolic.unguarded_inputs import unseen
 from dynacomp.capture.symbolic.values import DELETED, CellV, Const, DictV, Lazy, OpaqueV, Value, is_open
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.class_attrs import lookup

@@ -31,10 +31,6 @@
                             symbolic frames
     generator_finalization  Generators that are dropped before their end: CPython closes
                             them at once, and what waits in them runs
-    signatures              Arguments to parameters: how a call of a Python function
-                            fills its frame
-    unguarded_inputs        Inputs that the captured code does not look at: they need no
-                            guard
     classes                 What is read of a class without running code of the program
     itertools_py            Lazy iterators of `itertools` as Python generators, which
                             the machine enters like any other

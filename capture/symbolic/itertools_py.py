@@ -91,26 +91,30 @@ def accumulate(iterable: Iterable, func: Callable | None = None, *, initial: Any
 
 
 def groupby(iterable: Iterable, key: Callable | None = None) -> Iterator[tuple]:
-    it = iter(iterable)
-    end = object()
-    item, at = end, end
+    it, end = iter(iterable), object()
+    item = at = target = end
+    latest = 0  # the groups before it get no more items
 
-    def advance() -> None:
+    def advance() -> bool:
         nonlocal item, at
         item = next(it, end)
-        at = end if item is end else item if key is None else key(item)
+        if item is not end:
+            at = item if key is None else key(item)
+        return item is not end
 
-    def group(target: Any) -> Iterator:
-        while item is not end and at == target:
-            yield item
-            advance()
+    def group(number: int, target: Any) -> Iterator:
+        nonlocal item
+        while number == latest and (item is not end or advance()) and (target is at or target == at):
+            found, item = item, end
+            yield found
 
-    advance()
-    while item is not end:
+    while True:
+        latest += 1
+        while at is target or target == at:
+            if not advance():
+                return
         target = at
-        yield target, group(target)
-        while item is not end and at == target:
-            advance()
+        yield target, group(latest, target)
 
 
 def tee(iterable: Iterable, n: int = 2) -> tuple:

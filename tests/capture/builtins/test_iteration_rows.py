@@ -1,0 +1,91 @@
+"""Iterators and what consumes them: lazily, in Python's order, once."""
+
+import itertools
+
+import jax.numpy as jnp
+import pytest
+
+import dynacomp
+from tests.capture.program_kit import one_graph, outcome
+
+X = jnp.arange(3.0)
+
+
+class Countdown:
+    def __init__(self, n):
+        self.n, self.log = n, []
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.log.append(self.n)
+        if not self.n:
+            raise StopIteration
+        self.n -= 1
+        return self.n
+
+    def __reversed__(self):
+        return iter("backwards")
+
+
+def consumers(x):
+    return (sum([1, 2], 3), sum([x, x]), sum([[1], [2]], []), max([3, 1]), min("ba"), max([1, -5], key=abs),
+            max([], default=x),
+            any([0, x is None, 1]), all([]), sorted([3, 1, 2], reverse=True), sorted("bA", key=str.lower),
+            len(list(zip())),
+            sum(range(5)), sum(n for n in (1, 2)))
+
+
+def makers(x):
+    return (list(zip([1, 2], "abc")), list(enumerate("ab", 5)), list(map(lambda a, b: a + b, [1, 2], [3, 4])),
+            list(filter(None, [0, 1])), list(reversed([1, x])), list(reversed({"a": 1, "b": 2})), list(iter([1])),
+            [y * 2 for y in [x, x]], dict(zip("ab", [1, 2])), tuple(reversed(range(3))))
+
+
+def lazy(x):
+    down = Countdown(5)
+    pairs = zip(down, "ab")
+    first = next(pairs)
+    rest, end = list(pairs), next(pairs, "end")
+    return first, rest, end, down.log, list(reversed(down)), next(iter(down)), x + down.n
+
+
+def of_itertools(x):
+    count, (left, right) = itertools.count(3, 2), itertools.tee([1, 2])
+    return ([next(count), next(count)], list(itertools.chain([1], "a")),
+            list(itertools.islice(itertools.cycle("ab"), 1, 6, 2)),
+            list(itertools.accumulate([x, x, x]))[-1], [(k, list(g)) for k, g in itertools.groupby("aab")],
+            next(left), list(right),
+            list(itertools.product("ab", [1])), list(itertools.permutations([1, 2])), list(itertools.repeat(x, 2)),
+            list(itertools.zip_longest("ab", [1])), list(itertools.starmap(pow, [(2, 3)])),
+            list(itertools.pairwise([1, 2, 3])))
+
+
+def two_argument_iter(x):
+    items = [1, 2, 3]
+    return list(iter(items.pop, 1)), items, x
+
+
+def changing_list(x):
+    items = [1, 2]
+    for n in items:
+        if len(items) < 5:
+            items.append(n + 10)
+    return items, x
+
+
+@pytest.mark.parametrize("program", [consumers, makers, lazy, of_itertools, two_argument_iter, changing_list])
+def test_one_graph(program):
+    one_graph(program, (X,), (X + 1,))
+
+
+@pytest.mark.parametrize("program", [
+    lambda x: (x, sum(["a"], "")), lambda x: (x, max([])), lambda x: (x, next(iter([]))), lambda x: (x, list(zip(3))),
+    lambda x: (x, reversed({1})), lambda x: (x, list(zip([1], [1, 2], strict=True))), lambda x: (x, sum([1, "a"])),
+], ids=["sum of texts", "max of nothing", "next", "zip of a number", "reversed set", "strict zip", "sum of kinds"])
+def test_what_raises_raises_the_same(program):
+    compiled = dynacomp.jit(program, backend="eager")
+    want = outcome(program, (X,))
+    assert issubclass(want[0], Exception)
+    assert outcome(compiled, (X,)) == want == outcome(compiled, (X,))
