@@ -116,9 +116,6 @@ class Library:
         self.bind(name, sizes, operands, results)()
         return tuple(results)
 
-    def with_threads(self, threads: int) -> Library:
-        return Library(self.calls, self.native, start(self.native, threads))
-
 
 def start(native: ctypes.CDLL, threads: int) -> int:
     native.standalone_runtime.restype = ctypes.c_void_p

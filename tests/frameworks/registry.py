@@ -10,8 +10,6 @@ rule: a break is right only where a value must leave.
 from __future__ import annotations
 
 import functools
-import importlib
-import pkgutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,6 +24,7 @@ from dynacomp.capture import frame
 from dynacomp.notices import Notice
 from tests.corpus.leaving import unexplained
 from tests.frameworks import models
+from tests.program_files import import_all
 
 
 @dataclass(frozen=True)
@@ -63,13 +62,7 @@ def model(run: Any = None, *, breaks: dict[str, int] | None = None, eager: tuple
 @functools.cache
 def load() -> tuple[Model, ...]:
     """Every model whose framework is installed, in the order of the files."""
-    for module in sorted(m.name for m in pkgutil.iter_modules(models.__path__)):
-        try:
-            importlib.import_module(f"{models.__name__}.{module}")
-        except ImportError as error:
-            if str(error.name).startswith(("tests", "dynacomp")):
-                raise
-            MISSING.append(f"{module} ({error.name})")
+    MISSING.extend(import_all(models))
     return tuple(MODELS)
 
 

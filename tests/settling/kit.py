@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import io
-import pkgutil
 import statistics
 import time
 import types
@@ -30,6 +28,7 @@ from dynacomp.capture import _native
 from dynacomp.driver.foreign import Foreign
 from dynacomp.driver.interpreted import interpreted
 from dynacomp.driver.pass_list import CAPTURED
+from tests.program_files import import_all
 from tests.settling import programs
 
 CALLS, SETTLED = 10, 7  # calls of a program; the first one (from 0) that must find all compiled
@@ -74,13 +73,7 @@ def program(fn: Any = None, *, args: Callable[[int], tuple[Any, ...]] = vector, 
 @functools.cache
 def load() -> tuple[Program, ...]:
     """Every program whose library is installed, in the order of the files."""
-    for module in sorted(m.name for m in pkgutil.iter_modules(programs.__path__)):
-        try:
-            importlib.import_module(f"{programs.__name__}.{module}")
-        except ImportError as error:
-            if str(error.name).startswith(("tests", "dynacomp")):
-                raise
-            MISSING.append(f"{module} ({error.name})")
+    MISSING.extend(import_all(programs))
     return tuple(PROGRAMS)
 
 

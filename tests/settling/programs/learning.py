@@ -195,41 +195,34 @@ def trainer_object(params, x, rate):
     return trainer.fit(x, 2)
 
 
-@program(args=lambda i: (optax.adam(optax.linear_schedule(0.1, 0.01 * (i + 1), 10)), weights(0, 4, 3),
-                         jnp.ones((2, 4)) * i))
-def optimiser_given(tx, params, x):
+def trained(tx, params, batches):
+    """Steps with an optimiser, and a print after each."""
     opt = tx.init(params)
-    for _ in range(2):
-        grads = jax.grad(lambda p: jnp.sum(mlp(p, x) ** 2))(params)
+    for rows in batches:
+        grads = jax.grad(lambda p: jnp.sum(mlp(p, rows) ** 2))(params)
         updates, opt = tx.update(grads, opt, params)
         params = optax.apply_updates(params, updates)
         print(end="")
     return params
+
+
+@program(args=lambda i: (optax.adam(optax.linear_schedule(0.1, 0.01 * (i + 1), 10)), weights(0, 4, 3),
+                         jnp.ones((2, 4)) * i))
+def optimiser_given(tx, params, x):
+    return trained(tx, params, (x, x))
 
 
 @program(args=lambda i: (weights(0, 4, 3), jnp.ones((2, 4)) * i))
 def many_transforms(params, x):
     tx = optax.multi_transform({"w": optax.adamw(1e-2), "b": optax.sgd(optax.warmup_cosine_decay_schedule(
         0.0, 0.1, 2, 10))}, [{"w": "w", "b": "b"} for _ in params])
-    opt = tx.init(params)
-    for _ in range(2):
-        grads = jax.grad(lambda p: jnp.sum(mlp(p, x) ** 2))(params)
-        updates, opt = tx.update(grads, opt, params)
-        params = optax.apply_updates(params, updates)
-        print(end="")
-    return params
+    return trained(tx, params, (x, x))
 
 
 @program(args=lambda i: (weights(0, 4, 3), jnp.ones((4, 4)) * i))
 def accumulated(params, x):
     tx = optax.MultiSteps(optax.inject_hyperparams(optax.adam)(learning_rate=0.1), every_k_schedule=2)
-    opt = tx.init(params)
-    for rows in (x[:2], x[2:]):
-        grads = jax.grad(lambda p: jnp.sum(mlp(p, rows) ** 2))(params)
-        updates, opt = tx.update(grads, opt, params)
-        params = optax.apply_updates(params, updates)
-        print(end="")
-    return params
+    return trained(tx, params, (x[:2], x[2:]))
 
 
 @program(args=lambda i: (jax.random.normal(jax.random.key(i), (3, 5, 4)),))
