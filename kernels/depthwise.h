@@ -116,24 +116,34 @@ void copy_band(const Conv& v, const Axis (&a)[3], const Groups& g, const Band& b
             }
 }
 
+// Products that are summed one after another, before they go to the total: an error grows with the length of the chain.
+constexpr int64_t chain = 32;
+
 // R rows x NV vectors of outputs, every tap a shifted read of the band.
 template <class T, int R, int NV>
 __attribute__((noinline)) void sum_taps(const T* from, int64_t row, const int64_t* shift, const T* weight,
                                         int64_t taps, T* to) {
     using V = Vector<T>;
-    V sum[R][NV] = {};
-    for (int64_t q = 0; q < taps; q++) {
-        const T* at = from + shift[q];
-        const T w = weight[q];
+    V total[R][NV] = {};
+    for (int64_t begin = 0; begin == 0 || begin < taps; begin += chain) {
+        V sum[R][NV] = {};
+        for (int64_t q = begin; q < smaller(taps, begin + chain); q++) {
+            const T* at = from + shift[q];
+            const T w = weight[q];
+#pragma GCC unroll 8
+            for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+                for (int i = 0; i < NV; i++) sum[r][i] += w * *(const V*)(at + r * row + i * lanes<T>);
+        }
 #pragma GCC unroll 8
         for (int r = 0; r < R; r++)
 #pragma GCC unroll 4
-            for (int i = 0; i < NV; i++) sum[r][i] += w * *(const V*)(at + r * row + i * lanes<T>);
+            for (int i = 0; i < NV; i++) total[r][i] += sum[r][i];
     }
 #pragma GCC unroll 8
     for (int r = 0; r < R; r++)
 #pragma GCC unroll 4
-        for (int i = 0; i < NV; i++) *(V*)(to + (r * NV + i) * lanes<T>) = sum[r][i];
+        for (int i = 0; i < NV; i++) *(V*)(to + (r * NV + i) * lanes<T>) = total[r][i];
 }
 
 // All outputs of one feature in one band; `at` is where output (0, 0) of the band goes.

@@ -43,6 +43,7 @@ from dynacomp.capture.symbolic.values import (
     stands_for,
     type_of,
 )
+from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.class_attrs import lookup
 
 
@@ -179,6 +180,8 @@ def _extreme(op: Any) -> Any:
             if default is not None:
                 return default
             return fold(cap, EXTREMES[op], TupleV([]))
+        if stands_for(key, None) and (sized := size_values.extreme(cap, EXTREMES[op].__name__, items)):
+            return sized
         keyed = [x if stands_for(key, None) else cap.call(key, [x]) for x in items]
         best = 0
         for i in range(1, len(items)):

@@ -9,6 +9,7 @@
     interpreter  Runs a Graph node by node: the oracle for every pass, and how JAX traces a Graph
     graph_sizes  The sizes in a Graph: its symbols, and the Graph with other sizes in their place
     sizes        Sizes: expressions of symbolic ints
+    size_evaluation  Their values: in Python, and as the postfix program that guards run
     size_scope   Scopes: what is known of the sizes of one capture, and what was decided by their
                  values in the call at hand
 """

@@ -4,7 +4,7 @@
     >>> from dynacomp.capture.graph.avals import Aval
     >>> from dynacomp.capture.graph.graph import Builder
     >>> from dynacomp.capture.graph.size_scope import Scope
-    >>> from dynacomp.capture.graph.sizes import evaluate
+    >>> from dynacomp.capture.graph.size_evaluation import evaluate
     >>> n = Scope().symbol("n", 4)
     >>> b = Builder()
     >>> x = b.placeholder("x", Aval((n, 3), np.dtype("float32")))

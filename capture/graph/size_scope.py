@@ -24,7 +24,8 @@ from typing import Any
 
 from jax.errors import InconclusiveDimensionOperation
 
-from dynacomp.capture.graph.sizes import SYMBOL, Atom, Expr, Size, atoms, bounds, canonical, evaluate, postfix, single
+from dynacomp.capture.graph.size_evaluation import evaluate, postfix
+from dynacomp.capture.graph.sizes import SYMBOL, Atom, Expr, Size, atoms, bounds, canonical, single
 
 LEAST = 1  # of a symbol: an empty array gets an entry of its own, one of size 1 where somebody asks for that
 
@@ -109,6 +110,16 @@ class Scope:
         if low >= 0 or high < 0:
             return low >= 0
         return self.decided("ge", expr, self.value(expr) >= 0)
+
+    def known_sign(self, expr: Size) -> bool | None:
+        """True: `expr >= 0`; False: `expr <= 0`; None where neither its bounds nor what was decided before tell."""
+        low, high = bounds(expr)
+        if low >= 0 or high <= 0:
+            return low >= 0
+        more: Any = expr
+        forms: tuple[Any, ...] = (more, more - 1, -more, -more - 1)
+        return next((holds == (place < 2) for place, form in enumerate(forms) for holds in (True, False)
+                     if Relation("ge", form, holds) in self.relations), None)
 
     def is_zero(self, expr: Expr) -> bool:
         """`expr == 0`; two sizes that are found equal are one from then on."""

@@ -1,19 +1,17 @@
 """Sizes: expressions of symbolic ints.
 
-A `Size` is a polynomial over atoms: a symbol, or a floor division of two sizes (a remainder is `a - b * (a // b)`).
-JAX takes it as a dimension (it asks for `dimension_as_value`, nothing else), so that arrays of unknown sizes are
-traced with the very objects that guards evaluate. Symbols belong to a `Scope` (see `size_scope`), which knows their
-values in the call at hand and decides comparisons that algebra and bounds leave open.
+A `Size` is a polynomial over atoms: a symbol, a floor division of two sizes (a remainder is `a - b * (a // b)`), or the
+larger or the smaller of two. JAX takes it as a dimension (it asks for `dimension_as_value`, nothing else), so that
+arrays of unknown sizes are traced with the very objects that guards evaluate. Symbols belong to a `Scope` (see
+`size_scope`), which knows their values in the call at hand and decides comparisons that algebra and bounds leave open.
 
     >>> from dynacomp.capture.graph.size_scope import Scope
     >>> scope = Scope()
     >>> n, m = scope.symbol("n", 8), scope.symbol("m", 5)
     >>> (2 * n + 4) // 2 - n, n * n // n, (n + 1) % 4
     (2, n, n - 4*floordiv(n + 1, 4) + 1)
-    >>> evaluate(n * n - m, {"n": 3, "m": 2})
-    7
-    >>> postfix(n - 1)
-    (('int', -1), ('size', 'n'), 'add')
+    >>> extreme("min", n, 6) * 2, extreme("max", n + 1, n)
+    (2*min(n, 6), n + 1)
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ import functools
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -35,12 +33,14 @@ from jax.errors import InconclusiveDimensionOperation
 Expr: TypeAlias = Any  # a Size or an int
 Monomial = tuple[tuple["Atom", int], ...]  # atoms with their powers; () for the constant
 FLOORDIV, SYMBOL = "floordiv", "size"
+EXTREMES: dict[str, Callable[[Any, Any], Any]] = {"max": max, "min": min}
 INFINITE = math.inf
 
 
 @dataclass(frozen=True, eq=False)
 class Atom:
-    """A symbol, or what division leaves of two sizes. One object in its Scope; `index` is its place there."""
+    """A symbol, what division leaves of two sizes, or the larger or smaller of two. One object in its Scope; `index` is
+    its place there."""
 
     op: str
     args: tuple[Any, ...]
@@ -325,6 +325,17 @@ def _over(mono: Monomial, by: Monomial) -> Monomial | None:
     return tuple((atom, power) for atom, power in powers.items() if power)
 
 
+def extreme(op: str, a: Expr, b: Expr) -> Expr:
+    """The larger ("max") or the smaller ("min") of two expressions: one of them where bounds, or what was decided
+    before, tell which; the sizes at hand are not asked."""
+    difference = canonical(a - b)
+    larger = difference >= 0 if type(difference) is int else difference.scope.known_sign(difference)
+    if larger is not None:
+        return a if larger == (op == "max") else b
+    scope = difference.scope
+    return single(scope, scope.atom(op, b, a) if (op, (b, a)) in scope.atoms else scope.atom(op, a, b))
+
+
 _arithmetic("add", lambda scope, a, b: _sum(scope, (a, 1), (b, 1)))
 _arithmetic("sub", lambda scope, a, b: _sum(scope, (a, 1), (b, -1)))
 _arithmetic("mul", _product)
@@ -362,7 +373,7 @@ def _bounds_of(scope: Any, mono: Monomial) -> tuple[float, float]:
     for atom, power in mono:
         least, most = _bounds_of_atom(scope, atom)
         if least < 0:
-            return -INFINITE, INFINITE
+            return (least, most) if power == len(mono) == 1 else (-INFINITE, INFINITE)
         low, high = low * least ** power, (high * most ** power if most else 0.0)
     return low, high
 
@@ -372,6 +383,8 @@ def _bounds_of_atom(scope: Any, atom: Atom) -> tuple[float, float]:
         name = atom.args[0]
         return scope.least[name], scope.most.get(name, INFINITE)
     (low, high), (least, most) = bounds(atom.args[0]), bounds(atom.args[1])
+    if atom.op in EXTREMES:
+        return EXTREMES[atom.op](low, least), EXTREMES[atom.op](high, most)
     if least < 1:
         return -INFINITE, INFINITE
     return (low // most if low > 0 and most != INFINITE else 0 if low >= 0 else
@@ -409,7 +422,7 @@ def _replaced_atom(scope: Any, atom: Atom) -> Expr:
     if atom.op == SYMBOL:
         return single(scope, atom)
     a, b = map(canonical, atom.args)
-    return a // b
+    return a // b if atom.op == FLOORDIV else extreme(atom.op, a, b)
 
 
 def atoms(expr: Expr) -> Iterator[Atom]:
@@ -419,54 +432,6 @@ def atoms(expr: Expr) -> Iterator[Atom]:
             yield atom
             if atom.op != SYMBOL:
                 yield from (inner for part in atom.args for inner in atoms(part))
-
-
-# --- evaluation, in Python and in guards
-
-
-def evaluate(expr: Expr, values: Mapping[str, Any]) -> Any:
-    """The value of an expression; None where a symbol has none."""
-    if type(expr) is not Size:
-        return expr
-    total = 0
-    for mono, k in expr.terms:
-        for atom, power in mono:
-            found = _evaluate_atom(atom, values)
-            if found is None:
-                return None
-            k = k * found ** power
-        total = total + k
-    return total
-
-
-def _evaluate_atom(atom: Atom, values: Mapping[str, Any]) -> Any:
-    if atom.op == SYMBOL:
-        return values.get(atom.args[0])
-    a, b = (evaluate(x, values) for x in atom.args)
-    if a is None or b is None:
-        return None
-    return a // b
-
-
-def postfix(expr: Expr) -> tuple[Any, ...]:
-    """An expression as the postfix program that guards evaluate: ("size", name), ("int", n), operators."""
-    if type(expr) is not Size:
-        return (("int", expr),)
-    steps: list[Any] = []
-    for place, (mono, k) in enumerate(expr.terms):
-        factors: list[tuple[Any, ...]] = [_postfix_atom(atom) for atom, power in mono for _ in range(power)]
-        if k != 1 or not factors:
-            factors.append((("int", k),))
-        for i, factor in enumerate(factors):
-            steps += [*factor, "mul"] if i else factor
-        steps += ["add"] if place else []
-    return tuple(steps)
-
-
-def _postfix_atom(atom: Atom) -> tuple[Any, ...]:
-    if atom.op == SYMBOL:
-        return (("size", atom.args[0]),)
-    return (*postfix(atom.args[0]), *postfix(atom.args[1]), atom.op)
 
 
 # --- printing

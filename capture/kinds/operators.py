@@ -418,8 +418,10 @@ def _array_unary(cap: Capture, op: Any, value: Value) -> Value:
 
 
 def _size_unary(cap: Capture, op: Any, value: SizeV) -> Value:
-    found = size_values.arithmetic(cap, operator.mul, value, Const(-1)) if op is operator.neg else None
-    return found or dynamic_scalars.unary(op, host_functions.as_scalar(cap, value))  # type: ignore[arg-type]
+    found = size_values.arithmetic(cap, operator.mul, value, Const(-1)) if op in (operator.neg, operator.abs) else None
+    if found is not None:
+        return found if op is operator.neg else size_values.larger(cap, value, found)
+    return dynamic_scalars.unary(op, host_functions.as_scalar(cap, value))  # type: ignore[arg-type]
 
 
 def truth(cap: Capture, value: Value) -> bool:

@@ -6,11 +6,13 @@ expression of sizes stays one; comparisons are decided by the values at hand, an
 
 from __future__ import annotations
 
+import functools
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.graph import sizes
 from dynacomp.capture.graph.size_scope import LEAST
 from dynacomp.capture.graph.sizes import Size, canonical, names
 from dynacomp.capture.symbolic import sources as S
@@ -78,6 +80,19 @@ def arithmetic(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     return of_expr(cap, found)
 
 
+def extreme(cap: Capture, op: str, items: Sequence[Value]) -> Value | None:
+    """The "max" or "min" of ints of which at least one is symbolic; None for other operands. Nothing is compared: one
+    entry serves the sizes on both sides."""
+    if not all(map(is_int, items)) or not any(isinstance(v, SizeV) for v in items):
+        return None
+    return of_expr(cap, functools.reduce(functools.partial(sizes.extreme, op), map(expr_of, items)))
+
+
+def larger(cap: Capture, a: Value, b: Value) -> Value:
+    """The larger of two ints of which one at least is symbolic."""
+    return of_expr(cap, sizes.extreme("max", expr_of(a), expr_of(b)))
+
+
 def _power(base: Any, exponent: Any) -> Any:
     small = type(exponent) is int and 0 <= exponent <= 8
     return base ** exponent if small else None
@@ -115,11 +130,11 @@ def expr_of(v: Any) -> Any:
     return canonical(v.expr) if isinstance(v, SizeV) else v.value
 
 
-def freeze(cap: Capture, sizes: Iterable[Size], what: str, compiled: bool = False) -> None:
+def freeze(cap: Capture, found: Iterable[Size], what: str, compiled: bool = False) -> None:
     """Learns that these sizes must be constants: the next attempt has them so. Where one of them has had many values
     already, what needs it is left to Python: what follows is compiled once for all. `compiled`: nothing in the
     program asks for it, but what compiles the Graph."""
-    places = [(name, cap.dims[name]) for name in sorted({n for size in sizes for n in names(canonical(size))})]
+    places = [(name, cap.dims[name]) for name in sorted({n for size in found for n in names(canonical(size))})]
     if not compiled and cap.top_step not in cap.lessons.breaks and any(
             cap.root.changes_often(place) for _, place in places):
         raise Break("size_constant", what)

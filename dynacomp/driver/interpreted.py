@@ -15,7 +15,7 @@ import numpy as np
 from dynacomp.capture.graph.graph import Graph
 from dynacomp.capture.graph.graph_sizes import scope_of, with_sizes
 from dynacomp.capture.graph.interpreter import run
-from dynacomp.capture.graph.sizes import evaluate
+from dynacomp.capture.graph.size_evaluation import evaluate
 
 
 def interpreted(graph: Graph) -> Callable[..., tuple[Any, ...]]:

@@ -24,7 +24,7 @@ from jax.core import ShapedArray
 
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.size_scope import Scope
-from dynacomp.capture.graph.sizes import SYMBOL, Atom, Size, canonical
+from dynacomp.capture.graph.sizes import SYMBOL, Atom, Size, canonical, extreme
 from dynacomp.lowering.sizes.symbols import size
 
 
@@ -57,6 +57,8 @@ def _atom(atom: Atom) -> Any:
     if atom.op == SYMBOL:
         return size(atom.args[0])
     a, b = atom.args
+    if atom.op in _TO_SYMPY:
+        return _TO_SYMPY[atom.op](to_sympy(a), to_sympy(b))
     if not b >= 1:  # native code rounds down for such divisors alone
         raise SymbolicShapeError(f"{atom}: the divisor is not positive", [x for x in (a, b) if type(x) is Size])
     return sympy.floor(sympy.sympify(to_sympy(a)) / to_sympy(b))
@@ -67,7 +69,9 @@ def _plain(expr: Any) -> Any:
     return int(expr) if isinstance(expr, sympy.Integer) else expr
 
 
+_TO_SYMPY: dict[str, Any] = {"max": sympy.Max, "min": sympy.Min}
 _TO_SIZE: dict[Any, Callable[..., Any]] = {
+    **{made: functools.partial(extreme, op) for op, made in _TO_SYMPY.items()},
     sympy.Add: operator.add,
     sympy.Mul: operator.mul,
     sympy.Mod: operator.mod,
@@ -77,7 +81,7 @@ _TO_SIZE: dict[Any, Callable[..., Any]] = {
 def to_size(dim: Any, scope: Scope) -> Any:
     """A lowered dimension as a Size of `scope`.
 
-    Raises SymbolicShapeError for what is no polynomial of sizes and their quotients.
+    Raises SymbolicShapeError for what no Size says.
     """
     if not isinstance(dim, sympy.Expr) or dim.is_Integer:
         return int(dim)

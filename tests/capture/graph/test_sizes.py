@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 
 import jax
@@ -13,11 +14,13 @@ from jax.errors import InconclusiveDimensionOperation
 
 from dynacomp.capture import _native
 from dynacomp.capture.graph import size_scope
+from dynacomp.capture.graph.size_evaluation import evaluate, postfix
 from dynacomp.capture.graph.size_scope import Scope
-from dynacomp.capture.graph.sizes import bounds, canonical, evaluate, postfix
+from dynacomp.capture.graph.sizes import bounds, canonical, extreme
 
 NAMES = ("a", "b", "c")
-OPERATIONS = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod)
+OPERATIONS = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod,
+              functools.partial(extreme, "max"), functools.partial(extreme, "min"))
 
 
 @st.composite
@@ -86,6 +89,18 @@ def test_what_algebra_decides_is_no_relation():
     assert n + 1 > n and not n < 1 and 2 * n >= n and (4 * n) // 2 == 2 * n and n * n // n == n
     assert (n + (-n) % 4) % 4 == 0
     assert not scope.relations
+
+
+def test_the_larger_of_two_asks_nothing():
+    """What bounds or earlier answers tell is no expression of its own; the order of the two makes none either."""
+    scope = Scope()
+    n, m = scope.symbol("n", 7), scope.symbol("m", 5)
+    assert extreme("max", n, 1) is n and extreme("min", n, 0) == 0 and extreme("max", n + 1, n) == n + 1
+    larger = extreme("max", n, m)
+    assert str(larger) == "max(n, m)" and larger.terms == extreme("max", m, n).terms
+    assert str(extreme("min", n, 6) + 1) == "min(n, 6) + 1" and bounds(extreme("min", n, 6)) == (1, 6)
+    assert not scope.relations
+    assert n >= m and extreme("max", n, m) is n and extreme("min", m, n) is m
 
 
 def test_equal_sizes_are_one_size_from_then_on():

@@ -8,6 +8,33 @@ import pytest
 
 from tests.capture.wrapping.test_host_functions import compiled_like_plain
 
+SIDES = (5, 6, 7, 9, 4, 12, 3, 8, 6)  # of six and of eight
+
+
+def clamped(x):
+    n = min(x.shape[0], 6)
+    return x * n, max(x.shape[0], 6), n
+
+
+def padded(x):
+    return jnp.pad(x, (0, max(0, 8 - x.shape[0]))) * 2
+
+
+def by_a_distance(x):
+    d = x.shape[0] - 6
+    return x * abs(d), jnp.zeros(abs(d)), abs(d)
+
+
+def longest(x):
+    y = x[1:]
+    n = max(len(y), len(x), 4)
+    return jnp.pad(x, (0, n - len(x))) + jnp.pad(y, (0, n - len(y)))
+
+
+def head_by_rows(x):
+    n = min(len(x), 7)
+    return jnp.outer(x[:n], x[-n:]).reshape(n * n).cumsum(), [max([n, 5], key=abs), min(n, 2.5), max(n, n), n < 9]
+
 KS = (2, 3, 4, 6, 8, 12, 2)
 INNER = {
     "shape": lambda x, k: x.reshape(4, k, 24 // k).sum(1).ravel() / (24 // k) ** 0.5,
@@ -29,3 +56,13 @@ AROUND = {
 def test_ints_that_are_sizes_below_a_transformation(inner, around):
     x = jnp.arange(96.0).reshape(4, 24)
     compiled_like_plain(AROUND[around](INNER[inner]), [(x, k) for k in KS], 3)
+
+
+@pytest.mark.parametrize("fn", (clamped, padded, by_a_distance, longest))
+def test_the_larger_of_two_sizes_takes_no_side(fn):
+    compiled_like_plain(fn, [(jnp.arange(1.0, n + 1),) for n in SIDES], 2)
+
+
+@pytest.mark.medium
+def test_parts_as_long_as_the_smaller():
+    compiled_like_plain(head_by_rows, [(jnp.arange(1.0, n + 1),) for n in SIDES], 4)

@@ -34,6 +34,12 @@ def pooled(x):
     return lax.reduce_window(x, 0.0, lax.add, (1, 5, 5), (1, 2, 2), "SAME")
 
 
+def by_channels(x):
+    """A filter of 49 numbers for each channel, channels first."""
+    images, filters = x.reshape(2, 30, 20, 20), x.reshape(-1)[:49 * 30].reshape(30, 1, 7, 7)
+    return lax.conv_general_dilated(images, filters, (1, 1), "SAME", feature_group_count=30)
+
+
 TABLE = {
     "sum": (jnp.sum, PLANE), "sum of a line": (jnp.sum, LINE), "sum down": (lambda x: x.sum(0), PLANE),
     "sum along": (lambda x: x.sum(1), PLANE), "sum of the middle": (lambda x: x.sum(1), BOX),
@@ -52,11 +58,14 @@ TABLE = {
     "dot": (lambda x: x @ x, LINE), "batches of products": (lambda x: x @ jnp.swapaxes(x, 1, 2), BOX),
     "einsum": (lambda x: jnp.einsum("aij,bij->ab", x, x), BOX), "pooled": (pooled, BOX),
     "recurrence": (recurrence, LINE), "cov": (jnp.cov, (40, 300)),
+    "convolve": (lambda x: jnp.convolve(x[:2000], x[2000:2200]), LINE), "by channels": (by_channels, BOX),
+    "correlate": (lambda x: jnp.correlate(x[:2000], x[2000:3000], mode="same"), LINE),
     "segments": (lambda x: jax.ops.segment_sum(x, jnp.arange(x.size) % 7, 7), LINE),
 }
 DIFFERENTIATED = ("var down", "std along", "cumsum", "cumsum down", "softmax down", "softmax along", "log_softmax",
-                  "logsumexp down", "standardize down", "layer_norm", "product", "pooled", "recurrence", "norm down")
-QUICK = ("sum", "sum down", "cumsum", "cumsum down", "softmax down", "dot")
+                  "logsumexp down", "standardize down", "layer_norm", "product", "pooled", "recurrence", "norm down",
+                  "convolve", "by channels")
+QUICK = ("sum", "sum down", "cumsum", "cumsum down", "softmax down", "dot", "convolve")
 
 
 def gradient(fn):

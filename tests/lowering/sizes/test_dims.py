@@ -6,8 +6,8 @@ import pytest
 import sympy
 
 from dynacomp.capture.graph.avals import Aval
+from dynacomp.capture.graph.size_evaluation import evaluate
 from dynacomp.capture.graph.size_scope import Scope
-from dynacomp.capture.graph.sizes import evaluate
 from dynacomp.lowering.sizes.dims import (
     SymbolicShapeError,
     is_symbolic,
