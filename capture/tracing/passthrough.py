@@ -17,6 +17,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.extend.core import Var
 
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of
@@ -42,20 +43,23 @@ class Passed(Aval):
 
 
 def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[Any], origins: list[Node | None],
-                 since: int) -> list[Any]:
+                 reached: list[bool], since: int) -> list[Any]:
     """The leaves of the result of `fn(*args, **kwargs)`, `lowered` being (args, kwargs): Passed where eager JAX has one
-    of the changing numbers that were read since that step. `origins`: the Nodes that come out as they went in."""
+    of the changing numbers that were read since that step. `origins`: the Nodes that come out as they went in;
+    `reached`: which depend on what the call was given."""
     read = {localise(cap, cap.scalar_nodes[v.source]): v for at, v in cap.scalar_reads if at >= since and v.source}
-    if not read:
-        return leaves
-    if any(standins_in(lowered)):
+    standins = list(standins_in(lowered))
+    if not read or standins and not any(s.numbers for s in standins) and read.keys().isdisjoint(leaf_nodes(lowered)):
+        return leaves  # the library has seen none: the program's functions computed with them
+    if standins:
         is_number = _handed_through(_called(fn, lowered), [origin in read for origin in origins])
     elif is_library(_called(fn, lowered)) and not _is_of_jax(_called(fn, lowered)):
         is_number = _returned(fn, lowered, tree, leaves, read)
     else:
         return leaves
-    return [_number(leaf, read.get(origin) if origin else None, read) if number and _may_be_number(leaf) else leaf
-            for leaf, origin, number in zip(leaves, origins, is_number)]
+    told = [number and _may_be_number(leaf, deep) for leaf, number, deep in zip(leaves, is_number, reached)]
+    return [_number(leaf, read.get(origin) if origin else None, read) if number else leaf
+            for leaf, origin, number in zip(leaves, origins, told)]
 
 
 def with_arrays(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], origins: list[Node | None]) -> list[Any]:
@@ -68,6 +72,15 @@ def with_arrays(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], origin
             if type(leaf) is Aval and origin in cap.handed else leaf for leaf, origin in zip(leaves, origins)]
 
 
+def depends(jaxpr: Any) -> list[bool]:
+    """Which results of a jaxpr depend on its arguments; those of an equation depend on all that it is given."""
+    reached = set(jaxpr.invars)
+    for eqn in jaxpr.eqns:
+        if any(isinstance(v, Var) and v in reached for v in eqn.invars):
+            reached.update(eqn.outvars)
+    return [isinstance(v, Var) and v in reached for v in jaxpr.outvars]
+
+
 def _called(fn: Any, lowered: tuple) -> Any:
     """What runs: a library's object, where `fn` only calls its first argument."""
     first = lowered[0][0] if lowered[0] and module_of(fn) == OBJECT_CALLS else fn
@@ -75,8 +88,12 @@ def _called(fn: Any, lowered: tuple) -> Any:
         first, Tree) and first.treedef.node_data() else first
 
 
-def _may_be_number(leaf: Any) -> bool:
-    return isinstance(leaf, Aval) and leaf.shape == () and (leaf.weak_type or leaf.dtype == np.bool_)
+def _may_be_number(leaf: Any, reached: bool) -> bool:
+    """Whether an array may stand for a number that a function of the program returned: one that nothing has reached may
+    have been given axes, too, as an array would (`eqx.filter_vmap` over arrays alone)."""
+    if not isinstance(leaf, Aval) or not (leaf.weak_type or leaf.dtype == np.bool_):
+        return False
+    return leaf.shape == () or not reached
 
 
 def _number(leaf: Aval, value: ScalarV | None, read: dict[Node, ScalarV]) -> Passed:

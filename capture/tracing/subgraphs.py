@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ from jax._src.interpreters.partial_eval import DynamicJaxprTrace
 
 from dynacomp.capture.base.errors import Break, NeverCalled, Raised
 from dynacomp.capture.graph.avals import Aval, aval_of, blank
-from dynacomp.capture.graph.graph import Builder, Graph, Node
+from dynacomp.capture.graph.graph import Builder, Graph, Node, nodes_in
 from dynacomp.capture.graph.interpreter import run
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
@@ -61,6 +61,7 @@ class Body:
     actual: dict[Node, Any] = field(default_factory=dict)  # what nodes are on the tracers that it was given
     computed: int = 0  # how many nodes have been looked at for that
     changes: bool = False  # it changes objects that are older than itself
+    numbers: bool = False  # it returns Python numbers that change from call to call
 
     @classmethod
     def inside(cls, cap: Capture, name: str, **kind: Any) -> Body:
@@ -98,6 +99,7 @@ class Standin:
         self.signature = signature_of(value)
         self.graphs: dict[Any, tuple[Graph, tuple[Node, ...]]] = {}
         self.changing: set[Any] = set()  # the keys of `graphs` whose functions change outer objects
+        self.numbers = False  # whether who calls it was given Python numbers that change from call to call
         self.found: dict[Any, dict[Any, tuple[Graph, tuple[Node, ...]]]] = {}
         self.functions: dict[Any, Callable[..., Any]] = {}
 
@@ -130,6 +132,7 @@ class Standin:
                                fresh=is_fresh(self.value) and not self.cap.derived)
             self.graphs[key] = capture_body(self.cap, self.value, body, leaves, treedef)
             self.changing.update([key] if body.changes else [])
+            self.numbers = self.numbers or body.numbers
         elif key in self.changing and not self.cap.derived:
             raise Break("effect_in_body", "a transformed function that changes outer objects is called twice")
         graph, captured = self.found.setdefault(place, {})[way] = self.graphs[key]
@@ -186,6 +189,7 @@ def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any],
         args, kwargs = given.items
         result = result_of(cap, fn, args.items, kwargs.items)
         output = cap.node_argument(result)
+        body.numbers = not _numbers(cap).isdisjoint(_handed(output))
         body.actual.clear()  # tracers must not outlive their trace
         graph = body.builder.finish(output)
     finally:
@@ -195,6 +199,22 @@ def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any],
     nodes = sorted(graph.placeholders, key=lambda n: order.get(n, len(order) + (own.index(n) if n in own else 0)))
     rest = [n for n in graph.nodes if n.op != "placeholder"]
     return Graph((*nodes, *rest), graph.consts, graph.name), tuple(body.captured)
+
+
+def _numbers(cap: Capture) -> set[Node]:
+    """The Nodes that carry changing Python numbers, also into the bodies at hand."""
+    found = set(cap.scalar_nodes.values())
+    for body in cap.bodies:
+        found.update(inner for outer, inner in body.captured.items() if outer in found)
+    return found
+
+
+def _handed(output: Any) -> Iterator[Node]:
+    """The Nodes in what a body returns, also those that objects are made of."""
+    for node in nodes_in(output):
+        yield node
+        if node.op != "placeholder" and not isinstance(node.aval, Aval):
+            yield from _handed((node.args, node.kwargs))
 
 
 def result_of(cap: Capture, fn: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -80,7 +80,7 @@ from dynacomp.capture.tracing.lowered_args import (
     sizes_as_numbers,
     standins_in,
 )
-from dynacomp.capture.tracing.passthrough import OBJECT_CALLS, Passed, with_arrays, with_numbers
+from dynacomp.capture.tracing.passthrough import OBJECT_CALLS, Passed, depends, with_arrays, with_numbers
 from dynacomp.capture.tracing.placement import puts_elsewhere
 from dynacomp.capture.tracing.subgraphs import Standin, localise, never_called, passed_object, place_of
 from dynacomp.capture.tracing.treedef_contents import TREEDEF, says_literals
@@ -299,9 +299,10 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
         raise Break("call", f"{_label(fn)} uses a primitive whose evaluation is the program's")
     if any(isinstance(x, str) and "Tracer" in x for x in seen["leaves"]):
         raise Break("leaves", f"{_label(fn)} makes a text of an array")
-    avals = iter(jaxpr.out_avals)
+    avals, deep = iter(jaxpr.out_avals), iter(depends(jaxpr.jaxpr))
+    reached = [_is_array(x) and next(deep) for x in seen["leaves"]]
     leaves = [_result_leaf(next(avals)) if _is_array(x) else x for x in seen["leaves"]]
-    leaves = with_numbers(cap, fn, (args, kwargs), seen["tree"], leaves, seen["origins"], since)
+    leaves = with_numbers(cap, fn, (args, kwargs), seen["tree"], leaves, seen["origins"], reached, since)
     leaves = with_arrays(cap, fn, (args, kwargs), leaves, seen["origins"])
     result = _put_together(seen["tree"], leaves)
     _order_keys(seen["made"], result)

@@ -51,6 +51,8 @@ def described(tree):
     lambda x, n: dataclasses.replace(Record(x, n), w=x + 1),
     lambda x, n: (eqx.is_array(n), eqx.filter({"n": n, "x": x}, eqx.is_array), x * n),
     lambda x, n: eqx.filter_jit(lambda m: m)(Model(x, n)),
+    lambda x, n: eqx.filter_vmap(lambda v: (v * n, n, n + 0.5), out_axes=eqx.if_array(0))(x),
+    lambda x, n: eqx.filter_jit(lambda v: [Model(v * n, n), {"m": (n + 1,)}])(x),
 ])
 def test_numbers_and_arrays_stay_what_they_are(fn):
     compiled = dynacomp.jit(fn, backend="eager")
@@ -80,6 +82,41 @@ def test_numbers_that_are_handed_through_do_not_compile_anew():
     before = dynacomp.stats()["frames_captured"]
     assert [compiled(X, n)[0][1] for n in range(3, 9)] == list(range(3, 9))
     assert dynacomp.stats()["frames_captured"] == before
+
+
+@pytest.mark.parametrize("fn", [
+    lambda x, n: eqx.filter_jit(lambda v: (jnp.all(v > n), 2.0, v * n))(x),
+    lambda x, n: eqx.filter_checkpoint(lambda v: jnp.any(v * n > 2))(x),
+])
+def test_numbers_that_only_the_programs_functions_read_do_not_compile_anew(fn):
+    compiled = dynacomp.jit(fn, backend="eager")
+    for n in range(3):
+        assert described(compiled(X, n)) == described(fn(X, n))
+    before = dynacomp.stats()["frames_captured"]
+    for n in range(3, 9):
+        want, got = fn(X, n), compiled(X, n)
+        assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all() if hasattr(a, "all") else a == b), want, got))
+    assert dynacomp.stats()["frames_captured"] == before
+
+
+@pytest.mark.parametrize("library", ["optimistix", pytest.param("diffrax", marks=pytest.mark.medium)])
+def test_solvers_of_functions_around_numbers_do_not_compile_anew(library):
+    solvers = pytest.importorskip(library)
+
+    def root(y, n):
+        solver = solvers.Newton(rtol=1e-4, atol=1e-4)
+        return solvers.root_find(lambda y, args: y ** 2 - n, solver, y, throw=False, max_steps=16).value
+
+    def flow(y, n):
+        term = solvers.ODETerm(lambda t, y, args: -n * y)
+        return solvers.diffeqsolve(term, solvers.Euler(), 0.0, 1.0, 0.25, y, max_steps=8, throw=False).ys[0]
+
+    fn = root if library == "optimistix" else flow
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    for n in (2.0, 3.0, 5.0):
+        assert jnp.allclose(compiled(X[0], n), fn(X[0], n))
+    assert dynacomp.stats()["frames_captured"] == 2 and not dynacomp.stats()["breaks"]
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
