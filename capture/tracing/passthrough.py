@@ -12,11 +12,14 @@ alone, a shared layer's weights. `is` then says so.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
+from jax._src.core import trace_ctx
 from jax.extend.core import Var
 
 from dynacomp.capture.base.interrupts import ours
@@ -26,7 +29,7 @@ from dynacomp.capture.symbolic.libraries import is_library, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import NeedsConcrete, ScalarV, is_literal
 from dynacomp.capture.tracing.lowered_args import LibraryArg, leaf_nodes, rebuild, standins_in
-from dynacomp.capture.tracing.subgraphs import is_array, localise
+from dynacomp.capture.tracing.subgraphs import Standin, is_array, localise
 
 # Of JAX's own functions, those that hand through what the function which they call returns beside arrays.
 THROUGH = {"grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "hessian", "vmap", "Partial"}
@@ -51,10 +54,12 @@ def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[
     standins = list(standins_in(lowered))
     if not read or standins and not any(s.numbers for s in standins) and read.keys().isdisjoint(leaf_nodes(lowered)):
         return leaves  # the library has seen none: the program's functions computed with them
-    if standins:
-        is_number = _handed_through(_called(fn, lowered), [origin in read for origin in origins])
-    elif is_library(_called(fn, lowered)) and not _is_of_jax(_called(fn, lowered)):
-        is_number = _returned(fn, lowered, tree, leaves, read)
+    called = _called(fn, lowered)
+    computes = any(s.numbers or s.changing for s in standins)  # a second run would do it again
+    if standins and (computes or _is_of_jax(called) or not any(map(_may_be_number, leaves, reached))):
+        is_number = _handed_through(called, [origin in read for origin in origins])
+    elif standins or is_library(called) and not _is_of_jax(called):
+        is_number = _returned(cap, fn, lowered, tree, leaves, read)
     else:
         return leaves
     told = [number and _may_be_number(leaf, deep) for leaf, number, deep in zip(leaves, is_number, reached)]
@@ -116,7 +121,24 @@ def _is_of_jax(fn: Any) -> bool:
     return module.partition(".")[0] in ("jax", "jaxlib") and module not in ("jax._src.tree", "jax._src.tree_util")
 
 
-def _returned(fn: Any, lowered: tuple, tree: Any, leaves: list[Any], read: dict[Node, ScalarV]) -> list[bool]:
+@contextlib.contextmanager
+def _again(cap: Capture, standins: list[Standin]) -> Iterator[None]:
+    """While a call runs once more: what the program's functions are given then is no part of the Graph."""
+    before = cap.stands, cap.passing
+    cap.stands, cap.passing = {}, {}
+    cap.tracing += 1
+    try:
+        with contextlib.ExitStack() as kept:
+            for standin in standins:
+                kept.enter_context(standin.kept())
+            yield
+    finally:
+        cap.tracing -= 1
+        cap.stands, cap.passing = before
+
+
+def _returned(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[Any],
+              read: dict[Node, ScalarV]) -> list[bool]:
     """Which leaves are numbers where the call gets the numbers themselves. NeedsConcrete where it fails then, or has
     another result: it tells numbers from arrays."""
     known: dict[Node, Any] = {n: v.hint for n, v in read.items()}
@@ -125,10 +147,15 @@ def _returned(fn: Any, lowered: tuple, tree: Any, leaves: list[Any], read: dict[
 
     def run(*tracers: Any) -> None:
         args, kwargs = rebuild(lowered, {**known, **dict(zip(arrays, tracers))})
-        found.extend(jax.tree.flatten(fn(*args, **kwargs)))
+        cap.traces.append(trace_ctx.trace)
+        try:
+            found.extend(jax.tree.flatten(fn(*args, **kwargs)))
+        finally:
+            cap.traces.pop()
 
     try:
-        jax.make_jaxpr(run)(*[as_struct(n.aval) for n in arrays])
+        with _again(cap, list(standins_in(lowered))):
+            jax.make_jaxpr(run)(*[as_struct(n.aval) for n in arrays])
     except ours(Exception):  # which is the program's: it gets it once the numbers are constants
         found.clear()
     if not found or found[1] != tree or any(map(_is_other, leaves, found[0])):

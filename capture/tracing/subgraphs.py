@@ -10,6 +10,7 @@ itself: that would be a side effect under a transformation (see `side_effects.mu
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import types
 from collections.abc import Callable, Iterator
@@ -139,6 +140,15 @@ class Standin:
         stands = [stand_for(self.cap, n) for n in captured]
         self.cap.stands.update((id(s), (s, n)) for s, n in zip(stands, captured))
         return run(graph, *stands, *leaves)
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """Forgets what is captured within the block."""
+        before = dict(self.graphs), {place: dict(ways) for place, ways in self.found.items()}, self.numbers
+        try:
+            yield
+        finally:
+            self.graphs, self.found, self.numbers = before
 
     @property
     def ways(self) -> dict[Any, tuple[Graph, tuple[Node, ...]]]:

@@ -52,6 +52,9 @@ def described(tree):
     lambda x, n: (eqx.is_array(n), eqx.filter({"n": n, "x": x}, eqx.is_array), x * n),
     lambda x, n: eqx.filter_jit(lambda m: m)(Model(x, n)),
     lambda x, n: eqx.filter_vmap(lambda v: (v * n, n, n + 0.5), out_axes=eqx.if_array(0))(x),
+    lambda x, n: eqx.filter_jit(lambda m, k: (m.w * k, m.n, k, k > 0))(Model(x, n), n + 0.5),
+    lambda x, n: eqx.filter_grad(lambda m: jnp.sum(m.w * m.n))(Model(x, n * 1.0)),
+    lambda x, n: eqx.filter_value_and_grad(lambda m, k: jnp.sum(m.w * k) * m.n)(Model(x, n), n * 0.5),
     lambda x, n: eqx.filter_jit(lambda v: [Model(v * n, n), {"m": (n + 1,)}])(x),
 ])
 def test_numbers_and_arrays_stay_what_they_are(fn):
@@ -105,11 +108,12 @@ def test_solvers_of_functions_around_numbers_do_not_compile_anew(library):
 
     def root(y, n):
         solver = solvers.Newton(rtol=1e-4, atol=1e-4)
-        return solvers.root_find(lambda y, args: y ** 2 - n, solver, y, throw=False, max_steps=16).value
+        found = solvers.root_find(lambda y, args: y ** 2 - n, solver, y, throw=False, max_steps=16)
+        return found.value + solvers.root_find(lambda y, k: y ** 2 - k, solver, y, n, throw=False, max_steps=16).value
 
     def flow(y, n):
         term = solvers.ODETerm(lambda t, y, args: -n * y)
-        return solvers.diffeqsolve(term, solvers.Euler(), 0.0, 1.0, 0.25, y, max_steps=8, throw=False).ys[0]
+        return solvers.diffeqsolve(term, solvers.Euler(), 0.0, n, n / 4, y, max_steps=8, throw=False).ys[0]
 
     fn = root if library == "optimistix" else flow
     dynacomp.reset()
