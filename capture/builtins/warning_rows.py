@@ -30,7 +30,7 @@ from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import changing_outside, write_global
 from dynacomp.capture.symbolic.values import Const, DictV, ListV, NotConstant, ObjectV, TupleV, Value, as_python
-from dynacomp.capture.tracing.trace_call import CONTROL
+from dynacomp.capture.tracing.abstract_evaluation import CONTROL
 
 MODULE, TABLE = Const(warnings), vars(warnings)
 NONE = Const(None)

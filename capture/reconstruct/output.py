@@ -50,9 +50,9 @@ from dynacomp.capture.symbolic.values import (
     peek,
 )
 from dynacomp.capture.wrapping.array_identity import candidates, chosen, first
-from dynacomp.capture.wrapping.builder import add_input
 from dynacomp.capture.wrapping.class_attrs import hides_entry
 from dynacomp.capture.wrapping.class_prototypes import is_made, shown_classes
+from dynacomp.capture.wrapping.graph_inputs import add_input
 
 
 @dataclass

@@ -57,9 +57,10 @@ from dynacomp.capture.symbolic.values import (
 from dynacomp.capture.tracing.subgraphs import Standin, localise, place_of
 from dynacomp.capture.tracing.treedef_contents import TREEDEF, arrays_in_structure, in_structure, taken_apart
 from dynacomp.capture.wrapping import host_arrays, ndarrays
-from dynacomp.capture.wrapping.builder import items_of, realize, scalar_node
+from dynacomp.capture.wrapping.builder import items_of, realize
 from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, SCALARS, SPECIAL, inherits, payload_base, refill
 from dynacomp.capture.wrapping.constants import const_array
+from dynacomp.capture.wrapping.graph_inputs import scalar_node
 from dynacomp.capture.wrapping.pytree_shells import Memo, attributes, fixed_fields, shell
 
 MAX_LITERAL = 4096  # elements of a NumPy array that a Graph spells out

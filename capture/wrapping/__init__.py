@@ -2,6 +2,8 @@
 
     builder             From real objects to Values: what the frame finds outside itself,
                         with the guards it implies
+    graph_inputs        Inputs of the Graph: placeholders for what exists before the call,
+                        each with its Source
     constants           Values for objects that are born during the capture: constants, and
                         results of library calls
     builtin_subclasses  Payloads: the built-in part of instances of subclasses of list,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import collections
 import enum
 import functools
-import operator
 import threading
 import types
 import weakref
@@ -26,8 +25,7 @@ from dynacomp.capture._native import iterated, known_hashes
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.remembered import remembered
-from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval, aval_of
-from dynacomp.capture.graph.graph import Node
+from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.classes import module_name, mro
 from dynacomp.capture.symbolic.immutability import is_changeable, is_python_class
@@ -63,6 +61,7 @@ from dynacomp.capture.wrapping.builtin_subclasses import inherits, payload_base,
 from dynacomp.capture.wrapping.changing_contents import reading
 from dynacomp.capture.wrapping.class_dicts import Entries
 from dynacomp.capture.wrapping.dynamic_scalars import is_numpy_number
+from dynacomp.capture.wrapping.graph_inputs import add_input, outer_builder, own, symbolic_dims
 
 
 def wrap(cap: Capture, obj: Any, source: S.Source) -> Value:
@@ -537,68 +536,6 @@ WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
     KEY_TYPE: _key_array,
     np.ndarray: _ndarray,
 }
-
-
-# --- inputs of the Graph
-
-
-def outer_builder(cap: Capture) -> Any:
-    """The builder of the outermost Graph: inputs always enter there."""
-    return cap.bodies[0].outer if cap.bodies else cap.builder
-
-
-def own(cap: Capture, node: Node) -> Node:
-    cap.owner[node] = 0
-    return node
-
-
-def scalar_node(cap: Capture, value: ScalarV) -> Node:
-    """A changing Python number as an input of the Graph: a weakly typed 0-d array, if there is one so large."""
-    assert value.source is not None
-    known = cap.scalar_nodes.get(value.source)
-    if known is None:
-        try:
-            aval = aval_of(value.hint)
-        except OverflowError:
-            raise NeedsConcrete(value) from None
-        if type(value.hint) is int:
-            _hold_int(cap, value.source, np.iinfo(aval.dtype))
-        known = cap.scalar_nodes[value.source] = add_input(cap, value.source, aval)
-    cap.scalar_reads.append((cap.steps, value))
-    return known
-
-
-def _hold_int(cap: Capture, source: S.Source, limits: Any) -> None:
-    """An int that JAX takes as an array fits its type in later calls too: guarded."""
-    cap.guards.add("eq", S.Host("ge", (source, int(limits.min)), operator.ge), True)
-    cap.guards.add("eq", S.Host("le", (source, int(limits.max)), operator.le), True)
-
-
-def add_input(cap: Capture, source: S.Source, aval: Aval) -> Node:
-    name = _readable(source)
-    node = own(cap, outer_builder(cap).placeholder(name, aval, str(source), cap.where()))
-    cap.inputs[node] = source
-    return node
-
-
-def _readable(source: S.Source) -> str:
-    parts: list[str] = []
-    at: S.Source | None = source
-    while at is not None and len(parts) < 3:
-        label = getattr(at, "name", None) or getattr(at, "key", None)
-        parts.append(str(getattr(at, "index", "arg") if label is None else label))
-        at = S.base_of(at)
-    return "_".join(reversed(parts))
-
-
-def symbolic_dims(cap: Capture, obj: Any, source: S.Source) -> tuple[Any, ...]:
-    """The dimensions of an input array: ints, or symbolic Sizes where `root.is_dynamic` says so."""
-    found = []
-    for axis, size in enumerate(obj.shape):
-        place = S.Dim(source, axis)
-        rule = place not in cap.lessons.frozen and cap.root.is_dynamic(source, axis, size, obj)
-        found.append(size_values.symbol(cap, place, size, rule) if rule else size)
-    return tuple(found)
 
 
 OPERATIONS.items = items_of

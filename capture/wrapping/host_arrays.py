@@ -40,7 +40,7 @@ from dynacomp.capture.symbolic.values import (
     children,
 )
 from dynacomp.capture.wrapping import dynamic_scalars, size_values
-from dynacomp.capture.wrapping.builder import add_input, symbolic_dims
+from dynacomp.capture.wrapping.graph_inputs import add_input, symbolic_dims
 from dynacomp.capture.wrapping.host_functions import as_scalar
 
 MOST = 16  # numbers and arrays that one recipe is made of, see `_native/guard_numbers.c`

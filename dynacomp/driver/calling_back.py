@@ -17,7 +17,7 @@ from dynacomp import notices
 from dynacomp.capture._native import RunPlainly
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.graph.graph import Graph
-from dynacomp.capture.tracing.trace_call import calls_back
+from dynacomp.capture.tracing.abstract_evaluation import calls_back
 from dynacomp.lowering.primitives.control import bodies
 from dynacomp.lowering.primitives.ops import OPS
 
