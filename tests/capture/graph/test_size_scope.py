@@ -1,0 +1,67 @@
+"""What is known of sizes: bounds decide without a note, values decide and are noted, equal sizes become one."""
+
+import pytest
+from jax.errors import InconclusiveDimensionOperation
+
+from dynacomp.capture.graph.size_scope import Scope
+from dynacomp.capture.graph.sizes import canonical
+
+
+@pytest.fixture
+def scope():
+    made = Scope()
+    made.symbol("n", 6)
+    made.symbol("m", 4)
+    return made
+
+
+def noted(scope):
+    return [str(r) for r in scope.relations]
+
+
+def test_bounds_decide_without_a_note(scope):
+    n, m = scope.symbol("n"), scope.symbol("m")
+    assert scope.is_nonnegative(n) and scope.is_nonnegative(n * m - 1) and not scope.is_nonnegative(-n)
+    assert not scope.is_zero(n) and not scope.is_zero(n + m)
+    scope.bound("n", 5, 8)
+    assert scope.is_nonnegative(n - 5) and not scope.is_nonnegative(n - 9) and not scope.is_zero(n - 9)
+    assert noted(scope) == []
+
+
+def test_values_decide_and_are_noted_once(scope):
+    n, m = scope.symbol("n"), scope.symbol("m")
+    assert scope.is_nonnegative(n - m) and scope.is_nonnegative(n - m) and not scope.is_nonnegative(m - n)
+    assert not scope.is_zero(n - m)
+    assert len(noted(scope)) == 3 and all(text.endswith(" 0") for text in noted(scope))
+    assert {(r.kind, r.holds) for r in scope.relations} == {("ge", True), ("ge", False), ("eq", False)}
+
+
+def test_sizes_that_are_found_equal_are_one_from_then_on(scope):
+    n, k = scope.symbol("n"), scope.symbol("k", 6)
+    assert scope.is_zero(n - k) and canonical(k) == canonical(n)
+    before = noted(scope)
+    assert scope.is_zero(k * 2 - n - k) and scope.is_zero(n - k) and noted(scope) == before
+
+
+def test_equality_is_decided_only_where_it_is_asked(scope):
+    n, k = scope.symbol("n"), scope.symbol("k", 6)
+    assert n != k and noted(scope) == []
+    with scope.decides():
+        assert n == k
+    assert len(noted(scope)) == 1 and scope.deciding == 0
+
+
+def test_what_is_unknown_cannot_decide():
+    scope = Scope()
+    a = scope.symbol("a")
+    with pytest.raises(InconclusiveDimensionOperation, match="not known"):
+        scope.is_nonnegative(a - 5)
+    assert scope.is_nonnegative(a)
+
+
+def test_bounds_only_get_tighter(scope):
+    scope.bound("n", 4, 20)
+    scope.bound("n", 2, 30)
+    assert (scope.least["n"], scope.most["n"]) == (4, 20)
+    scope.bound("n", None, 10)
+    assert (scope.least["n"], scope.most["n"]) == (4, 10)
