@@ -9,6 +9,7 @@ import jax
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.symbolic.classes import has_dict
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.private_values import PrivateV
@@ -51,30 +52,56 @@ FIXED_PARTS = ("__defaults__", "__kwdefaults__", "__code__", "__closure__", "__g
 
 
 def setattr_value(cap: Capture, target: Value, name: str, value: Value) -> None:
-    if isinstance(target, (FunctionV, PartialV)) and target.source is None:
-        mutating(cap, target)
-        if isinstance(target, FunctionV) and name in FIXED_PARTS:
-            raise Break("store", f"a store to {name!r} of a function")
-        (target.special if isinstance(target, FunctionV) and name in SPECIAL else target.attrs)[name] = value
-    elif isinstance(target, PrivateV):
-        raise Break("store", f"a store to {name!r} of a {target.cls.__qualname__}")
-    elif isinstance(target, ObjectV):
-        _set_object(cap, target, name, value)
-    elif isinstance(target, CellV) and name == "cell_contents":
-        mutating(cap, target)
-        target.content = value
-    elif holds(target, type):
+    """`setattr(target, name, value)`."""
+    store = kind(target).setattr
+    if store is None:
+        raise Break("store", f"a store to {name!r}")
+    store(cap, target, name, value)
+
+
+def _refused(cap: Capture, target: Value, name: str, value: Value) -> None:
+    raise Break("store", f"a store to {name!r} of a {type_of(target).__name__}")
+
+
+def _set_in_function(cap: Capture, target: FunctionV, name: str, value: Value) -> None:
+    if target.source is not None:
+        raise Break("store", f"a store to {name!r}")
+    mutating(cap, target)
+    if name in FIXED_PARTS:
+        raise Break("store", f"a store to {name!r} of a function")
+    (target.special if name in SPECIAL else target.attrs)[name] = value
+
+
+def _set_in_partial(cap: Capture, target: PartialV, name: str, value: Value) -> None:
+    if target.source is not None:
+        raise Break("store", f"a store to {name!r}")
+    mutating(cap, target)
+    target.attrs[name] = value
+
+
+def _set_in_cell(cap: Capture, target: CellV, name: str, value: Value) -> None:
+    if name != "cell_contents":
+        raise Break("store", f"a store to {name!r}")
+    mutating(cap, target)
+    target.content = value
+
+
+def _set_in_const(cap: Capture, target: Const, name: str, value: Value) -> None:
+    """An attribute of a class, or of a module."""
+    if holds(target, type):
         class_attrs.store(cap, target.value, name, value)
     elif is_exactly(target, types.ModuleType):
         write_global(cap, vars(target.value), None, name, value)
-    elif isinstance(target, ArrayV) and not hasattr(jax.core.Tracer, name) and is_traced(cap, target.node):
-        raise Raised(Const(AttributeError(f"'Tracer' object has no attribute {name!r}", name=name)))
-    elif isinstance(target, ArrayV) and _takes_notes(cap, target, name):
-        target.attrs = {**(target.attrs or {}), name: value}
-    elif isinstance(target, (Const, TupleV, ListV, DictV, SetV, ArrayV)):
-        raise Break("store", f"a store to {name!r} of a {type_of(target).__name__}")
     else:
-        raise Break("store", f"a store to {name!r}")
+        _refused(cap, target, name, value)
+
+
+def _set_in_array(cap: Capture, target: ArrayV, name: str, value: Value) -> None:
+    if not hasattr(jax.core.Tracer, name) and is_traced(cap, target.node):
+        raise Raised(Const(AttributeError(f"'Tracer' object has no attribute {name!r}", name=name)))
+    if not _takes_notes(cap, target, name):
+        _refused(cap, target, name, value)
+    target.attrs = {**(target.attrs or {}), name: value}
 
 
 def _takes_notes(cap: Capture, target: ArrayV, name: str) -> bool:
@@ -126,15 +153,31 @@ def object_setattr(cap: Capture, target: ObjectV, name: str, value: Value) -> No
 
 
 def delattr_value(cap: Capture, target: Value, name: str) -> None:
-    if holds(target, type):
-        class_attrs.delete(cap, target.value, name)
-        return
-    if isinstance(target, CellV) and name == "cell_contents":
-        mutating(cap, target)
-        target.content = None
-        return
-    if not isinstance(target, ObjectV) or isinstance(target, PrivateV):
+    """`delattr(target, name)`."""
+    delete = kind(target).delattr
+    if delete is None:
         raise Break("store", f"deletion of {name!r}")
+    delete(cap, target, name)
+
+
+def _delete_in_const(cap: Capture, target: Const, name: str) -> None:
+    if not holds(target, type):
+        raise Break("store", f"deletion of {name!r}")
+    class_attrs.delete(cap, target.value, name)
+
+
+def _no_deletion(cap: Capture, target: PrivateV, name: str) -> None:
+    raise Break("store", f"deletion of {name!r}")
+
+
+def _delete_in_cell(cap: Capture, target: CellV, name: str) -> None:
+    if name != "cell_contents":
+        raise Break("store", f"deletion of {name!r}")
+    mutating(cap, target)
+    target.content = None
+
+
+def _delete_in_object(cap: Capture, target: ObjectV, name: str) -> None:
     taken_over = hook(cap, target, "__delattr__")
     if taken_over is not None:
         cap.call(taken_over, [Const(name)])
@@ -180,3 +223,14 @@ def _hook_of(cap: Capture, raw: Placeholder, name: str) -> Value:
 def _is_slot(raw: types.MemberDescriptorType | types.GetSetDescriptorType) -> bool:
     """Whether a descriptor is one of a class's `__slots__`."""
     return isinstance(raw, types.MemberDescriptorType) and bool(raw.__objclass__.__flags__ & class_attrs.HEAP)
+
+
+define(FunctionV, Kind(setattr=_set_in_function))
+define(PartialV, Kind(setattr=_set_in_partial))
+define(ObjectV, Kind(setattr=_set_object, delattr=_delete_in_object))
+define(PrivateV, Kind(setattr=_refused, delattr=_no_deletion))
+define(CellV, Kind(setattr=_set_in_cell, delattr=_delete_in_cell))
+define(Const, Kind(setattr=_set_in_const, delattr=_delete_in_const))
+define(ArrayV, Kind(setattr=_set_in_array))
+for _cls in (TupleV, ListV, DictV, SetV):
+    define(_cls, Kind(setattr=_refused))

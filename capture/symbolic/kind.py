@@ -31,6 +31,8 @@ class Kind:
 
     # what Python does with it
     getattr: Callable[[Cap, V, str], V] | None = None
+    setattr: Callable[[Cap, V, str, V], None] | None = None
+    delattr: Callable[[Cap, V, str], None] | None = None
     call: Callable[[Cap, V, list[V], dict[str, V]], V] | None = None
     truth: Callable[[Cap, V], bool] | None = None  # None: always true
     unary: Callable[[Cap, Any, V], V] | None = None  # None: that of a constant
