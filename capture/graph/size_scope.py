@@ -133,9 +133,9 @@ class Scope:
         unify(self, expr)
         return True
 
-    def is_asked_equal(self, difference: Size, asking: FrameType) -> bool:
-        """Whether two sizes are equal, for the Python code that compares them."""
-        if is_key(asking) or is_moot(asking) or is_shortcut(asking) and self.value(difference) != 0:
+    def is_asked_equal(self, difference: Size, asking: FrameType, unknown: bool) -> bool:
+        """Whether two sizes are equal, for the Python code that compares them; `unknown`: neither is a number."""
+        if is_key(asking) or is_moot(asking) or unknown and is_shortcut(asking) and self.value(difference) != 0:
             return False
         return self.is_zero(difference)
 
@@ -180,7 +180,8 @@ def is_key(asking: FrameType) -> bool:
 
 def is_shortcut(asking: FrameType) -> bool:
     """Whether JAX compares in a function of its own: where two sizes must be equal it asks `definitely_equal`; a plain
-    `==`, which it takes to be false of sizes that may differ, only finds a shorter way."""
+    `==` of two, which it takes to be false of sizes that may differ, only finds a shorter way. With a number it is a
+    question as any other: `n % 2 == 0`."""
     return "/jax/_src/" in asking.f_code.co_filename and not asking.f_code.co_filename.endswith("/core.py")
 
 

@@ -77,7 +77,8 @@ class Size:
         difference = canonical(self - other)
         if type(difference) is int:
             return difference == 0
-        return bool(self.scope.deciding) and self.scope.is_asked_equal(difference, sys._getframe(1))
+        unknown = type(other) is Size
+        return bool(self.scope.deciding) and self.scope.is_asked_equal(difference, sys._getframe(1), unknown)
 
     def __ge__(self, other: Any) -> bool:
         return self.scope.is_nonnegative(self - other)

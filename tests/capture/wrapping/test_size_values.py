@@ -66,3 +66,13 @@ def test_the_larger_of_two_sizes_takes_no_side(fn):
 @pytest.mark.medium
 def test_parts_as_long_as_the_smaller():
     compiled_like_plain(head_by_rows, [(jnp.arange(1.0, n + 1),) for n in SIDES], 4)
+
+
+@pytest.mark.parametrize("times", (1, 3))
+def test_a_question_of_jax_about_a_remainder_has_two_answers(times):
+    """`rfftfreq` asks `n % 2 == 0`: odd sizes first had their length for the even ones, too."""
+    def frequencies(x, n):
+        return jnp.round(jnp.fft.rfftfreq(n * times) * n * times) + x
+
+    calls = [(jnp.zeros(()), n) for n in (9, 11, 101, 102, 8, 13, 10, 9)]
+    compiled_like_plain(frequencies, calls, 3, backend="auto")
