@@ -32,9 +32,10 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import by_handler, handlers
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.classes import module_name
+from dynacomp.capture.symbolic.classes import module_name, mro
 from dynacomp.capture.symbolic.libraries import is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.side_effects import changed
 from dynacomp.capture.symbolic.values import (
     Const,
     MethodV,
@@ -128,7 +129,8 @@ def guard_reads(cap: Capture, values: Iterable[Value]) -> None:
     functions = list(cap.overheard)
     cap.overheard.clear()
     nested = nested_codes(functions)
-    reads = Reads(cap, frozenset(n for fn in functions for n in names_in(fn.__code__)))
+    names = frozenset(n for fn in functions for n in names_in(fn.__code__))
+    reads = Reads(cap, names, frozenset(id(v.real) for v in changed(cap)))  # type: ignore[attr-defined]
     for fn in functions:
         reads.globals_of(fn)
         if fn.__code__ not in nested:  # else the call has made it, of what it found elsewhere
@@ -200,18 +202,26 @@ def refuse_effects(fn: types.FunctionType, is_nested: bool) -> None:
 # --- guards
 
 
+def _stale(what: str) -> Break:
+    return Break("effect", f"{what} has changed, which code that a library runs may read")
+
+
 @dataclass
 class Reads:
-    """The walk over what may have been read. names: of all functions together. seen: by identity."""
+    """The walk over what may have been read. names: of all functions together. changed: ids of objects that are as they
+    were while the library runs, and the program has changed. seen: by identity."""
 
     cap: Capture
     names: frozenset[str]
+    changed: frozenset[int]
     seen: dict[int, Any] = field(default_factory=dict)
 
     def globals_of(self, fn: types.FunctionType) -> None:
         table = fn.__globals__
         at = self.cap.globals_source(table)
         for name in globals_in(fn.__code__):
+            if (id(table), name) in self.cap.global_writes:
+                raise _stale(name)
             if name in table:
                 self.value(table[name], S.Global(name) if at is None else S.Key(at, name))
             elif at is None:
@@ -239,6 +249,8 @@ class Reads:
     def value(self, obj: Any, source: S.Source) -> None:
         """Guards `obj` at `source`, and what may have been read of it."""
         guards = self.cap.guards
+        if id(obj) in self.changed:
+            raise _stale(f"an object of {type(obj).__qualname__}")
         if is_literal(obj) or issubclass(type(obj), (np.generic, np.dtype)):
             guards.add("eq", source, obj)
             return
@@ -280,6 +292,8 @@ class Reads:
             return
         self.seen[id(fn)] = fn
         for i, cell in enumerate(fn.__closure__ or ()):
+            if id(cell) in self.changed:
+                raise _stale(fn.__code__.co_freevars[i])
             with contextlib.suppress(ValueError):  # still empty
                 self.value(cell.cell_contents, S.Get(S.Item(S.Get(source, "__closure__"), i), "cell_contents"))
         for name in ("__defaults__", "__kwdefaults__"):
@@ -304,6 +318,8 @@ class Reads:
         if is_steady_module(module_name(cls)):
             return
         for name in self.names:
+            if any((id(c), name) in self.cap.class_writes for c in mro(cls)):
+                raise _stale(f"{cls.__qualname__}.{name}")
             owner, raw = lookup(cls, name)
             if owner is None or is_steady_module(module_name(owner)):
                 continue

@@ -212,3 +212,26 @@ def test_files_that_a_library_opens_are_read_and_written_at_each_call(tmp_path):
     for n in (2.0, 3.0):
         np.save(numbers, np.full(2, n, np.float32))
         assert [float(x[0]) for x in compiled(jnp.ones(2))] == [n + 1, n, 1]
+
+
+class Changing:
+    width = 2
+
+
+CHANGING, WIDTHS, WIDTH = Changing(), [2], 2
+CHANGING.width = 2
+
+
+@pytest.mark.parametrize("width", [
+    lambda: CHANGING.width, lambda: WIDTHS[0], lambda: WIDTH, lambda: Changing.width],
+    ids=("object", "list", "global", "class"))
+def test_what_has_changed_before_a_library_runs_code_that_reads_it(width):
+    net = hk.transform(lambda x: hk.Linear(width())(x))
+
+    def made(x, key, n):
+        global WIDTH
+        CHANGING.width = WIDTHS[0] = WIDTH = Changing.width = n
+        return net.init(key, x)["linear"]["b"]
+
+    compiled = dynacomp.jit(made, backend="eager")
+    assert [compiled(jnp.ones((2, 3)), jax.random.key(0), n).size for n in (2, 3, 4, 3)] == [2, 3, 4, 3]
