@@ -210,6 +210,7 @@ class Capture:
         self.overheard: dict[Any, None] = {}  # the program's functions that libraries have run, see `library_reads`
         self.given: list[Value] = []  # what those libraries were given
         self.overhears = False
+        self.hosted: dict[int, Any] = {}  # id of a Value → the real object that a library has in its place
         self.emptied: list[Any] = []  # what `let_go` empties besides: what writes code, containers that are objects
         self.promised = 0  # inside calls of functions that the user has said need no guards
         self.derived = 0  # derivatives of calls being traced, inside each other

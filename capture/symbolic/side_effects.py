@@ -41,6 +41,8 @@ def mutating(cap: Capture, value: Value) -> None:
     if cap.pending:
         OPERATIONS.changing(cap, value)
     whose = getattr(value, "owner", None) or value  # a `__dict__` is as old as its object
+    if id(whose) in cap.hosted:
+        raise Break("body", "a change to what a function holds that a library runs in a context of its own")
     existed = getattr(whose, "real", None) is not None
     older = [b for b in cap.bodies if existed or whose.serial < b.serial]
     for side in [b for b in older if b.is_side]:

@@ -8,6 +8,8 @@
                          graphs
     lowered_args         Values as node arguments, and node arguments as real objects under a
                          trace
+    hosted               The program's functions for a library that runs them in a context of its
+                         own, as Haiku does: real functions, which no stand-in replaces
     body_variants        Ways: a body that JAX calls more than once, with arguments of different
                          kinds
     hidden_tracers       Arrays where JAX does not look for leaves: in bound methods, closures

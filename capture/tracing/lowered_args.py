@@ -54,6 +54,7 @@ from dynacomp.capture.symbolic.values import (
     is_known_literal,
     peek,
 )
+from dynacomp.capture.tracing.hosted import as_real, exists
 from dynacomp.capture.tracing.subgraphs import Standin, localise, place_of
 from dynacomp.capture.tracing.treedef_contents import TREEDEF, arrays_in_structure, in_structure, taken_apart
 from dynacomp.capture.wrapping import host_arrays, ndarrays
@@ -101,24 +102,6 @@ def lower_arguments(cap: Capture, fn: Any, args: Sequence[Value], kwargs: dict[s
 
     lowered = tuple(map(lower, names, args)), {k: lower(k, v) for k, v in kwargs.items()}
     return as_real(lowered) if is_host(fn) else lowered
-
-
-def as_real(arg: Any) -> Any:
-    """A lowered argument with the user's own functions in place of Standins."""
-    if isinstance(arg, Standin):
-        if isinstance(arg.value, Const):
-            return arg.value.value
-        if isinstance(arg.value, MethodV) and _exists(arg.value.obj) and isinstance(arg.value.func, Const):
-            return types.MethodType(arg.value.func.value, arg.value.obj.real)  # type: ignore[attr-defined]
-        raise Break("body", "a function made during the call, for a library that runs it in a context of its own")
-    if isinstance(arg, (tuple, list)) and not hasattr(arg, "_fields"):
-        return type(arg)(map(as_real, arg))
-    return {k: as_real(v) for k, v in arg.items()} if type(arg) is dict else arg
-
-
-def _exists(value: Value) -> bool:
-    """Whether it is an object that was there before the call, and is as it was."""
-    return isinstance(value, ObjectV) and value.real is not None and not value.written
 
 
 @remembered
@@ -195,7 +178,7 @@ def _object(cap: Capture, value: ObjectV) -> Any:
     if len(leaves) == 1 and leaves[0] is built:
         if callable(built) and not is_host(value.cls):
             return Standin(cap, value)
-        if _exists(value):
+        if exists(value):
             return value.real
         raise Break("argument", f"an object of {value.cls.__qualname__} passed to a library")
     return Tree(treedef, tuple(lower_arg(cap, v if isinstance(v, Value) else Const(v)) for v in leaves))
@@ -226,7 +209,7 @@ def _with_payload(cap: Capture, value: ObjectV) -> Any:
     number = payload_base(value.cls) in SCALARS
     if not inherits(value.cls, *SPECIAL) or attributes(cap, value).keys() & {"shape", "dtype", "ndim"} or (
             attributes(cap, value) and not number):
-        if _exists(value) and _holds_literals(cap, value.payload):
+        if exists(value) and _holds_literals(cap, value.payload):
             return value.real
         raise Break("argument", f"an object of {value.cls.__qualname__} passed to a library")
     if number:
