@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dynacomp.lowering.kernel_ir.loops import Apply, Index, Kernel, Load, Loop, Stmt, Store, folds
+from dynacomp.lowering.kernel_ir.loops import Apply, Index, Kernel, Load, Loop, Stmt, Store, folds, inner_loops
 from dynacomp.lowering.kernel_ir.scalars import SCALARS
 
 SMALL = 3000
@@ -40,7 +40,7 @@ def _repeated(loop: Loop) -> float:
 
 def iterations(loop: Loop) -> float:
     """How often the innermost bodies of a loop run; infinite where that is unknown."""
-    inside = [iterations(s) for s in (*loop.body, *loop.after) if isinstance(s, Loop)]
+    inside = list(map(iterations, inner_loops((*loop.body, *loop.after))))
     return int(loop.extent) * max(1, sum(inside)) if loop.extent.is_Integer else float("inf")
 
 

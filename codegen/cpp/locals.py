@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dynacomp.lowering.kernel_ir.loops import Expr, Load, Loop, Stmt, Store, folds
+from dynacomp.lowering.kernel_ir.loops import Expr, Load, Loop, Stmt, Store, below, folds, inner_loops
 
 Path = tuple[Loop, ...]
 Owners = Mapping[str, Loop | None]
@@ -47,14 +47,9 @@ def _uses(body: Sequence[Stmt], path: Path) -> Iterator[tuple[str, Path]]:
 
 def loads(expr: Expr) -> Iterator[str]:
     """The buffers that an expression loads from."""
-    if isinstance(expr, Load):
-        yield expr.buffer
-    for part in (*getattr(expr, "args", ()), getattr(expr, "mask", None), getattr(expr, "other", None)):
-        if part is not None:
-            yield from loads(part)
+    return (e.buffer for e in below([expr]) if isinstance(e, Load))
 
 
 def contains(outer: Loop, inner: Loop | None) -> bool:
     """Is `inner` the loop `outer`, or somewhere inside it?"""
-    return inner is outer or any(isinstance(s, Loop) and contains(s, inner)
-                                 for s in (*outer.body, *outer.after))
+    return inner is outer or any(contains(loop, inner) for loop in inner_loops((*outer.body, *outer.after)))

@@ -40,7 +40,7 @@ from dynacomp.codegen.cpp.scatter import inside_out
 from dynacomp.codegen.cpp.shape import Unit, grain, lane_width, scratch, unit_of, work_of
 from dynacomp.codegen.cpp.stores import store
 from dynacomp.codegen.cpp.tiles import FIRST_INNER, FIRST_OUTER, INNER, OUTER, Tiling, tiling
-from dynacomp.lowering.kernel_ir.loops import Acc, Kernel, Let, Loop, Stmt, Store, folds
+from dynacomp.lowering.kernel_ir.loops import Acc, Kernel, Let, Loop, Stmt, Store, folds, inner_loops
 from dynacomp.lowering.kernel_ir.scalars import DEAR
 
 SPAN = 64    # columns of a scatter's rows that a thread takes at once
@@ -206,7 +206,7 @@ def _range(loop: Loop, begin: str, end: str) -> str:
 
 def _may_jam(loop: Loop, scope: Scope) -> bool:
     """Folds down columns: several registers of columns in step use whole cache lines and hide latency."""
-    inner = [s for s in loop.body if isinstance(s, Loop)]
+    inner = inner_loops(loop.body)
     simple = not scope.widened and not loop.after and cost(_moving(loop.body, scope)) < _LIGHT
     return simple and bool(inner) and all(map(_is_simple_fold, inner))
 
@@ -219,7 +219,7 @@ def _moving(body: Sequence[Stmt], scope: Scope) -> list[Stmt]:
 
 
 def _is_simple_fold(loop: Loop) -> bool:
-    nested = any(isinstance(s, Loop) for s in loop.body)
+    nested = bool(inner_loops(loop.body))
     return bool(loop.accs) and not nested and not loop.scans and not any(map(is_arg, loop.accs))
 
 
@@ -250,7 +250,7 @@ def _distinct(name: str, scopes: list[Scope]) -> list[Scope]:
 
 def _unrolled(loop: Loop) -> int:
     """How many registers each accumulator of a vector loop takes: more hide the latency of the fold."""
-    plain = not any(isinstance(s, Loop) for s in loop.body) and not any(map(is_arg, loop.accs))
+    plain = not inner_loops(loop.body) and not any(map(is_arg, loop.accs))
     short = loop.extent.is_Integer and loop.extent < _FEW
     return 4 if plain and not short and cost(loop.body, loop.accs) < _LIGHT else 1
 

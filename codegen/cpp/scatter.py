@@ -20,7 +20,7 @@ from dynacomp.codegen.cpp.expr import Scope, depends
 from dynacomp.codegen.cpp.index import names_in, step_along
 from dynacomp.codegen.cpp.locals import loads
 from dynacomp.codegen.cpp.shape import Unit, lane_width
-from dynacomp.lowering.kernel_ir.loops import Let, Loop, Stmt, Store, folds
+from dynacomp.lowering.kernel_ir.loops import Let, Loop, Stmt, Store, folds, inner_loops
 
 
 def apart(loop: Loop) -> bool:
@@ -63,7 +63,7 @@ def inside_out(loop: Loop, unit: Unit) -> tuple[Loop, Loop] | None:
     (updates,) = loop.body
     if not isinstance(updates, Loop) or folds(updates) or updates.after or not apart(loop):
         return None
-    if any(isinstance(s, Loop) for s in updates.body) or loop.var.name in names_in(updates.extent):
+    if inner_loops(updates.body) or loop.var.name in names_in(updates.extent):
         return None
     common, own = _divided(updates.body, Scope(var=loop.var.name))
     return replace(updates, body=tuple(common)), replace(loop, body=tuple(own))

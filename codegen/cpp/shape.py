@@ -12,7 +12,7 @@ from dynacomp.codegen.cpp import types
 from dynacomp.codegen.cpp.cost import cost
 from dynacomp.codegen.cpp.index import cpp_name, index_code, names_in
 from dynacomp.codegen.cpp.locals import Owners, contains, owners
-from dynacomp.lowering.kernel_ir.loops import Buffer, Expr, Kernel, Loop, Store, folds
+from dynacomp.lowering.kernel_ir.loops import Buffer, Expr, Kernel, Loop, Store, below, folds, inner_loops
 
 STACK_BYTES = 16_384
 CYCLES_PER_THREAD = 30_000  # below this much work a second thread costs more than it saves
@@ -51,7 +51,7 @@ def lane_width(loop: Loop, unit: Unit) -> int:
 
 
 def _extents_move(loop: Loop) -> bool:
-    inner = [s for s in (*loop.body, *loop.after) if isinstance(s, Loop)]
+    inner = inner_loops((*loop.body, *loop.after))
     return any(loop.var.name in names_in(s.extent) or _extents_move(replace(s, var=loop.var)) for s in inner)
 
 
@@ -71,10 +71,7 @@ def value_widths(loop: Loop, unit: Unit) -> Iterator[int]:
 
 
 def _expr_widths(expr: Expr) -> Iterator[int]:
-    yield types.register_bytes(expr.dtype)
-    for part in (*getattr(expr, "args", ()), getattr(expr, "mask", None), getattr(expr, "other", None)):
-        if part is not None:
-            yield from _expr_widths(part)
+    return (types.register_bytes(e.dtype) for e in below([expr]))
 
 
 def scratch(unit: Unit, loop: Loop | None) -> Lines:
@@ -107,7 +104,7 @@ def work_of(loop: Loop, lanes: int) -> str:
     """The estimated cycles of one iteration of `loop`, as a C++ double; `lanes` iterations share them."""
     own = cost([s for s in loop.body if not isinstance(s, Loop)], loop.accs)
     parts = [f"{max(own / lanes, 0.05):.3f}"]
-    for inner in (s for s in (*loop.body, *loop.after) if isinstance(s, Loop)):
+    for inner in inner_loops((*loop.body, *loop.after)):
         across = 8 if inner.vector and lanes == 1 else lanes
         moving = [v for v in inner.extent.free_symbols if not v.is_positive]
         first = inner.extent.xreplace(dict.fromkeys(moving, sympy.Integer(0)))  # as in the first iteration

@@ -16,7 +16,7 @@ from typing import Any
 import sympy
 
 from dynacomp.codegen.cpp.index import names_in, step_along
-from dynacomp.lowering.kernel_ir.loops import Apply, Const, Expr, Index, Let, Load, Loop, Ref, Store
+from dynacomp.lowering.kernel_ir.loops import Apply, Const, Expr, Index, Let, Load, Loop, Ref, Store, inner_loops
 from dynacomp.lowering.sizes.symbols import symbol
 
 OUTER, INNER = 16, 64
@@ -43,7 +43,7 @@ class Tiling:
 
 def tiling(outer: list[Loop], lanes: Loop) -> Tiling | None:
     """How to tile a chain of parallel loops, or None where no lane load runs across memory."""
-    if lanes.accs or lanes.scans or any(isinstance(s, Loop) for s in (*lanes.body, *lanes.after)):
+    if lanes.accs or lanes.scans or inner_loops((*lanes.body, *lanes.after)):
         return None
     inside = {s.name for s in lanes.body if isinstance(s, Let)}
     for loop in outer:

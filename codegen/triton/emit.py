@@ -17,7 +17,7 @@ from dynacomp.codegen.triton.expr import COL, LANE, Linear, Mask, Scope, index, 
 from dynacomp.codegen.triton.index import print_index, safe
 from dynacomp.codegen.triton.launch import expressions, loaded, statements, stored
 from dynacomp.codegen.triton.scalars import convert, number, register, spell, triton_type
-from dynacomp.lowering.kernel_ir.loops import Acc, Kernel, Let, Load, Loop, Scan, Stmt, Store, folds
+from dynacomp.lowering.kernel_ir.loops import Acc, Kernel, Let, Load, Loop, Scan, Stmt, Store, folds, inner_loops
 from dynacomp.lowering.kernel_ir.scalars import kind
 from dynacomp.lowering.sizes.symbols import symbol
 
@@ -286,7 +286,7 @@ def _accesses(stmt: Stmt) -> Iterator[Any]:
 def scannable(loop: Loop, exact: bool) -> bool:
     """True for a running fold that `tl.associative_scan` can do a tile at a time."""
     floats = any(kind(s.value.dtype) == "f" for s in loop.scans)
-    plain = not any(isinstance(s, Loop) for s in loop.body + loop.after) and not loop.accs
+    plain = not inner_loops(loop.body + loop.after) and not loop.accs
     writes = all(
         isinstance(s, Let) or s.mode == "set" and loop.var in s.index.free_symbols
         for s in loop.after

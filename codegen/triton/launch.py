@@ -16,7 +16,6 @@ import numpy as np
 import sympy
 
 from dynacomp.lowering.kernel_ir.loops import (
-    Apply,
     Buffer,
     Expr,
     Index,
@@ -27,6 +26,7 @@ from dynacomp.lowering.kernel_ir.loops import (
     Ref,
     Stmt,
     Store,
+    below,
     folds,
 )
 
@@ -100,17 +100,9 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
 
 def expressions(stmt: Stmt) -> Iterator[Expr]:
     """Every expression of one statement (not of the statements in it)."""
-    roots: list[Any] = []
     if isinstance(stmt, Loop):
-        roots = [f.value for f in folds(stmt)]
-    else:
-        roots = [stmt.value, getattr(stmt, "mask", None)]
-    while roots:
-        expr = roots.pop()
-        if expr is not None:
-            yield expr
-            roots += expr.args if isinstance(expr, Apply) else ()
-            roots += (expr.mask, expr.other) if isinstance(expr, Load) else ()
+        return below(f.value for f in folds(stmt))
+    return below([stmt.value, getattr(stmt, "mask", None)])
 
 
 def _indices(stmt: Stmt) -> Iterator[Any]:

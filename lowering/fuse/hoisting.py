@@ -28,6 +28,7 @@ from dynacomp.lowering.kernel_ir.loops import (
     Ref,
     Stmt,
     Store,
+    inner_loops,
 )
 from dynacomp.lowering.kernel_ir.scalars import SCALARS
 from dynacomp.lowering.sizes.indexing import FloorDiv, FloorMod, coefficient, hint
@@ -90,7 +91,7 @@ def _row_of(kernel: Kernel, loop: Loop, taken: int) -> tuple[_Row, Loop] | None:
     (lanes,) = loop.body
     if not isinstance(lanes, Loop) or not lanes.vector or lanes.accs or lanes.after or not lanes.extent.is_Integer:
         return None
-    if hint(loop.extent) < FEWEST or hint(lanes.extent) > LONGEST or any(isinstance(s, Loop) for s in lanes.body):
+    if hint(loop.extent) < FEWEST or hint(lanes.extent) > LONGEST or inner_loops(lanes.body):
         return None
     lets = {s.name for s in lanes.body if isinstance(s, Let)}
     stored = {s.buffer for s in lanes.body if isinstance(s, Store)}

@@ -44,6 +44,7 @@ side by side may share a name.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Union
 
@@ -189,6 +190,26 @@ Stmt = Union[Let, Store, Loop]
 def folds(loop: Loop) -> tuple[Acc | Scan, ...]:
     """All that a Loop folds, in the order in which it does."""
     return (*loop.accs, *loop.scans)
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The expressions directly inside one."""
+    if isinstance(expr, Apply):
+        return expr.args
+    return tuple(e for e in (expr.mask, expr.other) if e is not None) if isinstance(expr, Load) else ()
+
+
+def below(roots: Iterable[Expr | None]) -> Iterator[Expr]:
+    """All expressions in these, through masks; None is none."""
+    for expr in roots:
+        if expr is not None:
+            yield expr
+            yield from below(children(expr))
+
+
+def inner_loops(body: Iterable[Stmt]) -> list[Loop]:
+    """The loops that stand in a body, not those inside of them."""
+    return [s for s in body if isinstance(s, Loop)]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import numpy as np
 import sympy
 
 from dynacomp.capture.graph.graph import Node
-from dynacomp.lowering.kernel_ir.loops import Apply, Const, Expr, Index, Load, Ref
+from dynacomp.lowering.kernel_ir.loops import Apply, Const, Expr, Index, Load, Ref, children
 from dynacomp.lowering.kernel_ir.scalars import SCALARS, evaluate, kind
 from dynacomp.lowering.sizes.indexing import ZERO, below, flat, upper
 from dynacomp.lowering.sizes.symbols import symbol
@@ -37,15 +37,6 @@ def shape_of(value: Any) -> tuple[sympy.Expr, ...]:
 def dtype_of(value: Any) -> np.dtype:
     """The dtype of a Node or of a NumPy scalar."""
     return np.dtype(value.aval.dtype if isinstance(value, Node) else value.dtype)
-
-
-def children(expr: Expr) -> tuple[Expr, ...]:
-    """The expressions directly inside one."""
-    if isinstance(expr, Apply):
-        return expr.args
-    if isinstance(expr, Load) and expr.mask is not None and expr.other is not None:
-        return (expr.mask, expr.other)
-    return ()
 
 
 def index_of(expr: Expr) -> sympy.Expr | None:
@@ -324,7 +315,6 @@ __all__ = [
     "Ref",
     "Rule",
     "below_of",
-    "children",
     "cost",
     "dtype_of",
     "index_of",

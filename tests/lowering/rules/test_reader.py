@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import sympy
 
-from dynacomp.lowering.kernel_ir.loops import Apply, Const, Index, Load, Ref
-from dynacomp.lowering.rules.reader import BOOL, INT32, Reader, children, cost, walk
+from dynacomp.lowering.kernel_ir.loops import Apply, Const, Index, Load, Ref, children
+from dynacomp.lowering.rules.reader import BOOL, INT32, Reader, cost, walk
 from dynacomp.lowering.sizes.symbols import symbol
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)

@@ -1,0 +1,89 @@
+"""What a call of a library returns, found on tracers: the shape of its result, and what it must not do meanwhile."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.graph.avals import Aval
+from dynacomp.capture.tracing.abstract_evaluation import Outcome, calls_back, is_nothing, label, nothing, refuse_effects
+
+
+def test_dicts_of_a_library_keep_their_order_of_keys():
+    def made(x):
+        return {"held": nn.Dense(3).init(jax.random.key(0), x)}
+
+    x = jnp.ones((2, 4))
+    got = dynacomp.jit(made, backend="eager")(x)
+    assert list(got["held"]["params"]) == list(made(x)["held"]["params"]) == ["kernel", "bias"]
+
+
+def test_derivatives_by_integers_are_what_jax_makes_of_them():
+    def tangents(xs):
+        def step(count, x):
+            return count, x * 2
+
+        return jax.jvp(lambda xs: jax.lax.scan(step, 0, xs), (xs,), (xs,))[1]
+
+    def pulled(xs, n):
+        @jax.jit
+        def inner(xs, n):
+            return jax.vjp(lambda n, xs: xs * n, n, xs)[1](xs)
+
+        return inner(xs, n)
+
+    xs = jnp.arange(3.0)
+    for program, args in ((tangents, (xs,)), (pulled, (xs, jnp.arange(3)))):
+        want, got = program(*args), dynacomp.jit(program, backend="eager")(*args)
+        assert [(type(x), x.dtype, x.shape) for x in want] == [(type(x), x.dtype, x.shape) for x in got]
+
+
+def test_nothing_is_what_has_no_numbers():
+    assert nothing((2, 3)).shape == (2, 3) and is_nothing(nothing(())) and is_nothing(np.zeros(2, jax.dtypes.float0))
+    assert not is_nothing(np.zeros(2)) and not is_nothing(None) and nothing((2,)) is nothing((2,))
+
+
+def test_outcomes_know_whether_arrays_are_in_them():
+    aval = Aval((2,), np.dtype(np.float32))
+    kinds = [(leaves, made.plain, made.has_arrays) for leaves in ([aval, 1], [1, "a"], [aval, object()], [])
+             for made in [Outcome(None, None, leaves, [])]]
+    assert [k[1:] for k in kinds] == [(True, True), (True, False), (False, True), (True, False)]
+
+
+def printing(x):
+    jax.debug.print("{}", x)
+    return x
+
+
+def calling(x):
+    return jax.pure_callback(np.sin, x, x)
+
+
+def inside(x):
+    return jax.lax.fori_loop(0, 2, lambda i, y: calling(y), x)
+
+
+@pytest.mark.parametrize(("fn", "back", "effect"), [(jnp.sin, False, False), (calling, True, False),
+                                                    (inside, True, False), (printing, True, True)])
+def test_calls_that_run_python_or_have_effects(fn, back, effect):
+    jaxpr = jax.make_jaxpr(fn)(jnp.ones(2))
+    assert calls_back(jaxpr.jaxpr) == back
+    if effect:
+        with pytest.raises(Break, match="printing"):
+            refuse_effects(fn, jaxpr.jaxpr)
+    else:
+        refuse_effects(fn, jaxpr.jaxpr)
+
+
+def test_functions_are_called_by_their_names():
+    class Made:
+        def __call__(self):
+            return 0
+
+        def method(self):
+            return 1
+
+    assert label(Made.method).endswith("Made.method") and label(Made()) == "Made" and label(jnp.sin) == "sin"
