@@ -15,7 +15,7 @@ def outcome(fn: Callable[..., Any], args: tuple) -> Any:
         return type(error), str(error)
 
 
-def one_graph(program: Callable[..., Any], *inputs: tuple, captures: int = 1) -> None:
+def check_one_graph(program: Callable[..., Any], *inputs: tuple, captures: int = 1) -> None:
     """The same results as plain Python's, with no graph break and no eager frame, from so many captures."""
     dynacomp.reset()
     compiled = dynacomp.jit(program, backend="eager")

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
-from tests.capture.program_kit import one_graph, outcome
+from tests.capture.program_kit import check_one_graph, outcome
 
 X, Y = jnp.asarray([1.0, -2.5, 4.0]), jnp.asarray([2, -3, 5, 7])
 
@@ -63,12 +63,12 @@ def folds(x):
 
 @pytest.mark.parametrize("program", [numbers, objects, functions, folds])
 def test_one_graph(program):
-    one_graph(program, (X,), (X * 3,))
+    check_one_graph(program, (X,), (X * 3,))
 
 
 @pytest.mark.parametrize("fn", [lambda x: (divmod(x, 2), divmod(7, x), x), lambda x: (x % 3, -x // 2, abs(x))])
 def test_arrays_are_divided_as_jax_does(fn):
-    one_graph(fn, (Y,), (-Y,))
+    check_one_graph(fn, (Y,), (-Y,))
 
 
 @pytest.mark.parametrize("fn", [lambda x: (x, round("a")), lambda x: (x, divmod(1, 0)), lambda x: (x, abs([])),
@@ -81,5 +81,5 @@ def test_what_raises_raises_the_same(fn):
 
 
 def test_numbers_that_change_from_call_to_call():
-    one_graph(lambda x, n: (abs(n), x * divmod(n, 3)[1], round(n), pow(n, 2)), (X, 4), (X, 5), (X, 9), (X, 11),
+    check_one_graph(lambda x, n: (abs(n), x * divmod(n, 3)[1], round(n), pow(n, 2)), (X, 4), (X, 5), (X, 9), (X, 11),
               captures=2)

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
-from tests.capture.program_kit import one_graph, outcome
+from tests.capture.program_kit import check_one_graph, outcome
 
 X = jnp.arange(3.0)
 
@@ -53,12 +53,12 @@ def functions(x, scale=2.0, *, shift=1.0):
 
 @pytest.mark.parametrize("program", [containers, unpacked, texts, functions])
 def test_one_graph(program):
-    one_graph(program, (X,), (X - 1,))
+    check_one_graph(program, (X,), (X - 1,))
 
 
 def test_defaults_and_keywords_from_outside():
-    one_graph(lambda x, **more: functions(x, **more), (X,), captures=1)
-    one_graph(lambda x: functions(x, 5.0, shift=-1.0), (X,), (X * 2,))
+    check_one_graph(lambda x, **more: functions(x, **more), (X,), captures=1)
+    check_one_graph(lambda x: functions(x, 5.0, shift=-1.0), (X,), (X * 2,))
 
 
 @pytest.mark.parametrize("program", [

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import pytest
 
-from tests.capture.program_kit import one_graph
+from tests.capture.program_kit import check_one_graph
 
 X = jnp.arange(6.0).reshape(2, 3)
 
@@ -71,4 +71,4 @@ def shuffled(x):
 
 @pytest.mark.parametrize("program", [subscripts, attributes, compared, computed, shuffled])
 def test_one_graph(program):
-    one_graph(program, (X,), (X + 2,))
+    check_one_graph(program, (X,), (X + 2,))

@@ -67,7 +67,7 @@ def inside(x):
 
 
 @pytest.mark.parametrize(("fn", "back", "effect"), [(jnp.sin, False, False), (calling, True, False),
-                                                    (inside, True, False), (printing, True, True)])
+                                                    (inside, True, False), (printing, False, True)])
 def test_calls_that_run_python_or_have_effects(fn, back, effect):
     jaxpr = jax.make_jaxpr(fn)(jnp.ones(2))
     assert calls_back(jaxpr.jaxpr) == back

@@ -9,7 +9,7 @@ import pytest
 
 import dynacomp
 from dynacomp.capture.wrapping.builtin_subclasses import content, inherits, payload_base
-from tests.capture.program_kit import one_graph
+from tests.capture.program_kit import check_one_graph
 
 X = jnp.arange(3.0)
 
@@ -98,7 +98,7 @@ def tuples(x):
 
 @pytest.mark.parametrize("program", [made, numbers, tuples])
 def test_one_graph(program):
-    one_graph(program, (X,), (X + 1,))
+    check_one_graph(program, (X,), (X + 1,))
 
 
 def test_instances_from_outside_change_as_the_program_says():

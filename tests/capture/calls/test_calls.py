@@ -1,0 +1,135 @@
+"""Calls: functions, methods, classes, partials, callables of the program, and how their arguments are bound."""
+
+import functools
+import operator
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import dynacomp
+from tests.capture.program_kit import check_one_graph, outcome
+
+X = jnp.arange(3.0)
+
+
+class Scaled:
+    count = 0
+
+    def __init__(self, by):
+        self.by = by
+
+    def __call__(self, x, *more, **named):
+        return x * self.by + len(more) + sum(named.values())
+
+    def method(self, x, plus=0):
+        return self(x) + plus
+
+    @classmethod
+    def made(cls, *args):
+        return cls(*args)
+
+    @staticmethod
+    def twice(x):
+        return x + x
+
+    @property
+    def half(self):
+        return self.by / 2
+
+    @functools.cached_property
+    def kept(self):
+        Scaled.count += 1
+        return self.by * 10
+
+
+def positional(a, b=2, /, c=3, *rest, d, e=5, **others):
+    return a, b, c, rest, d, e, others
+
+
+def decorated(fn):
+    @functools.wraps(fn)
+    def inner(*args, **kwargs):
+        return fn(*args, **kwargs), fn.__name__
+    return inner
+
+
+@decorated
+def wrapped(x, n=1):
+    """Says what it does."""
+    return x + n
+
+
+def methods(x):
+    s = Scaled(3.0)
+    bound, unbound = s.method, Scaled.method
+    return (s(x, 1, 2, k=3), bound(x, plus=1), unbound(s, x), Scaled.made(2.0)(x), s.twice(x), Scaled.twice(1), s.half,
+            s.method(x), bound.__self__ is s, bound.__func__ is unbound)
+
+
+def bindings(x):
+    return (positional(x, d=1), positional(1, 2, 3, 4, 5, d=x, f=6), positional(*(1, 2), **{"d": 3, "c": 4}),
+            (lambda *a, **k: (a, k))(1, *[2], k=x), positional(1, d=1, a=2, b=3))
+
+
+def partials(x):
+    add = functools.partial(positional, 1, d=2)
+    nested = functools.partial(add, 5, z=x)
+    return add(), nested(c=7), add.func is positional, add.args, functools.reduce(operator.add, [x, x, 1])
+
+
+def wrappers(x):
+    return wrapped(x, n=2), wrapped.__name__, wrapped.__doc__, wrapped.__wrapped__(x), jax.jit(wrapped.__wrapped__)(x)
+
+
+def recursive(x):
+    def power(n):
+        return 1 if n == 0 else 2 * power(n - 1)
+
+    def even(n):
+        return n == 0 or odd(n - 1)
+
+    def odd(n):
+        return n != 0 and even(n - 1)
+
+    return power(10), even(7), x * power(2)
+
+
+@pytest.mark.parametrize("program", [methods, bindings, partials, wrappers, recursive])
+def test_one_graph(program):
+    check_one_graph(program, (X,), (X + 1,))
+
+
+@pytest.mark.parametrize("program", [
+    lambda x: positional(), lambda x: positional(x), lambda x: positional(x, d=1, **{"d": 2}), lambda x: x(),
+    lambda x: Scaled(), lambda x: Scaled(1)(), lambda x: x.shape(), lambda x: wrapped(x, m=1),
+    lambda x: Scaled(1).twice(x, x),
+    lambda x: functools.partial(wrapped, x)(y=1), lambda x: (lambda: x)(1)])
+def test_calls_that_do_not_fit_raise_what_python_raises(program):
+    want = outcome(program, (X,))
+    compiled = dynacomp.jit(program, backend="eager")
+    assert want[0] is TypeError and outcome(compiled, (X,)) == want == outcome(compiled, (X,))
+
+
+def test_a_cached_property_is_computed_once_in_each_object():
+    def program(x, s):
+        return x + s.kept + s.kept
+
+    compiled = dynacomp.jit(program, backend="eager")
+    Scaled.count = 0
+    made = [Scaled(float(n)) for n in range(4)]
+    for s in made * 2:
+        assert compiled(X, s).tolist() == (X + 20 * s.by).tolist()
+    assert Scaled.count == 4
+
+
+def test_functions_made_anew_in_each_call_are_one_entry():
+    def program(x, n):
+        fn = functools.partial(lambda y, k: y * k, k=n)
+        return fn(x) + (lambda: n)()
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for _ in range(5):
+        assert compiled(X, 3).tolist() == program(X, 3).tolist()
+    assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]
