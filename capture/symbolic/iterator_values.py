@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dynacomp.capture.symbolic.kind import Kind, define
-from dynacomp.capture.symbolic.values import NotConstant, Value
+from dynacomp.capture.symbolic.values import MutableV, NotConstant, Value
 
 
 @dataclass(eq=False)
@@ -44,7 +44,7 @@ class CountIterV(Value):
 
 
 @dataclass(eq=False)
-class StreamV(Value):
+class StreamV(MutableV):
     """A lazy iterator over others: `kind` is zip, enumerate, map, filter, chain, islice, ..."""
 
     kind: str
@@ -67,7 +67,7 @@ class ASendV(Value):
 
 
 @dataclass(eq=False)
-class GivenIterV(Value):
+class GivenIterV(MutableV):
     """An iterator over a built-in container that the code was given, `taken` items further on.
 
     Items are looked at where they will come (sources.Upcoming), whatever their number is by then, and taken

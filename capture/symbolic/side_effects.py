@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dynacomp.capture.base.errors import Break, Restart, Unbuildable
-from dynacomp.capture.symbolic.iterator_values import GivenIterV, StreamV
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -24,9 +23,8 @@ from dynacomp.capture.symbolic.values import (
     CellV,
     DictV,
     FunctionV,
-    GeneratorV,
     Lazy,
-    ListV,
+    MutableV,
     ObjectV,
     SetV,
     Value,
@@ -48,7 +46,7 @@ def mutating(cap: Capture, value: Value) -> None:
     for side in [b for b in older if b.is_side]:
         save(side, value)
     _change_from(cap, [b for b in older if not b.is_side], "a change to an outer object")
-    if isinstance(value, (ListV, DictV, SetV, CellV, GeneratorV, StreamV, GivenIterV)):
+    if isinstance(value, MutableV):
         value.dirty = True
     if isinstance(value, SetV) and value.items is value.real:
         value.items = set(value.items)

@@ -159,6 +159,13 @@ class OpaqueV(Value):
     obj: Any
 
 
+class MutableV(Value):
+    """What may exist already and be changed in place: there is one Value for each object, which notes that it has
+    changed. (Instances note which attributes were written.)"""
+
+    dirty: bool
+
+
 class SequenceV(Value):
     """A tuple or a list: `items`, one after the other, of class `cls`."""
 
@@ -176,7 +183,7 @@ class TupleV(SequenceV):
 
 
 @dataclass(eq=False)
-class ListV(SequenceV):
+class ListV(SequenceV, MutableV):
     """A list (or deque: `cls`).
 
     Of an existing list nothing is known until something looks at `items`: then `unseen()` gives its
@@ -209,7 +216,7 @@ ListV.items = property(_list_items, _set_list_items)  # type: ignore[assignment]
 
 
 @dataclass(eq=False)
-class DictV(Value):
+class DictV(MutableV):
     """A dict or a known subclass `cls`; keys are constants (`hashable` Python values)."""
 
     items: dict[Any, Any]
@@ -223,7 +230,7 @@ class DictV(Value):
 
 
 @dataclass(eq=False)
-class SetV(Value):
+class SetV(MutableV):
     """A set or frozenset. `items` is a real set, so that its order is the one that a loop sees."""
 
     items: set[Any]
@@ -293,7 +300,7 @@ ObjectV.payload = property(_payload, _set_payload)  # type: ignore[assignment]
 
 
 @dataclass(eq=False)
-class CellV(Value):
+class CellV(MutableV):
     """A closure cell; `content` is None while it is empty."""
 
     content: Any = None
@@ -370,7 +377,7 @@ class LibraryV(Value):
 
 
 @dataclass(eq=False)
-class GeneratorV(Value):
+class GeneratorV(MutableV):
     """A generator of the captured code; `frame` is its suspended symbolic frame. real: the driver that exists of it
     already (see suspended_values.py)."""
 

@@ -29,7 +29,6 @@ from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.classes import module_name, mro
 from dynacomp.capture.symbolic.immutability import is_changeable, is_python_class
-from dynacomp.capture.symbolic.iterator_values import GivenIterV, StreamV
 from dynacomp.capture.symbolic.key_values import HashedV
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
@@ -40,10 +39,10 @@ from dynacomp.capture.symbolic.values import (
     CellV,
     Const,
     DictV,
-    GeneratorV,
     Lazy,
     ListV,
     MethodV,
+    MutableV,
     NeedsConcrete,
     ObjectV,
     OpaqueV,
@@ -76,7 +75,7 @@ def wrap(cap: Capture, obj: Any, source: S.Source) -> Value:
         value = row(cap, obj, source)
     except Break:  # finding an object never breaks; looking into this one will
         return _opaque(cap, obj, source)
-    if isinstance(value, (ListV, DictV, SetV, ObjectV, CellV, GeneratorV, StreamV, GivenIterV)):
+    if isinstance(value, (MutableV, ObjectV)):
         remember(cap, obj, value)
     elif isinstance(value, (MethodV, BuiltinMethodV, PartialV)):
         value.real = obj
