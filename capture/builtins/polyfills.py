@@ -79,10 +79,11 @@ def _substitute(cap: Capture, pattern: Const, repl: Value, string: Value, count:
         return fold(cap, re.Pattern.sub, pattern, repl, string, count)
     text, most = as_python(string), as_python(count)
     parts, at = [], 0
-    for match in itertools.islice(pattern.value.finditer(text), most or None):
-        parts += [text[at:match.start()], as_python(cap.call(repl, [Const(match)]))]
+    for match in itertools.islice(pattern.value.finditer(text), max(most, 0) if most else None):
+        found = as_python(cap.call(repl, [Const(match)]))
+        parts += [text[at:match.start()], text[:0] if found is None else found]
         at = match.end()
-    return Const(text[:0].join([*parts, text[at:]]))
+    return fold(cap, text[:0].join, Const((*parts, text[at:])))
 
 
 BY_TYPE[types.GenericAlias] = _generic
