@@ -23,7 +23,7 @@ from dynacomp.capture.calls.calls import BUILTINS, BY_TYPE, call
 from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.kinds.operators import fold
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, Value, as_python
+from dynacomp.capture.symbolic.values import Const, Value, as_python, type_of
 
 
 def twin(name: str, accelerator: str) -> types.ModuleType:
@@ -63,6 +63,20 @@ TWINS: dict[Any, Callable] = {
     _collections._count_elements: count_elements,
 }
 BUILTINS.update({real: _enter(python) for real, python in TWINS.items()})
+
+
+def _of_list(real: Any, python: Callable) -> Callable:
+    """A function on a heap, which C takes for a list alone: of another object it raises at once."""
+    entered = _enter(python)
+
+    def checked(cap: Capture, *args: Value, **kwargs: Value) -> Value:
+        is_list = not args or issubclass(type_of(args[0]), list)
+        return entered(cap, *args, **kwargs) if is_list else fold(cap, real, *args)
+    return checked
+
+
+BUILTINS.update({real: _of_list(real, python) for real, python in TWINS.items()
+                 if getattr(real, "__module__", "") == "_heapq"})
 
 
 def _generic(cap: Capture, alias: Any, *args: Value, **kwargs: Value) -> Value:
