@@ -8,7 +8,8 @@ KERNEL = parse("""\
 kernel k(x: f32[n]) -> (out: f32[n], total: f32[]) sizes (n):
     vector i0 < n:
         acc s: sum f32 = x[i0]
-    t0 = mul(s, s)
+    t1 = exp(s)
+    t0 = mul(t1, s)
     parallel i1 < n:
         out[i1] = div(x[i1], t0)
     parallel i2 < n:
@@ -20,7 +21,7 @@ def test_each_parallel_loop_is_a_launch_and_what_stands_between_is_one():
     found = pieces(KERNEL)
     own = [[s for s in p.body if not (isinstance(s, Let) and isinstance(s.value, Load)
                                       or isinstance(s, Store) and s.buffer.endswith("_box"))] for p in found]
-    assert [[type(s) for s in body] for body in own] == [[Loop, Let], [Loop], [Loop], [Store]]
+    assert [[type(s) for s in body] for body in own] == [[Loop, Let, Let], [Loop], [Loop], [Store]]
     assert tuple(s for body in own for s in body) == KERNEL.body
 
 
@@ -37,4 +38,4 @@ def test_what_is_read_and_written():
     assert loaded((second,)) == {"x"} and stored((second,)) == {"out"}
     assert loaded((third,)) == {"out"}  # it adds to what is there
     assert names_used((second,)) == {"t0", "i1", "n"}
-    assert len(list(statements(KERNEL.body))) == 7 and names_used(KERNEL.body) >= {"s", "i0", "i2"}
+    assert len(list(statements(KERNEL.body))) == 8 and names_used(KERNEL.body) >= {"s", "i0", "i2"}
