@@ -2,8 +2,9 @@
 
 JAX promises nothing about when, or how often, a pure callback runs, so that it can be a node, between two pieces of
 compiled code. The Graph keeps the function itself: one that exists, known by its identity, or one that the captured
-code makes of constants alone, which is the same in each call. Others break the graph, as callbacks with effects
-do (`jax.debug.callback`, `io_callback`): what they change, Python may look at next.
+code makes of constants alone, which is the same in each call. Others break the graph, as do callbacks with effects
+(`jax.debug.callback`, `io_callback`), since Python may look next at what they change, and one that may read what the
+program has changed before.
 
     jax.pure_callback(lambda v: np.sort(v), x, x)
 """
@@ -17,8 +18,10 @@ from typing import Any
 
 import jax
 
+from dynacomp.capture.base.errors import Break
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.side_effects import changed_outside
 from dynacomp.capture.symbolic.values import Const, FunctionV, Value
 from dynacomp.capture.tracing.trace_call import library_call
 
@@ -27,6 +30,8 @@ def pure_callback(cap: Capture, *args: Value, **kwargs: Value) -> Value:
     function = real_function(args[0]) if args else None
     if function is None:
         return library_call(cap, jax.pure_callback, list(args), kwargs)
+    if changed_outside(cap):
+        raise Break("effect", "a callback that may read what has changed")
     return library_call(cap, calling(function), list(args[1:]), kwargs)
 
 

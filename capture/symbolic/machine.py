@@ -174,6 +174,7 @@ class Capture:
         self.names: dict[tuple[int, str], Const] = {}  # (id of a globals, name) → what was read there, and guarded
         self.resolved: dict[tuple[int, str, int], Any] = {}  # what `class_attrs.resolve` has found, and guarded
         self.entered: dict[int, Any] = {}  # id of a real function that calls of it just enter → its FunctionV
+        self.mutated: list[Any] = []  # the Values that were changed in place, in order; None for a global, a class
         self.class_writes: dict[tuple[int, str], Any] = {}  # (id of a class, attribute) → it, and a Value or DELETED
         self.prints: list[tuple[Any, Any, Any, Any]] = []  # what says it, its arguments, globals: see `debug_rows`
         self.said: set[Any] = set()  # the places in bodies where a warning was given

@@ -8,7 +8,7 @@ capture `changed(cap)` lists the Values whose real objects must be brought up to
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from dynacomp.capture.base.errors import Break, Restart, Unbuildable
@@ -41,6 +41,7 @@ def mutating(cap: Capture, value: Value) -> None:
     whose = getattr(value, "owner", None) or value  # a `__dict__` is as old as its object
     if id(whose) in cap.hosted:
         raise Break("body", "a change to what a function holds that a library runs in a context of its own")
+    cap.mutated.append(whose)
     existed = getattr(whose, "real", None) is not None
     older = [b for b in cap.bodies if existed or whose.serial < b.serial]
     for side in [b for b in older if b.is_side]:
@@ -71,11 +72,43 @@ def _change_from(cap: Capture, bodies: list[Any], what: str) -> None:
 
 def changing_outside(cap: Capture, what: str) -> None:
     """Must be called before something is changed that no Value stands for: a class, a module."""
+    cap.mutated.append(None)
     _change_from(cap, cap.bodies, what)
 
 
+def changed_outside(cap: Capture, since: int = 0) -> bool:
+    """Whether something that existed before the call has changed, after so many changes."""
+    return any(v is None or getattr(v, "real", None) is not None for v in cap.mutated[since:])
+
+
+def may_see(cap: Capture, value: Value, since: int) -> bool:
+    """Whether `value`, when it is called, may read something that has changed after so many changes: what has existed
+    before the call, or is in reach of `value` or of something that the program changed and that existed."""
+    if changed_outside(cap, since):
+        return True
+    ids = {id(v) for v in cap.mutated[since:]}
+    stored = [write[-1] for write in (*cap.global_writes.values(), *cap.class_writes.values())]
+    todo: list[Any] = [value, *changed(cap), *stored]
+    seen: set[int] = set()
+    while todo:
+        at = todo.pop()
+        at = cap.objects.get(id(at.obj)) if isinstance(at, Lazy) else at
+        if id(at) in ids:
+            return True
+        if id(at) not in seen:
+            seen.add(id(at))
+            todo.extend(_parts(at))
+    return False
+
+
+def _parts(at: Any) -> Iterable[Any]:
+    if isinstance(at, Value):
+        return [v for v in vars(at).values() if isinstance(v, (Value, tuple, list, dict))]
+    return at.values() if type(at) is dict else at if type(at) in (tuple, list) else ()
+
+
 def write_global(cap: Capture, table: dict[str, Any], source: Any, name: str, value: Any) -> None:
-    _change_from(cap, cap.bodies, f"a store to global {name!r}")
+    changing_outside(cap, f"a store to global {name!r}")
     if is_pure_module(table.get("__name__")):  # its own functions must see it at once
         raise Break("store", f"a store to {name!r} of the library {table['__name__']}")
     seen = cap.objects.get(id(table))

@@ -26,6 +26,7 @@ from dynacomp.capture.graph.avals import Aval, aval_of, blank
 from dynacomp.capture.graph.graph import Builder, Graph, Node, nodes_in
 from dynacomp.capture.graph.interpreter import run
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.side_effects import may_see
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -100,6 +101,7 @@ class Standin:
         self.signature = signature_of(value)
         self.graphs: dict[Any, tuple[Graph, tuple[Node, ...]]] = {}
         self.changing: set[Any] = set()  # the keys of `graphs` whose functions change outer objects
+        self.since: dict[Any, int] = {}  # by key: how many changes the program had made when its Graph was captured
         self.numbers = False  # whether who calls it was given Python numbers that change from call to call
         self.found: dict[Any, dict[Any, tuple[Graph, tuple[Node, ...]]]] = {}
         self.functions: dict[Any, Callable[..., Any]] = {}
@@ -128,18 +130,24 @@ class Standin:
         leaves, treedef = jax.tree.flatten((args, kwargs))
         way = way_of(args, kwargs)
         key = (place, way, tuple(aval_of(x).weak_type for x in leaves if is_array(x)))
-        if key not in self.graphs:
+        if key not in self.graphs or key not in self.changing and self._outdated(key):
             body = Body.inside(self.cap, _name(self.value), inline=called_in_line(self.cap),
                                fresh=is_fresh(self.value) and not self.cap.derived)
             self.graphs[key] = capture_body(self.cap, self.value, body, leaves, treedef)
             self.changing.update([key] if body.changes else [])
             self.numbers = self.numbers or body.numbers
+            self.since[key] = len(self.cap.mutated)
         elif key in self.changing and not self.cap.derived:
             raise Break("effect_in_body", "a transformed function that changes outer objects is called twice")
         graph, captured = self.found.setdefault(place, {})[way] = self.graphs[key]
         stands = [stand_for(self.cap, n) for n in captured]
         self.cap.stands.update((id(s), (s, n)) for s, n in zip(stands, captured))
         return run(graph, *stands, *leaves)
+
+    def _outdated(self, key: Any) -> bool:
+        """Whether the program has changed what the function may read, since its Graph was captured."""
+        since, self.since[key] = self.since[key], len(self.cap.mutated)
+        return self.since[key] > since and may_see(self.cap, self.value, since)
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:

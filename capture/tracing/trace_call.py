@@ -196,7 +196,7 @@ def finish_arg(cap: Capture, value: Any) -> Any:
     if isinstance(value, Standin):
         return _finish_standin(cap, value)
     if isinstance(value, LibraryArg):
-        key = (place_of(cap), tuple(len(s.ways) for s in standins_in(value)))
+        key = (place_of(cap), tuple(tuple(id(graph) for graph, _ in s.ways.values()) for s in standins_in(value)))
         if key not in value.nodes:
             value.nodes[key] = emit_node(cap, value.make, (value.args, value.kwargs), None)
         return value.nodes[key]

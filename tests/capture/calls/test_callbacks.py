@@ -140,3 +140,18 @@ def test_of_a_partial():
     for i in range(3):
         x = jnp.arange(4.0) + i
         np.testing.assert_array_equal(compiled(x), jnp.roll(x * 2, 1) + 1)
+
+
+FACTOR = [1.0]
+
+
+def test_a_callback_that_reads_what_the_call_has_changed():
+    def scaled(x, k):
+        FACTOR[0] = k
+        first = jax.pure_callback(lambda v: np.asarray(v) * np.float32(FACTOR[0]), x, x)
+        FACTOR[0] = 100.0
+        return first
+
+    compiled = dynacomp.jit(scaled, backend="eager")
+    for k in (1.0, 2.0, 3.0):
+        assert jnp.allclose(compiled(jnp.arange(3.0), k), jnp.arange(3.0) * k)
