@@ -222,7 +222,13 @@ def many_transforms(params, x):
 @program(args=lambda i: (weights(0, 4, 3), jnp.ones((4, 4)) * i))
 def accumulated(params, x):
     tx = optax.MultiSteps(optax.inject_hyperparams(optax.adam)(learning_rate=0.1), every_k_schedule=2)
-    return trained(tx, params, (x[:2], x[2:]))
+    opt = tx.init(params)
+    for rows in (x[:2], x[2:]):
+        grads = jax.grad(lambda p: jnp.sum(mlp(p, rows) ** 2))(params)
+        updates, opt = tx.update(grads, opt, params)
+        params = optax.apply_updates(params, updates)
+        print(end="")
+    return params
 
 
 @program(args=lambda i: (jax.random.normal(jax.random.key(i), (3, 5, 4)),))
