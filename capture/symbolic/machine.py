@@ -88,6 +88,7 @@ class Lessons:
     waits: set[Any] = field(default_factory=set)  # what a coroutine awaits there only an event loop can wait for
     results: dict[Any, Any] = field(default_factory=dict)  # of functions whose result is said to be constant
     frozen: dict[S.Source, Frozen] = field(default_factory=dict)  # sizes that must be constants, and why
+    takes_sides: bool = False  # what takes the `min` or `max` of a size wants a constant, which one of the two may be
     sized: set[S.Source] = field(default_factory=set)  # changing ints that JAX wants as sizes
     shown_arrays: bool = False  # a library looked at the content of NumPy arrays that are constants
     order: int = 0  # how often calls are differentiated, to find the rules that derivatives reach

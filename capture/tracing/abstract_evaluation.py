@@ -101,13 +101,21 @@ def evaluated(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Outcome,
     if not blamed and shows_values(lowered):  # functions and objects of libraries, made with sizes maybe
         blamed = [size for size in map(canonical, map(cap.scope.symbol, cap.dims)) if isinstance(size, Size)]
     concrete = isinstance(error, CONCRETE)
+    if concrete and size_values.takes_sides(cap, blamed):
+        raise Restart()
     if concrete and not may_be_asked(lowered):
         raise _needs_values(fn, error)
     if not blamed:
         raise Raised(Const(_program_error(cap, fn, lowered, error))) from None
     numbers = sizes_as_numbers(lowered)
-    with contextlib.suppress(Failed):
+    try:
         return abstract(cap, fn, numbers[0], numbers[1], since), numbers
+    except Failed:
+        pass
+    except Break:
+        if size_values.takes_sides(cap, blamed):
+            raise Restart() from None
+        raise
     if fails_now(fn, lowered):
         raise _needs_values(fn, error) if concrete else Break("raises", type(error).__name__)
     if is_defect(error):

@@ -82,8 +82,8 @@ def arithmetic(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
 
 def extreme(cap: Capture, op: str, items: Sequence[Value]) -> Value | None:
     """The "max" or "min" of ints of which at least one is symbolic; None for other operands. Nothing is compared: one
-    entry serves the sizes on both sides."""
-    if not all(map(is_int, items)) or not any(isinstance(v, SizeV) for v in items):
+    entry serves the sizes on both sides. None, too, where the sizes at hand are to decide (`takes_sides`)."""
+    if cap.lessons.takes_sides or not all(map(is_int, items)) or not any(isinstance(v, SizeV) for v in items):
         return None
     return of_expr(cap, functools.reduce(functools.partial(sizes.extreme, op), map(expr_of, items)))
 
@@ -130,11 +130,23 @@ def expr_of(v: Any) -> Any:
     return canonical(v.expr) if isinstance(v, SizeV) else v.value
 
 
+def takes_sides(cap: Capture, found: Iterable[Size]) -> bool:
+    """Learns, once, that a `min` or `max` among these sizes is decided by the sizes at hand: `min(n, 8)` may be a
+    constant where `n` is none."""
+    extremes = any(a.op in sizes.EXTREMES for size in found for a in sizes.atoms(canonical(size)))
+    first = extremes and not cap.lessons.takes_sides
+    cap.lessons.takes_sides = cap.lessons.takes_sides or first
+    return first
+
+
 def freeze(cap: Capture, found: Iterable[Size], what: str, compiled: bool = False) -> None:
     """Learns that these sizes must be constants: the next attempt has them so. Where one of them has had many values
     already, what needs it is left to Python: what follows is compiled once for all. `compiled`: nothing in the
     program asks for it, but what compiles the Graph."""
-    places = [(name, cap.dims[name]) for name in sorted({n for size in found for n in names(canonical(size))})]
+    found = list(map(canonical, found))
+    if takes_sides(cap, found):
+        return
+    places = [(name, cap.dims[name]) for name in sorted({n for size in found for n in names(size)})]
     if not compiled and cap.top_step not in cap.lessons.breaks and any(
             cap.root.changes_often(place) for _, place in places):
         raise Break("size_constant", what)

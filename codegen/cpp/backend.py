@@ -22,6 +22,7 @@ import numpy as np
 from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its place
 
 from dynacomp.capture.graph.avals import Aval
+from dynacomp.capture.graph.graph import Graph
 from dynacomp.codegen.cache import Request, Tell, obtain
 from dynacomp.codegen.compiler import CompilerError, open_library
 from dynacomp.codegen.cpp.segments import Segment, has_externs, segments
@@ -30,6 +31,7 @@ from dynacomp.codegen.program import Call, SeamProgram, native_program
 from dynacomp.codegen.toolchain import toolchain
 from dynacomp.codegen.xla import as_function
 from dynacomp.lowering.fuse.schedule import ExternStep, Schedule
+from dynacomp.lowering.primitives.specialise import specialise
 
 ENTRIES = ("dynacomp_run", "dynacomp_shapes")  # what every translation unit defines
 DEFAULT_CACHE = Path("~/.cache/dynacomp")
@@ -138,15 +140,27 @@ def _seams(schedule: Schedule, chosen: Settings) -> Any:
 
 
 def _extern(step: ExternStep, schedule: Schedule) -> Call:
-    """The XLA executable of a step; its operands' and results' buffers may have another shape of as many elements."""
-    function = as_function(step.graph)
+    """The XLA executable of a step; its operands' and results' buffers may have another shape of as many elements. It
+    also takes the Schedule's inputs from which it reads the sizes that its operands do not tell."""
     shapes = [_reshape_to(p.aval.shape) for p in step.graph.placeholders]
     kept = [_reshape_to(schedule.buffers[r].shape) for r in step.results]
+    told = {dim for p in step.graph.placeholders for dim in p.aval.shape}
+    read = [(symbol.name, *where) for symbol, where in schedule.sizes if symbol in _symbols(step.graph) - told]
 
-    def call(*operands: Any) -> tuple[Any, ...]:
+    def call(*given: Any) -> tuple[Any, ...]:
+        operands, others = given[:len(shapes)], given[len(shapes):]
+        sizes = {name: x.shape[dim] for x, (name, _, dim) in zip(others, read)}
+        function = as_function(specialise(step.graph, sizes) if sizes else step.graph)
         return tuple(map(shaped, function(*map(shaped, operands, shapes)), kept))
 
-    return Call(jax_jit(call), tuple(step.operands), tuple(step.results))
+    operands = (*step.operands, *(schedule.inputs[place] for _, place, _ in read))
+    return Call(jax_jit(call), operands, tuple(step.results))
+
+
+def _symbols(graph: Graph) -> set[Any]:
+    """The symbols in the shapes of a Graph's values."""
+    avals = jax.tree.leaves([node.aval for node in graph.nodes], is_leaf=lambda x: isinstance(x, Aval))
+    return {symbol for aval in avals for dim in aval.shape for symbol in getattr(dim, "free_symbols", ())}
 
 
 def shaped(x: Any, shape: tuple[int, ...]) -> Any:

@@ -63,6 +63,13 @@ def test_the_larger_of_two_sizes_takes_no_side(fn):
     compiled_like_plain(fn, [(jnp.arange(1.0, n + 1),) for n in SIDES], 2)
 
 
+def test_where_a_constant_is_wanted_the_sizes_at_hand_decide():
+    def first_part(x):
+        return jnp.array_split(jnp.arange(12.0), min(4, x.shape[0]))[0] * x.max()
+
+    compiled_like_plain(first_part, [(jnp.arange(1.0, n + 1),) for n in (9, 10, 12, 8, 11, 20)], 3)
+
+
 @pytest.mark.medium
 def test_parts_as_long_as_the_smaller():
     compiled_like_plain(head_by_rows, [(jnp.arange(1.0, n + 1),) for n in SIDES], 4)

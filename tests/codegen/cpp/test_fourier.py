@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from jax.numpy import fft
 
+import dynacomp
 from tests.codegen.cpp_kit import compiled
 from tests.lowering.closed import agree, same_as_eager, seams
 
@@ -38,3 +39,15 @@ def test_references():
 def test_lengths_that_are_for_xla():
     assert seams(fft.fft, np.ones(67, np.float32)) == ["a Fourier transform of 67 times so many"]
     assert not seams(fft.fft, np.ones(61 * 4, np.float32))
+
+
+@pytest.mark.parametrize("part", (lambda x: x[:len(x) // 2], lambda x: x[:min(8, len(x))]))
+def test_lengths_that_are_made_of_sizes_at_a_seam(part):
+    """XLA's part of the program is told the size of which the length is half: KeyError before."""
+    dynacomp.reset()
+    transform = dynacomp.jit(lambda x: abs(fft.rfft(part(x))) + 1)
+    for n in (9, 10, 12, 13, 40, 9):
+        x = jnp.arange(1.0, n + 1)
+        agree(transform(x), abs(fft.rfft(part(x))) + 1, scale=10)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 2 and set(stats["regions"]) == {"cpp"} and not stats["breaks"]
