@@ -102,6 +102,7 @@ class Standin:
         self.graphs: dict[Any, tuple[Graph, tuple[Node, ...]]] = {}
         self.changing: set[Any] = set()  # the keys of `graphs` whose functions change outer objects
         self.since: dict[Any, int] = {}  # by key: how many changes the program had made when its Graph was captured
+        self.pinned = False  # whether what it was when it was first called counts from then on
         self.numbers = False  # whether who calls it was given Python numbers that change from call to call
         self.found: dict[Any, dict[Any, tuple[Graph, tuple[Node, ...]]]] = {}
         self.functions: dict[Any, Callable[..., Any]] = {}
@@ -147,7 +148,7 @@ class Standin:
     def _outdated(self, key: Any) -> bool:
         """Whether the program has changed what the function may read, since its Graph was captured."""
         since, self.since[key] = self.since[key], len(self.cap.mutated)
-        return self.since[key] > since and may_see(self.cap, self.value, since)
+        return not self.pinned and self.since[key] > since and may_see(self.cap, self.value, since)
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:

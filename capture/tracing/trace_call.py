@@ -226,11 +226,21 @@ def _finish_standin(cap: Capture, value: Standin) -> Any:
 # --- results
 
 
+def _pin(cap: Capture, whole: LibraryV, lowered: tuple) -> None:
+    """Functions that a call has run stay as they were for what it returns: `jax.vjp` has differentiated them."""
+    ran = [a for a in (*lowered[0], *lowered[1].values()) if isinstance(a, Standin) and a.ways]
+    if ran:
+        whole.lowered[place_of(cap)] = LibraryArg(whole.make, *lowered)
+    for standin in ran:
+        standin.pinned = True
+
+
 def _structured(cap: Capture, fn: Any, lowered: tuple, outcome: Outcome, values: tuple, name: str | None) -> Value:
     """Containers by `getitem` nodes; other pytree objects by their leaves."""
     if _all_containers(outcome.result):
         node = emit_node(cap, fn, lowered, jax.tree.map(_as_aval, outcome.result) if outcome.plain else None, name)
         whole = LibraryV(fn, tuple(values[0]), values[1])
+        _pin(cap, whole, lowered)
         return _split(cap, node, whole, outcome.result)
     node = emit_node(cap, fn, lowered, None, name)
     flat = emit_node(cap, jax.tree.leaves, ((node,), {}), tuple(map(_as_aval, outcome.leaves)), "leaves")

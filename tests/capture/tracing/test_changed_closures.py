@@ -62,6 +62,25 @@ def a_schedule(x, k):
     return first, tx.update(x, state)[0]
 
 
+def a_pullback(x, k):
+    factor = k
+
+    def cubed(w):
+        return w ** 3 * factor
+
+    y, pull = jax.vjp(cubed, x)
+    first = pull(x)
+    factor = 8.0
+    return y, first, pull(x), jax.vjp(cubed, x)[1](x)
+
+
+def a_linear_map(x, k):
+    factor = k
+    _, push = jax.linearize(lambda w: w ** 2 * factor, x)
+    factor = 8.0
+    return push(x)
+
+
 def jitted(x, k):  # of which JAX keeps the trace
     factor = k
     total = jax.jit(lambda w: jnp.sum(w * factor))
@@ -70,7 +89,8 @@ def jitted(x, k):  # of which JAX keeps the trace
     return first, total(x)
 
 
-@pytest.mark.parametrize("fn", [a_global, a_list, a_variable, a_loop, an_attribute, a_schedule, jitted])
+@pytest.mark.parametrize("fn", [a_global, a_list, a_variable, a_loop, an_attribute, a_schedule,
+                                a_pullback, a_linear_map, jitted])
 def test_what_changes_between_two_calls_of_a_transformed_function(fn):
     dynacomp.reset()
     compiled = dynacomp.jit(fn, backend="eager")
