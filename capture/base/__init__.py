@@ -5,6 +5,7 @@
     carriers        Carriers: arrays without elements, whose shapes tell a compiled program the
                     sizes that no array of it has
     identity_table  A table whose keys are objects by identity, held weakly where Python can
+    marks           What is remembered of an object from one call to the next, without keeping it
     remembered      `remembered`: what is computed of a class or a function once, for as long as
                     that lives
     collector       Python's garbage collector, while the symbolic machine runs

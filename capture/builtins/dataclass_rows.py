@@ -20,7 +20,16 @@ from dynacomp.capture.calls.calls import OPENED, as_function, inline
 from dynacomp.capture.symbolic.classes import entries
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import changing_outside
-from dynacomp.capture.symbolic.values import CellV, Const, DictV, FunctionV, TupleV, Value, as_python, is_literal
+from dynacomp.capture.symbolic.values import (
+    CellV,
+    Const,
+    DictV,
+    FunctionV,
+    TupleV,
+    Value,
+    as_python,
+    is_literal,
+)
 from dynacomp.capture.wrapping import class_prototypes
 from dynacomp.capture.wrapping.class_attrs import resolve
 from dynacomp.capture.wrapping.class_prototypes import ClassRecipe, Placeholder, Recipe
@@ -29,7 +38,15 @@ from dynacomp.capture.wrapping.constants import from_python
 _process_class: Any = dataclasses._process_class  # type: ignore[attr-defined]
 INHERITED = ("__dataclass_fields__", "__dataclass_params__", "__post_init__")  # what it asks the bases for
 
-row(dataclasses.field)(maker(dataclasses.field))
+_make_field = maker(dataclasses.field)
+
+
+@row(dataclasses.field)
+def _field(cap: Capture, *args: Value, **kwargs: Value) -> Value:
+    """One with metadata is an object like any other (`flax.nnx.data(array)`)."""
+    if "metadata" not in kwargs:
+        return _make_field(cap, *args, **kwargs)
+    return inline(cap, as_function(cap, Const(dataclasses.field)), list(args), kwargs)
 
 
 @row(_process_class)

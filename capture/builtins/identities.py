@@ -37,8 +37,8 @@ ADDRESS = 1 << 20  # integer keys above it may be ids of objects
 
 def identify(cap: Capture, x: Value) -> Value:
     """`id(x)`."""
-    if isinstance(x, Const) and not is_made(cap, x.value):
-        return _of_constant(x)
+    if isinstance(x, Const) and not is_made(cap, x.value) and not _may_be_two(x):
+        return Const(id(x.value))  # functions, classes and the like are held by their guards
     if isinstance(x, (ScalarV, NumberV, SizeV)):
         raise Break("identity", "id() of a number or string that changes from call to call")
     if isinstance(x, ArrayV):
@@ -53,15 +53,15 @@ def identify(cap: Capture, x: Value) -> Value:
     return known
 
 
-def _of_constant(x: Const) -> Value:
-    """Functions, classes and the like are held by their guards; equal numbers may be two objects."""
-    if is_literal(x.value) and not is_single(x.value):
-        raise Break("identity", f"id() of {x.value!r}")
-    return Const(id(x.value))
+def _may_be_two(x: Value) -> bool:
+    """A number or string: equal ones may be one object in this call, and two in the next."""
+    return isinstance(x, Const) and is_literal(x.value) and not is_single(x.value)
 
 
 def _anchor(x: Value) -> Any:
     """What is one object for as long as `x` is one."""
+    if isinstance(x, Const):
+        return x.value
     real = existing(x)
     if real is not None:
         return real
@@ -71,12 +71,14 @@ def _anchor(x: Value) -> Any:
 def settle_ids(cap: Capture) -> None:
     """Guards that the objects whose ids were asked for are still different ones, and, where the program
     has numbers that may be ids (saved ones, keys of a table), that they are these objects."""
-    found: list[tuple[S.Source, Any]] = [(v.obj.source, v.anchor) for v in cap.ids.values() if v.obj.source is not None]
+    found = [v.obj.source for v in cap.ids.values() if v.obj.source is not None]
     if len(found) > 1:
-        cap.guards.add("all_distinct", None, tuple(source for source, _ in found))
-    if found and (any(map(_is_address, cap.scalars.values())) or any(map(_has_addresses, cap.objects.values()))):
-        for source, anchor in found:
-            cap.guards.add("is", source, anchor)
+        cap.guards.add("all_distinct", None, tuple(found))
+    may_be_met = any(map(_is_address, cap.scalars.values())) or any(map(_has_addresses, cap.objects.values()))
+    of_code = any(v.obj.source is None and _may_be_two(v.obj) for v in cap.ids.values())
+    for v in cap.ids.values():
+        if v.obj.source is not None and (may_be_met or of_code and _may_be_two(v.obj)):
+            cap.guards.add("is", v.obj.source, v.anchor)
 
 
 def _has_addresses(value: Any) -> bool:

@@ -308,6 +308,30 @@ def belongs_to_call(source: Source) -> bool:
     return isinstance(source, (Local, Closure)) if base is None else belongs_to_call(base)
 
 
+class Places:
+    """A set of Sources that is kept from one attempt to the next. Those that belong to no argument are known by their
+    names: what an attempt reads from an object that it has made itself has another Source in each."""
+
+    def __init__(self) -> None:
+        self._keys: set[Any] = set()
+
+    @staticmethod
+    def _key(source: Source) -> Any:
+        return source if belongs_to_call(source) else repr(source)
+
+    def __contains__(self, source: Source) -> bool:
+        return bool(self._keys) and self._key(source) in self._keys
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def add(self, *sources: Source) -> None:
+        self._keys.update(map(self._key, sources))
+
+    def discard(self, *sources: Source) -> None:
+        self._keys.difference_update(map(self._key, sources))
+
+
 def passed(source: Source | None) -> Local | None:
     """The argument that holds it, where only containers lie between."""
     while isinstance(source, (Item, Key, KnownKey, Upcoming, Iterated, Reduced)):

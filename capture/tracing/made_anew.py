@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import sys
 import types
-import weakref
 from collections.abc import Iterable
 from typing import Any
 
+import jax
+
+from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.bytecode.code import decode
 from dynacomp.capture.symbolic import sources as S
@@ -38,8 +40,10 @@ from dynacomp.capture.symbolic.values import (
     peek,
 )
 from dynacomp.capture.tracing.library_objects import WithAttributes, WithCells
+from dynacomp.capture.tracing.lowered_args import WithFields
 from dynacomp.capture.tracing.placement import jit_places
 from dynacomp.capture.wrapping.builder import CUSTOM, items_of, own_dict, realize, wrap
+from dynacomp.capture.wrapping.pytree_shells import attributes
 
 MAX_DEPTH = 32  # of functions and tuples inside each other
 INPUTS = (ArrayV, ScalarV, SizeV, LibraryV)  # what a node can take in place of a cell's content
@@ -53,7 +57,7 @@ def by_structure(cap: Capture, fn: Const) -> Value | None:
     if not (is_open(fn) and fn.source is not None and is_library(peek(fn))) or is_host(peek(fn)):
         return None
     real, source = peek(fn), fn.source
-    mark = ("made", weakref.ref(real))  # equal to that of an earlier call where it is the same object, still alive
+    mark = Mark(real)
     if not cap.root.is_dynamic_scalar(source, mark):
         cap.scalars[source] = mark
         return None
@@ -68,6 +72,8 @@ def arguments(cap: Capture, values: Iterable[Value]) -> list[Value]:
 def _argument(cap: Capture, value: Value) -> Value:
     if isinstance(value, Const):
         return by_structure(cap, value) or value
+    if isinstance(value, ObjectV) and _is_librarys_object(value):
+        return _object(cap, value, 0) or value
     if isinstance(value, TupleV) and any(map(is_open, value.items)):
         items = [_argument(cap, item) for item in value.items]
         return value if items == value.items else TupleV(items, value.cls)
@@ -156,6 +162,8 @@ def _structured(cap: Capture, value: Value, depth: int) -> Value | None:
         return _container(cap, value, depth)
     if isinstance(value, ObjectV) and _is_named_tuple(value):  # `optax.GradientTransformationExtraArgs`
         return _tuple(cap, value.payload, value.cls, value.real, depth)
+    if isinstance(value, ObjectV) and _is_librarys_object(value):
+        return _object(cap, value, depth)
     if isinstance(value, PartialV):
         func = _structured(cap, value.func, depth + 1)
         args = [_structured(cap, v, depth + 1) for v in (*value.args, *value.kwargs.values())]
@@ -182,6 +190,19 @@ def _is_named_tuple(value: ObjectV) -> bool:
     """A library's own, with nothing but its items."""
     return issubclass(value.cls, tuple) and hasattr(value.cls, "_fields") and is_pure_module(
         module_name(value.cls)) and not own_dict(value.real) and not value.attrs
+
+
+def _is_librarys_object(value: ObjectV) -> bool:
+    """An existing object of a pure library, of which JAX takes no leaves: `optax.MultiSteps(tx, 4)`."""
+    return value.real is not None and value.payload is None and not value.written and is_pure_module(
+        module_name(value.cls)) and jax.tree_util.all_leaves([value.real])
+
+
+def _object(cap: Capture, value: ObjectV, depth: int) -> Value | None:
+    """The same class around the same attributes."""
+    held = {name: _structured(cap, v, depth + 1) for name, v in attributes(cap, value).items()}
+    found = [v for v in held.values() if v is not None]
+    return LibraryV(WithFields(value.cls, tuple(held)), tuple(found)) if len(found) == len(held) else None
 
 
 def _container(cap: Capture, value: ListV | DictV, depth: int) -> Value | None:

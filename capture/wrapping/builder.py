@@ -24,6 +24,7 @@ from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
 from dynacomp.capture._native import iterated, known_hashes
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval
 from dynacomp.capture.symbolic import sources as S
@@ -427,7 +428,8 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
         cap.guards.add("is_type", source, type(obj))
         row = WRAPPERS[payload_base(type(obj))]  # type: ignore[index]
         return ObjectV(type(obj), real=obj, source=source, unread=lambda held: read_payload(cap, row, held))
-    if issubclass(cls, (threading.local, BaseException)) or (is_plain_instance(obj) and not _is_library_leaf(obj)):
+    if issubclass(cls, (threading.local, BaseException)) or (
+            is_plain_instance(obj) and (not _is_library_leaf(obj) or _is_made_anew(cap, obj, source))):
         cap.guards.add("is_type", source, type(obj))
         return ObjectV(type(obj), real=obj, source=source)
     if any(hasattr(type(obj), name) for name in ("__next__", "__anext__", "__await__")):
@@ -435,6 +437,14 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
     if is_changeable(obj) and not is_python_class(type(obj)) and not callable(obj):
         return _opaque(cap, obj, source)
     return (_jitted if cls in CUSTOM else _one_object)(cap, obj, source)
+
+
+def _is_made_anew(cap: Capture, obj: Any, source: S.Source) -> bool:
+    """Whether another such object came from there in an earlier call: an optimiser that the program makes in each
+    call is known by what it holds."""
+    mark = Mark(obj)
+    cap.scalars.setdefault(source, mark)
+    return S.belongs_to_call(source) and cap.root.is_dynamic_scalar(source, mark)
 
 
 def _one_object(cap: Capture, obj: Any, source: S.Source) -> Value:

@@ -57,6 +57,20 @@ def test_ids_tell_objects_apart():
     assert compiled([a, a], X)[1] == 1 and compiled([b, a], X)[1] == 2
 
 
+def test_ids_of_equal_strings():
+    """They may be one object in this call, and two in the next."""
+    def visit(names, x):
+        seen = {id("of the code"), id(1000)}
+        for name in names:
+            seen.add(id(name))
+        return x + len(seen)
+
+    one, other = "a b", "".join(("a ", "b"))
+    compiled = captured(visit, [one, one], X)
+    for names in ([one, other], [other, other], [one, one], ["of the code", other], ["of the code"] * 2, [one, other]):
+        assert jnp.array_equal(compiled(names, X), visit(names, X))
+
+
 def test_an_id_that_was_kept():
     a, b = Part(1.0), Part(2.0)
     known = {id(a): 3.0}
