@@ -70,6 +70,7 @@ class Entry:
         key: Any = None,
         info: Any = None,
         returns_tail: bool = False,
+        may_restart: bool = False,
     ) -> Entry: ...
     def invalidate(self) -> None: ...
 

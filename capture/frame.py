@@ -165,14 +165,14 @@ def learn_number(cap: Capture, needed: NeedsConcrete, lessons: Lessons) -> None:
     """A changing number is needed as a constant: fixed while it is seen to change little, then a break."""
     found = number_sources(needed.value.source)
     counted = [s for s in found if s not in lessons.sized and may_be_size(cap, s)]
-    if type(needed.value.hint) is int and counted and not lessons.fixed.intersection(found):
-        lessons.sized.update(counted)
+    if type(needed.value.hint) is int and counted and not any(s in lessons.fixed for s in found):
+        lessons.sized.add(*counted)
     elif any(cap.root.changes_often(s) for s in found if needed.value.hint is None or not isinstance(s, S.Dim)):
         where = cap.last_where
         lessons.breaks.setdefault(cap.top_step, Lesson(cap.top_step, "scalar_constant", "", where))
     else:
-        lessons.fixed.update(s for s in found if not isinstance(s, S.Dim))
-        lessons.sized.difference_update(found)
+        lessons.fixed.add(*(s for s in found if not isinstance(s, S.Dim)))
+        lessons.sized.discard(*found)
         lessons.frozen.update((s, Frozen("a constant is needed", cap.last_where, needed.value.hint))
                               for s in found if isinstance(s, S.Dim))
         lessons.all_fixed = len(lessons.fixed) > MANY_NUMBERS
@@ -258,7 +258,7 @@ def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: 
         if result.slot is not None:
             result.slot.program = program
         entry = Entry(GuardProgram(writer.steps), fn_code=result.code, key=key, info=info,
-                      returns_tail=returns_tail(cap.root.code))
+                      returns_tail=returns_tail(cap.root.code), may_restart=may_restart(cap, program))
     else:
         value, outputs = result.template
         template = template_of(cap, value, dict(outputs), writer.register)
@@ -269,6 +269,11 @@ def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: 
     info.arguments = tuple(argument_of(origin) for origin in writer.origin)
     info.contents = tuple(content_of(origin) for origin in writer.origin)
     return Outcome(entry=entry, info=info, lessons=lessons)
+
+
+def may_restart(cap: Capture, program: Any) -> bool:
+    """Whether a call of the entry may start again as plain Python (see `RunPlainly`)."""
+    return bool(cap.checks) or cap.root.traced or getattr(program, "may_restart", False)
 
 
 def argument_of(origin: Guard | S.Source | None) -> S.Local | None:

@@ -26,6 +26,7 @@ from dynacomp.capture.base.interrupts import surfacing
 from dynacomp.capture.bytecode import generator_plan
 from dynacomp.capture.bytecode.resume import is_resume
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
+from dynacomp.capture.control_flow import raising
 from dynacomp.capture.frame import Outcome, capture
 from dynacomp.capture.suspended import capture_suspended
 from dynacomp.capture.symbolic.libraries import host_below
@@ -350,6 +351,7 @@ def reset() -> None:
     forget()
     idle.reset()
     generator_plan.forget()
+    raising.forget()
 
 
 def install() -> None:

@@ -86,7 +86,11 @@ PyObject *dc_entry_run(Entry *self, const Call *call)
         return NULL;
     }
     bool passes_on = self->returns_tail;
-    PyObject *result = dc_call_code(code, call);
+    Call lent = *call;
+    if (self->may_restart) {
+        lent.owned = NULL;
+    }
+    PyObject *result = dc_call_code(code, &lent);
     Py_DECREF(code);
     return passes_on ? result : dc_follow(result);
 }
@@ -165,16 +169,17 @@ static int adopt_code(Entry *self, PyObject *fn_code)
 static int entry_parse(Entry *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"guards", "fn_code", "program", "inputs", "sizes", "template", "key", "info", "returns_tail",
-                            NULL};
+                            "may_restart", NULL};
     PyObject *guards, *fn_code = Py_None, *program = Py_None, *inputs = NULL, *sizes = NULL;
     PyObject *template_ = Py_None, *key = Py_None, *info = Py_None;
-    int returns_tail = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|OOOOOOOp:Entry", names, &GuardProgram_Type, &guards,
+    int returns_tail = 0, may_restart = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|OOOOOOOpp:Entry", names, &GuardProgram_Type, &guards,
                                      &fn_code, &program, &inputs, &sizes, &template_, &key, &info,
-                                     &returns_tail)) {
+                                     &returns_tail, &may_restart)) {
         return -1;
     }
     self->returns_tail = returns_tail;
+    self->may_restart = may_restart;
     if ((fn_code == Py_None) == (program == Py_None) || (fn_code != Py_None && !PyCode_Check(fn_code))) {
         PyErr_SetString(PyExc_TypeError, "Entry: give either a program or a code object to run");
         return -1;
@@ -289,7 +294,7 @@ static PyMemberDef entry_members[] = {
 PyTypeObject Entry_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dynacomp.capture._native.Entry",
     .tp_doc = "Entry(guards, fn_code=None, program=None, inputs=(), sizes=(), template=None, key=None, "
-              "info=None, returns_tail=False)\n\nWhat to run in place of a frame when its guards hold.",
+              "info=None, returns_tail=False, may_restart=False)\n\nWhat to run in place of a frame when its guards hold.",
     .tp_basicsize = sizeof(Entry),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = entry_new,

@@ -165,6 +165,7 @@ struct Entry {
     bool identity_inputs; /* inputs are registers 0..ninputs-1 */
     bool valid;
     bool returns_tail; /* whoever called the code follows its Tails */
+    bool may_restart; /* the code may raise RunPlainly: the frame keeps its arguments */
     unsigned long long hits;
     CodeState *state; /* borrowed; where it is listed */
     Entry *next;      /* owned by the list */

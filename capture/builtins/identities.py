@@ -71,14 +71,19 @@ def _anchor(x: Value) -> Any:
 def settle_ids(cap: Capture) -> None:
     """Guards that the objects whose ids were asked for are still different ones, and, where the program
     has numbers that may be ids (saved ones, keys of a table), that they are these objects."""
-    found = [v.obj.source for v in cap.ids.values() if v.obj.source is not None]
+    found: list[tuple[S.Source, Any]] = [(v.obj.source, v.anchor) for v in cap.ids.values() if v.obj.source is not None]
+    if not found:
+        return
     if len(found) > 1:
-        cap.guards.add("all_distinct", None, tuple(found))
-    may_be_met = any(map(_is_address, cap.scalars.values())) or any(map(_has_addresses, cap.objects.values()))
-    of_code = any(v.obj.source is None and _may_be_two(v.obj) for v in cap.ids.values())
-    for v in cap.ids.values():
-        if v.obj.source is not None and (may_be_met or of_code and _may_be_two(v.obj)):
-            cap.guards.add("is", v.obj.source, v.anchor)
+        cap.guards.add("all_distinct", None, tuple(source for source, _ in found))
+    if any(map(_is_address, cap.scalars.values())) or any(map(_has_addresses, cap.objects.values())):
+        known = found
+    elif any(v.obj.source is None and _may_be_two(v.obj) for v in cap.ids.values()):  # numbers and strings of the code
+        known = [(v.obj.source, v.anchor) for v in cap.ids.values() if v.obj.source is not None and _may_be_two(v.obj)]
+    else:
+        known = []
+    for source, anchor in known:
+        cap.guards.add("is", source, anchor)
 
 
 def _has_addresses(value: Any) -> bool:

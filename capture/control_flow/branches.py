@@ -22,6 +22,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from dynacomp.capture.base.errors import Raised
 from dynacomp.capture.bytecode.control_flow_graph import EXIT, live, meeting_place
 from dynacomp.capture.control_flow.merge import Differs, Join, Slot
 from dynacomp.capture.graph.graph import Closure, Graph, Node
@@ -81,6 +82,14 @@ class Leaf:
     changes: dict[Value, undo_log.State]
 
 
+class OneRaises(Exception):
+    """One side of an `if` raises: yes, or the other."""
+
+    def __init__(self, yes: bool) -> None:
+        super().__init__(yes)
+        self.yes = yes
+
+
 def may_convert(cap: Capture) -> bool:
     """Whether eager JAX would see a value here."""
     return not cap.lessons.plain_ifs and not cap.under_trace
@@ -91,8 +100,20 @@ def decide(cap: Capture, frame: Frame, condition: NumberV, yes: Start, no: Start
     `frame.result` or `frame.fork`. Raises Differs (Break, ...) where an `if` cannot be a `cond`."""
     meet = meeting_place(frame.code, frame.index, frame.stops)
     stops = frame.stops if meet == EXIT else frame.stops | {meet}
-    fork = Fork(condition, explore(cap, frame, yes, stops), explore(cap, frame, no, stops))
-    return conclude(cap, frame, fork)
+    sides = [_explored(cap, frame, start, stops) for start in (yes, no)]
+    if sides == [None, None]:
+        raise Differs("both sides raise")
+    if None in sides:
+        raise OneRaises(sides[0] is None)
+    return conclude(cap, frame, Fork(condition, *sides))  # type: ignore[arg-type]
+
+
+def _explored(cap: Capture, frame: Frame, start: Start, stops: frozenset[int]) -> Side | None:
+    """None where the program raises there."""
+    try:
+        return explore(cap, frame, start, stops)
+    except Raised:
+        return None
 
 
 def conclude(cap: Capture, frame: Frame, fork: Fork) -> int | None:

@@ -1,7 +1,8 @@
 """Jumps on arrays, and on numbers that the Graph computes: what each becomes.
 
-A test of a loop becomes a `while_loop` (see `loops`), any other jump a `cond` (see `branches`); where
-neither is sound, the graph breaks before the jump, and Python decides.
+A test of a loop becomes a `while_loop` (see `loops`), one whose other side raises a check at the end
+of the Graph (see `raising`), any other jump a `cond` (see `branches`); where none is sound, the graph
+breaks before the jump, and Python decides.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import Instr
 from dynacomp.capture.bytecode.control_flow_graph import LOOP_ENDS, loop_of
 from dynacomp.capture.control_flow import loops, rolled_loops
-from dynacomp.capture.control_flow.branches import Start, decide, may_convert
+from dynacomp.capture.control_flow.branches import OneRaises, Start, decide, may_convert
 from dynacomp.capture.control_flow.merge import Differs
+from dynacomp.capture.control_flow.raising import assume, may_assume, only_raises
 from dynacomp.capture.kinds import graph_scalars
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture, Frame
@@ -60,9 +62,25 @@ def _choose(cap: Capture, frame: Frame, condition: Value, yes: Start, no: Start)
             cap, condition, bool)
         if asked is None:
             raise refusal
+        return _become(cap, frame, asked, yes, no)
+    except (Break, Raised, Differs, NotConstant):
+        raise refusal from None
+
+
+def _become(cap: Capture, frame: Frame, asked: NumberV, yes: Start, no: Start) -> int | None:
+    """What the jump becomes: a check, where one side only raises."""
+    raises = only_raises(frame.code, yes.index)
+    one_raises = raises != only_raises(frame.code, no.index) and may_assume(cap, frame)
+    if one_raises and frame.code.handler(frame.instr.offset) is None:
+        return assume(cap, frame, asked, no if raises else yes, not raises)
+    try:
         loop = loop_of(frame.code, frame.index)
         if loop is not None:
             return loops.convert(cap, frame, loop, asked, yes, no)
         return decide(cap, frame, asked, yes, no)
+    except OneRaises as found:
+        return assume(cap, frame, asked, no if found.yes else yes, not found.yes)
     except (Break, Raised, Differs, NotConstant):
-        raise refusal from None
+        if not one_raises:
+            raise
+        return assume(cap, frame, asked, no if raises else yes, not raises)

@@ -14,6 +14,7 @@ from functools import partial
 from types import CodeType
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from bytecode import Bytecode, CompilerFlags, Instr
 
@@ -27,6 +28,7 @@ from dynacomp.capture.reconstruct.emit import OUTPUTS, Emitter, load_elements, l
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
 from dynacomp.capture.reconstruct.unchanged import changed_keys, effects, unmoved
 from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.checks import Checks
 from dynacomp.capture.symbolic.generator_finalization import check_none_lost
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
@@ -102,6 +104,13 @@ def build_graph(cap: Capture, outputs: dict[Node, int]) -> tuple[Graph, tuple[An
     graph = with_sizes(Graph((*nodes, whole.nodes[-1]), consts, whole.name), canonical)
     assert graph.nodes[-1].op == OUTPUT
     return graph, tuple(cap.inputs[n] for n in nodes if n.op == PLACEHOLDER)
+
+
+def answers(cap: Capture) -> Node:
+    """What all conditions that were left for the end come to: booleans, in the order of `cap.checks`."""
+    nodes = [node for _, node in cap.checks]
+    flat = Aval((len(nodes),), np.dtype(np.bool_))
+    return cap.builder.call(jnp.stack, (nodes,), {}, flat, name="checks") if len(nodes) > 1 else nodes[0]
 
 
 def carriers(cap: Capture, kept: list[Node]) -> list[Node]:
@@ -197,8 +206,8 @@ def _noted(wanted: list[Any], source: Any) -> int:
 def returning(cap: Capture, value: Value, code: CodeType) -> Result:
     """The entry of a frame that was captured to its end."""
     changed = effects(cap)
-    if not (changed or cap.global_writes or cap.class_writes or cap.prints or cap.pending or shown_classes(
-            cap)) and not shared_mutables(cap, value):
+    acts = changed or cap.checks or cap.global_writes or cap.class_writes or cap.prints or cap.pending
+    if not (acts or shown_classes(cap) or shared_mutables(cap, value)):
         try:
             outputs: dict[Node, int] = {}
             wanted: list[Any] = []
@@ -302,10 +311,14 @@ class Writer:
         body, e.out = e.out, []
         graph: Graph | None = None
         inputs: tuple[Any, ...] = ()
+        asked = e.output(answers(self.cap)) if self.cap.checks else None
         if e.outputs:
             graph, inputs = build_graph(self.cap, e.outputs)
             e.call(self.slot, *[lambda s=s: load_source(e, s) for s in inputs])  # type: ignore[misc]
             e.op("STORE_FAST", OUTPUTS)
+        if asked is not None:
+            self.act(Checks(tuple(check for check, _ in self.cap.checks)),
+                     lambda: e.item(lambda: e.op("LOAD_FAST", OUTPUTS), asked))
         code = assemble(self.code, [*e.out, *body])
         return Result(graph, inputs, code=code, slot=self.slot, resumes=tuple(self.resumes))
 

@@ -20,6 +20,8 @@
     operations              What modules low in capture need of modules above them
     machine                 The symbolic machine: a Capture (one attempt to capture a
                             frame) and its Frames
+    checks                  Conditions that a Graph computes and Python trusts: what
+                            replacement code does when one does not hold
     undo_log                Changes to mutable Values that can be taken back
     side_effects            Side effects: what the captured code changed outside itself,
                             to be replayed after the Graph

@@ -79,7 +79,7 @@ class Lessons:
     """What is carried from one attempt at a frame to the next."""
 
     breaks: dict[int, Lesson] = field(default_factory=dict)
-    fixed: set[S.Source] = field(default_factory=set)  # changing numbers that must be constants all the same
+    fixed: S.Places = field(default_factory=S.Places)  # changing numbers that must be constants all the same
     all_fixed: bool = False  # so many of those that every one is, but for those that change often
     plain_ifs: bool = False  # an `if` turned `cond` would have lost the identity of an input
     unrolled: set[Any] = field(default_factory=set)  # loops that could not become one node
@@ -89,7 +89,8 @@ class Lessons:
     results: dict[Any, Any] = field(default_factory=dict)  # of functions whose result is said to be constant
     frozen: dict[S.Source, Frozen] = field(default_factory=dict)  # sizes that must be constants, and why
     takes_sides: bool = False  # what takes the `min` or `max` of a size wants a constant, which one of the two may be
-    sized: set[S.Source] = field(default_factory=set)  # changing ints that JAX wants as sizes
+    sized: S.Places = field(default_factory=S.Places)  # changing ints that JAX wants as sizes
+    asked_at_once: bool = False  # no condition is left for the end of the Graph
     shown_arrays: bool = False  # a library looked at the content of NumPy arrays that are constants
     order: int = 0  # how often calls are differentiated, to find the rules that derivatives reach
 
@@ -190,6 +191,7 @@ class Capture:
         self.steps = 0
         self.depth = 0
         self.peels: dict[Any, int] = {}  # loop → iterations that run before it, see `loops`
+        self.checks: list[tuple[Any, Node]] = []  # conditions that are expected to hold, see `control_flow.raising`
         self.candidates: list[Any] = []  # existing arrays that the Graph may choose, see `array_identity`
         self.bodies: list[Any] = []  # sub-graphs being captured, innermost last
         self.captured_ops = 0
@@ -228,6 +230,13 @@ class Capture:
     def may_break(self) -> bool:
         """Whether the graph may break here to spare an entry: not in a function that JAX transforms."""
         return not self.bodies and not self.under_trace
+
+    def ask_at_once(self) -> None:
+        """Before a loop that ends when arrays say so, which may never end for arrays that a check would have refused:
+        where a check is still open, the next attempt breaks there."""
+        if self.checks:
+            self.lessons.asked_at_once = True
+            raise Restart()
 
     def let_go(self) -> None:
         """Ends it. Frames, exceptions, tracebacks and generators refer to each other: what these Values hold of the

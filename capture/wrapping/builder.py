@@ -441,7 +441,9 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 def _is_made_anew(cap: Capture, obj: Any, source: S.Source) -> bool:
     """Whether another such object came from there in an earlier call: an optimiser that the program makes in each
-    call is known by what it holds."""
+    call is known by what it holds. Those of JAX itself (shardings, functions with rules) have rows of their own."""
+    if module_name(type(obj)).partition(".")[0] == "jax":
+        return False
     mark = Mark(obj)
     cap.scalars.setdefault(source, mark)
     return S.belongs_to_call(source) and cap.root.is_dynamic_scalar(source, mark)

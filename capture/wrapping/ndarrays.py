@@ -15,6 +15,7 @@ as NumPy only reads it. One that is an argument is data: NumPy's operations on i
 from __future__ import annotations
 
 import operator
+import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -86,6 +87,18 @@ STRIDED: Any = type(np.lib.stride_tricks.as_strided(np.zeros(2), (1,)).base)  # 
 
 def is_numpy_function(obj: Any) -> bool:
     return id(obj) in FUNCTIONS
+
+
+ASKING = {"_wrapreduction", "_wrapreduction_any_all", "_wrapfunc"}  # by which NumPy calls an array's own method
+ASKS = {np.mean, np.std, np.var, np.squeeze, np.shape, np.ndim, np.size}  # and those that do so themselves
+
+
+def asking(fn: Any) -> types.FunctionType | None:
+    """The Python function behind `np.all` and its like, which of what is no ndarray calls the method: the result of
+    `np.all(x)` is `x.all()`, an array of JAX for an array of JAX."""
+    inner = getattr(fn, "__wrapped__", None)
+    return inner if isinstance(inner, types.FunctionType) and (
+        fn in ASKS or not ASKING.isdisjoint(inner.__code__.co_names)) else None
 
 
 def known(cap: Capture, value: Value, also: Callable[[Value], bool] = lambda v: False) -> bool:

@@ -43,5 +43,6 @@ def giving_up(program: Callable[..., Any], file: str, line: int) -> Callable[...
                              "runs as plain Python")
             raise RunPlainly from error
 
+    run.may_restart = True  # type: ignore[attr-defined]
     run.inner = getattr(program, "inner", program)  # type: ignore[attr-defined]
     return run

@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dynacomp.capture._native import run_eager
 from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.codegen.xla import with_weak_type
@@ -93,7 +94,7 @@ class ForeignProgram:
     externs: tuple[str, ...] = ()
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
-        made = self.call(*arrays)
+        made = run_eager(self.call, arrays)  # what a backend has made is not captured itself
         if not isinstance(made, (tuple, list)) or len(made) != len(self.outputs):
             what = f"{len(made)} values" if isinstance(made, (tuple, list)) else f"{type(made).__name__}, no tuple"
             wanted = f"the graph has {len(self.outputs)} outputs"

@@ -158,7 +158,7 @@ def a_dtype_that_depends(x):
     return y
 
 
-@program(args=scalar, breaks={"branch": 1})
+@program(args=scalar)
 def an_assertion_that_holds(x):
     assert x > 2, "too small"
     return x * 2

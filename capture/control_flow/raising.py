@@ -1,0 +1,89 @@
+"""Conditions on arrays one of whose sides only raises: `assert (x > 0).all()`, `if jnp.isnan(loss): raise ...`.
+
+The Graph computes the condition, and capture goes on as if that side were never taken. Before anything else of the
+frame happens, the replacement code looks at the answer (`symbolic.checks`). Where the other side was to be taken, the
+call starts again as plain Python, which raises what the program raises, in its words, with its traceback; whoever
+catches that finds all as in eager JAX, since graphs change nothing.
+
+    def step(params, batch):
+        loss, grads = value_and_grad(loss_of)(params, batch)
+        if jnp.isnan(loss):                     # an output of the one graph
+            raise FloatingPointError(f"loss is {loss}")
+        return update(params, grads)
+
+A place that fails again and again is control flow by exceptions: it is trusted no more, and breaks the graph. So does
+every check before a loop that ends when arrays say so, which might not end for what the program would have refused.
+"""
+
+from __future__ import annotations
+
+import weakref
+from types import CodeType
+from typing import Any
+
+import jax.numpy as jnp
+
+from dynacomp.capture.bytecode.code import Decoded, per_code
+from dynacomp.capture.bytecode.control_flow_graph import EXIT, successors
+from dynacomp.capture.control_flow.branches import Start
+from dynacomp.capture.control_flow.merge import Differs
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.checks import Check
+from dynacomp.capture.symbolic.machine import Capture, Frame
+from dynacomp.capture.symbolic.values import NumberV
+from dynacomp.capture.tracing.trace_call import emit_node
+
+_CHECKS: dict[tuple[int, int], Check] = {}  # (id of a code object, which compares by value; instruction) → its check
+
+
+def may_assume(cap: Capture, frame: Frame) -> bool:
+    """Whether a condition here may be left for the end of the Graph."""
+    return cap.may_break and not frame.stops and not cap.lessons.asked_at_once and _check(frame).trusted
+
+
+def assume(cap: Capture, frame: Frame, asked: NumberV, start: Start, wanted: bool) -> int:
+    """Goes on at `start`, where `asked` is `wanted`; the offset of its instruction."""
+    if not may_assume(cap, frame):
+        raise Differs("a side that raises")
+    check = _check(frame)
+    cap.guards.add("is", S.Attr(S.Root(check, check.where), "trusted"), True)
+    node = asked.node if wanted else emit_node(cap, jnp.logical_not, ((asked.node,), {}), asked.aval)
+    cap.checks.append((check, node))
+    start.prepare(frame)
+    return frame.code.instrs[start.index].offset
+
+
+def _check(frame: Frame) -> Check:
+    code = frame.code.code
+    key = id(code), frame.index
+    found = _CHECKS.get(key)
+    if found is None:
+        found = _CHECKS.setdefault(key, Check(f"the condition in {_place(code, frame.instr.line)}"))
+        weakref.finalize(code, _CHECKS.pop, key, None).atexit = False
+    return found
+
+
+def forget() -> None:
+    """Every check is trusted again."""
+    _CHECKS.clear()
+
+
+def _place(code: CodeType, line: Any) -> str:
+    return f"{code.co_filename}:{line}"
+
+
+def only_raises(code: Decoded, index: int) -> bool:
+    """Whether every way on from an instruction raises."""
+    return index in _raising(code)
+
+
+@per_code
+def _raising(code: Decoded) -> frozenset[int]:
+    """The instructions that an exception follows, whatever way is taken."""
+    found: set[int] = set()
+    for i in reversed(range(len(code.instrs))):
+        instr = code.instrs[i]
+        after = [s for s in successors(code, i) if s != EXIT]
+        if all(s in found for s in after) if after else instr.name in ("RAISE_VARARGS", "RERAISE"):
+            found.add(i)
+    return frozenset(found)
