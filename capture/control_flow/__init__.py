@@ -11,6 +11,6 @@
     loop_state    The state of a loop that becomes a node: what its iterations carry from one to
                   the next
     merge         One Value for what different ways through the code have made of it
-    raising       Conditions one of whose sides only raises: checks at the end of the Graph
+    raising       Conditions of which only one side can be captured: checks at the end of the Graph
     conditions    Jumps on arrays, and on numbers that the Graph computes: what each becomes
 """

@@ -22,7 +22,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from dynacomp.capture.base.errors import Raised
+from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.control_flow_graph import EXIT, live, meeting_place
 from dynacomp.capture.control_flow.merge import Differs, Join, Slot
 from dynacomp.capture.graph.graph import Closure, Graph, Node
@@ -82,12 +82,12 @@ class Leaf:
     changes: dict[Value, undo_log.State]
 
 
-class OneRaises(Exception):
-    """One side of an `if` raises: yes, or the other."""
+class OneSide(Exception):
+    """Only one side of an `if` can be captured, yes or the other: what stopped the other."""
 
-    def __init__(self, yes: bool) -> None:
+    def __init__(self, yes: bool, stopped: Break | Raised) -> None:
         super().__init__(yes)
-        self.yes = yes
+        self.yes, self.stopped = yes, stopped
 
 
 def may_convert(cap: Capture) -> bool:
@@ -97,23 +97,23 @@ def may_convert(cap: Capture) -> bool:
 
 def decide(cap: Capture, frame: Frame, condition: NumberV, yes: Start, no: Start) -> int | None:
     """Runs both sides from the frame's instruction; the offset where they meet, or None after setting
-    `frame.result` or `frame.fork`. Raises Differs (Break, ...) where an `if` cannot be a `cond`."""
+    `frame.result` or `frame.fork`. Raises OneSide, Differs (Break, ...) where an `if` cannot be a `cond`."""
     meet = meeting_place(frame.code, frame.index, frame.stops)
     stops = frame.stops if meet == EXIT else frame.stops | {meet}
-    sides = [_explored(cap, frame, start, stops) for start in (yes, no)]
-    if sides == [None, None]:
-        raise Differs("both sides raise")
-    if None in sides:
-        raise OneRaises(sides[0] is None)
-    return conclude(cap, frame, Fork(condition, *sides))  # type: ignore[arg-type]
+    one, other = (_explored(cap, frame, start, stops) for start in (yes, no))
+    if isinstance(one, Side) and isinstance(other, Side):
+        return conclude(cap, frame, Fork(condition, one, other))
+    if isinstance(other, Side):
+        raise OneSide(False, one)  # type: ignore[arg-type]
+    raise OneSide(True, other) if isinstance(one, Side) else Differs("neither side can be captured")
 
 
-def _explored(cap: Capture, frame: Frame, start: Start, stops: frozenset[int]) -> Side | None:
-    """None where the program raises there."""
+def _explored(cap: Capture, frame: Frame, start: Start, stops: frozenset[int]) -> Side | Break | Raised:
+    """A side, or what stops capture there."""
     try:
         return explore(cap, frame, start, stops)
-    except Raised:
-        return None
+    except (Break, Raised) as stopped:
+        return stopped.with_traceback(None)
 
 
 def conclude(cap: Capture, frame: Frame, fork: Fork) -> int | None:

@@ -11,7 +11,7 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import Instr
 from dynacomp.capture.bytecode.control_flow_graph import LOOP_ENDS, loop_of
 from dynacomp.capture.control_flow import loops, rolled_loops
-from dynacomp.capture.control_flow.branches import OneRaises, Start, decide, may_convert
+from dynacomp.capture.control_flow.branches import OneSide, Start, decide, may_convert
 from dynacomp.capture.control_flow.merge import Differs
 from dynacomp.capture.control_flow.raising import assume, may_assume, only_raises
 from dynacomp.capture.kinds import graph_scalars
@@ -68,18 +68,19 @@ def _choose(cap: Capture, frame: Frame, condition: Value, yes: Start, no: Start)
 
 
 def _become(cap: Capture, frame: Frame, asked: NumberV, yes: Start, no: Start) -> int | None:
-    """What the jump becomes: a check, where one side only raises."""
-    raises = only_raises(frame.code, yes.index)
+    """What the jump becomes: a check, where one side only raises, or cannot be captured."""
+    raises, loop = only_raises(frame.code, yes.index), loop_of(frame.code, frame.index)
     one_raises = raises != only_raises(frame.code, no.index) and may_assume(cap, frame)
-    if one_raises and frame.code.handler(frame.instr.offset) is None:
+    if one_raises and (loop is not None or frame.code.handler(frame.instr.offset) is None):
         return assume(cap, frame, asked, no if raises else yes, not raises)
     try:
-        loop = loop_of(frame.code, frame.index)
         if loop is not None:
             return loops.convert(cap, frame, loop, asked, yes, no)
         return decide(cap, frame, asked, yes, no)
-    except OneRaises as found:
-        return assume(cap, frame, asked, no if found.yes else yes, not found.yes)
+    except OneSide as found:
+        if loop is not None and isinstance(found.stopped, Break):
+            raise found.stopped from None
+        return assume(cap, frame, asked, yes if found.yes else no, found.yes)
     except (Break, Raised, Differs, NotConstant):
         if not one_raises:
             raise

@@ -27,7 +27,7 @@ from dynacomp.capture.control_flow.branches import (
     Fork,
     Joined,
     Leaf,
-    OneRaises,
+    OneSide,
     Side,
     Start,
     close,
@@ -55,12 +55,13 @@ PEELS, MAX_NESTED = 2, 24  # iterations run before the loop; those of a loop tha
 
 def convert(cap: Capture, frame: Frame, loop: Loop, condition: NumberV, yes: Start, no: Start) -> int | None:
     """Brings the frame behind the loop; raises Differs (Break, ...) where it cannot be one node."""
-    cap.ask_at_once()
+    if not _is_finite(frame, loop):
+        cap.ask_at_once()
     key = (id(frame.code.code), frame.index)
     if key not in cap.lessons.unrolled:
         try:
             return turned(cap, frame, loop, condition, yes, no)
-        except (Break, Raised, Differs, NotConstant, OneRaises):
+        except (Break, Raised, Differs, NotConstant, OneSide):
             pass
     depth = cap.peels.get(key, 0)
     if depth >= PEELS:

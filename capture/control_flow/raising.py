@@ -1,9 +1,10 @@
-"""Conditions on arrays one of whose sides only raises: `assert (x > 0).all()`, `if jnp.isnan(loss): raise ...`.
+"""Conditions on arrays one of whose sides only raises: `assert (x > 0).all()`, `if jnp.isnan(loss): raise ...`; or
+cannot be captured: `if loss > 1e3: logger.warning(...)`.
 
 The Graph computes the condition, and capture goes on as if that side were never taken. Before anything else of the
 frame happens, the replacement code looks at the answer (`symbolic.checks`). Where the other side was to be taken, the
-call starts again as plain Python, which raises what the program raises, in its words, with its traceback; whoever
-catches that finds all as in eager JAX, since graphs change nothing.
+call starts again as plain Python, which raises what the program raises, in its words, with its traceback, or says what
+it says; all is as in eager JAX, since graphs change nothing.
 
     def step(params, batch):
         loss, grads = value_and_grad(loss_of)(params, batch)
@@ -11,8 +12,8 @@ catches that finds all as in eager JAX, since graphs change nothing.
             raise FloatingPointError(f"loss is {loss}")
         return update(params, grads)
 
-A place that fails again and again is control flow by exceptions: it is trusted no more, and breaks the graph. So does
-every check before a loop that ends when arrays say so, which might not end for what the program would have refused.
+A place that fails again and again is trusted no more, and breaks the graph. So does every check before a loop that
+ends when arrays say so, which might not end for what the program would have refused.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def may_assume(cap: Capture, frame: Frame) -> bool:
 def assume(cap: Capture, frame: Frame, asked: NumberV, start: Start, wanted: bool) -> int:
     """Goes on at `start`, where `asked` is `wanted`; the offset of its instruction."""
     if not may_assume(cap, frame):
-        raise Differs("a side that raises")
+        raise Differs("a side that raises or breaks")
     check = _check(frame)
     cap.guards.add("is", S.Attr(S.Root(check, check.where), "trusted"), True)
     node = asked.node if wanted else emit_node(cap, jnp.logical_not, ((asked.node,), {}), asked.aval)

@@ -169,3 +169,48 @@ def test_the_first_of_several_is_blamed():
     for x in (GOOD, BAD, jnp.array([jnp.nan] * 4), GOOD):
         assert str(outcome(compiled, x)) == str(outcome(both, x))
     assert dynacomp.stats()["graphs"] == 1
+
+
+def test_a_side_that_cannot_be_captured():
+    """It is expected not to be taken; the call in which it is runs as plain Python."""
+    def step(x):
+        loss = (x ** 2).sum()
+        if loss > 100:
+            SEEN.append(f"large: {loss}")
+            print(end="")
+        return x - 0.1 * x, loss
+
+    compiled = dynacomp.jit(step, backend="eager")
+    for k in range(40):
+        x = GOOD * (10 if k % 19 == 5 else 1)
+        want, wanted = step(x), tuple(SEEN)
+        SEEN.clear()
+        got = compiled(x)
+        assert str(got) == str(want) and tuple(SEEN) == wanted and len(SEEN) == (k % 19 == 5)
+        SEEN.clear()
+    stats = dynacomp.stats()
+    assert stats["breaks"] == {} and stats["frames_captured"] == 1
+
+
+def test_generators_methods_and_recursion():
+    class Model:
+        def __init__(self, w):
+            self.w = w
+
+        def __call__(self, x):
+            for y in self.halves(x, 2):
+                positive(y, "y")
+            return y * self.w
+
+        def halves(self, x, depth):
+            yield x
+            if depth:
+                yield from self.halves(x / 2, depth - 1)
+
+    def called(w, x):
+        return Model(w)(x)
+
+    compiled = dynacomp.jit(called, backend="eager")
+    for x in (GOOD, BAD, GOOD, GOOD + 1, BAD, GOOD):
+        assert str(outcome(compiled, x, x)) == str(outcome(called, x, x))
+    assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]
