@@ -112,10 +112,11 @@ def evaluated(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Outcome,
         return abstract(cap, fn, numbers[0], numbers[1], since), numbers
     except Failed:
         pass
-    except Break:
+    except Break as broke:
         if size_values.takes_sides(cap, blamed):
             raise Restart() from None
-        raise
+        if broke.kind != "concrete":
+            raise
     if fails_now(fn, lowered):
         raise _needs_values(fn, error) if concrete else Break("raises", type(error).__name__)
     if is_defect(error):

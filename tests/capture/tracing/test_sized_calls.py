@@ -72,3 +72,15 @@ def test_loops_and_products_of_arrays_without_numbers_of_their_own():
         a, v = np.arange(5.0), np.array([1.0, 2.0, -1.0])
         np.testing.assert_allclose(sized_calls.convolve(jnp.array(a), jnp.array(v), mode), np.convolve(a, v, mode))
         np.testing.assert_allclose(sized_calls.correlate(jnp.array(a), jnp.array(v), mode), np.correlate(a, v, mode))
+
+
+def test_a_function_that_takes_neither_a_size_nor_an_array():
+    """A number of sections is a constant for each of a few calls, not a break at the second."""
+    def sections(x, n):
+        return [part.sum() for part in jnp.split(x, n)]
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(sections, backend="eager")
+    for n in (2, 3, 4, 2, 3, 4):
+        np.testing.assert_allclose(compiled(jnp.arange(12.0), n), sections(jnp.arange(12.0), n))
+    assert dynacomp.stats()["breaks"] == {} and dynacomp.stats()["frames_captured"] == 3
