@@ -30,7 +30,7 @@ def filter_grad(model, x):
     return jax.grad(loss)(params), eqx.filter(grads, eqx.is_array)
 
 
-@program(args=model_and_data)
+@program(args=model_and_data, open="the signature that a jitted function keeps is known by its identity")
 def training_loop(model, x):
     tx = optax.adam(1e-2)
     opt = tx.init(eqx.filter(model, eqx.is_array))
@@ -85,7 +85,7 @@ def ode(y0, rate):
     return solution.ys
 
 
-@program(args=lambda i: (jnp.ones(2) * (i + 1), 0.5 + 0.1 * i), open=NUMBERS)
+@program(args=lambda i: (jnp.ones(2) * (i + 1), 0.5 + 0.1 * i))
 def root(y0, a):
     print(end="")
     found = optimistix.root_find(lambda y, args: y ** 3 - a * y - 1.0, optimistix.Newton(1e-5, 1e-5), y0, throw=False)

@@ -39,7 +39,7 @@ def nnx_loop(x, y):
     return value, nnx.state(model, nnx.Param).flat_state().leaves
 
 
-@program(args=data)
+@program(args=data, open="an nnx.jit step made in the call: tables by id, and sizes as keys")
 def nnx_jitted(x, y):
     model = nnx.Linear(3, 1, rngs=nnx.Rngs(0))
     optimizer = nnx.Optimizer(model, optax.sgd(0.1), wrt=nnx.Param)
@@ -70,7 +70,7 @@ class Net(nn.Module):
         return nn.Dense(1)(nn.relu(nn.Dense(self.width)(x)))
 
 
-@program(args=data)
+@program(args=data, open="each module of Linen has a number of its own")
 def linen_train_state(x, y):
     net = Net(8)
     state = train_state.TrainState.create(apply_fn=net.apply, params=net.init(jax.random.key(0), x),
@@ -86,7 +86,7 @@ def linen_train_state(x, y):
     return state.params, value
 
 
-@program(args=data)
+@program(args=data, open="a class of a library made in the call")
 def linen_dropout(x, y):
     class Noisy(nn.Module):
         @nn.compact
