@@ -73,6 +73,10 @@ def attribute(cap: Capture, value: ArrayV, name: str) -> Value:
     kind = getattr(owner, name, None)
     if kind is None and value.attrs and name in value.attrs:
         return value.attrs[name]
+    if cap.notes and (kind is None or name == "__dict__"):
+        found = _stored(cap, value, name)
+        if found is not None:
+            return found
     if kind is None and type(value.real) is ARRAY_TYPE and value.source is not None:  # it may have its own
         held = vars(value.real)
         if name in held:
@@ -90,6 +94,20 @@ def attribute(cap: Capture, value: ArrayV, name: str) -> Value:
     if not hasattr(type(kind), "__get__"):  # the class's own: that of JAX's tracers may be another
         return Const(kind)
     return library_call(cap, getattr, [value, Const(name)], name=name)
+
+
+def _stored(cap: Capture, value: ArrayV, name: str) -> Value | None:
+    """What the captured code has stored in an array that exists; guarded, where it may be another one's."""
+    if name == "__dict__":
+        raise Break("attribute", "the dictionary of an array, after a store")
+    for array, held in cap.notes.values():
+        if name not in held or value.real is None:
+            continue
+        if array is not value:
+            cap.guards.add("same" if array.real is value.real else "distinct", value.source, array.source)
+        if array.real is value.real:
+            return held[name]
+    return None
 
 
 def numpy_attribute(cap: Capture, value: Value, name: str) -> Value:

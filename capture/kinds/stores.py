@@ -99,9 +99,21 @@ def _set_in_const(cap: Capture, target: Const, name: str, value: Value) -> None:
 def _set_in_array(cap: Capture, target: ArrayV, name: str, value: Value) -> None:
     if not hasattr(jax.core.Tracer, name) and is_traced(cap, target.node):
         raise Raised(Const(AttributeError(f"'Tracer' object has no attribute {name!r}", name=name)))
-    if not _takes_notes(cap, target, name):
+    if _is_replayed(cap, target, name):
+        for array, _ in cap.notes.values():
+            if array is not target:
+                cap.guards.add("same" if array.real is target.real else "distinct", target.source, array.source)
+        cap.notes.setdefault(id(target.real), (target, {}))[1][name] = value
+    elif _takes_notes(cap, target, name):
+        target.attrs = {**(target.attrs or {}), name: value}
+    else:
         _refused(cap, target, name, value)
-    target.attrs = {**(target.attrs or {}), name: value}
+
+
+def _is_replayed(cap: Capture, target: ArrayV, name: str) -> bool:
+    """Whether an attribute of an array that exists can be stored after the Graph."""
+    exists = type(target.real) is ARRAY_TYPE and target.source is not None
+    return exists and cap.may_break and not hasattr(ARRAY_TYPE, name)
 
 
 def _takes_notes(cap: Capture, target: ArrayV, name: str) -> bool:

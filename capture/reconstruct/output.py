@@ -206,7 +206,7 @@ def _noted(wanted: list[Any], source: Any) -> int:
 def returning(cap: Capture, value: Value, code: CodeType) -> Result:
     """The entry of a frame that was captured to its end."""
     changed = effects(cap)
-    acts = changed or cap.checks or cap.global_writes or cap.class_writes or cap.prints or cap.pending
+    acts = changed or cap.checks or cap.global_writes or cap.class_writes or cap.prints or cap.pending or cap.notes
     if not (acts or shown_classes(cap) or shared_mutables(cap, value)):
         try:
             outputs: dict[Node, int] = {}
@@ -255,10 +255,18 @@ class Writer:
             replay = kind(value).replay
             assert replay is not None
             replay(self, value)
+        for array, held in self.cap.notes.values():
+            self._store(self.save(array), held)
         for (_, name), (table, _, value) in self.cap.global_writes.items():
             self._global(table, name, value)
         for (_, name), (cls, value) in self.cap.class_writes.items():
             self._class(cls, name, value)
+
+    def _store(self, array: str, held: dict[str, Value]) -> None:
+        """Attributes of an array that exists."""
+        for name, value in held.items():
+            self.replays.append(partial(self.act, setattr, partial(self.e.op, "LOAD_FAST", array), partial(
+                self.e.const, name), partial(self.e.op, "LOAD_FAST", self.save(value))))
 
     def _print(self, say: Any, args: str, kwargs: str, table: dict[str, Any] | None) -> None:
         """`table`: the globals of the code that says it, where that takes them."""

@@ -33,6 +33,7 @@ from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import (
+    ArrayV,
     CellV,
     Const,
     GeneratorV,
@@ -192,6 +193,7 @@ class Capture:
         self.depth = 0
         self.peels: dict[Any, int] = {}  # loop → iterations that run before it, see `loops`
         self.checks: list[tuple[Any, Node]] = []  # conditions that are expected to hold, see `control_flow.raising`
+        self.notes: dict[int, tuple[ArrayV, dict[str, Value]]] = {}  # id of an existing array → it, what it got
         self.candidates: list[Any] = []  # existing arrays that the Graph may choose, see `array_identity`
         self.bodies: list[Any] = []  # sub-graphs being captured, innermost last
         self.captured_ops = 0

@@ -95,3 +95,29 @@ def test_an_array_that_leaves_has_its_notes():
         y, twice = made(X)
         assert y.note == "seen" and not hasattr(twice, "note")
         np.testing.assert_array_equal(twice, program(X)[1])
+
+
+def stored_in_arguments(x, y, z):
+    x.tag = (x * 2, "t")
+    seen = getattr(y, "tag", None) is None
+    first = x.tag[0]
+    z.mask = None
+    x.tag = 3
+    return first + 1, seen, x.tag, y.mask if hasattr(y, "mask") else "no"
+
+
+def test_attributes_of_arrays_that_exist():
+    """They are stored after the graph; which arguments are one object is guarded."""
+    def arguments(k):
+        x, y = jnp.arange(3.0) + k, jnp.ones(3)
+        return [(x, y, y), (x, x, y), (x, y, x), (x, x, x), (x, y, jnp.zeros(3))][k % 5]
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(stored_in_arguments, backend="eager")
+    for k in range(15):
+        outcomes = []
+        for fn in (stored_in_arguments, compiled):
+            given = arguments(k)
+            outcomes.append(str((fn(*given), [vars(v) for v in given])))
+        assert outcomes[0] == outcomes[1]
+    assert dynacomp.stats()["breaks"] == {} and dynacomp.stats()["frames_captured"] <= 5

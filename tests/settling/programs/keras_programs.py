@@ -19,8 +19,7 @@ MODEL = keras.Sequential([keras.layers.Dense(8, "relu"), keras.layers.LayerNorma
 MODEL.build((None, 3))
 
 
-@program(args=lambda i: (jax.random.normal(jax.random.key(i), (2, 5, 8)),),
-         open="an attribute is stored in an array")
+@program(args=lambda i: (jax.random.normal(jax.random.key(i), (2, 5, 8)),))
 def attention(x):
     return ATTENTION(x, x) + x
 
