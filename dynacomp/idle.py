@@ -23,6 +23,7 @@ from typing import Any
 
 from dynacomp import counters, notices
 from dynacomp.capture import _native
+from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.bytecode.resume import reachable
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
 from dynacomp.capture.stretched import has_jax_in_sight, stretched
@@ -40,16 +41,12 @@ class Rest:
         self.before: weakref.WeakSet[CodeType] = weakref.WeakSet()
 
 
-_RESTS: dict[int, Rest] = {}  # by id: code objects compare by value
+_RESTS = IdentityTable()  # code objects compare by value
 
 
 def rest_of(code: CodeType) -> Rest:
     """For as long as the code lives."""
-    found = _RESTS.get(id(code))
-    if found is None:
-        found = _RESTS.setdefault(id(code), Rest())
-        weakref.finalize(code, _RESTS.pop, id(code), None).atexit = False
-    return found
+    return _RESTS.setdefault(code, Rest)  # type: ignore[no-any-return]
 
 
 def is_left_alone(code: CodeType, info: Any, options: Options) -> bool:

@@ -29,6 +29,7 @@ from dynacomp.capture.bytecode.suspensions import SUSPENDS
 from dynacomp.capture.control_flow import raising
 from dynacomp.capture.frame import Outcome, capture
 from dynacomp.capture.suspended import capture_suspended
+from dynacomp.capture.symbolic import checks
 from dynacomp.capture.symbolic.libraries import host_below
 from dynacomp.capture.symbolic.machine import Lesson
 from dynacomp.capture.symbolic.sources import Source
@@ -286,6 +287,18 @@ def eager(code: CodeType, kind: str, detail: str) -> Any:
     return None if kind == "raises" else True
 
 
+def started_again(check: checks.Check) -> None:
+    """A call starts again as plain Python. It is told where the program does not raise there."""
+    stopped = check.stopped
+    counters.count("checks_failed", stopped.kind if stopped else "raises")
+    text = "the program raises on what a condition comes to" if stopped is None else (
+        "calls that take the side of this condition that cannot be captured run as plain Python: "
+        + _text(REASONS[stopped.kind].text, stopped.detail))
+    notices.log("breaks", lambda: f"{check.file}:{check.line}: the call starts again as plain Python: {text}")
+    if stopped is not None:
+        notices.tell("fallback", check.file, check.line, text, hint=REASONS[stopped.kind].hint, id="check")
+
+
 def report_break(lesson: Lesson, code: CodeType, options: Options) -> None:
     reason = REASONS[lesson.kind]
     counters.count("breaks", lesson.kind)
@@ -359,6 +372,7 @@ def install() -> None:
     _native.set_callback(on_miss_hook)
     _native.set_filter(should_capture)
     generator_plan.wrapping[:] = [compiling]
+    checks.FAILED[:] = [started_again]
     counters.add_source("cache_hits", lambda: _native.counters()["hits"])
 
 

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 
@@ -29,6 +30,17 @@ class IdentityTable:
     def get(self, key: Any) -> Any:
         found = self._rows.get(id(key))
         return found[1] if found is not None and found[0]() is key else None
+
+    def setdefault(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What is kept for `key`, of `make()` at first."""
+        found = self.get(key)
+        if found is None:
+            self[key] = found = make()
+        return found
+
+    def clear(self) -> None:
+        """Forgets every entry."""
+        self._rows.clear()
 
     def __contains__(self, key: Any) -> bool:
         return self.get(key) is not None

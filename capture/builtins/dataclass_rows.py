@@ -43,10 +43,25 @@ _make_field = maker(dataclasses.field)
 
 @row(dataclasses.field)
 def _field(cap: Capture, *args: Value, **kwargs: Value) -> Value:
-    """One with metadata is an object like any other (`flax.nnx.data(array)`)."""
-    if "metadata" not in kwargs:
+    """One with metadata is an object like any other (`flax.nnx.data(array)`), but in a class statement."""
+    metadata = kwargs.get("metadata")
+    if metadata is None:
         return _make_field(cap, *args, **kwargs)
-    return inline(cap, as_function(cap, Const(dataclasses.field)), list(args), kwargs)
+    if not _in_class_statement(cap):
+        return inline(cap, as_function(cap, Const(dataclasses.field)), list(args), kwargs)
+    known = as_python(metadata)
+    if type(known) is not dict or not all(map(is_literal, (*known, *known.values()))):
+        raise Break("call", "a dataclass field whose metadata are not constants")
+    given = {name: class_prototypes.stand_in(cap, v) for name, v in kwargs.items()}
+    obj = dataclasses.field(**{**given, "metadata": known})
+    return class_prototypes.add(cap, Recipe(obj, Const(obj), dataclasses.field, args, kwargs))
+
+
+def _in_class_statement(cap: Capture) -> bool:
+    frame = cap.current
+    while frame is not None and frame.namespace is None:
+        frame = frame.parent
+    return frame is not None
 
 
 @row(_process_class)

@@ -80,7 +80,7 @@ def _become(cap: Capture, frame: Frame, asked: NumberV, yes: Start, no: Start) -
     except OneSide as found:
         if loop is not None and isinstance(found.stopped, Break):
             raise found.stopped from None
-        return assume(cap, frame, asked, yes if found.yes else no, found.yes)
+        return assume(cap, frame, asked, yes if found.yes else no, found.yes, found.stopped)
     except (Break, Raised, Differs, NotConstant):
         if not one_raises:
             raise

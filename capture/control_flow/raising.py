@@ -18,12 +18,10 @@ ends when arrays say so, which might not end for what the program would have ref
 
 from __future__ import annotations
 
-import weakref
-from types import CodeType
-from typing import Any
-
 import jax.numpy as jnp
 
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.bytecode.code import Decoded, per_code
 from dynacomp.capture.bytecode.control_flow_graph import EXIT, successors
 from dynacomp.capture.control_flow.branches import Start
@@ -34,7 +32,7 @@ from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.values import NumberV
 from dynacomp.capture.tracing.trace_call import emit_node
 
-_CHECKS: dict[tuple[int, int], Check] = {}  # (id of a code object, which compares by value; instruction) → its check
+_CHECKS = IdentityTable()  # code object → its checks, by instruction
 
 
 def may_assume(cap: Capture, frame: Frame) -> bool:
@@ -42,11 +40,14 @@ def may_assume(cap: Capture, frame: Frame) -> bool:
     return cap.may_break and not frame.stops and not cap.lessons.asked_at_once and _check(frame).trusted
 
 
-def assume(cap: Capture, frame: Frame, asked: NumberV, start: Start, wanted: bool) -> int:
-    """Goes on at `start`, where `asked` is `wanted`; the offset of its instruction."""
+def assume(cap: Capture, frame: Frame, asked: NumberV, start: Start, wanted: bool,
+           stopped: BaseException | None = None) -> int:
+    """Goes on at `start`, where `asked` is `wanted`; the offset of its instruction. stopped: what stopped capture on
+    the other side."""
     if not may_assume(cap, frame):
         raise Differs("a side that raises or breaks")
     check = _check(frame)
+    check.stopped = Break(stopped.kind, stopped.detail) if isinstance(stopped, Break) else None
     cap.guards.add("is", S.Attr(S.Root(check, check.where), "trusted"), True)
     node = asked.node if wanted else emit_node(cap, jnp.logical_not, ((asked.node,), {}), asked.aval)
     cap.checks.append((check, node))
@@ -55,22 +56,13 @@ def assume(cap: Capture, frame: Frame, asked: NumberV, start: Start, wanted: boo
 
 
 def _check(frame: Frame) -> Check:
-    code = frame.code.code
-    key = id(code), frame.index
-    found = _CHECKS.get(key)
-    if found is None:
-        found = _CHECKS.setdefault(key, Check(f"the condition in {_place(code, frame.instr.line)}"))
-        weakref.finalize(code, _CHECKS.pop, key, None).atexit = False
-    return found
+    rows: dict[int, Check] = _CHECKS.setdefault(frame.code.code, dict)
+    return rows.setdefault(frame.index, Check(frame.code.code.co_filename, frame.instr.line))
 
 
 def forget() -> None:
     """Every check is trusted again."""
     _CHECKS.clear()
-
-
-def _place(code: CodeType, line: Any) -> str:
-    return f"{code.co_filename}:{line}"
 
 
 def only_raises(code: Decoded, index: int) -> bool:

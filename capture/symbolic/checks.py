@@ -3,28 +3,39 @@
 See `control_flow.raising`, which says which conditions those are. Nothing of a frame has happened yet when its Graph
 has run, so the frame can start again as plain Python: `RunPlainly` says so to the frame hook (`_native/evalframe.c`).
 
-    check = Check("the condition in train.py:12")
+    check = Check("train.py", 12)
     Checks((check,))(jnp.array(True))       # nothing
     Checks((check,))(jnp.array(False))      # raises RunPlainly; check.failures == 1
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from dynacomp.capture._native import RunPlainly
+from dynacomp.capture.base.errors import Break
 
 PATIENCE = 3  # failures after which a check must have held WORTH times for each
 WORTH = 16
 
 
-class Check:
-    """One condition of the program: a jump of one code object. trusted: guards ask for it (`S.Attr(...)`)."""
+FAILED: list[Callable[[Check], None]] = []  # the one function that is told of each check that has failed
 
-    def __init__(self, where: str) -> None:
-        self.where, self.failures, self.trusted = where, 0, True
+
+class Check:
+    """One condition of the program: a jump of one code object. trusted: guards ask for it (`S.Attr(...)`). stopped:
+    what kept the other side out of the Graph, None where that side raises."""
+
+    def __init__(self, file: str, line: int) -> None:
+        self.file, self.line, self.failures, self.trusted = file, line, 0, True
+        self.stopped: Break | None = None
+
+    @property
+    def where(self) -> str:
+        return f"the condition in {self.file}:{self.line}"
 
     def failed(self, held: int) -> None:
         """Notes that it did not hold, after it had `held` so many times."""
@@ -43,5 +54,8 @@ class Checks:
         if found.all():
             self.held += 1
             return
-        self.checks[int(found.argmin())].failed(self.held)  # the first: Python would not have come to the others
+        check = self.checks[int(found.argmin())]  # the first: Python would not have come to the others
+        check.failed(self.held)
+        for told in FAILED:
+            told(check)
         raise RunPlainly

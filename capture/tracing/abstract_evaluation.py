@@ -157,6 +157,8 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     jaxpr = _traced(cap, fn, run, nodes)
     hold_narrowed(cap, jaxpr, nodes, label(fn))
     refuse_effects(fn, jaxpr)
+    if cap.checks and may_not_end(jaxpr.jaxpr):
+        cap.ask_at_once()
     cap.placed = cap.placed or puts_elsewhere(jaxpr.jaxpr)
     if calls_back(jaxpr.jaxpr) and not all(s.ways for s in standins_in((args, kwargs))):
         raise Break("call", f"{label(fn)} calls back into Python")
@@ -296,6 +298,11 @@ def refuse_effects(fn: Any, jaxpr: Any) -> None:
 def calls_back(jaxpr: Any) -> bool:
     """Whether a Python function runs when this jaxpr does."""
     return any("callback" in e.primitive.name for e in jaxpr.eqns) or any(map(calls_back, subjaxprs(jaxpr)))
+
+
+def may_not_end(jaxpr: Any) -> bool:
+    """Whether arrays say how often a loop in this jaxpr runs."""
+    return any(e.primitive is jax.lax.while_p for e in jaxpr.eqns) or any(map(may_not_end, subjaxprs(jaxpr)))
 
 
 def _is_written_in_python(eqn: Any) -> bool:

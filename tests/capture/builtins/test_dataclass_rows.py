@@ -159,3 +159,36 @@ def test_what_only_the_class_has_is_the_classs():
     for _ in range(2):
         init, fields, cls = compiled(X)
         assert cls.__init__ is init and cls.__dataclass_fields__ is fields and cls(4).a == 4
+
+
+def test_fields_with_metadata_in_a_class_statement():
+    def scaled(x):
+        @dataclasses.dataclass
+        class Scale:
+            by: object = dataclasses.field(default=2, metadata={"unit": "m"})
+            seen: list = dataclasses.field(default_factory=list, metadata={})
+
+        scale = Scale()
+        scale.seen.append(x)
+        return scale.by * scale.seen[0], dataclasses.fields(Scale)[0].metadata["unit"]
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(scaled, backend="eager")
+    for n in (3, 3, 4, 5, 6):
+        found, unit = compiled(jnp.arange(n))
+        assert found.tolist() == [2 * i for i in range(n)] and unit == "m"
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 2 and not stats["breaks"] and not stats["frames_eager"]
+
+
+def test_metadata_that_the_call_computes():
+    def scaled(x):
+        @dataclasses.dataclass
+        class Scale:
+            by: object = dataclasses.field(default=2, metadata={"x": x})
+
+        return dataclasses.fields(Scale)[0].metadata["x"] + Scale().by
+
+    compiled = dynacomp.jit(scaled, backend="eager")
+    for _ in range(3):
+        assert compiled(jnp.arange(3)).tolist() == [2, 3, 4]

@@ -113,7 +113,15 @@ def test_a_loop_does_not_run_for_what_is_refused():
             x = x / 2
         return x
 
-    for fn in (halved, by_python):
+    looped = jax.jit(lambda x, tolerance: jax.lax.while_loop(
+        lambda v: jnp.abs(v).max() > tolerance, lambda v: v / 2, x))
+
+    def within_a_function_of_jax(x, tolerance):
+        if (tolerance <= 0).any():
+            raise ValueError("tolerance")
+        return looped(x, tolerance)
+
+    for fn in (halved, by_python, within_a_function_of_jax):
         compiled = dynacomp.jit(fn, backend="eager")
         for tolerance in (0.5, -1.0, 0.25, -1.0, 0.5):
             args = GOOD, jnp.float32(tolerance)
@@ -189,7 +197,19 @@ def test_a_side_that_cannot_be_captured():
         assert str(got) == str(want) and tuple(SEEN) == wanted and len(SEEN) == (k % 19 == 5)
         SEEN.clear()
     stats = dynacomp.stats()
-    assert stats["breaks"] == {} and stats["frames_captured"] == 1
+    assert stats["breaks"] == {} and stats["frames_captured"] == 1 and stats["checks_failed"] == {"leaves": 2}
+    notice, = dynacomp.notices.told()
+    assert (notice.kind, notice.file) == ("fallback", __file__) and "run as plain Python" in notice.reason
+    assert notice.line == step.__code__.co_firstlineno + 2
+
+
+def test_exceptions_of_the_program_are_counted_and_not_told():
+    compiled = dynacomp.jit(validated, backend="eager")
+    compiled(GOOD)
+    for _ in range(2):
+        with pytest.raises(ValueError):
+            compiled(BAD)
+    assert dynacomp.stats()["checks_failed"] == {"raises": 2} and not dynacomp.notices.told()
 
 
 def test_generators_methods_and_recursion():

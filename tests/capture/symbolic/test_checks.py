@@ -8,7 +8,7 @@ from dynacomp.capture.symbolic.checks import PATIENCE, WORTH, Check, Checks
 
 
 def test_a_check_that_fails_often_is_trusted_no_more():
-    check = Check("here")
+    check = Check("here.py", 1)
     asked = Checks((check,))
     for _ in range(PATIENCE):
         assert check.trusted
@@ -18,7 +18,7 @@ def test_a_check_that_fails_often_is_trusted_no_more():
 
 
 def test_a_check_that_mostly_holds_is_trusted():
-    check = Check("here")
+    check = Check("here.py", 1)
     asked = Checks((check,))
     for _ in range(2 * PATIENCE):
         for _ in range(WORTH):
@@ -29,7 +29,7 @@ def test_a_check_that_mostly_holds_is_trusted():
 
 
 def test_the_first_that_fails_is_blamed():
-    checks = Check("a"), Check("b"), Check("c")
+    checks = tuple(Check(name, 1) for name in "abc")
     with pytest.raises(RunPlainly):
         Checks(checks)(np.array([True, False, False]))
     assert [c.failures for c in checks] == [0, 1, 0]
