@@ -153,6 +153,22 @@ static int eval_eq(Step *s, Run *run, const Call *call)
     return dc_const_equal(s->refs[0], run->regs[s->src]);
 }
 
+/* "tree": the structure of a tree (jax.tree_util.PyTreeDef) that equals refs[0], in which classes keep only
+ * literals: to compare it runs no code of the program. */
+static int eval_tree(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    PyObject *tree = s->refs[0], *value = run->regs[s->src];
+    if (tree == value || Py_TYPE(tree) != Py_TYPE(value)) {
+        return tree == value;
+    }
+    int equal = PyObject_RichCompareBool(tree, value, Py_EQ);
+    if (equal < 0) {
+        PyErr_Clear();
+    }
+    return equal > 0;
+}
+
 /* ---- containers ---- */
 
 /* A set's elements, or a dict's keys, in their own order (which loops see): constants by value, other
@@ -469,6 +485,7 @@ const StepKind dc_check_kinds[] = {
     {"distinct", "sn", eval_distinct, finish_pair},
     {"all_distinct", "o", eval_all_distinct, finish_all_distinct},
     {"eq", "so", eval_eq, finish_eq},
+    {"tree", "so", eval_tree, NULL},
     {"set", "so", eval_set, finish_set},
     {"len", "sn", eval_len, finish_len},
     {"len_size", "zs", eval_len_size, finish_len},

@@ -371,7 +371,7 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
         if not is_library(wrapped) or open_callable(cap, inner) is not None:
             return as_jit_gives(cap, obj, call(cap, inner, *as_jit_takes(cap, obj, args, kwargs)))
     if is_library(obj):
-        return library_call(cap, obj, made_anew.arguments(cap, args), kwargs)
+        return library_call(cap, obj, args, kwargs)
     if isinstance(obj, (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
                         types.ClassMethodDescriptorType, types.MethodWrapperType)):
         return _c_function(cap, obj, args, kwargs)
@@ -468,7 +468,7 @@ def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str,
         opened = open_callable(cap, fn)
         if opened is not None:
             return call(cap, opened, args, kwargs)
-        return library_call(cap, fn.value, made_anew.arguments(cap, args), kwargs)
+        return library_call(cap, fn.value, args, kwargs)
     on_data = fn.value.__module__ in PURE_ON_DATA and fn.value.__name__ not in OUTSIDE
     if on_data and all(map(_is_data, (*args, *kwargs.values()))):
         return _fold_call(cap, fn.value, args, kwargs)

@@ -11,6 +11,7 @@ from typing import Any
 
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.immutability import TREEDEF, says_literals
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import certain
 from dynacomp.capture.symbolic.values import (
@@ -80,7 +81,7 @@ def same_object(cap: Capture, a: Value, b: Value) -> bool:
 
 
 def _known_by_value(obj: Any) -> bool:
-    return is_literal(obj) or type(obj) in (slice, range)
+    return is_literal(obj) or type(obj) in (slice, range) or type(obj) is TREEDEF and says_literals(obj)
 
 
 def _guard_identity(cap: Capture, a: Value, b: Value, answer: bool) -> None:

@@ -42,6 +42,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "is": lambda s, o: f"{s} is {_brief(o)}",
     "is_not": lambda s, o: f"{s} is not {_brief(o)}",
     "eq": lambda s, c: f"{s} == {_literal(c)}",
+    "tree": lambda s, t: f"{s} == {t}",
     "empty": lambda s: f"{s} is empty",
     "len": lambda s, n: f"len({s}) == {n}",
     "keys": lambda s, keys: f"list({s}) == [{_listed(keys)}]",

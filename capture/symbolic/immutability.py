@@ -14,13 +14,14 @@ import operator
 import types
 from typing import Any
 
+import jax
 import numpy as np
 
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.symbolic.classes import entries, module_name, mro
 from dynacomp.capture.symbolic.libraries import is_pure_module
-from dynacomp.capture.symbolic.values import LITERALS
+from dynacomp.capture.symbolic.values import LITERALS, is_literal
 
 HEAP, IMMUTABLE_TYPE, NO_INSTANCES = 1 << 9, 1 << 8, 1 << 7  # Py_TPFLAGS_*
 
@@ -33,6 +34,8 @@ CLASSES = (*LITERALS, tuple, frozenset, range, slice, property, classmethod, sta
            types.MethodWrapperType, types.ClassMethodDescriptorType, types.GetSetDescriptorType,
            types.MemberDescriptorType, types.CodeType, types.GenericAlias, types.UnionType, operator.itemgetter,
            operator.attrgetter, operator.methodcaller, np.ufunc, decimal.Decimal)
+
+TREEDEF: Any = jax.tree_util.PyTreeDef
 
 # Classes whose instances show what another object holds.
 SHOWING = (memoryview, types.MappingProxyType)
@@ -72,3 +75,12 @@ def is_changeable(obj: Any) -> bool:
     if issubclass(cls, (datetime.datetime, datetime.time)) and obj.tzinfo is not None:
         return is_python_class(type(obj.tzinfo))  # whose methods the C code calls
     return module_name(cls) not in MODULES and not is_pure_module(module_name(cls))
+
+
+def says_literals(treedef: Any) -> bool:
+    """Whether all that a structure says beside classes is literals: no arrays, Values or sizes hide in it."""
+    data = treedef.node_data()
+    if data is None:
+        return True
+    held = tuple(data[1]) if type(data[1]) is list else data[1]
+    return (is_literal(held) or isinstance(held, type)) and all(map(says_literals, treedef.children()))

@@ -21,6 +21,8 @@
     failures             What a library call raises, in eager JAX's own words
     made_anew            Library callables that the program makes anew for each call: known by
                          their structure, once one was seen to be another object
+    rebuilt              Copies of existing callables and objects with other content in some
+                         places, for those and for library_objects
     library_effects      What a library's call has changed besides making its result, noticed
                          once it has run on tracers
     library_objects      Library callables that hold user functions: `jax.value_and_grad(loss)`,

@@ -18,45 +18,12 @@ from dynacomp.capture.symbolic.libraries import has_user_call, is_host, is_libra
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import Const, LibraryV, ListV, SequenceV, TupleV, Value, as_python
+from dynacomp.capture.tracing.rebuilt import WithAttributes, WithCells
 from dynacomp.capture.tracing.trace_call import RULES
 from dynacomp.capture.wrapping.builder import items_of, wrap
 from dynacomp.capture.wrapping.constants import from_python
 
 MAX_NESTING = 6
-
-
-class WithCells:
-    """`fn` with the contents of some closure cells replaced; `indices` says which."""
-
-    def __init__(self, fn: types.FunctionType, indices: tuple[int, ...]) -> None:
-        self.fn, self.indices = fn, indices
-        self.__name__ = self.__qualname__ = fn.__name__
-        self.__module__ = "jax"
-
-    def __call__(self, *contents: Any) -> Any:
-        cells = list(self.fn.__closure__ or ())
-        for i, content in zip(self.indices, contents):
-            cells[i] = types.CellType(content)
-        made = types.FunctionType(self.fn.__code__, self.fn.__globals__, self.fn.__name__, self.fn.__defaults__,
-                                  tuple(cells))
-        made.__kwdefaults__ = self.fn.__kwdefaults__
-        return made
-
-
-class WithAttributes:
-    """A copy of a library object with some attributes replaced."""
-
-    def __init__(self, obj: Any, names: tuple[str, ...]) -> None:
-        self.obj, self.names = obj, names
-        self.__name__ = self.__qualname__ = type(obj).__name__
-        self.__module__ = "jax"
-
-    def __call__(self, *contents: Any) -> Any:
-        made = object.__new__(type(self.obj))  # copy.copy asks the object, which may forward to its function
-        vars(made).update(vars(self.obj))
-        for name, content in zip(self.names, contents):
-            object.__setattr__(made, name, content)
-        return made
 
 
 # Options of rules that change no value, and have functions called that only XLA's compiler would reach.

@@ -26,6 +26,7 @@ from dynacomp.capture.graph.graph import Node, Tree
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.graph_sizes import sizes_in
 from dynacomp.capture.graph.sizes import Size, canonical
+from dynacomp.capture.symbolic.immutability import TREEDEF
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import has_user_call, is_host, is_user_function
 from dynacomp.capture.symbolic.machine import Capture
@@ -55,8 +56,10 @@ from dynacomp.capture.symbolic.values import (
     peek,
 )
 from dynacomp.capture.tracing.hosted import as_real, exists
+from dynacomp.capture.tracing.made_anew import by_structure, library_object
+from dynacomp.capture.tracing.rebuilt import WithFields
 from dynacomp.capture.tracing.subgraphs import Standin, localise, place_of
-from dynacomp.capture.tracing.treedef_contents import TREEDEF, arrays_in_structure, in_structure, taken_apart
+from dynacomp.capture.tracing.treedef_contents import in_structure, taken_apart
 from dynacomp.capture.wrapping import host_arrays, ndarrays
 from dynacomp.capture.wrapping.builder import items_of, realize
 from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, SCALARS, SPECIAL, inherits, payload_base, refill
@@ -123,7 +126,8 @@ def _number(cap: Capture, value: NumberV) -> Any:
 def _const(cap: Capture, value: Const) -> Any:
     if is_user_function(peek(value)):
         return Standin(cap, value)
-    return value.value
+    anew = by_structure(cap, value)
+    return value.value if anew is None else lower_arg(cap, anew)
 
 
 def _array(cap: Capture, value: ArrayV) -> Any:
@@ -167,12 +171,15 @@ def _dict(cap: Capture, value: DictV) -> Any:
 def _object(cap: Capture, value: ObjectV) -> Any:
     """A pytree object by its leaves; a list, number, ... of the user's class by its content; an object
     without arrays as itself."""
+    anew = library_object(cap, value)
+    if anew is not None:
+        return lower_arg(cap, anew)
     memo: Memo = {}
     built = shell(cap, value, memo)
     if value.payload is not None and jax.tree_util.all_leaves([built]):
         return _with_payload(cap, value)
     leaves, treedef = taken_apart(jax.tree.flatten, built)
-    if arrays_in_structure(treedef) and payload_base(value.cls) is None:
+    if in_structure(treedef, (ArrayV, NumberV, Const)) and payload_base(value.cls) is None:
         return _by_attributes(cap, value)
     fixed_fields(cap, memo, leaves)
     if len(leaves) == 1 and leaves[0] is built:
@@ -188,21 +195,6 @@ def _by_attributes(cap: Capture, value: ObjectV) -> Any:
     """The object, made under the trace of its attributes."""
     found = attributes(cap, value)
     return LibraryArg(WithFields(value.cls, tuple(found)), tuple(lower_arg(cap, v) for v in found.values()), {})
-
-
-class WithFields:
-    """Makes an instance of `cls` of its attributes; no code of the class runs."""
-
-    def __init__(self, cls: type, names: tuple[str, ...]) -> None:
-        self.cls, self.names = cls, names
-        self.__name__ = self.__qualname__ = cls.__name__
-        self.__module__ = cls.__module__
-
-    def __call__(self, *contents: Any) -> Any:
-        made: Any = object.__new__(self.cls)
-        for name, content in zip(self.names, contents):
-            object.__setattr__(made, name, content)
-        return made
 
 
 def _with_payload(cap: Capture, value: ObjectV) -> Any:

@@ -39,9 +39,8 @@ from dynacomp.capture.symbolic.values import (
     is_open,
     peek,
 )
-from dynacomp.capture.tracing.library_objects import WithAttributes, WithCells
-from dynacomp.capture.tracing.lowered_args import WithFields
 from dynacomp.capture.tracing.placement import jit_places
+from dynacomp.capture.tracing.rebuilt import WithAttributes, WithCells, WithFields
 from dynacomp.capture.wrapping.builder import CUSTOM, items_of, own_dict, realize, wrap
 from dynacomp.capture.wrapping.pytree_shells import attributes
 
@@ -64,20 +63,9 @@ def by_structure(cap: Capture, fn: Const) -> Value | None:
     return _made(cap, real, source, 0)
 
 
-def arguments(cap: Capture, values: Iterable[Value]) -> list[Value]:
-    """The arguments of a call of a library, those library functions among them by structure."""
-    return [_argument(cap, v) for v in values]
-
-
-def _argument(cap: Capture, value: Value) -> Value:
-    if isinstance(value, Const):
-        return by_structure(cap, value) or value
-    if isinstance(value, ObjectV) and _is_librarys_object(value):
-        return _object(cap, value, 0) or value
-    if isinstance(value, TupleV) and any(map(is_open, value.items)):
-        items = [_argument(cap, item) for item in value.items]
-        return value if items == value.items else TupleV(items, value.cls)
-    return value
+def library_object(cap: Capture, value: ObjectV) -> Value | None:
+    """The same of an existing object of a pure library, of which JAX takes no leaves: `optax.MultiSteps(tx, 4)`."""
+    return _object(cap, value, 0) if _is_librarys_object(value) else None
 
 
 def _made(cap: Capture, real: Any, source: S.Source, depth: int) -> Value | None:
@@ -193,7 +181,6 @@ def _is_named_tuple(value: ObjectV) -> bool:
 
 
 def _is_librarys_object(value: ObjectV) -> bool:
-    """An existing object of a pure library, of which JAX takes no leaves: `optax.MultiSteps(tx, 4)`."""
     return value.real is not None and value.payload is None and not value.written and is_pure_module(
         module_name(value.cls)) and jax.tree_util.all_leaves([value.real])
 

@@ -24,6 +24,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import Closure, Node, Tree
 from dynacomp.capture.graph.sizes import Size
+from dynacomp.capture.symbolic.immutability import TREEDEF, says_literals
 from dynacomp.capture.symbolic.libraries import (
     decorates,
     has_effect,
@@ -63,7 +64,6 @@ from dynacomp.capture.tracing.lowered_args import (
 )
 from dynacomp.capture.tracing.passthrough import OBJECT_CALLS, Passed
 from dynacomp.capture.tracing.subgraphs import Standin, localise, never_called, place_of
-from dynacomp.capture.tracing.treedef_contents import TREEDEF, says_literals
 from dynacomp.capture.tracing.trees import unflattened
 from dynacomp.capture.wrapping.class_prototypes import refuse
 from dynacomp.capture.wrapping.constants import from_python

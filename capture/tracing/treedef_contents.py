@@ -9,13 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import jax
-
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.symbolic.values import ArrayV, NumberV, ScalarV, SizeV, Value, is_literal
 from dynacomp.capture.wrapping.builder import is_plain_instance, own_dict
-
-TREEDEF: Any = jax.tree_util.PyTreeDef
 
 
 def taken_apart(flatten: Callable[..., Any], tree: Any, **options: Any) -> Any:
@@ -85,12 +81,3 @@ def _elements(held: Any) -> Iterable[Any]:
 
 def _attributes(held: Any) -> Iterable[Any]:
     return own_dict(held).values() if is_plain_instance(held) else ()
-
-
-def says_literals(treedef: Any) -> bool:
-    """Whether all that a structure says beside classes is literals: no arrays, Values or sizes hide in it."""
-    data = treedef.node_data()
-    if data is None:
-        return True
-    held = tuple(data[1]) if type(data[1]) is list else data[1]
-    return (is_literal(held) or isinstance(held, type)) and all(map(says_literals, treedef.children()))

@@ -29,7 +29,7 @@ from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.classes import module_name, mro
-from dynacomp.capture.symbolic.immutability import is_changeable, is_python_class
+from dynacomp.capture.symbolic.immutability import TREEDEF, is_changeable, is_python_class, says_literals
 from dynacomp.capture.symbolic.key_values import HashedV
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
@@ -143,6 +143,14 @@ def _identity(cap: Capture, obj: Any, source: S.Source) -> Value:
     return Const(obj, source=source)
 
 
+def _treedef(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """The structure of a tree, often made anew, is what it says."""
+    if not says_literals(obj):
+        return _wrap_other(cap, obj, source)
+    cap.guards.add("tree", source, obj)
+    return Const(obj, source=source)
+
+
 def _function(cap: Capture, obj: Any, source: S.Source) -> Value:
     """A function that comes with the call may be a new one each time: see Const."""
     if not S.belongs_to_call(source):
@@ -209,7 +217,7 @@ def _shown(cap: Capture, obj: Any, source: S.Source) -> Value:
     """A mappingproxy has the entries of the dict behind it, whoever changes those. What stands in a class is guarded
     where it is looked up."""
     table = iterated(obj)
-    if type(table) is not dict:
+    if type(table) not in (dict, collections.OrderedDict):
         return _opaque(cap, obj, source)
     cap.guards.add("is_type", source, type(obj))
     if "__doc__" in table and all(type(name) is str for name in table):
@@ -429,7 +437,7 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
         row = WRAPPERS[payload_base(type(obj))]  # type: ignore[index]
         return ObjectV(type(obj), real=obj, source=source, unread=lambda held: read_payload(cap, row, held))
     if issubclass(cls, (threading.local, BaseException)) or (
-            is_plain_instance(obj) and (not _is_library_leaf(obj) or _is_made_anew(cap, obj, source))):
+            is_plain_instance(obj) and (not _is_library_leaf(obj) or is_made_anew(cap, obj, source))):
         cap.guards.add("is_type", source, type(obj))
         return ObjectV(type(obj), real=obj, source=source)
     if any(hasattr(type(obj), name) for name in ("__next__", "__anext__", "__await__")):
@@ -439,7 +447,7 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
     return (_jitted if cls in CUSTOM else _one_object)(cap, obj, source)
 
 
-def _is_made_anew(cap: Capture, obj: Any, source: S.Source) -> bool:
+def is_made_anew(cap: Capture, obj: Any, source: S.Source) -> bool:
     """Whether another such object came from there in an earlier call: an optimiser that the program makes in each
     call is known by what it holds. Those of JAX itself (shardings, functions with rules) have rows of their own."""
     if module_name(type(obj)).partition(".")[0] == "jax":
@@ -534,6 +542,7 @@ WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
     set: _set,
     frozenset: _set,
     types.FunctionType: _function,
+    TREEDEF: _treedef,
     JITTED: _jitted,
     types.MethodType: _method,
     functools.partial: _partial,

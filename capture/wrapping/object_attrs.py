@@ -33,7 +33,7 @@ from dynacomp.capture.symbolic.values import (
     type_of,
 )
 from dynacomp.capture.wrapping import class_attrs
-from dynacomp.capture.wrapping.builder import items_of, own_dict, own_source, wrap
+from dynacomp.capture.wrapping.builder import is_made_anew, items_of, own_dict, own_source, wrap
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, built_in_base
 from dynacomp.capture.wrapping.class_attrs import (
     MISSING,
@@ -132,7 +132,7 @@ def _slot(cap: Capture, value: ObjectV, name: str, raw: types.MemberDescriptorTy
     except AttributeError:
         return None
     assert value.source is not None
-    if issubclass(value.cls, UNCHANGING):
+    if issubclass(value.cls, UNCHANGING) and not is_made_anew(cap, value.real, value.source):
         cap.guards.add("is", value.source, value.real)  # this very object: another one has other attributes
         own = from_python(cap, obj)
     else:

@@ -28,9 +28,11 @@ from dynacomp.capture.symbolic.values import (
     SizeV,
     TupleV,
     Value,
+    is_open,
+    peek,
 )
 from dynacomp.capture.wrapping import size_values
-from dynacomp.capture.wrapping.builder import items_of, own_dict, realize
+from dynacomp.capture.wrapping.builder import is_made_anew, items_of, own_dict, realize
 from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, built_in_base, payload_base, refill
 from dynacomp.capture.wrapping.host_functions import as_scalar
 
@@ -49,7 +51,7 @@ def shell(cap: Capture, value: Value, memo: Memo) -> Any:
 
 def _made(cap: Capture, value: Value, memo: Memo) -> Any:
     if isinstance(value, Const):
-        return value.value
+        return value if _is_anew(cap, value) else value.value
     if isinstance(value, TupleV):
         return _tuple(cap, value, [shell(cap, i, memo) for i in items_of(cap, value)])
     if isinstance(value, ListV) and value.cls is list:
@@ -64,6 +66,11 @@ def _made(cap: Capture, value: Value, memo: Memo) -> Any:
     if isinstance(value, ObjectV):
         return _object(cap, value, memo)
     return value  # of a number that changes, which may be a leaf or a static field, `fixed_fields` tells
+
+
+def _is_anew(cap: Capture, value: Const) -> bool:
+    """Whether other functions came from there in earlier calls: it is entered, and guarded by what it holds."""
+    return is_open(value) and value.source is not None and is_made_anew(cap, peek(value), value.source)
 
 
 def _tuple(cap: Capture, value: TupleV, items: list[Any]) -> Any:

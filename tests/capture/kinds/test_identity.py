@@ -1,5 +1,6 @@
 """`a is b` of what the program passes, makes and computes: the same answer as Python's, in each of many calls."""
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -28,6 +29,8 @@ PAIRS = {
     "lists": lambda n: ([n], [n]), "one_list": lambda n: (made := [n], made), "tuples": lambda n: ((), ()),
     "functions": lambda n: (lambda: n, lambda: n), "one_function": lambda n: (made := lambda: n, made),
     "texts": lambda n: (TEXT, "".join(["some", " text"])), "classes": lambda n: (Thing, Thing),
+    "structures": lambda n: (jax.tree.structure([n]), jax.tree.structure([n])),
+    "one_structure": lambda n: (made := jax.tree.structure([n]), made),
     "big_numbers": lambda n: (10**6, 10**6 + len("") * n),
     "alternating": lambda n: (THING, THING if n % 2 else Thing())}
 

@@ -1,7 +1,9 @@
 """`tracing.made_anew`: library callables that each call makes anew are known by what they are made of."""
 
 import functools
+import inspect
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -193,3 +195,62 @@ def test_tracing_changes_no_cell_of_the_program():
     assert dynacomp.stats()["frames_captured"] >= 1
     assert [c.cell_contents for c in rates.__closure__] == [
         c.cell_contents for c in optax.cosine_decay_schedule(0.1, 10).__closure__]
+
+
+def test_functions_out_of_sight_in_objects():
+    """A static field is no leaf: the functions there are entered all the same."""
+    class Layer(eqx.Module):
+        w: jax.Array
+        act: object = eqx.field(static=True)
+        last: object
+
+        def __call__(self, x):
+            return self.last(self.act(x @ self.w))
+
+    def layer(k):
+        if k % 4 == 3:
+            return Layer(W["w"], lambda y: y - float(k), jnp.tanh)
+        return Layer(W["w"], lambda y: y * float(k), lambda y: y + float(k))
+
+    def applied(made, x):
+        again = jax.tree.map(lambda leaf: leaf, made)
+        assert again.act is made.act
+        return made(x), again(x)
+
+    settled(applied, [(layer(k), X) for k in range(12)], most=4)
+
+
+def test_a_step_of_equinox_that_lives_at_a_break():
+    def trained(p, rate, squared):
+        if squared:
+            def error(q):
+                return loss(q, X, Y)
+        else:
+            def error(q):
+                return jnp.sum(jnp.abs(X @ q["w"]))
+
+        @eqx.filter_jit
+        def step(q):
+            return jax.tree.map(lambda a, b: a - rate * b, q, eqx.filter_grad(error)(q))
+
+        print(end="")
+        return step(step(p))
+
+    settled(trained, [(W, 0.1 * k, k % 3 == 0) for k in range(12)], most=8)
+
+
+def test_signatures():
+    def bound(x, signature, n):
+        given = signature.bind(x, scale=n)
+        given.apply_defaults()
+        return given.arguments["x"] * given.arguments["scale"] + given.arguments["c"]
+
+    def signature(k):
+        def one(x, scale, c=k % 2):
+            pass
+
+        def other(x, *, c=5, scale):
+            pass
+        return inspect.signature(one if k % 4 else other)
+
+    settled(bound, [(X, signature(k), k) for k in range(16)], most=6)

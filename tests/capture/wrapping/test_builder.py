@@ -4,6 +4,7 @@ import io
 import types
 from decimal import Decimal
 
+import jax
 import jax.numpy as jnp
 
 import dynacomp
@@ -75,3 +76,47 @@ def test_a_cell_is_no_other_object():
     compiled = dynacomp.jit(lambda obj: isinstance(obj, type), backend="eager")
     assert compiled(types.CellType(int)) is False
     assert compiled(int) is True and compiled(types.CellType()) is False
+
+
+def test_structures_of_trees_are_what_they_say():
+    @dynacomp.jit
+    def put(x, treedef):
+        return jax.tree.map(lambda v: v * 2, jax.tree.unflatten(treedef, [x, x + 1])), treedef
+
+    x, shapes = jnp.arange(2), ({"a": 0, "b": 0}, (0, [0]), [0, {"c": 0}])
+    dynacomp.reset()
+    for k in range(12):
+        treedef = jax.tree.structure(shapes[k % 3])
+        tree, same = put(x, treedef)
+        assert jax.tree.structure(tree) == treedef and same is treedef
+        assert [v.tolist() for v in jax.tree.leaves(tree)] == [[0, 2], [2, 4]]
+    assert dynacomp.stats()["frames_captured"] == 3 and not dynacomp.stats()["breaks"]
+
+
+def test_structures_in_which_a_class_keeps_an_object_are_known_by_identity():
+    class Unequal:
+        def __eq__(self, other):
+            raise AssertionError("a guard runs code of the program")
+
+        def __hash__(self):
+            return 1
+
+    @jax.tree_util.register_pytree_node_class
+    class Keeper:
+        def __init__(self, x, kept):
+            self.x, self.kept = x, kept
+
+        def tree_flatten(self):
+            return (self.x,), self.kept
+
+        @classmethod
+        def tree_unflatten(cls, kept, leaves):
+            return cls(*leaves, kept)
+
+    @dynacomp.jit
+    def put(x, treedef):
+        return jax.tree.unflatten(treedef, [x + 1]).x
+
+    x = jnp.arange(2)
+    for kept in (Unequal(), Unequal(), None):
+        assert put(x, jax.tree.structure(Keeper(0, kept))).tolist() == [1, 2]

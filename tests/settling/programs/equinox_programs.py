@@ -13,7 +13,6 @@ import optimistix
 
 from tests.settling.kit import CLASSES, program
 
-NUMBERS = "a number in a closure that a library keeps is a constant"
 
 
 def model_and_data(i: int) -> tuple[Any, ...]:
@@ -30,7 +29,7 @@ def filter_grad(model, x):
     return jax.grad(loss)(params), eqx.filter(grads, eqx.is_array)
 
 
-@program(args=model_and_data, open="the signature that a jitted function keeps is known by its identity")
+@program(args=model_and_data)
 def training_loop(model, x):
     tx = optax.adam(1e-2)
     opt = tx.init(eqx.filter(model, eqx.is_array))
@@ -76,7 +75,7 @@ def surgery(model, x):
     return eqx.filter(jax.grad(lambda t: jnp.mean(jax.vmap(eqx.combine(t, rest))(x) ** 2))(train), eqx.is_array)
 
 
-@program(args=lambda i: (jnp.ones(2) * (i + 1), 0.5 + 0.1 * i), open=NUMBERS)
+@program(args=lambda i: (jnp.ones(2) * (i + 1), 0.5 + 0.1 * i))
 def ode(y0, rate):
     term = diffrax.ODETerm(lambda t, y, args: -rate * y)
     print(end="")

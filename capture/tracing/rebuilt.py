@@ -1,0 +1,61 @@
+"""Copies of existing callables and objects with Values' objects in some places: what a LibraryV makes with.
+
+Each is a function of what stands there, and runs no code of the class or function that it copies:
+
+    WithCells(update_fn, (0,))(rate)            # update_fn, whose first cell holds `rate`
+    WithFields(MultiSteps, ("_opt",))(opt)      # a MultiSteps whose only attribute is `opt`
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+
+class WithCells:
+    """`fn` with the contents of some closure cells replaced; `indices` says which."""
+
+    def __init__(self, fn: types.FunctionType, indices: tuple[int, ...]) -> None:
+        self.fn, self.indices = fn, indices
+        self.__name__ = self.__qualname__ = fn.__name__
+        self.__module__ = "jax"
+
+    def __call__(self, *contents: Any) -> Any:
+        cells = list(self.fn.__closure__ or ())
+        for i, content in zip(self.indices, contents):
+            cells[i] = types.CellType(content)
+        made = types.FunctionType(self.fn.__code__, self.fn.__globals__, self.fn.__name__, self.fn.__defaults__,
+                                  tuple(cells))
+        made.__kwdefaults__ = self.fn.__kwdefaults__
+        return made
+
+
+class WithAttributes:
+    """A copy of a library object with some attributes replaced."""
+
+    def __init__(self, obj: Any, names: tuple[str, ...]) -> None:
+        self.obj, self.names = obj, names
+        self.__name__ = self.__qualname__ = type(obj).__name__
+        self.__module__ = "jax"
+
+    def __call__(self, *contents: Any) -> Any:
+        made = object.__new__(type(self.obj))  # copy.copy asks the object, which may forward to its function
+        vars(made).update(vars(self.obj))
+        for name, content in zip(self.names, contents):
+            object.__setattr__(made, name, content)
+        return made
+
+
+class WithFields:
+    """Makes an instance of `cls` of its attributes; no code of the class runs."""
+
+    def __init__(self, cls: type, names: tuple[str, ...]) -> None:
+        self.cls, self.names = cls, names
+        self.__name__ = self.__qualname__ = cls.__name__
+        self.__module__ = cls.__module__
+
+    def __call__(self, *contents: Any) -> Any:
+        made: Any = object.__new__(self.cls)
+        for name, content in zip(self.names, contents):
+            object.__setattr__(made, name, content)
+        return made
