@@ -14,7 +14,6 @@ import optimistix
 from tests.settling.kit import CLASSES, program
 
 
-
 def model_and_data(i: int) -> tuple[Any, ...]:
     k = jax.random.split(jax.random.key(i), 2)
     return eqx.nn.MLP(3, 1, 8, 2, key=k[0]), jax.random.normal(k[1], (5, 3))
