@@ -30,7 +30,9 @@ from dynacomp.capture.symbolic.values import (
     ListV,
     NdArrayV,
     NotConstant,
+    NumberV,
     ObjectV,
+    ScalarV,
     SetV,
     SizeV,
     TupleV,
@@ -198,7 +200,7 @@ def _generated(raw: Any) -> bool:
 
 def _atomic(x: Value) -> Value:
     """What Python does not copy."""
-    if isinstance(x, (FunctionV, SizeV)) or isinstance(x, Const) and _is_atomic(x.value):
+    if isinstance(x, (FunctionV, NumberV, ScalarV, SizeV)) or isinstance(x, Const) and _is_atomic(x.value):
         return x
     raise Break("call", f"a copy of a {type(x).__name__.removesuffix('V').lower()}")
 

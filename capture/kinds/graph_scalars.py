@@ -15,6 +15,7 @@ Anything else breaks the graph. Where Python needs the number at the end, `int(x
 from __future__ import annotations
 
 import operator
+from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
@@ -26,9 +27,11 @@ from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.graph.sizes import bounds
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, Const, NumberV, SizeV, Value, is_exactly
+from dynacomp.capture.symbolic.values import ArrayV, Const, NumberV, ScalarV, SizeV, Value, now
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping.constants import const_array
+from dynacomp.capture.wrapping.dynamic_scalars import host, is_numpy_number
+from dynacomp.capture.wrapping.host_functions import as_scalar
 
 COMPARISONS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
                "eq": operator.eq, "ne": operator.ne}
@@ -96,9 +99,11 @@ def fits(low: int, high: int) -> bool:
 def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     """`a op b`, one of them a NumberV; None where the other is no number. Break where Python's answer
     could differ from the array's."""
+    name = op.__name__.strip("_")
+    if name in COMPARISONS:
+        a, b = as_scalar(cap, a), as_scalar(cap, b)
     if not (_is_number(a) and _is_number(b)):
         return None
-    name = op.__name__.strip("_")
     exact = _each_round(cap, op, a, b)
     if exact is not None:
         return exact
@@ -106,14 +111,15 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
         found = _compare(cap, name, a, b)
     else:
         row = _ARITHMETIC.get(name.removeprefix("i") if name.startswith("i") and name != "invert" else name)
-        found = row(cap, a, b) if row is not None and not {float} & {_kind(a), _kind(b)} else None
+        unfit = any(isinstance(v, ScalarV) or _kind(v) is float for v in (a, b))
+        found = row(cap, a, b) if row is not None and not unfit else None
     if found is None:
         raise Break("leaves", f"{name} of Python numbers that are computed from arrays")
     return found
 
 
 def _is_number(v: Value) -> bool:
-    return isinstance(v, NumberV) or is_exactly(v, int, bool, float)
+    return isinstance(v, NumberV) or isinstance(v, (Const, ScalarV)) and type(now(v)) in (int, bool, float)
 
 
 def _kind(v: Any) -> type:
@@ -189,14 +195,13 @@ _ARITHMETIC: dict[str, Any] = {
 
 
 def _compare(cap: Capture, name: str, a: Any, b: Any) -> Value | None:
-    if isinstance(a, Const):
+    if not isinstance(a, NumberV):
         return _compare(cap, _SWAPPED.get(name, name), b, a)
-    if isinstance(b, Const) and a.kind is float and not is_rounded(a):
-        return _threshold(cap, name, a, b.value)
-    floats = {a.kind is float, _kind(b) is float}
-    if is_rounded(a) or is_rounded(b) or len(floats) == 2 or (a.kind is not float and not fits(*span(b))):
+    if is_rounded(a) or is_rounded(b):
         return None
-    return _asked(cap, name, a, b)
+    if not isinstance(b, NumberV):
+        return _threshold(cap, name, a, b)
+    return _asked(cap, name, a, b) if (a.kind is float) == (b.kind is float) else None
 
 
 def _asked(cap: Capture, name: str, a: NumberV, b: Any) -> NumberV:
@@ -205,25 +210,48 @@ def _asked(cap: Capture, name: str, a: NumberV, b: Any) -> NumberV:
 
 
 def _threshold(cap: Capture, name: str, a: NumberV, limit: Any) -> Value | None:
-    """Python compares with all 64 bits of `limit`. The array's dtype may lack that number: then the
-    nearest one that it has lies on one side of it, and no value of the array lies between."""
-    try:
+    """A comparison with a constant, or with a number that changes from call to call: Python finds the `Near` one."""
+    if a.kind is not float:
+        whole = type(now(limit)) is not float and fits(now(limit), now(limit))
+        return _asked(cap, name, a, limit) if whole else None
+    near = Near(name, a.aval.dtype)
+    if isinstance(limit, ScalarV):
+        return _asked(cap, name, a, host(str(near), near, limit)) if is_numpy_number(near(0)) else None
+    found = near(limit.value)
+    return _asked(cap, name, a, Const(found)) if found == found else Const(name == "ne")
+
+
+@dataclass(frozen=True)
+class Near:
+    """The number of a dtype that Python's own number, which may need more bits, is next to: numbers of that dtype
+    compare with it as they do with Python's. NaN where none of them equals it, and that is asked.
+
+    >>> Near("lt", np.dtype(np.float32))(0.1) > Near("le", np.dtype(np.float32))(0.1)
+    True
+    """
+
+    name: str
+    dtype: Any
+
+    def __call__(self, limit: float) -> Any:
         with np.errstate(over="ignore"):
-            near = a.aval.dtype.type(limit)
-    except OverflowError:
-        return None
-    if limit != limit:
-        return None
-    if float(near) != limit:
-        if name in ("eq", "ne"):
-            return Const(name == "ne")
-        name = (_BELOW if float(near) < limit else _ABOVE)[name]
-    return _asked(cap, name, a, Const(near))
+            try:
+                near = self.dtype.type(limit)
+            except OverflowError:
+                near = self.dtype.type(np.inf if limit > 0 else -np.inf)
+        if float(near) == limit:
+            return near
+        if self.name in ("eq", "ne"):
+            return self.dtype.type(np.nan)
+        upwards = self.name in ("lt", "ge")
+        wrong_side = float(near) < limit if upwards else float(near) > limit
+        return np.nextafter(near, self.dtype.type(np.inf if upwards else -np.inf)) if wrong_side else near
+
+    def __str__(self) -> str:
+        return f"near_{self.name}_{self.dtype}"
 
 
-_SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
-_BELOW = {"lt": "le", "le": "le", "gt": "gt", "ge": "gt"}  # x < limit is x <= near, where near < limit
-_ABOVE = {"lt": "lt", "le": "lt", "gt": "ge", "ge": "ge"}
+_SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 
 def unary(cap: Capture, op: Any, v: NumberV) -> Value:
@@ -313,7 +341,7 @@ def is_rounded(v: Any) -> bool:
 def _each_round(cap: Capture, op: Any, a: Any, b: Any) -> NumberV | None:
     """Python's own answer in every round of a loop; None where the operands are not all known."""
     known = [v.series for v in (a, b) if isinstance(v, NumberV)]
-    if any(s is None or s[0] is not known[0][0] for s in known):
+    if isinstance(a, ScalarV) or isinstance(b, ScalarV) or any(s is None or s[0] is not known[0][0] for s in known):
         return None
     count, rounds = known[0][0], len(known[0][1])
     columns = [v.series[1] if isinstance(v, NumberV) else (v.value,) * rounds for v in (a, b)]

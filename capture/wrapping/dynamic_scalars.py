@@ -23,6 +23,7 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import Const, NeedsConcrete, ScalarV, Value, now
+from dynacomp.capture.wrapping.applied import Applied, Given, quiet_below
 
 NEVER_RAISE = {op.__name__: op for op in (
     operator.add, operator.sub, operator.mul, operator.lt, operator.le, operator.gt, operator.ge, operator.eq,
@@ -96,13 +97,33 @@ def _truth(value: ScalarV) -> S.Host:
 
 def guarded(cap: Capture, value: ScalarV) -> bool:
     """The truth of a changing number, which is to be the same in all calls that the entry serves. Break where NumPy's
-    arithmetic may warn."""
+    arithmetic warns."""
     asked = _truth(value)
-    if is_numpy_number(value.hint) and not _is_quiet(asked):
-        raise Break("scalar_branch", CONDITION)
+    if is_numpy_number(value.hint):
+        try:
+            asked = strict(cap, asked)[0]
+        except ArithmeticError:
+            raise Break("scalar_branch", CONDITION) from None
     answer = bool(value.hint)
     cap.guards.add("eq", asked, answer)
     return answer
+
+
+def strict(cap: Capture, source: Any) -> tuple[Any, Any]:
+    """A number that changes, its arithmetic on NumPy's scalars raising where NumPy would warn, so that a guard that
+    computes it fails without a word; and what it is now."""
+    if isinstance(source, S.SizeOf):
+        return source, cap.scope.value(source.expr)
+    if not isinstance(source, S.Host):
+        return source, cap.changing.get(source, source)
+    args, values = zip(*(strict(cap, a) for a in source.args))
+    with np.errstate(all="ignore"):
+        found = source.fn(*values)
+    same = S.Host(source.op, args, source.fn)
+    if not any(map(is_numpy_number, values)) or _is_quiet(same):
+        return same, found
+    fn = Applied(source.fn, [Given(i) for i in range(len(args))], {}, quiet_below=quiet_below(found))
+    return S.Host(repr(fn), args, fn), fn(*values)
 
 
 def _is_quiet(source: Any, largest: float = HALF_MAX) -> bool:

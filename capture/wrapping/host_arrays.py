@@ -7,17 +7,12 @@ What is stored into such an array is part of its recipe from then on. JAX gets i
 
 Where something needs the content while capturing (iteration, a view that is written, a view that leaves the call),
 the numbers become constants as ever: `must_be_known`.
-
-    >>> Applied(np.arange, (Given(0),), {})(3)
-    array([0, 1, 2])
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import jax
@@ -40,78 +35,14 @@ from dynacomp.capture.symbolic.values import (
     children,
 )
 from dynacomp.capture.wrapping import dynamic_scalars, size_values
+from dynacomp.capture.wrapping.applied import Applied, Given, quiet_below
 from dynacomp.capture.wrapping.graph_inputs import add_input, symbolic_dims
 from dynacomp.capture.wrapping.host_functions import as_scalar
 
 MOST = 16  # numbers and arrays that one recipe is made of, see `_native/guard_numbers.c`
-QUIET = {np.float16: 6e4, np.float32: 1e38}  # up to which Python number NumPy compares them without a warning
 # Functions whose results are as many as their arguments, or the rank of those, say.
 OF_PARTS = {np.meshgrid, np.broadcast_arrays, np.nonzero, np.unravel_index, np.divmod, np.modf, np.frexp, np.ix_,
             np.histogram}
-
-
-@dataclass(frozen=True)
-class Given:
-    """The place of one of the things that change."""
-
-    index: int
-
-
-@dataclass(frozen=True)
-class Applied:
-    """`fn(*args, **kwargs)`, as a function of the Givens in there. `part`: of its result, if that is a sequence.
-    `stores`: the first argument is changed; a changed copy of it is the result. What NumPy would warn of raises."""
-
-    fn: Callable[..., Any] = field(compare=False)
-    args: Any = field(compare=False)
-    kwargs: Any = field(compare=False)
-    part: int | None = None
-    stores: bool = False
-    quiet_below: float = field(default=0, compare=False)  # up to which number its result, a number, is compared so
-
-    def __call__(self, *given: Any) -> Any:
-        args, kwargs = put(self.args, given), put(self.kwargs, given)
-        with np.errstate(all="raise"):
-            if self.stores:
-                args = (args[0].copy(), *args[1:])
-            found = self.fn(*args, **kwargs)
-        return args[0] if self.stores else found if self.part is None else found[self.part]
-
-    def __repr__(self) -> str:
-        part = "" if self.part is None else f"[{self.part}]"
-        return f"{_name(self.fn)}{'!' if self.stores else ''}{part}{described((self.args, self.kwargs))}"
-
-
-def put(tree: Any, given: tuple[Any, ...]) -> Any:
-    """Arguments with what changes in its places."""
-    if isinstance(tree, Given):
-        return given[tree.index]
-    if type(tree) in (tuple, list):
-        return type(tree)(put(x, given) for x in tree)
-    if type(tree) is dict:
-        return {k: put(x, given) for k, x in tree.items()}
-    if type(tree) is slice:
-        return slice(put(tree.start, given), put(tree.stop, given), put(tree.step, given))
-    return tree
-
-
-def described(tree: Any) -> str:
-    """A text that tells such arguments from others."""
-    if isinstance(tree, np.ndarray):
-        return f"{tree.dtype}{tree.shape}:{hashlib.sha256(tree.tobytes()).hexdigest()[:16]}"
-    if type(tree) in (tuple, list):
-        return f"{type(tree).__name__}({', '.join(map(described, tree))})"
-    if type(tree) is dict:
-        return ", ".join(f"{k}={described(x)}" for k, x in tree.items())
-    if type(tree) is slice:
-        return f"{described(tree.start)}:{described(tree.stop)}:{described(tree.step)}"
-    return f"${tree.index}" if isinstance(tree, Given) else repr(tree)
-
-
-def _name(fn: Any) -> str:
-    owner = getattr(fn, "__self__", None)
-    own = getattr(fn, "name", None) or getattr(fn, "__name__", None) or repr(fn)
-    return f"{owner.__name__}.{own}" if isinstance(owner, np.ufunc) else f"{getattr(fn, '__module__', '')}.{own}"
 
 
 # --- what changes
@@ -160,10 +91,17 @@ class Call:
         if rebuild is not None:
             return rebuild(value, [self.tree(v) for v in children(value)])
         if is_number(value) or isinstance(value, NdArrayV) and value.recipe is not None:
-            source = value.recipe if isinstance(value, NdArrayV) else as_scalar(self.cap, value).source
+            source = value.recipe if isinstance(value, NdArrayV) else self.asked(as_scalar(self.cap, value).source)
             return self.places.setdefault(source, Given(len(self.places)))  # type: ignore[arg-type]
         found = self.constant(value)
         return found.copy() if isinstance(found, np.ndarray) else found
+
+    def asked(self, source: Any) -> Any:
+        """The same number as guards may ask for it: see `dynamic_scalars.strict`."""
+        try:
+            return dynamic_scalars.strict(self.cap, source)[0]
+        except ArithmeticError:
+            raise NeedsConcrete(ScalarV(None, source=source)) from None
 
     def recipe(self, **how: Any) -> S.Host:
         made = Applied(self.fn, self.args, self.kwargs, **how)
@@ -189,7 +127,7 @@ class Call:
             self.cap.guards.add("ndarray", value.recipe, (None,) * found.ndim, found.dtype)
             return value
         if type(found) in (int, float, bool) or dynamic_scalars.is_numpy_number(found):
-            source = self.recipe(**how, quiet_below=QUIET.get(type(found), 1e300))
+            source = self.recipe(**how, quiet_below=quiet_below(found))
             self.cap.guards.add("is_type", source, type(found))
             return ScalarV(found, source=source)
         self.refuse()

@@ -2,11 +2,13 @@
 
 import copy
 import copyreg
+import dataclasses
 
 import jax.numpy as jnp
 import pytest
 
 import dynacomp
+from tests.capture.program_kit import check_one_graph
 
 LOG = []
 
@@ -66,3 +68,16 @@ def test_copies(make):
         assert outcome(dynacomp.jit(copies)) == outcome(copies)
     finally:
         del copyreg.dispatch_table[Known]
+
+
+def test_numbers_that_change_are_copied_without_a_break():
+    @dataclasses.dataclass(frozen=True)
+    class Config:
+        rate: float
+        name: str = "sgd"
+
+    def step(x, config, k):
+        copied = dataclasses.asdict(config), copy.copy(k), copy.deepcopy([k, x[0].item()])
+        return x * copied[0]["rate"], copied
+
+    check_one_graph(step, *((jnp.arange(1.0, 4.0), Config(0.1 * k), k) for k in range(2, 8)), captures=2)

@@ -7,6 +7,7 @@ import pytest
 import dynacomp
 from dynacomp.capture import frame
 from tests.capture.flow_kit import breaks_of
+from tests.capture.program_kit import check_one_graph
 
 
 @pytest.fixture(autouse=True)
@@ -65,3 +66,39 @@ def test_ints_that_could_overflow_break():
         return n.item() + 1
 
     assert breaks_of(added, lambda: (jnp.array(2**31 - 1),))
+
+
+TENTH = jnp.array([0.1, 2.0, 0.7])
+
+
+@pytest.mark.parametrize("limits", [
+    (0.1, float(np.float32(0.1)), 0.1 + 1e-12, 3.5), (1e300, -1e300, float("inf"), float("nan"))])
+def test_a_float_compares_with_all_bits_of_a_number_that_changes(limits):
+    def compared(x, limit):
+        v = x[0].item()
+        return v < limit, v <= limit, v > limit, v >= limit, v == limit, v != limit, limit < v, limit >= v
+
+    check_one_graph(compared, *((TENTH, limit) for limit in limits), captures=2)
+
+
+def test_a_step_size_controller_compares_with_its_tolerance():
+    def step(x, tolerance):
+        if float(jnp.max(jnp.abs(x))) <= tolerance:
+            return x * 2
+        return x / 2
+
+    check_one_graph(step, *((TENTH, 0.5 * i) for i in range(8)), captures=2)
+
+
+def test_an_int_compares_with_a_size_that_changes():
+    def is_last(x):
+        return x.argmax().item() == len(x) - 1
+
+    check_one_graph(is_last, *((jnp.arange(n) % 5,) for n in range(3, 9)), captures=2)
+
+
+def test_an_int_beyond_what_jax_takes_is_compared_by_python():
+    def below(x, limit):
+        return x.argmax().item() < limit
+
+    breaks_of(below, *(lambda n=n: (TENTH, n) for n in (1, 2, 3, 2**31 - 1, 2**31, 2**40, -2**31, 0)))

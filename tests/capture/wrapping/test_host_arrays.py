@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import dynacomp
-from dynacomp.capture.wrapping.host_arrays import Applied, Given, described
 from tests.capture.wrapping.test_host_functions import compiled_like_plain
 
 SIZES = (8, 5, 6, 7, 3, 9, 12, 8, 16)
@@ -172,10 +171,34 @@ def test_each_call_gets_arrays_of_its_own():
     assert made(jnp.ones(5))[1].tolist() == [0, 1, 2, 3, 4]
 
 
-def test_recipes_tell_what_differs():
-    a, b = (described(((Given(0), x), {"axis": 0})) for x in (np.zeros(2), np.ones(2)))
-    assert a != b
-    assert Applied(np.arange, (Given(0), 9, 2), {})(3).tolist() == [3, 5, 7]
-    stored = Applied(np.put, (Given(0), 1, Given(1)), {}, stores=True)
-    base = np.zeros(3)
-    assert stored(base, 5).tolist() == [0, 5, 0] and not base.any()
+def test_arithmetic_on_numbers_of_numpys_is_asked_of_by_guards():
+    def offsets(x, n, m):
+        first = np.cumsum([0, n, m])
+        return x * np.array([first[1] + 1, first[2] * 2]), [k + o for k, o in zip((1, 2), first)]
+
+    compiled_like_plain(offsets, [(jnp.ones(2), 3 + k, 4 + 2 * k) for k in range(8)], 2)
+
+
+def test_a_condition_on_arithmetic_of_numpys():
+    def split(x, n):
+        first = np.cumsum([n, 2])
+        return (x if first[1] - 1 > 6 else -x) * np.sqrt(first[0] + 1.5), f"{first[0] + 1}"
+
+    compiled_like_plain(split, [(jnp.ones(2), k % 9) for k in range(12)], 3)
+
+
+def test_arithmetic_that_warns_is_not_asked_of_by_guards():
+    def scaled(x, n):
+        most = np.array([n, 3], np.int32).max()
+        return x * np.array([most * np.int32(2), 1])
+
+    made = dynacomp.jit(scaled, backend="eager")
+    for n in (5, 6, 7, 2**30 + 5, 8, 9):
+        with warnings.catch_warnings(record=True) as ours:
+            warnings.simplefilter("always")
+            got = made(jnp.ones(2), n)
+        with warnings.catch_warnings(record=True) as theirs:
+            warnings.simplefilter("always")
+            want = scaled(jnp.ones(2), n)
+        assert np.array_equal(got, want)
+        assert [str(w.message) for w in ours] == [str(w.message) for w in theirs], n

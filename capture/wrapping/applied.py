@@ -1,0 +1,85 @@
+"""Calls of NumPy's whose arguments change from call to call, as functions of what changes: see `sources.Host`.
+
+    >>> Applied(np.arange, (Given(0),), {})(3)
+    array([0, 1, 2])
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+QUIET = {np.float16: 6e4, np.float32: 1e38}  # up to which Python number NumPy compares them without a warning
+
+
+def quiet_below(number: Any) -> float:
+    """See `Applied.quiet_below`."""
+    return QUIET.get(type(number), 1e300)
+
+
+@dataclass(frozen=True)
+class Given:
+    """The place of one of the things that change."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Applied:
+    """`fn(*args, **kwargs)`, as a function of the Givens in there. `part`: of its result, if that is a sequence.
+    `stores`: the first argument is changed; a changed copy of it is the result. What NumPy would warn of raises."""
+
+    fn: Callable[..., Any] = field(compare=False)
+    args: Any = field(compare=False)
+    kwargs: Any = field(compare=False)
+    part: int | None = None
+    stores: bool = False
+    quiet_below: float = field(default=0, compare=False)  # up to which number its result, a number, is compared so
+
+    def __call__(self, *given: Any) -> Any:
+        args, kwargs = put(self.args, given), put(self.kwargs, given)
+        with np.errstate(all="raise"):
+            if self.stores:
+                args = (args[0].copy(), *args[1:])
+            found = self.fn(*args, **kwargs)
+        return args[0] if self.stores else found if self.part is None else found[self.part]
+
+    def __repr__(self) -> str:
+        part = "" if self.part is None else f"[{self.part}]"
+        return f"{_name(self.fn)}{'!' if self.stores else ''}{part}{described((self.args, self.kwargs))}"
+
+
+def put(tree: Any, given: tuple[Any, ...]) -> Any:
+    """Arguments with what changes in its places."""
+    if isinstance(tree, Given):
+        return given[tree.index]
+    if type(tree) in (tuple, list):
+        return type(tree)(put(x, given) for x in tree)
+    if type(tree) is dict:
+        return {k: put(x, given) for k, x in tree.items()}
+    if type(tree) is slice:
+        return slice(put(tree.start, given), put(tree.stop, given), put(tree.step, given))
+    return tree
+
+
+def described(tree: Any) -> str:
+    """A text that tells such arguments from others."""
+    if isinstance(tree, np.ndarray):
+        return f"{tree.dtype}{tree.shape}:{hashlib.sha256(tree.tobytes()).hexdigest()[:16]}"
+    if type(tree) in (tuple, list):
+        return f"{type(tree).__name__}({', '.join(map(described, tree))})"
+    if type(tree) is dict:
+        return ", ".join(f"{k}={described(x)}" for k, x in tree.items())
+    if type(tree) is slice:
+        return f"{described(tree.start)}:{described(tree.stop)}:{described(tree.step)}"
+    return f"${tree.index}" if isinstance(tree, Given) else repr(tree)
+
+
+def _name(fn: Any) -> str:
+    owner = getattr(fn, "__self__", None)
+    own = getattr(fn, "name", None) or getattr(fn, "__name__", None) or repr(fn)
+    return f"{owner.__name__}.{own}" if isinstance(owner, np.ufunc) else f"{getattr(fn, '__module__', '')}.{own}"
