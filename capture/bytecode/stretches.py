@@ -41,6 +41,7 @@ def stretch(code: CodeType, resumes: Iterable[CodeType], leave: Callable[[CodeTy
     bc = assembled(decoded).copy()
     body: list[Any] = []
     ways_out: list[Any] = []
+    methods = any(NULL in layout.stack for found in places.values() for layout, _ in found)
     at = iter(range(len(decoded.instrs)))
     for item in bc:
         index = next(at) if isinstance(item, Instr) else -1
@@ -48,13 +49,25 @@ def stretch(code: CodeType, resumes: Iterable[CodeType], leave: Callable[[CodeTy
             out, back = Label(), Label()
             body += [Instr("JUMP_FORWARD", out, location=item.location), back]
             ways_out += [out, *way_out(code, places[index], back, leave, item.location)]
-        body.append(item)
+        body += bound(item) if methods else [item]
     bc[:] = [*body, *ways_out]
     bc.argcount, bc.posonlyargcount, bc.kwonlyargcount = argument_count(code), 0, 0
     bc.argnames = list(code.co_varnames[:bc.argcount])
     bc.flags = CompilerFlags(code.co_flags & ~(0x04 | 0x08))
     width = max((len(layout.stack) + len(layout.locals) for found in places.values() for layout, _ in found), default=0)
     return bc.to_code(stacksize=code.co_stacksize + width + 6, compute_exception_stack_depths=False)
+
+
+def bound(item: Any) -> list[Any]:
+    """An instruction that pushes a method beside its object, as resume functions have it: bound, beside a NULL."""
+    name, arg = (item.name, item.arg) if isinstance(item, Instr) else ("", None)
+    if name == "LOAD_METHOD":
+        plain = Instr("LOAD_ATTR", (False, arg) if VERSION >= (3, 12) else arg)
+    elif name in ("LOAD_ATTR", "LOAD_SUPER_ATTR") and VERSION >= (3, 12) and arg[0]:
+        plain = Instr(name, (False, *arg[1:]))
+    else:
+        return [item]
+    return located([plain, Instr("PUSH_NULL"), *([Instr("SWAP", 2)] if VERSION < (3, 13) else [])], item.location)
 
 
 def places_of(code: CodeType, resumes: Iterable[CodeType]) -> Places:

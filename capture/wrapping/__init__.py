@@ -34,7 +34,7 @@
     narrowing           Python ints that JAX converts to a narrower type: eager JAX raises
                         OverflowError for those that do not fit
     applied             Calls of NumPy's whose arguments change from call to call
-host_arrays         NumPy arrays made of numbers that change: NumPy computes them in
+    host_arrays         NumPy arrays made of numbers that change: NumPy computes them in
                         each call, before the program runs
     host_functions      Pure functions of numbers and strings that change from call to call:
                         Python computes them in each call

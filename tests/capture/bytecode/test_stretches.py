@@ -6,7 +6,7 @@ import pytest
 
 from dynacomp.capture._native import Tail
 from dynacomp.capture.bytecode.code import VERSION, decode
-from dynacomp.capture.bytecode.resume import HANDLED, VALUE, Layout, resume_code
+from dynacomp.capture.bytecode.resume import HANDLED, NULL, VALUE, Layout, resume_code
 from dynacomp.capture.bytecode.stretches import stretch
 
 LOOP_END = {(3, 11): 0, (3, 12): 1}.get(VERSION, 2)
@@ -145,3 +145,19 @@ def test_tails_are_what_stretches_return_in_use():
                    lambda resumed: lambda closure, args: Tail(types.FunctionType(resumed, {}), args))
     made = types.FunctionType(code, {})([1, 2])
     assert type(made) is Tail
+
+
+def test_a_method_beside_its_object_is_handed_on_bound():
+    def lengths(rows, found):
+        for row in rows:
+            found.append(len(row))
+        return found
+
+    decoded, pair = decode(lengths.__code__), (VALUE, NULL) if VERSION >= (3, 13) else (NULL, VALUE)
+    calls = [i.index for i in decoded.instrs if i.name == ("PRECALL" if VERSION < (3, 12) else "CALL")]
+    appending = resume_code(decoded, Layout(calls[1], (VALUE, *pair, VALUE), None, ("found", "row", "rows")))
+    with pytest.raises(Left) as left:
+        run(lengths, [appending], [[1, 2]], found := [])
+    method = left.value.args[1][f"$s{1 + pair.index(VALUE)}"]
+    method(7)
+    assert found == [7] and left.value.args[1]["$s3"] == 2
