@@ -60,7 +60,8 @@ def stretch(code: CodeType, resumes: Iterable[CodeType], leave: Callable[[CodeTy
 
 def bound(item: Any) -> list[Any]:
     """An instruction that pushes a method beside its object, as resume functions have it: bound, beside a NULL."""
-    name, arg = (item.name, item.arg) if isinstance(item, Instr) else ("", None)
+    arg: Any = item.arg if isinstance(item, Instr) else None
+    name = item.name if isinstance(item, Instr) else ""
     if name == "LOAD_METHOD":
         plain = Instr("LOAD_ATTR", (False, arg) if VERSION >= (3, 12) else arg)
     elif name in ("LOAD_ATTR", "LOAD_SUPER_ATTR") and VERSION >= (3, 12) and arg[0]:
