@@ -3,7 +3,8 @@
 `golden(name, text)` compares `text` with the file `golden/<name>` beside the test, and rewrites
 that file under `pytest --update-golden`.
 
-`MEDIUM` names the files and folders that compile so much that `make test-fast` leaves them out.
+`MEDIUM` names the files and folders that compile so much that `make test-fast` leaves them out. `BARELY_OPTIMISED`
+names those that ask what is captured and not how fast it is: XLA takes a quarter less of all their time.
 
 `@pytest.mark.sampled(n)` is for large grids of like cases: one of n is a test like others (DYNACOMP_TEST_SEED says
 which ones), the rest are slow tests. `by` names the parameter whose cases stay together.
@@ -54,7 +55,9 @@ MEDIUM = ("benchmarks", "capture/base/test_interrupts.py", "capture/base/test_re
           "lowering/kernel_ir/test_scalars.py", "lowering/primitives/test_ops.py",
           "lowering/passes/test_attention.py",
           "lowering/primitives/test_placing.py", "lowering/primitives/test_translate.py", "strict")
+BARELY_OPTIMISED = ("capture", "corpus", "frameworks", "settling")
 MEDIUM_PATHS = tuple(str(ROOT / "tests" / name) for name in MEDIUM)
+BARELY_PATHS = tuple(str(ROOT / "tests" / name) for name in BARELY_OPTIMISED)
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -93,6 +96,14 @@ def is_in_sample(case, one_of: int, by: str = "") -> bool:
 
 def is_medium(path: Path) -> bool:
     return str(path).startswith(MEDIUM_PATHS)
+
+
+def pytest_runtest_setup(item):
+    """Whether XLA optimises is settled by the folder; what it has compiled for others is forgotten between the two."""
+    barely = str(item.path).startswith(BARELY_PATHS)
+    if jax.config.read("jax_disable_most_optimizations") != barely:
+        jax.clear_caches()
+        jax.config.update("jax_disable_most_optimizations", barely)
 
 
 def pytest_runtest_teardown(item, nextitem):

@@ -320,6 +320,7 @@ def outcome(f):
     return told(result)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("row", rows())
 def test_raises_as_eager(row):

@@ -24,7 +24,7 @@ def check(program):
     assert not found, f"\n{program.source}\n{found}"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_generated_programs(shard):

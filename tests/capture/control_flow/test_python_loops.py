@@ -10,7 +10,7 @@ import dynacomp
 def captures_of(fn, calls):
     """How many captures each call made; all results are those of plain Python."""
     dynacomp.reset()
-    compiled, made = dynacomp.jit(fn), [0]
+    compiled, made = dynacomp.jit(fn, backend="eager"), [0]
     for args in calls:
         np.testing.assert_allclose(compiled(*args), fn(*args), rtol=1e-5)
         made.append(dynacomp.stats()["frames_captured"])
@@ -78,7 +78,7 @@ def test_the_depth_of_a_model_is_unrolled():
     dynacomp.reset()
     for depth in (4, 5, 6, 7):
         model = Model(depth)
-        np.testing.assert_allclose(dynacomp.jit(model)(vec(3)), model(vec(3)), rtol=1e-6)
+        np.testing.assert_allclose(dynacomp.jit(model, backend="eager")(vec(3)), model(vec(3)), rtol=1e-6)
     assert not dynacomp.stats()["breaks"]
 
 
@@ -121,7 +121,7 @@ def test_an_exception_in_a_round():
             x = x + x[:i + 1].sum()
         return x
 
-    compiled = dynacomp.jit(fn)
+    compiled = dynacomp.jit(fn, backend="eager")
     for steps in (3, 4, 5, 6, 7):
         np.testing.assert_allclose(compiled(vec(9), steps), fn(vec(9), steps))
     for steps in (8, 9):

@@ -51,7 +51,7 @@ def test_einsum_whose_sizes_are_found_equal_by_the_call_itself():
 
     settled(jax.vmap(attention, in_axes=(0, None, None)),
             [(normal(2, b, t, 2, 4), normal(b, t, 2, 4), normal(b, t, 2, 4))
-             for b, t in ((2, 8), (3, 7), (4, 6), (8, 8))], captures=2)
+             for b, t in ((2, 8), (3, 7), (8, 8))], captures=2)
 
 
 def test_the_order_of_products_is_that_of_the_sizes_at_hand():

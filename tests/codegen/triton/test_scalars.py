@@ -129,6 +129,7 @@ def test_every_scalar_is_spelled() -> None:
     assert set(SPELLINGS) | {"convert", "bitcast"} == set(SCALARS)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", ["int32", "uint64", "bfloat16", "float32", "float64", "bool"])
 def test_every_scalar_compiles(dtype: str, target: str) -> None:

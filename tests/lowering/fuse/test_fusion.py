@@ -37,6 +37,7 @@ def check_kernels(plan):
         assert parse(text(kernel)) == kernel, text(kernel)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", REGIONS)
 def test_region(name):
     fn, args, kernels = REGIONS[name]

@@ -54,7 +54,7 @@ def usable(group):
     return [h for h in BY_GROUP[group] if h.filter("cpu")]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("group", sorted(BY_GROUP))
 def test_harness(group):
     usually = usable(group)

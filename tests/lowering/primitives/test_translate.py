@@ -46,7 +46,7 @@ def agree(want, got):
             np.testing.assert_array_equal(np.asarray(b), np.asarray(a))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_lowered_is_eager(name):
     fn, args = PROGRAMS[name]
@@ -232,6 +232,7 @@ SYMBOLIC = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SYMBOLIC)
 def test_one_graph_serves_every_size(name):
     fn = SYMBOLIC[name][0]
