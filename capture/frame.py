@@ -41,7 +41,7 @@ from dynacomp.capture.symbolic.machine import (
     new_frame,
 )
 from dynacomp.capture.symbolic.operations import check_operations
-from dynacomp.capture.symbolic.values import CellV, Const, Lazy, NeedsConcrete, type_of
+from dynacomp.capture.symbolic.values import CellV, Lazy, NeedsConcrete, object_of, type_of
 from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.changing_contents import content_of
@@ -192,7 +192,7 @@ def number_sources(source: Any) -> list[S.Source]:
 
 
 def _exception_name(raised: Raised) -> str:
-    shown = raised.value.value if isinstance(raised.value, Const) else None
+    shown = object_of(raised.value)
     return type_of(raised.value).__name__ + (f"({str(shown)[:200]})" if shown is not None else "")
 
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from dynacomp.locks import ForkedLock
+from dynacomp.capture.base.locks import ForkedLock
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dynacomp.locks import ForkedLock
+from dynacomp.capture.base.locks import ForkedLock
 from dynacomp.options import HELP, TOPICS, log_help, log_topics
 
 LOGGER = logging.getLogger("dynacomp")

@@ -8,5 +8,8 @@
     marks           What is remembered of an object from one call to the next, without keeping it
     remembered      `remembered`: what is computed of a class or a function once, for as long as
                     that lives
+    locks           A lock for small tables that threads share, which neither a fork nor a
+                    finalizer turns into a trap
+    of_class        `of_class`: the things of one class among others
     collector       Python's garbage collector, while the symbolic machine runs
 """

@@ -17,15 +17,14 @@
     cached_rows       Calls of `functools.lru_cache` and `functools.cache`: what the cache has
                       is read from it, by guards too
     dataclass_rows    `@dataclass` on a class that the captured code makes
-    debug_rows        `jax.debug.print`: said once the Graph has run, instead of a graph break
     frame_rows        Rows for functions that look into the frame that calls them: its local
                       variables, the frame object
     instance_rows     `isinstance` and `issubclass`: of arrays that do not exist yet, and by
                       checks that metaclasses write in Python
     iteration_rows    Iterators and what consumes them, as rows of the table of callees:
                       `iter`, `zip`, `sum`, `itertools`
-    jax_state_rows    Rows for questions about JAX's own state: is somebody tracing, under
-                      which trace, which settings hold
+    jax_rows          What JAX offers besides computing: `jax.debug.print`, said once the Graph
+                      has run, and questions about its own state
     lock_rows         Locks that existed before: taken in Python, given back once the side
                       effects are done
     optree_rows       `optree`, whose trees are taken apart by C++

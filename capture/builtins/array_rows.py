@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.kinds import arrays
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, Const, SizeV, Value, stands_for
+from dynacomp.capture.symbolic.values import ArrayV, Const, SizeV, Value, object_of, stands_for
 from dynacomp.capture.tracing import sized_calls
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping import size_values
@@ -63,7 +63,7 @@ def _is_sized_vector(x: Value) -> bool:
 
 
 def _is_true(value: Any) -> bool:
-    return isinstance(value, Const) and bool(value.value)
+    return bool(object_of(value))
 
 
 _slides("convolve")

@@ -18,6 +18,7 @@ import jax
 import numpy as np
 
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.kinds import arrays, attrs, graph_scalars, stores
 from dynacomp.capture.kinds.containers import length
@@ -30,6 +31,7 @@ from dynacomp.capture.kinds.text import text
 from dynacomp.capture.reconstruct import tracebacks
 from dynacomp.capture.symbolic.classes import mro
 from dynacomp.capture.symbolic.immutability import is_python_class
+from dynacomp.capture.symbolic.kind import KINDS, Kind, define
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -38,6 +40,7 @@ from dynacomp.capture.symbolic.values import (
     FunctionV,
     LibraryV,
     ListV,
+    NdArrayV,
     NotConstant,
     NumberV,
     ObjectV,
@@ -148,23 +151,25 @@ def _bool(cap: Capture, x: Value = Const(False)) -> Value:
 
 def _number(kind: type) -> Any:
     def convert(cap: Capture, *args: Value, **kwargs: Value) -> Value:
-        x = args[0] if args else Const(kind())
-        if isinstance(x, NumberV):
-            return graph_scalars.converted(cap, kind, x)
-        if arrays.is_numpy(x) and ndarrays.known(cap, x) and not kwargs:
-            return ndarrays.call_method(cap, x, f"__{kind.__name__}__", list(args[1:]), {})
-        if isinstance(x, (ArrayV, LibraryV)):
-            found = graph_scalars.from_array(cap, x, kind)
-            if found is None:
-                raise Break("leaves", f"{kind.__name__}() of an array")
-            return found
-        if isinstance(x, SizeV):
-            return x if kind is int else fold(cap, kind, size_values.concrete(cap, x, f"{kind.__name__}()"))
-        if isinstance(x, ObjectV):
-            return _converted(cap, kind, x, list(args[1:]), kwargs)
+        own = KINDS[type(args[0])].number if args else None
+        if own is not None:
+            return own(cap, args[0], kind, list(args[1:]), kwargs)
         return fold(cap, lambda *a: kind(*a), *args) if not kwargs else fold(
             cap, lambda *a: kind(*a[:len(args)], **dict(zip(kwargs, a[len(args):]))), *args, *kwargs.values())
     return convert
+
+
+def _of_array(cap: Capture, x: Value, kind: type, rest: list[Value], kwargs: dict[str, Value]) -> Value:
+    if arrays.is_numpy(x) and ndarrays.known(cap, x) and not kwargs:
+        return ndarrays.call_method(cap, x, f"__{kind.__name__}__", rest, {})
+    found = graph_scalars.from_array(cap, x, kind)
+    if found is None:
+        raise Break("leaves", f"{kind.__name__}() of an array")
+    return found
+
+
+def _of_size(cap: Capture, x: SizeV, kind: type, rest: list[Value], kwargs: dict[str, Value]) -> Value:
+    return x if kind is int else fold(cap, kind, size_values.concrete(cap, x, f"{kind.__name__}()"))
 
 
 # The methods that make a number of an object, in the order in which Python asks for them, and what they give.
@@ -174,7 +179,7 @@ CONVERSIONS: dict[type, dict[str, Any]] = {
     complex: {"__complex__": complex, "__float__": float, "__index__": int}}
 
 
-def _converted(cap: Capture, kind: type, x: ObjectV, rest: list[Value], kwargs: dict[str, Value]) -> Value:
+def _converted(cap: Capture, x: ObjectV, kind: type, rest: list[Value], kwargs: dict[str, Value]) -> Value:
     """`int(x)`, `float(x)`, `complex(x)` of an instance: its own conversion, or that of the text that it is."""
     if is_exactly(x.payload, str, bytes):
         return BUILTINS[kind](cap, x.payload, *rest, **kwargs)
@@ -197,6 +202,10 @@ def Foreign(name: str) -> Any:  # noqa: N802  (it makes an instance, as a class 
 
 for _kind in CONVERSIONS:
     BUILTINS[_kind] = _number(_kind)
+for _cls, _row in ((ArrayV, _of_array), (NdArrayV, _of_array), (LibraryV, _of_array), (SizeV, _of_size),
+                   (ObjectV, _converted)):
+    define(_cls, Kind(number=_row))  # type: ignore[arg-type]
+define(NumberV, Kind(number=lambda cap, x, kind, rest, kwargs: graph_scalars.converted(cap, kind, x)))
 
 
 @row(str)
@@ -282,7 +291,7 @@ def _range(cap: Capture, *args: Value) -> Value:
     args = tuple(index_value(cap, x) for x in args)
     a = [Const(0), args[0], Const(1)] if len(args) == 1 else [*args, *[Const(1)] * (3 - len(args))]
     if any(isinstance(x, SizeV) for x in a):
-        for changing in (x for x in a if isinstance(x, ScalarV)):  # a size as well, from the next attempt on
+        for changing in of_class(ScalarV, a):  # a size as well, from the next attempt on
             as_python(changing)
         none = size_values.compare(cap, operator.eq, a[2], Const(0))
         return fold(cap, range, Const(0), Const(0), Const(0)) if as_python(none) else RangeV(*a)

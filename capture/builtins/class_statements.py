@@ -36,6 +36,7 @@ from dynacomp.capture.symbolic.values import (
     as_python,
     holds,
     is_literal,
+    object_of,
 )
 from dynacomp.capture.wrapping import class_prototypes
 from dynacomp.capture.wrapping.class_prototypes import ClassRecipe, Recipe
@@ -58,7 +59,7 @@ def build_class(cap: Capture, body: Value, name: Value, /, *bases: Value, **kwar
 
 def _metaclass(bases: tuple[Value, ...], given: Value) -> type:
     """The metaclass of a class with these bases, one of those that do nothing but what is told here."""
-    found = given.value if isinstance(given, Const) else None
+    found = object_of(given)
     for base in bases:
         if not holds(base, METACLASSES):
             raise Break("call", "builtins.__build_class__ with a base that is no class")

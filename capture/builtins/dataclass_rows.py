@@ -29,6 +29,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     as_python,
     is_literal,
+    object_of,
 )
 from dynacomp.capture.wrapping import class_prototypes
 from dynacomp.capture.wrapping.class_attrs import resolve
@@ -67,7 +68,7 @@ def _in_class_statement(cap: Capture) -> bool:
 @row(_process_class)
 def _process(cap: Capture, cls: Value, *args: Value, **kwargs: Value) -> Value:
     """What `dataclass` does to a class."""
-    recipe = class_prototypes.made_class(cap, cls.value) if isinstance(cls, Const) else None
+    recipe = class_prototypes.made_class(cap, object_of(cls))
     if recipe is None:
         return inline(cap, as_function(cap, Const(_process_class)), [cls, *args], kwargs)
     flags = [as_python(a) for a in args], {name: as_python(v) for name, v in kwargs.items()}

@@ -16,7 +16,7 @@ from dynacomp.capture.base.errors import Break, GiveUp, Raised
 from dynacomp.capture.builtins.builtin_rows import row
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, Value
+from dynacomp.capture.symbolic.values import Const, Value, object_of
 
 
 def look(cap: Capture, what: str) -> Any:
@@ -36,7 +36,7 @@ def _looking(name: str, others: int) -> Any:
 
 
 def _getframe(cap: Capture, depth: Value = Const(0)) -> Value:
-    if isinstance(depth, Const) and depth.value == 0:
+    if object_of(depth) == 0:
         return look(cap, "sys._getframe()")
     raise Break("call", "sys._getframe")
 

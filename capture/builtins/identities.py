@@ -13,9 +13,9 @@ from typing import Any
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.key_values import IdV
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import SETTLED, certain
+from dynacomp.capture.symbolic.standing_values import IdV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,

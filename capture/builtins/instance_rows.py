@@ -14,6 +14,7 @@ from typing import Any
 import jax
 
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.builtins.builtin_rows import class_of, row
 from dynacomp.capture.kinds.operators import fold, truth
 from dynacomp.capture.symbolic.classes import module_name, mro
@@ -96,7 +97,7 @@ def _says_it_is(cap: Capture, x: ObjectV, kind: Value) -> bool:
 def _denied(cap: Capture, cls: type, kinds: Value, answer: Value) -> Value:
     """The answer; where it is no, an abstract base class may say yes once the class is registered with it."""
     if stands_for(answer, False):
-        bases = [k.value for k in _alternatives(cap, kinds) if isinstance(k, Const) and issubclass(
+        bases = [k.value for k in of_class(Const, _alternatives(cap, kinds)) if issubclass(
             type(k.value), abc.ABCMeta)]
         if not all(is_steady_module(module_name(c)) for c in (cls, *bases)) and bases:
             cap.guards.add("abc_token", None, abc.get_cache_token())

@@ -18,6 +18,7 @@ from bytecode import Bytecode, CellVar, FreeVar, Instr, Label
 
 from dynacomp.capture._native import entries
 from dynacomp.capture.base.errors import GiveUp
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import VERSION, Decoded, decode, per_code
 from dynacomp.capture.bytecode.supers import bare_supers, explicit
 
@@ -136,7 +137,7 @@ def assembled(decoded: Decoded) -> Bytecode:
 @per_code
 def instructions(decoded: Decoded) -> tuple[Instr, ...]:
     """Those that `decoded.instrs` are."""
-    return tuple(item for item in assembled(decoded) if isinstance(item, Instr))
+    return tuple(of_class(Instr, assembled(decoded)))
 
 
 def _build(decoded: Decoded, layout: Layout) -> tuple[CodeType, tuple[int | None, ...]]:

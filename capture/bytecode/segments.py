@@ -27,6 +27,7 @@ from bytecode import CompilerFlags, Instr, Label, TryBegin, TryEnd
 
 from dynacomp.capture._native import mark_skip, rethrow, throw
 from dynacomp.capture.base.errors import GiveUp
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import VERSION, Decoded, decode
 from dynacomp.capture.bytecode.resume import HANDLED, NULL, Layout, assembled, late_cells, resume_code, with_free_cells
 from dynacomp.capture.bytecode.supers import bare_supers, explicit
@@ -114,7 +115,7 @@ class FlatWriter:
     def finish(self) -> CodeType:
         code, bc = self.decoded.code, self.bc
         items = list(bc)
-        real = [item for item in items if isinstance(item, Instr)]
+        real = [*of_class(Instr, items)]
         if len(real) != len(self.decoded.instrs):
             raise GiveUp("resume", "the code object has instructions that cannot be mapped")
         stops = {id(item) for item in items if isinstance(item, TryBegin) and stop_handler(items, item.target)}
@@ -252,7 +253,7 @@ class FlatWriter:
 
     def _target(self, point: Point) -> Any:
         """Where a SEND goes at the end of its iterator."""
-        real = [item for item in self.bc if isinstance(item, Instr)]
+        real = [*of_class(Instr, self.bc)]
         return real[point.index].arg
 
     def _wait(self, point: Point) -> None:
@@ -361,5 +362,5 @@ def maybe_empty(point: Point) -> Iterator[str]:
 
 def stop_handler(items: list[Any], target: Any) -> bool:
     """The handler that turns StopIteration to RuntimeError: the driver has its own."""
-    first = next(item for item in items[items.index(target):] if isinstance(item, Instr))
+    first = next(of_class(Instr, items[items.index(target):]))
     return first.name == "CALL_INTRINSIC_1" and first.arg == STOPITERATION_ERROR

@@ -23,7 +23,7 @@ from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
 from dynacomp.capture.calls.signatures import bind
-from dynacomp.capture.kinds import arrays, containers
+from dynacomp.capture.kinds import arrays
 from dynacomp.capture.kinds.attrs import CONST_METHODS, intercepts
 from dynacomp.capture.kinds.iteration import ITERATORS, iterate
 from dynacomp.capture.kinds.operators import fold
@@ -44,21 +44,17 @@ from dynacomp.capture.symbolic.values import (
     LibraryV,
     ListV,
     MethodV,
-    NdArrayV,
-    NeedsConcrete,
     NotConstant,
     ObjectV,
-    OpaqueV,
     PartialV,
-    ScalarV,
     SequenceV,
     SetV,
-    SizeV,
     TupleV,
     Value,
     ViewV,
     as_python,
     children,
+    existing,
     is_constant,
     is_literal,
     is_open,
@@ -186,10 +182,9 @@ def _method(cap: Capture, fn: MethodV, args: list[Value], kwargs: dict[str, Valu
 
 
 def _builtin_method(cap: Capture, fn: BuiltinMethodV, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    if isinstance(fn.obj, (ArrayV, NdArrayV)):
-        return arrays.call_method(cap, fn.obj, fn.name, args, kwargs)
-    if isinstance(fn.obj, (TupleV, ListV, DictV, SetV, ViewV)):
-        return containers.call_method(cap, fn.obj, fn.name, args, kwargs)
+    own = kind(fn.obj).method
+    if own is not None:
+        return own(cap, fn.obj, fn.name, args, kwargs)
     if not kwargs and (fn.name == "join" or any(isinstance(x, host_functions.CHANGING) for x in (fn.obj, *args))):
         found = host_functions.method(cap, fn.obj, fn.name, args)
         if found is not None:
@@ -197,19 +192,14 @@ def _builtin_method(cap: Capture, fn: BuiltinMethodV, args: list[Value], kwargs:
     row = BUILTIN_METHODS.get((type(fn.obj), fn.name))
     if row is not None:
         return call_row(cap, row, fn.name, [fn.obj, *args], kwargs)
-    if isinstance(fn.obj, Const):
-        return _fold_method(cap, fn, args, kwargs)
-    if is_constant(fn.obj):
-        return _fold_method(cap, BuiltinMethodV(Const(as_python(fn.obj)), fn.name), args, kwargs)
-    if isinstance(fn.obj, SizeV):
-        known = size_values.concrete(cap, fn.obj, f"{fn.name}()")
+    known = size_values.known(cap, fn.obj, f"{fn.name}()")
+    if is_constant(known):
+        known = known if isinstance(known, Const) else Const(as_python(known))
         return _fold_method(cap, BuiltinMethodV(known, fn.name), args, kwargs)
-    if isinstance(fn.obj, ScalarV):
-        raise NeedsConcrete(fn.obj)
-    if isinstance(fn.obj, OpaqueV) and isinstance(fn.obj.obj, io.IOBase):
-        raise Break("effect", f"{fn.name!r} of a {type(fn.obj.obj).__qualname__}")
-    kind = type(fn.obj.obj).__qualname__ if isinstance(fn.obj, OpaqueV) else type(fn.obj).__name__
-    raise Break("call", f"method {fn.name!r} of a {kind}")
+    real = existing(fn.obj)
+    if isinstance(real, io.IOBase):
+        raise Break("effect", f"{fn.name!r} of a {type(real).__qualname__}")
+    raise Break("call", f"method {fn.name!r} of a {type(fn.obj if real is None else real).__qualname__}")
 
 
 # (kind of Value, method name) → row(cap, obj, *args): generators, cells, ...
@@ -287,8 +277,7 @@ def _fold_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value
 
 
 def _plain_argument(cap: Capture, v: Value, whose: str) -> Value:
-    if isinstance(v, SizeV):
-        return size_values.concrete(cap, v, f"{whose}()")
+    v = size_values.known(cap, v, f"{whose}()")
     v = TupleV(list(iterate(cap, v))) if isinstance(v, (*ITERATORS, ViewV)) else v
     if type(v) in (TupleV, ListV) and type_of(v) in (tuple, list):
         made: Any = type(v)

@@ -21,7 +21,7 @@ from dynacomp.capture.kinds.keys import hashable
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.private_values import PrivateV
+from dynacomp.capture.symbolic.standing_values import PrivateV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,

@@ -12,12 +12,12 @@ from typing import Any
 
 import jax
 
-from dynacomp.capture.control_flow.merge import Differs, is_equal
+from dynacomp.capture.control_flow.merge import Differs, is_same_constant
 from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.kinds import graph_scalars
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, Const, NumberV, TupleV, is_exactly
+from dynacomp.capture.symbolic.values import ArrayV, NumberV, TupleV, is_exactly, is_number, object_of, type_of
 from dynacomp.capture.tracing.subgraphs import Body
 from dynacomp.capture.wrapping.array_identity import origin_of
 
@@ -62,7 +62,7 @@ class State:
         v = self.cap.realize(v)
         if isinstance(v, ArrayV):
             return self._array(v)
-        if isinstance(v, NumberV) or is_exactly(v, int, bool):
+        if is_number(v) and not is_exactly(v, float):
             return self._number(v, bounds)
         return TupleV([self.inside(x) for x in self.cap.items(v)], v.cls) if isinstance(v, TupleV) else v
 
@@ -71,14 +71,14 @@ class State:
             raise Differs("a NumPy array")
         made = self.carry(v, ArrayV(self.place(v.aval, "carried"), v.aval))
         origin = origin_of(self.cap, v)
-        if not (isinstance(origin, Const) and origin.value == 0):
+        if object_of(origin) != 0:
             made.origin = self._number(origin, (0, 1 << 16))
         return made
 
     def _number(self, v: Any, bounds: tuple[int, int] | None) -> NumberV:
         if graph_scalars.is_rounded(v):
             return v
-        kind = v.kind if isinstance(v, NumberV) else type(v.value)
+        kind = type_of(v)
         aval = aval_of(kind())
         node = self.place(aval, "number")
         if kind is not int:
@@ -104,14 +104,14 @@ class State:
                 inside.items):
             for a, b in zip(inside.items, self.cap.items(v)):
                 self.made(a, b, found)
-        elif isinstance(inside, (ArrayV, NumberV, TupleV)) or not (v is inside or _same_constant(inside, v)):
+        elif isinstance(inside, (ArrayV, NumberV, TupleV)) or not (v is inside or is_same_constant(inside, v)):
             raise Differs("what a loop carries")
 
     def _made_origin(self, inside: ArrayV, v: ArrayV, found: list[Any]) -> None:
         origin = origin_of(self.cap, v)
         if inside.origin is not None:
             found.append(origin)
-        elif not (isinstance(origin, Const) and origin.value == 0):
+        elif object_of(origin) != 0:
             raise Differs("an existing array")
 
     def after(self, inside: Any, results: dict[int, Any]) -> Any:
@@ -134,15 +134,10 @@ def _within(span: tuple[int, int], low: int, high: int) -> bool:
 
 def _is_next(inside: NumberV, v: Any) -> bool:
     """Whether a carried number may be `v` after an iteration: an int stays in its range, or moves little."""
-    if graph_scalars.is_rounded(v):
+    if graph_scalars.is_rounded(v) or not is_number(v) or type_of(v) is not inside.kind:
         return False
-    kind = v.kind if isinstance(v, NumberV) else type(v.value) if isinstance(v, Const) else None
-    if kind is not inside.kind or kind is not int:
-        return kind is inside.kind and (kind is bool or isinstance(v, NumberV))
-    steps = v.steps if isinstance(v, NumberV) else None
+    if inside.kind is not int:
+        return inside.kind is bool or not is_exactly(v, float)
+    steps = getattr(v, "steps", None)
     return _within(graph_scalars.span(v), inside.low, inside.high) or (
         steps is not None and steps[0] is inside.node and _within(steps[1:], -STRIDE, STRIDE))
-
-
-def _same_constant(a: Any, b: Any) -> bool:
-    return isinstance(a, Const) and isinstance(b, Const) and is_equal(a.value, b.value)

@@ -29,6 +29,8 @@ from dynacomp.capture.symbolic.values import (
     Value,
     is_exactly,
     is_literal,
+    is_number,
+    type_of,
 )
 from dynacomp.capture.wrapping.array_identity import origin_of
 
@@ -136,10 +138,9 @@ def _settle(v: Any, states: list[undo_log.State], held: list[Any]) -> None:
 
 
 def _is_same(a: Any, b: Any) -> bool:
-    if isinstance(a, Const) and isinstance(b, Const):
-        return is_equal(a.value, b.value)
-    return a is b or (isinstance(a, (ArrayV, NumberV)) and type(a) is type(b) and a.node is b.node
-                      and getattr(a, "real", None) is getattr(b, "real", None))
+    return is_same_constant(a, b) or a is b or (
+        isinstance(a, (ArrayV, NumberV)) and type(a) is type(b) and a.node is b.node
+        and getattr(a, "real", None) is getattr(b, "real", None))
 
 
 # --- kinds of Value
@@ -152,9 +153,9 @@ def _arrays(join: Join, items: list[Any]) -> Any:
     if any(v.aval != first.aval or not (v.real is None or isinstance(v.real, jax.Array)) for v in items):
         raise Differs("arrays of another shape, dtype or weak type")
     origin = join.value([origin_of(join.cap, v) for v in items])
-    if isinstance(origin, Const) and origin.value:
-        return join.cap.candidates[origin.value - 1]
-    origin = None if isinstance(origin, Const) else origin
+    if is_exactly(origin, int):
+        return join.cap.candidates[origin.value - 1] if origin.value else join.slot(
+            items, lambda: ArrayV(first.node, first.aval))
     return join.slot(items, lambda: ArrayV(first.node, first.aval, origin=origin))
 
 
@@ -166,21 +167,26 @@ def _constants(join: Join, items: list[Any]) -> Any:
     raise Differs("constants")
 
 
+def is_same_constant(a: Any, b: Any) -> bool:
+    return isinstance(a, Const) and isinstance(b, Const) and is_equal(a.value, b.value)
+
+
 def is_equal(a: Any, b: Any) -> bool:
     return a is b or (type(a) is type(b) and is_literal(a) and repr(a) == repr(b))
 
 
 def _numbers(join: Join, items: list[Any]) -> Any:
     first = items[0]
-    if all(isinstance(v, NumberV) and v.node is first.node for v in items) and not join.is_inner(first):
+    node = getattr(first, "node", None)  # of a constant
+    if node and all(getattr(v, "node", None) is node for v in items) and not join.is_inner(first):
         return first
-    kinds = {v.kind if isinstance(v, NumberV) else type(v.value) for v in items}
+    kinds = {type_of(v) for v in items}
     if len(kinds) != 1 or any(map(_is_inexact, items)):
         raise Differs("numbers of several types, or floats of 64 bits")
     kind = kinds.pop()
     if kind is int and not all(graph_scalars.fits(*graph_scalars.span(v)) for v in items):
         raise Differs("integers that JAX does not hold")
-    return join.slot(items, lambda: _number(kind, items, first.node if isinstance(first, NumberV) else None))
+    return join.slot(items, lambda: _number(kind, items, node))
 
 
 def _is_inexact(v: Any) -> bool:
@@ -196,7 +202,7 @@ def _number(kind: type, items: list[Any], node: Any) -> NumberV:
 
 
 def _steps(items: list[Any]) -> Any:
-    found: list[Any] = [v.steps if isinstance(v, NumberV) else None for v in items]
+    found: list[Any] = [getattr(v, "steps", None) for v in items]
     if any(s is None or s[0] is not found[0][0] for s in found):
         return None
     return found[0][0], min(s[1] for s in found), max(s[2] for s in found)
@@ -231,7 +237,7 @@ def _objects(join: Join, items: list[Any]) -> Any:
 _ROWS: list[tuple[Callable[[Any], bool], Callable[[Join, list[Any]], Any]]] = [
     (lambda v: isinstance(v, ArrayV), _arrays),
     (lambda v: isinstance(v, Const), _constants),
-    (lambda v: isinstance(v, NumberV) or is_exactly(v, int, bool), _numbers),
+    (lambda v: is_number(v) and not is_exactly(v, float), _numbers),
     (lambda v: isinstance(v, TupleV), _tuples),
     (undo_log.is_mutable, _objects),
 ]

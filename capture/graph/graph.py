@@ -32,6 +32,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.printer import graph_text
 
@@ -117,19 +118,20 @@ def map_nodes(value: Any, fn: Callable[[Node], Any]) -> Any:
         return fn(value)
     if isinstance(value, Closure):
         return Closure(value.graph, tuple(map_nodes(c, fn) for c in value.captured), value.signature)
+    return map_parts(value, lambda v: map_nodes(v, fn))
+
+
+def map_parts(value: Any, fn: Callable[[Any], Any]) -> Any:
+    """A container as arguments have them, with `fn(part)` in the place of each of its parts; what is none, itself."""
     if isinstance(value, Tree):
-        return Tree(value.treedef, tuple(map_nodes(v, fn) for v in value.leaves))
-    if type(value) is tuple:
-        return tuple(map_nodes(v, fn) for v in value)
+        return Tree(value.treedef, tuple(map(fn, value.leaves)))
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(map_nodes(v, fn) for v in value))
-    if type(value) is list:
-        return [map_nodes(v, fn) for v in value]
-    if isinstance(value, Mapping) and type(value) is dict:
-        return {k: map_nodes(v, fn) for k, v in value.items()}
-    if isinstance(value, slice):
-        return slice(map_nodes(value.start, fn), map_nodes(value.stop, fn), map_nodes(value.step, fn))
-    return value
+        return tuple.__new__(type(value), map(fn, value))  # no code of its class runs
+    if type(value) in (tuple, list):
+        return type(value)(map(fn, value))
+    if type(value) is dict:
+        return {k: fn(v) for k, v in value.items()}
+    return slice(fn(value.start), fn(value.stop), fn(value.step)) if isinstance(value, slice) else value
 
 
 def nodes_in(value: Any) -> Iterator[Node]:
@@ -141,7 +143,7 @@ def nodes_in(value: Any) -> Iterator[Node]:
 
 def closures_in(value: Any) -> Iterator[Closure]:
     """Every Closure inside an argument (not the ones inside its graph)."""
-    return (x for x in leaves_in(value) if isinstance(x, Closure))
+    return of_class(Closure, leaves_in(value))
 
 
 def leaves_in(value: Any) -> Iterator[Any]:

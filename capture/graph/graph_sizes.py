@@ -27,7 +27,7 @@ from typing import Any
 import jax
 
 from dynacomp.capture.graph.avals import Aval
-from dynacomp.capture.graph.graph import Closure, Graph, Node, Tree
+from dynacomp.capture.graph.graph import Closure, Graph, Node, map_parts
 from dynacomp.capture.graph.size_scope import Scope
 from dynacomp.capture.graph.sizes import Size, names
 
@@ -52,15 +52,7 @@ def argument(value: Any, put: Put, made: dict[Node, Node] | None = None) -> Any:
         return value if made is None else made[value]
     if isinstance(value, Closure):
         return replace(value, graph=with_sizes(value.graph, put), captured=tuple(map(again, value.captured)))
-    if isinstance(value, Tree):
-        return Tree(value.treedef, tuple(map(again, value.leaves)))
-    if isinstance(value, slice):
-        return slice(again(value.start), again(value.stop), again(value.step))
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*map(again, value))
-    if type(value) in (tuple, list):
-        return type(value)(map(again, value))
-    return {k: again(v) for k, v in value.items()} if type(value) is dict else value
+    return map_parts(value, again)
 
 
 def aval(value: Any, put: Put) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from dynacomp.capture.graph.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Closure, Graph, Node, Tree, map_nodes
+from dynacomp.capture.graph.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Closure, Graph, Node, Tree, map_nodes, map_parts
 from dynacomp.capture.graph.sizes import canonical
 
 
@@ -45,13 +45,7 @@ def _closures(value: Any) -> Any:
         return as_callable(value.graph, value.captured, value.signature)
     if isinstance(value, Tree):
         return jax.tree.unflatten(value.treedef, map(_closures, value.leaves))
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*map(_closures, value))
-    if type(value) in (tuple, list):
-        return type(value)(map(_closures, value))
-    if type(value) is dict:
-        return {k: _closures(v) for k, v in value.items()}
-    return canonical(value)
+    return canonical(map_parts(value, _closures))
 
 
 def as_callable(graph: Graph, captured: tuple[Any, ...] = (), signature: Any = None) -> Callable[..., Any]:

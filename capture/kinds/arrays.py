@@ -18,6 +18,7 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.graph.avals import ARRAY_TYPE, KEY_TYPE, Aval
 from dynacomp.capture.kinds import graph_scalars
 from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import ArrayV, BuiltinMethodV, Const, NdArrayV, TupleV, Value, type_of
 from dynacomp.capture.tracing.placement import placement
@@ -152,9 +153,8 @@ def _shaped(aval: Aval) -> Any:
     return jax.core.ShapedArray(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
 
-def call_method(cap: Capture, value: ArrayV | NdArrayV, name: str, args: list[Value],
-                kwargs: dict[str, Value]) -> Value:
-    if isinstance(value, NdArrayV) or is_numpy(value):
+def call_method(cap: Capture, value: ArrayV, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    if is_numpy(value):
         return ndarrays.call_method(cap, value, name, args, kwargs)
     found = _number(cap, value, name) if name in NUMBERS and not (args or kwargs) else None
     if found is not None:
@@ -219,3 +219,7 @@ def unpack(cap: Capture, value: ArrayV) -> list[Value]:
 
 
 MAX_UNPACKED = 256  # parts of an array that are nodes of the Graph; those of a longer one are Python's
+
+
+define(ArrayV, Kind(method=call_method))
+define(NdArrayV, Kind(method=ndarrays.call_method))

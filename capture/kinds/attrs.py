@@ -54,6 +54,7 @@ from dynacomp.capture.symbolic.values import (
     as_python,
     holds,
     is_open,
+    object_of,
     peek,
     type_of,
 )
@@ -348,7 +349,7 @@ def _function(cap: Capture, value: FunctionV, name: str) -> Value:
 
 
 def _super(cap: Capture, value: SuperV, name: str) -> Value:
-    real = value.obj.value if isinstance(value.obj, Const) else None
+    real = object_of(value.obj)
     is_class = isinstance(real, type) and issubclass(real, value.cls)
     cls = real if is_class else type_of(value.obj)
     assert isinstance(cls, type)

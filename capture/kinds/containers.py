@@ -273,6 +273,8 @@ def call_method(cap: Capture, value: Any, name: str, args: list[Value], kwargs: 
     return Const(None) if result is None else result
 
 
+for _cls in (TupleV, ListV, DictV, SetV, ViewV):
+    define(_cls, Kind(method=call_method))
 define(TupleV, Kind(length=_count, getitem=sequences.getitem))
 define(ListV, Kind(length=_count, getitem=_list_item, setitem=_store_in_list, delitem=_delete_in_list,
                    contains=_list_contains))

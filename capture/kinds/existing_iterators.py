@@ -14,6 +14,7 @@ from typing import Any
 from dynacomp.capture._native import iterated, set_enumerate, upcoming
 from dynacomp.capture.base.errors import Break, Raised, Unbuildable
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.kinds.operators import binary
 from dynacomp.capture.reconstruct.unchanged import changed_keys, unmoved
 from dynacomp.capture.reconstruct.upcoming import fail, reduced, take
@@ -114,7 +115,7 @@ def _given(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 def _apart(cap: Capture) -> None:
     """Guards that no iterator goes through a container which the code changes: its items were seen before that."""
-    given = [v for v in cap.objects.values() if isinstance(v, GivenIterV) and v.dirty]
+    given = [v for v in of_class(GivenIterV, cap.objects.values()) if v.dirty]
     for container in changed(cap) if given else ():
         for it in given:
             if isinstance(container, CONTAINERS) and container.source is not None and it.source is not None and (

@@ -22,12 +22,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval, aval_of, is_numpy_dtype, weak
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.graph.sizes import bounds
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, Const, NumberV, ScalarV, SizeV, Value, now
+from dynacomp.capture.symbolic.values import ArrayV, Const, NumberV, ScalarV, SizeV, Value, is_number, now, type_of
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping.constants import const_array
 from dynacomp.capture.wrapping.dynamic_scalars import host, is_numpy_number
@@ -74,17 +75,19 @@ def kind_of(aval: Aval) -> type | None:
 
 
 def _bool(cap: Capture, x: ArrayV) -> NumberV:
-    asked = x if x.aval.dtype == bool else library_call(cap, operator.ne, [x, Const(0)])
-    assert isinstance(asked, ArrayV)
-    return NumberV(asked.node, asked.aval, bool)
+    return NumberV(x.node, x.aval, bool) if x.aval.dtype == bool else _made(cap, bool, operator.ne, x, Const(0))
+
+
+def _made(cap: Capture, kind: type, fn: Any, *operands: Value) -> NumberV:
+    """The number that `fn` computes of arrays."""
+    result: Any = library_call(cap, fn, list(operands))
+    return NumberV(result.node, result.aval, kind)
 
 
 def made_int(cap: Capture, x: ArrayV, low: int, high: int, steps: Any = None) -> NumberV:
     node, aval = x.node, aval_of(0)
     if x.aval != aval:
-        converted = library_call(cap, weak, [x, Const(int)])
-        assert isinstance(converted, ArrayV)
-        node = converted.node
+        node = _made(cap, int, weak, x, Const(int)).node
     return NumberV(node, aval, int, low, high, steps)
 
 
@@ -102,7 +105,7 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     name = op.__name__.strip("_")
     if name in COMPARISONS:
         a, b = as_scalar(cap, a), as_scalar(cap, b)
-    if not (_is_number(a) and _is_number(b)):
+    if not (_is_operand(a) and _is_operand(b)):
         return None
     exact = _each_round(cap, op, a, b)
     if exact is not None:
@@ -111,19 +114,15 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
         found = _compare(cap, name, a, b)
     else:
         row = _ARITHMETIC.get(name.removeprefix("i") if name.startswith("i") and name != "invert" else name)
-        unfit = any(isinstance(v, ScalarV) or _kind(v) is float for v in (a, b))
+        unfit = any(isinstance(v, ScalarV) or type_of(v) is float for v in (a, b))
         found = row(cap, a, b) if row is not None and not unfit else None
     if found is None:
         raise Break("leaves", f"{name} of Python numbers that are computed from arrays")
     return found
 
 
-def _is_number(v: Value) -> bool:
-    return isinstance(v, NumberV) or isinstance(v, (Const, ScalarV)) and type(now(v)) in (int, bool, float)
-
-
-def _kind(v: Any) -> type:
-    return v.kind if isinstance(v, NumberV) else type(v.value)
+def _is_operand(v: Value) -> bool:
+    return is_number(v) or isinstance(v, ScalarV) and type(v.hint) in (int, bool, float)
 
 
 def span(v: Any) -> tuple[int, int]:
@@ -139,8 +138,7 @@ def _computed(cap: Capture, op: Any, a: Any, b: Any, bounds: list[int], steps: A
     low, high = min(bounds), max(bounds)
     if not (fits(low, high) and fits(*span(a)) and fits(*span(b))):
         return None
-    result = library_call(cap, op, [_operand(a), _operand(b)])
-    assert isinstance(result, ArrayV)
+    result: Any = library_call(cap, op, [_operand(a), _operand(b)])
     return made_int(cap, result, low, high, steps)
 
 
@@ -179,10 +177,7 @@ def _mod(cap: Capture, a: Any, b: Any) -> NumberV | None:
 
 def _logic(op: Any) -> Any:
     def row(cap: Capture, a: Any, b: Any) -> NumberV | None:
-        if not _kind(a) is _kind(b) is bool:
-            return None
-        result = library_call(cap, op, [_operand(a), _operand(b)])
-        return NumberV(result.node, result.aval, bool)  # type: ignore[attr-defined]
+        return _made(cap, bool, op, _operand(a), _operand(b)) if type_of(a) is type_of(b) is bool else None
     return row
 
 
@@ -205,8 +200,7 @@ def _compare(cap: Capture, name: str, a: Any, b: Any) -> Value | None:
 
 
 def _asked(cap: Capture, name: str, a: NumberV, b: Any) -> NumberV:
-    result = library_call(cap, COMPARISONS[name], [_operand(a), _operand(b)])
-    return NumberV(result.node, result.aval, bool)  # type: ignore[attr-defined]
+    return _made(cap, bool, COMPARISONS[name], _operand(a), _operand(b))
 
 
 def _threshold(cap: Capture, name: str, a: NumberV, limit: Any) -> Value | None:
@@ -262,8 +256,7 @@ def unary(cap: Capture, op: Any, v: NumberV) -> Value:
         if exact is not None:
             return exact
     if v.kind is float and name in ("neg", "abs") and not is_rounded(v):
-        result = library_call(cap, op, [ArrayV(v.node, v.aval)])
-        return NumberV(result.node, result.aval, float)  # type: ignore[attr-defined]
+        return _made(cap, float, op, _operand(v))
     if v.kind is not float and name == "neg":
         found = binary(cap, operator.sub, Const(0), v)
         assert found is not None
@@ -275,18 +268,13 @@ def unary(cap: Capture, op: Any, v: NumberV) -> Value:
 
 def truth(cap: Capture, v: NumberV) -> NumberV:
     """`bool(x)`."""
-    if v.kind is bool:
-        return v
-    found = binary(cap, operator.ne, v, Const(v.kind()))
-    assert isinstance(found, NumberV)
+    found: Any = v if v.kind is bool else binary(cap, operator.ne, v, Const(v.kind()))
     return found
 
 
 def negation(cap: Capture, v: NumberV) -> NumberV:
     """`not x`."""
-    asked = truth(cap, v)
-    result = library_call(cap, jnp.logical_not, [ArrayV(asked.node, asked.aval)])
-    return NumberV(result.node, result.aval, bool)  # type: ignore[attr-defined]
+    return _made(cap, bool, jnp.logical_not, _operand(truth(cap, v)))
 
 
 def converted(cap: Capture, kind: type, v: NumberV) -> Value:
@@ -308,8 +296,7 @@ def next_of_range(cap: Capture, it: CountIterV) -> tuple[NumberV, NumberV]:
     current, stop, step = it.current, it.stop, it.step
     if not (isinstance(stop, Const) and isinstance(step, Const) and isinstance(current, NumberV)):
         raise Break("branch", "a range whose end depends on an array")
-    more = binary(cap, operator.lt if step.value > 0 else operator.gt, current, stop)
-    assert isinstance(more, NumberV)
+    more: Any = binary(cap, operator.lt if step.value > 0 else operator.gt, current, stop)
     return more, element(it)
 
 
@@ -323,8 +310,7 @@ def of_series(cap: Capture, count: Node, values: tuple[Any, ...]) -> NumberV | N
         return None
     aval = aval_of(kind())
     table = const_array(cap, jnp.asarray(np.array(values, aval.dtype)))
-    found = library_call(cap, at_round, [table, ArrayV(count, aval_of(0)), Const(kind)])
-    assert isinstance(found, ArrayV)
+    found = _made(cap, kind, at_round, table, ArrayV(count, aval_of(0)), Const(kind))
     return NumberV(found.node, aval, kind, low, high, series=(count, values))
 
 
@@ -340,7 +326,7 @@ def is_rounded(v: Any) -> bool:
 
 def _each_round(cap: Capture, op: Any, a: Any, b: Any) -> NumberV | None:
     """Python's own answer in every round of a loop; None where the operands are not all known."""
-    known = [v.series for v in (a, b) if isinstance(v, NumberV)]
+    known = [v.series for v in of_class(NumberV, (a, b))]
     if isinstance(a, ScalarV) or isinstance(b, ScalarV) or any(s is None or s[0] is not known[0][0] for s in known):
         return None
     count, rounds = known[0][0], len(known[0][1])

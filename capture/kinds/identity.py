@@ -24,8 +24,8 @@ from dynacomp.capture.symbolic.values import (
     Value,
     existing,
     holds,
-    is_exactly,
     is_literal,
+    is_number,
     is_open,
     is_single,
     now,
@@ -125,8 +125,7 @@ def _same_literal(cap: Capture, a: Const, b: Const, answer: bool) -> None:
 
 def _unknown_identity(a: Value, b: Value) -> None:
     """Equal numbers are one object or two: nothing is known of those that the Graph computes."""
-    if a is not b and all(isinstance(v, NumberV) or is_exactly(v, int, bool, float)
-                          for v in (a, b)):
+    if a is not b and is_number(a) and is_number(b):
         raise Break("identity", "`is` of numbers that are computed from arrays")
 
 

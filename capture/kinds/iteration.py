@@ -17,10 +17,10 @@ from dynacomp.capture.kinds import arrays, existing_iterators
 from dynacomp.capture.kinds.operators import binary, equal, truth
 from dynacomp.capture.symbolic.generators import resume
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
-from dynacomp.capture.symbolic.key_values import HashedV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import STEPS_AN_ITEM, Capture
 from dynacomp.capture.symbolic.side_effects import mutating
+from dynacomp.capture.symbolic.standing_values import HashedV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,

@@ -19,9 +19,9 @@ from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.operators import equal
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
-from dynacomp.capture.symbolic.key_values import HashedV, IdV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.standing_values import HashedV, IdV
 from dynacomp.capture.symbolic.values import (
     CellV,
     Const,

@@ -18,11 +18,11 @@ from dynacomp.capture.kinds.indices import has_index, index_value, slice_of
 from dynacomp.capture.symbolic.classes import module_name
 from dynacomp.capture.symbolic.immutability import is_changeable
 from dynacomp.capture.symbolic.iterator_values import StreamV
-from dynacomp.capture.symbolic.key_values import IdV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.pairs import Pair, Pairs
+from dynacomp.capture.symbolic.standing_values import IdV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     BuiltinMethodV,

@@ -12,8 +12,8 @@ from dynacomp.capture.symbolic.classes import has_dict
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.private_values import PrivateV
 from dynacomp.capture.symbolic.side_effects import mutating, write_global
+from dynacomp.capture.symbolic.standing_values import PrivateV
 from dynacomp.capture.symbolic.values import (
     DELETED,
     ArrayV,

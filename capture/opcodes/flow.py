@@ -43,6 +43,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     as_python,
+    object_of,
     type_of,
 )
 from dynacomp.capture.wrapping.builder import wrap
@@ -200,7 +201,7 @@ def _return_const(cap: Capture, f: Frame, i: Instr) -> None:
 def exception_instance(cap: Capture, value: Value,
                        otherwise: str = "exceptions must derive from BaseException") -> Value:
     """What `raise value` raises: classes are instantiated."""
-    cls = value.value if isinstance(value, Const) else None
+    cls = object_of(value)
     if isinstance(cls, type) and BaseException in cls.__mro__:
         made = instance_of(cap, cls, [], {})
         if BaseException not in type_of(made).__mro__:

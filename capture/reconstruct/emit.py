@@ -25,10 +25,10 @@ from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.reconstruct import runtime, tracebacks
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
 from dynacomp.capture.symbolic.frame_values import NullV, TracebackV
-from dynacomp.capture.symbolic.key_values import HashedV, IdV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import leaving, waits_for_effects
+from dynacomp.capture.symbolic.standing_values import HashedV, IdV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     BuiltinMethodV,

@@ -11,10 +11,8 @@
                             counting, and over other iterators (see `iteration`)
     frame_values            Values of what the interpreter keeps of frames: traceback
                             entries, and what lies on the stack beside objects
-    key_values              Values that stand for others where Python compares or
-                            hashes: ids, and keys of dicts and sets
-    private_values          The Value of an object in C that the captured code has made
-                            of constants: see `private_objects`
+    standing_values         Values that stand for something else: ids and keys for objects,
+                            an object of the capture's own for one in C
     pairs                   What is decided by the kinds of two Values: who computes
                             `a + b`, who says whether they are equal
     operations              What modules low in capture need of modules above them

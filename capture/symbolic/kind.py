@@ -34,8 +34,10 @@ class Kind:
     setattr: Callable[[Cap, V, str, V], None] | None = None
     delattr: Callable[[Cap, V, str], None] | None = None
     call: Callable[[Cap, V, list[V], dict[str, V]], V] | None = None
+    method: Callable[[Cap, V, str, list[V], dict[str, V]], V] | None = None  # of a built-in class; None: a constant's
     truth: Callable[[Cap, V], bool] | None = None  # None: always true
     unary: Callable[[Cap, Any, V], V] | None = None  # None: that of a constant
+    number: Callable[[Cap, V, type, list[V], dict[str, V]], V] | None = None  # `int`, `float`, `complex`; so, too
     iter: Callable[[Cap, V], V] | None = None
     next: Callable[[Cap, V], V | None] | None = None  # None at the end
     length: Callable[[Cap, V], V] | None = None  # None: that of a constant
@@ -51,6 +53,7 @@ class Kind:
 
     # what becomes of it
     argument: Callable[[Cap, V], Any] | None = None  # in a node of the Graph
+    shell: Callable[[Cap, V, Any], Any] | None = None  # for JAX's registry of trees; None: the Value itself
     emit: Callable[[Any, V], None] | None = None  # bytecode that makes or finds the object
     replay: Callable[[Any, V], None] | None = None  # bytecode that changes the existing object as the program did
 

@@ -179,7 +179,7 @@ class Capture:
         self.entered: dict[int, Any] = {}  # id of a real function that calls of it just enter → its FunctionV
         self.mutated: list[Any] = []  # the Values that were changed in place, in order; None for a global, a class
         self.class_writes: dict[tuple[int, str], Any] = {}  # (id of a class, attribute) → it, and a Value or DELETED
-        self.prints: list[tuple[Any, Any, Any, Any]] = []  # what says it, its arguments, globals: see `debug_rows`
+        self.prints: list[tuple[Any, Any, Any, Any]] = []  # what says it, its arguments, globals: see `jax_rows`
         self.said: set[Any] = set()  # the places in bodies where a warning was given
         self.warned: dict[int, set[Any]] | None = None  # what modules have warned of, once known: see `warning_rows`
         self.pending: dict[int, Any] = {}  # id of a suspended generator that runs code when dropped → it

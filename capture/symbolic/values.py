@@ -84,6 +84,11 @@ def holds(value: Any, kinds: Any) -> TypeGuard[Const]:
     return isinstance(value, Const) and isinstance(peek(value), kinds)
 
 
+def object_of(value: Any) -> Any:
+    """The object of a Const; None of other Values."""
+    return value.value if isinstance(value, Const) else None
+
+
 def is_exactly(value: Any, *classes: type) -> TypeGuard[Const]:
     """Whether `value` is a constant of one of these classes, and of no subclass."""
     return isinstance(value, Const) and type(peek(value)) in classes
@@ -97,6 +102,11 @@ def is_known_literal(value: Any) -> TypeGuard[Const]:
 def is_open(value: Any) -> bool:
     """Whether `value` is a function known by its code alone."""
     return isinstance(value, Const) and value.identify is not None
+
+
+def is_number(value: Any) -> bool:
+    """Whether `value` is a number that the Graph computes, or a constant one."""
+    return isinstance(value, NumberV) or is_exactly(value, int, bool, float)
 
 
 @dataclass(eq=False)

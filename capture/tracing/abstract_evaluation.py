@@ -22,6 +22,7 @@ from jax.extend.core import primitives
 
 from dynacomp.capture.base.errors import Break, GiveUp, NeverCalled, Raised, Restart
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval, as_struct
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
@@ -99,7 +100,7 @@ def evaluated(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Outcome,
             return abstract(cap, fn, lowered[0], lowered[1], since), lowered
     blamed = lowered_sizes(lowered)
     if not blamed and shows_values(lowered):  # functions and objects of libraries, made with sizes maybe
-        blamed = [size for size in map(canonical, map(cap.scope.symbol, cap.dims)) if isinstance(size, Size)]
+        blamed = [*of_class(Size, map(canonical, map(cap.scope.symbol, cap.dims)))]
     concrete = isinstance(error, CONCRETE)
     if concrete and size_values.takes_sides(cap, blamed):
         raise Restart()

@@ -20,9 +20,10 @@ import numpy as np
 
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.graph.avals import as_struct, aval_of, weak
-from dynacomp.capture.graph.graph import Node, Tree
+from dynacomp.capture.graph.graph import Node, Tree, map_parts
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.graph_sizes import sizes_in
 from dynacomp.capture.graph.sizes import Size, canonical
@@ -261,9 +262,9 @@ define(SliceV, Kind(argument=lambda cap, v: slice(*(lower_arg(cap, p) for p in (
 
 def lowered_sizes(lowered: Any) -> list[Size]:
     """The Sizes that a call depends on: those that it is given, and those of its arrays."""
-    given = [v for v in parts(lowered) if isinstance(v, Size)]
+    given = [*of_class(Size, parts(lowered))]
     found = map(canonical, (*given, *sizes_in(*(n.aval for n in leaf_nodes(lowered)))))
-    return [size for size in found if isinstance(size, Size)]
+    return [*of_class(Size, found)]
 
 
 def has_sizes(lowered: Any) -> bool:
@@ -282,15 +283,7 @@ def _with_sizes(arg: Any, put: Any, slices: bool = True) -> Any:
         return put(arg)
     if isinstance(arg, LibraryArg):
         return arg if not has_sizes(arg) else LibraryArg(arg.make, again(arg.args), again(arg.kwargs))
-    if isinstance(arg, slice) and slices:
-        return slice(again(arg.start), again(arg.stop), again(arg.step))
-    if isinstance(arg, Tree):
-        return Tree(arg.treedef, tuple(map(again, arg.leaves)))
-    if isinstance(arg, tuple) and hasattr(arg, "_fields"):
-        return type(arg)(*map(again, arg))
-    if type(arg) in (tuple, list):
-        return type(arg)(map(again, arg))
-    return {k: again(v) for k, v in arg.items()} if type(arg) is dict else arg
+    return arg if isinstance(arg, slice) and not slices else map_parts(arg, again)
 
 
 def as_number(size: Any) -> Any:
@@ -337,15 +330,7 @@ def rebuild(arg: Any, env: dict[Any, Any]) -> Any:
         return env[arg]
     if isinstance(arg, Tree):
         return jax.tree.unflatten(arg.treedef, [rebuild(v, env) for v in arg.leaves])
-    if isinstance(arg, tuple) and hasattr(arg, "_fields"):
-        return tuple.__new__(type(arg), [rebuild(v, env) for v in arg])
-    if type(arg) in (tuple, list):
-        return type(arg)(rebuild(v, env) for v in arg)
-    if type(arg) is dict:
-        return {k: rebuild(v, env) for k, v in arg.items()}
-    if isinstance(arg, slice):
-        return slice(rebuild(arg.start, env), rebuild(arg.stop, env), rebuild(arg.step, env))
-    return arg
+    return map_parts(arg, lambda v: rebuild(v, env))
 
 
 def parts(arg: Any, seen: set[LibraryArg] | None = None) -> Iterator[Any]:
@@ -369,12 +354,12 @@ def parts(arg: Any, seen: set[LibraryArg] | None = None) -> Iterator[Any]:
 
 def leaf_nodes(arg: Any) -> Iterator[Node]:
     """The array Nodes that a lowered argument reads."""
-    return (v for v in parts(arg) if isinstance(v, Node))
+    return of_class(Node, parts(arg))
 
 
 def standins_in(arg: Any) -> Iterator[Standin]:
     """Every user function inside a lowered argument."""
-    return (v for v in parts(arg) if isinstance(v, Standin))
+    return of_class(Standin, parts(arg))
 
 
 def shows_values(arg: Any) -> bool:

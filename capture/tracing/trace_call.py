@@ -21,8 +21,9 @@ import jax
 import numpy as np
 
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval
-from dynacomp.capture.graph.graph import Closure, Node, Tree
+from dynacomp.capture.graph.graph import Closure, Node, map_parts
 from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.symbolic.immutability import TREEDEF, says_literals
 from dynacomp.capture.symbolic.libraries import (
@@ -88,7 +89,7 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     refuse(cap, (*args, *(kwargs or {}).values()), label(fn))
     if registers_once(fn) and all(isinstance(a, Const) for a in args) and not kwargs:
         return Const(fn(*(a.value for a in args)))  # type: ignore[attr-defined]
-    if has_effect(_called(fn, args)) or decorates(fn, [peek(a) for a in args if isinstance(a, Const)]):
+    if has_effect(_called(fn, args)) or decorates(fn, [peek(a) for a in of_class(Const, args)]):
         raise Break("effect", f"{label(fn)} changes more than its result")
     values = (list(args), dict(kwargs or {}))
     if judges(fn) and any(_holds_numpy(cap, v) for v in (*values[0], *values[1].values())):
@@ -129,7 +130,7 @@ def _handed_back(cap: Capture, fn: Any, origins: list[Node | None], given: tuple
     """The argument that is the call's result: `jnp.asarray` of an array of JAX."""
     if getattr(fn, "__name__", "") not in HAND_BACK or not origins or origins[0] is None:
         return None
-    return next((v for v in given if isinstance(v, ArrayV) and not isinstance(v.real, np.ndarray)
+    return next((v for v in of_class(ArrayV, given) if not isinstance(v.real, np.ndarray)
                  and localise(cap, v.node) is origins[0]), None)
 
 
@@ -200,15 +201,7 @@ def finish_arg(cap: Capture, value: Any) -> Any:
         if key not in value.nodes:
             value.nodes[key] = emit_node(cap, value.make, (value.args, value.kwargs), None)
         return value.nodes[key]
-    if isinstance(value, Tree):
-        return Tree(value.treedef, tuple(finish_arg(cap, v) for v in value.leaves))
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(finish_arg(cap, v) for v in value))
-    if type(value) in (tuple, list):
-        return type(value)(finish_arg(cap, v) for v in value)
-    if type(value) is dict:
-        return {k: finish_arg(cap, v) for k, v in value.items()}
-    return value
+    return map_parts(value, lambda v: finish_arg(cap, v))
 
 
 def _finish_standin(cap: Capture, value: Standin) -> Any:
@@ -228,7 +221,7 @@ def _finish_standin(cap: Capture, value: Standin) -> Any:
 
 def _pin(cap: Capture, whole: LibraryV, lowered: tuple) -> None:
     """Functions that a call has run stay as they were for what it returns: `jax.vjp` has differentiated them."""
-    ran = [a for a in (*lowered[0], *lowered[1].values()) if isinstance(a, Standin) and a.ways]
+    ran = [a for a in of_class(Standin, (*lowered[0], *lowered[1].values())) if a.ways]
     if ran:
         whole.lowered[place_of(cap)] = LibraryArg(whole.make, *lowered)
     for standin in ran:

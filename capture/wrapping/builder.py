@@ -30,10 +30,10 @@ from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.classes import module_name, mro
 from dynacomp.capture.symbolic.immutability import TREEDEF, is_changeable, is_python_class, says_literals
-from dynacomp.capture.symbolic.key_values import HashedV
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.standing_values import HashedV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     BuiltinMethodV,

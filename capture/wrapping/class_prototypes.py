@@ -31,6 +31,7 @@ from bytecode import Bytecode, Instr
 
 from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.symbolic.classes import entries, mro
 from dynacomp.capture.symbolic.machine import Capture
@@ -118,12 +119,12 @@ def keep_inside(cap: Capture, cls: ClassRecipe, obj: Any) -> None:
 
 def shown_classes(cap: Capture) -> list[ClassRecipe]:
     """The classes that are made whether anything refers to them or not: `__subclasses__()` may tell."""
-    return [r for r in cap.made.values() if isinstance(r, ClassRecipe) and r.shows]
+    return [r for r in of_class(ClassRecipe, cap.made.values()) if r.shows]
 
 
 def subclasses(cap: Capture, cls: type) -> list[type]:
     """The classes made of one that the captured code makes."""
-    return [r.obj for r in cap.made.values() if isinstance(r, ClassRecipe) and any(
+    return [r.obj for r in of_class(ClassRecipe, cap.made.values()) if any(
         stands_for(base, cls) for base in r.bases)]
 
 
@@ -262,7 +263,7 @@ def leak(cap: Capture, roots: Iterable[Any]) -> ClassRecipe | None:
             if isinstance(found := cap.made.get(id(cls)), (ClassRecipe, Inside)):
                 return found.cls if isinstance(found, Inside) else found
         if is_made(cap, at):
-            return next(r for r in cap.made.values() if isinstance(r, ClassRecipe))
+            return next(of_class(ClassRecipe, cap.made.values()))
         if id(at) not in seen:
             seen.add(id(at))
             todo.extend(_inside(at))

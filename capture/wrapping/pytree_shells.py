@@ -14,8 +14,9 @@ from typing import Any
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.classes import entries, has_dict, module_name, mro
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.private_values import PrivateV
+from dynacomp.capture.symbolic.standing_values import PrivateV
 from dynacomp.capture.symbolic.values import (
     DELETED,
     Const,
@@ -45,37 +46,34 @@ def shell(cap: Capture, value: Value, memo: Memo) -> Any:
     Reading all attributes of an object guards them all, so that static fields are checked.
     """
     if id(value) not in memo:
-        memo[id(value)] = value, _made(cap, value, memo)
+        made = kind(value).shell  # none of a number that changes: a leaf or a static field, `fixed_fields` tells
+        memo[id(value)] = value, value if made is None else made(cap, value, memo)
     return memo[id(value)][1]
 
 
-def _made(cap: Capture, value: Value, memo: Memo) -> Any:
-    if isinstance(value, Const):
-        return value if _is_anew(cap, value) else value.value
-    if isinstance(value, TupleV):
-        return _tuple(cap, value, [shell(cap, i, memo) for i in items_of(cap, value)])
-    if isinstance(value, ListV) and value.cls is list:
-        return [shell(cap, i, memo) for i in items_of(cap, value)]
-    if isinstance(value, DictV):
-        table = {k: shell(cap, realize(cap, v), memo) for k, v in value.items.items()}
-        return value.cls(table) if value.factory is None else value.cls(shell(cap, value.factory, memo), table)
-    if isinstance(value, SetV):
-        return value.cls(value.items)
-    if isinstance(value, PrivateV):
-        raise Break("argument", f"a {value.cls.__qualname__} passed to a library")
-    if isinstance(value, ObjectV):
-        return _object(cap, value, memo)
-    return value  # of a number that changes, which may be a leaf or a static field, `fixed_fields` tells
+def _const(cap: Capture, value: Const, memo: Memo) -> Any:
+    """Itself where other functions came from there in earlier calls: it is entered, and guarded by what it holds."""
+    anew = is_open(value) and value.source is not None and is_made_anew(cap, peek(value), value.source)
+    return value if anew else value.value
 
 
-def _is_anew(cap: Capture, value: Const) -> bool:
-    """Whether other functions came from there in earlier calls: it is entered, and guarded by what it holds."""
-    return is_open(value) and value.source is not None and is_made_anew(cap, peek(value), value.source)
+def _list(cap: Capture, value: ListV, memo: Memo) -> Any:
+    """A deque by itself is a leaf, and stays a Value."""
+    return [shell(cap, i, memo) for i in items_of(cap, value)] if value.cls is list else value
 
 
-def _tuple(cap: Capture, value: TupleV, items: list[Any]) -> Any:
+def _dict(cap: Capture, value: DictV, memo: Memo) -> Any:
+    table = {k: shell(cap, realize(cap, v), memo) for k, v in value.items.items()}
+    return value.cls(table) if value.factory is None else value.cls(shell(cap, value.factory, memo), table)
+
+
+def _private(cap: Capture, value: PrivateV, memo: Memo) -> Any:
+    raise Break("argument", f"a {value.cls.__qualname__} passed to a library")
+
+
+def _tuple(cap: Capture, value: TupleV, memo: Memo) -> Any:
     """An existing tuple of constants is itself: what a tree's structure holds keeps its identity."""
-    real = value.real
+    items, real = [shell(cap, i, memo) for i in items_of(cap, value)], value.real
     if real is not None and len(real) == len(items) and all(map(operator.is_, items, real)):
         cap.tuples.setdefault(id(real), value)
         return real
@@ -112,7 +110,7 @@ def _bare(cap: Capture, value: ObjectV, memo: Memo) -> Any:
 
 
 def _content(cap: Capture, payload: Value, memo: Memo) -> Any:
-    """What a mutable payload holds; a deque by itself is a leaf, and stays a Value."""
+    """What a mutable payload holds."""
     if isinstance(payload, ListV) and payload.cls is collections.deque:
         return collections.deque([shell(cap, i, memo) for i in items_of(cap, payload)], payload.extra)
     return shell(cap, payload, memo)
@@ -149,3 +147,7 @@ def _slots(value: ObjectV) -> list[str]:
     return [n for n in names if n not in ("__dict__", "__weakref__") and value.attrs.get(n) is not DELETED]
 
 
+define(SetV, Kind(shell=lambda cap, v, memo: v.cls(v.items)))
+for _cls, _shell in ((Const, _const), (TupleV, _tuple), (ListV, _list), (DictV, _dict), (PrivateV, _private),
+                     (ObjectV, _object)):
+    define(_cls, Kind(shell=_shell))  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.lowering.kernel_ir.loops import Expr, Load, Loop, Stmt, Store, below, folds, inner_loops
 
 Path = tuple[Loop, ...]
@@ -47,7 +48,7 @@ def _uses(body: Sequence[Stmt], path: Path) -> Iterator[tuple[str, Path]]:
 
 def loads(expr: Expr) -> Iterator[str]:
     """The buffers that an expression loads from."""
-    return (e.buffer for e in below([expr]) if isinstance(e, Load))
+    return (e.buffer for e in of_class(Load, below([expr])))
 
 
 def contains(outer: Loop, inner: Loop | None) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Union
 
 from dynacomp.capture.graph.avals import Aval
-from dynacomp.lowering.fuse.schedule import ExternStep, KernelStep, Schedule, Step
+from dynacomp.lowering.fuse.schedule import ExternStep, Schedule, Step
 
 
 @dataclass(frozen=True)
@@ -59,29 +59,15 @@ def _groups(steps: Iterable[Step]) -> list[list[Step] | ExternStep]:
     return groups
 
 
-def reads(step: Step) -> list[str]:
-    """Schedule buffers that a step reads."""
-    if isinstance(step, KernelStep):
-        return [step.bindings.get(b.name, b.name) for b in step.kernel.inputs]
-    return list(step.operands)
-
-
-def writes(step: Step) -> list[str]:
-    """Schedule buffers that a step writes, its scratch aside."""
-    if isinstance(step, KernelStep):
-        return [step.bindings.get(b.name, b.name) for b in step.kernel.outputs]
-    return list(step.results)
-
-
 def _cut(schedule: Schedule, steps: list[Step], number: int, later: list[Step]) -> Schedule:
-    made = _unique(w for s in steps for w in writes(s))
-    needed = {r for s in later for r in reads(s)} | {schedule.aliases.get(o, o) for o in schedule.outputs}
+    made = _unique(w for s in steps for w in s.results)
+    needed = {r for s in later for r in s.operands} | {schedule.aliases.get(o, o) for o in schedule.outputs}
     outputs = tuple(m for m in made if m in needed)
     inside: set[str] = set()
     taken = []
     for step in steps:
-        taken += [r for r in reads(step) if r not in inside and r not in schedule.consts]
-        inside |= set(writes(step))
+        taken += [r for r in step.operands if r not in inside and r not in schedule.consts]
+        inside |= set(step.results)
     sized = [schedule.inputs[where[0]] for _, where in schedule.sizes]
     inputs = tuple(_unique([*taken, *sized]))
     sizes = tuple((symbol, (inputs.index(schedule.inputs[where[0]]), where[1]))

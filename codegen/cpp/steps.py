@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import sympy
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.codegen.cpp import types
 from dynacomp.codegen.cpp.cost import is_small
 from dynacomp.codegen.cpp.index import cpp_name, index_code
@@ -119,13 +120,7 @@ def template_dtypes(step: TemplateStep, schedule: Schedule) -> list[np.dtype]:
 
 def written(schedule: Schedule) -> set[str]:
     """Schedule buffers that some step writes."""
-    names: set[str] = set()
-    for step in schedule.steps:
-        if isinstance(step, KernelStep):
-            names |= {step.bindings.get(b.name, b.name) for b in step.kernel.outputs}
-        else:
-            names |= set(step.results)
-    return names
+    return {name for step in schedule.steps for name in step.results}
 
 
 def _updated_inputs(frame: Frame) -> Lines:
@@ -278,8 +273,8 @@ def _branches(step: BranchStep, frame: Frame, names: Names) -> Lines:
 
 def inlined(schedule: Schedule) -> set[int]:
     """The ids of the kernels that are written where they are called: small ones in loops and branches."""
-    inner = (i for s in all_steps(schedule) if isinstance(s, (LoopStep, BranchStep)) for i in s.inner)
-    kernels = (s.kernel for i in inner for s in i.steps if isinstance(s, KernelStep))
+    inner = (i for s in all_steps(schedule) for i in s.inner)
+    kernels = (s.kernel for i in inner for s in of_class(KernelStep, i.steps))
     return {id(k) for k in kernels if is_small(k)}
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import sympy
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.codegen.cpp.index import names_in, step_along
 from dynacomp.lowering.kernel_ir.loops import Apply, Const, Expr, Index, Let, Load, Loop, Ref, Store, inner_loops
 from dynacomp.lowering.sizes.symbols import symbol
@@ -45,7 +46,7 @@ def tiling(outer: list[Loop], lanes: Loop) -> Tiling | None:
     """How to tile a chain of parallel loops, or None where no lane load runs across memory."""
     if lanes.accs or lanes.scans or inner_loops((*lanes.body, *lanes.after)):
         return None
-    inside = {s.name for s in lanes.body if isinstance(s, Let)}
+    inside = {s.name for s in of_class(Let, lanes.body)}
     for loop in outer:
         found = {load for s in lanes.body for load in _loads(s) if _crosses(load, loop, lanes, inside)}
         if found and _long(loop.extent) and _long(lanes.extent):

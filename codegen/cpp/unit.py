@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.codegen.cpp import types
 from dynacomp.codegen.cpp.index import cpp_name, index_code
 from dynacomp.codegen.cpp.loops import kernel_body
 from dynacomp.codegen.cpp.steps import buffers_of, entry_frame, frame_code, inlined, template_dtypes
 from dynacomp.kernels.templates import TEMPLATES
-from dynacomp.lowering.fuse.schedule import BranchStep, KernelStep, LoopStep, Schedule, TemplateStep, all_steps
+from dynacomp.lowering.fuse.schedule import KernelStep, Schedule, TemplateStep, all_steps
 from dynacomp.lowering.kernel_ir.loops import Kernel
 
 Lines = Iterator[str]
@@ -90,11 +91,11 @@ def jobs_for(schedule: Schedule, threads: int) -> int:
 
 def kernels_of(schedule: Schedule) -> list[Kernel]:
     """The kernels of a Schedule in order, each once."""
-    return list({id(s.kernel): s.kernel for s in all_steps(schedule) if isinstance(s, KernelStep)}.values())
+    return list({id(s.kernel): s.kernel for s in of_class(KernelStep, all_steps(schedule))}.values())
 
 
 def _used_templates(schedule: Schedule) -> list[str]:
-    return sorted({s.template for s in all_steps(schedule) if isinstance(s, TemplateStep)})
+    return sorted({s.template for s in of_class(TemplateStep, all_steps(schedule))})
 
 
 def _own_templates(schedule: Schedule) -> list[str]:
@@ -116,11 +117,11 @@ def parts(schedule: Schedule) -> tuple[str, ...]:
 
 
 def _parts(schedule: Schedule) -> Lines:
-    for step in schedule.steps:
-        if isinstance(step, TemplateStep) and (instance := TEMPLATES[step.template].instance):
+    for step in of_class(TemplateStep, schedule.steps):
+        if instance := TEMPLATES[step.template].instance:
             yield instance(template_dtypes(step, schedule))
-        for inner in step.inner if isinstance(step, (LoopStep, BranchStep)) else ():
-            yield from _parts(inner)
+    for inner in (inner for step in schedule.steps for inner in step.inner):
+        yield from _parts(inner)
 
 
 # ---- kernels ----------------------------------------------------------------------------------

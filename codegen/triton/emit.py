@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import sympy
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.codegen.triton.expr import COL, LANE, Linear, Mask, Scope, index, store, write
 from dynacomp.codegen.triton.index import print_index, safe
 from dynacomp.codegen.triton.launch import expressions, loaded, statements, stored
@@ -280,7 +281,7 @@ def _accesses(stmt: Stmt) -> Iterator[Any]:
     """The index of every load and store of one statement."""
     if isinstance(stmt, Store):
         yield sympy.sympify(stmt.index)
-    yield from (sympy.sympify(e.index) for e in expressions(stmt) if isinstance(e, Load))
+    yield from (sympy.sympify(e.index) for e in of_class(Load, expressions(stmt)))
 
 
 def scannable(loop: Loop, exact: bool) -> bool:

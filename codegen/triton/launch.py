@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import sympy
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.lowering.kernel_ir.loops import (
     Buffer,
     Expr,
@@ -122,7 +123,7 @@ def names_used(body: tuple[Stmt, ...]) -> set[str]:
     """The names that statements read: of values, loop variables and sizes."""
     found: set[str] = set()
     for stmt in statements(body):
-        found |= {e.name for e in expressions(stmt) if isinstance(e, Ref)}
+        found |= {e.name for e in of_class(Ref, expressions(stmt))}
         for expr in _indices(stmt):
             found |= {s.name for s in sympy.sympify(expr).free_symbols}
     return found
@@ -130,10 +131,10 @@ def names_used(body: tuple[Stmt, ...]) -> set[str]:
 
 def loaded(body: tuple[Stmt, ...]) -> set[str]:
     """The buffers that statements read; read-modify-write counts."""
-    loads = {e.buffer for s in statements(body) for e in expressions(s) if isinstance(e, Load)}
-    return loads | {s.buffer for s in statements(body) if isinstance(s, Store) and s.mode != "set"}
+    loads = {e.buffer for s in statements(body) for e in of_class(Load, expressions(s))}
+    return loads | {s.buffer for s in of_class(Store, statements(body)) if s.mode != "set"}
 
 
 def stored(body: tuple[Stmt, ...]) -> set[str]:
     """The buffers that statements write."""
-    return {s.buffer for s in statements(body) if isinstance(s, Store)}
+    return {s.buffer for s in of_class(Store, statements(body))}

@@ -23,6 +23,7 @@ from typing import Any
 
 import sympy
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.codegen.triton.emit import Emitter, scannable
 from dynacomp.codegen.triton.expr import ATOMIC_TYPES
 from dynacomp.codegen.triton.index import safe
@@ -69,7 +70,7 @@ def triton_launches(kernel: Kernel, exact: bool = False) -> tuple[Launch, ...]:
 
 
 def _launch(kernel: Kernel, piece: Piece, name: str, exact: bool) -> Launch:
-    serial = not all(_atomic(s, exact) for s in statements(piece.body) if isinstance(s, Store))
+    serial = not all(_atomic(s, exact) for s in of_class(Store, statements(piece.body)))
     boxes, chain, body = _lanes(piece.body, serial)
     flat = bool(chain) and not _tiled(body, exact) or serial
     emitter = Emitter(kernel, chain, flat, serial, exact)

@@ -17,6 +17,7 @@ import sympy
 from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its place
 from jax import lax
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.codegen.dims import substitute
 from dynacomp.codegen.triton import dot
 from dynacomp.codegen.triton.call import Call, launch_call, matmul_call, source_of
@@ -44,14 +45,14 @@ class Plan:
     def reasons(self) -> tuple[str, ...]:
         """Why each step that is no Triton kernel goes to XLA."""
         steps = self.schedule.steps
-        extern = [s.why for s in steps if isinstance(s, ExternStep)]
-        seams = [s.template for s in steps if isinstance(s, TemplateStep) and s.template in SEAMS]
+        extern = [s.why for s in of_class(ExternStep, steps)]
+        seams = [s.template for s in of_class(TemplateStep, steps) if s.template in SEAMS]
         return (*extern, *(f"{name} has no Triton kernel" for name in seams))
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the Triton kernels, templates included."""
-        products = [s for s in self.schedule.steps if isinstance(s, TemplateStep) and s.template == "matmul"]
+        products = [s for s in of_class(TemplateStep, self.schedule.steps) if s.template == "matmul"]
         own = (launch.name for group in self.launches.values() for launch in group)
         return (*own, *(f"matmul_{i}" for i in range(len(products))))
 
@@ -60,15 +61,15 @@ def plan(schedule: Schedule, exact: bool) -> Plan:
     """Writes the source of every distinct Kernel; loops and branches are XLA's here. Raises ValueError for a
     template that Triton lacks."""
     schedule = without_control(schedule)
-    kernels = {id(s.kernel): s.kernel for s in schedule.steps if isinstance(s, KernelStep)}
-    unknown = {s.template for s in schedule.steps if isinstance(s, TemplateStep)} - {"matmul", *SEAMS}
+    kernels = {id(s.kernel): s.kernel for s in of_class(KernelStep, schedule.steps)}
+    unknown = {s.template for s in of_class(TemplateStep, schedule.steps)} - {"matmul", *SEAMS}
     if unknown:
         raise ValueError(f"Triton has no template {', '.join(sorted(unknown))}: send these operations to XLA")
     launches = {
         key: triton_launches(_renamed(kernel, n), exact) for n, (key, kernel) in enumerate(kernels.items())
     }
     text = "\n\n".join([HEADER, *(launch.source for group in launches.values() for launch in group)])
-    externs = tuple(jax_jit(as_function(s.graph)) for s in schedule.steps if isinstance(s, ExternStep))
+    externs = tuple(jax_jit(as_function(s.graph)) for s in of_class(ExternStep, schedule.steps))
     return Plan(schedule, text, launches, externs)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph import interpreter
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import OUTPUT, Graph, Node
@@ -76,7 +77,7 @@ def _outputs(form: Form) -> list[Any]:
 def traced_outputs(graph: Graph) -> list[Any]:
     """The Avals of a captured Graph's output arrays, as JAX traces them; other outputs as they are."""
     leaves = jax.tree.leaves(graph.output)
-    arrays = tuple(x for x in leaves if isinstance(x, Node))
+    arrays = tuple(of_class(Node, leaves))
     only = Graph((*graph.nodes[:-1], Node(OUTPUT, "output", args=(arrays,))), graph.consts, graph.name)
     closed = trace(lambda *xs: jax.tree.leaves(interpreter.run(only, *xs)), [n.aval for n in graph.placeholders])
     return [*map(node_aval, closed.out_avals), *(x for x in leaves if not isinstance(x, Node))]

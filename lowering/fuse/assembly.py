@@ -10,25 +10,11 @@ import sympy
 
 from dynacomp.capture.graph.graph import GET_ATTR, Graph
 from dynacomp.lowering.fuse.memory import plan
-from dynacomp.lowering.fuse.schedule import BranchStep, KernelStep, LoopStep, Schedule, Step
+from dynacomp.lowering.fuse.schedule import Schedule, Step
 from dynacomp.lowering.kernel_ir.loops import Buffer
 from dynacomp.lowering.sizes.indexing import product
 
 Shapes = Mapping[str, tuple[tuple[sympy.Expr, ...], np.dtype]]
-
-
-def reads_of(step: Step) -> tuple[str, ...]:
-    """The Schedule buffers that a step reads."""
-    if isinstance(step, KernelStep):
-        return tuple(step.bindings[b.name] for b in step.kernel.inputs)
-    return step.operands
-
-
-def writes_of(step: Step) -> tuple[str, ...]:
-    """The Schedule buffers that a step writes, its scratch among them."""
-    if isinstance(step, KernelStep):
-        return tuple(step.bindings[b.name] for b in step.kernel.outputs)
-    return (*step.results, *step.scratch) if isinstance(step, (LoopStep, BranchStep)) else step.results
 
 
 def assemble(graph: Graph, steps: tuple[Step, ...], shapes: Shapes, outputs: Sequence[str], inner: bool) -> Schedule:
@@ -39,7 +25,8 @@ def assemble(graph: Graph, steps: tuple[Step, ...], shapes: Shapes, outputs: Seq
     """
     inputs = tuple(n.name for n in graph.placeholders)
     consts = {n.name: np.asarray(graph.consts[n.target]) for n in graph.nodes if n.op == GET_ATTR}
-    used = dict.fromkeys([*inputs, *consts, *outputs, *(b for s in steps for b in (*reads_of(s), *writes_of(s)))])
+    touched = (b for s in steps for b in (*s.operands, *s.results, *s.scratch))
+    used = dict.fromkeys([*inputs, *consts, *outputs, *touched])
     buffers = {n: Buffer(n, *shapes[n]) for n in used}
     offsets, arena = plan(_lives(steps, buffers, {*inputs, *consts, *outputs}))
     aliases = {o: o for o in outputs if o in inputs or o in consts}
@@ -62,7 +49,7 @@ def _lives(steps: tuple[Step, ...], buffers: dict[str, Buffer], kept: set[str]) 
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for k, step in enumerate(steps):
-        for name in (*writes_of(step), *reads_of(step)):
+        for name in (*step.results, *step.scratch, *step.operands):
             first.setdefault(name, k)
             last[name] = k
     return {

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import sympy
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.lowering.kernel_ir.loops import (
     Apply,
     Buffer,
@@ -93,8 +94,8 @@ def _row_of(kernel: Kernel, loop: Loop, taken: int) -> tuple[_Row, Loop] | None:
         return None
     if hint(loop.extent) < FEWEST or hint(lanes.extent) > LONGEST or inner_loops(lanes.body):
         return None
-    lets = {s.name for s in lanes.body if isinstance(s, Let)}
-    stored = {s.buffer for s in lanes.body if isinstance(s, Store)}
+    lets = {s.name for s in of_class(Let, lanes.body)}
+    stored = {s.buffer for s in of_class(Store, lanes.body)}
     row = _Row(kernel, lanes, frozenset({loop.var.name} | lets | stored), taken)
     body = tuple(replace(s, value=row.swapped(s.value)) for s in lanes.body if not isinstance(s, Loop))
     return (row, replace(loop, body=(replace(lanes, body=body),))) if row.found else None

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import sympy
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.graph import Node
 from dynacomp.lowering.kernel_ir.loops import Expr, Load
 from dynacomp.lowering.kernel_ir.scalars import DEAR, SCALARS
@@ -159,7 +160,7 @@ def make_update(reader: Reader, node: Node, before: str) -> Item:
     """The updates of a node, stored into the array of which `before` was the version until then."""
     store, dtype = STORES[op_name(node)](reader, node), dtype_of(node)
     roots = [store.value, reader.index(store.index, INT64), *([] if store.mask is None else [store.mask])]
-    reads = tuple(e for e in walk(reader, roots) if isinstance(e, Load))
+    reads = tuple(of_class(Load, walk(reader, roots)))
     return Item(
         node.name,
         "scatter",
@@ -219,7 +220,7 @@ def is_scatter(node: Node) -> bool:
 
 def loads_of(reader: Reader, value: Expr) -> tuple[Load, ...]:
     """Every Load in a value, masks and computed positions included."""
-    return tuple(e for e in walk(reader, [value]) if isinstance(e, Load))
+    return tuple(of_class(Load, walk(reader, [value])))
 
 
 def _wants_lanes(
@@ -338,7 +339,7 @@ def _size(node: Node) -> int:
 def _weigh(node: Node, realised: set[str], weights: Mapping[Node, _Weight]) -> _Weight:
     parts = [
         _Weight(0, {(a.name,): _size(a)}, 0) if a.name in realised or a not in weights else weights[a]
-        for a in dict.fromkeys(a for a in node.args if isinstance(a, Node))
+        for a in dict.fromkeys(of_class(Node, node.args))
     ]
     moved = (node.name,) if op_name(node) in _MOVED else ()
     reads = {(*load, *moved): size for p in parts for load, size in p.reads.items()}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Union
+from typing import Any, ClassVar, Union
 
 import numpy as np
 import sympy
@@ -19,8 +19,15 @@ from dynacomp.lowering.kernel_ir.loops import Buffer, Kernel
 from dynacomp.lowering.kernel_ir.printer import text
 
 
+class Plain:
+    """A step that runs no Schedules, and has no buffers but those of its operands and results."""
+
+    inner: ClassVar[tuple[Schedule, ...]] = ()
+    scratch: ClassVar[tuple[str, ...]] = ()
+
+
 @dataclass(frozen=True)
-class KernelStep:
+class KernelStep(Plain):
     """Run one loop Kernel on Schedule buffers: `bindings` maps each of its buffers' names (inputs
     and outputs) to the Schedule's. Steps whose kernels are alike share one Kernel object, so a
     backend emits code once per distinct `kernel` (compare by identity)."""
@@ -28,9 +35,17 @@ class KernelStep:
     kernel: Kernel
     bindings: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def operands(self) -> tuple[str, ...]:
+        return tuple(self.bindings.get(b.name, b.name) for b in self.kernel.inputs)
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        return tuple(self.bindings.get(b.name, b.name) for b in self.kernel.outputs)
+
 
 @dataclass(frozen=True)
-class TemplateStep:
+class TemplateStep(Plain):
     """Run a kernel template of `dynacomp.kernels` (matmul, convolution, sort, random bits...).
 
     `params` holds what the template needs besides buffers: ints, strings and SymPy sizes.
@@ -43,7 +58,7 @@ class TemplateStep:
 
 
 @dataclass(frozen=True)
-class ExternStep:
+class ExternStep(Plain):
     """Call XLA at the seam: `graph` (a primitive Graph; placeholders = operands) through
     `jax.jit`; its flat outputs are the results. `why` says what had no lowering."""
 
@@ -130,25 +145,33 @@ def _lines(schedule: Schedule, word: str = "schedule") -> Iterator[str]:
     yield f"{word} {schedule.name}({', '.join(schedule.inputs)}) -> ({', '.join(schedule.outputs)}):"
     seen: set[int] = set()
     for step in schedule.steps:
-        if isinstance(step, (LoopStep, BranchStep)):
-            how = "branches" if isinstance(step, BranchStep) else "loop" if step.condition else f"loop {step.length}"
-            yield f"    {', '.join(step.results)} = {how}({', '.join(step.operands)})"
-            yield from (f"        {line}" for inner in step.inner for line in _lines(inner, "body"))
-        elif isinstance(step, KernelStep):
+        if isinstance(step, KernelStep):
             bound = ", ".join(f"{own}={buffer}" for own, buffer in step.bindings.items())
             yield f"    {step.kernel.name}({bound})"
             if id(step.kernel) not in seen:
                 yield from (f"        {line}" for line in text(step.kernel).splitlines())
             seen.add(id(step.kernel))
-        elif isinstance(step, TemplateStep):
-            yield f"    {', '.join(step.results)} = {step.template}({', '.join(step.operands)})"
-        else:
-            yield f"    {', '.join(step.results)} = xla({', '.join(step.operands)})  # {step.why}"
+            continue
+        call, why = _called(step)
+        yield f"    {', '.join(step.results)} = {call}({', '.join(step.operands)}){why}"
+        yield from (f"        {line}" for inner in step.inner for line in _lines(inner, "body"))
+
+
+def _called(step: Step) -> tuple[str, str]:
+    """What a step calls that is no kernel, and a comment."""
+    match step:
+        case TemplateStep():
+            return step.template, ""
+        case ExternStep():
+            return "xla", f"  # {step.why}"
+        case LoopStep():
+            return ("loop" if step.condition else f"loop {step.length}"), ""
+    return "branches", ""
 
 
 def without_control(schedule: Schedule) -> Schedule:
     """The Schedule with its loops and branches left to XLA: for backends that have none of their own."""
-    steps = (s.extern if isinstance(s, (LoopStep, BranchStep)) else s for s in schedule.steps)
+    steps = (getattr(s, "extern", s) for s in schedule.steps)
     return replace(schedule, steps=tuple(steps))
 
 
@@ -156,5 +179,5 @@ def all_steps(schedule: Schedule) -> Iterator[Step]:
     """Every step of a Schedule, those inside loops and branches after the step that holds them."""
     for step in schedule.steps:
         yield step
-        for inner in step.inner if isinstance(step, (LoopStep, BranchStep)) else ():
+        for inner in step.inner:
             yield from all_steps(inner)

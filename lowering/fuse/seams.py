@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.lowering.fuse.schedule import ExternStep, Schedule
 from dynacomp.lowering.rules.support import why_not
 
@@ -23,7 +24,7 @@ class Seam:
 
 def seams(schedule: Schedule) -> tuple[Seam, ...]:
     """Every operation of the ExternSteps, each once."""
-    return tuple(dict.fromkeys(s for step in schedule.steps if isinstance(step, ExternStep) for s in _of(step)))
+    return tuple(dict.fromkeys(s for step in of_class(ExternStep, schedule.steps) for s in _of(step)))
 
 
 def _of(step: ExternStep) -> Iterator[Seam]:

@@ -111,16 +111,17 @@ def _index(expr: sympy.Expr, state: _State) -> Any:
 
 
 def _eval(expr: Expr, state: _State) -> Any:
-    if isinstance(expr, Const):
-        return np.asarray(expr.value).astype(expr.dtype)
-    if isinstance(expr, Ref):
-        return _lift(state.env[expr.name], state.depth)
-    if isinstance(expr, Index):
-        return np.asarray(_index(expr.expr, state)).astype(expr.dtype)
-    if isinstance(expr, Load):
-        return _load(expr, state)
-    assert isinstance(expr, Apply)
-    return evaluate(expr.fn, tuple(_eval(a, state) for a in expr.args), expr.dtype)
+    match expr:
+        case Const():
+            return np.asarray(expr.value).astype(expr.dtype)
+        case Ref():
+            return _lift(state.env[expr.name], state.depth)
+        case Index():
+            return np.asarray(_index(expr.expr, state)).astype(expr.dtype)
+        case Load():
+            return _load(expr, state)
+        case Apply():
+            return evaluate(expr.fn, tuple(_eval(a, state) for a in expr.args), expr.dtype)
 
 
 def _load(load: Load, state: _State) -> Any:
@@ -162,12 +163,13 @@ def _address(name: str, index: sympy.Expr, mask: Any, state: _State) -> Any:
 
 def _block(stmts: tuple[Stmt, ...], state: _State) -> None:
     for stmt in stmts:
-        if isinstance(stmt, Let):
-            state.env[stmt.name] = _eval(stmt.value, state)
-        elif isinstance(stmt, Store):
-            _store(stmt, state)
-        else:
-            _loop(stmt, state)
+        match stmt:
+            case Let(name, value):
+                state.env[name] = _eval(value, state)
+            case Store():
+                _store(stmt, state)
+            case Loop():
+                _loop(stmt, state)
 
 
 def _store(store: Store, state: _State) -> None:

@@ -65,25 +65,23 @@ def _allocate(schedule: Schedule, sizes: Mapping[str, int]) -> dict[str, np.ndar
 
 
 def _run_step(step: Any, buffers: dict[str, np.ndarray], sizes: Mapping[str, int], templates: References) -> None:
-    if isinstance(step, KernelStep):
-        mine = {p: _as_pairs(buffers[b]) for p, b in step.bindings.items()}
-        kernels.run(step.kernel, mine, sizes)
-        return
-    if isinstance(step, TemplateStep):
-        params = {k: _concrete(v, sizes) for k, v in step.params.items()}
-        dtypes = [buffers[r].dtype for r in step.results]
-        more = {"dtype": dtypes[0]} if step.template in _TYPED else {}
-        results = templates[step.template](params, *(buffers[o] for o in step.operands), **more)
-    elif isinstance(step, LoopStep):
-        results = _loop(step, [buffers[o] for o in step.operands], sizes, templates)
-    elif isinstance(step, BranchStep):
-        index, *operands = (buffers[o] for o in step.operands)
-        inner = step.inner[int(np.clip(index.item(), 0, len(step.inner) - 1))]
-        results = _inner(inner, operands, sizes, templates)
-    else:
-        assert isinstance(step, ExternStep)
-        shaped = [_as_placeholder(n.aval, buffers[o], sizes) for n, o in zip(step.graph.placeholders, step.operands)]
-        results = interpreter.run(step.graph, *shaped)
+    given = [buffers[o] for o in step.operands]
+    match step:
+        case KernelStep():
+            kernels.run(step.kernel, {p: _as_pairs(buffers[b]) for p, b in step.bindings.items()}, sizes)
+            return
+        case TemplateStep():
+            params = {k: _concrete(v, sizes) for k, v in step.params.items()}
+            more = {"dtype": buffers[step.results[0]].dtype} if step.template in _TYPED else {}
+            results = templates[step.template](params, *given, **more)
+        case LoopStep():
+            results = _loop(step, given, sizes, templates)
+        case BranchStep():
+            inner = step.inner[int(np.clip(given[0].item(), 0, len(step.inner) - 1))]
+            results = _inner(inner, given[1:], sizes, templates)
+        case ExternStep():
+            shaped = [_as_placeholder(n.aval, a, sizes) for n, a in zip(step.graph.placeholders, given)]
+            results = interpreter.run(step.graph, *shaped)
     for name, value in zip(step.results, results):
         buffers[name][...] = np.asarray(value).reshape(buffers[name].shape)
 

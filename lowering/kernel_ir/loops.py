@@ -51,6 +51,8 @@ from typing import Any, Union
 import numpy as np
 import sympy
 
+from dynacomp.capture.base.of_class import of_class
+
 
 @dataclass(frozen=True, eq=False)
 class Const:
@@ -209,7 +211,7 @@ def below(roots: Iterable[Expr | None]) -> Iterator[Expr]:
 
 def inner_loops(body: Iterable[Stmt]) -> list[Loop]:
     """The loops that stand in a body, not those inside of them."""
-    return [s for s in body if isinstance(s, Loop)]
+    return [*of_class(Loop, body)]
 
 
 @dataclass(frozen=True)

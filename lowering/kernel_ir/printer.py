@@ -83,14 +83,15 @@ def _buffers(buffers: Sequence[Buffer]) -> str:
 
 def _block(stmts: Sequence[Stmt], indent: str) -> Iterator[str]:
     for s in stmts:
-        if isinstance(s, Let):
-            yield f"{indent}{s.name} = {expr_text(s.value)}"
-        elif isinstance(s, Store):
-            how = "=" if s.mode == "set" else f"{s.mode}="
-            mask = "" if s.mask is None else f" where {expr_text(s.mask)}"
-            yield f"{indent}{s.buffer}[{s.index}] {how} {expr_text(s.value)}{mask}"
-        else:
-            yield from _loop(s, indent)
+        match s:
+            case Let(name, value):
+                yield f"{indent}{name} = {expr_text(value)}"
+            case Store():
+                how = "=" if s.mode == "set" else f"{s.mode}="
+                mask = "" if s.mask is None else f" where {expr_text(s.mask)}"
+                yield f"{indent}{s.buffer}[{s.index}] {how} {expr_text(s.value)}{mask}"
+            case Loop():
+                yield from _loop(s, indent)
 
 
 def _loop(loop: Loop, indent: str) -> Iterator[str]:

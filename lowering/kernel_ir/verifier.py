@@ -91,13 +91,14 @@ def _require(holds: bool, scope: _Scope, what: str) -> None:
 
 def _block(scope: _Scope, stmts: Sequence[Stmt]) -> None:
     for s in stmts:
-        if isinstance(s, Let):
-            _expr(scope, s.value)
-            _define(scope, s.name, s.value.dtype)
-        elif isinstance(s, Store):
-            _store(scope, s)
-        else:
-            _loop(scope, s)
+        match s:
+            case Let(name, value):
+                _expr(scope, value)
+                _define(scope, name, value.dtype)
+            case Store():
+                _store(scope, s)
+            case Loop():
+                _loop(scope, s)
 
 
 def _define(scope: _Scope, name: str, dtype: np.dtype) -> None:
@@ -158,16 +159,17 @@ def _index(scope: _Scope, expr: sympy.Expr) -> None:
 
 
 def _expr(scope: _Scope, expr: Expr) -> None:
-    if isinstance(expr, Ref):
-        _require(scope.values.get(expr.name) == expr.dtype, scope, f"{expr.name} as {expr.dtype} is not in scope")
-    elif isinstance(expr, Index):
-        _index(scope, expr.expr)
-    elif isinstance(expr, Load):
-        _load(scope, expr)
-    elif isinstance(expr, Apply):
-        _apply(scope, expr)
-    else:
-        _require(isinstance(expr, Const) and bool(kind(expr.dtype)), scope, f"no expression: {expr!r}")
+    match expr:
+        case Ref(name, dtype):
+            _require(scope.values.get(name) == dtype, scope, f"{name} as {dtype} is not in scope")
+        case Index():
+            _index(scope, expr.expr)
+        case Load():
+            _load(scope, expr)
+        case Apply():
+            _apply(scope, expr)
+        case _:
+            _require(isinstance(expr, Const) and bool(kind(expr.dtype)), scope, f"no expression: {expr!r}")
 
 
 def _load(scope: _Scope, load: Load) -> None:

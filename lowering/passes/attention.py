@@ -19,6 +19,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import OUTPUT, PLACEHOLDER, Builder, Graph, Node, nodes_in
 from dynacomp.lowering.passes.core import constant, dead_code, substituted, users_of
@@ -251,7 +252,7 @@ def _scaled(seen: Seen, found: Found, stage: int) -> bool:
     if len(numbers) != 1 or inverse and not isinstance(seen.node.args[1], np.generic) or not np.isfinite(numbers[0]):
         return False
     found.scale *= 1 / float(numbers[0]) if inverse else float(numbers[0])
-    below = next(a for a in seen.node.args if isinstance(a, Node))
+    below = next(of_class(Node, seen.node.args))
     return _scores(bare(Seen(below, seen.labels), found.covered), found, stage)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.graph import PLACEHOLDER, Builder, Closure, Graph, Node, map_nodes, nodes_in
 from dynacomp.lowering.passes.core import Rule, constant, dead_code, emit, is_getitem, rebuild
 from dynacomp.lowering.primitives.control import bodies, is_control, map_bodies, results
@@ -256,7 +257,7 @@ def _worth_keeping(node: Node) -> bool:
     """Is it work, and no bigger than what it is made of?"""
     if not isinstance(node.target, Op) or node.target.kind == LAYOUT or isinstance(node.aval, tuple):
         return False
-    sizes = [total(a.aval.shape) for a in node.args if isinstance(a, Node)]
+    sizes = [total(a.aval.shape) for a in of_class(Node, node.args)]
     return node.target.name != "convert_element_type" and total(node.aval.shape) <= max(KEPT, *sizes)
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import Closure, Graph, Node
 
@@ -73,7 +74,7 @@ def _outputs(graph: Graph) -> tuple[Aval, ...]:
 def bodies(params: Mapping[str, Any]) -> tuple[Graph, ...]:
     """The Graphs among an Op's parameters."""
     values = [v for p in params.values() for v in (p if isinstance(p, tuple) else (p,))]
-    return tuple(v.graph for v in values if isinstance(v, Closure))
+    return tuple(v.graph for v in of_class(Closure, values))
 
 
 def map_bodies(params: Mapping[str, Any], fn: Callable[[Graph], Graph]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from dynacomp.capture.graph import interpreter
-from dynacomp.capture.graph.graph import Graph, Node, map_nodes
+from dynacomp.capture.graph.graph import Graph, Node, map_nodes, map_parts
 from dynacomp.lowering.primitives.control import map_bodies
 from dynacomp.lowering.primitives.translate_rules import CALLS
 from dynacomp.lowering.sizes.dims import map_aval, map_dims, read_sizes, substitute
@@ -68,13 +68,7 @@ def map_jaxprs(value: Any, fn: Callable[[ClosedJaxpr], ClosedJaxpr]) -> Any:
         return fn(value)
     if isinstance(value, Jaxpr):
         return fn(ClosedJaxpr(value, ())).jaxpr
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(map_jaxprs(v, fn) for v in value))
-    if type(value) in (tuple, list):
-        return type(value)(map_jaxprs(v, fn) for v in value)
-    if type(value) is dict:
-        return {k: map_jaxprs(v, fn) for k, v in value.items()}
-    return value
+    return map_parts(value, lambda v: map_jaxprs(v, fn))
 
 
 def specialise_jaxpr(closed: ClosedJaxpr, sizes: Mapping[str, int]) -> ClosedJaxpr:

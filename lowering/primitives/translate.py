@@ -37,6 +37,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph import interpreter
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_numpy_dtype
 from dynacomp.capture.graph.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Builder, Closure, Graph, Node, map_nodes
@@ -98,7 +99,7 @@ def lower(graph: Graph) -> Lowered:
     trace with unknown sizes, and what the user's functions raise.
     """
     leaves, tree = jax.tree.flatten(graph.output)
-    live = [x for x in leaves if isinstance(x, Node)]
+    live = [*of_class(Node, leaves)]
     flat_graph = marked(graph, live)
     trees: list[Any] = []
 

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 import sympy
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.graph import Node
 from dynacomp.lowering.kernel_ir.loops import Apply, Const, Expr, Index, Load, Ref, children
 from dynacomp.lowering.kernel_ir.scalars import SCALARS, evaluate, kind
@@ -217,7 +218,7 @@ class Reader:
 
 def _simpler(reader: Reader, fn: str, args: tuple[Expr, ...], dtype: np.dtype) -> Expr | None:
     """An equal expression without the function, bit for bit, where one is at hand."""
-    consts = [a for a in args if isinstance(a, Const)]
+    consts = [*of_class(Const, args)]
     if len(consts) == len(args):
         value = evaluate(fn, tuple(np.asarray(a.value).astype(a.dtype) for a in consts), dtype)
         return reader.const(value.item(), dtype)
@@ -259,15 +260,17 @@ def op_of(node: Node) -> str | None:
 def _key(expr: Expr) -> Any:
     """What makes two expressions one. Accumulators and scratch rows have the same names in every kernel of a graph, and
     a dtype of their own in each."""
-    if isinstance(expr, Apply):
-        return (expr.fn, expr.dtype, *map(id, expr.args))
-    if isinstance(expr, Load):
-        return ("load", expr.buffer, expr.index, expr.dtype, id(expr.mask), id(expr.other))
-    if isinstance(expr, Const):
-        return ("const", repr(expr.value), expr.dtype)
-    if isinstance(expr, Index):
-        return ("index", expr.expr, expr.dtype)
-    return ("ref", expr.name, expr.dtype)
+    match expr:
+        case Apply(fn, args, dtype):
+            return (fn, dtype, *map(id, args))
+        case Load():
+            return ("load", expr.buffer, expr.index, expr.dtype, id(expr.mask), id(expr.other))
+        case Const(value, dtype):
+            return ("const", repr(value), dtype)
+        case Index(at, dtype):
+            return ("index", at, dtype)
+        case Ref(name, dtype):
+            return ("ref", name, dtype)
 
 
 class HasValues(Protocol):
@@ -303,7 +306,7 @@ def below_of(reader: HasValues, expr: Expr) -> tuple[Expr, ...]:
 
 def cost(reader: HasValues, value: Expr) -> int:
     """What one evaluation of `value` costs, in additions; shared parts count once."""
-    return sum(SCALARS[e.fn].cost for e in walk(reader, [value]) if isinstance(e, Apply))
+    return sum(SCALARS[e.fn].cost for e in of_class(Apply, walk(reader, [value])))
 
 
 __all__ = [

@@ -11,7 +11,7 @@ import pytest
 import dynacomp
 from dynacomp.capture import frame
 from dynacomp.capture.kinds import emit_iterators, iteration
-from dynacomp.capture.symbolic import frame_values, key_values, values
+from dynacomp.capture.symbolic import frame_values, standing_values, values
 from dynacomp.capture.symbolic.kind import KINDS
 
 
@@ -219,12 +219,12 @@ def test_objects_keep_their_identity():
 
 NOT_BUILT = {values.Value: "the base", values.OpaqueV: "always has a Source", values.ScalarV: "always has a Source",
              values.SequenceV: "the base of tuples and lists", values.MutableV: "a base",
-             key_values.HashedV: "only ever a key",
+             standing_values.HashedV: "only ever a key",
              frame_values.HandlingV: "a stack slot, which graph_break.py writes"}
 
 
 def test_every_value_can_be_rebuilt():
-    kinds = {v for m in (values, frame_values, key_values) for v in vars(m).values()
+    kinds = {v for m in (values, frame_values, standing_values) for v in vars(m).values()
              if isinstance(v, type) and issubclass(v, values.Value)}
     built = {cls for cls in kinds if KINDS[cls].emit is not None}
     assert kinds - built == set(NOT_BUILT)

@@ -5,7 +5,7 @@ import pytest
 
 import dynacomp
 from dynacomp.capture.calls.copies import MemoV
-from dynacomp.capture.symbolic import frame_values, iterator_values, key_values, kind, values
+from dynacomp.capture.symbolic import frame_values, iterator_values, kind, standing_values, values
 from dynacomp.capture.symbolic.kind import KINDS, Kind, define
 from dynacomp.capture.symbolic.values import Const, DictV, NotConstant, ObjectV, as_python, is_constant, type_of
 
@@ -40,18 +40,18 @@ def test_no_field_is_defined_twice(own_kinds):
 
 
 # What the program can hold, and has no attributes, or no type: stack slots, keys of dicts, the inside of `async for`.
-NO_PROGRAMS = {values.Value, values.SequenceV, values.MutableV, key_values.HashedV, frame_values.HandlingV,
+NO_PROGRAMS = {values.Value, values.SequenceV, values.MutableV, standing_values.HashedV, frame_values.HandlingV,
                frame_values.NullV, iterator_values.ASendV}
 
 
-@pytest.mark.parametrize("cls", [v for m in (values, iterator_values, frame_values, key_values)
+@pytest.mark.parametrize("cls", [v for m in (values, iterator_values, frame_values, standing_values)
                                  for v in vars(m).values()
                                  if isinstance(v, type) and issubclass(v, values.Value) and v not in NO_PROGRAMS],
                          ids=lambda c: c.__name__)
 def test_every_kind_that_programs_hold_has_a_type_and_most_have_attributes(cls):
     row = KINDS[cls]
     assert row.python_type is not None
-    without = {values.NumberV, key_values.IdV, frame_values.TracebackV}  # attributes of those leave the graph
+    without = {values.NumberV, standing_values.IdV, frame_values.TracebackV}  # attributes of those leave the graph
     assert (row.getattr is None) == (cls in without)
     assert (row.next is None) or row.iter is not None  # an iterator can be iterated over
 

@@ -11,7 +11,7 @@ import dynacomp
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic import values as V
 from dynacomp.capture.symbolic.frame_values import NULL
-from dynacomp.capture.symbolic.key_values import HashedV, IdV
+from dynacomp.capture.symbolic.standing_values import HashedV, IdV
 from dynacomp.capture.symbolic.values import Const, DictV, ListV, ObjectV, ScalarV, SetV, SliceV, TupleV, ViewV
 
 Point = collections.namedtuple("Point", "x y")

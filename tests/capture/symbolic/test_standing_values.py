@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynacomp.capture.symbolic.key_values import HashedV, IdV
+from dynacomp.capture.symbolic.standing_values import HashedV, IdV
 from dynacomp.capture.symbolic.values import Const, ObjectV, type_of
 
 

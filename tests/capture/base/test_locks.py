@@ -1,4 +1,4 @@
-"""dynacomp.locks: a forked child and a finalizer get the lock that another holds."""
+"""`base.locks`: a forked child and a finalizer get the lock that another holds."""
 
 import os
 import signal
@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from dynacomp.locks import ForkedLock
+from dynacomp.capture.base.locks import ForkedLock
 
 
 @pytest.mark.filterwarnings("ignore")

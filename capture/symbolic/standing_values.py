@@ -1,4 +1,5 @@
-"""Values that stand for others where Python compares or hashes: ids, and keys of dicts and sets."""
+"""Values that stand for something else: ids and keys, where Python compares or hashes, for objects; an object of the
+capture's own for one in C that the captured code has made of constants (see `c_objects`)."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynacomp.capture.symbolic.kind import Kind, define
-from dynacomp.capture.symbolic.values import Const, Value
+from dynacomp.capture.symbolic.values import Const, ObjectV, Value
 
 
 @dataclass(eq=False)
@@ -42,6 +43,13 @@ class HashedV(Value):
             return True
         return self.same(self.value, other.value if isinstance(other, HashedV) else (
             other if isinstance(other, Value) else Const(other)))
+
+
+@dataclass(eq=False)
+class PrivateV(ObjectV):
+    """`obj` is an object of the capture's own, in the state in which the program's is now."""
+
+    obj: Any = None
 
 
 define(IdV, Kind(python_type=lambda v: int))

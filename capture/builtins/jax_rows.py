@@ -1,0 +1,67 @@
+"""Rows for what JAX offers besides computing: `jax.debug.print`, and questions about its own state.
+
+`jax.debug.print` is said once the Graph has run, instead of a graph break. Nothing that the captured code does
+meanwhile can be seen: whatever Python prints, or calls, breaks the graph, and what was to be printed before it is. Only
+what cannot change until then is kept, arrays and constants; inside transformed functions and branches a print is a side
+effect like others.
+
+Is somebody tracing, under which trace, which settings hold? Capture itself traces each call of a library. What these
+functions would say inside such a trace is not what the program would hear, so they are asked directly: outside every
+body the top level answers, inside a body the transformation that calls it, as in eager JAX. The settings that they
+read are guarded by the configuration token of every entry.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from typing import Any
+
+import jax
+from jax._src import core
+
+from dynacomp.capture.calls.calls import BUILTINS, call
+from dynacomp.capture.kinds.operators import fold
+from dynacomp.capture.reconstruct import runtime
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    Const,
+    DictV,
+    NumberV,
+    TupleV,
+    Value,
+    as_python,
+    is_known_literal,
+)
+from dynacomp.capture.tracing.trace_call import library_call
+
+# `with jax.ensure_compile_time_eval():` computes the same values, only sooner.
+BUILTINS[jax.ensure_compile_time_eval] = lambda cap: call(cap, Const(contextlib.nullcontext), [], {})
+QUESTIONS = (core.get_opaque_trace_state, core.trace_state_clean, jax.default_backend, jax.device_count,
+             jax.local_device_count, jax.devices, jax.local_devices, jax.process_index, jax.process_count)
+
+
+def ask(question: Any, cap: Capture, *args: Value, **kwargs: Value) -> Value:
+    """The answer of `question` here and now, as a constant."""
+    return fold(cap, functools.partial(question, **{k: as_python(v) for k, v in kwargs.items()}), *args)
+
+
+BUILTINS.update({q: functools.partial(ask, q) for q in QUESTIONS})
+
+
+def debug_print(cap: Capture, *args: Value, **kwargs: Value) -> Value:
+    if cap.bodies or not all(map(is_settled, (*args, *kwargs.values()))):
+        return library_call(cap, jax.debug.print, list(args), kwargs)
+    cap.prints.append((runtime.debug_print, TupleV(list(args)), DictV(dict(kwargs)), None))
+    return Const(None)
+
+
+def is_settled(v: Value) -> bool:
+    """Whether a Value is the same whenever Python gets it."""
+    if isinstance(v, TupleV):
+        return all(isinstance(x, Value) and is_settled(x) for x in v.items)
+    return isinstance(v, (ArrayV, NumberV)) or is_known_literal(v)
+
+
+BUILTINS[jax.debug.print] = debug_print
