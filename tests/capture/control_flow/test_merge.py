@@ -1,0 +1,78 @@
+"""`control_flow.merge`: what two sides of a condition leave becomes one Value, or the graph breaks."""
+
+import jax.numpy as jnp
+import pytest
+
+from dynacomp.capture.control_flow.merge import is_equal
+from tests.capture.flow_kit import breaks_of
+
+INPUTS = [lambda: (jnp.arange(1.0, 4.0),), lambda: (-jnp.arange(1.0, 4.0),)]
+
+
+def numbers_and_tuples(x):
+    if x.sum() > 0:
+        n, pair = 3, (x, (x * 2, 1))
+    else:
+        n, pair = -4, (x + 1, (x, 7))
+    return pair, n + 1, n * pair[1][1]
+
+
+def objects_made_on_both(x):
+    if x.sum() > 0:
+        made, other = [x, {"a": x * 2}], 0
+    else:
+        made, other = [x * 3, {"a": x}], 0
+    made[1]["b"] = made[0]
+    return made, other
+
+
+def an_object_changed_on_one(x):
+    seen, table = [x], {"k": x}
+    if x.sum() > 0:
+        seen[0], table["k"] = x * 2, table["k"] + 1
+    return seen, table
+
+
+def a_constant_of_both(x):
+    if x.sum() > 0:
+        name, y = "same", x
+    else:
+        name, y = "same", x * x
+    return y, name
+
+
+def one_new_array_in_two_places(x):
+    if x.sum() > 0:
+        y = z = x * 2
+    else:
+        y = z = x * 3
+    return y, z, y is z
+
+
+def texts(x):
+    name = "plus" if x.sum() > 0 else "minus"
+    return x * 2, name
+
+
+def lengths(x):
+    made = [x] if x.sum() > 0 else [x, x]
+    return made, x * 2
+
+
+
+
+@pytest.mark.parametrize("program", [
+    numbers_and_tuples, objects_made_on_both, an_object_changed_on_one, a_constant_of_both,
+    one_new_array_in_two_places])
+def test_one_graph(program):
+    assert breaks_of(program, *INPUTS, *INPUTS) == {}
+
+
+@pytest.mark.parametrize("program", [texts, lengths])
+def test_what_has_no_one_value(program):
+    assert breaks_of(program, *INPUTS, *INPUTS).keys() == {"branch"}
+
+
+def test_constants_are_equal_by_class_and_text():
+    assert is_equal(1.0, 1.0) and is_equal((1, "a"), (1, "a")) and is_equal(float("nan"), float("nan"))
+    assert not is_equal(1, True) and not is_equal(0.0, -0.0) and not is_equal([], [])
