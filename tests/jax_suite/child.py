@@ -1,10 +1,11 @@
 """One process of `runner.py`: one file of JAX's tests, its `_CompileAndCheck` compiling with one compiler.
 
-    python -m tests.jax_suite.child FILE COMPILER OUT REPLACE DONE SEED
+    python -m tests.jax_suite.child FILE COMPILER OUT REPLACE CHOSEN SEED
 
 Writes one line of JSON to OUT for each test that ends: its id, outcome, and why it failed. COMPILER is "jax" or
-"dynacomp". With REPLACE "1" the tests' own calls of `jax.jit` compile with it as well. DONE names a file of
-test ids that are not run (those that ran before a crash). SEED chooses which cases of each grid are run.
+"dynacomp". With REPLACE "1" the tests' own calls of `jax.jit` compile with it as well. CHOSEN names a file of JSON: the
+ids of the tests that are `done` (before a crash) and, where not null, of the `only` ones to run. SEED chooses which
+cases of each grid are run.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class Journal(unittest.TestResult):
         self.outcome, self.why = outcome, "".join(traceback.format_exception_only(*error[:2])).strip()[:1500]
 
 
-def main(file: str, compiler: str, out: str, replace: str, done: str, seed: str) -> None:
+def main(file: str, compiler: str, out: str, replace: str, chosen: str, seed: str) -> None:
     logging.getLogger("dynacomp").setLevel(logging.CRITICAL)
     test_util.JaxTestCase._CompileAndCheck = checking(COMPILERS[compiler])
     test_util._choice = functools.cache(  # type: ignore[attr-defined]
@@ -91,12 +92,13 @@ def main(file: str, compiler: str, out: str, replace: str, done: str, seed: str)
     spec.loader.exec_module(module)
     if replace == "1":
         jax.jit = COMPILERS[compiler]  # type: ignore[assignment]
-    known = set(Path(done).read_text().splitlines())
+    wanted = json.loads(Path(chosen).read_text())
     with open(out, "a") as journal:
         result = Journal(journal)
         for test in flat(test_util.JaxTestLoader().loadTestsFromModule(module)):
-            if test.id().partition(".")[2] not in known:
-                journal.write(json.dumps({"start": test.id().partition(".")[2]}) + "\n")
+            name = test.id().partition(".")[2]
+            if name not in wanted["done"] and (wanted["only"] is None or name in wanted["only"]):
+                journal.write(json.dumps({"start": name}) + "\n")
                 journal.flush()
                 test.run(result)
 

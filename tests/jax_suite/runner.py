@@ -21,7 +21,6 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +56,8 @@ def new_failures(file: Path, cases: int, replace: bool = False, seed: int = 42,
                  seconds: float | None = None) -> tuple[dict[str, str], int]:
     """The tests of a file that fail through dynacomp and pass through jax.jit, with why; how many ran."""
     ours = outcomes(file, "dynacomp", cases, replace, seed, seconds)
-    settled = [name for name, line in ours.items() if line["outcome"] != "fail"]
-    theirs = outcomes(file, "jax", cases, replace, seed, seconds, settled) if len(settled) < len(ours) else {}
+    failed = [name for name, line in ours.items() if line["outcome"] == "fail"]
+    theirs = outcomes(file, "jax", cases, replace, seed, seconds, failed) if failed else {}
     excused = {name for name, line in theirs.items() if line["outcome"] == "fail"}
     failing = {f"{file.stem}.{name}": line["why"] for name, line in ours.items()
                if line["outcome"] == "crash" or (line["outcome"] == "fail" and name not in excused)}
@@ -66,17 +65,17 @@ def new_failures(file: Path, cases: int, replace: bool = False, seed: int = 42,
 
 
 def outcomes(file: Path, compiler: str, cases: int, replace: bool = False, seed: int = 42,
-             seconds: float | None = None, settled: Iterable[str] = ()) -> dict[str, dict[str, Any]]:
-    """What came of each test of a file, `settled` aside; a test that ends the process is a crash, and the rest run in
-    a new one."""
+             seconds: float | None = None, only: list[str] | None = None) -> dict[str, dict[str, Any]]:
+    """What came of each test of a file, or of `only` these; a test that ends the process is a crash, and the rest run
+    in a new one."""
     found: dict[str, dict[str, Any]] = {}
     for _ in range(CRASHES):
         with tempfile.TemporaryDirectory() as folder:
-            out, done = Path(folder, "out"), Path(folder, "done")
+            out, chosen = Path(folder, "out"), Path(folder, "chosen")
             out.touch()
-            done.write_text("\n".join([*settled, *found]))
+            chosen.write_text(json.dumps({"done": list(found), "only": only}))
             command = [sys.executable, "-m", "tests.jax_suite.child", str(file), compiler, str(out),
-                       str(int(replace)), str(done), str(seed)]
+                       str(int(replace)), str(chosen), str(seed)]
             env = {k: v for k, v in os.environ.items() if "CACHE" not in k or not k.startswith("JAX_")}
             env |= {"JAX_NUM_GENERATED_CASES": str(cases), "JAX_PLATFORMS": "cpu"}
             try:
