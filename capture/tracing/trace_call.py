@@ -66,6 +66,7 @@ from dynacomp.capture.tracing.lowered_args import (
 from dynacomp.capture.tracing.passthrough import OBJECT_CALLS, Passed
 from dynacomp.capture.tracing.subgraphs import Standin, localise, never_called, place_of
 from dynacomp.capture.tracing.trees import unflattened
+from dynacomp.capture.wrapping.builder import is_bare_named_tuple
 from dynacomp.capture.wrapping.class_prototypes import refuse
 from dynacomp.capture.wrapping.constants import from_python
 
@@ -166,7 +167,7 @@ def _holds_numpy(cap: Capture, value: Value) -> bool:
 
 
 def _is_container(result: Any) -> bool:
-    return type(result) in (tuple, list, dict) or (isinstance(result, tuple) and hasattr(result, "_fields"))
+    return type(result) in (tuple, list, dict) or is_bare_named_tuple(type(result))
 
 
 def _is_function_like(result: Any) -> bool:
@@ -258,7 +259,7 @@ def _all_containers(result: Any) -> bool:
         return True
     if type(result) is dict:
         return all(map(_all_containers, result.values()))
-    if type(result) in (tuple, list) or (isinstance(result, tuple) and hasattr(result, "_fields")):
+    if type(result) in (tuple, list) or is_bare_named_tuple(type(result)):
         return all(map(_all_containers, result))
     return _is_function_like(result) or jax.tree_util.all_leaves([result])
 

@@ -57,7 +57,7 @@ from dynacomp.capture.symbolic.values import (
     open_function,
 )
 from dynacomp.capture.wrapping import size_values
-from dynacomp.capture.wrapping.builtin_subclasses import inherits, payload_base, read_payload
+from dynacomp.capture.wrapping.builtin_subclasses import payload_base, read_payload
 from dynacomp.capture.wrapping.changing_contents import reading
 from dynacomp.capture.wrapping.class_dicts import Entries
 from dynacomp.capture.wrapping.dynamic_scalars import is_numpy_number
@@ -465,16 +465,16 @@ def _one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
     return _identity(cap, obj, source)
 
 
-# What tuples do by special methods, but for those that every NamedTuple defines and for its text.
-TUPLE_METHODS = tuple({n for n in vars(tuple) if n.startswith("__")} - {
-    "__new__", "__doc__", "__repr__", "__getnewargs__"})
+NAMED = frozenset(vars(collections.namedtuple("Named", ())))  # what every named tuple defines
 
 
 @remembered
 def is_bare_named_tuple(cls: type) -> bool:
     """A NamedTuple without attributes or operators of its own: a tuple with names (and a `__new__` that takes them)."""
-    return issubclass(cls, tuple) and hasattr(cls, "_fields") and not cls.__dictoffset__ and \
-        cls.__new__ is not tuple.__new__ and inherits(cls, *TUPLE_METHODS)
+    if not issubclass(cls, tuple) or not hasattr(cls, "_fields") or cls.__dictoffset__ or cls.__new__ is tuple.__new__:
+        return False
+    return not any(type(member) is types.FunctionType and name.startswith("__") and name not in NAMED
+                   for c in mro(cls)[:mro(cls).index(tuple)] for name, member in c.__dict__.items())
 
 
 JITTED: type = type(jax.jit(lambda: None))

@@ -35,7 +35,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     is_literal,
 )
-from dynacomp.capture.wrapping.builder import is_plain_instance, own_dict, remember, wrap
+from dynacomp.capture.wrapping.builder import is_bare_named_tuple, is_plain_instance, own_dict, remember, wrap
 from dynacomp.capture.wrapping.builtin_subclasses import MUTABLE, content, payload_base
 from dynacomp.capture.wrapping.size_values import of_expr
 
@@ -51,7 +51,8 @@ def from_python(cap: Capture, obj: Any) -> Value:
     if row is not None:
         return row(cap, obj)
     if isinstance(obj, tuple) and hasattr(obj, "_fields"):
-        return TupleV([from_python(cap, x) for x in obj], type(obj))
+        bare = is_bare_named_tuple(type(obj))
+        return TupleV([from_python(cap, x) for x in obj], type(obj)) if bare else _object(cap, obj)
     if isinstance(obj, jax.tree_util.Partial):
         tree: Any
         leaves, tree = jax.tree.flatten(obj)
@@ -135,8 +136,10 @@ def _fields(obj: Any) -> dict[str, Any]:
 def _object(cap: Capture, obj: Any) -> Value:
     value = ObjectV(type(obj))
     remember(cap, obj, value)
-    if payload_base(type(obj)) in MUTABLE:
-        value.payload = _ROWS[payload_base(type(obj))](cap, content(obj))  # type: ignore[index]
+    base: Any = payload_base(type(obj))
+    if base in (tuple, *MUTABLE):
+        value.payload = _ROWS[base](cap, content(obj))
+    if base in MUTABLE:
         cap.hold(value.payload, value)
     for name, attr in _fields(obj).items():
         value.attrs[name] = from_python(cap, attr)
