@@ -176,7 +176,7 @@ class Reader:
     def _read(self, node: Node, at: Point, part: int | None) -> Expr:
         if node.name in self.realised:
             buffer = self.views.get(node.name, node.name)
-            return self.load(buffer, flat(at, shape_of(node)), dtype_of(node))
+            return self.load(buffer, flat(at, shape_of(node)), dtype_of(node), self._lies_inside(at, shape_of(node)))
         if op_of(node) is None:  # operator.getitem of a node with several results
             source, which = node.args
             return self.read(source, at, which)
@@ -187,9 +187,15 @@ class Reader:
         """Drops remembered readings: the set of realised nodes has changed."""
         self._memo.clear()
 
-    def load(self, buffer: str, index: sympy.Expr, dtype: np.dtype) -> Expr:
-        other = None if self._mask is None else self.const(np.zeros((), dtype).item(), dtype)
-        return self.intern(Load(buffer, index, dtype, self._mask, other))
+    def _lies_inside(self, at: Point, shape: Point) -> bool:
+        """Is `at` inside of an array whatever a mask says? What is computed from data is in range only under it."""
+        return all(not i.free_symbols & self.values.keys() and below(i, n, self.ranges) for i, n in zip(at, shape))
+
+    def load(self, buffer: str, index: sympy.Expr, dtype: np.dtype, safe: bool = False) -> Expr:
+        """`buffer[index]`, where the mask holds unless it is `safe` anywhere: so every reader shares one value."""
+        if self._mask is None or safe:
+            return self.intern(Load(buffer, index, dtype))
+        return self.intern(Load(buffer, index, dtype, self._mask, self.const(np.zeros((), dtype).item(), dtype)))
 
     def read_where(self, mask: Expr | None, value: Any, at: Point, other: Expr) -> Expr:
         """`value` at `at` where `mask` holds (`at` may lie outside elsewhere), `other` elsewhere."""

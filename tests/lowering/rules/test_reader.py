@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import sympy
 
+from dynacomp.capture.graph.avals import Aval
+from dynacomp.capture.graph.graph import PLACEHOLDER, Node
 from dynacomp.lowering.kernel_ir.loops import Apply, Const, Index, Load, Ref, children
 from dynacomp.lowering.rules.reader import BOOL, INT32, Reader, cost, walk
 from dynacomp.lowering.sizes.symbols import symbol
@@ -98,3 +100,17 @@ def test_walks_go_through_masks_and_positions_once_children_first(reader):
     assert {id(where), id(mask), id(masked)} <= set(map(id, order)) and order.index(where) < order.index(masked)
     assert children(masked) == (mask, reader.const(0.0, F32)) and children(Ref("a", F32)) == ()
     assert cost(reader, twice) > cost(reader, masked) > 0
+
+
+def test_reads_that_lie_inside_need_no_mask():
+    """So what stands under a mask and beside it is one value. A position from data is only in range under its mask."""
+    made = lambda name, shape, dtype: Node(PLACEHOLDER, name, None, (), {}, Aval(shape, np.dtype(dtype)))
+    number, row, empty = made("number", (), "int32"), made("row", (10,), "float32"), made("empty", (0,), "float32")
+    reader = Reader({}, {"number", "row", "empty"})
+    reader.ranges |= {I: sympy.Integer(10), J: sympy.Integer(11)}
+    mask = reader.intern(Load("mask", I, BOOL))
+    found = reader.position(reader.read(number, ()), 10)
+    for node, at, safe in ((number, (), True), (row, (I,), True), (row, (J,), False), (row, (I - 1,), False),
+                           (row, (found,), False), (empty, (sympy.Integer(0),), False)):
+        under = reader.read_under(mask, node, at)
+        assert (under is reader.read(node, at)) == safe == (under.mask is None), (node.name, at)
