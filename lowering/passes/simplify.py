@@ -6,7 +6,7 @@ that even `x * 1.0` is not `x`, and `x + 0.0` is 0.0 for x = -0.0. Nothing here 
 run in every numerics mode.
 
     no-ops       convert to the same dtype, reshape to the same shape, slice of everything, ...
-    chains       reshape of reshape, broadcast of broadcast, transpose of transpose, convert of convert
+    chains       reshape of reshape, broadcast of broadcast, transpose of transpose, convert of convert, ...
     identities   of integers and booleans: x*1, x+0, x|0, max(x, lowest); neg(neg(x)), select on a constant
     strength     x / 2**k  →  x * 2**-k
     pairs        the real part of a complex number made of two parts, and those of one put together again
@@ -266,6 +266,16 @@ def _only_operand(node: Node, builder: Builder) -> Any:
     return node.args[0] if len(node.args) == 1 else None
 
 
+def _concatenate_chain(node: Node, builder: Builder) -> Any:
+    """What is joined along the same dimension is joined at once: no element is copied twice."""
+    axis = node.kwargs["dimension"]
+    joins = lambda x: _is(x, "concatenate") and x.kwargs["dimension"] == axis
+    if not any(map(joins, node.args)):
+        return None
+    parts = tuple(p for x in node.args for p in (x.args if joins(x) else (x,)))
+    return emit(builder, node, node.target, parts, dict(node.kwargs), node.aval)
+
+
 def _lone_axes(node: Node, builder: Builder) -> Any:
     """Folding one element gives that element (XLA does not even turn -0.0 into 0.0)."""
     x, axes = node.args[0], node.kwargs["axes"]
@@ -349,7 +359,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
     "rev": (_rev_noop,),
     "slice": (_slice_noop, _slice_chain, _slice_part),
     "pad": (_pad_noop,),
-    "concatenate": (_only_operand,),
+    "concatenate": (_only_operand, _concatenate_chain),
     "dynamic_slice": (_static_slice,),
     "dynamic_update_slice": (_whole_update,),
     "select_n": (_select_known,),
