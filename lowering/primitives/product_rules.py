@@ -7,11 +7,14 @@ XLA on a CPU computes them like this, and so do the rewrites:
     integers, a float result        the same
     floats, an integer result       the product of floats, rounded to their dtype, then converted
     an algorithm (`DotAlgorithm`)   its operand dtypes and its accumulator, then converted
+
+A convolution each of whose windows is one element, or all that it slides over, is a product of matrices: layers of
+1×1 and their gradients, patches as large as the image.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -93,7 +96,72 @@ def _convolution(eqn: Any) -> Callable[[Any, Any], Any]:
     return _converted(eqn, product)
 
 
+def _sizes(var: Any, spec: Any) -> list[Any]:
+    return [var.aval.shape[d] for d in spec[2:]]
+
+
+def _covered(eqn: Any) -> list[bool]:
+    """For each spatial dimension: is the window as long as what it would slide over?"""
+    dims = eqn.params["dimension_numbers"]
+    sizes = zip(_sizes(eqn.invars[0], dims.lhs_spec), _sizes(eqn.invars[1], dims.rhs_spec))
+    return [isinstance(m, int) and m == n != 1 for m, n in sizes]
+
+
+def is_product(eqn: Any) -> bool:
+    """Does nothing of this convolution slide, and is nothing padded, dilated or divided into groups?"""
+    p = eqn.params
+    steps = zip(p["lhs_dilation"], p["rhs_dilation"], p["padding"], strict=True)
+    plain = all(tuple(pad) == (0, 0) and one == two == 1 for one, two, pad in steps)
+    windows = zip(_covered(eqn), _sizes(eqn.invars[1], p["dimension_numbers"].rhs_spec), p["window_strides"])
+    single = all(whole or (n == 1 and step == 1) for whole, n, step in windows)
+    return p["feature_group_count"] == p["batch_group_count"] == 1 and plain and single
+
+
+def _as_product(eqn: Any) -> Callable[[Any, Any], Any]:
+    """Channels and covered dimensions are summed over; the others are named by where they stand in the result (those
+    of the window, which are 1, by -1). The sides stand as there, so that large results are not transposed."""
+    dims, covered = eqn.params["dimension_numbers"], _covered(eqn)
+    image, (result, features, *ends) = dims.lhs_spec[0], dims.out_spec
+    free = [(i, j, end) for i, j, end, whole in zip(dims.lhs_spec[2:], dims.rhs_spec[2:], ends, covered) if not whole]
+    left = {image: result} | {i: end for i, _, end in free}
+    right = {dims.rhs_spec[0]: features} | {j: -1 for _, j, _ in free}
+    rank = len(dims.out_spec)
+    left_in, right_in = (tuple(d for d in range(rank) if d not in side) for side in (left, right))
+    by_image = result < features < min((end for *_, end in free), default=0)
+
+    def product(x: Any, y: Any) -> Any:
+        pairs: Any
+        if by_image:
+            y = lax.broadcast(y, (x.shape[image],))
+            pairs = (tuple(d + 1 for d in right_in), left_in), ((0,), (image,))
+            places = [result, *_values(right), *_values({d: end for d, end in left.items() if d != image})]
+        elif features < min(left.values()):
+            pairs, places = ((right_in, left_in), ((), ())), [*_values(right), *_values(left)]
+        else:
+            pairs, places = ((left_in, right_in), ((), ())), [*_values(left), *_values(right)]
+            x, y = y, x
+        made = lax.dot_general(y, x, pairs, eqn.params["precision"], eqn.outvars[0].aval.dtype)
+        return _placed(made, places, rank)
+
+    return product
+
+
+def _values(side: dict[int, int]) -> list[int]:
+    return [side[d] for d in sorted(side)]
+
+
+def _placed(made: Any, places: Sequence[int], rank: int) -> Any:
+    """The dimensions of a product where they belong: -1 is dropped, what no dimension becomes is 1."""
+    made = lax.squeeze(made, [d for d, place in enumerate(places) if place < 0])
+    kept = [place for place in places if place >= 0]
+    made = lax.transpose(made, sorted(range(len(kept)), key=kept.__getitem__))
+    return lax.expand_dims(made, sorted(set(range(rank)) - set(kept)))
+
+
 PRODUCTS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Callable[..., Any]]]] = {
     "dot_general": (needs_conversion, _dot),
-    "conv_general_dilated": (needs_conversion, _convolution),
+    "conv_general_dilated": (
+        lambda eqn: needs_conversion(eqn) or is_product(eqn),
+        lambda eqn: _convolution(eqn) if needs_conversion(eqn) else _as_product(eqn),
+    ),
 }

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from jax import lax
 
+from dynacomp.lowering.primitives.translate import lower_function
 from tests.lowering.closed import same_as_eager
+from tests.lowering.passes.pass_kit import names
 
 DTYPES = ("bool", "int8", "uint32", "int32", "float16", "bfloat16", "float32")
 
@@ -43,3 +45,32 @@ def test_algorithms_are_obeyed(algorithm):
     """Values that an operand of 16 bits does not hold: the algorithm's rounding shows."""
     run = lambda x, y: jnp.matmul(x, y, precision=lax.DotAlgorithmPreset[algorithm])
     same_as_eager(run, values((3, 40), "float32", 0), values((40, 30), "float32", 1), scale=4)
+
+
+LAYOUTS = [("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW"), ("HWNC", "HWOI", "HWNC"), ("CHWN", "IHWO", "CNHW"),
+           ("NHWC", "HWIO", "HNCW")]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("window", "product"), [((1, 1), True), ((5, 6), True), ((1, 6), True), ((5, 1), True),
+                                                 ((2, 1), False), ((5, 3), False)])
+def test_convolutions_that_do_not_slide_are_products(layout, window, product):
+    sizes = {"N": 4, "C": 3, "H": 5, "W": 6}, {"O": 7, "I": 3, "H": window[0], "W": window[1]}
+    x, w = (values([of[c] for c in order], "float32", k) for k, (of, order) in enumerate(zip(sizes, layout)))
+    run = lambda x, w: lax.conv_general_dilated(x, w, (1, 1), "VALID", dimension_numbers=layout)
+    same_as_eager(run, x, w, scale=4)
+    graph = lower_function(run, x, w)
+    assert ("conv_general_dilated" in names(graph)) != product
+
+
+@pytest.mark.parametrize("change", [
+    {"window_strides": (2, 1)}, {"padding": ((0, 1), (0, 0))}, {"lhs_dilation": (1, 2)}, {"feature_group_count": 3},
+    {"batch_group_count": 2}])
+def test_convolutions_of_one_element_that_are_no_products(change):
+    params = {"window_strides": (1, 1), "padding": ((0, 0), (0, 0))} | change
+    x = values((4, 3, 5, 6), "float32", 0)
+    w = values((6, 3 // params.get("feature_group_count", 1), 1, 1), "float32", 1)
+    run = lambda x, w: lax.conv_general_dilated(x, w, **params)
+    same_as_eager(run, x, w, scale=4)
+    graph = lower_function(run, x, w)
+    assert "conv_general_dilated" in names(graph)
