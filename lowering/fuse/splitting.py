@@ -41,13 +41,14 @@ def worth_splitting(item: Item) -> bool:
 
 def split_fold(reader: Reader, node: Node, fold: Fold) -> tuple[Item, Item] | None:
     """(partial results, their fold), or None where no dimension is long enough."""
-    longest = max(range(len(fold.extents)), key=lambda k: hint(fold.extents[k]))
-    extent = fold.extents[longest]
-    if hint(extent) < 16:
+    sizes = [hint(n) for n in fold.extents]  # the outermost that suffices: a block is one piece of memory
+    cut = next((k for k, n in enumerate(sizes) if n >= BLOCKS), sizes.index(max(sizes)))
+    extent = fold.extents[cut]
+    if sizes[cut] < 16:
         return None
     block = FloorDiv(extent + BLOCKS - 1, sympy.Integer(BLOCKS))
     count = FloorDiv(extent + block - 1, block) if extent.is_Integer else sympy.Integer(BLOCKS)
-    part = _partial(reader, node, fold, longest, block, count)
+    part = _partial(reader, node, fold, cut, block, count)
     return part, _combine(reader, node, fold, part)
 
 

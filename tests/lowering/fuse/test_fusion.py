@@ -1,16 +1,18 @@
 """Every region through the Schedule and its interpreter against eager JAX."""
 
+import math
 import time
 
 import jax
 import numpy as np
 import pytest
 
+from dynacomp.capture.graph.avals import Aval
 from dynacomp.kernels.templates import TEMPLATES
 from dynacomp.lowering.fuse.fusion import schedule
 from dynacomp.lowering.fuse.schedule import ExternStep, KernelStep
 from dynacomp.lowering.interpret import schedules
-from dynacomp.lowering.kernel_ir.loops import Const
+from dynacomp.lowering.kernel_ir.loops import Const, inner_loops
 from dynacomp.lowering.kernel_ir.printer import parse, text
 from dynacomp.lowering.kernel_ir.verifier import verify
 from dynacomp.lowering.primitives.translate import lower_function
@@ -215,3 +217,13 @@ def test_a_value_that_is_kept_and_leaves_is_computed_once():
     check_kernels(plan)
     found = "".join(text(s.kernel) for s in plan.steps if isinstance(s, KernelStep))
     assert found.count("exp(") == 1, found
+
+
+@pytest.mark.parametrize("shape", [(512, 1023), (64, 4096), (300, 7, 1000)])
+def test_big_folds_are_cut_along_their_outermost_dimension(shape):
+    """A block is one piece of memory: one loop over it, or rows of the whole length; not short ends of every row."""
+    steps = schedule(lower_function(lambda x: x.sum(), Aval(shape, np.dtype(np.float32)))).steps
+    (blocks,) = steps[0].kernel.body
+    (rows,) = inner_loops(blocks.body)
+    lengths = [loop.extent for loop in (rows, *inner_loops(rows.body))]
+    assert blocks.parallel and lengths[-1] % math.prod(shape[1:]) == 0, text(steps[0].kernel)
