@@ -284,6 +284,14 @@ template <class V> DC_INLINE auto to_int32(V x) {  // the common case, without a
   return select(low, (R)(R{} - (int32_t)0x7fffffff - 1), r);
 }
 
+template <class T, class V> DC_INLINE auto to_small_int(V x) {  // 8 or 16 bits, without a branch per lane either
+  auto r = to_int32(x);
+  typedef decltype(r) R;
+  r = select(mask<R>{r > (int32_t)highest_int<T>}, (R)(R{} + (int32_t)highest_int<T>), r);
+  r = select(mask<R>{r < (int32_t)lowest_int<T>}, (R)(R{} + (int32_t)lowest_int<T>), r);
+  return convert_lanes<T>(r);
+}
+
 template <class T, Number V> DC_INLINE auto convert(V x) {
   typedef elem<V> E;
   if constexpr (same_type<T, E>::value) return x;
@@ -291,6 +299,7 @@ template <class T, Number V> DC_INLINE auto convert(V x) {
   else if constexpr (is_float<V> && !is_float<T>) {
     if constexpr (same_type<T, int32_t>::value && !is_scalar<V>::value) return to_int32(x);
     else if constexpr (is_scalar<V>::value) return saturate<T>(x);
+    else if constexpr (sizeof(T) < 4) return to_small_int<T>(x);
     else {
       typename lane<V>::template as<T> r;
       for (int l = 0; l < lane<V>::count; ++l) r[l] = saturate<T>(x[l]);

@@ -346,8 +346,9 @@ template <class T, class L, class C, class V> DC_INLINE V masked_load(const T* p
   if constexpr (same_type<C, bool>::value) {
     return c ? same_lanes<V>(load(p, k)) : other;
   } else {
+    // Where nothing is wanted of a page that is not there, the machine takes long to find out.
+    if (__builtin_expect(!any_lane(c), 0)) return other;
     if constexpr (mover_bytes<T, L::lanes>() == 0) {  // lane by lane: most masks are all or nothing
-      if (!any_lane(c)) return other;
       if constexpr (same_type<L, full<L::lanes>>::value)
         if (all_lanes(c)) return same_lanes<V>(load(p, k));
     }

@@ -71,3 +71,16 @@ def test_two_kernels_keep_rows_of_two_dtypes(dtype):
         return results
 
     check(one_after_the_other, data(dtype, 19), [data(d, 19)[:2] for d in DTYPES])
+
+
+ENDS = [side * (2.0**bits + off) for bits in (7, 8, 15, 16, 31, 32) for side in (1, -1) for off in (-1, -0.5, 0, 0.5, 1)]
+EDGES = [0.0, -0.0, 0.999, -0.999, 1.9, -1.9, *ENDS, 3e38, -3e38, np.inf, -np.inf, np.nan, 1e-40]
+
+
+@pytest.mark.parametrize("to", ["int8", "uint8", "int16", "uint16", "int32", "uint32"])
+def test_floats_beyond_the_ends_of_integers(to):
+    """Whole registers, a part of one, and single numbers."""
+    numbers = np.array(EDGES + EDGES[::-1], np.float32)
+    of = {name: jnp.asarray(numbers).astype(name) for name in ("float16", "bfloat16", "float32")}
+    check(lambda of: {f"{name} {k}": x.astype(to) for name, whole in of.items()
+                      for k, x in enumerate((whole, whole[:3], whole[4], whole.reshape(2, -1).T))}, of)
