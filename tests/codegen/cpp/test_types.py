@@ -73,7 +73,7 @@ def test_two_kernels_keep_rows_of_two_dtypes(dtype):
     check(one_after_the_other, data(dtype, 19), [data(d, 19)[:2] for d in DTYPES])
 
 
-ENDS = [side * (2.0**bits + off) for bits in (7, 8, 15, 16, 31, 32) for side in (1, -1) for off in (-1, -0.5, 0, 0.5, 1)]
+ENDS = [s * (2.0**bits + off) for bits in (7, 8, 15, 16, 31, 32) for s in (1, -1) for off in (-1, -0.5, 0, 0.5, 1)]
 EDGES = [0.0, -0.0, 0.999, -0.999, 1.9, -1.9, *ENDS, 3e38, -3e38, np.inf, -np.inf, np.nan, 1e-40]
 
 
