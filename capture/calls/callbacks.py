@@ -1,12 +1,16 @@
-"""`jax.pure_callback`: a call of Python that stays in the Graph.
+"""Calls of Python that JAX makes: `jax.pure_callback` stays in the Graph, `debug.callback` and `io_callback` are calls.
 
 JAX promises nothing about when, or how often, a pure callback runs, so that it can be a node, between two pieces of
 compiled code. The Graph keeps the function itself: one that exists, known by its identity, or one that the captured
-code makes of constants alone, which is the same in each call. Others break the graph, as do callbacks with effects
-(`jax.debug.callback`, `io_callback`), since Python may look next at what they change, and one that may read what the
-program has changed before.
+code makes of constants alone, which is the same in each call. Others break the graph, and so does one that may read
+what the program has changed before.
 
     jax.pure_callback(lambda v: np.sort(v), x, x)
+
+A callback with effects eager JAX calls at once, with arrays, where no transformation stands between: it is entered
+like any function of the program. Elsewhere it breaks the graph, since Python may look next at what it changes.
+
+    jax.debug.callback(lambda loss: history.append(loss), loss)      # history.append(loss)
 """
 
 from __future__ import annotations
@@ -17,12 +21,15 @@ import types
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import io_callback
 
-from dynacomp.capture.base.errors import Break
-from dynacomp.capture.calls.calls import BUILTINS
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.calls.calls import BUILTINS, call
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import changed_outside
-from dynacomp.capture.symbolic.values import Const, FunctionV, Value
+from dynacomp.capture.symbolic.values import ArrayV, Const, FunctionV, Value, is_known_literal, type_of
 from dynacomp.capture.tracing.trace_call import library_call
 
 
@@ -38,10 +45,10 @@ def pure_callback(cap: Capture, *args: Value, **kwargs: Value) -> Value:
 def calling(function: Any) -> Any:
     """`jax.pure_callback` of one function."""
     @functools.wraps(jax.pure_callback)
-    def call(result: Any, *args: Any, **kwargs: Any) -> Any:
+    def calls(result: Any, *args: Any, **kwargs: Any) -> Any:
         return jax.pure_callback(function, result, *args, **kwargs)
 
-    return call
+    return calls
 
 
 def real_function(value: Value) -> Any:
@@ -64,4 +71,47 @@ def rebinds(code: types.CodeType) -> bool:
                for i in dis.get_instructions(code))
 
 
+NUMBERS = (bool, int, float, complex)  # which a callback gets as arrays; it gets strings and None as they are
+OPTIONS = ("ordered", "partitioned", "sharding")  # which say nothing about a call that is made at once
+
+
+def debug_callback(cap: Capture, *args: Value, **kwargs: Value) -> Value:
+    if not args or not may_enter(cap, args[1:], kwargs):
+        return library_call(cap, jax.debug.callback, list(args), kwargs)
+    entered(cap, args[0], args[1:], kwargs)
+    return Const(None)
+
+
+def io(cap: Capture, *args: Value, **kwargs: Value) -> Value:
+    """Its result is what NumPy makes of the callback's, which nobody compares with what was announced."""
+    if len(args) < 2 or not may_enter(cap, args[2:], kwargs):
+        return library_call(cap, io_callback, list(args), kwargs)
+    return call(cap, Const(jax.tree.map), [Const(np.asarray), entered(cap, args[0], args[2:], kwargs)], {})
+
+
+def may_enter(cap: Capture, args: tuple[Value, ...], kwargs: dict[str, Value]) -> bool:
+    """Whether eager JAX calls the function at once; nested arguments are left to JAX."""
+    given = [*args, *(v for name, v in kwargs.items() if name not in OPTIONS)]
+    return cap.may_break and all(isinstance(v, ArrayV) or is_number(v) or is_known_literal(v) for v in given)
+
+
+def entered(cap: Capture, function: Value, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
+    """What the callback returns. Where it raises Python runs it: JAX writes that to its log."""
+    given = {name: as_array(cap, v) for name, v in kwargs.items() if name not in OPTIONS}
+    try:
+        return call(cap, function, [as_array(cap, v) for v in args], given)
+    except Raised:
+        raise Break("raises", "a callback") from None
+
+
+def as_array(cap: Capture, value: Value) -> Value:
+    return library_call(cap, jnp.asarray, [value]) if is_number(value) else value
+
+
+def is_number(value: Value) -> bool:
+    return type_of(value) in NUMBERS
+
+
 BUILTINS[jax.pure_callback] = pure_callback
+BUILTINS[jax.debug.callback] = debug_callback
+BUILTINS[io_callback] = io

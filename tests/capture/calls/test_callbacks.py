@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import io_callback
 
 import dynacomp
 from dynacomp.capture import frame
@@ -155,3 +156,84 @@ def test_a_callback_that_reads_what_the_call_has_changed():
     compiled = dynacomp.jit(scaled, backend="eager")
     for k in (1.0, 2.0, 3.0):
         assert jnp.allclose(compiled(jnp.arange(3.0), k), jnp.arange(3.0) * k)
+
+
+class Notes:
+    def __init__(self):
+        self.seen = []
+
+    def add(self, value, step=0, tag=None):
+        self.seen.append((value, step, tag))
+
+    def all(self):
+        return [tuple((type(v), str(v), getattr(v, "weak_type", None)) for v in row) for row in self.seen]
+
+
+def told(x, notes):
+    jax.debug.callback(notes.add, x.sum(), step=3, tag="sum")
+    jax.debug.callback(notes.add, x * 2, ordered=True)
+    return x + len(notes.seen)
+
+
+def told_sizes(x, notes):
+    jax.debug.callback(notes.add, len(x))
+    jax.debug.callback(lambda v, w: notes.add(v, tag=w), 2.5, x.shape[0] * 2)
+    return x + 1
+
+
+@pytest.mark.parametrize("fn", [told, told_sizes])
+def test_callbacks_with_effects_are_entered(fn):
+    """They have happened when the program looks."""
+    compiled = dynacomp.jit(fn, backend="eager")
+    for k in range(9):
+        x, want, got = jnp.arange(2.0 + k % 3), Notes(), Notes()
+        np.testing.assert_array_equal(compiled(x, got), fn(x, want))
+        assert got.all() == want.all()
+    stats = dynacomp.stats()
+    assert not stats["breaks"] and not stats["frames_eager"] and stats["frames_captured"] <= 3
+
+
+def test_what_io_callback_returns():
+    def fn(x):
+        y = io_callback(lambda v, by: {"a": v * by}, {"a": x}, x + 1, 2.0, ordered=True)
+        return y["a"], type(y["a"])
+
+    compiled = dynacomp.jit(fn, backend="eager")
+    for k in range(4):
+        got, want = compiled(jnp.arange(3.0) + k), fn(jnp.arange(3.0) + k)
+        np.testing.assert_array_equal(got[0], want[0])
+        assert got[1] is want[1]
+
+
+def test_a_callback_that_raises(caplog):
+    def fn(x, notes):
+        def refuse(v):
+            notes.add(v)
+            raise ValueError("refused")
+
+        try:
+            jax.debug.callback(refuse, x)
+        except ValueError as error:
+            return x + len(notes.seen), str(error)
+
+    compiled = dynacomp.jit(fn, backend="eager")
+    for _ in range(3):
+        caplog.clear()
+        notes = Notes()
+        found, text = compiled(jnp.arange(2.0), notes)
+        assert found.tolist() == [1, 2] and text == "refused" and len(notes.seen) == 1
+        assert [r.getMessage() for r in caplog.records if r.name.startswith("jax")] == ["jax.debug.callback failed"]
+
+
+def test_callbacks_under_transformations():
+    notes = Notes()
+
+    def loss(x):
+        jax.debug.callback(notes.add, x.sum())
+        return jnp.sum(x ** 2)
+
+    compiled = dynacomp.jit(lambda x: jax.grad(loss)(x), backend="eager")
+    for k in range(3):
+        np.testing.assert_allclose(compiled(jnp.arange(2.0) + k), 2 * (jnp.arange(2.0) + k))
+    jax.effects_barrier()
+    assert [float(v) for v, _, _ in notes.seen] == [1, 3, 5]
