@@ -2,8 +2,8 @@
 
 `jax.debug.print` is said once the Graph has run, instead of a graph break. Nothing that the captured code does
 meanwhile can be seen: whatever Python prints, or calls, breaks the graph, and what was to be printed before it is. Only
-what cannot change until then is kept, arrays and constants; inside transformed functions and branches a print is a side
-effect like others.
+what cannot change until then is kept, arrays and constants. Inside functions that JAX transforms or loops over a print
+is part of their call in the Graph (see `tracing.trace_call`), inside branches on arrays a side effect like others.
 
 Is somebody tracing, under which trace, which settings hold? Capture itself traces each call of a library. What these
 functions would say inside such a trace is not what the program would hear, so they are asked directly: outside every

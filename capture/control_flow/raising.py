@@ -37,7 +37,8 @@ _CHECKS = IdentityTable()  # code object → its checks, by instruction
 
 def may_assume(cap: Capture, frame: Frame) -> bool:
     """Whether a condition here may be left for the end of the Graph."""
-    return cap.may_break and not frame.stops and not cap.lessons.asked_at_once and _check(frame).trusted
+    at_once = frame.stops or cap.lessons.asked_at_once or cap.telling
+    return cap.may_break and not at_once and _check(frame).trusted
 
 
 def assume(cap: Capture, frame: Frame, asked: NumberV, start: Start, wanted: bool,

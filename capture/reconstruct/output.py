@@ -93,7 +93,7 @@ def build_graph(cap: Capture, outputs: dict[Node, int]) -> tuple[Graph, tuple[An
         else:
             result.append(node)
     whole = cap.builder.finish(tuple(result))
-    needed: set[Node] = set(result)
+    needed: set[Node] = {*result, *cap.telling}
     kept: list[Node] = []
     for node in reversed(whole.nodes[:-1]):
         if node in needed:

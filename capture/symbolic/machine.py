@@ -192,6 +192,7 @@ class Capture:
         self.steps = 0
         self.depth = 0
         self.peels: dict[Any, int] = {}  # loop → iterations that run before it, see `loops`
+        self.telling: list[Node] = []  # calls in the Graph that print (`jax.debug.print` in a body)
         self.checks: list[tuple[Any, Node]] = []  # conditions that are expected to hold, see `control_flow.raising`
         self.notes: dict[int, tuple[ArrayV, dict[str, Value]]] = {}  # id of an existing array → it, what it got
         self.candidates: list[Any] = []  # existing arrays that the Graph may choose, see `array_identity`

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax._src.core import NamedAxisEffect, subjaxprs, trace_ctx
+from jax._src.debugging import debug_effect
 from jax._src.interpreters import mlir
 from jax.extend.core import primitives
 
@@ -76,6 +77,7 @@ class Outcome:
     treedef: Any
     leaves: list[Any]
     origins: list[Node | None]  # for each leaf the Node that came out of the call as it went in
+    tells: bool = False  # it prints, too
 
     @property
     def plain(self) -> bool:
@@ -157,7 +159,7 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
 
     jaxpr = _traced(cap, fn, run, nodes)
     hold_narrowed(cap, jaxpr, nodes, label(fn))
-    refuse_effects(fn, jaxpr)
+    tells = may_tell(cap, fn, jaxpr)
     if cap.checks and may_not_end(jaxpr.jaxpr):
         cap.ask_at_once()
     cap.placed = cap.placed or puts_elsewhere(jaxpr.jaxpr)
@@ -174,7 +176,7 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     leaves = with_arrays(cap, fn, (args, kwargs), leaves, seen["origins"])
     result = _put_together(seen["tree"], leaves)
     _order_keys(seen["made"], result)
-    return Outcome(result, seen["tree"], leaves, seen["origins"])
+    return Outcome(result, seen["tree"], leaves, seen["origins"], tells)
 
 
 def _result_leaf(struct: Any) -> Any:
@@ -289,11 +291,19 @@ def _show_arrays(cap: Capture, nodes: list[Node]) -> None:
         raise Restart()
 
 
-def refuse_effects(fn: Any, jaxpr: Any) -> None:
-    """Break where the call does more than compute: it prints, calls back, ..."""
-    found = sorted(str(e) for e in jaxpr.effects if not isinstance(e, NamedAxisEffect))
-    if found:
-        raise Break("effect", f"{label(fn)} ({', '.join(found)})")
+def may_tell(cap: Capture, fn: Any, jaxpr: Any) -> bool:
+    """Whether the call prints, as `jax.debug.print` in the body of a loop does, when XLA gets there. Break where what
+    it does must have its place among other effects: it calls back, prints in order, ..."""
+    found = [e for e in jaxpr.effects if not isinstance(e, NamedAxisEffect)]
+    if not found:
+        return False
+    free = all(e is debug_effect for e in found) and not cap.prints and not cap.root.traced and not any(
+        b.is_side for b in cap.bodies)
+    if not free or calls_back(jaxpr.jaxpr):
+        raise Break("effect", f"{label(fn)} ({', '.join(sorted(map(str, found)))})")
+    if cap.checks:
+        cap.ask_at_once()  # a call that starts again would print twice
+    return True
 
 
 def calls_back(jaxpr: Any) -> bool:

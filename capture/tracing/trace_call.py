@@ -101,6 +101,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     outcome, lowered = evaluated(cap, fn, lowered, since=step)
     reach_rules(cap, fn, *lowered)
     guard_reads(cap, (*values[0], *values[1].values()))
+    if outcome.tells:
+        return _telling(cap, fn, lowered, outcome, name)
     if not outcome.has_arrays and outcome.plain:
         keeps = any(standins_in(lowered)) and not _only_containers(outcome.result)
         if keeps or not _all_containers(outcome.result) and hides_tracers(outcome.result):
@@ -227,6 +229,17 @@ def _pin(cap: Capture, whole: LibraryV, lowered: tuple) -> None:
         whole.lowered[place_of(cap)] = LibraryArg(whole.make, *lowered)
     for standin in ran:
         standin.pinned = True
+
+
+def _telling(cap: Capture, fn: Any, lowered: tuple, outcome: Outcome, name: str | None) -> Value:
+    """What a call gives that prints, too: it stays in the Graph, whatever becomes of its results."""
+    if not outcome.plain:
+        raise Break("effect", f"{label(fn)} prints")
+    node = emit_node(cap, fn, lowered, None, name)
+    if not cap.bodies:
+        cap.telling.append(node)
+    flat = emit_node(cap, jax.tree.leaves, ((node,), {}), tuple(map(_as_aval, outcome.leaves)), "leaves")
+    return unflattened(cap, outcome.treedef, [_leaf(cap, flat, i, leaf) for i, leaf in enumerate(outcome.leaves)])
 
 
 def _structured(cap: Capture, fn: Any, lowered: tuple, outcome: Outcome, values: tuple, name: str | None) -> Value:

@@ -284,7 +284,9 @@ class Writer:
             return fixed
         if (rewrite := rewrite_of(eqn)) is not None:
             return self.inline(jax.make_jaxpr(rewrite)(*(raw_struct(v.aval) for v in eqn.invars)), args)
-        if name in CONTROLS and not eqn.effects:
+        if eqn.effects:
+            return self.unknown(eqn, args)
+        if name in CONTROLS:
             return self.control(CONTROLS[name](eqn), args, eqn)
         if name in OPS and expressible(name, eqn.params) and not any(map(is_key, eqn.invars)):
             return self.node(OPS[name], args, eqn.params, eqn)

@@ -45,3 +45,91 @@ def printed(fn, capsys):
 def test_prints_in_order(fn, breaks, capsys):
     assert printed(dynacomp.jit(fn, backend="eager"), capsys) == printed(fn, capsys) != ""
     assert dynacomp.stats()["breaks"] == breaks
+
+
+def in_a_scan(x):
+    def body(c, v):
+        jax.debug.print("c = {c}", c=c)
+        return c + v, c * 2
+    return jax.lax.scan(body, 0.0, x)
+
+
+def unused(x):
+    jax.lax.fori_loop(0, 40, lambda i, c: (jax.debug.print("{} {}", i, c), c + 1)[1], x.sum())
+    return x + 1
+
+
+def in_a_loss(x):
+    def loss(v):
+        value = (v ** 2).sum()
+        jax.debug.print("loss {}", value)
+        return value
+    value, grad = jax.value_and_grad(loss)(x)
+    return x - 0.1 * grad, value
+
+
+def batched(x):
+    return jax.vmap(lambda v: (jax.debug.print("v = {}", v), v * 2)[1])(x)
+
+
+def in_a_branch(x):
+    return jax.lax.cond(x.sum() > 4, lambda v: (jax.debug.print("large {}", v.sum()), v)[1], lambda v: v * 2, x)
+
+
+def in_a_while(x):
+    return jax.lax.while_loop(lambda c: c.max() > 1, lambda c: (jax.debug.print("at {}", c.max()), c / 2)[1], x + 4)
+
+
+def nested(x):
+    def body(c, v):
+        g = jax.grad(lambda w: (jax.debug.print("w = {}", w), w * w * c)[1])(v)
+        return c + g, g
+    return jax.lax.scan(body, 1.0, x)
+
+
+@pytest.mark.parametrize("fn", [in_a_scan, unused, in_a_loss, batched, in_a_branch, in_a_while, nested])
+@pytest.mark.parametrize("size", [4, 40])
+def test_prints_in_bodies_stay_in_the_graph(fn, size, capsys):
+    """Loops that XLA runs for it included."""
+    compiled = dynacomp.jit(fn)
+    for k in range(3):
+        found = []
+        for run in (fn, compiled):
+            result = run(jnp.arange(float(size)) + k)
+            jax.effects_barrier()
+            found.append((result, sorted(capsys.readouterr().out.splitlines())))
+        (want, wanted), (got, said) = found
+        assert said == wanted
+        for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+            assert jnp.allclose(a, b, rtol=1e-5)
+    stats = dynacomp.stats()
+    assert stats["breaks"] == {} and not stats["frames_eager"] and stats["frames_captured"] == 1
+
+
+def after_another(x):
+    jax.debug.print("first {}", x.sum())
+    y, _ = in_a_scan(x)
+    jax.debug.print("last {}", y)
+    return y
+
+
+def checked(x):
+    y, _ = in_a_scan(x)
+    if y > 9:
+        raise ValueError("large")
+    return y
+
+
+@pytest.mark.parametrize("fn", [after_another, checked])
+def test_prints_have_their_turn_and_come_once(fn, capsys):
+    compiled = dynacomp.jit(fn)
+    for k in (0, 1, 5, 0, 5, 1):
+        said = []
+        for run in (fn, compiled):
+            try:
+                run(jnp.arange(4.0) + k)
+            except ValueError as error:
+                print(error)
+            jax.effects_barrier()
+            said.append(capsys.readouterr().out)
+        assert said[0] == said[1]

@@ -279,3 +279,14 @@ def test_other_threads_may_warn_meanwhile():
             other.join()
         warnings.warn("afterwards", stacklevel=1)
     assert [str(w.message) for w in seen] == ["another thread", "afterwards"]
+
+
+@pytest.mark.parametrize("fn", [
+    lambda x: jax.lax.cond(x.sum() > 4, lambda v: (jax.debug.print("{}", v), v)[1], lambda v: v * 2, x),
+    lambda x: jax.lax.scan(lambda c, v: ((jax.debug.print("{}", c), c + v)[1], c), 0.0, x),
+], ids=["cond", "scan"])
+def test_branches_and_loops_with_effects_are_xlas(fn):
+    """Their Ops hold no effects: a `cond` that prints lost its results."""
+    graph = lower_function(fn, jnp.arange(70.0))
+    assert any(node.target is OPS["extern"] and has_effects(node) for node in graph.calls)
+    assert not {"cond", "scan"} & {node.target.name for node in graph.calls if node.target in OPS.values()}
