@@ -98,17 +98,14 @@ template <class T> void solve_left(const Triangle<T>& a, T* b, int64_t columns) 
     }
 }
 
-// X op(A) = B in place, B of n columns.
+// X op(A) = B in place, B of n columns: op(A)^T X^T = B^T, so that the rows of B are lanes.
 template <class T> void solve_right(const Triangle<T>& a, T* b, int64_t rows) {
-    for (int64_t r = 0; r < rows; r++, b += a.n)
-        for (int64_t s = 0; s < a.n; s++) {
-            const int64_t j = a.is_lower() ? a.n - 1 - s : s;
-            for (int64_t t = 0; t < s; t++) {
-                const int64_t k = a.is_lower() ? a.n - 1 - t : t;
-                b[j] -= b[k] * a.at(k, j);
-            }
-            if (!a.unit) b[j] /= a.at(j, j);
-        }
+    T* turned = (T*)scratch<0>(rows * a.n * int64_t(sizeof(T)));
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < a.n; j++) turned[j * rows + r] = b[r * a.n + j];
+    solve_left(Triangle<T>{a.data, a.n, a.lower, !a.transposed, a.conjugated, a.unit}, turned, rows);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < a.n; j++) b[r * a.n + j] = turned[j * rows + r];
 }
 
 }  // namespace tile
