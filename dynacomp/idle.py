@@ -62,9 +62,22 @@ def is_left_alone(code: CodeType, info: Any, options: Options) -> bool:
         return False
     if info.breaks is not None and (not list(info.resumes()) or busy_behind(code, info)):
         return False
+    if rest_of(code).looks and woken(code, info):
+        return False
     for idle in {id(c): c for c in (code, *(c for c, _ in reachable(info.resumes())))}.values():
         _put_to_rest(idle)
     return True
+
+
+def woken(code: CodeType, info: Any) -> bool:
+    """Whether codes behind the graph breaks of a frame that is looked at again were put to rest on what another call
+    did there, the last round of a loop perhaps: they are looked at again, in this call. If they are idle still, this
+    frame is left alone with them."""
+    behind = {id(c): c for i in (info, *(i for _, i in reachable(info.resumes()))) for c in i.resumes()}
+    resting = [c for c in behind.values() if c is not code and _is_resting(c)]
+    for after in resting:
+        _native.rest(after, 0)
+    return bool(resting)
 
 
 def infos_of(code: CodeType) -> list[Any]:
@@ -108,7 +121,7 @@ def busy_behind(code: CodeType, info: Any) -> list[CodeType]:
     todo, seen, ends = [*info.resumes(), *(c for i in infos_of(code) for c in i.resumes())], {id(code)}, False
     while todo:
         after = todo.pop()
-        ends = ends or _is_resting(after)
+        ends = ends or after is not code and _is_resting(after)
         if id(after) in seen or _is_resting(after):
             continue
         seen.add(id(after))

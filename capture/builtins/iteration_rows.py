@@ -19,13 +19,14 @@ from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS, call
 from dynacomp.capture.kinds.exceptions import as_exception
 from dynacomp.capture.kinds.identity import is_same
-from dynacomp.capture.kinds.iteration import ITERATORS, advance, get_iter, iterate
+from dynacomp.capture.kinds.iteration import ITERATORS, advance, get_iter, iterate, iterator
 from dynacomp.capture.kinds.operators import binary, fold, truth
 from dynacomp.capture.kinds.sequences import sort_values
 from dynacomp.capture.symbolic import generators
 from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
+    ArrayV,
     Const,
     GeneratorV,
     LibraryV,
@@ -50,7 +51,7 @@ from dynacomp.capture.wrapping.class_attrs import lookup
 @row(iter)
 def _iter(cap: Capture, x: Value, sentinel: Value | None = None) -> Value:
     if sentinel is None:
-        return get_iter(cap, x)
+        return iterator(cap, x)
     if not as_python(cap.call(Const(callable), [x])):
         return fold(cap, iter, NONE, NONE)  # which refuses
     return StreamV("call", [sentinel], fn=x)
@@ -126,7 +127,12 @@ def _reversed(cap: Capture, xs: Value) -> Value:
         raise Raised(Const(TypeError(f"{kind.__name__!r} object is not reversible")))
     if isinstance(xs, SequenceV):
         return SeqIterV(xs, len(xs.items) - 1, "reversed")
-    return SeqIterV(TupleV(list(iterate(cap, xs))[::-1]), kind="other")
+    if isinstance(xs, RangeV) and stands_for(xs.step, 1):
+        first, end = (binary(cap, operator.sub, x, Const(1)) for x in (xs.stop, xs.start))
+        return CountIterV(first, end, Const(-1))
+    items = list(iterate(cap, xs))[::-1]
+    maker = (reversed, [xs], {}) if isinstance(xs, ArrayV) else None  # nothing else can change meanwhile
+    return SeqIterV(TupleV(items), kind="other", maker=maker, seen=True)
 
 
 def _by_method(cap: Capture, xs: ObjectV) -> Value:
@@ -248,7 +254,8 @@ def _eager_itertool(fn: Any) -> Any:
             combos = list(fn(*tagged, *numbers, **real))
         except (TypeError, ValueError) as error:
             raise Raised(Const(error)) from None
-        return SeqIterV(TupleV([TupleV([pools[p][i] for p, i in combo]) for combo in combos]), kind="other")
+        items = TupleV([TupleV([pools[p][i] for p, i in combo]) for combo in combos])
+        return SeqIterV(items, kind="other", maker=(fn, [*map(TupleV, pools), *rest], real))
     return make
 
 

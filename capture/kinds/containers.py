@@ -13,7 +13,7 @@ from typing import Any
 
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.kinds import arrays, deques, dicts_and_sets, sequences
-from dynacomp.capture.kinds.iteration import get_iter, iterate
+from dynacomp.capture.kinds.iteration import iterate, iterator
 from dynacomp.capture.kinds.keys import hashable, kind_of, missing_key, raised
 from dynacomp.capture.kinds.operators import BINARY, COMPARE, CONTAINER_OPS, binary, equal, fold, subscript, truth
 from dynacomp.capture.kinds.sequences import position_of
@@ -248,7 +248,7 @@ _OPERATORS: dict[str, Any] = {
     "__setitem__": setitem, "__delitem__": delitem,
     "__contains__": lambda cap, v, x: Const(contains(cap, v, x)),
     "__len__": lambda cap, v: length(cap, v),
-    "__iter__": lambda cap, v: get_iter(cap, v),
+    "__iter__": lambda cap, v: iterator(cap, v),
     "__reversed__": lambda cap, v: cap.call(Const(reversed), [v]),
 }
 

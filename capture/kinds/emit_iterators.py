@@ -2,9 +2,9 @@
 
 Most classes of iterators can be made anew from what is left. Iterators over a container go on with
 it, so they are made over the container itself and moved; one over a list that the captured code
-changed is moved once the changes are made. What cannot be made (an iterator that stands for one of
-another class, one over a dict that has changed since) is `Unbuildable`: Python makes it, after a
-graph break where it is born.
+changed is moved once the changes are made. One that only a loop has may be of a simpler class than
+Python's. What cannot be made (an iterator that stands for one of another class, one over a dict that
+has changed since) is `Unbuildable`: Python makes it, after a graph break where it is born.
 """
 
 from __future__ import annotations
@@ -129,7 +129,10 @@ def ended_generator(fn: Any) -> Any:
 def _seq_iter(e: Emitter, v: SeqIterV) -> None:
     seq = v.text or v.seq
     changed = isinstance(seq, ListV) and seq.real is not None and seq.dirty
-    if v.kind == "other":
+    if v.kind == "other" and v.maker is not None:
+        _remade(e, v, *v.maker)
+        return
+    if v.kind == "other" and v.seen:
         raise Unbuildable(v, "an iterator that stands for one of another class")
     if v.since != getattr(seq, "changes", 0) or (changed and seq.cls is not list):
         raise Unbuildable(v, f"an iterator over a {seq.cls.__name__} that has changed since")
@@ -143,6 +146,13 @@ def _seq_iter(e: Emitter, v: SeqIterV) -> None:
     e.remember(v)
     if changed and not v.ended:
         e.late.append(lambda: _moved(e, v))
+
+
+def _remade(e: Emitter, v: SeqIterV, fn: Any, args: list[Value], kwargs: dict[str, Any]) -> None:
+    e.call(stepped, lambda: e.call(runtime.call, lambda: e.const(fn), lambda: e.whole(TupleV(args)),
+                                   lambda: e.const(tuple(kwargs)), lambda: e.const(tuple(kwargs.values()))),
+           lambda: e.const(v.index))
+    e.remember(v)
 
 
 def _moved(e: Emitter, v: SeqIterV) -> None:

@@ -60,6 +60,14 @@ def get_iter(cap: Capture, value: Value) -> Value:
     raise Raised(Const(TypeError(f"{name_in_errors(type_of(value))!r} object is not iterable")))
 
 
+def iterator(cap: Capture, value: Value) -> Value:
+    """`iter(value)`, as the program asks for it."""
+    it = get_iter(cap, value)
+    if isinstance(it, SeqIterV):
+        it.seen = True
+    return it
+
+
 def _itself(cap: Capture, it: Value) -> Value:
     return it
 

@@ -19,13 +19,17 @@ class SeqIterV(Value):
     """An iterator over the items of a list (seen live) or tuple: the next one is at `index`.
 
     `kind` is "forward" for `iter(seq)` (`iter(text)`, when the items are those of a constant),
-    "reversed" for `reversed(seq)`, "other" for an iterator of another class that gives these items."""
+    "reversed" for `reversed(seq)`, "other" for an iterator of another class that gives these items: `maker` is its
+    class and arguments, where it can be made anew of those; `seen` says whether the program may have it in its hands,
+    and not a loop alone."""
 
     seq: Any
     index: int = 0
     kind: str = "forward"
     text: Any = None
     ended: bool = False
+    maker: tuple[Any, list[Value], dict[str, Any]] | None = None
+    seen: bool = False
     since: int = field(init=False)  # `changes` of the deque when it was made
 
     def __post_init__(self) -> None:

@@ -55,7 +55,7 @@ def fold(cap: Capture, fn: Any, *values: Value) -> Value:
         with np.errstate(all="raise"), OPERATIONS.folding(cap, name, *places):
             found = fn(*args)
         if type(found) is MATCHES:
-            return SeqIterV(TupleV([from_python(cap, match) for match in found]), kind="other")
+            return SeqIterV(TupleV([from_python(cap, match) for match in found]), kind="other", seen=True)
     except FloatingPointError:
         raise Break("effect", "NumPy has a warning to give") from None
     except Break:

@@ -1,6 +1,7 @@
 """`dynacomp.idle`: what computes nothing with arrays is left to Python, and found again once it computes."""
 
 import random
+import time
 
 import jax.numpy as jnp
 import numpy as np
@@ -201,6 +202,23 @@ def test_a_loop_that_may_compute_is_captured_round_by_round():
         rows = [float(k + i) for k in range(3 + i % 4)]
         np.testing.assert_allclose(made(rows, X[0] + i), batched(rows, X[0] + i), rtol=1e-5)
     assert dynacomp.stats()["frames_eager"] == {}
+
+
+def test_what_was_seen_of_the_last_round_only_is_looked_at_again():
+    def timed(w, rounds):
+        first = True
+        for _ in range(rounds):
+            if time.perf_counter() < 0 or time.perf_counter() < 0:
+                break
+            if not first:
+                w = w * 2
+            first = False
+        return w
+
+    made = compiled(timed)
+    for k in range(12):
+        assert np.array_equal(made(X, min(1 + 4 * k, 5)), timed(X, min(1 + 4 * k, 5)))
+    assert dynacomp.stats()["graphs"] and dynacomp.stats()["cache_hits"] > 10
 
 
 def test_who_insists_gets_guards_instead():

@@ -1,9 +1,13 @@
 """What is iterated over while capturing."""
 
+import itertools
+import sys
+
 import jax
 import jax.numpy as jnp
 
 import dynacomp
+from tests.capture.flow_kit import breaks_of
 
 
 def flattened(x):
@@ -46,3 +50,43 @@ def test_a_long_array_is_gone_through_by_python():
     assert (compiled(x) == rises(x)).all()
     assert dynacomp.stats()["graphs"] - before < 8
     assert len(dynacomp.jit(lambda x: [v + 1 for v in x])(x[:40])) == 40
+
+
+def test_a_loop_over_the_rows_of_an_array_passes_breaks():
+    def rows(x):
+        found = []
+        for n, (v, w) in enumerate(zip(x, x[::-1])):
+            print(end="")
+            found.append(v * n + w)
+        return jnp.stack(found)
+
+    assert set(breaks_of(rows, *(lambda n=n: (jnp.arange(n * 2.0).reshape(n, 2),) for n in (4, 4, 4)))) == {"effect"}
+
+
+def test_a_range_that_runs_backwards_from_a_size():
+    def backwards(x, n):
+        seen = []
+        for t in reversed(range(n)):
+            seen.append(t)
+            if t > 1:
+                print(end="")
+                x = x * t
+        return x, seen
+
+    dynacomp.reset()
+    made = dynacomp.jit(backwards, backend="eager")
+    for n in (4, 5, 2, 0, 1, 3, 6, 7, 8, 3, 5, 4):
+        assert repr(made(jnp.ones(2), n)) == repr(backwards(jnp.ones(2), n))
+    assert "live" not in dynacomp.stats()["breaks"]
+
+
+def test_iterators_that_the_program_has_keep_their_class_over_a_break():
+    def taken(x):
+        its = [reversed(x), itertools.pairwise([1, x, 3]), itertools.product([x, 2], repeat=2),
+               itertools.combinations((1, 2, x), r=2), iter(x), iter(enumerate(x))]
+        first = [next(it) for it in its]
+        print(end="", file=sys.stderr)
+        return first, [type(it).__name__ for it in its], [list(it) for it in its], [next(it, None) for it in its]
+
+    for x in (jnp.ones(2), jnp.arange(3.0)):
+        assert repr(dynacomp.jit(taken, backend="eager")(x)) == repr(taken(x))
