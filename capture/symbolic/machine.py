@@ -194,6 +194,7 @@ class Capture:
         self.peels: dict[Any, int] = {}  # loop → iterations that run before it, see `loops`
         self.telling: list[Node] = []  # calls in the Graph that print (`jax.debug.print` in a body)
         self.checks: list[tuple[Any, Node]] = []  # conditions that are expected to hold, see `control_flow.raising`
+        self.tables: dict[int, Any] = {}  # id of an existing dictionary of attributes → its instance
         self.notes: dict[int, tuple[ArrayV, dict[str, Value]]] = {}  # id of an existing array → it, what it got
         self.candidates: list[Any] = []  # existing arrays that the Graph may choose, see `array_identity`
         self.bodies: list[Any] = []  # sub-graphs being captured, innermost last

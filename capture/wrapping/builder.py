@@ -28,7 +28,7 @@ from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.classes import module_name, mro
+from dynacomp.capture.symbolic.classes import has_dict, module_name, mro
 from dynacomp.capture.symbolic.immutability import TREEDEF, is_changeable, is_python_class, says_literals
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
@@ -200,6 +200,8 @@ def _deque(cap: Capture, obj: Any, source: S.Source) -> Value:
 def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
     if any(table == id(obj) for table, _ in cap.global_writes):
         raise Break("opaque", "the globals of a module that the captured code has changed")
+    if id(obj) in cap.tables:
+        return _opaque(cap, obj, source)
     cap.guards.add("is_type", source, type(obj))
     reading(cap, source)
     names, values = _entries(obj)
@@ -433,18 +435,27 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
     if is_bare_named_tuple(type(obj)):
         return _tuple(cap, obj, source)
     if payload_base(type(obj)) is not None and not _is_library_leaf(obj):
-        cap.guards.add("is_type", source, type(obj))
         row = WRAPPERS[payload_base(type(obj))]  # type: ignore[index]
-        return ObjectV(type(obj), real=obj, source=source, unread=lambda held: read_payload(cap, row, held))
+        return _instance(cap, obj, source, unread=lambda held: read_payload(cap, row, held))
     if issubclass(cls, (threading.local, BaseException)) or (
             is_plain_instance(obj) and (not _is_library_leaf(obj) or is_made_anew(cap, obj, source))):
-        cap.guards.add("is_type", source, type(obj))
-        return ObjectV(type(obj), real=obj, source=source)
+        return _instance(cap, obj, source)
     if any(hasattr(type(obj), name) for name in ("__next__", "__anext__", "__await__")):
         return _opaque(cap, obj, source)
     if is_changeable(obj) and not is_python_class(type(obj)) and not callable(obj):
         return _opaque(cap, obj, source)
     return (_jitted if cls in CUSTOM else _one_object)(cap, obj, source)
+
+
+def _instance(cap: Capture, obj: Any, source: S.Source, **how: Any) -> Value:
+    """An instance of a Python class. One whose attributes are seen elsewhere, too, is left to Python: its dictionary
+    is another object's, one that the program has in its hands, or (`self.__dict__ = self`) the object itself."""
+    table = own_dict(obj)
+    if has_dict(type(obj)) and (
+            table is obj or id(table) in cap.objects or cap.tables.setdefault(id(table), obj) is not obj):
+        return _opaque(cap, obj, source)
+    cap.guards.add("is_type", source, type(obj))
+    return ObjectV(type(obj), real=obj, source=source, **how)
 
 
 def is_made_anew(cap: Capture, obj: Any, source: S.Source) -> bool:

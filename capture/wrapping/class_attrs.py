@@ -60,9 +60,13 @@ def lookup(cls: type, name: str, after: type | None = None) -> tuple[type | None
     return None, MISSING
 
 
+# Special methods that C classes have; another one in their place (`__setattr__ = dict.__setitem__`) is the program's.
+NATIVE = ("__getattribute__", "__setattr__", "__delattr__", "__get__", "__set__", "__delete__")
+
+
 def is_hook(raw: Any) -> bool:
     """Whether a class attribute with the name of a special method is anything but what C classes have there."""
-    return raw is not MISSING and not isinstance(raw, types.WrapperDescriptorType)
+    return raw is not MISSING and not (isinstance(raw, types.WrapperDescriptorType) and raw.__name__ in NATIVE)
 
 
 def is_programs(raw: Any) -> bool:

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import dynacomp
+from tests.capture.program_kit import check_one_graph
 
 X = jnp.arange(6.0).reshape(2, 3)
 
@@ -121,3 +122,31 @@ def test_attributes_of_arrays_that_exist():
             outcomes.append(str((fn(*given), [vars(v) for v in given])))
         assert outcomes[0] == outcomes[1]
     assert dynacomp.stats()["breaks"] == {} and dynacomp.stats()["frames_captured"] <= 5
+
+
+class AttrDict(dict):
+    __getattr__ = dict.get
+    __setattr__ = dict.__setitem__
+    __delattr__ = dict.__delitem__
+
+
+def test_a_method_of_c_under_another_special_name_is_a_hook():
+    def stored(x):
+        config = AttrDict(rate=1, old=0)
+        config.more, config.rate = x, 2
+        del config.old
+        return x * config.rate, dict(config), len(config), vars(config), config.nothing
+
+    check_one_graph(stored, (jnp.ones(2),))
+
+
+def test_and_of_an_object_that_exists():
+    def stored(x, config):
+        config.more = x
+        del config.old
+        return "more" in config, config["more"] * 2
+
+    want, got = AttrDict(old=0), AttrDict(old=0)
+    dynacomp.reset()
+    assert repr(dynacomp.jit(stored, backend="eager")(jnp.ones(2), got)) == repr(stored(jnp.ones(2), want))
+    assert repr(got) == repr(want) and not vars(got) and not dynacomp.stats()["frames_eager"]

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 import dynacomp
 
@@ -120,3 +121,74 @@ def test_structures_in_which_a_class_keeps_an_object_are_known_by_identity():
     x = jnp.arange(2)
     for kept in (Unequal(), Unequal(), None):
         assert put(x, jax.tree.structure(Keeper(0, kept))).tolist() == [1, 2]
+
+
+class Own(dict):
+    def __init__(self, **entries):
+        super().__init__(**entries)
+        self.__dict__ = self
+
+
+class Shared:
+    state: dict = {}
+
+    def __init__(self):
+        self.__dict__ = self.state
+
+
+def itself(x):
+    table = Own(rate=1)
+    table.more = x
+    del table.rate
+    return dict(table), len(table), table.more * 2
+
+
+def shared(x):
+    Shared.state.clear()
+    a, b = Shared(), Shared()
+    a.v = x
+    seen = b.v
+    b.v = 2 * x
+    return seen, a.v
+
+
+def apart(x):
+    held, table = Plain(), {"v": 0}
+    held.__dict__ = table
+    held.v = x
+    seen = table["v"]
+    table["v"] = 2 * x
+    return seen, held.v
+
+
+class Plain:
+    pass
+
+
+@pytest.mark.parametrize("program", [itself, shared, apart])
+def test_attributes_that_are_seen_elsewhere_too(program):
+    compiled = dynacomp.jit(program, backend="eager")
+    for x in (jnp.ones(2), jnp.arange(2.0), jnp.ones(3)):
+        assert repr(compiled(x)) == repr(program(x))
+
+
+def test_an_instance_and_its_dictionary_as_arguments():
+    def from_instance(x, held, table):
+        held.v = x
+        seen = table["v"]
+        table["v"] = 2 * x
+        return seen, held.v
+
+    def from_table(x, table, held):
+        table["v"] = x
+        seen = held.v
+        held.v = 2 * x
+        return seen, table["v"]
+
+    for program in (from_instance, from_table):
+        compiled = dynacomp.jit(program, backend="eager")
+        for run in (program, compiled):
+            held = Plain()
+            held.v = 0
+            args = (held, vars(held)) if program is from_instance else (vars(held), held)
+            assert repr(run(jnp.ones(2), *args)) == repr((jnp.ones(2), 2 * jnp.ones(2)))
