@@ -102,6 +102,8 @@ def _same_scalar(cap: Capture, a: Value, b: Value) -> bool:
     """Numbers and strings that change are the objects that their Sources hold, in each call others."""
     if a is b or not isinstance(a, (ScalarV, Const)) or not isinstance(b, (ScalarV, Const)):
         return a is b
+    if type(now(a)) is not type(now(b)):  # which are guarded
+        return False
     if any(isinstance(v.source, S.Host) for v in (a, b)):
         raise Break("identity", "`is` of numbers that Python computes")
     found = now(a), now(b)

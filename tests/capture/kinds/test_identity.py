@@ -1,5 +1,7 @@
 """`a is b` of what the program passes, makes and computes: the same answer as Python's, in each of many calls."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -9,6 +11,7 @@ from dynacomp.capture.graph.avals import aval_of
 from dynacomp.capture.kinds.identity import is_same
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.values import ArrayV, Const, ListV, TupleV, open_function
+from tests.capture.program_kit import check_one_graph
 
 
 class Thing:
@@ -64,3 +67,23 @@ def test_values():
     assert not is_same(ArrayV(None, aval_of(real)), ArrayV(None, aval_of(real)))
     assert is_same(Const(None), Const(None)) and is_same(TupleV([]), Const(())) and not is_same(ListV([]), ListV([]))
     assert not is_same(f, Const(None)) and not is_same(TupleV([]), f)  # and it is not identified for that
+
+
+def test_a_number_that_python_computes_is_no_object_of_another_type():
+    @functools.total_ordering
+    class Version:
+        def __init__(self, number):
+            self.number = number
+
+        def __eq__(self, other):
+            return self.number == other.number
+
+        def __lt__(self, other):
+            return self.number < other.number
+
+    def newest(x, k):
+        most = k * 2.5 + 1
+        later = Version(k) >= Version(3)
+        return most is None, most is NotImplemented, most is True, x * (2 if later else 3)
+
+    check_one_graph(newest, *((jnp.ones(2), k) for k in (1, 5, 7, 2, 4)), captures=3)
