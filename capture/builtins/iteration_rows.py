@@ -131,7 +131,7 @@ def _reversed(cap: Capture, xs: Value) -> Value:
         first, end = (binary(cap, operator.sub, x, Const(1)) for x in (xs.stop, xs.start))
         return CountIterV(first, end, Const(-1))
     items = list(iterate(cap, xs))[::-1]
-    maker = (reversed, [xs], {}) if isinstance(xs, ArrayV) else None  # nothing else can change meanwhile
+    maker: Any = (reversed, [xs], {}) if isinstance(xs, ArrayV) else None  # nothing else can change meanwhile
     return SeqIterV(TupleV(items), kind="other", maker=maker, seen=True)
 
 
