@@ -20,7 +20,7 @@ import numpy as np
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.calls.calls import BUILTINS
-from dynacomp.capture.kinds import arrays, attrs, graph_scalars, stores
+from dynacomp.capture.kinds import attrs, graph_scalars, stores
 from dynacomp.capture.kinds.containers import length
 from dynacomp.capture.kinds.exceptions import handled
 from dynacomp.capture.kinds.indices import index_value
@@ -160,7 +160,7 @@ def _number(kind: type) -> Any:
 
 
 def _of_array(cap: Capture, x: Value, kind: type, rest: list[Value], kwargs: dict[str, Value]) -> Value:
-    if arrays.is_numpy(x) and ndarrays.known(cap, x) and not kwargs:
+    if ndarrays.is_numpy(x) and ndarrays.known(cap, x) and not kwargs:
         return ndarrays.call_method(cap, x, f"__{kind.__name__}__", rest, {})
     found = graph_scalars.from_array(cap, x, kind)
     if found is None:

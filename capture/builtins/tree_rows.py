@@ -18,7 +18,6 @@ import numpy as np
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.builtins.builtin_rows import NONE
 from dynacomp.capture.calls.calls import BUILTINS, call, call_row
-from dynacomp.capture.kinds.arrays import is_numpy
 from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.operators import truth
@@ -41,6 +40,7 @@ from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.tracing.treedef_contents import arrays_in_structure, numbers_out_of_sight, taken_apart
 from dynacomp.capture.tracing.trees import unflattened
 from dynacomp.capture.wrapping.constants import from_python
+from dynacomp.capture.wrapping.ndarrays import is_numpy
 from dynacomp.capture.wrapping.pytree_shells import Memo, fixed_fields, shell
 
 

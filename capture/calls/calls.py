@@ -23,7 +23,6 @@ from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
 from dynacomp.capture.calls.signatures import bind
-from dynacomp.capture.kinds import arrays
 from dynacomp.capture.kinds.attrs import CONST_METHODS, intercepts
 from dynacomp.capture.kinds.iteration import ITERATORS, iterate
 from dynacomp.capture.kinds.operators import fold
@@ -440,7 +439,7 @@ def _holds_numbers(value: Value) -> bool:
     """Whether that may be, or hold, anything but arrays of JAX."""
     if isinstance(value, (SequenceV, DictV)):
         return any(not isinstance(x, Value) or _holds_numbers(x) for x in children(value))
-    return not (isinstance(value, ArrayV) and not arrays.is_numpy(value) or isinstance(value, Const) and (
+    return not (isinstance(value, ArrayV) and not ndarrays.is_numpy(value) or isinstance(value, Const) and (
         value.value is None))
 
 

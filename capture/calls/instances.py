@@ -42,6 +42,7 @@ from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping import class_attrs, object_attrs
 from dynacomp.capture.wrapping.builder import is_bare_named_tuple
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, payload_base, plain
+from dynacomp.capture.wrapping.object_attrs import is_exception
 from dynacomp.capture.wrapping.pytree_shells import attributes
 
 HEAP = 1 << 9
@@ -184,7 +185,7 @@ def _delattr(cap: Capture, obj: Value, name: Value) -> Value:
 
 
 def _init(cap: Capture, obj: Value, *args: Value, **kwargs: Value) -> Value:
-    if isinstance(obj, ObjectV) and issubclass(obj.cls, BaseException):
+    if is_exception(obj):
         exceptions.initialise(cap, obj, *args, **kwargs)
     return Const(None)
 
@@ -205,13 +206,13 @@ def _ne(cap: Capture, a: Value, b: Value) -> Value:
 
 
 def _str(cap: Capture, obj: Value) -> Value:
-    if isinstance(obj, ObjectV) and issubclass(obj.cls, BaseException):
+    if is_exception(obj):
         return exceptions.text(cap, obj)
     raise Break("call", "the default repr, which shows an address")
 
 
 def _repr(cap: Capture, obj: Value) -> Value:
-    if isinstance(obj, ObjectV) and issubclass(obj.cls, BaseException):
+    if is_exception(obj):
         return exceptions.representation(cap, obj)
     raise Break("leaves", "the default repr, which shows an address")
 

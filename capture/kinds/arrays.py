@@ -47,11 +47,6 @@ LEAVING = {"item", "tolist", "tobytes", "unsafe_buffer_pointer", "addressable_da
 PLACEMENT = {"sharding", "device", "committed", "is_fully_addressable", "is_fully_replicated", "_committed"}
 
 
-def is_numpy(value: Value) -> bool:
-    """A NumPy array: NumPy's own operations on it are not JAX's."""
-    return isinstance(value, NdArrayV) or isinstance(value, ArrayV) and isinstance(value.real, np.ndarray)
-
-
 def dims(cap: Capture, value: ArrayV) -> list[Value]:
     shape = value.aval.shape
     if all(isinstance(d, int) for d in shape):
@@ -69,7 +64,7 @@ def attribute(cap: Capture, value: ArrayV, name: str) -> Value:
     known = _KNOWN.get(owner, _KNOWN_OF_JAX).get(name)
     if known is not None:
         return known(cap, value)
-    if name in PLACEMENT and value.real is not None and not is_numpy(value):
+    if name in PLACEMENT and value.real is not None and not ndarrays.is_numpy(value):
         return Const(getattr(value.real, name))
     kind = getattr(owner, name, None)
     if kind is None and value.attrs and name in value.attrs:
@@ -86,7 +81,7 @@ def attribute(cap: Capture, value: ArrayV, name: str) -> Value:
     if kind is None:
         full = "PRNGKeyArray" if owner is KEY_TYPE else f"{owner.__module__}.{owner.__qualname__}"
         raise Raised(Const(AttributeError(f"{full!r} object has no attribute {name!r}", name=name)))
-    if is_numpy(value):
+    if ndarrays.is_numpy(value):
         return numpy_attribute(cap, value, name)
     if name in PLACEMENT:
         return placement(cap, value, name)
@@ -154,7 +149,7 @@ def _shaped(aval: Aval) -> Any:
 
 
 def call_method(cap: Capture, value: ArrayV, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    if is_numpy(value):
+    if ndarrays.is_numpy(value):
         return ndarrays.call_method(cap, value, name, args, kwargs)
     found = _number(cap, value, name) if name in NUMBERS and not (args or kwargs) else None
     if found is not None:
@@ -186,7 +181,7 @@ NUMBERS: dict[str, Any] = {"item": None, "tolist": None, "__bool__": bool, "__in
 def _number(cap: Capture, value: ArrayV, name: str) -> Value | None:
     """`x.item()` and its kin: a Python number that the Graph computes, where it can."""
     kind = NUMBERS[name] or graph_scalars.kind_of(value.aval)
-    if kind is None or is_numpy(value):
+    if kind is None or ndarrays.is_numpy(value):
         return None
     if name == "item" and value.aval.shape != () and all(d == 1 for d in value.aval.shape):
         value = library_call(cap, jax.numpy.reshape, [value, TupleV([])])  # type: ignore[assignment]
@@ -201,7 +196,7 @@ def length(cap: Capture, value: ArrayV) -> Value:
 
 def unpack(cap: Capture, value: ArrayV) -> list[Value]:
     """Iteration over the leading axis, as `iter(array)` gives it."""
-    if is_numpy(value):
+    if ndarrays.is_numpy(value):
         raise Break("leaves", "iteration over a NumPy array")
     if not value.aval.shape:
         raise Raised(Const(TypeError("iteration over a 0-d array")))

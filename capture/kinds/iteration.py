@@ -73,7 +73,7 @@ def _itself(cap: Capture, it: Value) -> Value:
 
 
 def _array_iter(cap: Capture, value: ArrayV) -> Value:
-    if arrays.is_numpy(value) and ndarrays.known(cap, value):
+    if ndarrays.is_numpy(value) and ndarrays.known(cap, value):
         return StreamV("getitem", [value], state={"index": 0})
     return SeqIterV(TupleV(arrays.unpack(cap, value)), kind="other")
 

@@ -132,19 +132,19 @@ def _fixed(cap: Capture, *values: Value) -> tuple[Value, ...]:
 def _of_numpy(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     """NumPy's own operator; None where the other operand is JAX's. Break where NumPy is given what is not known."""
     found = ndarrays.call(cap, op, [a, b], {})
-    if found is None and not any(isinstance(v, (ArrayV, LibraryV)) and not arrays.is_numpy(v) for v in (a, b)):
+    if found is None and not any(isinstance(v, (ArrayV, LibraryV)) and not ndarrays.is_numpy(v) for v in (a, b)):
         raise Break("leaves", f"NumPy's own {op.__name__}")
     return found
 
 
 def _array_op(cap: Capture, op: Any, a: Value, b: Value) -> Value:
-    if all(arrays.is_numpy(v) or not isinstance(v, ArrayV) for v in (a, b)):
+    if all(ndarrays.is_numpy(v) or not isinstance(v, ArrayV) for v in (a, b)):
         found = _of_numpy(cap, op, a, b)
         if found is None:
             raise Break("leaves", f"NumPy's own {op.__name__}")
         return found
     _refuse_text(op, a)
-    if op.__name__.startswith("i") and op not in (operator.invert, operator.index) and arrays.is_numpy(a):
+    if op.__name__.startswith("i") and op not in (operator.invert, operator.index) and ndarrays.is_numpy(a):
         raise Break("store", "an in-place operation on a NumPy array")
     return library_call(cap, _plain(op), [a, b])
 
@@ -409,7 +409,7 @@ def _object_unary(cap: Capture, op: Any, value: ObjectV) -> Value:
 
 
 def _array_unary(cap: Capture, op: Any, value: Value) -> Value:
-    if not arrays.is_numpy(value):
+    if not ndarrays.is_numpy(value):
         return library_call(cap, op, [value])
     found = ndarrays.call(cap, op, [value], {})
     if found is None:
@@ -502,7 +502,7 @@ def _object_item(cap: Capture, obj: ObjectV, key: Value) -> Value:
 
 
 def _array_item(cap: Capture, obj: Value, key: Value) -> Value:
-    if arrays.is_numpy(obj):
+    if ndarrays.is_numpy(obj):
         return ndarrays.call_method(cap, obj, "__getitem__", [key], {})
     return library_call(cap, operator.getitem, [obj, key])
 

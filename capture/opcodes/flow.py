@@ -13,7 +13,6 @@ from dynacomp.capture.bytecode.control_flow_graph import LOOP_ENDS
 from dynacomp.capture.calls.calls import BUILTINS, call
 from dynacomp.capture.control_flow import conditions, rolled_loops
 from dynacomp.capture.control_flow.python_loops import watch_rounds
-from dynacomp.capture.kinds.arrays import is_numpy
 from dynacomp.capture.kinds.attrs import NAMING, do_nothing
 from dynacomp.capture.kinds.exceptions import as_exception, handled, instance_of, set_cause
 from dynacomp.capture.kinds.identity import is_same
@@ -48,6 +47,7 @@ from dynacomp.capture.symbolic.values import (
 )
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.constants import from_python
+from dynacomp.capture.wrapping.ndarrays import is_numpy
 
 NONE = Const(None)
 

@@ -143,7 +143,7 @@ def _array(cap: Capture, value: ArrayV) -> Any:
 
 def _ndarray(cap: Capture, value: Value) -> Any:
     """As it is now; small ones JAX gets as NumPy arrays, whose content it may look at."""
-    if isinstance(value, NdArrayV) and value.recipe is not None:
+    if host_arrays.is_hosted(value):
         return localise(cap, host_arrays.node(cap, value))
     array = ndarrays.plain(cap, value).copy()
     if not 0 < array.size <= MAX_LITERAL or array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:

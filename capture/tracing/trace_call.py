@@ -26,14 +26,7 @@ from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import Closure, Node, map_parts
 from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.symbolic.immutability import TREEDEF, says_literals
-from dynacomp.capture.symbolic.libraries import (
-    decorates,
-    has_effect,
-    judges,
-    looks_inside,
-    module_of,
-    registers_once,
-)
+from dynacomp.capture.symbolic.libraries import decorates, has_effect, judges, looks_inside, module_of, registers_once
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import (
@@ -43,7 +36,6 @@ from dynacomp.capture.symbolic.values import (
     LibraryV,
     ListV,
     MethodV,
-    NdArrayV,
     ObjectV,
     PartialV,
     TupleV,
@@ -56,19 +48,14 @@ from dynacomp.capture.tracing.abstract_evaluation import Outcome, evaluated, is_
 from dynacomp.capture.tracing.body_variants import Dispatch, differ_by_bodies
 from dynacomp.capture.tracing.hidden_tracers import hides_tracers
 from dynacomp.capture.tracing.library_reads import guard_reads
-from dynacomp.capture.tracing.lowered_args import (
-    LibraryArg,
-    leaf_nodes,
-    lower_arg,
-    lower_arguments,
-    standins_in,
-)
+from dynacomp.capture.tracing.lowered_args import LibraryArg, leaf_nodes, lower_arg, lower_arguments, standins_in
 from dynacomp.capture.tracing.passthrough import OBJECT_CALLS, Passed
 from dynacomp.capture.tracing.subgraphs import Standin, localise, never_called, place_of
 from dynacomp.capture.tracing.trees import unflattened
 from dynacomp.capture.wrapping.builder import is_bare_named_tuple
 from dynacomp.capture.wrapping.class_prototypes import refuse
 from dynacomp.capture.wrapping.constants import from_python
+from dynacomp.capture.wrapping.ndarrays import is_numpy
 
 RULES = ("defjvp", "defjvps", "defvjp", "def_fwd", "def_bwd", "def_vmap")  # methods that change a library's object
 # Functions that give back an array of JAX which is as they would make it: no jitted function, which makes a new one.
@@ -163,9 +150,7 @@ def _is_description(x: Any) -> bool:
 def _holds_numpy(cap: Capture, value: Value) -> bool:
     """Whether a NumPy array is in a tree of containers."""
     value = cap.realize(value)
-    if isinstance(value, NdArrayV) or isinstance(value, ArrayV) and isinstance(value.real, np.ndarray):
-        return True
-    return any(_holds_numpy(cap, v) for v in children(value))
+    return is_numpy(value) or any(_holds_numpy(cap, v) for v in children(value))
 
 
 def _is_container(result: Any) -> bool:

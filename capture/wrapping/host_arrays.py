@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 import jax
 import numpy as np
@@ -48,13 +48,18 @@ OF_PARTS = {np.meshgrid, np.broadcast_arrays, np.nonzero, np.unravel_index, np.d
 # --- what changes
 
 
+def is_hosted(value: Any) -> TypeGuard[NdArrayV]:
+    """Whether `value` is an array that NumPy makes in each call."""
+    return isinstance(value, NdArrayV) and value.recipe is not None
+
+
 def changing(cap: Capture, value: Value) -> Iterator[Value]:
     """The numbers and arrays in it that change from call to call."""
     value = cap.realize(value)
     if kind(value).rebuild is not None:
         for item in children(value):
             yield from changing(cap, item)
-    elif is_number(value) or isinstance(value, NdArrayV) and value.recipe is not None:
+    elif is_number(value) or is_hosted(value):
         yield value
 
 
@@ -68,7 +73,7 @@ def is_number(value: Value) -> bool:
 
 def must_be_known(value: Value) -> None:
     """Its content is needed while capturing: what it is made of becomes constants, in the next attempt."""
-    if isinstance(value, NdArrayV) and value.recipe is not None:
+    if is_hosted(value):
         raise NeedsConcrete(ScalarV(None, source=value.recipe))
 
 
@@ -90,7 +95,7 @@ class Call:
         rebuild = kind(value).rebuild
         if rebuild is not None:
             return rebuild(value, [self.tree(v) for v in children(value)])
-        if is_number(value) or isinstance(value, NdArrayV) and value.recipe is not None:
+        if is_number(value) or is_hosted(value):
             source = value.recipe if isinstance(value, NdArrayV) else self.asked(as_scalar(self.cap, value).source)
             return self.places.setdefault(source, Given(len(self.places)))  # type: ignore[arg-type]
         found = self.constant(value)

@@ -85,6 +85,11 @@ STRIDED: Any = type(np.lib.stride_tricks.as_strided(np.zeros(2), (1,)).base)  # 
 # --- what is known
 
 
+def is_numpy(value: Value) -> bool:
+    """A NumPy array: NumPy's own operations on it are not JAX's."""
+    return isinstance(value, NdArrayV) or isinstance(value, ArrayV) and isinstance(value.real, np.ndarray)
+
+
 def is_numpy_function(obj: Any) -> bool:
     return id(obj) in FUNCTIONS
 
@@ -209,7 +214,7 @@ def call_method(cap: Capture, value: Value, name: str, args: list[Value], kwargs
     """`array.name(*args, **kwargs)` of a known array."""
     if name == "__iter__":
         return cap.call(Const(iter), [value])
-    if name == "__len__" and isinstance(value, NdArrayV) and value.recipe is not None and value.array.ndim:
+    if name == "__len__" and host_arrays.is_hosted(value) and value.array.ndim:
         return host_arrays.dims(cap, value)[0]
     found = call(cap, Method(name), [value, *args], kwargs) if name in METHODS else None
     if found is None:
@@ -219,7 +224,7 @@ def call_method(cap: Capture, value: Value, name: str, args: list[Value], kwargs
 
 def attribute(cap: Capture, value: Value, name: str) -> Value | None:
     """An attribute of a known array; None for what is none, or a method."""
-    if isinstance(value, NdArrayV) and value.recipe is not None and name in ATTRIBUTES:
+    if host_arrays.is_hosted(value) and name in ATTRIBUTES:
         return host_arrays.attribute(cap, value, name) or call(cap, operator.attrgetter(name), [value], {})
     return of_result(cap, getattr(plain(cap, value), name)) if name in ATTRIBUTES else None
 

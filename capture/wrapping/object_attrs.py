@@ -11,7 +11,7 @@ import inspect
 import threading
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 
@@ -47,6 +47,11 @@ from dynacomp.capture.wrapping.class_attrs import (
 )
 from dynacomp.capture.wrapping.class_prototypes import Placeholder, hooks
 from dynacomp.capture.wrapping.constants import from_python
+
+
+def is_exception(value: Value) -> TypeGuard[ObjectV]:
+    """Whether `value` is an exception that the machine looks into."""
+    return isinstance(value, ObjectV) and issubclass(value.cls, BaseException)
 
 
 def no_attribute(owner: str, name: str) -> Raised:
@@ -161,7 +166,7 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
         return _getset(cap, value, name)
     if isinstance(raw, types.MemberDescriptorType):
         slot = instance_attribute(cap, value, name) if isinstance(value, ObjectV) else None
-        if slot is None and isinstance(value, ObjectV) and issubclass(value.cls, BaseException):
+        if slot is None and is_exception(value):
             return OPERATIONS.exception_attribute(cap, value, name)
         if slot is None:
             raise refused(type_of(value), raw.__get__)
@@ -241,7 +246,7 @@ def _getset(cap: Capture, value: Value, name: str) -> Value:
         return Const(type_of(value))
     if name == "__dict__" and isinstance(value, ObjectV):
         return OPERATIONS.instance_dict(cap, value)
-    if isinstance(value, ObjectV) and issubclass(value.cls, BaseException):
+    if is_exception(value):
         return OPERATIONS.exception_attribute(cap, value, name)
     raise Break("attribute", f"built-in attribute {name!r}")
 

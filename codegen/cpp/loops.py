@@ -67,15 +67,16 @@ def kernel_body(kernel: Kernel, exact: bool, small: bool = False) -> Lines:
 def statements(body: Sequence[Stmt], scope: Scope, unit: Unit) -> Lines:
     """The C++ lines of `body`."""
     for stmt in body:
-        if isinstance(stmt, Let):
-            value = emit(stmt.value, scope)
-            scope = scope.having(stmt.name) if value.vector else scope
-            yield f"const auto {scope.call(stmt.name)} = {value.code};"
-        elif isinstance(stmt, Store):
-            yield store(stmt, scope)
-        else:
-            yield from _loop(stmt, scope, unit)
-            scope = scope.having(*lane_accs(stmt, scope)) if scope.var else scope
+        match stmt:
+            case Let(name):
+                value = emit(stmt.value, scope)
+                scope = scope.having(name) if value.vector else scope
+                yield f"const auto {scope.call(name)} = {value.code};"
+            case Store():
+                yield store(stmt, scope)
+            case Loop():
+                yield from _loop(stmt, scope, unit)
+                scope = scope.having(*lane_accs(stmt, scope)) if scope.var else scope
 
 
 def _loop(loop: Loop, scope: Scope, unit: Unit) -> Lines:

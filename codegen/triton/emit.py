@@ -74,12 +74,13 @@ class Emitter:
             self.statement(stmt, scope)
 
     def statement(self, stmt: Stmt, scope: Scope) -> None:
-        if isinstance(stmt, Loop):
-            self.loop(stmt, scope)
-        elif isinstance(stmt, Store):
-            self.put(store(stmt, scope))
-        else:
-            self.assign(stmt.name, write(stmt.value, scope))
+        match stmt:
+            case Loop():
+                self.loop(stmt, scope)
+            case Store():
+                self.put(store(stmt, scope))
+            case Let(name, value):
+                self.assign(name, write(value, scope))
 
     def assign(self, name: str, value: Any) -> None:
         self.put(f"{safe(name)} = {value.text}")

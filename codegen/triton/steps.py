@@ -93,14 +93,15 @@ def run(plan: Plan, inputs: Sequence[Any], engine: Engine, asarray: AsArray) -> 
     env: Arrays = {n: apart(asarray(x, schedule.buffers[n].dtype), asarray) for n, x in given}
     externs = iter(plan.externs)
     for step in schedule.steps:
-        if isinstance(step, KernelStep):
-            _run_kernel(step, plan, env, sizes, engine, asarray)
-        elif isinstance(step, TemplateStep) and step.template == "matmul":
-            _run_matmul(step, schedule, env, sizes, engine)
-        elif isinstance(step, TemplateStep):
-            _run_seam(step, schedule, env, sizes, asarray)
-        elif isinstance(step, ExternStep):
-            _run_extern(step, schedule, next(externs), env, sizes, asarray)
+        match step:
+            case KernelStep():
+                _run_kernel(step, plan, env, sizes, engine, asarray)
+            case TemplateStep("matmul"):
+                _run_matmul(step, schedule, env, sizes, engine)
+            case TemplateStep():
+                _run_seam(step, schedule, env, sizes, asarray)
+            case ExternStep():
+                _run_extern(step, schedule, next(externs), env, sizes, asarray)
     shapes = [tuple(substitute(d, sizes) for d in aval.shape) for aval in schedule.output_avals]
     found = [together(env[n], schedule, n, asarray) for n in (schedule.aliases.get(o, o) for o in schedule.outputs)]
     return [x.reshape(shape) for x, shape in zip(found, shapes)]

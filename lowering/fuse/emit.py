@@ -32,6 +32,7 @@ from dynacomp.lowering.kernel_ir.loops import (
     Scan,
     Stmt,
     Store,
+    children,
 )
 from dynacomp.lowering.rules.reader import Reader, index_of, walk
 from dynacomp.lowering.sizes.indexing import ZERO
@@ -207,7 +208,7 @@ class Emitter:
         for expr in order:
             levels[id(expr)] = self._level_of(expr, levels)
         for expr in order:
-            for child in {id(c): c for c in _children(expr)}.values():
+            for child in {id(c): c for c in children(expr)}.values():
                 uses[id(child)] = uses.get(id(child), 0) + 1
                 widest[id(child)] = max(widest.get(id(child), 0), levels[id(expr)])
         as_index = {
@@ -221,7 +222,7 @@ class Emitter:
             if id(expr) in self.bound:
                 continue
             new = self._final(expr)
-            nesting[id(expr)] = 1 + max((nesting.get(id(c), 0) for c in _children(expr)), default=0)
+            nesting[id(expr)] = 1 + max((nesting.get(id(c), 0) for c in children(expr)), default=0)
             wanted = (
                 uses.get(id(expr), 0) > 1 or widest.get(id(expr), 0) > levels[id(expr)] or (nesting[id(expr)] > DEEPEST)
             )
@@ -243,7 +244,7 @@ class Emitter:
         """The innermost loop that a value depends on."""
         if isinstance(expr, Ref):
             return self.level.get(symbol(expr.name), len(self.layout.rows))
-        level = max((levels[id(c)] for c in _children(expr)), default=0)
+        level = max((levels[id(c)] for c in children(expr)), default=0)
         index = index_of(expr)
         if index is None:
             return level
@@ -271,15 +272,6 @@ class Emitter:
         assert isinstance(expr, Load)
         mask = mask_of(expr, self.bound)
         return replace(expr, buffer=self.buffer(expr.buffer), index=index.xreplace(names), **mask)
-
-def _children(expr: Expr) -> tuple[Expr, ...]:
-    if isinstance(expr, Apply):
-        return expr.args
-    if not isinstance(expr, Load) or expr.mask is None:
-        return ()
-    assert expr.other is not None
-    return expr.mask, expr.other
-
 
 def _index_of_value(value: Expr) -> sympy.Expr:
     """The index expression that is a bound value: a Let's name, or a number."""

@@ -130,8 +130,11 @@ def _is_free(index: sympy.Expr, moving: frozenset[str]) -> bool:
 
 def _dear(expr: Expr, var: sympy.Symbol) -> int:
     """What computing `expr` costs in each lane, in additions."""
-    if isinstance(expr, Apply):
-        return SCALARS[expr.fn].cost + sum(_dear(a, var) for a in expr.args)
-    if isinstance(expr, Load):
-        return 0 if coefficient(expr.index, var) in (0, 1) else 16
-    return 16 if isinstance(expr, Index) and expr.expr.has(FloorDiv, FloorMod) else 0
+    match expr:
+        case Apply(fn, args):
+            return SCALARS[fn].cost + sum(_dear(a, var) for a in args)
+        case Load(_, index):
+            return 0 if coefficient(index, var) in (0, 1) else 16
+        case Index(index):
+            return 16 if index.has(FloorDiv, FloorMod) else 0
+    return 0
