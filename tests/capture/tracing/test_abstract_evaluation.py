@@ -1,5 +1,7 @@
 """What a call of a library returns, found on tracers: the shape of its result, and what it must not do meanwhile."""
 
+from types import SimpleNamespace
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -9,7 +11,7 @@ import pytest
 import dynacomp
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.graph.avals import Aval
-from dynacomp.capture.tracing.abstract_evaluation import Outcome, calls_back, is_nothing, label, nothing, refuse_effects
+from dynacomp.capture.tracing.abstract_evaluation import Outcome, calls_back, is_nothing, label, may_tell, nothing
 
 
 def test_dicts_of_a_library_keep_their_order_of_keys():
@@ -71,11 +73,12 @@ def inside(x):
 def test_calls_that_run_python_or_have_effects(fn, back, effect):
     jaxpr = jax.make_jaxpr(fn)(jnp.ones(2))
     assert calls_back(jaxpr.jaxpr) == back
+    capturing = SimpleNamespace(prints=[], checks=[], bodies=[], root=SimpleNamespace(traced=False))
+    assert may_tell(capturing, fn, jaxpr) == effect
     if effect:
+        capturing.prints.append("something that has its place before it")
         with pytest.raises(Break, match="printing"):
-            refuse_effects(fn, jaxpr.jaxpr)
-    else:
-        refuse_effects(fn, jaxpr.jaxpr)
+            may_tell(capturing, fn, jaxpr)
 
 
 def test_functions_are_called_by_their_names():
