@@ -94,6 +94,7 @@ class Info:
     arguments: tuple[S.Local | None, ...] = ()  # by guard: the argument whose content, sizes apart, it looks at
     contents: tuple[str, ...] = ()  # by guard: the container whose content it asks for
     resumes: Callable[[], Iterable[CodeType]] = tuple  # where the frame goes on after its graph break
+    steps: int = 0  # instructions that the capture has run
 
 
 @dataclass(eq=False)
@@ -252,7 +253,7 @@ def finish(cap: Capture, result: Result, stopped: Lesson | None, compile_graph: 
         writer.guard(guard)
     info = Info(result.graph, str(cap.guards), (), stopped, _shapes(cap), cap.captured_ops,
                 {repr(s): v for s, v in cap.scalars.items()},
-                cap.root.traced, resumes=living(result.resumes))
+                cap.root.traced, resumes=living(result.resumes), steps=cap.steps)
     info.program = program
     if result.code is not None:
         if result.slot is not None:

@@ -34,6 +34,7 @@ REASONS: dict[str, Reason] = {
     "hash": Reason("a dict key or set element that is not a constant"),
     "host": Reason("called by a library that keeps the state of modules out of sight",
                    "compile the function that calls the module's init or apply"),
+    "idle": Reason("a long computation in Python alone, on data that changes from call to call"),
     "identity": Reason("a question about object identity that guards cannot hold"),
     "import": Reason("an import that has not happened yet", "import it at the top of the module"),
     "internal": Reason("a defect in dynacomp", "please report it with the function"),

@@ -30,6 +30,7 @@ from dynacomp.capture.stretched import has_jax_in_sight, stretched
 from dynacomp.options import Options
 
 RESTS = (2, 8, 64, 512, 4096)  # calls that run plainly after the first look in vain, the second, ...
+LONG, LONG_LOOKS = 20_000, 3  # a look of so many instructions, a hundred times what Python takes, counts as so many
 
 
 class Rest:
@@ -65,7 +66,7 @@ def is_left_alone(code: CodeType, info: Any, options: Options) -> bool:
     if rest_of(code).looks and woken(code, info):
         return False
     for idle in {id(c): c for c in (code, *(c for c, _ in reachable(info.resumes())))}.values():
-        _put_to_rest(idle)
+        _put_to_rest(idle, info.steps)
     return True
 
 
@@ -91,8 +92,8 @@ def entry_without_guards(code: CodeType, fn: Any, args: tuple[Any, ...], info: A
     or the frame itself may, and there is no hurry."""
     if options.capture_idle or options.fullgraph or info is None or code.co_flags & SUSPENDS or info.breaks is None:
         return None
-    known = infos_of(code)
-    if info.graph is not None or any(i.graph is not None for i in known) or not known:
+    known = [i for i in infos_of(code) if info.breaks.kind != "idle" or i.graph is None]  # else made of other data
+    if info.graph is not None or any(i.graph is not None for i in known) or not known and info.breaks.kind != "idle":
         return None
     behind = busy_behind(code, info)
     if not behind or behind == [code] or not hurry and has_jax_in_sight(code, fn, args, behind):
@@ -137,15 +138,18 @@ def _is_resting(code: CodeType) -> bool:
     return rest_of(code).looks > 0 and not _native.entries(code)
 
 
-def _put_to_rest(code: CodeType) -> None:
+def _put_to_rest(code: CodeType, steps: int = 0) -> None:
     rest = rest_of(code)
+    looks = rest.looks
     _native.clear(code)
+    if steps > LONG:
+        rest.looks = max(rest.looks, LONG_LOOKS)
     _native.rest(code, RESTS[min(rest.looks, len(RESTS) - 1)])
     rest.looks += 1
     counters.count("frames_idle")
     notices.log("breaks", lambda: f"{code.co_filename}:{code.co_firstlineno}: {code.co_qualname} runs as plain Python: "
                 "it computes nothing with arrays")
-    if rest.looks == 2 and _native.current() is None:  # not found by the hook: the user asked for this very function
+    if looks < 2 <= rest.looks and _native.current() is None:  # not found by the hook: the user asked for this very one
         notices.tell("nothing compiled", code.co_filename, code.co_firstlineno,
                      f"{code.co_qualname} computes nothing with arrays, and runs as plain Python",
                      hint='compile the function that computes, or say options={"capture_idle": True}', id="idle")

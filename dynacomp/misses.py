@@ -32,7 +32,7 @@ from dynacomp.capture.suspended import capture_suspended
 from dynacomp.capture.symbolic import checks
 from dynacomp.capture.symbolic.libraries import host_below
 from dynacomp.capture.symbolic.machine import Lesson
-from dynacomp.capture.symbolic.sources import Source
+from dynacomp.capture.symbolic.sources import Local, Source
 from dynacomp.driver.history import (
     History,
     Seen,
@@ -158,6 +158,7 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
     argument, container = failed_part(fn, code, args)
     history.missed.update(filter(None, [argument]))
     history.contents.update(filter(None, [container]))
+    history.data |= bool(container) or isinstance(argument, Local) and type(args[argument.index]) in (str, bytes)
     notices.log("recompiles", lambda: recompile_text(fn, code, args))
     return captured(options, fn, code, args, history)
 

@@ -51,7 +51,13 @@ MAX_UNROLLED_OPS = 4_000  # array operations of one unrolled loop
 MAX_ROUNDS, MAX_LOOP_OPS = 48, 100  # a loop with more of both is not unrolled
 MAX_ITEMS = 256  # the same for loops over objects that exist, such as the layers or leaves of a model
 MAX_IDLE_STEPS = 100_000  # instructions of a loop that makes no array operation: such a loop runs in Python
+MAX_IDLE_CALL = 20_000  # the same for a call, where the data that the frame is given changes
 MAX_DEPTH = 120  # inlined calls inside each other
+
+
+@dataclass(frozen=True)
+class Data(S.Source):
+    """The texts and containers that a frame is given: a question, whether calls have had others."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +194,7 @@ class Capture:
         self.current: Frame | None = None
         self.frames: weakref.WeakSet[Frame] = weakref.WeakSet()  # that have run and are still referred to
         self.top_step = -1
+        self.top_from = (0, 0)  # the instructions and array operations before it
         self.births: list[int] = []  # by top step: Values with a higher serial were made then or later
         self.steps = 0
         self.depth = 0
@@ -385,6 +392,7 @@ def step(cap: Capture, frame: Frame) -> None:
     instr = frame.code.instrs[frame.index]
     if frame.parent is None and not cap.bodies and frame is cap.root.frame:
         cap.top_step += 1
+        cap.top_from = cap.steps, cap.captured_ops
         cap.births.append(next_serial())
         lesson = cap.lessons.breaks.get(cap.top_step)
         if lesson is not None:
@@ -393,6 +401,7 @@ def step(cap: Capture, frame: Frame) -> None:
     if instr.name in BACK_EDGES:  # without passing one, or a call, no code runs for ever
         cap.count(0)
         watch_loop(cap, frame, instr)
+        watch_call(cap)
     handler = HANDLERS.get(instr.name)
     if handler is None:
         raise Break("opcode", f"{instr.name}: {UNSUPPORTED.get(instr.name, 'unknown')}")
@@ -440,6 +449,16 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instr) -> None:
             raise Break("too_long", f"{loop.rounds} rounds of a loop in a transformed function")
         lesson = Lesson(loop.step, "long_loop", f"{loop.rounds} rounds and more", cap.where())
         cap.lessons.breaks.setdefault(loop.step, lesson)
+        raise Restart()
+
+
+def watch_call(cap: Capture) -> None:
+    """A call of the outermost frame that works on changing data for long, and makes no array operation, runs in
+    Python: it would be captured for each text."""
+    steps, ops = cap.top_from
+    idle = ops == cap.captured_ops and cap.steps - steps > MAX_IDLE_CALL and not cap.bodies
+    if idle and cap.root.changes_often(Data()):
+        cap.lessons.breaks.setdefault(cap.top_step, Lesson(cap.top_step, "idle", "", cap.where()))
         raise Restart()
 
 

@@ -30,7 +30,7 @@ from dynacomp.capture.bytecode.resume import original_of
 from dynacomp.capture.control_flow.python_loops import Rounds
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.kinds.keys import Identity
-from dynacomp.capture.symbolic.machine import Frozen
+from dynacomp.capture.symbolic.machine import Data, Frozen
 from dynacomp.capture.symbolic.sources import Dim, Host, Local, Source, passed
 from dynacomp.capture.wrapping.changing_contents import Content
 from dynacomp.marks import dynamic_marks, static_marks
@@ -38,6 +38,7 @@ from dynacomp.options import Options
 
 MAX_SIZES = 2  # sizes that must be constants for a call in the program: with a third, the call breaks the graph
 MAX_MISSES = 3  # so many misses because of what a container holds, and Python runs the loops over it
+MAX_FRESH = 2  # the same after a graph break, of a container that Python has just made
 MAX_VALUES = 4  # a Python number that must be a constant and had more values than this breaks the graph
 MAX_KINDS = 32  # kinds of calls of one code object that are remembered
 DEPTH, WIDTH = 6, 64  # how deep and how far into a container is looked for the kind of a call
@@ -70,6 +71,8 @@ class History:
         self.failure = ("", "")  # why the last one made none
         self.missed: Counter[Source] = Counter()  # arguments by whose content an entry was not that of a call
         self.contents: Counter[str] = Counter()  # containers by whose; resume functions have their original's
+        self.resumed = False  # whether the code goes on after a graph break: what it is given Python has just made
+        self.data = False  # whether calls have had other texts or contents of containers
         self.frozen: dict[str, Frozen] = {}  # sizes that something in this code needs as constants
         self.churned = 0  # how often it was left to Python because its entries served next to nothing
         self.served: list[int] = []  # how many calls entries had served at each capture
@@ -100,6 +103,7 @@ def history_of(code: CodeType, options: Options, traced: bool) -> History:
     if found is None:
         found = _HISTORY.setdefault(key, History(traced))
         if original_of(code) is not code:
+            found.resumed = True
             found.contents = history_of(original_of(code), options, traced).contents
         weakref.finalize(code, _HISTORY.pop, key, None).atexit = False
     return found
@@ -210,8 +214,10 @@ def changes_often(history: History, seen: Seen, options: Options, source: Source
     if isinstance(source, Identity):
         return history.died >= MAX_MISSES
     if isinstance(source, Content):
-        often = max(MAX_MISSES, options.recompile_limit // 2)
+        often = MAX_FRESH if history.resumed else max(MAX_MISSES, options.recompile_limit // 2)
         return options.dynamic is not False and history.contents[repr(source)] >= often
+    if isinstance(source, Data):
+        return history.data
     if isinstance(source, Host):
         return history.captures >= options.recompile_limit // 2
     if isinstance(source, Dim):
@@ -225,7 +231,8 @@ def _rounds_change(history: History, seen: Seen, options: Options, rounds: Round
     argument = passed(rounds.base)
     if rounds.walked:
         goes_on = argument is not None and argument.name.startswith("$s")  # Python ran rounds of the loop before
-        return argument is not None and history.missed[argument] >= MAX_MISSES or (
+        most = MAX_FRESH if history.resumed else MAX_MISSES
+        return argument is not None and history.missed[argument] >= most or (
             goes_on and history.captures >= options.recompile_limit // 2)
     if isinstance(rounds.base, (Dim, Host)):
         return changes_often(history, seen, options, rounds.base)

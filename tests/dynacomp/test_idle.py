@@ -226,3 +226,53 @@ def test_who_insists_gets_guards_instead():
     for i in range(6):
         np.testing.assert_allclose(made(*words_of(i)), known_words(*words_of(i)), rtol=1e-5)
     assert dynacomp.stats()["frames_captured"] > 6
+
+
+def counted(text, x):
+    def letters(text):
+        seen = {}
+        for _ in range(12):
+            for a, b in zip(text, text[1:]):
+                seen[a, b] = seen.get((a, b), 0) + 1
+        return seen
+
+    most = max(letters(text).values())
+    return jnp.tanh(x * most).sum(), most
+
+
+def test_long_work_on_texts_that_change_runs_in_python():
+    """The second text shows it; what follows is compiled once."""
+    dynacomp.reset()
+    compiled, seen = dynacomp.jit(counted, backend="eager", options=PLAIN), []
+    for k in range(12):
+        text, x = "some text and other " * (12 + k), jnp.arange(4.0) * k
+        want, got = counted(text, x), compiled(text, x)
+        assert float(got[0]) == float(want[0]) and got[1] == want[1]
+        seen.append(dynacomp.stats()["frames_captured"])
+    stats = dynacomp.stats()
+    assert seen[4] == seen[-1] <= 4 and not stats["frames_eager"], (seen, stats)
+    assert stats["breaks"] == {"idle": 1} and stats["cache_hits"] >= 7
+
+
+def test_the_same_long_work_on_one_text_is_captured_once():
+    dynacomp.reset()
+    compiled = dynacomp.jit(counted, backend="eager", options=PLAIN)
+    for k in range(5):
+        assert compiled("some text and other " * 12, jnp.arange(4.0) * k)[1] == 144
+    assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]
+
+
+def test_a_long_look_in_vain_is_not_soon_taken_again():
+    dynacomp.reset()
+
+    @dynacomp.jit(options=PLAIN)
+    def total(text):
+        found = 0
+        for _ in range(8):
+            for letter in text:
+                found += ord(letter) % 7
+        return found
+
+    for k in range(30):
+        assert total("letters " * (50 + k)) > 0
+    assert dynacomp.stats()["frames_idle"] == 1 and dynacomp.stats()["frames_captured"] == 0
