@@ -38,7 +38,7 @@ from dynacomp.options import Options
 
 MAX_SIZES = 2  # sizes that must be constants for a call in the program: with a third, the call breaks the graph
 MAX_MISSES = 3  # so many misses because of what a container holds, and Python runs the loops over it
-MAX_FRESH = 2  # the same after a graph break, of a container that Python has just made
+MAX_FRESH = 2  # the same after a graph break, over a container that Python has just made
 MAX_VALUES = 4  # a Python number that must be a constant and had more values than this breaks the graph
 MAX_KINDS = 32  # kinds of calls of one code object that are remembered
 DEPTH, WIDTH = 6, 64  # how deep and how far into a container is looked for the kind of a call
@@ -214,7 +214,7 @@ def changes_often(history: History, seen: Seen, options: Options, source: Source
     if isinstance(source, Identity):
         return history.died >= MAX_MISSES
     if isinstance(source, Content):
-        often = MAX_FRESH if history.resumed else max(MAX_MISSES, options.recompile_limit // 2)
+        often = max(MAX_MISSES, options.recompile_limit // 2)
         return options.dynamic is not False and history.contents[repr(source)] >= often
     if isinstance(source, Data):
         return history.data
