@@ -54,7 +54,7 @@ from dynacomp.capture.tracing.lowered_args import (
 )
 from dynacomp.capture.tracing.passthrough import depends, with_arrays, with_numbers
 from dynacomp.capture.tracing.placement import puts_elsewhere
-from dynacomp.capture.tracing.subgraphs import passed_object
+from dynacomp.capture.tracing.subgraphs import passed_object, seen_inside
 from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.narrowing import hold_narrowed
 
@@ -249,13 +249,13 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
         cap.lessons.order += 1
         raise Restart() from None
     except CONCRETE as error:
-        _fix_numbers(cap, step)
+        _fix_numbers(cap, step, nodes)
         _show_arrays(cap, nodes)
         if any(sizes_in(*(n.aval for n in nodes))):  # which may be what it looks at
             raise Failed(error) from None
         raise _needs_values(fn, error) from None
     except ours(Exception) as error:
-        _fix_numbers(cap, step)
+        _fix_numbers(cap, step, nodes)
         raise Failed(error) from None
     finally:
         cap.tracing -= 1
@@ -275,11 +275,11 @@ def _program_error(cap: Capture, fn: Any, lowered: Any, error: Exception) -> Bas
     return eager_error(call, avals, error)
 
 
-def _fix_numbers(cap: Capture, step: int) -> None:
-    """Changing Python numbers that a failing call has read since `step`, as arguments or in its
-    bodies, become constants: it may want those."""
+def _fix_numbers(cap: Capture, step: int, nodes: list[Node]) -> None:
+    """Changing Python numbers that a failing call was given, in what earlier calls have made of them too
+    (`x.at[:n]`), or has read since `step` in its bodies, become constants: it may want those."""
     for read_at, value in cap.scalar_reads:
-        if read_at >= step:
+        if read_at >= step or value.source and seen_inside(cap, cap.scalar_nodes[value.source]) in nodes:
             raise NeedsConcrete(value)
 
 

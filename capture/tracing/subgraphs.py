@@ -81,6 +81,14 @@ def localise(cap: Capture, node: Node) -> Node:
     return node
 
 
+def seen_inside(cap: Capture, node: Node) -> Node | None:
+    """The same of an input of the Graph, None where the body at hand has not read it."""
+    found: Node | None = node
+    for body in cap.bodies:
+        found = body.captured.get(found)
+    return found
+
+
 def _lift(cap: Capture, body: Body, node: Node) -> Node:
     if node not in body.captured:
         inner = body.builder.placeholder(node.name, node.aval, f"captured {node.name}")

@@ -90,3 +90,21 @@ def test_functions_are_called_by_their_names():
             return 1
 
     assert label(Made.method).endswith("Made.method") and label(Made()) == "Made" and label(jnp.sin) == "sin"
+
+
+@pytest.mark.parametrize("fn", [
+    lambda x, n: x.at[:n].set(0.0), lambda x, n: x.at[-n:].add(1.0), lambda x, n: x.at[n - 2:n].max(5.0),
+    lambda x, n: (x.at[n].set(1.0).at[-n].set(2.0), x.at[:n].get().sum()),
+    lambda x, n: jax.grad(lambda v: (v.at[:n].set(0.0) ** 2).sum())(x),
+    lambda x, n: jax.lax.fori_loop(0, 3, lambda i, c: c.at[n:].add(1.0), x),
+    lambda x, n: jnp.zeros((40, 40), bool).at[:n, :n].set(True) & (x > 3),
+])
+def test_numbers_that_earlier_calls_were_given_become_sizes(fn):
+    """`x.at[:n]` takes any number; the `set` after it wants a size."""
+    dynacomp.reset()
+    x, compiled = jnp.arange(40.0), dynacomp.jit(fn, backend="eager")
+    for n in (5, 6, 9, 12, 17, 20, 19, 11):
+        for got, want in zip(jax.tree.leaves(compiled(x, n)), jax.tree.leaves(fn(x, n)), strict=True):
+            np.testing.assert_allclose(got, want)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 2 and not stats["breaks"] and not stats["frames_eager"]
