@@ -330,6 +330,20 @@ PyObject *dc_instance_get(PyObject *obj, PyObject *name, Py_hash_t hash)
     return dict ? dict_get(*dict, name, hash) : NULL;
 }
 
+PyObject *dc_shared_dict(PyObject *obj)
+{
+    PyTypeObject *type = Py_TYPE(obj);
+    PyObject *dict = NULL;
+    if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
+        dict = managed_attributes(obj).dict;
+    }
+    else if (!PyType_Check(obj)) {
+        PyObject **at = _PyObject_GetDictPtr(obj);
+        dict = at ? *at : NULL;
+    }
+    return dict && Py_REFCNT(dict) > 1 ? dict : NULL;
+}
+
 PyObject *dc_instance_dict(PyObject *obj)
 {
     PyObject *dict;

@@ -81,8 +81,8 @@ static int eval_same(Step *s, Run *run, const Call *call)
 
 static int eval_distinct(Step *s, Run *run, const Call *call) { return !eval_same(s, run, call); }
 
-/* "all_distinct": no two of the registers named in refs[0] hold the same object. ext: the registers,
- * then as many pointers to sort. */
+/* "all_distinct": no two of the registers named in refs[0] hold the same object, or instances with the same
+ * dictionary, or an instance and its dictionary. ext: the registers, then twice as many pointers to sort. */
 typedef struct {
     Py_ssize_t n;
     const PyObject **sorted;
@@ -97,7 +97,7 @@ static int finish_all_distinct(Step *s, Builder *b)
     }
     Py_ssize_t n = PyTuple_GET_SIZE(s->refs[0]);
     size_t head = (sizeof(Group) + sizeof(int) * (size_t)n + sizeof(void *) - 1) / sizeof(void *) * sizeof(void *);
-    Group *group = s->ext = PyMem_Calloc(1, head + sizeof(void *) * (size_t)n);
+    Group *group = s->ext = PyMem_Calloc(1, head + 2 * sizeof(void *) * (size_t)n);
     if (group == NULL) {
         PyErr_NoMemory();
         return -1;
@@ -122,11 +122,16 @@ static int eval_all_distinct(Step *s, Run *run, const Call *call)
 {
     DC_UNUSED(call);
     Group *group = s->ext;
+    Py_ssize_t n = 0;
     for (Py_ssize_t i = 0; i < group->n; i++) {
-        group->sorted[i] = run->regs[group->regs[i]];
+        PyObject *obj = run->regs[group->regs[i]], *dict = dc_shared_dict(obj);
+        group->sorted[n++] = obj;
+        if (dict != NULL) {
+            group->sorted[n++] = dict;
+        }
     }
-    qsort(group->sorted, (size_t)group->n, sizeof *group->sorted, by_address);
-    for (Py_ssize_t i = 1; i < group->n; i++) {
+    qsort(group->sorted, (size_t)n, sizeof *group->sorted, by_address);
+    for (Py_ssize_t i = 1; i < n; i++) {
         if (group->sorted[i] == group->sorted[i - 1]) {
             return 0;
         }

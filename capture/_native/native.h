@@ -314,6 +314,7 @@ bool dc_c_stack_is_deep(const PyThreadState *tstate, int hooked_frames);
 Py_ssize_t dc_code_nlocals(const PyCodeObject *code); /* arguments, *args and **kwargs included */
 PyObject *dc_instance_get(PyObject *obj, PyObject *name, Py_hash_t hash); /* new ref or NULL, quiet */
 PyObject *dc_instance_dict(PyObject *obj);                               /* new ref or NULL, quiet */
+PyObject *dc_shared_dict(PyObject *obj);                                 /* borrowed: where others see it too, else NULL */
 int dc_dict_next(PyObject *dict, Py_ssize_t *at, PyObject **key, Py_hash_t *hash);
 void dc_dict_replace_keys(PyObject *dict, PyObject *(*other)(PyObject *));
 int dc_set_next(PyObject *set, Py_ssize_t *at, PyObject **element, Py_hash_t *hash); /* borrowed */

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from dynacomp.capture.base.errors import Break, Restart, Unbuildable
+from dynacomp.capture.symbolic.classes import has_dict
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -133,17 +134,22 @@ SETTLED: list[Callable[[Capture], None]] = []  # what else adds its guards when 
 
 
 def settle(cap: Capture) -> list[Value]:
-    """The changed Values, with guards that no two inputs which might be one object are: a change to
-    one would then be a change to the other."""
+    """The changed Values, with guards that no two inputs which might be one object are, nor have one dictionary of
+    attributes: a change to one would then be a change to the other."""
     found = list(changed(cap))
     for last in SETTLED:
         last(cap)
-    for kind in {type(v.real) for v in found if not isinstance(v, CellV)}:  # type: ignore[attr-defined]
+    for kind in {_kept_in(type(v.real)) for v in found if not isinstance(v, CellV)}:  # type: ignore[attr-defined]
         sources = tuple(v.source for v in cap.objects.values()
-                        if v.source is not None and type(getattr(v, "real", None)) is kind)
+                        if v.source is not None and _kept_in(type(getattr(v, "real", None))) is kind)
         if len(sources) > 1:
             cap.guards.add("all_distinct", None, sources)
     return found
+
+
+def _kept_in(cls: type) -> type:
+    """One class for all whose content may be the same object's: a dict, and instances, which keep theirs in one."""
+    return dict if issubclass(cls, dict) or has_dict(cls) else cls
 
 
 def changed(cap: Capture) -> Iterator[Value]:

@@ -192,3 +192,40 @@ def test_an_instance_and_its_dictionary_as_arguments():
             held.v = 0
             args = (held, vars(held)) if program is from_instance else (vars(held), held)
             assert repr(run(jnp.ones(2), *args)) == repr((jnp.ones(2), 2 * jnp.ones(2)))
+
+
+def holder(v):
+    held = Plain()
+    held.v = v
+    return held
+
+
+def test_dictionaries_that_instances_share_in_a_later_call():
+    def other(x, a, b):
+        a.v = x
+        seen = b.v
+        b.v = 2 * x
+        return seen, a.v
+
+    def other_table(x, a, table):
+        a.v = x
+        seen = table["v"]
+        table["v"] = 2 * x
+        return seen, a.v
+
+    x = jnp.ones(2)
+    for program, second in ((other, lambda: holder(3 * x)), (other_table, lambda: {"v": 3 * x})):
+        dynacomp.reset()
+        compiled = dynacomp.jit(program, backend="eager")
+        for _ in range(3):
+            assert repr(compiled(x, holder(x), second())) == repr(program(x, holder(x), second()))
+        kept = [holder(x), holder(x)]
+        tables = [vars(held) for held in kept]  # in the program's hands, but each seen from one place
+        assert repr(compiled(x, kept[0], second())) == repr(program(x, kept[1], second()))
+        assert len(tables) == 2 and dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["frames_eager"]
+        for run in (program, compiled):
+            a = holder(x)
+            b = holder(x) if program is other else vars(a)
+            if program is other:
+                b.__dict__ = vars(a)
+            assert repr(run(x, a, b)) == repr((x, 2 * x))
