@@ -305,6 +305,8 @@ template <class T, Number V> DC_INLINE auto convert(V x) {
       for (int l = 0; l < lane<V>::count; ++l) r[l] = saturate<T>(x[l]);
       return r;
     }
+  } else if constexpr (is_float<vec<T, 2>> && sizeof(E) < 4 && !is_scalar<V>::value) {
+    return convert_lanes<T>(convert_lanes<int32_t>(x));  // g++ goes from bytes to floats lane by lane
   } else return convert_lanes<T>(x);
 }
 template <class T, class M> DC_INLINE auto convert(mask<M> x) {

@@ -3,8 +3,11 @@
     trim_loops        results that nobody reads go, with what only they need; a carry that no step changes is
                       a constant; scalar constants are written into the body
     hoist_invariants  what a body computes from constants alone is computed once, before the loop
+    add_to_parts      what a body adds to a part of a carry is added to that part: x + (zeros with a part set) reads
+                      and writes all of x in each step. XLA does the same, bit for bit, signs of zeros included
+    add_to_many       the same where parts may meet: what meets is summed in another order
 
-Both look into loops inside loops.
+All look into loops inside loops.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.graph import PLACEHOLDER, Builder, Closure, Graph, Node, map_nodes, nodes_in
 from dynacomp.lowering.passes.core import Rule, constant, dead_code, emit, is_getitem, rebuild
 from dynacomp.lowering.primitives.control import bodies, is_control, map_bodies, results
-from dynacomp.lowering.primitives.ops import LAYOUT, Op, has_effects
+from dynacomp.lowering.primitives.ops import LAYOUT, OPS, Op, has_effects
 from dynacomp.lowering.sizes.indexing import total
 
 KEPT = 1024
@@ -283,3 +286,71 @@ def _taking(graph: Graph, count: int, avals: Sequence[Any], moved: Sequence[Node
         if node not in new:
             new[node] = _copied(graph, node, new, builder)
     return builder.finish(tuple(map(new.__getitem__, graph.output)))
+
+
+# ---- what is added to a part ------------------------------------------------------------------
+
+
+def add_to_parts(graph: Graph) -> Graph:
+    """Loops that add to one part of what they carry, and leave the rest."""
+    return _each_body(graph, lambda body: rebuild(add_to_parts(body), _adding(_is_one_part)))
+
+
+def add_to_many(graph: Graph) -> Graph:
+    """Loops that add to many parts of what they carry, and leave the rest."""
+    return _each_body(graph, lambda body: rebuild(add_to_many(body), _adding(bool)))
+
+
+def _is_one_part(updates: Sequence[Node]) -> bool:
+    """Does no element meet two updates?"""
+    return len(updates) == 1 and (updates[0].target is OPS["dynamic_update_slice"] or _never_meet(updates[0]))
+
+
+def _never_meet(scatter: Node) -> bool:
+    batch = scatter.kwargs["dimension_numbers"].scatter_indices_batching_dims
+    steps = [n for d, n in enumerate(scatter.args[1].aval.shape[:-1]) if d not in batch]
+    return scatter.kwargs["unique_indices"] or total(steps) == 1
+
+
+def _adding(wanted: Callable[[Sequence[Node]], bool]) -> Rule:
+    """carry + scatter_add(zeros, i, part)  →  scatter_add(carry, i, part), and so for slices and sums of such."""
+    carried: set[Node] = set()
+
+    def rule(node: Node, builder: Builder) -> Any:
+        if node.target is not OPS["add"]:
+            return None
+        for carry, sparse in (node.args, node.args[::-1]):
+            of_body = isinstance(carry, Node) and (carry.op == PLACEHOLDER or carry in carried)
+            if of_body and (updates := _updates(sparse)) and wanted(updates):
+                for update in updates:
+                    carry = _added(carry, update, builder)
+                carried.add(carry)
+                return carry
+        return None
+
+    return rule
+
+
+def _updates(value: Any) -> Sequence[Node] | None:
+    """What a value is the sum of, if of nothing but zeros with parts put there."""
+    if isinstance(value, np.generic):
+        return [] if value == 0 else None
+    if value.target is OPS["broadcast_in_dim"]:
+        return _updates(value.args[0]) if isinstance(value.args[0], np.generic) else None
+    if value.target in (OPS["dynamic_update_slice"], OPS["scatter_add"]):
+        return [value] if _updates(value.args[0]) == [] else None
+    if value.target is not OPS["add"]:
+        return None
+    first, second = map(_updates, value.args)
+    return None if first is None or second is None else [*first, *second]
+
+
+def _added(carry: Node, update: Node, builder: Builder) -> Node:
+    """`carry` and what an update puts into zeros."""
+    if update.target is OPS["scatter_add"]:
+        return emit(builder, update, update.target, (carry, *update.args[1:]), dict(update.kwargs), carry.aval)
+    _, part, *starts = update.args
+    sizes = {"slice_sizes": part.aval.shape}
+    old = emit(builder, update, OPS["dynamic_slice"], (carry, *starts), sizes, part.aval)
+    new = emit(builder, update, OPS["add"], (old, part), {}, part.aval)
+    return emit(builder, update, update.target, (carry, new, *starts), dict(update.kwargs), carry.aval)

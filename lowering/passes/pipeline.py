@@ -24,7 +24,7 @@ from dynacomp.lowering.passes.attention import fuse_attention
 from dynacomp.lowering.passes.core import dead_code, merge_common
 from dynacomp.lowering.passes.fold import fold_constants
 from dynacomp.lowering.passes.kernels import use_kernels
-from dynacomp.lowering.passes.loops import everywhere, hoist_invariants, trim_loops
+from dynacomp.lowering.passes.loops import add_to_many, add_to_parts, everywhere, hoist_invariants, trim_loops
 from dynacomp.lowering.passes.products import turn_products
 from dynacomp.lowering.passes.recompute import recompute
 from dynacomp.lowering.passes.simplify import simplify
@@ -42,6 +42,8 @@ def in_bodies(one: Callable[[Graph], Graph]) -> Callable[[Graph], Graph]:
 
 PASSES: tuple[Callable[[Graph], Graph], ...] = (
     trim_loops,
+    add_to_parts,
+    add_to_many,
     *map(in_bodies, (fold_constants, simplify)),
     hoist_invariants,
     *map(in_bodies, (merge_common, fuse_attention, use_kernels, turn_products)),

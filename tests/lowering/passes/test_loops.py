@@ -7,6 +7,9 @@ import pytest
 from jax import lax
 
 from dynacomp.capture.graph.verifier import verify
+from dynacomp.driver.pass_list import INEXACT
+from dynacomp.lowering.fuse.fusion import schedule
+from dynacomp.lowering.fuse.schedule import all_steps
 from dynacomp.lowering.passes.pipeline import PASSES, optimise
 from dynacomp.lowering.primitives.control import bodies, is_control
 from dynacomp.lowering.primitives.ops import OPS, infer
@@ -82,3 +85,44 @@ def test_invariants_are_computed_outside_of_all_loops_and_passes_reach_all_bodie
 def test_a_graph_without_loops_is_the_same_object():
     graph = lower_function(lambda x: x + 1, X)
     assert all(one(graph) is graph for one in PASSES if "loop" in one.__name__ or "invariant" in one.__name__)
+
+
+def sliced(x):
+    """The gradient of a slice in each step."""
+    step = lambda c, i: (jnp.sin(c + lax.dynamic_index_in_dim(x, i, keepdims=False)), None)
+    return lax.scan(step, x[0], jnp.arange(100) % 4)[0].sum()
+
+
+def embedded(x):
+    """Rows that may be the same row, looked up in each step."""
+    step = lambda c, i: (jnp.sin(c + x[i]).sum(0), None)
+    return lax.scan(step, x[0], jnp.arange(200).reshape(100, 2) ** 2 % 3)[0].sum()
+
+
+def nested(x):
+    """Slices in a loop in a loop."""
+    inner = lambda c, i: lax.fori_loop(0, 3, lambda j, s: jnp.sin(s + x[i + j]), c)
+    return lax.scan(lambda c, i: (inner(c, i % 9), None), x[0], jnp.arange(100))[0].sum()
+
+
+@pytest.mark.parametrize("fn", [sliced, embedded, nested])
+def test_what_a_step_adds_to_a_part_of_a_carry_is_stored_there(fn):
+    graph = optimise(lower_function(jax.grad(fn), X))
+    verify(graph, infer)
+    whole = [n for n in calls(graph) if n.target is OPS["add"] and n.aval.shape == X.shape]
+    assert [n for n in whole if n not in graph.calls] == []
+    assert any(inner.in_place for step in all_steps(schedule(graph)) for inner in step.inner)
+    for found, want in zip(run(graph, X), [jax.grad(fn)(jnp.asarray(X))], strict=True):
+        np.testing.assert_allclose(found, want, rtol=2e-5)
+
+
+def test_the_sign_of_a_carried_zero_is_that_of_eager_jax():
+    zeros = lambda c: jnp.zeros_like(c)
+    step = lambda c, i: (c + lax.dynamic_update_slice(zeros(c), jnp.float32(-0.0)[None], (i % 4,)), None)
+    fn = lambda x: lax.scan(step, -jnp.abs(x * 0), jnp.arange(100))[0]
+    graph = optimise(lower_function(fn, X[0]))
+    np.testing.assert_array_equal(np.signbit(run(graph, X[0])[0]), np.signbit(fn(jnp.asarray(X[0]))))
+
+
+def test_sums_keep_their_order_where_numerics_are_exact():
+    assert "add_to_many" in INEXACT and "add_to_parts" not in INEXACT
