@@ -370,6 +370,10 @@ DC_INLINE void update(T* p, V v, L k, C c, F index, O op) {
     if (at(c, l)) store(p + index(l), op(load(p + index(l)), at(v, l)));
 }
 
+}  // namespace dynacomp
+#include "strides.h"
+namespace dynacomp {
+
 // One value per lane from a function of the lane's number.
 template <class T, class L, class F> DC_INLINE vec<T, L::lanes> per_lane(L, F value) {
   vec<T, L::lanes> r{};

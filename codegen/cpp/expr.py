@@ -28,6 +28,9 @@ _EXACT = frozenset({"neg", "abs", "sign", "max", "min", "select", "floor", "ceil
                     "nextafter", "bitcast"})
 
 
+STRIDES = (-1, 2, 3, 4)  # between lanes that are loaded as whole registers, see kernels/strides.h
+
+
 @dataclass(frozen=True)
 class Scope:
     """Where code stands. `var`: the vector loop's variable around it, or ""; `width`: the bytes
@@ -150,6 +153,12 @@ def address(buffer: str, index: sympy.Expr, scope: Scope) -> tuple[str, str]:
     return "scattered", index_code(index, lane_names(scope))
 
 
+def stride(buffer: str, index: sympy.Expr, scope: Scope) -> sympy.Expr | None:
+    """How far apart lanes lie in memory, None where that differs."""
+    plain = buffer not in scope.widened and names_in(index).isdisjoint(scope.vectors)
+    return step_along(index, scope.var) if plain else None
+
+
 def _load(expr: Load, scope: Scope, vector: bool) -> str:
     where = cpp_name(expr.buffer)
     if not vector:
@@ -159,6 +168,8 @@ def _load(expr: Load, scope: Scope, vector: bool) -> str:
         return _masked_load(expr, scope, where, how, index)
     if how == "contiguous":
         return f"load({where} + {index}, lanes)"
+    if (step := stride(expr.buffer, expr.index, scope)) in STRIDES and expr.dtype != bool:
+        return f"strided<{step}>({where} + {scope.index(expr.index)}, lanes)"
     return f"gather({where}, lanes, [&](int l) {{ return {index}; }})"
 
 

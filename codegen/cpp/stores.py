@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dynacomp.codegen.cpp.expr import Scope, address, depends, emit, emit_lanes
+from typing import TypeGuard
+
+from dynacomp.codegen.cpp.expr import Scope, address, depends, emit, emit_lanes, stride
 from dynacomp.codegen.cpp.index import cpp_name
 from dynacomp.lowering.kernel_ir.loops import Store
 
@@ -30,6 +32,20 @@ def store(stmt: Store, scope: Scope) -> str:
     if stmt.mode == "set":
         return f"masked_scatter({where}, {value}, lanes, {mask}, {at_lane});"
     return f"update({where}, {value}, lanes, {mask}, {at_lane}, {_op(stmt)});"
+
+
+def zips(second: object, first: Store, scope: Scope) -> TypeGuard[Store]:
+    """Do two stores put their lanes next to each other, those of one between those of the other?"""
+    if not (isinstance(second, Store) and scope.var and first.buffer == second.buffer):
+        return False
+    plain = all(s.mode == "set" and s.mask is None and s.value.dtype != bool for s in (first, second))
+    return plain and second.index - first.index == 1 and stride(first.buffer, first.index, scope) == 2
+
+
+def zip_store(first: Store, second: Store, scope: Scope) -> str:
+    """Both in whole registers."""
+    values = f"{emit_lanes(first.value, scope)}, {emit_lanes(second.value, scope)}"
+    return f"zip({cpp_name(first.buffer)} + {scope.index(first.index)}, {values}, lanes);"
 
 
 def _row_store(stmt: Store, scope: Scope, target: str, value: str) -> str:

@@ -49,6 +49,7 @@ from dynacomp.lowering.fuse.items import (
     is_scatter,
     make_item,
     make_parts,
+    make_residues,
     make_scatter_items,
     make_update,
     op_name,
@@ -222,9 +223,9 @@ class Planner:
                     continue
                 self.add_items(node)
 
-    def add_parts(self, node: Node) -> bool:
-        """A concatenation, or a pair of parts, as one kernel that stores each operand to its place, where they fit."""
-        first, *rest = make_parts(self.reader, node)
+    def add_parts(self, node: Node, parts: list[Item]) -> bool:
+        """An array as one kernel that stores each part of it to its place, where they fit."""
+        first, *rest = parts
         group: Group | None = alone(first)
         for part in rest:
             group = None if group is None else fused(self.reader, group, [part])
@@ -255,11 +256,13 @@ class Planner:
             self.units.add_item(copy)
             self.units.add_item(update)
             return
-        if op_name(node) in ("concatenate", "complex") and self.add_parts(node):
+        if op_name(node) in ("concatenate", "complex") and self.add_parts(node, make_parts(self.reader, node)):
             return
         if op_name(node) == "select_and_scatter_add":
             self.units.add_item(make_item(self.reader, self.choice_of(node)))
         item = make_item(self.reader, node)
+        if (parts := make_residues(self.reader, node, item)) and self.add_parts(node, parts):
+            return
         for stage in self.stages_of(node, item):
             self.by_name[stage.name] = node
             self.shapes.setdefault(stage.name, (stage.shape, stage.dtype))

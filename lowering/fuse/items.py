@@ -19,7 +19,7 @@ import sympy
 
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.graph import Node
-from dynacomp.lowering.kernel_ir.loops import Expr, Load
+from dynacomp.lowering.kernel_ir.loops import Apply, Expr, Index, Load
 from dynacomp.lowering.kernel_ir.scalars import DEAR, SCALARS
 from dynacomp.lowering.rules.pairs import place_of_part
 from dynacomp.lowering.rules.reader import INT64, Point, Reader, dtype_of, index_of, shape_of, walk
@@ -27,10 +27,11 @@ from dynacomp.lowering.rules.reduce import CUMULATIVE, Fold, accumulator
 from dynacomp.lowering.rules.scatter import MODES, STORES, ScatterStore, is_single
 from dynacomp.lowering.rules.window import ALL_FOLDS as FOLDS
 from dynacomp.lowering.rules.window import WINDOW_FOLDS
-from dynacomp.lowering.sizes.indexing import ZERO, coefficient, flat, product, total
+from dynacomp.lowering.sizes.indexing import ZERO, FloorMod, coefficient, flat, product, total
 
 NARROW = 8
 """Reductions over fewer elements than this run as lanes over the results, not over themselves."""
+LEAST_LANES, MOST_RESIDUES = 32, 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,6 +212,40 @@ def _complex_part(reader: Reader, node: Node, k: int) -> Item:
     value = reader.read(operand, at if shape_of(operand) else ())
     return Item(f"{node.name}_part{k}", "point", shape, value.dtype, at, value, reads=loads_of(reader, value),
                 target=node.name, place=place_of_part(at, shape, k))
+
+
+def make_residues(reader: Reader, node: Node, item: Item) -> list[Item]:
+    """An elementwise node whose lanes ask what their position leaves when divided by a small number (as what stands
+    between inserted zeros does), for each such remainder: none has to ask. Empty for any other node.
+
+    before:  out[i] = i % 2 == 0 ? x[i // 2] : y[i // 2]
+    after:   out[2*k] = x[k], out[2*k + 1] = y[k]
+    """
+    d = max((d for d, v in enumerate(item.at) if v != 0), default=-1)
+    step = _asked(reader, item, item.at[d]) if d >= 0 and item.kind == "point" else None
+    if step is None or not item.shape[d].is_Integer or item.shape[d] < LEAST_LANES:
+        return []
+    count, left = divmod(int(item.shape[d]), step)
+    starts = [(r, count, step) for r in range(step)] + ([(count * step, left, 1)] if left else [])
+    return [_residue(reader, node, f"{item.name}_part{k}", d, start) for k, start in enumerate(starts)]
+
+
+def _asked(reader: Reader, item: Item, var: sympy.Expr) -> int | None:
+    """The number by which lanes along `var` divide their position to compare the remainder."""
+    tests = (e.args[0] for e in of_class(Apply, walk(reader, [item.value])) if e.fn == "eq")
+    mods = (t.expr for t in of_class(Index, tests) if isinstance(t.expr, FloorMod) and t.expr.has(var))
+    return next((int(m.args[1]) for m in mods if m.args[1].is_Integer and m.args[1] <= MOST_RESIDUES), None)
+
+
+def _residue(reader: Reader, node: Node, name: str, d: int, start: tuple[int, int, int]) -> Item:
+    """The elements of a node that lie at first, first + step, ... along dimension `d`: `count` of them."""
+    (first, count, step), whole = start, shape_of(node)
+    shape = (*whole[:d], sympy.Integer(count), *whole[d + 1 :])
+    at = reader.point(shape)
+    there = (*at[:d], step * at[d] + first, *at[d + 1 :])
+    value = reader.fresh_read(node, there)
+    return Item(name, "point", shape, dtype_of(node), at, value, reads=loads_of(reader, value), target=node.name,
+                place=flat(there, whole))
 
 
 def is_scatter(node: Node) -> bool:

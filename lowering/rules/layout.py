@@ -7,7 +7,7 @@ import sympy
 
 from dynacomp.capture.graph.graph import Node
 from dynacomp.lowering.kernel_ir.loops import Expr
-from dynacomp.lowering.rules.reader import INT32, INT64, Point, Reader, Rule, dtype_of, shape_of
+from dynacomp.lowering.rules.reader import BOOL, INT32, INT64, Point, Reader, Rule, dtype_of, shape_of
 from dynacomp.lowering.sizes.indexing import ZERO, FloorDiv, FloorMod, flat, reshape_at
 
 
@@ -67,11 +67,25 @@ def _pad_dimension(
         tests.append(reader.compare("ge", shifted, ZERO))
     if _may_be(high, 1):
         tests.append(reader.compare("lt", shifted, (n - 1) * step + 1))
-    if inner:
+    apart = whole_steps(shifted, step) if inner else None
+    if apart is not None:
+        shifted = apart[0]
+        tests.append(reader.const(apart[1] == 0, BOOL))
+    elif inner:
         safe = sympy.Max(shifted, ZERO) if _may_be(low, 1) else shifted
         tests.append(reader.compare("eq", FloorMod(safe, sympy.sympify(step)), ZERO))
         shifted = FloorDiv(safe, sympy.sympify(step))
     return shifted, reader.all_of(*tests)
+
+
+def whole_steps(position: sympy.Expr, step: int) -> tuple[sympy.Expr, int] | None:
+    """(position // step, position % step) where the remainder is the same number everywhere; it may be negative."""
+    terms = sympy.Add.make_args(position)
+    rest = sum(int(t) for t in terms if t.is_Integer)
+    whole = [sympy.cancel(t / step) for t in terms if not t.is_Integer]
+    if not all(sympy.denom(t) == 1 for t in whole):
+        return None
+    return sympy.Add(*whole, rest // step), rest % step
 
 
 def _may_be(amount: int | sympy.Expr, least: int) -> bool:

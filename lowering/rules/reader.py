@@ -139,6 +139,8 @@ class Reader:
         """The conjunction of conditions; None is true."""
         result = None
         for c in conditions:
+            if isinstance(c, Const) and not c.value:
+                return c
             if c is not None and not (isinstance(c, Const) and c.value):
                 result = c if result is None or result is c else self.apply("and", result, c)
         return result
@@ -201,6 +203,8 @@ class Reader:
         """`value` at `at` where `mask` holds (`at` may lie outside elsewhere), `other` elsewhere."""
         if mask is None:
             return self.read(value, at)
+        if isinstance(mask, Const):
+            return self.read(value, at) if mask.value else other
         inside = self.read_under(mask, value, at)
         if isinstance(inside, Load) and inside.mask is mask and self._mask is None:
             return self.intern(replace(inside, other=other))

@@ -43,6 +43,33 @@ template <class T, int N> int check() {
   return 0;
 }
 
+template <class T, int N, int S> int check_stride() {
+  constexpr int span = (S < 0 ? -S : S) * (N - 1) + 1;
+  T* first = (T*)edge - span;
+  for (int l = 0; l < span; ++l) first[l] = (T)(l + 1);
+  T* p = S < 0 ? (T*)edge - 1 : first;
+  for (int n = 1; n <= N; ++n) {
+    auto r = strided<S>(p, part<N>{n});
+    for (int l = 0; l < n; ++l)
+      if (r[l] != p[l * S]) return printf("stride %d: %d of %d, %zu bytes\n", S, l, n, sizeof(T));
+  }
+  auto r = strided<S>(p, full<N>{});
+  for (int l = 0; l < N; ++l)
+    if (r[l] != p[l * S]) return printf("stride %d: %d, %zu bytes\n", S, l, sizeof(T));
+  return 0;
+}
+
+template <class T, int N> int check_strides() {
+  vec<T, N> a = load((T*)edge - 2 * N, full<N>{}), b = load((T*)edge - N, full<N>{});
+  for (int n = 1; n <= N; ++n) {
+    T* p = (T*)edge - 2 * n;
+    if (n == N) zip(p, a, b, full<N>{}); else zip(p, a, b, part<N>{n});
+    for (int l = 0; l < n; ++l)
+      if (p[2 * l] != a[l] || p[2 * l + 1] != b[l]) return printf("zip %d of %d, %zu bytes\n", l, n, sizeof(T));
+  }
+  return check_stride<T, N, -1>() || check_stride<T, N, 2>() || check_stride<T, N, 3>() || check_stride<T, N, 4>();
+}
+
 int main() {
   char* pages = (char*)mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   edge = pages + 4096;
@@ -50,7 +77,8 @@ int main() {
   constexpr int N = kVectorBytes / 4;
   return check<float, N>() || check<int32_t, N>() || check<double, N>() || check<double, N / 2>() ||
          check<int64_t, N>() || check<uint16_t, N>() || check<int16_t, 2 * N>() || check<int8_t, N>() ||
-         check<uint8_t, 4 * N>();
+         check<uint8_t, 4 * N>() || check_strides<float, N>() || check_strides<double, N / 2>() ||
+         check_strides<int32_t, N / 2>() || check_strides<int16_t, 2 * N>() || check_strides<uint8_t, N>();
 }
 """
 

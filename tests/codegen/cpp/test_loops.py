@@ -10,12 +10,16 @@ from dynacomp.lowering.fuse.fusion import schedule
 from dynacomp.lowering.primitives.translate import lower_function
 
 
+def source(fn, *args):
+    return unit_source(schedule(lower_function(fn, *args)), False)
+
+
 def total(x):
     return (x * x).sum(0)
 
 
 def text(columns):
-    return unit_source(schedule(lower_function(total, np.zeros((5, columns), np.float32))), False)
+    return source(total, np.zeros((5, columns), np.float32))
 
 
 def test_what_a_row_is_too_short_for_is_not_compiled():
@@ -28,3 +32,22 @@ def test_what_a_row_is_too_short_for_is_not_compiled():
 def test_every_width_is_right(columns):
     x = jnp.arange(5.0 * columns).reshape(5, columns)
     np.testing.assert_allclose(dynacomp.jit(total)(x), total(x), rtol=1e-5, atol=1e-5)
+
+
+STRIDED = {
+    "even": (lambda x: x[:, ::2] + 1, "strided<2>"), "third": (lambda x: x[:, 1::3] * 2, "strided<3>"),
+    "fourth": (lambda x: x[:, 3::4] * 2, "strided<4>"), "turned": (lambda x: x[:, ::-1] * 2, "strided<-1>"),
+    "complex": (lambda x: (x + 2j * x[::-1]) * (x - 1j), "zip("), "parts": (lambda x: (x + 2j).conj().imag, "store("),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("columns", [1, 5, 33, 200])
+@pytest.mark.parametrize("name", STRIDED)
+def test_lanes_a_step_apart_move_as_whole_registers(name, columns, dtype):
+    fn, move = STRIDED[name]
+    x = jnp.arange(3 * columns).reshape(3, columns).astype(dtype)
+    assert move in source(fn, jnp.zeros((64, 200), dtype))
+    got, want = dynacomp.jit(fn)(x), fn(x)
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(np.asarray(got).astype(np.complex64), np.asarray(want).astype(np.complex64))

@@ -1,0 +1,64 @@
+"""lowering.fuse.items: lanes between inserted zeros are cut by what their position leaves, and stay right."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import dynacomp
+from dynacomp.lowering.fuse.fusion import schedule
+from dynacomp.lowering.interpret import schedules
+from dynacomp.lowering.kernel_ir.printer import text
+from dynacomp.lowering.passes.pipeline import optimise
+from dynacomp.lowering.primitives.translate import lower_function
+
+
+def spread(x, low, high, inner, value=0):
+    """Numbers between the columns."""
+    return lax.pad(x, jnp.asarray(value, x.dtype), [(0, 0, 0), (low, high, inner)])
+
+
+def interleaved(x):
+    """As jax.lax.associative_scan joins its halves."""
+    return spread(x, 0, 1, 1) + spread(-x, 1, 0, 1)
+
+
+def uneven(x):
+    return spread(x, 0, 0, 1, 7) * spread(x, 0, 0, 1) + spread(x[:, 1:], 1, 1, 1)
+
+
+FUNCTIONS = {
+    "interleaved": interleaved, "uneven": uneven, "third": lambda x: spread(x, 1, 3, 2, 5) + 1,
+    "cut": lambda x: spread(x, -1, -2, 1), "both": lambda x: spread(x, 0, 4, 1) + spread(x, 2, 0, 1)[:, 2:].sum(),
+    "slices": lambda x: jax.vmap(jax.grad(lambda r: (jnp.sin(r[:-1:2]) * r[1::2]).sum()))(x),
+    "prefixes": lambda x: lax.associative_scan(jnp.multiply, x, axis=1),
+    "one row": lambda x: spread(x[:1], 0, 1, 1, 3).ravel() * 2,
+}
+
+
+def lowered(fn, x):
+    return schedule(optimise(lower_function(fn, x)))
+
+
+@pytest.mark.parametrize("columns", [2, 20, 51, 64])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_stands_between_inserted_numbers(name, columns):
+    fn = FUNCTIONS[name]
+    x = (1 + jnp.arange(9.0 * columns).reshape(9, columns) / 512)
+    plan = lowered(fn, x)
+    (got,), want = schedules.run(plan, (np.asarray(x),), {}), np.asarray(fn(x))
+    np.testing.assert_allclose(got, want, rtol=2e-5)
+    np.testing.assert_allclose(dynacomp.jit(fn)(x), want, rtol=2e-5)
+
+
+def test_no_lane_asks_for_its_remainder():
+    even, odd = (text(lowered(interleaved, jnp.ones((9, n))).steps[0].kernel) for n in (64, 20))
+    assert "FloorMod" not in even + odd and "p1[2*i1 + 1] =" in even
+    assert "FloorMod" in text(lowered(interleaved, jnp.ones((9, 4))).steps[0].kernel), "too short to be cut"
+
+
+def test_zeros_keep_their_signs():
+    x = jnp.full((2, 64), -0.0)
+    got = dynacomp.jit(interleaved)(x)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(interleaved(x)))
