@@ -1,6 +1,8 @@
 """The C++ backend: Kernels as vectorised loops, one translation unit for a Schedule.
 
     backend   The C++ backend: a Schedule becomes one translation unit, one native call
+    columns   Work down long columns, in passes: lanes are columns, and each pass goes down rows that
+              lie far apart
     cost      How much work a loop body is, in rough cycles: it decides the grain of threads and
               unrolling
     expr      Kernel expressions as C++: scalars outside a vector loop, lanes inside it

@@ -16,8 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from dynacomp.codegen.cpp import types
+from dynacomp.codegen.cpp.columns import columns, wants_columns
 from dynacomp.codegen.cpp.cost import cost, iterations, stores_in
 from dynacomp.codegen.cpp.expr import Scope, depends, emit
 from dynacomp.codegen.cpp.folds import (
@@ -164,7 +166,9 @@ def _vector(loop: Loop, scope: Scope, unit: Unit, begin: str = "0", end: str = "
         yield from _reduce(loop, inner, unit, begin, end)
         return
     body = (*loop.body, *loop.after)
-    if not _may_jam(loop, inner) or _shorter(loop, JAM * FEWEST_BYTES // inner.width):
+    if not _shorter(loop, JAM * MOST_BYTES // inner.width) and wants_columns(loop, inner):
+        yield from columns(loop, inner, begin, end, partial(statements, unit=unit), partial(_iteration, unit=unit))
+    elif not _may_jam(loop, inner) or _shorter(loop, JAM * FEWEST_BYTES // inner.width):
         yield from _lanes_loop(loop, body, inner, unit, begin, end)
     elif _shorter(loop, JAM * MOST_BYTES // inner.width):  # the compiler knows its machine, and is spared the rest
         yield f"#if {index_code(loop.extent)} >= {JAM} * (DC_VECTOR_BYTES / {inner.width})"

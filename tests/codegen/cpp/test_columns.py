@@ -1,0 +1,46 @@
+"""Passes down long columns, a few rows at a time: the bits of one column at a time."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from dynacomp.codegen.cpp import columns
+from dynacomp.codegen.cpp.unit import unit_source
+from dynacomp.lowering.fuse.fusion import schedule
+from dynacomp.lowering.primitives.translate import lower_function
+from tests.codegen.cpp_kit import compiled
+
+FUNCTIONS = {
+    "softmax": lambda x: jax.nn.softmax(x, 0), "normal": lambda x: (x - x.mean(0)) / jnp.sqrt(x.var(0) + 1),
+    "sum": lambda x: (x * x).sum(0), "all": lambda x: (x.max(0), x.sum(0), (x * 2).min(0)),
+    "places": lambda x: (jnp.argmax(x, 0), jnp.argmin(x + 1, 0)), "running": lambda x: lax.cumsum(x, 0) * 2,
+    "backwards": lambda x: lax.cumsum(x, 0, reverse=True), "highest": lambda x: lax.cummax(x, 0) + x.max(0),
+}
+
+
+@pytest.mark.parametrize("shape", [(257, 70), (1000, 1024)])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_bits_of_one_column_at_a_time(name, dtype, shape, monkeypatch):
+    fn = FUNCTIONS[name]
+    x = jnp.asarray(np.random.default_rng(0).normal(size=shape) * 9).astype(dtype)
+    texts, results = [], []
+    for many in (columns.MANY, 10**9):
+        monkeypatch.setattr(columns, "MANY", many)
+        texts.append(unit_source(schedule(lower_function(fn, x)), False))
+        results.append(jax.tree.leaves(compiled(fn, x)(x)))
+    assert ("kept[at]" in texts[0]) == (name != "backwards") and "kept[at]" not in texts[1]
+    for chunked, plain, eager in zip(*results, jax.tree.leaves(fn(x)), strict=True):
+        assert np.asarray(chunked).tobytes() == np.asarray(plain).tobytes()
+        got, want = (np.asarray(a).astype(np.float64) for a in (chunked, eager))
+        if dtype != "bfloat16" or name not in ("running", "backwards"):  # eager JAX rounds each of those sums
+            np.testing.assert_allclose(got, want, rtol=1e-4 if dtype != "bfloat16" else 0.02, atol=1e-3)
+
+
+def test_sizes_that_change_and_nans():
+    x = np.random.default_rng(0).normal(size=(700, 100)).astype(np.float32)
+    x[3, 5], x[600, 7], x[0, 8] = np.nan, np.inf, -np.inf
+    (got,), want = compiled(FUNCTIONS["softmax"], x)(x), FUNCTIONS["softmax"](jnp.asarray(x))
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-7)
