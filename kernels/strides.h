@@ -1,7 +1,7 @@
 // Lanes that lie a small constant step apart: whole registers are loaded or stored, and shuffled.
 //
 //   strided<S>(p, lanes)   p[0], p[S], p[2S], ...   for S in 2..4, and -1 (lanes from behind)
-//   zip(p, a, b, lanes)    a[0], b[0], a[1], b[1], ... to p
+//   zip(p, lanes, a, b)    a[0], b[0], a[1], b[1], ... to p; two to four of them
 //
 // Memory before the first element and behind the last is not touched. A tail moves lane by lane.
 #pragma once
@@ -40,17 +40,26 @@ template <int S, class T, int N> DC_INLINE auto strided(const T* p, part<N> k) {
   return gather(p, k, [](int l) { return l * S; });
 }
 
-template <int From, class V, int... l> DC_INLINE V zipped(V a, V b, numbers<l...>) {
-  return __builtin_shufflevector(a, b, (From + l / 2 + l % 2 * (int)sizeof...(l))...);
+// Register J of S woven vectors: those before vector K are there already.
+template <int S, int J, int K, class V, int... l> DC_INLINE V weave(V r, V next, numbers<l...>) {
+  constexpr int N = sizeof...(l);
+  return __builtin_shufflevector(
+      r, next, ((J * N + l) % S == K ? N + (J * N + l) / S : K == 1 && (J * N + l) % S == 0 ? (J * N + l) / S : l)...);
 }
-template <class T, class V, int N> DC_INLINE void zip(T* p, V a, V b, full<N> k) {
+template <int S, int J, class T, class V, int N> DC_INLINE void store_woven(T* p, full<N> k, const V* v) {
   constexpr typename numbers_below<N>::type lanes;
-  store(p, zipped<0>(a, b, lanes), k);
-  store(p + N, zipped<N / 2>(a, b, lanes), k);
+  V r = weave<S, J, 1>(v[0], v[1], lanes);
+  if constexpr (S > 2) r = weave<S, J, 2>(r, v[2], lanes);
+  if constexpr (S > 3) r = weave<S, J, 3>(r, v[3], lanes);
+  store(p + J * N, r, k);
+  if constexpr (J + 1 < S) store_woven<S, J + 1>(p, k, v);
 }
-template <class T, class V, int N> DC_INLINE void zip(T* p, V a, V b, part<N> k) {
-  scatter(p, a, k, [](int l) { return 2 * l; });
-  scatter(p + 1, b, k, [](int l) { return 2 * l; });
+template <class T, int N, class V, class... W> DC_INLINE void zip(T* p, full<N> k, V a, W... more) {
+  const V v[] = {a, more...};
+  store_woven<1 + sizeof...(W), 0>(p, k, v);
+}
+template <class T, int N, class... W> DC_INLINE void zip(T* p, part<N> k, W... all) {
+  (scatter(p++, all, k, [](int l) { return l * (int)sizeof...(W); }), ...);
 }
 
 }  // namespace dynacomp

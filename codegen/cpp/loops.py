@@ -40,7 +40,7 @@ from dynacomp.codegen.cpp.folds import (
 from dynacomp.codegen.cpp.index import cpp_name, index_code, names_in
 from dynacomp.codegen.cpp.scatter import inside_out
 from dynacomp.codegen.cpp.shape import Unit, grain, lane_width, scratch, unit_of, work_of
-from dynacomp.codegen.cpp.stores import store, zip_store, zips
+from dynacomp.codegen.cpp.stores import store, woven, zip_store
 from dynacomp.codegen.cpp.tiles import FIRST_INNER, FIRST_OUTER, INNER, OUTER, Tiling, tiling
 from dynacomp.lowering.kernel_ir.loops import Acc, Kernel, Let, Loop, Stmt, Store, folds, inner_loops
 from dynacomp.lowering.kernel_ir.scalars import DEAR
@@ -68,16 +68,18 @@ def kernel_body(kernel: Kernel, exact: bool, small: bool = False) -> Lines:
 
 def statements(body: Sequence[Stmt], scope: Scope, unit: Unit) -> Lines:
     """The C++ lines of `body`."""
-    rest = iter(zip(body, [*body[1:], None]))
-    for stmt, following in rest:
+    done = 0
+    for at, stmt in enumerate(body):
         match stmt:
+            case _ if at < done:
+                continue
             case Let(name):
                 value = emit(stmt.value, scope)
                 scope = scope.having(name) if value.vector else scope
                 yield f"const auto {scope.call(name)} = {value.code};"
-            case Store() if zips(following, stmt, scope):
-                next(rest)
-                yield zip_store(stmt, following, scope)
+            case Store() if run := woven(body[at:], scope):
+                yield zip_store(run, scope)
+                done = at + len(run)
             case Store():
                 yield store(stmt, scope)
             case Loop():

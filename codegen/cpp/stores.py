@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from collections.abc import Sequence
 
-from dynacomp.codegen.cpp.expr import Scope, address, depends, emit, emit_lanes, stride
+from dynacomp.codegen.cpp.expr import STRIDES, Scope, address, depends, emit, emit_lanes, stride
 from dynacomp.codegen.cpp.index import cpp_name
-from dynacomp.lowering.kernel_ir.loops import Store
+from dynacomp.lowering.kernel_ir.loops import Stmt, Store
 
 _MODES = {"add": "add", "mul": "mul", "max": "max", "min": "min"}
 
@@ -34,18 +34,22 @@ def store(stmt: Store, scope: Scope) -> str:
     return f"update({where}, {value}, lanes, {mask}, {at_lane}, {_op(stmt)});"
 
 
-def zips(second: object, first: Store, scope: Scope) -> TypeGuard[Store]:
-    """Do two stores put their lanes next to each other, those of one between those of the other?"""
-    if not (isinstance(second, Store) and scope.var and first.buffer == second.buffer):
-        return False
-    plain = all(s.mode == "set" and s.mask is None and s.value.dtype != bool for s in (first, second))
-    return plain and second.index - first.index == 1 and stride(first.buffer, first.index, scope) == 2
+def woven(body: Sequence[Stmt], scope: Scope) -> list[Store]:
+    """The stores at the beginning of `body` that put their lanes between each other's, and leave no gap; or none."""
+    first = body[0]
+    if not scope.var or not isinstance(first, Store):
+        return []
+    step = stride(first.buffer, first.index, scope)
+    found = [s for s in body[:step] if isinstance(s, Store)] if step in STRIDES and step > 0 else []
+    fits = [s.buffer == first.buffer and s.index - first.index == k and s.mode == "set" and s.mask is None
+            and s.value.dtype != bool for k, s in enumerate(found)]
+    return found if len(found) == step and all(fits) else []
 
 
-def zip_store(first: Store, second: Store, scope: Scope) -> str:
-    """Both in whole registers."""
-    values = f"{emit_lanes(first.value, scope)}, {emit_lanes(second.value, scope)}"
-    return f"zip({cpp_name(first.buffer)} + {scope.index(first.index)}, {values}, lanes);"
+def zip_store(stores: Sequence[Store], scope: Scope) -> str:
+    """All of them in whole registers."""
+    values = ", ".join(emit_lanes(s.value, scope) for s in stores)
+    return f"zip({cpp_name(stores[0].buffer)} + {scope.index(stores[0].index)}, lanes, {values});"
 
 
 def _row_store(stmt: Store, scope: Scope, target: str, value: str) -> str:

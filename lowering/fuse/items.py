@@ -19,7 +19,7 @@ import sympy
 
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.graph import Node
-from dynacomp.lowering.kernel_ir.loops import Apply, Expr, Index, Load
+from dynacomp.lowering.kernel_ir.loops import Expr, Load
 from dynacomp.lowering.kernel_ir.scalars import DEAR, SCALARS
 from dynacomp.lowering.rules.pairs import place_of_part
 from dynacomp.lowering.rules.reader import INT64, Point, Reader, dtype_of, index_of, shape_of, walk
@@ -27,7 +27,7 @@ from dynacomp.lowering.rules.reduce import CUMULATIVE, Fold, accumulator
 from dynacomp.lowering.rules.scatter import MODES, STORES, ScatterStore, is_single
 from dynacomp.lowering.rules.window import ALL_FOLDS as FOLDS
 from dynacomp.lowering.rules.window import WINDOW_FOLDS
-from dynacomp.lowering.sizes.indexing import ZERO, FloorMod, coefficient, flat, product, total
+from dynacomp.lowering.sizes.indexing import ZERO, FloorDiv, FloorMod, coefficient, flat, product, total
 
 NARROW = 8
 """Reductions over fewer elements than this run as lanes over the results, not over themselves."""
@@ -215,26 +215,36 @@ def _complex_part(reader: Reader, node: Node, k: int) -> Item:
 
 
 def make_residues(reader: Reader, node: Node, item: Item) -> list[Item]:
-    """An elementwise node whose lanes ask what their position leaves when divided by a small number (as what stands
-    between inserted zeros does), for each such remainder: none has to ask. Empty for any other node.
+    """An elementwise node whose lanes divide their position by a small number (as what stands between inserted zeros
+    does), in parts, one for each remainder, whose lanes need not; or one whose last dimension is a small number, in
+    parts whose lanes go along the dimension before it. Empty for any other node.
 
     before:  out[i] = i % 2 == 0 ? x[i // 2] : y[i // 2]
     after:   out[2*k] = x[k], out[2*k + 1] = y[k]
     """
     d = max((d for d, v in enumerate(item.at) if v != 0), default=-1)
-    step = _asked(reader, item, item.at[d]) if d >= 0 and item.kind == "point" else None
-    if step is None or not item.shape[d].is_Integer or item.shape[d] < LEAST_LANES:
+    if d < 0 or item.kind != "point" or not item.shape[d].is_Integer:
         return []
-    count, left = divmod(int(item.shape[d]), step)
+    extent = int(item.shape[d])
+    step = extent if extent <= MOST_RESIDUES else _divisor(reader, item, item.at[d])
+    if not step or total(item.shape) < LEAST_LANES * step or extent == step and _is_flat(reader, item):
+        return []
+    count, left = divmod(extent, step)
     starts = [(r, count, step) for r in range(step)] + ([(count * step, left, 1)] if left else [])
     return [_residue(reader, node, f"{item.name}_part{k}", d, start) for k, start in enumerate(starts)]
 
 
-def _asked(reader: Reader, item: Item, var: sympy.Expr) -> int | None:
-    """The number by which lanes along `var` divide their position to compare the remainder."""
-    tests = (e.args[0] for e in of_class(Apply, walk(reader, [item.value])) if e.fn == "eq")
-    mods = (t.expr for t in of_class(Index, tests) if isinstance(t.expr, FloorMod) and t.expr.has(var))
-    return next((int(m.args[1]) for m in mods if m.args[1].is_Integer and m.args[1] <= MOST_RESIDUES), None)
+def _is_flat(reader: Reader, item: Item) -> bool:
+    """Does it read nothing but elements at its own position? Then its loops become one."""
+    places = {i for e in walk(reader, [item.value]) if (i := index_of(e)) is not None}
+    return all(i == flat(item.at, item.shape) or not i.free_symbols for i in places)
+
+
+def _divisor(reader: Reader, item: Item, var: sympy.Expr) -> int | None:
+    """The small number by which lanes along `var` divide their position."""
+    indices = (i for e in walk(reader, [item.value]) if (i := index_of(e)) is not None and i.has(FloorDiv, FloorMod))
+    parts = (d for i in indices for d in i.atoms(FloorDiv, FloorMod) if d.args[0].has(var) and d.args[1].is_Integer)
+    return next((int(d.args[1]) for d in parts if d.args[1] <= MOST_RESIDUES), None)
 
 
 def _residue(reader: Reader, node: Node, name: str, d: int, start: tuple[int, int, int]) -> Item:

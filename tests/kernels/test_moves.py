@@ -59,14 +59,21 @@ template <class T, int N, int S> int check_stride() {
   return 0;
 }
 
-template <class T, int N> int check_strides() {
-  vec<T, N> a = load((T*)edge - 2 * N, full<N>{}), b = load((T*)edge - N, full<N>{});
+template <class T, int N, class... W> int check_zip(W... more) {
+  constexpr int S = sizeof...(W);
+  const vec<T, N> v[] = {more...};
   for (int n = 1; n <= N; ++n) {
-    T* p = (T*)edge - 2 * n;
-    if (n == N) zip(p, a, b, full<N>{}); else zip(p, a, b, part<N>{n});
-    for (int l = 0; l < n; ++l)
-      if (p[2 * l] != a[l] || p[2 * l + 1] != b[l]) return printf("zip %d of %d, %zu bytes\n", l, n, sizeof(T));
+    T* p = (T*)edge - S * n;
+    if (n == N) zip(p, full<N>{}, more...); else zip(p, part<N>{n}, more...);
+    for (int l = 0; l < S * n; ++l)
+      if (p[l] != v[l % S][l / S]) return printf("zip %d: %d of %d, %zu bytes\n", S, l, n, sizeof(T));
   }
+  return 0;
+}
+
+template <class T, int N> int check_strides() {
+  const vec<T, N> a = affine_lanes<T>(full<N>{}, 1, 1), b = a + (T)N, c = b + (T)N, d = c + (T)N;
+  if (check_zip<T, N>(a, b) || check_zip<T, N>(a, b, c) || check_zip<T, N>(a, b, c, d)) return 1;
   return check_stride<T, N, -1>() || check_stride<T, N, 2>() || check_stride<T, N, 3>() || check_stride<T, N, 4>();
 }
 
@@ -78,7 +85,7 @@ int main() {
   return check<float, N>() || check<int32_t, N>() || check<double, N>() || check<double, N / 2>() ||
          check<int64_t, N>() || check<uint16_t, N>() || check<int16_t, 2 * N>() || check<int8_t, N>() ||
          check<uint8_t, 4 * N>() || check_strides<float, N>() || check_strides<double, N / 2>() ||
-         check_strides<int32_t, N / 2>() || check_strides<int16_t, 2 * N>() || check_strides<uint8_t, N>();
+         check_strides<int64_t, N / 2>() || check_strides<int16_t, 2 * N>() || check_strides<uint8_t, N>();
 }
 """
 

@@ -55,7 +55,32 @@ def test_what_stands_between_inserted_numbers(name, columns):
 def test_no_lane_asks_for_its_remainder():
     even, odd = (text(lowered(interleaved, jnp.ones((9, n))).steps[0].kernel) for n in (64, 20))
     assert "FloorMod" not in even + odd and "p1[2*i1 + 1] =" in even
-    assert "FloorMod" in text(lowered(interleaved, jnp.ones((9, 4))).steps[0].kernel), "too short to be cut"
+    assert "FloorMod" in text(lowered(interleaved, jnp.ones((2, 5))).steps[0].kernel), "too short to be cut"
+
+
+SHORT = {
+    "colours": lambda x: (x - jnp.arange(x.shape[-1])) * 2, "turned": lambda x: jnp.moveaxis(x, 1, -1) + 1,
+    "each row": lambda x: jnp.sin(x) * x.sum(-1, keepdims=True),
+    "positions": lambda x: x + lax.iota(x.dtype, x.size)[0],
+    "gradient": jax.grad(lambda x: (jnp.sin(x) * jnp.arange(x.shape[-1])).sum()),
+    "repeated": lambda x: jnp.repeat(jnp.repeat(x, 2, 1), 3, 2),
+    "joined": lambda x: jnp.concatenate([x, -x], 1).ravel(),
+}
+
+
+@pytest.mark.parametrize("last", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("name", SHORT)
+def test_lanes_go_along_the_dimension_before_a_short_one(name, last):
+    fn, x = SHORT[name], jnp.arange(6 * 35.0 * last).reshape(6, 35, last) / 64
+    (got,), want = schedules.run(lowered(fn, x), (np.asarray(x),), {}), np.asarray(fn(x))
+    np.testing.assert_allclose(got, want, rtol=2e-5)
+    np.testing.assert_allclose(dynacomp.jit(fn)(x), want, rtol=2e-5)
+
+
+def test_a_short_dimension_is_no_loop_where_lanes_differ_along_it():
+    colours, flat, turned = (text(lowered(fn, jnp.ones((64, 50, 3))).steps[0].kernel)
+                             for fn in (SHORT["colours"], lambda x: x * 2, lambda x: jnp.moveaxis(x, 0, -1)[:, :, :3]))
+    assert "< 3:" not in colours + turned and "p1[3*i1 + 2]" in colours and "p1[3*i1 + 2]" not in flat
 
 
 def test_zeros_keep_their_signs():
