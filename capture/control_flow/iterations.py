@@ -72,6 +72,7 @@ class Iteration:
 
     def __init__(self, cap: Capture, frame: Frame, plan: Plan, changing: list[Value], name: str) -> None:
         self.cap, self.frame, self.plan, self.changing = cap, frame, plan, changing
+        cap.emptied.append(self)
         self.body = Body.inside(cap, name, is_side=True)
         self.state = State(cap, self.body)
         self.unbound = [n for n in plan.names if n not in frame.locals]

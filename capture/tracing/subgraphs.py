@@ -69,7 +69,9 @@ class Body:
     def inside(cls, cap: Capture, name: str, **kind: Any) -> Body:
         """A body in the one at hand."""
         outer = cap.bodies[0].outer if cap.bodies else cap.builder
-        return cls(Builder(name), outer, len(cap.bodies) + 1, next_serial(), **kind)
+        made = cls(Builder(name), outer, len(cap.bodies) + 1, next_serial(), **kind)
+        cap.emptied.append(made)  # what it has saved refers to objects of the program
+        return made
 
 
 def localise(cap: Capture, node: Node) -> Node:

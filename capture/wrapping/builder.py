@@ -469,10 +469,15 @@ def is_made_anew(cap: Capture, obj: Any, source: S.Source) -> bool:
 
 
 def _one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
-    """An object that never changes, known by its identity until ever others come in its place (dates, decimals)."""
-    if S.belongs_to_call(source) and cap.root.changes_often(source):
+    """An object that never changes, known by its identity until others come in its place: one that is only looked at
+    (a date, a weak reference), at once; what is called or given to a library, when they have been many."""
+    mark = ("id", id(obj))
+    looked_at = not is_pure_module(module_name(type(obj))) and (
+        not callable(obj) or issubclass(type(obj), weakref.ReferenceType))
+    if S.belongs_to_call(source) and (
+            cap.root.changes_often(source) or looked_at and cap.root.is_dynamic_scalar(source, mark)):
         return _opaque(cap, obj, source)
-    cap.scalars[source] = ("id", id(obj))
+    cap.scalars[source] = mark
     return _identity(cap, obj, source)
 
 

@@ -71,3 +71,19 @@ def test_a_namespace_dies(source):
     gc.collect()
     assert [(mark(), code()) for mark, code in dead[:-1]] == [(None, None)] * 2
     assert dead[-1][0]() is None
+
+
+def watched(x, n):
+    held = Mark()
+    alive = weakref.ref(held)
+    for _ in range(n):
+        held.seen = x.sum()
+    del held
+    return alive() is None
+
+
+def test_objects_that_a_loop_changes_die_when_the_program_lets_go_of_them():
+    dynacomp.reset()
+    program = dynacomp.jit(watched, backend="eager")
+    assert all(program(X, 2) for _ in range(3))  # in the call that captures, too
+    assert dynacomp.stats()["frames_captured"] and not dynacomp.stats()["frames_eager"]
