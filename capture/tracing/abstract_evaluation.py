@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -240,7 +241,9 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
     try:
         structs = [as_struct(aval_with_sizes(n.aval, canonical)) for n in nodes]
         with cap.scope.decides():
-            return overhearing(cap, lambda: jax.make_jaxpr(run)(*structs))
+            found = overhearing(cap, lambda: jax.make_jaxpr(run)(*structs))
+            _hold_reshapes(found.jaxpr)
+            return found
     except CONTROL:
         raise
     except NeverCalled:
@@ -259,6 +262,17 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
         raise Failed(error) from None
     finally:
         cap.tracing -= 1
+
+
+def _hold_reshapes(jaxpr: Any) -> None:
+    """Reshapes keep the number of elements: JAX asks that of sizes that are numbers, but of no others."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is jax.lax.reshape_p:
+            before, after = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
+            if any(type(d) is Size for d in (*before, *after)) and math.prod(before) != math.prod(after):
+                raise TypeError(f"cannot reshape array of shape {before} into shape {after}")
+    for inner in subjaxprs(jaxpr):
+        _hold_reshapes(inner)
 
 
 def _program_error(cap: Capture, fn: Any, lowered: Any, error: Exception) -> BaseException:

@@ -108,3 +108,32 @@ def test_numbers_that_earlier_calls_were_given_become_sizes(fn):
             np.testing.assert_allclose(got, want)
     stats = dynacomp.stats()
     assert stats["frames_captured"] == 2 and not stats["breaks"] and not stats["frames_eager"]
+
+
+def refused(fn, x, n):
+    try:
+        return fn(x * 2, n)
+    except TypeError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("fn", [
+    lambda x, n: x.reshape(n, 4), lambda x, n: jnp.reshape(x, (len(x) // 4, 4)), lambda x, n: x.reshape(n // 2, -1),
+    lambda x, n: jax.jit(lambda v: v.reshape(4, n))(x)])
+def test_reshapes_that_do_not_fit_are_refused(fn):
+    """JAX compares numbers of elements only where all of them are numbers."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda x, n: refused(fn, x, n), backend="eager")
+    for size, n in ((12, 3), (16, 4), (20, 5), (12, 4), (13, 3), (24, 6), (14, 4), (28, 7)):
+        got, want = compiled(jnp.arange(float(size)), n), refused(fn, jnp.arange(float(size)), n)
+        assert repr(got) == repr(want)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] and stats["breaks"].keys() == {"raises"}
+
+
+def test_reshapes_that_fit_are_captured_once_for_all_sizes():
+    compiled = dynacomp.jit(lambda x, n: (x * 2).reshape(n, 4), backend="eager")
+    dynacomp.reset()
+    for n in (3, 4, 5, 6, 9):
+        assert compiled(jnp.arange(4.0 * n), n).shape == (n, 4)
+    assert dynacomp.stats()["frames_captured"] == 2 and not dynacomp.stats()["breaks"]
