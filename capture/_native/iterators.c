@@ -30,6 +30,79 @@ static bool any_of(const char *const *names, size_t n, PyObject *it)
     return false;
 }
 
+/* ---- over deques: how CPython begins them, see Modules/_collectionsmodule.c; deques_are_known() makes sure ---- */
+
+typedef struct {
+    PyObject_VAR_HEAD
+    void *blocks[2];
+    Py_ssize_t ends[2];
+    size_t state;
+} Deque;
+
+typedef struct {
+    PyObject_HEAD
+    void *block;
+    Py_ssize_t index;
+    Deque *deque;
+    size_t state;
+    Py_ssize_t left;
+} DequeIterator;
+
+static PyTypeObject *over_deques[2]; /* forwards, and backwards */
+
+static PyObject *probe(PyObject *collections, const char *name, PyObject *deque)
+{
+    PyObject *type = PyObject_GetAttrString(collections, name);
+    PyObject *made = type ? PyObject_CallOneArg(type, deque) : NULL;
+    Py_XDECREF(type);
+    return made;
+}
+
+static bool deques_are_known(void)
+{
+    static int known = -1;
+    if (known < 0) {
+        PyObject *collections = PyImport_ImportModule("_collections");
+        PyObject *deque = collections ? PyObject_CallMethod(collections, "deque", "s", "abc") : NULL;
+        PyObject *there = deque ? probe(collections, "_deque_iterator", deque) : NULL;
+        PyObject *back = there ? probe(collections, "_deque_reverse_iterator", deque) : NULL;
+        const DequeIterator *it = (DequeIterator *)there;
+        known = back && (PyObject *)it->deque == deque && it->left == 3 && it->state == it->deque->state;
+        PyObject *longer = known ? PyObject_CallMethod(deque, "append", "i", 1) : NULL;
+        known = longer && it->state != it->deque->state;
+        if (known) {
+            over_deques[0] = (PyTypeObject *)Py_NewRef(Py_TYPE(there));
+            over_deques[1] = (PyTypeObject *)Py_NewRef(Py_TYPE(back));
+        }
+        Py_XDECREF(longer);
+        Py_XDECREF(back);
+        Py_XDECREF(there);
+        Py_XDECREF(deque);
+        Py_XDECREF(collections);
+        PyErr_Clear();
+    }
+    return known;
+}
+
+static bool over_deque(PyObject *it)
+{
+    return deques_are_known() && (Py_IS_TYPE(it, over_deques[0]) || Py_IS_TYPE(it, over_deques[1]));
+}
+
+static PyObject *upcoming_of_deque(PyObject *obj, Py_ssize_t n)
+{
+    const DequeIterator *it = (DequeIterator *)obj;
+    if (it->state != it->deque->state) {
+        PyErr_SetString(PyExc_RuntimeError, "deque mutated during iteration");
+        return NULL;
+    }
+    if (n >= it->left) {
+        return NULL;
+    }
+    Py_ssize_t at = Py_IS_TYPE(obj, over_deques[1]) ? it->left - 1 - n : Py_SIZE(it->deque) - it->left + n;
+    return PySequence_GetItem((PyObject *)it->deque, at);
+}
+
 static PyObject *reduce(PyObject *it)
 {
     PyObject *parts = PyObject_CallMethod(it, "__reduce__", NULL);
@@ -60,6 +133,9 @@ static PyObject *item_of(PyObject *it, PyObject *parts, Py_ssize_t n) /* NULL wi
 
 static PyObject *upcoming(PyObject *it, Py_ssize_t n) /* NULL, and no exception where it has ended by then */
 {
+    if (over_deque(it)) {
+        return upcoming_of_deque(it, n);
+    }
     if (!ANY_OF(readable, it)) {
         PyErr_Format(PyExc_TypeError, "upcoming: %R cannot be looked into", Py_TYPE(it));
         return NULL;
@@ -91,6 +167,9 @@ static int visit_first(PyObject *obj, void *found)
 static PyObject *iterated(PyObject *it) /* borrowed, or NULL */
 {
     PyObject *found = NULL;
+    if (over_deque(it)) {
+        return (PyObject *)((DequeIterator *)it)->deque;
+    }
     bool holds_one = ANY_OF(readable, it) || Py_IS_TYPE(it, &PyDictProxy_Type);
     traverseproc traverse = holds_one ? Py_TYPE(it)->tp_traverse : NULL;
     if (traverse) {

@@ -8,6 +8,7 @@ the program may change the containers.
 
 from __future__ import annotations
 
+import collections
 import operator
 from typing import Any
 
@@ -105,7 +106,8 @@ PAIRS = (type(iter(EMPTY.items())), type(reversed(EMPTY.items())))
 OVER_DICTS = (type(iter(EMPTY)), PAIRS[0])  # in order, by key
 OVER_CONTAINERS = (*PAIRS, *map(type, (
     iter([]), iter(()), iter(range(0)), iter(range(1 << 65)), iter(""), iter("ä"), iter(b""), iter(set()), iter(EMPTY),
-    iter(EMPTY.values()), reversed([]), reversed(EMPTY), reversed(EMPTY.values()))))
+    iter(EMPTY.values()), reversed([]), reversed(EMPTY), reversed(EMPTY.values()),
+    iter(collections.deque()), reversed(collections.deque()))))
 
 
 def _given(cap: Capture, obj: Any, source: S.Source) -> Value:

@@ -69,3 +69,38 @@ def test_iterators_over_deques_leave_as_they_stand():
         return x + 1, list(back), list(forth), pickle.dumps(list(back))
 
     assert outcome(dynacomp.jit(parts), jnp.ones(2)) == outcome(parts, jnp.ones(2))
+
+
+def latest_first(x, kept):
+    total = x
+    for state in reversed(kept):
+        if total.sum() > 1e3:
+            print("large")
+        total = total * state
+    for state in kept:
+        print(end="")
+        total = total + state
+    return total
+
+
+def test_iterators_over_deques_go_on_behind_breaks():
+    compiled = dynacomp.jit(latest_first, backend="eager")
+    for k in range(8):
+        if k == 4:
+            dynacomp.reset()
+        kept = D([jnp.full(2, float(n + k)) for n in range(3)], 5)
+        assert outcome(compiled, jnp.ones(2), kept) == outcome(latest_first, jnp.ones(2), kept)
+    assert not dynacomp.stats()["frames_eager"] and "iterator" not in dynacomp.stats()["breaks"]
+
+
+def test_iterators_over_deques_that_change_refuse():
+    def grows(x, kept):
+        for state in kept:
+            print(end="")
+            kept.append(x * state)
+
+    compiled = dynacomp.jit(grows, backend="eager")
+    for _ in range(3):
+        given = [D([1, 2]), D([1, 2])]
+        assert outcome(compiled, jnp.ones(2), given[0]) == outcome(grows, jnp.ones(2), given[1])
+        assert repr(given[0]) == repr(given[1]) and len(given[0]) == 3

@@ -81,7 +81,8 @@ ITERATORS = {
     "wide str": lambda: iter("äöü"), "bytes": lambda: iter(b"abc"),
     "set": lambda: iter({1, 2, 3}), "dict": lambda: iter({1: 2, 3: 4, 5: 6}),
     "values": lambda: iter({1: 2, 3: 4, 5: 6}.values()), "items": lambda: iter({1: 2, 3: 4, 5: 6}.items()),
-    "reversed list": lambda: reversed([1, 2, 3]), "reversed dict": lambda: reversed({1: 2, 3: 4, 5: 6})}
+    "reversed list": lambda: reversed([1, 2, 3]), "reversed dict": lambda: reversed({1: 2, 3: 4, 5: 6}),
+    "deque": lambda: iter(collections.deque([1, 2, 3])), "reversed deque": lambda: reversed(collections.deque("abc"))}
 
 
 @pytest.mark.parametrize("make", ITERATORS.values(), ids=ITERATORS)
@@ -97,7 +98,7 @@ def test_upcoming_items(make):
 
 
 def test_what_cannot_be_looked_into():
-    for it in (numbers(1), map(str, []), collections.deque().__iter__(), 3):
+    for it in (numbers(1), map(str, []), 3):
         with pytest.raises(TypeError, match="upcoming"):
             native.upcoming(it, 0)
     table = {1: 2, 3: 4}
@@ -106,12 +107,19 @@ def test_what_cannot_be_looked_into():
     table[5] = 6
     with pytest.raises(RuntimeError, match="changed size"):
         native.upcoming(it, 0)
+    grown = collections.deque([1])
+    it = iter(grown)
+    grown.append(2)
+    with pytest.raises(RuntimeError, match="mutated"):
+        native.upcoming(it, 0)
 
 
 def test_iterated():
     items, table = [1], {1: 2}
     assert native.iterated(iter(items)) is items and native.iterated(reversed(items)) is items
     assert native.iterated(iter(table.items())) is table
+    kept = collections.deque([1])
+    assert native.iterated(iter(kept)) is kept and native.iterated(reversed(kept)) is kept
     assert native.iterated(iter(range(3))) is None and native.iterated(map(str, items)) is None
 
 
