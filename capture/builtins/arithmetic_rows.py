@@ -10,11 +10,13 @@ from typing import Any
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.calls.calls import BUILTINS
+from dynacomp.capture.kinds import later
 from dynacomp.capture.kinds.containers import contains, delitem, setitem
 from dynacomp.capture.kinds.identity import same_object
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.operators import BINARY, COMPARE, binary, fold, subscript, truth, unary
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -26,6 +28,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     is_constant,
+    is_exactly,
     stands_for,
     type_of,
 )
@@ -60,8 +63,11 @@ def _divmod(cap: Capture, a: Value, b: Value) -> Value:
 def _round(cap: Capture, x: Value, n: Value = NONE) -> Value:
     if isinstance(x, ArrayV):
         return library_call(cap, round, [x, n])
-    if isinstance(x, NumberV):
-        raise Break("leaves", "round() of a number that the graph computes")
+    if isinstance(x, (LaterV, NumberV)):
+        found = later.made(cap, round, x, n) if type_of(x) is float and is_exactly(n, int) and n.value >= 0 else None
+        if found is None:
+            raise Break("leaves", "round() of a number that the graph computes")
+        return found
     if is_constant(x):
         return fold(cap, round, x, n)
     method = cap.special(x, "__round__")

@@ -20,7 +20,7 @@ import numpy as np
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.calls.calls import BUILTINS
-from dynacomp.capture.kinds import attrs, graph_scalars, stores
+from dynacomp.capture.kinds import attrs, graph_scalars, later, stores
 from dynacomp.capture.kinds.containers import length
 from dynacomp.capture.kinds.exceptions import handled
 from dynacomp.capture.kinds.indices import index_value
@@ -33,6 +33,7 @@ from dynacomp.capture.symbolic.classes import mro
 from dynacomp.capture.symbolic.immutability import is_python_class
 from dynacomp.capture.symbolic.kind import KINDS, Kind, define
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -205,6 +206,8 @@ for _kind in CONVERSIONS:
 for _cls, _row in ((ArrayV, _of_array), (NdArrayV, _of_array), (LibraryV, _of_array), (SizeV, _of_size),
                    (ObjectV, _converted)):
     define(_cls, Kind(number=_row))  # type: ignore[arg-type]
+define(LaterV, Kind(number=lambda cap, x, kind, rest, kwargs: not rest and graph_scalars.from_array(
+    cap, x, kind) or later.number(cap, x, kind, rest, kwargs)))
 define(NumberV, Kind(number=lambda cap, x, kind, rest, kwargs: graph_scalars.converted(cap, kind, x)))
 
 
@@ -366,5 +369,5 @@ for _name in ("input", "open", "breakpoint", "compile", "globals", "__import__")
     BUILTINS[getattr(builtins, _name)] = _leaves(f"{_name}()")
 for _fn in (np.asarray, np.array):
     BUILTINS[_fn] = _leaves("a NumPy array made from values")
-BUILTINS[jax.device_get] = _leaves("jax.device_get")
+BUILTINS[jax.device_get] = lambda cap, x: later.made(cap, np.asarray, x) or _leaves("jax.device_get")(cap)
 BUILTINS[jax.block_until_ready] = lambda cap, x: x

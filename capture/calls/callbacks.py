@@ -86,7 +86,10 @@ def io(cap: Capture, *args: Value, **kwargs: Value) -> Value:
     """Its result is what NumPy makes of the callback's, which nobody compares with what was announced."""
     if len(args) < 2 or not may_enter(cap, args[2:], kwargs):
         return library_call(cap, io_callback, list(args), kwargs)
-    return call(cap, Const(jax.tree.map), [Const(np.asarray), entered(cap, args[0], args[2:], kwargs)], {})
+    found = entered(cap, args[0], args[2:], kwargs)
+    if any(isinstance(v, ArrayV) for v in cap.items(call(cap, Const(jax.tree.leaves), [found], {}))):
+        raise Break("effect", "arrays that a callback returns")
+    return call(cap, Const(jax.tree.map), [Const(np.asarray), found], {})
 
 
 def may_enter(cap: Capture, args: tuple[Value, ...], kwargs: dict[str, Value]) -> bool:

@@ -23,6 +23,7 @@ from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
 from dynacomp.capture.calls.signatures import bind
+from dynacomp.capture.kinds import later
 from dynacomp.capture.kinds.attrs import CONST_METHODS, intercepts
 from dynacomp.capture.kinds.iteration import ITERATORS, iterate
 from dynacomp.capture.kinds.operators import fold
@@ -45,6 +46,7 @@ from dynacomp.capture.symbolic.values import (
     MethodV,
     NotConstant,
     ObjectV,
+    OpaqueV,
     PartialV,
     SequenceV,
     SetV,
@@ -177,6 +179,9 @@ def _function(cap: Capture, fn: FunctionV, args: list[Value], kwargs: dict[str, 
 
 
 def _method(cap: Capture, fn: MethodV, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A method that asks for what such an object holds would break the graph there: Python runs all of it."""
+    if isinstance(fn.obj, OpaqueV) and isinstance(fn.func, Const) and isinstance(peek(fn.func), types.FunctionType):
+        raise Break("call", f"{peek(fn.func).__qualname__} of an object that cannot be looked into")
     return call(cap, fn.func, [fn.obj, *args], kwargs)
 
 
@@ -340,6 +345,7 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
         asking = ndarrays.asking(obj) if found is None and args and _is_jaxs(args[0]) else None
         if asking is not None:
             return inline(cap, as_function(cap, Const(asking)), args, kwargs)
+        found = found or later.call(cap, obj, args, kwargs)
     if found is not None:
         return found
     row = BUILTINS.get(_identity(obj))

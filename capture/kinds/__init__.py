@@ -11,6 +11,8 @@
                         a branch, `float(loss)`
     indices             Indices: what C code makes of a Value where it wants an integer, by
                         `__index__`
+    later               What Python makes of what the Graph computes, once it has run:
+                        `np.asarray(x)`, `x.tolist()`, texts
     text                `str`, `repr`, `format` and `ascii` of Values
     keys                Keys: what Values are as dict keys and set elements, and where dicts
                         get their entries from

@@ -16,7 +16,7 @@ import numpy as np
 
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.graph.avals import ARRAY_TYPE, KEY_TYPE, Aval
-from dynacomp.capture.kinds import graph_scalars
+from dynacomp.capture.kinds import graph_scalars, later
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
@@ -155,7 +155,7 @@ def call_method(cap: Capture, value: ArrayV, name: str, args: list[Value], kwarg
     if found is not None:
         return found
     if name in LEAVING:
-        raise Break("leaves", f".{name}() needs the array's content in Python")
+        return later.call_method(cap, value, name, args, kwargs)
     if name == "block_until_ready":
         return value
     if name == "squeeze" and not (args or kwargs):

@@ -26,6 +26,7 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval, aval_of, is_numpy_dtype, weak
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.graph.sizes import bounds
+from dynacomp.capture.kinds import later
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import ArrayV, Const, NumberV, ScalarV, SizeV, Value, is_number, now, type_of
@@ -49,6 +50,7 @@ def limits() -> tuple[int, int]:
 
 def from_array(cap: Capture, x: Value, kind: type) -> NumberV | None:
     """`kind(x)` of a scalar array; None where the Graph cannot hold it, or eager JAX might refuse."""
+    x = later.twin(cap, x) or x
     if not isinstance(x, ArrayV) or isinstance(x.real, np.ndarray) or cap.under_trace:
         return None
     dtype = x.aval.dtype
@@ -116,6 +118,7 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
         row = _ARITHMETIC.get(name.removeprefix("i") if name.startswith("i") and name != "invert" else name)
         unfit = any(isinstance(v, ScalarV) or type_of(v) is float for v in (a, b))
         found = row(cap, a, b) if row is not None and not unfit else None
+    found = found or later.arithmetic(cap, op, a, b)
     if found is None:
         raise Break("leaves", f"{name} of Python numbers that are computed from arrays")
     return found

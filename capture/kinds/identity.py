@@ -14,6 +14,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.immutability import TREEDEF, says_literals
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import certain
+from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -30,6 +31,7 @@ from dynacomp.capture.symbolic.values import (
     is_single,
     now,
     peek,
+    type_of,
 )
 
 
@@ -66,6 +68,8 @@ def same_object(cap: Capture, a: Value, b: Value) -> bool:
             certain(cap, v)
     if isinstance(a, NumberV) or isinstance(b, NumberV):
         _unknown_identity(a, b)
+    if a is not b and (isinstance(a, LaterV) or isinstance(b, LaterV)) and type_of(a) is type_of(b):
+        raise Break("identity", "`is` of what Python makes of arrays")
     if isinstance(a, ScalarV) or isinstance(b, ScalarV):
         return _same_scalar(cap, a, b)
     if a is not b and is_open(a) and is_open(b):

@@ -12,7 +12,7 @@ from typing import Any
 
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.kinds import arrays, graph_scalars
+from dynacomp.capture.kinds import arrays, graph_scalars, later
 from dynacomp.capture.kinds.identity import same_object
 from dynacomp.capture.kinds.indices import has_index, index_value, slice_of
 from dynacomp.capture.symbolic.classes import module_name
@@ -22,7 +22,7 @@ from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.pairs import Pair, Pairs
-from dynacomp.capture.symbolic.standing_values import IdV
+from dynacomp.capture.symbolic.standing_values import IdV, LaterV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     BuiltinMethodV,
@@ -371,6 +371,7 @@ UNKNOWN = (OpaqueV, StreamV)
 # Who computes an operator, and who says whether two objects are equal: the first of those that are asked.
 OPERANDS = Pairs(
     Pair(_of_numpy, some=(NdArrayV,)),
+    Pair(lambda cap, op, a, b: later.arithmetic(cap, op, a, b), some=(LaterV,)),
     Pair(_of_container),
     Pair(lambda cap, op, a, b: graph_scalars.binary(cap, op, a, b), some=(NumberV,)),
     Pair(_of_changing, some=host_functions.CHANGING, every=(*host_functions.CHANGING, Const)),

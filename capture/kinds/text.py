@@ -11,11 +11,15 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.kinds import later
 from dynacomp.capture.kinds.iteration import elements, key_value
 from dynacomp.capture.kinds.operators import CONTAINER_OPS, fold, subscript
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -63,7 +67,12 @@ def _of_container(cap: Capture, x: Value, how: Any, spec: str) -> Value:
 
 
 def _of_array(cap: Capture, x: Value, how: Any, spec: str) -> Value:
-    raise Break("leaves", f"{how.__name__}() of an array")
+    """What Python makes of it in the end. How JAX's arrays and NumPy's take a `spec` differs, but for floats."""
+    whole = isinstance(x, ArrayV) and spec and not np.issubdtype(x.aval.dtype, np.floating)
+    found = None if whole else later.made(cap, how, x, *[Const(spec)] * (how is format))
+    if found is None:
+        raise Break("leaves", f"{how.__name__}() of an array")
+    return found
 
 
 def _of_constant(cap: Capture, x: Value, how: Any, spec: str) -> Value:
@@ -206,6 +215,6 @@ define(TupleV, Kind(text=_of_tuple, display=_tuple))
 define(ObjectV, Kind(text=_by_method))
 for _cls, _display in ((ListV, _list), (DictV, _mapping), (SetV, _set), (ViewV, _view)):
     define(_cls, Kind(text=_of_container, display=_display))
-for _kind, _text in (*((cls, _of_array) for cls in (ArrayV, LibraryV, NumberV)),
+for _kind, _text in (*((cls, _of_array) for cls in (ArrayV, LaterV, LibraryV, NumberV)),
                      *((cls, _of_changing) for cls in host_functions.CHANGING)):
     define(_kind, Kind(text=_text))

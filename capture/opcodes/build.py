@@ -8,7 +8,7 @@ from typing import Any
 
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import Instr
-from dynacomp.capture.kinds import keys
+from dynacomp.capture.kinds import keys, later
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.symbolic.frame_values import NULL
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode, unsupported
@@ -71,6 +71,7 @@ def _build_string(cap: Capture, f: Frame, i: Instr) -> None:
     parts = f.popn(i.arg)
     changing = any(isinstance(p, host_functions.CHANGING) for p in parts)
     found = host_functions.concatenated(cap, parts) if changing else None
+    found = found or later.made(cap, host_functions.concat, *parts)
     f.push(found or Const("".join(as_python(s) for s in parts)))
 
 

@@ -29,6 +29,7 @@ from dynacomp.capture.symbolic.generator_finalization import dropped
 from dynacomp.capture.symbolic.generators import resume, stop_error, stopping, type_name
 from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode, unsupported
+from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -62,7 +63,7 @@ def _jump(cap: Capture, f: Frame, i: Instr) -> int:
 
 def is_computed(value: Value) -> bool:
     """Whether only the Graph knows its truth."""
-    return isinstance(value, NumberV) or (isinstance(value, ArrayV) and not is_numpy(value))
+    return isinstance(value, (LaterV, NumberV)) or (isinstance(value, ArrayV) and not is_numpy(value))
 
 
 def _jump_if(wanted: bool, *names: str) -> None:

@@ -1,5 +1,6 @@
 """Values that stand for something else: ids and keys, where Python compares or hashes, for objects; an object of the
-capture's own for one in C that the captured code has made of constants (see `c_objects`)."""
+capture's own for one in C that the captured code has made of constants (see `c_objects`), and for one that Python
+makes once the Graph has run (see `kinds.later`)."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynacomp.capture.symbolic.kind import Kind, define
-from dynacomp.capture.symbolic.values import Const, ObjectV, Value
+from dynacomp.capture.symbolic.values import Const, ObjectV, OpaqueV, Value
 
 
 @dataclass(eq=False)
@@ -52,4 +53,14 @@ class PrivateV(ObjectV):
     obj: Any = None
 
 
+@dataclass(eq=False)
+class LaterV(OpaqueV):
+    """`fn(*args)`, which Python computes once the Graph has run; `obj` is like it: of its class and shape."""
+
+    fn: Any = None
+    args: tuple[Value, ...] = ()
+    depth: int = 1  # how many such calls are nested in it
+
+
 define(IdV, Kind(python_type=lambda v: int))
+define(LaterV, Kind(existing=lambda v: None))

@@ -56,13 +56,13 @@ def placement(cap: Capture, value: ArrayV, name: str) -> Value:
     """`value.sharding` and its kin, of an array that the Graph computes."""
     if is_traced(cap, value.node):
         return _of_tracer(value, name)
-    home = _home(cap)
-    if home is None:
+    place = home(cap)
+    if place is None:
         raise Break("placement", f"{name} of an array that the graph computes")
-    return Const(SHARDING_OF[name](home))
+    return Const(SHARDING_OF[name](place))
 
 
-def _home(cap: Capture) -> SingleDeviceSharding | None:
+def home(cap: Capture) -> SingleDeviceSharding | None:
     """The one place where everything lives; None where that is not certain."""
     default = SingleDeviceSharding(jax.config.values["jax_default_device"] or jax.local_devices()[0])
     inputs = [g.payload[3:5] for g in cap.guards.guards if g.kind == "array"]

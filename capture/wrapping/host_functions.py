@@ -105,7 +105,7 @@ def method(cap: Capture, obj: Value, name: str, args: Sequence[Value]) -> Value 
 
 def concatenated(cap: Capture, parts: Sequence[Value]) -> Value | None:
     """`"".join(parts)` of strings of which some change."""
-    return _hosted(cap, _concat, parts, (ANY,) * len(parts)) if all(type(now(p)) is str for p in parts) else None
+    return _hosted(cap, concat, parts, (ANY,) * len(parts)) if all(type(now(p)) is str for p in parts) else None
 
 
 def joined(cap: Capture, between: Value, parts: Sequence[Value]) -> Value | None:
@@ -165,7 +165,8 @@ def _is_plain(value: Value) -> bool:
     return type(now(value)) in (int, float, bool, str) or dynamic_scalars.is_numpy_number(now(value))
 
 
-def _concat(*parts: str) -> str:
+def concat(*parts: str) -> str:
+    """What an f-string makes of its parts."""
     return "".join(parts)
 
 

@@ -41,7 +41,7 @@ def test_numbers_stay_in_the_graph(fn):
 
 
 def arithmetic(x):
-    return float(x[0]) * 3 + 1
+    return jnp.full(2, float(x[0]) * 3 + 1)
 
 
 def whole(x):
@@ -53,7 +53,7 @@ def shape(x):
 
 
 def shown(x):
-    return f"{float(x[0]):.3f}"
+    return str([float(x[0])])
 
 
 @pytest.mark.parametrize("fn", [arithmetic, whole, shape, shown])

@@ -151,7 +151,7 @@ def float_and_int(x):
     return x * a + int(x[2])
 
 
-@program(breaks={"effect": 1, "leaves": 1})
+@program(breaks={"leaves": 1})
 def to_numpy(x):
     y = np.asarray(x * 2)
     return x, y.sum() + 1

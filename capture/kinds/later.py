@@ -1,0 +1,240 @@
+"""What Python makes of what the Graph computes, once it has run: `np.asarray(x)`, `x.tolist()`, `f"{float(loss):.3f}"`.
+
+NumPy's arrays, lists, texts and 64-bit floats are nothing that a Graph holds. A program that only keeps or returns what
+it makes of arrays needs no graph break for that: a `LaterV` is the call that replacement code makes in the end. Such a
+call only computes: it changes nothing, raises and warns for no content that arrays can have, and gives an object of the
+same class for all of them. That is why the tables below are short, and why each call is tried on a specimen first.
+Where the program looks at the object (an iteration, arithmetic of NumPy's) the graph breaks as ever, but where JAX has
+the same content (`twin`): conditions, numbers and arguments of JAX are made of that.
+
+    >>> made(cap, np.isfinite, x)       # and what of it: .any(), .shape, [0], float(...), an argument of JAX
+    LaterV(obj=array([True, True]), fn=<ufunc 'isfinite'>, args=(ArrayV(...),), depth=1)
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.identity_table import IdentityTable
+from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.graph.avals import ARRAY_TYPE, is_numpy_dtype
+from dynacomp.capture.kinds.indices import slice_of
+from dynacomp.capture.reconstruct.emit import Emitter
+from dynacomp.capture.symbolic.kind import Kind, define
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.standing_values import LaterV
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    BuiltinMethodV,
+    Const,
+    NumberV,
+    ScalarV,
+    SequenceV,
+    SizeV,
+    SliceV,
+    TupleV,
+    Value,
+    as_python,
+    holds,
+    is_literal,
+    now,
+    type_of,
+)
+from dynacomp.capture.tracing.lowered_args import lower_arg
+from dynacomp.capture.tracing.placement import home
+from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.wrapping import ndarrays
+from dynacomp.capture.wrapping.constants import from_python
+
+MOST_NESTED, LARGEST = 32, 1 << 16  # calls in one another; elements of a specimen
+COPIES = (np.asarray, np.array)  # of one array of JAX: the same content
+FUNCTIONS = IdentityTable()
+for _fn in (*COPIES, np.isfinite, np.isnan, np.isinf, np.logical_and, np.logical_or, np.logical_not, np.signbit, np.any,
+            np.all, np.argmax, np.argmin, np.stack, np.concatenate, np.vstack, np.hstack, np.sort, np.argsort, np.flip,
+            np.copy, np.ravel, np.reshape, np.transpose, np.squeeze, np.expand_dims, np.atleast_1d, np.atleast_2d,
+            np.array_equal):
+    FUNCTIONS[_fn] = True
+METHODS = {"all", "any", "argmax", "argmin", "argsort", "copy", "flatten", "item", "ravel", "reshape", "squeeze",
+           "tolist", "transpose", "__getitem__", "__copy__"}
+PARTS = {"T", "dtype", "itemsize", "nbytes", "ndim", "shape", "size"}  # attributes of arrays that are no methods
+TWINS = IdentityTable()  # functions and methods of NumPy's → those of JAX's that give the same content
+for _fn, _twin in (*((fn, jnp.array) for fn in COPIES), *((getattr(np, name), getattr(jnp, name)) for name in (
+        "isfinite", "isnan", "isinf", "logical_and", "logical_or", "logical_not", "any", "all", "argmax", "argmin"))):
+    TWINS[_fn] = _twin
+TWIN_METHODS = {"any": jnp.any, "all": jnp.all, "argmax": jnp.argmax, "argmin": jnp.argmin, "copy": jnp.array,
+                "__getitem__": operator.getitem}
+NAMED = {"axis", "dtype"}  # arguments of functions
+WIDE = (float, np.float64, "float64")  # to which NumPy converts without a warning
+FLOAT = {operator.add, operator.sub, operator.mul, operator.iadd, operator.isub, operator.imul}
+
+
+def made(cap: Capture, fn: Callable[..., Any], *args: Value) -> LaterV | None:
+    """`fn(*args)`, later; None where that is not certain to be the same."""
+    if cap.bodies or cap.under_trace or cap.root.traced:
+        return None
+    held = [_fixed(cap, v) for v in args]
+    depth = 1 + max((_depth(v) for v in held), default=0)
+    if depth > MOST_NESTED or None in held or not any(map(_depth, held)):
+        return None
+    try:
+        with np.errstate(all="raise"), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            like = fn(*map(_like, held))
+    except ours(Exception):  # as it will then, at its place
+        return None
+    return LaterV(like, fn=fn, args=tuple(held), depth=depth)  # type: ignore[arg-type]
+
+
+def _fixed(cap: Capture, v: Value) -> Value | None:
+    """`v` as it will be when Python gets it; None for what may change until then, or is too large to try."""
+    v = cap.realize(v)
+    if isinstance(v, SequenceV) and type_of(v) in (tuple, list):
+        items = [_fixed(cap, x) for x in cap.items(v)]
+        return None if None in items or len(items) > MOST_NESTED else TupleV(items)  # type: ignore[arg-type]
+    if isinstance(v, ArrayV):
+        plain = type_of(v) is ARRAY_TYPE and is_numpy_dtype(v.aval.dtype) and math.prod(_sizes(cap, v)) <= LARGEST
+        return v if plain else None
+    if isinstance(v, SliceV):
+        return Const(slice_of(cap, v)) if all(isinstance(p, Const) for p in (v.start, v.stop, v.step)) else None
+    if isinstance(v, Const):
+        found = v.value if type(v.value) is tuple else (v.value,)
+        return v if all(is_literal(x) or isinstance(x, (slice, type, types.EllipsisType)) for x in found) else None
+    return v if isinstance(v, (LaterV, NumberV, ScalarV, SizeV)) else None
+
+
+def _sizes(cap: Capture, v: ArrayV) -> tuple[int, ...]:
+    return tuple(d if isinstance(d, int) else cap.scope.value(d) for d in v.aval.shape)
+
+
+def _depth(v: Value | None) -> int:
+    """How deep calls are nested in it, those of the Graph among them; 0 where nothing of it is computed."""
+    if isinstance(v, TupleV):
+        return max(map(_depth, v.items), default=0)
+    return v.depth if isinstance(v, LaterV) else int(isinstance(v, (ArrayV, NumberV)))
+
+
+def _like(v: Any) -> Any:
+    """An object like the one that Python will get."""
+    if isinstance(v, ArrayV):
+        return np.zeros([d if isinstance(d, int) else 2 for d in v.aval.shape], v.aval.dtype)
+    if isinstance(v, TupleV):
+        return tuple(map(_like, v.items))
+    return v.obj if isinstance(v, LaterV) else v.kind(1) if isinstance(v, NumberV) else now(v)
+
+
+def _is_fixed(v: Value) -> bool:
+    """Whether its shape is the same in all calls."""
+    if isinstance(v, ArrayV):
+        return all(isinstance(d, int) for d in v.aval.shape)
+    held = v.args if isinstance(v, LaterV) else v.items if isinstance(v, TupleV) else ()
+    return not isinstance(v, (ScalarV, SizeV)) and all(map(_is_fixed, held))
+
+
+# --- what makes them
+
+
+def call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    """A call of one of NumPy's functions."""
+    if FUNCTIONS.get(fn) is None or not kwargs.keys() <= NAMED or not all(holds(v, object) for v in kwargs.values()):
+        return None
+    named = {k: as_python(v) for k, v in kwargs.items()}
+    if fn in COPIES and (len(args) != 1 or "axis" in named) or "dtype" in named and named["dtype"] not in WIDE:
+        return None
+    if fn is np.asarray and not named and isinstance(args[0], LaterV) and type(args[0].obj) is np.ndarray:
+        return args[0]
+    return made(cap, functools.partial(fn, **named) if named else fn, *args)
+
+
+def arithmetic(cap: Capture, op: Any, a: Value, b: Value) -> LaterV | None:
+    """`a op b` of Python's numbers, one of them a float: the result is one, whatever they are."""
+    kinds = type_of(a), type_of(b)
+    divided = op in (operator.truediv, operator.itruediv) and isinstance(b, Const) and bool(b.value)
+    if not (op in FLOAT or divided) or float not in kinds or not all(k in (int, float, bool) for k in kinds):
+        return None
+    return made(cap, op, a, b)
+
+
+def call_method(cap: Capture, value: Any, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A method of an array that Python makes, or of one of JAX that Python looks into."""
+    arrays = isinstance(value, ArrayV) or isinstance(value.obj, (np.ndarray, np.generic))
+    listed = name == "__getitem__" and any(type_of(v) is list for v in args)  # `a[[0, 1]]` is not `a[0, 1]`
+    found = made(cap, ndarrays.Method(name), value, *args) if (
+        arrays and name in METHODS and not kwargs and not listed) else None
+    if found is None:
+        raise Break("leaves", f".{name}() of what Python makes of arrays")
+    return found
+
+
+# --- what is asked of them
+
+
+def _attribute(cap: Capture, value: LaterV, name: str) -> Value:
+    if name in PARTS and isinstance(value.obj, (np.ndarray, np.generic)):
+        if name == "T":
+            return made(cap, operator.attrgetter("T"), value) or _looked_at(cap, value)
+        if name in ("dtype", "itemsize", "ndim") or _is_fixed(value):
+            return from_python(cap, getattr(value.obj, name))
+        if name in ("shape", "size"):
+            return cap.getattr(twin(cap, value) or _looked_at(cap, value), name)
+    elif callable(getattr(type(value.obj), name, None)):
+        return BuiltinMethodV(value, name)
+    return _looked_at(cap, value)
+
+
+def _looked_at(cap: Capture, value: LaterV, *rest: Any) -> Any:
+    raise Break("leaves", f"what a {type(value.obj).__name__} holds that Python makes of arrays")
+
+
+def number(cap: Capture, value: LaterV, kind: type, rest: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`float(x)`, where the Graph does not compute it; integers and truths are as they are."""
+    whole = getattr(value.obj, "dtype", np.dtype(type(value.obj))).kind in "bui" if isinstance(
+        value.obj, (np.ndarray, np.generic, int, float)) else None
+    found = made(cap, kind, value) if whole is not None and (whole or kind is float) and not rest else None
+    return found or _looked_at(cap, value)
+
+
+def _length(cap: Capture, value: LaterV) -> Value:
+    if type(value.obj) is not np.ndarray or not value.obj.ndim:
+        _looked_at(cap, value)
+    return Const(len(value.obj)) if _is_fixed(value) else cap.items(_attribute(cap, value, "shape"))[0]
+
+
+def twin(cap: Capture, value: Any) -> Value | None:
+    """An array of JAX with the same content; None where there is none."""
+    if not isinstance(value, LaterV):
+        return value if isinstance(value, (ArrayV, Const)) else None
+    known = isinstance(value.fn, ndarrays.Method)
+    fn = TWIN_METHODS.get(value.fn.name) if known else TWINS.get(value.fn)
+    if fn is None or fn is operator.getitem and not _is_fixed(value):  # else it may not lie within the array
+        return None
+    args = [twin(cap, v) for v in value.args]
+    return None if None in args else args[0] if fn is jnp.array else library_call(cap, fn, args)  # type: ignore[arg-type]
+
+
+def _argument(cap: Capture, value: LaterV) -> Any:
+    """As JAX takes it: as the array of JAX with that content, which has no weak type then."""
+    array = twin(cap, value) if home(cap) is not None else None
+    if not isinstance(array, ArrayV) or type(value.obj) is not np.ndarray:
+        return _looked_at(cap, value)
+    weak = array.aval.weak_type
+    return lower_arg(cap, library_call(cap, jnp.asarray, [array, Const(array.aval.dtype)]) if weak else array)
+
+
+def _emit(e: Emitter, v: LaterV) -> None:
+    e.call(v.fn, *(functools.partial(e.load, arg) for arg in v.args))
+    e.remember(v)
+
+
+define(LaterV, Kind(getattr=_attribute, method=call_method, truth=_looked_at, length=_length,
+                    getitem=lambda cap, v, key: call_method(cap, v, "__getitem__", [key], {}), key=_looked_at,
+                    argument=_argument, emit=_emit))

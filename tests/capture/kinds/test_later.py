@@ -1,0 +1,131 @@
+"""What Python makes of arrays once the Graph has run: no graph break, and NumPy's own results."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+from tests.capture.program_kit import check_one_graph, outcome
+
+X = jnp.arange(6.0) * 0.7 - 1
+WITH_NAN = X.at[2].set(jnp.nan)
+
+
+def kept(x):
+    history = []
+    for _ in range(3):
+        x = jnp.tanh(x)
+        history.append(np.asarray(x))
+    return history, np.stack(history), np.array(history), np.array([x[0], x[1]]), np.array([float(x[0]), 2.0])
+
+
+def asked(x):
+    a = np.asarray(x)
+    return a.dtype, a.shape, a.ndim, len(a), a.T, a is None, isinstance(a, np.ndarray), type(a[0]), np.asarray(a) is a
+
+
+def functions(x):
+    return (np.isfinite(x), np.isnan(x[0]), np.isinf(x).any(), np.sort(x), np.argsort(-x), np.signbit(x),
+            np.array(x, dtype=np.float64), np.asarray(x, dtype=float), jax.device_get(x), np.argmax(np.asarray(x)))
+
+
+def parts(x):
+    a = np.asarray(x)
+    return a[0], a[1:3], a[..., None], a.tolist(), x.tolist(), a[1].item(), x[1].item(), a.reshape(2, 3), a.copy()
+
+
+def numbers(x):
+    total = 0.0
+    for i in range(3):
+        total += x[i].item() * 0.5
+    return total, total / 3, 1 - total, round(total, 2), round(float(x[1]), 1)
+
+
+def texts(x):
+    return f"{x.mean():.3f}|{float(x[0]):5.1e}|{x[:2]}|{np.asarray(x)}", str(x), repr(x)
+
+
+def to_jax(x):
+    a = np.asarray(3.0 * x)
+    return jnp.sin(a) + a, a + x, x @ a, jnp.asarray(a) * np.asarray(jnp.asarray(2) * 1.5), jnp.where(np.isnan(x), 0, x)
+
+
+def condition(x):
+    if not np.isnan(x).any():
+        x = x + 1
+    return x * 2, int(np.asarray(jnp.arange(3))[1]), float(np.asarray(x)[0]) > 3
+
+
+@pytest.mark.parametrize("program", [kept, asked, functions, parts, numbers, texts, to_jax, condition])
+def test_one_graph(program):
+    check_one_graph(program, (X,), (WITH_NAN,))
+
+
+def test_arrays_of_changing_sizes():
+    def program(x):
+        a = np.asarray(x * 2)
+        return a, a.shape, len(a), a.size, jnp.cos(a), np.isfinite(a).all()
+
+    compiled = dynacomp.jit(program, backend="eager")
+    dynacomp.reset()
+    for n in (3, 4, 5, 6):
+        assert repr(compiled(jnp.arange(float(n)))) == repr(program(jnp.arange(float(n))))
+    assert dynacomp.stats()["frames_captured"] == 2 and not dynacomp.stats()["breaks"]
+
+
+def stored(x):
+    a = np.array(x * 2)
+    a[0] = 9
+    return a, x
+
+
+def outside(x):
+    return np.asarray(x + 1)[7]
+
+
+def warns(x):
+    return np.asarray(x).astype(np.int32), np.log(np.asarray(x)), np.asarray(x) * 2
+
+
+def the_same(x):
+    return np.asarray(x) is np.asarray(x)
+
+
+def lists(x):
+    return np.asarray(x)[[0, 1]], np.asarray(x).mean(), sum(np.asarray(x))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("program", [stored, outside, warns, the_same, lists])
+def test_what_python_does_at_its_place(program):
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for x in (X, X + 1):
+        assert repr(outcome(compiled, (x,))) == repr(outcome(program, (x,)))
+    assert dynacomp.stats()["breaks"] and not dynacomp.stats()["frames_eager"]
+
+
+def test_in_functions_that_jax_transforms():
+    def loss(y):
+        try:
+            return jnp.sum(np.asarray(y))
+        except jax.errors.TracerArrayConversionError:
+            return jnp.sum(y) * 3
+
+    def program(x):
+        return jax.grad(loss)(x), jax.grad(lambda y: jnp.sum(y * np.asarray(x)))(x)
+
+    assert repr(dynacomp.jit(program, backend="eager")(X)) == repr(program(X))
+
+
+def test_in_a_branch_that_an_array_decides():
+    def program(x):
+        out = []
+        if x.sum() > 3:
+            out.append(np.asarray(x))
+        return out, x
+
+    compiled = dynacomp.jit(program, backend="eager")
+    for x in (X, X + 10, X):
+        assert repr(compiled(x)) == repr(program(x))
