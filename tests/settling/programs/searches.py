@@ -117,7 +117,7 @@ def scores(labels, found):
     return report
 
 
-@program(args=lambda i: (jax.random.normal(jax.random.key(i), (3, 8, 8)), i), open=ITERATOR)
+@program(args=lambda i: (jax.random.normal(jax.random.key(i), (3, 8, 8)), i))
 def augmentation(images, seed):
     rng, made = random.Random(seed), []
     for image in images:
