@@ -22,7 +22,7 @@ from dynacomp import counters, idle, notices
 from dynacomp.breaks import REASONS
 from dynacomp.capture import _native
 from dynacomp.capture.base.errors import GiveUp, NeedsSizes, NeverCalled
-from dynacomp.capture.base.interrupts import surfacing
+from dynacomp.capture.base.interrupts import handlers, surfacing
 from dynacomp.capture.bytecode import generator_plan
 from dynacomp.capture.bytecode.resume import is_resume
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
@@ -33,6 +33,7 @@ from dynacomp.capture.symbolic import checks
 from dynacomp.capture.symbolic.libraries import host_below
 from dynacomp.capture.symbolic.machine import Lesson
 from dynacomp.capture.symbolic.sources import Local, Source
+from dynacomp.capture.tracing.library_reads import collecting
 from dynacomp.driver.history import (
     History,
     Seen,
@@ -73,6 +74,9 @@ _DEFAULT = resolve()
 
 def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) -> Any:
     """Captures a frame that no entry serves; an Entry, True (plain Python, callees captured) or None."""
+    if code in handlers() or code in collecting():  # it runs between any two instructions of ours, too
+        counters.count("frames_eager", "interrupt")
+        return None
     if trace_ctx.is_top_level():
         return answered(options, fn, code, args)
     if staged():  # JAX compiles it

@@ -142,6 +142,7 @@ def explore(cap: Capture, frame: Frame, start: Start, stops: frozenset[int], bod
     copy = copied(frame, start, stops)
     changes: dict[Value, undo_log.State] = {}
     outer, cap.current = cap.current, copy
+    frame.running, copy.running = False, True
     cap.bodies.append(body)
     try:
         start.prepare(copy)
@@ -149,6 +150,7 @@ def explore(cap: Capture, frame: Frame, start: Start, stops: frozenset[int], bod
     finally:
         changes.update(undo_log.take_back(body))
         cap.current = outer
+        frame.running, copy.running = True, False
         cap.bodies.pop()
     if copy.yielded is not None or list(map(id, copy.handling)) != list(map(id, frame.handling)):
         raise Differs("a side that yields or handles an exception")

@@ -77,18 +77,23 @@ def _is_held(cap: Capture, gen: GeneratorV, apart_from: Any = None) -> bool:
     """Whether a frame's stack is seen to hold the generator still, on a way that does not lead through one object;
     False where that is not known."""
     way = cap.holders.get(id(gen))
-    if way is None or way.steps and not _leads(cap, way, gen) or not way.steps and way.age >= SKIPPED:
+    if way is None or way.steps and not _leads(way, gen) or not way.steps and way.age >= SKIPPED:
         way = cap.holders[id(gen)] = _way_to(cap, gen)
     way.age += 1
     return bool(way.steps) and not any(step is apart_from for step in way.steps)
 
 
-def _leads(cap: Capture, way: Way, gen: GeneratorV) -> bool:
-    """Whether a way is as it was found: the frame runs, and each step holds the next."""
-    at: Any = next((f.stack for f in frames(cap) if f is way.frame), ())
+def _leads(way: Way, gen: GeneratorV) -> bool:
+    """Whether a way is as it was found: the frame runs, and each step holds the next. Asked after most calls."""
+    if way.frame is None or not way.frame.running:
+        return False
+    at: Any = way.frame.stack
     for step in way.steps:
         inside = _inside(type(at))
-        if inside is None or not any(x is step for x in inside(at)):
+        for x in inside(at) if inside is not None else ():
+            if x is step:
+                break
+        else:
             return False
         at = step
     return at is gen

@@ -141,6 +141,7 @@ class Frame:
     first_local: str | None = None
     stops: frozenset[int] = frozenset()  # where a side of a branch ends (see `branches`)
     fork: Any = None  # a side that ends in two places: how it divides
+    running: bool = False  # it, or what it has called
 
     @property
     def instr(self) -> Instr:
@@ -371,10 +372,10 @@ def execute(cap: Capture, frame: Frame) -> None:
     cap.count(0)
     cap.frames.add(frame)
     outer = cap.current
-    cap.current = frame
+    cap.current, frame.running = frame, True
     cap.depth += 1
     if cap.depth > MAX_DEPTH:
-        cap.current = outer
+        cap.current, frame.running = outer, False
         cap.depth -= 1
         raise Break("depth", f"{MAX_DEPTH} calls inside each other")
     try:
@@ -382,7 +383,7 @@ def execute(cap: Capture, frame: Frame) -> None:
             step(cap, frame)
     finally:
         cap.depth -= 1
-        cap.current = outer
+        cap.current, frame.running = outer, False
     if cap.pending and frame.result is not None:
         OPERATIONS.dropped(cap, [frame.locals, frame.stack, frame.cells], frame.result)
 

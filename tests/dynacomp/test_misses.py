@@ -4,6 +4,7 @@ import functools
 import gc
 import json
 import logging
+import signal
 import threading
 import types
 import weakref
@@ -317,3 +318,33 @@ def test_the_rank_of_matrices_whose_size_changes():
         assert compiled(x) == n - 1
     stats = dynacomp.stats()
     assert stats["frames_captured"] <= 3 and not stats["breaks"] and not stats["frames_eager"], stats
+
+
+@pytest.mark.parametrize("kind", ["signal", "collection"])
+def test_what_python_calls_between_instructions_is_left_to_it(kind, caplog):
+    seen = []
+
+    def note(what, more):
+        seen.append(more.f_code.co_name if kind == "signal" else what)
+
+    def interrupted(x):
+        y = x * 2
+        if kind == "signal":
+            signal.raise_signal(signal.SIGUSR1)
+        else:
+            gc.collect()
+        return y + 1
+
+    x, compiled = ones(3), jit(interrupted)
+    before = signal.signal(signal.SIGUSR1, note)
+    gc.callbacks.append(note) if kind == "collection" else None
+    try:
+        for _ in range(4):
+            compiled(x)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        gc.callbacks.remove(note) if kind == "collection" else None
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 2 and sum(stats["breaks"].values()) == 1, stats  # the function, what follows
+    assert len(seen) >= 4 and stats["frames_eager"]["interrupt"] >= 4, (seen, stats)
+    assert "note" not in caplog.text
