@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,11 +30,15 @@ from dynacomp.capture._native import RunPlainly
 from dynacomp.capture.base.errors import NeverCalled
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of
 from dynacomp.capture.graph.graph import Builder, Closure, Graph, Node, leaves_in
+from dynacomp.capture.graph.graph_sizes import scope_of, symbols
+from dynacomp.capture.graph.size_evaluation import evaluate
+from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.tracing.subgraphs import never_called
 from dynacomp.driver.interpreted import interpreted
 from dynacomp.driver.pipeline import INTERPRETER, Compiled, compile_graph, elsewhere, place
-from dynacomp.lowering.autodiff.region import Program, Region, apply
-from dynacomp.lowering.primitives.translate import unwrap, wrap
+from dynacomp.lowering.autodiff.region import Derived, Program, Region, Sizes, apply
+from dynacomp.lowering.primitives.translate import trace, unwrap, wrap
+from dynacomp.lowering.sizes.dims import SymbolicShapeError
 from dynacomp.options import Options
 
 OURS = (str(Path(__file__).parents[1]), *(p.__path__[0] for p in (capture, lowering, codegen)))
@@ -77,28 +82,28 @@ def traced_graph(graph: Graph, options: Options, places: Collection[Any], order:
 
 
 class TracedProgram:
-    """A callable of flat inputs, tracers or arrays; `regions` has the primitive for each tuple of shapes and dtypes."""
+    """A callable of flat inputs, tracers or arrays; `regions` has the primitive for each tuple of shapes and dtypes.
+    Sizes that the Graph does not know, a region does not know either, while its rules do without them."""
 
     def __init__(self, graph: Graph, options: Options, order: int = 0) -> None:
         self.graph, self.options = graph, options
         self.order = order if lacks_rules(graph) else None
         self.run = interpreted(graph)
         self.live = [isinstance(x, Node) for x in jax.tree.leaves(graph.output)]
-        self.regions: dict[tuple[Aval, ...], Region | None] = {}
+        self.symbols = symbols_of(graph)
+        self.regions: dict[tuple[Aval, ...], Derived] = {}
         self.outputs: dict[tuple[Aval, ...], tuple[Aval, ...]] = {}
+        self.one_by_one = False  # JAX must run the operations themselves: they have effects
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         if self.order is not None and derivatives() > self.order:  # here, since no backward pass can start again
             self._plainly("a rule of a rule is differentiated")
         args = tuple(map(as_array, inputs))
-        key = tuple(map(aval_of, args))
-        if key not in self.regions:
-            self.regions[key] = self._region(key)
-        region = self.regions[key]
-        if region is None:
+        region, key, sizes = self._region(tuple(map(aval_of, args)))
+        if self.one_by_one:
             return self.run(*args)
         try:
-            results = apply(region, *map(unwrap, args))
+            results = apply(region, *map(unwrap, args), sizes=sizes)
         except NeverCalled:  # `jax.custom_batching.custom_vmap`: no derivative finds its rule
             self._plainly("a rule for batches is called")
         found = iter(map(wrap, results, self.outputs[key]))
@@ -110,23 +115,58 @@ class TracedProgram:
         notices.tell("fallback", *place(self.graph), f"{why} that capture has not met; the call runs as plain Python")
         raise RunPlainly
 
-    def _region(self, key: tuple[Aval, ...]) -> Region | None:
-        """None where JAX must run the operations one by one: they have effects. Random keys go in and out as words."""
+    def _region(self, key: tuple[Aval, ...]) -> tuple[Region, tuple[Aval, ...], Sizes]:
+        """The primitive of inputs with these Avals, the Avals that it was traced for, and the sizes to bind it with."""
+        sizes = self._sizes(key)
+        if sizes:
+            unknown = tuple(replace(a, shape=p.aval.shape) for p, a in zip(self.graph.placeholders, key))
+            found = self._traced(unknown, sizes)
+            if found.value is not None and found.holds(sizes):
+                return found.value, unknown, sizes
+        return self._traced(key).value, key, ()
+
+    def _sizes(self, key: tuple[Aval, ...]) -> Sizes:
+        """The values of the Graph's symbols in a call."""
+        if not self.symbols:
+            return ()
+        values = {d: n for p, a in zip(self.graph.placeholders, key) for d, n in zip(p.aval.shape, a.shape)}
+        return tuple((str(s), values[s]) for s in self.symbols)
+
+    def _traced(self, key: tuple[Aval, ...], sizes: Sizes = ()) -> Derived:
+        if key not in self.regions:
+            try:
+                self.regions[key] = self._traced_once(key, sizes)
+            except SymbolicShapeError:
+                self.regions[key] = Derived(None)
+        return self.regions[key]
+
+    def _traced_once(self, key: tuple[Aval, ...], sizes: Sizes) -> Derived:
+        """The region of these Avals. Random keys go in and out as words."""
         def arrays(*inputs: Any) -> list[Any]:
             results = self.run(*map(wrap, inputs, key))
             found = [x for x, live in zip(results, self.live) if live]
             self.outputs[key] = tuple(map(aval_of, found))
             return list(map(unwrap, found))
 
-        with eval_context():
-            closed = jax.make_jaxpr(arrays)(*(jax.eval_shape(unwrap, as_struct(a)) for a in key))
-        return None if closed.effects else Region(closed, self._compile)
+        def at(sizes: Sizes) -> Region:
+            known = tuple(replace(a, shape=tuple(evaluate(d, dict(sizes)) for d in a.shape)) for a in key)
+            return self._traced(known).value
 
-    def _compile(self, closed: ClosedJaxpr) -> Program:
+        scope = self.symbols[0].scope if sizes else None
+        if scope is not None:
+            scope.values.update(sizes)
+        with eval_context():
+            closed = trace(arrays, [aval_of(jax.eval_shape(unwrap, as_struct(a))) for a in key])
+        self.one_by_one = bool(closed.effects)
+        if scope is None:
+            return Derived(Region(closed, self._compile))
+        return Derived(Region(closed, self._compile, symbols=self.symbols, origin=at), tuple(scope.relations))
+
+    def _compile(self, closed: ClosedJaxpr, carried: Sequence[Size]) -> Program:
         """Compiles what was derived of the Graph. JAX itself says so where a tangent has only a transpose."""
         if only_transposes(closed.jaxpr):
             return jaxpr_as_fun(closed)
-        return compile_graph(graph_of(closed, self.graph), self.options).program
+        return compile_graph(graph_of(closed, self.graph, carried), self.options).program
 
 
 def lacks_rules(graph: Graph) -> bool:
@@ -148,11 +188,22 @@ def as_array(x: Any) -> Any:
         return jnp.asarray(x)
 
 
-def graph_of(closed: ClosedJaxpr, origin: Graph) -> Graph:
-    """A jaxpr as a Graph with one call; its line is that of the first call in `origin`."""
+def symbols_of(graph: Graph) -> tuple[Size, ...]:
+    """The symbols of a Graph; none where an input does not show each of them."""
+    scope = scope_of(graph)
+    found = [] if scope is None else [scope.symbol(name) for name in sorted(symbols(graph))]
+    shown = {d for p in graph.placeholders for d in p.aval.shape if type(d) is Size}
+    return tuple(found) if shown.issuperset(found) else ()
+
+
+def graph_of(closed: ClosedJaxpr, origin: Graph, carried: Sequence[Size] = ()) -> Graph:
+    """A jaxpr as a Graph with one call; its line is that of the first call in `origin`. carried: symbols that have an
+    input of their own, a carrier."""
     builder = Builder(origin.name)
     avals = [Aval(a.shape, np.dtype(a.dtype), a.weak_type) for a in (*closed.in_avals, *closed.out_avals)]
     inputs = [builder.placeholder(f"x{i}", a) for i, a in enumerate(avals[:len(closed.in_avals)])]
+    for size in carried:
+        builder.placeholder(f"size_{size}", Aval((size, 0), np.dtype(np.bool_)))
     results = avals[len(inputs):]
     file, line = place(origin)
     whole = builder.call(jaxpr_as_fun(closed), tuple(inputs), {}, results, ((file, line, origin.name),))

@@ -9,13 +9,17 @@ one more axis. Each is compiled when it is first run on arrays.
 Where JAX stages a program for XLA (`jit`, `scan`, `checkpoint`), the region's own operations are
 staged instead. Only what JAX stages for itself while it linearises stays one operation: it is run at
 once, forward or transposed.
+
+The sizes of a region may be unknown (`scope`): the primitive is bound with their values of the call at hand, by
+which comparisons are decided, and what was derived serves all calls for which the decisions hold (`Region.having`).
+For others, and where a rule wants to know a size, it is derived of the region at the sizes at hand.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -25,6 +29,10 @@ from jax._src.interpreters.partial_eval import DynamicJaxprTrace
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
+from dynacomp.capture.base.carriers import carrier
+from dynacomp.capture.graph.size_evaluation import evaluate
+from dynacomp.capture.graph.size_scope import Relation, Scope
+from dynacomp.capture.graph.sizes import Size
 from dynacomp.lowering.autodiff.derive import (
     Split,
     batched,
@@ -35,133 +43,227 @@ from dynacomp.lowering.autodiff.derive import (
     pushed,
     transposed,
 )
+from dynacomp.lowering.autodiff.known_sizes import at_sizes, avals_at, has_rules
+from dynacomp.lowering.primitives.translate import blaming_sizes, deciding, saying_nothing
+from dynacomp.lowering.sizes.dims import SymbolicShapeError
 
 Program = Callable[..., Sequence[Any]]
+Sizes = tuple[tuple[str, int], ...]  # the values of the symbols in a call; () where a region has none
+
+
+@dataclass(eq=False)
+class Derived:
+    """What was derived of a region, and the decisions about sizes on which that rests. value: None where it cannot be
+    derived without knowing the sizes."""
+
+    value: Any
+    relations: tuple[Relation, ...] = ()
+    holding: dict[Sizes, bool] = field(default_factory=dict)
+
+    def holds(self, sizes: Sizes) -> bool:
+        if sizes not in self.holding:
+            self.holding[sizes] = all_hold(self.relations, sizes)
+        return self.holding[sizes]
+
+
+def all_hold(relations: Iterable[Relation], sizes: Sizes) -> bool:
+    """Whether what was decided by other sizes is so for these; what speaks of others still does not matter."""
+    values = dict(sizes)
+    found = ((r, evaluate(r.expr, values)) for r in relations)
+    return all(size is None or (size >= 0 if r.kind == "ge" else size == 0) == r.holds for r, size in found)
 
 
 @dataclass(eq=False)
 class Region:
     """A jaxpr, and what is made of it when it is needed.
 
-    make: compiles a jaxpr to a callable of arrays. stays: it is one operation even where JAX stages a program.
+    make: compiles a jaxpr to a callable of arrays and of carriers, one for each symbol that no array shows. stays: it
+    is one operation even where JAX stages a program. symbols: its unknown sizes. origin: the region at known sizes,
+    where that is not its jaxpr at them.
     """
 
     jaxpr: ClosedJaxpr
-    make: Callable[[ClosedJaxpr], Program]
+    make: Callable[[ClosedJaxpr, Sequence[Size]], Program]
     stays: bool = False
-    derived: dict[Any, Any] = field(default_factory=dict)
-    lock: Any = field(default_factory=threading.Lock)
-    program: Program | None = None
+    symbols: tuple[Size, ...] = ()
+    origin: Callable[[Sizes], Region] | None = None
+    lock: Any = field(default_factory=threading.RLock)
+    derived: dict[Any, Derived] = field(default_factory=dict)
+    known: dict[Sizes, Region] = field(default_factory=dict)
+    batches: dict[Any, Any] = field(default_factory=dict)  # the first size of a batch, and the region for others
 
-    def run(self, *arrays: Any) -> Sequence[Any]:
+    def fresh(self, **changes: Any) -> Region:
+        """A region like this one of which nothing was derived yet."""
+        return replace(self, **changes, derived={}, known={}, batches={})
+
+    def at(self, sizes: Sizes) -> Region:
+        """The region at known sizes."""
+        if not sizes:
+            return self
+        if sizes not in self.known:
+            self.known[sizes] = self.origin(sizes) if self.origin else self.fresh(
+                jaxpr=at_sizes(self.jaxpr, dict(sizes)), symbols=())
+        return self.known[sizes]
+
+    def having(self, sizes: Sizes, key: Any, derive: Callable[[Region], Any]) -> tuple[Any, Region, Sizes]:
+        """(what `derive` makes of the region, the region, the sizes to bind that with): of this one while its sizes
+        may stay unknown, else of the one at these sizes, with none. Remembered under `key`."""
+        found = self.derived.get(key) or self._derived(sizes, key, derive)
+        if found.value is None or not found.holds(sizes):
+            return self.at(sizes).having((), key, derive)
+        return found.value, self, sizes
+
+    def _derived(self, sizes: Sizes, key: Any, derive: Callable[[Region], Any]) -> Derived:
+        with self.lock:
+            if key in self.derived:
+                return self.derived[key]
+            if not self.symbols:
+                made = self.derived[key] = Derived(derive(self))
+                return made
+            scope = self.symbols[0].scope
+            if not all_hold(scope.relations, sizes):  # JAX's caches answer by what was decided before
+                return Derived(None)
+            scope.values.update(sizes)
+            unknown = [jax.ShapeDtypeStruct(self.symbols, bool)]
+            try:
+                with blaming_sizes(unknown), saying_nothing(), deciding(unknown):
+                    value = derive(self)
+            except SymbolicShapeError:
+                made = self.derived[key] = Derived(None)
+            else:
+                made = self.derived[key] = Derived(value, tuple(scope.relations))
+            return made
+
+    def run(self, sizes: Sizes, *arrays: Any) -> Sequence[Any]:
         """The compiled program on arrays."""
-        if self.program is None:
-            with self.lock:
-                self.program = self.program or self.make(self.jaxpr)
-        return self.program(*arrays)
+        (program, carried), _, left = self.having(sizes, "program", Region.compiled)
+        values = dict(left)
+        return program(*arrays, *(carrier(values[name]) for name in carried))
+
+    def compiled(self) -> tuple[Program, list[str]]:
+        """The program, and the names of the sizes that it takes carriers for."""
+        shown = {d for a in self.jaxpr.in_avals for d in a.shape if type(d) is Size}
+        hidden = [n for n in self.symbols if n not in shown]
+        return self.make(self.jaxpr, hidden), list(map(str, hidden))
 
     def like(self, jaxpr: ClosedJaxpr, stays: bool = False) -> Region:
-        return Region(jaxpr, self.make, stays)
+        """A region that was derived of this one."""
+        if self.symbols and has_rules(jaxpr.jaxpr):
+            raise SymbolicShapeError("rules of the program's keep sizes out of sight")
+        return Region(jaxpr, self.make, stays, self.symbols, None, self.lock)
 
     def split(self, moving: tuple[bool, ...]) -> tuple[Region, Region, Split]:
         """The forward and the tangent region for the inputs that move."""
-        if moving not in self.derived:
-            split = linearised(self.jaxpr, moving)
-            self.derived[moving] = self.like(split.forward), self.like(split.tangent, stays=True), split
-        return self.derived[moving]
+        split = linearised(self.jaxpr, moving)
+        return self.like(split.forward), self.like(split.tangent, stays=True), split
 
-    def push(self, moving: tuple[bool, ...]) -> Region:
-        """Values and tangents by one program."""
-        if ("push", moving) not in self.derived:
-            self.derived["push", moving] = self.like(pushed(self.jaxpr, moving))
-        return self.derived["push", moving]
-
-    def transpose(self, linear: tuple[bool, ...], asked: tuple[bool, ...]) -> Region:
-        if (linear, asked) not in self.derived:
-            self.derived[linear, asked] = self.like(transposed(self.jaxpr, linear, asked))
-        return self.derived[linear, asked]
-
-    def batch(self, axes: tuple[int | None, ...], size: int) -> tuple[Region, tuple[bool, ...]]:
+    def batch(self, axes: tuple[int | None, ...], size: int | Size) -> tuple[Region, tuple[bool, ...]]:
         """The region over a batch, and which of its results have one."""
-        if (axes, size) not in self.derived:
-            closed, mapped = batched(self.jaxpr, axes, size)
-            self.derived[axes, size] = self.like(closed, self.stays), mapped
-        return self.derived[axes, size]
+        def at(sizes: Sizes) -> Region:
+            return self.at(sizes).batch(axes, evaluate(size, dict(sizes)))[0]
+
+        closed, mapped = batched(self.jaxpr, axes, size)
+        return self.fresh(jaxpr=closed, origin=at if self.symbols else None), mapped
+
+    def batched(self, axes: tuple[int | None, ...], size: int,
+                sizes: Sizes) -> tuple[tuple[Region, tuple[bool, ...]], Sizes]:
+        """The same for the sizes of a call. The second size of a batch is one more that is unknown."""
+        if size < 1 or self.batches.setdefault(axes, size) == size:
+            found, _, left = self.having(sizes, ("batch", axes, size), lambda r: r.batch(axes, size))
+            return found, left
+        grown = self.grown(axes)
+        found, _, left = grown.having((*sizes, (str(grown.symbols[-1]), size)), "batch",
+                                      lambda r: r.batch(axes, r.symbols[-1] if r.symbols else size))
+        return found, left
+
+    def grown(self, axes: tuple[int | None, ...]) -> Region:
+        """This region with one symbol more, the size of a batch over these axes."""
+        with self.lock:
+            if (axes, "grown") not in self.batches:
+                scope = self.symbols[0].scope if self.symbols else Scope()
+                symbols = (*self.symbols, scope.symbol(f"batch{len(scope.values)}", 1))
+                self.batches[axes, "grown"] = self.fresh(
+                    symbols=symbols, origin=lambda sizes: self.at(sizes[:-1]).fresh())
+            return self.batches[axes, "grown"]
 
 
 region_p = Primitive("dynacomp_region")
 region_p.multiple_results = True
 
 
-def apply(region: Region, *args: Any) -> Sequence[Any]:
+def apply(region: Region, *args: Any, sizes: Sizes = ()) -> Sequence[Any]:
     """The region on arrays or tracers; under a trace that stages a program, its operations one by one."""
     if not region.stays and isinstance(trace_ctx.trace, DynamicJaxprTrace):
-        return jaxpr_as_fun(region.jaxpr)(*args)
-    return region_p.bind(*args, region=region)
+        return jaxpr_as_fun(region.at(sizes).jaxpr)(*args)
+    return region_p.bind(*args, region=region, sizes=sizes)
 
 
-def _impl(*args: Any, region: Region) -> Sequence[Any]:
+def _impl(*args: Any, region: Region, sizes: Sizes) -> Sequence[Any]:
     with eval_context():  # compiling, or a seam to XLA, may run operations of its own
-        return region.run(*args)
+        return region.run(sizes, *args)
 
 
-def _abstract(*avals: Any, region: Region) -> list[Any]:
-    return list(region.jaxpr.out_avals)
+def _abstract(*avals: Any, region: Region, sizes: Sizes) -> list[Any]:
+    return avals_at(region.jaxpr.out_avals, dict(sizes))
 
 
-def _linearize(is_vjp: bool, moving: Sequence[bool], *primals: Any, region: Region) -> tuple[Any, ...]:
+def _linearize(is_vjp: bool, moving: Sequence[bool], *primals: Any, region: Region, sizes: Sizes) -> tuple[Any, ...]:
     """(outputs, which of them move, residuals, a function of residuals and tangents), as JAX wants it."""
     moving = tuple(moving)
-    forward, tangent, split = region.split(moving)
-    results, avals = apply(forward, *primals), region.jaxpr.out_avals
+    (forward, tangent, split), _, left = region.having(sizes, moving, lambda r: r.split(moving))
+    results, avals = apply(forward, *primals, sizes=left), avals_at(region.jaxpr.out_avals, dict(sizes))
     outputs, saved = results[:len(avals)], results[len(avals):]
     inexact = [moves(a) for a in avals]
     still = [ad.Zero(a.to_tangent_aval()) for a in avals if not moves(a)]
 
     def linear(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
-        return merged(inexact, apply(tangent, *residuals, *chosen(tangents, moving)), still)
+        return merged(inexact, apply(tangent, *residuals, *chosen(tangents, moving), sizes=left), still)
 
     return outputs, inexact, split.picked(primals, outputs, saved), linear
 
 
-def _linearize_with_structure(is_vjp: bool, moving: Sequence[bool], *primals: Any, region: Region) -> tuple[Any, ...]:
+def _linearize_with_structure(is_vjp: bool, moving: Sequence[bool], *primals: Any, region: Region,
+                              sizes: Sizes) -> tuple[Any, ...]:
     """The same, as JAX 0.12 wants it, where a rule may add residuals that are pytrees. Here are none."""
-    outputs, moved, residuals, linear = _linearize(is_vjp, moving, *primals, region=region)
+    outputs, moved, residuals, linear = _linearize(is_vjp, moving, *primals, region=region, sizes=sizes)
     return outputs, moved, residuals, None, lambda found, _, *tangents: linear(found, *tangents)
 
 
 LINEARIZE = {(0, 10): _linearize, (0, 12): _linearize_with_structure}  # other versions linearise by the rule for `jvp`
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, region: Region) -> tuple[Sequence[Any], list[Any]]:
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, region: Region,
+         sizes: Sizes) -> tuple[Sequence[Any], list[Any]]:
     moving = tuple(type(t) is not ad.Zero for t in tangents)
     if region_p not in primitive_linearizations:  # JAX splits this rule where it linearises: so it must have two parts
-        outputs, _, residuals, linear = _linearize(False, moving, *primals, region=region)
+        outputs, _, residuals, linear = _linearize(False, moving, *primals, region=region, sizes=sizes)
         return outputs, linear(residuals, *tangents)
-    avals = region.jaxpr.out_avals
-    results = apply(region.push(moving), *primals, *chosen(tangents, moving))
+    avals = avals_at(region.jaxpr.out_avals, dict(sizes))
+    push, _, left = region.having(sizes, ("push", moving), lambda r: r.like(pushed(r.jaxpr, moving)))
+    results = apply(push, *primals, *chosen(tangents, moving), sizes=left)
     still = [ad.Zero(a.to_tangent_aval()) for a in avals if not moves(a)]
     return results[:len(avals)], merged([moves(a) for a in avals], results[len(avals):], still)
 
 
-def _transpose(cotangents: Sequence[Any], *args: Any, region: Region) -> list[Any]:
+def _transpose(cotangents: Sequence[Any], *args: Any, region: Region, sizes: Sizes) -> list[Any]:
     linear = tuple(map(ad.is_undefined_primal, args))
     asked = tuple(type(ct) is not ad.Zero for ct in cotangents)
     if not any(asked):
         return [ad.Zero(x.aval.to_tangent_aval()) if is_linear else None for x, is_linear in zip(args, linear)]
-    backward = region.transpose(linear, asked)
+    backward, _, left = region.having(sizes, (linear, asked), lambda r: r.like(transposed(r.jaxpr, linear, asked)))
     fixed = [x for x, is_linear in zip(args, linear) if not is_linear]
-    return merged(linear, apply(backward, *fixed, *chosen(cotangents, asked)), [None] * len(fixed))
+    return merged(linear, apply(backward, *fixed, *chosen(cotangents, asked), sizes=left), [None] * len(fixed))
 
 
-def _batch(args: Sequence[Any], axes: Sequence[Any], *, region: Region) -> tuple[Sequence[Any], list[Any]]:
+def _batch(args: Sequence[Any], axes: Sequence[Any], *, region: Region,
+           sizes: Sizes) -> tuple[Sequence[Any], list[Any]]:
     size = next(x.shape[a] for x, a in zip(args, axes) if a is not None)
-    over, mapped = region.batch(tuple(axes), size)
-    return apply(over, *args), [0 if m else None for m in mapped]
+    (over, mapped), left = region.batched(tuple(axes), size, sizes)
+    return apply(over, *args, sizes=left), [0 if m else None for m in mapped]
 
 
-def _staged(*args: Any, region: Region) -> Sequence[Any]:
-    return jaxpr_as_fun(region.jaxpr)(*args)
+def _staged(*args: Any, region: Region, sizes: Sizes) -> Sequence[Any]:
+    return jaxpr_as_fun(region.at(sizes).jaxpr)(*args)
 
 
 region_p.def_impl(_impl)

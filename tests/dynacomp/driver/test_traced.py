@@ -225,15 +225,52 @@ def test_named_axes_and_meshes():
     np.testing.assert_allclose(mapped(xs), jnp.sin(xs) * 2, rtol=1e-6)
 
 
-def test_lengths_that_change_under_a_gradient():
-    def energy(x):
-        return (jnp.sin(x) * x.shape[0]).sum()
+OF_LENGTHS = {
+    "energy": lambda x: (jnp.sin(x) * x.shape[0]).sum(),
+    "windows": lambda x: (jnp.concatenate([x, x[::-1]])[1:-1] ** 2).sum() / jnp.cumsum(x)[-1],
+    "looped": lambda x: scanning(x) * jnp.sort(x)[-1],
+    "checked": jax.checkpoint(lambda x: jnp.tanh(x).sum() * x.max()),
+}
+OUTSIDE = {
+    "grad": (jax.grad, 2),
+    "value_and_grad": (jax.value_and_grad, 2),
+    "jvp": (lambda f: lambda x: jax.jvp(f, (x,), (x,)), 1),
+    "vmap": (lambda f: lambda x: jax.vmap(f)(jnp.stack([x, 2 * x])), 1),
+    "vmap of grad": (lambda f: lambda x: jax.vmap(jax.grad(f))(jnp.stack([x, 2 * x])), 2),
+    "batch of the length": (lambda f: lambda x: jax.vmap(f)(jnp.outer(x, x)), 2),
+    "hessian": (jax.hessian, 4),
+}
 
-    compiled = dynacomp.jit(energy)
-    for n in (3, 4, 5, 6, 9):
-        x = jnp.arange(float(n))
-        np.testing.assert_allclose(jax.grad(compiled)(x), jax.grad(energy)(x), rtol=1e-5)
-    assert dynacomp.stats()["frames_captured"] <= 3
+
+@pytest.mark.parametrize("fn, transform", [*(("windows", t) for t in OUTSIDE), ("energy", "grad"), ("looped", "grad"),
+                                           ("looped", "vmap of grad"), ("checked", "value_and_grad")])
+def test_derivatives_and_batches_serve_all_lengths(fn, transform):
+    """Of the first length, then of any: programs are counted, not only captures."""
+    outside, most = OUTSIDE[transform]
+    plain, compiled = OF_LENGTHS[fn], outside(dynacomp.jit(OF_LENGTHS[fn]))
+    made = []
+    for n in (3, 4, 5, 6, 9, 7, 12):
+        x = jnp.linspace(0.5, 2, n)
+        got, want = compiled(x), outside(plain)(x)
+        for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5)
+        made.append(sum(dynacomp.stats()["regions"].values()))
+    assert made[-1] == made[3] <= 2 * most, made
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 2 and not stats["breaks"] and set(stats["regions"]) == {"cpp"}, stats
+
+
+def test_a_length_for_which_something_else_was_decided():
+    """Derivatives are made anew where the program's own condition on the length has another answer."""
+    def padded(x):
+        return (jnp.pad(x, (0, max(6 - x.shape[0], 0))) ** 2).sum() * min(x.shape[0], 8)
+
+    compiled = jax.value_and_grad(dynacomp.jit(padded))
+    for n in (3, 4, 5, 9, 12, 6, 7, 2, 15, 8):
+        x = jnp.linspace(0.5, 2, n)
+        for a, b in zip(compiled(x), jax.value_and_grad(padded)(x)):
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+    assert dynacomp.stats()["frames_captured"] <= 4
 
 
 def test_parameters_that_are_not_differentiated():

@@ -7,7 +7,10 @@ import pytest
 from jax._src.interpreters.ad import primitive_linearizations
 from jax.extend.core import jaxpr_as_fun
 
+from dynacomp.capture.graph.size_scope import Scope
+from dynacomp.lowering.autodiff.known_sizes import at_sizes
 from dynacomp.lowering.autodiff.region import Region, apply, region_p
+from dynacomp.lowering.sizes.dims import SymbolicShapeError
 
 X, W = jnp.linspace(-1, 1, 6).reshape(2, 3), jnp.linspace(0, 1, 12).reshape(3, 4)
 
@@ -22,7 +25,7 @@ class Compiler:
     def __init__(self):
         self.made, self.runs = 0, 0
 
-    def __call__(self, closed):
+    def __call__(self, closed, carried):
         self.made += 1
         program = jax.jit(jaxpr_as_fun(closed))
 
@@ -84,5 +87,91 @@ def test_no_gradient_of_what_nobody_asks_for(compiler):
     region = Region(jax.make_jaxpr(two)(X, W), compiler)
     gradient = jax.grad(lambda x: apply(region, x, W)[0])
     np.testing.assert_allclose(gradient(X), np.full(X.shape, 2.0))
-    (backward,) = [r for key, r in region.split((True, False))[1].derived.items()]
+    tangent = region.derived[True, False].value[1]
+    (backward,) = [found.value for found in tangent.derived.values()]
     assert "dot_general" not in str(backward.jaxpr)
+
+
+# --- unknown sizes
+
+
+def unknown(fn, make, value, *shape):
+    """A region of one array whose first size is unknown."""
+    n = Scope().symbol("n", value)
+    with n.scope.decides():
+        closed = jax.make_jaxpr(fn)(jax.ShapeDtypeStruct((n, *shape), jnp.float32))
+    return Region(closed, make, symbols=(n,))
+
+
+def total(x):
+    return jnp.tanh(x @ W).sum() * x.shape[0]
+
+
+TRANSFORMED = {
+    "call": (lambda f: f, 1),
+    "grad": (jax.grad, 2),
+    "forward": (lambda f: lambda x: jax.jvp(f, (x,), (x,)), 1),
+    "hessian": (lambda f: lambda x: jax.hessian(f)(x).sum((2, 3)), 2 * 3),  # for the first size of its batch, then any
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_one_program_serves_sizes(name):
+    """XLA, which compiles here, does it once a size: what counts is what the region asks for."""
+    transform, most = TRANSFORMED[name]
+    asked = []
+
+    def make(closed, carried):
+        asked.append(closed)
+        def run(*arrays):
+            inputs = arrays[:len(arrays) - len(carried)]
+            sizes = {str(d): n for a, x in zip(closed.in_avals, inputs) for d, n in zip(a.shape, x.shape)}
+            sizes |= {str(size): x.shape[0] for size, x in zip(carried, arrays[len(inputs):])}
+            return jaxpr_as_fun(at_sizes(closed, sizes))(*inputs)
+        return run
+
+    region = unknown(total, make, 2, 3)
+    for size in (2, 5, 3, 9, 1, 4):
+        x = jnp.linspace(-1, 1, size * 3).reshape(size, 3)
+        got = transform(lambda x: apply(region, x, sizes=(("n", size),))[0])(x)
+        for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(transform(total)(x)), strict=True):
+            assert a.shape == b.shape
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    assert len(asked) == most
+
+
+def test_a_batch_has_any_size_from_its_second_on(compiler):
+    made = Region(jax.make_jaxpr(loss)(X, W), lambda closed, carried: jaxpr_as_fun(closed))
+    for size in (2, 5, 7, 3):
+        xs = jnp.stack([X * i for i in range(size)])
+        jax.eval_shape(jax.vmap(lambda x: apply(made, x, W)[0]), xs)
+        (out,), left = made.batched((0, None), size, ())[0][0].jaxpr.out_avals, made.batched((0, None), size, ())[1]
+        assert [n for _, n in left] == ([] if size == 2 else [size]), out
+    assert len([r for r in made.batches.values() if isinstance(r, Region)]) == 1
+
+
+def test_what_was_decided_for_one_size_does_not_serve_another():
+    region, seen = unknown(lambda x: x * 2, None, 9), []
+
+    def derive(r):
+        seen.append(r)
+        return "long" if r.jaxpr.in_avals[0].shape[0] >= 6 else "short"
+
+    found = {size: region.having((("n", size),), "kind", derive)[::2] for size in (9, 12, 4, 7, 3, 4)}
+    assert found == {9: ("long", (("n", 9),)), 12: ("long", (("n", 12),)), 7: ("long", (("n", 7),)),
+                     4: ("short", ()), 3: ("short", ())}
+    assert len(seen) == 3  # for all long ones, for 4 and for 3
+
+
+def test_what_needs_to_know_a_size_is_derived_at_it():
+    region = unknown(lambda x: x * 2, None, 9)
+
+    def derive(r):
+        size = r.jaxpr.in_avals[0].shape[0]
+        if not isinstance(size, int):
+            raise SymbolicShapeError("no")
+        return size
+
+    for size in (9, 4, 9, 7):
+        value, of, left = region.having((("n", size),), "kind", derive)
+        assert (value, left) == (size, ()) and of is region.at((("n", size),))
