@@ -128,9 +128,9 @@ def transposed(closed: ClosedJaxpr, linear: Sequence[bool], asked: Sequence[bool
                       chosen(structs(closed.out_avals), asked))
 
 
-def batched(closed: ClosedJaxpr, axes: Sequence[int | None], size: int) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
+def batched(closed: ClosedJaxpr, axes: Sequence[int | None], size: Any) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
     """The function over a batch, and which of its results have one, in front: those that depend on batched inputs.
-    `axes` says where each input has it (None: nowhere)."""
+    `axes` says where each input has it (None: nowhere); size: an int or a Size."""
     def grown(struct: jax.ShapeDtypeStruct, axis: int | None) -> jax.ShapeDtypeStruct:
         if axis is None:
             return struct
