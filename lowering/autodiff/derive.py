@@ -142,7 +142,8 @@ def batched(closed: ClosedJaxpr, axes: Sequence[int | None], size: Any) -> tuple
 
     def noting(*args: Any) -> Any:
         results = fn(*args)
-        mapped[:] = [isinstance(x, BatchTracer) for x in results]
+        # A function with a rule of its own (`jax.nn.relu`) gives tracers, batch or none.
+        mapped[:] = [isinstance(x, BatchTracer) and x.batch_dim is not None for x in results]
         return results
 
     jax.eval_shape(jax.vmap(noting, in_axes=tuple(axes), axis_size=size), *inputs)

@@ -68,3 +68,9 @@ def test_a_batch(closed, axes):
     want = jax.vmap(layer, axes, out_axes=[0 if m else None for m in mapped])(*args)
     for a, b in zip(jaxpr_as_fun(over)(*args), want, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+def test_what_a_function_with_a_rule_makes_of_no_batch_has_none():
+    closed = jax.make_jaxpr(lambda x, y: (jax.nn.relu(x), x * y))(jnp.ones(3), jnp.ones(3))
+    over, mapped = batched(closed, (None, 0), 2)
+    assert mapped == (False, True) and [a.shape for a in over.out_avals] == [(3,), (2, 3)]
