@@ -38,6 +38,7 @@ REASONS: dict[str, Reason] = {
     "identity": Reason("a question about object identity that guards cannot hold"),
     "import": Reason("an import that has not happened yet", "import it at the top of the module"),
     "internal": Reason("a defect in dynacomp", "please report it with the function"),
+    "interrupt": Reason("a signal handler or a callback of the garbage collection, which may run anywhere"),
     "iterator": Reason("an iterator that cannot be looked into"),
     "leaves": Reason("an array's content is needed in Python"),
     "limit": Reason("too many recompilations", "pass changing values as arrays, or raise recompile_limit"),

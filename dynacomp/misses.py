@@ -75,8 +75,7 @@ _DEFAULT = resolve()
 def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) -> Any:
     """Captures a frame that no entry serves; an Entry, True (plain Python, callees captured) or None."""
     if code in handlers() or code in collecting():  # it runs between any two instructions of ours, too
-        counters.count("frames_eager", "interrupt")
-        return None
+        return between_instructions(code)
     if trace_ctx.is_top_level():
         return answered(options, fn, code, args)
     if staged():  # JAX compiles it
@@ -108,6 +107,16 @@ def answered(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], t
     with history.lock:
         made_meanwhile = next((e for e in live_entries(code, options) if e.guards.check(fn, args) == -1), None)
         return made_meanwhile or missed(options, fn, code, args, history)
+
+
+def between_instructions(code: CodeType) -> None:
+    """What Python calls of its own accord runs plainly. It is told where the program has it compiled by name."""
+    if _native.current() is None:  # not found by the hook
+        eager(code, "interrupt", "")
+        return
+    counters.count("frames_eager", "interrupt")
+    notices.log("breaks", lambda: f"{code.co_filename}:{code.co_firstlineno}: {code.co_qualname} runs as plain Python: "
+                + REASONS["interrupt"].text)
 
 
 def live_entries(code: CodeType, options: Options) -> list[_native.Entry]:

@@ -96,6 +96,15 @@ class Scope:
         finally:
             self.deciding -= 1
 
+    @contextlib.contextmanager
+    def undecided(self) -> Iterator[None]:
+        """Within the block nothing is decided by this call's values: what asks for that raises."""
+        values, self.values = self.values, dict.fromkeys(self.values)
+        try:
+            yield
+        finally:
+            self.values = values
+
     def value(self, expr: Expr) -> int:
         """The value of `expr` in this call; InconclusiveDimensionOperation where it is unknown."""
         found = evaluate(expr, self.values)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 import os
+import threading
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +37,7 @@ from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.tracing.subgraphs import never_called
 from dynacomp.driver.interpreted import interpreted
 from dynacomp.driver.pipeline import INTERPRETER, Compiled, compile_graph, elsewhere, place
-from dynacomp.lowering.autodiff.region import Derived, Program, Region, Sizes, apply
+from dynacomp.lowering.autodiff.region import TOLD_AFTER, Derived, Program, Region, Sizes, apply
 from dynacomp.lowering.primitives.translate import trace, unwrap, wrap
 from dynacomp.lowering.sizes.dims import SymbolicShapeError
 from dynacomp.options import Options
@@ -93,6 +94,7 @@ class TracedProgram:
         self.symbols = symbols_of(graph)
         self.regions: dict[tuple[Aval, ...], Derived] = {}
         self.outputs: dict[tuple[Aval, ...], tuple[Aval, ...]] = {}
+        self.lock = threading.RLock()  # for the values that the Graph's scope has, and what is decided by them
         self.one_by_one = False  # JAX must run the operations themselves: they have effects
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
@@ -123,7 +125,14 @@ class TracedProgram:
             found = self._traced(unknown, sizes)
             if found.value is not None and found.holds(sizes):
                 return found.value, unknown, sizes
+            if key not in self.regions and len(self.regions) == TOLD_AFTER:
+                self._tell(found.why)
         return self._traced(key).value, key, ()
+
+    def _tell(self, why: str) -> None:
+        notices.tell("constant size", *place(self.graph), f"what JAX derives of this is compiled for each size: {why}",
+                     hint="fix the size, pad to a few sizes, or compile the function that calls jax.grad or jax.vmap",
+                     id="derived")
 
     def _sizes(self, key: tuple[Aval, ...]) -> Sizes:
         """The values of the Graph's symbols in a call."""
@@ -133,12 +142,13 @@ class TracedProgram:
         return tuple((str(s), values[s]) for s in self.symbols)
 
     def _traced(self, key: tuple[Aval, ...], sizes: Sizes = ()) -> Derived:
-        if key not in self.regions:
-            try:
-                self.regions[key] = self._traced_once(key, sizes)
-            except SymbolicShapeError:
-                self.regions[key] = Derived(None)
-        return self.regions[key]
+        with self.lock:
+            if key not in self.regions:
+                try:
+                    self.regions[key] = self._traced_once(key, sizes)
+                except SymbolicShapeError as error:
+                    self.regions[key] = Derived(None, why=str(error))
+            return self.regions[key]
 
     def _traced_once(self, key: tuple[Aval, ...], sizes: Sizes) -> Derived:
         """The region of these Avals. Random keys go in and out as words."""
@@ -158,9 +168,10 @@ class TracedProgram:
         with eval_context():
             closed = trace(arrays, [aval_of(jax.eval_shape(unwrap, as_struct(a))) for a in key])
         self.one_by_one = bool(closed.effects)
+        made = Region(closed, self._compile, tell=self._tell, lock=self.lock)
         if scope is None:
-            return Derived(Region(closed, self._compile))
-        return Derived(Region(closed, self._compile, symbols=self.symbols, origin=at), tuple(scope.relations))
+            return Derived(made)
+        return Derived(replace(made, symbols=self.symbols, origin=at), tuple(scope.relations))
 
     def _compile(self, closed: ClosedJaxpr, carried: Sequence[Size]) -> Program:
         """Compiles what was derived of the Graph. JAX itself says so where a tangent has only a transpose."""

@@ -10,7 +10,7 @@ Where JAX stages a program for XLA (`jit`, `scan`, `checkpoint`), the region's o
 staged instead. Only what JAX stages for itself while it linearises stays one operation: it is run at
 once, forward or transposed.
 
-The sizes of a region may be unknown (`scope`): the primitive is bound with their values of the call at hand, by
+The sizes of a region may be unknown (`symbols`): the primitive is bound with their values of the call at hand, by
 which comparisons are decided, and what was derived serves all calls for which the decisions hold (`Region.having`).
 For others, and where a rule wants to know a size, it is derived of the region at the sizes at hand.
 """
@@ -43,21 +43,24 @@ from dynacomp.lowering.autodiff.derive import (
     pushed,
     transposed,
 )
-from dynacomp.lowering.autodiff.known_sizes import at_sizes, avals_at, has_rules
+from dynacomp.lowering.autodiff.known_sizes import asks_for_sizes, at_sizes, avals_at
 from dynacomp.lowering.primitives.translate import blaming_sizes, deciding, saying_nothing
 from dynacomp.lowering.sizes.dims import SymbolicShapeError
 
 Program = Callable[..., Sequence[Any]]
 Sizes = tuple[tuple[str, int], ...]  # the values of the symbols in a call; () where a region has none
+TOLD_AFTER = 3  # sizes for each of which a region was derived
+OTHERWISE = "what was decided for other sizes does not hold for these"
 
 
 @dataclass(eq=False)
 class Derived:
     """What was derived of a region, and the decisions about sizes on which that rests. value: None where it cannot be
-    derived without knowing the sizes."""
+    derived without knowing the sizes; why: the reason, or that of the sizes for which it does not serve."""
 
     value: Any
     relations: tuple[Relation, ...] = ()
+    why: str = OTHERWISE
     holding: dict[Sizes, bool] = field(default_factory=dict)
 
     def holds(self, sizes: Sizes) -> bool:
@@ -79,7 +82,8 @@ class Region:
 
     make: compiles a jaxpr to a callable of arrays and of carriers, one for each symbol that no array shows. stays: it
     is one operation even where JAX stages a program. symbols: its unknown sizes. origin: the region at known sizes,
-    where that is not its jaxpr at them.
+    where that is not its jaxpr at them. tell: says why it is derived for one size after the other. lock: one for all
+    regions whose sizes are those of one scope.
     """
 
     jaxpr: ClosedJaxpr
@@ -87,6 +91,7 @@ class Region:
     stays: bool = False
     symbols: tuple[Size, ...] = ()
     origin: Callable[[Sizes], Region] | None = None
+    tell: Callable[[str], Any] = lambda why: None
     lock: Any = field(default_factory=threading.RLock)
     derived: dict[Any, Derived] = field(default_factory=dict)
     known: dict[Sizes, Region] = field(default_factory=dict)
@@ -96,13 +101,15 @@ class Region:
         """A region like this one of which nothing was derived yet."""
         return replace(self, **changes, derived={}, known={}, batches={})
 
-    def at(self, sizes: Sizes) -> Region:
-        """The region at known sizes."""
+    def at(self, sizes: Sizes, why: str = "") -> Region:
+        """The region at known sizes, and why it is asked for where unknown ones would do."""
         if not sizes:
             return self
         if sizes not in self.known:
             self.known[sizes] = self.origin(sizes) if self.origin else self.fresh(
                 jaxpr=at_sizes(self.jaxpr, dict(sizes)), symbols=())
+            if why and len(self.known) == TOLD_AFTER:
+                self.tell(why)
         return self.known[sizes]
 
     def having(self, sizes: Sizes, key: Any, derive: Callable[[Region], Any]) -> tuple[Any, Region, Sizes]:
@@ -110,7 +117,7 @@ class Region:
         may stay unknown, else of the one at these sizes, with none. Remembered under `key`."""
         found = self.derived.get(key) or self._derived(sizes, key, derive)
         if found.value is None or not found.holds(sizes):
-            return self.at(sizes).having((), key, derive)
+            return self.at(sizes, found.why).having((), key, derive)
         return found.value, self, sizes
 
     def _derived(self, sizes: Sizes, key: Any, derive: Callable[[Region], Any]) -> Derived:
@@ -128,8 +135,8 @@ class Region:
             try:
                 with blaming_sizes(unknown), saying_nothing(), deciding(unknown):
                     value = derive(self)
-            except SymbolicShapeError:
-                made = self.derived[key] = Derived(None)
+            except SymbolicShapeError as error:
+                made = self.derived[key] = Derived(None, why=str(error))
             else:
                 made = self.derived[key] = Derived(value, tuple(scope.relations))
             return made
@@ -148,9 +155,9 @@ class Region:
 
     def like(self, jaxpr: ClosedJaxpr, stays: bool = False) -> Region:
         """A region that was derived of this one."""
-        if self.symbols and has_rules(jaxpr.jaxpr):
-            raise SymbolicShapeError("rules of the program's keep sizes out of sight")
-        return Region(jaxpr, self.make, stays, self.symbols, None, self.lock)
+        if self.symbols and asks_for_sizes(jaxpr.jaxpr, self.symbols[0].scope):
+            raise SymbolicShapeError("it holds a function with a derivative rule of its own, which may ask for sizes")
+        return self.fresh(jaxpr=jaxpr, stays=stays, origin=None)
 
     def split(self, moving: tuple[bool, ...]) -> tuple[Region, Region, Split]:
         """The forward and the tangent region for the inputs that move."""

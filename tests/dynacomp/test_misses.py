@@ -348,3 +348,17 @@ def test_what_python_calls_between_instructions_is_left_to_it(kind, caplog):
     assert stats["frames_captured"] == 2 and sum(stats["breaks"].values()) == 1, stats  # the function, what follows
     assert len(seen) >= 4 and stats["frames_eager"]["interrupt"] >= 4, (seen, stats)
     assert "note" not in caplog.text
+
+
+def test_a_handler_that_is_compiled_by_name_is_told(caplog):
+    def handler(number, frame):
+        return ones(3) * 2
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        for _ in range(3):
+            np.testing.assert_array_equal(jit(handler)(0, None), [2, 2, 2])
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert caplog.text.count("a signal handler") == 1 and "test_misses.py" in caplog.text
+    assert dynacomp.stats()["frames_eager"] == {"interrupt": 3}

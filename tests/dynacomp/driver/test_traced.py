@@ -230,6 +230,7 @@ OF_LENGTHS = {
     "windows": lambda x: (jnp.concatenate([x, x[::-1]])[1:-1] ** 2).sum() / jnp.cumsum(x)[-1],
     "looped": lambda x: scanning(x) * jnp.sort(x)[-1],
     "checked": jax.checkpoint(lambda x: jnp.tanh(x).sum() * x.max()),
+    "ruled": lambda x: (jax.nn.softmax(x) * jax.nn.relu(x - 1)).sum() + jax.nn.softplus(x).mean(),
 }
 OUTSIDE = {
     "grad": (jax.grad, 2),
@@ -242,8 +243,9 @@ OUTSIDE = {
 }
 
 
-@pytest.mark.parametrize("fn, transform", [*(("windows", t) for t in OUTSIDE), ("energy", "grad"), ("looped", "grad"),
-                                           ("looped", "vmap of grad"), ("checked", "value_and_grad")])
+@pytest.mark.parametrize("fn, transform", [*(("windows", t) for t in OUTSIDE),
+                                           ("ruled", "vmap of grad"), ("ruled", "hessian"), ("energy", "grad"),
+                                           ("looped", "grad"), ("looped", "vmap of grad"), ("checked", "value_and_grad")])
 def test_derivatives_and_batches_serve_all_lengths(fn, transform):
     """Of the first length, then of any: programs are counted, not only captures."""
     outside, most = OUTSIDE[transform]
@@ -258,6 +260,23 @@ def test_derivatives_and_batches_serve_all_lengths(fn, transform):
     assert made[-1] == made[3] <= 2 * most, made
     stats = dynacomp.stats()
     assert stats["frames_captured"] == 2 and not stats["breaks"] and set(stats["regions"]) == {"cpp"}, stats
+
+
+def test_lengths_that_are_compiled_one_by_one_are_told(caplog):
+    """The backward pass, Python code of the program's, asks for the length."""
+    made = jax.custom_vjp(lambda x: jnp.sin(x))
+    made.defvjp(lambda x: (jnp.sin(x), x), lambda x, g: (g * jnp.cos(x) * (2 if x.shape[0] > 5 else 3),))
+
+    def ruled(x):
+        return made(x).sum() * 2
+
+    compiled = jax.grad(dynacomp.jit(ruled))
+    for n in (3, 4, 5, 6, 9, 7):
+        x = jnp.linspace(0.5, 2, n)
+        np.testing.assert_allclose(compiled(x), jax.grad(ruled)(x), rtol=1e-6)
+    assert caplog.text.count("constant size") == 1, caplog.text
+    assert "a derivative rule of its own" in caplog.text and "test_traced.py" in caplog.text
+    assert dynacomp.stats()["frames_captured"] == 2
 
 
 def test_a_length_for_which_something_else_was_decided():

@@ -7,7 +7,7 @@ import pytest
 from jax.extend.core import jaxpr_as_fun
 
 from dynacomp.capture.graph.size_scope import Scope
-from dynacomp.lowering.autodiff.known_sizes import at_sizes, has_rules
+from dynacomp.lowering.autodiff.known_sizes import asks_for_sizes, at_sizes
 
 W = jnp.linspace(-1, 1, 12).reshape(3, 4)
 
@@ -42,6 +42,54 @@ def test_it_is_what_jax_traces_for_these_sizes(name):
             np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
-def test_functions_with_rules_are_found_at_any_depth():
-    assert has_rules(jax.make_jaxpr(jax.jit(jax.nn.relu))(1.0).jaxpr)
-    assert not has_rules(jax.make_jaxpr(jnp.tanh)(1.0).jaxpr)
+@jax.custom_jvp
+def cubed(x):
+    return x ** 3
+
+
+@cubed.defjvp
+def cubed_rule(primals, tangents):
+    (x,), (t,) = primals, tangents
+    return cubed(x), t * (3 if x.shape[0] > 4 else jax.nn.softmax(x)) * x * x
+
+
+@jax.custom_vjp
+def doubled(x):
+    return x * 2
+
+
+doubled.defvjp(lambda x: (doubled(x), None), lambda _, g: (g * 2,))
+
+
+def symbolic(fn):
+    scope = Scope()
+    return jax.make_jaxpr(fn)(jax.ShapeDtypeStruct((scope.symbol("n", 5), 3), jnp.float32)), scope
+
+
+@pytest.mark.parametrize("fn, asks", [
+    (jnp.tanh, False), (jax.nn.relu, False), (jax.nn.softmax, False), (lambda x: jnp.logaddexp(x, 1.0), False),
+    (cubed, True), (doubled, True), (lambda x: jax.jit(cubed)(x), True),
+    (lambda x: jax.lax.scan(lambda c, row: (c, jax.nn.relu(row)), 0, x), False),
+], ids=["none", "relu", "softmax", "logaddexp", "forward", "backward", "called", "scanned"])
+def test_rules_that_may_ask_for_sizes(fn, asks):
+    closed, scope = symbolic(fn)
+    with scope.decides():
+        assert asks_for_sizes(closed.jaxpr, scope) is asks
+    assert not scope.relations
+
+
+@pytest.mark.parametrize("fn", [jax.nn.relu, jax.nn.softmax, lambda x: jnp.logaddexp(x, x[:1])],
+                         ids=["relu", "softmax", "logaddexp"])
+def test_rules_at_known_sizes(fn):
+    """To the third order, where each rule holds a function with the next."""
+    def derivatives(f, x):
+        first = jax.jvp(f, (x,), (jnp.cos(x),))[1]
+        second = jax.jvp(lambda y: jax.jvp(f, (y,), (jnp.cos(x),))[1], (x,), (x,))[1]
+        return first, second, jax.grad(lambda y: (jax.grad(lambda z: (f(z) ** 2).sum())(y) ** 2).sum())(x)
+
+    closed, _ = symbolic(lambda x: fn(x * 2))
+    for size in (2, 7):
+        x = jnp.linspace(-1, 2, 3 * size).reshape(size, 3)
+        known = jaxpr_as_fun(at_sizes(closed, {"n": size}))
+        for got, want in zip(derivatives(lambda x, known=known: known(x)[0], x), derivatives(lambda x: fn(x * 2), x)):
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
