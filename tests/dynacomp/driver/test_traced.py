@@ -245,7 +245,8 @@ OUTSIDE = {
 
 @pytest.mark.parametrize("fn, transform", [*(("windows", t) for t in OUTSIDE),
                                            ("ruled", "vmap of grad"), ("ruled", "hessian"), ("energy", "grad"),
-                                           ("looped", "grad"), ("looped", "vmap of grad"), ("checked", "value_and_grad")])
+                                           ("looped", "grad"), ("looped", "vmap of grad"),
+                                           ("checked", "value_and_grad")])
 def test_derivatives_and_batches_serve_all_lengths(fn, transform):
     """Of the first length, then of any: programs are counted, not only captures."""
     outside, most = OUTSIDE[transform]
