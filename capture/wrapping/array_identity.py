@@ -22,7 +22,7 @@ def origin_of(cap: Capture, v: ArrayV) -> Value:
     if v.real is None:
         return NEW
     for i, known in enumerate(cap.candidates):
-        if known.real is v.real:
+        if known.real is v.real and known.source == v.source:
             return Const(i + 1)
     cap.candidates.append(v)
     return Const(len(cap.candidates))

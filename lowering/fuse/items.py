@@ -253,9 +253,18 @@ def _residue(reader: Reader, node: Node, name: str, d: int, start: tuple[int, in
     shape = (*whole[:d], sympy.Integer(count), *whole[d + 1 :])
     at = reader.point(shape)
     there = (*at[:d], step * at[d] + first, *at[d + 1 :])
-    value = reader.fresh_read(node, there)
+    value = _value_at(reader, node, there)
     return Item(name, "point", shape, dtype_of(node), at, value, reads=loads_of(reader, value), target=node.name,
                 place=flat(there, whole))
+
+
+def _value_at(reader: Reader, node: Node, at: Point) -> Expr:
+    """The value of a node of which `_make` makes a "point": elementwise, or a fold or scan over a single element."""
+    op = op_name(node)
+    if op in FOLDS:
+        fold = FOLDS[op](node)
+        return reader.apply("convert", fold.value(reader, at, reader.point(fold.extents)), dtype=dtype_of(node))
+    return reader.read(node.args[0], at) if op in CUMULATIVE else reader.fresh_read(node, at)
 
 
 def is_scatter(node: Node) -> bool:

@@ -88,8 +88,7 @@ class Units:
         mine, theirs = self.all[second], self.all[first]
         mine.group, mine.reads = group, mine.reads | theirs.reads
         theirs.group, theirs.reads = None, set()
-        for name in group.names:
-            self.of[name] = second
+        self.of |= dict.fromkeys((name for i in group.items for name in (i.name, i.target) if name), second)
         self.ancestry.before[second] |= self.ancestry.before[first]
         self.ancestry.replace(first, second)
 

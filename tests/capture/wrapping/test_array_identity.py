@@ -1,5 +1,7 @@
 """`wrapping.array_identity`: what a side of a condition leaves as it was is the very input, what it makes is new."""
 
+from typing import Any, NamedTuple
+
 import jax.numpy as jnp
 import pytest
 
@@ -39,3 +41,27 @@ def test_inputs_stay_themselves(program):
         assert not isinstance(got, tuple) or got[0] is got[1]
     stats = dynacomp.stats()
     assert (stats["frames_captured"], stats["breaks"]) == (1, {})
+
+
+class Points(NamedTuple):
+    low: Any
+    high: Any
+    chosen: Any
+
+
+def one_field(c, p, other):
+    if c > 0:
+        p = p._replace(chosen=other.chosen)
+    return p
+
+
+def test_inputs_that_were_one_array_in_the_first_call():
+    """The side that is chosen gives what its own place holds, also where that was the same array at first."""
+    compiled = dynacomp.jit(one_field, backend="eager")
+    a, b, c = jnp.zeros(2), jnp.ones(2), jnp.arange(2.0)
+    for p, other in ((Points(a, b, b), Points(b, b, a)), (Points(a, b, c), Points(b, b, c)),
+                     (Points(a, b, a), Points(c, b, b)), (Points(c, a, b), Points(c, c, c))):
+        for sign in (1.0, -1.0):
+            want, got = (f(jnp.asarray(sign), p, other) for f in (one_field, compiled))
+            assert all(x is y for x, y in zip(want, got)), (sign, p, other)
+    assert not dynacomp.stats()["breaks"]

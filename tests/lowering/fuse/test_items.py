@@ -87,3 +87,21 @@ def test_zeros_keep_their_signs():
     x = jnp.full((2, 64), -0.0)
     got = dynacomp.jit(interleaved)(x)
     np.testing.assert_array_equal(np.signbit(got), np.signbit(interleaved(x)))
+
+
+FOLDED_AWAY = {
+    "product": lambda a, b: jnp.tanh(a) @ b, "sum": lambda a, b: (jnp.tanh(a) * b)[:, :, None].sum(2),
+    "scan": lambda a, b: jnp.cumsum((a * b)[:, :, None], axis=2),
+}
+
+
+@pytest.mark.parametrize("columns", [3, 4, 5])
+@pytest.mark.parametrize("name", FOLDED_AWAY)
+def test_a_fold_over_one_element_into_a_short_dimension(name, columns):
+    fn, b = FOLDED_AWAY[name], 1 + jnp.arange(float(columns)).reshape(1, columns)
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, options={"recall": False})
+    for rows in (200, 150, 70):
+        a = jnp.arange(float(rows)).reshape(rows, 1) / 64
+        np.testing.assert_allclose(compiled(a, b), fn(a, b), rtol=2e-6)
+    assert set(dynacomp.stats()["regions"]) == {"cpp"}
