@@ -200,7 +200,7 @@ DC_LANES(tan) DC_LANES(acos) DC_LANES(atan) DC_LANES(cosh) DC_LANES(acosh) DC_LA
     return x == 0 ? AT_ZERO : r;                                                                    \
   }
 DC_LANES_FLUSHED(asin, flushed(x)) DC_LANES_FLUSHED(sinh, flushed(x)) DC_LANES_FLUSHED(asinh, flushed(x))
-DC_LANES_FLUSHED(atanh, flushed(x)) DC_LANES_FLUSHED(lgamma, (V)(V{} + (elem<V>)__builtin_inf()))
+DC_LANES_FLUSHED(atanh, flushed(x))
 #undef DC_LANES_FLUSHED
 template <class V> DC_INLINE V sqrt(V x) {
   return map_lanes(x, [](auto a) { return sqrt_one(a); });
@@ -335,7 +335,8 @@ template <class V> inline V pow(V x, V y) {
   });
 }
 
-// Digamma: reflect to positive x, recur up to 10, then the asymptotic series.
+// Digamma and lgamma: reflect to positive x, recur up to a number from which few terms of the asymptotic series are
+// enough. float: in double, without branches.
 inline double digamma_one(double x) {
   if (x <= 0 && __builtin_floor(x) == x) return __builtin_nan("");
   double shift = 0;
@@ -350,8 +351,57 @@ inline double digamma_one(double x) {
                              w * (691.0 / 32760 - w / 12))))));
   return shift + __builtin_log(x) - 0.5 / x - series;
 }
+// sin and cos of pi x, without their signs, for double.
+template <class V> DC_INLINE void sin_cos_pi(V x, V& s, V& c) {
+  V frac = abs((V)(x - round_even(x)));
+  auto far = frac > 0.25;
+  V r = 3.14159265358979323846 * (far ? (V)(0.5 - frac) : frac);
+  V a = sin_poly(r), b = cos_poly(r);
+  s = far ? b : a;
+  c = far ? a : b;
+}
+template <class V> DC_INLINE V digamma_wide(V x) {
+  V y = x < 0.0 ? (V)(1.0 - x) : x;
+  V s, c, p = V{} + 1.0, q = V{};                      // the sum of 1 / (y + k) for k < 7 is q / p
+  for (int k = 0; k < 7; ++k) {
+    V f = y + (double)k;
+    q = q * f + p;
+    p = p * f;
+  }
+  sin_cos_pi(x, s, c);
+  auto low = y < 7.0;
+  V z = low ? (V)(y + 7.0) : y, u = 1.0 / z, w = u * u;
+  V series = w * poly(w, 1.0 / 12, -691.0 / 32760, 1.0 / 132, -1.0 / 240, 1.0 / 252, -1.0 / 120, 1.0 / 12);
+  V turn = 3.14159265358979323846 * c / s;             // pi cot(pi x), where its sign is that of x - rint(x)
+  turn = x < round_even(x) ? (V)-turn : turn;
+  V r = log(z) - 0.5 * u - series - (low ? (V)(q / p) : V{}) - (x < 0.0 ? turn : V{});
+  r = (x <= 0.0) & (floor(x) == x) ? (V)(V{} + __builtin_nan("")) : r;
+  return x == __builtin_inf() ? x : r;
+}
 template <class V> inline V digamma(V x) {
-  return map_lanes(x, [](auto a) { return (decltype(a))digamma_one((double)a); });
+  if constexpr (is_double<V>) return map_lanes(x, [](auto a) { return digamma_one(a); });
+  else return via_double(x, [](auto d) { return digamma_wide(d); });
+}
+template <class V> DC_INLINE V lgamma_wide(V x) {
+  V y = x < 0.0 ? (V)(1.0 - x) : x;
+  auto low = y < 8.0;
+  V s, c, p = V{} + 1.0;                               // gamma(y + 8) / gamma(y)
+  for (int k = 0; k < 8; ++k) p = p * (y + (double)k);
+  sin_cos_pi(x, s, c);
+  V z = low ? (V)(y + 8.0) : y, u = 1.0 / z, w = u * u;
+  V series = u * poly(w, 1.0 / 156, -691.0 / 360360, 1.0 / 1188, -1.0 / 1680, 1.0 / 1260, -1.0 / 360, 1.0 / 12);
+  V stirling = (z - 0.5) * log(z) - z + 0.91893853320467274178 + series;
+  p = low ? p : (V)(V{} + 1.0);
+  p = x < 0.0 ? (V)(3.14159265358979323846 * p / s) : p;
+  V r = log(p) - stirling;
+  r = x < 0.0 ? r : (x == 1.0) | (x == 2.0) ? V{} : (V)-r;
+  V inf = V{} + __builtin_inf();
+  return ((x <= 0.0) & (floor(x) == x)) | (abs(x) == inf) ? inf : r;
+}
+template <class V> inline V lgamma(V x) {
+  V inf = V{} + (elem<V>)__builtin_inf();
+  if constexpr (is_double<V>) return x == 0 ? inf : map_lanes(x, [](auto a) { return lgamma_one(a); });
+  else return x == 0 ? inf : via_double(x, [](auto d) { return lgamma_wide(d); });
 }
 
 // Inverse error function: a rational start (Giles' split at w = -log(1 - x^2)) and Newton steps in double.

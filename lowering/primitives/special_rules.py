@@ -98,8 +98,9 @@ def _zeta(x: Any, q: Any) -> Any:
         term = term * ((x + number(2 * k - 1)) * (x + number(2 * k)) / (a * a))
     pole = (q <= 0) & (lax.floor(q) == q)
     total = jnp.where((q <= 0) & ~pole & (lax.floor(x) != x), number(np.nan), total)
+    total = jnp.where(x < 1, number(np.nan), total)
     total = jnp.where(pole, jnp.where((x % 2 == 0), number(np.inf), number(np.nan)), total)
-    return jnp.where(x == 1, number(np.inf), jnp.where(x < 1, number(np.nan), total))
+    return jnp.where(x == 1, number(np.inf), total)
 
 
 def _polygamma(n: Any, x: Any) -> Any:
