@@ -38,7 +38,7 @@ from dynacomp.kernels.templates import HEADERS
 # scalar unless asked; clang++ vectorises them anyway and ignores the second of the two.
 FLAGS = ("-std=c++20", "-O2", "-ftree-vectorize", "-fvect-cost-model", "-fPIC", "-shared", "-fno-math-errno",
          "-fno-trapping-math", "-fwrapv", "-fvisibility=hidden", "-Wall", "-Wextra")
-EXACT_FLAGS = ("-ffp-contract=off",)
+EXACT_FLAGS = ("-ffp-contract=off", "-DDYNACOMP_EXACT")
 NATIVE_FLAGS = {"x86_64": ("-march=native", "-mprefer-vector-width=512"), "AMD64": ("-march=native",),
                 "aarch64": ("-mcpu=native",), "arm64": ("-mcpu=native",)}
 COMPILERS = ("g++", "clang++", "c++")  # where none is asked for, the first of these on the PATH

@@ -43,6 +43,21 @@ template <class V> DC_INLINE V div(V a, V b) {
   }
 }
 
+// By a constant, far from overflow: times its reciprocal, then what that misses, which a fused multiply-add knows to
+// the last bit. What is no number then was none, or infinite, before.
+template <class V> DC_INLINE V div_by(V x, elem<V> c) {
+#if (defined(__FMA__) || defined(__aarch64__)) && !defined(DYNACOMP_EXACT)
+  if (c < 0) return -div_by(x, -c);
+  const elem<V> r = 1 / c;
+  V q = x * r;
+  V miss = q * c - x;
+  V y = q - miss * r;
+  return y != y ? q : y;
+#else
+  return x / c;
+#endif
+}
+
 template <class V, class F> DC_INLINE V map_lanes(V x, F f) {
   if constexpr (is_scalar<V>::value) return f(x);
   else {

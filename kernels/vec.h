@@ -54,6 +54,8 @@ template <class T> struct bare<const T&> { typedef T type; };
 
 template <class A, class B> struct same_type { static constexpr bool value = false; };
 template <class A> struct same_type<A, A> { static constexpr bool value = true; };
+template <bool C, class A, class B> struct either { typedef A type; };
+template <class A, class B> struct either<false, A, B> { typedef B type; };
 
 // lane<V>: the scalar type, the number of lanes, and the vectors of equally wide integers.
 template <class V, bool Scalar = is_scalar<V>::value> struct lane {
@@ -184,10 +186,16 @@ template <class To, class From> DC_INLINE To bits_as(From x) {
   if constexpr (is_scalar<From>::value) return __builtin_bit_cast(To, x);
   else return (To)x;
 }
+// Whole numbers double or halve their width step by step: more at once g++ does lane by lane.
 template <class To, class V> DC_INLINE auto convert_lanes(V x) {
   typedef typename lane<V>::template as<To> R;
+  constexpr int from = sizeof(elem<V>), to = sizeof(To);
   if constexpr (is_scalar<V>::value) return (R)x;
-  else return __builtin_convertvector(x, R);
+  else if constexpr (!is_float<V> && !is_float<R> && (to > 2 * from || from > 2 * to)) {
+    typedef ints<(to > from ? 2 * from : from / 2)> I;
+    typedef typename either<is_signed<V>, typename I::s, typename I::u>::type step;
+    return convert_lanes<To>(__builtin_convertvector(x, typename lane<V>::template as<step>));
+  } else return __builtin_convertvector(x, R);
 }
 
 // float (any value) to the nearest bfloat16, ties to even; NaN stays a quiet NaN with its sign.

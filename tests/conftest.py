@@ -53,7 +53,7 @@ MEDIUM = ("benchmarks", "capture/base/test_interrupts.py", "capture/base/test_re
           "dynacomp/test_threads.py", "dynacomp/test_tracing.py", "examples", "frameworks", "jax_suite", "kernels",
           "lowering/fuse/test_fusion.py", "lowering/fuse/test_fusion_symbolic.py",
           "lowering/kernel_ir/test_scalars.py", "lowering/primitives/test_ops.py",
-          "lowering/passes/test_attention.py",
+          "lowering/passes/test_attention.py", "lowering/test_random_programs.py",
           "lowering/primitives/test_placing.py", "lowering/primitives/test_translate.py", "strict")
 BARELY_OPTIMISED = ("capture", "corpus", "frameworks", "settling")
 MEDIUM_PATHS = tuple(str(ROOT / "tests" / name) for name in MEDIUM)

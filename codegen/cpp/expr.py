@@ -191,6 +191,8 @@ def _masked_load(expr: Load, scope: Scope, where: str, how: str, index: str) -> 
 
 
 def _apply(expr: Apply, scope: Scope, vector: bool) -> str:
+    if vector and expr.fn == "div" and _is_plain(expr.args[1]):
+        return rounded(f"div_by({emit_lanes(expr.args[0], scope)}, {emit(expr.args[1], scope).code})", expr.dtype)
     args = [emit_lanes(a, scope) if vector else emit(a, scope).code for a in expr.args]
     if expr.fn in ("convert", "bitcast"):
         return _cast(expr, args[0])
@@ -198,6 +200,11 @@ def _apply(expr: Apply, scope: Scope, vector: bool) -> str:
     if expr.fn == "nextafter" and expr.dtype in types.ROUND:
         return f"nextafter_{types.storage(expr.dtype)}({', '.join(args)})"
     return code if expr.fn in _EXACT else rounded(code, expr.dtype)
+
+
+def _is_plain(expr: Expr) -> bool:
+    """A constant by which one can divide as by a number that is neither huge nor tiny."""
+    return isinstance(expr, Const) and expr.dtype.kind not in "iub" and 2.0 ** -100 < abs(expr.value) < 2.0 ** 100
 
 
 def rounded(code: str, dtype: np.dtype) -> str:

@@ -105,3 +105,15 @@ def test_a_sample(mode):
 @pytest.mark.parametrize("group", range(len(GROUPS)))
 def test_every_function(group, mode):
     check(GROUPS[group], mode)
+
+
+@pytest.mark.parametrize("by", [255.0, -0.7, 3.0, 1e-20])
+def test_division_by_a_constant_rounds_once(by):
+    """What it keeps: the nearest number, zeros and their signs, infinities, NaN; bytes over 255 reach 1."""
+    made = np.random.RandomState(0)
+    x = np.float32(np.concatenate([made.randn(5000), np.arange(256), [0.0, -0.0, np.inf, -np.inf, np.nan, 3e38]]))
+    found = np.asarray(dynacomp.jit(lambda x: x / by)(jnp.asarray(x)))
+    with np.errstate(over="ignore"):
+        wanted = x / np.float32(by)
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(np.signbit(found)[~np.isnan(x)], np.signbit(wanted)[~np.isnan(x)])

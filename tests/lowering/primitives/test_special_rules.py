@@ -37,7 +37,8 @@ def _rewritten(function, x):
 
 
 def test_zeta_and_polygamma():
-    x, q = map(np.float32, np.meshgrid([1.0, 1.1, 2, 2.5, 3, 7, 20, 0.5, 0, -2, -3], [0.1, 0.5, 1, 3.3, 12, 200, -0.5, -2, 0]))
+    orders = [1.0, 1.1, 2, 2.5, 3, 7, 20, 0.5, 0, -2, -3]
+    x, q = map(np.float32, np.meshgrid(orders, [0.1, 0.5, 1, 3.3, 12, 200, -0.5, -2, 0]))
     same_as_eager(lax.zeta, x, q)
     n, y = map(np.float32, np.meshgrid([0, 1, 2, 3, 6], [0.2, 1, 2.5, 17, 300]))
     same_as_eager(lax.polygamma, n, y, scale=3)
