@@ -208,6 +208,8 @@ def difference(program: Program) -> str:
             if type(e) is not type(error):
                 return f"call {number} raises {type(e).__name__}: {e}; eager: {error!r}"
             continue
+        if wanted is None and str(error).startswith("Cannot lower"):  # XLA has no such window of an empty array
+            continue
         if wanted is None or found is None:
             return f"call {number} does not raise {error!r}"
         for name, got in zip(program.outputs, found):
@@ -224,6 +226,9 @@ def slopes(program: Program) -> str:
     fn, call = function(program), program.calls[0]
     moving = tuple(k for k, x in enumerate(call.values()) if kind(x) == "f")
 
+    if not moving:
+        return ""
+
     def total(f: Any) -> Any:
         return lambda *args: sum(jnp.sum(jnp.tanh(y.astype(jnp.float32))) for y in f(*args) if kind(y) == "f") * 1.0
 
@@ -232,8 +237,9 @@ def slopes(program: Program) -> str:
         for got, want in zip(gradient(*call.values()), wanted):
             tolerance = 16 * float(jnp.finfo(want.dtype).eps)
             a, b = np.asarray(got, np.float64), np.asarray(want, np.float64)
+            largest = np.max(np.abs(b), initial=1.0, where=np.isfinite(b))
             if (got.dtype, got.shape) != (want.dtype, want.shape) or not np.allclose(
-                    a, b, tolerance, tolerance * np.max(np.abs(b), initial=1.0), equal_nan=True):
+                    a, b, tolerance, tolerance * largest, equal_nan=True):
                 return f"gradient {a} for {b}"
     return ""
 
