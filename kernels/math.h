@@ -58,6 +58,23 @@ template <class V> DC_INLINE V power_of_two(V n) {
   return bits_as<V>((S)((e + bias) << mantissa));
 }
 
+// ---- remainders -------------------------------------------------------------------------------
+
+// float: a quotient below 2^28 is known well enough in double, its whole part times b exactly.
+template <class V> inline V rem(V a, V b) {
+  if constexpr (!is_float<V> || is_double<V> || is_scalar<V>::value) return rem_each(a, b);
+  else {
+    V q = abs((V)(a / b));
+    auto far = truth<V>((q >= 268435456.0f) | (q != q) | (abs(b) == __builtin_inff()));
+    if (__builtin_expect(any_lane(far), 0)) return rem_each(a, b);
+    return via_double(a, b, [](auto x, auto y) {
+      typedef decltype(x) D;
+      D u = abs(x), w = abs(y);
+      return copysign((D)(u - floor((D)(u / w)) * w), x);
+    });
+  }
+}
+
 // ---- exp --------------------------------------------------------------------------------------
 
 // x = n ln2 + r; returns r and sets n. ln2 is split so that n * high is exact.
@@ -191,7 +208,7 @@ DC_LIBM(lgamma, lgamma) DC_LIBM(cbrt, cbrt) DC_LIBM(sqrt, sqrt)
   template <class V> inline V NAME(V x) {                                                           \
     return map_lanes(x, [](auto a) { return NAME##_one(a); });                                      \
   }
-DC_LANES(tan) DC_LANES(acos) DC_LANES(atan) DC_LANES(cosh) DC_LANES(acosh) DC_LANES(cbrt)
+DC_LANES(tan) DC_LANES(acos) DC_LANES(atan) DC_LANES(cbrt)
 #undef DC_LANES
 // XLA computes these by arithmetic, which flushes subnormal numbers; the others above it gives back as they are.
 #define DC_LANES_FLUSHED(NAME, AT_ZERO)                                                             \
@@ -199,8 +216,7 @@ DC_LANES(tan) DC_LANES(acos) DC_LANES(atan) DC_LANES(cosh) DC_LANES(acosh) DC_LA
     V r = map_lanes(x, [](auto a) { return NAME##_one(a); });                                       \
     return x == 0 ? AT_ZERO : r;                                                                    \
   }
-DC_LANES_FLUSHED(asin, flushed(x)) DC_LANES_FLUSHED(sinh, flushed(x)) DC_LANES_FLUSHED(asinh, flushed(x))
-DC_LANES_FLUSHED(atanh, flushed(x))
+DC_LANES_FLUSHED(asin, flushed(x))
 #undef DC_LANES_FLUSHED
 template <class V> DC_INLINE V sqrt(V x) {
   return map_lanes(x, [](auto a) { return sqrt_one(a); });
@@ -212,6 +228,42 @@ template <class V> inline V atan2(V y, V x) {
     else return __builtin_atan2f(a, b);
   });
 }
+
+// Hyperbolic functions of float in double, where exp and log leave enough digits.
+#define DC_WIDE(NAME)                                                                               \
+  template <class V> inline V NAME(V x) {                                                           \
+    V r;                                                                                            \
+    if constexpr (is_double<V>) r = map_lanes(x, [](auto a) { return NAME##_one(a); });             \
+    else r = via_double(x, [](auto d) { return NAME##_wide(d); });                                  \
+    return x == 0 ? NAME##_at_zero(x) : r;                                                          \
+  }
+template <class V> DC_INLINE V sinh_wide(V x) {
+  V a = abs(x), m = expm1((V)(a > 100.0 ? V{} + 100.0 : a));
+  return copysign((V)(0.5 * (m + m / (m + 1.0))), x);
+}
+template <class V> DC_INLINE V cosh_wide(V x) {
+  V a = abs(x), e = exp((V)(a > 100.0 ? V{} + 100.0 : a));
+  return 0.5 * (e + 1.0 / e);
+}
+template <class V> DC_INLINE V asinh_wide(V x) {
+  V a = abs(x), r = log1p((V)(a + a * a / (1.0 + sqrt((V)(a * a + 1.0)))));
+  return a == __builtin_inf() ? x : copysign(r, x);
+}
+template <class V> DC_INLINE V acosh_wide(V x) {
+  V t = x - 1.0, r = log1p((V)(t + sqrt((V)(t * (x + 1.0)))));
+  return x < 1.0 ? (V)(V{} + __builtin_nan("")) : r;
+}
+template <class V> DC_INLINE V atanh_wide(V x) {
+  V a = abs(x), r = 0.5 * log1p((V)(2.0 * a / (1.0 - a)));
+  return copysign(r, x);
+}
+template <class V> DC_INLINE V sinh_at_zero(V x) { return flushed(x); }
+template <class V> DC_INLINE V asinh_at_zero(V x) { return flushed(x); }
+template <class V> DC_INLINE V atanh_at_zero(V x) { return flushed(x); }
+template <class V> DC_INLINE V cosh_at_zero(V) { return V{} + (elem<V>)1; }
+template <class V> DC_INLINE V acosh_at_zero(V) { return V{} + (elem<V>)__builtin_nan(""); }
+DC_WIDE(sinh) DC_WIDE(cosh) DC_WIDE(asinh) DC_WIDE(acosh) DC_WIDE(atanh)
+#undef DC_WIDE
 
 // ---- sin and cos ------------------------------------------------------------------------------
 

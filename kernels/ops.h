@@ -78,7 +78,7 @@ template <class V, class F> DC_INLINE V map_lanes(V x, V y, F f) {
 DC_INLINE float fmod_one(float a, float b) { return __builtin_fmodf(a, b); }
 DC_INLINE double fmod_one(double a, double b) { return __builtin_fmod(a, b); }
 
-template <class V> DC_INLINE V rem(V a, V b) {
+template <class V> DC_INLINE V rem_each(V a, V b) {  // floats lane by lane
   if constexpr (is_float<V>) return map_lanes(a, b, [](auto x, auto y) { return fmod_one(x, y); });
   else {
     auto bad = b == 0;
