@@ -21,10 +21,11 @@ def assemble(graph: Graph, steps: tuple[Step, ...], shapes: Shapes, outputs: Seq
     """The Schedule of `steps`; `outputs` names the buffer of each output of `graph`. The body of a loop
     (`inner`) knows the sizes of the Schedule around it.
 
-    Raises ValueError for a size that no input has as a dimension of its own.
+    Raises ValueError for a size that no input has as a dimension of its own, and for a step that comes too early.
     """
     inputs = tuple(n.name for n in graph.placeholders)
     consts = {n.name: np.asarray(graph.consts[n.target]) for n in graph.nodes if n.op == GET_ATTR}
+    _check_order(steps, {*inputs, *consts}, outputs)
     touched = (b for s in steps for b in (*s.operands, *s.results, *s.scratch))
     used = dict.fromkeys([*inputs, *consts, *outputs, *touched])
     buffers = {n: Buffer(n, *shapes[n]) for n in used}
@@ -43,6 +44,16 @@ def assemble(graph: Graph, steps: tuple[Step, ...], shapes: Shapes, outputs: Seq
         graph.nodes[-1].aval or tuple(o.aval for o in graph.output),
         graph.name,
     )
+
+
+def _check_order(steps: tuple[Step, ...], known: set[str], outputs: Sequence[str]) -> None:
+    """ValueError where a step, or the caller, reads what nobody has written: memory holds anything there."""
+    for step in steps:
+        known |= {*step.results, *step.scratch}
+        if early := {*step.operands} - known:
+            raise ValueError(f"{step.results} read {sorted(early)} before it is written")
+    if missing := {*outputs} - known:
+        raise ValueError(f"nothing writes {sorted(missing)}")
 
 
 def _lives(steps: tuple[Step, ...], buffers: dict[str, Buffer], kept: set[str]) -> dict[str, Any]:

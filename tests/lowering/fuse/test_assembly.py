@@ -6,6 +6,7 @@ import pytest
 
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.size_scope import Scope
+from dynacomp.lowering.fuse.assembly import assemble
 from dynacomp.lowering.fuse.fusion import schedule
 from dynacomp.lowering.primitives.translate import lower_function
 
@@ -44,3 +45,14 @@ def test_a_size_that_no_input_has_is_an_error():
     graph = lower_function(lambda x: x * 2, Aval((n + 1,), F32))
     with pytest.raises(ValueError, match="as a dimension of its own"):
         schedule(graph)
+
+
+def test_a_step_that_reads_what_nobody_has_written_is_an_error():
+    graph = lower_function(chain, jnp.ones((16, 16)))
+    plan = schedule(graph)
+    shapes = {n: (b.shape, b.dtype) for n, b in plan.buffers.items()}
+    assert assemble(graph, plan.steps, shapes, plan.outputs, inner=False).arena == plan.arena
+    with pytest.raises(ValueError, match="before it is written"):
+        assemble(graph, plan.steps[::-1], shapes, plan.outputs, inner=False)
+    with pytest.raises(ValueError, match="nothing writes"):
+        assemble(graph, plan.steps[:-1], shapes, plan.outputs, inner=False)
