@@ -116,7 +116,7 @@ def _pass(loop: Loop, rows: Loop, scope: Scope, kept: Sequence[str], iteration: 
     states = [state for f in folds(rows) for state in _state(f, inner)]
     blocks = [(f"{inner.call(acc.name)}{part}", DOUBLE) for acc in long for part in ("block", "blocks")]
     yield from (f"  {_array(name, dtype, scope)}" for name, dtype in (*states, *blocks))
-    yield f"  for (int64_t {var}b = 0; {var}b < {extent}; {var}b += {SPAN}) {{"
+    yield f"  for (int64_t {var}b = 0; !{var}b || {var}b < {extent}; {var}b += {SPAN}) {{"  # of no rows: first values
     yield f"    const int64_t {var}e = least({extent}, {var}b + {SPAN});"
     body = [*(line for f in folds(rows) for line in declare(f, inner)),
             *(f"const auto {inner.call(acc.name)}start = {inner.call(acc.name)};" for acc in long),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+import dynacomp
 from dynacomp.codegen.cpp import columns
 from dynacomp.codegen.cpp.unit import unit_source
 from dynacomp.lowering.fuse.fusion import schedule
@@ -44,3 +45,23 @@ def test_sizes_that_change_and_nans():
     x[3, 5], x[600, 7], x[0, 8] = np.nan, np.inf, -np.inf
     (got,), want = compiled(FUNCTIONS["softmax"], x)(x), FUNCTIONS["softmax"](jnp.asarray(x))
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-7)
+
+
+def mixture(weights, bias, x, y):
+    """Density of a mixture of Gaussians: the parts of its gradient's folds are rows that may be none."""
+    logit, mean, log_scale = jnp.split(x @ weights + bias, 3, -1)
+    log_density = jax.nn.log_softmax(logit) - 0.5 * ((y - mean) / jnp.exp(log_scale)) ** 2 - log_scale
+    return -jax.nn.logsumexp(log_density, -1).mean()
+
+
+def gradients(weights, x, y, k):
+    return jax.grad(mixture, (0, 1))(weights, jnp.zeros(3 * k), x, y)
+
+
+def test_columns_of_no_rows_have_their_first_values():
+    found = dynacomp.jit(gradients, options={"recall": False})
+    for k, n in ((1, 3), (2, 4), (2, 3), (3, 70)):
+        key = jax.random.key(n)
+        args = jax.random.normal(key, (1, 3 * k)), jax.random.normal(key, (n, 1)), jnp.ones((n, 1)), k
+        for got, want in zip(found(*args), gradients(*args)):
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-6)
