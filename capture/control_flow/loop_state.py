@@ -35,7 +35,7 @@ class Carried:
         """What it is behind the loop."""
         v = self.inside
         if isinstance(v, ArrayV):
-            return ArrayV(node, v.aval)
+            return ArrayV(node, v.aval, joined=True)
         return NumberV(node, v.aval, v.kind, v.low - STRIDE, v.high + STRIDE) if v.kind is int else NumberV(
             node, v.aval, v.kind)
 
@@ -69,7 +69,7 @@ class State:
     def _array(self, v: ArrayV) -> ArrayV:
         if not (v.real is None or isinstance(v.real, jax.Array)):
             raise Differs("a NumPy array")
-        made = self.carry(v, ArrayV(self.place(v.aval, "carried"), v.aval))
+        made = self.carry(v, ArrayV(self.place(v.aval, "carried"), v.aval, joined=True))
         origin = origin_of(self.cap, v)
         if object_of(origin) != 0:
             made.origin = self._number(origin, (0, 1 << 16))

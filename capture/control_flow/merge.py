@@ -155,8 +155,8 @@ def _arrays(join: Join, items: list[Any]) -> Any:
     origin = join.value([origin_of(join.cap, v) for v in items])
     if is_exactly(origin, int):
         return join.cap.candidates[origin.value - 1] if origin.value else join.slot(
-            items, lambda: ArrayV(first.node, first.aval))
-    return join.slot(items, lambda: ArrayV(first.node, first.aval, origin=origin))
+            items, lambda: ArrayV(first.node, first.aval, joined=True))
+    return join.slot(items, lambda: ArrayV(first.node, first.aval, origin=origin, joined=True))
 
 
 def _constants(join: Join, items: list[Any]) -> Any:

@@ -63,9 +63,9 @@ def _may_be_function(v: Value) -> bool:
 
 def same_object(cap: Capture, a: Value, b: Value) -> bool:
     """`a is b`, guarded where both are inputs."""
-    for v in (a, b):
-        if isinstance(v, ArrayV):
-            certain(cap, v)
+    arrays = [v for v in (a, b) if isinstance(v, ArrayV)]
+    for v in arrays:
+        certain(cap, v, another=a is not b and len(arrays) > 1)
     if isinstance(a, NumberV) or isinstance(b, NumberV):
         _unknown_identity(a, b)
     if a is not b and (isinstance(a, LaterV) or isinstance(b, LaterV)) and type_of(a) is type_of(b):

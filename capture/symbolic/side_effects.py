@@ -182,10 +182,10 @@ def waits_for_effects(cap: Capture, value: Value) -> bool:
     return runs and (bool(cap.global_writes) or not all(s is not None and belongs_to_call(s) for s in found))
 
 
-def certain(cap: Capture, value: ArrayV) -> None:
-    """Must be called before a program asks which object an array is: a `cond` that may choose an input
-    goes back to being an `if`."""
-    if value.origin is not None:
+def certain(cap: Capture, value: ArrayV, another: bool = False) -> None:
+    """Must be called before a program asks which object an array is: a `cond` that may choose an input, or the
+    array that it is compared with (`another`), goes back to being an `if`."""
+    if value.origin is not None or another and value.joined:
         cap.lessons.plain_ifs = True
         raise Restart
 

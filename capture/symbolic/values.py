@@ -118,6 +118,7 @@ class ArrayV(Value):
     real: Any = None  # the array itself, for an input: its device and sharding are read from here
     attrs: dict[str, Any] | None = None  # what the program has noted on an array that the Graph computes
     origin: Any = None  # where the Graph may have chosen an existing array: a NumberV says which: `array_identity`
+    joined: bool = False  # the Graph chose it: it may be any array that the Graph has computed
 
 
 @dataclass(eq=False)

@@ -65,3 +65,25 @@ def test_inputs_that_were_one_array_in_the_first_call():
             want, got = (f(jnp.asarray(sign), p, other) for f in (one_field, compiled))
             assert all(x is y for x, y in zip(want, got)), (sign, p, other)
     assert not dynacomp.stats()["breaks"]
+
+
+def one_of_two_new(c, x):
+    a, b = x + 1, x + 2
+    if c > 0:
+        b = a
+    return a, b, a is b, b is None
+
+
+def walked_together(c, x):
+    a = b = x
+    while b.sum() > c:
+        a = b = b / 2
+    return a, b, a is b
+
+
+@pytest.mark.parametrize("program", [one_of_two_new, walked_together])
+def test_new_arrays_that_are_one_on_one_side_are_known_to_be(program):
+    compiled = dynacomp.jit(program, backend="eager")
+    for c in (1.0, -1.0, 1.0):
+        args = jnp.asarray(c) + (program is walked_together), jnp.arange(4.0)
+        assert program(*args)[2:] == compiled(*args)[2:]
