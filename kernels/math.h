@@ -208,7 +208,7 @@ DC_LIBM(lgamma, lgamma) DC_LIBM(cbrt, cbrt) DC_LIBM(sqrt, sqrt)
   template <class V> inline V NAME(V x) {                                                           \
     return map_lanes(x, [](auto a) { return NAME##_one(a); });                                      \
   }
-DC_LANES(tan) DC_LANES(acos) DC_LANES(atan) DC_LANES(cbrt)
+DC_LANES(acos) DC_LANES(atan) DC_LANES(cbrt)
 #undef DC_LANES
 // XLA computes these by arithmetic, which flushes subnormal numbers; the others above it gives back as they are.
 #define DC_LANES_FLUSHED(NAME, AT_ZERO)                                                             \
@@ -320,6 +320,19 @@ template <class V> inline V cos(V x) {
   auto big = truth<V>((abs(x) > trig_limit<V>) | (x != x));
   if (__builtin_expect(any_lane(big), 0)) return map_lanes(x, [](auto a) { return cos_one(a); });
   return sin_or_cos(x, 1);
+}
+
+template <class V> DC_INLINE V tan_wide(V x) {
+  typedef typename lane<V>::sints S;
+  V n, r = reduce_trig(x, n), s = sin_poly(r), c = cos_poly(r);
+  auto odd = (convert_lanes<elem<S>>(n) & 1) != 0;
+  return (odd ? (V)-c : s) / (odd ? s : c);
+}
+template <class V> inline V tan(V x) {
+  auto big = truth<V>((abs(x) > trig_limit<V>) | (x != x));
+  if (is_double<V> || __builtin_expect(any_lane(big), 0)) return map_lanes(x, [](auto a) { return tan_one(a); });
+  if constexpr (!is_double<V>) x = x == 0 ? x : via_double(x, [](auto d) { return tan_wide(d); });
+  return x;
 }
 
 // ---- tanh and erf -----------------------------------------------------------------------------
