@@ -17,9 +17,10 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS, call
+from dynacomp.capture.kinds.arrays import rows
 from dynacomp.capture.kinds.exceptions import as_exception
 from dynacomp.capture.kinds.identity import is_same
-from dynacomp.capture.kinds.iteration import ITERATORS, advance, get_iter, iterate, iterator
+from dynacomp.capture.kinds.iteration import ITERATORS, advance, get_iter, iterate, iterator, row_iter
 from dynacomp.capture.kinds.operators import binary, fold, truth
 from dynacomp.capture.kinds.sequences import sort_values
 from dynacomp.capture.symbolic import generators
@@ -101,7 +102,8 @@ def accepted(judge: Any, subject: Any, args: Sequence[Value]) -> list[Any]:
 
 @row(enumerate)
 def _enumerate(cap: Capture, xs: Value, start: Value = Const(0)) -> Value:
-    return StreamV("enumerate", [get_iter(cap, xs)], state={"index": accepted(enumerate, (), [start])[0]})
+    first = Const(accepted(enumerate, (), [start])[0])
+    return StreamV("enumerate", [get_iter(cap, xs), CountIterV(first, None, Const(1))])
 
 
 @row(map)
@@ -130,6 +132,9 @@ def _reversed(cap: Capture, xs: Value) -> Value:
     if isinstance(xs, RangeV) and stands_for(xs.step, 1):
         first, end = (binary(cap, operator.sub, x, Const(1)) for x in (xs.stop, xs.start))
         return CountIterV(first, end, Const(-1))
+    length = rows(cap, xs) if isinstance(xs, ArrayV) else None
+    if length is not None:
+        return row_iter(cap, xs, length, back=True)
     items = list(iterate(cap, xs))[::-1]
     maker: Any = (reversed, [xs], {}) if isinstance(xs, ArrayV) else None  # nothing else can change meanwhile
     return SeqIterV(TupleV(items), kind="other", maker=maker, seen=True)

@@ -18,7 +18,7 @@ from dynacomp.capture.control_flow.branches import Leaf, Side, Start, explore
 from dynacomp.capture.control_flow.loop_state import State
 from dynacomp.capture.control_flow.merge import Differs, Slot
 from dynacomp.capture.graph.graph import Node
-from dynacomp.capture.kinds.graph_scalars import most_of
+from dynacomp.capture.kinds.graph_scalars import least_of, most_of
 from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture, Frame
@@ -157,5 +157,8 @@ def range_of(it: CountIterV) -> tuple[int, int] | None:
     """Between which numbers a range counts, its end included."""
     if not all(isinstance(v, (Const, SizeV)) for v in (it.current, it.stop, it.step)) or most_of(it.stop) is None:
         return None
-    at, stop, step = it.current.value, most_of(it.stop), it.step.value
-    return (min(at, stop), max(at, stop + step - 1)) if step > 0 else (min(at, stop + step + 1), max(at, stop))
+    (least, first), (end, stop) = ((least_of(v), most_of(v)) for v in (it.current, it.stop))
+    step = it.step.value
+    if step > 0:
+        return min(least, end), max(first, stop + step - 1)
+    return min(least, end + step + 1), max(first, stop)

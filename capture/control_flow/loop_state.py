@@ -17,7 +17,7 @@ from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.kinds import graph_scalars
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, NumberV, TupleV, is_exactly, is_number, object_of, type_of
+from dynacomp.capture.symbolic.values import ArrayV, NumberV, SizeV, TupleV, is_exactly, is_number, object_of, type_of
 from dynacomp.capture.tracing.subgraphs import Body
 from dynacomp.capture.wrapping.array_identity import origin_of
 
@@ -62,7 +62,7 @@ class State:
         v = self.cap.realize(v)
         if isinstance(v, ArrayV):
             return self._array(v)
-        if is_number(v) and not is_exactly(v, float):
+        if is_number(v) and not is_exactly(v, float) or isinstance(v, SizeV) and bounds:
             return self._number(v, bounds)
         return TupleV([self.inside(x) for x in self.cap.items(v)], v.cls) if isinstance(v, TupleV) else v
 

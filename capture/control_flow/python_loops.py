@@ -20,7 +20,7 @@ from dynacomp.capture.bytecode.code import Instr
 from dynacomp.capture.graph.sizes import Size, canonical, names
 from dynacomp.capture.kinds.iteration import ROUNDS_ASKED
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
+from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV, counters
 from dynacomp.capture.symbolic.machine import Capture, Frame, Lesson
 from dynacomp.capture.symbolic.values import Const, SizeV, Value
 
@@ -51,19 +51,19 @@ def watch_rounds(cap: Capture, frame: Frame, instr: Instr, it: Value) -> None:
 
 def must_unroll(it: Value, rounds: int) -> bool:
     """Whether the number of rounds has to be known now: a range may still become a node in its first rounds."""
-    if isinstance(it, CountIterV):
-        return isinstance(it.step, SizeV) or isinstance(it.stop, SizeV) and it.asked >= ROUNDS_ASKED
+    counts = counters(it)
+    if counts:
+        return any(isinstance(c.step, SizeV) or isinstance(c.stop, SizeV) and c.asked >= ROUNDS_ASKED for c in counts)
     return rounds == 1
 
 
 def counted(cap: Capture, it: Value) -> Iterator[tuple[Rounds, Any]]:
     """What is noted of a loop over a range: the numbers that end it now."""
-    if isinstance(it, CountIterV):
-        for part in (it.current, it.stop, it.step):
-            if isinstance(part, Const) and part.source is not None:
-                yield Rounds(part.source), part.value
-            elif isinstance(part, SizeV):
-                yield from ((Rounds(cap.dims[n]), cap.scope.value(cap.scope.symbol(n))) for n in symbols(part))
+    for part in (x for c in counters(it) for x in (c.current, c.stop, c.step)):
+        if isinstance(part, Const) and part.source is not None:
+            yield Rounds(part.source), part.value
+        elif isinstance(part, SizeV):
+            yield from ((Rounds(cap.dims[n]), cap.scope.value(cap.scope.symbol(n))) for n in symbols(part))
 
 
 def rounds_of(cap: Capture, it: Value) -> Iterator[Rounds]:

@@ -1,4 +1,4 @@
-"""Long loops of Python as one node: `fori_loop` for `range`, `while_loop` for `while`.
+"""Long loops of Python as one node: `fori_loop` for `range` and the rows of arrays, `while_loop` for `while`.
 
 A loop whose condition Python knows is captured iteration by iteration. Where that grows too long
 (`machine.watch_loop`), capture starts over, and the loop becomes one node: what an iteration carries
@@ -26,7 +26,8 @@ from dynacomp.capture.graph.size_scope import Relation
 from dynacomp.capture.graph.sizes import Size, bounds
 from dynacomp.capture.graph.sizes import names as names_of
 from dynacomp.capture.kinds import graph_scalars as numbers
-from dynacomp.capture.symbolic.iterator_values import CountIterV
+from dynacomp.capture.kinds.operators import subscript
+from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import ArrayV, Const, NotConstant, NumberV, SizeV, TupleV, Value, is_exactly
@@ -53,12 +54,12 @@ def tried(cap: Capture, frame: Frame, header: int) -> None:
         cap.lessons.unrolled.add(key)
 
 
-# --- for ... in range(...)
+# --- for ... in range(...), and what goes on as ranges do: the rows of arrays, zip and enumerate of them
 
 
-def roll_range(cap: Capture, frame: Frame, instr: Instr, it: CountIterV) -> None:
-    """Runs all that is left of a range as one node, if that can be done and is asked for."""
-    rounds = rounds_of(cap, it)
+def roll(cap: Capture, frame: Frame, instr: Instr, it: Value, counts: list[CountIterV]) -> None:
+    """Runs all that is left of an iterator as one node, if that can be done and is asked for."""
+    rounds = rounds_of(cap, counts)
     if rounds is None or not (isinstance(rounds.length, Size) or wanted(cap, frame, instr.index)) or given_up(
             cap, frame, instr.index):
         return
@@ -66,47 +67,67 @@ def roll_range(cap: Capture, frame: Frame, instr: Instr, it: CountIterV) -> None
     if body is None:  # a loop that generators and comprehensions suspend in
         return
     names = bound_names(frame.code, body, instr.index + 1, frame.code.at[instr.argval] + LOOP_ENDS)
+    ends = [expr_of(c.current) + rounds.length * c.step.value for c in counts]
     try:
-        settled(lambda changing: For(cap, frame, names, [it, *changing], instr.index, rounds).emit())
+        settled(lambda changing: For(cap, frame, names, it, [*counts, *changing], instr.index, rounds).emit())
     except REFUSED:
         return tried(cap, frame, instr.index)
-    mutating(cap, it)
-    it.current = rounds.end
+    for count, end in zip(counts, ends):
+        mutating(cap, count)
+        count.current = Const(end) if isinstance(end, int) else size_values.of_expr(cap, end)
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """What is left of a range: its length, an int or a Size; the numbers that it gives, where they are known; where
-    it will stand at its end."""
+    """What is left of an iterator: its length, an int or a Size; the numbers that it gives, where they are known."""
 
     length: Any
     numbers: tuple[int, ...] | None
-    end: Value
 
 
-def rounds_of(cap: Capture, it: CountIterV) -> Rounds | None:
-    """What is left of a range that may become a node: None for one that has no two rounds, or is not counted up to
-    a symbolic size by a constant step."""
-    current, stop, step = it.current, it.stop, it.step
-    if not (is_exactly(current, int) and is_exactly(step, int)):
+def rounds_of(cap: Capture, counts: list[CountIterV]) -> Rounds | None:
+    """What is left of an iterator that ends with the first of these counts and may become a node: None for one that
+    has no two rounds, or is not counted to a size, or from one, by constant steps."""
+    if not all(isinstance(x, SizeV) or is_exactly(x, int) for c in counts for x in (c.current, c.stop or c.current)):
         return None
-    if is_exactly(stop, int):
-        left = range(current.value, stop.value, step.value)
-        return Rounds(len(left), tuple(left), Const(left[-1] + step.value)) if len(left) > 1 else None
-    if not isinstance(stop, SizeV) or step.value < 1 or stop.hint - current.value <= step.value:
+    if not all(is_exactly(c.step, int) and c.step.value for c in counts):
         return None
-    most = max(FEW_ROUNDS, 2 * stop.hint)
-    expr = size_values.expr_of(stop)
-    if isinstance(expr, int) or not (expr > current.value + step.value and expr <= most):
+    lengths = [length_of(c) for c in counts if c.stop is not None]
+    if not lengths or any(at_hand(cap, n) < 2 for n in lengths):
         return None
-    for name in names_of(expr):  # what else it may be: how far the numbers of the loop go
+    length: Any = lengths[0]
+    for other in lengths[1:]:
+        length = length if other is length or length <= other else other
+    if isinstance(length, int):
+        current, step = counts[0].current.value, counts[0].step.value
+        return Rounds(length, tuple(range(current, current + length * step, step)) if len(counts) == 1 else None)
+    return Rounds(length, None) if is_bounded(cap, length) else None
+
+
+def length_of(it: CountIterV) -> Any:
+    """How many numbers are left of a range with an end, if any are."""
+    first, last, step = expr_of(it.current), expr_of(it.stop), it.step.value
+    return (last - first + step - 1) // step if step > 0 else (first - last - step - 1) // -step
+
+
+def expr_of(v: Value) -> Any:
+    return size_values.expr_of(v) if isinstance(v, SizeV) else v.value  # type: ignore[attr-defined]
+
+
+def at_hand(cap: Capture, length: Any) -> int:
+    return length if isinstance(length, int) else cap.scope.value(length)
+
+
+def is_bounded(cap: Capture, length: Any) -> bool:
+    """Guards that there are two rounds, and not so many that the numbers of the loop go too far."""
+    most = max(FEW_ROUNDS, 2 * at_hand(cap, length))
+    if not (length >= 2 and length <= most):
+        return False
+    for name in names_of(length):
         cap.scope.bound(name, None, most)
         room: Any = most - cap.scope.symbol(name)  # type: ignore[operator]
         cap.guards.add("relation", None, Relation("ge", room, True))
-    if bounds(expr)[1] > 2 * most:
-        return None
-    length = (expr - current.value + step.value - 1) // step.value
-    return Rounds(length, None, size_values.of_expr(cap, current.value + length * step.value))
+    return bounds(length)[1] <= 2 * most
 
 
 def given_up(cap: Capture, frame: Frame, header: int) -> bool:
@@ -115,18 +136,16 @@ def given_up(cap: Capture, frame: Frame, header: int) -> bool:
 
 
 class For(Iteration):
-    """An iteration over a range."""
+    """An iteration over what counts give."""
 
-    def __init__(self, cap: Capture, frame: Frame, names: tuple[str, ...], changing: list[Value], header: int,
-                 rounds: Rounds) -> None:
-        self.rounds, it = rounds, changing[0]
+    def __init__(self, cap: Capture, frame: Frame, names: tuple[str, ...], it: Value, changing: list[Value],
+                 header: int, rounds: Rounds) -> None:
+        self.rounds = rounds
 
         def go_on(copy: Frame) -> None:
-            assert isinstance(it, CountIterV)
-            item = numbers.element(it)
-            mutating(cap, it)
-            it.current = numbers.counted(cap, it, item)
-            copy.push(rounds.numbers and numbers.of_series(cap, self.count, rounds.numbers) or item)
+            item = item_of(cap, it)
+            known = rounds.numbers if isinstance(it, CountIterV) else None
+            copy.push(known and numbers.of_series(cap, self.count, known) or item)
 
         plan = Plan(names, Start(header + 1, go_on), frozenset({header}), frame.stops, 0)
         super().__init__(cap, frame, plan, changing, "loop_body")
@@ -166,6 +185,23 @@ class For(Iteration):
                 if not isinstance(self.locals[name], (ArrayV, NumberV, TupleV)):
                     del self.locals[name]
         return found
+
+
+def item_of(cap: Capture, it: Value) -> Value:
+    """What an iterator that is made of counts gives next, where it is not at its end."""
+    if isinstance(it, CountIterV):
+        item = numbers.element(it)
+        mutating(cap, it)
+        it.current = numbers.counted(cap, it, item)
+        return item
+    assert isinstance(it, StreamV)
+    if it.kind == "rows":
+        return subscript(cap, it.parts[1], item_of(cap, it.parts[0]))
+    found = [item_of(cap, part) for part in it.parts]
+    if it.kind == "map":
+        assert it.fn is not None
+        return cap.call(it.fn, found)
+    return TupleV(found[::-1] if it.kind == "enumerate" else found)
 
 
 # --- while

@@ -20,7 +20,7 @@ from dynacomp.capture.kinds import graph_scalars, later
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, BuiltinMethodV, Const, NdArrayV, TupleV, Value, type_of
+from dynacomp.capture.symbolic.values import ArrayV, BuiltinMethodV, Const, NdArrayV, SizeV, TupleV, Value, type_of
 from dynacomp.capture.tracing.placement import placement
 from dynacomp.capture.tracing.subgraphs import localise
 from dynacomp.capture.tracing.trace_call import emit_node, library_call
@@ -192,6 +192,16 @@ def length(cap: Capture, value: ArrayV) -> Value:
     if not value.aval.shape:
         raise Raised(Const(TypeError("len() of unsized object")))
     return dims(cap, value)[0]
+
+
+def rows(cap: Capture, value: ArrayV) -> Value | None:
+    """How many rows a loop over an array goes through one by one, as it may become a node; None where they are few,
+    and taken from it at once."""
+    if ndarrays.is_numpy(value) or not value.aval.shape:
+        return None
+    first: Any = dims(cap, value)[0]
+    many = cap.lessons.rolled or isinstance(first, SizeV) or first.value > MAX_UNPACKED
+    return first if many else None
 
 
 def unpack(cap: Capture, value: ArrayV) -> list[Value]:

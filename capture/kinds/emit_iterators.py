@@ -17,7 +17,6 @@ from typing import Any
 
 from dynacomp.capture.base.errors import Unbuildable
 from dynacomp.capture.bytecode import generator_plan
-from dynacomp.capture.kinds.existing_iterators import number_of
 from dynacomp.capture.kinds.suspended_values import Standing, standing
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit import Emitter, made
@@ -209,7 +208,9 @@ def _call_until(e: Emitter, v: StreamV) -> None:
 STREAMS: dict[str, Callable[[Emitter, Any], None]] = {
     "zip": lambda e, v: e.call(runtime.call, lambda: e.const(zip), lambda: e.tuple(v.parts),
                                lambda: e.const(("strict",)), lambda: e.tuple([Const(bool(v.state.get("strict")))])),
-    "enumerate": lambda e, v: e.call(enumerate, lambda: e.load(v.parts[0]), lambda: e.load(number_of(e.cap, v))),
+    "enumerate": lambda e, v: e.call(enumerate, lambda: e.load(v.parts[0]), lambda: e.load(v.parts[1].current)),
+    "rows": lambda e, v: e.call(reversed_at if v.parts[0].step.value < 0 else iterator_at, lambda: e.load(v.parts[1]),
+                                lambda: e.load(v.parts[0].current)),
     "map": lambda e, v: e.call(map, lambda: e.load(v.fn), *e.loads(v.parts)),
     "filter": made(filter, lambda v: v.fn or NONE, lambda v: v.parts[0]),
     "chain": lambda e, v: e.call(itertools.chain, *e.loads(v.parts)),

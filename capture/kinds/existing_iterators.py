@@ -9,18 +9,16 @@ the program may change the containers.
 from __future__ import annotations
 
 import collections
-import operator
 from typing import Any
 
 from dynacomp.capture._native import iterated, set_enumerate, upcoming
 from dynacomp.capture.base.errors import Break, Raised, Unbuildable
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.of_class import of_class
-from dynacomp.capture.kinds.operators import binary
 from dynacomp.capture.reconstruct.unchanged import changed_keys, unmoved
 from dynacomp.capture.reconstruct.upcoming import fail, reduced, take
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.iterator_values import GivenIterV, StreamV
+from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, StreamV
 from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import SETTLED, changed, mutating
@@ -145,7 +143,7 @@ def _combined(kind: type) -> Any:
         if kind in (map, filter):
             made.fn, made.parts = values[0], values[1:]
         if kind is enumerate:
-            made.parts, made.state = values[:1], {"index": 0, "from": values[1]}
+            made.parts = [values[0], CountIterV(values[1], None, Const(1))]
         if len(parts) > 2:
             made.state = {"strict": True}
         return made
@@ -166,14 +164,8 @@ def _prepare_given(w: Any, v: GivenIterV) -> None:
 def _prepare_stream(w: Any, v: StreamV) -> None:
     """Only an enumerate has something to itself, the others are what their parts are."""
     if v.kind == "enumerate":
-        target, number = w.save(v), w.save(number_of(w.cap, v))
+        target, number = w.save(v), w.save(v.parts[1].current)
         w.replays.append(lambda: w.act(set_enumerate, *[lambda n=n: w.e.op("LOAD_FAST", n) for n in (target, number)]))
-
-
-def number_of(cap: Capture, v: StreamV) -> Value:
-    """The next number of an enumerate."""
-    start, index = v.state.get("from"), Const(v.state["index"])
-    return index if start is None else binary(cap, operator.add, start, index)
 
 
 CONTAINERS = (ListV, DictV, SetV)

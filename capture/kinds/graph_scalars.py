@@ -29,7 +29,18 @@ from dynacomp.capture.graph.sizes import bounds
 from dynacomp.capture.kinds import later
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, Const, NumberV, ScalarV, SizeV, Value, is_number, now, type_of
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    Const,
+    NumberV,
+    ScalarV,
+    SizeV,
+    Value,
+    is_exactly,
+    is_number,
+    now,
+    type_of,
+)
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping.constants import const_array
 from dynacomp.capture.wrapping.dynamic_scalars import host, is_numpy_number
@@ -130,7 +141,9 @@ def _is_operand(v: Value) -> bool:
 
 def span(v: Any) -> tuple[int, int]:
     """The least and the greatest value of an int or bool."""
-    return (v.low, v.high) if isinstance(v, NumberV) else (int(v.value), int(v.value))
+    if isinstance(v, NumberV):
+        return v.low, v.high
+    return int(least_of(v)), int(most_of(v))
 
 
 def _operand(v: Value) -> Value:
@@ -192,9 +205,22 @@ _ARITHMETIC: dict[str, Any] = {
 # --- comparison
 
 
+def _by_bounds(name: str, a: NumberV, b: Any) -> bool | None:
+    """What a comparison of ints comes to wherever they lie within their bounds; None where that depends."""
+    if not (a.kind is int and (isinstance(b, NumberV) and b.kind is int or is_exactly(b, int))):
+        return None
+    (p, q), (r, s) = span(a), span(b)
+    always = {"lt": q < r, "le": q <= r, "gt": p > s, "ge": p >= s, "eq": p == q == r == s, "ne": q < r or p > s}
+    never = {"lt": p >= s, "le": p > s, "gt": q <= r, "ge": q < r, "eq": q < r or p > s, "ne": p == q == r == s}
+    return True if always[name] else False if never[name] else None
+
+
 def _compare(cap: Capture, name: str, a: Any, b: Any) -> Value | None:
     if not isinstance(a, NumberV):
         return _compare(cap, _SWAPPED.get(name, name), b, a)
+    known = _by_bounds(name, a, b)
+    if known is not None:
+        return Const(known)
     if is_rounded(a) or is_rounded(b):
         return None
     if not isinstance(b, NumberV):
@@ -345,12 +371,20 @@ def most_of(stop: Value) -> Any:
     return int(bounds(stop.expr)[1]) if isinstance(stop, SizeV) else stop.value  # type: ignore[attr-defined]
 
 
+def least_of(stop: Value) -> Any:
+    """The least value that it may have."""
+    return int(bounds(stop.expr)[0]) if isinstance(stop, SizeV) else stop.value  # type: ignore[attr-defined]
+
+
 def element(it: CountIterV) -> NumberV:
     """The next element of a range that the Graph counts, if it has one."""
-    current, stop, step = it.current, most_of(it.stop), it.step
-    low, high = ((current.low, min(current.high, stop - 1)) if step.value > 0
-                 else (max(current.low, stop + 1), current.high))
-    return NumberV(current.node, current.aval, int, low, high)
+    current, step = it.current, it.step
+    low, high = current.low, current.high
+    if it.stop is not None and step.value > 0:
+        high = min(high, most_of(it.stop) - 1)
+    elif it.stop is not None:
+        low = max(low, least_of(it.stop) + 1)
+    return NumberV(current.node, current.aval, int, low, high, current.steps)
 
 
 def counted(cap: Capture, it: CountIterV, item: NumberV) -> Value:

@@ -14,7 +14,7 @@ from typing import Any
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.kinds import arrays, existing_iterators
-from dynacomp.capture.kinds.operators import binary, equal, truth
+from dynacomp.capture.kinds.operators import binary, equal, subscript, truth
 from dynacomp.capture.symbolic.generators import resume
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
@@ -75,7 +75,15 @@ def _itself(cap: Capture, it: Value) -> Value:
 def _array_iter(cap: Capture, value: ArrayV) -> Value:
     if ndarrays.is_numpy(value) and ndarrays.known(cap, value):
         return StreamV("getitem", [value], state={"index": 0})
-    return SeqIterV(TupleV(arrays.unpack(cap, value)), kind="other")
+    rows = arrays.rows(cap, value)
+    return SeqIterV(TupleV(arrays.unpack(cap, value)), kind="other") if rows is None else row_iter(cap, value, rows)
+
+
+def row_iter(cap: Capture, array: Value, rows: Value, back: bool = False) -> Value:
+    """An iterator over the rows of an array, which are not taken from it before they are asked for."""
+    count = CountIterV(binary(cap, operator.sub, rows, Const(1)), Const(-1), Const(-1)) if back else CountIterV(
+        Const(0), rows, Const(1))
+    return StreamV("rows", [count, array])
 
 
 def _numpy_iter(cap: Capture, value: NdArrayV) -> Value:
@@ -231,6 +239,9 @@ def iterate(cap: Capture, value: Value) -> Iterator[Value]:
     if isinstance(value, SequenceV):
         yield from list(items_of(cap, value))
         return
+    if isinstance(value, ArrayV) and not ndarrays.is_numpy(value):
+        yield from arrays.unpack(cap, value)
+        return
     yield from _rest(cap, get_iter(cap, value))
 
 
@@ -293,9 +304,12 @@ def _enumerate(cap: Capture, it: StreamV) -> Value | None:
     item = advance(cap, it.parts[0])
     if item is None:
         return None
-    number = existing_iterators.number_of(cap, it)
-    it.state["index"] += 1
-    return TupleV([number, item])
+    return TupleV([advance(cap, it.parts[1]), item])
+
+
+def _rows(cap: Capture, it: StreamV) -> Value | None:
+    at = advance(cap, it.parts[0])
+    return None if at is None else subscript(cap, it.parts[1], at)
 
 
 def _map(cap: Capture, it: StreamV) -> Value | None:
@@ -394,7 +408,7 @@ def _repeat(cap: Capture, it: StreamV) -> Value | None:
 
 STREAMS: dict[str, Any] = {
     "zip": _zip, "enumerate": _enumerate, "map": _map, "filter": _filter, "chain": _chain, "getitem": _getitem,
-    "table": _table,
+    "table": _table, "rows": _rows,
     "islice": _slice, "call": _call_until, "repeat": _repeat,
 }
 

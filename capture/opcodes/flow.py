@@ -27,7 +27,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.frame_values import HandlingV, NullV
 from dynacomp.capture.symbolic.generator_finalization import dropped
 from dynacomp.capture.symbolic.generators import resume, stop_error, stopping, type_name
-from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV
+from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, counters
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode, unsupported
 from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (
@@ -115,8 +115,9 @@ def _for_iter(cap: Capture, f: Frame, i: Instr) -> int | None:
     it = f.stack[-1]
     if isinstance(it, CountIterV) and isinstance(it.current, NumberV) and not is_same(it.stop or NONE, NONE):
         return conditions.next_of_range(cap, f, i, it)
-    if isinstance(it, CountIterV) and (cap.lessons.rolled or isinstance(it.stop, SizeV)):
-        rolled_loops.roll_range(cap, f, i, it)
+    counts = counters(it)
+    if counts and (cap.lessons.rolled or any(isinstance(x, SizeV) for c in counts for x in (c.current, c.stop))):
+        rolled_loops.roll(cap, f, i, it, counts)
     watch_rounds(cap, f, i, it)
     item = advance(cap, it)
     if item is not None:

@@ -49,7 +49,8 @@ class CountIterV(Value):
 
 @dataclass(eq=False)
 class StreamV(MutableV):
-    """A lazy iterator over others: `kind` is zip, enumerate, map, filter, chain, islice, ..."""
+    """A lazy iterator over others: `kind` is zip, enumerate, map, filter, chain, islice, ...; "rows" are those of an
+    array, part 1, whose numbers part 0 gives. Part 1 of an enumerate counts."""
 
     kind: str
     parts: list[Any]
@@ -82,6 +83,19 @@ class GivenIterV(MutableV):
     ended: bool = False
     failed: bool = False  # it was asked for an item of a dict that has grown or shrunk: from then on it raises
     dirty: bool = False
+
+
+COUNTED = ("rows", "zip", "enumerate", "map")  # streams that go on as their parts do, round by round
+
+
+def counters(it: Value) -> list[CountIterV]:
+    """The counts of which an iterator is made that ends where they do; none where it is made of something else."""
+    if isinstance(it, CountIterV):
+        return [it]
+    if not isinstance(it, StreamV) or it.kind not in COUNTED or it.real is not None or it.state.get("strict"):
+        return []
+    found = [counters(part) for part in (it.parts[:1] if it.kind == "rows" else it.parts)]
+    return [c for part in found for c in part] if all(found) else []
 
 
 # What `type()` says of a StreamV, by its kind.

@@ -165,3 +165,133 @@ def test_compile_time_is_flat():
     short, long = first_call(10), first_call(1000)
     print(f"10 steps {short:.2f} s, 1000 steps {long:.2f} s")
     assert long < 3 * short + 0.5
+
+
+# --- what goes on as ranges do
+
+
+def walked(x):
+    total = jnp.zeros(3)
+    for row in x:
+        total = jnp.tanh(total + row)
+    return total
+
+
+def numbered(x):
+    total = jnp.zeros(3)
+    for k, row in enumerate(x, 2):
+        total = total * 0.5 + row * k
+    return total
+
+
+def paired(x):
+    total = jnp.zeros(())
+    for a, b in zip(x[:-1], x[1:]):
+        total = total + (a * b).sum()
+    return total
+
+
+def backward(x):
+    total = jnp.zeros(3)
+    for row in reversed(x):
+        total = total * 0.9 + row
+    return total
+
+
+def counted_down(x):
+    total = jnp.zeros(3)
+    for t in reversed(range(x.shape[0])):
+        total = total * 0.9 + x[t]
+    return total
+
+
+def from_the_middle(x):
+    total, n = jnp.zeros(3), x.shape[0]
+    for t in range(n // 2, n):
+        total = total + x[t] * t
+    return total
+
+
+def first_apart(x):
+    rows = iter(x)
+    most = next(rows)
+    for row in rows:
+        most = jnp.maximum(most * 0.9, row)
+    return most
+
+
+def rows_of_rows(x):
+    total = jnp.zeros(3)
+    for row in x:
+        for v in row:
+            total = total + v * row
+    return total
+
+
+def in_a_dict(x):
+    state = {"sum": jnp.zeros(3), "rows": 0}
+    for row in x:
+        state["sum"] = state["sum"] + row
+        state["rows"] += 1
+    return state["sum"] / state["rows"], state["rows"]
+
+
+def mapped(x):
+    total = jnp.zeros(3)
+    for y in map(lambda a, b: a * b, x, x[::-1]):
+        total = total + y
+    return total
+
+
+WALKS = {walked: 2, numbered: 2, paired: 3, backward: 2, counted_down: 2, from_the_middle: 3, first_apart: 3,
+         rows_of_rows: 2, in_a_dict: 2, mapped: 2}
+ROUND_BY_ROUND = {
+    "call": lambda f: f,
+    "gradient": lambda f: jax.grad(lambda x: sum(map(jnp.sum, jax.tree.leaves(f(x))))),
+    "batch": lambda f: lambda x: jax.vmap(f)(jnp.stack([x, x * 2])),
+}
+
+
+def rows(n):
+    return jnp.sin(jnp.arange(3.0 * n)).reshape(n, 3)
+
+
+@pytest.mark.parametrize("fn, how", [*((f, "call") for f in WALKS), (walked, "gradient"), (numbered, "gradient"),
+                                     (paired, "batch"), (counted_down, "gradient"), (backward, "batch")])
+def test_rows_whose_number_changes(fn, how):
+    plain = ROUND_BY_ROUND[how](fn)
+    compiled = dynacomp.jit(plain)
+    for n in (5, 6, 7, 9, 4, 12, 3, 8, 20, 2):
+        for a, b in zip(jax.tree.leaves(compiled(rows(n))), jax.tree.leaves(plain(rows(n))), strict=True):
+            assert type(a) is type(b) and jnp.allclose(a, b, rtol=1e-4, atol=1e-5)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= WALKS[fn] and not stats["breaks"] and not stats["frames_eager"], stats
+
+
+@pytest.mark.parametrize("fn", [walked, numbered, backward])
+def test_many_rows_are_one_node(fn):
+    compiled = dynacomp.jit(fn)
+    for factor in (1.0, 1.5):
+        x = rows(700) * factor
+        assert jnp.allclose(compiled(x), fn(x), rtol=1e-4, atol=1e-4)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 1 and not stats["breaks"] and stats["operations"] < 60, stats
+
+
+def test_a_loop_over_rows_with_a_break_in_it():
+    """The iterator is alive where Python goes on: it is made anew there."""
+    seen = []
+
+    def broken(x):
+        total = jnp.zeros(3)
+        for k, row in enumerate(x):
+            total = total + row * k
+            seen.append(k)
+            dynacomp.graph_break()
+        return total
+
+    compiled = dynacomp.jit(broken)
+    for n in (4, 5, 6, 3):
+        seen.clear()
+        assert jnp.allclose(compiled(rows(n)), sum(k * row for k, row in enumerate(rows(n))), rtol=1e-5)
+        assert seen == list(range(n))
