@@ -23,7 +23,10 @@ only those listed before it.
     builtins      Rows of the table of callees: Python's built-in functions, the standard library,
                   JAX's trees and state
     opcodes       The handlers of the bytecode instructions, by what they do
-    frame         Capturing a frame: from a function and its arguments to a cache entry
+    frame         Capturing a frame: from a function and its arguments to a Graph, guards, and
+                  what runs in place of the frame
+    entries       Cache entries: what the C side checks and runs, made of what was captured and of
+                  the compiled Graph
     suspended     Generators, coroutines and async generators in place of which a driver runs:
                   which functions run their segments
     stretched     Frames that run in Python, unguarded, up to where compiled code goes on

@@ -25,7 +25,7 @@ from dynacomp.capture.bytecode.code import decode
 from dynacomp.capture.bytecode.control_flow_graph import EXIT, successors
 from dynacomp.capture.bytecode.resume import living, returns_tail
 from dynacomp.capture.bytecode.stretches import places_of, stretch
-from dynacomp.capture.frame import Info
+from dynacomp.capture.entries import Info
 from dynacomp.capture.reconstruct.runtime import Leave
 from dynacomp.capture.symbolic.guards import StepWriter
 from dynacomp.capture.symbolic.libraries import is_pure_module, module_of

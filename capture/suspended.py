@@ -16,22 +16,23 @@ from dynacomp.capture._native import Entry, GuardProgram
 from dynacomp.capture.base.errors import GiveUp
 from dynacomp.capture.bytecode.generator_plan import Plan, keep
 from dynacomp.capture.bytecode.resume import looks_at_frame
-from dynacomp.capture.frame import Info, Outcome
+from dynacomp.capture.entries import Info
+from dynacomp.capture.frame import Refusal
 
 
 def capture_suspended(code: CodeType, wrap: Callable[[Any], Any], key: Any,
-                      on_idle: Callable[[], None] | None) -> Outcome:
+                      on_idle: Callable[[], None] | None) -> Entry | Refusal:
     """The entry of a function whose calls give a generator, coroutine or async generator: its driver.
 
     It guards nothing: what a segment needs to hold is guarded when that segment is captured. on_idle:
     what to do when nothing can be compiled; None where the user asked for this very function."""
     if looks_at_frame(code):
-        return Outcome(kind="frame", detail="a generator that may ask for its local variables")
+        return Refusal("frame", "a generator that may ask for its local variables")
     try:
         plan = Plan(code, wrap, on_idle)
         made = plan.driver()
     except GiveUp as gave:
-        return Outcome(kind=gave.kind, detail=gave.detail)
+        return Refusal(gave.kind, gave.detail)
     keep(code, key, plan)
     info = Info(None, "", (), None, {}, 0, {}, resumes=plan.flat.codes.values)
-    return Outcome(entry=Entry(GuardProgram([]), fn_code=made, key=key, info=info), info=info)
+    return Entry(GuardProgram([]), fn_code=made, key=key, info=info)

@@ -21,35 +21,24 @@ from jax._src.core import eval_context, trace_ctx
 from dynacomp import counters, idle, notices
 from dynacomp.breaks import REASONS
 from dynacomp.capture import _native
-from dynacomp.capture.base.errors import GiveUp, NeedsSizes, NeverCalled
+from dynacomp.capture._native import Entry
 from dynacomp.capture.base.interrupts import handlers, surfacing
 from dynacomp.capture.bytecode import generator_plan
-from dynacomp.capture.bytecode.resume import is_resume
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
 from dynacomp.capture.control_flow import raising
-from dynacomp.capture.frame import Outcome, capture
+from dynacomp.capture.entries import Info
+from dynacomp.capture.frame import Refusal, Root
 from dynacomp.capture.suspended import capture_suspended
 from dynacomp.capture.symbolic import checks
+from dynacomp.capture.symbolic.lessons import Lesson, Lessons
 from dynacomp.capture.symbolic.libraries import host_below
-from dynacomp.capture.symbolic.machine import Lesson
 from dynacomp.capture.symbolic.sources import Local, Source
 from dynacomp.capture.tracing.library_reads import collecting
-from dynacomp.driver.history import (
-    History,
-    Seen,
-    changes_often,
-    forget,
-    history_of,
-    kind_of_call,
-    moved,
-    remember,
-    scalar_rule,
-    size_rule,
-)
-from dynacomp.driver.pipeline import Compiled, compile_graph
+from dynacomp.driver.attempts import entry_for
+from dynacomp.driver.history import History, Seen, forget, history_of, kind_of_call, policy_of, remember
+from dynacomp.driver.pipeline import compile_graph
 from dynacomp.driver.traced import derivatives, on_mesh, staged, traced_graph
 from dynacomp.filters import should_capture
-from dynacomp.lowering.sizes.dims import SymbolicShapeError
 from dynacomp.options import Options, resolve
 from dynacomp.stance import STANCES, current_stance
 from dynacomp.tampered import builtins_replaced
@@ -178,43 +167,32 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
 
 def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History) -> Any:
     history.died = history.captures - len(idle.infos_of(code))
-    made: list[Compiled] = []
-    compiler = functools.partial(traced_graph, order=history.order) if history.traced else compile_graph
-    seen = history.seen(kind_of_call(fn, args))
-
-    def compile_one(graph: Any, places: Any) -> Any:
-        try:
-            made.append(compiler(graph, options, places))
-        except SymbolicShapeError as error:
-            raise NeedsSizes(str(error), error.sizes) from error
-        except NeverCalled:
-            raise GiveUp("body", "an object of a library keeps a function of the program out of sight") from None
-        return made[-1].program
-
+    seen, lessons = history.seen(kind_of_call(fn, args)), Lessons(order=history.order)
     with surfacing(), counters.timed("capture"), no_stack_noted():
-        outcome = suspended(options, code) if code.co_flags & SUSPENDS else capture(
-            fn, code, args, compile_one, size_rule(history, seen, options, moved(seen, code, args)),
-            scalar_rule(seen, options, is_resume(code)),
-            functools.partial(changes_often, history, seen, options), key=options,
-            traced=history.traced, order=history.order)
-    freeze(history, outcome, code)
-    for lesson in outcome.lessons.breaks.values():
+        if code.co_flags & SUSPENDS:
+            found = suspended(options, code)
+        else:
+            root = Root(fn, code, args, policy_of(history, seen, options, code, args), history.traced)
+            compiler = functools.partial(traced_graph, order=history.order) if history.traced else compile_graph
+            found = entry_for(root, lessons, lambda graph, places: compiler(graph, options, places), options)
+    freeze(history, lessons, code)
+    for lesson in lessons.breaks.values():
         report_break(lesson, code, options)
-    if outcome.entry is None:
-        failed(history, outcome)
-        return eager(code, outcome.kind, outcome.detail)
+    if isinstance(found, Refusal):
+        failed(history, found)
+        return eager(code, found.kind, found.detail)
     history.failures = 0
-    if idle.is_left_alone(code, outcome.info, options):
+    if idle.is_left_alone(code, found.info, options):
         return True
-    note(outcome, code, history, seen, made[0] if made else None)
-    entry = idle.entry_without_guards(code, fn, args, outcome.info, options) or outcome.entry
+    note(found.info, code, history, seen)
+    entry = idle.entry_without_guards(code, fn, args, found.info, options) or found
     _native.add_entry(code, entry)
     return entry
 
 
-def freeze(history: History, outcome: Outcome, code: CodeType) -> None:
+def freeze(history: History, lessons: Lessons, code: CodeType) -> None:
     """Remembers which sizes must be constants. Where the third entry is made for one, it is said what froze it."""
-    for place, why in outcome.lessons.frozen.items():
+    for place, why in lessons.frozen.items():
         history.frozen.setdefault(repr(place), why)
     for name, why in history.frozen.items():
         seen = history.sizes_of(name)
@@ -241,7 +219,7 @@ def no_stack_noted() -> Iterator[None]:
 _IMPORT = source_info_util.current().traceback  # the stack while this module was imported
 
 
-def suspended(options: Options, code: CodeType) -> Outcome:
+def suspended(options: Options, code: CodeType) -> Entry | Refusal:
     """A generator, coroutine or async generator: its driver runs, and each segment is captured when it is called."""
     found = _native.current() is not None  # by the hook: nobody asked for this very function
     on_idle = functools.partial(left_to_python, weakref.ref(code)) if found else None
@@ -262,10 +240,10 @@ def left_to_python(code: weakref.ref[CodeType]) -> None:
         _native.mark_skip(known)
 
 
-def failed(history: History, outcome: Outcome) -> None:
+def failed(history: History, why: Refusal) -> None:
     """A capture costs far more than a call: one that keeps failing is tried ever more rarely."""
     history.failures += 1
-    history.failure = (outcome.kind, outcome.detail)
+    history.failure = (why.kind, why.detail)
     if history.failures >= PATIENCE:
         history.wait = min(MAX_WAIT, 1 << history.failures)
 
@@ -273,11 +251,8 @@ def failed(history: History, outcome: Outcome) -> None:
 # --- what is said and counted
 
 
-def note(outcome: Outcome, code: CodeType, history: History, seen: Seen, made: Compiled | None) -> None:
+def note(info: Info, code: CodeType, history: History, seen: Seen) -> None:
     """Remembers a capture for the next one, counts it and logs it."""
-    info = outcome.info
-    assert info is not None
-    info.compiled = made
     counters.count("frames_captured")
     if history.captures:
         counters.count("recompiles")

@@ -5,7 +5,6 @@
     Restart     capture starts over with something learned (a break inside a callee, a size that
                 must be fixed)
     NeverCalled a derivative reaches a rule that nothing had reached before: Restart, and look for rules
-    NeedsSizes  the Graph that was captured cannot be compiled for symbolic sizes
     Unbuildable an object that is alive where the captured code ends cannot be rebuilt: capture starts
                 over, and Python makes the object
     GiveUp      this frame is not compiled at all, with a reason that the user sees
@@ -44,15 +43,6 @@ class Restart(Exception):
 
 class NeverCalled(Exception):
     """JAX calls a function that it had not called when the node that holds it was captured."""
-
-
-class NeedsSizes(Exception):
-    """Whoever compiles the Graph cannot do it for unknown `sizes` (all, where there are none): capture starts over
-    with these fixed."""
-
-    def __init__(self, what: str, sizes: Any = ()) -> None:
-        super().__init__(what)
-        self.sizes = tuple(sizes)
 
 
 class Unbuildable(Exception):

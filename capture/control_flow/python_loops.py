@@ -6,7 +6,7 @@ Where it can be no node of the Graph either (see `rolled_loops`), capture breaks
 resume function, the same for all (see `machine.watch_loop`).
 
 What a loop goes over is known by its Sources: the numbers that end a range, the container that a `for` walks. The
-driver says whether they change too often (`Root.changes_often` of `Rounds`).
+driver says whether they change too often (`Policy.changes_often` of `Rounds`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from dynacomp.capture.graph.sizes import Size, canonical, names
 from dynacomp.capture.kinds.iteration import ROUNDS_ASKED
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV, counters
-from dynacomp.capture.symbolic.machine import Capture, Frame, Lesson
+from dynacomp.capture.symbolic.lessons import Lesson
+from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.values import Const, SizeV, Value
 
 
@@ -44,7 +45,7 @@ def watch_rounds(cap: Capture, frame: Frame, instr: Instr, it: Value) -> None:
     if loop.rounds == 1:
         cap.scalars.update(counted(cap, it))
     if must_unroll(it, loop.rounds) and loop.step not in cap.lessons.breaks and any(
-            map(cap.root.changes_often, rounds_of(cap, it))):
+            map(cap.root.policy.changes_often, rounds_of(cap, it))):
         cap.lessons.breaks[loop.step] = Lesson(loop.step, "rounds", "", cap.where())
         raise Restart()
 

@@ -115,7 +115,7 @@ def _by_identity(cap: Capture, value: Any) -> Any:
     """An object that hashes by its id: another one in its place is another key."""
     real = existing(value)
     if real is not None and value.source is not None:
-        if cap.may_break and S.belongs_to_call(value.source) and cap.root.changes_often(Identity(value.source)):
+        if cap.may_break and S.belongs_to_call(value.source) and cap.root.policy.changes_often(Identity(value.source)):
             raise Break("identity", "an object that hashes by its id, another one in each call")
         cap.guards.add("is", value.source, real)
     return value if real is None else real

@@ -111,7 +111,7 @@ def _is_elsewhere_each_time(cap: Capture, obj: Any, source: S.Source) -> bool:
     """Whether the generator has been met at too many places: then Python goes on with it, wherever it stands."""
     place = S.Suspended(source, GLOBALS, "place")
     cap.scalars[place] = tuple(_places(obj))
-    return cap.root.changes_often(place)
+    return cap.root.policy.changes_often(place)
 
 
 def _places(gen: Any) -> Iterator[Any]:

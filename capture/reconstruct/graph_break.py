@@ -37,7 +37,7 @@ from dynacomp.capture.bytecode.resume import (
 from dynacomp.capture.bytecode.stack_effects import operands
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit_sources import load_globals
-from dynacomp.capture.reconstruct.output import Result, Writer
+from dynacomp.capture.reconstruct.output import Recipe, Writer
 from dynacomp.capture.reconstruct.unchanged import effects
 from dynacomp.capture.symbolic.frame_values import HandlingV, NullV
 from dynacomp.capture.symbolic.machine import Capture, Frame
@@ -53,7 +53,7 @@ class Slot:
     name: str | None = None
 
 
-def breaking(cap: Capture, frame: Frame) -> Result:
+def breaking(cap: Capture, frame: Frame) -> Recipe:
     """The entry of a frame that stops before `frame.instr`: run that in Python, then resume."""
     code, late = frame.code.code, late_cells(frame.code)
     w = Writer(cap, code)

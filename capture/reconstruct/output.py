@@ -9,7 +9,7 @@ return, or run the breaking instruction and call the resume function.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from types import CodeType
 from typing import Any
@@ -58,8 +58,8 @@ from dynacomp.capture.wrapping.graph_inputs import add_input
 
 
 @dataclass
-class Result:
-    """What a capture gives: the Graph (None when nothing is computed), its inputs' Sources, and
+class Recipe:
+    """What runs in place of a frame: the Graph (None when nothing is computed), its inputs' Sources, and
     either a template (direct) or the replacement code."""
 
     graph: Graph | None
@@ -68,7 +68,6 @@ class Result:
     code: CodeType | None = None
     resumes: tuple[CodeType, ...] = ()
     slot: Any = None  # where the program goes once it is compiled: a Program holder of the code
-    notes: dict[str, Any] = field(default_factory=dict)
 
 
 class ProgramSlot:
@@ -140,17 +139,18 @@ class NoTemplate(Exception):
     """The result needs Python to be built."""
 
 
-def template_of(cap: Capture, value: Any, outputs: dict[Node, int], registers: Callable[[Any], int]) -> Any:
-    """The result as the C side's template; NoTemplate when it cannot be one."""
+def template_of(cap: Capture, value: Any, outputs: dict[Node, int]) -> Any:
+    """The result as the C side's template, with Sources where that has registers (see `registered`); NoTemplate when it
+    cannot be one."""
     if cap.made and (isinstance(value, Const) and is_made(cap, value.value) or isinstance(value, TupleV) and is_made(
             cap, value.cls)):
         raise NoTemplate(value)
     if isinstance(value, Lazy):
-        return ("reg", registers(value.source))
+        return ("reg", value.source)
     if isinstance(value, ArrayV):
         leaving(cap, value)
         if value.origin is not None:
-            return _chosen(cap, value, outputs, registers)
+            return _chosen(cap, value, outputs)
     if isinstance(value, ArrayV) and not value.source and value.node not in cap.inputs and value.real is None:
         if runtime.is_key(value.aval.dtype):
             index = outputs.setdefault(value.node, len(outputs))
@@ -161,27 +161,48 @@ def template_of(cap: Capture, value: Any, outputs: dict[Node, int], registers: C
     if isinstance(value, Const) and (value.source is None or is_single(peek(value))):
         return ("const", value.value)
     if isinstance(value, Value) and value.source is not None:
-        return ("reg", registers(value.source))
+        return ("reg", value.source)
     if isinstance(value, ArrayV) and value.node in cap.inputs:
-        return ("reg", registers(cap.inputs[value.node]))
+        return ("reg", cap.inputs[value.node])
     if type(value) is TupleV:
-        items = [template_of(cap, v, outputs, registers) for v in value.items]
+        items = [template_of(cap, v, outputs) for v in value.items]
         if value.cls is tuple:
             return ("tuple", items)
         return ("call", tuple.__new__, [("const", value.cls), ("tuple", items)], {})
     if type(value) is ListV and value.cls is list and value.real is None:
-        return ("list", [template_of(cap, v, outputs, registers) for v in cap.items(value)])
+        return ("list", [template_of(cap, v, outputs) for v in cap.items(value)])
     if type(value) is DictV and value.cls is dict and value.real is None and all(map(is_literal, value.items)):
-        items = [template_of(cap, cap.realize(v), outputs, registers) for v in value.items.values()]
+        items = [template_of(cap, cap.realize(v), outputs) for v in value.items.values()]
         return ("dict", list(value.items), items)
     raise NoTemplate(value)
 
 
-def _chosen(cap: Capture, value: ArrayV, outputs: dict[Node, int], registers: Callable[[Any], int]) -> Any:
-    made = template_of(cap, ArrayV(value.node, value.aval), outputs, registers)
-    existing = [template_of(cap, v, outputs, registers) for v in candidates(cap, value)]
+def _chosen(cap: Capture, value: ArrayV, outputs: dict[Node, int]) -> Any:
+    made = template_of(cap, ArrayV(value.node, value.aval), outputs)
+    existing = [template_of(cap, v, outputs) for v in candidates(cap, value)]
     flag = ("out", outputs.setdefault(value.origin.node, len(outputs)))
     return ("call", chosen, [flag, made, ("const", first(value)), ("tuple", existing)], {})
+
+
+def registered(template: Any, register: Callable[[S.Source], int]) -> Any:
+    """A template with the registers of its Sources."""
+    match template:
+        case ("reg", source):
+            return ("reg", register(source))
+        case ("tuple" | "list" as tag, items):
+            return (tag, [registered(item, register) for item in items])
+        case ("dict", keys, items):
+            return ("dict", keys, [registered(item, register) for item in items])
+        case ("call", fn, args, kwargs):
+            return ("call", fn, [registered(arg, register) for arg in args], kwargs)
+    return template
+
+
+def sources_in(template: Any) -> list[S.Source]:
+    """What a template reads besides the Graph's outputs."""
+    found: dict[S.Source, int] = {}
+    registered(template, lambda source: found.setdefault(source, 0))
+    return list(found)
 
 
 def shared_mutables(cap: Capture, value: Any, seen: set[int] | None = None) -> bool:
@@ -197,25 +218,18 @@ def shared_mutables(cap: Capture, value: Any, seen: set[int] | None = None) -> b
 # --- replacement code
 
 
-def _noted(wanted: list[Any], source: Any) -> int:
-    """A register for a template that is only looked at."""
-    wanted.append(source)
-    return 0
-
-
-def returning(cap: Capture, value: Value, code: CodeType) -> Result:
+def returning(cap: Capture, value: Value, code: CodeType) -> Recipe:
     """The entry of a frame that was captured to its end."""
     changed = effects(cap)
     acts = changed or cap.checks or cap.global_writes or cap.class_writes or cap.prints or cap.pending or cap.notes
     if not (acts or shown_classes(cap) or shared_mutables(cap, value)):
         try:
             outputs: dict[Node, int] = {}
-            wanted: list[Any] = []
-            template = template_of(cap, value, outputs, partial(_noted, wanted))
+            template = template_of(cap, value, outputs)
             graph, inputs = build_graph(cap, outputs) if outputs else (None, ())
-            if any(map(S.on_host, (*inputs, *wanted))):
+            if any(map(S.on_host, (*inputs, *sources_in(template)))):
                 raise NoTemplate("a number that Python computes")
-            return Result(graph, inputs, template=(value, outputs) if template else None)
+            return Recipe(graph, inputs, template)
         except NoTemplate:
             pass
     writer = Writer(cap, code)
@@ -312,7 +326,7 @@ class Writer:
             if name not in needed:
                 self.e.op("DELETE_FAST", name)
 
-    def finish(self) -> Result:
+    def finish(self) -> Recipe:
         """Puts the call of the program in front and assembles."""
         e = self.e
         check_none_lost(self.cap, e.temps)
@@ -328,7 +342,7 @@ class Writer:
             self.act(Checks(tuple(check for check, _ in self.cap.checks)),
                      lambda: e.item(lambda: e.op("LOAD_FAST", OUTPUTS), asked))
         code = assemble(self.code, [*e.out, *body])
-        return Result(graph, inputs, code=code, slot=self.slot, resumes=tuple(self.resumes))
+        return Recipe(graph, inputs, code=code, slot=self.slot, resumes=tuple(self.resumes))
 
 
 def assemble(code: CodeType, body: list[Any]) -> CodeType:

@@ -16,6 +16,8 @@
     pairs                   What is decided by the kinds of two Values: who computes
                             `a + b`, who says whether they are equal
     operations              What modules low in capture need of modules above them
+    lessons                 What a capture is told: the lessons of the attempts before it,
+                            and what earlier calls of the frame had
     machine                 The symbolic machine: a Capture (one attempt to capture a
                             frame) and its Frames
     checks                  Conditions that a Graph computes and Python trusts: what

@@ -30,6 +30,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.frame_values import HandlingV
 from dynacomp.capture.symbolic.guards import GuardSet
 from dynacomp.capture.symbolic.iterator_values import CountIterV
+from dynacomp.capture.symbolic.lessons import Data, Lesson, Lessons
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import (
@@ -53,53 +54,6 @@ MAX_ITEMS = 256  # the same for loops over objects that exist, such as the layer
 MAX_IDLE_STEPS = 100_000  # instructions of a loop that makes no array operation: such a loop runs in Python
 MAX_IDLE_CALL = 20_000  # the same for a call, where the data that the frame is given changes
 MAX_DEPTH = 120  # inlined calls inside each other
-
-
-@dataclass(frozen=True)
-class Data(S.Source):
-    """The texts and containers that a frame is given: a question, whether calls have had others."""
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """Something that an earlier attempt learned: break before step `step` of the outermost frame."""
-
-    step: int
-    kind: str
-    detail: str
-    where: tuple[tuple[str, int, str], ...]
-
-
-@dataclass(frozen=True)
-class Frozen:
-    """Why a size is a constant: what could not take it otherwise, where, and its value then; whether that was
-    what compiles the Graph, not a call in it."""
-
-    what: str
-    where: tuple[tuple[str, int, str], ...]
-    value: int
-    compiled: bool = False
-
-
-@dataclass
-class Lessons:
-    """What is carried from one attempt at a frame to the next."""
-
-    breaks: dict[int, Lesson] = field(default_factory=dict)
-    fixed: S.Places = field(default_factory=S.Places)  # changing numbers that must be constants all the same
-    all_fixed: bool = False  # so many of those that every one is, but for those that change often
-    plain_ifs: bool = False  # an `if` turned `cond` would have lost the identity of an input
-    unrolled: set[Any] = field(default_factory=set)  # loops that could not become one node
-    rolled: set[Any] = field(default_factory=set)  # long loops of Python that are to become one
-    pure_bodies: bool = False  # what a transformed function changed would have let arrays out of it
-    waits: set[Any] = field(default_factory=set)  # what a coroutine awaits there only an event loop can wait for
-    results: dict[Any, Any] = field(default_factory=dict)  # of functions whose result is said to be constant
-    frozen: dict[S.Source, Frozen] = field(default_factory=dict)  # sizes that must be constants, and why
-    takes_sides: bool = False  # what takes the `min` or `max` of a size wants a constant, which one of the two may be
-    sized: S.Places = field(default_factory=S.Places)  # changing ints that JAX wants as sizes
-    asked_at_once: bool = False  # no condition is left for the end of the Graph
-    shown_arrays: bool = False  # a library looked at the content of NumPy arrays that are constants
-    order: int = 0  # how often calls are differentiated, to find the rules that derivatives reach
 
 
 BACK_EDGES = frozenset({
@@ -458,7 +412,7 @@ def watch_call(cap: Capture) -> None:
     Python: it would be captured for each text."""
     steps, ops = cap.top_from
     idle = ops == cap.captured_ops and cap.steps - steps > MAX_IDLE_CALL and not cap.bodies
-    if idle and cap.root.changes_often(Data()):
+    if idle and cap.root.policy.changes_often(Data()):
         cap.lessons.breaks.setdefault(cap.top_step, Lesson(cap.top_step, "idle", "", cap.where()))
         raise Restart()
 

@@ -57,7 +57,7 @@ def by_structure(cap: Capture, fn: Const) -> Value | None:
         return None
     real, source = peek(fn), fn.source
     mark = Mark(real)
-    if not cap.root.is_dynamic_scalar(source, mark):
+    if not cap.root.policy.scalar(source, mark):
         cap.scalars[source] = mark
         return None
     return _made(cap, real, source, 0)

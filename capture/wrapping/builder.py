@@ -110,7 +110,7 @@ def items_of(cap: Capture, value: Any) -> list[Value]:
 
 def _number(cap: Capture, obj: Any, source: S.Source) -> Value:
     """An int, float, string or NumPy scalar: a constant until it is seen to change."""
-    if not is_big(obj) and not is_fixed(cap, source) and cap.root.is_dynamic_scalar(source, obj):
+    if not is_big(obj) and not is_fixed(cap, source) and cap.root.policy.scalar(source, obj):
         if type(obj) is int and source in cap.lessons.sized and obj:
             return size_values.of_int(cap, source, obj)
         if type(obj) is str or isinstance(obj, np.generic):
@@ -125,7 +125,7 @@ def _number(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 def is_fixed(cap: Capture, source: S.Source) -> bool:
     """Whether a number that changes is to be a constant all the same."""
-    return source in cap.lessons.fixed or cap.lessons.all_fixed and not cap.root.changes_often(source)
+    return source in cap.lessons.fixed or cap.lessons.all_fixed and not cap.root.policy.changes_often(source)
 
 
 def is_big(obj: Any) -> bool:
@@ -465,7 +465,7 @@ def is_made_anew(cap: Capture, obj: Any, source: S.Source) -> bool:
         return False
     mark = Mark(obj)
     cap.scalars.setdefault(source, mark)
-    return S.belongs_to_call(source) and cap.root.is_dynamic_scalar(source, mark)
+    return S.belongs_to_call(source) and cap.root.policy.scalar(source, mark)
 
 
 def _one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
@@ -475,7 +475,7 @@ def _one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
     looked_at = not is_pure_module(module_name(type(obj))) and (
         not callable(obj) or issubclass(type(obj), weakref.ReferenceType))
     if S.belongs_to_call(source) and (
-            cap.root.changes_often(source) or looked_at and cap.root.is_dynamic_scalar(source, mark)):
+            cap.root.policy.changes_often(source) or looked_at and cap.root.policy.scalar(source, mark)):
         return _opaque(cap, obj, source)
     cap.scalars[source] = mark
     return _identity(cap, obj, source)

@@ -28,7 +28,7 @@ class Content(S.Source):
 
 def reading(cap: Capture, source: S.Source) -> None:
     """Must be called before the content of a container is guarded whole; Break where it changes too often."""
-    if cap.may_break and cap.root.changes_often(Content(source)):
+    if cap.may_break and cap.root.policy.changes_often(Content(source)):
         raise Break("contents", repr(source))
 
 

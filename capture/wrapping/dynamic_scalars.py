@@ -76,7 +76,7 @@ def unary(op: Any, value: ScalarV) -> Value:
 def decided(cap: Capture, value: ScalarV) -> bool:
     """The truth of a changing number, as it is in this call: see `guarded`. Break where such conditions took too many
     entries already, but for those on strings: they name one of a few ways."""
-    if cap.root.changes_often(_truth(value)) and not is_of_text(cap, value.source):
+    if cap.root.policy.changes_often(_truth(value)) and not is_of_text(cap, value.source):
         raise Break("scalar_branch", CONDITION)
     return guarded(cap, value)
 

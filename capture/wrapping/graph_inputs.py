@@ -71,10 +71,10 @@ def _readable(source: S.Source) -> str:
 
 
 def symbolic_dims(cap: Capture, obj: Any, source: S.Source) -> tuple[Any, ...]:
-    """The dimensions of an input array: ints, or symbolic Sizes where `root.is_dynamic` says so."""
+    """The dimensions of an input array: ints, or symbolic Sizes where `root.policy` says so."""
     found = []
     for axis, size in enumerate(obj.shape):
         place = S.Dim(source, axis)
-        rule = place not in cap.lessons.frozen and cap.root.is_dynamic(source, axis, size, obj)
+        rule = place not in cap.lessons.frozen and cap.root.policy.size(source, axis, size, obj)
         found.append(size_values.symbol(cap, place, size, rule) if rule else size)
     return tuple(found)

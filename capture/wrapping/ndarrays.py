@@ -146,7 +146,7 @@ def is_constant(cap: Capture, value: ArrayV) -> bool:
 
 def _changes(cap: Capture) -> bool:
     """Whether so many entries were made already that what NumPy is given can be no constant of another one."""
-    return cap.root.changes_often(S.Host("truth", (), bool))
+    return cap.root.policy.changes_often(S.Host("truth", (), bool))
 
 
 def plain(cap: Capture, value: Value) -> Any:

@@ -16,7 +16,8 @@ from dynacomp.capture.graph import sizes
 from dynacomp.capture.graph.size_scope import LEAST
 from dynacomp.capture.graph.sizes import Size, canonical, names
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.machine import Capture, Frozen
+from dynacomp.capture.symbolic.lessons import Frozen
+from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import Const, SizeV, Value, is_exactly
 
 ARITHMETIC = {op.__name__: op for op in (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod)}
@@ -110,7 +111,7 @@ def concrete(cap: Capture, value: SizeV, asked_by: str = "") -> Const:
     """The size as a plain int: from now on this entry serves this value of it only. What asks for it (in words; ""
     is a loop, which has to know) is left to Python once there are many entries."""
     if asked_by and not isinstance(canonical(value.expr), int) and cap.top_step not in cap.lessons.breaks and (
-            cap.root.changes_often(S.Host("size", (), int))):
+            cap.root.policy.changes_often(S.Host("size", (), int))):
         raise Break("size_constant", asked_by)
     with cap.scope.decides():
         assert value.expr == value.hint
@@ -148,7 +149,7 @@ def freeze(cap: Capture, found: Iterable[Size], what: str, compiled: bool = Fals
         return
     places = [(name, cap.dims[name]) for name in sorted({n for size in found for n in names(size)})]
     if not compiled and cap.top_step not in cap.lessons.breaks and any(
-            cap.root.changes_often(place) for _, place in places):
+            cap.root.policy.changes_often(place) for _, place in places):
         raise Break("size_constant", what)
     for name, place in places:
         if isinstance(place, S.Dim):

@@ -21,16 +21,17 @@ import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import partial
 from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
 
-from dynacomp.capture.bytecode.resume import original_of
+from dynacomp.capture.bytecode.resume import is_resume, original_of
 from dynacomp.capture.control_flow.python_loops import Rounds
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.kinds.keys import Identity
-from dynacomp.capture.symbolic.machine import Data, Frozen
+from dynacomp.capture.symbolic.lessons import Data, Frozen, Policy
 from dynacomp.capture.symbolic.sources import Dim, Host, Local, Source, passed
 from dynacomp.capture.wrapping.changing_contents import Content
 from dynacomp.marks import dynamic_marks, static_marks
@@ -163,6 +164,12 @@ def _cells(fn: FunctionType) -> list[Any]:
 
 
 # --- what is symbolic
+
+
+def policy_of(history: History, seen: Seen, options: Options, code: CodeType, args: tuple[Any, ...]) -> Policy:
+    """What a capture of this call may ask."""
+    return Policy(size_rule(history, seen, options, moved(seen, code, args)),
+                  scalar_rule(seen, options, is_resume(code)), partial(changes_often, history, seen, options))
 
 
 def moved(seen: Seen, code: CodeType, args: tuple[Any, ...]) -> set[tuple[int, int]]:

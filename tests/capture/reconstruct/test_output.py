@@ -5,7 +5,9 @@ import collections
 import pytest
 
 import dynacomp
-from dynacomp.capture.frame import capture
+from dynacomp.capture.entries import entry_of
+from dynacomp.capture.frame import Root, capture
+from dynacomp.capture.symbolic.lessons import Lessons
 
 
 def at(place, change):
@@ -99,8 +101,8 @@ def test_a_long_list_of_which_one_element_changes_costs_little():
     def program(xs):
         xs[500], xs[502] = xs[502], "new"
 
-    found = capture(program, program.__code__, (list(range(1000)),), None, lambda s, a, n, x: False)
-    assert len(found.entry.fn_code.co_code) < 4000
+    with capture(Root(program, program.__code__, (list(range(1000)),)), Lessons()) as found:
+        assert len(entry_of(found, None).fn_code.co_code) < 4000
     ours, plain = list(range(1000)), list(range(1000))
     dynacomp.jit(program, backend="eager")(ours)
     program(plain)

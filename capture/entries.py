@@ -1,0 +1,106 @@
+"""Cache entries: what the C side checks and runs, made of what was captured and of the compiled Graph.
+
+    with capture(root, lessons) as captured:
+        entry = entry_of(captured, compiled(captured.graph))
+
+Guards become steps of a `GuardProgram`, which share registers; `Info` says, for `explain`, notices and the next
+capture, what the entry is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from dynacomp.capture._native import Entry, GuardProgram, jax_config_token
+from dynacomp.capture.bytecode.resume import living, returns_tail
+from dynacomp.capture.frame import Captured
+from dynacomp.capture.graph.graph import Graph
+from dynacomp.capture.reconstruct.output import registered
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.guards import Guard, StepWriter
+from dynacomp.capture.symbolic.lessons import Lesson
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.wrapping.changing_contents import content_of
+
+
+@dataclass(eq=False)
+class Info:
+    """What is known of an entry, for `explain` and notices."""
+
+    graph: Graph | None
+    guards: str  # text, here and in `origin`: a Guard would keep alive what it speaks of
+    origin: tuple[str, ...]
+    breaks: Lesson | None
+    shapes: dict[tuple[str, int], int]
+    operations: int
+    scalars: dict[str, Any]
+    traced: bool = False  # it serves calls while JAX transforms a caller
+    program: Any = None
+    compiled: Any = None  # the driver's record of how the Graph was compiled
+    arguments: tuple[S.Local | None, ...] = ()  # by guard: the argument whose content, sizes apart, it looks at
+    contents: tuple[str, ...] = ()  # by guard: the container whose content it asks for
+    resumes: Callable[[], Iterable[CodeType]] = tuple  # where the frame goes on after its graph break
+    steps: int = 0  # instructions that the capture has run
+
+
+def entry_of(captured: Captured, program: Any) -> Entry:
+    """The entry that runs `program`, the compiled Graph (None where there is no Graph)."""
+    cap, recipe, writer = captured.cap, captured.recipe, StepWriter()
+    for relation in cap.scope.relations:  # those that compiling asked for are among them
+        captured.guards.add("relation", None, relation)
+    writer.emit(None, "jax_config", jax_config_token(2 * cap.root.traced))
+    for guard in captured.guards.guards:
+        writer.guard(guard)
+    if recipe.code is not None:
+        if recipe.slot is not None:
+            recipe.slot.program = program
+        runs: dict[str, Any] = {"fn_code": recipe.code, "returns_tail": returns_tail(cap.root.code),
+                                "may_restart": may_restart(cap, program)}
+    else:
+        template = registered(recipe.template, writer.register)
+        runs = {"template": template, "inputs": tuple(map(writer.register, recipe.inputs)),
+                "program": program or _nothing}
+    return Entry(GuardProgram(writer.steps), key=cap.options, info=info_of(captured, writer, program), **runs)
+
+
+def info_of(captured: Captured, writer: StepWriter, program: Any) -> Info:
+    """What is known of the entry."""
+    cap = captured.cap
+    return Info(captured.graph, str(captured.guards), writer.texts(), captured.stopped, _shapes(cap), cap.captured_ops,
+                {repr(s): v for s, v in cap.scalars.items()}, cap.root.traced, program=program,
+                arguments=tuple(map(argument_of, writer.origin)), contents=tuple(map(content_of, writer.origin)),
+                resumes=living(captured.recipe.resumes), steps=cap.steps)
+
+
+def may_restart(cap: Capture, program: Any) -> bool:
+    """Whether a call of the entry may start again as plain Python (see `RunPlainly`)."""
+    return bool(cap.checks) or cap.root.traced or getattr(program, "may_restart", False)
+
+
+def argument_of(origin: Guard | S.Source | None) -> S.Local | None:
+    """The argument into whose content a guard looks; None where it asks for the sizes of arrays, which may become
+    symbolic, or whether an iterator has come to its end, as each one does."""
+    return S.passed(origin.source) if isinstance(origin, Guard) and origin.kind not in OF_SIZES else None
+
+
+OF_SIZES = ("array", "tracer", "ndarray", "symbol", "relation", "ended")
+
+
+def _nothing() -> tuple[()]:
+    """The program of a frame that computes nothing."""
+    return ()
+
+
+def _shapes(cap: Capture) -> dict[tuple[str, int], int]:
+    """(Source, axis) → size, of every array input: a later size that differs becomes symbolic."""
+    found: dict[tuple[str, int], int] = {}
+    for guard in cap.guards.guards:
+        if guard.kind in ("array", "tracer", "ndarray") and guard.source is not None:
+            shape = cap.real_shapes.get(guard.source, guard.payload[0])
+            found.update({(repr(guard.source), axis): n for axis, n in enumerate(shape)})
+    return found
+
+

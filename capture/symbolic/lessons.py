@@ -1,0 +1,80 @@
+"""What a capture is told: the lessons of the attempts before it, and what earlier calls of the frame had.
+
+An attempt that meets something that it cannot know in advance (a break inside a callee, a size that must be a constant)
+writes it into `Lessons` and ends; the driver starts the next one with them. What earlier calls had is the driver's to
+remember: a capture asks its `Policy`, which answers questions and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dynacomp.capture.symbolic import sources as S
+
+
+def never(*question: Any) -> Any:
+    """The answer of a Policy that has seen no call."""
+    return False
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What is symbolic in a capture.
+
+    size(source, axis, size, array)  False, True, or the least and the greatest size that the entry is to serve
+    scalar(source, value)            whether a Python number or string is an input, not a constant
+    changes_often(source)            whether what is found there had too many values to be a constant
+    """
+
+    size: Callable[[S.Source, int, int, Any], Any] = never
+    scalar: Callable[[S.Source, Any], bool] = never
+    changes_often: Callable[[S.Source], bool] = never
+
+
+@dataclass(frozen=True)
+class Data(S.Source):
+    """The texts and containers that a frame is given: a question, whether calls have had others."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Something that an earlier attempt learned: break before step `step` of the outermost frame."""
+
+    step: int
+    kind: str
+    detail: str
+    where: tuple[tuple[str, int, str], ...]
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """Why a size is a constant: what could not take it otherwise, where, and its value then; whether that was
+    what compiles the Graph, not a call in it."""
+
+    what: str
+    where: tuple[tuple[str, int, str], ...]
+    value: int
+    compiled: bool = False
+
+
+@dataclass
+class Lessons:
+    """What is carried from one attempt at a frame to the next."""
+
+    breaks: dict[int, Lesson] = field(default_factory=dict)
+    fixed: S.Places = field(default_factory=S.Places)  # changing numbers that must be constants all the same
+    all_fixed: bool = False  # so many of those that every one is, but for those that change often
+    plain_ifs: bool = False  # an `if` turned `cond` would have lost the identity of an input
+    unrolled: set[Any] = field(default_factory=set)  # loops that could not become one node
+    rolled: set[Any] = field(default_factory=set)  # long loops of Python that are to become one
+    pure_bodies: bool = False  # what a transformed function changed would have let arrays out of it
+    waits: set[Any] = field(default_factory=set)  # what a coroutine awaits there only an event loop can wait for
+    results: dict[Any, Any] = field(default_factory=dict)  # of functions whose result is said to be constant
+    frozen: dict[S.Source, Frozen] = field(default_factory=dict)  # sizes that must be constants, and why
+    takes_sides: bool = False  # what takes the `min` or `max` of a size wants a constant, which one of the two may be
+    sized: S.Places = field(default_factory=S.Places)  # changing ints that JAX wants as sizes
+    asked_at_once: bool = False  # no condition is left for the end of the Graph
+    shown_arrays: bool = False  # a library looked at the content of NumPy arrays that are constants
+    order: int = 0  # how often calls are differentiated, to find the rules that derivatives reach

@@ -1,0 +1,48 @@
+"""From a frame to a cache entry: attempts to capture it, each with the lessons of those before, until one compiles.
+
+Capture returns what it found and calls nothing of the driver's: here its Graph is compiled, and where that cannot be
+done for sizes that the Graph does not know, the next attempt has them as constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dynacomp.capture._native import Entry
+from dynacomp.capture.base.errors import GiveUp, NeverCalled
+from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.entries import entry_of
+from dynacomp.capture.frame import Refusal, Root, capture, refusal
+from dynacomp.capture.graph.graph import Graph
+from dynacomp.capture.symbolic.lessons import Lessons
+from dynacomp.driver.pipeline import Compiled
+from dynacomp.lowering.sizes.dims import SymbolicShapeError
+
+MAX_ATTEMPTS = 60
+Compile = Callable[[Graph, set[Any]], Compiled]  # a Graph and the shardings of its inputs
+
+
+def entry_for(root: Root, lessons: Lessons, compile_one: Compile, key: Any) -> Entry | Refusal:
+    """The entry of a frame, or why it runs as plain Python. lessons: grow with each attempt. key: whose entry it is,
+    the options."""
+    for _ in range(MAX_ATTEMPTS):
+        found = capture(root, lessons, key)
+        if isinstance(found, Refusal):
+            return found
+        if found is None:  # something was learned
+            continue
+        with found:
+            try:
+                made = compile_one(found.graph, found.places) if found.graph is not None else None
+                entry = entry_of(found, made and made.program)
+            except SymbolicShapeError as error:
+                found.freeze(error.sizes, str(error))
+                continue
+            except NeverCalled:
+                return refusal(GiveUp("body", "an object of a library keeps a function of the program out of sight"))
+            except ours(Exception) as error:
+                return refusal(error)
+            entry.info.compiled = made
+            return entry
+    return Refusal("attempts", f"no end after {MAX_ATTEMPTS} attempts")
