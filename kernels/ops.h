@@ -335,7 +335,10 @@ template <class T, class M> DC_INLINE auto convert(mask<M> x) {
 template <class T> DC_INLINE auto convert(bool x) { return (T)x; }
 
 // The value rounded to a half type, still held as float.
-template <class V> DC_INLINE auto round_bf16(V x) { return from_bf16(to_bf16(x)); }
+template <class V> DC_INLINE V round_bf16(V x) {
+  typedef typename lane<V>::uints U;
+  return bits_as<V>((U)(bf16_above(x) & 0xffff0000u));
+}
 template <class V> DC_INLINE auto round_f16(V x) { return from_f16(to_f16(x)); }
 
 // Same bits, another type of the same width (registers; halves by their stored bits).

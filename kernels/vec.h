@@ -198,21 +198,60 @@ template <class To, class V> DC_INLINE auto convert_lanes(V x) {
   } else return __builtin_convertvector(x, R);
 }
 
-// float (any value) to the nearest bfloat16, ties to even; NaN stays a quiet NaN with its sign.
-template <class V> DC_INLINE auto to_bf16(V x) {
+// float (any value) to the nearest bfloat16, ties to even, in the high half of 32 bits (the low half is rubbish); NaN
+// stays a quiet NaN with its sign.
+template <class V> DC_INLINE auto bf16_above(V x) {
   typedef typename lane<V>::uints U;
   U b = bits_as<U>(x);
-  U rounded = (b + 0x7fffu + ((b >> 16) & 1u)) >> 16;
-  U nan = (b >> 16) | 0x40u;
-  return convert_lanes<uint16_t>((U)((b & 0x7fffffffu) > 0x7f800000u ? nan : rounded));
+  return (U)(x != x ? (U)(b | 0x400000u) : (U)(b + 0x7fffu + ((b >> 16) & 1u)));
+}
+template <class V> DC_INLINE auto to_bf16(V x) {
+  typedef typename lane<V>::uints U;
+  return convert_lanes<uint16_t>((U)(bf16_above(x) >> 16));
 }
 template <class V> DC_INLINE auto from_bf16(V h) {
   auto b = convert_lanes<uint32_t>(h);
   return bits_as<typename lane<V>::template as<float>>((decltype(b))(b << 16));
 }
 
+#ifdef __F16C__
+// Eight floats to IEEE halves and back, or more, in one instruction each.
+typedef short eight_halves __attribute__((vector_size(16)));
+template <class V> constexpr bool by_eight = lane<V>::count % 8 == 0;
+template <class V> DC_INLINE vec<uint16_t, lane<V>::count> halves_of(V x) {
+  constexpr int N = lane<V>::count;
+  if constexpr (N == 8) {
+    return (vec<uint16_t, 8>)__builtin_ia32_vcvtps2ph256(x, 0);
+  } else {
+    vec<float, N / 2> part[2];
+    __builtin_memcpy(part, &x, sizeof(x));
+    const vec<uint16_t, N / 2> made[2] = {halves_of(part[0]), halves_of(part[1])};
+    vec<uint16_t, N> r;
+    __builtin_memcpy(&r, made, sizeof(r));
+    return r;
+  }
+}
+template <class V> DC_INLINE vec<float, lane<V>::count> floats_of(V h) {
+  constexpr int N = lane<V>::count;
+  if constexpr (N == 8) {
+    return __builtin_ia32_vcvtph2ps256((eight_halves)h);
+  } else {
+    vec<uint16_t, N / 2> part[2];
+    __builtin_memcpy(part, &h, sizeof(h));
+    const vec<float, N / 2> made[2] = {floats_of(part[0]), floats_of(part[1])};
+    vec<float, N> r;
+    __builtin_memcpy(&r, made, sizeof(r));
+    return r;
+  }
+}
+#else
+template <class V> constexpr bool by_eight = false;
+template <class V> V halves_of(V x);
+template <class V> V floats_of(V x);
+#endif
+
 // float to the nearest IEEE half, ties to even: the subnormal range by adding a magic number.
-template <class V> DC_INLINE auto to_f16(V x) {
+template <class V> DC_INLINE auto to_f16_by_bits(V x) {
   typedef typename lane<V>::uints U;
   U b = bits_as<U>(x);
   U sign = (b >> 16) & 0x8000u;
@@ -225,7 +264,7 @@ template <class V> DC_INLINE auto to_f16(V x) {
   U r = a >= 0x47800000u ? big : (a < 0x38800000u ? small : normal);
   return convert_lanes<uint16_t>((U)(r | sign));
 }
-template <class V> DC_INLINE auto from_f16(V h) {
+template <class V> DC_INLINE auto from_f16_by_bits(V h) {
   auto w = convert_lanes<uint32_t>(h);
   typedef decltype(w) U;
   typedef typename lane<V>::template as<float> F;
@@ -236,6 +275,14 @@ template <class V> DC_INLINE auto from_f16(V h) {
   F small = convert_lanes<float>(a) * 5.9604644775390625e-08f;  // 2^-24
   U r = a >= 0x7c00u ? special : (a < 0x400u ? bits_as<U>(small) : normal);
   return bits_as<F>((U)(r | sign));
+}
+template <class V> DC_INLINE auto to_f16(V x) {
+  if constexpr (by_eight<V>) return halves_of(x);
+  else return to_f16_by_bits(x);
+}
+template <class V> DC_INLINE auto from_f16(V h) {
+  if constexpr (by_eight<V>) return floats_of(h);
+  else return from_f16_by_bits(h);
 }
 
 // ---- memory -----------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ Monomial = tuple[tuple["Atom", int], ...]  # atoms with their powers; () for the
 FLOORDIV, SYMBOL = "floordiv", "size"
 EXTREMES: dict[str, Callable[[Any, Any], Any]] = {"max": max, "min": min}
 INFINITE = math.inf
+LARGEST = 2.0 ** 63  # what guards read are numbers of 64 bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -382,7 +383,7 @@ def _bounds_of(scope: Any, mono: Monomial) -> tuple[float, float]:
 def _bounds_of_atom(scope: Any, atom: Atom) -> tuple[float, float]:
     if atom.op == SYMBOL:
         name = atom.args[0]
-        return scope.least[name], scope.most.get(name, INFINITE)
+        return scope.least[name], scope.most.get(name, LARGEST)
     (low, high), (least, most) = bounds(atom.args[0]), bounds(atom.args[1])
     if atom.op in EXTREMES:
         return EXTREMES[atom.op](low, least), EXTREMES[atom.op](high, most)

@@ -294,13 +294,18 @@ class Planner:
     # steps
 
     def steps(self) -> list[Step]:
+        self.units.drop_unread(self.results())
         external = self.external_names()
         kernels: dict[Any, Kernel] = {}
         return [self.step(u, external, kernels) for u in self.units.ordered()]
 
+    def results(self) -> set[str]:
+        """The realised names that are outputs."""
+        return {self.views.get(o.name, o.name) for o in self.output_nodes()}
+
     def external_names(self) -> set[str]:
         """Realised names that something outside their own group reads."""
-        found = {self.views.get(o.name, o.name) for o in self.output_nodes()}
+        found = self.results()
         for unit in self.units.all:
             found |= {i.name for i in unit.group.items if i.target} if unit.group else set()
             found |= {r for r in unit.reads if self.units.of.get(r) != unit.number}

@@ -7,7 +7,7 @@ among the units (`Ancestry` knows who comes before whom); two kernels that an it
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dynacomp.capture.graph.graph import Node, nodes_in
 from dynacomp.lowering.fuse.groups import Ancestry, Group, alone, fused, may_join, shares_work
@@ -113,6 +113,21 @@ class Units:
         unit.outside.append(node)
         unit.reads |= reads
         self.of[node.name] = unit.number
+
+    def drop_unread(self, results: Iterable[str]) -> None:
+        """Takes out the items that neither a result nor a live step needs: an update that overwrites all that the ones
+        before it stored reads none of them."""
+        needed = set(results)
+        for unit in reversed(self.ordered()):
+            if unit.group is not None:
+                items = []
+                for item in reversed(unit.group.items):
+                    if {item.name, item.target} & needed:
+                        items.insert(0, item)
+                        needed |= {r.buffer for r in item.reads} | item.after
+                unit.group = replace(unit.group, items=items) if items else None
+            elif unit.node is not None or unit.outside:
+                needed |= unit.reads
 
     def ordered(self) -> list[Unit]:
         live = [u for u in self.all if u.group is not None or u.node is not None or u.outside]

@@ -183,7 +183,14 @@ def _sliding(combine: Combine, arrays: Arrays, axis: int, window: int, dilation:
 
 def _reduce_window(eqn: Any) -> Callable[..., Any]:
     combine, count = elementwise(eqn.params["jaxpr"], eqn.params["consts"]), len(eqn.invars) // 2
-    return lambda *args: list(windows(combine, args[count:], args[:count], eqn.params)[:count])
+    made = [v.aval for v in eqn.outvars]
+
+    def run(*args: Any) -> list[Any]:
+        if any(d == 0 for d in made[0].shape):  # the window does not fit
+            return [lax.full(a.shape, 0, a.dtype) for a in made]
+        return list(windows(combine, args[count:], args[:count], eqn.params)[:count])
+
+    return run
 
 
 MAX_CELLS = 64
@@ -224,7 +231,7 @@ def _known_sizes(eqn: Any) -> bool:
 
 REDUCTIONS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Callable[..., Any]]]] = {
     "reduce": (_reduces, _reduce),
-    "reduce_window": (_known_sizes, _reduce_window),
+    "reduce_window": (lambda eqn: True, _reduce_window),
     "select_and_gather_add": (_known_sizes, _gather_chosen),
     "cumlogsumexp": (_known_length, _running),
 }

@@ -64,7 +64,7 @@ def window_source(
         mask = reader.all_of(
             mask,
             reader.compare("ge", here, ZERO) if low else None,
-            reader.compare("lt", here, (n - 1) * base + 1) if high > 0 else None,
+            None if sympy.sympify(high).is_nonpositive else reader.compare("lt", here, (n - 1) * base + 1),
         )
         if base != 1:
             safe = sympy.Max(here, ZERO) if low else here
