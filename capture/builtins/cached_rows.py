@@ -30,7 +30,7 @@ from dynacomp.capture.symbolic.classes import module_name
 from dynacomp.capture.symbolic.libraries import is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import SETTLED
-from dynacomp.capture.symbolic.values import Const, DictV, MethodV, TupleV, Value, is_literal, is_open
+from dynacomp.capture.symbolic.values import Const, MethodV, TupleV, Value, is_literal, is_open
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.object_attrs import DESCRIPTORS
@@ -132,8 +132,7 @@ def cached_call(cap: Capture, wrapper: Any, *args: Value, **kwargs: Value) -> Va
         cap.lessons.results[Absent(source, key)] = None
         raise Break("call", f"{name}, whose result for these arguments is not cached yet")
     if not cap.bodies or said_first(cap):
-        call = TupleV([Const(wrapper), *args])
-        cap.prints.append((runtime.call_only, call, DictV(dict(kwargs)), None))
+        cap.effects.call(runtime.call_only, [Const(wrapper), *args], kwargs)
     at: S.Source = S.Key(source, key)
     if wrapper.cache_parameters()["maxsize"] is not None:
         at, found = S.Slot(at, "result", RESULT), RESULT.__get__(found)

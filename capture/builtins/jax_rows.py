@@ -27,7 +27,6 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
-    DictV,
     NumberV,
     TupleV,
     Value,
@@ -53,7 +52,7 @@ BUILTINS.update({q: functools.partial(ask, q) for q in QUESTIONS})
 def debug_print(cap: Capture, *args: Value, **kwargs: Value) -> Value:
     if cap.bodies or not all(map(is_settled, (*args, *kwargs.values()))):
         return library_call(cap, jax.debug.print, list(args), kwargs)
-    cap.prints.append((runtime.debug_print, TupleV(list(args)), DictV(dict(kwargs)), None))
+    cap.effects.call(runtime.debug_print, list(args), kwargs)
     return Const(None)
 
 

@@ -15,8 +15,9 @@ import threading
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.calls.calls import BUILTIN_METHODS
 from dynacomp.capture.reconstruct import runtime
+from dynacomp.capture.symbolic.effects import Phase
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, DictV, OpaqueV, TupleV, Value
+from dynacomp.capture.symbolic.values import Const, OpaqueV, Value
 
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
 
@@ -27,7 +28,7 @@ def leave(cap: Capture, lock: OpaqueV, *error: Value) -> Value:
         raise Break("call", f"method '__exit__' of a {type(lock.obj).__qualname__}")
     if cap.bodies:
         raise Break("effect_in_body", "a lock is released")
-    cap.prints.append((runtime.release, TupleV([lock]), DictV({}), None))
+    cap.effects.call(runtime.release, [lock], phase=Phase.LAST)
     return Const(None)
 
 

@@ -18,11 +18,11 @@ import weakref
 from typing import Any
 
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.itertools_py import EQUIVALENTS
 from dynacomp.capture.calls.calls import BUILTINS, BY_TYPE, OPENED, as_function, call, inline
 from dynacomp.capture.kinds.operators import subscript
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.generator_finalization import frames
-from dynacomp.capture.symbolic.itertools_py import EQUIVALENTS
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     Const,

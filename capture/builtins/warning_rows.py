@@ -29,7 +29,7 @@ from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import changing_outside, write_global
-from dynacomp.capture.symbolic.values import Const, DictV, ListV, NotConstant, ObjectV, TupleV, Value, as_python
+from dynacomp.capture.symbolic.values import Const, ListV, NotConstant, ObjectV, TupleV, Value, as_python
 from dynacomp.capture.tracing.abstract_evaluation import CONTROL
 
 MODULE, TABLE = Const(warnings), vars(warnings)
@@ -47,7 +47,7 @@ def warn(cap: Capture, message: Value, category: Value = NONE, stacklevel: Value
         raise Break("effect", "warnings.warn()")
     kind, text = _kind_and_text(cap, message, category)
     place = _place(cap, level)
-    if cap.warned is not None:
+    if cap.effects.warned is not None:
         _decide(cap, message, kind, text, place)
         return NONE
     if isinstance(message, ObjectV) or place is None and not _has_caller(cap):
@@ -55,12 +55,10 @@ def warn(cap: Capture, message: Value, category: Value = NONE, stacklevel: Value
     if action(cap, kind, text, place) == "error" or not shown_as_usual(cap):
         raise Break("effect", "warnings.warn(), where a warning is recorded or raised")
     if place is None:
-        said = TupleV([*map(Const, (text, kind, level - _depth(cap)))])
-        cap.prints.append((runtime.warn_above, said, DictV({}), None))
+        cap.effects.call(runtime.warn_above, [*map(Const, (text, kind, level - _depth(cap)))])
     elif not cap.bodies or said_first(cap):
         file, line, module, table = place
-        said = TupleV([*map(Const, (text, kind, file, line, module))])
-        cap.prints.append((runtime.warn, said, DictV({}), table))
+        cap.effects.call(runtime.warn, [*map(Const, (text, kind, file, line, module))], table=table)
     return NONE
 
 
@@ -107,15 +105,15 @@ def said_first(cap: Capture) -> bool:
     while frame is not None:
         place.append((frame.code.code, frame.index))
         frame = frame.parent
-    found = tuple(place) not in cap.said
-    cap.said.add(tuple(place))
+    found = tuple(place) not in cap.effects.said
+    cap.effects.said.add(tuple(place))
     return found
 
 
 def shown_as_usual(cap: Capture) -> bool:
     for name, usual in WAYS.items():
         cap.rely(TABLE, name, usual)
-    return all(getattr(warnings, name) is usual and (id(TABLE), name) not in cap.global_writes
+    return all(getattr(warnings, name) is usual and (id(TABLE), name) not in cap.effects.globals
                for name, usual in WAYS.items())
 
 
@@ -158,7 +156,7 @@ def _decide(cap: Capture, message: Value, kind: type, text: str, place: Place | 
     """Gives a warning, every registry being known."""
     if not isinstance(message, ObjectV):
         message = cap.call(Const(kind), [Const(text)])
-    registry = cap.warned.setdefault(id(place[3]) if place else 0, set())  # type: ignore[union-attr]
+    registry = cap.effects.warned.setdefault(id(place[3]) if place else 0, set())  # type: ignore[union-attr]
     key = text, kind, place[1] if place else -1
     if place is not None and key in registry:
         return
@@ -192,10 +190,10 @@ def filters_mutated(cap: Capture) -> Value:
         raise Break("effect_in_body", "a change of the filters of warnings that may not happen")
     changing_outside(cap, "a change of the filters of warnings")
     for name in STATE:
-        if (id(TABLE), name) not in cap.global_writes:
+        if (id(TABLE), name) not in cap.effects.globals:
             write_global(cap, TABLE, None, name, cap.getattr(MODULE, name))
-    cap.warned = {}
-    cap.prints.append((runtime.call_only, TupleV([Const(MUTATED)]), DictV({}), None))
+    cap.effects.warned = {}
+    cap.effects.call(runtime.call_only, [Const(MUTATED)])
     return NONE
 
 
@@ -207,17 +205,17 @@ def show(cap: Capture, shown: Value) -> Value:
     parts = [cap.getattr(shown, name) for name in ("message", "category", "filename", "lineno", "file", "line")]
     file, line = map(as_python, parts[4:])
     cap.rely(TABLE, "formatwarning", FORMAT)
-    usual = warnings.formatwarning is FORMAT and (id(TABLE), "formatwarning") not in cap.global_writes
+    usual = warnings.formatwarning is FORMAT and (id(TABLE), "formatwarning") not in cap.effects.globals
     if not usual or file is not None or line is not None or not all(isinstance(p, Const) for p in parts[1:4]):
         raise Break("effect", "a warning that is written to a file")
-    cap.prints.append((runtime.show_warning, TupleV([cap.call(Const(str), parts[:1]), *parts[1:4]]), DictV({}), None))
+    cap.effects.call(runtime.show_warning, [cap.call(Const(str), parts[:1]), *parts[1:4]])
     return NONE
 
 
 @contextlib.contextmanager
 def hearing(cap: Capture, name: str) -> Iterator[None]:
     """Break after a library's call `name` that has given a warning which the captured code's filters let pass."""
-    if cap.warned is None:
+    if cap.effects.warned is None:
         yield
         return
     with warnings.catch_warnings(record=True) as said:
@@ -239,7 +237,7 @@ def folding(cap: Capture, name: str, *places: dict[str, Any]) -> Iterator[None]:
     said: list[Any] = []
     refused = False
     try:
-        with hearing(cap, name) if cap.warned is not None else _shown_to(said, places):
+        with hearing(cap, name) if cap.effects.warned is not None else _shown_to(said, places):
             yield
     except ours(Exception) as error:
         refused = isinstance(error, Break)

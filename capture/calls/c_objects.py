@@ -47,11 +47,9 @@ from dynacomp.capture.symbolic.standing_values import PrivateV
 from dynacomp.capture.symbolic.values import (
     BuiltinMethodV,
     Const,
-    DictV,
     ListV,
     OpaqueV,
     SizeV,
-    TupleV,
     Value,
     as_python,
     is_known_literal,
@@ -252,7 +250,7 @@ def adopt(cap: Capture, real: Any, source: S.Source, args: list[Value], kwargs: 
     result = call_method(cap, value, "seed", args, kwargs)
     remember(cap, real, value)
     now = PrivateV(value.cls, obj=value.obj)  # which is loaded as it is in the end
-    cap.prints.append((set_state, TupleV([value, now]), DictV({}), None))
+    cap.effects.call(set_state, [value, now])
     return result
 
 
@@ -301,7 +299,7 @@ def _print(cap: Capture, *args: Value, sep: Value = Const(None), end: Value = Co
     """`print` to a text stream that the captured code has made, or has put in the place of `sys.stdout`; any other
     is seen outside."""
     if stands_for(file, None):
-        file = cap.global_writes.get((id(vars(sys)), "stdout"), (None, None, file))[2]
+        file = cap.effects.globals.get((id(vars(sys)), "stdout"), (None, None, file))[2]
     between, last = as_python(sep), as_python(end)
     if not (isinstance(file, PrivateV) and file.cls is io.StringIO and all(
             type(x) in (str, type(None)) for x in (between, last))):

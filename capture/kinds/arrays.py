@@ -69,7 +69,7 @@ def attribute(cap: Capture, value: ArrayV, name: str) -> Value:
     kind = getattr(owner, name, None)
     if kind is None and value.attrs and name in value.attrs:
         return value.attrs[name]
-    if cap.notes and (kind is None or name == "__dict__"):
+    if cap.effects.arrays and (kind is None or name == "__dict__"):
         found = _stored(cap, value, name)
         if found is not None:
             return found
@@ -96,7 +96,7 @@ def _stored(cap: Capture, value: ArrayV, name: str) -> Value | None:
     """What the captured code has stored in an array that exists; guarded, where it may be another one's."""
     if name == "__dict__":
         raise Break("attribute", "the dictionary of an array, after a store")
-    for array, held in cap.notes.values():
+    for array, held in cap.effects.arrays.values():
         if name not in held or value.real is None:
             continue
         if array is not value:

@@ -245,7 +245,7 @@ def _written(cap: Capture, table: dict[str, Any], name: str) -> Any:
     seen = cap.objects.get(id(table))
     if isinstance(seen, DictV) and seen.dirty:  # the program also holds these globals as a dict
         return seen.items.get(name, DELETED if name in table else None)
-    _, _, value = cap.global_writes.get((id(table), name), (None, None, MISSING))
+    _, _, value = cap.effects.globals.get((id(table), name), (None, None, MISSING))
     return None if value is MISSING else DELETED if value is None else value
 
 

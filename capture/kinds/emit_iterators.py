@@ -15,13 +15,13 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from dynacomp.capture.base import itertools_py
 from dynacomp.capture.base.errors import Unbuildable
 from dynacomp.capture.bytecode import generator_plan
 from dynacomp.capture.kinds.suspended_values import Standing, standing
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit import Emitter, made
 from dynacomp.capture.reconstruct.output import Writer
-from dynacomp.capture.symbolic import itertools_py
 from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.values import Const, GeneratorV, ListV, SetV, TupleV, Value

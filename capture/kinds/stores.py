@@ -100,10 +100,10 @@ def _set_in_array(cap: Capture, target: ArrayV, name: str, value: Value) -> None
     if not hasattr(jax.core.Tracer, name) and is_traced(cap, target.node):
         raise Raised(Const(AttributeError(f"'Tracer' object has no attribute {name!r}", name=name)))
     if _is_replayed(cap, target, name):
-        for array, _ in cap.notes.values():
+        for array, _ in cap.effects.arrays.values():
             if array is not target:
                 cap.guards.add("same" if array.real is target.real else "distinct", target.source, array.source)
-        cap.notes.setdefault(id(target.real), (target, {}))[1][name] = value
+        cap.effects.arrays.setdefault(id(target.real), (target, {}))[1][name] = value
     elif _takes_notes(cap, target, name):
         target.attrs = {**(target.attrs or {}), name: value}
     else:

@@ -216,7 +216,7 @@ def load_global(cap: Capture, f: Frame, name: str) -> Value:
 def _changed(cap: Capture, table: dict[str, Any], name: str) -> Any:
     """What the captured code has put into a namespace under `name`; DELETED where it has taken that out, None where
     it has changed nothing."""
-    pending = cap.global_writes.get((id(table), name))
+    pending = cap.effects.globals.get((id(table), name))
     if pending is not None:
         return DELETED if pending[2] is None else pending[2]
     held = cap.objects.get(id(table))

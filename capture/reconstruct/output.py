@@ -8,7 +8,7 @@ return, or run the breaking instruction and call the resume function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from types import CodeType
@@ -29,6 +29,7 @@ from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
 from dynacomp.capture.reconstruct.unchanged import changed_keys, effects, unmoved
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.checks import Checks
+from dynacomp.capture.symbolic.effects import Effect, Effects, Globals, Phase, Real
 from dynacomp.capture.symbolic.generator_finalization import check_none_lost
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
@@ -218,11 +219,27 @@ def shared_mutables(cap: Capture, value: Any, seen: set[int] | None = None) -> b
 # --- replacement code
 
 
+def stores(effects: Effects) -> Iterator[Effect]:
+    """The rows of what arrays and names have been given."""
+    for array, held in effects.arrays.values():
+        for name, value in held.items():
+            yield Effect(Phase.ARRAYS, setattr, (array, Real(name), value))
+    for (_, name), (table, _, value) in effects.globals.items():
+        yield _store(Globals(table), name, value, None, runtime.set_global, runtime.delete_global)
+    for (_, name), (cls, value) in effects.classes.items():
+        yield _store(Real(cls), name, value, DELETED, type.__setattr__, type.__delattr__)
+
+
+def _store(place: Real | Globals, name: str, value: Any, gone: Any, put: Callable, delete: Callable) -> Effect:
+    if value is gone:
+        return Effect(Phase.NAMES, delete, (place, Real(name)))
+    return Effect(Phase.NAMES, put, (place, Real(name), value))
+
+
 def returning(cap: Capture, value: Value, code: CodeType) -> Recipe:
     """The entry of a frame that was captured to its end."""
     changed = effects(cap)
-    acts = changed or cap.checks or cap.global_writes or cap.class_writes or cap.prints or cap.pending or cap.notes
-    if not (acts or shown_classes(cap) or shared_mutables(cap, value)):
+    if not (changed or cap.effects or cap.checks or cap.pending or shown_classes(cap) or shared_mutables(cap, value)):
         try:
             outputs: dict[Node, int] = {}
             template = template_of(cap, value, outputs)
@@ -263,49 +280,27 @@ class Writer:
         for recipe in shown_classes(self.cap):
             self.e.const(recipe.obj)
             self.e.op("POP_TOP")
-        for say, args, kwargs, table in self.cap.prints:
-            self._print(say, self.save(args), self.save(kwargs), table)
+        for effect in self.cap.effects.calls:
+            self.note(effect)
         for value in changed:
             replay = kind(value).replay
             assert replay is not None
             replay(self, value)
-        for array, held in self.cap.notes.values():
-            self._store(self.save(array), held)
-        for (_, name), (table, _, value) in self.cap.global_writes.items():
-            self._global(table, name, value)
-        for (_, name), (cls, value) in self.cap.class_writes.items():
-            self._class(cls, name, value)
+        for effect in stores(self.cap.effects):
+            self.note(effect)
 
-    def _store(self, array: str, held: dict[str, Value]) -> None:
-        """Attributes of an array that exists."""
-        for name, value in held.items():
-            self.replays.append(partial(self.act, setattr, partial(self.e.op, "LOAD_FAST", array), partial(
-                self.e.const, name), partial(self.e.op, "LOAD_FAST", self.save(value))))
+    def note(self, effect: Effect) -> None:
+        """Makes what an effect needs, and leaves its replay for its phase."""
+        act = partial(self.act, effect.act, *map(self._operand, effect.operands))
+        (self.e.late if effect.phase is Phase.LAST else self.replays).append(act)
 
-    def _print(self, say: Any, args: str, kwargs: str, table: dict[str, Any] | None) -> None:
-        """`table`: the globals of the code that says it, where that takes them."""
-        place = () if table is None else (partial(load_globals, self.e, table),)
-        steps = self.e.late if say is runtime.release else self.replays  # a lock is held until all else is done
-        steps.append(lambda: self.act(say, lambda: self.e.op("LOAD_FAST", args),
-                                             lambda: self.e.op("LOAD_FAST", kwargs), *place))
-
-    def _class(self, cls: type, name: str, value: Any) -> None:
-        held = partial(self.e.const, cls), partial(self.e.const, name)
-        if value is DELETED:
-            self.replays.append(lambda: self.act(type.__delattr__, *held))
-            return
-        kept = self.save(value)
-        self.replays.append(lambda: self.act(type.__setattr__, *held, lambda: self.e.op("LOAD_FAST", kept)))
-
-    def _global(self, table: dict[str, Any], name: str, value: Any) -> None:
-        e = self.e
-        load = partial(load_globals, e, table)
-        if value is None:
-            self.replays.append(lambda: self.act(runtime.delete_global, load, lambda: e.const(name)))
-            return
-        kept = self.save(value)
-        self.replays.append(lambda: self.act(runtime.set_global, load, lambda: e.const(name),
-                                             lambda: e.op("LOAD_FAST", kept)))
+    def _operand(self, operand: Value | Real | Globals) -> Callable[[], None]:
+        """What loads an operand when the effect is replayed."""
+        if isinstance(operand, Real):
+            return partial(self.e.const, operand.obj)
+        if isinstance(operand, Globals):
+            return partial(load_globals, self.e, operand.table)
+        return partial(self.e.op, "LOAD_FAST", self.save(operand))
 
     def act(self, fn: Any, *args: Callable[[], None]) -> None:
         self.e.call(fn, *args)

@@ -22,7 +22,7 @@ from dynacomp.capture.wrapping.builder import hashes_itself, own_source
 def effects(cap: Capture) -> list[Value]:
     """The changed Values that differ now from what they were when the call began."""
     changed = settle(cap)
-    if cap.prints or cap.pending:  # what runs then may change them as well
+    if cap.effects.calls or cap.pending:  # what runs then may change them as well
         return changed
     return [v for v in changed if not _as_it_was(cap, v)]
 

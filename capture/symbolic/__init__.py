@@ -16,6 +16,8 @@
     pairs                   What is decided by the kinds of two Values: who computes
                             `a + b`, who says whether they are equal
     operations              What modules low in capture need of modules above them
+    effects                 The log of side effects: what happens once the Graph has run,
+                            phase by phase
     lessons                 What a capture is told: the lessons of the attempts before it,
                             and what earlier calls of the frame had
     machine                 The symbolic machine: a Capture (one attempt to capture a
@@ -23,8 +25,8 @@
     checks                  Conditions that a Graph computes and Python trusts: what
                             replacement code does when one does not hold
     undo_log                Changes to mutable Values that can be taken back
-    side_effects            Side effects: what the captured code changed outside itself,
-                            to be replayed after the Graph
+    side_effects            Changes to what existed before the call: noted while capturing,
+                            replayed after the Graph
     immutability            What never changes: which objects that are known by their
                             identity alone may be looked into while capturing
     libraries               Which callables are whose: the libraries that promise
@@ -34,6 +36,4 @@
     generator_finalization  Generators that are dropped before their end: CPython closes
                             them at once, and what waits in them runs
     classes                 What is read of a class without running code of the program
-    itertools_py            Lazy iterators of `itertools` as Python generators, which
-                            the machine enters like any other
 """

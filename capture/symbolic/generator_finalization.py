@@ -188,9 +188,8 @@ def _held(frame: Frame) -> list[Any]:
 
 
 def _roots(cap: Capture) -> list[Any]:
-    stored = [w[-1] for w in (*cap.global_writes.values(), *cap.class_writes.values())]
-    said = [value for _, args, kwargs, _ in cap.prints for value in (args, kwargs)]
-    found = [*stored, *said, *(v for v in cap.objects.values() if not isinstance(v, ITERATORS)),
+    found = [*cap.effects.stored(), *cap.effects.operands(),
+             *(v for v in cap.objects.values() if not isinstance(v, ITERATORS)),
              *(g for g in cap.pending.values() if g.running)]
     for frame in reversed(list(frames(cap))):  # the innermost one is looked at first: most are found there
         found += _held(frame)

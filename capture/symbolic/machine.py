@@ -27,6 +27,7 @@ from dynacomp.capture.bytecode.resume import goes_on_behind
 from dynacomp.capture.graph.graph import Builder, Node
 from dynacomp.capture.graph.size_scope import Scope
 from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.effects import Effects
 from dynacomp.capture.symbolic.frame_values import HandlingV
 from dynacomp.capture.symbolic.guards import GuardSet
 from dynacomp.capture.symbolic.iterator_values import CountIterV
@@ -34,7 +35,6 @@ from dynacomp.capture.symbolic.lessons import Data, Lesson, Lessons
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import (
-    ArrayV,
     CellV,
     Const,
     GeneratorV,
@@ -134,15 +134,10 @@ class Capture:
         self.outside: dict[int, Any] = {}  # id of one from outside → the capture's copy of it
         self.tuples: dict[int, Value] = {}  # the same for tuples of constants that libraries were shown
         self.ids: dict[int, Any] = {}  # id of an object, or of what stands for it → its IdV
-        self.global_writes: dict[tuple[int, str], tuple[dict[str, Any], S.Source | None, Any]] = {}
         self.names: dict[tuple[int, str], Const] = {}  # (id of a globals, name) → what was read there, and guarded
         self.resolved: dict[tuple[int, str, int], Any] = {}  # what `class_attrs.resolve` has found, and guarded
         self.entered: dict[int, Any] = {}  # id of a real function that calls of it just enter → its FunctionV
-        self.mutated: list[Any] = []  # the Values that were changed in place, in order; None for a global, a class
-        self.class_writes: dict[tuple[int, str], Any] = {}  # (id of a class, attribute) → it, and a Value or DELETED
-        self.prints: list[tuple[Any, Any, Any, Any]] = []  # what says it, its arguments, globals: see `jax_rows`
-        self.said: set[Any] = set()  # the places in bodies where a warning was given
-        self.warned: dict[int, set[Any]] | None = None  # what modules have warned of, once known: see `warning_rows`
+        self.effects = Effects()
         self.pending: dict[int, Any] = {}  # id of a suspended generator that runs code when dropped → it
         self.holders: dict[int, Any] = {}  # id of one of those → the way on which a frame was seen to hold it
         self.held_before: list[Any] = []  # what objects held that this instruction has changed, while some are pending
@@ -157,7 +152,6 @@ class Capture:
         self.telling: list[Node] = []  # calls in the Graph that print (`jax.debug.print` in a body)
         self.checks: list[tuple[Any, Node]] = []  # conditions that are expected to hold, see `control_flow.raising`
         self.tables: dict[int, Any] = {}  # id of an existing dictionary of attributes → its instance
-        self.notes: dict[int, tuple[ArrayV, dict[str, Value]]] = {}  # id of an existing array → it, what it got
         self.candidates: list[Any] = []  # existing arrays that the Graph may choose, see `array_identity`
         self.bodies: list[Any] = []  # sub-graphs being captured, innermost last
         self.captured_ops = 0

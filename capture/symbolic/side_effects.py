@@ -1,8 +1,7 @@
-"""Side effects: what the captured code changed outside itself, to be replayed after the Graph.
+"""Changes to what existed before the call: noted while capturing, replayed after the Graph.
 
-While capturing, nothing real is changed. A Value that stands for an existing object notes its
-changes (`dirty`, `written`); `global_writes` holds stores to module globals. At the end of the
-capture `changed(cap)` lists the Values whose real objects must be brought up to date.
+A Value that stands for an existing object notes its changes (`dirty`, `written`), `effects` has stores to names. At
+the end of the capture `changed(cap)` lists the Values whose real objects must be brought up to date.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def mutating(cap: Capture, value: Value) -> None:
     whose = getattr(value, "owner", None) or value  # a `__dict__` is as old as its object
     if id(whose) in cap.hosted:
         raise Break("body", "a change to what a function holds that a library runs in a context of its own")
-    cap.mutated.append(whose)
+    cap.effects.mutated.append(whose)
     existed = getattr(whose, "real", None) is not None
     older = [b for b in cap.bodies if existed or whose.serial < b.serial]
     for side in [b for b in older if b.is_side]:
@@ -73,13 +72,13 @@ def _change_from(cap: Capture, bodies: list[Any], what: str) -> None:
 
 def changing_outside(cap: Capture, what: str) -> None:
     """Must be called before something is changed that no Value stands for: a class, a module."""
-    cap.mutated.append(None)
+    cap.effects.mutated.append(None)
     _change_from(cap, cap.bodies, what)
 
 
 def changed_outside(cap: Capture, since: int = 0) -> bool:
     """Whether something that existed before the call has changed, after so many changes."""
-    return any(v is None or getattr(v, "real", None) is not None for v in cap.mutated[since:])
+    return any(v is None or getattr(v, "real", None) is not None for v in cap.effects.mutated[since:])
 
 
 def may_see(cap: Capture, value: Value, since: int) -> bool:
@@ -87,9 +86,8 @@ def may_see(cap: Capture, value: Value, since: int) -> bool:
     before the call, or is in reach of `value` or of something that the program changed and that existed."""
     if changed_outside(cap, since):
         return True
-    ids = {id(v) for v in cap.mutated[since:]}
-    stored = [write[-1] for write in (*cap.global_writes.values(), *cap.class_writes.values())]
-    todo: list[Any] = [value, *changed(cap), *stored]
+    ids = {id(v) for v in cap.effects.mutated[since:]}
+    todo: list[Any] = [value, *changed(cap), *cap.effects.stored()]
     seen: set[int] = set()
     while todo:
         at = todo.pop()
@@ -117,9 +115,9 @@ def write_global(cap: Capture, table: dict[str, Any], source: Any, name: str, va
         seen.dirty, seen.lost = True, seen.lost or value is None
         seen.items.pop(name, None) if value is None else seen.items.__setitem__(name, value)
         return
-    cap.global_writes[id(table), name] = (table, source, value)
+    cap.effects.globals[id(table), name] = (table, source, value)
     if value is None and name not in table:
-        del cap.global_writes[id(table), name]  # made and deleted again: nothing to do
+        del cap.effects.globals[id(table), name]  # made and deleted again: nothing to do
 
 
 def _note_dict_changes(value: ObjectV) -> None:
@@ -169,7 +167,7 @@ def waits_for_effects(cap: Capture, value: Value) -> bool:
     """Whether what makes `value` may look at an object that has changed: side effects happen after that."""
     changes = {id(v): v for v in changed(cap)}
     todo, seen, runs = [value], set(), False
-    while todo and (changes or cap.global_writes):
+    while todo and (changes or cap.effects.globals):
         at: Any = todo.pop()
         at = cap.objects.get(id(at.obj)) if isinstance(at, Lazy) else at
         if id(at) in changes:
@@ -179,7 +177,7 @@ def waits_for_effects(cap: Capture, value: Value) -> bool:
             seen.add(id(at))
             todo.extend(vars(at).values() if isinstance(at, Value) else at.values() if isinstance(at, dict) else at)
     found = (getattr(v, "source", None) for v in changes.values())
-    return runs and (bool(cap.global_writes) or not all(s is not None and belongs_to_call(s) for s in found))
+    return runs and (bool(cap.effects.globals) or not all(s is not None and belongs_to_call(s) for s in found))
 
 
 def certain(cap: Capture, value: ArrayV, another: bool = False) -> None:

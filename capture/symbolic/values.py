@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, TypeGuard
 
+from dynacomp.capture.base import itertools_py
 from dynacomp.capture.graph.avals import Aval, class_of
 from dynacomp.capture.graph.graph import Node
-from dynacomp.capture.symbolic import itertools_py
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.sources import Source
 

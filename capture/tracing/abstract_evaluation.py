@@ -311,7 +311,7 @@ def may_tell(cap: Capture, fn: Any, jaxpr: Any) -> bool:
     found = [e for e in jaxpr.effects if not isinstance(e, NamedAxisEffect)]
     if not found:
         return False
-    free = all(e is debug_effect for e in found) and not cap.prints and not cap.root.traced and not any(
+    free = all(e is debug_effect for e in found) and not cap.effects.calls and not cap.root.traced and not any(
         b.is_side for b in cap.bodies)
     if not free or calls_back(jaxpr.jaxpr):
         raise Break("effect", f"{label(fn)} ({', '.join(sorted(map(str, found)))})")

@@ -220,7 +220,7 @@ class Reads:
         table = fn.__globals__
         at = self.cap.globals_source(table)
         for name in globals_in(fn.__code__):
-            if (id(table), name) in self.cap.global_writes:
+            if (id(table), name) in self.cap.effects.globals:
                 raise _stale(name)
             if name in table:
                 self.value(table[name], S.Global(name) if at is None else S.Key(at, name))
@@ -318,7 +318,7 @@ class Reads:
         if is_steady_module(module_name(cls)):
             return
         for name in self.names:
-            if any((id(c), name) in self.cap.class_writes for c in mro(cls)):
+            if any((id(c), name) in self.cap.effects.classes for c in mro(cls)):
                 raise _stale(f"{cls.__qualname__}.{name}")
             owner, raw = lookup(cls, name)
             if owner is None or is_steady_module(module_name(owner)):

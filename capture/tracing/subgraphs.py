@@ -147,7 +147,7 @@ class Standin:
             self.graphs[key] = capture_body(self.cap, self.value, body, leaves, treedef)
             self.changing.update([key] if body.changes else [])
             self.numbers = self.numbers or body.numbers
-            self.since[key] = len(self.cap.mutated)
+            self.since[key] = len(self.cap.effects.mutated)
         elif key in self.changing and not self.cap.derived:
             raise Break("effect_in_body", "a transformed function that changes outer objects is called twice")
         graph, captured = self.found.setdefault(place, {})[way] = self.graphs[key]
@@ -157,7 +157,7 @@ class Standin:
 
     def _outdated(self, key: Any) -> bool:
         """Whether the program has changed what the function may read, since its Graph was captured."""
-        since, self.since[key] = self.since[key], len(self.cap.mutated)
+        since, self.since[key] = self.since[key], len(self.cap.effects.mutated)
         return not self.pinned and self.since[key] > since and may_see(self.cap, self.value, since)
 
     @contextlib.contextmanager

@@ -198,7 +198,7 @@ def _deque(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 
 def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
-    if any(table == id(obj) for table, _ in cap.global_writes):
+    if any(table == id(obj) for table, _ in cap.effects.globals):
         raise Break("opaque", "the globals of a module that the captured code has changed")
     if id(obj) in cap.tables:
         return _opaque(cap, obj, source)

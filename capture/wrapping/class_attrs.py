@@ -3,7 +3,7 @@
 A class is a constant; its attributes are not. What the captured code relied on is guarded: functions
 and descriptors by identity (`type_unchanged`), plain data by its value, with the classes before its
 owner guarded not to hide it. A store (`Counter.made += 1`, `setattr(cls, ...)`) waits in
-`cap.class_writes` until the effects are replayed; reads look there first.
+`cap.effects.classes` until the effects are replayed; reads look there first.
 """
 
 from __future__ import annotations
@@ -93,10 +93,10 @@ def name_in_errors(cls: type) -> str:
 
 def written(cap: Capture, cls: type, name: str) -> Value | None:
     """What the captured code has stored as `name` in `cls` or a base, where that is what a lookup finds."""
-    if not cap.class_writes:
+    if not cap.effects.classes:
         return None
     for base in mro(cls):
-        _, pending = cap.class_writes.get((id(base), name), (base, None))
+        _, pending = cap.effects.classes.get((id(base), name), (base, None))
         if pending is not None and pending is not DELETED:
             return pending
         if pending is DELETED and any(name in entries(b) for b in behind(cls, base)):
@@ -109,7 +109,7 @@ def written(cap: Capture, cls: type, name: str) -> Value | None:
 def is_deleted(cap: Capture, cls: type, name: str) -> bool:
     """Whether the captured code has deleted the only `name` that a lookup in `cls` would find."""
     owner, _ = lookup(cls, name)
-    return cap.class_writes.get((id(owner), name), (owner, None))[1] is DELETED
+    return cap.effects.classes.get((id(owner), name), (owner, None))[1] is DELETED
 
 
 def class_source(cls: type) -> S.Source:
@@ -289,8 +289,8 @@ def _by_python(cap: Capture, cls: type, name: str) -> Any:
 
 def from_metaclass(cap: Capture, cls: type, name: str) -> Value:
     """An attribute that the metaclass gives its classes."""
-    written = [kind for kind, _ in cap.class_writes.values()]
-    if (id(cls), name) in cap.class_writes or name == "__dict__" and any(kind is cls for kind in written):
+    written = [kind for kind, _ in cap.effects.classes.values()]
+    if (id(cls), name) in cap.effects.classes or name == "__dict__" and any(kind is cls for kind in written):
         if name == "__dict__":
             raise Break("store", "the __dict__ of a class whose attributes the captured code has changed")
         raise Raised(Const(AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}", name=name)))
@@ -355,9 +355,9 @@ def type_store(cap: Capture, cls: type, name: str, value: Any) -> None:
     held = written(cap, cls, name) is not None or name in entries(cls) and not is_deleted(cap, cls, name)
     if value is DELETED and not held:
         raise Raised(Const(AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")))
-    cap.class_writes[id(cls), name] = cls, value
+    cap.effects.classes[id(cls), name] = cls, value
     if value is DELETED and name not in entries(cls):
-        del cap.class_writes[id(cls), name]  # made and deleted again
+        del cap.effects.classes[id(cls), name]  # made and deleted again
 
 
 def store_in_made(cap: Capture, cls: type, name: str, value: Any) -> None:

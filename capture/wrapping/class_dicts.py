@@ -27,7 +27,7 @@ class Entries(dict[str, Any]):
         self.cap, self.table, self.source, self.wrap, self.whole = cap, table, source, wrap, False
 
     def _look(self) -> None:
-        if any(iterated(vars(cls)) is self.table for cls, _ in self.cap.class_writes.values()):
+        if any(iterated(vars(cls)) is self.table for cls, _ in self.cap.effects.classes.values()):
             raise Break("store", "the __dict__ of a class whose attributes the captured code has changed")
 
     def _fill(self) -> None:

@@ -11,6 +11,7 @@ import pytest
 import dynacomp
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.graph.avals import Aval
+from dynacomp.capture.symbolic.effects import Effects
 from dynacomp.capture.tracing.abstract_evaluation import Outcome, calls_back, is_nothing, label, may_tell, nothing
 
 
@@ -73,10 +74,10 @@ def inside(x):
 def test_calls_that_run_python_or_have_effects(fn, back, effect):
     jaxpr = jax.make_jaxpr(fn)(jnp.ones(2))
     assert calls_back(jaxpr.jaxpr) == back
-    capturing = SimpleNamespace(prints=[], checks=[], bodies=[], root=SimpleNamespace(traced=False))
+    capturing = SimpleNamespace(effects=Effects(), checks=[], bodies=[], root=SimpleNamespace(traced=False))
     assert may_tell(capturing, fn, jaxpr) == effect
     if effect:
-        capturing.prints.append("something that has its place before it")
+        capturing.effects.call(print, [])
         with pytest.raises(Break, match="printing"):
             may_tell(capturing, fn, jaxpr)
 

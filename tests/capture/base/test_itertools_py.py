@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from dynacomp.capture.symbolic.itertools_py import CLASSES, EQUIVALENTS
+from dynacomp.capture.base.itertools_py import CLASSES, EQUIVALENTS
 
 CALLS = {
     itertools.zip_longest: [((range(3), "ab"), {}), (("", "xyz", [1]), {"fillvalue": 0}), ((), {})],
