@@ -1,7 +1,7 @@
 /* `("number", dst, a, op, b)`: what Python's `op` makes of the numbers or strings in registers a and b (-1: of
- * a alone). Of exact ints, floats, bools and strings only, so that no code of the program runs, and of NumPy's
- * own scalars where that does not warn (they are compared, or asked for their truth); an operation that raises
- * fails the guard. */
+ * a alone), or how many elements a list or dict has. Of exact ints, floats, bools and strings only, so that no code
+ * of the program runs, and of NumPy's own scalars where that does not warn (they are compared, or asked for their
+ * truth); an operation that raises fails the guard. */
 #include "native.h"
 
 static PyObject *lt(PyObject *a, PyObject *b) { return PyObject_RichCompare(a, b, Py_LT); }
@@ -64,6 +64,10 @@ static bool exact(PyObject *x, const Operator *op)
 {
     if (PyLong_CheckExact(x) || PyFloat_CheckExact(x) || PyBool_Check(x) || PyUnicode_CheckExact(x)) {
         return true;
+    }
+    if (op->one == length) { /* of a list or dict, past no method of the program's */
+        return PyList_CheckExact(x) || (PyDict_Check(x) && Py_TYPE(x)->tp_as_mapping->mp_length ==
+                                                               PyDict_Type.tp_as_mapping->mp_length);
     }
     const NumpyApi *numpy = op->quiet ? dc_numpy() : NULL;
     return numpy && !(Py_TYPE(x)->tp_flags & Py_TPFLAGS_HEAPTYPE) && PyObject_TypeCheck(x, numpy->generic);

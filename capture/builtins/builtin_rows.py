@@ -308,7 +308,7 @@ def _range(cap: Capture, *args: Value) -> Value:
 
 @row(functools.partial)
 def _partial(cap: Capture, fn: Value, *args: Value, **kwargs: Value) -> Value:
-    if isinstance(fn, PartialV):
+    if isinstance(fn, PartialV) and not fn.attrs:
         return PartialV(fn.func, [*fn.args, *args], {**fn.kwargs, **kwargs})
     return PartialV(fn, list(args), kwargs)
 

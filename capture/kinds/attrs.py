@@ -302,11 +302,20 @@ def _partial(cap: Capture, value: PartialV, name: str) -> Value:
     if name in value.attrs:
         return value.attrs[name]
     if name == "keywords":
-        raise Break("attribute", "the keywords of a partial, which may be changed")
+        return keywords_of(cap, value)
     found = {"func": lambda: value.func, "args": lambda: TupleV(list(value.args))}.get(name)
     if found is None:
         raise no_attribute("functools.partial", name)
     return found()
+
+
+def keywords_of(cap: Capture, value: PartialV) -> Value:
+    """The dict of a partial's named arguments: what is changed there, calls get."""
+    if value.real is not None and value.source is not None:
+        return wrap(cap, value.real.keywords, S.Get(value.source, "keywords"))
+    if value.table is None:
+        value.table = DictV(value.kwargs, owner=value)
+    return value.table  # type: ignore[no-any-return]
 
 
 def _method(cap: Capture, value: MethodV, name: str) -> Value:

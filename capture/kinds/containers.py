@@ -15,7 +15,17 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.kinds import arrays, deques, dicts_and_sets, sequences
 from dynacomp.capture.kinds.iteration import iterate, iterator
 from dynacomp.capture.kinds.keys import hashable, kind_of, missing_key, raised
-from dynacomp.capture.kinds.operators import BINARY, COMPARE, CONTAINER_OPS, binary, equal, fold, subscript, truth
+from dynacomp.capture.kinds.operators import (
+    BINARY,
+    COMPARE,
+    CONTAINER_OPS,
+    binary,
+    count_of,
+    equal,
+    fold,
+    subscript,
+    truth,
+)
 from dynacomp.capture.kinds.sequences import position_of
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
@@ -56,7 +66,7 @@ def length(cap: Capture, x: Value) -> Value:
 
 
 def _count(cap: Capture, x: TupleV | ListV | DictV | SetV) -> Value:
-    return Const(len(x.items))
+    return count_of(cap, x)
 
 
 def _object_length(cap: Capture, x: Value) -> Value:

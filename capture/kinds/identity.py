@@ -6,7 +6,6 @@ Equal numbers and strings may be one object in this call, and two in the next.
 
 from __future__ import annotations
 
-import types
 from typing import Any
 
 from dynacomp.capture.base.errors import Break
@@ -18,13 +17,11 @@ from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
-    FunctionV,
     NumberV,
     ScalarV,
     TupleV,
     Value,
     existing,
-    holds,
     is_literal,
     is_number,
     is_open,
@@ -39,7 +36,7 @@ def is_same(a: Value, b: Value) -> bool:
     """`a is b`."""
     if a is b:
         return True
-    if is_open(a) and not _may_be_function(b) or is_open(b) and not _may_be_function(a):
+    if (is_open(a) or is_open(b)) and type_of(a) is not type_of(b):
         return False
     if _real(a) is not None and _real(a) is _real(b):
         return True
@@ -57,10 +54,6 @@ def _is_empty_tuple(value: Value) -> bool:
     return isinstance(value, TupleV) and value.cls is tuple and not value.items
 
 
-def _may_be_function(v: Value) -> bool:
-    return isinstance(v, FunctionV) or holds(v, types.FunctionType)
-
-
 def same_object(cap: Capture, a: Value, b: Value) -> bool:
     """`a is b`, guarded where both are inputs."""
     arrays = [v for v in (a, b) if isinstance(v, ArrayV)]
@@ -72,15 +65,25 @@ def same_object(cap: Capture, a: Value, b: Value) -> bool:
         raise Break("identity", "`is` of what Python makes of arrays")
     if isinstance(a, ScalarV) or isinstance(b, ScalarV):
         return _same_scalar(cap, a, b)
-    if a is not b and is_open(a) and is_open(b):
-        answer = peek(a) is peek(b)  # type: ignore[arg-type]
-        cap.guards.add("same" if answer else "distinct", a.source, b.source)
-        return answer
+    if a is not b and (is_open(a) or is_open(b)) and isinstance(a, Const) and isinstance(b, Const):
+        return _same_function(cap, a, b)
     answer = is_same(a, b)
     if isinstance(a, Const) and isinstance(b, Const) and _known_by_value(peek(a)) and type(peek(a)) is type(peek(b)):
         _same_literal(cap, a, b, answer)
     elif a is not b and not (isinstance(a, Const) and isinstance(b, Const)):
         _guard_identity(cap, a, b, answer)
+    return answer
+
+
+def _same_function(cap: Capture, a: Const, b: Const) -> bool:
+    """Two functions of which at least one is known by its type alone."""
+    if type(peek(a)) is not type(peek(b)):
+        return False
+    answer = peek(a) is peek(b)
+    if a.source is not None and b.source is not None:
+        cap.guards.add("same" if answer else "distinct", a.source, b.source)
+    else:
+        cap.guards.add("is" if answer else "is_not", a.source or b.source, peek(b if a.source is not None else a))
     return answer
 
 
@@ -92,7 +95,7 @@ def _guard_identity(cap: Capture, a: Value, b: Value, answer: bool) -> None:
     """Two objects, one of them at least known by its type alone. One that is known by its identity is another
     object than those of other types."""
     known = a if isinstance(a, Const) else b if isinstance(b, Const) else None
-    if is_open(known) and not (_may_be_function(a) and _may_be_function(b)):
+    if is_open(known) and type_of(a) is not type_of(b):
         return
     if known is not None and type(_real(a)) is not type(_real(b)):
         return

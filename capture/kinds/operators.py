@@ -54,7 +54,14 @@ from dynacomp.capture.symbolic.values import (
 )
 from dynacomp.capture.tracing.equinox_modules import refuse_method
 from dynacomp.capture.tracing.trace_call import library_call
-from dynacomp.capture.wrapping import dynamic_scalars, host_functions, ndarrays, scalar_ranges, size_values
+from dynacomp.capture.wrapping import (
+    changing_contents,
+    dynamic_scalars,
+    host_functions,
+    ndarrays,
+    scalar_ranges,
+    size_values,
+)
 from dynacomp.capture.wrapping.builtin_subclasses import is_number, plain
 from dynacomp.capture.wrapping.class_attrs import MISSING, lookup, name_in_errors, resolve
 from dynacomp.capture.wrapping.folding import fold as fold
@@ -523,6 +530,15 @@ def _class_subscript(cap: Capture, obj: Const, key: Value) -> Value:
     return fold(cap, operator.getitem, obj, key)
 
 
+def count_of(cap: Capture, v: Any) -> Value:
+    """How many elements a container has: a number that changes where not all of it is known."""
+    found = changing_contents.count(cap, v)
+    if found is None:
+        return Const(len(v.items))
+    there, more = found
+    return binary(cap, operator.add, cap.realize(there), Const(more)) if more else cap.realize(there)
+
+
 define(Const, Kind(truth=_const_truth, getitem=_const_item))
 define(ArrayV, Kind(truth=_array_truth, unary=_array_unary, getitem=_array_item))
 define(NdArrayV, Kind(truth=lambda cap, v: truth(cap, ndarrays.call_method(cap, v, "__bool__", [], {})),
@@ -532,7 +548,7 @@ define(NumberV, Kind(truth=_array_truth, unary=graph_scalars.unary))
 define(ScalarV, Kind(truth=dynamic_scalars.decided, unary=lambda cap, op, v: dynamic_scalars.unary(op, v)))
 define(SizeV, Kind(truth=_size_truth, unary=_size_unary))
 for _cls in (TupleV, ListV, DictV, SetV):
-    define(_cls, Kind(truth=lambda cap, v: bool(v.items)))
+    define(_cls, Kind(truth=lambda cap, v: truth(cap, count_of(cap, v))))
 define(ObjectV, Kind(truth=_object_truth, unary=_object_unary, getitem=_object_item))
 define(ViewV, Kind(truth=lambda cap, v: bool(v.table.items)))
 define(RangeV, Kind(truth=_range_truth))

@@ -31,6 +31,7 @@ from dynacomp.capture.symbolic.values import (
     type_of,
 )
 from dynacomp.capture.wrapping.builder import items_of, realize
+from dynacomp.capture.wrapping.changing_contents import at_end
 
 MAX_REPEATED = 1 << 15  # items that `[0] * n` makes while capturing: each is a Value, and is looked at one by one
 
@@ -55,6 +56,9 @@ def getitem(cap: Capture, seq: Any, key: Value) -> Value:
     index = position_of(cap, seq, key)
     if isinstance(index, slice):
         return _slice(cap, seq, index)
+    apart = at_end(cap, seq, index) if isinstance(seq, ListV) and seq.unseen is not None else None
+    if apart is not None:
+        return realize(cap, apart)
     try:
         item = seq.items[index] = realize(cap, seq.items[index])
     except IndexError:
@@ -130,6 +134,8 @@ def _append(cap: Capture, v: ListV, x: Value) -> None:
 
 def _pop(cap: Capture, v: ListV, i: Value = Const(-1)) -> Value:
     mutating(cap, v)
+    if v.unseen is not None and v.appended and stands_for(i, -1):
+        return v.appended.pop()  # type: ignore[no-any-return]
     try:
         return realize(cap, v.items.pop(integer(cap, i)))
     except IndexError as error:

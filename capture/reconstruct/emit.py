@@ -312,6 +312,10 @@ def _list(e: Emitter, v: ListV) -> None:
 
 
 def _dict(e: Emitter, v: DictV) -> None:
+    if isinstance(v.owner, PartialV):
+        e.call(getattr, lambda: e.load(v.owner), lambda: e.const("keywords"))
+        e.remember(v)
+        return
     if v.owner is not None:
         e.call(runtime.own_table, lambda: e.load(v.owner))
         e.remember(v)

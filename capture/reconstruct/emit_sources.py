@@ -74,6 +74,7 @@ _SOURCES: dict[type, Callable[[Any, Any], None]] = {
     S.Host: lambda e, s: e.call(s.fn, *[
         lambda a=a: load_source(e, a) if isinstance(a, S.Source) else e.const(a) for a in s.args]),
     S.Dim: _fetch(runtime.dimension, "axis"),
+    S.Count: _fetch(len),
     S.SizeOf: lambda e, s: _size(e, s),
     S.Carrier: _fetch(carrier),
     S.TypeOf: _fetch(type),

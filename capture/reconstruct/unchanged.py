@@ -17,6 +17,7 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import settle
 from dynacomp.capture.symbolic.values import Const, DictV, ListV, ObjectV, SetV, Value, is_literal, peek
 from dynacomp.capture.wrapping.builder import hashes_itself, own_source
+from dynacomp.capture.wrapping.changing_contents import Entries
 
 
 def effects(cap: Capture) -> list[Value]:
@@ -77,6 +78,8 @@ def unmoved(v: ListV) -> tuple[int, int]:
 def changed_keys(v: DictV) -> tuple[list[Any], list[Any]] | None:
     """The keys of an existing dict that go, and those under which something is stored: what another thread does to
     the others meanwhile stays. None where that would give another order, or some key has a hash of its own."""
+    if isinstance(v.items, Entries) and not v.items.whole:
+        return v.items.taken()
     if type(v.real) not in KEYS or any(isinstance(k, Value) for k in v.items):
         return None
     before = KEYS[type(v.real)](v.real)

@@ -47,6 +47,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "len": lambda s, n: f"len({s}) == {n}",
     "keys": lambda s, keys: f"list({s}) == [{_listed(keys)}]",
     "missing": lambda s, name: f"{name!r} not in vars({s})",
+    "has_key": lambda s, key: f"{key!r} in {s}",
     "missing_key": lambda s, key: f"{key!r} not in {s}",
     "missing_global": lambda s, name: f"{name!r} not in globals()",
     "type_unchanged": lambda s, names, objs: f"{s} still defines {', '.join(names)}",
@@ -227,10 +228,15 @@ def _relation(writer: StepWriter, guard: Guard) -> None:
     writer.emit(guard, "size_check", writer.program(guard.payload[0].program()))
 
 
+def _has_key(writer: StepWriter, guard: Guard) -> None:
+    assert guard.source is not None
+    writer.register(S.Key(guard.source, guard.payload[0]))  # which is not found where it is not there
+
+
 def _all_distinct(writer: StepWriter, guard: Guard) -> None:
     writer.emit(guard, "all_distinct", tuple(writer.register(s) for s in guard.payload[0]))
 
 
 _SPECIAL: dict[str, Callable[[StepWriter, Guard], None]] = {
-    "symbol": _symbol, "relation": _relation, "all_distinct": _all_distinct,
+    "symbol": _symbol, "relation": _relation, "all_distinct": _all_distinct, "has_key": _has_key,
 }

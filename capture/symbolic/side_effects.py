@@ -51,7 +51,7 @@ def mutating(cap: Capture, value: Value) -> None:
         value.dirty = True
     if isinstance(value, SetV) and value.items is value.real:
         value.items = set(value.items)
-    if isinstance(value, DictV) and value.owner is not None:
+    if isinstance(value, DictV) and isinstance(value.owner, ObjectV):
         value.owner.written.update(value.items)
 
 

@@ -209,6 +209,17 @@ class TypeOf(Source):
 
 
 @dataclass(frozen=True, repr=False)
+class Count(Source):
+    """How many elements the list or dict at `base` has."""
+
+    base: Source
+    op: str = "len"
+    other: int = -1
+    form = "len({base!r})"
+    read = ("number", "op", "other")
+
+
+@dataclass(frozen=True, repr=False)
 class Host(Source):
     """A number or string that Python computes from others as `fn(*args)`: in replacement code, and in guards.
 

@@ -39,7 +39,7 @@ def snapshot(value: Value) -> State:
             value, "owner", None) is not None:
         raise Break("effect_in_body", f"a {type(value).__name__.removesuffix('V').lower()} that one side changes")
     real = getattr(value, "real", None)
-    return {name: (held, copy.copy(held) if type(held) in CONTENT and held is not real else None)
+    return {name: (held, copy.copy(held) if isinstance(held, CONTENT) and held is not real else None)
             for name, held in vars(value).items()}
 
 
@@ -124,7 +124,7 @@ def clone(value: Any) -> Any:
     """A new object like `value`, born now."""
     made = copy.copy(value)
     for name, held in vars(made).items():
-        if type(held) in CONTENT:
+        if isinstance(held, CONTENT):
             vars(made)[name] = copy.copy(held)
     made.serial = next_serial()
     return made

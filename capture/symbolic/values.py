@@ -235,7 +235,7 @@ class DictV(MutableV):
     dirty: bool = False
     real: Any = None
     factory: Any = None  # a defaultdict's default_factory, a Value
-    owner: Any = None  # the ObjectV whose `__dict__` this is: `items` is its `attrs`
+    owner: Any = None  # the ObjectV whose `__dict__` this is (`items` is its `attrs`), or PartialV whose `keywords`
     shows: Any = None  # the DictV behind a mappingproxy that the captured code has made: `items` is its
     lost: bool = False  # an entry has gone; one that came back stands where iterators will find it again
 
@@ -368,6 +368,7 @@ class PartialV(Value):
     kwargs: dict[str, Value]
     attrs: dict[str, Any] = field(default_factory=dict)
     real: Any = field(default=None, init=False)
+    table: Any = field(default=None, init=False)  # the DictV of its `keywords`, once the program has asked for them
 
 
 @dataclass(eq=False)
@@ -567,7 +568,7 @@ def _defined() -> None:
     define(Value, Kind(python_type=_real_type, existing=lambda v: getattr(v, "real", None)))
     define(Const, Kind(python_type=lambda v: type(peek(v)), constant=lambda v: v.value, existing=peek, now=peek))
     define(SequenceV, Kind(children=lambda v: v.items, rebuild=lambda v, parts: v.cls(parts)))
-    define(DictV, Kind(children=lambda v: v.items.values()))
+    define(DictV, Kind(children=lambda v: getattr(v.items, "known", v.items.values)()))
     define(SizeV, Kind(now=lambda v: v.hint))
     for cls, constant in ((TupleV, _tuple_as_python), (DictV, _dict_as_python), (SetV, _set_as_python),
                           (ListV, lambda v: v.cls(as_python(i) for i in v.items)), (ObjectV, None)):

@@ -58,8 +58,8 @@ from dynacomp.capture.symbolic.values import (
 )
 from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.builtin_subclasses import payload_base, read_payload
-from dynacomp.capture.wrapping.changing_contents import reading
-from dynacomp.capture.wrapping.class_dicts import Entries
+from dynacomp.capture.wrapping.changing_contents import Entries, in_parts, reading
+from dynacomp.capture.wrapping.class_dicts import ClassEntries
 from dynacomp.capture.wrapping.dynamic_scalars import is_numpy_number
 from dynacomp.capture.wrapping.graph_inputs import add_input, outer_builder, own, symbolic_dims
 
@@ -203,13 +203,16 @@ def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
     if id(obj) in cap.tables:
         return _opaque(cap, obj, source)
     cap.guards.add("is_type", source, type(obj))
-    reading(cap, source)
     names, values = _entries(obj)
-    _refuse_references(names)
-    cap.guards.add("keys", source, names)
-    keys = _keys(cap, obj, names)
-    items = {key: Lazy(x, S.KnownKey(source, k, key.digest) if isinstance(key, HashedV) else S.Key(source, k))
-             for k, key, x in zip(names, keys, values)}
+    if type(obj) in (dict, collections.defaultdict) and in_parts(cap, source) and all(map(is_literal, names)):
+        items: dict[Any, Any] = Entries(cap, obj, source)
+    else:
+        reading(cap, source)
+        _refuse_references(names)
+        cap.guards.add("keys", source, names)
+        keys = _keys(cap, obj, names)
+        items = {key: Lazy(x, S.KnownKey(source, k, key.digest) if isinstance(key, HashedV) else S.Key(source, k))
+                 for k, key, x in zip(names, keys, values)}
     factory = DEFAULT_FACTORY.__get__(obj) if isinstance(obj, collections.defaultdict) else None
     wrapped = wrap(cap, factory, S.Get(source, "default_factory")) if factory is not None else None
     return DictV(items, type(obj), real=obj, factory=wrapped, source=source)
@@ -223,7 +226,7 @@ def _shown(cap: Capture, obj: Any, source: S.Source) -> Value:
         return _opaque(cap, obj, source)
     cap.guards.add("is_type", source, type(obj))
     if "__doc__" in table and all(type(name) is str for name in table):
-        return DictV(Entries(cap, table, S.Iterated(source), wrap), type(obj), real=obj, source=source)
+        return DictV(ClassEntries(cap, table, S.Iterated(source)), type(obj), real=obj, source=source)
     shown = wrap(cap, table, S.Iterated(source))
     assert isinstance(shown, DictV)
     return DictV(shown.items, type(obj), real=obj, source=source)
@@ -322,8 +325,8 @@ def _partial(cap: Capture, obj: Any, source: S.Source) -> Value:
     args = wrap(cap, obj.args, S.Get(source, "args"))
     kwargs = wrap(cap, obj.keywords, S.Get(source, "keywords"))
     assert isinstance(args, TupleV) and isinstance(kwargs, DictV)
-    return PartialV(wrap(cap, obj.func, S.Get(source, "func")), items_of(cap, args),
-                    {k: realize(cap, v) for k, v in kwargs.items.items()}, source=source)
+    kwargs.items.update({k: realize(cap, v) for k, v in kwargs.items.items()})
+    return PartialV(wrap(cap, obj.func, S.Get(source, "func")), items_of(cap, args), kwargs.items, source=source)
 
 
 def _builtin(cap: Capture, obj: Any, source: S.Source) -> Value:

@@ -32,8 +32,8 @@ from dynacomp.capture.control_flow.python_loops import Rounds
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.kinds.keys import Identity
 from dynacomp.capture.symbolic.lessons import Data, Frozen, Policy
-from dynacomp.capture.symbolic.sources import Dim, Host, Local, Source, passed
-from dynacomp.capture.wrapping.changing_contents import Content
+from dynacomp.capture.symbolic.sources import Count, Dim, Host, Local, Source, passed
+from dynacomp.capture.wrapping.changing_contents import Content, Part
 from dynacomp.marks import dynamic_marks, static_marks
 from dynacomp.options import Options
 
@@ -72,6 +72,7 @@ class History:
         self.failure = ("", "")  # why the last one made none
         self.missed: Counter[Source] = Counter()  # arguments by whose content an entry was not that of a call
         self.contents: Counter[str] = Counter()  # containers by whose; resume functions have their original's
+        self.restless: set[str] = set()  # containers that Python reads because of that; shared in the same way
         self.resumed = False  # whether the code goes on after a graph break: what it is given Python has just made
         self.data = False  # whether calls have had other texts or contents of containers
         self.frozen: dict[str, Frozen] = {}  # sizes that something in this code needs as constants
@@ -105,7 +106,8 @@ def history_of(code: CodeType, options: Options, traced: bool) -> History:
         found = _HISTORY.setdefault(key, History(traced))
         if original_of(code) is not code:
             found.resumed = True
-            found.contents = history_of(original_of(code), options, traced).contents
+            original = history_of(original_of(code), options, traced)
+            found.contents, found.restless = original.contents, original.restless
         weakref.finalize(code, _HISTORY.pop, key, None).atexit = False
     return found
 
@@ -208,6 +210,8 @@ def scalar_rule(seen: Seen, options: Options, resumed: bool) -> Callable[[Source
         if options.dynamic is False:
             return False
         had = seen.scalars.get(repr(source))
+        if isinstance(source, Count):  # asked for only where the content was seen to change
+            return True
         fresh = resumed and type(value) in (int, float, str) and isinstance(source, Local)
         return fresh or (had is not None and had != {value})
     return is_dynamic_scalar
@@ -221,8 +225,10 @@ def changes_often(history: History, seen: Seen, options: Options, source: Source
     if isinstance(source, Identity):
         return history.died >= MAX_MISSES
     if isinstance(source, Content):
-        often = max(MAX_MISSES, options.recompile_limit // 2)
-        return options.dynamic is not False and history.contents[repr(source)] >= often
+        most = max(MAX_MISSES, options.recompile_limit // 2)
+        return options.dynamic is not False and _is_restless(history, source.base, history.contents[repr(source)], most)
+    if isinstance(source, Part):
+        return options.dynamic is not False and history.contents[repr(Content(source.base))] > 0
     if isinstance(source, Data):
         return history.data
     if isinstance(source, Host):
@@ -239,11 +245,21 @@ def _rounds_change(history: History, seen: Seen, options: Options, rounds: Round
     if rounds.walked:
         goes_on = argument is not None and argument.name.startswith("$s")  # Python ran rounds of the loop before
         most = MAX_FRESH if history.resumed else MAX_MISSES
-        return argument is not None and history.missed[argument] >= most or (
+        return argument is not None and _is_restless(history, rounds.base, history.missed[argument], most) or (
             goes_on and history.captures >= options.recompile_limit // 2)
     if isinstance(rounds.base, (Dim, Host)):
         return changes_often(history, seen, options, rounds.base)
     return len(seen.scalars.get(repr(rounds), ())) >= (MAX_SIZES if argument is not None else MAX_VALUES)
+
+
+def _is_restless(history: History, container: Source, misses: int, most: int) -> bool:
+    """Whether a container has had other contents too often. Of those that Python has just made one miss is enough
+    once that was found of another: what a program makes of changing data changes with it."""
+    fresh = history.resumed and isinstance(container, Local)
+    found = misses >= (1 if fresh and history.restless - {repr(container)} else most)
+    if found:
+        history.restless.add(repr(container))
+    return found
 
 
 def remember(seen: Seen, info: Any) -> None:

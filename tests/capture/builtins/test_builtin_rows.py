@@ -9,6 +9,7 @@ import itertools
 import os
 import weakref
 
+import jax.numpy as jnp
 import pytest
 
 import dynacomp
@@ -269,3 +270,23 @@ def test_numbers_of_what_python_takes_for_text(kind):
     text = kind(b"12")
     assert dynacomp.jit(lambda text: (int(text), float(text)))(text) == (12, 12.0)
     assert dynacomp.jit(lambda: int(kind(b"12")))() == 12
+
+
+def test_the_named_arguments_of_partials():
+    base = functools.partial(jnp.clip, min=-1.0)
+
+    def program(x, top):
+        made = functools.partial(base, max=2.0)
+        held = made.keywords
+        held["max"] = base.keywords["max"] = top
+        return made(x), made.func is jnp.clip, made.keywords is held, sorted(held), base(x), made
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in range(5):
+        base.keywords.pop("max", None)
+        want = program(jnp.arange(4.0), 1.0 + n)
+        base.keywords.pop("max")
+        have = compiled(jnp.arange(4.0), 1.0 + n)
+        assert str(want) == str(have) and have[-1].keywords["max"] == base.keywords["max"] == 1.0 + n
+    assert not dynacomp.stats()["breaks"]

@@ -87,3 +87,18 @@ def test_a_number_that_python_computes_is_no_object_of_another_type():
         return most is None, most is NotImplemented, most is True, x * (2 if later else 3)
 
     check_one_graph(newest, *((jnp.ones(2), k) for k in (1, 5, 7, 2, 4)), captures=3)
+
+
+def named(x, fn, other):
+    y = x * 2 if fn is jax.nn.relu else x * 3 if fn == jnp.tanh else x
+    return y, fn is jax.nn.relu, fn is jnp.tanh, fn is other, fn in (jnp.tanh, jax.nn.relu), {jnp.tanh: 1}.get(fn, 0)
+
+
+def test_functions_that_are_given_are_compared_with_those_of_modules():
+    compiled = dynacomp.jit(named, backend="eager", options={"recompile_limit": 64})
+    x = jnp.arange(3.0)
+    given = (jax.nn.relu, jnp.tanh, jnp.sin, jax.jit(lambda x: x), lambda x: x)
+    for fn in given * 2:
+        for other in (jax.nn.relu, jnp.tanh, fn):
+            assert str(compiled(x, fn, other)) == str(named(x, fn, other))
+    assert not dynacomp.stats()["breaks"]
