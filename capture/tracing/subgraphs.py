@@ -24,7 +24,9 @@ from jax._src.interpreters.partial_eval import DynamicJaxprTrace
 from dynacomp.capture.base.errors import Break, NeverCalled, Raised
 from dynacomp.capture.graph.avals import Aval, aval_of, blank
 from dynacomp.capture.graph.graph import Builder, Graph, Node, nodes_in
+from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.interpreter import run
+from dynacomp.capture.graph.sizes import canonical
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import may_see
 from dynacomp.capture.symbolic.values import (
@@ -270,10 +272,12 @@ def _place(cap: Capture, body: Body, i: int, leaf: Any) -> tuple[Node, Value]:
 
 
 def stand_for(cap: Capture, node: Node) -> Any:
-    """Some array of the node's Aval: only shapes matter while the caller is traced. An object is itself."""
+    """Some array of the node's Aval: only shapes matter while the caller is traced, and sizes that were found equal
+    since the node was made are one. An object is itself."""
     if isinstance(node.aval.dtype, type):
         return passed_object(cap, node)
-    return blank(node.aval.shape, node.aval.dtype, node.aval.weak_type)
+    aval = aval_with_sizes(node.aval, canonical)
+    return blank(aval.shape, aval.dtype, aval.weak_type)
 
 
 def passed_object(cap: Capture, node: Node) -> Any:

@@ -382,3 +382,16 @@ def test_around_compiled_functions():
                       lambda g: lambda x: jax.lax.scan(lambda c, a: (c + g(a), None), 0.0, x[:, None])[0]):
         same(transform(square_sum)(X), transform(f)(X))
     assert str(jax.make_jaxpr(f)(X)) == str(jax.make_jaxpr(square_sum)(X))
+
+
+def per_example(w, x, y):
+    return jax.grad(lambda w: jax.vmap(lambda x, y: jnp.sum(x * y * w))(x, y).sum())(w)
+
+
+def test_batches_inside_gradients_whose_sizes_are_found_equal():
+    dynacomp.reset()
+    f = dynacomp.jit(per_example, backend="eager")
+    for n in (3, 4, 5, 6):
+        x = jnp.arange(n * 4.0).reshape(n, 4)
+        same(per_example(X, x, x * 2), f(X, x, x * 2))
+    assert dynacomp.stats()["breaks"] == {} and dynacomp.stats()["frames_captured"] == 2
