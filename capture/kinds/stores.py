@@ -31,7 +31,7 @@ from dynacomp.capture.symbolic.values import (
     is_exactly,
     type_of,
 )
-from dynacomp.capture.tracing.equinox_modules import is_module, refuse_store
+from dynacomp.capture.tracing.equinox_modules import is_module, may_be_filled, refuse_store
 from dynacomp.capture.tracing.placement import is_traced
 from dynacomp.capture.wrapping import class_attrs
 from dynacomp.capture.wrapping.class_attrs import MISSING, is_hook, resolve
@@ -125,7 +125,7 @@ def _takes_notes(cap: Capture, target: ArrayV, name: str) -> bool:
 def _set_object(cap: Capture, target: ObjectV, name: str, value: Value) -> None:
     owner, raw = resolve(cap, target.cls, "__setattr__")
     if is_hook(raw):
-        if is_librarys(raw) and target.real is not None:
+        if is_librarys(raw) and target.real is not None and not may_be_filled(target):
             raise Break("store", f"{target.cls.__qualname__} forbids or intercepts stores ({name!r})")
         if not (is_librarys(raw) and is_module(target.cls)):
             cap.call(bind(cap, raw, target, owner, "__setattr__"), [Const(name), value])

@@ -417,7 +417,7 @@ def _prepare_object(w: Writer, v: ObjectV) -> None:
         if value is DELETED:
             w.replays.append(partial(w.act, runtime.delete_entry if hidden else runtime.delete_attribute, *place))
             continue
-        put = runtime.write_entry if hidden else runtime.write_attribute
+        put = runtime.write_entry if hidden else setattr if v.initialising else runtime.write_attribute
         w.replays.append(partial(w.act, put, *place, partial(w.e.op, "LOAD_FAST", w.save(value))))
 
 

@@ -87,6 +87,16 @@ def _finish_field(cap: Capture, made: ObjectV, field: dataclasses.Field) -> None
         raise Break("effect", f"Equinox warns of arrays in {where}, which is static")
 
 
+def may_be_filled(target: ObjectV) -> bool:
+    """Whether an existing object is a module that Equinox is making now, as in `__init__` behind a graph break. What is
+    stored into it then goes through Equinox's `__setattr__` again, which raises if this is so no more."""
+    if not target.initialising and is_module(target.cls):
+        base = next(b for b in mro(target.cls) if "__setattr__" in vars(b))
+        under_construction = vars(base)["__setattr__"].__globals__.get("_currently_initialising", ())
+        target.initialising = target.real in under_construction
+    return target.initialising
+
+
 def refuse_store(target: ObjectV, name: str, value: Value) -> None:
     """`Module.__setattr__`: Break where it raises."""
     fields = {f.name for f in dataclasses.fields(target.cls)} if target.initialising else ()

@@ -153,3 +153,27 @@ def test_bound_methods_are_trees_and_compare_as_trees():
     x, module = jnp.arange(3.0), Scaled(jnp.array(2.0))
     want = program(x, module)
     assert repr(compiled(program)(x, module)) == repr(want) and want[1] and want[2] is False
+
+
+class Tells(eqx.Module):
+    w: jax.Array
+    b: jax.Array
+
+    def __init__(self, x):
+        self.w = jnp.sin(x)
+        print("made")
+        self.b = self.w * 2
+        self.w = self.w + self.b
+
+
+def test_a_module_made_behind_a_graph_break_may_be_filled(capsys):
+    dynacomp.reset()
+    f = dynacomp.jit(lambda x: Tells(x), backend="eager")
+    for n in range(4):
+        x = jnp.arange(3.0) + n
+        assert eqx.tree_equal(f(x), Tells(x), rtol=1e-6)
+    stats = dynacomp.stats()
+    assert (stats["breaks"], stats["frames_captured"]) == ({"effect": 2}, 4)
+    made = Tells(jnp.ones(3))
+    with pytest.raises(AttributeError, match="cannot assign"):  # it is frozen by now
+        dynacomp.jit(Tells.__init__, backend="eager")(made, jnp.ones(3))
