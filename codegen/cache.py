@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.interrupts import ours, suppressing
 from dynacomp.codegen.compiler import Compiler, CompilerError, cpu_key
 from dynacomp.codegen.scratch import private_folder, scratch
 from dynacomp.kernels.templates import HEADERS
@@ -83,7 +83,7 @@ def obtain(request: Request, folder: Path, tell: Tell) -> tuple[Path, bool]:
 
 def secure(folder: Path) -> None:
     """Make the folder, mode 0700; PermissionError where it is another user's or open to others."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make(folder)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
         raise NotADirectoryError(f"{folder} is not a folder")
@@ -91,6 +91,14 @@ def secure(folder: Path) -> None:
         raise PermissionError(f"{folder} belongs to another user")
     if status.st_mode & 0o077:
         folder.chmod(0o700)
+
+
+def make(folder: Path) -> None:
+    """`folder.mkdir(parents=True, exist_ok=True)`, without its `except OSError`: a signal handler's is one."""
+    if not folder.parent.is_dir():
+        make(folder.parent)
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(0o700)
 
 
 def verified(folder: Path, key: str) -> Path | None:
@@ -180,7 +188,7 @@ def _built(request: Request, place: Path, folder: Path, tell: Tell) -> Path:
         tell(f"the compiler cannot read the header that it has precompiled ({error}); units are compiled without it",
              f"remove {headers[0]}")
     for file in new:
-        with contextlib.suppress(OSError):  # whoever moves the library says what is wrong with the folder
+        with suppressing(OSError):  # whoever moves the library says what is wrong with the folder
             publish(file.read_bytes(), folder / file.name)
     return library
 
@@ -213,7 +221,7 @@ def _read_whole(file: Path, *status: int) -> bool:
 @functools.cache
 def _precompile(compiler: Compiler, exact: bool, file: Path) -> None:
     """Puts the precompiled header where it belongs; tried once, for units are compiled without it where it fails."""
-    with contextlib.suppress(OSError, CompilerError), scratch() as made:
+    with suppressing(OSError, CompilerError), scratch() as made:
         compiler.precompile(UNIT_HEADER, made / file.name, exact)
         secure(file.parent)
         publish((made / file.name).read_bytes(), file)

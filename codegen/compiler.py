@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.interrupts import interrupting, ours
 from dynacomp.codegen.scratch import scratch
 from dynacomp.kernels import lapack
 from dynacomp.kernels.templates import HEADERS
@@ -121,12 +121,14 @@ def run_together(commands: list[list[str]], timeout: float = TIMEOUT) -> list[st
     Each has a thread of its own, which no signal handler interrupts: between the start of a process and the note
     that it was started, an exception would leave it behind.
     """
-    over = threading.Event()
+    over, handled = threading.Event(), sys.exception()
     with ThreadPoolExecutor(min(len(commands), os.cpu_count() or 1)) as pool:
         try:
             return list(pool.map(functools.partial(_run, over, timeout), commands))
-        except BaseException:
+        except BaseException as error:
             over.set()
+            if (own := interrupting(error, handled)) is not error:  # a thread's start that it ends is a KeyError
+                raise own from None
             raise
 
 

@@ -18,9 +18,13 @@ import functools
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from dynacomp.capture.base.interrupts import by_handler
 
 PREFIX = "dynacomp-scratch-"
 NAME = re.compile(PREFIX + "[a-z0-9_]{8}")  # as tempfile names folders
@@ -35,8 +39,26 @@ def scratch() -> Iterator[Path]:
         yield held[-1][0]
     finally:
         for folder, lock in held:
-            shutil.rmtree(folder, ignore_errors=True)
-            os.close(lock)
+            try:
+                remove(folder)
+            finally:
+                os.close(lock)
+
+
+def remove(folder: Path) -> None:
+    """Removes a folder; what cannot be removed stays. A signal handler's exception, which rmtree takes for an error of
+    the disk, is raised when the folder is gone."""
+    rang: list[BaseException] = []
+
+    def failed(fn: object, path: str, found: Any) -> None:
+        error = found[1] if isinstance(found, tuple) else found
+        if by_handler(error):
+            rang.append(error)
+
+    shutil.rmtree(folder, **{"onexc" if sys.version_info >= (3, 12) else "onerror": failed})
+    if rang:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise rang[0]
 
 
 @functools.cache
@@ -81,5 +103,5 @@ def _sweep(place: str) -> None:
         if NAME.fullmatch(folder.name):
             with contextlib.suppress(BlockingIOError, FileNotFoundError, NotADirectoryError, PermissionError):
                 lock = _locked(folder)
-                shutil.rmtree(folder, ignore_errors=True)
+                remove(folder)
                 os.close(lock)

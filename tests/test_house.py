@@ -151,6 +151,9 @@ def test_a_broad_except_is_for_ours_alone():
               and not (isinstance(node.type, ast.Call) and ast.unparse(node.type.func) == "ours")
               and ast.unparse(node.body[-1]) != "raise"]
     assert not greedy, f"write `except ours(...)`: {greedy}"
+    hidden = [f"{FILES[name]}:{node.lineno}" for name, tree in TREES.items() for node in ast.walk(tree)
+              if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("suppress") and broad & _caught(node)]
+    assert not hidden, f"write `with suppressing(...)`: {hidden}"
 
 
 def test_no_cache_keeps_the_programs_objects_alive():

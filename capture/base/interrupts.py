@@ -36,6 +36,26 @@ def ours(*kinds: type[E]) -> tuple[type[E], ...]:
 
 
 @contextlib.contextmanager
+def suppressing(*kinds: type[BaseException]) -> Iterator[None]:
+    """`contextlib.suppress` for what `ours(...)` would catch."""
+    try:
+        yield
+    except ours(*kinds):
+        return
+
+
+def interrupting(error: BaseException, handled: BaseException | None) -> BaseException:
+    """`error`, or the exception of a signal handler in whose place it came: clearing up (the standard library's, say)
+    has failed with it. handled: what was being handled when all this began."""
+    found: BaseException | None = error
+    while found is not None and found is not handled:
+        if by_handler(found):
+            return found
+        found = found.__context__
+    return error
+
+
+@contextlib.contextmanager
 def surfacing() -> Iterator[None]:
     """Raises at the end of the block what a handler raised inside it where Python passes no exception on: while
     garbage is collected (JAX has a callback there, so that this is when a signal is heard of) or in a finalizer."""

@@ -3,10 +3,10 @@ existing_iterators.py)."""
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 from dynacomp.capture._native import upcoming
+from dynacomp.capture.base.interrupts import suppressing
 
 
 def item(it: Any, after: int) -> Any:
@@ -30,5 +30,5 @@ def take(it: Any, items: int, ended: bool) -> None:
 
 def fail(it: Any) -> None:
     """Asks an iterator over a dict that has grown or shrunk for an item: it refuses, now and later."""
-    with contextlib.suppress(RuntimeError):
+    with suppressing(RuntimeError):
         next(it)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import dynacomp
-from dynacomp.capture.base.interrupts import by_handler, ours, surfacing
+from dynacomp.capture.base.interrupts import by_handler, interrupting, ours, suppressing, surfacing
 
 X = np.linspace(-2, 2, 60, dtype=np.float32).reshape(6, 10)
 
@@ -112,6 +112,39 @@ def test_what_is_raised_while_garbage_is_collected_surfaces():
             gc.callbacks.remove(callback)
 
 
+KEPT = ("", ".so", ".o", ".gch", ".record")  # what the cache has; what is being written has other names
+
+
+def test_what_is_suppressed_is_ours_alone():
+    with suppressing(OSError, ValueError):
+        raise TimeoutError
+    with suppressing(OSError), suppressing(ValueError):
+        raise OSError
+    with handled_by(plain), pytest.raises(Late), suppressing(Exception):
+        signal.raise_signal(signal.SIGALRM)
+
+
+def test_an_error_in_the_place_of_a_handlers_gives_way_to_it():
+    def fails():
+        try:
+            signal.raise_signal(signal.SIGALRM)
+        finally:
+            {}["cleared already"]
+
+    with handled_by(plain):
+        try:
+            fails()
+        except KeyError as error:
+            assert type(interrupting(error, None)) is Late
+        try:
+            signal.raise_signal(signal.SIGALRM)
+        except Late as handled:  # the program's, and over
+            try:
+                {}["an error of its own"]
+            except KeyError as error:
+                assert interrupting(error, handled) is error
+
+
 def first_call(folder, numbers):
     """A function that is captured anew, with a break and a loop, and built in an empty cache."""
     def f(x, scale):
@@ -175,7 +208,7 @@ def test_a_timeout_comes_out_of_a_first_call_whenever_it_rings(tmp_path, monkeyp
         dynacomp.reset()
         rang += interrupted(compiled, whole * (k + 0.5) / 24)
         assert not running_compilers()
-        assert not [p for p in tmp_path.rglob("*") if p.name.startswith("dynacomp-") or p.suffix not in ("", ".so")]
+        assert not [p for p in tmp_path.rglob("*") if p.name.startswith("dynacomp-") or p.suffix not in KEPT]
         dynacomp.reset()
         np.testing.assert_allclose(compiled(jnp.asarray(X), 2.0), plainly(jnp.asarray(X), 2.0), rtol=1e-5, atol=1e-6)
         stats = dynacomp.stats()
