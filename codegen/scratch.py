@@ -55,7 +55,8 @@ def remove(folder: Path) -> None:
         if by_handler(error):
             rang.append(error)
 
-    shutil.rmtree(folder, **{"onexc" if sys.version_info >= (3, 12) else "onerror": failed})
+    how: dict[str, Any] = {"onexc" if sys.version_info >= (3, 12) else "onerror": failed}
+    shutil.rmtree(folder, **how)
     if rang:
         shutil.rmtree(folder, ignore_errors=True)
         raise rang[0]

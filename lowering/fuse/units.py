@@ -120,7 +120,7 @@ class Units:
         needed = set(results)
         for unit in reversed(self.ordered()):
             if unit.group is not None:
-                items = []
+                items: list[Item] = []
                 for item in reversed(unit.group.items):
                     if {item.name, item.target} & needed:
                         items.insert(0, item)
