@@ -106,10 +106,12 @@ class Closure:
 @dataclass(frozen=True, eq=False)
 class Tree:
     """A pytree object (a model, an optimiser's state) as an argument: `treedef` filled with
-    `leaves`, which are Nodes and constants."""
+    `leaves`, which are Nodes and constants. given: in what a body returns, that this is no new
+    object, but a part of what the body was called with."""
 
     treedef: Any
     leaves: tuple[Any, ...]
+    given: bool = False
 
 
 def map_nodes(value: Any, fn: Callable[[Node], Any]) -> Any:
@@ -124,7 +126,7 @@ def map_nodes(value: Any, fn: Callable[[Node], Any]) -> Any:
 def map_parts(value: Any, fn: Callable[[Any], Any]) -> Any:
     """A container as arguments have them, with `fn(part)` in the place of each of its parts; what is none, itself."""
     if isinstance(value, Tree):
-        return Tree(value.treedef, tuple(map(fn, value.leaves)))
+        return Tree(value.treedef, tuple(map(fn, value.leaves)), value.given)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return tuple.__new__(type(value), map(fn, value))  # no code of its class runs
     if type(value) in (tuple, list):

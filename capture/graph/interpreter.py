@@ -6,7 +6,8 @@ arrays this is eager JAX; under `jax.make_jaxpr` it is a trace.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -35,6 +36,38 @@ def run(graph: Graph, *inputs: Any) -> Any:
     raise ValueError(f"graph {graph.name!r} has no output node")
 
 
+def run_body(graph: Graph, captured: Sequence[Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+    """What a body returns for these arguments: parts of them that it gives back are the very objects."""
+    made = run(graph, *captured, *jax.tree.leaves((args, kwargs)))
+    return _handed_back(graph.nodes[-1].args[0], made, (args, kwargs))
+
+
+def _handed_back(output: Any, made: Any, given: Any) -> Any:
+    if isinstance(output, Tree) and output.given:
+        return _part_like(made, given)
+    if type(output) in (tuple, list) and any(map(_holds_given, output)):
+        return type(output)(_handed_back(o, m, given) for o, m in zip(output, made))
+    return made
+
+
+def _holds_given(output: Any) -> bool:
+    return isinstance(output, Tree) and output.given or type(output) in (tuple, list) and any(map(_holds_given, output))
+
+
+def _part_like(made: Any, given: Any) -> Any:
+    """The part of `given` that has the leaves of `made`, and its structure."""
+    leaves: list[Any] = jax.tree.leaves(made)
+    treedef: Any = jax.tree.structure(made)
+    parts = [given]
+    while parts:
+        found = jax.tree_util.default_registry.flatten_one_level(parts.pop())
+        for part in found[0] if found else ():
+            if treedef == jax.tree.structure(part) and all(map(operator.is_, jax.tree.leaves(part), leaves)):
+                return part
+            parts.append(part)
+    return made
+
+
 def materialise(value: Any, env: dict[Node, Any]) -> Any:
     """`value` with Nodes replaced by their values and Closures by Python callables."""
     return _closures(map_nodes(value, env.__getitem__))
@@ -52,7 +85,7 @@ def as_callable(graph: Graph, captured: tuple[Any, ...] = (), signature: Any = N
     """The Graph as a function of pytrees: leaves of the arguments fill its placeholders."""
 
     def body(*args: Any, **kwargs: Any) -> Any:
-        return run(graph, *captured, *jax.tree.leaves((args, kwargs)))
+        return run_body(graph, captured, args, kwargs)
 
     body.__name__ = body.__qualname__ = graph.name
     body._standin = None  # type: ignore[attr-defined]

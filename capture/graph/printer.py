@@ -169,7 +169,7 @@ _SPELLINGS: tuple[tuple[Any, Callable[[Printer, Any], str]], ...] = (
 )
 _STRUCTURES: dict[str, Callable[[Printer, Any], str]] = {
     "Closure": Printer.closure,
-    "Tree": lambda p, v: f"tree({p.ref(v.treedef)}, {p.tuple(v.leaves)})",
+    "Tree": lambda p, v: f"tree({p.ref(v.treedef)}, {p.tuple(v.leaves)}{', True' * v.given})",
     "Size": Printer.size,
 }
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,10 +22,12 @@ from jax._src import core
 from jax._src.interpreters.partial_eval import DynamicJaxprTrace
 
 from dynacomp.capture.base.errors import Break, NeverCalled, Raised
+from dynacomp.capture.base.interrupts import suppressing
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval, aval_of, blank
-from dynacomp.capture.graph.graph import Builder, Graph, Node, nodes_in
+from dynacomp.capture.graph.graph import Builder, Graph, Node, Tree, closures_in, nodes_in
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
-from dynacomp.capture.graph.interpreter import run
+from dynacomp.capture.graph.interpreter import materialise, run_body
 from dynacomp.capture.graph.sizes import canonical
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import may_see
@@ -38,8 +40,10 @@ from dynacomp.capture.symbolic.values import (
     NotConstant,
     ObjectV,
     PartialV,
+    SequenceV,
     Value,
     as_python,
+    children,
     is_open,
     next_serial,
     peek,
@@ -155,7 +159,7 @@ class Standin:
         graph, captured = self.found.setdefault(place, {})[way] = self.graphs[key]
         stands = [stand_for(self.cap, n) for n in captured]
         self.cap.stands.update((id(s), (s, n)) for s, n in zip(stands, captured))
-        return run(graph, *stands, *leaves)
+        return run_body(graph, stands, args, kwargs)
 
     def _outdated(self, key: Any) -> bool:
         """Whether the program has changed what the function may read, since its Graph was captured."""
@@ -219,7 +223,7 @@ def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any],
         given: Any = unflattened(cap, treedef, [value for _, value in places])
         args, kwargs = given.items
         result = result_of(cap, fn, args.items, kwargs.items)
-        output = cap.node_argument(result)
+        output = _given_back(result, cap.node_argument(result), _parts(given))
         body.numbers = not _numbers(cap).isdisjoint(_handed(output))
         body.actual.clear()  # tracers must not outlive their trace
         graph = body.builder.finish(output)
@@ -230,6 +234,39 @@ def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any],
     nodes = sorted(graph.placeholders, key=lambda n: order.get(n, len(order) + (own.index(n) if n in own else 0)))
     rest = [n for n in graph.nodes if n.op != "placeholder"]
     return Graph((*nodes, *rest), graph.consts, graph.name), tuple(body.captured)
+
+
+def _parts(given: Value) -> Iterator[Value]:
+    """The trees in what a body is called with, as far as it has looked at them."""
+    inside = given.attrs.values() if isinstance(given, ObjectV) else children(given)
+    for part in of_class(Value, inside):
+        if isinstance(part, (ObjectV, SequenceV)):
+            yield part
+            yield from _parts(part)
+
+
+def _given_back(result: Value, output: Any, parts: Iterable[Value]) -> Any:
+    """`output`, which stands for `result`, with notes of what in it are parts of the body's arguments, as they were:
+    libraries may ask for their identity (`eqx.tree_at`)."""
+    known = {id(part) for part in parts}
+
+    def noted(value: Value, arg: Any) -> Any:
+        if id(value) in known and any(nodes_in(arg)) and not any(closures_in(arg)):
+            with suppressing(Exception):  # its class computes when it is put together
+                leaves, treedef = jax.tree.flatten(materialise(arg, Itself()))
+                return Tree(treedef, tuple(leaves), given=True)
+        if isinstance(value, SequenceV) and type(arg) in (tuple, list) and len(arg) == len(value.items):
+            return type(arg)(map(noted, value.items, arg))
+        return arg
+
+    return noted(result, output) if known else output
+
+
+class Itself(dict[Any, Any]):
+    """Nodes for Nodes."""
+
+    def __missing__(self, node: Any) -> Any:
+        return node
 
 
 def _numbers(cap: Capture) -> set[Node]:

@@ -44,6 +44,17 @@ def test_bodies_are_functions_of_pytrees_behind_what_they_capture():
     assert jax.jit(lambda x: run(graph, x))(X).tolist() == (X * X + 1).tolist()
 
 
+def test_bodies_give_back_parts_of_what_they_were_given():
+    builder = Builder("body")
+    builder.placeholder("x", F32)
+    y = builder.placeholder("y", F32)
+    part = Tree(jax.tree.structure([0]), (y,), given=True)
+    body = as_callable(builder.finish((part, [part], Tree(jax.tree.structure([0]), (y,)))))
+    given = [X + 1]
+    first, second, copy = body(X, {"inside": given})
+    assert first is given and second[0] is given and copy is not given and copy[0] is given[0]
+
+
 def test_errors_are_those_of_the_target_or_speak_of_the_graph():
     body = scaled()
     with pytest.raises(TypeError, match="graph 'body' takes 2 inputs, got 1"):

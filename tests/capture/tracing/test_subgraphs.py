@@ -2,6 +2,7 @@
 
 import functools
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -395,3 +396,21 @@ def test_batches_inside_gradients_whose_sizes_are_found_equal():
         x = jnp.arange(n * 4.0).reshape(n, 4)
         same(per_example(X, x, x * 2), f(X, x, x * 2))
     assert dynacomp.stats()["breaks"] == {} and dynacomp.stats()["frames_captured"] == 2
+
+
+@pytest.mark.parametrize("replace", [
+    lambda m, new: eqx.tree_at(lambda m: m.layers[-1], m, new),
+    lambda m, new: eqx.tree_at(lambda m: m.layers, m, (m.layers[0], new)),
+    lambda m, new: eqx.tree_at(lambda m: (m.layers[1], m.layers[0].bias), m, (new, m.layers[0].bias * 2)),
+    lambda m, new: eqx.tree_at(lambda m: [m.layers[1]], m, replace_fn=lambda old: new),
+])
+def test_parts_of_its_arguments_that_a_function_gives_back_are_the_very_objects(replace):
+    def surgery(m, key, x):
+        return replace(m, eqx.nn.Linear(8, 3, key=key))(x)
+
+    dynacomp.reset()
+    f = dynacomp.jit(surgery, backend="eager")
+    for n in range(3):
+        args = eqx.nn.MLP(4, 2, 8, 1, key=jax.random.key(n)), jax.random.key(n), X
+        same(surgery(*args), f(*args))
+    assert dynacomp.stats()["breaks"] == {} and dynacomp.stats()["frames_captured"] == 1
