@@ -20,13 +20,14 @@ from typing import Any
 import jax
 from jax._src import core
 
-from dynacomp.capture.calls.calls import BUILTINS, call
+from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS, call
 from dynacomp.capture.kinds.operators import fold
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
+    LibraryV,
     NumberV,
     TupleV,
     Value,
@@ -64,3 +65,19 @@ def is_settled(v: Value) -> bool:
 
 
 BUILTINS[jax.debug.print] = debug_print
+
+
+def enter_naming(cap: Capture, manager: LibraryV) -> Value:
+    """`jax.named_scope(...).__enter__()`, as a context manager of the program's calls it."""
+    manager.entered = True
+    return Const(None)
+
+
+def leave_naming(cap: Capture, manager: LibraryV, *error: Value) -> Value:
+    """`jax.named_scope(...).__exit__(...)`."""
+    manager.entered = False
+    return Const(None)
+
+
+BUILTIN_METHODS[LibraryV, "__enter__"] = enter_naming
+BUILTIN_METHODS[LibraryV, "__exit__"] = leave_naming

@@ -374,7 +374,8 @@ def _super(cap: Capture, value: SuperV, name: str) -> Value:
     return bind(cap, raw, value.obj, owner, name)
 
 
-# Context managers that only name what is computed inside: a Graph keeps no such names.
+# Context managers that only name what is computed inside: a Graph keeps no such names. One that was entered is never
+# made again where the captured code ends: its `__exit__` puts back what its `__enter__` has found.
 NAMING = (jax.named_scope, jax.profiler.TraceAnnotation, jax.profiler.StepTraceAnnotation)
 
 
@@ -384,7 +385,7 @@ def do_nothing(*raised: Any) -> None:
 
 def _library(cap: Capture, value: LibraryV, name: str) -> Value:
     if name in ("__enter__", "__exit__") and value.make in NAMING:
-        return Const(do_nothing)
+        return BuiltinMethodV(value, name)
     if name in CONTEXTS:
         raise Break("with", f"{name} of a library's context manager")
     if name in RULES:

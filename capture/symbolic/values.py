@@ -386,6 +386,7 @@ class LibraryV(Value):
     fixed: bool = False  # made of constants alone: `real` is what the program would have
     node: Any = None  # what holds it where a transformation has passed it to a body
     lowered: dict[Any, Any] = field(default_factory=dict)  # body -> its form there as a node argument, once asked for
+    entered: bool = False  # a context manager whose `__enter__` the program has called, without a `with` statement
 
 
 @dataclass(eq=False)

@@ -133,3 +133,36 @@ def test_prints_have_their_turn_and_come_once(fn, capsys):
             jax.effects_barrier()
             said.append(capsys.readouterr().out)
         assert said[0] == said[1]
+
+
+class Named:
+    """A context manager of the program's around one of JAX's."""
+
+    def __init__(self, name):
+        self.scope = jax.named_scope(name)
+
+    def __enter__(self):
+        self.scope.__enter__()
+
+    def __exit__(self, *error):
+        self.scope.__exit__(*error)
+
+
+def test_names_that_are_left_behind_a_graph_break_were_entered(capsys):
+    def inner(x, tell):
+        with Named("inner"):
+            if tell:
+                print("here")
+            return jnp.sin(x)
+
+    def f(x, tell):
+        with Named("outer"):
+            return inner(x, tell) + 1
+
+    for tell, breaks in ((False, 0), (True, 1)):
+        dynacomp.reset()
+        compiled = dynacomp.jit(f, backend="eager")
+        for n in range(3):
+            x = jnp.arange(3.0) + n
+            assert jnp.allclose(compiled(x, tell), f(x, tell))
+        assert bool(dynacomp.stats()["breaks"]) == breaks
