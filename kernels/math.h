@@ -77,13 +77,18 @@ template <class V> inline V rem(V a, V b) {
 
 // ---- exp --------------------------------------------------------------------------------------
 
-// x = n ln2 + r; returns r and sets n. ln2 is split so that n * high is exact.
-template <class V> DC_INLINE V reduce_exp(V x, V& n) {
+// x = n ln2 + r; returns r, and sets n and `power`, n where the exponent of a float is: adding a large number rounds
+// to a whole one, in the low bits. ln2 is split so that n * high is exact.
+template <class V, class S> DC_INLINE V reduce_exp(V x, V& n, S& power) {
   if constexpr (is_double<V>) {
-    n = round_even((V)(x * 1.44269504088896340736));
+    V t = x * 1.44269504088896340736 + 6755399441055744.0;  // 1.5 * 2^52
+    power = bits_as<S>(t) << 52;
+    n = t - 6755399441055744.0;
     return (x - n * 0.69314718036912381649) - n * 1.9082149292705877e-10;
   } else {
-    n = round_even((V)(x * 1.44269504f));
+    V t = x * 1.44269504f + 12582912.0f;               // 1.5 * 2^23
+    power = bits_as<S>(t) << 23;
+    n = t - 12582912.0f;
     return (x - n * 0.693359375f) + n * 2.12194440e-4f;
   }
 }
@@ -109,18 +114,17 @@ template <class V> DC_INLINE V scale(V p, V n) {
 }
 // p * 2^n by adding n to the exponent of p, which is near 1; results below the normal range become 0, as
 // XLA flushes them. Outside (low, high) the value is 0 or infinity whatever p and n are.
-template <class V> DC_INLINE V scale_normal(V x, V p, V n, elem<V> low, elem<V> high) {
-  typedef typename lane<V>::sints S;
-  S e = convert_lanes<elem<S>>(n);
-  V y = bits_as<V>((S)(bits_as<S>(p) + (e << (is_double<V> ? 52 : 23))));
+template <class V, class S> DC_INLINE V scale_normal(V x, V p, S power, elem<V> low, elem<V> high) {
+  V y = bits_as<V>((S)(bits_as<S>(p) + power));
   y = x < low ? V{} : y;
   return x > high ? (V)(V{} + (elem<V>)__builtin_inf()) : y;
 }
 template <class V> DC_INLINE V exp(V x) {
-  V n, r = reduce_exp(x, n);
+  typename lane<V>::sints power;
+  V n, r = reduce_exp(x, n, power);
   V p = exp_rest(r) * r * r + r + (elem<V>)1;
-  if constexpr (is_double<V>) return scale_normal(x, p, n, -708.3964185322641, 709.782712893384);
-  else return scale_normal(x, p, n, -87.33654f, 88.72283f);
+  if constexpr (is_double<V>) return scale_normal(x, p, power, -708.3964185322641, 709.782712893384);
+  else return scale_normal(x, p, power, -87.33654f, 88.72283f);
 }
 template <class V> DC_INLINE V exp2(V x) {
   constexpr elem<V> low = is_double<V> ? -1080 : -152, high = is_double<V> ? 1025 : 129;
@@ -131,7 +135,8 @@ template <class V> DC_INLINE V exp2(V x) {
   return scale((V)(exp_rest(r) * r * r + r + (elem<V>)1), n);
 }
 template <class V> DC_INLINE V expm1(V x) {
-  V n, r = reduce_exp(clamp_exp(x), n);
+  typename lane<V>::sints power;
+  V n, r = reduce_exp(clamp_exp(x), n, power);
   V m = exp_rest(r) * r * r + r;                       // e^r - 1
   V t = power_of_two((V)(n > (elem<V>)1 ? (V)(n - (elem<V>)1) : (V)(n < (elem<V>)-60 ? (V)(V{} - (elem<V>)60) : n)));
   V two = n > (elem<V>)1 ? (V)(V{} + (elem<V>)2) : (V)(V{} + (elem<V>)1);
@@ -181,16 +186,29 @@ template <class V> DC_INLINE V log(V x) {
   r = x < 0 ? nan : r;
   return x != x ? x : r;
 }
+// float: what rounding 1 + x lost goes into the polynomial, so that small x come through it alone.
+template <class V> DC_INLINE V log1p_float(V x) {
+  typedef typename lane<V>::sints S;
+  V u = x + 1.0f;
+  S b = bits_as<S>(u), e = (b - 0x3f3504f3) >> 23;
+  S most = e > 60 ? S{} + 60 : e;                      // beyond it nothing was lost
+  V m = bits_as<V>((S)(b - (e << 23))), unit = bits_as<V>((S)(0x3f800000 - (most << 23)));
+  V p = log_poly((V)((m - 1.0f) + (x - (u - 1.0f)) * unit)), n = convert_lanes<float>(e);
+  V r = n * 0.693359375f + (p - n * 2.12194440e-4f);
+  r = x == __builtin_inff() ? x : r;
+  return x < -1.0f ? (V)(V{} + __builtin_nanf("")) : x == -1.0f ? (V)(V{} - __builtin_inff()) : r;
+}
+template <class V> DC_INLINE V log1p_double(V x) {
+  V u = x + 1.0;
+  V c = (x - (u - 1.0)) / u;                           // what rounding u lost
+  V r = u == 1.0 ? x : (V)(log(u) + c);
+  r = x == __builtin_inf() ? x : r;
+  return x == -1.0 ? (V)(V{} - __builtin_inf()) : r;
+}
 template <class V> DC_INLINE V log1p(V x) {
-  V u = x + (elem<V>)1;
-  V c = (x - (u - (elem<V>)1)) / u;                    // what rounding u lost
-  V r = log(u) + c;
-  r = u == (elem<V>)1 ? x : r;
-  r = abs(x) < (elem<V>)1e-4 ? (V)(x * ((elem<V>)1 - x * ((elem<V>)0.5 - x * (elem<V>)(1.0 / 3)))) : r;
-  if constexpr (is_double<V>) r = abs(x) < 1e-4 ? (u == 1.0 ? x : (V)(log(u) + c)) : r;
-  V inf = V{} + (elem<V>)__builtin_inf();
-  r = x == inf ? x : r;
-  r = x == (elem<V>)-1 ? (V)-inf : r;
+  V r;
+  if constexpr (is_double<V>) r = log1p_double(x);
+  else r = log1p_float(x);
   return x == 0 ? flushed(x) : r;
 }
 
@@ -337,39 +355,39 @@ template <class V> inline V tan(V x) {
 
 // ---- tanh and erf -----------------------------------------------------------------------------
 
+// e^x - 1 for float |x| < 80, exact to its own last place where that is near 0.
+template <class V> DC_INLINE V expm1_inside(V x) {
+  typename lane<V>::sints power;
+  V n, r = reduce_exp(x, n, power), t = bits_as<V>((decltype(power))(power + 0x3f800000));
+  return t * (exp_rest(r) * r * r + r) + (t - 1.0f);
+}
 template <class V> inline V tanh(V x) {
-  V a = abs(x), z = x * x, p;
-  if constexpr (is_double<V>)
-    p = poly(z, -2.4424285339101859e-6, 1.2218007185389717e-5, -3.708900691142223e-5, 9.6045559608451097e-5,
-             -0.00023889103794129632, 0.0005899821894368315, -0.0014558284581819985, 0.0035921275135816554,
-             -0.0088632355001895727, 0.021869488535147985, -0.053968253968236191, 0.13333333333333321,
-             -0.33333333333333333);
-  else
-    p = poly(z, 0.002294304864, -0.008345321141, 0.0217693384, -0.05395931111, 0.1333330377, -0.3333333317);
-  V near = x + x * z * p;
-  V far = (elem<V>)1 - (elem<V>)2 / (exp((V)(a + a)) + (elem<V>)1);
-  V y = copysign(a < (elem<V>)0.6 ? near : far, x);
-  return x == 0 ? x : y;
+  V a = abs(x), y;
+  if constexpr (is_double<V>) {
+    V z = x * x;
+    V p = poly(z, -2.4424285339101859e-6, 1.2218007185389717e-5, -3.708900691142223e-5, 9.6045559608451097e-5,
+               -0.00023889103794129632, 0.0005899821894368315, -0.0014558284581819985, 0.0035921275135816554,
+               -0.0088632355001895727, 0.021869488535147985, -0.053968253968236191, 0.13333333333333321,
+               -0.33333333333333333);
+    V far = (elem<V>)1 - (elem<V>)2 / (exp((V)(a + a)) + (elem<V>)1);
+    y = a < (elem<V>)0.6 ? (V)(a + a * z * p) : far;
+  } else {
+    V m = expm1_inside((V)(2.0f * (a > 10.0f ? (V)(V{} + 10.0f) : a)));
+    y = m / (m + 2.0f);
+  }
+  return x == 0 ? x : copysign(y, x);
 }
-template <class V> DC_INLINE V erf_near(V x) {  // float, |x| <= 1
-  V z = x * x;
-  return x * poly(z, 7.875875063e-5, -0.0008016864287, 0.005189087423, -0.02685421201, 0.1128359472,
-                  -0.3761262667, 1.128379166);
-}
+// float: 1 - exp of a polynomial that is -log(1 - erf).
 template <class V> inline V erf(V x) {
   if constexpr (is_double<V>) return map_lanes(x, [](auto a) { return erf_one(a); });
   else {
     V a = abs(x);
-    V c = a > 4.0f ? (V)(V{} + 4.0f) : a;
-    V q = poly(c, -1.643063656e-6, 4.616385863e-5, -0.0005975857702, 0.004762625833, -0.02642763715,
-               0.1100871665, 0.6318239181, 1.130231055, -0.0003185396624);
-    V far = 1.0f - exp((V)-q);
-    V y = copysign(far, x);
-    y = a < 1.0f ? erf_near(x) : y;
-    return x != x ? x : y;
+    a = a > 4.0f ? (V)(V{} + 4.0f) : a;
+    V q = a * poly(a, -9.256271425e-6, 0.0001176413248, -0.000632836937, 0.001667027778, -0.0001603963664,
+                   -0.01915306375, 0.1027778305, 0.636619382, 1.128379172);
+    return copysign((V)-expm1_inside((V)-q), x);
   }
 }
-
 // float: exp(x^2) erfc(x) (1 + 2x) is a polynomial of (x - 2) / (x + 2); x^2 is a float square that is exact
 // plus a rest, as its error would be that of the result.
 template <class V> inline V erfc(V x) {
@@ -379,13 +397,15 @@ template <class V> inline V erfc(V x) {
     V a = abs(x);
     a = a > 11.0f ? (V)(V{} + 11.0f) : a;
     V t = (a - 2.0f) / (a + 2.0f);
-    V p = poly(t, 0.000197532044, -0.0003008848078, -0.001453357128, 0.001207126127, 0.008722361974,
-               -0.008021833275, -0.05422004191, 0.1640503216, -0.1660303926, -0.09276380526, 1.276978381);
-    V high = bits_as<V>((U)(bits_as<U>(a) & 0xfffff000u));
-    V d = (high - a) * (high + a);
-    V rest = (V)(1.0f + d * (1.0f + d * (0.5f + d * (1.0f / 6 + d * (1.0f / 24)))));
-    V tail = exp((V)(-high * high)) * rest * p / (1.0f + 2.0f * a);
-    V near = 1.0f - erf_near(x);
+    V p = poly(t, 3.718407405e-5, -0.0003430815712, -0.001251800072, 0.001254531226, 0.008631618867,
+               -0.008039214899, -0.05420286626, 0.1640525960, -0.1660315700, -0.09276388022, 1.276978395);
+    V high = bits_as<V>((U)(bits_as<U>(a) & 0xfffff000u)), square = high * high;
+    typename lane<V>::sints power;
+    V n, r = reduce_exp((V)-square, n, power) + (high - a) * (high + a);
+    V e = exp_rest(r) * r * r + r + 1.0f;
+    V tail = scale_normal((V)-square, e, power, -87.33654f, 88.0f) * p / (1.0f + 2.0f * a);
+    V z = x * x;
+    V near = 1.0f - x * poly(z, 0.00471799005, -0.0267571843, 0.112828228, -0.376126086, 1.12837917);
     V y = a < 0.5f ? near : x < 0.0f ? (V)(2.0f - tail) : tail;
     return x != x ? x : y;
   }

@@ -35,7 +35,7 @@ Monomial = tuple[tuple["Atom", int], ...]  # atoms with their powers; () for the
 FLOORDIV, SYMBOL = "floordiv", "size"
 EXTREMES: dict[str, Callable[[Any, Any], Any]] = {"max": max, "min": min}
 INFINITE = math.inf
-LARGEST = 2.0 ** 63  # what guards read are numbers of 64 bits
+LARGEST = 2.0 ** 63
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,14 +356,18 @@ def names(expr: Expr) -> frozenset[str]:
 
 
 def bounds(expr: Expr) -> tuple[float, float]:
-    """The least and the greatest value, over all sizes that the entry serves."""
+    """The least and the greatest value, over all sizes that the entry serves. What is made of sizes fits into 64 bits,
+    where guards compute it, before a number is added."""
     if type(expr) is not Size:
         return expr, expr
-    low = high = 0.0
+    low = high = more = 0.0
     for mono, k in expr.terms:
+        if not mono:
+            more = k
+            continue
         least, most = _bounds_of(expr.scope, mono)
         low, high = low + min(_scaled(k, least), _scaled(k, most)), high + max(_scaled(k, least), _scaled(k, most))
-    return low, high
+    return max(low, -LARGEST) + more, min(high, LARGEST) + more
 
 
 def _scaled(k: int, bound: float) -> float:
@@ -383,7 +387,7 @@ def _bounds_of(scope: Any, mono: Monomial) -> tuple[float, float]:
 def _bounds_of_atom(scope: Any, atom: Atom) -> tuple[float, float]:
     if atom.op == SYMBOL:
         name = atom.args[0]
-        return scope.least[name], scope.most.get(name, LARGEST)
+        return scope.least[name], scope.most.get(name, INFINITE)
     (low, high), (least, most) = bounds(atom.args[0]), bounds(atom.args[1])
     if atom.op in EXTREMES:
         return EXTREMES[atom.op](low, least), EXTREMES[atom.op](high, most)
