@@ -65,7 +65,7 @@ CHEX = Library(
                     ("chex._src.asserts_internal", "has_tracers")}))
 _PURE = ("jaxlib", "optax", "flax.struct", "flax.training", "flax.traverse_util", "flax.serialization", "diffrax",
          "lineax", "optimistix", "einops", "jmp", "rlax", "distrax", "jraph", "e3nn_jax",
-         "tensorflow_probability.substrates.jax")
+         "tensorflow_probability.substrates.jax", "tensorflow_probability.python.internal.backend.jax")
 _STEADY = ("dynacomp", "numpy", "scipy", "ml_dtypes", "opt_einsum", "absl", "typing_extensions", "jaxtyping",
            "beartype", "wadler_lindig", "treescope", "orbax", "etils", "tree", "toolz", "optree", "namex", "h5py",
            "rich", "tqdm", "pytest", "_pytest", "pluggy")

@@ -79,6 +79,7 @@ class Outcome:
     leaves: list[Any]
     origins: list[Node | None]  # for each leaf the Node that came out of the call as it went in
     tells: bool = False  # it prints, too
+    whole: bool = True  # `result` is put together of Avals; else of tracers: its class computes when it is unflattened
 
     @property
     def plain(self) -> bool:
@@ -175,7 +176,12 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     leaves = [_result_leaf(next(avals)) if _is_array(x) else x for x in seen["leaves"]]
     leaves = with_numbers(cap, fn, (args, kwargs), seen["tree"], leaves, seen["origins"], reached, since)
     leaves = with_arrays(cap, fn, (args, kwargs), leaves, seen["origins"])
-    result = _put_together(seen["tree"], leaves)
+    try:
+        result = _put_together(seen["tree"], leaves)
+    except Break:
+        if not isinstance(fn, type) or tells:
+            raise
+        return Outcome(seen["made"], seen["tree"], leaves, seen["origins"], whole=False)
     _order_keys(seen["made"], result)
     return Outcome(result, seen["tree"], leaves, seen["origins"], tells)
 

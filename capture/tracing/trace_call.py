@@ -88,6 +88,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     outcome, lowered = evaluated(cap, fn, lowered, since=step)
     reach_rules(cap, fn, *lowered)
     guard_reads(cap, (*values[0], *values[1].values()))
+    if not outcome.whole:
+        return LibraryV(fn, tuple(values[0]), values[1], real=outcome.result)
     if outcome.tells:
         return _telling(cap, fn, lowered, outcome, name)
     if not outcome.has_arrays and outcome.plain:

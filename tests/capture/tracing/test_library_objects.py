@@ -121,3 +121,41 @@ def test_a_linen_module_is_applied_by_a_method_of_its_own():
     dynacomp.reset()
     got = dynacomp.jit(lambda v, x: model.apply(v, x, method=model.decode), backend="eager")(variables, X)
     assert jnp.allclose(got, model.apply(variables, X, method=model.decode)) and not dynacomp.stats()["breaks"]
+
+
+SPREAD = '''
+import jax, jax.numpy as jnp
+
+@jax.tree_util.register_pytree_node_class
+class Spread:
+    def __init__(self, scale):
+        self.scale = scale
+        self.log = jnp.log(scale)
+
+    def density(self, x):
+        return -(x / self.scale) ** 2 - self.log
+
+    def tree_flatten(self):
+        return (self.scale,), None
+
+    @classmethod
+    def tree_unflatten(cls, _, leaves):
+        return cls(*leaves)
+'''
+
+
+def test_objects_whose_class_computes_when_unflattened_are_made_in_the_graph():
+    spread = types.ModuleType("computing_spread")
+    exec(SPREAD, vars(spread))
+    dynacomp.register_library("computing_spread", pure=True)
+
+    def loss(scale, x):
+        made = spread.Spread(scale + 1)
+        return made.density(x).sum() + made.log.sum()
+
+    dynacomp.reset()
+    f = dynacomp.jit(lambda s, x: (loss(s, x), jax.grad(loss)(s, x)), backend="eager")
+    for n in range(3):
+        s, x = jnp.arange(1.0, 4.0), jnp.ones(3) * n
+        assert jnp.allclose(f(s, x)[1], jax.grad(loss)(s, x)) and jnp.allclose(f(s, x)[0], loss(s, x))
+    assert dynacomp.stats()["breaks"] == {} and dynacomp.stats()["frames_captured"] == 1
