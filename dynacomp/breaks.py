@@ -52,6 +52,8 @@ REASONS: dict[str, Reason] = {
     "operator": Reason("an operator on objects that cannot be looked into"),
     "placement": Reason("where an intermediate array lives"),
     "raises": Reason("the program raises"),
+    "restless": Reason("there was something to capture in call after call: Python runs what is new in most calls now",
+                       "pass changing values as arrays, or raise recompile_limit"),
     "resume": Reason("a graph break at a place where the frame cannot be resumed"),
     "contents": Reason("a container whose content changes from call to call: Python reads it",
                        "a NumPy array of a fixed or symbolic size needs no break"),

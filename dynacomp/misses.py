@@ -34,6 +34,7 @@ from dynacomp.capture.symbolic.lessons import Lesson, Lessons
 from dynacomp.capture.symbolic.libraries import host_below
 from dynacomp.capture.symbolic.sources import Local, Source
 from dynacomp.capture.tracing.library_reads import collecting
+from dynacomp.driver import rounds
 from dynacomp.driver.attempts import entry_for
 from dynacomp.driver.history import History, Seen, forget, history_of, kind_of_call, policy_of, remember
 from dynacomp.driver.pipeline import compile_graph
@@ -47,6 +48,7 @@ TOLD_AFTER = 3  # sizes that one place had, each of which took an entry of its o
 MAX_CAPTURES = 8  # times the limit of entries: what they guarded died, again and again
 CHURN, WORTH = 12, 4  # so many captures in a row whose entries served fewer calls than that: Python runs the next ones
 PATIENCE, MAX_WAIT = 3, 4096  # after so many failed captures in a row, calls wait for the next attempt
+RESTLESS = 16  # calls of code without an entry for which nobody asks, where captures have become rare
 DEBUGGING = ("jax_debug_nans", "jax_debug_infs", "jax_disable_jit")  # settings that watch each eager operation
 
 
@@ -157,6 +159,11 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
         _native.rest(code, min(MAX_WAIT, 1 << 2 * history.churned + 4))
         return eager(code, "churn", f"{history.captures} of {code.co_qualname}" + (
             f", lately because of {failed_now}" if failed_now else ""))
+    root = rounds.compiled_above(code)
+    if not options.fullgraph and not rounds.may_capture(root):
+        if not _native.entries(code):
+            _native.rest(code, RESTLESS)
+        return eager(root, "restless", "")
     argument, container = failed_part(fn, code, args)
     history.missed.update(filter(None, [argument]))
     history.contents.update(filter(None, [container]))
@@ -354,6 +361,7 @@ def reset() -> None:
     idle.reset()
     generator_plan.forget()
     raising.forget()
+    rounds.forget()
 
 
 def install() -> None:

@@ -124,6 +124,7 @@ static PyObject *call_captured(CompiledFunction *self, PyFunctionObject *func, P
 static PyObject *call_passed(CompiledFunction *self, const Passed *passed)
 {
     dc_counters.calls++;
+    dc_counters.outer += dc_thread.current == NULL;
     if (!dc_enabled || dc_thread.paused) {
         return pass_on(self, passed);
     }

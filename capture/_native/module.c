@@ -247,7 +247,7 @@ static PyObject *is_skipped(PyObject *m, PyObject *arg)
 
 #define COUNTER(name) {#name, &dc_counters.name}
 static const struct { const char *name; unsigned long long *value; } counter_rows[] = {
-    COUNTER(calls), COUNTER(hits), COUNTER(misses), COUNTER(direct), COUNTER(code), COUNTER(plain),
+    COUNTER(calls), COUNTER(outer), COUNTER(hits), COUNTER(misses), COUNTER(direct), COUNTER(code), COUNTER(plain),
     COUNTER(frames), COUNTER(skipped), COUNTER(traced), COUNTER(rejected),
     COUNTER(invalidated), COUNTER(unbound), COUNTER(deep),
 };

@@ -240,7 +240,7 @@ PyObject *dc_call_paused(PyObject *callable, PyObject *const *args, size_t nargs
 
 typedef struct {
     unsigned long long hits, misses, direct, code, frames, skipped, plain, traced,
-        rejected, invalidated, calls, unbound, deep;
+        rejected, invalidated, calls, outer, unbound, deep;
 } Counters;
 extern Counters dc_counters;
 

@@ -8,6 +8,7 @@
     placed       Graphs whose arrays live on several devices, or where the program itself puts them
     calling_back  Programs that call Python: where such a function raises, the call runs as plain Python
     history      What earlier captures of a code object saw, and what is symbolic therefore
+    rounds       How often a compiled function is captured again: such calls become rare
     attempts     From a frame to a cache entry: attempts to capture it, until one compiles
     pipeline     Lowering, passes, schedule, backend, in that order
     traced       The program of a Graph that is called where JAX transforms a caller

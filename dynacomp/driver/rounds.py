@@ -1,0 +1,62 @@
+"""How often a compiled function is captured again: calls in which something is captured become rare.
+
+A program settles within some calls: what changes between them is found out. One that does not, an interpreter of
+programs that are new in each call, say, would be captured for ever, each place for some times. After `FREE` calls with
+captures in a compiled function, or in what it calls, the next such call is twice as far away each time; in those
+between, Python runs what no entry serves.
+
+    >>> rounds = Rounds()
+    >>> [call for call in range(1, 100) if rounds.may_capture(call)]
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 19, 27, 43, 75]
+"""
+
+from __future__ import annotations
+
+from types import CodeType
+from typing import Any
+
+from dynacomp.capture import _native
+from dynacomp.capture.base.identity_table import IdentityTable
+
+FREE = 12  # calls with captures that a program may have in a row
+QUIET = 64  # so many calls without any, and all begins again
+
+
+class Rounds:
+    """The calls of one compiled function in which something was captured. last: the last one; many: how many there
+    were; asked: the last one in which something would have been. Calls are known by how many there were in the process
+    before."""
+
+    def __init__(self) -> None:
+        self.last = self.many = self.asked = 0
+
+    def may_capture(self, call: int) -> bool:
+        """Whether something may be captured in this call, too."""
+        if call == self.last:
+            return True
+        quiet, self.asked = call - self.asked, call
+        if quiet > QUIET:
+            self.many = 0
+        if call - self.last < 1 << max(0, self.many - FREE):
+            return False
+        self.last, self.many = call, self.many + 1
+        return True
+
+
+_ROUNDS = IdentityTable()  # code objects compare by value
+
+
+def compiled_above(code: CodeType) -> CodeType:
+    """The code of the compiled function that a frame of this code runs in."""
+    root: Any = getattr(_native.current(), "__wrapped__", None)
+    return getattr(getattr(root, "__func__", root), "__code__", code)
+
+
+def may_capture(root: CodeType) -> bool:
+    """Whether something may be captured in the call of this compiled function that runs."""
+    return _ROUNDS.setdefault(root, Rounds).may_capture(_native.counters()["outer"])  # type: ignore[no-any-return]
+
+
+def forget() -> None:
+    """Begins again."""
+    _ROUNDS.clear()
