@@ -223,11 +223,17 @@ class Count(Source):
 class Host(Source):
     """A number or string that Python computes from others as `fn(*args)`: in replacement code, and in guards.
 
-    `args` are Sources and literals; `op` is the name of `fn`."""
+    `args` are Sources and literals; `op` is the name of `fn`. `k * 2` and `k * 2.0` are two: literals are told apart by
+    their types too (`kinds`), and zeros by their signs."""
 
     op: str
     args: tuple[Any, ...]
     fn: Any = field(compare=False)
+    kinds: tuple[Any, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        literals = (a for a in self.args if not isinstance(a, Source))
+        object.__setattr__(self, "kinds", tuple((type(a), repr(a) if a == 0 else "") for a in literals))
 
     def __repr__(self) -> str:
         return f"{self.op}({', '.join(map(repr, self.args))})"

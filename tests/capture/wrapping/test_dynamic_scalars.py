@@ -234,3 +234,18 @@ def test_a_divisor_that_changes_is_no_condition_of_the_program():
         np.testing.assert_allclose(compiled(x, n, causal), heads(x, n, causal))
     stats = dynacomp.stats()
     assert stats["frames_captured"] <= 6 and not stats["breaks"], stats
+
+
+def by_type(x, k):
+    whole = x.astype(int)
+    return whole * (k * 2.0), whole * (k * 2), whole * (k * True), k * 0.0, k * -0.0, k == 1, k == 1.0
+
+
+def test_literals_of_two_types_make_two_numbers():
+    dynacomp.reset()
+    compiled = dynacomp.jit(by_type)
+    for k in (1, 2, 3, -4):
+        for want, got in zip(by_type(X, k), compiled(X, k)):
+            assert type(want) is type(got) and getattr(want, "dtype", None) == getattr(got, "dtype", None)
+            assert repr(want) == repr(got)
+    assert dynacomp.stats()["frames_captured"] == 2
