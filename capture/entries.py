@@ -44,6 +44,7 @@ class Info:
     contents: tuple[str, ...] = ()  # by guard: the container whose content it asks for
     resumes: Callable[[], Iterable[CodeType]] = tuple  # where the frame goes on after its graph break
     steps: int = 0  # instructions that the capture has run
+    conditional: tuple[bool, ...] = ()  # by guard: whether it asks what a condition on changing numbers comes to
 
 
 def entry_of(captured: Captured, program: Any) -> Entry:
@@ -72,7 +73,8 @@ def info_of(captured: Captured, writer: StepWriter, program: Any) -> Info:
     return Info(captured.graph, str(captured.guards), writer.texts(), captured.stopped, _shapes(cap), cap.captured_ops,
                 {repr(s): v for s, v in cap.scalars.items()}, cap.root.traced, program=program,
                 arguments=tuple(map(argument_of, writer.origin)), contents=tuple(map(content_of, writer.origin)),
-                resumes=living(captured.recipe.resumes), steps=cap.steps)
+                resumes=living(captured.recipe.resumes), steps=cap.steps,
+                conditional=tuple(map(is_condition, writer.origin)))
 
 
 def may_restart(cap: Capture, program: Any) -> bool:
@@ -84,6 +86,12 @@ def argument_of(origin: Guard | S.Source | None) -> S.Local | None:
     """The argument into whose content a guard looks; None where it asks for the sizes of arrays, which may become
     symbolic, or whether an iterator has come to its end, as each one does."""
     return S.passed(origin.source) if isinstance(origin, Guard) and origin.kind not in OF_SIZES else None
+
+
+def is_condition(origin: Guard | S.Source | None) -> bool:
+    """Whether a guard asks what a condition on numbers or sizes that change comes to."""
+    return isinstance(origin, Guard) and (origin.kind == "relation" or origin.kind == "eq" and isinstance(
+        origin.source, S.Host))
 
 
 OF_SIZES = ("array", "tracer", "ndarray", "symbol", "relation", "ended")

@@ -22,6 +22,7 @@ from dynacomp.capture.base.errors import Break, CompileError, GiveUp, Raised, Re
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.bytecode.resume import is_resume
 from dynacomp.capture.bytecode.stack_effects import check_rows
+from dynacomp.capture.control_flow.merge import select
 from dynacomp.capture.graph.graph import Graph
 from dynacomp.capture.reconstruct.graph_break import breaking
 from dynacomp.capture.reconstruct.output import Recipe, returning
@@ -157,6 +158,10 @@ def unbuildable(cap: Capture, alive: Unbuildable) -> Refusal | None:
 
 def learn_number(cap: Capture, needed: NeedsConcrete, lessons: Lessons) -> None:
     """A changing number is needed as a constant: fixed while it is seen to change little, then a break."""
+    places = opened_for(cap, needed.value.source)
+    if places:
+        lessons.shut.update(places)
+        return
     found = number_sources(needed.value.source)
     counted = [s for s in found if s not in lessons.sized and may_be_size(cap, s)]
     if type(needed.value.hint) is int and counted and not any(s in lessons.fixed for s in found):
@@ -170,6 +175,14 @@ def learn_number(cap: Capture, needed: NeedsConcrete, lessons: Lessons) -> None:
         lessons.frozen.update((s, Frozen("a constant is needed", cap.last_where, needed.value.hint))
                               for s in found if isinstance(s, S.Dim))
         lessons.all_fixed = len(lessons.fixed) > MANY_NUMBERS
+
+
+def opened_for(cap: Capture, source: Any) -> set[Any]:
+    """The places of the conditions between whose sides Python chooses this number, or one that it is computed from."""
+    if not isinstance(source, S.Host) or not cap.opened:
+        return set()
+    chosen = cap.opened.get(source.args[0], set()) if source.fn is select else set()
+    return chosen.union(*(opened_for(cap, a) for a in source.args))
 
 
 def may_be_size(cap: Capture, source: S.Source) -> bool:

@@ -167,6 +167,7 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
     argument, container = failed_part(fn, code, args)
     history.missed.update(filter(None, [argument]))
     history.contents.update(filter(None, [container]))
+    history.split |= split_by_condition(fn, code, args)
     history.data |= bool(container) or isinstance(argument, Local) and type(args[argument.index]) in (str, bytes)
     notices.log("recompiles", lambda: recompile_text(fn, code, args))
     return captured(options, fn, code, args, history)
@@ -337,6 +338,16 @@ def failed_part(fn: Any, code: CodeType, args: tuple[Any, ...]) -> tuple[Source 
         if step >= 0:
             return info.arguments[step], info.contents[step]
     return None, ""
+
+
+def split_by_condition(fn: Any, code: CodeType, args: tuple[Any, ...]) -> bool:
+    """Whether what a condition on changing numbers comes to keeps some entry from serving a call."""
+    for entry in _native.entries(code):
+        info = entry.info
+        step = entry.guards.check(fn, args) if info is not None else -1
+        if step >= 0 and info.conditional[step]:
+            return True
+    return False
 
 
 def refused(fn: Any, code: CodeType, args: tuple[Any, ...]) -> Any:

@@ -28,7 +28,7 @@ from dynacomp.capture.control_flow.merge import Differs, Join, Slot
 from dynacomp.capture.graph.graph import Closure, Graph, Node
 from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.machine import Capture, Frame, step
-from dynacomp.capture.symbolic.values import NumberV, Value
+from dynacomp.capture.symbolic.values import NumberV, ScalarV, Value
 from dynacomp.capture.tracing.subgraphs import Body, localise
 from dynacomp.capture.tracing.trace_call import emit_node
 
@@ -63,11 +63,12 @@ class Side:
 
 @dataclass(eq=False)
 class Fork:
-    """Two sides, taken as `condition` is true or false."""
+    """Two sides, taken as `condition` is true or false; `asked`: the number of Python's that it is, if it is one."""
 
     condition: NumberV
     yes: Side
     no: Side
+    asked: ScalarV | None = None
 
     @property
     def since(self) -> int:
@@ -95,14 +96,15 @@ def may_convert(cap: Capture) -> bool:
     return not cap.lessons.plain_ifs and not cap.under_trace
 
 
-def decide(cap: Capture, frame: Frame, condition: NumberV, yes: Start, no: Start) -> int | None:
+def decide(cap: Capture, frame: Frame, condition: NumberV, yes: Start, no: Start,
+           asked: ScalarV | None = None) -> int | None:
     """Runs both sides from the frame's instruction; the offset where they meet, or None after setting
     `frame.result` or `frame.fork`. Raises OneSide, Differs (Break, ...) where an `if` cannot be a `cond`."""
     meet = meeting_place(frame.code, frame.index, frame.stops)
     stops = frame.stops if meet == EXIT else frame.stops | {meet}
     one, other = (_explored(cap, frame, start, stops) for start in (yes, no))
     if isinstance(one, Side) and isinstance(other, Side):
-        return conclude(cap, frame, Fork(condition, one, other))
+        return conclude(cap, frame, Fork(condition, one, other, asked))
     if isinstance(other, Side):
         raise OneSide(False, one)  # type: ignore[arg-type]
     raise OneSide(True, other) if isinstance(one, Side) else Differs("neither side can be captured")
@@ -122,7 +124,7 @@ def conclude(cap: Capture, frame: Frame, fork: Fork) -> int | None:
     if len(places) == 1:
         merge(cap, frame, fork)
         return None if frame.result is not None else frame.code.instrs[places.pop()].offset
-    if not frame.stops:
+    if not frame.stops or fork.asked is not None:
         raise Differs("the sides do not meet")
     frame.fork = fork
     return None
@@ -183,7 +185,9 @@ def leaves(tree: Side | Fork, above: dict[Value, undo_log.State] | None = None) 
 def merge(cap: Capture, frame: Frame, fork: Fork) -> None:
     """Brings the frame to the place where all leaves are, with a `cond` node for what differs."""
     ends = list(leaves(fork))
-    join = Join(cap, fork.since, [leaf.changes for leaf in ends])
+    if fork.asked is not None and len(ends) > 2:
+        raise Differs("sides that end in several places")
+    join = Join(cap, fork.since, [leaf.changes for leaf in ends], fork.asked)
     found = joined(join, frame, [leaf.side for leaf in ends])
     for slot, node in zip(join.slots, chosen(cap, fork, join.slots)):
         slot.merged.node = node

@@ -25,13 +25,17 @@ from dynacomp.capture.symbolic.values import (
     Lazy,
     NumberV,
     ObjectV,
+    ScalarV,
+    SizeV,
     TupleV,
     Value,
     is_exactly,
     is_literal,
     is_number,
+    now,
     type_of,
 )
+from dynacomp.capture.wrapping import dynamic_scalars, host_functions
 from dynacomp.capture.wrapping.array_identity import origin_of
 
 
@@ -55,11 +59,13 @@ class Slot:
 @dataclass(eq=False)
 class Join:
     """since: Nodes and objects that are younger belong to one way only. states: per way, the states
-    of the older mutable objects that it changed."""
+    of the older mutable objects that it changed. asked: the number that changes and decides which of two ways is
+    taken, if one does: Python chooses between their numbers, too."""
 
     cap: Capture
     since: int
     states: list[dict[Value, undo_log.State]]
+    asked: ScalarV | None = None
     slots: list[Slot] = field(default_factory=list)
     made: dict[tuple[int, ...], Value] = field(default_factory=dict)
     partner: dict[tuple[int, int], Value] = field(default_factory=dict)
@@ -152,7 +158,8 @@ def _arrays(join: Join, items: list[Any]) -> Any:
         return first
     if any(v.aval != first.aval or not (v.real is None or isinstance(v.real, jax.Array)) for v in items):
         raise Differs("arrays of another shape, dtype or weak type")
-    origin = join.value([origin_of(join.cap, v) for v in items])
+    origins: list[Any] = [origin_of(join.cap, v) for v in items]
+    origin = origins[0] if all(is_same_constant(v, origins[0]) for v in origins) else _numbers(join, origins)
     if is_exactly(origin, int):
         return join.cap.candidates[origin.value - 1] if origin.value else join.slot(
             items, lambda: ArrayV(first.node, first.aval, joined=True))
@@ -162,9 +169,27 @@ def _arrays(join: Join, items: list[Any]) -> Any:
 def _constants(join: Join, items: list[Any]) -> Any:
     if all(is_equal(v.value, items[0].value) for v in items):
         return items[0]
+    if join.asked is not None:
+        return _changing(join, items)
     if all(type(v.value) is type(items[0].value) in (int, bool) for v in items):
         return _numbers(join, items)
     raise Differs("constants")
+
+
+def _changing(join: Join, items: list[Any]) -> Any:
+    """A number or string that changes from call to call: the same on all ways, or one of two, as Python finds."""
+    scalars = [host_functions.as_scalar(join.cap, v) for v in items]
+    if all(isinstance(v, ScalarV) and v.source == scalars[0].source for v in scalars):
+        return items[0]
+    kinds = {type(now(v)) for v in scalars}
+    if join.asked is None or len(kinds) > 1 or not kinds <= {int, float, bool, str}:
+        raise Differs("changing numbers")
+    return dynamic_scalars.host("select", select, join.asked, *scalars)
+
+
+def select(asked: bool, yes: Any, no: Any) -> Any:
+    """What `yes if asked else no` gives, both being known."""
+    return yes if asked else no
 
 
 def is_same_constant(a: Any, b: Any) -> bool:
@@ -237,6 +262,7 @@ def _objects(join: Join, items: list[Any]) -> Any:
 _ROWS: list[tuple[Callable[[Any], bool], Callable[[Join, list[Any]], Any]]] = [
     (lambda v: isinstance(v, ArrayV), _arrays),
     (lambda v: isinstance(v, Const), _constants),
+    (lambda v: isinstance(v, (Const, ScalarV, SizeV)), _changing),
     (lambda v: is_number(v) and not is_exactly(v, float), _numbers),
     (lambda v: isinstance(v, TupleV), _tuples),
     (undo_log.is_mutable, _objects),

@@ -112,7 +112,8 @@ def _of_constants(cap: Capture, op: Any, a: Value, b: Value) -> Value:
 def _of_changing(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     """An operator of numbers and strings that change: an expression of sizes, or one that Python computes; where it
     is neither, the sizes are constants."""
-    found = size_values.arithmetic(cap, op, a, b) or size_values.compare(cap, op, a, b)
+    found = (size_values.arithmetic(cap, op, a, b) or size_values.compare_openly(cap, op, a, b)
+             or size_values.compare(cap, op, a, b))
     if found is None and _plain(op) is operator.mul:
         found = host_functions.repeated(cap, a, b)
     if found is None and _plain(op) is operator.mod:

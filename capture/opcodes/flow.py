@@ -11,7 +11,7 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import VERSION, Instr
 from dynacomp.capture.bytecode.control_flow_graph import LOOP_ENDS
 from dynacomp.capture.calls.calls import BUILTINS, call
-from dynacomp.capture.control_flow import conditions, rolled_loops
+from dynacomp.capture.control_flow import conditions, openings, rolled_loops
 from dynacomp.capture.control_flow.python_loops import watch_rounds
 from dynacomp.capture.kinds.attrs import NAMING, do_nothing
 from dynacomp.capture.kinds.exceptions import as_exception, handled, instance_of, set_cause
@@ -72,6 +72,8 @@ def _jump_if(wanted: bool, *names: str) -> None:
         value = f.pop()
         if is_computed(value):
             return conditions.jump(cap, f, i, value, wanted)
+        if openings.may_open(cap, f, value):
+            return openings.jump(cap, f, i, value, wanted)
         asked = truth(cap, value)
         left = conditions.known(cap, f, i, asked, wanted)
         return left if left is not None else i.argval if asked == wanted else None

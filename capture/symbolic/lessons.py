@@ -7,6 +7,7 @@ remember: a capture asks its `Policy`, which answers questions and changes nothi
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,11 +27,13 @@ class Policy:
     size(source, axis, size, array)  False, True, or the least and the greatest size that the entry is to serve
     scalar(source, value)            whether a Python number or string is an input, not a constant
     changes_often(source)            whether what is found there had too many values to be a constant
+    opens                            from how many conditions on changing numbers on they are left open; None: never
     """
 
     size: Callable[[S.Source, int, int, Any], Any] = never
     scalar: Callable[[S.Source, Any], bool] = never
     changes_often: Callable[[S.Source], bool] = never
+    opens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -78,3 +81,16 @@ class Lessons:
     asked_at_once: bool = False  # no condition is left for the end of the Graph
     shown_arrays: bool = False  # a library looked at the content of NumPy arrays that are constants
     order: int = 0  # how often calls are differentiated, to find the rules that derivatives reach
+    opens: bool = False  # conditions on numbers that change are left open, see `control_flow.openings`
+    shut: set[Any] = field(default_factory=set)  # but for those at these places
+
+    def learnt(self) -> int:
+        """How much keeps the Graph from serving all calls, whole."""
+        return len(self.breaks) + len(self.fixed) + len(self.frozen) + len(self.unrolled) + self.plain_ifs
+
+    def kept(self) -> dict[str, Any]:
+        """A copy of what was learned, but for the places that are shut."""
+        return {name: copy.copy(held) for name, held in vars(self).items() if name != "shut"}
+
+    def put_back(self, kept: dict[str, Any]) -> None:
+        vars(self).update(kept)

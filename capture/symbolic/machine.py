@@ -180,6 +180,8 @@ class Capture:
         self.derived = 0  # derivatives of calls being traced, inside each other
         self.scope = Scope()
         self.dims: dict[str, S.Source] = {}  # name of a symbol → where its value is read
+        self.opened: dict[S.Source, set[Any]] = {}  # a condition that is left open → its places in the program
+        self.decisions: set[Any] = set()  # the conditions on changing numbers that this call's have decided
 
     @property
     def under_trace(self) -> bool:

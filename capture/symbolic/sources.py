@@ -10,6 +10,7 @@ attributes are read from instance dictionaries and slots only.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import MemberDescriptorType
 from typing import Any, ClassVar
@@ -329,8 +330,11 @@ class Places:
     """A set of Sources that is kept from one attempt to the next. Those that belong to no argument are known by their
     names: what an attempt reads from an object that it has made itself has another Source in each."""
 
-    def __init__(self) -> None:
-        self._keys: set[Any] = set()
+    def __init__(self, keys: Iterable[Any] = ()) -> None:
+        self._keys: set[Any] = set(keys)
+
+    def __copy__(self) -> Places:
+        return Places(self._keys)
 
     @staticmethod
     def _key(source: Source) -> Any:

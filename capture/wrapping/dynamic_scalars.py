@@ -23,6 +23,7 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import Const, NeedsConcrete, ScalarV, Value, now
+from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.applied import Applied, Given, quiet_below
 
 NEVER_RAISE = {op.__name__: op for op in (
@@ -76,6 +77,10 @@ def unary(op: Any, value: ScalarV) -> Value:
 def decided(cap: Capture, value: ScalarV) -> bool:
     """The truth of a changing number, as it is in this call: see `guarded`. Break where such conditions took too many
     entries already, but for those on strings: they name one of a few ways."""
+    answer = size_values.answered(cap, value.source)
+    if answer is not None:
+        return answer
+    cap.decisions.add(value.source)
     if cap.root.policy.changes_often(_truth(value)) and not is_of_text(cap, value.source):
         raise Break("scalar_branch", CONDITION)
     return guarded(cap, value)

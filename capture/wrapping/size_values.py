@@ -11,6 +11,8 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from jax.errors import InconclusiveDimensionOperation
+
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.graph import sizes
 from dynacomp.capture.graph.size_scope import LEAST
@@ -18,7 +20,7 @@ from dynacomp.capture.graph.sizes import Size, canonical, names
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.lessons import Frozen
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, SizeV, Value, is_exactly
+from dynacomp.capture.symbolic.values import Const, ScalarV, SizeV, Value, is_exactly, now
 
 ARITHMETIC = {op.__name__: op for op in (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod)}
 COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
@@ -103,8 +105,34 @@ def compare(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     """A comparison, decided by this call's sizes and guarded; None for other operands."""
     if op not in COMPARISONS or not (is_int(a) and is_int(b)):
         return None
+    relations = len(cap.scope.relations)
     with cap.scope.decides():
-        return Const(op(expr_of(a), expr_of(b)))
+        found = Const(op(expr_of(a), expr_of(b)))
+    if len(cap.scope.relations) > relations:
+        cap.decisions.add((op, expr_of(a), expr_of(b)))
+    return found
+
+
+def compare_openly(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
+    """A comparison that Python makes in each call, where conditions are left open (`control_flow.openings`) and what is
+    known of the sizes does not decide it."""
+    if not cap.lessons.opens or op not in COMPARISONS or not (is_int(a) and is_int(b)):
+        return None
+    try:
+        with cap.scope.decides(), cap.scope.undecided():
+            return Const(op(expr_of(a), expr_of(b)))
+    except InconclusiveDimensionOperation:
+        sources = (source_of(cap, v) if isinstance(v, SizeV) else now(v) for v in (a, b))
+        return ScalarV(op(now(a), now(b)), source=S.Host(op.__name__, tuple(sources), op))
+
+
+def answered(cap: Capture, source: Any) -> bool | None:
+    """What such a comparison comes to, decided by this call's sizes after all; None of another number."""
+    if not isinstance(source, S.Host) or source.fn not in COMPARISONS or not all(
+            isinstance(a, S.SizeOf) or type(a) is int for a in source.args):
+        return None
+    with cap.scope.decides():
+        return bool(source.fn(*(a.expr if isinstance(a, S.SizeOf) else a for a in source.args)))
 
 
 def concrete(cap: Capture, value: SizeV, asked_by: str = "") -> Const:

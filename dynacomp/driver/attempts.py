@@ -13,7 +13,7 @@ from dynacomp.capture._native import Entry
 from dynacomp.capture.base.errors import GiveUp, NeverCalled
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.entries import entry_of
-from dynacomp.capture.frame import Refusal, Root, capture, refusal
+from dynacomp.capture.frame import Captured, Refusal, Root, capture, refusal
 from dynacomp.capture.graph.graph import Graph
 from dynacomp.capture.symbolic.lessons import Lessons
 from dynacomp.driver.pipeline import Compiled
@@ -25,24 +25,37 @@ Compile = Callable[[Graph, set[Any]], Compiled]  # a Graph and the shardings of 
 
 def entry_for(root: Root, lessons: Lessons, compile_one: Compile, key: Any) -> Entry | Refusal:
     """The entry of a frame, or why it runs as plain Python. lessons: grow with each attempt. key: whose entry it is,
-    the options."""
+    the options. Where so many conditions as the Policy says are decided by this call's numbers, the frame is captured
+    again with those left open; what does not do then goes back."""
+    opens, closed, most = root.policy.opens, None, 0
     for _ in range(MAX_ATTEMPTS):
         found = capture(root, lessons, key)
-        if isinstance(found, Refusal):
+        if isinstance(found, Captured):
+            with found:
+                if opens and len(found.cap.decisions) >= opens:
+                    opens, closed, most = None, lessons.kept(), lessons.learnt()
+                    lessons.put_back(Lessons(order=lessons.order, opens=True).kept())
+                    continue
+                found = compiled(found, compile_one)
+        if lessons.opens and (isinstance(found, Refusal) or lessons.learnt() > most):
+            assert closed is not None
+            lessons.put_back(closed)
+        elif found is not None:
             return found
-        if found is None:  # something was learned
-            continue
-        with found:
-            try:
-                made = compile_one(found.graph, found.places) if found.graph is not None else None
-                entry = entry_of(found, made and made.program)
-            except SymbolicShapeError as error:
-                found.freeze(error.sizes, str(error))
-                continue
-            except NeverCalled:
-                return refusal(GiveUp("body", "an object of a library keeps a function of the program out of sight"))
-            except ours(Exception) as error:
-                return refusal(error)
-            entry.info.compiled = made
-            return entry
     return Refusal("attempts", f"no end after {MAX_ATTEMPTS} attempts")
+
+
+def compiled(found: Captured, compile_one: Compile) -> Entry | Refusal | None:
+    """The entry of what was captured; None where the next attempt is to have its sizes as constants."""
+    try:
+        made = compile_one(found.graph, found.places) if found.graph is not None else None
+        entry = entry_of(found, made and made.program)
+    except SymbolicShapeError as error:
+        found.freeze(error.sizes, str(error))
+        return None
+    except NeverCalled:
+        return refusal(GiveUp("body", "an object of a library keeps a function of the program out of sight"))
+    except ours(Exception) as error:
+        return refusal(error)
+    entry.info.compiled = made
+    return entry

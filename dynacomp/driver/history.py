@@ -74,6 +74,7 @@ class History:
         self.contents: Counter[str] = Counter()  # containers by whose; resume functions have their original's
         self.restless: set[str] = set()  # containers that Python reads because of that; shared in the same way
         self.resumed = False  # whether the code goes on after a graph break: what it is given Python has just made
+        self.split = False  # whether a condition on changing numbers kept an entry from serving a call
         self.data = False  # whether calls have had other texts or contents of containers
         self.frozen: dict[str, Frozen] = {}  # sizes that something in this code needs as constants
         self.churned = 0  # how often it was left to Python because its entries served next to nothing
@@ -171,7 +172,14 @@ def _cells(fn: FunctionType) -> list[Any]:
 def policy_of(history: History, seen: Seen, options: Options, code: CodeType, args: tuple[Any, ...]) -> Policy:
     """What a capture of this call may ask."""
     return Policy(size_rule(history, seen, options, moved(seen, code, args)),
-                  scalar_rule(seen, options, is_resume(code)), partial(changes_often, history, seen, options))
+                  scalar_rule(seen, options, is_resume(code)), partial(changes_often, history, seen, options),
+                  opens(history))
+
+
+def opens(history: History) -> int | None:
+    """From how many conditions on changing numbers on they are left open, where a call has missed an entry by one: for
+    a single one two entries do."""
+    return (1 if history.captures > 2 else 2) if history.split else None
 
 
 def moved(seen: Seen, code: CodeType, args: tuple[Any, ...]) -> set[tuple[int, int]]:
