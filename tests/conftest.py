@@ -33,6 +33,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 import jax  # noqa: E402
 
 import dynacomp  # noqa: E402
+from dynacomp.capture import frame  # noqa: E402
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as shells have it for what runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -125,6 +126,18 @@ def resident() -> int:
 
 def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch):
+    """A defect of ours is an error in every test: no other test decides whether it is worked around."""
+    monkeypatch.setattr(frame, "strict_errors", True)
+
+
+@pytest.fixture
+def lenient(monkeypatch, strict):
+    """For tests of what users see of a defect: a notice, and a right answer."""
+    monkeypatch.setattr(frame, "strict_errors", False)
 
 
 @pytest.fixture

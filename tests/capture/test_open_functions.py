@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 
 import dynacomp
-from dynacomp.capture import frame
 
 X = jnp.arange(3.0)
 
 
 @pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    monkeypatch.setattr(frame, "strict_errors", True)
+def fresh():
     dynacomp.reset()
 
 

@@ -4,7 +4,6 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
-from dynacomp.capture import frame
 
 
 class Box:
@@ -51,7 +50,6 @@ def shown(value):
 @pytest.mark.parametrize("order", [(True, False), (False, True), (True, True), (False, False)])
 def test_shared_and_separate_arguments(fn, make, order):
     dynacomp.reset()
-    frame.strict_errors = True
     compiled = dynacomp.jit(fn, backend="eager")
     x = jnp.arange(3.0)
     for shared in order:

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
-from dynacomp.capture import frame
 from tests.corpus import world
 from tests.corpus.differ import loaded, position
 
@@ -325,7 +324,6 @@ def outcome(f):
 @pytest.mark.parametrize("row", rows())
 def test_raises_as_eager(row):
     dynacomp.reset()
-    frame.strict_errors = True
     for variant in VARIANTS:
         plain = loaded(source(row, variant), {**world.NAMES, "jax": jax, "jnp": jnp})["f"]
         want = outcome(plain)

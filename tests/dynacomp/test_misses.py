@@ -16,7 +16,6 @@ import pytest
 
 import dynacomp
 from dynacomp import misses, notices
-from dynacomp.capture import frame
 from dynacomp.driver import history
 from dynacomp.lowering.sizes.dims import SymbolicShapeError
 
@@ -193,7 +192,7 @@ def test_breaks_are_told_once_per_site(caplog, capsys):
     assert capsys.readouterr().out == "one\ntwo\n" * 3
 
 
-def test_one_thread_captures_and_the_others_wait(monkeypatch):
+def test_one_thread_captures_and_the_others_wait():
     f, gate = jit(lambda a: a * 2), threading.Barrier(8)
     results = []
 
@@ -210,7 +209,6 @@ def test_one_thread_captures_and_the_others_wait(monkeypatch):
 
 
 def test_what_cannot_be_compiled_for_unknown_sizes_is_compiled_for_each(monkeypatch):
-    monkeypatch.setattr(frame, "strict_errors", True)
     real = misses.compile_graph
 
     def only_known_sizes(graph, options, places):

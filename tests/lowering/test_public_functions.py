@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import dynacomp
-from dynacomp.capture import frame
 
 MODULES = {"numpy": jnp, "nn": jax.nn, "lax": jax.lax, "special": jax.scipy.special}
 SQUARE = jnp.asarray(np.random.RandomState(0).rand(4, 4).astype(np.float32) * 0.8 + 0.1)
@@ -93,7 +92,6 @@ def compare(fn, given, tolerance):
 
 def check(name, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # some write files
-    monkeypatch.setattr(frame, "strict_errors", True)
     args = arguments(name)
     if args is None:
         pytest.skip("it takes none of the arguments")

@@ -14,7 +14,6 @@ import pytest
 
 import dynacomp
 from dynacomp import filters
-from dynacomp.capture import frame
 
 
 class Plain:
@@ -147,8 +146,7 @@ sorted([3, 1], reverse=1) | [3, 1].sort(reverse='x')
 
 
 @pytest.mark.parametrize("source", [s for s in EXPRESSIONS if s])
-def test_the_same_as_in_plain_python(source, monkeypatch):
-    monkeypatch.setattr(frame, "strict_errors", True)
+def test_the_same_as_in_plain_python(source):
     space = {**NAMES, "itertools": itertools, "collections": collections}
     exec(f"def fn():\n try:\n  return repr({source})\n except Exception as e:\n  return type(e), str(e)", space)
     got, want = dynacomp.jit(space["fn"])(), space["fn"]()
@@ -256,8 +254,7 @@ def test_paths_are_looked_up_at_each_call(monkeypatch, tmp_path):
     assert compiled(1) == asked(1) and compiled(1)[2]
 
 
-def test_a_comprehension_fills_a_set_of_objects_that_hash_in_python(monkeypatch, tmp_path):
-    monkeypatch.setattr(frame, "strict_errors", True)
+def test_a_comprehension_fills_a_set_of_objects_that_hash_in_python(tmp_path):
     for name in "abc":
         (tmp_path / name).touch()
     with filters.strict(pytest):

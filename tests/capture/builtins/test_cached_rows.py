@@ -8,15 +8,13 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
-from dynacomp.capture import frame
 from dynacomp.capture.builtins import cached_rows
 
 CALLS = []
 
 
 @pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    monkeypatch.setattr(frame, "strict_errors", True)
+def fresh():
     dynacomp.reset()
     CALLS.clear()
 

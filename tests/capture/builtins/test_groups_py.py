@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 
 import dynacomp
-from dynacomp.capture import frame
 
 
 @pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    monkeypatch.setattr(frame, "strict_errors", True)
+def fresh():
     dynacomp.reset()
 
 

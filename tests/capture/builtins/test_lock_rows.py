@@ -6,13 +6,11 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
-from dynacomp.capture import frame
 from dynacomp.capture.reconstruct import runtime
 
 
 @pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    monkeypatch.setattr(frame, "strict_errors", True)
+def fresh():
     dynacomp.reset()
 
 

@@ -8,7 +8,6 @@ import types
 import jax.numpy as jnp
 
 import dynacomp
-from dynacomp.capture import frame
 
 
 def named(x):
@@ -17,8 +16,7 @@ def named(x):
     return x + 1, logger
 
 
-def test_loggers(monkeypatch):
-    monkeypatch.setattr(frame, "strict_errors", True)
+def test_loggers():
     dynacomp.reset()
     compiled = dynacomp.jit(named, backend="eager")
     made = compiled(jnp.ones(2))[1]

@@ -9,12 +9,10 @@ import pytest
 from jax.experimental import io_callback
 
 import dynacomp
-from dynacomp.capture import frame
 
 
 @pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    monkeypatch.setattr(frame, "strict_errors", True)
+def fresh():
     dynacomp.reset()
 
 

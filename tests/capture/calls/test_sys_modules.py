@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
-from dynacomp.capture import frame
 
 
 def looked_up(x, name):
@@ -17,7 +16,6 @@ def looked_up(x, name):
 
 
 def test_modules_by_name(monkeypatch):
-    monkeypatch.setattr(frame, "strict_errors", True)
     dynacomp.reset()
     compiled = dynacomp.jit(looked_up, backend="eager")
     assert compiled(jnp.ones(2), "numba_of_nobody")[2] is None

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import dynacomp
-from dynacomp.capture import frame
 from dynacomp.capture.calls.calls import USER_RULES
 
 X = jnp.arange(4.0)
@@ -18,7 +17,6 @@ X = jnp.arange(4.0)
 
 @pytest.fixture(autouse=True)
 def fresh():
-    frame.strict_errors = True
     dynacomp.reset()
 
 

@@ -5,13 +5,11 @@ import numpy as np
 import pytest
 
 import dynacomp
-from dynacomp.capture import frame
 from tests.capture.flow_kit import breaks_of, same
 
 
 @pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    monkeypatch.setattr(frame, "strict_errors", True)
+def fresh():
     dynacomp.reset()
 
 

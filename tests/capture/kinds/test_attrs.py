@@ -18,7 +18,6 @@ import pytest
 
 import dynacomp
 from dynacomp import filters
-from dynacomp.capture import frame
 
 
 def test_an_attribute_that_a_module_did_not_have():
@@ -221,8 +220,7 @@ class Socket(socket.socket):
         return super().family
 
 
-def test_what_a_class_in_c_keeps_is_read_in_python(monkeypatch):
-    monkeypatch.setattr(frame, "strict_errors", True)
+def test_what_a_class_in_c_keeps_is_read_in_python():
     with Socket() as made:
         assert dynacomp.jit(lambda s: s.base_family)(made) == made.base_family
 
@@ -305,8 +303,7 @@ def test_annotations_stay_one_object():
     assert same and wrapper.__annotations__ is test_annotations_stay_one_object.__annotations__
 
 
-def test_a_member_that_is_being_made(monkeypatch):
-    monkeypatch.setattr(frame, "strict_errors", True)
+def test_a_member_that_is_being_made():
 
     class Level(enum.IntEnum):
         LOW = 1

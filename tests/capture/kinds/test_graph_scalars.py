@@ -5,14 +5,12 @@ import numpy as np
 import pytest
 
 import dynacomp
-from dynacomp.capture import frame
 from tests.capture.flow_kit import breaks_of
 from tests.capture.program_kit import check_one_graph
 
 
 @pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    monkeypatch.setattr(frame, "strict_errors", True)
+def fresh():
     dynacomp.reset()
 
 

@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 
 import dynacomp
-from dynacomp.capture import frame
 from dynacomp.capture.kinds import emit_iterators, iteration
 from dynacomp.capture.symbolic import frame_values, standing_values, values
 from dynacomp.capture.symbolic.kind import KINDS
 
 
 @pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    monkeypatch.setattr(frame, "strict_errors", True)
+def fresh():
     dynacomp.reset()
 
 

@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 
 import dynacomp
-from dynacomp.capture import frame
 
 SEEN: list = []
 
 
 @pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    monkeypatch.setattr(frame, "strict_errors", True)
+def fresh():
     dynacomp.reset()
     SEEN.clear()
 

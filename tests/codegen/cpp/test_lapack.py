@@ -8,15 +8,13 @@ import pytest
 from jax import lax
 
 import dynacomp
-from dynacomp.capture import frame
 from tests.lowering.closed import same_as_eager, seams
 
 DTYPES = ("float32", "complex64")
 
 
 @pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    monkeypatch.setattr(frame, "strict_errors", True)
+def fresh():
     dynacomp.reset()
 
 

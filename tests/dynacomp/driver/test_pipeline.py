@@ -18,9 +18,8 @@ X = jnp.arange(4.0)
 
 
 @pytest.fixture(autouse=True)
-def fresh(monkeypatch):
+def fresh(lenient):
     dynacomp.reset()
-    monkeypatch.setattr(frame, "strict_errors", False)
 
 
 def raiser(error):
@@ -79,7 +78,6 @@ def test_a_pass_that_breaks_the_graph_is_named_by_the_verifier(monkeypatch, capl
     broken = Passes((Pass("loses", loses),))
     monkeypatch.setattr(pipeline, "DEFAULT", broken)
     monkeypatch.setattr(pipeline, "current", lambda: broken)
-    monkeypatch.setattr(frame, "strict_errors", False)
     fn = dynacomp.jit(lambda x: jnp.sin(x) * 2 + x, options={"verify": True})
     np.testing.assert_allclose(fn(X), np.sin(X) * 2 + X, rtol=1e-6)
     assert "GraphError" in caplog.text and "not defined before it" in caplog.text

@@ -7,7 +7,6 @@ import pytest
 from jax import lax
 
 import dynacomp
-from dynacomp.capture import frame
 
 X = jnp.array([0.3, -0.2, 0.9])
 W = jnp.linspace(-1, 1, 12).reshape(3, 4)
@@ -15,8 +14,7 @@ SEEN = []
 
 
 @pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    monkeypatch.setattr(frame, "strict_errors", True)
+def fresh():
     dynacomp.reset()
     SEEN.clear()
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import dynacomp
-from dynacomp.capture import frame
 from dynacomp.lowering.fuse.fusion import schedule
 from dynacomp.lowering.passes import recompute as module
 from dynacomp.lowering.passes.pipeline import optimise
@@ -84,9 +83,8 @@ def test_once_is_enough(low):
 
 
 @pytest.mark.slow
-def test_a_training_step(monkeypatch):
+def test_a_training_step():
     """Compiled with several budgets: the same step, one capture each; `explain` says what is kept."""
-    monkeypatch.setattr(frame, "strict_errors", True)
     dynacomp.reset()
     weights, x = given(2048, 256, 6)
     want = step(weights, x)

@@ -16,7 +16,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 import dynacomp
 from dynacomp.capture import frame
 
-frame.strict_errors = True
 mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("x", "y"))
 plain, weights = jnp.arange(32.0).reshape(8, 4), jnp.ones((4, 8))
 sharded = jax.device_put(plain, NamedSharding(mesh, P("x", "y")))
