@@ -227,17 +227,22 @@ def make_residues(reader: Reader, node: Node, item: Item) -> list[Item]:
         return []
     extent = int(item.shape[d])
     step = extent if extent <= MOST_RESIDUES else _divisor(reader, item, item.at[d])
-    if not step or total(item.shape) < LEAST_LANES * step or extent == step and _is_flat(reader, item):
+    if not step or total(item.shape) < LEAST_LANES * step or extent == step and _runs_on(reader, item, d):
         return []
     count, left = divmod(extent, step)
     starts = [(r, count, step) for r in range(step)] + ([(count * step, left, 1)] if left else [])
     return [_residue(reader, node, f"{item.name}_part{k}", d, start) for k, start in enumerate(starts)]
 
 
-def _is_flat(reader: Reader, item: Item) -> bool:
-    """Does it read nothing but elements at its own position? Then its loops become one."""
+def _runs_on(reader: Reader, item: Item, d: int) -> bool:
+    """Does each place that it reads go on from one row along dimension `d` to the next, in the result's own order? Then
+    the two loops become one."""
     places = {i for e in walk(reader, [item.value]) if (i := index_of(e)) is not None}
-    return all(i == flat(item.at, item.shape) or not i.free_symbols for i in places)
+    before = next((v for v in reversed(item.at[:d]) if v != 0), None)
+    if before is None or any(i == flat(item.at, item.shape) for i in places):
+        return all(i == flat(item.at, item.shape) or not i.free_symbols for i in places)
+    steps = [(coefficient(i, before), coefficient(i, item.at[d])) for i in places if i.free_symbols]
+    return all(None not in step and step[0] == step[1] * item.shape[d] for step in steps)
 
 
 def _divisor(reader: Reader, item: Item, var: sympy.Expr) -> int | None:

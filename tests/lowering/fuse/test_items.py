@@ -12,6 +12,7 @@ from dynacomp.lowering.interpret import schedules
 from dynacomp.lowering.kernel_ir.printer import text
 from dynacomp.lowering.passes.pipeline import optimise
 from dynacomp.lowering.primitives.translate import lower_function
+from tests.lowering.closed import scheduled
 
 
 def spread(x, low, high, inner, value=0):
@@ -105,3 +106,13 @@ def test_a_fold_over_one_element_into_a_short_dimension(name, columns):
         a = jnp.arange(float(rows)).reshape(rows, 1) / 64
         np.testing.assert_allclose(compiled(a, b), fn(a, b), rtol=2e-6)
     assert set(dynacomp.stats()["regions"]) == {"cpp"}
+
+
+def test_rows_that_go_on_in_memory_are_no_parts():
+    """The last dimension is short, but what is read and what is stored go on along the dimension before it."""
+
+    def shuffled(x):
+        return x.reshape(4, 32, 2, 32, 2, 3).transpose(0, 1, 3, 2, 4, 5)
+
+    (step,) = scheduled(shuffled, np.zeros((4, 64, 64, 3), np.float32)).steps
+    assert text(step.kernel).count("p1[") == 1
