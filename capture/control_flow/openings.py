@@ -52,11 +52,10 @@ def jump(cap: Capture, frame: Frame, instr: Instr, value: Value, wanted: bool) -
     yes, no = (jumped, fallen) if wanted else (fallen, jumped)
     if only_raises(frame.code, yes.index) or only_raises(frame.code, no.index):
         shut(cap, frame)
-    relations, known, learnt = len(cap.sizes.scope.relations), len(cap.lessons.shut), cap.lessons.kept()
+    relations, known, learnt = len(cap.scope.relations), len(cap.lessons.shut), cap.lessons.kept()
     try:
         asked = answer(cap, value)
-        assert asked.source is not None
-        cap.numbers.opened.setdefault(asked.source, set()).add(place_of(frame))
+        cap.opened.setdefault(asked.source, set()).add(place_of(frame))
         condition = NumberV(localise(cap, scalar_node(cap, asked)), aval_of(True), bool)
         found = decide(cap, frame, condition, yes, no, asked)
     except REFUSED as refused:
@@ -64,7 +63,7 @@ def jump(cap: Capture, frame: Frame, instr: Instr, value: Value, wanted: bool) -
             raise
         cap.lessons.put_back(learnt)
         shut(cap, frame)
-    if len(cap.sizes.scope.relations) > relations:  # of this call's sizes: the entry would serve one of the sides
+    if len(cap.scope.relations) > relations:  # of this call's sizes: the entry would serve one of the sides
         shut(cap, frame)
     return found
 

@@ -153,7 +153,7 @@ def _delete_subscript(cap: Capture, f: Frame, i: Instr) -> None:
 @opcode("POP_TOP")
 def _pop_top(cap: Capture, f: Frame, i: Instr) -> None:
     value = let_go(cap, f, f.pop())
-    if cap.dropping.pending:
+    if cap.pending:
         dropped(cap, [value])
 
 

@@ -137,7 +137,7 @@ def _array(cap: Capture, value: ArrayV) -> Any:
         return _ndarray(cap, value)
     node = localise(cap, value.node)
     if not isinstance(value.real, np.ndarray):
-        cap.libraries.handed[node] = value
+        cap.handed[node] = value
     return node
 
 

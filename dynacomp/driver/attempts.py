@@ -29,17 +29,14 @@ def entry_for(root: Root, lessons: Lessons, compile_one: Compile, key: Any) -> E
     again with those left open; what does not do then goes back."""
     opens, closed, most = root.policy.opens, None, 0
     for _ in range(MAX_ATTEMPTS):
-        captured = capture(root, lessons, key)
-        found: Entry | Refusal | None
-        if isinstance(captured, Captured):
-            with captured:
-                if opens and len(captured.cap.numbers.decisions) >= opens:
+        found = capture(root, lessons, key)
+        if isinstance(found, Captured):
+            with found:
+                if opens and len(found.cap.decisions) >= opens:
                     opens, closed, most = None, lessons.kept(), lessons.learnt()
                     lessons.put_back(Lessons(order=lessons.order, opens=True).kept())
                     continue
-                found = compiled(captured, compile_one)
-        else:
-            found = captured
+                found = compiled(found, compile_one)
         if lessons.opens and (isinstance(found, Refusal) or lessons.learnt() > most):
             assert closed is not None
             lessons.put_back(closed)

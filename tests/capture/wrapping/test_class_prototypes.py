@@ -51,7 +51,7 @@ def test_what_leaks_is_made_by_python(monkeypatch):
     found = []
 
     def leak(cap, roots):
-        recipes = [r for r in cap.known.made.values() if isinstance(r, class_prototypes.ClassRecipe)]
+        recipes = [r for r in cap.made.values() if isinstance(r, class_prototypes.ClassRecipe)]
         found.extend(recipes)
         return recipes[0] if recipes else None
 
