@@ -48,28 +48,30 @@ def place_of(frame: Frame) -> Any:
 def jump(cap: Capture, frame: Frame, instr: Instr, value: Value, wanted: bool) -> int | None:
     """A conditional jump, taken when `value` is `wanted`, as a `cond`: see `branches.decide`. Restart where it is
     none."""
+    place = place_of(frame)  # a side that ends half-way leaves the frame where it stood
     jumped, fallen = Start(frame.code.at[instr.argval]), Start(frame.index + 1)
     yes, no = (jumped, fallen) if wanted else (fallen, jumped)
     if only_raises(frame.code, yes.index) or only_raises(frame.code, no.index):
-        shut(cap, frame)
+        shut(cap, place)
     relations, known, learnt = len(cap.scope.relations), len(cap.lessons.shut), cap.lessons.kept()
     try:
         asked = answer(cap, value)
-        cap.opened.setdefault(asked.source, set()).add(place_of(frame))
+        assert asked.source is not None
+        cap.opened.setdefault(asked.source, set()).add(place)
         condition = NumberV(localise(cap, scalar_node(cap, asked)), aval_of(True), bool)
         found = decide(cap, frame, condition, yes, no, asked)
     except REFUSED as refused:
         if isinstance(refused, Restart) and len(cap.lessons.shut) > known:  # a condition of a side is shut
             raise
         cap.lessons.put_back(learnt)
-        shut(cap, frame)
+        shut(cap, place)
     if len(cap.scope.relations) > relations:  # of this call's sizes: the entry would serve one of the sides
-        shut(cap, frame)
+        shut(cap, place)
     return found
 
 
-def shut(cap: Capture, frame: Frame) -> None:
-    cap.lessons.shut.add(place_of(frame))
+def shut(cap: Capture, place: Any) -> None:
+    cap.lessons.shut.add(place)
     raise Restart
 
 

@@ -19,7 +19,7 @@ from dynacomp.capture.symbolic.lessons import Lessons
 from dynacomp.driver.pipeline import Compiled
 from dynacomp.lowering.sizes.dims import SymbolicShapeError
 
-MAX_ATTEMPTS = 60
+MAX_ATTEMPTS, MAX_OPEN = 60, 20  # of one frame; with conditions left open, before those are guarded again
 Compile = Callable[[Graph, set[Any]], Compiled]  # a Graph and the shardings of its inputs
 
 
@@ -27,17 +27,22 @@ def entry_for(root: Root, lessons: Lessons, compile_one: Compile, key: Any) -> E
     """The entry of a frame, or why it runs as plain Python. lessons: grow with each attempt. key: whose entry it is,
     the options. Where so many conditions as the Policy says are decided by this call's numbers, the frame is captured
     again with those left open; what does not do then goes back."""
-    opens, closed, most = root.policy.opens, None, 0
+    opens, closed, most, tried = root.policy.opens, None, 0, 0
     for _ in range(MAX_ATTEMPTS):
-        found = capture(root, lessons, key)
-        if isinstance(found, Captured):
-            with found:
-                if opens and len(found.cap.decisions) >= opens:
+        tried += lessons.opens
+        captured = capture(root, lessons, key)
+        found: Entry | Refusal | None
+        if isinstance(captured, Captured):
+            with captured:
+                if opens and len(captured.cap.decisions) >= opens:
                     opens, closed, most = None, lessons.kept(), lessons.learnt()
                     lessons.put_back(Lessons(order=lessons.order, opens=True).kept())
                     continue
-                found = compiled(found, compile_one)
-        if lessons.opens and (isinstance(found, Refusal) or lessons.learnt() > most):
+                found = compiled(captured, compile_one)
+        else:
+            found = captured
+        lost = isinstance(found, Refusal) or lessons.learnt() > most or found is None and tried > MAX_OPEN
+        if lessons.opens and lost:
             assert closed is not None
             lessons.put_back(closed)
         elif found is not None:
