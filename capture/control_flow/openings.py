@@ -24,6 +24,7 @@ from dynacomp.capture.control_flow.branches import OneSide, Start, decide
 from dynacomp.capture.control_flow.merge import Differs
 from dynacomp.capture.control_flow.raising import only_raises
 from dynacomp.capture.graph.avals import aval_of
+from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.values import Const, NeedsConcrete, NotConstant, NumberV, ScalarV, SizeV, Value
 from dynacomp.capture.tracing.subgraphs import localise
@@ -31,6 +32,7 @@ from dynacomp.capture.wrapping import dynamic_scalars, host_functions
 from dynacomp.capture.wrapping.graph_inputs import scalar_node
 
 NUMBERS = (int, float, bool)
+LONG = 48  # steps of Python's that one number takes; more are not chosen between
 REFUSED = (Break, Raised, Differs, NotConstant, NeedsConcrete, OneSide, Restart)
 
 
@@ -53,6 +55,8 @@ def jump(cap: Capture, frame: Frame, instr: Instr, value: Value, wanted: bool) -
     yes, no = (jumped, fallen) if wanted else (fallen, jumped)
     if only_raises(frame.code, yes.index) or only_raises(frame.code, no.index):
         shut(cap, place)
+    if is_long(value.source if isinstance(value, ScalarV) else None):  # each choice may make it thrice as long
+        shut(cap, place)
     relations, known, learnt = len(cap.scope.relations), len(cap.lessons.shut), cap.lessons.kept()
     try:
         asked = answer(cap, value)
@@ -68,6 +72,16 @@ def jump(cap: Capture, frame: Frame, instr: Instr, value: Value, wanted: bool) -
     if len(cap.scope.relations) > relations:  # of this call's sizes: the entry would serve one of the sides
         shut(cap, place)
     return found
+
+
+def is_long(source: Any) -> bool:
+    """Whether a number is computed in many steps, those that occur twice counted twice."""
+    todo, left = [source], LONG
+    while todo and left:
+        at = todo.pop()
+        left -= 1
+        todo.extend(at.args if isinstance(at, S.Host) else ())
+    return bool(todo)
 
 
 def shut(cap: Capture, place: Any) -> None:

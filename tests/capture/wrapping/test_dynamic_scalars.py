@@ -122,7 +122,7 @@ def test_conditions_on_changing_numbers(program, calls):
     compiled = dynacomp.jit(program, backend="eager")
     for call in calls * 2:
         np.testing.assert_array_equal(compiled(jnp.arange(3.0), *call), program(jnp.arange(3.0), *call))
-    assert not dynacomp.stats()["frames_eager"]
+    assert set(dynacomp.stats()["frames_eager"]) <= {"restless"}  # each path through `halved` is an entry
 
 
 def test_a_condition_on_a_changing_number_is_guarded_and_breaks_nothing():
