@@ -36,7 +36,7 @@ from measure import machine
 
 import dynacomp
 from dynacomp.capture import _native as native
-from dynacomp.capture import frame
+from dynacomp.capture import entries
 
 LEAVES, ATTRIBUTES = 200, 300
 WARM = 1100  # calls after which nothing changes any more
@@ -143,17 +143,17 @@ def models() -> list[Case]:
 def recorded_steps() -> Iterator[list[Any]]:
     """The steps of every GuardProgram that a capture makes meanwhile; entries themselves keep none."""
     made: list[Any] = []
-    original = frame.GuardProgram
+    original = entries.GuardProgram
 
     def recording(steps: Any) -> Any:
         made.append(list(steps))
         return original(steps)
 
-    frame.GuardProgram = recording  # type: ignore[assignment, misc]
+    entries.GuardProgram = recording  # type: ignore[assignment, misc]
     try:
         yield made
     finally:
-        frame.GuardProgram = original  # type: ignore[misc]
+        entries.GuardProgram = original  # type: ignore[misc]
 
 
 def with_entry(case: Case, steps: list[Any], program: Callable[..., Any], **options: Any) -> Callable[..., Any]:
