@@ -9,7 +9,7 @@ import pytest
 
 from tests.settling import kit
 
-QUICK = ("closures.lambda_compiled", "closures.jitted_with_static", "closures.memo_made", "closures.custom_vjp_made",
+QUICK = ("closures.lambda_compiled", "closures.jitted_with_static", "closures.custom_vjp_made",
          "closures.decorator_made", "closures.pipeline_of_functions", "closures.iterators_after_breaks",
          "searches.retries", "searches.batches")
 
