@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dynacomp import notices
 from dynacomp.capture._native import Entry
 from dynacomp.capture.base.errors import GiveUp, NeverCalled
 from dynacomp.capture.base.interrupts import ours
@@ -44,6 +45,9 @@ def entry_for(root: Root, lessons: Lessons, compile_one: Compile, key: Any) -> E
         lost = isinstance(found, Refusal) or lessons.learnt() > most or found is None and tried > MAX_OPEN
         if lessons.opens and lost:
             assert closed is not None
+            if isinstance(found, Refusal) and found.kind == "internal":
+                notices.tell("fallback", root.code.co_filename, root.code.co_firstlineno, "conditions on numbers that "
+                             f"change are guarded, not left open: {found.detail} (a defect in dynacomp)", id="open")
             lessons.put_back(closed)
         elif found is not None:
             return found
