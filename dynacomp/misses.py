@@ -190,10 +190,11 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
         failed(history, found)
         return eager(code, found.kind, found.detail)
     history.failures = 0
-    if idle.is_left_alone(code, found.info, options):
+    info = found.info
+    if info is None or idle.is_left_alone(code, info, options):  # None: an object that its guards look at has died
         return True
-    note(found.info, code, history, seen)
-    entry = idle.entry_without_guards(code, fn, args, found.info, options) or found
+    note(info, code, history, seen)
+    entry = idle.entry_without_guards(code, fn, args, info, options) or found
     _native.add_entry(code, entry)
     return entry
 

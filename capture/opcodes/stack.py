@@ -20,7 +20,7 @@ from dynacomp.capture.opcodes.names import let_go, push_callable
 from dynacomp.capture.symbolic.frame_values import NULL
 from dynacomp.capture.symbolic.generator_finalization import dropped
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
-from dynacomp.capture.symbolic.values import ArrayV, Const, NumberV, SliceV, Value, stands_for
+from dynacomp.capture.symbolic.values import ArrayV, Const, NumberV, ScalarV, SizeV, SliceV, Value, stands_for
 
 METHOD_ATTR = VERSION >= (3, 12)  # LOAD_ATTR's low bit asks for a method call's pair
 BOOL_COMPARE = VERSION >= (3, 13)  # COMPARE_OP's bit 4 asks for a bool
@@ -88,12 +88,14 @@ def _not(cap: Capture, f: Frame, i: Instr) -> None:
 @opcode("TO_BOOL")
 def _to_bool(cap: Capture, f: Frame, i: Instr) -> None:
     value = f.pop()
-    f.push(value if stays_array(f, i, value) else as_bool(cap, value))
+    f.push(value if stays(cap, f, i, value) else as_bool(cap, value))
 
 
-def stays_array(f: Frame, i: Instr, value: Value) -> bool:
-    """Whether an array's truth is asked for by the jump that follows, which may become a `cond`."""
-    return isinstance(value, (ArrayV, NumberV)) and f.code.instrs[i.index + 1].name.startswith("POP_JUMP_IF")
+def stays(cap: Capture, f: Frame, i: Instr, value: Value) -> bool:
+    """Whether the truth of an array, or of a number that changes where conditions are left open, is asked for by the
+    jump that follows, which may become a `cond`."""
+    computed = isinstance(value, (ArrayV, NumberV)) or cap.lessons.opens and isinstance(value, (ScalarV, SizeV))
+    return computed and f.code.instrs[i.index + 1].name.startswith("POP_JUMP_IF")
 
 
 @opcode("COMPARE_OP")
@@ -101,7 +103,7 @@ def _compare(cap: Capture, f: Frame, i: Instr) -> None:
     a, b = f.popn(2)
     text = i.argval.removeprefix("bool(").removesuffix(")") if isinstance(i.argval, str) else i.argval
     result = binary(cap, COMPARE[text], a, b)
-    asked = i.arg & 16 and BOOL_COMPARE and not stays_array(f, i, result)
+    asked = i.arg & 16 and BOOL_COMPARE and not stays(cap, f, i, result)
     f.push(as_bool(cap, result) if asked else result)
 
 

@@ -66,5 +66,7 @@ def compiled(found: Captured, compile_one: Compile) -> Entry | Refusal | None:
         return refusal(GiveUp("body", "an object of a library keeps a function of the program out of sight"))
     except ours(Exception) as error:
         return refusal(error)
-    entry.info.compiled = made
+    info = entry.info
+    if info is not None:  # or an object that its guards look at has died by now
+        info.compiled = made
     return entry
