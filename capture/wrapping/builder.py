@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
+import jax.ref
 import numpy as np
 from jax._src.core import OpaqueTraceState
 from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
@@ -443,11 +444,15 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
     if issubclass(cls, (threading.local, BaseException)) or (
             is_plain_instance(obj) and (not _is_library_leaf(obj) or is_made_anew(cap, obj, source))):
         return _instance(cap, obj, source)
-    if any(hasattr(type(obj), name) for name in ("__next__", "__anext__", "__await__")):
+    if any(hasattr(type(obj), name) for name in CHANGING):
         return _opaque(cap, obj, source)
     if is_changeable(obj) and not is_python_class(type(obj)) and not callable(obj):
         return _opaque(cap, obj, source)
     return (_jitted if cls in CUSTOM else _one_object)(cap, obj, source)
+
+
+# Methods of objects that change as they are used: iterators, and what JAX asks for the type of its state (`Box`).
+CHANGING = ("__next__", "__anext__", "__await__", "cur_qdd")
 
 
 def _instance(cap: Capture, obj: Any, source: S.Source, **how: Any) -> Value:
@@ -571,6 +576,7 @@ WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
     types.CoroutineType: _generator,
     types.TracebackType: _opaque,
     types.FrameType: _opaque,
+    jax.ref.Ref: _opaque,  # written to in place: Python makes each read and write
     ARRAY_TYPE: _array,
     KEY_TYPE: _key_array,
     np.ndarray: _ndarray,

@@ -7,6 +7,7 @@ from decimal import Decimal
 import jax
 import jax.numpy as jnp
 import pytest
+from jax._src.hijax import Box
 
 import dynacomp
 
@@ -229,3 +230,65 @@ def test_dictionaries_that_instances_share_in_a_later_call():
             if program is other:
                 b.__dict__ = vars(a)
             assert repr(run(x, a, b)) == repr((x, 2 * x))
+
+
+def boxed(x):
+    box = Box()
+    box.set(x)
+    return box
+
+
+def test_arrays_that_are_written_in_place_are_read_in_each_call():
+    def refs(ref, x):
+        ref[...] += x
+        y = ref[...] * 2
+        ref[0] = 7.0
+        return y
+
+    def scanned(ref, x):
+        def body(carry, i):
+            ref[...] += x * i
+            return carry + ref[0], ref[1]
+        return jax.lax.scan(body, 0.0, jnp.arange(3.0))
+
+    def boxes(box, x):
+        y = box.get() * x
+        box.set(y)
+        return y + x
+
+    told_apart_by_content(refs, jax.new_ref, jax.freeze)
+    told_apart_by_content(scanned, jax.new_ref, jax.freeze)
+    told_apart_by_content(boxes, boxed, Box.get)
+
+
+def told_apart_by_content(program, make, read):
+    dynacomp.reset()
+    compiled, ours, plain = dynacomp.jit(program), make(jnp.ones(3)), make(jnp.ones(3))
+
+    def both(i):
+        x = jnp.arange(3.0) + i
+        same(compiled(ours, x), program(plain, x))
+
+    assert [captures([lambda i=i: both(i)]) for i in range(4)][1:] == [0, 0, 0]
+    assert captures([lambda: compiled(make(jnp.ones(3)), jnp.ones(3))]) == 0  # another one is no other program
+    same(read(ours), read(plain))
+
+
+def same(got, wanted):
+    assert repr(got) == repr(wanted)
+
+
+def test_a_rule_that_writes_in_place_under_a_derivative():
+    @jax.custom_vjp
+    def stash(ref, x):
+        return x
+
+    def backward(ref, g):
+        ref[...] = g
+        return None, g
+
+    stash.defvjp(lambda ref, x: (x, ref), backward)
+    ref = jax.new_ref(jnp.float32(0))
+    loss = dynacomp.jit(lambda ref, x: jnp.sin(stash(ref, jnp.sin(x))))
+    jax.grad(loss, 1)(ref, jnp.float32(1))
+    assert abs(float(ref[...]) - float(jnp.cos(jnp.sin(1.0)))) < 1e-6
