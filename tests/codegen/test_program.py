@@ -186,8 +186,8 @@ program(x)
 caught = 0
 for _ in range(5):
     timer = threading.Timer(0.005, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
     try:
+        timer.start()  # under load it fires before this returns
         while True:
             program(x)
     except KeyboardInterrupt:
