@@ -186,12 +186,13 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
     freeze(history, lessons, code)
     for lesson in lessons.breaks.values():
         report_break(lesson, code, options)
-    if isinstance(found, Refusal):
-        failed(history, found)
-        return eager(code, found.kind, found.detail)
+    info = None if isinstance(found, Refusal) else found.info
+    if isinstance(found, Refusal) or info is None:
+        why = found if isinstance(found, Refusal) else Refusal("died")
+        failed(history, why)
+        return eager(code, why.kind, why.detail)
     history.failures = 0
-    info = found.info
-    if info is None or idle.is_left_alone(code, info, options):  # None: an object that its guards look at has died
+    if idle.is_left_alone(code, info, options):
         return True
     note(info, code, history, seen)
     entry = idle.entry_without_guards(code, fn, args, info, options) or found

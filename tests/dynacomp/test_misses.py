@@ -360,3 +360,28 @@ def test_a_handler_that_is_compiled_by_name_is_told(caplog):
         signal.signal(signal.SIGUSR1, before)
     assert caplog.text.count("a signal handler") == 1 and "test_misses.py" in caplog.text
     assert dynacomp.stats()["frames_eager"] == {"interrupt": 3}
+
+
+def test_an_object_that_dies_as_its_entry_is_made_is_told(monkeypatch, caplog):
+    """That entry serves nobody: the call runs as plain Python, counted and told; the next one is captured."""
+    def held():
+        return type("Held", (), {"scale": 2.0})
+
+    def dies(*args):
+        found = made(*args)
+        if not died:
+            died.append(space.pop("held"))
+            space["held"] = held()
+            died[0] = None
+            gc.collect()
+        return found
+
+    made, died, space = misses.entry_for, [], {"held": held()}
+    monkeypatch.setattr(misses, "entry_for", dies)
+    exec("def program(x): return x * held.scale, held", space)
+    compiled = jit(space["program"])
+    for _ in range(10):
+        y, seen = compiled(ones(3))
+        assert y.tolist() == [2.0, 2.0, 2.0] and seen is space["held"]
+    assert captures() == 1 and dict(dynacomp.stats()["frames_eager"]) == {"died": 1}
+    assert "died while it was compiled" in caplog.text

@@ -5,13 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
-from dynacomp.capture import frame
 from tests.changing.kit import outcome, unlike, vec
-
-
-@pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    monkeypatch.setattr(frame, "strict_errors", True)
 
 
 def lengths(x):
