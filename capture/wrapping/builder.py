@@ -451,7 +451,7 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
     return (_jitted if cls in CUSTOM else _one_object)(cap, obj, source)
 
 
-# Methods of objects that change as they are used: iterators, and what JAX asks for the type of its state (`Box`).
+# Methods of objects that change as they are used: iterators, and what JAX 0.10 asks for the type of its state (`Box`).
 CHANGING = ("__next__", "__anext__", "__await__", "cur_qdd")
 
 

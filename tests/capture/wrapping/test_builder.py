@@ -7,7 +7,7 @@ from decimal import Decimal
 import jax
 import jax.numpy as jnp
 import pytest
-from jax._src.hijax import Box
+from jax._src import hijax
 
 import dynacomp
 
@@ -233,7 +233,7 @@ def test_dictionaries_that_instances_share_in_a_later_call():
 
 
 def boxed(x):
-    box = Box()
+    box = hijax.Box()
     box.set(x)
     return box
 
@@ -251,14 +251,18 @@ def test_arrays_that_are_written_in_place_are_read_in_each_call():
             return carry + ref[0], ref[1]
         return jax.lax.scan(body, 0.0, jnp.arange(3.0))
 
+    told_apart_by_content(refs, jax.new_ref, jax.freeze)
+    told_apart_by_content(scanned, jax.new_ref, jax.freeze)
+
+
+@pytest.mark.skipif(not hasattr(hijax, "Box"), reason="later releases of JAX have none")
+def test_boxes_are_read_in_each_call():
     def boxes(box, x):
         y = box.get() * x
         box.set(y)
         return y + x
 
-    told_apart_by_content(refs, jax.new_ref, jax.freeze)
-    told_apart_by_content(scanned, jax.new_ref, jax.freeze)
-    told_apart_by_content(boxes, boxed, Box.get)
+    told_apart_by_content(boxes, boxed, hijax.Box.get)
 
 
 def told_apart_by_content(program, make, read):
