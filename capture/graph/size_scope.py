@@ -25,7 +25,7 @@ from typing import Any
 from jax.errors import InconclusiveDimensionOperation
 
 from dynacomp.capture.graph.size_evaluation import evaluate, postfix
-from dynacomp.capture.graph.sizes import SYMBOL, Atom, Expr, Size, atoms, bounds, canonical, single
+from dynacomp.capture.graph.sizes import SYMBOL, Atom, Expr, Size, atoms, bounds, canonical, forget_errors, single
 
 LEAST = 1  # of a symbol: an empty array gets an entry of its own, one of size 1 where somebody asks for that
 
@@ -95,6 +95,7 @@ class Scope:
             yield
         finally:
             self.deciding -= 1
+            forget_errors()
 
     @contextlib.contextmanager
     def undecided(self) -> Iterator[None]:

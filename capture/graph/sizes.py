@@ -124,6 +124,12 @@ class Size:
 
     __float__ = __int__
 
+    def __index__(self) -> int:
+        """A Size is no index. JAX asks for each size of a shape, and keeps the error in the frame that has caught it: a
+        cycle, which would hold the frames of all callers, the program's and what they were given too. So there is one
+        error, of which `forget_errors` lets go."""
+        raise _NO_INDEX.with_traceback(None)
+
     def _as_float(self) -> Any:
         """As NumPy's functions make floats of ints, of 64 bits: in JAX's form."""
         return lax.convert_element_type(self.__jax_array__(), dtypes.canonicalize_dtype(np.float64))
@@ -168,6 +174,14 @@ class Size:
 
     def __deepcopy__(self, memo: Any) -> Size:
         return self
+
+
+_NO_INDEX = TypeError("a symbolic size is used where a constant is needed")
+
+
+def forget_errors() -> None:
+    """Lets go of the frames that have asked a Size for an index."""
+    _NO_INDEX.__traceback__ = _NO_INDEX.__context__ = None
 
 
 def _is_int(x: Any) -> bool:

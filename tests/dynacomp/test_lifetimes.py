@@ -3,6 +3,7 @@
 import gc
 import weakref
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -87,3 +88,14 @@ def test_objects_that_a_loop_changes_die_when_the_program_lets_go_of_them():
     program = dynacomp.jit(watched, backend="eager")
     assert all(program(X, 2) for _ in range(3))  # in the call that captures, too
     assert dynacomp.stats()["frames_captured"] and not dynacomp.stats()["frames_eager"]
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.grad])
+def test_argument_of_the_call_that_makes_sizes_symbolic_dies_with_it(wrap):
+    fn = wrap(dynacomp.jit(lambda x, held: jax.vmap(jnp.sin)(x).sum() + jnp.zeros(x.shape).sum()))
+    for n in (3, 4, 5):
+        held = Mark()
+        watch = weakref.ref(held)
+        fn(jnp.ones(n), held)
+        del held
+        assert watch() is None
