@@ -328,7 +328,8 @@ def may_tell(cap: Capture, fn: Any, jaxpr: Any) -> bool:
 
 def calls_back(jaxpr: Any) -> bool:
     """Whether a Python function runs when this jaxpr does."""
-    return any("callback" in e.primitive.name for e in jaxpr.eqns) or any(map(calls_back, subjaxprs(jaxpr)))
+    return any("callback" in e.primitive.name or "callback" in e.params for e in jaxpr.eqns) or any(
+        map(calls_back, subjaxprs(jaxpr)))
 
 
 def may_not_end(jaxpr: Any) -> bool:

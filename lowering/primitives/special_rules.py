@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.special
 from jax import lax
+from jax._src.dtypes import itemsize_bits
 from jax._src.lax import linalg, special
 from jax.extend.core import jaxpr_as_fun
 from numpy.polynomial import chebyshev
@@ -135,7 +136,8 @@ def _top(eqn: Any) -> Callable[[Any], list[Any]]:
 
 def _changes_width(eqn: Any) -> bool:
     source, target = eqn.invars[0].aval.dtype, eqn.outvars[0].aval.dtype
-    return source.itemsize != target.itemsize and not {source.kind, target.kind} & set("bc")
+    halves = any(itemsize_bits(d) < 8 for d in (source, target))  # two to a byte: XLA knows their order
+    return source.itemsize != target.itemsize and not halves and not {source.kind, target.kind} & set("bc")
 
 
 def _bitcast(eqn: Any) -> Callable[[Any], Any]:

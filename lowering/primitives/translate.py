@@ -34,6 +34,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax import lax
 from jax.extend.core import ClosedJaxpr, Literal
 
 from dynacomp.capture.base.interrupts import ours
@@ -288,7 +289,7 @@ class Writer:
             return self.unknown(eqn, args)
         if name in CONTROLS:
             return self.control(CONTROLS[name](eqn), args, eqn)
-        if name in OPS and expressible(name, eqn.params) and not any(map(is_key, eqn.invars)):
+        if name in OPS and expressible(name, eqn.params) and not (changes_shape(eqn) or any(map(is_key, eqn.invars))):
             return self.node(OPS[name], args, eqn.params, eqn)
         return self.unknown(eqn, args)
 
@@ -345,6 +346,11 @@ class Writer:
         aval = Aval(out.shape, arg.aval.dtype, arg.aval.weak_type)
         return self.builder.call(OPS["broadcast_in_dim"], (arg,),
                                  {"shape": out.shape, "broadcast_dimensions": dims}, aval, self.where)
+
+
+def changes_shape(eqn: Any) -> bool:
+    """Whether this is an elementwise operation by its name only: a bitcast of numbers to narrower or wider ones."""
+    return eqn.primitive is lax.bitcast_convert_type_p and eqn.invars[0].aval.shape != eqn.outvars[0].aval.shape
 
 
 def platform_index(platforms: Any) -> int:

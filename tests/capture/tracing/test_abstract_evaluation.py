@@ -138,3 +138,19 @@ def test_reshapes_that_fit_are_captured_once_for_all_sizes():
     for n in (3, 4, 5, 6, 9):
         assert compiled(jnp.arange(4.0 * n), n).shape == (n, 4)
     assert dynacomp.stats()["frames_captured"] == 2 and not dynacomp.stats()["breaks"]
+
+
+def test_a_function_that_is_told_how_an_array_is_placed_runs_in_python():
+    dynacomp.reset()
+    seen = []
+
+    @dynacomp.jit
+    def f(x):
+        y = x * 2
+        jax.debug.inspect_array_sharding(y, callback=seen.append)
+        return y + 1
+
+    for i in range(3):
+        assert (f(jnp.ones(2) * i) == jnp.ones(2) * i * 2 + 1).all()
+        assert len(seen) == i + 1
+    assert dynacomp.stats()["frames_captured"] == 2 and set(dynacomp.stats()["breaks"]) <= {"call", "effect"}

@@ -9,6 +9,7 @@ import pytest
 import scipy.special
 from jax import lax
 
+import dynacomp
 from dynacomp.codegen.xla import as_function
 from dynacomp.lowering.primitives.translate import lower_function
 from tests.lowering.closed import same_as_eager
@@ -70,3 +71,13 @@ def test_bitcasts_that_change_the_width(source, target):
     if target.itemsize > source.itemsize:
         x = x.reshape(3, -1, target.itemsize // source.itemsize)
     same_as_eager(lambda x: lax.bitcast_convert_type(x, target), x)
+
+
+@pytest.mark.parametrize("dtype", ["uint4", "int4", "float4_e2m1fn"])
+def test_bitcasts_of_numbers_of_half_a_byte(dtype):
+    narrow = getattr(jnp, dtype)
+    for x in (jnp.float16(2), jnp.arange(6.0).reshape(2, 3), jnp.int8([3, -4])):
+        parts = lax.bitcast_convert_type(x, narrow)
+        got = dynacomp.jit(lambda x: lax.bitcast_convert_type(x, narrow))(x)
+        assert got.dtype == narrow and bool((got == parts).all())
+        assert bool((dynacomp.jit(lambda p, d=x.dtype: lax.bitcast_convert_type(p, d))(parts) == x).all())
