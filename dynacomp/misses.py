@@ -180,7 +180,7 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
         if code.co_flags & SUSPENDS:
             found = suspended(options, code)
         else:
-            root = Root(fn, code, args, policy_of(history, seen, options, code, args), history.traced)
+            root = Root(fn, code, args, policy_of(history, seen, options, fn, code, args), history.traced)
             compiler = functools.partial(traced_graph, order=history.order) if history.traced else compile_graph
             found = entry_for(root, lessons, lambda graph, places: compiler(graph, options, places), options)
     freeze(history, lessons, code)

@@ -18,6 +18,7 @@ frame are free variables here, made by the driver (see drivers.py).
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Iterator
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE
 from types import CodeType
@@ -27,6 +28,7 @@ from bytecode import CompilerFlags, Instr, Label, TryBegin, TryEnd
 
 from dynacomp.capture._native import mark_skip, rethrow, throw
 from dynacomp.capture.base.errors import GiveUp
+from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import VERSION, Decoded, decode
 from dynacomp.capture.bytecode.resume import HANDLED, NULL, Layout, assembled, late_cells, resume_code, with_free_cells
@@ -58,6 +60,15 @@ class Unbound:
 UNBOUND = Unbound()
 
 
+_GENERATORS = IdentityTable()  # flat code → that of the generator function
+
+
+def generator_of(flat: CodeType) -> CodeType | None:
+    """The code of which this is the flat one; None where it is no flat code."""
+    known = _GENERATORS.get(flat)
+    return None if known is None else known()  # type: ignore[no-any-return]
+
+
 class Flat:
     """A generator's flat code and how to enter it.
 
@@ -72,6 +83,7 @@ class Flat:
         self.flat = writer.finish()
         self.entries = writer.entries(self.flat)
         self.codes: dict[int, CodeType] = {START: self.flat}
+        _GENERATORS[self.flat] = weakref.ref(code)
 
     def code(self, key: int) -> CodeType:
         found = self.codes.get(key)

@@ -5,6 +5,9 @@ remembered by `Source`, and apart for each *kind of call*: one training step tha
 "change" at `L['params']['out'].shape[0]`, but no call of either model changes it. What kind a call is follows from
 how its arguments and its closure are built (`kind_of_call`): their containers, keys, classes and functions.
 
+What runs in a frame with a name of another's, the rest of a frame behind a graph break or a function that it defines,
+inherits what is known of that: what was seen to change in the frame changes there, too.
+
     >>> one, other = np.ones(3), np.ones(4)
     >>> kind_of_call(None, ({"w": one}, 2)) == kind_of_call(None, ({"w": other}, 4))
     True
@@ -14,6 +17,7 @@ how its arguments and its closure are built (`kind_of_call`): their containers, 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import threading
@@ -21,13 +25,14 @@ import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from functools import partial
 from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
 
+from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.bytecode.resume import is_resume, original_of
+from dynacomp.capture.bytecode.segments import generator_of
 from dynacomp.capture.control_flow.python_loops import Rounds
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.kinds.keys import Identity
@@ -73,6 +78,7 @@ class History:
         self.missed: Counter[Source] = Counter()  # arguments by whose content an entry was not that of a call
         self.contents: Counter[str] = Counter()  # containers by whose; resume functions have their original's
         self.restless: set[str] = set()  # containers that Python reads because of that; shared in the same way
+        self.outer: History | None = None  # of the frame that this code goes on with, or that defines its function
         self.resumed = False  # whether the code goes on after a graph break: what it is given Python has just made
         self.split = False  # whether a condition on changing numbers kept an entry from serving a call
         self.data = False  # whether calls have had other texts or contents of containers
@@ -87,6 +93,26 @@ class History:
         self.kinds.move_to_end(kind)
         if len(self.kinds) > MAX_KINDS:
             self.kinds.popitem(last=False)
+        return found
+
+    def inherited(self, kind: str, place: str, axis: int | None = None) -> set[Any]:
+        """What the frames around had under this name in their last call, `kind` "sizes" or "scalars": the nearest one
+        that had something. Cells are arguments of one frame and closures of another."""
+        outer = self.outer
+        if outer is None or place[:2] not in ("L[", "C["):
+            return set()
+        seen: dict[Any, set[Any]] = vars(next(reversed(outer.kinds.values()), Seen()))[kind]
+        for name in ("L" + place[1:], "C" + place[1:]):
+            if (found := seen.get(name if axis is None else (name, axis))) is not None:
+                return found
+        return outer.inherited(kind, place, axis)
+
+    def misses_by(self, container: Source) -> int:
+        """How often calls, of the frames around too, had another content of this container."""
+        name, found, history = repr(container), self.contents[repr(Content(container))], self.outer
+        while history is not None and name[:2] in ("L[", "C["):
+            found = max(found, *(history.contents[f"content({root}{name[1:]})"] for root in "LC"))
+            history = history.outer
         return found
 
     def sizes_of(self, name: str) -> set[int]:
@@ -107,15 +133,35 @@ def history_of(code: CodeType, options: Options, traced: bool) -> History:
         found = _HISTORY.setdefault(key, History(traced))
         if original_of(code) is not code:
             found.resumed = True
-            original = history_of(original_of(code), options, traced)
+            found.outer = original = history_of(original_of(code), options, traced)
             found.contents, found.restless = original.contents, original.restless
+        elif (around := _around(code)) is not None:
+            found.outer = history_of(around, options, traced)
+        _define(code, code)
         weakref.finalize(code, _HISTORY.pop, key, None).atexit = False
     return found
+
+
+_AROUND = IdentityTable()  # the code of a function → that of the frame which defines it, and has a history
+
+
+def _define(inner: CodeType, around: CodeType) -> None:
+    """Notes which functions a frame defines, and those in them."""
+    for const in inner.co_consts:
+        if isinstance(const, CodeType) and _around(const) is None:
+            _AROUND[const] = weakref.ref(around)
+            _define(const, around)
+
+
+def _around(code: CodeType) -> CodeType | None:
+    known = _AROUND.get(code)
+    return generator_of(code) if known is None else known()
 
 
 def forget() -> None:
     """Forgets what was learned about all code objects."""
     _HISTORY.clear()
+    _AROUND.clear()
 
 
 def _after_fork() -> None:
@@ -148,7 +194,7 @@ def _built(x: Any, depth: int) -> Hashable:
     if issubclass(kind, tuple):
         return _name(kind), frozenset(_built(v, depth - 1) for v in tuple.__getitem__(x, slice(WIDTH)))
     if kind is FunctionType:
-        return x.__code__, frozenset(_built(v, depth - 1) for v in _cells(x))
+        return x.__code__, frozenset(_built(v, depth - 1) for _, v in _cells(x))
     return _name(kind)
 
 
@@ -156,11 +202,12 @@ def _name(kind: type) -> str:
     return type.__getattribute__(kind, "__qualname__")
 
 
-def _cells(fn: FunctionType) -> list[Any]:
+def _cells(fn: Any) -> list[tuple[str, Any]]:
+    """What the cells of a function hold, by name."""
     found = []
-    for cell in fn.__closure__ or ():
+    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or ()) if type(fn) is FunctionType else ():
         try:
-            found.append(cell.cell_contents)
+            found.append((name, cell.cell_contents))
         except ValueError:  # nothing in it yet
             continue
     return found
@@ -169,10 +216,11 @@ def _cells(fn: FunctionType) -> list[Any]:
 # --- what is symbolic
 
 
-def policy_of(history: History, seen: Seen, options: Options, code: CodeType, args: tuple[Any, ...]) -> Policy:
+def policy_of(history: History, seen: Seen, options: Options, fn: Any, code: CodeType,
+              args: tuple[Any, ...]) -> Policy:
     """What a capture of this call may ask."""
-    return Policy(size_rule(history, seen, options, moved(seen, code, args)),
-                  scalar_rule(seen, options, is_resume(code)), partial(changes_often, history, seen, options),
+    return Policy(size_rule(history, seen, options, moved(history, seen, fn, code, args)),
+                  scalar_rule(history, seen, options, is_resume(code)), functools.partial(changes_often, history, seen, options),
                   opens(history))
 
 
@@ -182,14 +230,17 @@ def opens(history: History) -> int | None:
     return (1 if history.captures > 2 else 2) if history.split else None
 
 
-def moved(seen: Seen, code: CodeType, args: tuple[Any, ...]) -> set[tuple[int, int]]:
-    """Axes of the call's own arrays, each with a size that has now changed for the first time: other arrays that had
-    this size on that axis are likely to follow."""
+def moved(history: History, seen: Seen, fn: Any, code: CodeType, args: tuple[Any, ...]) -> set[tuple[int, int]]:
+    """Axes of the call's own arrays, those in cells too, each with a size that has now changed for the first time: other arrays that had
+    this size on that axis are likely to follow. So are those that have the size of an array which a frame around has
+    seen to change."""
     found: set[tuple[int, int]] = set()
-    for i, (name, arg) in enumerate(zip(code.co_varnames, args)):
+    given = [(f"L[{name!r}]", arg) for name, arg in zip(code.co_varnames, args)]
+    for place, arg in (*given, *((f"C[{name!r}]", arg) for name, arg in _cells(fn))):
         for axis, size in enumerate(arg.shape if type(arg) in (ARRAY_TYPE, np.ndarray) else ()):
-            had = seen.sizes.get((repr(Local(i, name)), axis), set())
+            had = seen.sizes.get((place, axis), set())
             found |= {(axis, n) for n in had} if len(had) == 1 and size not in had else set()
+            found |= {(axis, size)} if not had and len(history.inherited("sizes", place, axis) | {size}) > 1 else set()
     return found
 
 
@@ -205,23 +256,29 @@ def size_rule(history: History, seen: Seen, options: Options,
         marks = dynamic_marks(array)
         if axis in marks:
             return marks[axis]
-        had = seen.sizes.get((repr(source), axis))
-        return isinstance(source, Host) or options.dynamic is True or had is not None and (
-            had != {size} or (axis, size) in follows and isinstance(source, Local))
+        had = seen.sizes.get((repr(source), axis)) or history.inherited("sizes", repr(source), axis)
+        return isinstance(source, Host) or options.dynamic is True or bool(had - {size}) or bool(
+            had or history.outer) and (axis, size) in follows and (isinstance(source, Local) or is_fresh(source))
     return is_dynamic
 
 
-def scalar_rule(seen: Seen, options: Options, resumed: bool) -> Callable[[Source, Any], bool]:
+def is_fresh(source: Source) -> bool:
+    """Whether Python has just put it on the stack, as what an iterator gave, or in what lies there."""
+    argument = passed(source)
+    return argument is not None and argument.name.startswith("$s")
+
+
+def scalar_rule(history: History, seen: Seen, options: Options, resumed: bool) -> Callable[[Source, Any], bool]:
     """Which Python numbers and strings are inputs instead of constants: those that were seen to differ, and, after
     a graph break, those that the frame holds then (Python has just computed them, likely)."""
     def is_dynamic_scalar(source: Source, value: Any) -> bool:
         if options.dynamic is False:
             return False
-        had = seen.scalars.get(repr(source))
         if isinstance(source, Count):  # asked for only where the content was seen to change
             return True
-        fresh = resumed and type(value) in (int, float, str) and isinstance(source, Local)
-        return fresh or (had is not None and had != {value})
+        if resumed and type(value) in (int, float, str) and (isinstance(source, Local) or is_fresh(source)):
+            return True
+        return bool((seen.scalars.get(repr(source)) or history.inherited("scalars", repr(source))) - {value})
     return is_dynamic_scalar
 
 
@@ -234,9 +291,9 @@ def changes_often(history: History, seen: Seen, options: Options, source: Source
         return history.died >= MAX_MISSES
     if isinstance(source, Content):
         most = max(MAX_MISSES, options.recompile_limit // 2)
-        return options.dynamic is not False and _is_restless(history, source.base, history.contents[repr(source)], most)
+        return options.dynamic is not False and _is_restless(history, source.base, history.misses_by(source.base), most)
     if isinstance(source, Part):
-        return options.dynamic is not False and history.contents[repr(Content(source.base))] > 0
+        return options.dynamic is not False and history.misses_by(source.base) > 0
     if isinstance(source, Data):
         return history.data
     if isinstance(source, Host):

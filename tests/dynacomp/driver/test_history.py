@@ -116,3 +116,49 @@ def test_kinds_are_forgotten_and_keep_nothing_alive():
     del Made
     gc.collect()
     assert gone() is None
+
+
+def captures_of(fn, calls):
+    """How often something is captured in each of the calls, which must agree with plain Python."""
+    dynacomp.reset()
+    compiled, found = dynacomp.jit(fn, backend="eager"), []
+    for args in calls:
+        before = dynacomp.stats()["frames_captured"]
+        assert repr(compiled(*args)) == repr(fn(*args))
+        found.append(dynacomp.stats()["frames_captured"] - before)
+    return found
+
+
+def test_what_follows_a_break_inherits_the_sizes_that_were_seen_to_change():
+    def f(x, say):
+        y = x * 2
+        if say:
+            print(end="")
+        return (y + x[0]).sum()
+
+    assert captures_of(f, [(jnp.ones(n), n > 4) for n in range(3, 10)]) == [1, 1, 2, 0, 0, 0, 0]
+
+
+def test_elements_that_python_gives_to_a_loop_are_numbers_and_texts_that_change():
+    def f(x, names):
+        for name, k in zip(names, range(5)):
+            x = x * k + len(name)
+            print(end="")
+        return x
+
+    calls = [(X, ("a" * n, "bc", "d" * n)) for n in range(1, 9)]
+    assert sum(captures_of(f, calls)[4:]) == 0
+
+
+def test_a_generator_inherits_what_its_maker_has_seen_of_a_dict():
+    def f(x, table):
+        def gen():
+            for name, k in sorted(table.items()):
+                yield x * k
+        total = 0.0
+        for part in gen():
+            total = total + part.sum()
+        return total
+
+    calls = [(jnp.ones(n), dict.fromkeys("abc"[:n % 3 + 1] + str(n), 2)) for n in range(3, 15)]
+    assert sum(captures_of(f, calls)[6:]) == 0
