@@ -220,8 +220,8 @@ def policy_of(history: History, seen: Seen, options: Options, fn: Any, code: Cod
               args: tuple[Any, ...]) -> Policy:
     """What a capture of this call may ask."""
     return Policy(size_rule(history, seen, options, moved(history, seen, fn, code, args)),
-                  scalar_rule(history, seen, options, is_resume(code)), functools.partial(changes_often, history, seen, options),
-                  opens(history))
+                  scalar_rule(history, seen, options, is_resume(code)),
+                  functools.partial(changes_often, history, seen, options), opens(history))
 
 
 def opens(history: History) -> int | None:
@@ -231,9 +231,9 @@ def opens(history: History) -> int | None:
 
 
 def moved(history: History, seen: Seen, fn: Any, code: CodeType, args: tuple[Any, ...]) -> set[tuple[int, int]]:
-    """Axes of the call's own arrays, those in cells too, each with a size that has now changed for the first time: other arrays that had
-    this size on that axis are likely to follow. So are those that have the size of an array which a frame around has
-    seen to change."""
+    """Axes of the call's own arrays, those in cells too, each with a size that has now changed for the first time:
+    other arrays that had this size on that axis are likely to follow. So are those that have the size of an array
+    which a frame around has seen to change."""
     found: set[tuple[int, int]] = set()
     given = [(f"L[{name!r}]", arg) for name, arg in zip(code.co_varnames, args)]
     for place, arg in (*given, *((f"C[{name!r}]", arg) for name, arg in _cells(fn))):

@@ -153,7 +153,7 @@ def test_elements_that_python_gives_to_a_loop_are_numbers_and_texts_that_change(
 def test_a_generator_inherits_what_its_maker_has_seen_of_a_dict():
     def f(x, table):
         def gen():
-            for name, k in sorted(table.items()):
+            for _name, k in sorted(table.items()):
                 yield x * k
         total = 0.0
         for part in gen():
