@@ -11,6 +11,7 @@ import weakref
 from typing import Any
 
 import jax
+import jax.ref
 import numpy as np
 
 from dynacomp.capture.base.errors import Break, Raised
@@ -409,6 +410,8 @@ def _opaque(cap: Capture, value: OpaqueV, name: str) -> Value:
     owner, raw = lookup(cls, name)
     if name == "__class__" and owner is object:
         return Const(cls)
+    if name in REF_PARTS and cls is jax.ref.Ref and value.source is not None:
+        return _of_ref(cap, value, name)
     if cls in weakref.ProxyTypes or not isinstance(raw, METHODS) or not _finds_methods(cap, value, name):
         raise Break("attribute", f"{name!r} of a {cls.__qualname__}")
     resolve(cap, cls, name)
@@ -420,6 +423,25 @@ def _opaque(cap: Capture, value: OpaqueV, name: str) -> Value:
     if isinstance(found, types.BuiltinMethodType) and found.__self__ is value.obj and found.__name__ == name:
         return BuiltinMethodV(value, name)
     raise Break("attribute", f"{name!r} of a {cls.__qualname__}")
+
+
+REF_PARTS = ("dtype", "ndim", "shape")
+
+
+def _of_ref(cap: Capture, value: OpaqueV, name: str) -> Value:
+    """What an array that is written in place keeps as long as it lives."""
+    like, source = value.obj._aval, S.Attr(value.source, "_aval")  # type: ignore[arg-type]
+    array, inner = like.inner_aval, S.Slot(source, "inner_aval", type(like).inner_aval)
+    if type(array) is not jax.core.ShapedArray:
+        raise Break("attribute", f"{name!r} of a Ref")
+    cap.guards.add("is_type", source, type(like))
+    cap.guards.add("is_type", inner, type(array))
+    part = "dtype" if name == "dtype" else "shape"
+    found = S.Slot(inner, part, getattr(type(array), part))
+    if name != "ndim":
+        return wrap(cap, getattr(array, part), found)
+    cap.guards.add("len", found, len(array.shape))
+    return Const(len(array.shape))
 
 
 CYTHON: Any = type(np.random.RandomState.rand)  # functions that bind as those of Python do

@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import jax.ref
 import numpy as np
 from jax._src.core import NamedAxisEffect, subjaxprs, trace_ctx
 from jax._src.debugging import debug_effect
@@ -155,6 +156,8 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     def within(*tracers: Any) -> list[Any]:
         seen["made"] = _on_tracers(cap, fn, args, kwargs, {**passed, **dict(zip(nodes, tracers))})
         seen["leaves"], seen["tree"] = jax.tree.flatten(seen["made"])
+        if any(isinstance(x, jax.core.Tracer) and isinstance(x, jax.ref.Ref) for x in seen["leaves"]):
+            raise Break("effect", f"{label(fn)} makes an array that is written in place")
         given = {**cap.stands, **{id(t): (t, n) for t, n in zip(tracers, nodes)}}
         seen["origins"] = [given.get(id(x), (x, None))[1] for x in seen["leaves"]]
         return [x for x in seen["leaves"] if _is_array(x)]
@@ -191,6 +194,8 @@ def _result_leaf(struct: Any) -> Any:
     integers), which no program can compute."""
     if not hasattr(struct, "dtype"):
         raise Break("call", f"a result that is no array: {struct}")
+    if jnp.issubdtype(struct.dtype, jax.dtypes.extended) and not jnp.issubdtype(struct.dtype, jax.dtypes.prng_key):
+        raise Break("call", f"an array of a program's own dtype: {struct.dtype.name}")
     if struct.dtype != jax.dtypes.float0:
         return _aval(struct)
     if not all(type(d) is int for d in struct.shape):

@@ -20,6 +20,7 @@ import jax
 import jax.ref
 import numpy as np
 from jax._src.core import OpaqueTraceState
+from jax._src.earray import EArray
 from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
 
 from dynacomp.capture._native import iterated, known_hashes
@@ -577,6 +578,7 @@ WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
     types.TracebackType: _opaque,
     types.FrameType: _opaque,
     jax.ref.Ref: _opaque,  # written to in place: Python makes each read and write
+    EArray: _opaque,  # of a dtype of the program's own
     ARRAY_TYPE: _array,
     KEY_TYPE: _key_array,
     np.ndarray: _ndarray,

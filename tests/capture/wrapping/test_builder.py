@@ -1,5 +1,6 @@
 """Objects that come from outside: what is guarded of them, and what is not."""
 
+import dataclasses
 import io
 import types
 from decimal import Decimal
@@ -7,7 +8,8 @@ from decimal import Decimal
 import jax
 import jax.numpy as jnp
 import pytest
-from jax._src import hijax
+from jax._src import core, dtypes, earray, hijax
+from jax._src.interpreters import pxla
 
 import dynacomp
 
@@ -296,3 +298,55 @@ def test_a_rule_that_writes_in_place_under_a_derivative():
     loss = dynacomp.jit(lambda ref, x: jnp.sin(stash(ref, jnp.sin(x))))
     jax.grad(loss, 1)(ref, jnp.float32(1))
     assert abs(float(ref[...]) - float(jnp.cos(jnp.sin(1.0)))) < 1e-6
+
+
+def test_refs_have_a_shape_and_making_one_is_an_effect():
+    dynacomp.reset()
+
+    @dynacomp.jit
+    def scaled(ref, x):
+        return x * ref.shape[0] + ref.ndim, ref.dtype, ref.shape
+
+    @dynacomp.jit
+    def doubled(x):
+        ref = jax.new_ref(x * 2)
+        return ref[...] + 1
+
+    refs = [jax.new_ref(jnp.ones(n)) for n in (3, 3, 4, 5, 6)]
+    assert captures([lambda r=r: scaled(r, jnp.ones(2)) for r in refs]) == 2
+    for ref in refs:
+        y, dtype, shape = scaled(ref, jnp.ones(2))
+        assert (y == ref.shape[0] + 1).all() and dtype == jnp.float32 and shape == ref.shape
+    assert not dynacomp.stats()["breaks"]
+    assert (doubled(jnp.ones(2)) == 3).all() and "raises" not in dynacomp.stats()["breaks"]
+
+
+class FixedRules:
+    allow_conversion = True
+
+    @staticmethod
+    def physical_element_aval(dtype):
+        return core.ShapedArray((), jnp.dtype("float32"))
+
+    @staticmethod
+    def global_sharded_result_handler(aval, sharding, committed):
+        make = pxla.global_result_handlers[core.ShapedArray]
+        return make(core.physical_aval(aval), sharding, committed).wrap(lambda array: earray.EArray(aval, array))
+
+
+@dataclasses.dataclass(frozen=True)
+class Fixed(dtypes.ExtendedDType):
+    name = "fixed"
+    type = dtypes.extended
+    _rules = FixedRules
+
+
+def test_arrays_of_a_dtype_of_the_programs_own_are_no_keys():
+    dynacomp.reset()
+    stored = dynacomp.jit(lambda x: (jax.lax.convert_element_type(x * 2, Fixed()), x + 1))
+    loaded = dynacomp.jit(lambda y: jax.lax.convert_element_type(y, "float32") * 2)
+    for _ in range(3):
+        y, z = stored(jnp.arange(3.0))
+        assert type(y) is earray.EArray and (z == jnp.arange(3.0) + 1).all()
+        assert (loaded(y) == jnp.arange(3.0) * 4).all()
+    assert set(dynacomp.stats()["breaks"]) == {"argument"}
