@@ -27,7 +27,7 @@ from dynacomp.capture.graph.graph import Graph
 from dynacomp.capture.reconstruct.graph_break import breaking
 from dynacomp.capture.reconstruct.output import Recipe, returning
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.guards import GuardSet
+from dynacomp.capture.symbolic.guards import Guard, GuardSet
 from dynacomp.capture.symbolic.lessons import Frozen, Lesson, Lessons, Policy
 from dynacomp.capture.symbolic.machine import (
     HANDLERS,
@@ -204,7 +204,24 @@ def _exception_name(raised: Raised) -> str:
 
 
 def lesson_of(cap: Capture, broke: Break) -> Lesson:
-    return Lesson(cap.top_step, broke.kind, broke.detail, cap.last_where)
+    if broke.kind != "raises":
+        return Lesson(cap.top_step, broke.kind, broke.detail, cap.last_where)
+    guards, relations = cap.top_known
+    found = (*cap.guards.guards[guards:],
+             *(Guard("relation", None, (r,)) for r in list(cap.scope.relations)[relations:]))
+    sizes = tuple((name, place, cap.scope.values[name]) for name, place in cap.dims.items())
+    return Lesson(cap.top_step, broke.kind, broke.detail, cap.last_where, found, sizes)
+
+
+def hold(cap: Capture, lesson: Lesson) -> None:
+    """Guards what a break rests on: where Python is to raise an exception, calls with other sizes, which raise none,
+    shall not find this entry before their own."""
+    for name, place, value in lesson.sizes:
+        if name not in cap.dims:
+            cap.dims[name] = place
+            cap.scope.symbol(name, value)
+    for guard in lesson.because:
+        cap.guards.add(guard.kind, guard.source, *guard.payload)
 
 
 def attempt(cap: Capture) -> Captured:
@@ -226,6 +243,7 @@ def run(cap: Capture) -> tuple[Recipe, Lesson | None]:
     try:
         execute(cap, frame)
     except StopAtBreak as stop:
+        hold(cap, stop.lesson)
         return breaking(cap, frame), stop.lesson
     assert frame.result is not None
     return returning(cap, frame.result, root.code), None

@@ -43,12 +43,15 @@ class Data(S.Source):
 
 @dataclass(frozen=True)
 class Lesson:
-    """Something that an earlier attempt learned: break before step `step` of the outermost frame."""
+    """Something that an earlier attempt learned: break before step `step` of the outermost frame. because: the guards
+    that the break itself rests on, and the symbols in them with their places and values."""
 
     step: int
     kind: str
     detail: str
     where: tuple[tuple[str, int, str], ...]
+    because: tuple[Any, ...] = ()
+    sizes: tuple[tuple[str, Any, Any], ...] = ()
 
 
 @dataclass(frozen=True)

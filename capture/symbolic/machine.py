@@ -145,6 +145,7 @@ class Capture:
         self.frames: weakref.WeakSet[Frame] = weakref.WeakSet()  # that have run and are still referred to
         self.top_step = -1
         self.top_from = (0, 0)  # the instructions and array operations before it
+        self.top_known = (0, 0)  # the guards and relations of sizes before it
         self.births: list[int] = []  # by top step: Values with a higher serial were made then or later
         self.steps = 0
         self.depth = 0
@@ -344,6 +345,7 @@ def step(cap: Capture, frame: Frame) -> None:
     if frame.parent is None and not cap.bodies and frame is cap.root.frame:
         cap.top_step += 1
         cap.top_from = cap.steps, cap.captured_ops
+        cap.top_known = len(cap.guards.guards), len(cap.scope.relations)
         cap.births.append(next_serial())
         lesson = cap.lessons.breaks.get(cap.top_step)
         if lesson is not None:
