@@ -24,7 +24,7 @@ from jax._src import source_info_util
 from jax._src.core import eval_context, eval_trace, subjaxprs, trace_ctx
 from jax._src.interpreters.ad import JVPTrace, LinearizeTrace
 from jax._src.interpreters.partial_eval import DynamicJaxprTrace
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr
 
 from dynacomp import capture, codegen, lowering, notices
 from dynacomp.capture._native import RunPlainly
@@ -38,6 +38,7 @@ from dynacomp.capture.tracing.subgraphs import never_called
 from dynacomp.driver.interpreted import interpreted
 from dynacomp.driver.pipeline import INTERPRETER, Compiled, compile_graph, elsewhere, place
 from dynacomp.lowering.autodiff.region import TOLD_AFTER, Derived, Program, Region, Sizes, apply
+from dynacomp.lowering.primitives.specialise import at_sizes
 from dynacomp.lowering.primitives.translate import trace, unwrap, wrap
 from dynacomp.lowering.sizes.dims import SymbolicShapeError
 from dynacomp.options import Options
@@ -176,7 +177,7 @@ class TracedProgram:
     def _compile(self, closed: ClosedJaxpr, carried: Sequence[Size]) -> Program:
         """Compiles what was derived of the Graph. JAX itself says so where a tangent has only a transpose."""
         if only_transposes(closed.jaxpr):
-            return jaxpr_as_fun(closed)
+            return at_sizes(closed, carried)
         return compile_graph(graph_of(closed, self.graph, carried), self.options).program
 
 
@@ -213,9 +214,8 @@ def graph_of(closed: ClosedJaxpr, origin: Graph, carried: Sequence[Size] = ()) -
     builder = Builder(origin.name)
     avals = [Aval(a.shape, np.dtype(a.dtype), a.weak_type) for a in (*closed.in_avals, *closed.out_avals)]
     inputs = [builder.placeholder(f"x{i}", a) for i, a in enumerate(avals[:len(closed.in_avals)])]
-    for size in carried:
-        builder.placeholder(f"size_{size}", Aval((size, 0), np.dtype(np.bool_)))
+    carriers = [builder.placeholder(f"size_{size}", Aval((size, 0), np.dtype(np.bool_))) for size in carried]
     results = avals[len(inputs):]
     file, line = place(origin)
-    whole = builder.call(jaxpr_as_fun(closed), tuple(inputs), {}, results, ((file, line, origin.name),))
+    whole = builder.call(at_sizes(closed, carried), (*inputs, *carriers), {}, results, ((file, line, origin.name),))
     return builder.finish(tuple(builder.call(operator.getitem, (whole, i), {}, a) for i, a in enumerate(results)))

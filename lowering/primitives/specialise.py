@@ -17,20 +17,20 @@ sizes as arguments and never need it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
 from dynacomp.capture.graph import interpreter
 from dynacomp.capture.graph.graph import Graph, Node, map_nodes, map_parts
 from dynacomp.lowering.primitives.control import map_bodies
 from dynacomp.lowering.primitives.translate_rules import CALLS
-from dynacomp.lowering.sizes.dims import map_aval, map_dims, read_sizes, substitute
+from dynacomp.lowering.sizes.dims import is_symbolic, map_aval, map_dims, read_sizes, substitute
 
 
 def specialise(graph: Graph, sizes: Mapping[str, int]) -> Graph:
@@ -77,6 +77,24 @@ def specialise_jaxpr(closed: ClosedJaxpr, sizes: Mapping[str, int]) -> ClosedJax
                                     weak_type=bool(getattr(v.aval, "weak_type", False)))
                for v in closed.jaxpr.invars]
     return jax.make_jaxpr(lambda *args: _evaluate(closed, args, sizes))(*structs)
+
+
+def at_sizes(closed: ClosedJaxpr, carried: Sequence[Any] = ()) -> Callable[..., list[Any]]:
+    """A jaxpr as a function of its inputs and of carriers, one for each size in `carried`, off all of which it reads
+    the sizes that it does not know. Traced with unknown sizes, it is as it stands."""
+    plain: Callable[..., list[Any]] = jaxpr_as_fun(closed)
+    if not carried and not any(is_symbolic(d) for a in closed.in_avals for d in a.shape):
+        return lambda *args: plain(*args[:len(closed.in_avals)])
+
+    def call(*args: Any) -> list[Any]:
+        inputs, carriers = args[:len(closed.in_avals)], args[len(closed.in_avals):]
+        sizes = {str(d): n for a, x in zip(closed.in_avals, inputs) for d, n in zip(a.shape, np.shape(x))}
+        sizes |= {str(size): np.shape(x)[0] for size, x in zip(carried, carriers)}
+        if any(map(is_symbolic, sizes.values())):
+            return plain(*inputs)
+        return _evaluate(closed, inputs, sizes)
+
+    return call
 
 
 def _evaluate(closed: ClosedJaxpr, args: Any, sizes: Mapping[str, int]) -> list[Any]:

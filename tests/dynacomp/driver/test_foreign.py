@@ -88,6 +88,19 @@ def returns_nothing(graph):
     return None
 
 
+@pytest.mark.parametrize("transform", [jax.grad, lambda f: jax.vmap(lambda y: f(y) * 2)], ids=["grad", "vmap"])
+def test_derivatives_of_unknown_sizes_run_in_it(transform):
+    def f(y):
+        return jnp.sum(y * y.shape[-1])
+
+    dynacomp.register_backend("mine", interpreted, form="captured")
+    compiled = dynacomp.jit(f, backend="mine")
+    for n in (3, 4):
+        y = jnp.arange(1.0, n + 1) if transform is jax.grad else jnp.ones((n, n + 1)) * n
+        np.testing.assert_allclose(transform(compiled)(y), transform(f)(y), rtol=1e-5)
+    assert dynacomp.stats()["frames_eager"] == {}
+
+
 @pytest.mark.parametrize("form", ["captured", "primitive"])
 @pytest.mark.parametrize("bad, text", [(raises, "KeyError: 'no such op'"), (returns_nothing, "cannot be called")])
 def test_one_that_fails_leaves_the_region_to_xla(bad, text, form, caplog):
