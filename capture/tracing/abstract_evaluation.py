@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import jax.ref
 import numpy as np
+from jax._src.checkify import Error
 from jax._src.core import NamedAxisEffect, subjaxprs, trace_ctx
 from jax._src.debugging import debug_effect
 from jax._src.interpreters import mlir
@@ -156,8 +157,7 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     def within(*tracers: Any) -> list[Any]:
         seen["made"] = _on_tracers(cap, fn, args, kwargs, {**passed, **dict(zip(nodes, tracers))})
         seen["leaves"], seen["tree"] = jax.tree.flatten(seen["made"])
-        if any(isinstance(x, jax.core.Tracer) and isinstance(x, jax.ref.Ref) for x in seen["leaves"]):
-            raise Break("effect", f"{label(fn)} makes an array that is written in place")
+        _refuse_results(fn, seen["made"], seen["leaves"])
         given = {**cap.stands, **{id(t): (t, n) for t, n in zip(tracers, nodes)}}
         seen["origins"] = [given.get(id(x), (x, None))[1] for x in seen["leaves"]]
         return [x for x in seen["leaves"] if _is_array(x)]
@@ -187,6 +187,15 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
         return Outcome(seen["made"], seen["tree"], leaves, seen["origins"], whole=False)
     _order_keys(seen["made"], result)
     return Outcome(result, seen["tree"], leaves, seen["origins"], tells)
+
+
+def _refuse_results(fn: Any, made: Any, leaves: list[Any]) -> None:
+    """Break for results that are others in each trace: arrays that are written in place, and errors whose structure
+    knows by numbers, counted by JAX, which of them an array means."""
+    if any(isinstance(x, jax.core.Tracer) and isinstance(x, jax.ref.Ref) for x in leaves):
+        raise Break("effect", f"{label(fn)} makes an array that is written in place")
+    if any(type(x) is Error for x in jax.tree.leaves(made, is_leaf=lambda x: type(x) is Error)):
+        raise Break("call", f"{label(fn)} makes an error that JAX numbers")
 
 
 def _result_leaf(struct: Any) -> Any:

@@ -79,6 +79,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
         return Const(fn(*(a.value for a in args)))  # type: ignore[attr-defined]
     if has_effect(_called(fn, args)) or decorates(fn, [peek(a) for a in of_class(Const, args)]):
         raise Break("effect", f"{label(fn)} changes more than its result")
+    if fn is jax.closure_convert:  # what it hands back depends on which arrays are tracers
+        raise Break("call", f"{label(fn)} asks which arrays JAX traces")
     values = (list(args), dict(kwargs or {}))
     if judges(fn) and any(_holds_numpy(cap, v) for v in (*values[0], *values[1].values())):
         raise Break("leaves", f"{label(fn)} looks at a NumPy array")

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import checkify
 
 import dynacomp
 from dynacomp.capture.base.errors import Break
@@ -154,3 +155,29 @@ def test_a_function_that_is_told_how_an_array_is_placed_runs_in_python():
         assert (f(jnp.ones(2) * i) == jnp.ones(2) * i * 2 + 1).all()
         assert len(seen) == i + 1
     assert dynacomp.stats()["frames_captured"] == 2 and set(dynacomp.stats()["breaks"]) <= {"call", "effect"}
+
+
+def test_errors_that_jax_numbers_are_made_in_python():
+    checked = checkify.checkify(lambda x: jnp.log(x - 1), errors=checkify.float_checks)
+
+    def f(x):
+        error, y = checked(x + 1)
+        return error.get(), y * 2
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(f)
+    for x in (jnp.ones(2), -jnp.ones(2), jnp.ones(2)):
+        (words, y), (expected, _) = compiled(x), f(x)
+        assert words == expected and y.shape == (2,)
+    assert dynacomp.stats()["breaks"]["call"] == 1 and "internal" not in dynacomp.stats()["frames_eager"]
+
+
+def test_what_asks_for_tracers_is_asked_in_python():
+    def f(x):
+        convert, hoisted = jax.closure_convert(lambda v: v * x, x)
+        return convert(x + 1, *hoisted), len(hoisted)
+
+    dynacomp.reset()
+    y, count = dynacomp.jit(f)(jnp.arange(3.0))
+    assert (y == jnp.array([0.0, 2.0, 6.0])).all() and count == f(jnp.arange(3.0))[1]
+    assert "internal" not in dynacomp.stats()["frames_eager"]
