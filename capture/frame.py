@@ -166,6 +166,8 @@ def learn_number(cap: Capture, needed: NeedsConcrete, lessons: Lessons) -> None:
     counted = [s for s in found if s not in lessons.sized and may_be_size(cap, s)]
     if type(needed.value.hint) is int and counted and not any(s in lessons.fixed for s in found):
         lessons.sized.add(*counted)
+    elif size_values.may_count(cap, needed.value):
+        lessons.counts[repr(needed.value.source)] = True
     elif any(cap.root.policy.changes_often(s) for s in found if needed.value.hint is None or not isinstance(s, S.Dim)):
         where = cap.last_where
         lessons.breaks.setdefault(cap.top_step, Lesson(cap.top_step, "scalar_constant", "", where))

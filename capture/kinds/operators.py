@@ -128,7 +128,7 @@ def _of_changing(cap: Capture, op: Any, a: Value, b: Value) -> Value:
         if not sized:
             raise
     if found is not None:
-        return found
+        return size_values.counted(cap, found)  # type: ignore[return-value]
     return binary(cap, op, *_fixed(cap, a, b)) if sized else fold(cap, op, a, b)
 
 

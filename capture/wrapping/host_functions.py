@@ -145,7 +145,7 @@ def _hosted(cap: Capture, fn: Any, args: Sequence[Value], bounds: Sequence[Bound
         found = dynamic_scalars.host(name_of(fn), fn, *given)
     except Break:  # it raises: as a constant it raises the program's exception
         return None
-    return found if scalar_ranges.holds(cap, limits) else None
+    return size_values.counted(cap, found) if scalar_ranges.holds(cap, limits) else None
 
 
 def name_of(fn: Any) -> str:

@@ -50,6 +50,22 @@ def of_int(cap: Capture, source: S.Source, value: int) -> Value:
     return of_expr(cap, -symbol(cap, S.Host("neg", (source,), operator.neg), -value, least=1))
 
 
+def may_count(cap: Capture, value: ScalarV) -> bool:
+    """Whether an int that Python computes in each call (`int(n * 0.5)`) can be a size that has a symbol of its own."""
+    return isinstance(value.source, S.Host) and type(value.hint) is int and repr(value.source) not in cap.lessons.counts
+
+
+def counted(cap: Capture, value: Value | None) -> Value | None:
+    """An int that Python computes as the size that it was found to be; any other Value as it is."""
+    if not cap.lessons.counts or not isinstance(value, ScalarV) or not cap.lessons.counts.get(repr(value.source)):
+        return value
+    assert value.source is not None
+    if value.hint:
+        return of_int(cap, value.source, value.hint)
+    cap.guards.add("eq", value.source, 0)
+    return Const(0)
+
+
 def bound(cap: Capture, name: str, least: int | None, most: int | None) -> None:
     """The entry serves these sizes only: guarded, by the answers, and known from then on."""
     made = cap.scope.symbol(name)
@@ -75,12 +91,17 @@ def arithmetic(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     row = ARITHMETIC.get(name[1:] if name.startswith("i") else name) or (_power if name.strip("i") == "pow" else None)
     if row is None or not (is_int(a) and is_int(b)):
         return None
-    if row in (operator.floordiv, operator.mod) and not expr_of(b) >= 1:
+    if row in (operator.floordiv, operator.mod) and not is_positive(expr_of(b)):
         return None
     found = row(expr_of(a), expr_of(b))
     if found is None or isinstance(found, Size) and abs(cap.scope.value(found)) > LARGEST:
         return None
     return of_expr(cap, found)
+
+
+def is_positive(expr: Any) -> bool:
+    """Whether a size is above zero by what is known of it: of other divisors Python makes the quotient."""
+    return expr >= 1 if isinstance(expr, int) else bool(expr.scope.known_sign(expr - 1))
 
 
 def extreme(cap: Capture, op: str, items: Sequence[Value]) -> Value | None:
@@ -183,6 +204,8 @@ def freeze(cap: Capture, found: Iterable[Size], what: str, compiled: bool = Fals
         if isinstance(place, S.Dim):
             value = cap.scope.value(cap.scope.symbol(name))
             cap.lessons.frozen[place] = Frozen(what, cap.last_where or cap.where(), value, compiled)
+        elif repr(place) in cap.lessons.counts:
+            cap.lessons.counts[repr(place)] = False
         else:
             cap.lessons.fixed.add(place)
             cap.lessons.sized.discard(place)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 import pytest
 
+import dynacomp
 from tests.capture.wrapping.test_host_functions import compiled_like_plain
 
 SIDES = (5, 6, 7, 9, 4, 12, 3, 8, 6)  # of six and of eight
@@ -84,3 +87,32 @@ def test_a_question_of_jax_about_a_remainder_has_two_answers(times):
 
     calls = [(jnp.zeros(()), n) for n in (9, 11, 101, 102, 8, 13, 10, 9)]
     compiled_like_plain(frequencies, calls, 3, backend="auto")
+
+
+def upper_half(x):
+    k = int(len(x) * 0.5)
+    return x[k:], k
+
+
+def capacity(x):
+    most = math.ceil(x.shape[0] / 4 * 1.25)
+    return x[:most].sum(), jnp.zeros((most, 2))
+
+
+def signed_quotient(x):
+    return x * (10 // (x.shape[0] - 5)), x.shape[0] % (20 - x.shape[0])
+
+
+@pytest.mark.parametrize("fn", [upper_half, capacity, signed_quotient])
+@pytest.mark.parametrize("transformed", [lambda fn: fn, lambda fn: jax.grad(lambda x: fn(x)[0].sum())])
+def test_ints_that_python_computes_of_sizes_are_sizes_of_their_own(fn, transformed):
+    dynacomp.reset()
+    plain = transformed(fn)
+    compiled = dynacomp.jit(plain, backend="eager")
+    for size in (4, 6, 9, 3, 7, 12, 2, 16):
+        x = jnp.arange(1.0, size + 1)
+        want, got = jax.tree.leaves(plain(x)), jax.tree.leaves(compiled(x))
+        assert [jnp.shape(w) for w in want] == [jnp.shape(g) for g in got]
+        assert all(jnp.array_equal(w, g) for w, g in zip(want, got))
+    assert dynacomp.stats()["frames_captured"] == 2
+    assert not dynacomp.stats()["breaks"]
