@@ -46,7 +46,9 @@ from dynacomp.tampered import builtins_replaced
 
 TOLD_AFTER = 3  # sizes that one place had, each of which took an entry of its own
 MAX_CAPTURES = 8  # times the limit of entries: what they guarded died, again and again
-CHURN, WORTH = 12, 4  # so many captures in a row whose entries served fewer calls than that: Python runs the next ones
+CHURN, DEAD = (12, 48), (6, 24)  # so many captures in a row, and the entries of the code served fewer calls meanwhile:
+#                                  Python runs the next ones. DEAD: where so many entries have died
+USELESS = 8  # the same where they served not one; or as many as the code may have entries
 PATIENCE, MAX_WAIT = 3, 4096  # after so many failed captures in a row, calls wait for the next attempt
 RESTLESS = 16  # calls of code without an entry for which nobody asks, where captures have become rare
 DEBUGGING = ("jax_debug_nans", "jax_debug_infs", "jax_disable_jit")  # settings that watch each eager operation
@@ -124,11 +126,13 @@ def is_full(code: CodeType, options: Options, history: History) -> bool:
         history.captures >= MAX_CAPTURES * limit or len(alive) >= limit * min(len(history.owners), MAX_CAPTURES))
 
 
-def is_churning(code: CodeType, history: History) -> bool:
+def is_churning(code: CodeType, options: Options, history: History) -> bool:
     """Whether entry after entry has died, or was of no use, before it had served enough calls to pay. Functions that
     one `def` makes share its code."""
-    now, enough = _native.hits(code), len(history.served) >= CHURN * len(history.owners)
-    return enough and now - history.served[-CHURN] < CHURN * WORTH
+    now, died = _native.hits(code), history.captures - len(idle.infos_of(code))  # those serve nobody any more
+    rows = (CHURN, (max(USELESS, options.recompile_limit), 1), *([DEAD] if died >= DEAD[0] else []))
+    return any(len(history.served) >= most * len(history.owners) and now - history.served[-most] < worth
+               for most, worth in rows)
 
 
 def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History) -> Any:
@@ -140,7 +144,7 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
         return refused(fn, code, args)
     full = is_full(code, options, history)
     entry = idle.entry_instead(
-        code, fn, args, options, history.traced) if full or is_churning(code, history) else None
+        code, fn, args, options, history.traced) if full or is_churning(code, options, history) else None
     if entry is not None:
         _native.add_entry(code, entry)
         return entry
@@ -152,7 +156,7 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
     if history.wait:
         history.wait -= 1
         return eager(code, *history.failure)
-    if is_churning(code, history):
+    if is_churning(code, options, history):
         failed_now = failed_guard(fn, code, args)
         history.served.clear()
         history.churned += 1
@@ -322,13 +326,14 @@ def recompile_text(fn: Any, code: CodeType, args: tuple[Any, ...]) -> str:
 
 
 def failed_guard(fn: Any, code: CodeType, args: tuple[Any, ...]) -> str:
-    """The guard that fails of the entry that served last; "" where there is none."""
+    """The guard that fails of the entry that comes nearest, of which the most guards hold; "" where there is none."""
+    most, found = -1, ""
     for entry in _native.entries(code):
         info = entry.info  # which goes where what the entry guards dies, during the check too
         step = entry.guards.check(fn, args) if info is not None else -1
-        if step >= 0:
-            return info.origin[step]
-    return ""
+        if step > most:
+            most, found = step, info.origin[step]
+    return found
 
 
 def failed_part(fn: Any, code: CodeType, args: tuple[Any, ...]) -> tuple[Source | None, str]:

@@ -385,3 +385,32 @@ def test_an_object_that_dies_as_its_entry_is_made_is_told(monkeypatch, caplog):
         assert y.tolist() == [2.0, 2.0, 2.0] and seen is space["held"]
     assert captures() == 1 and dict(dynacomp.stats()["frames_eager"]) == {"died": 1}
     assert "died while it was compiled" in caplog.text
+
+
+@pytest.mark.parametrize("made", [lambda n: type("Made", (), {"n": n}), lambda n: {object(): n}], ids=["class", "key"])
+def test_entries_that_serve_no_call_are_given_up_by_the_tenth(made):
+    """What is alive behind the break is known by identity, and new in each call."""
+    def f(x, n):
+        held = made(n)
+        print(end="")
+        return x * (held.n if type(held) is type else sum(held.values()))
+
+    dynacomp.reset()
+    compiled, counts = dynacomp.jit(f, backend="eager"), []
+    for n in range(12):
+        before = dynacomp.stats()["frames_captured"]
+        assert (compiled(jnp.ones(2), n) == n).all()
+        counts.append(dynacomp.stats()["frames_captured"] - before)
+    assert sum(counts[9:]) == 0
+
+
+def test_the_guard_of_the_nearest_entry_is_named(capfd):
+    """Not that of the one which served last, of another kind."""
+    def f(x, kind):
+        return x * 2 if kind == "double" else x + len(kind)
+
+    compiled = dynacomp.jit(f, backend="eager", dynamic=False)
+    for x, kind in ((jnp.ones(3), "double"), (np.ones(3), "double"), (jnp.ones(4), "double")):
+        compiled(x, kind)
+    with dynacomp.set_stance("fail_on_recompile"), pytest.raises(dynacomp.RecompileError, match="kind"):
+        compiled(jnp.ones(3), "other")

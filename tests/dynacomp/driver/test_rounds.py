@@ -19,7 +19,7 @@ def test_after_a_quiet_while_all_begins_again():
 
 @pytest.fixture(autouse=True)
 def every_code_alone_is_patient(monkeypatch):
-    monkeypatch.setattr(misses, "CHURN", 1000)
+    monkeypatch.setattr(misses, "is_churning", lambda *_: False)
 
 
 def step(x, kind):
