@@ -11,7 +11,7 @@ from tests.settling import kit
 
 QUICK = ("closures.lambda_compiled", "closures.jitted_with_static", "closures.custom_vjp_made",
          "closures.decorator_made", "closures.pipeline_of_functions", "closures.iterators_after_breaks",
-         "searches.retries", "searches.batches")
+         "searches.retries", "searches.batches", "everyday.functions_by_name")
 
 
 def marked(p):
