@@ -436,7 +436,7 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
     if issubclass(cls, (np.generic, np.dtype)):
         return (_number if is_numpy_number(obj) and obj.dtype != bool else _literal)(cap, obj, source)
     if issubclass(cls, jax.core.Tracer):
-        return _tracer(cap, obj, source)
+        return (_opaque if isinstance(obj, jax.ref.Ref) else _tracer)(cap, obj, source)
     if is_bare_named_tuple(type(obj)):
         return _tuple(cap, obj, source)
     if payload_base(type(obj)) is not None and not _is_library_leaf(obj):

@@ -350,3 +350,22 @@ def test_arrays_of_a_dtype_of_the_programs_own_are_no_keys():
         assert type(y) is earray.EArray and (z == jnp.arange(3.0) + 1).all()
         assert (loaded(y) == jnp.arange(3.0) * 4).all()
     assert set(dynacomp.stats()["breaks"]) <= {"argument", "call"}
+
+
+def test_refs_that_a_transformation_traces_are_written_in_python():
+    def loss(x):
+        ref = jax.new_ref(x * 2)
+        ref[0] = x[1]
+        return (ref[...] ** 2).sum()
+
+    def one(x):
+        ref = jax.new_ref(x)
+        ref[...] = ref[...] * 2
+        return ref[...] + 1
+
+    x = jnp.arange(3.0)
+    for change in (lambda jit: jax.grad(jit(loss)), lambda jit: jit(jax.grad(loss)), lambda jit: jax.vmap(jit(one))):
+        expected, compiled = change(lambda f: f)(x), change(dynacomp.jit)
+        compiled(x)
+        assert captures([lambda: compiled(x)] * 2) == 0  # noqa: B023
+        assert (compiled(x) == expected).all()
