@@ -44,6 +44,12 @@ def _fori_loop(cap: Capture, lower: Value, upper: Value, body_fun: Value, init_v
     return library_call(cap, jax.lax.fori_loop, [lower, upper, body_fun, init_val], options)
 
 
+@row(jnp.diag_indices)
+def _diag_indices(cap: Capture, n: Value, ndim: Value = Const(2)) -> Value:
+    sized = isinstance(n, SizeV) and bool(object_of(size_values.compare(cap, operator.gt, n, Const(0))))
+    return library_call(cap, sized_calls.diag_indices if sized else jnp.diag_indices, [n, ndim], name="diag_indices")
+
+
 def _slides(name: str) -> None:
     """The row of `jnp.convolve` or `jnp.correlate`, which ask a vector for its `len`."""
     whole, sized = getattr(jnp, name), getattr(sized_calls, name)

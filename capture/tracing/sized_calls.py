@@ -38,6 +38,11 @@ def fori_of_length(lower: Any, length: Any, body_fun: Callable[..., Any], init_v
     return found
 
 
+def diag_indices(n: Any, ndim: Any) -> Any:
+    """`jnp.diag_indices` of a positive size, which it compares with zero as an array."""
+    return (jnp.arange(n, dtype=int),) * ndim
+
+
 def convolve(a: Any, v: Any, mode: str = "full", *, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """`jnp.convolve` of two vectors that have elements."""
     long, short = (v, a) if a.shape[0] < v.shape[0] else (a, v)

@@ -265,3 +265,14 @@ def called_helpers(x):
         return v / count
     y = normal(x, len(x))
     return lax.add(y, normal(y, y.shape[0] + 1))
+
+
+@entry()
+def added_on_the_diagonal(x):
+    return (x[:, None] * x).at[jnp.diag_indices(x.shape[0])].add(0.1)
+
+
+@entry(over=(4, 5, 6, 7, 3, 9, 12, 8, 16))
+def half_by_a_float(x):
+    k = int(len(x) * 0.5)
+    return x[k:] * 2, x[:k].sum(), k
