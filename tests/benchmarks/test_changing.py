@@ -20,6 +20,7 @@ def benchmark(name, *arguments):
     return subprocess.run(command, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_an_entry_that_is_right(tmp_path):
     done = benchmark("changing.py", "--filter", "numbers.size_in_where", "--variants", "base",
                      "--json", str(tmp_path / "all"))

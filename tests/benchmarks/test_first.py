@@ -51,5 +51,6 @@ def test_ratios_and_their_mean():
     assert first.table(rows).row_count == 3
 
 
+@pytest.mark.slow
 def test_a_child_that_fails_says_why(tmp_path):
     assert "no_such" in first.child("plain_training.no_such", "jax", tmp_path)

@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
 import guards  # noqa: E402
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, id=c.name, marks=[pytest.mark.slow] * (c.name == "NNX module"))
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.name, marks=[pytest.mark.slow] * c.name.endswith("module"))
                                   for c in (guards.of_arrays(2, 3), *guards.models())])
 def test_pieces_and_bars(case):
     found = guards.row(case, blocks=5, seconds=0.001)

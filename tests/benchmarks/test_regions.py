@@ -17,7 +17,7 @@ def regions(*arguments: str) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("stage", ["all", "codegen"])
+@pytest.mark.parametrize("stage", [pytest.param("all", marks=pytest.mark.slow), "codegen"])
 def test_a_region_is_compiled_timed_and_right(stage):
     done = regions("--filter", "small chain", "--stage", stage)
     assert done.returncode == 0, done.stderr
@@ -35,6 +35,7 @@ def test_a_loop_is_a_region():
     assert row["failure"] == "" and row["seen"] == {"externs": 0, "breaks": 0, "eager": 0}
 
 
+@pytest.mark.slow
 @pytest.mark.medium
 def test_a_failure_is_a_row_and_an_exit_status():
     done = regions("--filter", "small chain", "--stage", "codegen", "--backend", "fpga")

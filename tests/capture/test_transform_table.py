@@ -215,7 +215,7 @@ def same(want, got):
         for a, b in zip(jax.tree.leaves(want), jax.tree.leaves(got)))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_as_without_a_compiler(name, capsys):

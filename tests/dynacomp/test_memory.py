@@ -123,7 +123,7 @@ def test_calls():
     assert calls(10_000) < 20_000
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", KINDS)
 def test_recompiles(kind):
     bound = 25 * 2_000  # the long version is strict

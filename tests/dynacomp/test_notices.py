@@ -102,6 +102,7 @@ def test_every_topic_prints_something(tmp_path):
                           env={**os.environ, "DYNACOMP_LOG": ",".join(TOPICS)})
     assert done.returncode == 0, done.stderr
     assert {t for t in TOPICS if f"[dynacomp.{t}] " in done.stderr} == set(TOPICS)
+    assert "graph break" in done.stderr and "failed guard" in done.stderr
 
 
 @pytest.mark.medium

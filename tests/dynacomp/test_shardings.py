@@ -94,7 +94,7 @@ for jit in (dynacomp.jit, jax.jit):
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("devices", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_arrays_lie_where_eager_jax_puts_them(devices):
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     done = subprocess.run([sys.executable, "-c", PROGRAM], env={**os.environ, "XLA_FLAGS": flags},

@@ -32,8 +32,8 @@ def test_losses_are_those_of_eager_jax(example, compiler):
 
 @pytest.mark.parametrize("arguments, message", [
     (["--compiler", "torch"], "invalid choice: 'torch'"),
-    (["--steps", "many"], "invalid int value"),
-    (["--steps", "0"], "at least 1"),
+    pytest.param(["--steps", "many"], "invalid int value", marks=pytest.mark.slow),
+    pytest.param(["--steps", "0"], "at least 1", marks=pytest.mark.slow),
 ])
 def test_bad_arguments_say_what_is_wrong(arguments, message):
     done = subprocess.run([sys.executable, str(EXAMPLES / "solver.py"), *arguments],

@@ -120,7 +120,7 @@ MODELS = {"mlp": lambda key: eqx.nn.MLP(4, 1, 8, 2, key=key), "net": Net, "convo
           "attention": Attention, "dropout": Dropout}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", MODELS)
 def test_models_train(name):
     stats = trains(*training(MODELS[name]))

@@ -38,6 +38,7 @@ OPTIMISERS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_optimisers(name):
     assert trains(*fitting(OPTIMISERS[name]))["graphs"] == 1

@@ -64,6 +64,7 @@ def named(module, names):
     return {f"{module.__name__}.{name}": getattr(module, name) for name in names.split() if name not in OURS}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32])
 def test_functions_of_one_number(dtype):
     functions = named(jnp, NUMPY) | named(lax, LAX) | named(special, SPECIAL)

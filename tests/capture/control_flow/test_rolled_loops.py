@@ -254,6 +254,7 @@ def rows(n):
     return jnp.sin(jnp.arange(3.0 * n)).reshape(n, 3)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("fn, how", [*((f, "call") for f in WALKS), (walked, "gradient"), (numbered, "gradient"),
                                      (paired, "batch"), (counted_down, "gradient"), (backward, "batch")])
 def test_rows_whose_number_changes(fn, how):

@@ -19,6 +19,7 @@ def bare(folder: Path) -> None:
         init.touch()
 
 
+@pytest.mark.slow
 def test_it_builds_without_a_warning(tmp_path):
     bare(tmp_path)
     build(NAME, tmp_path, "-O3")

@@ -109,11 +109,13 @@ def parted(p, rate):
 PROGRAMS = [optimiser, gradient, jitted, schedule, chained, mapped, own_derivative, own_tangent, parted]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_made_in_the_call(program):
     settled(program, [(W, 0.25)] * 10, 8)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_made_in_the_call_with_other_numbers(program):
     settled(program, [(W, rate) for rate in (0.25, 0.125, 0.5, 0.25, 0.375, 0.625, 0.75, 0.875, 0.1875, 0.3125)], 12)

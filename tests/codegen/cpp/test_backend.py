@@ -106,6 +106,7 @@ def test_wrong_number_of_output_avals():
         backend.compile(plan, (Aval((1,), np.dtype("float32")),) * 2, {})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", [(37, 53), (64, 64), (8, 129), (3, 40, 50)])
 def test_transpositions_go_through_tiles(shape):
     def fn(x, w):

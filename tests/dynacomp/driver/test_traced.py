@@ -241,10 +241,11 @@ OUTSIDE = {
 }
 
 
-@pytest.mark.parametrize("fn, transform", [*(("windows", t) for t in OUTSIDE),
-                                           ("ruled", "vmap of grad"), ("ruled", "hessian"), ("energy", "grad"),
-                                           ("looped", "grad"), ("looped", "vmap of grad"),
-                                           ("checked", "value_and_grad")])
+@pytest.mark.parametrize("fn, transform", [
+    ("windows", "grad"), ("windows", "vmap"), ("ruled", "value_and_grad"), ("energy", "jvp"), ("looped", "grad"),
+    ("energy", "hessian"), ("checked", "value_and_grad"), *(pytest.param(*case, marks=pytest.mark.slow) for case in [
+        *(("windows", t) for t in OUTSIDE if t not in ("grad", "vmap")), ("ruled", "vmap of grad"),
+        ("ruled", "hessian"), ("energy", "grad"), ("looped", "vmap of grad")])])
 def test_derivatives_and_batches_serve_all_lengths(fn, transform):
     """Of the first length, then of any: programs are counted, not only captures."""
     outside, most = OUTSIDE[transform]

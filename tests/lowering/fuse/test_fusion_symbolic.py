@@ -58,6 +58,7 @@ def example(shape, sizes):
     return jnp.asarray(r.ints(32, *dims) if shape[:1] == (IDS,) else abs(r.f32(*dims)))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CASES)
 def test_every_size(name):
     fn, shapes, kernels = CASES[name]

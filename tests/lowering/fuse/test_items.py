@@ -42,6 +42,7 @@ def lowered(fn, x):
     return schedule(optimise(lower_function(fn, x)))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("columns", [2, 20, 51, 64])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_what_stands_between_inserted_numbers(name, columns):

@@ -46,7 +46,7 @@ def agree(want, got):
             np.testing.assert_array_equal(np.asarray(b), np.asarray(a))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_lowered_is_eager(name):
     fn, args = PROGRAMS[name]

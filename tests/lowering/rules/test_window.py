@@ -11,6 +11,7 @@ from tests.lowering.closed import same_as_eager
 FOLDS = [(lax.add, 0.0), (lax.max, -np.inf), (lax.mul, 1.0), (lambda a, b: a + 2 * b, 0.0)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fold, start", FOLDS)
 def test_changing_sizes(fold, start):
     """Padding to a multiple of an unknown size compared expressions with zero, which SymPy cannot; products of
