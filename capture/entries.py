@@ -50,7 +50,7 @@ class Info:
 def entry_of(captured: Captured, program: Any) -> Entry:
     """The entry that runs `program`, the compiled Graph (None where there is no Graph)."""
     cap, recipe, writer = captured.cap, captured.recipe, StepWriter()
-    for relation in cap.scope.relations:  # those that compiling asked for are among them
+    for relation in cap.sizes.scope.relations:  # those that compiling asked for are among them
         captured.guards.add("relation", None, relation)
     writer.emit(None, "jax_config", jax_config_token(2 * cap.root.traced))
     for guard in captured.guards.guards:
@@ -70,16 +70,17 @@ def entry_of(captured: Captured, program: Any) -> Entry:
 def info_of(captured: Captured, writer: StepWriter, program: Any) -> Info:
     """What is known of the entry."""
     cap = captured.cap
-    return Info(captured.graph, str(captured.guards), writer.texts(), captured.stopped, _shapes(cap), cap.captured_ops,
-                {repr(s): v for s, v in cap.scalars.items()}, cap.root.traced, program=program,
+    return Info(captured.graph, str(captured.guards), writer.texts(), captured.stopped, _shapes(cap),
+                cap.progress.captured_ops, {repr(s): v for s, v in cap.numbers.scalars.items()}, cap.root.traced,
+                program=program,
                 arguments=tuple(map(argument_of, writer.origin)), contents=tuple(map(content_of, writer.origin)),
-                resumes=living(captured.recipe.resumes), steps=cap.steps,
+                resumes=living(captured.recipe.resumes), steps=cap.progress.steps,
                 conditional=tuple(map(is_condition, writer.origin)))
 
 
 def may_restart(cap: Capture, program: Any) -> bool:
     """Whether a call of the entry may start again as plain Python (see `RunPlainly`)."""
-    return bool(cap.checks) or cap.root.traced or getattr(program, "may_restart", False)
+    return bool(cap.graph.checks) or cap.root.traced or getattr(program, "may_restart", False)
 
 
 def argument_of(origin: Guard | S.Source | None) -> S.Local | None:
@@ -107,7 +108,7 @@ def _shapes(cap: Capture) -> dict[tuple[str, int], int]:
     found: dict[tuple[str, int], int] = {}
     for guard in cap.guards.guards:
         if guard.kind in ("array", "tracer", "ndarray") and guard.source is not None:
-            shape = cap.real_shapes.get(guard.source, guard.payload[0])
+            shape = cap.sizes.real_shapes.get(guard.source, guard.payload[0])
             found.update({(repr(guard.source), axis): n for axis, n in enumerate(shape)})
     return found
 

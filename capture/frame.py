@@ -89,7 +89,7 @@ class Captured:
     def freeze(self, sizes: Collection[Any], why: str) -> None:
         """Nobody can compile the Graph for unknown `sizes` (all of them, where there are none): they are constants in
         the next attempt."""
-        size_values.freeze(self.cap, sizes or map(self.cap.scope.symbol, self.cap.dims), why, compiled=True)
+        size_values.freeze(self.cap, sizes or map(self.cap.sizes.scope.symbol, self.cap.sizes.dims), why, compiled=True)
 
     def __enter__(self) -> Captured:
         return self
@@ -117,7 +117,7 @@ def capture(root: Root, lessons: Lessons, key: Any = None) -> Captured | Refusal
     except Restart:
         return None
     except Break as broke:
-        lessons.breaks.setdefault(cap.top_step, lesson_of(cap, broke))
+        lessons.breaks.setdefault(cap.progress.top_step, lesson_of(cap, broke))
         return None
     except NeedsConcrete as needed:
         learn_number(cap, needed, lessons)
@@ -148,7 +148,7 @@ def refusal(error: BaseException) -> Refusal:
 
 def unbuildable(cap: Capture, alive: Unbuildable) -> Refusal | None:
     """No bytecode makes this object: the break is where it is made, so that Python makes it."""
-    step = bisect_right(cap.births, alive.value.serial) - 1
+    step = bisect_right(cap.progress.births, alive.value.serial) - 1
     detail = alive.detail or f"a {type(alive.value).__name__.removesuffix('V').lower()}"
     if step < 0 or step in cap.lessons.breaks:
         return Refusal("live", detail)
@@ -169,27 +169,27 @@ def learn_number(cap: Capture, needed: NeedsConcrete, lessons: Lessons) -> None:
     elif size_values.may_count(cap, needed.value):
         lessons.counts[repr(needed.value.source)] = True
     elif any(cap.root.policy.changes_often(s) for s in found if needed.value.hint is None or not isinstance(s, S.Dim)):
-        where = cap.last_where
-        lessons.breaks.setdefault(cap.top_step, Lesson(cap.top_step, "scalar_constant", "", where))
+        where = cap.progress.last_where
+        lessons.breaks.setdefault(cap.progress.top_step, Lesson(cap.progress.top_step, "scalar_constant", "", where))
     else:
         lessons.fixed.add(*(s for s in found if not isinstance(s, S.Dim)))
         lessons.sized.discard(*found)
-        lessons.frozen.update((s, Frozen("a constant is needed", cap.last_where, needed.value.hint))
+        lessons.frozen.update((s, Frozen("a constant is needed", cap.progress.last_where, needed.value.hint))
                               for s in found if isinstance(s, S.Dim))
         lessons.all_fixed = len(lessons.fixed) > MANY_NUMBERS
 
 
 def opened_for(cap: Capture, source: Any) -> set[Any]:
     """The places of the conditions between whose sides Python chooses this number, or one that it is computed from."""
-    if not isinstance(source, S.Host) or not cap.opened:
+    if not isinstance(source, S.Host) or not cap.numbers.opened:
         return set()
-    chosen = cap.opened.get(source.args[0], set()) if source.fn is select else set()
+    chosen = cap.numbers.opened.get(source.args[0], set()) if source.fn is select else set()
     return chosen.union(*(opened_for(cap, a) for a in source.args))
 
 
 def may_be_size(cap: Capture, source: S.Source) -> bool:
     """Whether a changing number can be a symbolic size, or the negative of one."""
-    value = cap.changing.get(source)
+    value = cap.numbers.changing.get(source)
     return type(value) is int and value != 0
 
 
@@ -207,21 +207,21 @@ def _exception_name(raised: Raised) -> str:
 
 def lesson_of(cap: Capture, broke: Break) -> Lesson:
     if broke.kind != "raises":
-        return Lesson(cap.top_step, broke.kind, broke.detail, cap.last_where)
-    guards, relations = cap.top_known
+        return Lesson(cap.progress.top_step, broke.kind, broke.detail, cap.progress.last_where)
+    guards, relations = cap.progress.top_known
     found = (*cap.guards.guards[guards:],
-             *(Guard("relation", None, (r,)) for r in list(cap.scope.relations)[relations:]))
-    sizes = tuple((name, place, cap.scope.values[name]) for name, place in cap.dims.items())
-    return Lesson(cap.top_step, broke.kind, broke.detail, cap.last_where, found, sizes)
+             *(Guard("relation", None, (r,)) for r in list(cap.sizes.scope.relations)[relations:]))
+    sizes = tuple((name, place, cap.sizes.scope.values[name]) for name, place in cap.sizes.dims.items())
+    return Lesson(cap.progress.top_step, broke.kind, broke.detail, cap.progress.last_where, found, sizes)
 
 
 def hold(cap: Capture, lesson: Lesson) -> None:
     """Guards what a break rests on: where Python is to raise an exception, calls with other sizes, which raise none,
     shall not find this entry before their own."""
     for name, place, value in lesson.sizes:
-        if name not in cap.dims:
-            cap.dims[name] = place
-            cap.scope.symbol(name, value)
+        if name not in cap.sizes.dims:
+            cap.sizes.dims[name] = place
+            cap.sizes.scope.symbol(name, value)
     for guard in lesson.because:
         cap.guards.add(guard.kind, guard.source, *guard.payload)
 
@@ -229,7 +229,7 @@ def hold(cap: Capture, lesson: Lesson) -> None:
 def attempt(cap: Capture) -> Captured:
     """One run of the machine over the frame."""
     recipe, stopped = run(cap)
-    for table, found in cap.relied.values():
+    for table, found in cap.known.relied.values():
         kind, name = ("type_unchanged", table.__qualname__) if isinstance(table, type) else (
             "names_unchanged", table.get("__name__", "globals"))
         cap.guards.add(kind, S.Root(table, name), tuple(found), tuple(found.values()))
@@ -268,7 +268,7 @@ def _arguments(cap: Capture, frame: Frame) -> None:
             cap.guards.add("empty", S.ClosureCell(i, name))
             content = None
         value = CellV(content, real=cell, source=S.ClosureCell(i, name))
-        cap.objects[id(cell)] = value
+        cap.known.objects[id(cell)] = value
         frame.cells[name] = value
 
 
@@ -280,5 +280,5 @@ def _check_no_leak(cap: Capture, recipe: Recipe) -> None:
     found = leak(cap, (recipe.code, recipe.graph, recipe.inputs, cap.guards.guards))
     if found is not None:
         detail = f"class {found.obj.__qualname__}, which something that Python does not make anew refers to"
-        cap.lessons.breaks.setdefault(found.step, Lesson(found.step, "call", detail, cap.last_where))
+        cap.lessons.breaks.setdefault(found.step, Lesson(found.step, "call", detail, cap.progress.last_where))
         raise Restart

@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from dynacomp.capture.base.classes import mro
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.calls.calls import BUILTINS
@@ -29,7 +30,6 @@ from dynacomp.capture.kinds.keys import elements_of, hash_value, pairs
 from dynacomp.capture.kinds.operators import as_bool, fold
 from dynacomp.capture.kinds.text import text
 from dynacomp.capture.reconstruct import tracebacks
-from dynacomp.capture.symbolic.classes import mro
 from dynacomp.capture.symbolic.immutability import is_python_class
 from dynacomp.capture.symbolic.kind import KINDS, Kind, define
 from dynacomp.capture.symbolic.machine import Capture

@@ -21,12 +21,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.builtins.warning_rows import said_first
 from dynacomp.capture.calls.calls import BY_TYPE
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.classes import module_name
 from dynacomp.capture.symbolic.libraries import is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import SETTLED
@@ -136,9 +136,9 @@ def cached_call(cap: Capture, wrapper: Any, *args: Value, **kwargs: Value) -> Va
     at: S.Source = S.Key(source, key)
     if wrapper.cache_parameters()["maxsize"] is not None:
         at, found = S.Slot(at, "result", RESULT), RESULT.__get__(found)
-    if at not in cap.functions:
-        cap.functions[at] = wrap(cap, found, at)
-    return cap.functions[at]
+    if at not in cap.known.functions:
+        cap.known.functions[at] = wrap(cap, found, at)
+    return cap.known.functions[at]
 
 
 def _is_key(value: Value) -> bool:

@@ -13,12 +13,12 @@ import functools
 from typing import Any
 
 from dynacomp.capture._native import hide_subclass
+from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.builtins.builtin_rows import class_of, row
 from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.reconstruct import runtime
-from dynacomp.capture.symbolic.classes import module_name
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture, execute, new_frame
 from dynacomp.capture.symbolic.side_effects import changing_outside, mutating
@@ -120,7 +120,7 @@ def new_class(cap: Capture, metaclass: type, name: str, bases: tuple[Value, ...]
         type.__setattr__(made, key, class_prototypes.known_as(cap, value, as_python(value)))
     late += named.items()
     namespace.update(dict.fromkeys(named, Const(None)))
-    recipe = ClassRecipe(made, Const(made), cap.top_step, name, bases, namespace, late, shows)
+    recipe = ClassRecipe(made, Const(made), cap.progress.top_step, name, bases, namespace, late, shows)
     value = class_prototypes.add(cap, recipe)
     if isinstance(cell, CellV):
         mutating(cap, cell)

@@ -12,12 +12,12 @@ import inspect
 import types
 from typing import Any
 
+from dynacomp.capture.base.classes import entries
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.builtins.builtin_rows import row
 from dynacomp.capture.builtins.class_statements import maker
 from dynacomp.capture.calls.calls import OPENED, as_function, inline
-from dynacomp.capture.symbolic.classes import entries
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import changing_outside
 from dynacomp.capture.symbolic.values import (
@@ -89,7 +89,7 @@ def _process(cap: Capture, cls: Value, *args: Value, **kwargs: Value) -> Value:
     for name, found in entries(recipe.obj).items():
         if before.get(name, before) is not found:
             _adopt(cap, recipe, name, found)
-    cap.resolved.clear()
+    cap.known.resolved.clear()
     return cls
 
 
@@ -101,15 +101,15 @@ def _adopt(cap: Capture, recipe: ClassRecipe, name: str, found: Any) -> None:
     class_prototypes.keep_inside(cap, recipe, found)
     if isinstance(found, types.FunctionType):
         wraps = found.__code__ in OPENED
-        cap.entered[id(found)] = _function(cap, found.__wrapped__ if wraps else found)  # type: ignore[attr-defined]
+        cap.known.entered[id(found)] = _function(cap, found.__wrapped__ if wraps else found)  # type: ignore[attr-defined]
     elif type(found) is dict:
         for field in found.values():
-            known = cap.made.get(id(field))
+            known = cap.known.made.get(id(field))
             if isinstance(known, Recipe):
                 known.cls = known.cls or recipe
             elif known is None and field.name in entries(recipe.obj).get("__annotations__", {}):
                 class_prototypes.keep_inside(cap, recipe, field)
-        cap.objects[id(found)] = DictV({key: Const(field) for key, field in found.items()})
+        cap.known.objects[id(found)] = DictV({key: Const(field) for key, field in found.items()})
     elif name != "__dataclass_params__":
         raise Break("call", f"a dataclass with a {name}")
 

@@ -44,10 +44,10 @@ def identify(cap: Capture, x: Value) -> Value:
     if isinstance(x, ArrayV):
         certain(cap, x)
     anchor = _anchor(x)
-    known = cap.ids.get(id(anchor))
+    known = cap.known.ids.get(id(anchor))
     if known is None:
-        known = cap.ids[id(anchor)] = IdV(x, anchor)
-        cap.keep.append(anchor)
+        known = cap.known.ids[id(anchor)] = IdV(x, anchor)
+        cap.known.keep.append(anchor)
     elif x is not known.obj and x.source is not None and known.obj.source is not None:
         cap.guards.add("same", x.source, known.obj.source)
     return known
@@ -71,15 +71,16 @@ def _anchor(x: Value) -> Any:
 def settle_ids(cap: Capture) -> None:
     """Guards that the objects whose ids were asked for are still different ones, and, where the program
     has numbers that may be ids (saved ones, keys of a table), that they are these objects."""
-    found: list[tuple[S.Source, Any]] = [(v.obj.source, v.anchor) for v in cap.ids.values() if v.obj.source is not None]
+    ids = cap.known.ids.values()
+    found: list[tuple[S.Source, Any]] = [(v.obj.source, v.anchor) for v in ids if v.obj.source is not None]
     if not found:
         return
     if len(found) > 1:
         cap.guards.add("all_distinct", None, tuple(source for source, _ in found))
-    if any(map(_is_address, cap.scalars.values())) or any(map(_has_addresses, cap.objects.values())):
+    if any(map(_is_address, cap.numbers.scalars.values())) or any(map(_has_addresses, cap.known.objects.values())):
         known = found
-    elif any(v.obj.source is None and _may_be_two(v.obj) for v in cap.ids.values()):  # numbers and strings of the code
-        known = [(v.obj.source, v.anchor) for v in cap.ids.values() if v.obj.source is not None and _may_be_two(v.obj)]
+    elif any(v.obj.source is None and _may_be_two(v.obj) for v in ids):  # numbers and strings of the code
+        known = [(v.obj.source, v.anchor) for v in ids if v.obj.source is not None and _may_be_two(v.obj)]
     else:
         known = []
     for source, anchor in known:

@@ -141,7 +141,7 @@ def _logger(cap: Capture, manager: Value, name: Value) -> Value:
     """`logging.getLogger(name)` of a logger that exists: only making one takes the lock of module `logging`."""
     if isinstance(manager, ObjectV) and manager.real is not None and manager.source is not None:
         table = manager.real.loggerDict
-        if id(table) not in cap.objects and isinstance(table.get(as_python(name)), logging.Logger):
+        if id(table) not in cap.known.objects and isinstance(table.get(as_python(name)), logging.Logger):
             return wrap(cap, table[as_python(name)], S.Key(S.Attr(manager.source, "loggerDict"), as_python(name)))
     return inline(cap, as_function(cap, Const(logging.Manager.getLogger)), [manager, name], {})
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from dynacomp.capture._native import CompiledFunction
+from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.base.remembered import remembered
@@ -28,7 +29,6 @@ from dynacomp.capture.kinds.attrs import CONST_METHODS, intercepts
 from dynacomp.capture.kinds.iteration import ITERATORS, iterate
 from dynacomp.capture.kinds.operators import fold
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.classes import module_name
 from dynacomp.capture.symbolic.generators import new_generator
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import CONTEXTS, changes_object, is_library, is_pure_module
@@ -130,7 +130,7 @@ def as_function(cap: Capture, fn: Const) -> FunctionV:
     real: types.FunctionType = peek(fn)
     source = fn.source
     place = id(real), source if is_open(fn) else None  # in another call another function may be there
-    known = cap.functions.get(place)
+    known = cap.known.functions.get(place)
     if known is not None:
         return known
     if source is not None:
@@ -149,8 +149,8 @@ def as_function(cap: Capture, fn: Const) -> FunctionV:
 
     made = FunctionV(real.__code__, real.__globals__, real.__name__, real.__qualname__, part("__defaults__"),
                      part("__kwdefaults__"), _cells(cap, real, source), source=source)
-    cap.functions[place] = made
-    cap.keep.append(real)
+    cap.known.functions[place] = made
+    cap.known.keep.append(real)
     return made
 
 
@@ -333,7 +333,7 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     if anew is not None:
         return as_jit_gives(cap, peek(fn), call(cap, anew, args, kwargs))
     obj = fn.value
-    entered = cap.entered.get(id(obj))
+    entered = cap.known.entered.get(id(obj))
     if entered is not None:
         return inline(cap, entered, args, kwargs)
     told = USER_RULES.get(obj)
@@ -470,7 +470,7 @@ def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str,
         raise Break("user", fn.value._dynacomp_break)
     made = as_function(cap, fn)
     if not on_data and not is_library(fn.value):
-        cap.entered[id(fn.value)] = made
+        cap.known.entered[id(fn.value)] = made
     return inline(cap, made, args, kwargs)
 
 

@@ -135,11 +135,11 @@ def substitute(original_fn: Any, *, skip_signature_check: bool = False) -> Calla
 
 
 def one_node(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    cap.promised += 1
+    cap.libraries.promised += 1
     try:
         return library_call(cap, fn, args, kwargs)
     finally:
-        cap.promised -= 1
+        cap.libraries.promised -= 1
 
 
 def constant_result(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -148,7 +148,7 @@ def explore(cap: Capture, frame: Frame, start: Start, stops: frozenset[int], bod
     cap.bodies.append(body)
     try:
         start.prepare(copy)
-        run(cap, copy, cap.steps + MAX_SIDE_STEPS)
+        run(cap, copy, cap.progress.steps + MAX_SIDE_STEPS)
     finally:
         changes.update(undo_log.take_back(body))
         cap.current = outer
@@ -162,7 +162,7 @@ def explore(cap: Capture, frame: Frame, start: Start, stops: frozenset[int], bod
 def run(cap: Capture, frame: Frame, limit: int) -> None:
     while frame.index not in frame.stops and frame.result is None and frame.yielded is None and frame.fork is None:
         step(cap, frame)
-        if cap.steps > limit:
+        if cap.progress.steps > limit:
             raise Differs("a side that is too long")
 
 

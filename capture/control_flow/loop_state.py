@@ -50,7 +50,7 @@ class State:
 
     def place(self, aval: Aval, name: str) -> Node:
         node = self.body.builder.placeholder(name, aval)
-        self.cap.owner[node], self.cap.homes[node] = self.body.level, self.body.serial
+        self.cap.graph.owner[node], self.cap.graph.homes[node] = self.body.level, self.body.serial
         return node
 
     def carry(self, initial: Any, inside: Any) -> Any:
@@ -120,7 +120,7 @@ class State:
             made = results[id(inside)]
             if inside.origin is not None:
                 made.origin = results[id(inside.origin)]
-                made.origin.low, made.origin.high = 0, len(self.cap.candidates)
+                made.origin.low, made.origin.high = 0, len(self.cap.graph.candidates)
             return made
         if isinstance(inside, NumberV):
             return results[id(inside)]

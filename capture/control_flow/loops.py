@@ -63,16 +63,16 @@ def convert(cap: Capture, frame: Frame, loop: Loop, condition: NumberV, yes: Sta
             return turned(cap, frame, loop, condition, yes, no)
         except (Break, Raised, Differs, NotConstant, OneSide):
             pass
-    depth = cap.peels.get(key, 0)
+    depth = cap.progress.peels.get(key, 0)
     if depth >= PEELS:
         cap.lessons.unrolled.add(key)
     if depth >= (MAX_NESTED if _is_finite(frame, loop) else PEELS):
         raise Differs("a loop whose iterations are not alike")
-    cap.peels[key] = depth + 1
+    cap.progress.peels[key] = depth + 1
     try:
         return decide(cap, frame, condition, yes, no)
     finally:
-        cap.peels[key] = depth
+        cap.progress.peels[key] = depth
 
 
 def _is_finite(frame: Frame, loop: Loop) -> bool:

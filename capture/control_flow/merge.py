@@ -88,7 +88,7 @@ class Join:
 
     def is_inner(self, v: Any) -> bool:
         """Whether an array was computed on one of the ways."""
-        return self.cap.homes.get(v.node, -1) >= self.since
+        return self.cap.graph.homes.get(v.node, -1) >= self.since
 
     def slot(self, items: list[Any], merge: Callable[[], Any]) -> Any:
         for known in self.slots:
@@ -161,7 +161,7 @@ def _arrays(join: Join, items: list[Any]) -> Any:
     origins: list[Any] = [origin_of(join.cap, v) for v in items]
     origin = origins[0] if all(is_same_constant(v, origins[0]) for v in origins) else _numbers(join, origins)
     if is_exactly(origin, int):
-        return join.cap.candidates[origin.value - 1] if origin.value else join.slot(
+        return join.cap.graph.candidates[origin.value - 1] if origin.value else join.slot(
             items, lambda: ArrayV(first.node, first.aval, joined=True))
     return join.slot(items, lambda: ArrayV(first.node, first.aval, origin=origin, joined=True))
 

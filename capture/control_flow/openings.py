@@ -57,11 +57,11 @@ def jump(cap: Capture, frame: Frame, instr: Instr, value: Value, wanted: bool) -
         shut(cap, place)
     if is_long(value.source if isinstance(value, ScalarV) else None):  # each choice may make it thrice as long
         shut(cap, place)
-    relations, known, learnt = len(cap.scope.relations), len(cap.lessons.shut), cap.lessons.kept()
+    relations, known, learnt = len(cap.sizes.scope.relations), len(cap.lessons.shut), cap.lessons.kept()
     try:
         asked = answer(cap, value)
         assert asked.source is not None
-        cap.opened.setdefault(asked.source, set()).add(place)
+        cap.numbers.opened.setdefault(asked.source, set()).add(place)
         condition = NumberV(localise(cap, scalar_node(cap, asked)), aval_of(True), bool)
         found = decide(cap, frame, condition, yes, no, asked)
     except REFUSED as refused:
@@ -69,7 +69,7 @@ def jump(cap: Capture, frame: Frame, instr: Instr, value: Value, wanted: bool) -
             raise
         cap.lessons.put_back(learnt)
         shut(cap, place)
-    if len(cap.scope.relations) > relations:  # of this call's sizes: the entry would serve one of the sides
+    if len(cap.sizes.scope.relations) > relations:  # of this call's sizes: the entry would serve one of the sides
         shut(cap, place)
     return found
 

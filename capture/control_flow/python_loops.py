@@ -43,7 +43,7 @@ def watch_rounds(cap: Capture, frame: Frame, instr: Instr, it: Value) -> None:
         return
     loop = frame.loops[instr.index]
     if loop.rounds == 1:
-        cap.scalars.update(counted(cap, it))
+        cap.numbers.scalars.update(counted(cap, it))
     if must_unroll(it, loop.rounds) and loop.step not in cap.lessons.breaks and any(
             map(cap.root.policy.changes_often, rounds_of(cap, it))):
         cap.lessons.breaks[loop.step] = Lesson(loop.step, "rounds", "", cap.where())
@@ -64,7 +64,8 @@ def counted(cap: Capture, it: Value) -> Iterator[tuple[Rounds, Any]]:
         if isinstance(part, Const) and part.source is not None:
             yield Rounds(part.source), part.value
         elif isinstance(part, SizeV):
-            yield from ((Rounds(cap.dims[n]), cap.scope.value(cap.scope.symbol(n))) for n in symbols(part))
+            scope = cap.sizes.scope
+            yield from ((Rounds(cap.sizes.dims[n]), scope.value(scope.symbol(n))) for n in symbols(part))
 
 
 def rounds_of(cap: Capture, it: Value) -> Iterator[Rounds]:
@@ -72,7 +73,7 @@ def rounds_of(cap: Capture, it: Value) -> Iterator[Rounds]:
     if isinstance(it, CountIterV):
         for part in (it.current, it.stop, it.step):
             if isinstance(part, SizeV):
-                yield from (Rounds(cap.dims[n]) for n in symbols(part))
+                yield from (Rounds(cap.sizes.dims[n]) for n in symbols(part))
     elif isinstance(it, (SeqIterV, GivenIterV)):
         walked = it.seq if isinstance(it, SeqIterV) else it
         if walked.source is not None:

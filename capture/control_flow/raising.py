@@ -37,7 +37,7 @@ _CHECKS = IdentityTable()  # code object → its checks, by instruction
 
 def may_assume(cap: Capture, frame: Frame) -> bool:
     """Whether a condition here may be left for the end of the Graph."""
-    at_once = frame.stops or cap.lessons.asked_at_once or cap.telling
+    at_once = frame.stops or cap.lessons.asked_at_once or cap.graph.telling
     return cap.may_break and not at_once and _check(frame).trusted
 
 
@@ -51,7 +51,7 @@ def assume(cap: Capture, frame: Frame, asked: NumberV, start: Start, wanted: boo
     check.stopped = Break(stopped.kind, stopped.detail) if isinstance(stopped, Break) else None
     cap.guards.add("is", S.Attr(S.Root(check, check.where), "trusted"), True)
     node = asked.node if wanted else emit_node(cap, jnp.logical_not, ((asked.node,), {}), asked.aval)
-    cap.checks.append((check, node))
+    cap.graph.checks.append((check, node))
     start.prepare(frame)
     return frame.code.instrs[start.index].offset
 

@@ -49,8 +49,8 @@ def wanted(cap: Capture, frame: Frame, header: int) -> bool:
 def tried(cap: Capture, frame: Frame, header: int) -> None:
     """Notes that a loop could not become a node from here."""
     key = (id(frame.code.code), header)
-    cap.peels[key] = cap.peels.get(key, 0) + 1
-    if cap.peels[key] >= MAX_TRIES:
+    cap.progress.peels[key] = cap.progress.peels.get(key, 0) + 1
+    if cap.progress.peels[key] >= MAX_TRIES:
         cap.lessons.unrolled.add(key)
 
 
@@ -115,7 +115,7 @@ def expr_of(v: Value) -> Any:
 
 
 def at_hand(cap: Capture, length: Any) -> int:
-    return length if isinstance(length, int) else cap.scope.value(length)
+    return length if isinstance(length, int) else cap.sizes.scope.value(length)
 
 
 def is_bounded(cap: Capture, length: Any) -> bool:
@@ -124,8 +124,8 @@ def is_bounded(cap: Capture, length: Any) -> bool:
     if not (length >= 2 and length <= most):
         return False
     for name in names_of(length):
-        cap.scope.bound(name, None, most)
-        room: Any = most - cap.scope.symbol(name)  # type: ignore[operator]
+        cap.sizes.scope.bound(name, None, most)
+        room: Any = most - cap.sizes.scope.symbol(name)  # type: ignore[operator]
         cap.guards.add("relation", None, Relation("ge", room, True))
     return bounds(length)[1] <= 2 * most
 

@@ -56,7 +56,7 @@ def dims(cap: Capture, value: ArrayV) -> list[Value]:
 
 def hint(cap: Capture, expr: Any) -> int:
     """The value of a symbolic size in this call."""
-    return cap.scope.value(expr)
+    return cap.sizes.scope.value(expr)
 
 
 def attribute(cap: Capture, value: ArrayV, name: str) -> Value:

@@ -14,11 +14,11 @@ import jax
 import jax.ref
 import numpy as np
 
+from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.kinds import arrays
 from dynacomp.capture.kinds.exceptions import as_exception, say_where
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.classes import module_name
 from dynacomp.capture.symbolic.generators import delegate
 from dynacomp.capture.symbolic.immutability import is_changeable, is_python_class
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
@@ -243,7 +243,7 @@ def _module(cap: Capture, module: types.ModuleType, name: str) -> Value:
 
 def _written(cap: Capture, table: dict[str, Any], name: str) -> Any:
     """What captured code has put into a module's globals; DELETED, or None where it changed nothing there."""
-    seen = cap.objects.get(id(table))
+    seen = cap.known.objects.get(id(table))
     if isinstance(seen, DictV) and seen.dirty:  # the program also holds these globals as a dict
         return seen.items.get(name, DELETED if name in table else None)
     _, _, value = cap.effects.globals.get((id(table), name), (None, None, MISSING))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
+from dynacomp.capture.base.classes import mro
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.remembered import remembered
@@ -19,7 +20,6 @@ from dynacomp.capture.kinds import stores
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.reconstruct import tracebacks
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.classes import mro
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import mutating
@@ -54,9 +54,9 @@ def as_exception(cap: Capture, value: Value) -> Value:
     if not holds(value, BaseException):
         return value
     error = value.value
-    if id(error) not in cap.objects:
+    if id(error) not in cap.known.objects:
         remember(cap, error, _taken_apart(cap, error))
-    return cap.objects[id(error)]
+    return cap.known.objects[id(error)]
 
 
 def _taken_apart(cap: Capture, error: BaseException) -> ObjectV:

@@ -34,7 +34,7 @@ def advance(cap: Capture, it: GivenIterV) -> Value | None:
     if it.ended:
         return None
     assert it.source is not None
-    known: Any = cap.objects.get(id(iterated(it.real)))
+    known: Any = cap.known.objects.get(id(iterated(it.real)))
     _check_size(cap, it, known)
     dirty = getattr(getattr(known, "payload", None) or known, "dirty", False)
     found = _upcoming(it)
@@ -47,7 +47,7 @@ def advance(cap: Capture, it: GivenIterV) -> Value | None:
         return None
     place = S.Upcoming(it.source, it.taken)
     it.taken += 1
-    cap.keep.append(found)
+    cap.known.keep.append(found)
     if changed_dict:
         return _entry(cap, it, known, found[0], place)
     if type(it.real) in PAIRS:  # made anew whenever somebody looks
@@ -115,7 +115,7 @@ def _given(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 def _apart(cap: Capture) -> None:
     """Guards that no iterator goes through a container which the code changes: its items were seen before that."""
-    given = [v for v in of_class(GivenIterV, cap.objects.values()) if v.dirty]
+    given = [v for v in of_class(GivenIterV, cap.known.objects.values()) if v.dirty]
     for container in changed(cap) if given else ():
         for it in given:
             if isinstance(container, CONTAINERS) and container.source is not None and it.source is not None and (
@@ -155,7 +155,7 @@ def _prepare_given(w: Any, v: GivenIterV) -> None:
     w.replays.insert(0, lambda: w.act(take, lambda: w.e.op("LOAD_FAST", target), lambda: w.e.const(v.taken),
                                       lambda: w.e.const(v.ended)))
     if v.failed:
-        table: Any = w.cap.objects[id(iterated(v.real))]
+        table: Any = w.cap.known.objects[id(iterated(v.real))]
         if len(table.items) == len(table.real):
             raise Unbuildable(v, "an iterator over a dict that had another size for a while")
         w.e.late.append(lambda: w.act(fail, lambda: w.e.op("LOAD_FAST", target)))

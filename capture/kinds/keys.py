@@ -129,11 +129,11 @@ def _object_key(cap: Capture, value: ObjectV) -> Any:
         return HashedV(value, hash(hashable(cap, value.payload)), _same(cap))
     if isinstance(raw, types.WrapperDescriptorType):
         return _by_identity(cap, value)
-    cap.hashing.append(False)
+    cap.libraries.hashing.append(False)
     try:
         found = as_python(cap.call(cap.special(value, "__hash__"), []))  # type: ignore[arg-type]
     finally:
-        by_id = cap.hashing.pop()
+        by_id = cap.libraries.hashing.pop()
     if not isinstance(found, int):
         raise raised(TypeError, "__hash__ method should return an integer")
     return HashedV(value, digest_of(found), _same(cap), by_id)
@@ -153,9 +153,9 @@ def hash_value(cap: Capture, value: Value) -> Value:
     if key != key and type(key) in (float, complex):
         raise Break("identity", "hash() of a NaN, which depends on its id")
     if is_by_id(key):
-        if not cap.hashing:
+        if not cap.libraries.hashing:
             raise Break("identity", "hash() of an object that hashes by its id")
-        cap.hashing[-1] = True
+        cap.libraries.hashing[-1] = True
     return Const(hash(key))
 
 

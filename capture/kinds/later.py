@@ -113,7 +113,7 @@ def _fixed(cap: Capture, v: Value) -> Value | None:
 
 
 def _sizes(cap: Capture, v: ArrayV) -> tuple[int, ...]:
-    return tuple(d if isinstance(d, int) else cap.scope.value(d) for d in v.aval.shape)
+    return tuple(d if isinstance(d, int) else cap.sizes.scope.value(d) for d in v.aval.shape)
 
 
 def _depth(v: Value | None) -> int:

@@ -10,12 +10,12 @@ import operator
 import types
 from typing import Any
 
+from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.kinds import arrays, graph_scalars, later
 from dynacomp.capture.kinds.identity import same_object
 from dynacomp.capture.kinds.indices import has_index, index_value, slice_of
-from dynacomp.capture.symbolic.classes import module_name
 from dynacomp.capture.symbolic.immutability import is_changeable
 from dynacomp.capture.symbolic.iterator_values import StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind

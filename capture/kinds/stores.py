@@ -6,9 +6,9 @@ import types
 
 import jax
 
+from dynacomp.capture.base.classes import has_dict
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.graph.avals import ARRAY_TYPE
-from dynacomp.capture.symbolic.classes import has_dict
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -118,7 +118,7 @@ def _is_replayed(cap: Capture, target: ArrayV, name: str) -> bool:
 
 def _takes_notes(cap: Capture, target: ArrayV, name: str) -> bool:
     """Whether an attribute can be kept with an array of the Graph until nobody needs it: see `side_effects.leaving`."""
-    computed = target.real is None and target.source is None and target.node not in cap.inputs
+    computed = target.real is None and target.source is None and target.node not in cap.graph.inputs
     return computed and not cap.bodies and type_of(target) is ARRAY_TYPE and not hasattr(ARRAY_TYPE, name)
 
 
@@ -226,7 +226,7 @@ def object_delattr(cap: Capture, target: ObjectV, name: str) -> None:
 
 def _hook_of(cap: Capture, raw: Placeholder, name: str) -> Value:
     """A method of a descriptor in a class that the captured code makes."""
-    found = cap.special(cap.objects[id(raw)], name)
+    found = cap.special(cap.known.objects[id(raw)], name)
     if found is None:
         raise Break("raises", f"a descriptor without {name}")
     return found

@@ -110,7 +110,7 @@ def _ended(cap: Capture, obj: Any, source: S.Source) -> GeneratorV:
 def _is_elsewhere_each_time(cap: Capture, obj: Any, source: S.Source) -> bool:
     """Whether the generator has been met at too many places: then Python goes on with it, wherever it stands."""
     place = S.Suspended(source, GLOBALS, "place")
-    cap.scalars[place] = tuple(_places(obj))
+    cap.numbers.scalars[place] = tuple(_places(obj))
     return cap.root.policy.changes_often(place)
 
 

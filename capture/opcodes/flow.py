@@ -168,7 +168,7 @@ def _do_call(cap: Capture, f: Frame, args: list[Value], names: tuple[str, ...]) 
     callee, bound = _callee(f)
     split = len(args) - len(names)
     f.stack.append(call(cap, callee, [*bound, *args[:split]], dict(zip(names, args[split:]))))
-    if cap.pending:
+    if cap.dropping.pending:
         dropped(cap, [callee, bound, args])
 
 
@@ -185,7 +185,7 @@ def _call_ex(cap: Capture, f: Frame, i: Instr) -> None:
     if not CALLEE_FIRST:
         f.pop()
     f.push(cap.call(callee, [*bound, *args], kwargs))
-    if cap.pending:
+    if cap.dropping.pending:
         dropped(cap, [callee, args, kwargs])
 
 

@@ -58,7 +58,7 @@ def set_local(cap: Capture, f: Frame, name: str, value: Value) -> None:
         f.cells[name] = value
     else:
         f.locals[name] = value
-    if cap.pending and before is not None:
+    if cap.dropping.pending and before is not None:
         dropped(cap, [before])
 
 
@@ -140,7 +140,7 @@ def _delete_fast(cap: Capture, f: Frame, i: Instr) -> None:
     if not i.argval.startswith("$"):  # the prologue of a resume function hands its arguments on
         let_go(cap, f, f.locals.get(i.argval))
     gone = f.locals.pop(i.argval)
-    if cap.pending:
+    if cap.dropping.pending:
         dropped(cap, [gone])
 
 
@@ -201,8 +201,8 @@ def _delete_deref(cap: Capture, f: Frame, i: Instr) -> None:
 def load_global(cap: Capture, f: Frame, name: str) -> Value:
     """What a name that is no local means. Functions, classes, modules and literals are found and guarded once."""
     found = _changed(cap, f.globals, name)
-    if found is None and id(f.globals) not in cap.objects and name in f.globals:
-        known = cap.names.get((id(f.globals), name))
+    if found is None and id(f.globals) not in cap.known.objects and name in f.globals:
+        known = cap.known.names.get((id(f.globals), name))
         return known if known is not None else _read_global(cap, f, name)
     if found is not None and found is not DELETED:
         return found
@@ -219,7 +219,7 @@ def _changed(cap: Capture, table: dict[str, Any], name: str) -> Any:
     pending = cap.effects.globals.get((id(table), name))
     if pending is not None:
         return DELETED if pending[2] is None else pending[2]
-    held = cap.objects.get(id(table))
+    held = cap.known.objects.get(id(table))
     if not isinstance(held, DictV):
         return None
     if name in held.items:  # the program also holds the namespace as a dict
@@ -255,8 +255,8 @@ def _read_global(cap: Capture, f: Frame, name: str) -> Value:
     else:
         value = wrap(cap, obj, S.Key(f.globals_source, name))
     if type(value) is Const and not is_open(value):
-        cap.names[id(f.globals), name] = value
-        cap.keep.append(f.globals)
+        cap.known.names[id(f.globals), name] = value
+        cap.known.keep.append(f.globals)
     return value
 
 

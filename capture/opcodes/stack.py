@@ -155,7 +155,7 @@ def _delete_subscript(cap: Capture, f: Frame, i: Instr) -> None:
 @opcode("POP_TOP")
 def _pop_top(cap: Capture, f: Frame, i: Instr) -> None:
     value = let_go(cap, f, f.pop())
-    if cap.pending:
+    if cap.dropping.pending:
         dropped(cap, [value])
 
 

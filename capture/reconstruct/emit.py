@@ -100,7 +100,7 @@ class Emitter:
         """Loads a constant; what leads back to the namespace of the code (see `load_globals`) is referred to
         weakly: a function of its own, a class; so are the program's objects that guards know by identity, such
         as the keys of a dict. The entry's guards die with them. What is the capture's own is made."""
-        if id(obj) in self.cap.made:
+        if id(obj) in self.cap.known.made:
             self.made(obj)
         elif (isinstance(obj, type) and obj.__flags__ & HEAP_TYPE) or (
                 isinstance(obj, types.FunctionType) and self.cap.globals_source(obj.__globals__) is None) or (
@@ -113,7 +113,7 @@ class Emitter:
 
     def made(self, obj: Any) -> None:
         """Loads what a specimen stands for."""
-        found = self.cap.made[id(obj)]
+        found = self.cap.known.made[id(obj)]
         if isinstance(found, Value):
             self.load(found)
         elif id(obj) in self.temps:
@@ -243,8 +243,8 @@ def _array(e: Emitter, v: ArrayV) -> None:
     if v.origin is not None:
         _chosen(e, v)
         return
-    if v.node in e.cap.inputs:
-        load_source(e, e.cap.inputs[v.node])
+    if v.node in e.cap.graph.inputs:
+        load_source(e, e.cap.graph.inputs[v.node])
         return
     if v.real is not None:
         _constant_array(e, v.real)

@@ -88,12 +88,12 @@ def build_graph(cap: Capture, outputs: dict[Node, int]) -> tuple[Graph, tuple[An
     for node in outputs:
         aval = node.aval
         if runtime.is_key(aval.dtype):
-            data = cap.builder.call(runtime.jax.random.key_data, (node,), {}, key_data_aval(aval))
+            data = cap.graph.builder.call(runtime.jax.random.key_data, (node,), {}, key_data_aval(aval))
             result.append(data)
         else:
             result.append(node)
-    whole = cap.builder.finish(tuple(result))
-    needed: set[Node] = {*result, *cap.telling}
+    whole = cap.graph.builder.finish(tuple(result))
+    needed: set[Node] = {*result, *cap.graph.telling}
     kept: list[Node] = []
     for node in reversed(whole.nodes[:-1]):
         if node in needed:
@@ -103,14 +103,14 @@ def build_graph(cap: Capture, outputs: dict[Node, int]) -> tuple[Graph, tuple[An
     consts = {n.target: whole.consts[n.target] for n in nodes if n.op == GET_ATTR}
     graph = with_sizes(Graph((*nodes, whole.nodes[-1]), consts, whole.name), canonical)
     assert graph.nodes[-1].op == OUTPUT
-    return graph, tuple(cap.inputs[n] for n in nodes if n.op == PLACEHOLDER)
+    return graph, tuple(cap.graph.inputs[n] for n in nodes if n.op == PLACEHOLDER)
 
 
 def answers(cap: Capture) -> Node:
-    """What all conditions that were left for the end come to: booleans, in the order of `cap.checks`."""
-    nodes = [node for _, node in cap.checks]
+    """What all conditions that were left for the end come to: booleans, in the order of `cap.graph.checks`."""
+    nodes = [node for _, node in cap.graph.checks]
     flat = Aval((len(nodes),), np.dtype(np.bool_))
-    return cap.builder.call(jnp.stack, (nodes,), {}, flat, name="checks") if len(nodes) > 1 else nodes[0]
+    return cap.graph.builder.call(jnp.stack, (nodes,), {}, flat, name="checks") if len(nodes) > 1 else nodes[0]
 
 
 def carriers(cap: Capture, kept: list[Node]) -> list[Node]:
@@ -119,11 +119,11 @@ def carriers(cap: Capture, kept: list[Node]) -> list[Node]:
     wanted = sorted({name for size in sizes_in(*kept) for name in names(canonical(size))} - shown)
     found: dict[Node, None] = {}
     for name in wanted:
-        place = cap.dims[name]
+        place = cap.sizes.dims[name]
         if isinstance(place, S.Dim):
-            found.setdefault(next(n for n, source in cap.inputs.items() if source == place.base))
+            found.setdefault(next(n for n, source in cap.graph.inputs.items() if source == place.base))
         else:
-            aval = Aval((cap.scope.symbol(name), 0), np.dtype(np.bool_))
+            aval = Aval((cap.sizes.scope.symbol(name), 0), np.dtype(np.bool_))
             found.setdefault(add_input(cap, S.Carrier(place), aval))
     return [n for n in found if n not in kept]
 
@@ -143,8 +143,8 @@ class NoTemplate(Exception):
 def template_of(cap: Capture, value: Any, outputs: dict[Node, int]) -> Any:
     """The result as the C side's template, with Sources where that has registers (see `registered`); NoTemplate when it
     cannot be one."""
-    if cap.made and (isinstance(value, Const) and is_made(cap, value.value) or isinstance(value, TupleV) and is_made(
-            cap, value.cls)):
+    if cap.known.made and (isinstance(value, Const) and is_made(cap, value.value)
+                           or isinstance(value, TupleV) and is_made(cap, value.cls)):
         raise NoTemplate(value)
     if isinstance(value, Lazy):
         return ("reg", value.source)
@@ -152,7 +152,7 @@ def template_of(cap: Capture, value: Any, outputs: dict[Node, int]) -> Any:
         leaving(cap, value)
         if value.origin is not None:
             return _chosen(cap, value, outputs)
-    if isinstance(value, ArrayV) and not value.source and value.node not in cap.inputs and value.real is None:
+    if isinstance(value, ArrayV) and not value.source and value.node not in cap.graph.inputs and value.real is None:
         if runtime.is_key(value.aval.dtype):
             index = outputs.setdefault(value.node, len(outputs))
             return ("call", runtime.wrap_key, [("out", index), ("const", runtime.key_impl(value.aval.dtype))], {})
@@ -163,8 +163,8 @@ def template_of(cap: Capture, value: Any, outputs: dict[Node, int]) -> Any:
         return ("const", value.value)
     if isinstance(value, Value) and value.source is not None:
         return ("reg", value.source)
-    if isinstance(value, ArrayV) and value.node in cap.inputs:
-        return ("reg", cap.inputs[value.node])
+    if isinstance(value, ArrayV) and value.node in cap.graph.inputs:
+        return ("reg", cap.graph.inputs[value.node])
     if type(value) is TupleV:
         items = [template_of(cap, v, outputs) for v in value.items]
         if value.cls is tuple:
@@ -239,7 +239,8 @@ def _store(place: Real | Globals, name: str, value: Any, gone: Any, put: Callabl
 def returning(cap: Capture, value: Value, code: CodeType) -> Recipe:
     """The entry of a frame that was captured to its end."""
     changed = effects(cap)
-    if not (changed or cap.effects or cap.checks or cap.pending or shown_classes(cap) or shared_mutables(cap, value)):
+    acts = changed or cap.effects or cap.graph.checks or cap.dropping.pending
+    if not (acts or shown_classes(cap) or shared_mutables(cap, value)):
         try:
             outputs: dict[Node, int] = {}
             template = template_of(cap, value, outputs)
@@ -328,13 +329,13 @@ class Writer:
         body, e.out = e.out, []
         graph: Graph | None = None
         inputs: tuple[Any, ...] = ()
-        asked = e.output(answers(self.cap)) if self.cap.checks else None
+        asked = e.output(answers(self.cap)) if self.cap.graph.checks else None
         if e.outputs:
             graph, inputs = build_graph(self.cap, e.outputs)
             e.call(self.slot, *[lambda s=s: load_source(e, s) for s in inputs])  # type: ignore[misc]
             e.op("STORE_FAST", OUTPUTS)
         if asked is not None:
-            self.act(Checks(tuple(check for check, _ in self.cap.checks)),
+            self.act(Checks(tuple(check for check, _ in self.cap.graph.checks)),
                      lambda: e.item(lambda: e.op("LOAD_FAST", OUTPUTS), asked))
         code = assemble(self.code, [*e.out, *body])
         return Recipe(graph, inputs, code=code, slot=self.slot, resumes=tuple(self.resumes))

@@ -23,7 +23,7 @@ from dynacomp.capture.wrapping.changing_contents import Entries
 def effects(cap: Capture) -> list[Value]:
     """The changed Values that differ now from what they were when the call began."""
     changed = settle(cap)
-    if cap.effects.calls or cap.pending:  # what runs then may change them as well
+    if cap.effects.calls or cap.dropping.pending:  # what runs then may change them as well
         return changed
     return [v for v in changed if not _as_it_was(cap, v)]
 

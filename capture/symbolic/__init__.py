@@ -20,6 +20,8 @@
                             phase by phase
     lessons                 What a capture is told: the lessons of the attempts before it,
                             and what earlier calls of the frame had
+    state                   What one attempt to capture a frame accumulates, by what it is
+                            about: the parts of a `Capture`
     machine                 The symbolic machine: a Capture (one attempt to capture a
                             frame) and its Frames
     checks                  Conditions that a Graph computes and Python trusts: what
@@ -35,5 +37,4 @@
                             symbolic frames
     generator_finalization  Generators that are dropped before their end: CPython closes
                             them at once, and what waits in them runs
-    classes                 What is read of a class without running code of the program
 """

@@ -34,7 +34,7 @@ ITERATORS = (GeneratorV, StreamV, GivenIterV)
 
 def dropped(cap: Capture, values: Iterable[Any], keep: Any = None) -> None:
     """Tells that a frame has let go of these Values; `keep`: what its caller is about to get."""
-    if all(g.running or _is_held(cap, g) for g in cap.pending.values()):
+    if all(g.running or _is_held(cap, g) for g in cap.dropping.pending.values()):
         return
     innermost = () if cap.current is None else (cap.current,)
     led_to = _led_to(cap, values, innermost) and _led_to(cap, values, frames(cap))
@@ -51,13 +51,13 @@ def dropped(cap: Capture, values: Iterable[Any], keep: Any = None) -> None:
 
 def changing(cap: Capture, value: Value) -> None:
     """Tells that an object is about to change: what it holds now, it may let go of."""
-    if not all(g.running or _is_held(cap, g, value) for g in cap.pending.values()):
-        cap.held_before += [copy.copy(part) if type(part) in CONTENT else part for part in _parts(value)]
+    if not all(g.running or _is_held(cap, g, value) for g in cap.dropping.pending.values()):
+        cap.dropping.held_before += [copy.copy(part) if type(part) in CONTENT else part for part in _parts(value)]
 
 
 def changed(cap: Capture) -> None:
     """Tells that the instruction has ended that changed objects."""
-    held, cap.held_before = cap.held_before, []
+    held, cap.dropping.held_before = cap.dropping.held_before, []
     dropped(cap, held)
 
 
@@ -76,9 +76,9 @@ class Way:
 def _is_held(cap: Capture, gen: GeneratorV, apart_from: Any = None) -> bool:
     """Whether a frame's stack is seen to hold the generator still, on a way that does not lead through one object;
     False where that is not known."""
-    way = cap.holders.get(id(gen))
+    way = cap.dropping.holders.get(id(gen))
     if way is None or way.steps and not _leads(way, gen) or not way.steps and way.age >= SKIPPED:
-        way = cap.holders[id(gen)] = _way_to(cap, gen)
+        way = cap.dropping.holders[id(gen)] = _way_to(cap, gen)
     way.age += 1
     return bool(way.steps) and not any(step is apart_from for step in way.steps)
 
@@ -122,7 +122,7 @@ def _led_to(cap: Capture, values: Iterable[Any], holders: Iterable[Frame]) -> di
     frames are asked, the more is found."""
     held = {id(v) for frame in holders for v in (*frame.locals.values(), *frame.stack)}
     return {id(v): v for v in _walk([v for v in values if id(v) not in held], _is_new)
-            if id(v) in cap.pending and not v.running}
+            if id(v) in cap.dropping.pending and not v.running}
 
 
 def _is_new(v: Value) -> bool:
@@ -189,8 +189,8 @@ def _held(frame: Frame) -> list[Any]:
 
 def _roots(cap: Capture) -> list[Any]:
     found = [*cap.effects.stored(), *cap.effects.operands(),
-             *(v for v in cap.objects.values() if not isinstance(v, ITERATORS)),
-             *(g for g in cap.pending.values() if g.running)]
+             *(v for v in cap.known.objects.values() if not isinstance(v, ITERATORS)),
+             *(g for g in cap.dropping.pending.values() if g.running)]
     for frame in reversed(list(frames(cap))):  # the innermost one is looked at first: most are found there
         found += _held(frame)
     return found
@@ -219,7 +219,7 @@ def _drop(cap: Capture, gen: GeneratorV) -> None:
 
 def check_none_lost(cap: Capture, made: dict[int, Any]) -> None:
     """At the end of the code that rebuilds what is alive (`made`: by id): no pending generator was forgotten."""
-    for gen in cap.pending.values():
+    for gen in cap.dropping.pending.values():
         if gen.real is None and id(gen) not in made:
             raise Unbuildable(gen, "a generator that is dropped before its end")
 

@@ -32,7 +32,7 @@ def new_generator(cap: Capture, frame: Frame) -> GeneratorV:
         if sys.get_coroutine_origin_tracking_depth():
             raise Break("call", f"coroutine {frame.code.code.co_qualname}, of which Python notes where it is made")
         cap.guards.add("origins_untracked", None)
-        cap.pending[id(made)] = made  # Python warns where it is dropped before it is awaited
+        cap.dropping.pending[id(made)] = made  # Python warns where it is dropped before it is awaited
     return made
 
 
@@ -67,7 +67,7 @@ def _run(cap: Capture, gen: GeneratorV, enter: Callable[[Frame], None]) -> Value
         raise _not_stop(cap, gen, raised) from None
     finally:
         gen.running = False
-        cap.pending.pop(id(gen), None)
+        cap.dropping.pending.pop(id(gen), None)
     if frame.result is not None:
         gen.done = True
         return None
@@ -80,8 +80,8 @@ def note_pending(cap: Capture, gen: GeneratorV) -> None:
     frame = gen.frame
     inner = delegate(frame)
     at = frame.code.instrs[frame.index - 1]
-    if may_catch(frame.code, at) or id(inner) in cap.pending:
-        cap.pending[id(gen)] = gen
+    if may_catch(frame.code, at) or id(inner) in cap.dropping.pending:
+        cap.dropping.pending[id(gen)] = gen
 
 
 def _not_stop(cap: Capture, gen: GeneratorV, raised: Raised) -> Raised:
@@ -207,7 +207,7 @@ def _close_inner(cap: Capture, inner: Value) -> None:
 def _never_started(cap: Capture, gen: GeneratorV) -> None:
     if not gen.done:
         mutating(cap, gen)
-        cap.pending.pop(id(gen), None)
+        cap.dropping.pending.pop(id(gen), None)
         gen.done = True
 
 

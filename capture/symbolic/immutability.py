@@ -17,9 +17,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from dynacomp.capture.base.classes import entries, module_name, mro
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.remembered import remembered
-from dynacomp.capture.symbolic.classes import entries, module_name, mro
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.values import LITERALS, is_literal
 

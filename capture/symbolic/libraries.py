@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dynacomp.capture.symbolic.classes import entries, module_name, mro
+from dynacomp.capture.base.classes import entries, module_name, mro
 
 
 @dataclass(frozen=True, kw_only=True)

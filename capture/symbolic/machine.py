@@ -1,7 +1,7 @@
 """The symbolic machine: a Capture (one attempt to capture a frame) and its Frames.
 
 `execute(cap, frame)` runs instructions through the handlers that the `opcodes_*` modules register
-with `@opcode`. Values on the stack are `values.Value`s; what touches arrays grows `cap.builder`,
+with `@opcode`. Values on the stack are `values.Value`s; what touches arrays grows `cap.graph.builder`,
 what reads the outside world adds to `cap.guards`, what writes it marks Values dirty for `side_effects`.
 
 A handler returns None to go on, or the byte offset to jump to. It raises `Raised` when the program
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dis
 import inspect
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType
@@ -24,8 +23,6 @@ from dynacomp.capture.base.errors import Break, GiveUp, Raised, Restart
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.bytecode.code import VERSION, Decoded, Instr, decode
 from dynacomp.capture.bytecode.resume import goes_on_behind
-from dynacomp.capture.graph.graph import Builder, Node
-from dynacomp.capture.graph.size_scope import Scope
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.effects import Effects
 from dynacomp.capture.symbolic.frame_values import HandlingV
@@ -34,6 +31,7 @@ from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.lessons import Data, Lesson, Lessons
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.state import Dropping, Growing, Known, LibraryCalls, Numbers, Progress, Sizes
 from dynacomp.capture.symbolic.values import (
     CellV,
     Const,
@@ -41,7 +39,6 @@ from dynacomp.capture.symbolic.values import (
     NeedsConcrete,
     NotConstant,
     ObjectV,
-    ScalarV,
     Value,
     next_serial,
 )
@@ -120,69 +117,16 @@ class Capture:
 
     def __init__(self, lessons: Lessons, root: Any, options: Any) -> None:
         self.lessons = lessons
-        self.relied: dict[int, tuple[Any, dict[str, Any]]] = {}  # see `rely`
-        self.root = root  # a frame.RootFrame: function, code, real locals
+        self.root = root  # a `frame.Root`: function, code, arguments
         self.options = options
-        self.builder = Builder()
         self.guards = GuardSet()
-        self.inputs: dict[Node, S.Source] = {}
-        self.objects: dict[int, Value] = {}  # real object id → Value, for mutable objects
-        self.keep: list[Any] = []  # keeps those ids alive
-        self.made: dict[int, Any] = {}  # id of an object of the capture's own → what it is, see `class_prototypes`
-        self.stood: dict[int, Any] = {}  # id of a Value → the object that stands for it there
-        self.ndarrays: dict[int, Value] = {}  # id of a NumPy array of the capture's own → its Value
-        self.outside: dict[int, Any] = {}  # id of one from outside → the capture's copy of it
-        self.tuples: dict[int, Value] = {}  # the same for tuples of constants that libraries were shown
-        self.ids: dict[int, Any] = {}  # id of an object, or of what stands for it → its IdV
-        self.names: dict[tuple[int, str], Const] = {}  # (id of a globals, name) → what was read there, and guarded
-        self.resolved: dict[tuple[int, str, int], Any] = {}  # what `class_attrs.resolve` has found, and guarded
-        self.entered: dict[int, Any] = {}  # id of a real function that calls of it just enter → its FunctionV
         self.effects = Effects()
-        self.pending: dict[int, Any] = {}  # id of a suspended generator that runs code when dropped → it
-        self.holders: dict[int, Any] = {}  # id of one of those → the way on which a frame was seen to hold it
-        self.held_before: list[Any] = []  # what objects held that this instruction has changed, while some are pending
         self.current: Frame | None = None
-        self.frames: weakref.WeakSet[Frame] = weakref.WeakSet()  # that have run and are still referred to
-        self.top_step = -1
-        self.top_from = (0, 0)  # the instructions and array operations before it
-        self.top_known = (0, 0)  # the guards and relations of sizes before it
-        self.births: list[int] = []  # by top step: Values with a higher serial were made then or later
-        self.steps = 0
-        self.depth = 0
-        self.peels: dict[Any, int] = {}  # loop → iterations that run before it, see `loops`
-        self.telling: list[Node] = []  # calls in the Graph that print (`jax.debug.print` in a body)
-        self.checks: list[tuple[Any, Node]] = []  # conditions that are expected to hold, see `control_flow.raising`
-        self.tables: dict[int, Any] = {}  # id of an existing dictionary of attributes → its instance
-        self.candidates: list[Any] = []  # existing arrays that the Graph may choose, see `array_identity`
         self.bodies: list[Any] = []  # sub-graphs being captured, innermost last
-        self.captured_ops = 0
-        self.scalars: dict[S.Source, Any] = {}  # Python numbers that were taken as constants; ids of unchanging objects
-        self.changing: dict[S.Source, Any] = {}  # numbers and strings that change from call to call: their values now
-        self.scalar_nodes: dict[S.Source, Node] = {}
-        self.stands: dict[int, tuple[Any, Node]] = {}  # id → an array that stands for a Node read by a body, the Node
-        self.handed: dict[Node, Value] = {}  # a node's argument → the array of JAX that it is
-        self.passing: dict[int, Any] = {}  # id of a tracer → it, and the changing number that it is for a call
-        self.scalar_reads: list[tuple[int, ScalarV]] = []  # the steps at which changing numbers became nodes
-        self.functions: dict[Any, Any] = {}  # (id of a real function, where one known by its code is) → its FunctionV
-        self.last_where: tuple[tuple[str, int, str], ...] = ()  # where the last Break was raised
-        self.real_shapes: dict[S.Source, tuple[int, ...]] = {}
-        self.owner: dict[Node, int] = {}  # how many bodies deep a node lives
-        self.homes: dict[Node, int] = {}  # the serial of the body that it lives in, if any
-        self.hashing: list[bool] = []  # for each `__hash__` that runs now: whether it depends on ids
-        self.placed = False  # some call decides where its results live
-        self.tracing = 0  # calls of libraries that are being evaluated now, one within the other
-        self.traces: list[Any] = []  # JAX's traces under which calls are evaluated, innermost last
-        self.overheard: dict[Any, None] = {}  # the program's functions that libraries have run, see `library_reads`
-        self.given: list[Value] = []  # what those libraries were given
-        self.overhears = False
-        self.hosted: dict[int, Any] = {}  # id of a Value → the real object that a library has in its place
         self.emptied: list[Any] = []  # what `let_go` empties besides: what writes code, containers that are objects
-        self.promised = 0  # inside calls of functions that the user has said need no guards
-        self.derived = 0  # derivatives of calls being traced, inside each other
-        self.scope = Scope()
-        self.dims: dict[str, S.Source] = {}  # name of a symbol → where its value is read
-        self.opened: dict[S.Source, set[Any]] = {}  # a condition that is left open → its places in the program
-        self.decisions: set[Any] = set()  # the conditions on changing numbers that this call's have decided
+        self.graph, self.sizes, self.numbers = Growing(), Sizes(), Numbers()
+        self.known, self.libraries = Known(), LibraryCalls()
+        self.dropping, self.progress = Dropping(), Progress()
 
     @property
     def under_trace(self) -> bool:
@@ -197,7 +141,7 @@ class Capture:
     def ask_at_once(self) -> None:
         """Before a loop that ends when arrays say so, which may never end for arrays that a check would have refused:
         where a check is still open, the next attempt breaks there."""
-        if self.checks:
+        if self.graph.checks:
             self.lessons.asked_at_once = True
             raise Restart()
 
@@ -205,7 +149,7 @@ class Capture:
         """Ends it. Frames, exceptions, tracebacks and generators refer to each other: what these Values hold of the
         program is let go of now, not when garbage is collected."""
         OPERATIONS.let_go(self)
-        for held in (*self.frames, *self.objects.values(), *self.emptied):
+        for held in (*self.dropping.frames, *self.known.objects.values(), *self.emptied):
             vars(held).clear()
         vars(self).clear()
 
@@ -217,8 +161,8 @@ class Capture:
     def count(self, steps: int) -> None:
         """So many more instructions; an element of an iterator that is run through counts as some (STEPS_AN_ITEM).
         Neither may go on for ever."""
-        self.steps += steps
-        if self.steps > MAX_STEPS:
+        self.progress.steps += steps
+        if self.progress.steps > MAX_STEPS:
             raise GiveUp("too_long", f"more than {MAX_STEPS} instructions in one capture")
 
     def globals_source(self, table: dict[str, Any]) -> S.Source | None:
@@ -231,9 +175,9 @@ class Capture:
         """Notes what a library's class, or its module's globals, have under `name`: one guard for each table
         at the end, for libraries change seldom, but tests and users do patch them. Nobody patches what the capture
         has made."""
-        if id(table) in self.made:
+        if id(table) in self.known.made:
             return
-        self.relied.setdefault(id(table), (table, {}))[1][name] = found
+        self.known.relied.setdefault(id(table), (table, {}))[1][name] = found
 
     def is_pure_globals(self, table: dict[str, Any]) -> bool:
         """Whether a module's globals never change (libraries that promise purity)."""
@@ -321,21 +265,21 @@ def new_frame(code: CodeType, globals_: dict[str, Any], source: S.Source | None,
 def execute(cap: Capture, frame: Frame) -> None:
     """Runs `frame` until it returns (`frame.result`) or yields (`frame.yielded`)."""
     cap.count(0)
-    cap.frames.add(frame)
+    cap.dropping.frames.add(frame)
     outer = cap.current
     cap.current, frame.running = frame, True
-    cap.depth += 1
-    if cap.depth > MAX_DEPTH:
+    cap.progress.depth += 1
+    if cap.progress.depth > MAX_DEPTH:
         cap.current, frame.running = outer, False
-        cap.depth -= 1
+        cap.progress.depth -= 1
         raise Break("depth", f"{MAX_DEPTH} calls inside each other")
     try:
         while frame.result is None and frame.yielded is None:
             step(cap, frame)
     finally:
-        cap.depth -= 1
+        cap.progress.depth -= 1
         cap.current, frame.running = outer, False
-    if cap.pending and frame.result is not None:
+    if cap.dropping.pending and frame.result is not None:
         OPERATIONS.dropped(cap, [frame.locals, frame.stack, frame.cells], frame.result)
 
 
@@ -343,14 +287,14 @@ def step(cap: Capture, frame: Frame) -> None:
     """One instruction, with exceptions sent to the frame's handlers."""
     instr = frame.code.instrs[frame.index]
     if frame.parent is None and not cap.bodies and frame is cap.root.frame:
-        cap.top_step += 1
-        cap.top_from = cap.steps, cap.captured_ops
-        cap.top_known = len(cap.guards.guards), len(cap.scope.relations)
-        cap.births.append(next_serial())
-        lesson = cap.lessons.breaks.get(cap.top_step)
+        cap.progress.top_step += 1
+        cap.progress.top_from = cap.progress.steps, cap.progress.captured_ops
+        cap.progress.top_known = len(cap.guards.guards), len(cap.sizes.scope.relations)
+        cap.progress.births.append(next_serial())
+        lesson = cap.lessons.breaks.get(cap.progress.top_step)
         if lesson is not None:
             raise StopAtBreak(lesson)
-    cap.steps += 1
+    cap.progress.steps += 1
     if instr.name in BACK_EDGES:  # without passing one, or a call, no code runs for ever
         cap.count(0)
         watch_loop(cap, frame, instr)
@@ -361,10 +305,10 @@ def step(cap: Capture, frame: Frame) -> None:
     try:
         target = handler(cap, frame, instr)
     except (Break, NeedsConcrete):
-        cap.last_where = cap.last_where or cap.where()
+        cap.progress.last_where = cap.progress.last_where or cap.where()
         raise
     except NotConstant as what:
-        cap.last_where = cap.last_where or cap.where()
+        cap.progress.last_where = cap.progress.last_where or cap.where()
         raise Break("leaves", f"a value that only exists at run time ({what})") from None
     except ours(RuntimeError) as error:  # an `__eq__` changed a dict or set that was being walked: Python knows how
         if "during iteration" not in str(error):
@@ -373,7 +317,7 @@ def step(cap: Capture, frame: Frame) -> None:
     except Raised as raised:
         unwind(cap, frame, instr, raised)
         return
-    if cap.held_before:
+    if cap.dropping.held_before:
         OPERATIONS.changed(cap)
     frame.index = frame.index + 1 if target is None else frame.code.at[target]
 
@@ -384,11 +328,12 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instr) -> None:
 
     The lesson is to break where the loop began (for a loop of a callee: at the call, so that the
     callee is captured by itself)."""
-    loop = frame.loops.setdefault(instr.index, Loop(cap.top_step, cap.captured_ops, cap.steps))
+    now = cap.progress
+    loop = frame.loops.setdefault(instr.index, Loop(now.top_step, now.captured_ops, now.steps))
     loop.rounds += 1
-    ops = cap.captured_ops - loop.ops
+    ops = cap.progress.captured_ops - loop.ops
     items = is_over_items(frame, instr)
-    idle = not ops and not items and cap.steps - loop.steps > MAX_IDLE_STEPS
+    idle = not ops and not items and cap.progress.steps - loop.steps > MAX_IDLE_STEPS
     most = MAX_ITEMS if items else MAX_ROUNDS
     if is_going_on(frame, instr) and (loop.rounds > 1 or goes_on_behind(frame.code.code, instr.index)):
         cap.lessons.breaks.setdefault(loop.step, Lesson(loop.step, "rounds", "", cap.where()))
@@ -408,10 +353,10 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instr) -> None:
 def watch_call(cap: Capture) -> None:
     """A call of the outermost frame that works on changing data for long, and makes no array operation, runs in
     Python: it would be captured for each text."""
-    steps, ops = cap.top_from
-    idle = ops == cap.captured_ops and cap.steps - steps > MAX_IDLE_CALL and not cap.bodies
+    steps, ops = cap.progress.top_from
+    idle = ops == cap.progress.captured_ops and cap.progress.steps - steps > MAX_IDLE_CALL and not cap.bodies
     if idle and cap.root.policy.changes_often(Data()):
-        cap.lessons.breaks.setdefault(cap.top_step, Lesson(cap.top_step, "idle", "", cap.where()))
+        cap.lessons.breaks.setdefault(cap.progress.top_step, Lesson(cap.progress.top_step, "idle", "", cap.where()))
         raise Restart()
 
 
@@ -448,7 +393,7 @@ def unwind(cap: Capture, frame: Frame, instr: Instr, raised: Raised) -> None:
             del raised  # its traceback refers to this frame: a cycle, with the program's objects in it
     gone = frame.stack[handler.depth:]
     del frame.stack[handler.depth:]
-    if cap.pending:
+    if cap.dropping.pending:
         OPERATIONS.dropped(cap, gone, value)
     if handler.lasti:
         frame.push(Const(left))

@@ -10,8 +10,8 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from dynacomp.capture.base.classes import has_dict
 from dynacomp.capture.base.errors import Break, Restart, Unbuildable
-from dynacomp.capture.symbolic.classes import has_dict
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -36,10 +36,10 @@ def mutating(cap: Capture, value: Value) -> None:
     """Must be called before a Value is changed in place."""
     if isinstance(value, DictV) and value.cls is types.MappingProxyType:
         raise Break("store", "a change to a mappingproxy")  # which Python refuses, in words for each operation
-    if cap.pending:
+    if cap.dropping.pending:
         OPERATIONS.changing(cap, value)
     whose = getattr(value, "owner", None) or value  # a `__dict__` is as old as its object
-    if id(whose) in cap.hosted:
+    if id(whose) in cap.libraries.hosted:
         raise Break("body", "a change to what a function holds that a library runs in a context of its own")
     cap.effects.mutated.append(whose)
     existed = getattr(whose, "real", None) is not None
@@ -91,7 +91,7 @@ def may_see(cap: Capture, value: Value, since: int) -> bool:
     seen: set[int] = set()
     while todo:
         at = todo.pop()
-        at = cap.objects.get(id(at.obj)) if isinstance(at, Lazy) else at
+        at = cap.known.objects.get(id(at.obj)) if isinstance(at, Lazy) else at
         if id(at) in ids:
             return True
         if id(at) not in seen:
@@ -110,7 +110,7 @@ def write_global(cap: Capture, table: dict[str, Any], source: Any, name: str, va
     changing_outside(cap, f"a store to global {name!r}")
     if is_pure_module(table.get("__name__")):  # its own functions must see it at once
         raise Break("store", f"a store to {name!r} of the library {table['__name__']}")
-    seen = cap.objects.get(id(table))
+    seen = cap.known.objects.get(id(table))
     if isinstance(seen, DictV):  # the program also holds these globals as a dict
         seen.dirty, seen.lost = True, seen.lost or value is None
         seen.items.pop(name, None) if value is None else seen.items.__setitem__(name, value)
@@ -138,7 +138,7 @@ def settle(cap: Capture) -> list[Value]:
     for last in SETTLED:
         last(cap)
     for kind in {_kept_in(type(v.real)) for v in found if not isinstance(v, CellV)}:  # type: ignore[attr-defined]
-        sources = tuple(v.source for v in cap.objects.values()
+        sources = tuple(v.source for v in cap.known.objects.values()
                         if v.source is not None and _kept_in(type(getattr(v, "real", None))) is kind)
         if len(sources) > 1:
             cap.guards.add("all_distinct", None, sources)
@@ -152,7 +152,7 @@ def _kept_in(cls: type) -> type:
 
 def changed(cap: Capture) -> Iterator[Value]:
     """Existing objects that differ now from what they were, in order of discovery."""
-    for value in list(cap.objects.values()):
+    for value in list(cap.known.objects.values()):
         if isinstance(value, ObjectV):
             _note_dict_changes(value)
             if value.written and value.real is not None:
@@ -169,7 +169,7 @@ def waits_for_effects(cap: Capture, value: Value) -> bool:
     todo, seen, runs = [value], set(), False
     while todo and (changes or cap.effects.globals):
         at: Any = todo.pop()
-        at = cap.objects.get(id(at.obj)) if isinstance(at, Lazy) else at
+        at = cap.known.objects.get(id(at.obj)) if isinstance(at, Lazy) else at
         if id(at) in changes:
             return True
         runs = runs or isinstance(at, FunctionV) or holds(at, types.FunctionType)
@@ -191,7 +191,7 @@ def certain(cap: Capture, value: ArrayV, another: bool = False) -> None:
 def leaving(cap: Capture, value: ArrayV) -> None:
     """Must be called for arrays that Python will have after the Graph: a transformed function may have put
     its own into an outer object, which eager JAX allows (and calls a leaked tracer when it is used)."""
-    if value.node in cap.homes:
+    if value.node in cap.graph.homes:
         cap.lessons.pure_bodies = True
         raise Restart
     if value.attrs:

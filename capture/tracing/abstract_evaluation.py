@@ -96,17 +96,17 @@ class Outcome:
 def evaluated(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Outcome, Any]:
     """What the call returns, and its arguments as they are in the Graph. Of symbolic sizes JAX takes some as they
     are, some (indices) as arrays; where it takes neither, they are constants."""
-    decided = len(cap.scope.relations)
+    decided = len(cap.sizes.scope.relations)
     try:
         return abstract(cap, fn, lowered[0], lowered[1], since), lowered
     except Failed as failed:
         error = failed.args[0]
-    if len(cap.scope.relations) > decided:  # sizes that were found equal half-way are one size from the start now
+    if len(cap.sizes.scope.relations) > decided:  # sizes that were found equal half-way are one size from the start now
         with contextlib.suppress(Failed):
             return abstract(cap, fn, lowered[0], lowered[1], since), lowered
     blamed = lowered_sizes(lowered)
     if not blamed and shows_values(lowered):  # functions and objects of libraries, made with sizes maybe
-        blamed = [*of_class(Size, map(canonical, map(cap.scope.symbol, cap.dims)))]
+        blamed = [*of_class(Size, map(canonical, map(cap.sizes.scope.symbol, cap.sizes.dims)))]
     concrete = isinstance(error, CONCRETE)
     if concrete and size_values.takes_sides(cap, blamed):
         raise Restart()
@@ -142,32 +142,34 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     passed = {n: passed_object(cap, n) for n in every if isinstance(n.aval.dtype, type)}
     nodes = [n for n in every if n not in passed]
     seen: dict[str, Any] = {}
-    numbers = {cap.scalar_nodes[v.source]: v for _, v in cap.scalar_reads if v.source in cap.scalar_nodes}
+    known = cap.numbers.scalar_nodes
+    numbers = {known[v.source]: v for _, v in cap.numbers.scalar_reads if v.source in known}
 
     def run(*tracers: Any) -> list[Any]:
-        cap.traces.append(trace_ctx.trace)
-        outer, cap.stands = cap.stands, {}
-        passed_on, cap.passing = cap.passing, {id(t): (t, numbers[n]) for t, n in zip(tracers, nodes) if n in numbers}
+        cap.libraries.traces.append(trace_ctx.trace)
+        outer, cap.libraries.stands = cap.libraries.stands, {}
+        given = {id(t): (t, numbers[n]) for t, n in zip(tracers, nodes) if n in numbers}
+        passed_on, cap.libraries.passing = cap.libraries.passing, given
         try:
             return within(*tracers)
         finally:
-            cap.traces.pop()
-            cap.stands, cap.passing = outer, passed_on
+            cap.libraries.traces.pop()
+            cap.libraries.stands, cap.libraries.passing = outer, passed_on
 
     def within(*tracers: Any) -> list[Any]:
         seen["made"] = _on_tracers(cap, fn, args, kwargs, {**passed, **dict(zip(nodes, tracers))})
         seen["leaves"], seen["tree"] = jax.tree.flatten(seen["made"])
         _refuse_results(fn, seen["made"], seen["leaves"])
-        given = {**cap.stands, **{id(t): (t, n) for t, n in zip(tracers, nodes)}}
+        given = {**cap.libraries.stands, **{id(t): (t, n) for t, n in zip(tracers, nodes)}}
         seen["origins"] = [given.get(id(x), (x, None))[1] for x in seen["leaves"]]
         return [x for x in seen["leaves"] if _is_array(x)]
 
     jaxpr = _traced(cap, fn, run, nodes)
     hold_narrowed(cap, jaxpr, nodes, label(fn))
     tells = may_tell(cap, fn, jaxpr)
-    if cap.checks and may_not_end(jaxpr.jaxpr):
+    if cap.graph.checks and may_not_end(jaxpr.jaxpr):
         cap.ask_at_once()
-    cap.placed = cap.placed or puts_elsewhere(jaxpr.jaxpr)
+    cap.libraries.placed = cap.libraries.placed or puts_elsewhere(jaxpr.jaxpr)
     if calls_back(jaxpr.jaxpr) and not all(s.ways for s in standins_in((args, kwargs))):
         raise Break("call", f"{label(fn)} calls back into Python")
     if any(map(_is_written_in_python, jaxpr.eqns)):
@@ -256,11 +258,11 @@ def _on_tracers(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], env:
 
 
 def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
-    step = cap.steps
-    cap.tracing += 1
+    step = cap.progress.steps
+    cap.libraries.tracing += 1
     try:
         structs = [as_struct(aval_with_sizes(n.aval, canonical)) for n in nodes]
-        with cap.scope.decides():
+        with cap.sizes.scope.decides():
             found = overhearing(cap, lambda: jax.make_jaxpr(run)(*structs))
             _hold_reshapes(found.jaxpr)
             return found
@@ -281,7 +283,7 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
         _fix_numbers(cap, step, nodes)
         raise Failed(error) from None
     finally:
-        cap.tracing -= 1
+        cap.libraries.tracing -= 1
 
 
 def _hold_reshapes(jaxpr: Any) -> None:
@@ -312,15 +314,15 @@ def _program_error(cap: Capture, fn: Any, lowered: Any, error: Exception) -> Bas
 def _fix_numbers(cap: Capture, step: int, nodes: list[Node]) -> None:
     """Changing Python numbers that a failing call was given, in what earlier calls have made of them too
     (`x.at[:n]`), or has read since `step` in its bodies, become constants: it may want those."""
-    for read_at, value in cap.scalar_reads:
-        if read_at >= step or value.source and seen_inside(cap, cap.scalar_nodes[value.source]) in nodes:
+    for read_at, value in cap.numbers.scalar_reads:
+        if read_at >= step or value.source and seen_inside(cap, cap.numbers.scalar_nodes[value.source]) in nodes:
             raise NeedsConcrete(value)
 
 
 def _show_arrays(cap: Capture, nodes: list[Node]) -> None:
     """NumPy arrays that are constants and that a failing call was given are shown to it: it may want to look."""
     known = {guard.source for guard in cap.guards.guards if guard.kind == "ndarray"}
-    if not cap.lessons.shown_arrays and any(cap.inputs.get(n) in known for n in nodes):
+    if not cap.lessons.shown_arrays and any(cap.graph.inputs.get(n) in known for n in nodes):
         cap.lessons.shown_arrays = True
         raise Restart()
 
@@ -335,7 +337,7 @@ def may_tell(cap: Capture, fn: Any, jaxpr: Any) -> bool:
         b.is_side for b in cap.bodies)
     if not free or calls_back(jaxpr.jaxpr):
         raise Break("effect", f"{label(fn)} ({', '.join(sorted(map(str, found)))})")
-    if cap.checks:
+    if cap.graph.checks:
         cap.ask_at_once()  # a call that starts again would print twice
     return True
 
@@ -365,7 +367,7 @@ def _is_written_in_python(eqn: Any) -> bool:
 def reach_rules(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> None:
     """Captures functions that only a derivative of the call reaches, such as the rules of
     `jax.custom_vjp`, once an earlier attempt has met such a derivative (`lessons.order`)."""
-    if cap.derived >= cap.lessons.order or all(s.ways for s in standins_in((args, kwargs))):
+    if cap.libraries.derived >= cap.lessons.order or all(s.ways for s in standins_in((args, kwargs))):
         return
     nodes = list(dict.fromkeys(leaf_nodes((args, kwargs))))
 
@@ -381,13 +383,13 @@ def reach_rules(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> N
         out, pull = jax.vjp(primal, *(tracers[i] for i in moving))
         return pull(jax.tree.map(jnp.ones_like, out))
 
-    cap.derived += 1
+    cap.libraries.derived += 1
     try:
         _traced(cap, fn, derivative, nodes)
     except Failed:
         pass  # it has no derivative: what was not reached now never is
     finally:
-        cap.derived -= 1
+        cap.libraries.derived -= 1
 
 
 def _is_array(x: Any) -> bool:

@@ -14,8 +14,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from dynacomp.capture.base.classes import module_name, mro
 from dynacomp.capture.base.errors import Break, Raised
-from dynacomp.capture.symbolic.classes import module_name, mro
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (

@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from dynacomp.capture.symbolic.classes import entries
+from dynacomp.capture.base.classes import entries
 from dynacomp.capture.wrapping.builder import is_plain_instance, own_dict
 
 

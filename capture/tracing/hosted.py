@@ -66,7 +66,7 @@ def _function(cap: Capture, value: Value) -> Any:
 
 def _known(cap: Capture, fn: FunctionV) -> Any:
     """The function that was made of `fn` already, as long as its variables are as they were."""
-    made, contents = cap.hosted.get(id(fn), (None, ()))
+    made, contents = cap.libraries.hosted.get(id(fn), (None, ()))
     if made is not None and any(cell.content is not was for cell, was in zip(fn.closure, contents)):
         raise Break("body", "a function whose variables have changed, for a library that runs it")
     return made
@@ -74,13 +74,13 @@ def _known(cap: Capture, fn: FunctionV) -> Any:
 
 def _made(cap: Capture, fn: FunctionV) -> types.FunctionType:
     """The function, known before its cells are filled: one of them may hold it."""
-    cells = [cap.hosted.setdefault(id(cell), types.CellType()) for cell in fn.closure]
+    cells = [cap.libraries.hosted.setdefault(id(cell), types.CellType()) for cell in fn.closure]
     made = types.FunctionType(fn.code, fn.globals, fn.name, None, tuple(cells))
     made.__qualname__ = fn.qualname
     for cell in fn.closure:
         cell.content = None if cell.content is None else cap.realize(cell.content)
-    cap.hosted[id(fn)] = made, tuple(cell.content for cell in fn.closure)
-    cap.keep += [fn, *fn.closure]  # known by their ids
+    cap.libraries.hosted[id(fn)] = made, tuple(cell.content for cell in fn.closure)
+    cap.known.keep += [fn, *fn.closure]  # known by their ids
     if fn.defaults is not None:
         made.__defaults__ = _content(cap, fn.defaults)
     if fn.kwdefaults is not None:
@@ -102,8 +102,8 @@ def _content(cap: Capture, value: Value) -> Any:
     if isinstance(value, (FunctionV, PartialV, MethodV)):
         return _function(cap, value)
     if isinstance(value, ObjectV) and exists(value) and is_plain_instance(value.real):
-        cap.given.append(value)
-        cap.hosted[id(value)] = value.real
+        cap.libraries.given.append(value)
+        cap.libraries.hosted[id(value)] = value.real
         return value.real
     if isinstance(value, ScalarV) or isinstance(value, Const) and not is_made(cap, value.value):
         return as_python(value)

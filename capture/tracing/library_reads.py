@@ -28,11 +28,11 @@ import jax
 import numpy as np
 
 from dynacomp.capture import _native
+from dynacomp.capture.base.classes import module_name, mro
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import by_handler, handlers
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.classes import module_name, mro
 from dynacomp.capture.symbolic.libraries import is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import changed
@@ -59,8 +59,8 @@ CLOCKS = ("random", "time", "secrets", "numpy.random")  # modules whose function
 
 
 def overhearing(cap: Capture, run: Callable[[], Any]) -> Any:
-    """`run()`, while `cap.overheard` collects the program's functions that start."""
-    if cap.overhears or cap.promised:
+    """`run()`, while `cap.libraries.overheard` collects the program's functions that start."""
+    if cap.libraries.overhears or cap.libraries.promised:
         return run()
 
     refused: list[Break] = []
@@ -75,26 +75,26 @@ def overhearing(cap: Capture, run: Callable[[], Any]) -> Any:
             return False
         if interrupted():
             return True
-        if fn not in cap.overheard:
+        if fn not in cap.libraries.overheard:
             try:
-                own = fn.__code__ in nested_codes(cap.overheard)
+                own = fn.__code__ in nested_codes(cap.libraries.overheard)
                 refuse_effects(fn, own)
                 outside.keep(reached(fn, own), names_in(fn.__code__))
             except Break as refusal:
                 refused.append(refusal)  # the library may catch it
                 raise
-            cap.overheard[fn] = None
+            cap.libraries.overheard[fn] = None
         return True
 
     programs = False
-    cap.overhears = True
+    cap.libraries.overhears = True
     try:
         result, heard_all = _native.run_watched(run, hear)
     except BaseException as error:
         programs = by_handler(error)
         raise
     finally:
-        cap.overhears = False
+        cap.libraries.overhears = False
         if outside.restore():
             refused.append(Break("effect", "something outside is changed in place by code that a library runs"))
         if refused and not programs:
@@ -123,11 +123,11 @@ def interrupted() -> bool:
 
 def guard_reads(cap: Capture, values: Iterable[Value]) -> None:
     """Guards what the functions that `overhearing` collected may have read; `values`: what the call was given."""
-    cap.given.extend(values)
-    if cap.overhears or not cap.overheard:
+    cap.libraries.given.extend(values)
+    if cap.libraries.overhears or not cap.libraries.overheard:
         return
-    functions = list(cap.overheard)
-    cap.overheard.clear()
+    functions = list(cap.libraries.overheard)
+    cap.libraries.overheard.clear()
     nested = nested_codes(functions)
     names = frozenset(n for fn in functions for n in names_in(fn.__code__))
     reads = Reads(cap, names, frozenset(id(v.real) for v in changed(cap)))  # type: ignore[attr-defined]
@@ -135,9 +135,9 @@ def guard_reads(cap: Capture, values: Iterable[Value]) -> None:
         reads.globals_of(fn)
         if fn.__code__ not in nested:  # else the call has made it, of what it found elsewhere
             reads.inside(fn, S.Root(fn, fn.__qualname__))
-    for value in cap.given:
+    for value in cap.libraries.given:
         reads.given(value)
-    cap.given.clear()
+    cap.libraries.given.clear()
 
 
 # --- what code names

@@ -137,7 +137,7 @@ def _array(cap: Capture, value: ArrayV) -> Any:
         return _ndarray(cap, value)
     node = localise(cap, value.node)
     if not isinstance(value.real, np.ndarray):
-        cap.handed[node] = value
+        cap.libraries.handed[node] = value
     return node
 
 

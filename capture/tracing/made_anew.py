@@ -16,11 +16,11 @@ from typing import Any
 
 import jax
 
+from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.bytecode.code import decode
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.classes import module_name
 from dynacomp.capture.symbolic.libraries import is_host, is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
@@ -58,7 +58,7 @@ def by_structure(cap: Capture, fn: Const) -> Value | None:
     real, source = peek(fn), fn.source
     mark = Mark(real)
     if not cap.root.policy.scalar(source, mark):
-        cap.scalars[source] = mark
+        cap.numbers.scalars[source] = mark
         return None
     return _made(cap, real, source, 0)
 

@@ -50,7 +50,8 @@ def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[
     """The leaves of the result of `fn(*args, **kwargs)`, `lowered` being (args, kwargs): Passed where eager JAX has one
     of the changing numbers that were read since that step. `origins`: the Nodes that come out as they went in;
     `reached`: which depend on what the call was given."""
-    read = {localise(cap, cap.scalar_nodes[v.source]): v for at, v in cap.scalar_reads if at >= since and v.source}
+    nodes, reads = cap.numbers.scalar_nodes, cap.numbers.scalar_reads
+    read = {localise(cap, nodes[v.source]): v for at, v in reads if at >= since and v.source}
     standins = list(standins_in(lowered))
     if not read or standins and not any(s.numbers for s in standins) and read.keys().isdisjoint(leaf_nodes(lowered)):
         return leaves  # the library has seen none: the program's functions computed with them
@@ -73,8 +74,8 @@ def with_arrays(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], origin
     theirs = is_library(called) or module_of(fn) == OBJECT_CALLS
     if not theirs or _is_of_jax(called) and getattr(called, "__name__", "") not in THROUGH:
         return leaves
-    return [Passed(leaf.shape, leaf.dtype, leaf.weak_type, cap.handed[origin])
-            if type(leaf) is Aval and origin in cap.handed else leaf for leaf, origin in zip(leaves, origins)]
+    return [Passed(leaf.shape, leaf.dtype, leaf.weak_type, cap.libraries.handed[origin])
+            if type(leaf) is Aval and origin in cap.libraries.handed else leaf for leaf, origin in zip(leaves, origins)]
 
 
 def depends(jaxpr: Any) -> list[bool]:
@@ -124,17 +125,17 @@ def _is_of_jax(fn: Any) -> bool:
 @contextlib.contextmanager
 def _again(cap: Capture, standins: list[Standin]) -> Iterator[None]:
     """While a call runs once more: what the program's functions are given then is no part of the Graph."""
-    before = cap.stands, cap.passing
-    cap.stands, cap.passing = {}, {}
-    cap.tracing += 1
+    before = cap.libraries.stands, cap.libraries.passing
+    cap.libraries.stands, cap.libraries.passing = {}, {}
+    cap.libraries.tracing += 1
     try:
         with contextlib.ExitStack() as kept:
             for standin in standins:
                 kept.enter_context(standin.kept())
             yield
     finally:
-        cap.tracing -= 1
-        cap.stands, cap.passing = before
+        cap.libraries.tracing -= 1
+        cap.libraries.stands, cap.libraries.passing = before
 
 
 def _returned(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[Any],
@@ -147,11 +148,11 @@ def _returned(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[Any
 
     def run(*tracers: Any) -> None:
         args, kwargs = rebuild(lowered, {**known, **dict(zip(arrays, tracers))})
-        cap.traces.append(trace_ctx.trace)
+        cap.libraries.traces.append(trace_ctx.trace)
         try:
             found.extend(jax.tree.flatten(fn(*args, **kwargs)))
         finally:
-            cap.traces.pop()
+            cap.libraries.traces.pop()
 
     try:
         with _again(cap, list(standins_in(lowered))):

@@ -66,7 +66,7 @@ def home(cap: Capture) -> SingleDeviceSharding | None:
     """The one place where everything lives; None where that is not certain."""
     default = SingleDeviceSharding(jax.config.values["jax_default_device"] or jax.local_devices()[0])
     inputs = [g.payload[3:5] for g in cap.guards.guards if g.kind == "array"]
-    if cap.placed or any(sharding != default or committed for sharding, committed in inputs):
+    if cap.libraries.placed or any(sharding != default or committed for sharding, committed in inputs):
         return None
     return default if jax.sharding.get_abstract_mesh().empty else None
 
@@ -84,7 +84,7 @@ def _of_tracer(value: ArrayV, name: str) -> Value:
 
 def is_traced(cap: Capture, node: Node) -> bool:
     """Whether `node` is a tracer where eager JAX runs the program; Break where that is not certain."""
-    serial = cap.homes.get(node)
+    serial = cap.graph.homes.get(node)
     if serial is None and cap.root.traced:
         raise Break("placement", "whether a value is traced, where a transformation of JAX calls the program")
     if serial is None:
@@ -97,9 +97,9 @@ def is_traced(cap: Capture, node: Node) -> bool:
     found = _actual(cap, body, node)
     if not isinstance(found, jax.core.Tracer):
         return False
-    if found._trace in cap.traces[1:]:
+    if found._trace in cap.libraries.traces[1:]:
         raise Break("placement", "whether a value is traced, in a function transformed twice")
-    return found._trace is not cap.traces[0]
+    return found._trace is not cap.libraries.traces[0]
 
 
 def _actual(cap: Capture, body: Body, node: Node) -> Any:
@@ -116,7 +116,7 @@ def _actual(cap: Capture, body: Body, node: Node) -> Any:
 def _compute(cap: Capture, body: Body, node: Node) -> Any:
     if node.op == PLACEHOLDER:
         outer = next(o for o, inner in body.captured.items() if inner is node)
-        home = next((b for b in cap.bodies if b.serial == cap.homes.get(outer)), None)
+        home = next((b for b in cap.bodies if b.serial == cap.graph.homes.get(outer)), None)
         return stand_for(cap, outer) if home is None else _actual(cap, home, outer)
     if node.op == GET_ATTR:
         return body.builder.consts[node.target]

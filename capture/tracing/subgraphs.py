@@ -74,7 +74,7 @@ class Body:
     @classmethod
     def inside(cls, cap: Capture, name: str, **kind: Any) -> Body:
         """A body in the one at hand."""
-        outer = cap.bodies[0].outer if cap.bodies else cap.builder
+        outer = cap.bodies[0].outer if cap.bodies else cap.graph.builder
         made = cls(Builder(name), outer, len(cap.bodies) + 1, next_serial(), **kind)
         cap.emptied.append(made)  # what it has saved refers to objects of the program
         return made
@@ -82,9 +82,9 @@ class Body:
 
 def localise(cap: Capture, node: Node) -> Node:
     """`node` as the body at hand sees it: itself, or the placeholder that carries it inside."""
-    if node in cap.homes and cap.homes[node] not in place_of(cap):
+    if node in cap.graph.homes and cap.graph.homes[node] not in place_of(cap):
         raise Break("effect_in_body", "an array that has left the transformed function which computed it")
-    for level in range(cap.owner.get(node, 0), len(cap.bodies)):
+    for level in range(cap.graph.owner.get(node, 0), len(cap.bodies)):
         node = _lift(cap, cap.bodies[level], node)
     return node
 
@@ -100,7 +100,7 @@ def seen_inside(cap: Capture, node: Node) -> Node | None:
 def _lift(cap: Capture, body: Body, node: Node) -> Node:
     if node not in body.captured:
         inner = body.builder.placeholder(node.name, node.aval, f"captured {node.name}")
-        cap.owner[inner], cap.homes[inner] = body.level, body.serial
+        cap.graph.owner[inner], cap.graph.homes[inner] = body.level, body.serial
         body.captured[node] = inner
     return body.captured[node]
 
@@ -142,23 +142,23 @@ class Standin:
         return body
 
     def called(self, place: tuple[int, ...], args: tuple, kwargs: dict[str, Any]) -> Any:
-        if not getattr(self.cap, "tracing", 0):  # the Graph runs: an object of a library has kept this function
+        if not vars(self.cap) or not self.cap.libraries.tracing:  # the Graph runs: an object of a library has kept this
             raise NeverCalled
         leaves, treedef = jax.tree.flatten((args, kwargs))
         way = way_of(args, kwargs)
         key = (place, way, tuple(aval_of(x).weak_type for x in leaves if is_array(x)))
         if key not in self.graphs or key not in self.changing and self._outdated(key):
             body = Body.inside(self.cap, _name(self.value), inline=called_in_line(self.cap),
-                               fresh=is_fresh(self.value) and not self.cap.derived)
+                               fresh=is_fresh(self.value) and not self.cap.libraries.derived)
             self.graphs[key] = capture_body(self.cap, self.value, body, leaves, treedef)
             self.changing.update([key] if body.changes else [])
             self.numbers = self.numbers or body.numbers
             self.since[key] = len(self.cap.effects.mutated)
-        elif key in self.changing and not self.cap.derived:
+        elif key in self.changing and not self.cap.libraries.derived:
             raise Break("effect_in_body", "a transformed function that changes outer objects is called twice")
         graph, captured = self.found.setdefault(place, {})[way] = self.graphs[key]
         stands = [stand_for(self.cap, n) for n in captured]
-        self.cap.stands.update((id(s), (s, n)) for s, n in zip(stands, captured))
+        self.cap.libraries.stands.update((id(s), (s, n)) for s, n in zip(stands, captured))
         return run_body(graph, stands, args, kwargs)
 
     def _outdated(self, key: Any) -> bool:
@@ -199,7 +199,7 @@ def called_in_line(cap: Capture) -> bool:
     """Whether the transformation that calls a Standin now (`grad`, `vmap`, `jvp`, ...) just runs it, on
     tracers of its own: then it does so in eager JAX, as often as here. One that traces a jaxpr keeps it."""
     trace = core.trace_ctx.trace
-    while trace is not None and trace not in cap.traces[-1:]:  # there is none while `_reach_rules` differentiates
+    while trace is not None and trace not in cap.libraries.traces[-1:]:  # none while `_reach_rules` runs
         trace = None if isinstance(trace, DynamicJaxprTrace) else getattr(trace, "parent_trace", None)
     return trace is not None
 
@@ -271,7 +271,7 @@ class Itself(dict[Any, Any]):
 
 def _numbers(cap: Capture) -> set[Node]:
     """The Nodes that carry changing Python numbers, also into the bodies at hand."""
-    found = set(cap.scalar_nodes.values())
+    found = set(cap.numbers.scalar_nodes.values())
     for body in cap.bodies:
         found.update(inner for outer, inner in body.captured.items() if outer in found)
     return found
@@ -296,8 +296,8 @@ def result_of(cap: Capture, fn: Value, args: list[Value], kwargs: dict[str, Valu
 def _place(cap: Capture, body: Body, i: int, leaf: Any) -> tuple[Node, Value]:
     aval = aval_of(leaf) if is_array(leaf) else Aval((), type(leaf))
     node = body.builder.placeholder(f"arg{i}", aval, f"argument {i}")
-    cap.owner[node], cap.homes[node] = body.level, body.serial
-    passed = cap.passing.get(id(leaf))
+    cap.graph.owner[node], cap.graph.homes[node] = body.level, body.serial
+    passed = cap.libraries.passing.get(id(leaf))
     if passed is not None:  # a number that JAX hands on as it is, as `vmap` does along no axis
         return node, passed[1]
     if is_array(leaf):

@@ -84,7 +84,7 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     values = (list(args), dict(kwargs or {}))
     if judges(fn) and any(_holds_numpy(cap, v) for v in (*values[0], *values[1].values())):
         raise Break("leaves", f"{label(fn)} looks at a NumPy array")
-    step, lowered = cap.steps, lower_arguments(cap, fn, *values)
+    step, lowered = cap.progress.steps, lower_arguments(cap, fn, *values)
     if looks_inside(fn) and any(map(_holds_model, (*lowered[0], *lowered[1].values()))):
         raise Break("opaque", f"{label(fn)} looks into what a library has made of a model")
     outcome, lowered = evaluated(cap, fn, lowered, since=step)
@@ -167,7 +167,7 @@ def _is_function_like(result: Any) -> bool:
 
 def _is_size(cap: Capture, x: Any) -> bool:
     """Whether `x` is made of this capture's symbolic sizes; the program can have symbolic sizes of its own."""
-    return type(x) is Size and x.scope is cap.scope
+    return type(x) is Size and x.scope is cap.sizes.scope
 
 
 # --- nodes
@@ -175,12 +175,12 @@ def _is_size(cap: Capture, x: Any) -> bool:
 
 def emit_node(cap: Capture, fn: Any, lowered: tuple, aval: Any, name: str | None = None) -> Node:
     args, kwargs = (finish_arg(cap, a) for a in lowered)
-    builder = cap.bodies[-1].builder if cap.bodies else cap.builder
+    builder = cap.bodies[-1].builder if cap.bodies else cap.graph.builder
     node = builder.call(fn, args, kwargs, aval, cap.where(), name or label(fn).rpartition(".")[2])
-    cap.owner[node] = len(cap.bodies)
+    cap.graph.owner[node] = len(cap.bodies)
     if cap.bodies:
-        cap.homes[node] = cap.bodies[-1].serial
-    cap.captured_ops += 1
+        cap.graph.homes[node] = cap.bodies[-1].serial
+    cap.progress.captured_ops += 1
     return node
 
 
@@ -226,7 +226,7 @@ def _telling(cap: Capture, fn: Any, lowered: tuple, outcome: Outcome, name: str 
         raise Break("effect", f"{label(fn)} prints")
     node = emit_node(cap, fn, lowered, None, name)
     if not cap.bodies:
-        cap.telling.append(node)
+        cap.graph.telling.append(node)
     flat = emit_node(cap, jax.tree.leaves, ((node,), {}), tuple(map(_as_aval, outcome.leaves)), "leaves")
     return unflattened(cap, outcome.treedef, [_leaf(cap, flat, i, leaf) for i, leaf in enumerate(outcome.leaves)])
 

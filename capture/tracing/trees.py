@@ -14,10 +14,10 @@ from typing import Any
 import jax
 from jax._src.tree_util import _registry as REGISTRY
 
+from dynacomp.capture.base.classes import entries, module_name, mro
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.remembered import remembered
-from dynacomp.capture.symbolic.classes import entries, module_name, mro
 from dynacomp.capture.symbolic.libraries import is_library, is_steady_module, is_user_function, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS

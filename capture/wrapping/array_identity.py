@@ -2,7 +2,7 @@
 
 `if c: x = x * 2` makes `x` a new array on one side only; where the program hands `x` to Python, the
 other side must give back the very input. So a chosen array has an `origin`, an int that the Graph
-computes beside it: 0 for a new array, k for number k of `cap.candidates`, arrays that existed.
+computes beside it: 0 for a new array, k for number k of `cap.graph.candidates`, arrays that existed.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ def origin_of(cap: Capture, v: ArrayV) -> Value:
         return v.origin
     if v.real is None:
         return NEW
-    for i, known in enumerate(cap.candidates):
+    for i, known in enumerate(cap.graph.candidates):
         if known.real is v.real and known.source == v.source:
             return Const(i + 1)
-    cap.candidates.append(v)
-    return Const(len(cap.candidates))
+    cap.graph.candidates.append(v)
+    return Const(len(cap.graph.candidates))
 
 
 def candidates(cap: Capture, v: ArrayV) -> list[Any]:
     """The arrays that `v` may be, the first as origin `first(v)`."""
-    return cap.candidates[first(v) - 1:v.origin.high]
+    return cap.graph.candidates[first(v) - 1:v.origin.high]
 
 
 def first(v: ArrayV) -> int:

@@ -24,13 +24,13 @@ from jax._src.earray import EArray
 from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
 
 from dynacomp.capture._native import iterated, known_hashes
+from dynacomp.capture.base.classes import has_dict, module_name, mro
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.classes import has_dict, module_name, mro
 from dynacomp.capture.symbolic.immutability import TREEDEF, is_changeable, is_python_class, says_literals
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
@@ -68,7 +68,7 @@ from dynacomp.capture.wrapping.graph_inputs import add_input, outer_builder, own
 
 def wrap(cap: Capture, obj: Any, source: S.Source) -> Value:
     """The Value of an object found at `source`; mutable objects get one Value however often found."""
-    known = cap.objects.get(id(obj))
+    known = cap.known.objects.get(id(obj))
     if known is not None:
         if known.source is not None and known.source != source:
             cap.guards.add("same", source, known.source)
@@ -82,13 +82,13 @@ def wrap(cap: Capture, obj: Any, source: S.Source) -> Value:
         remember(cap, obj, value)
     elif isinstance(value, (MethodV, BuiltinMethodV, PartialV)):
         value.real = obj
-        cap.keep.append(obj)
+        cap.known.keep.append(obj)
     return value
 
 
 def remember(cap: Capture, obj: Any, value: Value) -> None:
-    cap.objects[id(obj)] = value
-    cap.keep.append(obj)
+    cap.known.objects[id(obj)] = value
+    cap.known.keep.append(obj)
 
 
 def realize(cap: Capture, item: Any) -> Value:
@@ -119,9 +119,9 @@ def _number(cap: Capture, obj: Any, source: S.Source) -> Value:
             cap.guards.add("is_type", source, type(obj))
         else:
             cap.guards.add("scalar", source, type(obj).__name__)
-        cap.changing[source] = obj
+        cap.numbers.changing[source] = obj
         return ScalarV(obj, source=source)
-    cap.scalars[source] = obj
+    cap.numbers.scalars[source] = obj
     return _literal(cap, obj, source)
 
 
@@ -202,7 +202,7 @@ def _deque(cap: Capture, obj: Any, source: S.Source) -> Value:
 def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
     if any(table == id(obj) for table, _ in cap.effects.globals):
         raise Break("opaque", "the globals of a module that the captured code has changed")
-    if id(obj) in cap.tables:
+    if id(obj) in cap.known.tables:
         return _opaque(cap, obj, source)
     cap.guards.add("is_type", source, type(obj))
     names, values = _entries(obj)
@@ -378,7 +378,7 @@ def _array(cap: Capture, obj: Any, source: S.Source) -> Value:
     guard_shape = tuple(d if isinstance(d, int) else None for d in dims)
     cap.guards.add("array", source, guard_shape, obj.dtype, bool(obj.weak_type), obj.sharding, obj.committed)
     aval = Aval(dims, obj.dtype, bool(obj.weak_type))
-    cap.real_shapes[source] = tuple(obj.shape)
+    cap.sizes.real_shapes[source] = tuple(obj.shape)
     return ArrayV(add_input(cap, source, aval), aval, real=obj, source=source)
 
 
@@ -391,7 +391,7 @@ def _tracer(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("tracer", source, tuple(d if isinstance(d, int) else None for d in dims), obj.dtype,
                    bool(obj.aval.weak_type))
     aval = Aval(dims, obj.dtype, bool(obj.aval.weak_type))
-    cap.real_shapes[source] = tuple(obj.shape)
+    cap.sizes.real_shapes[source] = tuple(obj.shape)
     return ArrayV(add_input(cap, source, aval), aval, source=source)
 
 
@@ -414,7 +414,7 @@ def _ndarray(cap: Capture, obj: Any, source: S.Source) -> Value:
     dims = symbolic_dims(cap, obj, source)
     cap.guards.add("ndarray", source, tuple(d if isinstance(d, int) else None for d in dims), obj.dtype)
     aval = Aval(dims, jax.dtypes.canonicalize_dtype(obj.dtype))
-    cap.real_shapes[source] = obj.shape
+    cap.sizes.real_shapes[source] = obj.shape
     return ArrayV(add_input(cap, source, aval), aval, real=obj, source=source)
 
 
@@ -461,7 +461,7 @@ def _instance(cap: Capture, obj: Any, source: S.Source, **how: Any) -> Value:
     is another object's, one that the program has in its hands, or (`self.__dict__ = self`) the object itself."""
     table = own_dict(obj)
     if has_dict(type(obj)) and (
-            table is obj or id(table) in cap.objects or cap.tables.setdefault(id(table), obj) is not obj):
+            table is obj or id(table) in cap.known.objects or cap.known.tables.setdefault(id(table), obj) is not obj):
         return _opaque(cap, obj, source)
     cap.guards.add("is_type", source, type(obj))
     return ObjectV(type(obj), real=obj, source=source, **how)
@@ -473,7 +473,7 @@ def is_made_anew(cap: Capture, obj: Any, source: S.Source) -> bool:
     if module_name(type(obj)).partition(".")[0] == "jax":
         return False
     mark = Mark(obj)
-    cap.scalars.setdefault(source, mark)
+    cap.numbers.scalars.setdefault(source, mark)
     return S.belongs_to_call(source) and cap.root.policy.scalar(source, mark)
 
 
@@ -486,7 +486,7 @@ def _one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
     if S.belongs_to_call(source) and (
             cap.root.policy.changes_often(source) or looked_at and cap.root.policy.scalar(source, mark)):
         return _opaque(cap, obj, source)
-    cap.scalars[source] = mark
+    cap.numbers.scalars[source] = mark
     return _identity(cap, obj, source)
 
 

@@ -13,10 +13,10 @@ import collections
 import types
 from typing import Any
 
+from dynacomp.capture.base.classes import entries, mro
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.classes import entries, mro
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import DictV, ListV, ObjectV, SetV, TupleV, Value
 

@@ -13,10 +13,10 @@ import types
 from typing import Any
 
 from dynacomp.capture._native import CompiledFunction
+from dynacomp.capture.base.classes import entries, module_name, mro
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.classes import entries, module_name, mro
 from dynacomp.capture.symbolic.immutability import is_python_class
 from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
@@ -128,9 +128,9 @@ def guard_class(cap: Capture, cls: type, name: str, raw: Any) -> None:
 
 def resolve(cap: Capture, cls: type, name: str, after: type | None = None) -> tuple[type | None, Any]:
     """`lookup`, and the guard that it finds the same next time."""
-    known = cap.resolved.get((id(cls), name, id(after)))
+    known = cap.known.resolved.get((id(cls), name, id(after)))
     if known is None:
-        known = cap.resolved[id(cls), name, id(after)] = (*_resolve(cap, cls, name, after), cls, after)
+        known = cap.known.resolved[id(cls), name, id(after)] = (*_resolve(cap, cls, name, after), cls, after)
     return known[:2]
 
 
@@ -267,7 +267,7 @@ WRAPPED_METHODS = ("_wrap_method", "_WrapMethod")
 
 def _by_descriptor(cap: Capture, cls: type, raw: Any, owner: type, name: str) -> Value:
     if isinstance(raw, Placeholder):
-        return OPERATIONS.through(cap, cap.objects[id(raw)], Const(None), Const(cls))
+        return OPERATIONS.through(cap, cap.known.objects[id(raw)], Const(None), Const(cls))
     getter = lookup(type(raw), "__get__")[1]
     if isinstance(getter, types.FunctionType) and not is_pure_module(module_of(getter)):
         descriptor = class_value(cap, raw, owner, name)
@@ -373,7 +373,7 @@ def store_in_made(cap: Capture, cls: type, name: str, value: Any) -> None:
     except (AttributeError, TypeError, ValueError) as error:
         raise Raised(Const(error)) from None
     made_class(cap, cls).steps.append((name, value))  # type: ignore[union-attr]
-    cap.resolved.clear()
+    cap.known.resolved.clear()
 
 
 NAMES = ("__name__", "__qualname__", "__module__", "__doc__")

@@ -3,8 +3,8 @@
 A class that the captured code makes does not exist yet, but classes are what attributes are looked up in. So the
 capture makes one of its own at once, the *specimen*: with the same bases, and for each entry of the namespace the
 object itself (a literal, a class), a stand-in (a function with the same face, which refuses to run), or a Placeholder.
-Instances are ObjectVs of that class, MRO, `super()` and isinstance are Python's. `cap.made` says what each of these
-objects is for the program: a Value, or the Recipe by which replacement code makes the real one, anew for each call.
+Instances are ObjectVs of that class, MRO, `super()` and isinstance are Python's. `cap.known.made` says what each of
+these objects is for the program: a Value, or the Recipe by which replacement code makes the real one, for each call.
 
     class Local(Base):           # specimen: class Local(Base), with a stand-in `scale`, a Placeholder `weights`
         weights = jnp.ones(3)
@@ -30,10 +30,10 @@ import jax
 from bytecode import Bytecode, Instr
 
 from dynacomp.capture._native import CompiledFunction
+from dynacomp.capture.base.classes import entries, mro
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import VERSION
-from dynacomp.capture.symbolic.classes import entries, mro
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import (
@@ -104,32 +104,32 @@ class Inside:
 
 def is_made(cap: Capture, obj: Any) -> bool:
     """Whether an object is the capture's own."""
-    return id(obj) in cap.made
+    return id(obj) in cap.known.made
 
 
 def made_class(cap: Capture, cls: Any) -> ClassRecipe | None:
     """The recipe of a class that the captured code makes; None for one that exists."""
-    found = cap.made.get(id(cls))
+    found = cap.known.made.get(id(cls))
     return found if isinstance(found, ClassRecipe) else None
 
 
 def keep_inside(cap: Capture, cls: ClassRecipe, obj: Any) -> None:
-    cap.made[id(obj)] = Inside(obj, cls)
+    cap.known.made[id(obj)] = Inside(obj, cls)
 
 
 def shown_classes(cap: Capture) -> list[ClassRecipe]:
     """The classes that are made whether anything refers to them or not: `__subclasses__()` may tell."""
-    return [r for r in of_class(ClassRecipe, cap.made.values()) if r.shows]
+    return [r for r in of_class(ClassRecipe, cap.known.made.values()) if r.shows]
 
 
 def subclasses(cap: Capture, cls: type) -> list[type]:
     """The classes made of one that the captured code makes."""
-    return [r.obj for r in of_class(ClassRecipe, cap.made.values()) if any(
+    return [r.obj for r in of_class(ClassRecipe, cap.known.made.values()) if any(
         stands_for(base, cls) for base in r.bases)]
 
 
 def add(cap: Capture, recipe: Recipe | ClassRecipe) -> Const:
-    cap.made[id(recipe.obj)] = recipe
+    cap.known.made[id(recipe.obj)] = recipe
     return recipe.value
 
 
@@ -150,13 +150,13 @@ def stand_in(cap: Capture, value: Value) -> Any:
         return found
     if getattr(value, "real", None) is dataclasses.MISSING:
         return dataclasses.MISSING
-    known = cap.stood.get(id(value))
+    known = cap.known.stood.get(id(value))
     if known is None:
         known = _function(value) if isinstance(value, FunctionV) else _placeholder(value)
         if isinstance(value, FunctionV):
-            cap.entered[id(known)] = cap.functions[id(known), None] = value
-        cap.keep += [value, known]
-        cap.stood[id(value)], cap.made[id(known)], cap.objects[id(known)] = known, value, value
+            cap.known.entered[id(known)] = cap.known.functions[id(known), None] = value
+        cap.known.keep += [value, known]
+        cap.known.stood[id(value)], cap.known.made[id(known)], cap.known.objects[id(known)] = known, value, value
     return known
 
 
@@ -229,8 +229,8 @@ def annotations_of(cap: Capture, value: DictV) -> dict[str, Any]:
 
 def known_as(cap: Capture, value: Value, obj: Any) -> Any:
     """Lets `obj` stand for a Value."""
-    cap.keep += [value, obj]
-    cap.made[id(obj)] = cap.objects[id(obj)] = value
+    cap.known.keep += [value, obj]
+    cap.known.made[id(obj)] = cap.known.objects[id(obj)] = value
     return obj
 
 
@@ -250,20 +250,20 @@ def _annotation(cap: Capture, value: Value) -> Any:
 
 def refuse(cap: Capture, values: Iterable[Value], what: str) -> None:
     """Break where code that the machine does not enter would be given a class of the capture's own."""
-    if cap.made and any(isinstance(v, Const) and v.identify is None and is_made(cap, v.value) for v in values):
+    if cap.known.made and any(isinstance(v, Const) and v.identify is None and is_made(cap, v.value) for v in values):
         raise Break("call", f"{what} of a class that the captured code makes")
 
 
 def leak(cap: Capture, roots: Iterable[Any]) -> ClassRecipe | None:
     """A class of the capture's own that can be reached from what is to be shipped."""
-    todo, seen = list(roots) if cap.made else [], set()
+    todo, seen = list(roots) if cap.known.made else [], set()
     while todo:
         at = todo.pop()
         for cls in (at, type(at)):
-            if isinstance(found := cap.made.get(id(cls)), (ClassRecipe, Inside)):
+            if isinstance(found := cap.known.made.get(id(cls)), (ClassRecipe, Inside)):
                 return found.cls if isinstance(found, Inside) else found
         if is_made(cap, at):
-            return next(of_class(ClassRecipe, cap.made.values()))
+            return next(of_class(ClassRecipe, cap.known.made.values()))
         if id(at) not in seen:
             seen.add(id(at))
             todo.extend(_inside(at))
@@ -301,7 +301,7 @@ def _contents(fn: types.FunctionType) -> Iterable[Any]:
 
 def let_go(cap: Capture) -> None:
     """Empties the specimens, which die when garbage is collected: not so what the program's namespaces had."""
-    for recipe in cap.made.values():
+    for recipe in cap.known.made.values():
         if isinstance(recipe, ClassRecipe):
             for name in [n for n in vars(recipe.obj) if not n.startswith("__")]:
                 with contextlib.suppress(AttributeError, TypeError):

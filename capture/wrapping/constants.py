@@ -15,9 +15,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from dynacomp.capture.base.classes import mro
 from dynacomp.capture.graph.avals import ARRAY_TYPE, aval_of
 from dynacomp.capture.graph.sizes import Size
-from dynacomp.capture.symbolic.classes import mro
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.sources import KeyObject, Root
 from dynacomp.capture.symbolic.values import (
@@ -44,7 +44,7 @@ def from_python(cap: Capture, obj: Any) -> Value:
     """The Value of a new object."""
     if isinstance(obj, Value):
         return obj
-    known = cap.objects.get(id(obj))
+    known = cap.known.objects.get(id(obj))
     if known is not None:
         return known
     row = _ROWS.get(type(obj))
@@ -83,7 +83,7 @@ def new_tree(cap: Capture, made: Any) -> Value:
 
     jax.tree.flatten(made, is_leaf=note)
     for node in reversed(nodes):
-        if id(node) not in cap.objects and _has_python_class(node) and not jax.tree_util.all_leaves([node]):
+        if id(node) not in cap.known.objects and _has_python_class(node) and not jax.tree_util.all_leaves([node]):
             _object(cap, node)
     return from_python(cap, made)
 
@@ -94,10 +94,10 @@ def _has_python_class(obj: Any) -> bool:
 
 def const_array(cap: Capture, obj: Any) -> Value:
     """A concrete array that the captured code holds as a constant."""
-    builder = cap.bodies[0].outer if cap.bodies else cap.builder
+    builder = cap.bodies[0].outer if cap.bodies else cap.graph.builder
     aval = aval_of(obj)
     node = builder.const(obj, aval)
-    cap.owner[node] = 0
+    cap.graph.owner[node] = 0
     return ArrayV(node, aval, real=obj)
 
 
@@ -153,7 +153,7 @@ def _partial(cap: Capture, obj: Any) -> Value:
 
 def _tuple(cap: Capture, obj: Any) -> Value:
     """A tuple of constants is itself a constant, one object; one that comes back from a library is the program's."""
-    known = cap.tuples.get(id(obj))
+    known = cap.known.tuples.get(id(obj))
     if known is not None:
         return known
     items = [from_python(cap, x) for x in obj]
@@ -187,5 +187,5 @@ _ROWS: dict[type, Any] = {
     functools.partial: _partial,
     types.CellType: lambda cap, o: CellV(from_python(cap, o.cell_contents)),
     ARRAY_TYPE: const_array,
-    Size: lambda cap, o: of_expr(cap, o) if o.scope is cap.scope else Const(o),  # the program may have its own
+    Size: lambda cap, o: of_expr(cap, o) if o.scope is cap.sizes.scope else Const(o),  # the program may have its own
 }

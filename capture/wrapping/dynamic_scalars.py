@@ -80,7 +80,7 @@ def decided(cap: Capture, value: ScalarV) -> bool:
     answer = size_values.answered(cap, value.source)
     if answer is not None:
         return answer
-    cap.decisions.add(value.source)
+    cap.numbers.decisions.add(value.source)
     if cap.root.policy.changes_often(_truth(value)) and not is_of_text(cap, value.source):
         raise Break("scalar_branch", CONDITION)
     return guarded(cap, value)
@@ -93,7 +93,7 @@ def is_of_text(cap: Capture, source: Any) -> bool:
     """Whether strings alone decide what is at `source`."""
     if isinstance(source, S.Host):
         return all(is_of_text(cap, a) for a in source.args)
-    return type(cap.changing.get(source) if isinstance(source, S.Source) else source) is str
+    return type(cap.numbers.changing.get(source) if isinstance(source, S.Source) else source) is str
 
 
 def _truth(value: ScalarV) -> S.Host:
@@ -118,9 +118,9 @@ def strict(cap: Capture, source: Any) -> tuple[Any, Any]:
     """A number that changes, its arithmetic on NumPy's scalars raising where NumPy would warn, so that a guard that
     computes it fails without a word; and what it is now."""
     if isinstance(source, S.SizeOf):
-        return source, cap.scope.value(source.expr)
+        return source, cap.sizes.scope.value(source.expr)
     if not isinstance(source, S.Host):
-        return source, cap.changing.get(source, source)
+        return source, cap.numbers.changing.get(source, source)
     args, values = zip(*(strict(cap, a) for a in source.args))
     with np.errstate(all="ignore"):
         found = source.fn(*values)

@@ -62,7 +62,7 @@ def fold(cap: Capture, fn: Any, *values: Value) -> Value:
         raise
     except ours(Exception) as error:
         raise Raised(Const(error)) from None
-    if cap.made and not isinstance(found, (str, bool, type)) and found is not None:
+    if cap.known.made and not isinstance(found, (str, bool, type)) and found is not None:
         refuse(cap, values, name)
     if hasattr(type(found), "__next__") or type(found) in (bytearray, memoryview):
         raise Break("iterator", f"a new {type(found).__name__}, which changes as it is used")

@@ -23,18 +23,18 @@ from dynacomp.capture.wrapping import size_values
 
 def outer_builder(cap: Capture) -> Any:
     """The builder of the outermost Graph: inputs always enter there."""
-    return cap.bodies[0].outer if cap.bodies else cap.builder
+    return cap.bodies[0].outer if cap.bodies else cap.graph.builder
 
 
 def own(cap: Capture, node: Node) -> Node:
-    cap.owner[node] = 0
+    cap.graph.owner[node] = 0
     return node
 
 
 def scalar_node(cap: Capture, value: ScalarV) -> Node:
     """A changing Python number as an input of the Graph: a weakly typed 0-d array, if there is one so large."""
     assert value.source is not None
-    known = cap.scalar_nodes.get(value.source)
+    known = cap.numbers.scalar_nodes.get(value.source)
     if known is None:
         try:
             aval = aval_of(value.hint)
@@ -42,8 +42,8 @@ def scalar_node(cap: Capture, value: ScalarV) -> Node:
             raise NeedsConcrete(value) from None
         if type(value.hint) is int:
             _hold_int(cap, value.source, np.iinfo(aval.dtype))
-        known = cap.scalar_nodes[value.source] = add_input(cap, value.source, aval)
-    cap.scalar_reads.append((cap.steps, value))
+        known = cap.numbers.scalar_nodes[value.source] = add_input(cap, value.source, aval)
+    cap.numbers.scalar_reads.append((cap.progress.steps, value))
     return known
 
 
@@ -56,7 +56,7 @@ def _hold_int(cap: Capture, source: S.Source, limits: Any) -> None:
 def add_input(cap: Capture, source: S.Source, aval: Aval) -> Node:
     name = _readable(source)
     node = own(cap, outer_builder(cap).placeholder(name, aval, str(source), cap.where()))
-    cap.inputs[node] = source
+    cap.graph.inputs[node] = source
     return node
 
 

@@ -125,8 +125,8 @@ class Call:
 
     def part(self, found: Any, of_array: Callable[[Any], Any], **how: Any) -> Value:
         if type(found) is np.ndarray:
-            if id(found) in self.cap.ndarrays:
-                return self.cap.ndarrays[id(found)]
+            if id(found) in self.cap.known.ndarrays:
+                return self.cap.known.ndarrays[id(found)]
             value = of_array(found)
             value.recipe = self.recipe(**how)
             self.cap.guards.add("ndarray", value.recipe, (None,) * found.ndim, found.dtype)
@@ -149,7 +149,7 @@ class Call:
 
 def is_viewed(cap: Capture, value: NdArrayV) -> bool:
     """Whether another array shows its memory."""
-    return any(isinstance(other, NdArrayV) and other.base is value for other in cap.ndarrays.values())
+    return any(isinstance(other, NdArrayV) and other.base is value for other in cap.known.ndarrays.values())
 
 
 # --- what is asked of them
@@ -166,7 +166,7 @@ def _shape(cap: Capture, value: NdArrayV) -> tuple[Any, ...]:
     shape = symbolic_dims(cap, value.array, value.recipe)
     cap.guards.add("ndarray", value.recipe, tuple(d if isinstance(d, int) else None for d in shape),
                    value.array.dtype)
-    cap.real_shapes[value.recipe] = value.array.shape
+    cap.sizes.real_shapes[value.recipe] = value.array.shape
     return shape
 
 
@@ -188,8 +188,8 @@ def attribute(cap: Capture, value: NdArrayV, name: str) -> Value | None:
 def node(cap: Capture, value: NdArrayV) -> Any:
     """The input of the Graph that brings it there, as JAX takes NumPy arrays."""
     assert value.recipe is not None
-    known = cap.scalar_nodes.get(value.recipe)
+    known = cap.numbers.scalar_nodes.get(value.recipe)
     if known is None:
         aval = Aval(_shape(cap, value), jax.dtypes.canonicalize_dtype(value.array.dtype))
-        known = cap.scalar_nodes[value.recipe] = add_input(cap, value.recipe, aval)
+        known = cap.numbers.scalar_nodes[value.recipe] = add_input(cap, value.recipe, aval)
     return known

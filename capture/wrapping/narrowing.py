@@ -25,9 +25,9 @@ from dynacomp.capture.wrapping import size_values
 
 def hold_narrowed(cap: Capture, closed: ClosedJaxpr, nodes: list[Node], where: str) -> None:
     """Guards the ints among the inputs, and the sizes, of a traced call where it converts them to narrower types."""
-    if not (cap.scalar_nodes or cap.dims):
+    if not (cap.numbers.scalar_nodes or cap.sizes.dims):
         return
-    numbers = {node: source for source, node in cap.scalar_nodes.items()}
+    numbers = {node: source for source, node in cap.numbers.scalar_nodes.items()}
     known = {var: numbers[n] for var, n in zip(closed.jaxpr.invars, nodes) if n in numbers}
     for number, dtype in set(_narrowed(closed.jaxpr, known)):
         limits = np.iinfo(dtype)
@@ -52,7 +52,7 @@ def _hold_size(cap: Capture, size: Size, least: int, most: int, where: str) -> N
 
 
 def _value(cap: Capture, source: S.Source) -> int:
-    return next(v.hint for _, v in cap.scalar_reads if v.source == source)
+    return next(v.hint for _, v in cap.numbers.scalar_reads if v.source == source)
 
 
 def _narrowed(jaxpr: Any, known: dict[Any, Any]) -> Iterator[tuple[Any, np.dtype]]:

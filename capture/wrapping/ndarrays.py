@@ -165,16 +165,16 @@ def plain(cap: Capture, value: Value) -> Any:
 
 def _of_outside(cap: Capture, value: ArrayV) -> Any:
     """A copy of an array from outside, which NumPy may read: its content is guarded."""
-    copy = cap.outside.get(id(value.real))
+    copy = cap.known.outside.get(id(value.real))
     if copy is None:
         if value.source is not None:
             cap.guards.add("ndarray", value.source, value.real.shape, value.real.dtype, True)
             cap.guards.add("content", value.source, value.real.tobytes())
         copy = value.real.copy()
         copy.flags.writeable = value.real.flags.writeable
-        cap.outside[id(value.real)] = copy
-        cap.ndarrays[id(copy)] = value
-        cap.keep += [value.real, copy]
+        cap.known.outside[id(value.real)] = copy
+        cap.known.ndarrays[id(copy)] = value
+        cap.known.keep += [value.real, copy]
     return copy
 
 
@@ -197,7 +197,7 @@ def _hosted(cap: Capture, fn: Callable[..., Any], args: list[Value], kwargs: dic
     given = [now(cap, v) for v in args], {k: now(cap, v) for k, v in kwargs.items()}
     found = computed(cap, lambda: fn(*given[0], **given[1]), (*given[0], *given[1].values()), made)
     return made.result(found, lambda array: of_array(cap, array if _owner(array) is array or id(
-        _owner(array)) in cap.ndarrays else array.copy("K")))  # NumPy keeps the owner to itself: no view
+        _owner(array)) in cap.known.ndarrays else array.copy("K")))  # NumPy keeps the owner to itself: no view
 
 
 def now(cap: Capture, value: Value) -> Any:
@@ -271,7 +271,7 @@ def computed(cap: Capture, compute: Callable[[], Any], args: Iterable[Any], made
 def _changed(cap: Capture, owner: Any, content: Any, made: Any) -> None:
     """An array has changed: one from outside may not, nor one that is older than a branch, loop or transformed
     function."""
-    value = cap.ndarrays.get(id(owner))
+    value = cap.known.ndarrays.get(id(owner))
     if isinstance(value, ArrayV):
         owner[...] = content
         raise Break("store", "NumPy changes an array from outside")
@@ -320,12 +320,12 @@ def of_array(cap: Capture, array: Any) -> Value:
     """The one Value of an array that NumPy has made."""
     if array.dtype.hasobject or array.nbytes > MAX_BYTES:
         raise Break("leaves", f"a NumPy array of {array.nbytes} bytes")
-    value = cap.ndarrays.get(id(array))
+    value = cap.known.ndarrays.get(id(array))
     if value is None:
         owner = _owner(array)
         value = NdArrayV(array, base=None if owner is array else of_array(cap, owner))
-        cap.ndarrays[id(array)] = value
-        cap.keep.append(array)
+        cap.known.ndarrays[id(array)] = value
+        cap.known.keep.append(array)
     return value
 
 

@@ -151,7 +151,7 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
     if isinstance(raw, types.FunctionType):
         return MethodV(class_value(cap, raw, owner, name), value)
     if isinstance(raw, Placeholder):
-        return through(cap, cap.objects[id(raw)], value, Const(type_of(value)))
+        return through(cap, cap.known.objects[id(raw)], value, Const(type_of(value)))
     if isinstance(raw, property):
         if raw.fget is None:
             raise refused(type_of(value), raw.__get__)

@@ -11,9 +11,9 @@ import operator
 import threading
 from typing import Any
 
+from dynacomp.capture.base.classes import entries, has_dict, module_name, mro
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.classes import entries, has_dict, module_name, mro
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.standing_values import PrivateV
@@ -75,7 +75,7 @@ def _tuple(cap: Capture, value: TupleV, memo: Memo) -> Any:
     """An existing tuple of constants is itself: what a tree's structure holds keeps its identity."""
     items, real = [shell(cap, i, memo) for i in items_of(cap, value)], value.real
     if real is not None and len(real) == len(items) and all(map(operator.is_, items, real)):
-        cap.tuples.setdefault(id(real), value)
+        cap.known.tuples.setdefault(id(real), value)
         return real
     return tuple(items) if value.cls is tuple else tuple.__new__(value.cls, items)
 

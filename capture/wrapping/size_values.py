@@ -30,12 +30,12 @@ LARGEST = 1 << 62  # beyond, guards could not compute the expression
 def symbol(cap: Capture, place: S.Source, value: int, rule: Any = True, least: int = LEAST) -> Size:
     """The symbol of what is found at `place`; `rule`: True, or the least and the greatest value that the entry
     serves (None: any)."""
-    known = next((name for name, source in cap.dims.items() if source == place), None)
+    known = next((name for name, source in cap.sizes.dims.items() if source == place), None)
     if known is not None:
-        return cap.scope.symbol(known)
-    name = f"s{len(cap.dims)}"
-    cap.dims[name] = place
-    made = cap.scope.symbol(name, value, least)
+        return cap.sizes.scope.symbol(known)
+    name = f"s{len(cap.sizes.dims)}"
+    cap.sizes.dims[name] = place
+    made = cap.sizes.scope.symbol(name, value, least)
     cap.guards.add("symbol", place, name, least)
     if rule is not True:
         bound(cap, name, *rule)
@@ -68,21 +68,21 @@ def counted(cap: Capture, value: Value | None) -> Value | None:
 
 def bound(cap: Capture, name: str, least: int | None, most: int | None) -> None:
     """The entry serves these sizes only: guarded, by the answers, and known from then on."""
-    made = cap.scope.symbol(name)
+    made = cap.sizes.scope.symbol(name)
     if least is not None and not made >= least or most is not None and not made <= most:
         return  # a size outside of what was promised gets an entry for such sizes
-    cap.scope.bound(name, least, most)
+    cap.sizes.scope.bound(name, least, most)
 
 
 def of_expr(cap: Capture, expr: Any) -> Value:
     """An expression as the program sees it: a plain int where it is one."""
     expr = canonical(expr)
-    return Const(expr) if isinstance(expr, int) else SizeV(expr, cap.scope.value(expr))
+    return Const(expr) if isinstance(expr, int) else SizeV(expr, cap.sizes.scope.value(expr))
 
 
 def source_of(cap: Capture, value: SizeV) -> S.Source:
     """Where the number is found, in each call."""
-    return S.SizeOf(value.expr, tuple((name, cap.dims[name]) for name in sorted(names(value.expr))))
+    return S.SizeOf(value.expr, tuple((name, cap.sizes.dims[name]) for name in sorted(names(value.expr))))
 
 
 def arithmetic(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
@@ -94,7 +94,7 @@ def arithmetic(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     if row in (operator.floordiv, operator.mod) and not is_positive(expr_of(b)):
         return None
     found = row(expr_of(a), expr_of(b))
-    if found is None or isinstance(found, Size) and abs(cap.scope.value(found)) > LARGEST:
+    if found is None or isinstance(found, Size) and abs(cap.sizes.scope.value(found)) > LARGEST:
         return None
     return of_expr(cap, found)
 
@@ -126,11 +126,11 @@ def compare(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     """A comparison, decided by this call's sizes and guarded; None for other operands."""
     if op not in COMPARISONS or not (is_int(a) and is_int(b)):
         return None
-    relations = len(cap.scope.relations)
-    with cap.scope.decides():
+    relations = len(cap.sizes.scope.relations)
+    with cap.sizes.scope.decides():
         found = Const(op(expr_of(a), expr_of(b)))
-    if len(cap.scope.relations) > relations:
-        cap.decisions.add((op, expr_of(a), expr_of(b)))
+    if len(cap.sizes.scope.relations) > relations:
+        cap.numbers.decisions.add((op, expr_of(a), expr_of(b)))
     return found
 
 
@@ -140,7 +140,7 @@ def compare_openly(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     if not cap.lessons.opens or op not in COMPARISONS or not (is_int(a) and is_int(b)):
         return None
     try:
-        with cap.scope.decides(), cap.scope.undecided():
+        with cap.sizes.scope.decides(), cap.sizes.scope.undecided():
             return Const(op(expr_of(a), expr_of(b)))
     except InconclusiveDimensionOperation:
         sources = (source_of(cap, v) if isinstance(v, SizeV) else now(v) for v in (a, b))
@@ -152,17 +152,17 @@ def answered(cap: Capture, source: Any) -> bool | None:
     if not isinstance(source, S.Host) or source.fn not in COMPARISONS or not all(
             isinstance(a, S.SizeOf) or type(a) is int for a in source.args):
         return None
-    with cap.scope.decides():
+    with cap.sizes.scope.decides():
         return bool(source.fn(*(a.expr if isinstance(a, S.SizeOf) else a for a in source.args)))
 
 
 def concrete(cap: Capture, value: SizeV, asked_by: str = "") -> Const:
     """The size as a plain int: from now on this entry serves this value of it only. What asks for it (in words; ""
     is a loop, which has to know) is left to Python once there are many entries."""
-    if asked_by and not isinstance(canonical(value.expr), int) and cap.top_step not in cap.lessons.breaks and (
+    if asked_by and not isinstance(canonical(value.expr), int) and cap.progress.top_step not in cap.lessons.breaks and (
             cap.root.policy.changes_often(S.Host("size", (), int))):
         raise Break("size_constant", asked_by)
-    with cap.scope.decides():
+    with cap.sizes.scope.decides():
         assert value.expr == value.hint
     return Const(value.hint)
 
@@ -196,14 +196,14 @@ def freeze(cap: Capture, found: Iterable[Size], what: str, compiled: bool = Fals
     found = list(map(canonical, found))
     if takes_sides(cap, found):
         return
-    places = [(name, cap.dims[name]) for name in sorted({n for size in found for n in names(size)})]
-    if not compiled and cap.top_step not in cap.lessons.breaks and any(
+    places = [(name, cap.sizes.dims[name]) for name in sorted({n for size in found for n in names(size)})]
+    if not compiled and cap.progress.top_step not in cap.lessons.breaks and any(
             cap.root.policy.changes_often(place) for _, place in places):
         raise Break("size_constant", what)
     for name, place in places:
         if isinstance(place, S.Dim):
-            value = cap.scope.value(cap.scope.symbol(name))
-            cap.lessons.frozen[place] = Frozen(what, cap.last_where or cap.where(), value, compiled)
+            value = cap.sizes.scope.value(cap.sizes.scope.symbol(name))
+            cap.lessons.frozen[place] = Frozen(what, cap.progress.last_where or cap.where(), value, compiled)
         elif repr(place) in cap.lessons.counts:
             cap.lessons.counts[repr(place)] = False
         else:

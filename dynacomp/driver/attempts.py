@@ -35,7 +35,7 @@ def entry_for(root: Root, lessons: Lessons, compile_one: Compile, key: Any) -> E
         found: Entry | Refusal | None
         if isinstance(captured, Captured):
             with captured:
-                if opens and len(captured.cap.decisions) >= opens:
+                if opens and len(captured.cap.numbers.decisions) >= opens:
                     opens, closed, most = None, lessons.kept(), lessons.learnt()
                     lessons.put_back(Lessons(order=lessons.order, opens=True).kept())
                     continue

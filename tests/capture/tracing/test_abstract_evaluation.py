@@ -75,7 +75,8 @@ def inside(x):
 def test_calls_that_run_python_or_have_effects(fn, back, effect):
     jaxpr = jax.make_jaxpr(fn)(jnp.ones(2))
     assert calls_back(jaxpr.jaxpr) == back
-    capturing = SimpleNamespace(effects=Effects(), checks=[], bodies=[], root=SimpleNamespace(traced=False))
+    capturing = SimpleNamespace(effects=Effects(), graph=SimpleNamespace(checks=[]), bodies=[],
+                                root=SimpleNamespace(traced=False))
     assert may_tell(capturing, fn, jaxpr) == effect
     if effect:
         capturing.effects.call(print, [])

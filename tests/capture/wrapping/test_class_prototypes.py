@@ -26,7 +26,7 @@ def made():
     """A capture that has made a class, and the class."""
     cls = type("Made", (Parent,), {})
     recipe = class_prototypes.ClassRecipe(cls, Const(cls), 3, "Made", (), {})
-    return types.SimpleNamespace(made={id(cls): recipe}), cls, recipe
+    return types.SimpleNamespace(known=types.SimpleNamespace(made={id(cls): recipe})), cls, recipe
 
 
 def closing_over(obj):
@@ -51,7 +51,7 @@ def test_what_leaks_is_made_by_python(monkeypatch):
     found = []
 
     def leak(cap, roots):
-        recipes = [r for r in cap.made.values() if isinstance(r, class_prototypes.ClassRecipe)]
+        recipes = [r for r in cap.known.made.values() if isinstance(r, class_prototypes.ClassRecipe)]
         found.extend(recipes)
         return recipes[0] if recipes else None
 

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
+from dynacomp.capture.base.classes import entries, module_name, mro
 from dynacomp.capture.base.errors import Break
-from dynacomp.capture.symbolic.classes import entries, module_name, mro
 
 X = jnp.ones(())
 

@@ -1,0 +1,119 @@
+"""What one attempt to capture a frame accumulates, by what it is about: the parts of a `Capture`.
+
+    graph      the Graph that grows, its inputs, and where its nodes live
+    known      objects of the program and what they are, by identity
+    sizes      symbolic sizes, and where their values are read
+    numbers    Python numbers and strings, constants and those that change
+    libraries  calls of libraries that run on tracers, and what they were shown
+    dropping   generators that run code when they are dropped, and who holds them
+    progress   how far the machine has come
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, field
+from typing import Any
+
+from dynacomp.capture.graph.graph import Builder, Node
+from dynacomp.capture.graph.size_scope import Scope
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.values import Const, ScalarV, Value
+
+
+@dataclass(eq=False)
+class Growing:
+    """The Graph so far."""
+
+    builder: Builder = field(default_factory=Builder)
+    inputs: dict[Node, S.Source] = field(default_factory=dict)
+    checks: list[tuple[Any, Node]] = field(default_factory=list)  # conditions that are expected to hold, see `raising`
+    telling: list[Node] = field(default_factory=list)  # calls that print (`jax.debug.print` in a body)
+    candidates: list[Any] = field(default_factory=list)  # existing arrays that it may choose, see `array_identity`
+    owner: dict[Node, int] = field(default_factory=dict)  # how many bodies deep a node lives
+    homes: dict[Node, int] = field(default_factory=dict)  # the serial of the body that it lives in, if any
+
+
+@dataclass(eq=False)
+class Known:
+    """Objects by identity, and what was read of them; `keep` keeps ids alive."""
+
+    objects: dict[int, Value] = field(default_factory=dict)  # real object id → Value, for mutable objects
+    keep: list[Any] = field(default_factory=list)
+    made: dict[int, Any] = field(default_factory=dict)  # id of the capture's own → what it is, see `class_prototypes`
+    stood: dict[int, Any] = field(default_factory=dict)  # id of a Value → the object that stands for it there
+    ndarrays: dict[int, Value] = field(default_factory=dict)  # id of a NumPy array of the capture's own → its Value
+    outside: dict[int, Any] = field(default_factory=dict)  # id of one from outside → the capture's copy of it
+    tuples: dict[int, Value] = field(default_factory=dict)  # the same for tuples of constants that libraries see
+    ids: dict[int, Any] = field(default_factory=dict)  # id of an object, or of what stands for it → its IdV
+    names: dict[tuple[int, str], Const] = field(default_factory=dict)  # (id of a globals, name) → what was read
+    resolved: dict[tuple[int, str, int], Any] = field(default_factory=dict)  # what `class_attrs.resolve` found, guarded
+    entered: dict[int, Any] = field(default_factory=dict)  # id of a real function that calls just enter → its FunctionV
+    functions: dict[Any, Any] = field(default_factory=dict)  # (id, where one known by its code is) → its FunctionV
+    tables: dict[int, Any] = field(default_factory=dict)  # id of an existing dictionary of attributes → its instance
+    relied: dict[int, tuple[Any, dict[str, Any]]] = field(default_factory=dict)  # see `Capture.rely`
+
+
+@dataclass(eq=False)
+class Sizes:
+    """Symbolic sizes; `dims`: name of a symbol → where its value is read."""
+
+    scope: Scope = field(default_factory=Scope)
+    dims: dict[str, S.Source] = field(default_factory=dict)
+    real_shapes: dict[S.Source, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Numbers:
+    """Python numbers by Source."""
+
+    scalars: dict[S.Source, Any] = field(default_factory=dict)  # taken as constants; ids of unchanging objects
+    changing: dict[S.Source, Any] = field(default_factory=dict)  # those that change, strings too: their values now
+    scalar_nodes: dict[S.Source, Node] = field(default_factory=dict)
+    scalar_reads: list[tuple[int, ScalarV]] = field(default_factory=list)  # the steps at which some became nodes
+    opened: dict[S.Source, set[Any]] = field(default_factory=dict)  # a condition that is left open → its places
+    decisions: set[Any] = field(default_factory=set)  # the conditions on changing numbers that this call's have decided
+
+
+@dataclass(eq=False)
+class LibraryCalls:
+    """Calls of libraries that are being evaluated, and what they have in place of the capture's Values."""
+
+    tracing: int = 0  # how many, one within the other
+    traces: list[Any] = field(default_factory=list)  # JAX's traces under which they are, innermost last
+    overheard: dict[Any, None] = field(default_factory=dict)  # the program's functions they ran, see `library_reads`
+    given: list[Value] = field(default_factory=list)  # what those were given
+    overhears: bool = False
+    hosted: dict[int, Any] = field(default_factory=dict)  # id of a Value → the real object that a library has for it
+    promised: int = 0  # inside calls of functions that the user has said need no guards
+    derived: int = 0  # derivatives of calls being traced, inside each other
+    handed: dict[Node, Value] = field(default_factory=dict)  # a node's argument → the array of JAX that it is
+    passing: dict[int, Any] = field(default_factory=dict)  # id of a tracer → it, and the changing number that it is
+    stands: dict[int, tuple[Any, Node]] = field(default_factory=dict)  # id → an array for a Node in a body, it
+    placed: bool = False  # some call decides where its results live
+    hashing: list[bool] = field(default_factory=list)  # for each `__hash__` that runs now: whether it depends on ids
+
+
+@dataclass(eq=False)
+class Dropping:
+    """Generators that run code when they are dropped."""
+
+    pending: dict[int, Any] = field(default_factory=dict)  # id of a suspended one → it
+    holders: dict[int, Any] = field(default_factory=dict)  # id of one → the way on which a frame was seen to hold it
+    held_before: list[Any] = field(default_factory=list)  # what objects held that this instruction has changed
+    frames: weakref.WeakSet[Any] = field(default_factory=weakref.WeakSet)  # that have run and are still referred to
+
+
+@dataclass(eq=False)
+class Progress:
+    """Steps are instructions; top steps those of the outermost frame."""
+
+    top_step: int = -1
+    top_from: tuple[int, int] = (0, 0)  # the steps and array operations before it
+    top_known: tuple[int, int] = (0, 0)  # the guards and relations of sizes before it
+    births: list[int] = field(default_factory=list)  # by top step: Values with a higher serial were made then or later
+    steps: int = 0
+    depth: int = 0
+    captured_ops: int = 0
+    peels: dict[Any, int] = field(default_factory=dict)  # loop → iterations that run before it, see `loops`
+    last_where: tuple[tuple[str, int, str], ...] = ()  # where the last Break was raised
