@@ -1,4 +1,4 @@
-"""What is read of a class without running code of the program.
+"""What is read of a class, and of an instance, without running code of the program.
 
 A metaclass may answer `cls.__module__` itself, a class that is being made has no MRO yet, and the namespace
 that a class was made of may have had keys of any kind, whose `__eq__` every look-up asks.
@@ -9,7 +9,9 @@ that a class was made of may have had keys of any kind, whose `__eq__` every loo
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import types
 from typing import Any
 
 from dynacomp.capture.base.errors import Break
@@ -32,6 +34,28 @@ def mro(cls: type) -> tuple[type, ...]:
 def has_dict(cls: type) -> bool:
     """Whether instances have a dictionary (a thread local object: one in each thread)."""
     return bool(cls.__dictoffset__) or issubclass(cls, threading.local)
+
+
+def fields(obj: Any) -> dict[str, Any]:
+    """The entries of an instance's dictionary and its slots that are filled."""
+    found = dict(own_dict(obj))
+    for base in mro(type(obj)):
+        for name, member in vars(base).items():
+            if isinstance(member, types.MemberDescriptorType) and name != "__dict__":
+                with contextlib.suppress(AttributeError):
+                    found[name] = member.__get__(obj, base)
+    return found
+
+
+def own_dict(obj: Any) -> dict[str, Any]:
+    """The instance's dictionary, past any `__getattr__` that the class may have; empty when it has none."""
+    base = threading.local if issubclass(type(obj), threading.local) else object
+    try:
+        return base.__getattribute__(obj, "__dict__")
+    except AttributeError:
+        return {}
+    except TypeError:  # of asyncio.Task, where a class beside it has the descriptor
+        raise Break("attribute", f"the __dict__ of a {type(obj).__qualname__}, which cannot be read") from None
 
 
 def entries(cls: type) -> Any:

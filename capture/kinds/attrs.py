@@ -14,7 +14,7 @@ import jax
 import jax.ref
 import numpy as np
 
-from dynacomp.capture.base.classes import module_name
+from dynacomp.capture.base.classes import module_name, own_dict
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.kinds import arrays
 from dynacomp.capture.kinds.exceptions import as_exception, say_where
@@ -61,7 +61,7 @@ from dynacomp.capture.symbolic.values import (
 )
 from dynacomp.capture.tracing.trace_call import RULES, library_call
 from dynacomp.capture.wrapping import dynamic_scalars, size_values
-from dynacomp.capture.wrapping.builder import is_plain_instance, items_of, own_dict, wrap
+from dynacomp.capture.wrapping.builder import is_plain_instance, items_of, wrap
 from dynacomp.capture.wrapping.builtin_subclasses import MUTABLE
 from dynacomp.capture.wrapping.class_attrs import MISSING, SIMPLE, is_hook, lookup, name_in_errors, read_class, resolve
 from dynacomp.capture.wrapping.class_prototypes import is_made

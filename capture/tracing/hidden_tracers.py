@@ -13,8 +13,8 @@ from typing import Any
 
 import jax
 
-from dynacomp.capture.base.classes import entries
-from dynacomp.capture.wrapping.builder import is_plain_instance, own_dict
+from dynacomp.capture.base.classes import entries, own_dict
+from dynacomp.capture.wrapping.builder import is_plain_instance
 
 
 def hides_tracers(tree: Any) -> bool:

@@ -16,8 +16,9 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from dynacomp.capture import _native
+from dynacomp.capture.base.classes import own_dict
 from dynacomp.capture.base.errors import Break
-from dynacomp.capture.wrapping.builder import is_plain_instance, own_dict
+from dynacomp.capture.wrapping.builder import is_plain_instance
 
 MAX_KEPT = 1 << 16  # containers that are watched during one call: some tenths of a second
 

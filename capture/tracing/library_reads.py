@@ -28,7 +28,7 @@ import jax
 import numpy as np
 
 from dynacomp.capture import _native
-from dynacomp.capture.base.classes import module_name, mro
+from dynacomp.capture.base.classes import module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import by_handler, handlers
 from dynacomp.capture.base.remembered import remembered
@@ -47,7 +47,7 @@ from dynacomp.capture.symbolic.values import (
     peek,
 )
 from dynacomp.capture.tracing.library_effects import Outside
-from dynacomp.capture.wrapping.builder import is_plain_instance, own_dict, own_source
+from dynacomp.capture.wrapping.builder import is_plain_instance, own_source
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, SCALARS, payload_base
 from dynacomp.capture.wrapping.class_attrs import MISSING, class_source, lookup
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import jax
 
-from dynacomp.capture.base.classes import module_name
+from dynacomp.capture.base.classes import module_name, own_dict
 from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.bytecode.code import decode
@@ -41,7 +41,7 @@ from dynacomp.capture.symbolic.values import (
 )
 from dynacomp.capture.tracing.placement import jit_places
 from dynacomp.capture.tracing.rebuilt import WithAttributes, WithCells, WithFields
-from dynacomp.capture.wrapping.builder import CUSTOM, items_of, own_dict, realize, wrap
+from dynacomp.capture.wrapping.builder import CUSTOM, items_of, realize, wrap
 from dynacomp.capture.wrapping.pytree_shells import attributes
 
 MAX_DEPTH = 32  # of functions and tuples inside each other

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from dynacomp.capture.base.classes import own_dict
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.symbolic.values import ArrayV, NumberV, ScalarV, SizeV, Value, is_literal
-from dynacomp.capture.wrapping.builder import is_plain_instance, own_dict
+from dynacomp.capture.wrapping.builder import is_plain_instance
 
 
 def taken_apart(flatten: Callable[..., Any], tree: Any, **options: Any) -> Any:

@@ -24,7 +24,7 @@ from jax._src.earray import EArray
 from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
 
 from dynacomp.capture._native import iterated, known_hashes
-from dynacomp.capture.base.classes import has_dict, module_name, mro
+from dynacomp.capture.base.classes import fields, has_dict, module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.marks import Mark
@@ -508,19 +508,11 @@ RECORDS = (OpaqueTraceState,)  # objects of JAX that are made anew all the time:
 
 
 def _is_library_leaf(obj: Any) -> bool:
-    """An object of a pure library that is no pytree (`jax.custom_jvp`, a sharding): taken whole."""
-    return is_pure_module(module_name(type(obj))) and type(obj) not in RECORDS and jax.tree_util.all_leaves([obj])
-
-
-def own_dict(obj: Any) -> dict[str, Any]:
-    """The instance's dictionary, past any `__getattr__` that the class may have; empty when it has none."""
-    base = threading.local if issubclass(type(obj), threading.local) else object
-    try:
-        return base.__getattribute__(obj, "__dict__")
-    except AttributeError:
-        return {}
-    except TypeError:  # of asyncio.Task, where a class beside it has the descriptor
-        raise Break("attribute", f"the __dict__ of a {type(obj).__qualname__}, which cannot be read") from None
+    """An object of a pure library that is no pytree (`jax.custom_jvp`, a sharding): taken whole. One that holds arrays
+    (`x.at`) is what it holds: it is of this call, and the arrays may be traced."""
+    if not is_pure_module(module_name(type(obj))) or type(obj) in RECORDS or not jax.tree_util.all_leaves([obj]):
+        return False
+    return not any(issubclass(type(x), (ARRAY_TYPE, jax.core.Tracer)) for x in fields(obj).values())
 
 
 def own_source(obj: Any, source: S.Source, name: str) -> S.Source:

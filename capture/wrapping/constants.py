@@ -7,7 +7,6 @@ arrays would (a library's pytree filled with Values), real arrays become constan
 from __future__ import annotations
 
 import collections
-import contextlib
 import functools
 import types
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dynacomp.capture.base.classes import mro
+from dynacomp.capture.base.classes import fields
 from dynacomp.capture.graph.avals import ARRAY_TYPE, aval_of
 from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.symbolic.machine import Capture
@@ -35,7 +34,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     is_literal,
 )
-from dynacomp.capture.wrapping.builder import is_bare_named_tuple, is_plain_instance, own_dict, remember, wrap
+from dynacomp.capture.wrapping.builder import is_bare_named_tuple, is_plain_instance, remember, wrap
 from dynacomp.capture.wrapping.builtin_subclasses import MUTABLE, content, payload_base
 from dynacomp.capture.wrapping.size_values import of_expr
 
@@ -118,19 +117,8 @@ def _has_value_inside(obj: Any, seen: dict[int, Any]) -> bool:
     elif isinstance(obj, (tuple, list)):
         inside = obj
     elif len(seen) == 1 or is_plain_instance(obj) and not jax.tree_util.all_leaves([obj]):
-        inside = _fields(obj).values()
+        inside = fields(obj).values()
     return any(_has_value_inside(x, seen) for x in inside)
-
-
-def _fields(obj: Any) -> dict[str, Any]:
-    """The entries of an instance's dictionary and its slots that are filled."""
-    found = dict(own_dict(obj))
-    for base in mro(type(obj)):
-        for name, member in vars(base).items():
-            if isinstance(member, types.MemberDescriptorType) and name != "__dict__":
-                with contextlib.suppress(AttributeError):
-                    found[name] = member.__get__(obj, base)
-    return found
 
 
 def _object(cap: Capture, obj: Any) -> Value:
@@ -141,7 +129,7 @@ def _object(cap: Capture, obj: Any) -> Value:
         value.payload = _ROWS[base](cap, content(obj))
     if base in MUTABLE:
         cap.hold(value.payload, value)
-    for name, attr in _fields(obj).items():
+    for name, attr in fields(obj).items():
         value.attrs[name] = from_python(cap, attr)
     return value
 

@@ -16,6 +16,7 @@ from typing import Any, TypeGuard
 import jax
 
 from dynacomp.capture._native import CompiledFunction
+from dynacomp.capture.base.classes import own_dict
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_pure_module, module_of
@@ -33,7 +34,7 @@ from dynacomp.capture.symbolic.values import (
     type_of,
 )
 from dynacomp.capture.wrapping import class_attrs
-from dynacomp.capture.wrapping.builder import is_made_anew, items_of, own_dict, own_source, wrap
+from dynacomp.capture.wrapping.builder import is_made_anew, items_of, own_source, wrap
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, built_in_base
 from dynacomp.capture.wrapping.class_attrs import (
     MISSING,

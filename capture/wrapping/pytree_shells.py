@@ -11,7 +11,7 @@ import operator
 import threading
 from typing import Any
 
-from dynacomp.capture.base.classes import entries, has_dict, module_name, mro
+from dynacomp.capture.base.classes import entries, has_dict, module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import Kind, define, kind
@@ -33,7 +33,7 @@ from dynacomp.capture.symbolic.values import (
     peek,
 )
 from dynacomp.capture.wrapping import size_values
-from dynacomp.capture.wrapping.builder import is_made_anew, items_of, own_dict, realize
+from dynacomp.capture.wrapping.builder import is_made_anew, items_of, realize
 from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, built_in_base, payload_base, refill
 from dynacomp.capture.wrapping.host_functions import as_scalar
 

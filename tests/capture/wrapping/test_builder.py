@@ -369,3 +369,26 @@ def test_refs_that_a_transformation_traces_are_written_in_python():
         compiled(x)
         assert captures([lambda: compiled(x)] * 2) == 0  # noqa: B023
         assert (compiled(x) == expected).all()
+
+
+@pytest.mark.parametrize("outside", [lambda f: f, jax.grad, jax.jit, lambda f: jax.vmap(f, 1)])
+def test_what_jax_makes_of_an_array_is_known_by_the_array_in_it(outside):
+    """`x.at` is an object of JAX with an array in it: a new one in each call, and the array may be traced."""
+    def changed(x):
+        place = (x * 2).at
+        where = place[0]
+        seen.append(len(x))
+        return where.set(1.0).sum()
+
+    seen = []
+    compiled = dynacomp.jit(changed, backend="eager")
+    lengths = [3, 3, 4, 5, 6, 7]
+    for n in lengths[:3]:
+        x = jnp.arange(n * n * 1.0) if outside is jax.grad else jnp.arange(n * n * 1.0).reshape(n, n)
+        assert jnp.array_equal(outside(compiled)(x), outside(changed)(x))
+    before = dynacomp.stats()["frames_captured"]
+    for n in lengths[3:]:
+        x = jnp.arange(n * n * 1.0) if outside is jax.grad else jnp.arange(n * n * 1.0).reshape(n, n)
+        assert jnp.array_equal(outside(compiled)(x), outside(changed)(x))
+    assert dynacomp.stats()["frames_captured"] == before
+    assert len(seen) == 2 * len(set(lengths) if outside is jax.jit else lengths)  # jax.jit traces each length once
