@@ -42,7 +42,7 @@ def zipped(x):
     return out
 
 
-@program(breaks={"effect": 3})
+@program(breaks={"effect": 2})
 def of_all_kinds(x):
     out = []
     for a, b, c, d in zip({3, 1, 2}, reversed([4, 5, 6]), "xyz", range(1, 1000, 300)):
@@ -51,7 +51,7 @@ def of_all_kinds(x):
     return out
 
 
-@program(breaks={"effect": 5}, hits=False)
+@program(breaks={"effect": 4}, hits=False)
 def mapped_and_filtered(x):
     out = []
     for a in map(lambda v: v * x, [1, 2, 3]):
@@ -95,7 +95,7 @@ def over_a_list_that_grows(x):
     return x, items
 
 
-@program(breaks={"effect": 5})
+@program(breaks={"effect": 4})
 def over_a_dict_that_grows(x):
     table = {"a": 1, "b": 2, "c": 3}
     for k, v in table.items():
