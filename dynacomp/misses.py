@@ -10,7 +10,7 @@ import functools
 import sys
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import CodeType
 from typing import Any
 
@@ -77,9 +77,7 @@ def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) ->
     if on_mesh():
         eager(code, "mesh", code.co_qualname)
         return None
-    order = derivatives()
-    with eval_context():
-        return answered(options, fn, code, args, traced=True, order=order)
+    return answered(options, fn, code, args, traced=True, order=derivatives())
 
 
 def answered(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], traced: bool = False,
@@ -98,8 +96,10 @@ def answered(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], t
     if builtins_replaced():
         return eager(code, "builtins", "")
     with history.lock:
+        # looked for where the call stands: in JAX's `eval_context` an entry of eager code would seem to serve it
         made_meanwhile = next((e for e in live_entries(code, options) if e.guards.check(fn, args) == -1), None)
-        return made_meanwhile or missed(options, fn, code, args, history)
+        with eval_context() if traced else nullcontext():
+            return made_meanwhile or missed(options, fn, code, args, history)
 
 
 def between_instructions(code: CodeType) -> None:

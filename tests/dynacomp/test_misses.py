@@ -414,3 +414,25 @@ def test_the_guard_of_the_nearest_entry_is_named(capfd):
         compiled(x, kind)
     with dynacomp.set_stance("fail_on_recompile"), pytest.raises(dynacomp.RecompileError, match="kind"):
         compiled(jnp.ones(3), "other")
+
+
+def _three_segments(x):
+    held = [x]
+    print(end="")
+    print(end="")
+    return held[0].sum()
+
+
+@pytest.mark.filterwarnings("error")
+def test_entries_of_eager_code_serve_no_transformation():
+    """The unguarded entry that runs the frame up to its second break was taken for one that serves `grad`, too: it
+    was asked inside JAX's `eval_context`, where code is eager."""
+    compiled = dynacomp.jit(_three_segments)
+    for n in (3, 3, 4, 5):
+        compiled(jnp.ones(n))
+    for n in (3, 4, 5, 6):
+        assert jnp.array_equal(jax.grad(compiled)(jnp.ones(n)), jnp.ones(n))
+    before = captures()
+    for n in (7, 8):
+        jax.grad(compiled)(jnp.ones(n))
+    assert captures() == before
