@@ -2,8 +2,8 @@
 
     python -m tests.jax_suite.child FILE COMPILER OUT REPLACE CHOSEN SEED
 
-Writes one line of JSON to OUT for each test that ends: its id, outcome, and why it failed. COMPILER is "jax" or
-"dynacomp". With REPLACE "1" the tests' own calls of `jax.jit` compile with it as well. CHOSEN names a file of JSON: the
+Writes one line of JSON to OUT for each test that ends: its id, outcome, and why it failed. COMPILER is "jax",
+"dynacomp" or "eager" (nothing is compiled). With REPLACE "1" the tests' own calls of `jax.jit` compile with it as well. CHOSEN names a file of JSON: the
 ids of the tests that are `done` (before a crash) and, where not null, of the `only` ones to run. SEED chooses which
 cases of each grid are run.
 """
@@ -29,7 +29,16 @@ from jax._src import test_util
 import dynacomp
 
 CALLS = 3
-COMPILERS: dict[str, Callable[..., Any]] = {"jax": jax.jit, "dynacomp": dynacomp.jit}
+
+
+def eager(fn: Any = None, **options: Any) -> Any:
+    """In place of `jax.jit`: nothing is compiled. What fails here asks for what eager JAX does not do."""
+    if fn is None:
+        return functools.partial(eager, **options)
+    return functools.wraps(fn)(lambda *args, **kwargs: fn(*args, **kwargs))
+
+
+COMPILERS: dict[str, Callable[..., Any]] = {"jax": jax.jit, "dynacomp": dynacomp.jit, "eager": eager}
 
 
 def checking(jit: Callable[..., Any]) -> Callable[..., None]:
