@@ -3,9 +3,9 @@
     python -m tests.jax_suite.child FILE COMPILER OUT REPLACE CHOSEN SEED
 
 Writes one line of JSON to OUT for each test that ends: its id, outcome, and why it failed. COMPILER is "jax",
-"dynacomp" or "eager" (nothing is compiled). With REPLACE "1" the tests' own calls of `jax.jit` compile with it as well. CHOSEN names a file of JSON: the
-ids of the tests that are `done` (before a crash) and, where not null, of the `only` ones to run. SEED chooses which
-cases of each grid are run.
+"dynacomp" or "eager" (nothing is compiled). With REPLACE "1" the tests' own calls of `jax.jit` compile with it as
+well. CHOSEN names a file of JSON: the ids of the tests that are `done` (before a crash) and, where not null, of the
+`only` ones to run. SEED chooses which cases of each grid are run.
 """
 
 from __future__ import annotations
