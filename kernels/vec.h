@@ -444,15 +444,49 @@ template <class T, class L> DC_INLINE vec<T, L::lanes> affine_lanes(L, int64_t b
   return (vec<T, L::lanes>)(r * (U)step + (U)base);
 }
 
-// tile[k * Inner + j] = p[j * stride + k]: `rows` runs along memory, `columns` across it.
+// Rows of N elements become columns: halves interleaved with each other, as often as halving N takes.
+template <int Half, int N, class V, int... l> DC_INLINE V interleaved(V a, V b, numbers<l...>) {
+  return __builtin_shufflevector(a, b, (Half * N / 2 + l / 2 + l % 2 * N)...);
+}
+template <int N, int Rest, class V> DC_INLINE void transpose_rows(V (&rows)[N]) {
+  if constexpr (Rest > 1) {
+    constexpr typename numbers_below<N>::type lanes;
+    V next[N];
+#pragma GCC unroll 16
+    for (int i = 0; i < N / 2; ++i) {
+      next[2 * i] = interleaved<0, N>(rows[i], rows[i + N / 2], lanes);
+      next[2 * i + 1] = interleaved<1, N>(rows[i], rows[i + N / 2], lanes);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < N; ++i) rows[i] = next[i];
+    transpose_rows<N, Rest / 2>(rows);
+  }
+}
+
+// tile[k * Inner + j] = p[j * stride + k]: `rows` runs along memory, `columns` across it. Squares are turned in
+// registers of 16 bytes, which every machine interleaves in one instruction.
 template <int Outer, int Inner, class T>
 inline void fill_tile(T* tile, const T* p, int64_t stride, int64_t rows, int64_t columns) {
-  for (int64_t j = 0; j < columns; ++j, p += stride) {
-    if (rows == Outer)
-      for (int k = 0; k < Outer; ++k) tile[k * Inner + j] = p[k];
-    else
-      for (int64_t k = 0; k < rows; ++k) tile[k * Inner + j] = p[k];
+  constexpr int N = sizeof(T) < 16 ? 16 / sizeof(T) : 1;
+  int64_t j = 0;
+  if constexpr (N > 1 && Outer % N == 0) {
+    typedef vec<typename ints<sizeof(T)>::u, N> V;
+    for (; j + N <= columns; j += N) {
+      int64_t k = 0;
+      for (; k + N <= rows; k += N) {
+        V square[N];
+#pragma GCC unroll 16
+        for (int i = 0; i < N; ++i) __builtin_memcpy(&square[i], p + (j + i) * stride + k, sizeof(V));
+        transpose_rows<N, N>(square);
+#pragma GCC unroll 16
+        for (int i = 0; i < N; ++i) __builtin_memcpy(tile + (k + i) * Inner + j, &square[i], sizeof(V));
+      }
+      for (; k < rows; ++k)
+        for (int i = 0; i < N; ++i) tile[k * Inner + j + i] = p[(j + i) * stride + k];
+    }
   }
+  for (; j < columns; ++j)
+    for (int64_t k = 0; k < rows; ++k) tile[k * Inner + j] = p[j * stride + k];
 }
 
 // ---- loops ------------------------------------------------------------------------------------

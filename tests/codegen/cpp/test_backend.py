@@ -121,6 +121,15 @@ def test_transpositions_go_through_tiles(shape):
         assert_same(np.asarray(got), np.asarray(want))
 
 
+def test_squares_are_turned_in_registers_whatever_an_element_has_bytes():
+    numbers = np.arange(37 * 43).reshape(37, 43)
+    xs = [jnp.asarray(numbers.astype(d)) for d in (np.int8, np.int16, np.float16, np.int32, bool)]
+    program = compiled(lambda *xs: [x.T for x in xs], *xs)
+    assert "".join(program.source.values()).count("fill_tile") == 5
+    for got, x in zip(program(*xs), xs):
+        assert_same(np.asarray(got), np.asarray(x).T)
+
+
 def test_column_folds_run_several_registers_in_step():
     x = jax.random.normal(jax.random.key(0), (33, 501))
     program = compiled(lambda x: (x.sum(0), x.max(0), (x > 0).any(0), (x * x).mean(0)), x)
