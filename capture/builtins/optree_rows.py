@@ -29,6 +29,8 @@ NO, NOWHERE = Const(False), Const("")
 
 
 def _asked(fn: Any, cap: Capture, parts: Shell, is_leaf: Value, none_is_leaf: Value, namespace: Value) -> Any:
+    if parts.closed:
+        raise Closed
     try:
         return fn(parts.real, parts.rule(is_leaf), as_python(none_is_leaf), as_python(namespace))
     except (ValueError, TypeError) as error:

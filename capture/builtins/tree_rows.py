@@ -58,12 +58,18 @@ class Shell:
         self.values = {id(real): value for value, real in self.memo.values()}
         for value in self.values.values():
             refuse_method(value)
-        if any(isinstance(v, LibraryV) and not _is_leaf(v) for v in self.values.values()):
-            raise Closed()
 
     def value(self, part: Any) -> Value:
+        """What the part stands for, which must be no tree itself; one in a static field does not come out."""
         found = self.values.get(id(part))
+        if _is_closed(found):
+            raise Closed
         return found if found is not None else from_python(self.cap, part)
+
+    @property
+    def closed(self) -> list[LibraryV]:
+        """What is, or may be, a tree that is not taken apart here."""
+        return [v for v in self.values.values() if isinstance(v, LibraryV) and _is_closed(v)]
 
     def rule(self, is_leaf: Value) -> Callable[..., bool] | None:
         """The program's `is_leaf` as a real function, of a part or of its path and the part."""
@@ -72,9 +78,9 @@ class Shell:
         return lambda *seen: truth(self.cap, call(self.cap, is_leaf, list(map(self.value, seen)), {}))
 
 
-def _is_leaf(value: LibraryV) -> bool:
-    """Whether a library's object is no tree: a function, say. A model that it has just made is one."""
-    return value.real is not None and jax.tree_util.all_leaves([value.real])
+def _is_closed(value: Value | None) -> bool:
+    """Whether it is a library's object that is a tree, as a model that it has just made. A function is none."""
+    return isinstance(value, LibraryV) and (value.real is None or not jax.tree_util.all_leaves([value.real]))
 
 
 def _flatten(parts: Shell, is_leaf: Value, shown: bool = False) -> tuple[list[Value], Any]:
@@ -85,7 +91,7 @@ def _flatten(parts: Shell, is_leaf: Value, shown: bool = False) -> tuple[list[Va
 def known(parts: Shell, leaves: list[Any], treedef: Any, shown: bool) -> Any:
     """The structure of a tree of Values, unless it would be another one for arrays. Numbers in one that is shown to
     the program are constants: it may be compared, hashed, kept."""
-    if arrays_in_structure(treedef):
+    if arrays_in_structure(treedef) or shown and parts.closed:
         raise Closed
     if shown or numbers_out_of_sight(treedef):
         fixed_fields(parts.cap, parts.memo, leaves)
@@ -120,9 +126,12 @@ def _tree_map(cap: Capture, f: Value, tree: Value, *rest: Value, is_leaf: Value 
 
 def all_arrays(cap: Capture, tree: Value) -> Value:
     """The tree that `jax.jit` makes of a function's result: what JAX takes for an array is one."""
+    parts = Shell(cap, tree)
     try:
-        leaves, treedef = _flatten(Shell(cap, tree), NONE)
+        leaves, treedef = _flatten(parts, NONE)
     except Closed:
+        if any(map(_is_number, parts.values.values())) or any(map(_may_hold_numbers, parts.closed)):
+            raise Break("argument", "numbers beside a library's object, in a tree that jax.jit takes apart") from None
         return tree
     if not any(map(_is_number, leaves)):
         return tree
@@ -132,6 +141,10 @@ def all_arrays(cap: Capture, tree: Value) -> Value:
 def _is_number(value: Value) -> bool:
     return is_numpy(value) or isinstance(value, (Const, ScalarV, SizeV)) and issubclass(
         type_of(value), (int, float, complex, np.generic))
+
+
+def _may_hold_numbers(tree: LibraryV) -> bool:
+    return tree.real is None or not all(isinstance(x, jax.Array) for x in jax.tree.leaves(tree.real))
 
 
 OPERATIONS.all_arrays = all_arrays

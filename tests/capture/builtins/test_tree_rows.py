@@ -1,8 +1,12 @@
 """`jax.tree.*` in compiled code: trees that a library has just made are taken apart as eager JAX does."""
 
+import dataclasses
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import optax
 import pytest
 
 import dynacomp
@@ -60,3 +64,37 @@ def test_what_the_rows_do_not_take_is_left_to_jax():
     compiled = dynacomp.jit(lambda x: jax.tree.map(abs, x, nonsense=1), backend="eager")
     with pytest.raises(TypeError, match="nonsense"):
         compiled(jnp.ones(2))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class State:
+    step: Any
+    w: Any
+    tx: Any = dataclasses.field(metadata={"static": True})
+
+
+@jax.jit
+def stepped(state, x):
+    return dataclasses.replace(state, step=state.step + 1, w=state.w * x)
+
+
+@pytest.mark.parametrize("in_leaf", [False, True])
+def test_a_librarys_tree_in_a_static_field_is_not_taken_apart(in_leaf):
+    def program(x):
+        made = State(0, x, optax.sgd(0.1))
+        if in_leaf:  # jax.jit takes no functions for arrays
+            try:
+                return stepped((made.tx, made), x)
+            except TypeError:
+                return made.w
+        again = jax.tree.map(lambda a: a * 2, made)
+        return stepped(made, x).step, again.step, again.tx is made.tx
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for k in range(3):
+        expected, found = program(jnp.ones(3) * k), compiled(jnp.ones(3) * k)
+        assert repr(expected) == repr(found)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 3 and bool(stats["breaks"]) is in_leaf
