@@ -96,7 +96,7 @@ class TracedProgram:
         self.regions: dict[tuple[Aval, ...], Derived] = {}
         self.outputs: dict[tuple[Aval, ...], tuple[Aval, ...]] = {}
         self.lock = threading.RLock()  # for the values that the Graph's scope has, and what is decided by them
-        self.one_by_one = False  # JAX must run the operations themselves: they have effects
+        self.one_by_one = False  # JAX must run the operations themselves: they have effects, or rules like no other's
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         if self.order is not None and derivatives() > self.order:  # here, since no backward pass can start again
@@ -168,11 +168,20 @@ class TracedProgram:
             scope.values.update(sizes)
         with eval_context():
             closed = trace(arrays, [aval_of(jax.eval_shape(unwrap, as_struct(a))) for a in key])
-        self.one_by_one = bool(closed.effects)
+        self.one_by_one = bool(closed.effects) or self._keeps_rules(closed.jaxpr)
         made = Region(closed, self._compile, tell=self._tell, lock=self.lock)
         if scope is None:
             return Derived(made)
         return Derived(replace(made, symbols=self.symbols, origin=at), tuple(scope.relations))
+
+    def _keeps_rules(self, jaxpr: Any) -> bool:
+        """Whether it holds what JAX itself must see where it transforms: operations on types or with rules of their own
+        (hijax), which it derives in one way for a backward pass and in another for tangents."""
+        high = getattr(jaxpr, "is_high", False)
+        if high:
+            notices.tell("fallback", *place(self.graph), "it holds operations whose types or rules are the program's "
+                         "(hijax): where JAX transforms the caller, it runs the operations one by one")
+        return high
 
     def _compile(self, closed: ClosedJaxpr, carried: Sequence[Size]) -> Program:
         """Compiles what was derived of the Graph. JAX itself says so where a tangent has only a transpose."""

@@ -20,6 +20,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax._src.interpreters.ad import JVPTracer, LinearizeTracer
 from jax._src.interpreters.batching import BatchTracer
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
@@ -31,13 +32,15 @@ class Split:
     """A function of which some inputs move, as a forward and a tangent part.
 
     forward: inputs → (outputs, saved values). tangent: (residuals, tangents of the moving inputs) → tangents of
-    the outputs of inexact dtype. residuals: where each comes from, ("in", i), ("out", i) or ("saved", i): inputs
-    and outputs are not saved a second time.
+    the outputs that move. residuals: where each comes from, ("in", i), ("out", i) or ("saved", i): inputs and outputs
+    are not saved a second time. moved: which outputs move; what follows asks (a `while_loop` has no backward pass
+    where its state does).
     """
 
     forward: ClosedJaxpr
     tangent: ClosedJaxpr
     residuals: tuple[tuple[str, int], ...]
+    moved: tuple[bool, ...]
 
     def picked(self, inputs: Sequence[Any], outputs: Sequence[Any], saved: Sequence[Any]) -> list[Any]:
         """The residuals themselves."""
@@ -65,32 +68,42 @@ def merged(which: Sequence[bool], yes: Sequence[Any], no: Sequence[Any]) -> list
     return [next(given) if w else next(others) for w in which]
 
 
+def noting(fn: Callable[..., list[Any]], moved: list[bool]) -> Callable[..., list[Any]]:
+    """A function that is being differentiated, which notes which of its results move."""
+    def noted(*args: Any) -> list[Any]:
+        results = fn(*args)
+        moved[:] = [isinstance(x, (JVPTracer, LinearizeTracer)) and moves(x) for x in results]
+        return results
+    return noted
+
+
 def linearised(closed: ClosedJaxpr, moving: Sequence[bool]) -> Split:
     """The function split for the inputs that move."""
     fn, inputs, count = jaxpr_as_fun(closed), structs(closed.in_avals), len(closed.out_avals)
     trees: list[Any] = []
+    moved: list[bool] = []
 
     def whole(*primals: Any) -> list[Any]:
         still = [x for x, w in zip(primals, moving) if not w]
-        outputs, linear = jax.linearize(lambda *xs: fn(*merged(moving, xs, still)), *chosen(primals, moving))
+        of_moving = noting(lambda *xs: fn(*merged(moving, xs, still)), moved)
+        outputs, linear = jax.linearize(of_moving, *chosen(primals, moving))
         residuals, tree = jax.tree.flatten(linear)
         trees.append(tree)
         return [*outputs, *residuals]
 
     made = jax.make_jaxpr(whole)(*inputs)
     given = kept(made.jaxpr, count)
-    inexact = [moves(a) for a in closed.out_avals]
 
     def forward(*args: Any) -> list[Any]:
         return again(made.jaxpr, made.consts, made.jaxpr.invars, args, (*made.jaxpr.outvars[:count], *saved))
 
     def tangent(values: list[Any], tangents: list[Any]) -> list[Any]:
         residuals = again(made.jaxpr, made.consts, given, values, made.jaxpr.outvars[count:])
-        return chosen(jax.tree.unflatten(trees[-1], residuals)(*tangents), inexact)
+        return chosen(jax.tree.unflatten(trees[-1], residuals)(*tangents), moved)
 
     sources, saved = where_from(made.jaxpr, count, given)
     return Split(jax.make_jaxpr(forward)(*inputs), flat_jaxpr(
-        tangent, structs([v.aval for v in given]), chosen(inputs, moving)), sources)
+        tangent, structs([v.aval for v in given]), chosen(inputs, moving)), sources, tuple(moved))
 
 
 def where_from(jaxpr: Any, count: int, given: Sequence[Any]) -> tuple[tuple[tuple[str, int], ...], list[Any]]:
@@ -102,16 +115,18 @@ def where_from(jaxpr: Any, count: int, given: Sequence[Any]) -> tuple[tuple[tupl
     return tuple(places[id(v)] for v in given), saved
 
 
-def pushed(closed: ClosedJaxpr, moving: Sequence[bool]) -> ClosedJaxpr:
-    """(inputs, tangents of the moving inputs) → (outputs, tangents of those of inexact dtype), in one go."""
+def pushed(closed: ClosedJaxpr, moving: Sequence[bool]) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
+    """(inputs, tangents of the moving inputs) → (outputs, tangents of those that move), in one go, and which move."""
     fn, inputs = jaxpr_as_fun(closed), structs(closed.in_avals)
+    moved: list[bool] = []
 
     def push(primals: list[Any], tangents: list[Any]) -> list[Any]:
         still = [x for x, w in zip(primals, moving) if not w]
-        outputs, moved = jax.jvp(lambda *xs: fn(*merged(moving, xs, still)), chosen(primals, moving), tangents)
-        return [*outputs, *chosen(moved, [moves(a) for a in closed.out_avals])]
+        of_moving = noting(lambda *xs: fn(*merged(moving, xs, still)), moved)
+        outputs, found = jax.jvp(of_moving, chosen(primals, moving), tangents)
+        return [*outputs, *chosen(found, moved)]
 
-    return flat_jaxpr(push, inputs, chosen(inputs, moving))
+    return flat_jaxpr(push, inputs, chosen(inputs, moving)), tuple(moved)
 
 
 def transposed(closed: ClosedJaxpr, linear: Sequence[bool], asked: Sequence[bool]) -> ClosedJaxpr:

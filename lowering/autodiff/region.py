@@ -39,7 +39,6 @@ from dynacomp.lowering.autodiff.derive import (
     chosen,
     linearised,
     merged,
-    moves,
     pushed,
     transposed,
 )
@@ -164,6 +163,11 @@ class Region:
         split = linearised(self.jaxpr, moving)
         return self.like(split.forward), self.like(split.tangent, stays=True), split
 
+    def push(self, moving: tuple[bool, ...]) -> tuple[Region, tuple[bool, ...]]:
+        """The region that computes tangents beside the values, and which results have one."""
+        closed, moved = pushed(self.jaxpr, moving)
+        return self.like(closed), moved
+
     def batch(self, axes: tuple[int | None, ...], size: int | Size) -> tuple[Region, tuple[bool, ...]]:
         """The region over a batch, and which of its results have one."""
         def at(sizes: Sizes) -> Region:
@@ -220,13 +224,12 @@ def _linearize(is_vjp: bool, moving: Sequence[bool], *primals: Any, region: Regi
     (forward, tangent, split), _, left = region.having(sizes, moving, lambda r: r.split(moving))
     results, avals = apply(forward, *primals, sizes=left), avals_at(region.jaxpr.out_avals, dict(sizes))
     outputs, saved = results[:len(avals)], results[len(avals):]
-    inexact = [moves(a) for a in avals]
-    still = [ad.Zero(a.to_tangent_aval()) for a in avals if not moves(a)]
+    still = [ad.Zero(a.to_tangent_aval()) for a, moved in zip(avals, split.moved) if not moved]
 
     def linear(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
-        return merged(inexact, apply(tangent, *residuals, *chosen(tangents, moving), sizes=left), still)
+        return merged(split.moved, apply(tangent, *residuals, *chosen(tangents, moving), sizes=left), still)
 
-    return outputs, inexact, split.picked(primals, outputs, saved), linear
+    return outputs, list(split.moved), split.picked(primals, outputs, saved), linear
 
 
 def _linearize_with_structure(is_vjp: bool, moving: Sequence[bool], *primals: Any, region: Region,
@@ -246,10 +249,10 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, region: Region,
         outputs, _, residuals, linear = _linearize(False, moving, *primals, region=region, sizes=sizes)
         return outputs, linear(residuals, *tangents)
     avals = avals_at(region.jaxpr.out_avals, dict(sizes))
-    push, _, left = region.having(sizes, ("push", moving), lambda r: r.like(pushed(r.jaxpr, moving)))
+    (push, moved), _, left = region.having(sizes, ("push", moving), lambda r: r.push(moving))
     results = apply(push, *primals, *chosen(tangents, moving), sizes=left)
-    still = [ad.Zero(a.to_tangent_aval()) for a in avals if not moves(a)]
-    return results[:len(avals)], merged([moves(a) for a in avals], results[len(avals):], still)
+    still = [ad.Zero(a.to_tangent_aval()) for a, moves in zip(avals, moved) if not moves]
+    return results[:len(avals)], merged(moved, results[len(avals):], still)
 
 
 def _transpose(cotangents: Sequence[Any], *args: Any, region: Region, sizes: Sizes) -> list[Any]:

@@ -292,6 +292,38 @@ def test_a_length_for_which_something_else_was_decided():
     assert dynacomp.stats()["frames_captured"] <= 4
 
 
+def test_what_does_not_move_below_a_break_is_known_not_to():
+    """Eager JAX has no backward pass for a `while_loop` whose state moves."""
+    def doubled(x):
+        n, y = lax.stop_gradient(jnp.abs(x.sum())) + 1, jnp.sin(x)
+        dynacomp.graph_break()
+        return (y * lax.while_loop(lambda c: c < 10, lambda c: c * 2, n)).sum()
+
+    compiled = dynacomp.jit(doubled)
+    for n in (3, 3, 4, 5):
+        x = jnp.linspace(0.5, 2, n)
+        np.testing.assert_allclose(jax.grad(compiled)(x), jax.grad(doubled)(x), rtol=1e-6)
+        np.testing.assert_allclose(jax.jvp(compiled, (x,), (x,))[1], jax.jvp(doubled, (x,), (x,))[1], atol=1e-5)
+    assert dynacomp.stats()["frames_captured"] == 4
+
+
+def test_rules_of_hijax_are_left_to_it(caplog):
+    if not hasattr(jax.config, "jax_custom_vjp3"):
+        pytest.skip("this JAX has no such rules")
+    with jax._src.config.custom_vjp3(True):
+        clipped = jax.custom_vjp(lambda x: jnp.sin(x))
+        clipped.defvjp(lambda x: (jnp.sin(x), x), lambda x, g: (g * 3,))
+
+        def loss(x):
+            return (clipped(x) * x).sum()
+
+        compiled = jax.grad(dynacomp.jit(loss))
+        for n in (3, 3, 4, 5):
+            x = jnp.linspace(0.5, 2, n)
+            np.testing.assert_allclose(compiled(x), jax.grad(loss)(x), rtol=1e-6)
+    assert dynacomp.stats()["frames_captured"] == 2 and caplog.text.count("hijax") == 1
+
+
 def test_parameters_that_are_not_differentiated():
     """Arrays and trees of them, integers, NumPy arrays and numbers beside what moves; what else is returned."""
     def loss(params, ids, table, scale, *, shift):

@@ -41,7 +41,9 @@ def test_inputs_and_outputs_are_not_saved_again(closed):
 
 
 def test_values_and_tangents_in_one_go(closed):
-    found = jaxpr_as_fun(pushed(closed, (True, False, False)))(X, W, jnp.int32(3), X + 1)
+    over, which = pushed(closed, (True, False, False))
+    assert which == (True, False, True)
+    found = jaxpr_as_fun(over)(X, W, jnp.int32(3), X + 1)
     want, moved = jax.jvp(lambda x: layer(x, W, jnp.int32(3)), (X,), (X + 1,))
     for a, b in zip(found, (*want, moved[0], moved[2]), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5)
