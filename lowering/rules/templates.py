@@ -19,8 +19,9 @@ from typing import Any
 
 import sympy
 
-from dynacomp.capture.graph.graph import Node
+from dynacomp.capture.graph.graph import CALL_FUNCTION, GET_ATTR, PLACEHOLDER, Node
 from dynacomp.lowering.kernel_ir.loops import Expr, Load
+from dynacomp.lowering.primitives.ops import OPS
 from dynacomp.lowering.rules.reader import Reader, dtype_of, shape_of
 from dynacomp.lowering.sizes.indexing import ZERO, coefficient, product, strides, total
 
@@ -28,6 +29,8 @@ Groups = tuple[tuple[int, ...], ...]
 Strides = tuple[sympy.Expr, ...]
 SMALL_PRODUCT = 4096
 """Products of fewer multiplications than this stay loops, so that they fuse."""
+LARGE_MATRIX = 1 << 14
+"""Elements of a matrix whose product with a vector reads it by rows."""
 
 
 @dataclass(frozen=True)
@@ -102,12 +105,32 @@ def group_strides(node: Node, view: View, dims: Groups) -> Strides | None:
 
 
 def is_small_dot(node: Node) -> bool:
-    """Cheaper as a fused fold than as a template: few multiplications, or a matrix and a vector."""
+    """Cheaper as a fused fold than as a template: few multiplications, or a matrix and a vector. A large matrix in
+    memory whose rows add up goes through the template, which takes four rows at once."""
     dot = dot_of(node)
     left, right = shape_of(dot.left), shape_of(dot.right)
     batch, m, k = (total(left[d] for d in dims) for dims in dot.left_dims)
     n = total(right[d] for d in dot.right_dims[2])
-    return batch * m * n * k <= SMALL_PRODUCT or min(m, n) == 1 and batch * m * n >= 1
+    work = batch * m * n * k
+    if work <= SMALL_PRODUCT or min(m, n) != 1 or batch * m * n < 1:
+        return work <= SMALL_PRODUCT
+    matrix, free = (dot.right, dot.right_dims[2]) if m == 1 else (dot.left, dot.left_dims[1])
+    return work < LARGE_MATRIX * batch or not _lies_along(matrix, free)
+
+
+def _lies_along(node: Any, dims: Sequence[int]) -> bool:
+    """Is a node an input, maybe transposed or as another shape, whose neighbours in memory differ in one of `dims`?"""
+    while _is(node, "transpose"):
+        dims = [node.kwargs["permutation"][d] for d in dims]
+        node = node.args[0]
+    fits = len(shape_of(node)) - 1 in dims
+    while _is(node, "reshape"):
+        node = node.args[0]
+    return fits and isinstance(node, Node) and node.op in (PLACEHOLDER, GET_ATTR)
+
+
+def _is(node: Any, op: str) -> bool:
+    return isinstance(node, Node) and node.op == CALL_FUNCTION and node.target is OPS[op]
 
 
 def _matmul_operands(node: Node) -> tuple[tuple[Node, Groups], ...]:
