@@ -145,7 +145,9 @@ class Scope:
 
     def is_asked_equal(self, difference: Size, asking: FrameType, unknown: bool) -> bool:
         """Whether two sizes are equal, for the Python code that compares them; `unknown`: neither is a number."""
-        if is_key(asking) or is_moot(asking) or unknown and is_shortcut(asking) and self.value(difference) != 0:
+        if is_key(asking) or is_moot(asking) or is_detour(asking):
+            return False
+        if unknown and is_shortcut(asking) and self.value(difference) != 0:
             return False
         return self.is_zero(difference)
 
@@ -193,6 +195,11 @@ def is_shortcut(asking: FrameType) -> bool:
     `==` of two, which it takes to be false of sizes that may differ, only finds a shorter way. With a number it is a
     question as any other: `n % 2 == 0`."""
     return "/jax/_src/" in asking.f_code.co_filename and not asking.f_code.co_filename.endswith("/core.py")
+
+
+def is_detour(asking: FrameType) -> bool:
+    """Whether JAX asks if a slice takes the whole axis, only to leave it out: else the slice, which does the same."""
+    return asking.f_back is not None and asking.f_back.f_code.co_name == "_index_to_gather"
 
 
 def is_moot(asking: FrameType) -> bool:

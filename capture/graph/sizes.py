@@ -153,10 +153,16 @@ class Size:
     __repr__ = __str__
 
     def max(self, other: Expr) -> Expr:
-        return self if self >= other else other
+        return self if self._is_larger(other) else other
 
     def min(self, other: Expr) -> Expr:
-        return other if self >= other else self
+        return other if self._is_larger(other) else self
+
+    def _is_larger(self, other: Expr) -> bool:
+        """`self >= other`; where they may be equal and are known not to be in the other order, this one is not."""
+        difference = canonical(self - other)
+        known = self.scope.known_sign(difference) if type(difference) is Size else None
+        return difference >= 0 if known is None else known
 
     rmax, rmin = max, min
 

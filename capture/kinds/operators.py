@@ -13,7 +13,7 @@ from typing import Any
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.kinds import arrays, graph_scalars, later
+from dynacomp.capture.kinds import arrays, graph_scalars, later, slices
 from dynacomp.capture.kinds.identity import same_object
 from dynacomp.capture.kinds.indices import has_index, index_value, slice_of
 from dynacomp.capture.symbolic.immutability import is_changeable
@@ -513,7 +513,7 @@ def _object_item(cap: Capture, obj: ObjectV, key: Value) -> Value:
 def _array_item(cap: Capture, obj: Value, key: Value) -> Value:
     if ndarrays.is_numpy(obj):
         return ndarrays.call_method(cap, obj, "__getitem__", [key], {})
-    return library_call(cap, operator.getitem, [obj, key])
+    return library_call(cap, operator.getitem, [obj, slices.bounded(cap, obj, key)])
 
 
 def _const_item(cap: Capture, obj: Const, key: Value) -> Value:

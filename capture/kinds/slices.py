@@ -1,0 +1,100 @@
+"""Slices of arrays whose ends are ints that change: `x[:k]`, `x[a:b]`, also below zero and beyond the array.
+
+Between which elements such a slice lies depends on the signs of its ends and on the array's size. So that one entry
+serves all of that, Python computes its first element and how many it has, as `slice.indices` does, and these two are
+sizes with symbols of their own. A slice without elements has an entry of its own, as empty arrays have.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from jax._src.numpy.array_methods import _IndexUpdateHelper
+
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import ArrayV, Const, LibraryV, ScalarV, SizeV, SliceV, TupleV, Value, is_exactly
+from dynacomp.capture.wrapping import dynamic_scalars, size_values
+from dynacomp.capture.wrapping.host_functions import as_scalar
+
+ENDLESS = 1 << 62  # more than any array has
+
+
+def bounded(cap: Capture, obj: Value, key: Value) -> Value:
+    """The key of an array, or of its `at`, with the ends of its slices as sizes where they are numbers that change."""
+    array = obj.args[0] if isinstance(obj, LibraryV) and type(obj.real) is _IndexUpdateHelper else obj
+    shape = array.aval.shape if isinstance(array, ArrayV) else ()
+    if isinstance(key, SliceV) and shape:
+        return _bounded(cap, shape[0], key)
+    if not isinstance(key, TupleV) or key.cls is not tuple or not any(isinstance(k, SliceV) for k in key.items):
+        return key
+    items = [cap.realize(k) for k in key.items]
+    return TupleV([k if axis is None else _bounded(cap, shape[axis], k) for axis, k in zip(_axes(shape, items), items)])
+
+
+def _axes(shape: Sequence[Any], items: Sequence[Value]) -> Iterator[int | None]:
+    """To which axis each part of a key belongs, as far as that is plain."""
+    axis: int | None = 0
+    for place, item in enumerate(items):
+        yield axis if axis is not None and axis < len(shape) else None
+        if is_exactly(item, types.EllipsisType):
+            rest = items[place + 1:]
+            axis = len(shape) - sum(not is_exactly(k, types.NoneType) for k in rest)
+            axis = None if axis < 0 or any(map(_is_mask, rest)) else axis
+        elif _is_mask(item):
+            axis = None
+        elif axis is not None and not is_exactly(item, types.NoneType):
+            axis += 1
+
+
+def _is_mask(item: Value) -> bool:
+    """Whether a part of a key may take more than one axis, or none."""
+    if isinstance(item, ArrayV):
+        return bool(item.aval.dtype == bool)
+    known = is_exactly(item, int, types.NoneType, types.EllipsisType, slice)
+    return not (known or isinstance(item, (SliceV, SizeV)) or isinstance(item, ScalarV) and type(item.hint) is int)
+
+
+def _bounded(cap: Capture, size: Any, key: Value) -> Value:
+    """A slice along an axis of this size, its ends as sizes where one of them changes and the step is known."""
+    if not isinstance(key, SliceV):
+        return key
+    start, stop, step = (cap.realize(end) for end in (key.start, key.stop, key.step))
+    by = 1 if is_exactly(step, types.NoneType) else step.value if is_exactly(step, int) else 0
+    ends = [Const(default) if is_exactly(end, types.NoneType) else as_scalar(cap, end)
+            for end, default in ((start, 0), (stop, ENDLESS))]
+    if by < 1 or not any(isinstance(e, ScalarV) for e in (start, stop)) or not all(map(_is_end, ends)):
+        return key
+    whole = as_scalar(cap, size_values.of_expr(cap, size))
+    many: Any = dynamic_scalars.host("slice_length", length, *ends, Const(by), whole)
+    found = _as_size(cap, many, least=1)
+    if not found:
+        return SliceV(Const(0), Const(0), Const(None))
+    begin = 0 if is_exactly(start, types.NoneType) else _as_size(
+        cap, dynamic_scalars.host("slice_first", first, ends[0], whole), least=0)
+    ended = begin + (found - 1) * by + 1
+    within = size >= ended  # it is; known from now on: no min of the two asks which is the smaller one
+    return SliceV(size_values.of_expr(cap, begin), size_values.of_expr(cap, ended), step) if within else key
+
+
+def _is_end(end: Value) -> bool:
+    return is_exactly(end, int) or isinstance(end, ScalarV) and type(end.hint) is int
+
+
+def _as_size(cap: Capture, number: Any, least: int) -> Any:
+    """What Python computes as a size; a number below the least one is a constant."""
+    if number.hint < least:
+        cap.guards.add("eq", number.source, number.hint)
+        return number.hint
+    return size_values.symbol(cap, number.source, number.hint, least=least)
+
+
+def first(start: Any, size: int) -> int:
+    """The first element of `x[start:]`."""
+    return slice(start, None).indices(size)[0]
+
+
+def length(start: Any, stop: Any, step: int, size: int) -> int:
+    """How many elements `x[start:stop:step]` has."""
+    return len(range(*slice(start, stop, step).indices(size)))

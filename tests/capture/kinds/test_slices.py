@@ -1,0 +1,47 @@
+"""Slices of arrays whose ends are ints that change: below zero, within, beyond, by one entry."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+
+ENDS = (3, -1, 0, 12, 2, -4, 9, 1, -9, -12)
+
+
+def agree(fn, calls, captures):
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    for args in calls:
+        for want, got in zip(jax.tree.leaves(fn(*args)), jax.tree.leaves(compiled(*args)), strict=True):
+            np.testing.assert_array_equal(want, got)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= captures and not stats["breaks"] and not stats["frames_eager"], stats
+
+
+@pytest.mark.parametrize("fn", [
+    lambda x, k: x[:k] * 2,
+    lambda x, k: x.at[:k].set(0.0),
+    lambda x, k: x[None, k:, ..., :2].sum(1),
+    lambda x, k: x.T[..., :k:2] + 1,
+    lambda x, k: x[k:k + 3, 0],
+    lambda x, k: jax.vmap(lambda row: row[k:])(x.T),
+    lambda x, k: jax.grad(lambda x: (x[:k] ** 2).sum())(x),
+])
+def test_any_end(fn):
+    agree(fn, [(jnp.arange(27.0).reshape(9, 3), k) for k in ENDS], 3)
+
+
+def test_of_an_array_whose_size_changes():
+    agree(lambda x, k: x[k:] * 2, [(jnp.arange(n), k) for n, k in zip((9, 5, 4, 7, 3, 8, 2, 6, 5, 4), ENDS)], 3)
+
+
+def test_what_may_take_several_axes_leaves_the_slices_after_it_alone():
+    mask = np.array([[True, False], [True, True]])
+    agree(lambda x, k: x[mask, :k], [(jnp.arange(12.0).reshape(2, 2, 3), k) for k in (1, 2, 3, 2)], 3)
+
+
+def test_a_whole_axis_is_a_slice_as_any_other():
+    """JAX asks whether it is the whole axis only to leave the slice out."""
+    agree(lambda x: x[:x.shape[0] // 2 + 1] + 1, [(jnp.arange(n),) for n in (5, 6, 1, 2, 9)], 2)
