@@ -62,14 +62,14 @@ class Shell:
     def value(self, part: Any) -> Value:
         """What the part stands for, which must be no tree itself; one in a static field does not come out."""
         found = self.values.get(id(part))
-        if _is_closed(found):
+        if found is part and _is_closed(found):
             raise Closed
         return found if found is not None else from_python(self.cap, part)
 
     @property
     def closed(self) -> list[LibraryV]:
         """What is, or may be, a tree that is not taken apart here."""
-        return [v for v in self.values.values() if isinstance(v, LibraryV) and _is_closed(v)]
+        return [v for v, real in self.memo.values() if v is real and isinstance(v, LibraryV) and _is_closed(v)]
 
     def rule(self, is_leaf: Value) -> Callable[..., bool] | None:
         """The program's `is_leaf` as a real function, of a part or of its path and the part."""
@@ -133,6 +133,8 @@ def all_arrays(cap: Capture, tree: Value) -> Value:
         if any(map(_is_number, parts.values.values())) or any(map(_may_hold_numbers, parts.closed)):
             raise Break("argument", "numbers beside a library's object, in a tree that jax.jit takes apart") from None
         return tree
+    if any(isinstance(x, LibraryV) for x in leaves):
+        raise Break("argument", "a library's function beside arrays, which jax.jit does not take")
     if not any(map(_is_number, leaves)):
         return tree
     return unflattened(cap, treedef, [library_call(cap, jnp.asarray, [x], {}) if _is_number(x) else x for x in leaves])

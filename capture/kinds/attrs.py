@@ -393,7 +393,10 @@ def _library(cap: Capture, value: LibraryV, name: str) -> Value:
         return BuiltinMethodV(value, name)
     if name == "__dict__":  # a library's function has the entries of the program's that it is made of
         raise Break("attribute", "the dictionary of a library's object")
-    return library_call(cap, getattr, [value, Const(name)], name=name)
+    found = value.fields.get(name) or library_call(cap, getattr, [value, Const(name)], name=name)
+    if isinstance(found, LibraryV) and name in getattr(type(value.real), "_fields", ()):
+        value.fields[name] = found
+    return found
 
 
 def _cell(cap: Capture, value: CellV, name: str) -> Value:

@@ -387,6 +387,8 @@ class LibraryV(Value):
     node: Any = None  # what holds it where a transformation has passed it to a body
     lowered: dict[Any, Any] = field(default_factory=dict)  # body -> its form there as a node argument, once asked for
     entered: bool = False  # a context manager whose `__enter__` the program has called, without a `with` statement
+    fields: dict[str, Value] = field(default_factory=dict)  # a named tuple: what was read of it, one object each time
+    shell: Any = None  # a named tuple: one of its fields, once it was taken apart as a tree
 
 
 @dataclass(eq=False)

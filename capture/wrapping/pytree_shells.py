@@ -21,6 +21,7 @@ from dynacomp.capture.symbolic.values import (
     DELETED,
     Const,
     DictV,
+    LibraryV,
     ListV,
     NeedsConcrete,
     ObjectV,
@@ -78,6 +79,16 @@ def _tuple(cap: Capture, value: TupleV, memo: Memo) -> Any:
         cap.known.tuples.setdefault(id(real), value)
         return real
     return tuple(items) if value.cls is tuple else tuple.__new__(value.cls, items)
+
+
+def _library(cap: Capture, value: LibraryV, memo: Memo) -> Any:
+    """A named tuple of functions, as Optax's transformations are, is a tree of them. Others are closed."""
+    if value.shell is None and isinstance(value.real, tuple) and hasattr(type(value.real), "_fields"):
+        items = [cap.getattr(value, name) for name in type(value.real)._fields]
+        if all(isinstance(x, LibraryV) for x in items):
+            value.shell = tuple.__new__(type(value.real), items)
+            cap.known.objects[id(value.shell)] = value  # what a tree's structure holds keeps its identity
+    return value if value.shell is None else value.shell
 
 
 def fixed_fields(cap: Capture, memo: Memo, leaves: list[Any]) -> None:
@@ -149,5 +160,5 @@ def _slots(value: ObjectV) -> list[str]:
 
 define(SetV, Kind(shell=lambda cap, v, memo: v.cls(v.items)))
 for _cls, _shell in ((Const, _const), (TupleV, _tuple), (ListV, _list), (DictV, _dict), (PrivateV, _private),
-                     (ObjectV, _object)):
+                     (ObjectV, _object), (LibraryV, _library)):
     define(_cls, Kind(shell=_shell))  # type: ignore[arg-type]

@@ -79,6 +79,26 @@ def stepped(state, x):
     return dataclasses.replace(state, step=state.step + 1, w=state.w * x)
 
 
+def paths(tree):
+    """As Flax looks for a tree's parts."""
+    found, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda part: part is not tree)
+    return [(path[0].name, callable(part)) for path, part in found]
+
+
+def test_a_transformation_of_optax_is_a_tree_of_functions():
+    def program(x):
+        tx = optax.sgd(0.1)
+        found = paths(tx)
+        kept = jax.tree.map(lambda part: part, tx)
+        return kept.update(x, kept.init(x))[0], found, kept is tx, kept.init is tx.init
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for k in range(3):
+        assert repr(program(jnp.ones(3) * k)) == repr(compiled(jnp.ones(3) * k))
+    assert (dynacomp.stats()["frames_captured"], dynacomp.stats()["breaks"]) == (1, {})
+
+
 @pytest.mark.parametrize("in_leaf", [False, True])
 def test_a_librarys_tree_in_a_static_field_is_not_taken_apart(in_leaf):
     def program(x):
