@@ -2,6 +2,8 @@
 //
 //   strided<S>(p, lanes)   p[0], p[S], p[2S], ...   for S in 2..4, and -1 (lanes from behind)
 //   zip(p, lanes, a, b)    a[0], b[0], a[1], b[1], ... to p; two to four of them
+//   zip_run<S>(p, lanes, value)   value(at, some lanes, slot<J>) to p + at, for the S registers of woven lanes in order
+//   cycle<T, N, S>(a, b)[slot<J>]   a, b, a, b, ... of S scalars: register J
 //
 // Memory before the first element and behind the last is not touched. A tail moves lane by lane.
 #pragma once
@@ -61,5 +63,23 @@ template <class T, int N, class V, class... W> DC_INLINE void zip(T* p, full<N> 
 template <class T, int N, class... W> DC_INLINE void zip(T* p, part<N> k, W... all) {
   (scatter(p++, all, k, [](int l) { return l * (int)sizeof...(W); }), ...);
 }
+
+template <class T, int N, int S> struct cycle {
+  vec<T, N> registers[S];
+  template <class... W> DC_INLINE explicit cycle(W... each) {
+    const T scalars[] = {(T)each...};
+#pragma GCC unroll 64
+    for (int l = 0; l < S * N; ++l) registers[l / N][l % N] = scalars[l % S];
+  }
+  template <int J> DC_INLINE vec<T, N> operator[](slot<J>) const { return registers[J]; }
+};
+template <int S, int J, class T, class L, class F> DC_INLINE void zip_run_from(T* p, L k, F value) {
+  constexpr int N = L::lanes;
+  const int left = k.count() * S - J * N;
+  if (same_type<L, full<N>>::value || left >= N) store(p + J * N, value(J * N, full<N>{}, slot<J>{}), full<N>{});
+  else if (left > 0) store(p + J * N, value(J * N, part<N>{left}, slot<J>{}), part<N>{left});
+  if constexpr (J + 1 < S) zip_run_from<S, J + 1>(p, k, value);
+}
+template <int S, class T, class L, class F> DC_INLINE void zip_run(T* p, L k, F value) { zip_run_from<S, 0>(p, k, value); }
 
 }  // namespace dynacomp

@@ -14,6 +14,7 @@
     loops     Kernel statements as C++: loops, threads, reductions, stores
     recall    A compiled Schedule as a record, and its Program out of one: nothing is planned, written
               or compiled again
+    runs      Woven stores that do the same to neighbours in memory: no lane is shuffled
     scatter   Read-modify-write stores whose lanes never meet: the rows of a scatter, spread over
               threads and lanes
     segments  Cuts a Schedule at its ExternSteps: native segments, each a Schedule of its own, with

@@ -14,7 +14,7 @@ above a grain of estimated work.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -38,6 +38,7 @@ from dynacomp.codegen.cpp.folds import (
     zero,
 )
 from dynacomp.codegen.cpp.index import cpp_name, index_code, names_in
+from dynacomp.codegen.cpp.runs import Run, with_runs
 from dynacomp.codegen.cpp.scatter import inside_out
 from dynacomp.codegen.cpp.shape import Unit, grain, lane_width, scratch, unit_of, work_of
 from dynacomp.codegen.cpp.stores import store, woven, zip_store
@@ -66,7 +67,7 @@ def kernel_body(kernel: Kernel, exact: bool, small: bool = False) -> Lines:
     yield from statements(kernel.body, Scope(), unit)
 
 
-def statements(body: Sequence[Stmt], scope: Scope, unit: Unit) -> Lines:
+def statements(body: Sequence[Stmt | Run], scope: Scope, unit: Unit) -> Lines:
     """The C++ lines of `body`."""
     done = 0
     for at, stmt in enumerate(body):
@@ -77,6 +78,8 @@ def statements(body: Sequence[Stmt], scope: Scope, unit: Unit) -> Lines:
                 value = emit(stmt.value, scope)
                 scope = scope.having(name) if value.vector else scope
                 yield f"const auto {scope.call(name)} = {value.code};"
+            case Run(code):
+                yield code
             case Store() if run := woven(body[at:], scope):
                 yield zip_store(run, scope)
                 done = at + len(run)
@@ -203,10 +206,16 @@ def _jam(loop: Loop, body: Sequence[Stmt], inner: Scope, unit: Unit, begin: str,
 
 def _lanes_loop(loop: Loop, body: Sequence[Stmt], scope: Scope, unit: Unit, begin: str, end: str) -> Lines:
     variable = f"int64_t {cpp_name(loop.var.name)}"
+    ahead, body = with_runs(body, scope)
+    if ahead:
+        yield "{"
+        yield from indent(ahead)
     yield f"vector_loop<{scope.lanes}>({_range(loop, begin, end)}, [&]({variable}, auto lanes)"
     yield "  __attribute__((always_inline)) {"
     yield from indent(statements(body, scope, unit))
     yield "});"
+    if ahead:
+        yield "}"
 
 
 def _range(loop: Loop, begin: str, end: str) -> str:
@@ -478,6 +487,6 @@ def _advance(names: list[str], extents: list[str]) -> Lines:
     yield carry
 
 
-def indent(lines: Lines, depth: int = 1) -> Lines:
+def indent(lines: Iterable[str], depth: int = 1) -> Lines:
     for line in lines:
         yield "  " * depth + line
