@@ -65,7 +65,18 @@ PLACING = {"device", "out_sharding", "sharding"}  # arguments that make another 
 
 def argument(cap: Capture, value: Value) -> Any:
     """`value` as it may stand in the Graph at hand (its output, say)."""
-    return finish_arg(cap, lower_arg(cap, value))
+    lowered = lower_arg(cap, value)
+    if cap.bodies:
+        _refuse_functions(lowered)
+    return finish_arg(cap, lowered)
+
+
+def _refuse_functions(result: Any) -> None:
+    """Breaks where a body gives back what a library has made of a function: it may keep the function, and would keep
+    what stands for it here, or tracers, beyond the Graph (`eqx.filter_closure_convert`)."""
+    if isinstance(result, LibraryArg) and any(not s.ways for s in standins_in(result)):
+        raise Break("body", "a transformed function gives back what a library has made of a function")
+    map_parts(() if isinstance(result, LibraryArg) else result, _refuse_functions)
 
 
 OPERATIONS.node_argument = argument

@@ -43,6 +43,7 @@ from dynacomp.capture.symbolic.values import (
     Const,
     DictV,
     Lazy,
+    LibraryV,
     ListV,
     MethodV,
     MutableV,
@@ -322,13 +323,22 @@ def _method(cap: Capture, obj: Any, source: S.Source) -> Value:
     return MethodV(func, wrap(cap, obj.__self__, S.Get(source, "__self__")), source=source)
 
 
-def _partial(cap: Capture, obj: Any, source: S.Source) -> Value:
+def _partial(cap: Capture, obj: Any, source: S.Source) -> PartialV:
     cap.guards.add("is_type", source, type(obj))
-    args = wrap(cap, obj.args, S.Get(source, "args"))
-    kwargs = wrap(cap, obj.keywords, S.Get(source, "keywords"))
+    func, args, kwargs = (wrap(cap, member.__get__(obj), S.Slot(source, name, member))
+                          for name, member in PARTIAL.items())  # past what a subclass may say of them
     assert isinstance(args, TupleV) and isinstance(kwargs, DictV)
     kwargs.items.update({k: realize(cap, v) for k, v in kwargs.items.items()})
-    return PartialV(wrap(cap, obj.func, S.Get(source, "func")), items_of(cap, args), kwargs.items, source=source)
+    return PartialV(func, items_of(cap, args), kwargs.items, source=source)
+
+
+PARTIAL: dict[str, Any] = {name: vars(functools.partial)[name] for name in ("func", "args", "keywords")}
+
+
+def _partial_of_a_tree(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """One of `jax.tree_util` is what it is made of: its arrays may be of this call, or traced."""
+    known = _partial(cap, obj, source)
+    return LibraryV(type(obj), (known.func, *known.args), known.kwargs, real=obj, source=source)
 
 
 def _builtin(cap: Capture, obj: Any, source: S.Source) -> Value:
@@ -563,6 +573,7 @@ WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
     JITTED: _jitted,
     types.MethodType: _method,
     functools.partial: _partial,
+    jax.tree_util.Partial: _partial_of_a_tree,
     types.BuiltinFunctionType: _builtin,
     types.CellType: _cell,
     types.GeneratorType: _generator,

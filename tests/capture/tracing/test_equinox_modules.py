@@ -177,3 +177,19 @@ def test_a_module_made_behind_a_graph_break_may_be_filled(capsys):
     made = Tells(jnp.ones(3))
     with pytest.raises(AttributeError, match="cannot assign"):  # it is frozen by now
         dynacomp.jit(Tells.__init__, backend="eager")(made, jnp.ones(3))
+
+
+def test_a_function_that_a_library_has_made_does_not_leave_its_transformation_as_a_stand_in():
+    """`filter_closure_convert` keeps the function or its jaxpr: what stood for it was called after a break."""
+    def program(x):
+        def make(m):
+            return eqx.filter_closure_convert(lambda v: m @ v, m[0]), m
+
+        (apply, m), _ = eqx.filter_jvp(make, (x,), (x,))
+        print(end="")
+        return apply(m[0])
+
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in (3, 3, 4, 5):
+        x = jnp.ones((n, n))
+        assert jnp.array_equal(compiled(x), program(x))

@@ -392,3 +392,17 @@ def test_what_jax_makes_of_an_array_is_known_by_the_array_in_it(outside):
         assert jnp.array_equal(outside(compiled)(x), outside(changed)(x))
     assert dynacomp.stats()["frames_captured"] == before
     assert len(seen) == 2 * len(set(lengths) if outside is jax.jit else lengths)  # jax.jit traces each length once
+
+
+def test_a_partial_of_a_tree_is_what_it_is_made_of():
+    """It was known by identity, and under a transformation the arrays in it were constants of the graph."""
+    def program(x):
+        each, total = jax.vmap(lambda row: (jax.tree_util.Partial(jnp.multiply, row), row.sum()))(jnp.stack([x, x]))
+        print(end="")
+        return jax.vmap(lambda scale: scale(x))(each), total
+
+    compiled = dynacomp.jit(program, backend="eager")
+    sizes = (3, 3, 4, 5, 6, 7, 8, 9)
+    for x in map(jnp.ones, sizes[:4]):
+        assert jax.tree.all(jax.tree.map(jnp.array_equal, compiled(x), program(x)))
+    assert captures([lambda n=n: compiled(jnp.ones(n)) for n in sizes[4:]]) == 0
