@@ -75,9 +75,13 @@ class Outside:
                 todo.extend(_parts(at) if attributes is None else
                             [v for k, v in attributes.items() if k in names or isinstance(v, KINDS)])
 
+    def changed(self) -> list[tuple[Any, tuple[Any, ...]]]:
+        """What has changed, with what stood in it."""
+        return [(at, parts) for at, parts in self.was.values() if not _same(_parts(at), parts)]
+
     def restore(self) -> bool:
         """Put everything back; whether anything had changed."""
-        changed = [(at, parts) for at, parts in self.was.values() if not _same(_parts(at), parts)]
+        changed = self.changed()
         for at, parts in changed:
             _refill(at, parts)
         return bool(changed)

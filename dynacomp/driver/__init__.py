@@ -11,5 +11,6 @@
     rounds       How often a compiled function is captured again: such calls become rare
     attempts     From a frame to a cache entry: attempts to capture it, until one compiles
     pipeline     Lowering, passes, schedule, backend, in that order
+    rules        What derivative rules of the program's read and do, where a derivative is kept
     traced       The program of a Graph that is called where JAX transforms a caller
 """

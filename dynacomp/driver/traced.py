@@ -37,6 +37,7 @@ from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.tracing.subgraphs import never_called
 from dynacomp.driver.interpreted import interpreted
 from dynacomp.driver.pipeline import INTERPRETER, Compiled, compile_graph, elsewhere, place
+from dynacomp.driver.rules import Acts, Rules
 from dynacomp.lowering.autodiff.region import TOLD_AFTER, Derived, Program, Region, Sizes, apply
 from dynacomp.lowering.primitives.specialise import at_sizes
 from dynacomp.lowering.primitives.translate import trace, unwrap, wrap
@@ -47,6 +48,7 @@ OURS = (str(Path(__file__).parents[1]), *(p.__path__[0] for p in (capture, lower
 for _folder in OURS:  # "created on line ...", says JAX of tracers: of the program's
     source_info_util.register_exclusion(_folder + os.sep)
 
+MOST_CHANGES = 3  # of what rules read: from then on JAX runs them
 TRACED = "traced"  # how records name a Graph of which derivatives and batches are compiled
 
 
@@ -95,6 +97,8 @@ class TracedProgram:
         self.symbols = symbols_of(graph)
         self.regions: dict[tuple[Aval, ...], Derived] = {}
         self.outputs: dict[tuple[Aval, ...], tuple[Aval, ...]] = {}
+        self.rules = Rules()
+        self.changes = 0  # how often what they read had changed
         self.lock = threading.RLock()  # for the values that the Graph's scope has, and what is decided by them
         self.one_by_one = False  # JAX must run the operations themselves: they have effects, or rules like no other's
 
@@ -102,16 +106,37 @@ class TracedProgram:
         if self.order is not None and derivatives() > self.order:  # here, since no backward pass can start again
             self._plainly("a rule of a rule is differentiated")
         args = tuple(map(as_array, inputs))
-        region, key, sizes = self._region(tuple(map(aval_of, args)))
+        self._heed_rules()
+        if not self.one_by_one:
+            region, key, sizes = self._region(tuple(map(aval_of, args)))
         if self.one_by_one:
             return self.run(*args)
+        self.rules.forward = True
         try:
             results = apply(region, *map(unwrap, args), sizes=sizes)
+        except Acts:
+            self._heed_rules()
+            return self.run(*args)
         except NeverCalled:  # `jax.custom_batching.custom_vmap`: no derivative finds its rule
             self._plainly("a rule for batches is called")
+        finally:
+            self.rules.forward = False
         found = iter(map(wrap, results, self.outputs[key]))
         leaves = jax.tree.leaves(self.graph.output)
         return tuple(next(found) if live else x for x, live in zip(leaves, self.live))
+
+    def _heed_rules(self) -> None:
+        """Derives anew where what the program's rules read has changed; leaves them to JAX where they do more than
+        compute, or what they read changes from call to call."""
+        if self.one_by_one or not self.rules.acts and self.rules.hold():
+            return
+        self.changes += 1
+        why = self.rules.acts or self.changes > MOST_CHANGES and "what a rule of the program's reads changes"
+        with self.lock:
+            self.regions, self.rules, self.one_by_one = {}, Rules(), bool(why)
+        if why:
+            notices.tell("fallback", *place(self.graph), f"{why}: where JAX transforms the caller, it runs the "
+                         "operations one by one", hint="pass to rules as an argument what they read")
 
     def _plainly(self, why: str) -> NoReturn:
         """Starts the call again as plain Python."""
@@ -169,7 +194,7 @@ class TracedProgram:
         with eval_context():
             closed = trace(arrays, [aval_of(jax.eval_shape(unwrap, as_struct(a))) for a in key])
         self.one_by_one = bool(closed.effects) or self._keeps_rules(closed.jaxpr)
-        made = Region(closed, self._compile, tell=self._tell, lock=self.lock)
+        made = Region(closed, self._compile, tell=self._tell, listening=self.rules.listening, lock=self.lock)
         if scope is None:
             return Derived(made)
         return Derived(replace(made, symbols=self.symbols, origin=at), tuple(scope.relations))

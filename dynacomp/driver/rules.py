@@ -1,0 +1,88 @@
+"""What derivative rules of the program's read and do, where JAX differentiates the caller of a compiled function.
+
+Eager JAX runs the Python code of a rule (`jax.custom_vjp`, `jax.custom_jvp`) in each call; a region's derivative runs
+it once and keeps what it computed. `Rules` hears which of the program's functions start meanwhile: what they read must
+be as it was for the derivative to serve another call, and a rule that does more than compute must run again.
+
+    @loss.defvjp                       # backward: the global is read in each call
+    def backward(saved, g): return g * SCALE,
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dynacomp.capture import _native
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.interrupts import handlers
+from dynacomp.capture.symbolic.libraries import is_steady_module, module_of
+from dynacomp.capture.tracing.library_effects import Outside
+from dynacomp.capture.tracing.library_reads import (
+    collecting,
+    interrupted,
+    names_in,
+    nested_codes,
+    reached,
+    refuse_effects,
+)
+
+
+class Acts(Exception):
+    """A rule that does more than compute is about to start, while the call can still run in another way."""
+
+
+class Rules:
+    """The program's functions that ran while derivatives were made. acts: why they must run in each call, if so.
+    forward: the call of the compiled function has not returned yet, as it has where a backward pass is derived."""
+
+    def __init__(self) -> None:
+        self.functions: dict[types.FunctionType, tuple[bool, list[Any]]] = {}  # made in the call; what each reads
+        self.outside = Outside()
+        self.acts, self.forward = "", False
+
+    def listening(self, derive: Callable[[], Any]) -> Any:
+        """`derive()`, while functions that start are heard."""
+        made, heard_all = _native.run_watched(derive, self._hear)
+        if self.outside.changed():
+            self.acts = self.acts or "a rule of the program's changes what stands outside of it"
+        if not heard_all:
+            self.acts = self.acts or "it is not known what its rules read, so deep in the stack"
+        return made
+
+    def _hear(self, fn: types.FunctionType) -> bool:
+        if fn.__code__ in collecting() or fn.__name__ == "__del__" or is_steady_module(module_of(fn)):
+            return False
+        if fn in self.functions or fn.__code__ in handlers() or interrupted() or _called_by_us():
+            return True
+        own = fn.__code__ in nested_codes(self.functions)
+        found = self.functions[fn] = own, list(reached(fn, own))
+        try:
+            refuse_effects(fn, own)
+            self.outside.keep(found[1], names_in(fn.__code__))
+        except Break as refusal:
+            self.acts = self.acts or refusal.detail
+            if self.forward:
+                raise Acts from None
+        if any(isinstance(x, np.ndarray) for x in found[1]):  # it may change in place
+            self.acts = self.acts or f"{fn.__qualname__} reads an array of NumPy"
+        return True
+
+    def hold(self) -> bool:
+        """Whether all that was read is as it was."""
+        return not self.functions or not self.outside.changed() and all(
+            len(was) == len(now := list(reached(fn, own))) and all(map(operator.is_, was, now))
+            for fn, (own, was) in self.functions.items())
+
+
+def _called_by_us() -> bool:
+    """Whether what starts now is no rule: JAX calls these, and we a library that cuts graphs."""
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None and not is_steady_module(str(frame.f_globals.get("__name__"))):
+        frame = frame.f_back
+    return frame is None or str(frame.f_globals["__name__"]).startswith("dynacomp.")

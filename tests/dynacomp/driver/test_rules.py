@@ -1,0 +1,93 @@
+"""Rules of the program's that read what changes, or do more than compute, below a compiled function."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+
+SCALE = 2.0
+SEEN: list[str] = []
+
+
+class Settings:
+    scale = 1.0
+
+    def __init__(self):
+        self.scale = 3.0
+
+
+SETTINGS = Settings()
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    dynacomp.reset()
+
+
+def ruled(backward, forward=lambda x: (jnp.sin(x), x)):
+    fn = jax.custom_vjp(jnp.sin)
+    fn.defvjp(forward, backward)
+    return lambda x: (fn(x) * x).sum()
+
+
+def of_settings(saved, g):
+    return g * SETTINGS.scale,
+
+
+def of_global(saved, g):
+    return g * SCALE,
+
+
+def telling(saved, g):
+    print("backward", saved.ndim)
+    return g * 3,
+
+
+def noting(saved, g):
+    SEEN.append("backward")
+    return g * 3,
+
+
+def telling_forward(x):
+    print("forward", x.ndim)
+    return jnp.sin(x), x
+
+
+@pytest.mark.parametrize("backward", [of_global, of_settings])
+def test_what_a_rule_reads_may_change(monkeypatch, backward):
+    loss = ruled(backward)
+    compiled = jax.grad(dynacomp.jit(loss))
+    x = jnp.linspace(0.5, 2, 4)
+    for scale in (2.0, 2.0, 2.0, 5.0, 5.0):
+        monkeypatch.setitem(globals(), "SCALE", 2.0 * scale)
+        monkeypatch.setattr(SETTINGS, "scale", scale)
+        np.testing.assert_allclose(compiled(x), jax.grad(loss)(x), rtol=1e-6)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 1 and stats["regions"]["cpp"] >= 2, stats
+
+
+@pytest.mark.parametrize("forward, backward, why", [
+    (lambda x: (jnp.sin(x), x), telling, "print()"), (telling_forward, telling, "print()"),
+    (lambda x: (jnp.sin(x), x), noting, "changes what stands outside")])
+def test_rules_act_in_each_call(capsys, caplog, forward, backward, why):
+    loss = ruled(backward, forward)
+    compiled = jax.value_and_grad(dynacomp.jit(loss))
+    for n in (3, 3, 4, 5):
+        x, shown = jnp.linspace(0.5, 2, n), []
+        for fn in (compiled, jax.value_and_grad(loss)):
+            SEEN.clear()
+            found = fn(x)
+            shown.append((capsys.readouterr().out, list(SEEN), np.round(found[1], 4).tolist()))
+        assert shown[0] == shown[1]
+    assert why in caplog.text and dynacomp.stats()["frames_captured"] == 2
+
+
+def test_rules_that_only_compute_are_derived_once():
+    loss = ruled(lambda saved, g: (g * jnp.cos(saved),))
+    compiled = jax.grad(dynacomp.jit(loss))
+    for _ in range(4):
+        x = jnp.linspace(0.5, 2, 4)
+        np.testing.assert_allclose(compiled(x), jax.grad(loss)(x), rtol=1e-6)
+    assert dynacomp.stats()["frames_captured"] == 1 and dynacomp.stats()["regions"]["cpp"] == 2
