@@ -83,8 +83,9 @@ def _tuple(cap: Capture, value: TupleV, memo: Memo) -> Any:
 
 def _library(cap: Capture, value: LibraryV, memo: Memo) -> Any:
     """A named tuple of functions, as Optax's transformations are, is a tree of them. Others are closed."""
-    if value.shell is None and isinstance(value.real, tuple) and hasattr(type(value.real), "_fields"):
-        items = [cap.getattr(value, name) for name in type(value.real)._fields]
+    names = getattr(type(value.real), "_fields", None) if isinstance(value.real, tuple) else None
+    if value.shell is None and names is not None:
+        items = [cap.getattr(value, name) for name in names]
         if all(isinstance(x, LibraryV) for x in items):
             value.shell = tuple.__new__(type(value.real), items)
             cap.known.objects[id(value.shell)] = value  # what a tree's structure holds keeps its identity
