@@ -23,7 +23,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,7 +124,11 @@ def run_together(commands: list[list[str]], timeout: float = TIMEOUT) -> list[st
     over, handled = threading.Event(), sys.exception()
     with ThreadPoolExecutor(min(len(commands), os.cpu_count() or 1)) as pool:
         try:
-            return list(pool.map(functools.partial(_run, over, timeout), commands))
+            try:
+                outputs: Iterator[str] = pool.map(functools.partial(_run, over, timeout), commands)
+            except ours(RuntimeError):  # the interpreter is at its end (`atexit`): no thread starts any more
+                outputs = map(functools.partial(_run, over, timeout), commands)
+            return list(outputs)
         except BaseException as error:
             over.set()
             if (own := interrupting(error, handled)) is not error:  # a thread's start that it ends is a KeyError

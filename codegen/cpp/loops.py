@@ -206,13 +206,13 @@ def _jam(loop: Loop, body: Sequence[Stmt], inner: Scope, unit: Unit, begin: str,
 
 def _lanes_loop(loop: Loop, body: Sequence[Stmt], scope: Scope, unit: Unit, begin: str, end: str) -> Lines:
     variable = f"int64_t {cpp_name(loop.var.name)}"
-    ahead, body = with_runs(body, scope)
+    ahead, stmts = with_runs(body, scope)
     if ahead:
         yield "{"
         yield from indent(ahead)
     yield f"vector_loop<{scope.lanes}>({_range(loop, begin, end)}, [&]({variable}, auto lanes)"
     yield "  __attribute__((always_inline)) {"
-    yield from indent(statements(body, scope, unit))
+    yield from indent(statements(stmts, scope, unit))
     yield "});"
     if ahead:
         yield "}"

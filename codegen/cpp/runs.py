@@ -82,7 +82,8 @@ def _common(values: Sequence[Expr], scope: Scope, cycles: list[Sequence[Expr]]) 
     if not isinstance(first, Apply) or any(_kind(v) != _kind(first) for v in values):
         return None
     args = [_common(column, scope, cycles) for column in zip(*(v.args for v in values if isinstance(v, Apply)))]
-    return None if None in args else replace(first, args=tuple(args))
+    known = tuple(a for a in args if a is not None)
+    return replace(first, args=known) if len(known) == len(args) else None
 
 
 def _kind(expr: Expr) -> tuple | None:

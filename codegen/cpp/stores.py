@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dynacomp.codegen.cpp.expr import STRIDES, Scope, address, depends, emit, emit_lanes, stride
 from dynacomp.codegen.cpp.index import cpp_name
-from dynacomp.lowering.kernel_ir.loops import Stmt, Store
+from dynacomp.lowering.kernel_ir.loops import Store
 
 _MODES = {"add": "add", "mul": "mul", "max": "max", "min": "min"}
 
@@ -34,7 +34,7 @@ def store(stmt: Store, scope: Scope) -> str:
     return f"update({where}, {value}, lanes, {mask}, {at_lane}, {_op(stmt)});"
 
 
-def woven(body: Sequence[Stmt], scope: Scope) -> list[Store]:
+def woven(body: Sequence[object], scope: Scope) -> list[Store]:
     """The stores at the beginning of `body` that put their lanes between each other's, and leave no gap; or none."""
     first = body[0]
     if not scope.var or not isinstance(first, Store):

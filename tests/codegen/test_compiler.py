@@ -102,3 +102,9 @@ def test_the_wait_for_a_compiler_that_ends_early_ends_what_it_started(tmp_path):
     assert not part.exists()
     running = subprocess.run(["ps", "-eo", "args="], capture_output=True, text=True).stdout.splitlines()
     assert "sleep 77" not in running
+
+
+def test_compiles_while_the_interpreter_ends(monkeypatch):
+    """What `atexit` calls may be compiled then; no thread starts any more."""
+    monkeypatch.setattr("concurrent.futures.thread._shutdown", True)
+    assert compiler.run_together([["echo", "one"], ["echo", "two"]]) == ["one\n", "two\n"]
