@@ -253,8 +253,18 @@ def _children(tree: Any) -> list[Any]:
 
 def _on_tracers(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], env: dict[Any, Any]) -> Any:
     given = rebuild((args, kwargs), env)
-    with noticing(label(fn), given), OPERATIONS.hearing(cap, label(fn)):
-        return fn(*given[0], **given[1])
+    before = cap.libraries.lent
+    cap.libraries.lent = before | {id(x): x for x in (*given[0], *given[1].values()) if _can_change(x)}
+    try:
+        with noticing(label(fn), given), OPERATIONS.hearing(cap, label(fn)):
+            return fn(*given[0], **given[1])
+    finally:
+        cap.libraries.lent = before
+
+
+def _can_change(given: Any) -> bool:
+    """Whether an argument is a tree that a function may change in place."""
+    return type(given) is not tuple and not jax.tree_util.all_leaves([given])
 
 
 def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:

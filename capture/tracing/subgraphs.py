@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,9 +34,11 @@ from dynacomp.capture.symbolic.side_effects import may_see
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
+    DictV,
     FunctionV,
     LibraryV,
     MethodV,
+    MutableV,
     NotConstant,
     ObjectV,
     PartialV,
@@ -150,7 +152,9 @@ class Standin:
         if key not in self.graphs or key not in self.changing and self._outdated(key):
             body = Body.inside(self.cap, _name(self.value), inline=called_in_line(self.cap),
                                fresh=is_fresh(self.value) and not self.cap.libraries.derived)
-            self.graphs[key] = capture_body(self.cap, self.value, body, leaves, treedef)
+            given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+            lent = [k for k, x in given if id(x) in self.cap.libraries.lent]
+            self.graphs[key] = capture_body(self.cap, self.value, body, leaves, treedef, lent)
             self.changing.update([key] if body.changes else [])
             self.numbers = self.numbers or body.numbers
             self.since[key] = len(self.cap.effects.mutated)
@@ -213,16 +217,19 @@ def is_fresh(fn: Value) -> bool:
     return isinstance(fn, (FunctionV, PartialV)) and fn.source is None
 
 
-def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any],
-                 treedef: Any) -> tuple[Graph, tuple[Node, ...]]:
-    """Runs `fn` symbolically on Values like `leaves`; its Graph and the outer Nodes that it reads."""
+def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any], treedef: Any,
+                 lent: Sequence[int | str] = ()) -> tuple[Graph, tuple[Node, ...]]:
+    """Runs `fn` symbolically on Values like `leaves`; its Graph and the outer Nodes that it reads. lent: places and
+    names of arguments that the transformation hands on as they are: by them, `jax.grad` does not differentiate."""
     cap.bodies.append(body)
     try:
         places = [_place(cap, body, i, leaf) for i, leaf in enumerate(leaves)]
         body.actual.update(zip((node for node, _ in places), leaves))
         given: Any = unflattened(cap, treedef, [value for _, value in places])
         args, kwargs = given.items
+        since = len(cap.effects.mutated)
         result = result_of(cap, fn, args.items, kwargs.items)
+        _refuse_changes(cap, [(args if type(k) is int else kwargs).items[k] for k in lent], since)
         output = _given_back(result, cap.node_argument(result), _parts(given))
         body.numbers = not _numbers(cap).isdisjoint(_handed(output))
         body.actual.clear()  # tracers must not outlive their trace
@@ -236,13 +243,21 @@ def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any],
     return Graph((*nodes, *rest), graph.consts, graph.name), tuple(body.captured)
 
 
-def _parts(given: Value) -> Iterator[Value]:
+def _refuse_changes(cap: Capture, lent: list[Value], since: int) -> None:
+    """Breaks where the body has changed an argument that stands for an object of the program's: that changes, too."""
+    ids = {id(v) for v in cap.effects.mutated[since:]}
+    if ids and any(id(part) in ids for value in lent for part in (value, *_parts(value, MutableV))):
+        raise Break("effect_in_body", "a change to an argument that the transformation hands on as it is")
+
+
+def _parts(given: Value, kinds: Any = (ObjectV, SequenceV)) -> Iterator[Value]:
     """The trees in what a body is called with, as far as it has looked at them."""
     inside = given.attrs.values() if isinstance(given, ObjectV) else children(given)
     for part in of_class(Value, inside):
-        if isinstance(part, (ObjectV, SequenceV)):
+        if isinstance(part, kinds):
             yield part
-            yield from _parts(part)
+        if isinstance(part, (ObjectV, SequenceV, DictV)):
+            yield from _parts(part, kinds)
 
 
 def _given_back(result: Value, output: Any, parts: Iterable[Value]) -> Any:

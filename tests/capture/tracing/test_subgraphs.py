@@ -412,3 +412,41 @@ def test_parts_of_its_arguments_that_a_function_gives_back_are_the_very_objects(
         args = eqx.nn.MLP(4, 2, 8, 1, key=jax.random.key(n)), jax.random.key(n), X
         same(surgery(*args), f(*args))
     assert dynacomp.stats()["breaks"] == {} and dynacomp.stats()["frames_captured"] == 1
+
+
+def test_a_body_changes_an_argument_that_is_handed_on_as_it_is():
+    """`jax.grad` gives a function the very objects by which it does not differentiate: what it does to them stays."""
+    def by_position(x):
+        seen = {"x": x}
+
+        def loss(p, seen):
+            seen["loss"] = len(seen)
+            return (p * seen["x"]).sum()
+
+        return jax.grad(loss)(x, seen), list(seen)
+
+    def by_name(x):
+        seen = [x]
+
+        def loss(p, *, seen):
+            seen.append(1)
+            return (p * seen[0]).sum()
+
+        return jax.value_and_grad(loss)(x, seen=seen), len(seen)
+
+    def of_its_own(x):
+        def loss(p, seen):
+            p["y"] = seen["x"]  # a copy, which JAX has made
+            return (p["x"] * p["y"]).sum()
+
+        tree = {"x": x}
+        return jax.grad(loss)(tree, {"x": x})["x"], list(tree)
+
+    for fn, breaks in ((by_position, 1), (by_name, 1), (of_its_own, 0)):
+        dynacomp.reset()
+        compiled = dynacomp.jit(fn, backend="eager")
+        for n in (3, 3, 4):
+            got, want = compiled(jnp.ones(n)), fn(jnp.ones(n))
+            assert got[1] == want[1]
+            assert jax.tree.all(jax.tree.map(jnp.array_equal, got[0], want[0]))
+        assert len(dynacomp.stats()["breaks"]) == breaks
