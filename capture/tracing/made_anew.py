@@ -186,10 +186,14 @@ def _is_librarys_object(value: ObjectV) -> bool:
 
 
 def _object(cap: Capture, value: ObjectV, depth: int) -> Value | None:
-    """The same class around the same attributes."""
+    """The same class around the same attributes; itself, where these are constants: the library may hand it back, and
+    the program may ask whether it is the one (`lineax.symmetric_tag in operator.tags`)."""
     held = {name: _structured(cap, v, depth + 1) for name, v in attributes(cap, value).items()}
     found = [v for v in held.values() if v is not None]
-    return LibraryV(WithFields(value.cls, tuple(held)), tuple(found)) if len(found) == len(held) else None
+    if len(found) < len(held):
+        return None
+    constant = depth == 0 and all(map(_is_constant, found))
+    return Const(value.real) if constant else LibraryV(WithFields(value.cls, tuple(held)), tuple(found))
 
 
 def _container(cap: Capture, value: ListV | DictV, depth: int) -> Value | None:

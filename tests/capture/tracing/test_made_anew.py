@@ -256,3 +256,20 @@ def test_signatures():
         return inspect.signature(one if k % 4 else other)
 
     settled(bound, [(X, signature(k), k) for k in range(16)], most=6)
+
+
+def test_an_object_of_a_library_is_itself_in_what_the_library_makes_with_it():
+    """From the second size on, the tag was known by its structure, and a copy of it was among the operator's tags."""
+    lineax = pytest.importorskip("lineax")
+    one, other = lineax.positive_semidefinite_tag, lineax.symmetric_tag
+
+    def program(x, tag):
+        operator = lineax.MatrixLinearOperator(x, tag)
+        return x + 1, lineax.is_positive_semidefinite(operator), [t is tag for t in operator.tags]
+
+    compiled = dynacomp.jit(program, backend="eager")
+    for n, tag in ((3, one), (4, one), (5, one), (3, other), (4, other), (6, one)):
+        assert compiled(jnp.ones((n, n)), tag)[1:] == program(jnp.ones((n, n)), tag)[1:]
+    before = dynacomp.stats()["frames_captured"]
+    compiled(jnp.ones((7, 7)), one)
+    assert dynacomp.stats()["frames_captured"] == before
