@@ -135,8 +135,8 @@ def compiled(fn: Any, options: Options, which: Donated = NOTHING) -> Any:
     """The C callable for a function or method; a wrapper with the object's attributes for others."""
     if isinstance(fn.__func__ if isinstance(fn, types.MethodType) else fn, (_native.CompiledFunction, CompiledObject)):
         return fn
-    if type(fn).__name__ == "PjitFunction" and not is_library(fn.__wrapped__) and not jit_places(fn):
-        fn = fn.__wrapped__
+    if type(fn).__name__ == "PjitFunction" and not jit_places(fn):
+        return callable_of(caller(fn), options, which)
     if fn in USER_RULES or (is_library(fn) and not isinstance(fn, types.MethodType)):
         return callable_of(caller(fn), options, which)
     if isinstance(fn, types.FunctionType) or (

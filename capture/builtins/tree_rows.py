@@ -124,18 +124,21 @@ def _tree_map(cap: Capture, f: Value, tree: Value, *rest: Value, is_leaf: Value 
     return _mapped(cap, f, treedef, [leaves, *(_up_to(o, treedef) for o in others)])
 
 
-def all_arrays(cap: Capture, tree: Value) -> Value:
-    """The tree that `jax.jit` makes of a function's result: what JAX takes for an array is one."""
+def all_arrays(cap: Capture, tree: Value, anew: bool = False) -> Value:
+    """The tree that `jax.jit` makes of a function's result: what JAX takes for an array is one. anew: another tree
+    even where nothing but arrays is in it."""
     parts = Shell(cap, tree)
     try:
         leaves, treedef = _flatten(parts, NONE)
     except Closed:
         if any(map(_is_number, parts.values.values())) or any(map(_may_hold_numbers, parts.closed)):
             raise Break("argument", "numbers beside a library's object, in a tree that jax.jit takes apart") from None
+        if anew:
+            raise Break("argument", "a library's object, in a tree that jax.jit takes apart") from None
         return tree
     if any(isinstance(x, LibraryV) for x in leaves):
         raise Break("argument", "a library's function beside arrays, which jax.jit does not take")
-    if not any(map(_is_number, leaves)):
+    if not anew and not any(map(_is_number, leaves)):
         return tree
     return unflattened(cap, treedef, [library_call(cap, jnp.asarray, [x], {}) if _is_number(x) else x for x in leaves])
 

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
+from dynacomp.capture.calls import jitted
 from dynacomp.capture.calls.signatures import bind
 from dynacomp.capture.kinds import later
 from dynacomp.capture.kinds.attrs import CONST_METHODS, intercepts
@@ -54,7 +54,6 @@ from dynacomp.capture.symbolic.values import (
     Value,
     ViewV,
     as_python,
-    children,
     existing,
     is_constant,
     is_literal,
@@ -65,10 +64,9 @@ from dynacomp.capture.symbolic.values import (
 )
 from dynacomp.capture.tracing import made_anew
 from dynacomp.capture.tracing.library_objects import RULE_METHODS, open_callable
-from dynacomp.capture.tracing.placement import jit_places
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping import host_functions, ndarrays, object_attrs, size_values
-from dynacomp.capture.wrapping.builder import JITTED, wrap
+from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, payload_base, seen_by_c
 from dynacomp.capture.wrapping.class_attrs import MISSING, name_in_errors, resolve
 from dynacomp.capture.wrapping.class_prototypes import refuse
@@ -331,7 +329,7 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
         return inline(cap, as_function(cap, fn), args, kwargs)
     anew = made_anew.by_structure(cap, fn)
     if anew is not None:
-        return as_jit_gives(cap, peek(fn), call(cap, anew, args, kwargs))
+        return jitted.called(cap, peek(fn), anew, args, kwargs)
     obj = fn.value
     entered = cap.known.entered.get(id(obj))
     if entered is not None:
@@ -359,11 +357,9 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
         return _real_function(cap, fn, args, kwargs)
     if isinstance(obj, type):
         return OPERATIONS.instantiate(cap, obj, args, kwargs)
-    wrapped = _jitted(cap, obj)
-    if wrapped is not None:
-        inner = from_python(cap, wrapped) if fn.source is None else wrap(cap, wrapped, _wrapped_source(obj, fn.source))
-        if not is_library(wrapped) or open_callable(cap, inner) is not None:
-            return as_jit_gives(cap, obj, call(cap, inner, *as_jit_takes(cap, obj, args, kwargs)))
+    inner = jitted.inside(cap, fn)
+    if inner is not None:
+        return jitted.called(cap, obj, inner, args, kwargs)
     if is_library(obj):
         return library_call(cap, obj, args, kwargs)
     if isinstance(obj, (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
@@ -413,46 +409,6 @@ def arity(row: Any) -> tuple[float, float]:
 
 def _is_jaxs(value: Value) -> bool:
     return isinstance(value, ArrayV) and not isinstance(value.real, np.ndarray)
-
-
-def _jitted(cap: Capture, obj: Any) -> Any:
-    """The function inside `jax.jit(f)`, or inside a compiled function of ours: eager JAX computes the same
-    without the jit."""
-    if isinstance(obj, CompiledFunction) and getattr(obj.key, "numerics", "") != getattr(cap.options, "numerics", ""):
-        raise Break("call", "a function that was compiled with other numerics")
-    known = type(obj).__name__ == "PjitFunction" and not jit_places(obj) or isinstance(obj, CompiledFunction)
-    return getattr(obj, "__wrapped__", None) if known else None
-
-
-def as_jit_takes(cap: Capture, fn: Any, args: list[Value],
-                 kwargs: dict[str, Value]) -> tuple[list[Value], dict[str, Value]]:
-    """The arguments that `fn` gets: where it is `jax.jit(f)`, all that are not static hold arrays, no numbers."""
-    jitted = type(fn) is JITTED
-    if not jitted:
-        return args, kwargs
-    info = fn._jit_info
-    fixed, names = {n + len(args) if n < 0 else n for n in info.static_argnums}, info.static_argnames
-    return ([v if n in fixed or not _holds_numbers(v) else OPERATIONS.all_arrays(cap, v) for n, v in enumerate(args)],
-            {k: v if k in names or not _holds_numbers(v) else OPERATIONS.all_arrays(cap, v) for k, v in kwargs.items()})
-
-
-def as_jit_gives(cap: Capture, fn: Any, result: Value) -> Value:
-    """What `fn` returns: where it is `jax.jit(f)`, numbers and NumPy's arrays in what `f` has returned are arrays."""
-    return OPERATIONS.all_arrays(cap, result) if type(fn) is JITTED and _holds_numbers(result) else result
-
-
-def _holds_numbers(value: Value) -> bool:
-    """Whether that may be, or hold, anything but arrays of JAX."""
-    if isinstance(value, (SequenceV, DictV)):
-        return any(not isinstance(x, Value) or _holds_numbers(x) for x in children(value))
-    return not (isinstance(value, ArrayV) and not ndarrays.is_numpy(value) or isinstance(value, Const) and (
-        value.value is None))
-
-
-def _wrapped_source(obj: Any, source: S.Source) -> S.Source:
-    if isinstance(obj, CompiledFunction):
-        return S.Slot(source, "__wrapped__", CompiledFunction.__dict__["__wrapped__"])
-    return S.Attr(source, "__wrapped__")
 
 
 def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:

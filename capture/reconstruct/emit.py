@@ -27,7 +27,7 @@ from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
 from dynacomp.capture.symbolic.frame_values import NullV, TracebackV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.side_effects import leaving, waits_for_effects
+from dynacomp.capture.symbolic.side_effects import differs_since, leaving, waits_for_effects
 from dynacomp.capture.symbolic.standing_values import HashedV, IdV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -420,7 +420,7 @@ def _partial(e: Emitter, v: PartialV) -> None:
 
 
 def _library(e: Emitter, v: LibraryV) -> None:
-    if waits_for_effects(e.cap, v):
+    if waits_for_effects(e.cap, v) or differs_since(e.cap, v):
         raise Unbuildable(v, "a library's object made of what has changed since")
     if v.entered:
         raise Unbuildable(v, "a context manager that was entered")

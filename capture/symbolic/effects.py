@@ -63,6 +63,8 @@ class Effects:
     classes: dict[tuple[int, str], tuple[type, Any]] = field(default_factory=dict)  # a Value, or DELETED
     arrays: dict[int, tuple[ArrayV, dict[str, Value]]] = field(default_factory=dict)  # id of one → it, what it got
     mutated: list[Any] = field(default_factory=list)  # Values changed in place, in order; None for a global, a class
+    serials: list[int] = field(default_factory=list)  # of these changes: Values with a higher one were made later
+    watches: list[Any] = field(default_factory=list)  # stretches of code whose changes are noted, see `undo_log.Watch`
     warned: dict[int, set[Any]] | None = None  # what modules have warned of, once known: see `warning_rows`
     said: set[Any] = field(default_factory=set)  # the places in bodies where a warning was given
 

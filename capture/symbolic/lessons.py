@@ -86,6 +86,7 @@ class Lessons:
     shown_arrays: bool = False  # a library looked at the content of NumPy arrays that are constants
     order: int = 0  # how often calls are differentiated, to find the rules that derivatives reach
     opens: bool = False  # conditions on numbers that change are left open, see `control_flow.openings`
+    apart: set[Any] = field(default_factory=set)  # codes that change trees: `jax.jit` makes these anew
     shut: set[Any] = field(default_factory=set)  # but for those at these places
 
     def learnt(self) -> int:

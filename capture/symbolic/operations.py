@@ -30,7 +30,7 @@ class Operations:
     special: Callable[[Cap, Value, str], Value | None]
     equal: Callable[[Cap, Value, Value], bool]
     node_argument: Callable[[Cap, Value], Any]
-    all_arrays: Callable[[Cap, Value], Value]
+    all_arrays: Callable[..., Value]
 
     # containers and cells
     items: Callable[[Cap, Any], list[Value]]

@@ -6,6 +6,7 @@ the end of the capture `changed(cap)` lists the Values whose real objects must b
 
 from __future__ import annotations
 
+import bisect
 import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -29,6 +30,7 @@ from dynacomp.capture.symbolic.values import (
     SetV,
     Value,
     holds,
+    next_serial,
 )
 
 
@@ -41,7 +43,9 @@ def mutating(cap: Capture, value: Value) -> None:
     whose = getattr(value, "owner", None) or value  # a `__dict__` is as old as its object
     if id(whose) in cap.libraries.hosted:
         raise Break("body", "a change to what a function holds that a library runs in a context of its own")
-    cap.effects.mutated.append(whose)
+    _note(cap, whose)
+    for watch in cap.effects.watches:
+        watch.note(whose)
     existed = getattr(whose, "real", None) is not None
     older = [b for b in cap.bodies if existed or whose.serial < b.serial]
     for side in [b for b in older if b.is_side]:
@@ -53,6 +57,11 @@ def mutating(cap: Capture, value: Value) -> None:
         value.items = set(value.items)
     if isinstance(value, DictV) and isinstance(value.owner, ObjectV):
         value.owner.written.update(value.items)
+
+
+def _note(cap: Capture, whose: Any) -> None:
+    cap.effects.mutated.append(whose)
+    cap.effects.serials.append(next_serial())
 
 
 def removing(cap: Capture, value: Value) -> None:
@@ -72,7 +81,9 @@ def _change_from(cap: Capture, bodies: list[Any], what: str) -> None:
 
 def changing_outside(cap: Capture, what: str) -> None:
     """Must be called before something is changed that no Value stands for: a class, a module."""
-    cap.effects.mutated.append(None)
+    _note(cap, None)
+    for watch in cap.effects.watches:
+        watch.outside = True
     _change_from(cap, cap.bodies, what)
 
 
@@ -86,8 +97,18 @@ def may_see(cap: Capture, value: Value, since: int) -> bool:
     before the call, or is in reach of `value` or of something that the program changed and that existed."""
     if changed_outside(cap, since):
         return True
+    return _reach(cap, [value, *changed(cap), *cap.effects.stored()], since)
+
+
+def differs_since(cap: Capture, value: Value) -> bool:
+    """Whether something that `value` holds has changed since `value` was made."""
+    since = bisect.bisect(cap.effects.serials, value.serial)
+    return since < len(cap.effects.serials) and _reach(cap, list(_parts(value)), since)
+
+
+def _reach(cap: Capture, todo: list[Any], since: int) -> bool:
+    """Whether some of the first leads to a Value that has changed after so many changes."""
     ids = {id(v) for v in cap.effects.mutated[since:]}
-    todo: list[Any] = [value, *changed(cap), *cap.effects.stored()]
     seen: set[int] = set()
     while todo:
         at = todo.pop()

@@ -4,6 +4,7 @@ What a side of a branch changes is only true on that side. `save(body, value)` n
 that is older than the side was before its first change there; when the side has run, `take_back`
 restores those objects and gives their changed states, for `merge` to make one of both sides'.
 
+    Watch               what older objects differ after a stretch of code from what they were before it
     parts(value)        a mutable Value as a shape that can be compared, and the Values that it holds
     put(value, held)    the same object with other Values in it
 """
@@ -22,6 +23,7 @@ from dynacomp.capture.symbolic.values import (
     CellV,
     Const,
     DictV,
+    Lazy,
     ListV,
     ObjectV,
     SetV,
@@ -81,6 +83,56 @@ def in_state(value: Value, state: State | None) -> Iterator[None]:
         yield
     finally:
         restore(value, before)
+
+
+class Watch:
+    """Notes the objects that a stretch of code changes and that are older than it; `changed` says whether any differs
+    in the end. What is put on a stack and taken off again does not."""
+
+    def __init__(self) -> None:
+        self.birth = next_serial()
+        self.outside = False  # whether something changed that no Value stands for
+        self.before: dict[Value, Any] = {}
+
+    def is_older(self, value: Value) -> bool:
+        return value.serial < self.birth or getattr(value, "real", None) is not None
+
+    def note(self, value: Value) -> None:
+        """Must be called before `value` changes."""
+        if value not in self.before and self.is_older(value):
+            self.before[value] = _content(value)
+
+    @property
+    def changed(self) -> bool:
+        return self.outside or any(then is None or _differs(value, then) for value, then in self.before.items())
+
+
+def _content(value: Any) -> Any:
+    """What a mutable Value holds, by identity, for comparison; None for kinds that are not looked into."""
+    if getattr(value, "view", None) is not None or getattr(value, "owner", None) is not None:
+        return None
+    if isinstance(value, ListV):
+        return tuple(map(_held, value.items))
+    if isinstance(value, DictV):
+        return tuple((key, _held(x)) for key, x in value.items.items())
+    if isinstance(value, ObjectV):
+        return {name: _held(x) for name, x in value.attrs.items() if x is not DELETED}  # of an existing one: those read
+    return (_held(value.content),) if isinstance(value, CellV) else None
+
+
+def _differs(value: Value, then: Any) -> bool:
+    now = _content(value)
+    if isinstance(value, ObjectV) and now is not None:
+        return any(now.get(name) != then.get(name) for name in value.written | then.keys())
+    return bool(now != then)
+
+
+def _held(x: Any) -> int:
+    """One number for one object, whether it was looked at or not."""
+    if isinstance(x, Lazy):
+        return id(x.obj)
+    real = x.value if isinstance(x, Const) else getattr(x, "real", None)
+    return id(x if real is None and not isinstance(x, Const) else real)
 
 
 # --- mutable Values as data

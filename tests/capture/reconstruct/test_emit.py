@@ -4,6 +4,7 @@ import collections
 import functools
 import itertools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -237,3 +238,47 @@ def test_results_and_graphs():
         return (x,)
 
     assert agree(program)["graphs"] >= 2
+
+
+class Holder:
+    pass
+
+
+def pulled_back(x, held):
+    """A library's object around a function that reads what is changed before Python needs the object."""
+    y, pull = jax.vjp(lambda v: v * held[0] * v, x)
+    held[0] = x * 7
+    dynacomp.graph_break()
+    return pull(y), held[0]
+
+
+def linearized(x, held):
+    k = held[0]
+    y, linear = jax.linearize(lambda v: v * k * v, x)
+    k = x * 9
+    dynacomp.graph_break()
+    return linear(y), k
+
+
+def through_an_object(x, held):
+    obj = Holder()
+    obj.k = held[0]
+    y, pull = jax.vjp(lambda v: v * obj.k, x)
+    obj.k = x * 9
+    dynacomp.graph_break()
+    return pull(y), obj.k
+
+
+def unchanged(x, held):
+    y, pull = jax.vjp(lambda v: v * held[0], x)
+    dynacomp.graph_break()
+    return pull(y), held[0]
+
+
+@pytest.mark.parametrize("program", [pulled_back, linearized, through_an_object, unchanged])
+def test_a_librarys_object_is_made_of_what_was_there_when_it_was_made(program):
+    compiled = dynacomp.jit(program, backend="eager")
+    for i in range(4):
+        x = jnp.arange(3.0) + i
+        assert repr(compiled(x, [x * 2])) == repr(program(x, [x * 2]))
+    assert dynacomp.stats()["frames_captured"] >= 2 and not dynacomp.stats()["frames_eager"]

@@ -96,3 +96,32 @@ def test_what_cannot_be_taken_back_breaks():
     undo_log.spoil(spoiled)
     with pytest.raises(Break, match="further on one side"):
         spoiled.seq.items  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["list", "dict", "object", "cell", "set", "iterator"])
+def test_a_watch_tells_what_differs_in_the_end(name):
+    make, change = CHANGES[name]
+    older, watch = make(), undo_log.Watch()
+    newer = make()
+    for value in (older, newer):
+        watch.note(value)
+    assert list(watch.before) == [older]
+    change(newer)
+    change(older)
+    assert watch.changed
+
+
+def test_what_is_put_back_does_not_differ():
+    stack, names, cell, watch = ListV([A]), DictV({"k": A}), CellV(A), undo_log.Watch()
+    for value in (stack, names, cell):
+        watch.note(value)
+    stack.items.append(B)
+    names.items["more"] = B
+    cell.content = B
+    assert watch.changed
+    stack.items.pop()
+    del names.items["more"]
+    cell.content = Const(A.value)
+    assert not watch.changed
+    watch.outside = True
+    assert watch.changed

@@ -1,0 +1,97 @@
+"""What a call of `jax.jit(f)` that existed before does beside calling `f`.
+
+Its function is entered as if the jit were not there, so that what surrounds it is fused with it. Three things are done
+as JAX does them: numbers become arrays, on the way in and out (`called`); the function has trees of its own, made anew
+of the leaves; and what else it does to the program's objects happens when JAX traces it, not in each call. The last
+two show only where the function changes something that is older than the call: the first time, capture starts over and
+gives it copies; if something still changes, Python makes the call.
+
+    @jax.jit
+    def step(params, x):
+        params["w"] = params["w"] - x  # the caller's dict stays as it is
+        return params
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynacomp.capture._native import CompiledFunction
+from dynacomp.capture.base.errors import Break, Restart
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.libraries import is_library
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.undo_log import Watch
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    Const,
+    DictV,
+    MutableV,
+    SequenceV,
+    Value,
+    children,
+)
+from dynacomp.capture.tracing.library_objects import open_callable
+from dynacomp.capture.tracing.placement import jit_places
+from dynacomp.capture.wrapping.builder import JITTED, wrap
+from dynacomp.capture.wrapping.constants import from_python
+from dynacomp.capture.wrapping.ndarrays import is_numpy
+
+
+def inside(cap: Capture, fn: Const) -> Value | None:
+    """The function inside `jax.jit(f)`, or inside a compiled function of ours, where it is to be entered."""
+    obj = fn.value
+    ours = isinstance(obj, CompiledFunction)
+    if ours and getattr(obj.key, "numerics", "") != getattr(cap.options, "numerics", ""):
+        raise Break("call", "a function that was compiled with other numerics")
+    wrapped = getattr(obj, "__wrapped__", None) if ours or type(obj) is JITTED and not jit_places(obj) else None
+    if wrapped is None:
+        return None
+    inner = from_python(cap, wrapped) if fn.source is None else wrap(cap, wrapped, _wrapped_source(obj, fn.source))
+    return inner if not is_library(wrapped) or open_callable(cap, inner) is not None else None
+
+
+def _wrapped_source(obj: Any, source: S.Source) -> S.Source:
+    if isinstance(obj, CompiledFunction):
+        return S.Slot(source, "__wrapped__", CompiledFunction.__dict__["__wrapped__"])
+    return S.Attr(source, "__wrapped__")
+
+
+def called(cap: Capture, obj: Any, inner: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What `obj(*args, **kwargs)` returns, by a call of `inner`, its function, where it is `jax.jit(f)`."""
+    if type(obj) is not JITTED:
+        return cap.call(inner, args, kwargs)
+    key = getattr(obj.__wrapped__, "__code__", obj.__wrapped__)
+    apart, watch = key in cap.lessons.apart, Watch()
+    cap.effects.watches.append(watch)
+    try:
+        result = cap.call(inner, *_taken(cap, obj, args, kwargs, apart))
+    finally:
+        cap.effects.watches.pop()
+    if watch.changed:
+        if apart:
+            raise Break("effect", "what a function does to outer objects when jax.jit traces it")
+        cap.lessons.apart.add(key)
+        raise Restart
+    anew = isinstance(result, MutableV) and watch.is_older(result)
+    return OPERATIONS.all_arrays(cap, result, anew) if anew or _holds_numbers(result) else result
+
+
+def _taken(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value],
+           anew: bool) -> tuple[list[Value], dict[str, Value]]:
+    """The arguments that the function gets: all that are not static hold arrays, no numbers. anew: in other trees."""
+    info = obj._jit_info
+    fixed, names = {n + len(args) if n < 0 else n for n in info.static_argnums}, info.static_argnames
+
+    def taken(static: bool, value: Value) -> Value:
+        return value if static or not (anew or _holds_numbers(value)) else OPERATIONS.all_arrays(cap, value, anew)
+
+    return [taken(n in fixed, v) for n, v in enumerate(args)], {k: taken(k in names, v) for k, v in kwargs.items()}
+
+
+def _holds_numbers(value: Value) -> bool:
+    """Whether that may be, or hold, anything but arrays of JAX."""
+    if isinstance(value, (SequenceV, DictV)):
+        return any(not isinstance(x, Value) or _holds_numbers(x) for x in children(value))
+    return not (isinstance(value, ArrayV) and not is_numpy(value) or isinstance(value, Const) and value.value is None)
