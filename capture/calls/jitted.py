@@ -62,7 +62,8 @@ def called(cap: Capture, obj: Any, inner: Value, args: list[Value], kwargs: dict
     """What `obj(*args, **kwargs)` returns, by a call of `inner`, its function, where it is `jax.jit(f)`."""
     if type(obj) is not JITTED:
         return cap.call(inner, args, kwargs)
-    key = getattr(obj.__wrapped__, "__code__", obj.__wrapped__)
+    wrapped: Any = vars(obj)["__wrapped__"]
+    key = getattr(wrapped, "__code__", wrapped)
     apart, watch = key in cap.lessons.apart, Watch()
     cap.effects.watches.append(watch)
     try:
