@@ -32,6 +32,16 @@ def test_one_native_call():
             agree(got, want, scale=10)
 
 
+@pytest.mark.parametrize("axis", (0, 1))
+def test_lines_in_step_and_the_rest(axis):
+    """As many lines as no register divides, along memory and across it: each is what it is alone."""
+    x = np.random.RandomState(3).randn(37, 37).astype(np.float32)
+    program = compiled(lambda x: (fft.ifft(fft.fft(x, axis=axis), axis=axis), fft.rfft(x), fft.irfft(x)), x)
+    assert not program.externs
+    for got, want in zip(program(x), (x + 0j, fft.rfft(x), fft.irfft(x)), strict=True):
+        agree(got, want, scale=10)
+
+
 def test_references():
     same_as_eager(lambda *args: transforms(*args)[:8], *arrays(2), scale=10)
 
