@@ -55,7 +55,7 @@ from dynacomp.lowering.fuse.items import (
     op_name,
 )
 from dynacomp.lowering.fuse.schedule import ExternStep, KernelStep, Schedule, Step, TemplateStep
-from dynacomp.lowering.fuse.splitting import short_rows, split_fold, split_rows, worth_splitting
+from dynacomp.lowering.fuse.splitting import stages_of
 from dynacomp.lowering.fuse.units import Unit, Units
 from dynacomp.lowering.kernel_ir.loops import Kernel
 from dynacomp.lowering.primitives.control import is_control, map_bodies
@@ -281,11 +281,7 @@ class Planner:
 
     def stages_of(self, node: Node, item: Item) -> tuple[Item, ...]:
         """The item, or the two folds that it is better done as."""
-        short = short_rows(item)
-        if short is not None:
-            return split_rows(self.reader, node, ALL_FOLDS[op_name(node)](node), short)
-        parts = split_fold(self.reader, node, ALL_FOLDS[op_name(node)](node)) if worth_splitting(item) else None
-        return parts or (item,)
+        return stages_of(self.reader, node, ALL_FOLDS[op_name(node)](node), item) if item.kind == "fold" else (item,)
 
     def add_node(self, node: Node, reads: set[str]) -> None:
         parts = (u.name for u in self.users[node] if op_name(u) == "getitem")

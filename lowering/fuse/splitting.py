@@ -10,14 +10,21 @@ And folds over rows too short for lanes, that lie side by side in memory (group 
     after:   part[g, j] = sum(x[64*i + 8*g + j] for i < n)        lanes over all 64
              s[g] = sum(part[g, j] for j < 8)
 
+And folds down columns too few for the lanes of a register (the colours of an image):
+
+    before:  s[c] = sum(x[3*i + c] for i < 16*n)                  lanes over 3
+    after:   part[r, c] = sum(x[48*i + 3*r + c] for i < n)        lanes over all 48
+             s[c] = sum(part[r, c] for r < 16)
+
 The blocks depend on sizes alone, never on the number of threads: results are the same on any machine.
 Summing by blocks also makes float sums more exact.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+import numpy as np
 import sympy
 
 from dynacomp.capture.graph.graph import Node
@@ -29,7 +36,7 @@ from dynacomp.lowering.sizes.indexing import FloorDiv, coefficient, flat, hint, 
 
 BIG_FOLD, BLOCKS = 1 << 17, 64
 ENOUGH_LANES, ENOUGH_ROWS = 1024, 8
-SHORT, MANY = 32, 16
+SHORT, MANY, WIDE = 32, 16, 64
 
 
 def worth_splitting(item: Item) -> bool:
@@ -39,8 +46,37 @@ def worth_splitting(item: Item) -> bool:
     return total(item.shape) < (ENOUGH_LANES if item.lanes else ENOUGH_ROWS)
 
 
-def split_fold(reader: Reader, node: Node, fold: Fold) -> tuple[Item, Item] | None:
+@dataclass(frozen=True)
+class Folded:
+    """An array that a fold makes."""
+
+    name: str
+    shape: Point
+    dtype: np.dtype
+    fold: Fold
+
+    def item(self, reader: Reader) -> Item:
+        return make_fold_item(reader, self.name, self.shape, self.dtype, self.fold)
+
+
+def stages_of(reader: Reader, node: Node, fold: Fold, item: Item) -> tuple[Item, ...]:
+    """The item of a fold, or the folds that it is better done as."""
+    whole = Folded(node.name, shape_of(node), node.aval.dtype, fold)
+    if (short := short_rows(item)) is not None:
+        return split_rows(reader, whole, short)
+    if rows := few_columns(item):
+        part = wider(reader, whole, rows)
+        return (*_in_blocks(reader, part, part.item(reader)), _combine(reader, whole, part.name, part.shape, -2))
+    return _in_blocks(reader, whole, item)
+
+
+def _in_blocks(reader: Reader, whole: Folded, item: Item) -> tuple[Item, ...]:
+    return (split_fold(reader, whole) if worth_splitting(item) else None) or (item,)
+
+
+def split_fold(reader: Reader, whole: Folded) -> tuple[Item, Item] | None:
     """(partial results, their fold), or None where no dimension is long enough."""
+    fold = whole.fold
     sizes = [hint(n) for n in fold.extents]  # the outermost that suffices: a block is one piece of memory
     cut = next((k for k, n in enumerate(sizes) if n >= BLOCKS), sizes.index(max(sizes)))
     extent = fold.extents[cut]
@@ -48,12 +84,12 @@ def split_fold(reader: Reader, node: Node, fold: Fold) -> tuple[Item, Item] | No
         return None
     block = FloorDiv(extent + BLOCKS - 1, sympy.Integer(BLOCKS))
     count = FloorDiv(extent + block - 1, block) if extent.is_Integer else sympy.Integer(BLOCKS)
-    part = _partial(reader, node, fold, cut, block, count)
-    return part, _combine(reader, node, fold, part)
+    part = _partial(reader, whole, cut, block, count)
+    return part, _combine(reader, whole, part.name, part.shape, 0)
 
 
-def _partial(reader: Reader, node: Node, fold: Fold, k: int, block: sympy.Expr, count: sympy.Expr) -> Item:
-    shape = (count, *shape_of(node))
+def _partial(reader: Reader, whole: Folded, k: int, block: sympy.Expr, count: sympy.Expr) -> Item:
+    fold, shape = whole.fold, (count, *whole.shape)
     extent = fold.extents[k]
     chunk = reader.point(shape)[0]
     length = block
@@ -66,16 +102,49 @@ def _partial(reader: Reader, node: Node, fold: Fold, k: int, block: sympy.Expr, 
         return fold.value(reader, at[1:], (*inner[:k], at[0] * block + inner[k], *inner[k + 1 :]))
 
     bounded = replace(fold, extents=(*fold.extents[:k], block, *fold.extents[k + 1 :]), value=value)
-    item = make_fold_item(reader, f"{node.name}_part", shape, fold.dtype, bounded)
+    item = make_fold_item(reader, f"{whole.name}_part", shape, fold.dtype, bounded)
     return replace(item, extents=(*item.extents[:k], length, *item.extents[k + 1 :]))
 
 
-def _combine(reader: Reader, node: Node, fold: Fold, part: Item) -> Item:
-    def value(reader: Reader, at: Point, inner: Point) -> Expr:
-        return reader.load(part.name, flat((*inner, *at), part.shape), fold.dtype)
+def _combine(reader: Reader, whole: Folded, part: str, shape: Point, k: int) -> Item:
+    """The fold of the array `part` along its dimension `k`."""
+    k %= len(shape)
 
-    whole = Fold(part.shape[:1], fold.fold, fold.dtype, value)
-    return make_fold_item(reader, node.name, shape_of(node), node.aval.dtype, whole)
+    def value(reader: Reader, at: Point, inner: Point) -> Expr:
+        return reader.load(part, flat((*at[:k], *inner, *at[k:]), shape), whole.fold.dtype)
+
+    fold = Fold(shape[k : k + 1], whole.fold.fold, whole.fold.dtype, value)
+    return make_fold_item(reader, whole.name, whole.shape, whole.dtype, fold)
+
+
+def few_columns(item: Item) -> int:
+    """How many rows of a fold down columns are a row of one with columns enough for lanes; 0 where that is no gain."""
+    column, row = _last(item.at), _last(item.inner)
+    if item.kind != "fold" or item.fold is None or item.fold.position is not None or not item.lanes or row < 0:
+        return 0
+    if column != len(item.shape) - 1 or column < 0 or not item.shape[column].is_Integer:
+        return 0
+    extent, columns = item.extents[row], hint(item.shape[column])
+    names = {item.at[column], item.inner[row]}
+    matrices = [r.index for r in item.reads if names & r.index.free_symbols]
+    side_by_side = [coefficient(i, item.at[column]) == 1 and coefficient(i, item.inner[row]) == columns
+                    for i in matrices]
+    if columns >= MANY or not extent.is_Integer or not matrices or not all(side_by_side):
+        return 0
+    fits = [n for n in range(2, WIDE // columns + 1) if extent % n == 0 and extent // n >= ENOUGH_ROWS]
+    return max((n for n in fits if n * columns >= MANY), default=0)
+
+
+def wider(reader: Reader, whole: Folded, rows: int) -> Folded:
+    """The fold that keeps `rows` partial results of each column."""
+    fold, shape = whole.fold, (*whole.shape[:-1], sympy.Integer(rows), whole.shape[-1])
+    k = _last(reader.point(fold.extents))
+
+    def value(reader: Reader, at: Point, inner: Point) -> Expr:
+        return fold.value(reader, (*at[:-2], at[-1]), (*inner[:k], inner[k] * rows + at[-2], *inner[k + 1 :]))
+
+    extents = (*fold.extents[:k], fold.extents[k] / rows, *fold.extents[k + 1 :])
+    return Folded(f"{whole.name}_rows", shape, fold.dtype, replace(fold, extents=extents, value=value))
 
 
 def short_rows(item: Item) -> int | None:
@@ -97,17 +166,13 @@ def _last(at: Point) -> int:
     return max((k for k, v in enumerate(at) if v != 0), default=-1)
 
 
-def split_rows(reader: Reader, node: Node, fold: Fold, k: int) -> tuple[Item, Item]:
+def split_rows(reader: Reader, whole: Folded, k: int) -> tuple[Item, Item]:
     """(the fold over all dimensions but `k`, the fold of that)."""
-    shape = (*shape_of(node), fold.extents[k])
+    fold, shape = whole.fold, (*whole.shape, whole.fold.extents[k])
 
     def part_value(reader: Reader, at: Point, inner: Point) -> Expr:
         return fold.value(reader, at[:-1], (*inner[:k], at[-1], *inner[k:]))
 
-    def value(reader: Reader, at: Point, inner: Point) -> Expr:
-        return reader.load(part.name, flat((*at, *inner), shape), fold.dtype)
-
     others = replace(fold, extents=(*fold.extents[:k], *fold.extents[k + 1 :]), value=part_value)
-    part = make_fold_item(reader, f"{node.name}_part", shape, fold.dtype, others)
-    whole = Fold(fold.extents[k : k + 1], fold.fold, fold.dtype, value)
-    return part, make_fold_item(reader, node.name, shape_of(node), node.aval.dtype, whole)
+    part = make_fold_item(reader, f"{whole.name}_part", shape, fold.dtype, others)
+    return part, _combine(reader, whole, part.name, shape, -1)
