@@ -66,7 +66,14 @@ from dynacomp.capture.wrapping.builtin_subclasses import MUTABLE
 from dynacomp.capture.wrapping.class_attrs import MISSING, SIMPLE, is_hook, lookup, name_in_errors, read_class, resolve
 from dynacomp.capture.wrapping.class_prototypes import is_made
 from dynacomp.capture.wrapping.constants import from_python
-from dynacomp.capture.wrapping.object_attrs import bind, is_data_descriptor, is_librarys, no_attribute, object_attribute
+from dynacomp.capture.wrapping.object_attrs import (
+    bind,
+    hook,
+    is_data_descriptor,
+    is_librarys,
+    no_attribute,
+    object_attribute,
+)
 
 # (type of a constant, method name) → row(cap, obj, *args): tree structures, ...
 CONST_METHODS: dict[tuple[type, str], Any] = {}
@@ -115,10 +122,18 @@ def has_attribute(cap: Capture, value: Value, name: str) -> bool:
 
 
 def _object(cap: Capture, value: ObjectV, name: str) -> Value:
+    """By the class's `__getattribute__`, then its `__getattr__`, which only the type's slot asks: neither
+    `object.__getattribute__` nor one of the program's does."""
     owner, raw = resolve(cap, value.cls, "__getattribute__")
-    if not is_hook(raw) or is_librarys(raw):
-        return object_attribute(cap, value, name)
-    return cap.call(bind(cap, raw, value, owner, "__getattribute__"), [Const(name)])
+    try:
+        if not is_hook(raw) or is_librarys(raw):
+            return object_attribute(cap, value, name)
+        return cap.call(bind(cap, raw, value, owner, "__getattribute__"), [Const(name)])
+    except Raised as raised:
+        fallback = hook(cap, value, "__getattr__") if issubclass(type_of(raised.value), AttributeError) else None
+        if fallback is None:
+            raise
+    return cap.call(fallback, [Const(name)])
 
 
 def _const(cap: Capture, value: Const, name: str) -> Value:

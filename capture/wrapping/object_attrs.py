@@ -71,7 +71,7 @@ def refused(cls: type, attempt: Callable[[Any], Any]) -> Raised:
 
 
 def object_attribute(cap: Capture, value: ObjectV, name: str) -> Value:
-    """`object.__getattribute__`, then `__getattr__`."""
+    """`object.__getattribute__`: it does not ask `__getattr__`."""
     owner, raw = resolve(cap, value.cls, name)
     if raw is not MISSING and is_data_descriptor(raw) and hasattr(type(raw), "__get__"):
         return bind(cap, raw, value, owner, name)
@@ -84,9 +84,6 @@ def object_attribute(cap: Capture, value: ObjectV, name: str) -> Value:
     if owner is not None and not class_attrs.is_deleted(cap, value.cls, name):
         return class_data(cap, value.cls, owner, raw, name) if class_attrs.is_data(raw) else bind(
             cap, raw, value, owner, name)
-    fallback = hook(cap, value, "__getattr__")
-    if fallback is not None:
-        return cap.call(fallback, [Const(name)])
     raise no_attribute(name_in_errors(value.cls), name)
 
 

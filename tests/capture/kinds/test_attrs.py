@@ -18,6 +18,7 @@ import pytest
 
 import dynacomp
 from dynacomp import filters
+from tests.capture.program_kit import check_one_graph
 
 
 def test_an_attribute_that_a_module_did_not_have():
@@ -370,3 +371,38 @@ def test_a_signature_of_its_own_is_asked():
             return x, str(error)[:30]
 
     assert repr(dynacomp.jit(f)(jnp.ones(3))) == repr(f(jnp.ones(3)))
+
+
+def test_only_the_type_asks_getattr_not_what_it_calls_to_find_an_attribute():
+    def f(x):
+        log = []
+
+        class Falls:
+            def __getattr__(self, name):
+                log.append(name)
+                return x * 2 if name == "twice" else super().__getattribute__(name)
+
+        class Catches:
+            def __getattribute__(self, name):
+                try:
+                    return object.__getattribute__(self, name)
+                except AttributeError:
+                    log.append(f"caught {name}")
+                    if name == "found":
+                        return x + 5
+                    raise
+
+            def __getattr__(self, name):
+                log.append(f"asked for {name}")
+                if name == "made":
+                    return x
+                raise AttributeError(f"no {name}")
+
+        for ask in (lambda: Falls().nothing, lambda: object.__getattribute__(Falls(), "twice"), lambda: Catches().none):
+            try:
+                ask()
+            except AttributeError as error:
+                log.append((str(error), error.name, error.__context__))
+        return Falls().twice + Catches().found + Catches().made, hasattr(Falls(), "q"), getattr(Catches(), "q", 3), log
+
+    check_one_graph(f, (jnp.ones(3),), (jnp.arange(3.0),))
