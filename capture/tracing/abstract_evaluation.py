@@ -147,7 +147,7 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
 
     def run(*tracers: Any) -> list[Any]:
         cap.libraries.traces.append(trace_ctx.trace)
-        outer, cap.libraries.stands = cap.libraries.stands, {}
+        outer, cap.libraries.stands = cap.libraries.stands, {id(t): (t, n) for t, n in zip(tracers, nodes)}
         given = {id(t): (t, numbers[n]) for t, n in zip(tracers, nodes) if n in numbers}
         passed_on, cap.libraries.passing = cap.libraries.passing, given
         try:
@@ -160,8 +160,7 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
         seen["made"] = _on_tracers(cap, fn, args, kwargs, {**passed, **dict(zip(nodes, tracers))})
         seen["leaves"], seen["tree"] = jax.tree.flatten(seen["made"])
         _refuse_results(fn, seen["made"], seen["leaves"])
-        given = {**cap.libraries.stands, **{id(t): (t, n) for t, n in zip(tracers, nodes)}}
-        seen["origins"] = [given.get(id(x), (x, None))[1] for x in seen["leaves"]]
+        seen["origins"] = [cap.libraries.stands.get(id(x), (x, None))[1] for x in seen["leaves"]]
         return [x for x in seen["leaves"] if _is_array(x)]
 
     jaxpr = _traced(cap, fn, run, nodes)

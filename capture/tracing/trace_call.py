@@ -51,6 +51,7 @@ from dynacomp.capture.tracing.library_reads import guard_reads
 from dynacomp.capture.tracing.lowered_args import LibraryArg, leaf_nodes, lower_arg, lower_arguments, standins_in
 from dynacomp.capture.tracing.passthrough import OBJECT_CALLS, Passed
 from dynacomp.capture.tracing.subgraphs import Standin, localise, never_called, place_of
+from dynacomp.capture.tracing.treedef_contents import in_structure
 from dynacomp.capture.tracing.trees import unflattened
 from dynacomp.capture.wrapping.builder import is_bare_named_tuple
 from dynacomp.capture.wrapping.class_prototypes import refuse
@@ -214,6 +215,8 @@ def _finish_standin(cap: Capture, value: Standin) -> Any:
         return never_called
     if differ_by_bodies(tuple(ways)):
         raise Break("body", "a function that is called with one transformed function after another")
+    if len(ways) > 1 and any(in_structure(structure, jax.core.Tracer) for structure, _ in ways):
+        raise Break("body", "a function called in several ways, by trees that keep arrays beside their leaves")
     closures = tuple(Closure(graph, tuple(localise(cap, n) for n in captured), value.signature)
                      for graph, captured in ways.values())
     return closures[0] if len(closures) == 1 else emit_node(cap, Dispatch(tuple(ways)), (closures, {}), None)

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from dynacomp.capture.base.classes import fields
+from dynacomp.capture.base.errors import Break
 from dynacomp.capture.graph.avals import ARRAY_TYPE, aval_of
 from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.symbolic.machine import Capture
@@ -93,11 +94,24 @@ def _has_python_class(obj: Any) -> bool:
 
 def const_array(cap: Capture, obj: Any) -> Value:
     """A concrete array that the captured code holds as a constant."""
+    if issubclass(type(obj), jax.core.Tracer) and cap.libraries.tracing:
+        return _array_of_trace(cap, obj)
     builder = cap.bodies[0].outer if cap.bodies else cap.graph.builder
     aval = aval_of(obj)
     node = builder.const(obj, aval)
     cap.graph.owner[node] = 0
     return ArrayV(node, aval, real=obj)
+
+
+def _array_of_trace(cap: Capture, tracer: Any) -> Value:
+    """A tracer where JAX does not look for leaves, in an object that a library hands to a body: the array, or the
+    number that changes, that it stands for while the library's call is tried out."""
+    number, stands = cap.libraries.passing.get(id(tracer)), cap.libraries.stands.get(id(tracer))
+    if number is not None:
+        return number[1]
+    if stands is None:
+        raise Break("opaque", "an array that a library computes while it traces, out of sight in an object")
+    return ArrayV(stands[1], aval_of(tracer))
 
 
 def _holds_values(obj: Any) -> bool:

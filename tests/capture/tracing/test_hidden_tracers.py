@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
+from tests.capture.program_kit import check_one_graph
 
 X = jnp.arange(6.0).reshape(2, 3)
 
@@ -96,3 +97,43 @@ def test_an_object_of_a_library_that_keeps_arrays_leaves_compiled_code():
     make, keep = (types.FunctionType(fn.__code__, dict(NAMES)) for fn in (wrapping, keeping))
     made, kept = dynacomp.jit(lambda x: (make(x), keep()), backend="eager")(X)
     assert repr((made.shifted(), made.total, kept.shift)) == repr((make(X).shifted(), make(X).total, keep().shift))
+
+
+@jax.tree_util.register_pytree_node_class
+class Scaled:
+    """A tree with an array or a number where JAX sees none, as problems and geometries of ott keep them."""
+
+    def __init__(self, y, scale):
+        self.y, self.scale = y, scale
+
+    def tree_flatten(self):
+        return [self.y], {"scale": self.scale}
+
+    @classmethod
+    def tree_unflatten(cls, fixed, leaves):
+        return cls(leaves[0], **fixed)
+
+
+def test_an_array_beside_the_leaves_of_a_tree_is_what_the_body_reads():
+    def mapped(y):
+        return jax.vmap(lambda p: p.y * p.scale)(Scaled(y * 2, y[1]))
+
+    def compiled(y):
+        return jax.jit(lambda p: p.y * p.scale)(Scaled(y * 2, jnp.float32(0.5)))
+
+    def below(y):
+        return jax.grad(lambda y: jax.vmap(lambda p: p.y * p.scale)(Scaled(y, y[0])).sum())(y)
+
+    def again(y):
+        double = lambda p: p.y * p.scale  # noqa: E731
+        return jax.vmap(double)(Scaled(y, y[0])), jax.vmap(double)(Scaled(y[:2], y[0]))
+
+    for f in (mapped, compiled, below, again):
+        check_one_graph(f, (jnp.arange(3.0),), (jnp.ones(3),))
+
+
+def test_a_number_beside_the_leaves_of_a_tree_stays_a_number():
+    def f(y, scale):
+        return jax.vmap(lambda p: p.y * (p.scale if isinstance(p.scale, float) else 100.0))(Scaled(y, scale))
+
+    check_one_graph(f, (jnp.arange(3.0), 0.5), (jnp.arange(3.0), 1.5), captures=2)
