@@ -16,6 +16,7 @@ import numpy as np
 
 from dynacomp.capture.base.classes import module_name, own_dict
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.kinds import arrays
 from dynacomp.capture.kinds.exceptions import as_exception, say_where
 from dynacomp.capture.symbolic import sources as S
@@ -165,7 +166,7 @@ def _const(cap: Capture, value: Const, name: str) -> Value:
             return own
     try:
         found = getattr(obj, name)
-    except AttributeError as error:
+    except ours(Exception) as error:  # a property's own
         raise Raised(Const(error)) from None
     if isinstance(found, (types.BuiltinMethodType, types.MethodWrapperType)) and found.__self__ is obj:
         return BuiltinMethodV(value, name)
@@ -252,7 +253,7 @@ def _module(cap: Capture, module: types.ModuleType, name: str) -> Value:
         return cap.call(wrap(cap, fallback, S.Attr(S.Root(module, called), "__getattr__")), [Const(name)])
     try:
         return from_python(cap, getattr(module, name))
-    except AttributeError as error:
+    except ours(Exception) as error:
         raise Raised(Const(error)) from None
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.base.classes import entries, module_name, mro
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.immutability import is_python_class
@@ -283,7 +284,7 @@ def _by_python(cap: Capture, cls: type, name: str) -> Any:
     own = is_programs(lookup(type(cls), "__getattr__")[1])
     try:
         return type.__getattribute__(cls, name) if own else getattr(cls, name)
-    except AttributeError as error:
+    except ours(Exception) as error:
         raise Raised(Const(error)) from None
 
 

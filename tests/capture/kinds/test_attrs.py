@@ -406,3 +406,15 @@ def test_only_the_type_asks_getattr_not_what_it_calls_to_find_an_attribute():
         return Falls().twice + Catches().found + Catches().made, hasattr(Falls(), "q"), getattr(Catches(), "q", 3), log
 
     check_one_graph(f, (jnp.ones(3),), (jnp.arange(3.0),))
+
+
+def test_what_a_property_of_a_librarys_constant_raises_is_the_programs():
+    constraints = pytest.importorskip("numpyro.distributions.constraints")
+
+    def f(x):
+        try:
+            return x, hasattr(constraints.dependent, "event_dim")
+        except NotImplementedError as error:
+            return x + 1, str(error)
+
+    check_one_graph(f, (jnp.ones(3),))
