@@ -450,6 +450,7 @@ DC_INLINE void update(T* p, V v, L k, C c, F index, O op) {
 template <int K> struct slot { static constexpr int value = K; };  // which accumulator of an unrolled loop
 
 }  // namespace dynacomp
+#include "gathers.h"
 #include "strides.h"
 namespace dynacomp {
 

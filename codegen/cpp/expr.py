@@ -7,6 +7,7 @@ it meets lanes.
     load x[n*i + j]     load(x_ + i_*n_ + j_, lanes)       j the vector variable
     load x[i]           load(x_ + i_)                      the same for all lanes
     load x[n*j]         gather(x_, lanes, [&](int64_t l) { return n_*(j_ + l); })
+    load x[n*i + k]     gather_at(x_ + n_*i_, lanes, k_)           k computed in lanes, x of known size
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sympy
 from dynacomp.codegen.cpp import types
 from dynacomp.codegen.cpp.index import cpp_name, index_code, names_in, step_along
 from dynacomp.lowering.kernel_ir.loops import Apply, Const, Expr, Index, Load, Ref
+from dynacomp.lowering.sizes.symbols import symbol
 
 _NAMES = {"and": "bit_and", "or": "bit_or", "xor": "bit_xor", "not": "bit_not"}
 # Their result is a half already when their arguments are.
@@ -28,6 +30,7 @@ _EXACT = frozenset({"neg", "abs", "sign", "max", "min", "select", "floor", "ceil
                     "nextafter", "bitcast"})
 
 
+NEAR = 2**30  # elements of a buffer between any two of which the distance fits 32 bits
 STRIDES = (-1, 2, 3, 4)  # between lanes that are loaded as whole registers, see kernels/strides.h
 
 
@@ -35,13 +38,14 @@ STRIDES = (-1, 2, 3, 4)  # between lanes that are loaded as whole registers, see
 class Scope:
     """Where code stands. `var`: the vector loop's variable around it, or ""; `width`: the bytes
     that a register spends on each lane; `vectors`: names that hold lanes; `widened`: local buffers with
-    one copy per lane; `threaded`: inside a loop that is spread over threads; `suffix` tells the lanes of
-    several interleaved iterations apart."""
+    one copy per lane; `near`: buffers of fewer elements than NEAR; `threaded`: inside a loop that is
+    spread over threads; `suffix` tells the lanes of several interleaved iterations apart."""
 
     var: str = ""
     width: int = 0
     vectors: frozenset[str] = frozenset()
     widened: frozenset[str] = frozenset()
+    near: frozenset[str] = frozenset()
     threaded: bool = False
     suffix: str = ""
 
@@ -170,7 +174,26 @@ def _load(expr: Load, scope: Scope, vector: bool) -> str:
         return f"load({where} + {index}, lanes)"
     if (step := stride(expr.buffer, expr.index, scope)) in STRIDES and expr.dtype != bool:
         return f"strided<{step}>({where} + {scope.index(expr.index)}, lanes)"
+    if offsets := _offsets(expr, scope):
+        return f"gather_at({where} + {offsets[0]}, lanes, {offsets[1]})"
     return f"gather({where}, lanes, [&](int l) {{ return {index}; }})"
+
+
+def _offsets(expr: Load, scope: Scope) -> tuple[str, str] | None:
+    """Where lanes that lie anywhere are: from which element on, and a register of offsets from there. They are computed
+    in 32 bits, which wrap on the way; None where they do not fit, or are no sum of multiples of lanes."""
+    moving = names_in(expr.index) & (scope.vectors | {scope.var})
+    if expr.buffer not in scope.near or not moving & scope.vectors:
+        return None
+    steps = {name: step_along(expr.index, name) for name in sorted(moving)}
+    if not all(s is not None and s.is_Integer for s in steps.values()):
+        return None
+    rest = sympy.expand(expr.index - sum(s * symbol(name) for name, s in steps.items()))
+    if names_in(rest) & moving:
+        return None
+    lanes = [f"affine_lanes<int32_t>(lanes, {scope.call(name)}, 1)" if name == scope.var
+             else f"convert<int32_t>({scope.call(name)})" for name in steps]
+    return scope.index(rest), " + ".join(f"{code}*(int32_t)({s})" for code, s in zip(lanes, steps.values()))
 
 
 def _scalar_load(expr: Load, scope: Scope, where: str) -> str:
@@ -187,6 +210,8 @@ def _masked_load(expr: Load, scope: Scope, where: str, how: str, index: str) -> 
     mask, other = emit(expr.mask, scope).code, emit_lanes(expr.other, scope)  # a scalar mask stays one
     if how == "contiguous":
         return f"masked_load({where} + {index}, lanes, {mask}, {other})"
+    if offsets := _offsets(expr, scope):
+        return f"masked_gather_at({where} + {offsets[0]}, lanes, {mask}, {offsets[1]}, {other})"
     return f"masked_gather({where}, lanes, {mask}, [&](int l) {{ (void)l; return {index}; }}, {other})"
 
 

@@ -40,7 +40,7 @@ from dynacomp.codegen.cpp.folds import (
 from dynacomp.codegen.cpp.index import cpp_name, index_code, names_in
 from dynacomp.codegen.cpp.runs import Run, with_runs
 from dynacomp.codegen.cpp.scatter import inside_out
-from dynacomp.codegen.cpp.shape import Unit, grain, lane_width, scratch, unit_of, work_of
+from dynacomp.codegen.cpp.shape import Unit, grain, lane_width, near, scratch, unit_of, work_of
 from dynacomp.codegen.cpp.stores import store, woven, zip_store
 from dynacomp.codegen.cpp.tiles import FIRST_INNER, FIRST_OUTER, INNER, OUTER, Tiling, tiling
 from dynacomp.lowering.kernel_ir.loops import Acc, Kernel, Let, Loop, Stmt, Store, folds, inner_loops
@@ -64,7 +64,7 @@ def kernel_body(kernel: Kernel, exact: bool, small: bool = False) -> Lines:
     if small:  # its locals need no copies for threads and lanes
         unit = replace(unit, small=True, owners={})
     yield from scratch(unit, None)
-    yield from statements(kernel.body, Scope(), unit)
+    yield from statements(kernel.body, Scope(near=near(kernel)), unit)
 
 
 def statements(body: Sequence[Stmt | Run], scope: Scope, unit: Unit) -> Lines:

@@ -10,6 +10,7 @@ import sympy
 
 from dynacomp.codegen.cpp import types
 from dynacomp.codegen.cpp.cost import cost
+from dynacomp.codegen.cpp.expr import NEAR
 from dynacomp.codegen.cpp.index import cpp_name, index_code, names_in
 from dynacomp.codegen.cpp.locals import Owners, contains, owners
 from dynacomp.lowering.kernel_ir.loops import Buffer, Expr, Kernel, Loop, Store, below, folds, inner_loops
@@ -37,6 +38,12 @@ def unit_of(kernel: Kernel, exact: bool) -> Unit:
     buffers = (*kernel.inputs, *kernel.outputs, *kernel.locals)
     return Unit(exact, kernel.locals, owners(kernel.body, [b.name for b in kernel.locals]),
                 {b.name: np.dtype(b.dtype) for b in buffers})
+
+
+def near(kernel: Kernel) -> frozenset[str]:
+    """The buffers of few enough elements that lanes compute offsets in 32 bits."""
+    numels = {b.name: sympy.sympify(b.numel) for b in (*kernel.inputs, *kernel.outputs, *kernel.locals)}
+    return frozenset(name for name, n in numels.items() if n.is_Integer and n < NEAR)
 
 
 def lane_width(loop: Loop, unit: Unit) -> int:

@@ -18,6 +18,7 @@ from dynacomp.lowering.kernel_ir.scalars import kind
 from dynacomp.lowering.rules.reader import INT32, INT64, Point, Reader, Rule, dtype_of, shape_of
 from dynacomp.lowering.sizes.indexing import ZERO, below
 
+UINT32 = np.dtype(np.uint32)
 _AFFINE = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b}
 
 
@@ -50,9 +51,18 @@ def clamped(reader: Reader, start: Expr, last: sympy.Expr) -> sympy.Expr:
         return known
     if last == 0:
         return ZERO
+    if _narrows(start.dtype, last):
+        start = reader.apply("min", start, reader.index(last, start.dtype))
+        return reader.position(reader.apply("convert", start, dtype=INT32), last + 1)
     start = widen(reader, start)
     low = reader.apply("max", start, reader.const(0, start.dtype))
     return reader.position(reader.apply("min", low, reader.index(last, start.dtype)), last + 1)
+
+
+def _narrows(dtype: np.dtype, last: sympy.Expr) -> bool:
+    """Whether a position is an unsigned number that fits 32 bits with a sign once it is not over `last`: half as wide
+    as int64, it lets twice the lanes into a register."""
+    return dtype == UINT32 and not (last.is_Integer and last > np.iinfo(INT32).max)
 
 
 def checked(reader: Reader, start: Expr, last: sympy.Expr) -> tuple[sympy.Expr, Expr | None]:
@@ -60,6 +70,9 @@ def checked(reader: Reader, start: Expr, last: sympy.Expr) -> tuple[sympy.Expr, 
     known = as_index(start)
     if known is not None and below(known, last + 1, reader.ranges):
         return known, None
+    if _narrows(start.dtype, last):
+        inside = reader.apply("le", start, reader.index(last, start.dtype))
+        return reader.position(reader.apply("convert", start, dtype=INT32), last + 1), inside
     start = widen(reader, start)
     inside = reader.all_of(
         reader.apply("ge", start, reader.const(0, start.dtype)),

@@ -77,6 +77,28 @@ template <class T, int N> int check_strides() {
   return check_stride<T, N, -1>() || check_stride<T, N, 2>() || check_stride<T, N, 3>() || check_stride<T, N, 4>();
 }
 
+// Offsets from the last element back: those of lanes that are not wanted are far outside.
+template <class T, int N> int check_gather() {
+  T* last = (T*)edge - 1;
+  for (int l = 0; l < 4 * N; ++l) last[-l] = (T)(l + 1);
+  for (int n = 1; n <= N; ++n) {
+    vec<int32_t, N> at;
+    vec<typename ints<sizeof(T)>::s, N> odd;
+    for (int l = 0; l < N; ++l) at[l] = l < n ? -3 * l : 1 << 28, odd[l] = l % 2 ? -1 : 0;
+    auto r = n < N ? gather_at(last, part<N>{n}, at) : gather_at(last, full<N>{}, at);
+    for (int l = 0; l < N; ++l)
+      if (r[l] != (l < n ? (T)(3 * l + 1) : (T)0)) return printf("gather %d of %d, %zu bytes\n", l, n, sizeof(T));
+    for (int l = 0; l < N; l += 2) at[l] = 1 << 28;
+    const mask<decltype(odd)> wanted{odd};
+    const vec<T, N> other = splat<T, N>((T)7);
+    auto picked = n < N ? masked_gather_at(last, part<N>{n}, wanted, at, other)
+                        : masked_gather_at(last, full<N>{}, wanted, at, other);
+    for (int l = 0; l < n; ++l)
+      if (picked[l] != (l % 2 ? (T)(3 * l + 1) : (T)7)) return printf("masked gather %d of %d\n", l, n);
+  }
+  return 0;
+}
+
 int main() {
   char* pages = (char*)mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   edge = pages + 4096;
@@ -85,6 +107,8 @@ int main() {
   return check<float, N>() || check<int32_t, N>() || check<double, N>() || check<double, N / 2>() ||
          check<int64_t, N>() || check<uint16_t, N>() || check<int16_t, 2 * N>() || check<int8_t, N>() ||
          check<uint8_t, 4 * N>() || check_strides<float, N>() || check_strides<double, N / 2>() ||
+         check_gather<float, N>() || check_gather<float, N / 2>() || check_gather<int64_t, N / 2>() ||
+         check_gather<int32_t, N>() || check_gather<double, N / 2>() || check_gather<uint8_t, N>() ||
          check_strides<int64_t, N / 2>() || check_strides<int16_t, 2 * N>() || check_strides<uint8_t, N>();
 }
 """

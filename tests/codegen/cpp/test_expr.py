@@ -1,0 +1,64 @@
+"""Loads at computed positions: lanes whose offsets stand in a register are gathered by it, and narrow ones stay so."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+from dynacomp.codegen.cpp.unit import unit_source
+from dynacomp.lowering.fuse.fusion import schedule
+from dynacomp.lowering.passes.pipeline import optimise
+from dynacomp.lowering.primitives.translate import lower_function
+
+TABLE = jnp.sin(jnp.arange(300.0))
+IDS = jnp.arange(-40, 411, 7) * 5 % 313
+
+
+def interpolated(image, y, x):
+    """Bilinear, at positions computed in lanes."""
+    low, left = (jnp.floor(v).astype(jnp.int32) for v in (y, x))
+    b, a = y - low, x - left
+    at = lambda i, j: image[jnp.clip(i, 0, 11), jnp.clip(j, 0, 24)]
+    return ((1 - b) * ((1 - a) * at(low, left) + a * at(low, left + 1))
+            + b * ((1 - a) * at(low + 1, left) + a * at(low + 1, left + 1)))
+
+
+PROGRAMS = {
+    "taken": (lambda t, i: t[i] * 2, TABLE, IDS),
+    "unsigned": (lambda t, i: t[i.astype(jnp.uint32)] + 1, TABLE, IDS + 40),
+    "from behind": (lambda t, i: t[::-1][i] * 2, TABLE, IDS),
+    "filled": (lambda t, i: t.at[i].get(mode="fill", fill_value=3) + i, TABLE, IDS),
+    "filled, unsigned": (lambda t, i: t.at[i.astype(jnp.uint32)].get(mode="fill", fill_value=3) * 2, TABLE, IDS),
+    "bytes": (lambda t, i: t[i] // 2, (TABLE * 100).astype(jnp.int8), IDS),
+    "halves": (lambda t, i: t[i] * 2, TABLE.astype(jnp.bfloat16), IDS),
+    "truths": (lambda t, i: jnp.where(t[i], i, -i), TABLE > 0, IDS),
+    "a plane": (interpolated, TABLE.reshape(12, 25), jnp.linspace(-1, 12, 77), jnp.linspace(26, -2, 77)),
+    "sorted": (lambda t, v: jnp.searchsorted(t, v), jnp.sort(TABLE), jnp.linspace(-1.1, 1.1, 333)),
+}
+
+
+def source(fn, *args):
+    return unit_source(schedule(optimise(lower_function(fn, *args))), exact=False)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_as_eager(name):
+    fn, *args = PROGRAMS[name]
+    dynacomp.reset()
+    got, want = (np.asarray(f(*args), np.float64) for f in (dynacomp.jit(fn), fn))
+    np.testing.assert_allclose(got, want, rtol=2e-6, atol=2e-6)
+    assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["externs"]
+
+
+@pytest.mark.parametrize("name", ["taken", "unsigned", "from behind", "filled", "a plane", "sorted"])
+def test_offsets_stay_in_their_register(name):
+    text = source(*PROGRAMS[name])
+    assert "gather_at(" in text and "[&](int l)" not in text and "int64_t>(t" not in text, text
+
+
+def test_arrays_too_large_for_offsets_of_32_bits():
+    large = jax.ShapeDtypeStruct((2**30,), jnp.float32)
+    assert "gather_at(" not in source(lambda t, i: t[i] * 2, large, jax.ShapeDtypeStruct((64,), jnp.int32))
