@@ -162,7 +162,7 @@ def learn_number(cap: Capture, needed: NeedsConcrete, lessons: Lessons) -> None:
     if places:
         lessons.shut.update(places)
         return
-    found = number_sources(needed.value.source)
+    found = S.numbers_behind(needed.value.source)
     counted = [s for s in found if s not in lessons.sized and may_be_size(cap, s)]
     if type(needed.value.hint) is int and counted and not any(s in lessons.fixed for s in found):
         lessons.sized.add(*counted)
@@ -191,13 +191,6 @@ def may_be_size(cap: Capture, source: S.Source) -> bool:
     """Whether a changing number can be a symbolic size, or the negative of one."""
     value = cap.numbers.changing.get(source)
     return type(value) is int and value != 0
-
-
-def number_sources(source: Any) -> list[S.Source]:
-    """The Sources that a changing number is computed from."""
-    if isinstance(source, S.Host):
-        return [s for a in source.args if isinstance(a, S.Source) for s in number_sources(a)]
-    return [place for _, place in source.reads] if isinstance(source, S.SizeOf) else [source]
 
 
 def _exception_name(raised: Raised) -> str:

@@ -353,6 +353,15 @@ class Places:
         self._keys.difference_update(map(self._key, sources))
 
 
+def numbers_behind(source: Any) -> list[Source]:
+    """The Sources that a changing number is computed from, as a size too: one below zero is that of its negative."""
+    if isinstance(source, Host):
+        return [s for a in source.args if isinstance(a, Source) for s in numbers_behind(a)]
+    if isinstance(source, SizeOf):
+        return [s for _, place in source.reads for s in numbers_behind(place)]
+    return [source]
+
+
 def passed(source: Source | None) -> Local | None:
     """The argument that holds it, where only containers lie between."""
     while isinstance(source, (Item, Key, KnownKey, Upcoming, Iterated, Reduced)):

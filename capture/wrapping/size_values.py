@@ -207,5 +207,6 @@ def freeze(cap: Capture, found: Iterable[Size], what: str, compiled: bool = Fals
         elif repr(place) in cap.lessons.counts:
             cap.lessons.counts[repr(place)] = False
         else:
-            cap.lessons.fixed.add(place)
-            cap.lessons.sized.discard(place)
+            numbers = S.numbers_behind(place)
+            cap.lessons.fixed.add(*numbers)
+            cap.lessons.sized.discard(*numbers)

@@ -129,6 +129,18 @@ def captures_of(fn, calls):
     return found
 
 
+def test_a_number_below_zero_that_must_be_a_constant_is_one_for_each_value():
+    def widened(x, axis):
+        return jnp.expand_dims(x, axis)
+
+    def stacked(x, axis):
+        return jnp.stack([x, x + axis], {-1: -1, -2: 0, -3: 1}[axis])
+
+    x = jnp.ones((2, 3))
+    for fn in (widened, stacked):
+        assert captures_of(fn, [(x, -1), (x, -2), (x, -3), (x, -2), (x, -3)]) == [1, 1, 1, 0, 0]
+
+
 def test_what_follows_a_break_inherits_the_sizes_that_were_seen_to_change():
     def f(x, say):
         y = x * 2
