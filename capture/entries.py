@@ -71,11 +71,23 @@ def info_of(captured: Captured, writer: StepWriter, program: Any) -> Info:
     """What is known of the entry."""
     cap = captured.cap
     return Info(captured.graph, str(captured.guards), writer.texts(), captured.stopped, _shapes(cap),
-                cap.progress.captured_ops, {repr(s): v for s, v in cap.numbers.scalars.items()}, cap.root.traced,
+                cap.progress.captured_ops, numbers_of(cap), cap.root.traced,
                 program=program,
                 arguments=tuple(map(argument_of, writer.origin)), contents=tuple(map(content_of, writer.origin)),
                 resumes=living(captured.recipe.resumes), steps=cap.progress.steps,
                 conditional=tuple(map(is_condition, writer.origin)))
+
+
+def numbers_of(cap: Capture) -> dict[str, Any]:
+    """The numbers by their places' names. Where places that differ have one name, which several objects of a class do
+    that belong to no argument, it says of none that it changes from call to call."""
+    found: dict[str, Any] = {}
+    several = set()
+    for source, value in cap.numbers.scalars.items():
+        known = found.setdefault(repr(source), value)
+        if known is not value and known != value:
+            several.add(repr(source))
+    return {name: value for name, value in found.items() if name not in several}
 
 
 def may_restart(cap: Capture, program: Any) -> bool:
