@@ -5,6 +5,9 @@
 // packed into this thread's scratch (or read in place where that is as quick), then register tiles
 // sweep over the rows of A. Skinny products (few rows, or few columns: the roles are swapped) with
 // contiguous depth are dot products instead.
+//
+// Numbers of one byte are multiplied as floats, of which a machine multiplies more at once than integers: the sums of
+// depth_block products are exact (255 * 255 * 256 < 2^24), and are added up as integers.
 #pragma once
 #include "tile.h"
 
@@ -34,6 +37,13 @@ void store(T* sums, int64_t ld, int64_t rows, int64_t cols, Matrix<C> out, int64
     for (int64_t r = 0; r < rows; r++) {
         T* row = sums + r * ld;
         C* to = out.at(i + r, j);
+        if constexpr (std::is_integral_v<C> && !std::is_integral_v<T>) {  // unsigned: they wrap
+            for (int64_t c = 0; c < cols; c++) {
+                const C sum = C(int32_t(row[c]));
+                to[c * out.sj] = add ? C(std::make_unsigned_t<C>(to[c * out.sj]) + std::make_unsigned_t<C>(sum)) : sum;
+            }
+            continue;
+        }
         if (add)
             for (int64_t c = 0; c < cols; c++) row[c] += T(widen<T>(to[c * out.sj]));
         if (out.sj == 1)
@@ -64,7 +74,7 @@ void sweep(Panel<T> a, const T* b, int64_t ldb, int64_t k, Matrix<C> out, int64_
 template <class T, class A, class B, class C>
 void block(Matrix<const A> a, Matrix<const B> b, Matrix<C> out, int64_t k, Block at) {
     constexpr int NR = tile_columns<T>;
-    constexpr bool in_place = std::is_same_v<T, C>;  // sums may wait in `out`
+    constexpr bool in_place = std::is_same_v<T, C> || std::is_integral_v<C>;  // sums may wait in `out`
     if (k == 0) {
         T zero[1];
         for (int64_t i = at.row0; i < at.row1; i++)
@@ -79,6 +89,7 @@ void block(Matrix<const A> a, Matrix<const B> b, Matrix<C> out, int64_t k, Block
     const int64_t width = in_place ? columns_block : larger(NR, columns_block * depth_block / larger(k, 1) / NR * NR);
     const int64_t height = in_place ? rows_block : larger(tile_rows * 4, rows_block * depth_block / larger(k, 1));
     const bool a_direct = std::is_same_v<T, A> && (a.sj == 1 || a.si == 1);
+    const bool a_rows = a.sj == 1;  // they are widened as they lie
     const bool b_direct = std::is_same_v<T, B> && b.sj == 1 && rows <= 2 * tile_rows;
     T* packed_b = (T*)scratch<0>(depth * width * int64_t(sizeof(T)));
     T* packed_a = a_direct ? nullptr : (T*)scratch<1>((height + tile_rows) * depth * int64_t(sizeof(T)));
@@ -91,7 +102,10 @@ void block(Matrix<const A> a, Matrix<const B> b, Matrix<C> out, int64_t k, Block
                     pack<T>(b.at(p, j), b.si, b.sj, kc, smaller(NR, j1 - j), NR, packed_b + (j - j0) * kc, NR);
             for (int64_t i0 = at.row0; i0 < at.row1; i0 += height) {
                 const int64_t i1 = smaller(i0 + height, at.row1);
-                if (!a_direct)
+                if (!a_direct && a_rows)
+                    for (int64_t i = i0; i < i1; i++)
+                        for (int64_t q = 0; q < kc; q++) packed_a[(i - i0) * kc + q] = widen<T>(*a.at(i, p + q));
+                else if (!a_direct)
                     for (int64_t i = i0; i < i1; i += tile_rows)
                         pack<T>(a.at(i, p), a.sj, a.si, kc, smaller(tile_rows, i1 - i), smaller(tile_rows, i1 - i),
                                 packed_a + (i - i0) * kc, tile_rows);
@@ -112,6 +126,10 @@ void block(Matrix<const A> a, Matrix<const B> b, Matrix<C> out, int64_t k, Block
                             run({a.at(i0, p), a.sj == 1 ? a.si : a.sj, a.sj == 1}, i0, i1 - i0);
                             continue;
                         }
+                    if (a_rows) {
+                        run({packed_a, kc, true}, i0, i1 - i0);
+                        continue;
+                    }
                     for (int64_t i = i0; i < i1; i += tile_rows)
                         run({packed_a + (i - i0) * kc, tile_rows, false}, i, smaller(tile_rows, i1 - i));
                 }

@@ -82,6 +82,12 @@ def sum_type(dtypes: Dtypes) -> str:
     return "double" if widest.itemsize == 8 else "float"
 
 
+def product_type(dtypes: Dtypes) -> str:
+    """The C++ type in which a matrix product multiplies: floats hold products of bytes exactly (see `gemm.h`)."""
+    a, b, _ = dtypes
+    return "float" if all(d.kind in "iu" for d in dtypes) and a.itemsize == b.itemsize == 1 else sum_type(dtypes)
+
+
 def wide(array: np.ndarray) -> np.ndarray:
     """The array in the type that references compute in: float64, or its own integers."""
     return array if array.dtype.kind in "iu" else array.astype(np.float64)
@@ -115,13 +121,13 @@ def matmul_call(params: Params, dtypes: Dtypes, operands: Sequence[str], results
     a, b, out = pointers(dtypes, operands, results)
     sizes = ", ".join(expr(params[s]) for s in ("batch", "m", "n", "k"))
     strides = [", ".join(map(expr, params[s])) for s in ("a_strides", "b_strides")]
-    return f"dynacomp::matmul<{sum_type(dtypes)}>(rt, {sizes}, {a}, {strides[0]}, {b}, {strides[1]}, {out});"
+    return f"dynacomp::matmul<{product_type(dtypes)}>(rt, {sizes}, {a}, {strides[0]}, {b}, {strides[1]}, {out});"
 
 
 def matmul_instance(dtypes: Dtypes) -> str:
     a, b, out = (STORAGE[d.name] for d in dtypes)
     sizes = [RT, *[I64] * 4]
-    return instance("gemm.h", f"matmul<{sum_type(dtypes)}>", *sizes, f"const {a}*", *[I64] * 3, f"const {b}*",
+    return instance("gemm.h", f"matmul<{product_type(dtypes)}>", *sizes, f"const {a}*", *[I64] * 3, f"const {b}*",
                     *[I64] * 3, f"{out}*")
 
 

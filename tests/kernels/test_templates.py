@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynacomp.kernels.templates import HEADERS, TEMPLATES, instance, strided, sum_type
+from dynacomp.kernels.templates import HEADERS, TEMPLATES, instance, product_type, strided, sum_type
 
 F32, F64, I8, I32, U8, BF16 = map(np.dtype, ("float32", "float64", "int8", "int32", "uint8", "bfloat16"))
 PRODUCT = dict(batch=2, m=3, n=4, k=5, a_strides=(15, 5, 1), b_strides=(20, 4, 1))
@@ -17,6 +17,7 @@ def test_a_row_is_whole(name):
 
 
 def test_products_add_up_in_a_type_that_holds_them():
+    assert product_type((I8, I8, I32)) == "float" and product_type((I8, I32, I32)) == "uint32_t"
     assert sum_type((I8, I8, I32)) == "uint32_t" and sum_type((F32, F32, F32)) == "float"
     assert sum_type((BF16, BF16, BF16)) == "float" and sum_type((F64, F64, F64)) == "double"
 
