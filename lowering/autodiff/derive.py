@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 from jax._src.interpreters.ad import JVPTracer, LinearizeTracer
 from jax._src.interpreters.batching import BatchTracer
+from jax._src.interpreters.partial_eval import dce_jaxpr
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from dynacomp.lowering.autodiff.cut import again, kept
@@ -129,18 +130,22 @@ def pushed(closed: ClosedJaxpr, moving: Sequence[bool]) -> tuple[ClosedJaxpr, tu
     return flat_jaxpr(push, inputs, chosen(inputs, moving)), tuple(moved)
 
 
-def transposed(closed: ClosedJaxpr, linear: Sequence[bool], asked: Sequence[bool]) -> ClosedJaxpr:
+def transposed(closed: ClosedJaxpr, linear: Sequence[bool],
+               asked: Sequence[bool]) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
     """Of a function that is linear in some inputs: (the other inputs, cotangents of the results that are asked for)
-    → cotangents of the linear inputs."""
+    → cotangents of those linear inputs that these results depend on, and which they are: what is before the others
+    has no backward pass, and may be a loop that cannot have one."""
     fn, inputs = jaxpr_as_fun(closed), structs(closed.in_avals)
+    _, used = dce_jaxpr(closed.jaxpr, list(asked))
+    reached = tuple(chosen(used, linear))
 
     def backward(fixed: list[Any], cotangents: list[Any]) -> Any:
         def of_linear(*xs: Any) -> list[Any]:
             return chosen(fn(*merged(linear, xs, fixed)), asked)
-        return jax.linear_transpose(of_linear, *chosen(inputs, linear))(cotangents)
+        return chosen(jax.linear_transpose(of_linear, *chosen(inputs, linear))(cotangents), reached)
 
     return flat_jaxpr(backward, [x for x, is_linear in zip(inputs, linear) if not is_linear],
-                      chosen(structs(closed.out_avals), asked))
+                      chosen(structs(closed.out_avals), asked)), reached
 
 
 def batched(closed: ClosedJaxpr, axes: Sequence[int | None], size: Any) -> tuple[ClosedJaxpr, tuple[bool, ...]]:

@@ -172,6 +172,11 @@ class Region:
         closed, moved = pushed(self.jaxpr, moving)
         return self.like(closed), moved
 
+    def transposed(self, linear: tuple[bool, ...], asked: tuple[bool, ...]) -> tuple[Region, tuple[bool, ...]]:
+        """The backward region for the results whose cotangents are known, and which linear inputs it reaches."""
+        closed, reached = transposed(self.jaxpr, linear, asked)
+        return self.like(closed), reached
+
     def batch(self, axes: tuple[int | None, ...], size: int | Size) -> tuple[Region, tuple[bool, ...]]:
         """The region over a batch, and which of its results have one."""
         def at(sizes: Sizes) -> Region:
@@ -262,11 +267,11 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, region: Region,
 def _transpose(cotangents: Sequence[Any], *args: Any, region: Region, sizes: Sizes) -> list[Any]:
     linear = tuple(map(ad.is_undefined_primal, args))
     asked = tuple(type(ct) is not ad.Zero for ct in cotangents)
-    if not any(asked):
-        return [ad.Zero(x.aval.to_tangent_aval()) if is_linear else None for x, is_linear in zip(args, linear)]
-    backward, _, left = region.having(sizes, (linear, asked), lambda r: r.like(transposed(r.jaxpr, linear, asked)))
+    (backward, reached), _, left = region.having(sizes, (linear, asked), lambda r: r.transposed(linear, asked))
     fixed = [x for x, is_linear in zip(args, linear) if not is_linear]
-    return merged(linear, apply(backward, *fixed, *chosen(cotangents, asked), sizes=left), [None] * len(fixed))
+    found = apply(backward, *fixed, *chosen(cotangents, asked), sizes=left) if any(reached) else []
+    still = [ad.Zero(x.aval.to_tangent_aval()) for x, moves in zip(chosen(args, linear), reached) if not moves]
+    return merged(linear, merged(reached, found, still), [None] * len(fixed))
 
 
 def _batch(args: Sequence[Any], axes: Sequence[Any], *, region: Region,

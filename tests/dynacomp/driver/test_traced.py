@@ -307,6 +307,26 @@ def test_what_does_not_move_below_a_break_is_known_not_to():
     assert dynacomp.stats()["frames_captured"] == 4
 
 
+def test_what_is_not_asked_for_above_a_break_has_no_backward_pass():
+    """A loop that moves may stand above a `stop_gradient`: eager JAX never asks for its backward pass."""
+    def program(x):
+        def cost(x):
+            _, s = lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * x + 1), (0, jnp.ones_like(x)))
+            y = x * 3
+            dynacomp.graph_break()
+            t, u = (lax.stop_gradient(s * 3) * y * 2).sum(), s * 2
+            dynacomp.graph_break()
+            return t + lax.stop_gradient(u).sum(), u
+        return jax.grad(cost, has_aux=True)(x)
+
+    compiled = dynacomp.jit(program)
+    for n in (3, 3, 4, 5):
+        x = jnp.linspace(0.5, 2, n)
+        for a, b in zip(compiled(x), program(x), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+    assert dynacomp.stats()["graphs"] and not dynacomp.stats()["frames_eager"]
+
+
 def test_rules_of_hijax_are_left_to_it(caplog):
     if not hasattr(jax.config, "jax_custom_vjp3"):
         pytest.skip("this JAX has no such rules")
