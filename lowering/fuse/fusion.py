@@ -39,6 +39,7 @@ from dynacomp.capture.graph.graph import (
 )
 from dynacomp.lowering.fuse.assembly import assemble
 from dynacomp.lowering.fuse.control import control_step, lifted
+from dynacomp.lowering.fuse.digits import taken_apart
 from dynacomp.lowering.fuse.emit import Emitter
 from dynacomp.lowering.fuse.groups import Group, alone, fused
 from dynacomp.lowering.fuse.hoisting import hoisted
@@ -317,7 +318,7 @@ class Planner:
     def kernel_step(self, group: Group, external: set[str], kernels: dict[Any, Kernel]) -> KernelStep:
         emitter = Emitter(self.reader, group, external, self.shapes)
         kernel, bindings = emitter.emit("kernel")
-        kernel = hoisted(kernel)
+        kernel = hoisted(taken_apart(kernel))
         kernel = kernels.setdefault(kernel, replace(kernel, name=self.kernel_name(group, len(kernels))))
         return KernelStep(kernel, {p: self.storage.get(b, b) for p, b in bindings.items()})
 

@@ -26,7 +26,7 @@ import sympy
 from dynacomp.lowering.fuse.items import Item
 from dynacomp.lowering.kernel_ir.scalars import DEAR
 from dynacomp.lowering.rules.reader import Reader, cost
-from dynacomp.lowering.sizes.indexing import divmod_index, flat, hint, product, total, unflatten
+from dynacomp.lowering.sizes.indexing import divmod_index, flat, hint, product, reshape_blocks, total, unflatten
 
 MIN_ROWS, MIN_LANES = 8, 256
 """Fewer rows than this do not keep the threads busy: such items fuse only when they are small."""
@@ -120,10 +120,22 @@ def _as_lanes(reader: Reader, items: list[Item], producers: dict[str, Item]) -> 
         if found is None:
             return None
         dims[item.name] = found
+    if any(_crosses(i, narrowest, producers) for i in items):
+        return None
     inside = any(i.numel != narrowest.numel for i in items)
     if inside and total(narrowest.shape) < MIN_LANES and sum(i.work for i in items) > SMALL_WORK:
         return None
     return Group(items, dims, True)
+
+
+def _crosses(item: Item, rows: Item, producers: Mapping[str, Item]) -> bool:
+    """Do two items that only read the same have shapes of which neither cuts the other's dimensions? The lanes of one
+    would divide their position for the other."""
+    if item.numel != rows.numel or any(r.buffer in producers for i in (item, rows) for r in i.reads):
+        return False
+    theirs, ours = (tuple(n for n in i.shape if n != 1) for i in (item, rows))
+    return any(a1 - a0 > 1 and b1 - b0 > 1 for (a0, a1), (b0, b1) in reshape_blocks(theirs, ours)
+               if theirs[a0:a1] != ours[b0:b1])
 
 
 def _lane_dims(
