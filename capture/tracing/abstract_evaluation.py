@@ -255,7 +255,7 @@ def _on_tracers(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], env:
     before = cap.libraries.lent
     cap.libraries.lent = before | {id(x): x for x in (*given[0], *given[1].values()) if _can_change(x)}
     try:
-        with noticing(label(fn), given), OPERATIONS.hearing(cap, label(fn)):
+        with noticing(label(fn), given, (args, kwargs)), OPERATIONS.hearing(cap, label(fn)):
             return fn(*given[0], **given[1])
     finally:
         cap.libraries.lent = before

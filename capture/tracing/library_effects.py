@@ -1,8 +1,9 @@
 """What a library's call has changed besides making its result, noticed once it has run on tracers.
 
 Functions that are called for what they change are known by name (`libraries.has_effect`). Any other may have
-changed JAX's configuration, or a list or dict among its arguments, of which it got a copy, or a container or an
-object that the program's functions refer to: the graph breaks before the call then, and Python makes it.
+changed JAX's configuration, or a list, a dict or an object among its arguments (lists and dicts are copies, a library's
+object may be the program's), or a container or an object that the program's functions refer to: all is put back, the
+graph breaks before the call, and Python makes it.
 
     >>> with noticing("f", ([1], {})): f([1], {})
 """
@@ -12,41 +13,115 @@ from __future__ import annotations
 import collections
 import contextlib
 import operator
-from collections.abc import Collection, Iterable, Iterator
+import types
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
+import jax
+
 from dynacomp.capture import _native
-from dynacomp.capture.base.classes import own_dict
+from dynacomp.capture.base.classes import entries, module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.wrapping.builder import is_plain_instance
 
 MAX_KEPT = 1 << 16  # containers that are watched during one call: some tenths of a second
 
 
 @contextlib.contextmanager
-def noticing(name: str, arguments: Any) -> Iterator[None]:
-    """Break after a call of `name` that has changed JAX's configuration, or a container in `arguments`."""
-    before = _native.jax_config_token(), contents(arguments)
-    yield
-    if _native.jax_config_token() != before[0]:
+def noticing(name: str, arguments: Any, lowered: Any = ()) -> Iterator[None]:
+    """Break after a call of `name` that has changed JAX's configuration, a container in `arguments`, or one of the
+    program's objects, which are in `lowered` too (others are copies): all is as it was before, then.
+    `hk.PRNGSequence.__next__` takes a key from a deque."""
+    config, given = _native.jax_config_token(), Given(arguments, lowered)
+    try:
+        yield
+    except BaseException:
+        given.restore()
+        raise
+    if _native.jax_config_token() != config:
         raise Break("effect", f"{name} changes JAX's configuration")
-    if contents(arguments) != before[1]:
+    if given.restore():
         raise Break("effect", f"{name} changes an argument in place")
 
 
-def contents(tree: Any) -> list[tuple[int, ...]]:
-    """Which objects stand in the lists and dicts of `tree`, by identity."""
-    found: list[tuple[int, ...]] = []
-    todo, seen = [tree], set()
-    while todo:
-        at = todo.pop()
-        if id(at) in seen:
-            continue
-        seen.add(id(at))
-        inside = (*at, *at.values()) if type(at) is dict else at if isinstance(at, (list, tuple)) else ()
-        found.append((id(at), *map(id, inside)))
-        todo.extend(inside)
-    return found
+class Given:
+    """The containers in the arguments of a call, and the program's objects in `lowered`, as they were before it."""
+
+    def __init__(self, arguments: Any, lowered: Any = ()) -> None:
+        self.was: dict[int, tuple[Any, tuple[Any, ...]]] = {}  # by identity: one of them, and what stood in it
+        self.tables: set[int] = set()  # the identities of objects' dictionaries
+        self._watch([arguments], _inside_container)
+        self._watch([lowered], _inside)
+
+    def _watch(self, todo: list[Any], inside_of: Callable[[Any], tuple[Any, ...] | None]) -> None:
+        while todo and len(self.was) < MAX_KEPT:
+            at = todo.pop()
+            inside = None if id(at) in self.was else inside_of(at)
+            if inside is not None:
+                self.was[id(at)] = at, inside
+                if not isinstance(at, (*KINDS, tuple)):
+                    self.tables.add(id(inside[0]))
+                todo.extend(inside)
+
+    def restore(self) -> bool:
+        """Puts everything back; whether anything had changed."""
+        changed = [(at, parts) for at, parts in self.was.values() if not self._is_same(at, parts)]
+        for at, parts in changed:
+            if isinstance(at, KINDS):
+                _refill(at, parts)
+            else:
+                _put_slots(at, parts[1:])
+        return bool(changed)
+
+    def _is_same(self, at: Any, parts: tuple[Any, ...]) -> bool:
+        """Whether nothing has changed, but for what an object has noted in its dictionary that is no array."""
+        now = _inside(at) or ()
+        if _same(now, parts):
+            return True
+        if id(at) not in self.tables:
+            return False
+        old = dict(zip(parts[:len(parts) // 2], parts[len(parts) // 2:]))
+        return all(dict.get(at, k, at) is v for k, v in old.items()) and not any(
+            isinstance(v, jax.core.Tracer) for k, v in dict.items(at) if k not in old)
+
+
+def _inside_container(at: Any) -> tuple[Any, ...] | None:
+    return _parts(at) if isinstance(at, KINDS) else tuple(tuple.__iter__(at)) if isinstance(at, tuple) else None
+
+
+def _inside(at: Any) -> tuple[Any, ...] | None:
+    """What stands in a container or an object: of the latter its dictionary, and what its slots hold. None of others,
+    and of what is JAX's own, or ours."""
+    found = _inside_container(at)
+    if found is not None:
+        return found
+    if isinstance(at, jax.Array) or not is_plain_instance(at) or module_name(type(at)).partition(".")[0] in (
+            "jax", "dynacomp"):
+        return None
+    return (own_dict(at), *(_in_slot(slot, at) for slot in _slots(type(at))))
+
+
+@remembered
+def _slots(cls: type) -> tuple[Any, ...]:
+    return tuple(slot for base in mro(cls) for slot in entries(base).values()
+                 if type(slot) is types.MemberDescriptorType)
+
+
+def _in_slot(slot: Any, obj: Any) -> Any:
+    try:
+        return slot.__get__(obj)
+    except AttributeError:
+        return _EMPTY
+
+
+def _put_slots(obj: Any, parts: tuple[Any, ...]) -> None:
+    for slot, part in zip(_slots(type(obj)), parts):
+        if _in_slot(slot, obj) is not part:
+            slot.__delete__(obj) if part is _EMPTY else slot.__set__(obj, part)
+
+
+_EMPTY = object()  # what a slot holds that holds nothing
 
 
 class Outside:
