@@ -18,6 +18,7 @@ import operator
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -338,7 +339,8 @@ def of_series(cap: Capture, count: Node, values: tuple[Any, ...]) -> NumberV | N
     if not fits(low, high):
         return None
     aval = aval_of(kind())
-    table = const_array(cap, jnp.asarray(np.array(values, aval.dtype)))
+    with jax.ensure_compile_time_eval():  # no tracer, where a library's call is being tried out
+        table = const_array(cap, jnp.asarray(np.array(values, aval.dtype)))
     found = _made(cap, kind, at_round, table, ArrayV(count, aval_of(0)), Const(kind))
     return NumberV(found.node, aval, kind, low, high, series=(count, values))
 
