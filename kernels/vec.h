@@ -244,6 +244,11 @@ template <class V> DC_INLINE vec<uint16_t, lane<V>::count> halves_of(V x) {
   constexpr int N = lane<V>::count;
   if constexpr (N == 8) {
     return (vec<uint16_t, 8>)__builtin_ia32_vcvtps2ph256(x, 0);
+#ifdef __AVX512F__
+  } else if constexpr (N == 16) {
+    typedef short sixteen __attribute__((vector_size(32)));
+    return (vec<uint16_t, 16>)__builtin_ia32_vcvtps2ph512_mask(x, 0, sixteen{}, (uint16_t)-1);
+#endif
   } else {
     vec<float, N / 2> part[2];
     __builtin_memcpy(part, &x, sizeof(x));
@@ -257,6 +262,11 @@ template <class V> DC_INLINE vec<float, lane<V>::count> floats_of(V h) {
   constexpr int N = lane<V>::count;
   if constexpr (N == 8) {
     return __builtin_ia32_vcvtph2ps256((eight_halves)h);
+#ifdef __AVX512F__
+  } else if constexpr (N == 16) {
+    typedef short sixteen __attribute__((vector_size(32)));
+    return __builtin_ia32_vcvtph2ps512_mask((sixteen)h, vec<float, 16>{}, (uint16_t)-1, 4);
+#endif
   } else {
     vec<uint16_t, N / 2> part[2];
     __builtin_memcpy(part, &h, sizeof(h));

@@ -84,3 +84,14 @@ def test_floats_beyond_the_ends_of_integers(to):
     of = {name: jnp.asarray(numbers).astype(name) for name in ("float16", "bfloat16", "float32")}
     check(lambda of: {f"{name} {k}": x.astype(to) for name, whole in of.items()
                       for k, x in enumerate((whole, whole[:3], whole[4], whole.reshape(2, -1).T))}, of)
+
+
+def test_every_half_there_and_back():
+    """All 65,536 numbers of 16 bits to float32 and back, and floats halfway between two: in whole registers."""
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    floats = halves.astype(np.float32)
+    with np.errstate(all="ignore"):
+        between = np.concatenate([floats, (floats + np.nextafter(floats, np.float32(np.inf))) / 2,
+                                  (floats[:-1] + floats[1:]) / 2, floats * np.float32(1.0004883)])
+    check(lambda of: {"up": of["h"].astype(jnp.float32), "sum": of["h"] * 2 + of["h"], "down": of["f"].astype(
+        jnp.float16)}, {"h": jnp.asarray(halves), "f": jnp.asarray(between)})
