@@ -180,7 +180,7 @@ def _object(cap: Capture, value: ObjectV) -> Any:
     if value.payload is not None and jax.tree_util.all_leaves([built]):
         return _with_payload(cap, value)
     leaves, treedef = taken_apart(jax.tree.flatten, built)
-    if in_structure(treedef, (ArrayV, NumberV, Const)) and payload_base(value.cls) is None:
+    if in_structure(treedef, (ArrayV, NumberV, Const, PartialV)) and payload_base(value.cls) is None:
         return _by_attributes(cap, value)
     fixed_fields(cap, memo, leaves)
     if len(leaves) == 1 and leaves[0] is built:

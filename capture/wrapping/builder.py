@@ -490,7 +490,7 @@ def is_made_anew(cap: Capture, obj: Any, source: S.Source) -> bool:
 def _one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
     """An object that never changes, known by its identity until others come in its place: one that is only looked at
     (a date, a weak reference), at once; what is called or given to a library, when they have been many."""
-    mark = ("id", id(obj))
+    mark = Mark(obj)  # no address: one made anew often stands where the last one stood
     looked_at = not is_pure_module(module_name(type(obj))) and (
         not callable(obj) or issubclass(type(obj), weakref.ReferenceType))
     if S.belongs_to_call(source) and (
