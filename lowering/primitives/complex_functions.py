@@ -141,13 +141,22 @@ def expm1(z: Pair) -> Pair:
 
 
 def log(z: Pair) -> Pair:
-    return Pair(lax.log(absolute(z)), lax.atan2(z.im, z.re))
+    return Pair(_log_size(z), lax.atan2(z.im, z.re))
+
+
+def _log_size(z: Pair) -> Any:
+    """log|z|; near the unit circle by how far |z|^2 is from 1."""
+    x, y = lax.abs(z.re), lax.abs(z.im)
+    big, small = lax.max(x, y), lax.min(x, y)
+    near = (big > 0.5) & (big < 1.5)
+    beyond = jnp.where(near, (big - 1) * (big + 1) + small * small, _number(big, 0))
+    return jnp.where(near, lax.log1p(beyond) / 2, lax.log(absolute(z)))
 
 
 def log1p(z: Pair) -> Pair:
-    """The size of 1 + z is 1 + re (2 + re) + im^2, squared; large ones by their logarithm."""
+    """The size of 1 + z is 1 + re (2 + re) + im^2, squared, where z is small."""
     near = lax.log1p(z.re * (2 + z.re) + z.im * z.im) / 2
-    far = lax.log(absolute(Pair(1 + z.re, z.im)))
+    far = _log_size(Pair(1 + z.re, z.im))
     small = (lax.abs(z.re) < 0.5) & (lax.abs(z.im) < 0.5)
     return Pair(jnp.where(small, near, far), lax.atan2(z.im, 1 + z.re))
 
