@@ -100,7 +100,8 @@ def register_library(name: str, *, pure: bool = False, steady: bool = False, hos
             one node of the graph, and nothing of the library's own state is guarded.
         steady: what its functions and classes read of the library's own globals does not change: it is not guarded
             where JAX or a pure library calls them. Calls of the program's own enter it, and guard it, as ever.
-        hosts: it is pure, and calls user code inside a context of its own, as Haiku does.
+        hosts: it is pure, and calls user code inside a context of its own, as Haiku does. What its modules keep in
+            thread-local objects is guarded.
         enter: modules of a pure library that are entered all the same: they keep state, or run user code for its
             effects.
         effects: the functions of a pure library that are called for what they change or show, by module:
@@ -121,7 +122,7 @@ def register_library(name: str, *, pure: bool = False, steady: bool = False, hos
         raise ValueError("hosts, enter and effects say more of a library that is pure: pass pure=True")
     REGISTERED[name] = Library(name=name, pure=pure, steady=steady, hosts=hosts, enter=tuple(enter),
                                effects=dict(effects or {}))
-    for found in (rows_of, _is_pure, is_steady_module):  # what was found out of modules by their names
+    for found in (rows_of, _is_pure, _is_host, is_steady_module):  # what was found out of modules by their names
         found.cache_clear()
 
 
@@ -266,6 +267,12 @@ def host_below(frame: types.FrameType | None) -> str:
     return ""
 
 
+def is_host_module(module: Any) -> bool:
+    """Whether a module of this name is a library that runs user code inside a context of its own."""
+    return type(module) is str and _is_host(module)
+
+
+@functools.cache
 def _is_host(module: str) -> bool:
     return any(row.hosts for row in rows_of(module))
 

@@ -83,6 +83,7 @@ class LibraryCalls:
     traces: list[Any] = field(default_factory=list)  # JAX's traces under which they are, innermost last
     overheard: dict[Any, None] = field(default_factory=dict)  # the program's functions they ran, see `library_reads`
     given: list[Value] = field(default_factory=list)  # what those were given
+    hosts: set[str] = field(default_factory=set)  # packages whose contexts they have read, see `host_contexts`
     overhears: bool = False
     hosted: dict[int, Any] = field(default_factory=dict)  # id of a Value → the real object that a library has for it
     promised: int = 0  # inside calls of functions that the user has said need no guards

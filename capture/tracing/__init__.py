@@ -10,6 +10,8 @@
                          trace
     hosted               The program's functions for a library that runs them in a context of its
                          own, as Haiku does: real functions, which no stand-in replaces
+    host_contexts        The contexts that a library runs the program's code in: thread-local
+                         objects of its modules, which it reads whatever it is given
     body_variants        Ways: a body that JAX calls more than once, with arguments of different
                          kinds
     hidden_tracers       Arrays where JAX does not look for leaves: in bound methods, closures

@@ -48,11 +48,18 @@ def noticing(name: str, arguments: Any, lowered: Any = ()) -> Iterator[None]:
 class Given:
     """The containers in the arguments of a call, and the program's objects in `lowered`, as they were before it."""
 
-    def __init__(self, arguments: Any, lowered: Any = ()) -> None:
+    def __init__(self, arguments: Any, lowered: Any = (), notes: bool = False) -> None:
+        """notes: what is added to any dictionary is noted there, as objects do in theirs."""
         self.was: dict[int, tuple[Any, tuple[Any, ...]]] = {}  # by identity: one of them, and what stood in it
         self.tables: set[int] = set()  # the identities of objects' dictionaries
         self._watch([arguments], _inside_container)
         self._watch([lowered], _inside)
+        if notes:
+            self.tables.update(i for i, (at, _) in self.was.items() if isinstance(at, dict))
+
+    def noted(self) -> list[int]:
+        """The identities of the dictionaries to which something was added."""
+        return [i for i in self.tables if i in self.was and 2 * dict.__len__(self.was[i][0]) > len(self.was[i][1])]
 
     def _watch(self, todo: list[Any], inside_of: Callable[[Any], tuple[Any, ...] | None]) -> None:
         while todo and len(self.was) < MAX_KEPT:

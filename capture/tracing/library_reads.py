@@ -46,6 +46,7 @@ from dynacomp.capture.symbolic.values import (
     is_literal,
     peek,
 )
+from dynacomp.capture.tracing.host_contexts import Contexts, guard_contexts
 from dynacomp.capture.tracing.library_effects import Outside
 from dynacomp.capture.wrapping.builder import is_plain_instance, own_source
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, SCALARS, payload_base
@@ -64,15 +65,17 @@ def overhearing(cap: Capture, run: Callable[[], Any]) -> Any:
         return run()
 
     refused: list[Break] = []
-    outside = Outside()
+    outside, contexts = Outside(), Contexts()
 
     def hear(fn: types.FunctionType) -> bool:
         if fn.__code__ in collecting() or fn.__name__ == "__del__":
             return False
         if fn.__code__ in handlers():
             return True
-        if is_steady_module(module_of(fn)) and not opens_files(fn):
-            return False
+        module = module_of(fn)
+        host = contexts.hear(module)
+        if is_steady_module(module) and not opens_files(fn):
+            return host
         if interrupted():
             return True
         if fn not in cap.libraries.overheard:
@@ -97,6 +100,9 @@ def overhearing(cap: Capture, run: Callable[[], Any]) -> Any:
         cap.libraries.overhears = False
         if outside.restore():
             refused.append(Break("effect", "something outside is changed in place by code that a library runs"))
+        if contexts.restore():
+            refused.append(Break("effect", "a library changes the context that it runs the program's code in"))
+        cap.libraries.hosts |= contexts.ran
         if refused and not programs:
             raise refused[0]
     if not heard_all:
@@ -124,7 +130,11 @@ def interrupted() -> bool:
 def guard_reads(cap: Capture, values: Iterable[Value]) -> None:
     """Guards what the functions that `overhearing` collected may have read; `values`: what the call was given."""
     cap.libraries.given.extend(values)
-    if cap.libraries.overhears or not cap.libraries.overheard:
+    if cap.libraries.overhears:
+        return
+    guard_contexts(cap, cap.libraries.hosts)
+    cap.libraries.hosts.clear()
+    if not cap.libraries.overheard:
         return
     functions = list(cap.libraries.overheard)
     cap.libraries.overheard.clear()
