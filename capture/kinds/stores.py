@@ -6,7 +6,7 @@ import types
 
 import jax
 
-from dynacomp.capture.base.classes import has_dict
+from dynacomp.capture.base.classes import has_dict, own_dict
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.symbolic.kind import Kind, define, kind
@@ -160,6 +160,9 @@ def object_setattr(cap: Capture, target: ObjectV, name: str, value: Value) -> No
     if not isinstance(raw, types.MemberDescriptorType) and not has_dict(target.cls):
         raise refused(target.cls, lambda probe: object.__setattr__(probe, name, None))
     mutating(cap, target)
+    if target.attrs.get(name) is DELETED:
+        del target.attrs[name]
+        target.moved.update({name} & own_dict(target.real).keys())
     target.attrs[name] = value
     target.written.add(name)
 

@@ -415,8 +415,9 @@ def _prepare_object(w: Writer, v: ObjectV) -> None:
     for name in [n for n in v.attrs if n in v.written]:
         value, hidden = v.attrs[name], hides_entry(v.cls, name)
         place = partial(w.e.op, "LOAD_FAST", target), partial(w.e.const, name)
-        if value is DELETED:
+        if value is DELETED or name in v.moved:
             w.replays.append(partial(w.act, runtime.delete_entry if hidden else runtime.delete_attribute, *place))
+        if value is DELETED:
             continue
         put = runtime.write_entry if hidden else setattr if v.initialising else runtime.write_attribute
         w.replays.append(partial(w.act, put, *place, partial(w.e.op, "LOAD_FAST", w.save(value))))

@@ -47,7 +47,7 @@ PLAIN = (bool, int, str, type(None))
 def _same_attribute(cap: Capture, value: ObjectV, name: str) -> bool:
     """Whether an attribute is what the guards say it was: the very object, or an equal literal."""
     now = value.attrs.get(name)
-    if value.source is None or not isinstance(now, Value):
+    if value.source is None or not isinstance(now, Value) or name in value.moved:
         return False
     place = own_source(value.real, value.source, name)
     if now.source is not None:

@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from dynacomp.capture.base.classes import has_dict
+from dynacomp.capture.base.classes import has_dict, own_dict
 from dynacomp.capture.base.errors import Break, Restart, Unbuildable
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
@@ -147,6 +147,18 @@ def _note_dict_changes(value: ObjectV) -> None:
         value.written.update(value.view.items)
         for name in value.written - set(value.view.items):
             value.attrs[name] = DELETED
+        value.moved = set(_out_of_place(own_dict(value.real), value.view.items))
+
+
+def _out_of_place(before: Iterable[str], now: Iterable[str]) -> Iterator[str]:
+    """The keys of a dict that had others behind them before, and must be put in again to come where they are now."""
+    places = {name: n for n, name in enumerate(before)}
+    last = -1
+    for name in now:
+        at = places.get(name, len(places))
+        if at < last:
+            yield name
+        last = max(last, at)
 
 
 SETTLED: list[Callable[[Capture], None]] = []  # what else adds its guards when a capture ends

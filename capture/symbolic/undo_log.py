@@ -205,7 +205,7 @@ def _set(v: SetV) -> tuple[Any, list[Any]]:
 def _object(v: ObjectV) -> tuple[Any, list[Any]]:
     there = tuple(n for n, x in v.attrs.items() if x is not DELETED)
     gone = tuple(n for n, x in v.attrs.items() if x is DELETED)
-    return (v.cls, there, gone, id(v.payload), tuple(map(id, v.ctor))), [v.attrs[n] for n in there]
+    return (v.cls, there, gone, {*v.moved}, id(v.payload), tuple(map(id, v.ctor))), [v.attrs[n] for n in there]
 
 
 def _put_object(v: ObjectV, held: list[Any]) -> None:

@@ -289,6 +289,7 @@ class ObjectV(Value):
     real: Any = None
     attrs: dict[str, Any] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
+    moved: set[str] = field(default_factory=set)  # deleted and set again: they come last in its dict
     payload: Any = None
     unread: Any = None  # gives an existing object its payload when something first asks for it
     ctor: tuple[Value, ...] = ()  # arguments that `cls.__new__` was given (exceptions, ...)

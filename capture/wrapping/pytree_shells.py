@@ -135,6 +135,8 @@ def attributes(cap: Capture, value: ObjectV) -> dict[str, Value]:
         table = S.ThreadDict if issubclass(value.cls, threading.local) else S.DictOf
         kind, what = ("len", len(names)) if _has_fields(value.cls) else ("keys", tuple(names))
         cap.guards.add(kind, table(value.source), what)
+    for name in value.moved:
+        names.pop(name, None)
     names.update(dict.fromkeys(value.attrs))
     names.update(dict.fromkeys(_slots(value)))
     found: dict[str, Value] = {}

@@ -25,3 +25,11 @@ def check_one_graph(program: Callable[..., Any], *inputs: tuple, captures: int =
     stats = dynacomp.stats()
     assert not stats["breaks"] and not stats["frames_eager"]
     assert stats["frames_captured"] == captures
+
+
+def captured(program: Callable[..., Any], *args: Any) -> Any:
+    """The one region that a call is captured as: `.graph` and `.guards`, to look into."""
+    found = dynacomp.explain(program, backend="eager")(*args)
+    assert not found.breaks, found
+    (region,) = found.regions
+    return region
