@@ -117,14 +117,34 @@ static int finish_slot(Step *s, Builder *b)
     return dc_finish_weakly(s, b);
 }
 
+static bool has_slot(Step *s, PyObject *obj)
+{
+    PyObject *cls = dc_held(s);
+    return cls != NULL && PyObject_TypeCheck(obj, (PyTypeObject *)cls);
+}
+
+static PyObject *in_slot(Step *s, PyObject *obj)
+{
+    return quiet_owned(PyMember_GetOne((const char *)obj, s->ext));
+}
+
 static int eval_slot(Step *s, Run *run, const Call *call)
 {
     DC_UNUSED(call);
-    PyObject *obj = run->regs[s->src], *cls = dc_held(s);
-    if (cls == NULL || !PyObject_TypeCheck(obj, (PyTypeObject *)cls)) {
+    PyObject *obj = run->regs[s->src];
+    return has_slot(s, obj) && put(s, run, in_slot(s, obj));
+}
+
+static int eval_empty_slot(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    PyObject *obj = run->regs[s->src];
+    if (!has_slot(s, obj)) {
         return 0;
     }
-    return put(s, run, quiet_owned(PyMember_GetOne((const char *)obj, s->ext)));
+    PyObject *found = in_slot(s, obj);
+    Py_XDECREF(found);
+    return found == NULL;
 }
 
 static int eval_dict(Step *s, Run *run, const Call *call)
@@ -377,6 +397,7 @@ const StepKind dc_value_kinds[] = {
     {"weak_const", "do", eval_const, dc_finish_weakly},
     {"attr", "dsu", eval_attr, NULL},
     {"slot", "dso", eval_slot, finish_slot},
+    {"empty_slot", "so", eval_empty_slot, finish_slot},
     {"dict", "ds", eval_dict, NULL},
     {"plain", "ds", eval_plain, NULL},
     {"thread_dict", "ds", eval_thread_dict, finish_thread_dict},

@@ -47,6 +47,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "len": lambda s, n: f"len({s}) == {n}",
     "keys": lambda s, keys: f"list({s}) == [{_listed(keys)}]",
     "missing": lambda s, name: f"{name!r} not in vars({s})",
+    "empty_slot": lambda s, member: f"{s}.{member.__name__} is not set",
     "has_key": lambda s, key: f"{key!r} in {s}",
     "missing_key": lambda s, key: f"{key!r} not in {s}",
     "missing_global": lambda s, name: f"{name!r} not in globals()",

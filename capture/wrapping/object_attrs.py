@@ -130,11 +130,12 @@ UNCHANGING = (inspect.Signature, inspect.Parameter)  # whose attributes are what
 
 
 def _slot(cap: Capture, value: ObjectV, name: str, raw: types.MemberDescriptorType) -> Value | None:
+    assert value.source is not None
     try:
         obj = raw.__get__(value.real, value.cls)
     except AttributeError:
+        cap.guards.add("empty_slot", value.source, raw)
         return None
-    assert value.source is not None
     if issubclass(value.cls, UNCHANGING) and not is_made_anew(cap, value.real, value.source):
         cap.guards.add("is", value.source, value.real)  # this very object: another one has other attributes
         own = from_python(cap, obj)

@@ -136,6 +136,9 @@ def test_slots():
     assert last([("local", 0, 0), ("slot", 1, 0, Slots.a)], obj) == "A"
     assert check([("local", 0, 0), ("slot", 1, 0, Slots.b)], obj) == 1
     assert check([("local", 0, 0), ("slot", 1, 0, Slots.a)], Plain()) == 1
+    assert check([("local", 0, 0), ("empty_slot", 0, Slots.b)], obj) == -1
+    assert check([("local", 0, 0), ("empty_slot", 0, Slots.a)], obj) == 1
+    assert check([("local", 0, 0), ("empty_slot", 0, Slots.b)], Plain()) == 1
     with pytest.raises(TypeError, match="__slots__"):
         native.GuardProgram([("local", 0, 0), ("slot", 1, 0, Plain.computed)])
 
