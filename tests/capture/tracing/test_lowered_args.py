@@ -1,0 +1,185 @@
+"""Values as arguments of nodes, and back: what stands in the Graph, and what a library gets under its trace."""
+
+import collections
+import functools
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+from dynacomp.capture.graph.avals import Aval
+from dynacomp.capture.graph.graph import PLACEHOLDER, Node, Tree
+from dynacomp.capture.tracing.lowered_args import (
+    MAX_LITERAL,
+    LibraryArg,
+    OfClass,
+    leaf_nodes,
+    parameter_names,
+    parts,
+    rebuild,
+)
+from tests.capture.program_kit import captured, check_one_graph
+
+X = jnp.arange(3.0)
+
+
+def node(name):
+    return Node(PLACEHOLDER, name, None, (), {}, Aval((3,), np.dtype("float32")))
+
+
+A, B = node("a"), node("b")
+ENV = {A: "first", B: "second"}
+
+
+Point = collections.namedtuple("Point", "a b")
+
+
+class Level(int):
+    """A number of the program's class."""
+
+
+class Row(list):
+    """A list of the program's class."""
+
+
+@jax.tree_util.register_pytree_node_class
+class Pair:
+    """A tree of two, with a field that is no leaf."""
+
+    def __init__(self, a, b, name="pair"):
+        self.a, self.b, self.name = a, b, name
+
+    def scaled(self, x):
+        return self.a * x + self.b
+
+    def tree_flatten(self):
+        return (self.a, self.b), self.name
+
+    @classmethod
+    def tree_unflatten(cls, name, leaves):
+        return cls(*leaves, name)
+
+
+@pytest.mark.parametrize(("lowered", "real"), [
+    (A, "first"), ([A, (B, 3)], ["first", ("second", 3)]),
+    ({"k": A, "s": slice(1, B)}, {"k": "first", "s": slice(1, "second")}),
+    (Tree(jax.tree.structure({"p": 0, "q": 0}), (B, A)), {"p": "second", "q": "first"}),
+    (LibraryArg(dict, (), {"n": LibraryArg(list, ((A, B),), {})}), {"n": ["first", "second"]})])
+def test_what_was_lowered_is_rebuilt(lowered, real):
+    assert rebuild(lowered, dict(ENV)) == real
+
+
+def test_what_a_library_makes_is_made_once():
+    made = []
+    arg = LibraryArg(lambda x: made.append(x) or object(), (A,), {})
+    one, two = rebuild([arg, arg], dict(ENV))
+    assert one is two and made == ["first"]
+
+
+def test_parts_are_found_through_everything_once():
+    arg = LibraryArg(list, (A,), {})
+    tree = Tree(jax.tree.structure([0]), (B,))
+    found = list(parts({"a": [arg, arg], "t": tree, "s": slice(A, None, 2)}))
+    assert list(leaf_nodes([arg, tree, slice(B, None)])) == [A, B, B]
+    assert found.count(A) == 2 and tree.treedef in found and found.count(2) == 1
+
+
+def test_an_instance_of_a_builtin_class_is_made_without_its_code():
+    class Loud(list):
+        def __init__(self, *args):
+            raise AssertionError("its code ran")
+
+    made = OfClass(Loud)([1, 2])
+    assert type(made) is Loud and made == [1, 2] and OfClass(Level)(3) == 3 and OfClass(Loud).__name__ == "Loud"
+
+
+def test_parameters_that_are_functions_are_known_by_name():
+    assert parameter_names(jax.lax.fori_loop)[:3] == ("lower", "upper", "body_fun")
+
+
+ARGUMENTS = {
+    "containers": lambda x: jax.tree.map(jnp.sin, {"a": [x, (x, 2.0)], "b": collections.OrderedDict(c=x)}),
+    "named tuple": lambda x: jax.tree.map(jnp.cos, Point(x, x + 1)).b,
+    "slice": lambda x: jnp.asarray(x)[slice(0, 2)] + x.at[1:].get()[0],
+    "partial": lambda x: jax.vmap(functools.partial(jnp.add, 1.0))(x),
+    "method": lambda x: jax.vmap(Pair(x, 2.0).scaled)(x), "set": lambda x: jax.tree.leaves([x, {1}])[0] * 2,
+    "level": lambda x: jnp.full((Level(2),), x[0]) + Level(3),
+    "pair": lambda x: jax.tree.leaves(jax.tree.map(jnp.sin, Pair(x, x * 2))),
+    "grad of pair": lambda x: jax.grad(lambda p: (p.a * p.b).sum())(Pair(x, x * 2)).b,
+    "function and array": lambda x: jax.lax.fori_loop(0, 3, lambda i, c: c + x[i], x),
+    "literals": lambda x: x + np.array([1, 2, 3], np.float32),
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_arguments_of_every_kind(name):
+    check_one_graph(ARGUMENTS[name], (X,), (X + 1,))
+
+
+def test_small_numpy_arrays_are_spelled_out_and_large_ones_are_constants():
+    small, large = np.arange(4, dtype=np.int32), np.arange(MAX_LITERAL + 1, dtype=np.int32)
+    spelled = captured(lambda x: jnp.take(x, jnp.asarray(np.array([0, 2]))), X).graph
+    assert "2" in str(spelled)
+    for index in (small % 3, large % 3):
+        check_one_graph(lambda x, index=index: x[index], (X,))
+
+
+def test_a_model_under_a_transformation_is_its_call():
+    class Net:
+        def __init__(self, w):
+            self.w = w
+
+        def __call__(self, x):
+            return (self.w * x).sum()
+
+    net = Net(X)
+    text = str(captured(lambda x: jax.grad(net)(x), X).graph)
+    assert "grad" in text and "mul" in text, "its body is captured"
+    check_one_graph(lambda x: jax.grad(net)(x), (X,), (X + 2,))
+
+
+def test_what_cannot_be_an_argument_breaks_the_graph_and_is_named():
+    class Odd:
+        pass
+
+    odd = Odd()
+    program = lambda x: jax.tree.leaves([x, odd])[0] * 2
+    assert jnp.array_equal(dynacomp.jit(program, backend="eager")(X), program(X))
+
+
+def test_sizes_that_change_go_as_sizes_or_as_numbers():
+    def program(x):
+        return jnp.full(x.shape, 2.0) + x.shape[0] + jnp.arange(x.shape[0]), x[: x.shape[0] // 2]
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in range(4, 12):
+        x = jnp.arange(float(n))
+        for got, want in zip(compiled(x), program(x), strict=True):
+            assert got.dtype == want.dtype and got.weak_type == want.weak_type and jnp.array_equal(got, want)
+    stats = dynacomp.stats()
+    assert not stats["breaks"] and stats["frames_captured"] <= 2
+
+
+@jax.tree_util.register_dataclass
+@dataclass
+class Step:
+    """A dataclass tree."""
+
+    x: object
+    n: int
+
+
+def test_trees_keep_numbers_that_change_as_leaves():
+    def program(x, n):
+        step = jax.tree.map(lambda v: v * 2, Step(x, n))
+        return step.x + step.n
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in range(8):
+        assert jnp.array_equal(compiled(X, n), program(X, n))
+    assert not dynacomp.stats()["breaks"] and dynacomp.stats()["frames_captured"] <= 2
