@@ -28,8 +28,8 @@ from dynacomp.capture.bytecode.suspensions import SUSPENDS
 from dynacomp.capture.control_flow import raising
 from dynacomp.capture.entries import Info
 from dynacomp.capture.frame import Refusal, Root
+from dynacomp.capture.reconstruct import checks
 from dynacomp.capture.suspended import capture_suspended
-from dynacomp.capture.symbolic import checks
 from dynacomp.capture.symbolic.lessons import Lesson, Lessons
 from dynacomp.capture.symbolic.libraries import host_below
 from dynacomp.capture.symbolic.sources import Local, Source

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 
 from dynacomp.capture.builtins.builtin_rows import NONE, row
+from dynacomp.capture.graph import sized_calls
 from dynacomp.capture.kinds import arrays
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import ArrayV, Const, SizeV, Value, object_of, stands_for
-from dynacomp.capture.tracing import sized_calls
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping import size_values
 

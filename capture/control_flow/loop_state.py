@@ -16,10 +16,10 @@ from dynacomp.capture.control_flow.merge import Differs, is_same_constant
 from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.kinds import graph_scalars
+from dynacomp.capture.reconstruct.array_identity import origin_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import ArrayV, NumberV, SizeV, TupleV, is_exactly, is_number, object_of, type_of
 from dynacomp.capture.tracing.subgraphs import Body
-from dynacomp.capture.wrapping.array_identity import origin_of
 
 COUNT, STRIDE = 1 << 29, 4  # ints begin a loop below COUNT and grow by STRIDE an iteration: 2^27 of them fit
 

@@ -16,6 +16,7 @@ import jax
 
 from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.capture.kinds import graph_scalars
+from dynacomp.capture.reconstruct.array_identity import origin_of
 from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.iterator_values import SeqIterV, StreamV
 from dynacomp.capture.symbolic.machine import Capture
@@ -36,7 +37,6 @@ from dynacomp.capture.symbolic.values import (
     type_of,
 )
 from dynacomp.capture.wrapping import dynamic_scalars, host_functions
-from dynacomp.capture.wrapping.array_identity import origin_of
 
 
 class Differs(Exception):

@@ -26,8 +26,8 @@ from dynacomp.capture.bytecode.code import Decoded, per_code
 from dynacomp.capture.bytecode.control_flow_graph import EXIT, successors
 from dynacomp.capture.control_flow.branches import Start
 from dynacomp.capture.control_flow.merge import Differs
+from dynacomp.capture.reconstruct.checks import Check
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.checks import Check
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.values import NumberV
 from dynacomp.capture.tracing.trace_call import emit_node

@@ -23,6 +23,7 @@ from dynacomp.capture.control_flow.loops import turned
 from dynacomp.capture.control_flow.merge import Differs
 from dynacomp.capture.graph.avals import aval_of
 from dynacomp.capture.graph.size_scope import Relation
+from dynacomp.capture.graph.sized_calls import fori_of_length
 from dynacomp.capture.graph.sizes import Size, bounds
 from dynacomp.capture.graph.sizes import names as names_of
 from dynacomp.capture.kinds import graph_scalars as numbers
@@ -31,7 +32,6 @@ from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import ArrayV, Const, NotConstant, NumberV, SizeV, TupleV, Value, is_exactly
-from dynacomp.capture.tracing.sized_calls import fori_of_length
 from dynacomp.capture.tracing.trace_call import emit_node
 from dynacomp.capture.wrapping import size_values
 

@@ -1,15 +1,17 @@
 """The Graph that capture makes and every later stage reads, and the sizes in it.
 
-    avals        What is known of an array before it exists: shape, dtype and weak type
-    graph        The Graph: a straight line of Nodes, FX-like, at both levels of the compiler
-    printer      How a Graph prints: as readable Python, one node a line, its Aval in a comment
-    parser       Reads a printed Graph back: `parse(str(graph), references(graph), graph.consts)`
-                 is that graph
-    verifier     Is a Graph well formed? Run between passes, it finds the pass that broke something
-    interpreter  Runs a Graph node by node: the oracle for every pass, and how JAX traces a Graph
-    graph_sizes  The sizes in a Graph: its symbols, and the Graph with other sizes in their place
-    sizes        Sizes: expressions of symbolic ints
+    avals            What is known of an array before it exists: shape, dtype and weak type
+    graph            The Graph: a straight line of Nodes, FX-like, at both levels of the compiler
+    printer          How a Graph prints: as readable Python, one node a line, its Aval in a comment
+    parser           Reads a printed Graph back: `parse(str(graph), references(graph), graph.consts)`
+                     is that graph
+    verifier         Is a Graph well formed? Run between passes, it finds the pass that broke something
+    interpreter      Runs a Graph node by node: the oracle for every pass, and how JAX traces a Graph
+    graph_sizes      The sizes in a Graph: its symbols, and the Graph with other sizes in their place
+    sizes            Sizes: expressions of symbolic ints
     size_evaluation  Their values: in Python, and as the postfix program that guards run
-    size_scope   Scopes: what is known of the sizes of one capture, and what was decided by their
-                 values in the call at hand
+    size_scope       Scopes: what is known of the sizes of one capture, and what was decided by their
+                     values in the call at hand
+    sized_calls      Functions of JAX that ask for Python ints where the program may have symbolic sizes,
+                     written with arrays instead
 """

@@ -11,8 +11,6 @@
                         a branch, `float(loss)`
     indices             Indices: what C code makes of a Value where it wants an integer, by
                         `__index__`
-    slices              Slices of arrays whose ends are ints that change: `x[:k]`, also below zero
-                        and beyond the array
     later               What Python makes of what the Graph computes, once it has run:
                         `np.asarray(x)`, `x.tolist()`, texts
     text                `str`, `repr`, `format` and `ascii` of Values

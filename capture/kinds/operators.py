@@ -13,7 +13,7 @@ from typing import Any
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.kinds import arrays, graph_scalars, later, slices
+from dynacomp.capture.kinds import arrays, graph_scalars, later
 from dynacomp.capture.kinds.identity import same_object
 from dynacomp.capture.kinds.indices import has_index, index_value, slice_of
 from dynacomp.capture.symbolic.immutability import is_changeable
@@ -61,6 +61,7 @@ from dynacomp.capture.wrapping import (
     ndarrays,
     scalar_ranges,
     size_values,
+    slices,
 )
 from dynacomp.capture.wrapping.builtin_subclasses import is_number, plain
 from dynacomp.capture.wrapping.class_attrs import MISSING, lookup, name_in_errors, resolve

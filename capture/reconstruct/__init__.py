@@ -1,19 +1,22 @@
 """From Values back to real objects: the replacement bytecode, its helpers at run time, graph breaks.
 
-    runtime       Small helpers that replacement code calls to find and make objects at run time
-    upcoming      Built-in iterators that somebody else has made, at run time: what they will
-                  give, and taking it (see given_iterators.py)
-    emit          Values back to real objects, as bytecode: the code that runs around a compiled
-                  Graph
-    emit_classes  Objects of the capture's own back to real ones, as bytecode: rows of
-                  `emit.MADE`, see `specimens`
-    emit_objects  Instances of Python classes back to real objects, as bytecode: rows of
-                  `Kind.emit`
-    emit_sources  Sources as bytecode: instructions that find an object which existed before the
-                  call
-    output        The end of a capture: its Graph, and what runs in place of the frame
-    graph_break   Graph breaks: the end of a replacement code object that stops in the middle of
-                  its frame
-    unchanged     What a call leaves as it was, though the program stored into it
-    tracebacks    Tracebacks of exceptions that were raised and caught inside captured code
+    runtime         Small helpers that replacement code calls to find and make objects at run time
+    upcoming        Built-in iterators that somebody else has made, at run time: what they will
+                    give, and taking it (see existing_iterators)
+    emit            Values back to real objects, as bytecode: the code that runs around a compiled
+                    Graph
+    emit_classes    Objects of the capture's own back to real ones, as bytecode: rows of
+                    `emit.MADE`, see `specimens`
+    emit_objects    Instances of Python classes back to real objects, as bytecode: rows of
+                    `Kind.emit`
+    emit_sources    Sources as bytecode: instructions that find an object which existed before the
+                    call
+    array_identity  Which object an array is that the Graph chose: an input, or a new one
+    checks          Conditions that a Graph computes and Python trusts: what replacement code does when
+                    one does not hold
+    output          The end of a capture: its Graph, and what runs in place of the frame
+    graph_break     Graph breaks: the end of a replacement code object that stops in the middle of
+                    its frame
+    unchanged       What a call leaves as it was, though the program stored into it
+    tracebacks      Tracebacks of exceptions that were raised and caught inside captured code
 """

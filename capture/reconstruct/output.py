@@ -24,11 +24,12 @@ from dynacomp.capture.graph.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Graph, N
 from dynacomp.capture.graph.graph_sizes import sizes_in, with_sizes
 from dynacomp.capture.graph.sizes import canonical, names
 from dynacomp.capture.reconstruct import runtime
+from dynacomp.capture.reconstruct.array_identity import candidates, chosen, first
+from dynacomp.capture.reconstruct.checks import Checks
 from dynacomp.capture.reconstruct.emit import OUTPUTS, Emitter, load_elements, load_keys, load_table
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
 from dynacomp.capture.reconstruct.unchanged import changed_keys, effects, unmoved
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.checks import Checks
 from dynacomp.capture.symbolic.effects import Effect, Effects, Globals, Phase, Real
 from dynacomp.capture.symbolic.generator_finalization import check_none_lost
 from dynacomp.capture.symbolic.kind import Kind, define, kind
@@ -52,7 +53,6 @@ from dynacomp.capture.symbolic.values import (
     is_single,
     peek,
 )
-from dynacomp.capture.wrapping.array_identity import candidates, chosen, first
 from dynacomp.capture.wrapping.class_attrs import hides_entry
 from dynacomp.capture.wrapping.class_prototypes import is_made, shown_classes
 from dynacomp.capture.wrapping.graph_inputs import add_input

@@ -24,8 +24,6 @@
                             about: the parts of a `Capture`
     machine                 The symbolic machine: a Capture (one attempt to capture a
                             frame) and its Frames
-    checks                  Conditions that a Graph computes and Python trusts: what
-                            replacement code does when one does not hold
     undo_log                Changes to mutable Values that can be taken back
     side_effects            Changes to what existed before the call: noted while capturing,
                             replayed after the Graph

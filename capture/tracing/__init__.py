@@ -37,6 +37,4 @@
                          does
     equinox_modules      Equinox's modules: what their metaclass does when one is made, and when
                          it may be changed
-    sized_calls          Functions of JAX that ask for Python ints where the program may have
-                         symbolic sizes, written with arrays instead
 """

@@ -12,8 +12,6 @@
                         classes are made of
     class_attrs         Attributes of classes: read along the MRO, guarded, stored and
                         deleted
-    class_dicts         `cls.__dict__` and `vars(cls)`: what a class has of its own, guarded
-                        name by name
     object_attrs        Attributes of instances of Python classes, as
                         `object.__getattribute__` finds them
     dynamic_scalars     Python numbers that change from call to call: arithmetic on them
@@ -25,12 +23,12 @@
                         attributes
     ndarrays            NumPy arrays whose content is known while capturing: NumPy's own
                         functions run on them at once
-    array_identity      Which object an array is that the Graph chose: an input, or a new
-                        one
     changing_contents   Containers whose content changes from call to call: the graph breaks
                         where they are read
     size_values         Symbolic sizes as Python ints: arithmetic, and comparisons that
                         become guards
+    slices              Slices of arrays whose ends are ints that change: `x[:k]`, also below
+                        zero and beyond the array
     narrowing           Python ints that JAX converts to a narrower type: eager JAX raises
                         OverflowError for those that do not fit
     applied             Calls of NumPy's whose arguments change from call to call

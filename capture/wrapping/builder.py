@@ -61,8 +61,7 @@ from dynacomp.capture.symbolic.values import (
 )
 from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.builtin_subclasses import payload_base, read_payload
-from dynacomp.capture.wrapping.changing_contents import Entries, in_parts, reading
-from dynacomp.capture.wrapping.class_dicts import ClassEntries
+from dynacomp.capture.wrapping.changing_contents import ClassEntries, Entries, in_parts, reading
 from dynacomp.capture.wrapping.dynamic_scalars import is_numpy_number
 from dynacomp.capture.wrapping.graph_inputs import add_input, outer_builder, own, symbolic_dims
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from dynacomp.capture._native import iterated
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.guards import Guard
@@ -176,3 +177,21 @@ def _whole(name: str) -> Callable[..., Any]:
 for _name in ("__len__", "__iter__", "__reversed__", "__eq__", "__or__", "__ror__", "keys", "values", "items",
               "popitem", "clear", "copy"):
     setattr(Entries, _name, _whole(_name))
+
+
+class ClassEntries(Entries):
+    """The `items` of the DictV for `cls.__dict__` and `vars(cls)`: what a class has of its own, guarded name by name.
+
+        "forward" in base.__dict__                     # guard: the class has this very `forward`, or none
+        [k for k in vars(cls) if k[0] != "_"]          # guard: these are the class's names, in this order
+
+    A class gains names while the program runs (caches, registries), so that only code which goes through all of them
+    depends on all of them.
+    """
+
+    def look(self) -> None:
+        if any(iterated(vars(cls)) is self.table for cls, _ in self.cap.effects.classes.values()):
+            raise Break("store", "the __dict__ of a class whose attributes the captured code has changed")
+
+    def all_wanted(self) -> None:
+        """Classes change rarely, and Python could not tell either."""

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
-from dynacomp.capture.wrapping.array_identity import chosen
+from dynacomp.capture.reconstruct.array_identity import chosen
 
 
 def one_of_two(c, x, y):

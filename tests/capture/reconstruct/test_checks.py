@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dynacomp.capture._native import RunPlainly
-from dynacomp.capture.symbolic.checks import PATIENCE, WORTH, Check, Checks
+from dynacomp.capture.reconstruct.checks import PATIENCE, WORTH, Check, Checks
 
 
 def test_a_check_that_fails_often_is_trusted_no_more():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dynacomp
-from dynacomp.capture.tracing import sized_calls
+from dynacomp.capture.graph import sized_calls
 
 KEY = jax.random.key(0)
 
