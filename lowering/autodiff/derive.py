@@ -32,16 +32,18 @@ from dynacomp.lowering.autodiff.cut import again, kept
 class Split:
     """A function of which some inputs move, as a forward and a tangent part.
 
-    forward: inputs → (outputs, saved values). tangent: (residuals, tangents of the moving inputs) → tangents of
-    the outputs that move. residuals: where each comes from, ("in", i), ("out", i) or ("saved", i): inputs and outputs
-    are not saved a second time. moved: which outputs move; what follows asks (a `while_loop` has no backward pass
-    where its state does).
+    forward: inputs → (outputs, saved values). tangent: (residuals, tangents of the moving inputs that are used) →
+    tangents of the outputs that move. residuals: where each comes from, ("in", i), ("out", i) or ("saved", i): inputs
+    and outputs are not saved a second time. moved: which outputs move; what follows asks (a `while_loop` has no
+    backward pass where its state does). used: on which of the moving inputs these depend: JAX drops what makes the
+    others move.
     """
 
     forward: ClosedJaxpr
     tangent: ClosedJaxpr
     residuals: tuple[tuple[str, int], ...]
     moved: tuple[bool, ...]
+    used: tuple[bool, ...]
 
     def picked(self, inputs: Sequence[Any], outputs: Sequence[Any], saved: Sequence[Any]) -> list[Any]:
         """The residuals themselves."""
@@ -103,8 +105,10 @@ def linearised(closed: ClosedJaxpr, moving: Sequence[bool]) -> Split:
         return chosen(jax.tree.unflatten(trees[-1], residuals)(*tangents), moved)
 
     sources, saved = where_from(made.jaxpr, count, given)
-    return Split(jax.make_jaxpr(forward)(*inputs), flat_jaxpr(
-        tangent, structs([v.aval for v in given]), chosen(inputs, moving)), sources, tuple(moved))
+    whole_tangent = flat_jaxpr(tangent, structs([v.aval for v in given]), chosen(inputs, moving))
+    slim, used = dce_jaxpr(whole_tangent.jaxpr, [True] * sum(moved), [True] * len(given) + [False] * sum(moving))
+    return Split(jax.make_jaxpr(forward)(*inputs), ClosedJaxpr(slim, whole_tangent.consts), sources, tuple(moved),
+                 tuple(used[len(given):]))
 
 
 def where_from(jaxpr: Any, count: int, given: Sequence[Any]) -> tuple[tuple[tuple[str, int], ...], list[Any]]:

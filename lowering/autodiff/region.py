@@ -236,7 +236,8 @@ def _linearize(is_vjp: bool, moving: Sequence[bool], *primals: Any, region: Regi
     still = [ad.Zero(a.to_tangent_aval()) for a, moved in zip(avals, split.moved) if not moved]
 
     def linear(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
-        return merged(split.moved, apply(tangent, *residuals, *chosen(tangents, moving), sizes=left), still)
+        given = chosen(chosen(tangents, moving), split.used)
+        return merged(split.moved, apply(tangent, *residuals, *given, sizes=left), still)
 
     return outputs, list(split.moved), split.picked(primals, outputs, saved), linear
 

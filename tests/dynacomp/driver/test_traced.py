@@ -327,6 +327,27 @@ def test_what_is_not_asked_for_above_a_break_has_no_backward_pass():
     assert dynacomp.stats()["graphs"] and not dynacomp.stats()["frames_eager"]
 
 
+@dynacomp.disable
+def counted(x):
+    return lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * x + 1), (0, jnp.ones_like(x)))[1]
+
+
+def test_what_nothing_moves_with_asks_for_no_backward_pass_of_what_python_ran():
+    """The loop is no region of ours: JAX asks it for its backward pass unless nothing that follows takes its tangent."""
+    def program(x):
+        def cost(x):
+            s = counted(x)
+            return (lax.stop_gradient(s * 3) * jnp.sin(x) * 2).sum(), s
+        return jax.grad(cost, has_aux=True)(x)
+
+    compiled = dynacomp.jit(program)
+    for n in (3, 3, 4, 5):
+        x = jnp.linspace(0.5, 2, n)
+        for a, b in zip(compiled(x), program(x), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+    assert dynacomp.stats()["graphs"]
+
+
 def test_rules_of_hijax_are_left_to_it(caplog):
     if not hasattr(jax.config, "jax_custom_vjp3"):
         pytest.skip("this JAX has no such rules")
