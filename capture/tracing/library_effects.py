@@ -18,6 +18,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import jax
+from jax._src import pjit
+from jax._src.interpreters import partial_eval
 
 from dynacomp.capture import _native
 from dynacomp.capture.base.classes import entries, module_name, mro, own_dict
@@ -40,9 +42,23 @@ def noticing(name: str, arguments: Any, lowered: Any = ()) -> Iterator[None]:
         given.restore()
         raise
     if _native.jax_config_token() != config:
+        forget_traces()
         raise Break("effect", f"{name} changes JAX's configuration")
     if given.restore():
+        forget_traces()
         raise Break("effect", f"{name} changes an argument in place")
+
+
+# Where JAX keeps the traces of functions that `jax.jit` has made, by its versions.
+TRACES = [getattr(module, name) for module, name in (
+    (pjit, "_infer_params_cached"), (pjit, "_create_pjit_jaxpr"), (partial_eval, "trace_to_jaxpr"))
+    if hasattr(module, name)]
+
+
+def forget_traces() -> None:
+    """What a jitted function did while it was traced, which has been put back, happens again when Python calls it."""
+    for traces in TRACES:
+        traces.cache_clear()
 
 
 class Given:

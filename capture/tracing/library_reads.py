@@ -47,7 +47,7 @@ from dynacomp.capture.symbolic.values import (
     peek,
 )
 from dynacomp.capture.tracing.host_contexts import Contexts, guard_contexts
-from dynacomp.capture.tracing.library_effects import Outside
+from dynacomp.capture.tracing.library_effects import Outside, forget_traces
 from dynacomp.capture.wrapping.builder import is_plain_instance, own_source
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, SCALARS, payload_base
 from dynacomp.capture.wrapping.class_attrs import MISSING, class_source, lookup
@@ -103,6 +103,8 @@ def overhearing(cap: Capture, run: Callable[[], Any]) -> Any:
         if contexts.restore():
             refused.append(Break("effect", "a library changes the context that it runs the program's code in"))
         cap.libraries.hosts |= contexts.ran
+        if refused:
+            forget_traces()
         if refused and not programs:
             raise refused[0]
     if not heard_all:

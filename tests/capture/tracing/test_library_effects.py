@@ -250,3 +250,26 @@ def test_callables_without_a_name_change_nothing():
         __name__ = None
 
     assert not has_effect(Nameless())
+
+
+TRACED = []
+
+
+def test_what_a_jitted_function_did_while_traced_happens_when_python_calls_it():
+    """JAX had kept the trace that was put back: the effect was lost."""
+    eqx = pytest.importorskip("equinox")
+
+    @eqx.filter_jit
+    def jitted(x):
+        TRACED.append(x.shape)
+        return x * 2
+
+    def program(x):
+        return jitted(x) + 1
+
+    dynacomp.reset()
+    TRACED.clear()
+    compiled = dynacomp.jit(program)
+    for n in (2, 2, 3, 3, 4):
+        np.testing.assert_array_equal(compiled(jnp.ones(n)), np.full(n, 3.0))
+    assert TRACED == [(2,), (3,), (4,)] and dynacomp.stats()["frames_captured"] <= 4

@@ -333,7 +333,7 @@ def counted(x):
 
 
 def test_what_nothing_moves_with_asks_for_no_backward_pass_of_what_python_ran():
-    """The loop is no region of ours: JAX asks it for its backward pass unless nothing that follows takes its tangent."""
+    """The loop is no region of ours: JAX asks for its backward pass unless nothing that follows takes its tangent."""
     def program(x):
         def cost(x):
             s = counted(x)
