@@ -7,6 +7,7 @@ XLA on a CPU computes them like this, and so do the rewrites:
     integers, a float result        the same
     floats, an integer result       the product of floats, rounded to their dtype, then converted
     an algorithm (`DotAlgorithm`)   its operand dtypes and its accumulator, then converted
+    a number and an array           no sum: each element times the number
 
 A convolution each of whose windows is one element, or all that it slides over, is a product of matrices: layers of
 1×1 and their gradients, patches as large as the image.
@@ -82,7 +83,14 @@ def _first(supported: Any, dtype: Any) -> Any:
     return dtype if supported is None or dtype in supported else supported[0]
 
 
+def is_scaling(eqn: Any) -> bool:
+    """Is one side a number? Then there is nothing to sum over."""
+    return not all(v.aval.shape for v in eqn.invars)
+
+
 def _dot(eqn: Any) -> Callable[[Any, Any], Any]:
+    if is_scaling(eqn):
+        return _converted(eqn, lambda x, y, dtype: lax.convert_element_type(jnp.multiply(x, y), dtype))
     dims = eqn.params["dimension_numbers"]
     return _converted(eqn, lambda x, y, dtype: lax.dot_general(x, y, dims, preferred_element_type=dtype))
 
@@ -159,7 +167,7 @@ def _placed(made: Any, places: Sequence[int], rank: int) -> Any:
 
 
 PRODUCTS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Callable[..., Any]]]] = {
-    "dot_general": (needs_conversion, _dot),
+    "dot_general": (lambda eqn: needs_conversion(eqn) or is_scaling(eqn), _dot),
     "conv_general_dilated": (
         lambda eqn: needs_conversion(eqn) or is_product(eqn),
         lambda eqn: _convolution(eqn) if needs_conversion(eqn) else _as_product(eqn),

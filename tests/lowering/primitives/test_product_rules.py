@@ -35,6 +35,19 @@ def test_results_of_another_kind(operands, result):
     same_as_eager(product, values((40, 30), operands, 4), values((30, 20), operands, 5), scale=4)
 
 
+NONE = (((), ()), ((), ()))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool"])
+@pytest.mark.parametrize("number", [jnp.float32(1.5), jnp.int32(3), jnp.float16(0.25)])
+def test_a_product_with_a_number_scales(number, dtype):
+    """The number was no node: a pass that looked for its shape failed, and XLA compiled the region."""
+    for scaled in (lambda x: lax.dot_general(number, x, NONE).T, lambda x: lax.dot_general(x, number, NONE).T,
+                   lambda x: lax.dot_general(number, number, NONE) + x.astype(number.dtype)):
+        same_as_eager(scaled, values((3, 7), dtype, 0))
+        assert "dot_general" not in names(lower_function(scaled, values((3, 7), dtype, 0)))
+
+
 def test_convolutions_of_another_kind():
     run = lambda x, w: lax.conv_general_dilated(x, w, (1, 1), "SAME", preferred_element_type=jnp.float32)
     same_as_eager(run, values((1, 2, 5, 6), "int8", 0), values((3, 2, 3, 3), "int8", 1))
