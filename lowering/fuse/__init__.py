@@ -1,6 +1,7 @@
 """From a primitive Graph to fused Kernels in a Schedule with planned memory.
 
     items      What has to be computed: the realised nodes of a primitive Graph as Items
+    buffers    Which nodes of a primitive Graph have buffers, and which buffer each value is in
     groups     Which Items share a kernel
     units      Units: the steps to be, as they grow while items, templates and nodes for XLA are
                added in graph order
