@@ -10,6 +10,7 @@
               scalar
     index     SymPy index expressions as C++ `int64_t` expressions, and how they move along a vector
               loop
+    known     What is known where code stands, and the conditions that it decides
     locals    Where a kernel's scratch buffers live in C++
     loops     Kernel statements as C++: loops, threads, reductions, stores
     recall    A compiled Schedule as a record, and its Program out of one: nothing is planned, written
@@ -17,6 +18,8 @@
     runs      Woven stores that do the same to neighbours in memory: no lane is shuffled
     scatter   Read-modify-write stores whose lanes never meet: the rows of a scatter, spread over
               threads and lanes
+    sections  A vector loop cut where its conditions change their answers: padding, pieces that are
+              joined, a grid that is rolled
     segments  Cuts a Schedule at its ExternSteps: native segments, each a Schedule of its own, with
               XLA between them
     shape     What a kernel's loops ask for: lanes per register, scratch buffers, and the work that

@@ -13,7 +13,7 @@ it meets lanes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,8 @@ import sympy
 
 from dynacomp.codegen.cpp import types
 from dynacomp.codegen.cpp.index import cpp_name, index_code, names_in, step_along
-from dynacomp.lowering.kernel_ir.loops import Apply, Const, Expr, Index, Load, Ref
+from dynacomp.codegen.cpp.known import Known, bounds, parted, reduced
+from dynacomp.lowering.kernel_ir.loops import Apply, Const, Expr, Index, Load, Loop, Ref
 from dynacomp.lowering.sizes.symbols import symbol
 
 _NAMES = {"and": "bit_and", "or": "bit_or", "xor": "bit_xor", "not": "bit_not"}
@@ -38,16 +39,17 @@ STRIDES = (-1, 2, 3, 4)  # between lanes that are loaded as whole registers, see
 class Scope:
     """Where code stands. `var`: the vector loop's variable around it, or ""; `width`: the bytes
     that a register spends on each lane; `vectors`: names that hold lanes; `widened`: local buffers with
-    one copy per lane; `near`: buffers of fewer elements than NEAR; `threaded`: inside a loop that is
-    spread over threads; `suffix` tells the lanes of several interleaved iterations apart."""
+    one copy per lane; `numels`: how many elements buffers have, where that is known; `threaded`: inside a loop that is
+    spread over threads; `suffix` tells the lanes of several interleaved iterations apart; `known`: see `known`."""
 
     var: str = ""
     width: int = 0
     vectors: frozenset[str] = frozenset()
     widened: frozenset[str] = frozenset()
-    near: frozenset[str] = frozenset()
+    numels: Mapping[str, int] = field(default_factory=dict)
     threaded: bool = False
     suffix: str = ""
+    known: Known = field(default=Known())
 
     @property
     def lanes(self) -> str:
@@ -56,6 +58,11 @@ class Scope:
 
     def having(self, *names: str) -> Scope:
         return replace(self, vectors=self.vectors | set(names))
+
+    def inside(self, loop: Loop) -> Scope:
+        """The Scope of a loop's body, as to where the loop's variable is."""
+        known = self.known.within(loop.var.name, 0, int(loop.extent) - 1) if loop.extent.is_Integer else self.known
+        return replace(self, known=known)
 
     def call(self, name: str) -> str:
         """The C++ name of a value."""
@@ -183,7 +190,7 @@ def _offsets(expr: Load, scope: Scope) -> tuple[str, str] | None:
     """Where lanes that lie anywhere are: from which element on, and a register of offsets from there. They are computed
     in 32 bits, which wrap on the way; None where they do not fit, or are no sum of multiples of lanes."""
     moving = names_in(expr.index) & (scope.vectors | {scope.var})
-    if expr.buffer not in scope.near or not moving & scope.vectors:
+    if scope.numels.get(expr.buffer, NEAR) >= NEAR or not moving & scope.vectors:
         return None
     steps = {name: step_along(expr.index, name) for name in sorted(moving)}
     if not all(s is not None and s.is_Integer for s in steps.values()):
@@ -207,7 +214,13 @@ def _scalar_load(expr: Load, scope: Scope, where: str) -> str:
 
 def _masked_load(expr: Load, scope: Scope, where: str, how: str, index: str) -> str:
     assert expr.mask is not None and expr.other is not None
-    mask, other = emit(expr.mask, scope).code, emit_lanes(expr.other, scope)  # a scalar mask stays one
+    other = emit_lanes(expr.other, scope)
+    wanted = reduced(expr.mask, scope.known)
+    if isinstance(wanted, Const):
+        return emit_lanes(replace(expr, mask=None, other=None), scope) if wanted.value else other
+    mask = emit(wanted, scope).code  # a scalar mask stays one
+    if how == "contiguous" and depends(wanted, scope) and _lies_inside(expr, scope):
+        return f"select({mask}, load({where} + {index}, lanes), {other})"
     if how == "contiguous":
         return f"masked_load({where} + {index}, lanes, {mask}, {other})"
     if offsets := _offsets(expr, scope):
@@ -215,9 +228,22 @@ def _masked_load(expr: Load, scope: Scope, where: str, how: str, index: str) -> 
     return f"masked_gather({where}, lanes, {mask}, [&](int l) {{ (void)l; return {index}; }}, {other})"
 
 
+def _lies_inside(expr: Load, scope: Scope) -> bool:
+    """Are all lanes of a load in its buffer, the masked ones too?"""
+    first, last = bounds(expr.index, scope.known)
+    return expr.buffer not in scope.widened and 0 <= first and last < scope.numels.get(expr.buffer, 0)
+
+
 def _apply(expr: Apply, scope: Scope, vector: bool) -> str:
     if vector and expr.fn == "div" and _is_plain(expr.args[1]):
         return rounded(f"div_by({emit_lanes(expr.args[0], scope)}, {emit(expr.args[1], scope).code})", expr.dtype)
+    if vector and expr.fn == "select" and expr.dtype != bool:
+        test = reduced(expr.args[0], scope.known)
+        if isinstance(test, Const):
+            return emit_lanes(expr.args[1 if test.value else 2], scope)
+        first, second = parted(test, lambda part: depends(part, scope), scope.known)
+        if first is not None:
+            return _choice(expr, first, second, scope)
     args = [emit_lanes(a, scope) if vector else emit(a, scope).code for a in expr.args]
     if expr.fn in ("convert", "bitcast"):
         return _cast(expr, args[0])
@@ -225,6 +251,14 @@ def _apply(expr: Apply, scope: Scope, vector: bool) -> str:
     if expr.fn == "nextafter" and expr.dtype in types.ROUND:
         return f"nextafter_{types.storage(expr.dtype)}({', '.join(args)})"
     return code if expr.fn in _EXACT else rounded(code, expr.dtype)
+
+
+def _choice(expr: Apply, test: Expr, lanes: Expr | None, scope: Scope) -> str:
+    """A select whose condition, or a part of it, is the same for all lanes: only what is chosen is computed, and may
+    count on it. `lanes`: the other part."""
+    yes, no = (replace(scope, known=scope.known.assuming(test, holds)) for holds in (True, False))
+    chosen = expr.args[1] if lanes is None else replace(expr, args=(lanes, *expr.args[1:]))
+    return f"({emit(test, scope).code} ? {emit_lanes(chosen, yes)} : {emit_lanes(expr.args[2], no)})"
 
 
 def _is_plain(expr: Expr) -> bool:

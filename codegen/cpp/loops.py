@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 
 from dynacomp.codegen.cpp import types
 from dynacomp.codegen.cpp.columns import columns, wants_columns
@@ -40,7 +40,8 @@ from dynacomp.codegen.cpp.folds import (
 from dynacomp.codegen.cpp.index import cpp_name, index_code, names_in
 from dynacomp.codegen.cpp.runs import Run, with_runs
 from dynacomp.codegen.cpp.scatter import inside_out
-from dynacomp.codegen.cpp.shape import Unit, grain, lane_width, near, scratch, unit_of, work_of
+from dynacomp.codegen.cpp.sections import Section, sections
+from dynacomp.codegen.cpp.shape import Unit, grain, lane_width, numels, scratch, unit_of, work_of
 from dynacomp.codegen.cpp.stores import store, woven, zip_store
 from dynacomp.codegen.cpp.tiles import FIRST_INNER, FIRST_OUTER, INNER, OUTER, Tiling, tiling
 from dynacomp.lowering.kernel_ir.loops import Acc, Kernel, Let, Loop, Stmt, Store, folds, inner_loops
@@ -64,7 +65,7 @@ def kernel_body(kernel: Kernel, exact: bool, small: bool = False) -> Lines:
     if small:  # its locals need no copies for threads and lanes
         unit = replace(unit, small=True, owners={})
     yield from scratch(unit, None)
-    yield from statements(kernel.body, Scope(near=near(kernel)), unit)
+    yield from statements(kernel.body, Scope(numels=numels(kernel)), unit)
 
 
 def statements(body: Sequence[Stmt | Run], scope: Scope, unit: Unit) -> Lines:
@@ -77,7 +78,10 @@ def statements(body: Sequence[Stmt | Run], scope: Scope, unit: Unit) -> Lines:
             case Let(name):
                 value = emit(stmt.value, scope)
                 scope = scope.having(name) if value.vector else scope
-                yield f"const auto {scope.call(name)} = {value.code};"
+                if stmt.value.dtype == bool:
+                    scope = replace(scope, known=scope.known.naming(name, stmt.value))
+                unused = "[[maybe_unused]] " if stmt.value.dtype == bool else ""
+                yield f"{unused}const auto {scope.call(name)} = {value.code};"
             case Run(code):
                 yield code
             case Store() if run := woven(body[at:], scope):
@@ -111,6 +115,7 @@ def _pays(loop: Loop) -> bool:
 
 def _plain(loop: Loop, scope: Scope, unit: Unit) -> Lines:
     """A counted loop; inside a vector loop it runs in step for all lanes."""
+    scope = scope.inside(loop)
     inner = scope.having(*lane_accs(loop, scope)) if scope.var else scope
     for fold in folds(loop):
         yield from declare(fold, inner)
@@ -163,7 +168,7 @@ def _iteration(loop: Loop, scope: Scope, unit: Unit) -> Lines:
 
 def _vector(loop: Loop, scope: Scope, unit: Unit, begin: str = "0", end: str = "") -> Lines:
     """A vector loop over [begin, end): lanes, accumulators in several registers, one tail."""
-    inner = replace(scope, var=loop.var.name, width=lane_width(loop, unit),
+    inner = replace(scope.inside(loop), var=loop.var.name, width=lane_width(loop, unit),
                     vectors=frozenset(a.name for a in loop.accs),
                     widened=frozenset(name for name, owner in unit.owners.items() if owner is loop))
     end = end or index_code(loop.extent)
@@ -174,7 +179,10 @@ def _vector(loop: Loop, scope: Scope, unit: Unit, begin: str = "0", end: str = "
     if not _shorter(loop, JAM * MOST_BYTES // inner.width) and wants_columns(loop, inner):
         yield from columns(loop, inner, begin, end, partial(statements, unit=unit), partial(_iteration, unit=unit))
     elif not _may_jam(loop, inner) or _shorter(loop, JAM * FEWEST_BYTES // inner.width):
-        yield from _lanes_loop(loop, body, inner, unit, begin, end)
+        if found := sections(loop, inner.known, MOST_BYTES // inner.width):
+            yield from _in_sections(loop, found, inner, unit, begin, end)
+        else:
+            yield from _lanes_loop(loop, body, inner, unit, begin, end)
     elif _shorter(loop, JAM * MOST_BYTES // inner.width):  # the compiler knows its machine, and is spared the rest
         yield f"#if {index_code(loop.extent)} >= {JAM} * (DC_VECTOR_BYTES / {inner.width})"
         yield from _jam(loop, body, inner, unit, begin, end)
@@ -216,6 +224,29 @@ def _lanes_loop(loop: Loop, body: Sequence[Stmt], scope: Scope, unit: Unit, begi
     yield "});"
     if ahead:
         yield "}"
+
+
+def _in_sections(loop: Loop, found: Sequence[Section], scope: Scope, unit: Unit, begin: str, end: str) -> Lines:
+    """A vector loop part by part (see `sections`); between the sections, registers whose lanes differ."""
+    body, extent, most = (*loop.body, *loop.after), int(loop.extent), MOST_BYTES // scope.width
+    parts: list[tuple[str, int, int]] = []  # to where each goes, and between which lanes it lies on any machine
+    done = 0
+    for first, last in found:
+        if first > done or done % most:
+            parts.append((f"ceil_div({first}, {scope.lanes})*({scope.lanes})", done // most * most,
+                          -(-first // most) * most - 1))
+        parts.append((end if last == extent else f"{last}/({scope.lanes})*({scope.lanes})", first, last - 1))
+        done = last
+    if done < extent:
+        parts.append((end, done // most * most, extent - 1))
+    yield "{"
+    yield f"  int64_t first = {begin};"
+    for to, low, high in parts:
+        yield f"  const int64_t last{low} = least({end}, {to});" if to != end else f"  const int64_t last{low} = {end};"
+        inner = replace(scope, known=scope.known.within(loop.var.name, low, min(high, extent - 1)))
+        yield from indent(_lanes_loop(loop, body, inner, unit, "first", f"last{low}"))
+        yield f"  first = most(first, last{low});"
+    yield "}"
 
 
 def _range(loop: Loop, begin: str, end: str) -> str:
@@ -352,7 +383,7 @@ def _threads(loop: Loop, scope: Scope, unit: Unit) -> Lines:
     last = chain[-1]
     lanes = last if last.vector and lane_width(last, unit) else None
     outer = chain[:-1] if lanes else chain
-    scope = replace(scope, threaded=True)
+    scope = replace(reduce(Scope.inside, outer, scope), threaded=True)
     if any(s.mode != "set" for s in stores_in(loop)):
         plan = inside_out(loop, unit)
         yield from _over_updates(loop, *plan, scope, unit) if plan else _serial(chain, scope, unit)

@@ -10,7 +10,6 @@ import sympy
 
 from dynacomp.codegen.cpp import types
 from dynacomp.codegen.cpp.cost import cost
-from dynacomp.codegen.cpp.expr import NEAR
 from dynacomp.codegen.cpp.index import cpp_name, index_code, names_in
 from dynacomp.codegen.cpp.locals import Owners, contains, owners
 from dynacomp.lowering.kernel_ir.loops import Buffer, Expr, Kernel, Loop, Store, below, folds, inner_loops
@@ -40,10 +39,10 @@ def unit_of(kernel: Kernel, exact: bool) -> Unit:
                 {b.name: np.dtype(b.dtype) for b in buffers})
 
 
-def near(kernel: Kernel) -> frozenset[str]:
-    """The buffers of few enough elements that lanes compute offsets in 32 bits."""
-    numels = {b.name: sympy.sympify(b.numel) for b in (*kernel.inputs, *kernel.outputs, *kernel.locals)}
-    return frozenset(name for name, n in numels.items() if n.is_Integer and n < NEAR)
+def numels(kernel: Kernel) -> dict[str, int]:
+    """How many elements a kernel's buffers have, where that is known."""
+    found = {b.name: sympy.sympify(b.numel) for b in (*kernel.inputs, *kernel.outputs, *kernel.locals)}
+    return {name: int(n) for name, n in found.items() if n.is_Integer}
 
 
 def lane_width(loop: Loop, unit: Unit) -> int:
