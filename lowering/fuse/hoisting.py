@@ -4,6 +4,8 @@
     after:   vector j < 64: row0[j] = div(s[FloorDiv(j, 8)], f32(8192.0))
              for i < n: vector j < 64: y[64*i + j] = mul(x[64*i + j], row0[j])
 
+What lanes fold is computed so too: a query that is rotated before it meets every key.
+
 Worth it for what is dear: loads across memory, divisions in indices, costly functions. Values that do not
 change along the lanes either were moved out by `emit` before.
 """
@@ -41,17 +43,38 @@ COSTLY = 4
 
 @dataclass(eq=False)
 class _Row:
-    """One vector loop's steady values: `steady` says which symbols may occur in them."""
+    """One vector loop's steady values, in which nothing `moving` occurs; `lets` are those that have names."""
 
     kernel: Kernel
     lanes: Loop
     moving: frozenset[str]
     taken: int
+    lets: dict[str, Expr] = field(default_factory=dict)
     found: dict[Expr, Buffer] = field(default_factory=dict)
+
+    def statement(self, stmt: Stmt) -> Stmt:
+        """A Let or a Store that reads from scratch. A Let that is steady stays, for those who find it cheap."""
+        assert isinstance(stmt, (Let, Store))
+        if isinstance(stmt, Let) and _is_steady(whole := self.whole(stmt.value), self.moving):
+            self.lets[stmt.name] = whole
+            return stmt
+        return replace(stmt, value=self.swapped(stmt.value))
+
+    def whole(self, expr: Expr) -> Expr:
+        """`expr` without the names of steady values."""
+        if isinstance(expr, Ref):
+            return self.lets.get(expr.name, expr)
+        if isinstance(expr, Apply):
+            return replace(expr, args=tuple(map(self.whole, expr.args)))
+        if isinstance(expr, Load) and expr.mask is not None and expr.other is not None:
+            return replace(expr, mask=self.whole(expr.mask), other=self.whole(expr.other))
+        return expr
 
     def swapped(self, expr: Expr) -> Expr:
         """`expr` with its largest steady and costly parts read from scratch."""
-        if _is_steady(expr, self.moving) and _dear(expr, self.lanes.var) >= COSTLY:
+        whole = self.whole(expr)
+        if _is_steady(whole, self.moving) and _dear(whole, self.lanes.var) >= COSTLY:
+            expr = whole
             name = f"steady{self.taken + len(self.found)}"
             buffer = self.found.setdefault(expr, Buffer(name, (self.lanes.extent,), expr.dtype))
             return Load(buffer.name, self.lanes.var, expr.dtype)
@@ -87,24 +110,26 @@ def _statements(
 
 def _row_of(kernel: Kernel, loop: Loop, taken: int) -> tuple[_Row, Loop] | None:
     """The steady values of a plain loop around one vector loop, and the loop that reads them."""
-    if loop.parallel or loop.accs or loop.scans or loop.after or len(loop.body) != 1:
+    if loop.parallel or loop.accs or loop.scans or loop.after or len(inner_loops(loop.body)) != 1:
         return None
-    (lanes,) = loop.body
-    if not isinstance(lanes, Loop) or not lanes.vector or lanes.accs or lanes.after or not lanes.extent.is_Integer:
+    (lanes,) = inner_loops(loop.body)
+    if not lanes.vector or lanes.after or not lanes.extent.is_Integer:
         return None
     if hint(loop.extent) < FEWEST or hint(lanes.extent) > LONGEST or inner_loops(lanes.body):
         return None
-    lets = {s.name for s in of_class(Let, lanes.body)}
-    stored = {s.buffer for s in of_class(Store, lanes.body)}
-    row = _Row(kernel, lanes, frozenset({loop.var.name} | lets | stored), taken)
-    body = tuple(replace(s, value=row.swapped(s.value)) for s in lanes.body if not isinstance(s, Loop))
-    return (row, replace(loop, body=(replace(lanes, body=body),))) if row.found else None
+    inside = (*loop.body, *lanes.body)
+    made = {s.name for s in (*of_class(Let, inside), *lanes.accs)} | {s.buffer for s in of_class(Store, inside)}
+    row = _Row(kernel, lanes, frozenset({loop.var.name} | made), taken)
+    body = tuple(map(row.statement, lanes.body))
+    accs = tuple(replace(a, value=row.swapped(a.value)) for a in lanes.accs)
+    faster = replace(lanes, body=body, accs=accs)
+    return (row, replace(loop, body=tuple(faster if s is lanes else s for s in loop.body))) if row.found else None
 
 
 def _filled(row: _Row) -> Loop:
     """The vector loop that computes the scratch rows."""
     stores = tuple(Store(buffer.name, row.lanes.var, value) for value, buffer in row.found.items())
-    return replace(row.lanes, body=stores)
+    return replace(row.lanes, body=stores, accs=())
 
 
 def _is_steady(expr: Expr, moving: frozenset[str]) -> bool:

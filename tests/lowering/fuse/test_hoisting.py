@@ -45,6 +45,34 @@ def test_few_rows_moving_values_and_cheap_loads_stay(change: tuple[str, str]) ->
     assert hoisted(kernel) == kernel
 
 
+FOLDED = """
+kernel scores(x: f32[4, 16, 64], q: f32[4, 64], s: f32[4, 64]) -> (y: f32[4, 16]):
+    parallel i0 < 4:
+        for i1 < 16:
+            vector i2 < 64:
+                t0 = q[64*i0 + i2]
+                t1 = lt(index(i2, i32), i32(32))
+                t2 = x[1024*i0 + 64*i1 + i2]
+                acc a0: sum f32 = mul(t2, select(t1, mul(t0, exp(s[64*i0 + i2])), t0))
+            y[16*i0 + i1] = a0
+"""
+
+
+def test_what_lanes_fold_is_read_from_scratch_by_way_of_names() -> None:
+    kernel = parse(FOLDED)
+    result = text(hoisted(kernel))
+    assert ("steady0[i2] = select(lt(index(i2, i32), i32(32)), mul(q[64*i0 + i2], exp(s[64*i0 + i2])), "
+            "q[64*i0 + i2])") in result
+    assert "acc a0: sum f32 = mul(t2, steady0[i2])" in result
+
+
+@pytest.mark.parametrize("change", [("t0 = q[64*i0 + i2]", "t0 = q[64*i0 + i1]"), ("mul(t0, exp(s[64*i0 + i2]))", "t0"),
+                                    ("exp(s[64*i0 + i2])", "exp(t2)")])
+def test_what_moves_with_the_rows_is_not(change: tuple[str, str]) -> None:
+    kernel = parse(FOLDED.replace(*change))
+    assert not any("select" in line for line in text(hoisted(kernel)).splitlines() if "steady" in line.split("=")[0])
+
+
 def test_short_rows_are_folded_by_lanes_over_all() -> None:
     x = np.random.default_rng(0).standard_normal((8, 40, 32), np.float32)
     plan = schedule(lower_function(group_norm, x))
