@@ -6,8 +6,9 @@
 // sweep over the rows of A. Skinny products (few rows, or few columns: the roles are swapped) with
 // contiguous depth are dot products instead.
 //
-// Numbers of one byte are multiplied as floats, of which a machine multiplies more at once than integers: the sums of
-// depth_block products are exact (255 * 255 * 256 < 2^24), and are added up as integers.
+// Numbers of one byte are multiplied four at a time where the machine can (see bytes.h), else as floats, of which it
+// multiplies more at once than integers: the sums of depth_block products are exact (255 * 255 * 256 < 2^24), and are
+// added up as integers.
 #pragma once
 #include "tile.h"
 
@@ -37,9 +38,10 @@ void store(T* sums, int64_t ld, int64_t rows, int64_t cols, Matrix<C> out, int64
     for (int64_t r = 0; r < rows; r++) {
         T* row = sums + r * ld;
         C* to = out.at(i + r, j);
-        if constexpr (std::is_integral_v<C> && !std::is_integral_v<T>) {  // unsigned: they wrap
+        if constexpr (std::is_integral_v<C> && !std::is_same_v<T, C>) {  // unsigned: they wrap
+            using Whole = std::conditional_t<std::is_integral_v<T>, T, int32_t>;
             for (int64_t c = 0; c < cols; c++) {
-                const C sum = C(int32_t(row[c]));
+                const C sum = C(Whole(row[c]));
                 to[c * out.sj] = add ? C(std::make_unsigned_t<C>(to[c * out.sj]) + std::make_unsigned_t<C>(sum)) : sum;
             }
             continue;
@@ -52,6 +54,12 @@ void store(T* sums, int64_t ld, int64_t rows, int64_t cols, Matrix<C> out, int64
             for (int64_t c = 0; c < cols; c++) to[c * out.sj] = narrow<C>(row[c]);
     }
 }
+
+}  // namespace tile
+}  // namespace dynacomp
+#include "bytes.h"
+namespace dynacomp {
+namespace tile {
 
 // All row tiles of one panel of columns.
 template <class T, int NV, class C>
@@ -289,7 +297,10 @@ void matmul(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, int
                         streams<T>(x, y, z, k, at);
                         continue;
                     }
-                block<T>(x, y, z, k, at);
+                if constexpr (by_four<A, B, C>)
+                    byte_block(x, y, z, k, at);
+                else
+                    block<T>(x, y, z, k, at);
             }
         };
         parallel(rt, tasks, workers == 1 ? tasks : ceil_quotient(tasks, 4 * workers), body);

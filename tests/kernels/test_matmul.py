@@ -21,6 +21,8 @@ DTYPES = {
     "i32": ("int32",) * 3,
     "i8_i32": ("int8", "int8", "int32"),
     "i8": ("int8",) * 3,
+    "s8u8_i32": ("int8", "uint8", "int32"),
+    "u8s8_i32": ("uint8", "int8", "int32"),
     "u8_i64": ("uint8", "uint8", "int64"),
     "u64": ("uint64",) * 3,
 }
@@ -104,23 +106,23 @@ def test_shapes(library, name, shape):
 
 
 @pytest.mark.parametrize("orders", list(itertools.product("CFGB0", repeat=2)))
-@pytest.mark.parametrize("name", ["f32", "f64", "bf16", "i8_i32"])
+@pytest.mark.parametrize("name", ["f32", "f64", "bf16", "i8_i32", "s8u8_i32"])
 def test_layouts(library, name, orders):
     for shape in [(3, 21, 37, 50), (2, 3, 40, 33), (2, 40, 2, 33), (1, 1, 65, 40)]:
         check(library, name, shape, orders)
 
 
-@pytest.mark.parametrize("name", ["i8_i32", "u8_i64", "i8"])
+@pytest.mark.parametrize("name", ["i8_i32", "u8_i64", "i8", "s8u8_i32", "u8s8_i32"])
 def test_the_largest_bytes_are_exact(library, name):
     """They are multiplied as floats, whose sums stay below 2^24 in a block and are integers from then on."""
     a, b, c = (np.iinfo(d) for d in DTYPES[name])
-    extreme = a.min or a.max
+    first, second = a.min or a.max, b.min or b.max
     m, n, k = 9, 35, 70000
     out = np.empty((1, m, n), c.dtype)
     sizes = {"batch": 1, "m": m, "n": n, "k": k, "ab": 0, "am": k, "ak": 1, "bb": 0, "bk": n, "bn": 1}
-    left, right = np.full((m, k), extreme, a.dtype), np.full((k, n), extreme, b.dtype)
+    left, right = np.full((m, k), first, a.dtype), np.full((k, n), second, b.dtype)
     library.run(name, sizes, [left, right], [out])
-    np.testing.assert_array_equal(out, np.int64(int(extreme) ** 2 * k).astype(c.dtype))
+    np.testing.assert_array_equal(out, np.int64(int(first) * int(second) * k).astype(c.dtype))
 
 
 @pytest.mark.parametrize("name", ["f32", "f64"])
