@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dynacomp.lowering.kernel_ir.loops import Apply, Index, Kernel, Load, Loop, Stmt, Store, folds, inner_loops
+from dynacomp.capture.base.of_class import of_class
+from dynacomp.lowering.kernel_ir.loops import (
+    Apply,
+    Index,
+    Kernel,
+    Load,
+    Loop,
+    Stmt,
+    Store,
+    folds,
+    inner_loops,
+    statements,
+)
 from dynacomp.lowering.kernel_ir.scalars import SCALARS
 
 SMALL = 3000
@@ -58,8 +70,4 @@ def expr_cost(expr: Any) -> float:
 
 def stores_in(loop: Loop) -> Iterator[Store]:
     """Every Store in a loop, at any depth."""
-    for stmt in (*loop.body, *loop.after):
-        if isinstance(stmt, Store):
-            yield stmt
-        elif isinstance(stmt, Loop):
-            yield from stores_in(stmt)
+    return of_class(Store, statements(loop.inside))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dynacomp.capture.base.of_class import of_class
-from dynacomp.lowering.kernel_ir.loops import Expr, Load, Loop, Stmt, Store, below, folds, inner_loops
+from dynacomp.lowering.kernel_ir.loops import Expr, Load, Loop, Stmt, below, inner_loops
 
 Path = tuple[Loop, ...]
 Owners = Mapping[str, Loop | None]
@@ -35,20 +35,15 @@ def _uses(body: Sequence[Stmt], path: Path) -> Iterator[tuple[str, Path]]:
     for stmt in body:
         if isinstance(stmt, Loop):
             inner = (*path, stmt) if stmt.parallel else path
-            for fold in folds(stmt):
-                yield from ((name, inner) for name in loads(fold.value))
-            yield from _uses((*stmt.body, *stmt.after), inner)
+            yield from ((name, inner) for name in loads(*stmt.exprs))
+            yield from _uses(stmt.inside, inner)
             continue
-        yield from ((name, path) for name in loads(stmt.value))
-        if isinstance(stmt, Store):
-            yield stmt.buffer, path
-            if stmt.mask is not None:
-                yield from ((name, path) for name in loads(stmt.mask))
+        yield from ((name, path) for name in (*loads(*stmt.exprs), *stmt.writes))
 
 
-def loads(expr: Expr) -> Iterator[str]:
-    """The buffers that an expression loads from."""
-    return (e.buffer for e in of_class(Load, below([expr])))
+def loads(*exprs: Expr) -> Iterator[str]:
+    """The buffers that expressions load from."""
+    return (e.buffer for e in of_class(Load, below(exprs)))
 
 
 def contains(outer: Loop, inner: Loop | None) -> bool:

@@ -20,7 +20,7 @@ from dynacomp.codegen.cpp.expr import Scope, depends
 from dynacomp.codegen.cpp.index import names_in, step_along
 from dynacomp.codegen.cpp.locals import loads
 from dynacomp.codegen.cpp.shape import Unit, lane_width
-from dynacomp.lowering.kernel_ir.loops import Let, Loop, Stmt, Store, folds, inner_loops
+from dynacomp.lowering.kernel_ir.loops import Let, Loop, Stmt, folds, inner_loops, statements
 
 
 def apart(loop: Loop) -> bool:
@@ -44,15 +44,7 @@ def _is_multiple(term: sympy.Expr, of: sympy.Expr) -> bool:
 
 def _loaded(loop: Loop) -> Iterator[str]:
     """The buffers that a loop loads from, at any depth (what an update itself reads aside)."""
-    for fold in folds(loop):
-        yield from loads(fold.value)
-    for stmt in (*loop.body, *loop.after):
-        if isinstance(stmt, Loop):
-            yield from _loaded(stmt)
-            continue
-        yield from loads(stmt.value)
-        if isinstance(stmt, Store) and stmt.mask is not None:
-            yield from loads(stmt.mask)
+    return (name for stmt in statements([loop]) for name in loads(*stmt.exprs))
 
 
 def inside_out(loop: Loop, unit: Unit) -> tuple[Loop, Loop] | None:

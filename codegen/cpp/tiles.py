@@ -17,7 +17,7 @@ import sympy
 
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.codegen.cpp.index import names_in, step_along
-from dynacomp.lowering.kernel_ir.loops import Apply, Const, Expr, Index, Let, Load, Loop, Ref, Store, inner_loops
+from dynacomp.lowering.kernel_ir.loops import Expr, Let, Load, Loop, below, inner_loops
 from dynacomp.lowering.sizes.symbols import symbol
 
 OUTER, INNER = 16, 64
@@ -69,16 +69,7 @@ def _crosses(load: Load, loop: Loop, lanes: Loop, inside: set[str]) -> bool:
 
 
 def _loads(stmt: Any) -> list[Load]:
-    found: list[Load] = []
-    roots = [stmt.value] + ([stmt.mask] if isinstance(stmt, Store) and stmt.mask is not None else [])
-
-    def note(load: Load) -> Load:
-        found.append(load)
-        return load
-
-    for root in roots:
-        _map(root, note)
-    return found
+    return [*of_class(Load, below(stmt.exprs))]
 
 
 def _replaced(lanes: Loop, loop: Loop, tiles: tuple[Tile, ...]) -> Loop:
@@ -86,21 +77,9 @@ def _replaced(lanes: Loop, loop: Loop, tiles: tuple[Tile, ...]) -> Loop:
     at = INNER * (loop.var - FIRST_OUTER) + lanes.var - FIRST_INNER
     table = {t.load: Load(t.name, sympy.expand(at), t.load.dtype) for t in tiles}
 
-    def swap(stmt: Any) -> Any:
-        stmt = replace(stmt, value=_map(stmt.value, lambda x: table.get(x, x)))
-        if isinstance(stmt, Store) and stmt.mask is not None:
-            stmt = replace(stmt, mask=_map(stmt.mask, lambda x: table.get(x, x)))
-        return stmt
+    def swap(expr: Expr) -> Expr:
+        expr = expr.mapped(swap)
+        return table.get(expr, expr) if isinstance(expr, Load) else expr
 
-    return replace(lanes, body=tuple(map(swap, lanes.body)), after=tuple(map(swap, lanes.after)))
-
-
-def _map(expr: Expr, fn: Any) -> Expr:
-    """`expr` with every Load replaced by `fn(load)`."""
-    if isinstance(expr, (Const, Ref, Index)):
-        return expr
-    if isinstance(expr, Apply):
-        return replace(expr, args=tuple(_map(a, fn) for a in expr.args))
-    parts: dict[str, Any] = {
-        name: _map(part, fn) for name in ("mask", "other") if (part := getattr(expr, name)) is not None}
-    return fn(replace(expr, **parts) if parts else expr)
+    body, after = (tuple(stmt.mapped(swap) for stmt in part) for part in (lanes.body, lanes.after))  # type: ignore[union-attr]
+    return replace(lanes, body=body, after=after)

@@ -19,7 +19,6 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.lowering.kernel_ir.loops import (
     Buffer,
     Expr,
-    Index,
     Kernel,
     Let,
     Load,
@@ -28,7 +27,7 @@ from dynacomp.lowering.kernel_ir.loops import (
     Stmt,
     Store,
     below,
-    folds,
+    statements,
 )
 
 
@@ -91,32 +90,14 @@ def _defined(group: tuple[Stmt, ...]) -> Iterator[tuple[str, np.dtype]]:
             yield from ((a.name, a.dtype) for a in stmt.accs)
 
 
-def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    """Every statement, inner ones after the Loop that holds them."""
-    for stmt in body:
-        yield stmt
-        if isinstance(stmt, Loop):
-            yield from statements(stmt.body + stmt.after)
-
-
 def expressions(stmt: Stmt) -> Iterator[Expr]:
     """Every expression of one statement (not of the statements in it)."""
-    if isinstance(stmt, Loop):
-        return below(f.value for f in folds(stmt))
-    return below([stmt.value, getattr(stmt, "mask", None)])
+    return below(stmt.exprs)
 
 
 def _indices(stmt: Stmt) -> Iterator[Any]:
-    if isinstance(stmt, Loop):
-        yield stmt.extent
-        yield from (a.position for a in stmt.accs if a.position is not None)
-    if isinstance(stmt, Store):
-        yield stmt.index
-    for expr in expressions(stmt):
-        if isinstance(expr, Load):
-            yield expr.index
-        elif isinstance(expr, Index):
-            yield expr.expr
+    yield from stmt.places
+    yield from (expr.place for expr in expressions(stmt) if expr.place is not None)
 
 
 def names_used(body: tuple[Stmt, ...]) -> set[str]:
@@ -137,4 +118,4 @@ def loaded(body: tuple[Stmt, ...]) -> set[str]:
 
 def stored(body: tuple[Stmt, ...]) -> set[str]:
     """The buffers that statements write."""
-    return {s.buffer for s in of_class(Store, statements(body))}
+    return {name for s in statements(body) for name in s.writes}

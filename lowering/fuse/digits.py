@@ -15,15 +15,11 @@ import sympy
 
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.lowering.kernel_ir.loops import (
-    Apply,
     Expr,
-    Index,
     Kernel,
-    Let,
     Load,
     Loop,
     Stmt,
-    Store,
     below,
     inner_loops,
 )
@@ -106,43 +102,22 @@ def _joined(expr: sympy.Expr) -> sympy.Expr:
 
 # ---- what a loop's body holds ------------------------------------------------------------------
 
-def _roots(loop: Loop) -> Iterator[Expr | None]:
-    for stmt in of_class(Store, loop.body):
-        yield from (stmt.value, stmt.mask)
-    yield from (stmt.value for stmt in of_class(Let, loop.body))
+def _exprs(loop: Loop) -> Iterator[Expr]:
+    return below(e for stmt in loop.body for e in stmt.exprs)
 
 
 def _buffers(loop: Loop) -> frozenset[str]:
-    return frozenset(s.buffer for s in of_class(Store, loop.body)) | {
-        e.buffer for e in of_class(Load, below(_roots(loop)))}
+    return frozenset(name for stmt in loop.body for name in stmt.writes) | {
+        e.buffer for e in of_class(Load, _exprs(loop))}
 
 
 def _indices(loop: Loop) -> list[sympy.Expr]:
-    exprs = list(below(_roots(loop)))
-    return [*(s.index for s in of_class(Store, loop.body)), *(e.index for e in of_class(Load, exprs)),
-            *(e.expr for e in of_class(Index, exprs))]
+    return [*(i for stmt in loop.body for i in stmt.places), *(e.place for e in _exprs(loop) if e.place is not None)]
 
 
 def _changed(loop: Loop, change: Change) -> Loop:
     """The loop, its body's indices changed."""
-    return replace(loop, body=tuple(_changed_statement(s, change) for s in loop.body))
+    def in_value(expr: Expr) -> Expr:
+        return expr.mapped(in_value, change)  # type: ignore[no-any-return]
 
-
-def _changed_statement(stmt: Stmt, change: Change) -> Stmt:
-    assert isinstance(stmt, (Let, Store))
-    stmt = replace(stmt, value=_changed_value(stmt.value, change))
-    if not isinstance(stmt, Store):
-        return stmt
-    mask = stmt.mask if stmt.mask is None else _changed_value(stmt.mask, change)
-    return replace(stmt, index=change(stmt.index), mask=mask)
-
-
-def _changed_value(expr: Expr, change: Change) -> Expr:
-    if isinstance(expr, Apply):
-        return replace(expr, args=tuple(_changed_value(a, change) for a in expr.args))
-    if isinstance(expr, Index):
-        return replace(expr, expr=change(expr.expr))
-    if not isinstance(expr, Load):
-        return expr
-    mask, other = (e if e is None else _changed_value(e, change) for e in (expr.mask, expr.other))
-    return replace(expr, index=change(expr.index), mask=mask, other=other)
+    return replace(loop, body=tuple(stmt.mapped(in_value, change) for stmt in loop.body))  # type: ignore[union-attr]

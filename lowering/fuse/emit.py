@@ -15,11 +15,10 @@ import sympy
 
 from dynacomp.lowering.fuse.groups import Group
 from dynacomp.lowering.fuse.items import Item
-from dynacomp.lowering.fuse.rewriting import Rewriter, Root, mask_of
+from dynacomp.lowering.fuse.rewriting import Rewriter, Root
 from dynacomp.lowering.fuse.stages import Layout, Stage
 from dynacomp.lowering.kernel_ir.loops import (
     Acc,
-    Apply,
     Buffer,
     Const,
     Expr,
@@ -32,9 +31,8 @@ from dynacomp.lowering.kernel_ir.loops import (
     Scan,
     Stmt,
     Store,
-    children,
 )
-from dynacomp.lowering.rules.reader import Reader, index_of, walk
+from dynacomp.lowering.rules.reader import Reader, walk
 from dynacomp.lowering.sizes.indexing import ZERO
 from dynacomp.lowering.sizes.symbols import symbol
 
@@ -208,13 +206,13 @@ class Emitter:
         for expr in order:
             levels[id(expr)] = self._level_of(expr, levels)
         for expr in order:
-            for child in {id(c): c for c in children(expr)}.values():
+            for child in {id(c): c for c in expr.children}.values():
                 uses[id(child)] = uses.get(id(child), 0) + 1
                 widest[id(child)] = max(widest.get(id(child), 0), levels[id(expr)])
         as_index = {
             id(self.rewriter.values[v])
             for e in order
-            if (i := index_of(e)) is not None
+            if (i := e.place) is not None
             for v in i.free_symbols & self.rewriter.values.keys()
         }
         nesting: dict[int, int] = {}
@@ -222,7 +220,7 @@ class Emitter:
             if id(expr) in self.bound:
                 continue
             new = self._final(expr)
-            nesting[id(expr)] = 1 + max((nesting.get(id(c), 0) for c in children(expr)), default=0)
+            nesting[id(expr)] = 1 + max((nesting.get(id(c), 0) for c in expr.children), default=0)
             wanted = (
                 uses.get(id(expr), 0) > 1 or widest.get(id(expr), 0) > levels[id(expr)] or (nesting[id(expr)] > DEEPEST)
             )
@@ -244,8 +242,8 @@ class Emitter:
         """The innermost loop that a value depends on."""
         if isinstance(expr, Ref):
             return self.level.get(symbol(expr.name), len(self.layout.rows))
-        level = max((levels[id(c)] for c in children(expr)), default=0)
-        index = index_of(expr)
+        level = max((levels[id(c)] for c in expr.children), default=0)
+        index = expr.place
         if index is None:
             return level
         for var in index.free_symbols:
@@ -257,21 +255,15 @@ class Emitter:
 
     def _final(self, expr: Expr) -> Expr:
         """The expression over what has been bound already."""
-        if isinstance(expr, Apply):
-            return Apply(expr.fn, tuple(self.bound[id(a)] for a in expr.args), expr.dtype)
-        index = index_of(expr)
-        if index is None:
-            return expr
-        names = {}
-        for var in index.free_symbols & self.rewriter.values.keys():
-            ref = self.bound[id(self.rewriter.values[var])]
-            names[var] = _index_of_value(ref)
+        new = expr.mapped(lambda e: self.bound[id(e)], self._bound_index)
+        return replace(new, buffer=self.buffer(new.buffer)) if isinstance(new, Load) else new
+
+    def _bound_index(self, index: sympy.Expr) -> sympy.Expr:
         self.seen.append(index)
-        if isinstance(expr, Index):
-            return Index(index.xreplace(names), expr.dtype)
-        assert isinstance(expr, Load)
-        mask = mask_of(expr, self.bound)
-        return replace(expr, buffer=self.buffer(expr.buffer), index=index.xreplace(names), **mask)
+        values = self.rewriter.values
+        found = index.free_symbols & values.keys()
+        return index.xreplace({var: _index_of_value(self.bound[id(values[var])]) for var in found})
+
 
 def _index_of_value(value: Expr) -> sympy.Expr:
     """The index expression that is a bound value: a Let's name, or a number."""

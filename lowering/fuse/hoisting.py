@@ -78,11 +78,7 @@ class _Row:
             name = f"steady{self.taken + len(self.found)}"
             buffer = self.found.setdefault(expr, Buffer(name, (self.lanes.extent,), expr.dtype))
             return Load(buffer.name, self.lanes.var, expr.dtype)
-        if isinstance(expr, Apply):
-            return replace(expr, args=tuple(map(self.swapped, expr.args)))
-        if isinstance(expr, Load) and expr.mask is not None and expr.other is not None:
-            return replace(expr, mask=self.swapped(expr.mask), other=self.swapped(expr.other))
-        return expr
+        return expr.mapped(self.swapped)
 
 
 def hoisted(kernel: Kernel) -> Kernel:

@@ -22,7 +22,7 @@ from dynacomp.capture.graph.graph import Node
 from dynacomp.lowering.kernel_ir.loops import Expr, Load
 from dynacomp.lowering.kernel_ir.scalars import DEAR, SCALARS
 from dynacomp.lowering.rules.pairs import place_of_part
-from dynacomp.lowering.rules.reader import INT64, Point, Reader, dtype_of, index_of, shape_of, walk
+from dynacomp.lowering.rules.reader import INT64, Point, Reader, dtype_of, shape_of, walk
 from dynacomp.lowering.rules.reduce import CUMULATIVE, Fold, accumulator
 from dynacomp.lowering.rules.scatter import MODES, STORES, ScatterStore, is_single
 from dynacomp.lowering.rules.window import ALL_FOLDS as FOLDS
@@ -237,7 +237,7 @@ def make_residues(reader: Reader, node: Node, item: Item) -> list[Item]:
 def _runs_on(reader: Reader, item: Item, d: int) -> bool:
     """Does each place that it reads go on from one row along dimension `d` to the next, in the result's own order? Then
     the two loops become one."""
-    places = {i for e in walk(reader, [item.value]) if (i := index_of(e)) is not None}
+    places = {i for e in walk(reader, [item.value]) if (i := e.place) is not None}
     before = next((v for v in reversed(item.at[:d]) if v != 0), None)
     if before is None or any(i == flat(item.at, item.shape) for i in places):
         return all(i == flat(item.at, item.shape) or not i.free_symbols for i in places)
@@ -247,7 +247,7 @@ def _runs_on(reader: Reader, item: Item, d: int) -> bool:
 
 def _divisor(reader: Reader, item: Item, var: sympy.Expr) -> int | None:
     """The small number by which lanes along `var` divide their position."""
-    indices = (i for e in walk(reader, [item.value]) if (i := index_of(e)) is not None and i.has(FloorDiv, FloorMod))
+    indices = (i for e in walk(reader, [item.value]) if (i := e.place) is not None and i.has(FloorDiv, FloorMod))
     parts = (d for i in indices for d in i.atoms(FloorDiv, FloorMod) if d.args[0].has(var) and d.args[1].is_Integer)
     return next((int(d.args[1]) for d in parts if d.args[1] <= MOST_RESIDUES), None)
 
@@ -301,7 +301,7 @@ def variables(reader: Reader, load: Load) -> set[sympy.Symbol]:
     found: set[sympy.Symbol] = set(load.index.free_symbols)
     made = [reader.values[v] for v in load.index.free_symbols if v in reader.values]
     for expr in walk(reader, made):
-        index = index_of(expr)
+        index = expr.place
         found |= index.free_symbols if index is not None else set()
     return found
 

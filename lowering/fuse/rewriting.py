@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import sympy
 
@@ -17,8 +16,8 @@ from dynacomp.lowering.fuse.groups import Group
 from dynacomp.lowering.fuse.items import Item
 from dynacomp.lowering.fuse.merging import joined, merged
 from dynacomp.lowering.fuse.stages import Layout, Stage, arrange, in_register, is_local, row_offset, row_size
-from dynacomp.lowering.kernel_ir.loops import Apply, Buffer, Expr, Index, Load, Ref
-from dynacomp.lowering.rules.reader import INT64, Reader, index_of, walk
+from dynacomp.lowering.kernel_ir.loops import Buffer, Expr, Load, Ref
+from dynacomp.lowering.rules.reader import INT64, Reader, walk
 from dynacomp.lowering.sizes.indexing import flat, rejoin
 from dynacomp.lowering.sizes.symbols import symbol
 
@@ -109,18 +108,12 @@ class Rewriter:
     def _rewritten(
         self, expr: Expr, item: Item, mapping: dict[sympy.Expr, sympy.Expr], built: Mapping[int, Expr]
     ) -> Expr:
-        if isinstance(expr, Apply):
-            return self.reader.intern(Apply(expr.fn, tuple(built[id(a)] for a in expr.args), expr.dtype))
-        index = index_of(expr)
-        if index is None:
-            return expr
-        for var in index.free_symbols - mapping.keys():
+        for var in (expr.place.free_symbols if expr.place is not None else set()) - mapping.keys():
             if var in self.reader.values:
                 mapping[var] = self.position(built[id(self.reader.values[var])], self.reader.ranges[var])
-        if isinstance(expr, Index):
-            return self.reader.intern(Index(expr.expr.xreplace(mapping), expr.dtype))
-        assert isinstance(expr, Load)
-        return self._read(expr, item, mapping, built)
+        if isinstance(expr, Load):
+            return self._read(expr, item, mapping, built)
+        return self.reader.intern(expr.mapped(lambda e: built[id(e)], lambda index: index.xreplace(mapping)))
 
     def position(self, value: Expr, extent: sympy.Expr) -> sympy.Expr:
         """The index symbol of this kernel for a computed position."""
@@ -132,15 +125,15 @@ class Rewriter:
     def _read(
         self, load: Load, item: Item, mapping: Mapping[sympy.Expr, sympy.Expr], built: Mapping[int, Expr]
     ) -> Expr:
-        mask = mask_of(load, built)
+        moved = load.mapped(lambda e: built[id(e)], lambda index: index.xreplace(mapping))
         producer = self.items.get(load.buffer)
         if producer is None:
-            return self.reader.intern(replace(load, index=load.index.xreplace(mapping), **mask))
+            return self.reader.intern(moved)
         if not in_register(self.group, self.layout, item, load):
             buffer, index = self._kept(producer, load)
-            return self.reader.intern(replace(load, buffer=buffer, index=index.xreplace(mapping), **mask))
+            return self.reader.intern(replace(moved, buffer=buffer, index=index.xreplace(mapping)))
         value = self._register(producer)
-        return self.reader.apply("select", mask["mask"], value, mask["other"]) if mask else value
+        return value if moved.mask is None else self.reader.apply("select", moved.mask, value, moved.other)
 
     def _register(self, producer: Item) -> Expr:
         if producer.kind == "point":
@@ -181,7 +174,7 @@ class Rewriter:
             self._substitute(stages[self.layout.stages.index(stage)], {**changes, **outer, **inner})
 
     def _indices(self, roots: list[Root]) -> list[sympy.Expr]:
-        found = [i for e in walk(self, [e for r in roots for e in r.exprs]) if (i := index_of(e)) is not None]
+        found = [i for e in walk(self, [e for r in roots for e in r.exprs]) if (i := e.place) is not None]
         return [*found, *(index for r in roots for _, index in r.stores)]
 
     def _substitute(self, roots: list[Root], changes: Mapping[sympy.Symbol, sympy.Expr]) -> None:
@@ -195,23 +188,12 @@ class Rewriter:
             root.stores = [(b, rejoin(i.xreplace(changes))) for b, i in root.stores]
 
     def _substituted(self, expr: Expr, changes: dict[sympy.Symbol, sympy.Expr], built: Mapping[int, Expr]) -> Expr:
-        if isinstance(expr, Apply):
-            return self.reader.intern(Apply(expr.fn, tuple(built[id(a)] for a in expr.args), expr.dtype))
-        index = index_of(expr)
-        if index is None:
-            return expr
-        for var in index.free_symbols & self.values.keys():
-            changes[var] = self.position(built[id(self.values[var])], self.layout.ranges[var])
-        if isinstance(expr, Index):
-            return self.reader.intern(Index(rejoin(index.xreplace(changes)), expr.dtype))
-        assert isinstance(expr, Load)
-        mask = mask_of(expr, built)
-        return self.reader.intern(replace(expr, index=rejoin(index.xreplace(changes)), **mask))
+        def change(index: sympy.Expr) -> sympy.Expr:
+            for var in index.free_symbols & self.values.keys():
+                changes[var] = self.position(built[id(self.values[var])], self.layout.ranges[var])
+            return rejoin(index.xreplace(changes))
 
-
-def mask_of(load: Load, built: Mapping[int, Expr]) -> dict[str, Any]:
-    """What `replace` takes to give a Load the rewritten mask and other value that `built` has of its own."""
-    return {} if load.mask is None else {"mask": built[id(load.mask)], "other": built[id(load.other)]}
+        return self.reader.intern(expr.mapped(lambda e: built[id(e)], change))
 
 
 def _has_positions(stage: Stage) -> bool:

@@ -44,7 +44,7 @@ side by side may share a name.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Union
 
@@ -53,9 +53,28 @@ import sympy
 
 from dynacomp.capture.base.of_class import of_class
 
+Change = Callable[[sympy.Expr], sympy.Expr]
+
+
+class Expression:
+    """What each kind of expression says of itself: `children`, the expressions directly inside; `place`, the index
+    expression that it holds, if it holds one."""
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return ()
+
+    @property
+    def place(self) -> sympy.Expr | None:
+        return None
+
+    def mapped(self, fn: Callable[[Expr], Expr], change: Change = lambda index: index) -> Any:
+        """The expression with `fn` of its children and `change` of its place."""
+        return self
+
 
 @dataclass(frozen=True, eq=False)
-class Const:
+class Const(Expression):
     """A literal: bool, int, float or complex, of `dtype`. NaN and infinities included: two NaNs are
     equal here, 0.0 and -0.0 are not."""
 
@@ -78,7 +97,7 @@ class Const:
 
 
 @dataclass(frozen=True)
-class Ref:
+class Ref(Expression):
     """The value of an earlier `Let`, accumulator or scan."""
 
     name: str
@@ -86,7 +105,7 @@ class Ref:
 
 
 @dataclass(frozen=True)
-class Load:
+class Load(Expression):
     """`buffer[index]`; where `mask` (a bool expression) is false memory is not touched and the
     value is `other` (needed when `mask` is given)."""
 
@@ -96,37 +115,92 @@ class Load:
     mask: Expr | None = None
     other: Expr | None = None
 
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return tuple(e for e in (self.mask, self.other) if e is not None)
+
+    @property
+    def place(self) -> sympy.Expr:
+        return self.index
+
+    def mapped(self, fn: Callable[[Expr], Expr], change: Change = lambda index: index) -> Load:
+        mask, other = (e if e is None else fn(e) for e in (self.mask, self.other))
+        return Load(self.buffer, change(self.index), self.dtype, mask, other)
+
 
 @dataclass(frozen=True)
-class Index:
+class Index(Expression):
     """The value of an index expression, converted to `dtype` (iota, masks)."""
 
     expr: sympy.Expr
     dtype: np.dtype
 
+    @property
+    def place(self) -> sympy.Expr:
+        return self.expr
+
+    def mapped(self, fn: Callable[[Expr], Expr], change: Change = lambda index: index) -> Index:
+        return Index(change(self.expr), self.dtype)
+
 
 @dataclass(frozen=True)
-class Apply:
+class Apply(Expression):
     """A scalar function of the table `dynacomp.lowering.kernel_ir.scalars.SCALARS`, by name."""
 
     fn: str
     args: tuple[Expr, ...]
     dtype: np.dtype
 
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.args
+
+    def mapped(self, fn: Callable[[Expr], Expr], change: Change = lambda index: index) -> Apply:
+        return Apply(self.fn, tuple(map(fn, self.args)), self.dtype)
+
 
 Expr = Union[Const, Ref, Load, Index, Apply]
 
 
+class Statement:
+    """What each kind of statement says of itself: `exprs`, its own expressions; `inside`, the statements in it;
+    `places`, its own index expressions; `writes`, the buffers that it stores to."""
+
+    @property
+    def exprs(self) -> tuple[Expr, ...]:
+        return ()
+
+    @property
+    def inside(self) -> tuple[Stmt, ...]:
+        return ()
+
+    @property
+    def places(self) -> tuple[sympy.Expr, ...]:
+        return ()
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return ()
+
+
 @dataclass(frozen=True)
-class Let:
+class Let(Statement):
     """`name = value`: names are unique in a Kernel."""
 
     name: str
     value: Expr
 
+    @property
+    def exprs(self) -> tuple[Expr, ...]:
+        return (self.value,)
+
+    def mapped(self, fn: Callable[[Expr], Expr], change: Change = lambda index: index) -> Let:
+        """The statement with `fn` of its expressions and `change` of its places."""
+        return Let(self.name, fn(self.value))
+
 
 @dataclass(frozen=True)
-class Store:
+class Store(Statement):
     """`buffer[index] = value`, or, with `mode` "add", "min", "max", "mul", a read-modify-write
     that must be atomic where iterations of a parallel loop can meet (scatter)."""
 
@@ -135,6 +209,23 @@ class Store:
     value: Expr
     mode: str = "set"
     mask: Expr | None = None
+
+    @property
+    def exprs(self) -> tuple[Expr, ...]:
+        return (self.value,) if self.mask is None else (self.value, self.mask)
+
+    @property
+    def places(self) -> tuple[sympy.Expr, ...]:
+        return (self.index,)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (self.buffer,)
+
+    def mapped(self, fn: Callable[[Expr], Expr], change: Change = lambda index: index) -> Store:
+        """The statement with `fn` of its expressions and `change` of its places."""
+        mask = None if self.mask is None else fn(self.mask)
+        return Store(self.buffer, change(self.index), fn(self.value), self.mode, mask)
 
 
 @dataclass(frozen=True)
@@ -166,7 +257,7 @@ class Scan:
 
 
 @dataclass(frozen=True)
-class Loop:
+class Loop(Statement):
     """`for var in range(extent)`: body, then folds `accs` and `scans`, then `after`.
 
     parallel: iterations are independent (no accs, no scans) and may be spread over threads or a
@@ -185,6 +276,18 @@ class Loop:
     vector: bool = False
     reverse: bool = False
 
+    @property
+    def exprs(self) -> tuple[Expr, ...]:
+        return tuple(f.value for f in folds(self))
+
+    @property
+    def inside(self) -> tuple[Stmt, ...]:
+        return (*self.body, *self.after)
+
+    @property
+    def places(self) -> tuple[sympy.Expr, ...]:
+        return (self.extent, *(a.position for a in self.accs if a.position is not None))
+
 
 Stmt = Union[Let, Store, Loop]
 
@@ -194,19 +297,19 @@ def folds(loop: Loop) -> tuple[Acc | Scan, ...]:
     return (*loop.accs, *loop.scans)
 
 
-def children(expr: Expr) -> tuple[Expr, ...]:
-    """The expressions directly inside one."""
-    if isinstance(expr, Apply):
-        return expr.args
-    return tuple(e for e in (expr.mask, expr.other) if e is not None) if isinstance(expr, Load) else ()
-
-
 def below(roots: Iterable[Expr | None]) -> Iterator[Expr]:
     """All expressions in these, through masks; None is none."""
     for expr in roots:
         if expr is not None:
             yield expr
-            yield from below(children(expr))
+            yield from below(expr.children)
+
+
+def statements(body: Iterable[Stmt]) -> Iterator[Stmt]:
+    """Every statement, inner ones after the Loop that holds them."""
+    for stmt in body:
+        yield stmt
+        yield from statements(stmt.inside)
 
 
 def inner_loops(body: Iterable[Stmt]) -> list[Loop]:

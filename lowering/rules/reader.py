@@ -20,7 +20,7 @@ import sympy
 
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.graph import Node
-from dynacomp.lowering.kernel_ir.loops import Apply, Const, Expr, Index, Load, Ref, children
+from dynacomp.lowering.kernel_ir.loops import Apply, Const, Expr, Index, Load, Ref
 from dynacomp.lowering.kernel_ir.scalars import SCALARS, evaluate, kind
 from dynacomp.lowering.sizes.indexing import ZERO, below, flat, upper
 from dynacomp.lowering.sizes.symbols import symbol
@@ -38,13 +38,6 @@ def shape_of(value: Any) -> tuple[sympy.Expr, ...]:
 def dtype_of(value: Any) -> np.dtype:
     """The dtype of a Node or of a NumPy scalar."""
     return np.dtype(value.aval.dtype if isinstance(value, Node) else value.dtype)
-
-
-def index_of(expr: Expr) -> sympy.Expr | None:
-    """The index expression that an expression holds, if it holds one."""
-    if isinstance(expr, Load):
-        return expr.index
-    return expr.expr if isinstance(expr, Index) else None
 
 
 class Reader:
@@ -305,13 +298,13 @@ def walk(reader: HasValues, roots: Sequence[Expr]) -> Iterator[Expr]:
 
 def below_of(reader: HasValues, expr: Expr) -> tuple[Expr, ...]:
     """The children of an expression and the values that its index is made of."""
-    index = index_of(expr)
+    index = expr.place
     made = (
         ()
         if index is None or not reader.values
         else tuple(reader.values[s] for s in sorted(index.free_symbols, key=str) if s in reader.values)
     )
-    return children(expr) + made
+    return expr.children + made
 
 
 def cost(reader: HasValues, value: Expr) -> int:
@@ -330,7 +323,6 @@ __all__ = [
     "below_of",
     "cost",
     "dtype_of",
-    "index_of",
     "shape_of",
     "walk",
 ]

@@ -13,7 +13,6 @@ from dynacomp.lowering.kernel_ir.loops import (
     Ref,
     Store,
     below,
-    children,
     folds,
     inner_loops,
 )
@@ -45,8 +44,8 @@ def test_expressions_and_what_is_below_them():
     index, mask = symbol("i"), Load("c", symbol("i"), BOOL)
     masked, plain = Load("x", index, F32, mask, Const(2.0, F32)), Load("x", index, F32)
     made = Apply("mul", (plain, masked), F32)
-    assert children(made) == (plain, masked) and children(masked) == (mask, Const(2.0, F32))
-    assert children(plain) == children(Ref("a", F32)) == children(Const(1, F32)) == ()
+    assert made.children == (plain, masked) and masked.children == (mask, Const(2.0, F32))
+    assert plain.children == Ref("a", F32).children == Const(1, F32).children == ()
     assert list(below([made, None, plain])) == [made, plain, masked, mask, Const(2.0, F32), plain]
 
 

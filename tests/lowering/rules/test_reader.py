@@ -8,7 +8,7 @@ import sympy
 
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import PLACEHOLDER, Node
-from dynacomp.lowering.kernel_ir.loops import Apply, Const, Index, Load, Ref, children
+from dynacomp.lowering.kernel_ir.loops import Apply, Const, Index, Load, Ref
 from dynacomp.lowering.rules.reader import BOOL, INT32, Reader, cost, walk
 from dynacomp.lowering.sizes.symbols import symbol
 
@@ -98,7 +98,7 @@ def test_walks_go_through_masks_and_positions_once_children_first(reader):
     order = list(walk(reader, [twice, masked]))
     assert len(order) == len(set(map(id, order))) and order[-1] is twice
     assert {id(where), id(mask), id(masked)} <= set(map(id, order)) and order.index(where) < order.index(masked)
-    assert children(masked) == (mask, reader.const(0.0, F32)) and children(Ref("a", F32)) == ()
+    assert masked.children == (mask, reader.const(0.0, F32)) and Ref("a", F32).children == ()
     assert cost(reader, twice) > cost(reader, masked) > 0
 
 
