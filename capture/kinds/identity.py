@@ -11,6 +11,7 @@ from typing import Any
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.immutability import TREEDEF, says_literals
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import certain
 from dynacomp.capture.symbolic.standing_values import LaterV
@@ -38,12 +39,10 @@ def is_same(a: Value, b: Value) -> bool:
         return True
     if (is_open(a) or is_open(b)) and type_of(a) is not type_of(b):
         return False
-    if _real(a) is not None and _real(a) is _real(b):
+    if existing(a) is not None and existing(a) is existing(b):
         return True
     if isinstance(a, Const) and isinstance(b, Const):
         return a.value is b.value
-    if isinstance(a, ArrayV) and isinstance(b, ArrayV):
-        return a.real is not None and a.real is b.real
     return _is_empty_tuple(a) and _is_empty_tuple(b)
 
 
@@ -59,20 +58,28 @@ def same_object(cap: Capture, a: Value, b: Value) -> bool:
     arrays = [v for v in (a, b) if isinstance(v, ArrayV)]
     for v in arrays:
         certain(cap, v, another=a is not b and len(arrays) > 1)
-    if isinstance(a, NumberV) or isinstance(b, NumberV):
-        _unknown_identity(a, b)
-    if a is not b and (isinstance(a, LaterV) or isinstance(b, LaterV)) and type_of(a) is type_of(b):
-        raise Break("identity", "`is` of what Python makes of arrays")
-    if isinstance(a, ScalarV) or isinstance(b, ScalarV):
-        return _same_scalar(cap, a, b)
-    if a is not b and (is_open(a) or is_open(b)) and isinstance(a, Const) and isinstance(b, Const):
-        return _same_function(cap, a, b)
+    rows = (kind(v).identical for v in (a, b))
+    return next((row for row in rows if row is not None), _same_existing)(cap, a, b)
+
+
+def _same_existing(cap: Capture, a: Value, b: Value) -> bool:
+    """What exists is the same where it is one object."""
+    constants = isinstance(a, Const) and isinstance(b, Const)
+    if constants and a is not b and (is_open(a) or is_open(b)):
+        return _same_function(cap, a, b)  # type: ignore[arg-type]
     answer = is_same(a, b)
-    if isinstance(a, Const) and isinstance(b, Const) and _known_by_value(peek(a)) and type(peek(a)) is type(peek(b)):
-        _same_literal(cap, a, b, answer)
-    elif a is not b and not (isinstance(a, Const) and isinstance(b, Const)):
+    if constants and _known_by_value(peek(a)) and type(peek(a)) is type(peek(b)):  # type: ignore[arg-type]
+        _same_literal(cap, a, b, answer)  # type: ignore[arg-type]
+    elif a is not b and not constants:
         _guard_identity(cap, a, b, answer)
     return answer
+
+
+def _same_later(cap: Capture, a: Value, b: Value) -> bool:
+    """What Python makes of arrays is made in the end, of one class at least."""
+    if a is not b and type_of(a) is type_of(b):
+        raise Break("identity", "`is` of what Python makes of arrays")
+    return _same_existing(cap, a, b)
 
 
 def _same_function(cap: Capture, a: Const, b: Const) -> bool:
@@ -97,7 +104,7 @@ def _guard_identity(cap: Capture, a: Value, b: Value, answer: bool) -> None:
     known = a if isinstance(a, Const) else b if isinstance(b, Const) else None
     if is_open(known) and type_of(a) is not type_of(b):
         return
-    if known is not None and type(_real(a)) is not type(_real(b)):
+    if known is not None and type(existing(a)) is not type(existing(b)):
         return
     if a.source is not None and b.source is not None:
         cap.guards.add("same" if answer else "distinct", a.source, b.source)
@@ -132,12 +139,13 @@ def _same_literal(cap: Capture, a: Const, b: Const, answer: bool) -> None:
         cap.guards.add("is" if answer else "is_not", a.source or b.source, b.value if a.source else a.value)
 
 
-def _unknown_identity(a: Value, b: Value) -> None:
+def _same_number(cap: Capture, a: Value, b: Value) -> bool:
     """Equal numbers are one object or two: nothing is known of those that the Graph computes."""
     if a is not b and is_number(a) and is_number(b):
         raise Break("identity", "`is` of numbers that are computed from arrays")
+    return _same_existing(cap, a, b)
 
 
-def _real(v: Value) -> Any:
-    """The object that exists already and that `v` stands for; None when there is none."""
-    return None if isinstance(v, ArrayV) else existing(v)
+define(NumberV, Kind(identical=_same_number))
+define(LaterV, Kind(identical=_same_later))
+define(ScalarV, Kind(identical=_same_scalar))

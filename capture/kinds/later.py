@@ -19,6 +19,7 @@ import operator
 import types
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
@@ -37,6 +38,7 @@ from dynacomp.capture.symbolic.values import (
     ArrayV,
     BuiltinMethodV,
     Const,
+    ListV,
     NumberV,
     ScalarV,
     SequenceV,
@@ -45,6 +47,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     as_python,
+    children,
     holds,
     is_literal,
     now,
@@ -98,46 +101,68 @@ def made(cap: Capture, fn: Callable[..., Any], *args: Value) -> LaterV | None:
 def _fixed(cap: Capture, v: Value) -> Value | None:
     """`v` as it will be when Python gets it; None for what may change until then, or is too large to try."""
     v = cap.realize(v)
-    if isinstance(v, SequenceV) and type_of(v) in (tuple, list):
-        items = [_fixed(cap, x) for x in cap.items(v)]
-        return None if None in items or len(items) > MOST_NESTED else TupleV(items)  # type: ignore[arg-type]
-    if isinstance(v, ArrayV):
-        plain = type_of(v) is ARRAY_TYPE and is_numpy_dtype(v.aval.dtype) and math.prod(_sizes(cap, v)) <= LARGEST
-        return v if plain else None
-    if isinstance(v, SliceV):
-        return Const(slice_of(cap, v)) if all(isinstance(p, Const) for p in (v.start, v.stop, v.step)) else None
-    if isinstance(v, Const):
-        found = v.value if type(v.value) is tuple else (v.value,)
-        return v if all(is_literal(x) or isinstance(x, (slice, type, types.EllipsisType)) for x in found) else None
-    return v if isinstance(v, (LaterV, NumberV, ScalarV, SizeV)) else None
-
-
-def _sizes(cap: Capture, v: ArrayV) -> tuple[int, ...]:
-    return tuple(d if isinstance(d, int) else cap.sizes.scope.value(d) for d in v.aval.shape)
+    row = HELD.get(type(v))
+    return None if row is None else row.fixed(cap, v)
 
 
 def _depth(v: Value | None) -> int:
     """How deep calls are nested in it, those of the Graph among them; 0 where nothing of it is computed."""
-    if isinstance(v, TupleV):
-        return max(map(_depth, v.items), default=0)
-    return v.depth if isinstance(v, LaterV) else int(isinstance(v, (ArrayV, NumberV)))
+    return 0 if v is None else HELD[type(v)].depth(v)
 
 
 def _like(v: Any) -> Any:
     """An object like the one that Python will get."""
-    if isinstance(v, ArrayV):
-        return np.zeros([d if isinstance(d, int) else 2 for d in v.aval.shape], v.aval.dtype)
-    if isinstance(v, TupleV):
-        return tuple(map(_like, v.items))
-    return v.obj if isinstance(v, LaterV) else v.kind(1) if isinstance(v, NumberV) else now(v)
+    return HELD[type(v)].like(v)
 
 
 def _is_fixed(v: Value) -> bool:
     """Whether its shape is the same in all calls."""
-    if isinstance(v, ArrayV):
-        return all(isinstance(d, int) for d in v.aval.shape)
-    held = v.args if isinstance(v, LaterV) else v.items if isinstance(v, TupleV) else ()
-    return not isinstance(v, (ScalarV, SizeV)) and all(map(_is_fixed, held))
+    return HELD[type(v)].steady(v)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a kind of Value is as an argument of such a call: see the four functions above."""
+
+    fixed: Callable[[Capture, Any], Value | None] = lambda cap, v: v
+    depth: Callable[[Any], int] = lambda v: 0
+    like: Callable[[Any], Any] = now
+    steady: Callable[[Any], bool] = lambda v: True
+
+
+def _fixed_sequence(cap: Capture, v: SequenceV) -> Value | None:
+    if type_of(v) not in (tuple, list):
+        return None
+    items = [_fixed(cap, x) for x in cap.items(v)]
+    return None if None in items or len(items) > MOST_NESTED else TupleV(items)  # type: ignore[arg-type]
+
+
+def _fixed_array(cap: Capture, v: ArrayV) -> Value | None:
+    sizes = (d if isinstance(d, int) else cap.sizes.scope.value(d) for d in v.aval.shape)
+    plain = type_of(v) is ARRAY_TYPE and is_numpy_dtype(v.aval.dtype) and math.prod(sizes) <= LARGEST
+    return v if plain else None
+
+
+def _fixed_constant(cap: Capture, v: Const) -> Value | None:
+    found = v.value if type(v.value) is tuple else (v.value,)
+    return v if all(is_literal(x) or isinstance(x, (slice, type, types.EllipsisType)) for x in found) else None
+
+
+def _array_like(v: ArrayV) -> np.ndarray:
+    return np.zeros([d if isinstance(d, int) else 2 for d in v.aval.shape], v.aval.dtype)
+
+
+HELD: dict[type, Held] = {
+    Const: Held(_fixed_constant),
+    SliceV: Held(lambda cap, v: Const(slice_of(cap, v)) if all(holds(p, object) for p in children(v)) else None),
+    ListV: Held(_fixed_sequence),
+    TupleV: Held(_fixed_sequence, lambda v: max(map(_depth, v.items), default=0), lambda v: tuple(map(_like, v.items)),
+                 lambda v: all(map(_is_fixed, v.items))),
+    ArrayV: Held(_fixed_array, lambda v: 1, _array_like, lambda v: all(isinstance(d, int) for d in v.aval.shape)),
+    NumberV: Held(depth=lambda v: 1, like=lambda v: v.kind(1)),
+    ScalarV: Held(steady=lambda v: False), SizeV: Held(steady=lambda v: False),
+    LaterV: Held(depth=lambda v: v.depth, like=lambda v: v.obj, steady=lambda v: all(map(_is_fixed, v.args))),
+}
 
 
 # --- what makes them
