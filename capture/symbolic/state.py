@@ -39,6 +39,7 @@ class Known:
     """Objects by identity, and what was read of them; `keep` keeps ids alive."""
 
     objects: dict[int, Value] = field(default_factory=dict)  # real object id → Value, for mutable objects
+    arrays: dict[Any, Value] = field(default_factory=dict)  # (id, source) of an array → the input of the Graph
     keep: list[Any] = field(default_factory=list)
     made: dict[int, Any] = field(default_factory=dict)  # id of the capture's own → what it is, see `class_prototypes`
     stood: dict[int, Any] = field(default_factory=dict)  # id of a Value → the object that stands for it there

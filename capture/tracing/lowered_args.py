@@ -62,7 +62,7 @@ from dynacomp.capture.tracing.rebuilt import WithFields
 from dynacomp.capture.tracing.subgraphs import Standin, localise, place_of
 from dynacomp.capture.tracing.treedef_contents import in_structure, taken_apart
 from dynacomp.capture.wrapping import host_arrays, ndarrays
-from dynacomp.capture.wrapping.builder import items_of, realize
+from dynacomp.capture.wrapping.builder import entries_of, items_of
 from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, SCALARS, SPECIAL, inherits, payload_base, refill
 from dynacomp.capture.wrapping.constants import const_array
 from dynacomp.capture.wrapping.graph_inputs import scalar_node
@@ -162,7 +162,7 @@ def _list(cap: Capture, value: ListV) -> Any:
 
 
 def _dict(cap: Capture, value: DictV) -> Any:
-    items = {k: lower_arg(cap, realize(cap, v)) for k, v in value.items.items()}
+    items = entries_of(cap, value, lambda v: lower_arg(cap, v))
     if value.cls is dict:
         return items
     factory = () if value.factory is None else (as_python(value.factory),)

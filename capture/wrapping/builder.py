@@ -107,6 +107,16 @@ def items_of(cap: Capture, value: Any) -> list[Value]:
     return value.items
 
 
+def entries_of(cap: Capture, value: DictV, use: Callable[[Value], Any]) -> dict[Any, Any]:
+    """`use` of all entries of a dict, in its order; they are looked at in the order in which JAX takes it apart. So a
+    dict whose keys come in another order in the next call, as those of a tree that was put together, makes the same
+    Graph, which is not compiled again."""
+    keys = list(value.items)
+    order = sorted(keys) if all(type(k) is str for k in keys) else keys
+    used = {k: use(realize(cap, value.items[k])) for k in order}
+    return {k: used[k] for k in keys}
+
+
 # --- rows
 
 
@@ -381,6 +391,9 @@ def _cell(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 
 def _array(cap: Capture, obj: Any, source: S.Source) -> Value:
+    known = cap.known.arrays.get((id(obj), source))
+    if known is not None:  # one that was looked at before, in a dict that was passed as a whole
+        return known
     if obj.is_deleted():
         raise Break("deleted", "an array that was donated or deleted")
     dims = symbolic_dims(cap, obj, source)
@@ -388,7 +401,8 @@ def _array(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("array", source, guard_shape, obj.dtype, bool(obj.weak_type), obj.sharding, obj.committed)
     aval = Aval(dims, obj.dtype, bool(obj.weak_type))
     cap.sizes.real_shapes[source] = tuple(obj.shape)
-    return ArrayV(add_input(cap, source, aval), aval, real=obj, source=source)
+    found = cap.known.arrays[id(obj), source] = ArrayV(add_input(cap, source, aval), aval, real=obj, source=source)
+    return found
 
 
 def _tracer(cap: Capture, obj: Any, source: S.Source) -> Value:

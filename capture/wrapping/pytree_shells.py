@@ -34,7 +34,7 @@ from dynacomp.capture.symbolic.values import (
     peek,
 )
 from dynacomp.capture.wrapping import size_values
-from dynacomp.capture.wrapping.builder import is_made_anew, items_of, realize
+from dynacomp.capture.wrapping.builder import entries_of, is_made_anew, items_of
 from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, built_in_base, payload_base, refill
 from dynacomp.capture.wrapping.host_functions import as_scalar
 
@@ -64,7 +64,7 @@ def _list(cap: Capture, value: ListV, memo: Memo) -> Any:
 
 
 def _dict(cap: Capture, value: DictV, memo: Memo) -> Any:
-    table = {k: shell(cap, realize(cap, v), memo) for k, v in value.items.items()}
+    table = entries_of(cap, value, lambda v: shell(cap, v, memo))
     return value.cls(table) if value.factory is None else value.cls(shell(cap, value.factory, memo), table)
 
 

@@ -183,3 +183,20 @@ def test_trees_keep_numbers_that_change_as_leaves():
     for n in range(8):
         assert jnp.array_equal(compiled(X, n), program(X, n))
     assert not dynacomp.stats()["breaks"] and dynacomp.stats()["frames_captured"] <= 2
+
+
+def step(params, x):
+    loss, found = jax.value_and_grad(lambda p: jnp.mean(jnp.tanh(x @ p["w"] + p["b"]) @ p["head"]["w"]))(params)
+    return loss, jax.tree.map(lambda p, g: p - 0.1 * g, params, found)
+
+
+def test_the_order_of_a_dict_decides_nothing_of_the_graph():
+    w, b, head = jnp.ones((3, 3)), jnp.ones(3), {"w": jnp.ones((3, 2)), "b": jnp.ones(2)}
+    x, graphs = jnp.ones((2, 3)), []
+    for params in ({"w": w, "head": head, "b": b}, {"b": b, "head": dict(sorted(head.items())), "w": w}):
+        found = captured(step, params, x)
+        graphs.append([(n.target, n.aval) for n in found.graph.placeholders])
+        made = dynacomp.jit(step)(params, x)[1]
+        assert list(made) == list(step(params, x)[1]) == ["b", "head", "w"]
+    assert graphs[0] == graphs[1]
+    assert len(graphs[0]) == 5  # each once, though the tree is passed twice
