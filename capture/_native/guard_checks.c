@@ -81,31 +81,33 @@ static int eval_same(Step *s, Run *run, const Call *call)
 
 static int eval_distinct(Step *s, Run *run, const Call *call) { return !eval_same(s, run, call); }
 
-/* "all_distinct": no two of the registers named in refs[0] hold the same object, or instances with the same
- * dictionary, or an instance and its dictionary. ext: the registers, then twice as many pointers to sort. */
+/* "all_distinct": the registers named in refs[0] hold different objects, of which none is in those named in refs[1], and
+ * so do the dictionaries of instances. ext: the registers of both, then twice as many pointers as refs[0] has, to sort. */
 typedef struct {
-    Py_ssize_t n;
+    Py_ssize_t n, others;
     const PyObject **sorted;
     int regs[];
 } Group;
 
 static int finish_all_distinct(Step *s, Builder *b)
 {
-    if (!PyTuple_CheckExact(s->refs[0])) {
-        PyErr_SetString(PyExc_TypeError, "all_distinct: expected a tuple of registers");
+    if (!PyTuple_CheckExact(s->refs[0]) || !PyTuple_CheckExact(s->refs[1])) {
+        PyErr_SetString(PyExc_TypeError, "all_distinct: expected two tuples of registers");
         return -1;
     }
-    Py_ssize_t n = PyTuple_GET_SIZE(s->refs[0]);
-    size_t head = (sizeof(Group) + sizeof(int) * (size_t)n + sizeof(void *) - 1) / sizeof(void *) * sizeof(void *);
+    Py_ssize_t n = PyTuple_GET_SIZE(s->refs[0]), all = n + PyTuple_GET_SIZE(s->refs[1]);
+    size_t head = (sizeof(Group) + sizeof(int) * (size_t)all + sizeof(void *) - 1) / sizeof(void *) * sizeof(void *);
     Group *group = s->ext = PyMem_Calloc(1, head + 2 * sizeof(void *) * (size_t)n);
     if (group == NULL) {
         PyErr_NoMemory();
         return -1;
     }
     group->n = n;
+    group->others = all - n;
     group->sorted = (const PyObject **)((char *)group + head);
-    for (Py_ssize_t i = 0; i < n; i++) {
-        if (parse_register(PyTuple_GET_ITEM(s->refs[0], i), &group->regs[i], b) < 0) {
+    for (Py_ssize_t i = 0; i < all; i++) {
+        PyObject *reg = i < n ? PyTuple_GET_ITEM(s->refs[0], i) : PyTuple_GET_ITEM(s->refs[1], i - n);
+        if (parse_register(reg, &group->regs[i], b) < 0) {
             return -1;
         }
     }
@@ -116,6 +118,11 @@ static int by_address(const void *a, const void *b)
 {
     uintptr_t x = (uintptr_t)*(PyObject *const *)a, y = (uintptr_t)*(PyObject *const *)b;
     return (x > y) - (x < y);
+}
+
+static int is_among(const Group *group, Py_ssize_t n, const PyObject *obj)
+{
+    return obj != NULL && bsearch(&obj, group->sorted, (size_t)n, sizeof *group->sorted, by_address) != NULL;
 }
 
 static int eval_all_distinct(Step *s, Run *run, const Call *call)
@@ -133,6 +140,12 @@ static int eval_all_distinct(Step *s, Run *run, const Call *call)
     qsort(group->sorted, (size_t)n, sizeof *group->sorted, by_address);
     for (Py_ssize_t i = 1; i < n; i++) {
         if (group->sorted[i] == group->sorted[i - 1]) {
+            return 0;
+        }
+    }
+    for (Py_ssize_t i = group->n; i < group->n + group->others; i++) {
+        PyObject *obj = run->regs[group->regs[i]];
+        if (is_among(group, n, obj) || is_among(group, n, dc_shared_dict(obj))) {
             return 0;
         }
     }
@@ -488,7 +501,7 @@ const StepKind dc_check_kinds[] = {
     {"empty", "s", eval_empty, NULL},
     {"same", "sn", eval_same, finish_pair},
     {"distinct", "sn", eval_distinct, finish_pair},
-    {"all_distinct", "o", eval_all_distinct, finish_all_distinct},
+    {"all_distinct", "oo", eval_all_distinct, finish_all_distinct},
     {"eq", "so", eval_eq, finish_eq},
     {"tree", "so", eval_tree, NULL},
     {"set", "so", eval_set, finish_set},

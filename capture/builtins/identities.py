@@ -76,7 +76,7 @@ def settle_ids(cap: Capture) -> None:
     if not found:
         return
     if len(found) > 1:
-        cap.guards.add("all_distinct", None, tuple(source for source, _ in found))
+        cap.guards.add("all_distinct", None, tuple(source for source, _ in found), ())
     if any(map(_is_address, cap.numbers.scalars.values())) or any(map(_has_addresses, cap.known.objects.values())):
         known = found
     elif any(v.obj.source is None and _may_be_two(v.obj) for v in ids):  # numbers and strings of the code

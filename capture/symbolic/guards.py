@@ -64,7 +64,9 @@ KINDS: dict[str, Callable[..., str]] = {
     "scalar": lambda s, kind: f"type({s}) is {kind}",
     "same": lambda s, other: f"{s} is {other}",
     "distinct": lambda s, other: f"{s} is not {other}",
-    "all_distinct": lambda s, sources: f"no two of {', '.join(map(str, sources))} are the same object",
+    "all_distinct": lambda s, sources, others: " and ".join(filter(None, (
+        len(sources) > 1 and f"no two of {', '.join(map(str, sources))} are the same object",
+        others and f"none of {', '.join(map(str, sources))} is one of {', '.join(map(str, others))}"))),
     "own_globals": lambda s: f"{s} is globals()",
     "suspended": lambda s, code, key, slot: (
         f"{s} stands still in {code.co_qualname}, " + ("not started" if key is None else f"at place {key}")),
@@ -235,7 +237,7 @@ def _has_key(writer: StepWriter, guard: Guard) -> None:
 
 
 def _all_distinct(writer: StepWriter, guard: Guard) -> None:
-    writer.emit(guard, "all_distinct", tuple(writer.register(s) for s in guard.payload[0]))
+    writer.emit(guard, "all_distinct", *(tuple(map(writer.register, group)) for group in guard.payload))
 
 
 _SPECIAL: dict[str, Callable[[StepWriter, Guard], None]] = {

@@ -151,12 +151,14 @@ def _note_dict_changes(value: ObjectV) -> None:
 
 
 def _out_of_place(before: Iterable[str], now: Iterable[str]) -> Iterator[str]:
-    """The keys of a dict that had others behind them before, and must be put in again to come where they are now."""
+    """The keys of a dict that must be put in again to come where they are now: the first that had others behind it
+    before, and all that follow, for it comes last."""
     places = {name: n for n, name in enumerate(before)}
-    last = -1
+    last, moved = -1, False
     for name in now:
         at = places.get(name, len(places))
-        if at < last:
+        moved = moved or at < last
+        if moved and name in places:
             yield name
         last = max(last, at)
 
@@ -165,16 +167,20 @@ SETTLED: list[Callable[[Capture], None]] = []  # what else adds its guards when 
 
 
 def settle(cap: Capture) -> list[Value]:
-    """The changed Values, with guards that no two inputs which might be one object are, nor have one dictionary of
-    attributes: a change to one would then be a change to the other."""
+    """The changed Values, with guards that none of them is another input which might be the same object, nor has one
+    dictionary of attributes with it: a change to one would then be a change to the other. What is only read may be."""
     found = list(changed(cap))
     for last in SETTLED:
         last(cap)
-    for kind in {_kept_in(type(v.real)) for v in found if not isinstance(v, CellV)}:  # type: ignore[attr-defined]
-        sources = tuple(v.source for v in cap.known.objects.values()
-                        if v.source is not None and _kept_in(type(getattr(v, "real", None))) is kind)
-        if len(sources) > 1:
-            cap.guards.add("all_distinct", None, sources)
+    inputs = [v for v in cap.known.objects.values() if v.source is not None]
+    ids = set(map(id, found))
+    for kind in dict.fromkeys(_kept_in(type(v.real)) for v in found if not isinstance(v, CellV)):  # type: ignore[attr-defined]
+        alike = [v for v in inputs if _kept_in(type(getattr(v, "real", None))) is kind]
+        is_changed = [bool(ids & {id(v), id(getattr(v, "payload", v))}) for v in alike]
+        sources = tuple(v.source for v, is_one in zip(alike, is_changed) if is_one)
+        others = tuple(v.source for v, is_one in zip(alike, is_changed) if not is_one)
+        if sources and len(alike) > 1:
+            cap.guards.add("all_distinct", None, sources, others)
     return found
 
 

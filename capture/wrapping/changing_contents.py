@@ -23,6 +23,7 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import DictV, Lazy, ListV, Value
 
 GUARDS = ("len", "keys", "set")  # the kinds that hold for one content
+ATTRIBUTES = (S.DictOf, S.ThreadDict)
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,11 @@ def reading(cap: Capture, source: S.Source) -> None:
 
 
 def content_of(origin: Guard | S.Source | None) -> str:
-    """The container whose content a guard asks for, in words; "" for other guards."""
-    return repr(Content(origin.source)) if isinstance(origin, Guard) and origin.kind in GUARDS and origin.source else ""
+    """The container whose content a guard asks for, in words; "" for other guards. Which attributes an object has, and
+    in which order, is no content."""
+    if not isinstance(origin, Guard) or origin.kind not in GUARDS or isinstance(origin.source, ATTRIBUTES):
+        return ""
+    return repr(Content(origin.source)) if origin.source else ""
 
 
 def in_parts(cap: Capture, source: S.Source | None) -> bool:

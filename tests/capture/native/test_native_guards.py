@@ -425,13 +425,33 @@ def test_identity_between_inputs():
 def test_all_distinct():
     objs = [[] for _ in range(40)]
     steps = [("local", n, n) for n in range(40)]
-    check_all = [*steps, ("all_distinct", tuple(range(40)))]
+    check_all = [*steps, ("all_distinct", tuple(range(40)), ())]
     assert _holds(check_all, *objs)
     assert not _holds(check_all, *objs[:39], objs[3])
     with pytest.raises(ValueError, match="register 40 is read before"):
-        native.GuardProgram([*steps, ("all_distinct", (0, 40))])
+        native.GuardProgram([*steps, ("all_distinct", (0, 40), ())])
+    with pytest.raises(ValueError, match="register 40 is read before"):
+        native.GuardProgram([*steps, ("all_distinct", (0,), (40,))])
     with pytest.raises(TypeError):
-        native.GuardProgram([*steps, ("all_distinct", [0])])
+        native.GuardProgram([*steps, ("all_distinct", [0], ())])
+    with pytest.raises(TypeError):
+        native.GuardProgram([*steps, ("all_distinct", (0,), [1])])
+
+
+def test_some_are_distinct_from_all_others():
+    objs = [[] for _ in range(9)]
+    steps = [*(("local", n, n) for n in range(9)), ("all_distinct", (4, 1, 7), (0, 2, 3, 5, 6, 8))]
+    assert _holds(steps, *objs)
+    assert _holds(steps, *objs[:8], objs[0])  # two of the others
+    for n in (1, 4, 7):
+        assert not _holds(steps, *objs[:8], objs[n])
+    assert not _holds(steps, *objs[:4], objs[1], *objs[5:])
+    one, other = Plain(), Plain()
+    pair = [("local", 0, 0), ("local", 1, 1), ("all_distinct", (0,), (1,))]
+    assert _holds(pair, one, other)
+    assert not _holds(pair, one, vars(one)) and not _holds(pair, vars(one), one)
+    other.__dict__ = one.__dict__
+    assert not _holds(pair, one, other)
 
 
 def test_sets_by_value_identity_and_order():
