@@ -23,10 +23,11 @@ from dynacomp.capture.base.classes import module_name, own_dict
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.libraries import is_host_module
+from dynacomp.capture.symbolic.libraries import is_host_module, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import is_literal
 from dynacomp.capture.tracing.library_effects import Given
+from dynacomp.capture.tracing.made_anew import is_modules_own
 from dynacomp.capture.wrapping.builder import is_plain_instance, own_source
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, SETS, TABLES, payload_base
 
@@ -96,7 +97,7 @@ class _Held:
         elif (payload_base(cls) or cls) in BASES:
             if id(obj) not in _MEMOS:
                 self._container(obj, source)
-        elif is_host_module(module_name(cls)) and is_plain_instance(obj):
+        elif is_pure_module(module_name(cls)) and is_plain_instance(obj):
             self.cap.guards.add("is_type", source, cls)
             for name, part in own_dict(obj).items():
                 self.value(part, own_source(obj, source, name))
@@ -120,9 +121,10 @@ class _Held:
             yield from ((x, S.Item(source, i)) for i, x in enumerate(held))
 
     def _object(self, obj: Any, source: S.Source) -> None:
-        """One that is known by its identity; Break where it was seen to be another each time."""
-        mark = Mark(obj)
-        if self.cap.root.policy.scalar(source, mark):
-            raise Break("opaque", f"{source} is another object in each call, which a library's call may read")
-        self.cap.numbers.scalars[source] = mark
+        """One that is known by its identity; Break where it was seen to be another, which was made meanwhile."""
+        if not issubclass(type(obj), type) and not is_modules_own(obj):
+            mark = Mark(obj)
+            if self.cap.root.policy.scalar(source, mark):
+                raise Break("opaque", f"{source} is another object in each call, which a library's call may read")
+            self.cap.numbers.scalars[source] = mark
         self.cap.guards.add("is", source, obj)

@@ -150,3 +150,22 @@ def test_a_memo_in_a_context_is_no_part_of_it():
     for k in range(5):
         same(compiled, step, params, jnp.ones((3 + k, 4)), jax.random.key(k))
     assert dynacomp.stats()["frames_captured"] <= 2 and not dynacomp.stats()["breaks"]
+
+
+def test_policies_of_precision_cost_an_entry_each():
+    jmp = pytest.importorskip("jmp")
+
+    def step(x):
+        return NET.apply(WEIGHTS, x)
+
+    compiled = dynacomp.jit(step)
+    try:
+        for half in (jnp.float32, jnp.float16, jnp.bfloat16, jnp.float16, jnp.float32, jnp.bfloat16):
+            hk.mixed_precision.set_policy(hk.Linear, jmp.Policy(jnp.float32, half, half))
+            for k in range(2):
+                got, want = compiled(X + k), step(X + k)
+                assert got.dtype == want.dtype == half and jnp.allclose(got, want, rtol=2e-2)
+    finally:
+        hk.mixed_precision.clear_policy(hk.Linear)
+    same(compiled, step, X)
+    assert dynacomp.stats()["frames_captured"] == 4 and not dynacomp.stats()["breaks"]
