@@ -14,14 +14,20 @@ picks by its arguments.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import types
 from collections.abc import Callable
 from typing import Any
 
 import jax
 
 from dynacomp.capture.graph.avals import aval_of
+from dynacomp.capture.symbolic.values import is_literal
 from dynacomp.capture.tracing.hidden_tracers import is_body, made_of_trace
+
+MAX_DEPTH = 8  # of functions and tuples inside each other
+MADE = (types.FunctionType, functools.partial)  # what a call of a library makes anew
 
 
 def is_array(x: Any) -> bool:
@@ -39,12 +45,45 @@ def _leaf(x: Any) -> Any:
     if is_array(x):
         aval = aval_of(x)
         return aval.shape, aval.dtype
-    return (type(x), x) if is_known(x) else (type(x), None)
+    if not is_known(x):
+        return type(x), None
+    return type(x), likeness(x) if type(x) in MADE and not is_body(x) else x
 
 
 def is_known(x: Any) -> bool:
     """Whether the body may treat the leaf as a constant: a value, or a function that is not made for each call."""
     return callable(x) and not made_of_trace(x) or not callable(x) and type(x).__hash__ not in (None, object.__hash__)
+
+
+class Itself:
+    """An object that is like no other, whatever its class says of `==`."""
+
+    def __init__(self, obj: Any) -> None:
+        self.obj = obj
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Itself) and other.obj is self.obj
+
+    def __hash__(self) -> int:
+        return id(self.obj)
+
+
+def likeness(held: Any, depth: int = 0) -> Any:
+    """What two functions have in common that a library has made of the same: when the Graph runs, it makes others
+    than while capturing. Code and globals, and what stands in defaults and cells, functions among it likewise."""
+    if is_literal(held):
+        return type(held), repr(held)
+    if depth < MAX_DEPTH and type(held) is tuple:
+        return tuple(likeness(x, depth + 1) for x in held)
+    if depth == MAX_DEPTH or type(held) not in MADE or is_body(held):
+        return Itself(held)
+    if type(held) is functools.partial:
+        parts = (held.func, held.args, tuple(sorted(held.keywords.items())))
+        return functools.partial, *(likeness(x, depth + 1) for x in parts)
+    filled = [cell.cell_contents for cell in held.__closure__ or () if cell != types.CellType()]
+    options = sorted((held.__kwdefaults__ or {}).items())
+    return (held.__code__, Itself(held.__globals__), *(
+        likeness(x, depth + 1) for x in (held.__defaults__, tuple(options), *filled)))
 
 
 class Dispatch:

@@ -1,9 +1,12 @@
 """Ways of calling a body: what tells them apart while capturing, and when the Graph runs."""
 
+import functools
+
 import jax.numpy as jnp
 import pytest
 
-from dynacomp.capture.tracing.body_variants import Dispatch, differ_by_bodies, way_of
+import dynacomp
+from dynacomp.capture.tracing.body_variants import Dispatch, differ_by_bodies, likeness, way_of
 
 
 def body():
@@ -28,3 +31,39 @@ def test_ways_that_nothing_else_tells_apart():
     first, second, x = body(), body(), jnp.ones(2)
     assert differ_by_bodies((way_of((first, x), {}), way_of((second, x), {})))
     assert not differ_by_bodies((way_of((first, x), {}), way_of((second, jnp.ones(3)), {}), way_of((x,), {})))
+
+
+def made(number, held=None, default=1):
+    def inner(x, k=default):
+        return x * number if held is None else held(x)
+    return inner
+
+
+def test_functions_made_alike_are_alike():
+    assert likeness(made(1.5)) == likeness(made(1.5)) and hash(likeness(made(1.5))) == hash(likeness(made(1.5)))
+    assert likeness(made(1, made(2))) == likeness(made(1, made(2)))
+    assert likeness(functools.partial(made(1), 2, k=3)) == likeness(functools.partial(made(1), 2, k=3))
+    others = [made(1.5), made(1), made(True), made(1, made(2)), made(1.5, default=2), made(1.5, object()), abs,
+              functools.partial(made(1.5), 2), functools.partial(made(1.5), 3)]
+    assert len({likeness(other) for other in others}) == len(others)
+
+
+def test_a_function_that_a_library_makes_in_each_call_is_one_way():
+    """When the Graph ran, the library had made another one: "a way that its capture had not seen"."""
+    optax, variants = pytest.importorskip("optax"), pytest.importorskip("chex._src.variants")
+
+    def twice(fn):
+        return optax.join_schedules([fn, fn], [4])
+
+    counted, _ = variants.count_num_calls(twice)  # a library's function around one of the program's
+
+    def program(x):
+        one, other = optax.polynomial_schedule(1.0, 0.5, 2, 10), optax.cosine_decay_schedule(1.0, 5)
+        return counted(one)(x) + counted(other)(x)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program)
+    for n in (3, 3, 4, 5, 6):
+        x = jnp.arange(n)
+        assert jnp.allclose(compiled(x), program(x), rtol=1e-5)
+    assert dynacomp.stats()["graphs"] <= 2 and not dynacomp.stats()["frames_eager"]
