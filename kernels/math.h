@@ -145,8 +145,8 @@ template <class V> DC_INLINE V expm1(V x) {
 }
 template <class V> DC_INLINE V logistic(V x) {
   V e = exp((V)-abs(x));
-  V small = e / ((elem<V>)1 + e), big = (elem<V>)1 / ((elem<V>)1 + e);
-  return x < 0 ? small : big;
+  V top = x < 0 ? e : (V)(V{} + (elem<V>)1);
+  return top / ((elem<V>)1 + e);
 }
 
 // ---- log --------------------------------------------------------------------------------------

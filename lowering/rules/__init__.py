@@ -5,6 +5,7 @@
                operands'
     layout     How each op that only moves elements maps a position of its result to positions of its
                operands
+    limits     Between which numbers a whole-numbered expression lies, and what that spares
     pairs      Complex arrays in loops: pairs of floats in memory, never a value
     pointwise  How each pointwise op becomes a scalar expression: one row each
     reduce     How each reduction becomes a fold: what is folded, over which extra loops, from which

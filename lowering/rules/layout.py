@@ -115,12 +115,14 @@ def _shift(at: Point, d: int, by: sympy.Expr) -> Point:
 
 
 def _iota(reader: Reader, node: Node, at: Point) -> Expr:
-    position = reader.index(at[node.kwargs["dimension"]], _index_dtype(dtype_of(node)))
+    along = node.kwargs["dimension"]
+    position = reader.index(at[along], _index_dtype(dtype_of(node), shape_of(node)[along]))
     return reader.apply("convert", position, dtype=dtype_of(node))
 
 
-def _index_dtype(dtype: np.dtype) -> np.dtype:
-    return dtype if dtype in (INT32, INT64) else INT64
+def _index_dtype(dtype: np.dtype, extent: sympy.Expr) -> np.dtype:
+    """What a position is before it is converted: 32 bits hold it where they can, as lanes go by the widest number."""
+    return dtype if dtype in (INT32, INT64) else INT32 if extent.is_Integer and extent < 2**31 else INT64
 
 
 def _iota_2x32(reader: Reader, node: Node, at: Point) -> tuple[Expr, Expr]:

@@ -22,6 +22,7 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.graph import Node
 from dynacomp.lowering.kernel_ir.loops import Apply, Const, Expr, Index, Load, Ref
 from dynacomp.lowering.kernel_ir.scalars import SCALARS, evaluate, kind
+from dynacomp.lowering.rules.limits import DECIDED, Found, chosen, decided
 from dynacomp.lowering.sizes.indexing import ZERO, below, flat, upper
 from dynacomp.lowering.sizes.symbols import symbol
 
@@ -46,7 +47,7 @@ class Reader:
     `rules` maps op names to how a node is inlined; `realised` holds the names of nodes that are
     read from buffers; `views` names the buffer of those that only reshape another; `ranges`
     bounds every variable; `values` says what an index symbol computed from data (`position`) stands for;
-    `rows` remembers which row of a buffer an index lies in (`fuse.groups`).
+    `rows` remembers which row of a buffer an index lies in (`fuse.groups`), `limits` how large whole numbers are.
     """
 
     def __init__(self, rules: Mapping[str, Rule], realised: set[str]) -> None:
@@ -60,6 +61,7 @@ class Reader:
         self._interned: dict[Any, Expr] = {}
         self._memo: dict[Any, Any] = {}
         self._positions: dict[Any, sympy.Symbol] = {}
+        self.limits: Found = {}
         self._mask: Expr | None = None
 
     # variables
@@ -235,6 +237,11 @@ def _simpler(reader: Reader, fn: str, args: tuple[Expr, ...], dtype: np.dtype) -
         return args[1] if args[0].value == (fn == "and") else args[0]
     if fn == "convert" and isinstance(args[0], Index) and kind(dtype) in ("i", "u"):
         return reader.index(args[0].expr, dtype)
+    if fn in ("min", "max") and kind(dtype) in ("i", "u"):
+        return chosen(fn, *args, reader.ranges, reader.limits)
+    if fn in DECIDED and kind(args[0].dtype) in ("i", "u"):
+        sure = decided(fn, *args, reader.ranges, reader.limits)
+        return None if sure is None else reader.const(sure, BOOL)
     if fn in ("mul", "div", "max") and kind(dtype) == "f":
         return _simpler_float(reader, fn, *args)
     return None
