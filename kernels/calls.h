@@ -21,15 +21,25 @@ template <class T, class A, class B, class C>
 void matmul(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, int64_t k, const A* a, int64_t a_batch,
             int64_t a_row, int64_t a_depth, const B* b, int64_t b_batch, int64_t b_depth, int64_t b_col, C* out);
 
-// conv.h: out = lhs convolved with rhs. T is the type of the sums.
+// conv.h: out, which has elements, = lhs convolved with rhs. T is the type of the sums.
 struct Conv {
     int64_t n, c, k;  // images and channels of lhs, features of out
     int64_t in[3], kernel[3], out[3], stride[3], pad[3], lhs_dilation[3], rhs_dilation[3];
     int64_t groups, batch_groups;
     int64_t lhs[5], rhs[5], res[5];  // strides of (n, c, in...), (k, c, kernel...), (n, k, out...)
+    bool is_empty() const { return n <= 0 || k <= 0 || out[0] * out[1] * out[2] <= 0; }
 };
 template <class T, class A, class B, class C>
 void convolution(const dynacomp_runtime* rt, const Conv& v, const A* lhs, const B* rhs, C* out);
+// narrow.h, depthwise.h, outer.h: the same, where it is one of theirs; false, and nothing is done, where it is not.
+namespace tile {
+template <class T>
+bool narrow_features(const dynacomp_runtime* rt, const Conv& v, const T* lhs, const T* rhs, T* out);
+template <class T, class A, class B, class C>
+bool depthwise(const dynacomp_runtime* rt, const Conv& v, const A* lhs, const B* rhs, C* out);
+template <class T>
+bool outer_products(const dynacomp_runtime* rt, const Conv& v, const T* lhs, const T* rhs, T* out);
+}  // namespace tile
 
 // attention.h; `bias` may be null; S is the type of q, k, v and out.
 struct Attention {

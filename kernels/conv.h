@@ -7,7 +7,7 @@
 // (channel, tap), each in the order that suits memory. Blocks of X are packed just before use and
 // never kept. The vectors run over positions or over features, whichever the output stores together.
 // One channel per group needs no product: depthwise.h. Images side by side need no packing: outer.h. Few features fill no
-// vectors: narrow.h.
+// vectors: narrow.h. Those are tried first (`CONV_WAYS` in templates.py), where they may fit.
 #pragma once
 #include "depthwise.h"
 #include "narrow.h"
@@ -274,12 +274,6 @@ void convolution(const dynacomp_runtime* rt, const Conv& v, const A* lhs, const 
     using namespace tile;
     const int64_t groups = v.groups * v.batch_groups, images = v.n / v.batch_groups;
     const int64_t channels = v.c / v.groups, features = v.k / groups;
-    if (images * features <= 0 || v.out[0] * v.out[1] * v.out[2] <= 0) return;
-    if constexpr (std::is_same_v<T, A> && std::is_same_v<T, B> && std::is_same_v<T, C>)
-        if (narrow_features(rt, v, lhs, rhs, out)) return;
-    if (features <= 4 && (groups > 1 || v.out[2] > 4) && depthwise<T>(rt, v, lhs, rhs, out)) return;
-    if constexpr (std::is_same_v<T, A> && std::is_same_v<T, B> && std::is_same_v<T, C>)
-        if (outer_products(rt, v, lhs, rhs, out)) return;
     const int64_t ph[3] = {phases(v, 0), phases(v, 1), phases(v, 2)};
     const int64_t spatial = v.out[0] * v.out[1] * v.out[2];
     const bool apart = v.lhs[0] != 1 && spatial >= 1024;  // one image after the other

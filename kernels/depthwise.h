@@ -271,7 +271,7 @@ template <class T, class A, class B, class C>
 bool depthwise(const dynacomp_runtime* rt, const Conv& v, const A* lhs, const B* rhs, C* out) {
     constexpr bool same = std::is_same_v<A, T> && std::is_same_v<B, T> && std::is_same_v<C, T>;
     const Groups g = groups_of(v);
-    if (g.features > 4) return false;
+    if (g.features > 4 || (g.count == 1 && v.out[2] <= 4)) return false;
     const int64_t taps = v.kernel[0] * v.kernel[1] * v.kernel[2];
     const double work = double(g.images) * double(v.k) * double(v.out[0] * v.out[1] * v.out[2]) * double(g.channels * taps);
     const int64_t workers = work < parallel_work / 8 ? 1 : larger(1, rt->threads);

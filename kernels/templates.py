@@ -4,7 +4,7 @@ A backend asks `TEMPLATES[name]`:
 
     applies(params, dtypes)                     does the template take these? (else: XLA at the seam)
     call(params, dtypes, operands, results, expr)   the C++ statement that runs it
-    instance(dtypes)                            the C++ unit that defines what the statement calls, after calls.h
+    instances(params, dtypes)                   the C++ units that define what the statement calls, after calls.h
                                                 declared it; None: the statement needs the header (and `source`)
     workspace(params, dtypes)                   bytes of scratch in the arena (0: threads keep their own)
     reference(params, *arrays)                  the same in NumPy, for tests and interpreters
@@ -51,7 +51,7 @@ class Template:
     applies: Callable[[Params, Dtypes], bool]
     call: Callable[[Params, Dtypes, Sequence[str], Sequence[str], Callable[[Any], str]], str]
     reference: Callable[..., tuple[np.ndarray, ...]]
-    instance: Callable[[Dtypes], str] | None = None
+    instances: Callable[[Params, Dtypes], tuple[str, ...]] | None = None
     workspace: Callable[[Params, Dtypes], Any] = lambda params, dtypes: 0
     source: str = ""  # more C++ that the call needs, to stand after the header
 
@@ -99,9 +99,9 @@ def pointers(dtypes: Dtypes, operands: Sequence[str], results: Sequence[str]) ->
     return [f"({c}{STORAGE[d.name]}*)({p})" for c, d, p in zip(consts, dtypes, [*operands, *results], strict=True)]
 
 
-def instance(header: str, function: str, *parameters: str) -> str:
+def instance(header: str, function: str, *parameters: str, result: str = "void") -> str:
     """The unit of a template's header that holds its function for these types; none: the function is no template."""
-    defined = f"template void dynacomp::{function}({', '.join(parameters)});\n" if parameters else ""
+    defined = f"template {result} dynacomp::{function}({', '.join(parameters)});\n" if parameters else ""
     return f'#include "{header}"\n{defined}'
 
 
@@ -158,7 +158,7 @@ MATMUL = Template(
     Floats (f32, f64, bf16, f16; narrow ones add up in f32) or integers (they wrap), in any mixture of one kind.""",
     applies=same_kind,
     call=matmul_call,
-    instance=matmul_instance,
+    instances=lambda params, dtypes: (matmul_instance(dtypes),),
     reference=matmul_reference,
 )
 
@@ -179,20 +179,65 @@ def conv_applies(params: Params, dtypes: Dtypes) -> bool:
     return len(params["stride"]) <= 3 and same_kind(params, dtypes)
 
 
+def may(test: Callable[..., bool], *sizes: Any) -> bool:
+    """Whether a test may hold of sizes, some of which are perhaps not known yet."""
+    try:
+        return test(*map(int, sizes))
+    except TypeError:
+        return True
+
+
+def may_be_narrow(params: Params, full: Mapping[str, list]) -> bool:
+    """See `is_narrow` in narrow.h."""
+    return may(lambda k, groups: k <= 3 and groups == 1, params["k"], params["groups"]) and may(
+        lambda lhs, out: lhs == out == 1, full["lhs_strides"][1], full["out_strides"][1])
+
+
+def may_be_depthwise(params: Params, full: Mapping[str, list]) -> bool:
+    """See `depthwise` in depthwise.h."""
+    return may(lambda k, groups, batch_groups: k <= 4 * groups * batch_groups,
+               *(params[s] for s in ("k", "groups", "batch_groups")))
+
+
+def may_be_outer(params: Params, full: Mapping[str, list]) -> bool:
+    """See `outer_products` in outer.h."""
+    return may(lambda lhs, rhs, out: lhs == rhs == out == 1,
+               full["lhs_strides"][0], full["rhs_strides"][0], full["out_strides"][1])
+
+
+# The ways that come before the general one of conv.h, in order: the function, its header, whether all its arrays are of
+# the type of the sums, and when it may fit. Each is a unit of its own: a program compiles those that it may need.
+CONV_WAYS = (
+    ("narrow_features", "narrow.h", True, may_be_narrow),
+    ("depthwise", "depthwise.h", False, may_be_depthwise),
+    ("outer_products", "outer.h", True, may_be_outer),
+)
+
+
+def conv_ways(params: Params, dtypes: Dtypes) -> list[tuple[str, str]]:
+    """The special ways that may fit: functions with their headers."""
+    same, full = {STORAGE[d.name] for d in dtypes} == {sum_type(dtypes)}, in_3d(params)
+    return [(name, header) for name, header, of_sums, fits in CONV_WAYS if (same or not of_sums) and fits(params, full)]
+
+
 def conv_call(params: Params, dtypes: Dtypes, operands: Sequence[str], results: Sequence[str], expr: Callable) -> str:
     full = in_3d(params)
     row = lambda name: "{" + ", ".join(map(expr, full[name])) + "}"
     fields = [expr(params[s]) for s in "nck"] + [row(s) for s in SPATIAL]
     fields += [expr(params["groups"]), expr(params["batch_groups"])]
     fields += [row(s) for s in ("lhs_strides", "rhs_strides", "out_strides")]
-    lhs, rhs, out = pointers(dtypes, operands, results)
-    return f"dynacomp::convolution<{sum_type(dtypes)}>(rt, dynacomp::Conv{{{', '.join(fields)}}}, {lhs}, {rhs}, {out});"
+    given = f"<{sum_type(dtypes)}>(rt, conv, {', '.join(pointers(dtypes, operands, results))})"
+    tried = "".join(f" && !dynacomp::tile::{name}{given}" for name, _ in conv_ways(params, dtypes))
+    return (f"{{ const dynacomp::Conv conv{{{', '.join(fields)}}}; "
+            f"if (!conv.is_empty(){tried}) dynacomp::convolution{given}; }}")
 
 
-def conv_instance(dtypes: Dtypes) -> str:
+def conv_instances(params: Params, dtypes: Dtypes) -> tuple[str, ...]:
     lhs, rhs, out = (STORAGE[d.name] for d in dtypes)
-    return instance("conv.h", f"convolution<{sum_type(dtypes)}>", RT, "const dynacomp::Conv&", f"const {lhs}*",
-                    f"const {rhs}*", f"{out}*")
+    types = RT, "const dynacomp::Conv&", f"const {lhs}*", f"const {rhs}*", f"{out}*"
+    ways = [(f"tile::{name}", header, "bool") for name, header in conv_ways(params, dtypes)]
+    return tuple(instance(header, f"{name}<{sum_type(dtypes)}>", *types, result=result)
+                 for name, header, result in (("convolution", "conv.h", "void"), *ways))
 
 
 def conv_reference(params: Params, lhs: np.ndarray, rhs: np.ndarray, dtype: Any = None) -> tuple[np.ndarray, ...]:
@@ -237,7 +282,7 @@ CONV = Template(
     negative. Dtypes as matmul.""",
     applies=conv_applies,
     call=conv_call,
-    instance=conv_instance,
+    instances=conv_instances,
     reference=conv_reference,
 )
 
@@ -305,7 +350,7 @@ SORT = Template(
     shapes (one per operand, all the same). Contiguous arrays; complex or exotic payloads, but not such keys.""",
     applies=sort_applies,
     call=sort_call,
-    instance=lambda dtypes: instance("sort.h", "sort"),
+    instances=lambda params, dtypes: (instance("sort.h", "sort"),),
     reference=sort_reference,
 )
 
@@ -334,7 +379,7 @@ TOP_K = Template(
     params: rows, n, k.""",
     applies=lambda params, dtypes: is_key(dtypes[0]) and dtypes[2] == np.int32,
     call=top_k_call,
-    instance=lambda dtypes: instance("sort.h", "top_k"),
+    instances=lambda params, dtypes: (instance("sort.h", "top_k"),),
     reference=top_k_reference,
 )
 
@@ -393,7 +438,7 @@ ATTENTION = Template(
     that sees nothing gives NaN. The reference's result is flat float64.""",
     applies=attention_applies,
     call=attention_call,
-    instance=attention_instance,
+    instances=lambda params, dtypes: (attention_instance(dtypes),),
     reference=attention_reference,
 )
 
@@ -406,7 +451,8 @@ CHOLESKY = Template(
     params: batch, n. Floats or complex numbers; contiguous.""",
     applies=linalg.applies,
     call=linalg.cholesky_call,
-    instance=lambda dtypes: instance("lapack.h", "cholesky_any", RT, I64, I64, *linalg.pointers(dtypes, 1, 1)),
+    instances=lambda params, dtypes: (
+        instance("lapack.h", "cholesky_any", RT, I64, I64, *linalg.pointers(dtypes, 1, 1)),),
     reference=linalg.cholesky_reference,
 )
 LU = Template(
@@ -416,8 +462,8 @@ LU = Template(
     params: batch, m, n.""",
     applies=linalg.applies,
     call=linalg.lu_call,
-    instance=lambda dtypes: instance("lapack.h", "lu_any", RT, *[I64] * 3, *linalg.pointers(dtypes, 1, 1),
-                                     *["int32_t*"] * 2),
+    instances=lambda params, dtypes: (
+        instance("lapack.h", "lu_any", RT, *[I64] * 3, *linalg.pointers(dtypes, 1, 1), *["int32_t*"] * 2),),
     reference=linalg.lu_reference,
 )
 TRIANGULAR_SOLVE = Template(
@@ -427,8 +473,8 @@ TRIANGULAR_SOLVE = Template(
     columns and the flags left, lower, transposed, conjugated, unit.""",
     applies=linalg.applies,
     call=linalg.triangular_call,
-    instance=lambda dtypes: instance("lapack.h", "triangular_solve_any", RT, *[I64] * 3, *["bool"] * 5,
-                                     *linalg.pointers(dtypes, 2, 1)),
+    instances=lambda params, dtypes: (
+        instance("lapack.h", "triangular_solve_any", RT, *[I64] * 3, *["bool"] * 5, *linalg.pointers(dtypes, 2, 1)),),
     reference=linalg.triangular_reference,
 )
 

@@ -7,7 +7,7 @@ Kernels that steps share are emitted once; `steps` says how each is called. The 
 are inlined, so that what a loop carries stays in registers.
 
 Templates, each as dear to compile as several kernels, are units of their own (`parts`), compiled once for a machine
-and linked. Those that cannot be (`Template.instance` is None) stand in this one.
+and linked. Those that cannot be (`Template.instances` is None) stand in this one.
 
 The text can be compiled as a whole, or as DYNACOMP_JOBS objects side by side. Job 0 holds the entry points and the
 templates; where there are any of those the kernels are for the other jobs, else for all.
@@ -69,7 +69,7 @@ def _unit(schedule: Schedule, exact: bool) -> Lines:
 def _jobs(schedule: Schedule) -> Lines:
     """Which job a kernel belongs to, and the templates in theirs."""
     yield from ("#ifndef DYNACOMP_JOBS", "#define DYNACOMP_JOBS 1", "#define DYNACOMP_JOB 0", "#endif")
-    if any(TEMPLATES[t].instance for t in _used_templates(schedule)):
+    if any(TEMPLATES[t].instances for t in _used_templates(schedule)):
         yield '#include "calls.h"'
     if not _own_templates(schedule):
         yield "#define KERNEL_JOB(n) (n) % DYNACOMP_JOBS"
@@ -100,7 +100,7 @@ def _used_templates(schedule: Schedule) -> list[str]:
 
 def _own_templates(schedule: Schedule) -> list[str]:
     """Those that the unit itself must hold."""
-    return [t for t in _used_templates(schedule) if TEMPLATES[t].instance is None]
+    return [t for t in _used_templates(schedule) if TEMPLATES[t].instances is None]
 
 
 def _template_headers(schedule: Schedule) -> list[str]:
@@ -118,8 +118,8 @@ def parts(schedule: Schedule) -> tuple[str, ...]:
 
 def _parts(schedule: Schedule) -> Lines:
     for step in of_class(TemplateStep, schedule.steps):
-        if instance := TEMPLATES[step.template].instance:
-            yield instance(template_dtypes(step, schedule))
+        if instances := TEMPLATES[step.template].instances:
+            yield from instances(step.params, template_dtypes(step, schedule))
     for inner in (inner for step in schedule.steps for inner in step.inner):
         yield from _parts(inner)
 

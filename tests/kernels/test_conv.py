@@ -231,3 +231,27 @@ def test_infinity_stays_in_place(library):
     hit[:2, :2] = True
     np.testing.assert_array_equal(np.isinf(out.reshape(6, 6)), hit)
     assert not np.isnan(out).any()
+
+
+def test_a_program_compiles_the_ways_that_may_fit():
+    """All of them took 1.2 s of the compiler for each program with a convolution."""
+    f32 = (np.dtype(np.float32),) * 3
+    n, k = sympy.symbols("n k", integer=True, positive=True)
+
+    def ways(dtypes=f32, **changed):
+        last = dict(n=8, c=16, k=32, spatial_in=(9, 9), kernel=(3, 3), spatial_out=(9, 9), stride=(1, 1), pad_lo=(1, 1),
+                    lhs_dilation=(1, 1), rhs_dilation=(1, 1), groups=1, batch_groups=1, lhs_strides=(1296, 1, 144, 16),
+                    rhs_strides=(1, 32, 1536, 512), out_strides=(2592, 1, 288, 32))
+        texts = TEMPLATES["conv"].instances({**last, **changed}, dtypes)
+        call = TEMPLATES["conv"].call({**last, **changed}, dtypes, ["a", "b"], ["c"], sympy.ccode)
+        found = [text.partition('"')[2].partition(".h")[0] for text in texts]
+        names = ("depthwise", "narrow_features", "outer_products")
+        assert {w[:5] for w in found[1:]} == {name[:5] for name in names if f"tile::{name}<" in call}
+        return found
+
+    assert ways() == ways(n=n) == ["conv"]
+    assert ways(lhs_strides=(1, 648, 72, 8)) == ["conv", "outer"]
+    assert ways(k=k) == ["conv", "narrow", "depthwise"]
+    assert ways(k=3) == ["conv", "narrow", "depthwise"]
+    assert ways(groups=16, k=16) == ["conv", "depthwise"]
+    assert ways((np.dtype(np.float16),) * 3, k=3) == ["conv", "depthwise"]

@@ -13,7 +13,7 @@ PRODUCT = dict(batch=2, m=3, n=4, k=5, a_strides=(15, 5, 1), b_strides=(20, 4, 1
 def test_a_row_is_whole(name):
     row = TEMPLATES[name]
     assert row.name == name and row.doc and (HEADERS / row.header).exists()
-    assert callable(row.reference) and (row.instance is None or not row.source)
+    assert callable(row.reference) and (row.instances is None or not row.source)
 
 
 def test_products_add_up_in_a_type_that_holds_them():
