@@ -113,7 +113,7 @@ def ended_generator(fn: Any) -> Any:
     """A generator of `fn` that has returned."""
     code = fn.__code__
     n = code.co_argcount + code.co_kwonlyargcount
-    stars = [empty for flag, empty in ((4, ()), (8, {})) if code.co_flags & flag]
+    stars: list[Any] = [empty for flag, empty in ((4, ()), (8, {})) if code.co_flags & flag]
     made = generator(fn, code.co_varnames[:n + len(stars)], (*(None,) * n, *stars))
     if hasattr(made, "close"):
         made.close()

@@ -20,14 +20,21 @@ class Source:
     """Base of all Sources; values, compared structurally. One is declared by its fields and by
 
     form: how it prints, of its fields;
-    read: the step in C that reads it for a guard, and the fields that the step is given (see `guards`)."""
+    read: the step in C that reads it for a guard, and the fields that the step is given (see `guards`);
+    contained: whether a container at `base`, or what goes through one, holds it."""
 
     __slots__ = ()
     form: ClassVar[str]
     read: ClassVar[tuple[str, ...]]
+    contained: ClassVar[bool] = False
 
     def __repr__(self) -> str:
         return self.form.format_map(vars(self))
+
+    def numbers(self) -> list[Source]:
+        """The Sources that a changing number here is computed from, as a size too: one below zero is that of its
+        negative."""
+        return [self]
 
 
 @dataclass(frozen=True, repr=False)
@@ -143,6 +150,7 @@ class Item(Source):
     index: int
     form = "{base!r}[{index}]"
     read = ("item", "index")
+    contained = True
 
 
 @dataclass(frozen=True, repr=False)
@@ -153,6 +161,7 @@ class Key(Source):
     key: Any
     form = "{base!r}[{key!r}]"
     read = ("key", "key")
+    contained = True
 
 
 @dataclass(frozen=True, repr=False)
@@ -163,6 +172,7 @@ class KnownKey(Source):
     key: Any
     digest: int
     read = ("known_key", "key", "digest")
+    contained = True
 
     def __eq__(self, other: object) -> bool:
         return type(other) is KnownKey and other.base == self.base and other.key is self.key
@@ -190,6 +200,9 @@ class SizeOf(Source):
     expr: Any
     reads: tuple[tuple[str, Source], ...]
     form = "{expr}"
+
+    def numbers(self) -> list[Source]:
+        return [s for _, place in self.reads for s in place.numbers()]
 
 
 @dataclass(frozen=True, repr=False)
@@ -235,6 +248,9 @@ class Host(Source):
     def __post_init__(self) -> None:
         literals = (a for a in self.args if not isinstance(a, Source))
         object.__setattr__(self, "kinds", tuple((type(a), repr(a) if a == 0 else "") for a in literals))
+
+    def numbers(self) -> list[Source]:
+        return [s for a in self.args if isinstance(a, Source) for s in a.numbers()]
 
     def __repr__(self) -> str:
         return f"{self.op}({', '.join(map(repr, self.args))})"
@@ -295,6 +311,7 @@ class Upcoming(Source):
     after: int
     form = "upcoming({base!r}, {after})"
     read = ("upcoming", "after")
+    contained = True
 
 
 @dataclass(frozen=True, repr=False)
@@ -304,6 +321,7 @@ class Iterated(Source):
     base: Source
     form = "iterated({base!r})"
     read = ("iterated",)
+    contained = True
 
 
 @dataclass(frozen=True, repr=False)
@@ -313,6 +331,7 @@ class Reduced(Source):
     base: Source
     form = "reduced({base!r})"
     read = ("reduced",)
+    contained = True
 
 
 def base_of(source: Source) -> Source | None:
@@ -353,19 +372,10 @@ class Places:
         self._keys.difference_update(map(self._key, sources))
 
 
-def numbers_behind(source: Any) -> list[Source]:
-    """The Sources that a changing number is computed from, as a size too: one below zero is that of its negative."""
-    if isinstance(source, Host):
-        return [s for a in source.args if isinstance(a, Source) for s in numbers_behind(a)]
-    if isinstance(source, SizeOf):
-        return [s for _, place in source.reads for s in numbers_behind(place)]
-    return [source]
-
-
 def passed(source: Source | None) -> Local | None:
     """The argument that holds it, where only containers lie between."""
-    while isinstance(source, (Item, Key, KnownKey, Upcoming, Iterated, Reduced)):
-        source = source.base
+    while source is not None and source.contained:
+        source = base_of(source)
     return source if isinstance(source, Local) else None
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dynacomp.capture.base.errors import Break
@@ -111,13 +111,16 @@ def _content(value: Any) -> Any:
     """What a mutable Value holds, by identity, for comparison; None for kinds that are not looked into."""
     if getattr(value, "view", None) is not None or getattr(value, "owner", None) is not None:
         return None
-    if isinstance(value, ListV):
-        return tuple(map(_held, value.items))
-    if isinstance(value, DictV):
-        return tuple((key, _held(x)) for key, x in value.items.items())
-    if isinstance(value, ObjectV):
-        return {name: _held(x) for name, x in value.attrs.items() if x is not DELETED}  # of an existing one: those read
-    return (_held(value.content),) if isinstance(value, CellV) else None
+    row = _CONTENT.get(type(value))
+    return None if row is None else row(value)
+
+
+_CONTENT: dict[type, Callable[[Any], Any]] = {
+    ListV: lambda v: tuple(map(_held, v.items)),
+    DictV: lambda v: tuple((key, _held(x)) for key, x in v.items.items()),
+    ObjectV: lambda v: {name: _held(x) for name, x in v.attrs.items() if x is not DELETED},  # of an existing one: read
+    CellV: lambda v: (_held(v.content),),
+}
 
 
 def _differs(value: Value, then: Any) -> bool:

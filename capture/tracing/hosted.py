@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Callable
 from typing import Any
 
 from dynacomp.capture.base.errors import Break
@@ -52,16 +53,33 @@ def exists(value: Value) -> bool:
 
 
 def _function(cap: Capture, value: Value) -> Any:
-    if isinstance(value, Const):
-        return value.value
-    if isinstance(value, MethodV) and exists(value.obj) and isinstance(value.func, Const):
-        return types.MethodType(value.func.value, value.obj.real)  # type: ignore[attr-defined]
-    if isinstance(value, PartialV) and not value.attrs:
-        kwargs = {name: _content(cap, v) for name, v in value.kwargs.items()}
-        return functools.partial(_function(cap, value.func), *(_content(cap, v) for v in value.args), **kwargs)
-    if isinstance(value, FunctionV) and not value.attrs:
-        return _known(cap, value) or _made(cap, value)
+    row = FUNCTIONS.get(type(value), _refused)
+    return row(cap, value)
+
+
+def _method(cap: Capture, value: MethodV) -> Any:
+    if not exists(value.obj) or not isinstance(value.func, Const):
+        return _refused(cap, value)
+    return types.MethodType(value.func.value, value.obj.real)  # type: ignore[attr-defined]
+
+
+def _partial(cap: Capture, value: PartialV) -> Any:
+    if value.attrs:
+        return _refused(cap, value)
+    kwargs = {name: _content(cap, v) for name, v in value.kwargs.items()}
+    return functools.partial(_function(cap, value.func), *(_content(cap, v) for v in value.args), **kwargs)
+
+
+def _of_capture(cap: Capture, value: FunctionV) -> Any:
+    return _refused(cap, value) if value.attrs else _known(cap, value) or _made(cap, value)
+
+
+def _refused(cap: Capture, value: Value) -> Any:
     raise Break("body", "an object made during the call, for a library that runs it in a context of its own")
+
+
+FUNCTIONS: dict[type, Callable[[Capture, Any], Any]] = {
+    Const: lambda cap, v: v.value, MethodV: _method, PartialV: _partial, FunctionV: _of_capture}
 
 
 def _known(cap: Capture, fn: FunctionV) -> Any:
@@ -92,20 +110,34 @@ def _made(cap: Capture, fn: FunctionV) -> types.FunctionType:
 
 def _content(cap: Capture, value: Value) -> Any:
     """What a cell or a default holds; Break where that may change, or exists only when the code runs."""
-    if isinstance(value, CellV):
-        if value.content is None:
-            raise Break("body", "a function around a variable without a value, for a library that runs it")
-        return _content(cap, value.content)
     value = size_values.known(cap, cap.realize(value), "a function that a library runs in a context of its own")
-    if isinstance(value, TupleV) and value.cls is tuple:
-        return tuple(_content(cap, v) for v in items_of(cap, value))
-    if isinstance(value, (FunctionV, PartialV, MethodV)):
-        return _function(cap, value)
-    if isinstance(value, ObjectV) and exists(value) and is_plain_instance(value.real):
-        cap.libraries.given.append(value)
-        cap.libraries.hosted[id(value)] = value.real
-        return value.real
-    if isinstance(value, ScalarV) or isinstance(value, Const) and not is_made(cap, value.value):
-        return as_python(value)
+    return CONTENTS.get(type(value), _unknown)(cap, value)
+
+
+def _cell(cap: Capture, value: CellV) -> Any:
+    if value.content is None:
+        raise Break("body", "a function around a variable without a value, for a library that runs it")
+    return _content(cap, value.content)
+
+
+def _tuple(cap: Capture, value: TupleV) -> Any:
+    return tuple(_content(cap, v) for v in items_of(cap, value)) if value.cls is tuple else _unknown(cap, value)
+
+
+def _object(cap: Capture, value: ObjectV) -> Any:
+    if not exists(value) or not is_plain_instance(value.real):
+        return _unknown(cap, value)
+    cap.libraries.given.append(value)
+    cap.libraries.hosted[id(value)] = value.real
+    return value.real
+
+
+def _unknown(cap: Capture, value: Value) -> Any:
     raise Break("body", f"a function around a {type(value).__name__.removesuffix('V').lower()} that the call has made, "
                         "for a library that runs it in a context of its own")
+
+
+CONTENTS: dict[type, Callable[[Capture, Any], Any]] = {
+    CellV: _cell, TupleV: _tuple, ObjectV: _object, ScalarV: lambda cap, v: as_python(v),
+    Const: lambda cap, v: _unknown(cap, v) if is_made(cap, v.value) else v.value,
+    **dict.fromkeys((FunctionV, PartialV, MethodV), _function)}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -318,19 +318,20 @@ def fails_now(fn: Any, lowered: Any) -> bool:
 def rebuild(arg: Any, env: dict[Any, Any]) -> Any:
     """The real object of a lowered argument; Standins stand for themselves. What a LibraryArg makes is made once, and
     kept in `env`: one that is made of another, used twice, would take twice as long."""
-    if isinstance(arg, Node):
-        return env[arg]
-    if isinstance(arg, Standin):
-        return arg.function
-    if isinstance(arg, Size):
-        return canonical(arg)
-    if isinstance(arg, LibraryArg):
-        if arg not in env:
-            env[arg] = arg.make(*rebuild(arg.args, env), **rebuild(arg.kwargs, env))
-        return env[arg]
-    if isinstance(arg, Tree):
-        return jax.tree.unflatten(arg.treedef, [rebuild(v, env) for v in arg.leaves])
-    return map_parts(arg, lambda v: rebuild(v, env))
+    row = REBUILT.get(type(arg))
+    return map_parts(arg, lambda v: rebuild(v, env)) if row is None else row(arg, env)
+
+
+def _made(arg: LibraryArg, env: dict[Any, Any]) -> Any:
+    if arg not in env:
+        env[arg] = arg.make(*rebuild(arg.args, env), **rebuild(arg.kwargs, env))
+    return env[arg]
+
+
+REBUILT: dict[type, Callable[[Any, dict[Any, Any]], Any]] = {
+    Node: lambda arg, env: env[arg], Standin: lambda arg, env: arg.function, Size: lambda arg, env: canonical(arg),
+    LibraryArg: _made, Tree: lambda arg, env: jax.tree.unflatten(arg.treedef, [rebuild(v, env) for v in arg.leaves]),
+}
 
 
 def parts(arg: Any, seen: set[LibraryArg] | None = None) -> Iterator[Any]:

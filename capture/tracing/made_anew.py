@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -144,32 +144,31 @@ def _structured(cap: Capture, value: Value, depth: int) -> Value | None:
         if is_modules_own(real):
             return Const(value.value)  # type: ignore[attr-defined]
         return _made(cap, real, value.source, depth + 1) if is_library(real) else value  # else it is entered
-    if isinstance(value, TupleV):
-        return _tuple(cap, value, value.cls, value.real, depth)
-    if isinstance(value, (ListV, DictV)) and value.cls in (list, dict):
-        return _container(cap, value, depth)
-    if isinstance(value, ObjectV) and _is_named_tuple(value):  # `optax.GradientTransformationExtraArgs`
-        return _tuple(cap, value.payload, value.cls, value.real, depth)
-    if isinstance(value, ObjectV) and _is_librarys_object(value):
-        return _object(cap, value, depth)
-    if isinstance(value, PartialV):
-        func = _structured(cap, value.func, depth + 1)
-        args = [_structured(cap, v, depth + 1) for v in (*value.args, *value.kwargs.values())]
-        if func is None or any(v is None for v in args):
-            return None
-        given = [v for v in args if v is not None]
-        own = len(value.args)
-        return PartialV(func, given[:own], dict(zip(value.kwargs, given[own:])))
-    if isinstance(value, OpaqueV) and type(value.obj) is object and value.source is not None:  # a mark, told by `is`
-        cap.guards.add("is", value.source, value.obj)
-        return Const(value.obj)
-    return value if isinstance(value, (Const, *INPUTS)) else None
+    row = STRUCTURED.get(type(value))
+    return None if row is None else row(cap, value, depth)
+
+
+def _partial(cap: Capture, value: PartialV, depth: int) -> Value | None:
+    func = _structured(cap, value.func, depth + 1)
+    args = [_structured(cap, v, depth + 1) for v in (*value.args, *value.kwargs.values())]
+    if func is None or any(v is None for v in args):
+        return None
+    given = [v for v in args if v is not None]
+    own = len(value.args)
+    return PartialV(func, given[:own], dict(zip(value.kwargs, given[own:])))
+
+
+def _mark(cap: Capture, value: OpaqueV, depth: int) -> Value | None:
+    """An `object()`, told by `is`."""
+    if type(value.obj) is not object or value.source is None:
+        return None
+    cap.guards.add("is", value.source, value.obj)
+    return Const(value.obj)
 
 
 def _tuple(cap: Capture, value: TupleV, cls: type, real: Any, depth: int) -> Value | None:
-    items = [_structured(cap, item, depth + 1) for item in items_of(cap, value)]
-    found = [item for item in items if item is not None]
-    if len(found) < len(items):
+    found = _all_structured(cap, items_of(cap, value), depth)
+    if found is None:
         return None
     return Const(real) if real is not None and all(map(_is_constant, found)) else TupleV(found, cls)
 
@@ -185,6 +184,12 @@ def _is_librarys_object(value: ObjectV) -> bool:
         module_name(value.cls)) and jax.tree_util.all_leaves([value.real])
 
 
+def _instance(cap: Capture, value: ObjectV, depth: int) -> Value | None:
+    if _is_named_tuple(value):  # `optax.GradientTransformationExtraArgs`
+        return _tuple(cap, value.payload, value.cls, value.real, depth)
+    return _object(cap, value, depth) if _is_librarys_object(value) else None
+
+
 def _object(cap: Capture, value: ObjectV, depth: int) -> Value | None:
     """The same class around the same attributes; itself, where these are constants: the library may hand it back, and
     the program may ask whether it is the one (`lineax.symmetric_tag in operator.tags`)."""
@@ -196,14 +201,29 @@ def _object(cap: Capture, value: ObjectV, depth: int) -> Value | None:
     return Const(value.real) if constant else LibraryV(WithFields(value.cls, tuple(held)), tuple(found))
 
 
-def _container(cap: Capture, value: ListV | DictV, depth: int) -> Value | None:
+def _list(cap: Capture, value: ListV, depth: int) -> Value | None:
     """The same for a list or dict (see `optax.partition`): what is traced gets a copy."""
-    held = items_of(cap, value) if isinstance(value, ListV) else [realize(cap, v) for v in value.items.values()]
+    found = _all_structured(cap, items_of(cap, value), depth) if value.cls is list else None
+    return None if found is None else ListV(found)
+
+
+def _dict(cap: Capture, value: DictV, depth: int) -> Value | None:
+    if value.cls is not dict:
+        return None
+    found = _all_structured(cap, [realize(cap, v) for v in value.items.values()], depth)
+    return None if found is None else DictV(dict(zip(value.items, found)))
+
+
+def _all_structured(cap: Capture, held: Iterable[Value], depth: int) -> list[Value] | None:
     items = [_structured(cap, item, depth + 1) for item in held]
     found = [item for item in items if item is not None]
-    if len(found) < len(items):
-        return None
-    return ListV(found) if isinstance(value, ListV) else DictV(dict(zip(value.items, found)))
+    return found if len(found) == len(items) else None
+
+
+STRUCTURED: dict[type, Callable[[Capture, Any, int], Value | None]] = {
+    TupleV: lambda cap, v, depth: _tuple(cap, v, v.cls, v.real, depth),
+    ListV: _list, DictV: _dict, ObjectV: _instance, PartialV: _partial, OpaqueV: _mark,
+    **dict.fromkeys((Const, *INPUTS), lambda cap, v, depth: v)}
 
 
 def is_modules_own(fn: Any) -> bool:

@@ -207,6 +207,6 @@ def freeze(cap: Capture, found: Iterable[Size], what: str, compiled: bool = Fals
         elif repr(place) in cap.lessons.counts:
             cap.lessons.counts[repr(place)] = False
         else:
-            numbers = S.numbers_behind(place)
+            numbers = place.numbers()
             cap.lessons.fixed.add(*numbers)
             cap.lessons.sized.discard(*numbers)

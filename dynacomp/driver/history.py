@@ -285,22 +285,16 @@ def scalar_rule(history: History, seen: Seen, options: Options, resumed: bool) -
 def changes_often(history: History, seen: Seen, options: Options, source: Source) -> bool:
     """A number or size had too many values to be a constant. Conditions on numbers are guarded for half of the
     entries that a code may have; then they break, and what follows is compiled once for all."""
-    if isinstance(source, Rounds):
-        return _rounds_change(history, seen, options, source)
-    if isinstance(source, Identity):
-        return history.died >= MAX_MISSES
-    if isinstance(source, Content):
-        most = max(MAX_MISSES, options.recompile_limit // 2)
-        return options.dynamic is not False and _is_restless(history, source.base, history.misses_by(source.base), most)
-    if isinstance(source, Part):
-        return options.dynamic is not False and history.misses_by(source.base) > 0
-    if isinstance(source, Data):
-        return history.data
-    if isinstance(source, Host):
-        return history.captures >= options.recompile_limit // 2
-    if isinstance(source, Dim):
-        return len(seen.sizes.get((repr(source.base), source.axis), ())) >= MAX_SIZES
+    return OFTEN.get(type(source), _number_changes)(history, seen, options, source)
+
+
+def _number_changes(history: History, seen: Seen, options: Options, source: Source) -> bool:
     return len(seen.scalars.get(repr(source), ())) > MAX_VALUES
+
+
+def _content_changes(history: History, seen: Seen, options: Options, source: Content) -> bool:
+    most = max(MAX_MISSES, options.recompile_limit // 2)
+    return options.dynamic is not False and _is_restless(history, source.base, history.misses_by(source.base), most)
 
 
 def _rounds_change(history: History, seen: Seen, options: Options, rounds: Rounds) -> bool:
@@ -312,9 +306,21 @@ def _rounds_change(history: History, seen: Seen, options: Options, rounds: Round
         most = MAX_FRESH if history.resumed else MAX_MISSES
         return argument is not None and _is_restless(history, rounds.base, history.missed[argument], most) or (
             goes_on and history.captures >= options.recompile_limit // 2)
-    if isinstance(rounds.base, (Dim, Host)):
+    if type(rounds.base) in OFTEN:
         return changes_often(history, seen, options, rounds.base)
     return len(seen.scalars.get(repr(rounds), ())) >= (MAX_SIZES if argument is not None else MAX_VALUES)
+
+
+# What may change too often, a number aside → whether it did.
+OFTEN: dict[type, Callable[[History, Seen, Options, Any], bool]] = {
+    Rounds: _rounds_change, Content: _content_changes,
+    Identity: lambda history, seen, options, source: history.died >= MAX_MISSES,
+    Part: lambda history, seen, options, source: options.dynamic is not False and history.misses_by(source.base) > 0,
+    Data: lambda history, seen, options, source: history.data,
+    Host: lambda history, seen, options, source: history.captures >= options.recompile_limit // 2,
+    Dim: lambda history, seen, options, source: len(
+        seen.sizes.get((repr(source.base), source.axis), ())) >= MAX_SIZES,
+}
 
 
 def _is_restless(history: History, container: Source, misses: int, most: int) -> bool:
