@@ -18,14 +18,18 @@ from dynacomp.capture.wrapping.builder import is_plain_instance
 
 
 def hides_tracers(tree: Any) -> bool:
-    """Whether the tree holds tracers; those that were its leaves have been replaced."""
-    return _hides(tree, lambda obj: issubclass(type(obj), jax.core.Tracer))
+    """Whether the tree holds tracers, or captured bodies; those that were its leaves have been replaced."""
+    return _hides(tree, _is_of_trace)
 
 
 def made_of_trace(fn: Any) -> bool:
     """Whether a function is one that a library has made while it traces: it keeps tracers, or a captured body."""
     made = isinstance(fn, (types.FunctionType, types.MethodType, functools.partial)) and not is_body(fn)
-    return made and _hides(fn, lambda obj: issubclass(type(obj), jax.core.Tracer) or is_body(obj))
+    return made and _hides(fn, _is_of_trace)
+
+
+def _is_of_trace(obj: Any) -> bool:
+    return issubclass(type(obj), jax.core.Tracer) or is_body(obj)
 
 
 def is_body(obj: Any) -> bool:

@@ -1,6 +1,7 @@
 """Pytrees whose classes decide by themselves what a leaf is, and objects that keep arrays where JAX does not look."""
 
 import builtins
+import sys
 import types
 
 import jax
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
+from dynacomp.capture.symbolic import libraries
 from tests.capture.program_kit import check_one_graph
 
 X = jnp.arange(6.0).reshape(2, 3)
@@ -137,3 +139,74 @@ def test_a_number_beside_the_leaves_of_a_tree_stays_a_number():
         return jax.vmap(lambda p: p.y * (p.scale if isinstance(p.scale, float) else 100.0))(Scaled(y, scale))
 
     check_one_graph(f, (jnp.arange(3.0), 0.5), (jnp.arange(3.0), 1.5), captures=2)
+
+
+COUPLING = '''
+import jax
+
+
+@jax.tree_util.register_pytree_node_class
+class Coupling:
+    """Its functions are no leaves."""
+
+    def __init__(self, mask, conditioner, inner):
+        self.mask, self.conditioner, self.inner = mask, conditioner, inner
+
+    def forward(self, x):
+        return jax.numpy.where(self.mask, x, self.inner(self.conditioner(x)).forward(x))
+
+    def tree_flatten(self):
+        return (self.mask,), (self.conditioner, self.inner)
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls(*children, *aux)
+
+
+@jax.tree_util.register_pytree_node_class
+class Scaled:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def forward(self, x):
+        return x * self.scale
+
+    def tree_flatten(self):
+        return (self.scale,), None
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls(*children)
+'''
+
+
+@pytest.fixture
+def coupling(monkeypatch):
+    """A library whose trees keep the program's functions where JAX does not look, as Distrax's bijectors do."""
+    module = types.ModuleType("dynacomp_test_coupling")
+    exec(COUPLING, vars(module))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    dynacomp.register_library(module.__name__, pure=True)
+    dynacomp.reset()
+    yield module
+    libraries.REGISTERED.pop(module.__name__)
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_tree_that_keeps_functions_out_of_sight(coupling, broken):
+    """The functions of the capture that stood there were the program's, later: NeverCalled left `jit`."""
+    def program(x, k):
+        made = coupling.Coupling(jnp.arange(x.shape[-1]) % 2 == 0, lambda x: x * k, lambda p: coupling.Scaled(p + 1))
+        y = x * 2
+        if broken:
+            dynacomp.graph_break()
+        return made.forward(y), jax.vmap(made.forward)(y), made.mask, jax.grad(lambda x: made.forward(x).sum())(y)
+
+    compiled = dynacomp.jit(program)
+    for rows, k in ((3, 2.0), (3, 2.0), (4, 3.0), (5, 4.0), (6, 5.0)):
+        x = jnp.linspace(-1, 1, rows * 4).reshape(rows, 4)
+        for got, want in zip(compiled(x, k), program(x, k), strict=True):
+            assert jnp.allclose(got, want, rtol=1e-5)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= (6 if broken else 3) and not stats["frames_eager"]
+    assert sum(stats["breaks"].values()) == stats["breaks"].get("user", 0)
