@@ -135,6 +135,17 @@ def strict(monkeypatch):
 
 
 @pytest.fixture
+def is_captured():
+    """For tests that compare results: what they ran was captured, or found to raise; none was left to Python for
+    another reason."""
+    dynacomp.reset()
+    yield
+    stats = dynacomp.stats()
+    eager = stats["frames_eager"]
+    assert (stats["frames_captured"] or eager) and set(eager) <= {"raises"}, eager
+
+
+@pytest.fixture
 def lenient(monkeypatch, strict):
     """For tests of what users see of a defect: a notice, and a right answer."""
     monkeypatch.setattr(frame, "strict_errors", False)

@@ -3,8 +3,11 @@
 from types import MethodType
 
 import jax.numpy as jnp
+import pytest
 
 import dynacomp
+
+pytestmark = pytest.mark.usefixtures("is_captured")
 
 
 class Wrapper:

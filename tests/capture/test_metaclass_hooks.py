@@ -7,6 +7,8 @@ import pytest
 
 import dynacomp
 
+pytestmark = pytest.mark.usefixtures("is_captured")
+
 X = jnp.arange(2.0)
 
 

@@ -10,6 +10,8 @@ import pytest
 
 import dynacomp
 
+pytestmark = pytest.mark.usefixtures("is_captured")
+
 T = (1, 2, 3)
 L = [1, 2]
 EXPRESSIONS = """

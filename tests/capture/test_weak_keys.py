@@ -8,6 +8,8 @@ import pytest
 
 import dynacomp
 
+pytestmark = pytest.mark.usefixtures("is_captured")
+
 X = jnp.ones(())
 
 

@@ -3,8 +3,11 @@
 import weakref
 
 import jax.numpy as jnp
+import pytest
 
 import dynacomp
+
+pytestmark = pytest.mark.usefixtures("is_captured")
 
 X = jnp.arange(2.0)
 ASKED: list = []

@@ -127,7 +127,7 @@ def test_new_names_in_a_library_are_no_recompilation(monkeypatch):
     f(X)
     monkeypatch.setattr(jnp, "newcomer", 1, raising=False)
     with dynacomp.set_stance("fail_on_recompile"):
-        f(X)
+        agree(f, X)
 
 
 def test_functions_are_redefined():

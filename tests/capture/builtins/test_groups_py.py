@@ -176,4 +176,7 @@ def test_groups(fn):
 
 @pytest.mark.parametrize("fn", [taken, naked, not_raised, methods], ids=lambda f: f.__name__)
 def test_no_break_is_needed(fn):
-    dynacomp.jit(fn, backend="eager", fullgraph=True)(jnp.arange(3.0))
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager", fullgraph=True)
+    np.testing.assert_equal(outcome(compiled, jnp.arange(3.0)), outcome(fn, jnp.arange(3.0)))
+    assert dynacomp.stats()["frames_captured"] and not dynacomp.stats()["breaks"]

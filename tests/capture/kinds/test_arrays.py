@@ -7,6 +7,8 @@ import pytest
 
 import dynacomp
 
+pytestmark = pytest.mark.usefixtures("is_captured")
+
 ARRAYS = {
     "numpy": np.arange(3.0),
     "numpy scalar array": np.array(2),

@@ -7,6 +7,8 @@ import pytest
 
 import dynacomp
 
+pytestmark = pytest.mark.usefixtures("is_captured")
+
 
 class Place:
     def __init__(self, at):

@@ -9,6 +9,8 @@ from test.support.import_helper import import_fresh_module
 
 import dynacomp
 
+pytestmark = pytest.mark.usefixtures("is_captured")
+
 METHODS = [[], ["__eq__"], ["__ne__"], ["__eq__", "__ne__"], ["__lt__", "__gt__"], ["__add__"], ["__radd__", "__add__"]]
 LOG = []
 

@@ -5,6 +5,8 @@ import pytest
 
 import dynacomp
 
+pytestmark = pytest.mark.usefixtures("is_captured")
+
 
 def scale(x):
     return x * 2

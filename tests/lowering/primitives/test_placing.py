@@ -56,7 +56,9 @@ def test_meshes_inside_compiled_functions():
 
 def test_moves_to_the_first_device_stay():
     first = jax.local_devices()[0]
-    refuse_placing(jax.make_jaxpr(lambda x: jax.device_put(x, first) + jax.device_put(x))(1.0).jaxpr)
+    jaxpr = jax.make_jaxpr(lambda x: jax.device_put(x, first) + jax.device_put(x))(1.0).jaxpr
+    assert {"device_put"} < {e.primitive.name for e in jaxpr.eqns}
+    refuse_placing(jaxpr)
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit])
