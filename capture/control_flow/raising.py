@@ -2,9 +2,9 @@
 cannot be captured: `if loss > 1e3: logger.warning(...)`.
 
 The Graph computes the condition, and capture goes on as if that side were never taken. Before anything else of the
-frame happens, the replacement code looks at the answer (`symbolic.checks`). Where the other side was to be taken, the
-call starts again as plain Python, which raises what the program raises, in its words, with its traceback, or says what
-it says; all is as in eager JAX, since graphs change nothing.
+frame happens, the replacement code looks at the answer (`reconstruct.checks`). Where the other side was to be taken,
+the call starts again as plain Python, which raises what the program raises, in its words, with its traceback, or says
+what it says; all is as in eager JAX, since graphs change nothing.
 
     def step(params, batch):
         loss, grads = value_and_grad(loss_of)(params, batch)

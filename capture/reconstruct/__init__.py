@@ -6,7 +6,7 @@
     emit            Values back to real objects, as bytecode: the code that runs around a compiled
                     Graph
     emit_classes    Objects of the capture's own back to real ones, as bytecode: rows of
-                    `emit.MADE`, see `specimens`
+                    `emit.MADE`, see `class_prototypes`
     emit_objects    Instances of Python classes back to real objects, as bytecode: rows of
                     `Kind.emit`
     emit_sources    Sources as bytecode: instructions that find an object which existed before the

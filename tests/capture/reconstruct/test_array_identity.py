@@ -1,4 +1,4 @@
-"""`wrapping.array_identity`: what a side of a condition leaves as it was is the very input, what it makes is new."""
+"""`reconstruct.array_identity`: what a side of a condition leaves as it was is the very input, what it makes is new."""
 
 from typing import Any, NamedTuple
 
