@@ -93,9 +93,13 @@ class Lessons:
         """How much keeps the Graph from serving all calls, whole."""
         return len(self.breaks) + len(self.fixed) + len(self.frozen) + len(self.unrolled) + self.plain_ifs
 
+    def state(self) -> dict[str, Any]:
+        """A copy of all, to compare with."""
+        return {name: copy.copy(held) for name, held in vars(self).items()}
+
     def kept(self) -> dict[str, Any]:
         """A copy of what was learned, but for the places that are shut."""
-        return {name: copy.copy(held) for name, held in vars(self).items() if name != "shut"}
+        return {name: held for name, held in self.state().items() if name != "shut"}
 
     def put_back(self, kept: dict[str, Any]) -> None:
         vars(self).update(kept)

@@ -355,6 +355,11 @@ class Places:
     def __copy__(self) -> Places:
         return Places(self._keys)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Places) and other._keys == self._keys
+
+    __hash__ = None  # type: ignore[assignment]
+
     @staticmethod
     def _key(source: Source) -> Any:
         return source if belongs_to_call(source) else repr(source)

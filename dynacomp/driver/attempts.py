@@ -30,6 +30,7 @@ def entry_for(root: Root, lessons: Lessons, compile_one: Compile, key: Any) -> E
     again with those left open; what does not do then goes back."""
     opens, closed, most, tried = root.policy.opens, None, 0, 0
     for _ in range(MAX_ATTEMPTS):
+        before = lessons.state()
         tried += lessons.opens
         captured = capture(root, lessons, key)
         found: Entry | Refusal | None
@@ -51,6 +52,8 @@ def entry_for(root: Root, lessons: Lessons, compile_one: Compile, key: Any) -> E
             lessons.put_back(closed)
         elif found is not None:
             return found
+        elif lessons.state() == before:  # the next one would do the same
+            return Refusal("attempts", "one more attempt would learn nothing new")
     return Refusal("attempts", f"no end after {MAX_ATTEMPTS} attempts")
 
 
