@@ -7,6 +7,8 @@
               itself, or by NumPy where that gives the same bits: XLA compiles each eager operation
               for tens of milliseconds first
     loops     What a loop need not carry, compute or collect
+    pairs     Complex numbers that a loop carries, and takes apart in each step, are carried as two
+              arrays
     products  A product that is only read transposed is computed transposed: `(a @ b).T` is `b.T @
               a.T`, whose operands are read through their strides, so that no copy is left
     patterns  Patterns: plain functions of arrays, found in primitive Graphs, and rewritten by other such

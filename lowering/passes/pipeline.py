@@ -25,6 +25,7 @@ from dynacomp.lowering.passes.core import dead_code, merge_common
 from dynacomp.lowering.passes.fold import fold_constants
 from dynacomp.lowering.passes.kernels import use_kernels
 from dynacomp.lowering.passes.loops import add_to_many, add_to_parts, everywhere, hoist_invariants, trim_loops
+from dynacomp.lowering.passes.pairs import carry_parts
 from dynacomp.lowering.passes.products import turn_products
 from dynacomp.lowering.passes.recompute import recompute
 from dynacomp.lowering.passes.simplify import simplify
@@ -45,6 +46,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     add_to_parts,
     add_to_many,
     *map(in_bodies, (fold_constants, simplify)),
+    carry_parts,
     hoist_invariants,
     *map(in_bodies, (merge_common, fuse_attention, use_kernels, turn_products)),
     recompute,
