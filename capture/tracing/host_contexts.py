@@ -35,21 +35,25 @@ MAX_HELD = 256  # objects in a library's contexts
 
 
 class Contexts:
-    """What the contexts of all libraries hold, before a call; and of which libraries code has run since."""
+    """Of which libraries code has run during a call, and what the contexts held before the first of it."""
 
     def __init__(self) -> None:
         self.ran: set[str] = set()  # the libraries' packages
-        self.given = Given((), [vars(local) for _, local in found()], notes=True)
+        self.given: Given | None = None
 
     def hear(self, module: str | None) -> bool:
-        """Whether a function of this module is one of such a library, which has now run."""
+        """Whether a function of this module is one of such a library. It is about to run."""
         if not is_host_module(module):
             return False
+        if self.given is None:
+            self.given = Given((), [vars(local) for _, local in found()], notes=True)
         self.ran.add(package(str(module)))
         return True
 
     def restore(self) -> bool:
         """Puts everything back; whether anything had changed. What was only noted in a dict stays: a memo."""
+        if self.given is None:
+            return False
         _MEMOS.update(self.given.noted())
         return self.given.restore()
 
