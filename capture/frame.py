@@ -162,6 +162,7 @@ def learn_number(cap: Capture, needed: NeedsConcrete, lessons: Lessons) -> None:
     if places:
         lessons.shut.update(places)
         return
+    assert needed.value.source is not None  # or it were a constant
     found = needed.value.source.numbers()
     counted = [s for s in found if s not in lessons.sized and may_be_size(cap, s)]
     if type(needed.value.hint) is int and counted and not any(s in lessons.fixed for s in found):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import types
-from typing import Any
 
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.builtins.builtin_rows import NONE, row
-from dynacomp.capture.calls.calls import BUILTINS
+from dynacomp.capture.calls.calls import BUILTINS, fold_call
 from dynacomp.capture.kinds import later
 from dynacomp.capture.kinds.containers import contains, delitem, setitem
 from dynacomp.capture.kinds.identity import same_object
+from dynacomp.capture.kinds.indices import index_value
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.operators import BINARY, COMPARE, binary, fold, subscript, truth, unary
 from dynacomp.capture.symbolic.machine import Capture
@@ -88,6 +89,14 @@ def _delitem(cap: Capture, owner: Value, key: Value) -> Value:
 
 for _op in {*BINARY, *COMPARE.values()}:
     BUILTINS[_op] = (lambda op: lambda cap, a, b: binary(cap, op, a, b))(_op)
+@row(operator.index)
+def _index(cap: Capture, a: Value, /) -> Value:
+    """An int is its own index, whether it is a constant or not."""
+    a = index_value(cap, a)
+    return a if isinstance(a, (SizeV, ScalarV, NumberV)) and type_of(a) is int else fold_call(
+        cap, operator.index, [a], {})
+
+
 for _unary in (operator.neg, operator.pos, operator.invert):
     BUILTINS[_unary] = (lambda op: lambda cap, a: unary(cap, op, a))(_unary)
 BUILTINS[types.MethodType] = lambda cap, fn, obj: MethodV(fn, obj)
@@ -103,14 +112,12 @@ BUILTINS.update({
 })
 
 
-def _of_all(fn: Any) -> Any:
-    """`math.prod` and the like, of what any iterable gives."""
-    def folded(cap: Capture, xs: Value, **kwargs: Value) -> Value:
-        items = TupleV(list(iterate(cap, xs)))
-        return fold(cap, lambda given, *more: fn(given, **dict(zip(kwargs, more))), items, *kwargs.values()) if (
-            kwargs) else fold(cap, fn, items)
-    return folded
+@row(math.prod)
+def _prod(cap: Capture, xs: Value, /, *, start: Value = Const(1)) -> Value:
+    """Factor by factor, so that sizes stay sizes."""
+    return functools.reduce(functools.partial(binary, cap, operator.mul), iterate(cap, xs), start)
 
 
-for _fn in (math.prod, math.fsum):
-    BUILTINS[_fn] = _of_all(_fn)
+@row(math.fsum)
+def _fsum(cap: Capture, xs: Value, /) -> Value:
+    return fold(cap, math.fsum, TupleV(list(iterate(cap, xs))))

@@ -115,24 +115,26 @@ def absent(cap: Capture) -> None:
             cap.guards.add("missing_key", place.source, place.key)
 
 
-def cached_call(cap: Capture, wrapper: Any, *args: Value, **kwargs: Value) -> Value:
+def cached_call(cap: Capture, fn: Const, *args: Value, **kwargs: Value) -> Value:
+    wrapper: Any = fn.value
     if is_library(wrapper):
         return library_call(cap, wrapper, list(args), kwargs)
     name = getattr(wrapper, "__qualname__", "?")
-    if CACHE is None or RESULT is None or not _lives_long(wrapper.__wrapped__):
+    lasts = _lives_long(wrapper.__wrapped__)
+    if CACHE is None or RESULT is None or not lasts and fn.source is None:
         raise Break("call", f"{name}, whose results are cached")
     if not all(map(_is_key, (*args, *kwargs.values()))):
         raise Break("call", f"{name}, whose results are cached, with arguments that are no constants")
     if any(b.is_side for b in cap.bodies):
         raise Break("effect_in_body", f"a call of {name}, whose results are cached, that may not happen")
     key = key_of(wrapper, [_plain(a) for a in args], {k: _plain(v) for k, v in kwargs.items()})
-    source = S.Slot(S.Root(wrapper, name), "cache", CACHE)
+    source = S.Slot(S.Root(wrapper, name) if lasts or fn.source is None else fn.source, "cache", CACHE)
     found = CACHE.__get__(wrapper).get(key, MISSING)
     if found is MISSING:
         cap.lessons.results[Absent(source, key)] = None
         raise Break("call", f"{name}, whose result for these arguments is not cached yet")
     if not cap.bodies or said_first(cap):
-        cap.effects.call(runtime.call_only, [Const(wrapper), *args], kwargs)
+        cap.effects.call(runtime.call_only, [fn, *args], kwargs)
     at: S.Source = S.Key(source, key)
     if wrapper.cache_parameters()["maxsize"] is not None:
         at, found = S.Slot(at, "result", RESULT), RESULT.__get__(found)

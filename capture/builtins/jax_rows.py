@@ -29,6 +29,7 @@ from dynacomp.capture.symbolic.values import (
     Const,
     LibraryV,
     NumberV,
+    SizeV,
     TupleV,
     Value,
     as_python,
@@ -65,6 +66,14 @@ def is_settled(v: Value) -> bool:
 
 
 BUILTINS[jax.debug.print] = debug_print
+
+
+def _is_constant_dim(cap: Capture, d: Value) -> Value:
+    """`core.is_constant_dim(d)`: a size that changes is an int in each call, as in eager JAX."""
+    return Const(True) if isinstance(d, SizeV) else library_call(cap, core.is_constant_dim, [d])
+
+
+BUILTINS[core.is_constant_dim] = _is_constant_dim
 
 
 def enter_naming(cap: Capture, manager: LibraryV) -> Value:

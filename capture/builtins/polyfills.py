@@ -79,11 +79,12 @@ BUILTINS.update({real: _of_list(real, python) for real, python in TWINS.items()
                  if getattr(real, "__module__", "") == "_heapq"})
 
 
-def _generic(cap: Capture, alias: Any, *args: Value, **kwargs: Value) -> Value:
+def _generic(cap: Capture, alias: Const, *args: Value, **kwargs: Value) -> Value:
     """`list[int](...)`: the class is called; only objects with a dictionary remember the alias."""
-    made = call(cap, Const(alias.__origin__), list(args), kwargs)
-    if getattr(alias.__origin__, "__dictoffset__", 0):
-        cap.call(Const(setattr), [made, Const("__orig_class__"), Const(alias)])
+    origin: Any = alias.value.__origin__
+    made = call(cap, Const(origin), list(args), kwargs)
+    if getattr(origin, "__dictoffset__", 0):
+        cap.call(Const(setattr), [made, Const("__orig_class__"), alias])
     return made
 
 

@@ -84,18 +84,18 @@ def _enter(fn: Any) -> Any:
 BUILTINS.update({real: _enter(python) for real, python in EQUIVALENTS.items()})
 
 
-def _item_getter(cap: Capture, getter: Any, obj: Value) -> Value:
-    found = [subscript(cap, obj, Const(key)) for key in getter.__reduce__()[1]]
+def _item_getter(cap: Capture, getter: Const, obj: Value) -> Value:
+    found = [subscript(cap, obj, Const(key)) for key in getter.value.__reduce__()[1]]
     return found[0] if len(found) == 1 else TupleV(found)
 
 
-def _attribute_getter(cap: Capture, getter: Any, obj: Value) -> Value:
-    found = [functools.reduce(cap.getattr, path.split("."), obj) for path in getter.__reduce__()[1]]
+def _attribute_getter(cap: Capture, getter: Const, obj: Value) -> Value:
+    found = [functools.reduce(cap.getattr, path.split("."), obj) for path in getter.value.__reduce__()[1]]
     return found[0] if len(found) == 1 else TupleV(found)
 
 
-def _method_caller(cap: Capture, caller: Any, obj: Value) -> Value:
-    maker, args = caller.__reduce__()[:2]
+def _method_caller(cap: Capture, caller: Const, obj: Value) -> Value:
+    maker, args = caller.value.__reduce__()[:2]
     name, *rest = args if maker is operator.methodcaller else (*maker.args, *args)
     kwargs = {} if maker is operator.methodcaller else maker.keywords
     return call(cap, cap.getattr(obj, name), [from_python(cap, a) for a in rest],
@@ -114,13 +114,13 @@ for _kind, _row in ((operator.itemgetter, _item_getter), (operator.attrgetter, _
     BY_TYPE[_kind] = _row
 
 
-def _referent(cap: Capture, ref: Any) -> Value:
+def _referent(cap: Capture, ref: Const) -> Value:
     """The class, function or module that a weak reference refers to; a dead one never lives again.
 
     Other objects may die while the captured code runs, as may a function that it had as a local and has no more:
     only Python knows when.
     """
-    obj = ref()
+    obj: Any = ref.value()
     lasts = isinstance(obj, (type, types.ModuleType)) or isinstance(obj, types.FunctionType) and not _let_go(cap, obj)
     if obj is not None and not lasts:
         raise Break("call", f"a weak reference to a {type(obj).__qualname__}")

@@ -23,6 +23,7 @@ from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
 from dynacomp.capture.calls import jitted
+from dynacomp.capture.calls.entering import enter
 from dynacomp.capture.calls.signatures import bind
 from dynacomp.capture.kinds import later
 from dynacomp.capture.kinds.attrs import CONST_METHODS, intercepts
@@ -63,6 +64,7 @@ from dynacomp.capture.symbolic.values import (
     type_of,
 )
 from dynacomp.capture.tracing import made_anew
+from dynacomp.capture.tracing.entered import is_entered
 from dynacomp.capture.tracing.library_objects import RULE_METHODS, open_callable
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping import host_functions, ndarrays, object_attrs, size_values
@@ -76,7 +78,7 @@ from dynacomp.capture.wrapping.constants import from_python
 BUILTINS: dict[Any, Any] = {}
 # callable → row(cap, callable, args, kwargs) that the user gave; see `user_rules`.
 USER_RULES = IdentityTable()
-# Type of a C callable → row(cap, obj, *args) for calls of its instances.
+# Type of a C callable → row(cap, fn, *args) for calls of its instances, `fn` being a Const.
 BY_TYPE: dict[type, Any] = {}
 # Code of a wrapper in the standard library → row(cap, fn, args, kwargs) for the functions that run it.
 OPENED: dict[types.CodeType, Any] = {}
@@ -257,13 +259,13 @@ def _fold_method(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     if isinstance(obj, np.ndarray):  # one of objects, or of the program's class: others are inputs
         raise Break("leaves", f".{fn.name}() of a NumPy array that is known by its identity alone")
     if isinstance(obj, _FOLDABLE_TYPES) or module_name(type(obj)) in VALUE_MODULES:
-        return _fold_call(cap, bound, args, kwargs)
+        return fold_call(cap, bound, args, kwargs)
     if is_pure_module(module_name(type(obj))):
         return library_call(cap, bound, args, kwargs)
     raise Break("call", f"{type(obj).__qualname__}.{fn.name}")
 
 
-def _fold_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def fold_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     names = list(kwargs)
     refuse(cap, (*args, *kwargs.values()), getattr(fn, "__qualname__", "a call"))
 
@@ -349,8 +351,10 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     row = BUILTINS.get(_identity(obj))
     if row is not None:
         return call_row(cap, row, obj, args, kwargs)
+    if is_entered(cap, obj):
+        return enter(cap, obj, args, kwargs, _run_library)
     if type(obj) in BY_TYPE:
-        return BY_TYPE[type(obj)](cap, obj, *args, **kwargs)
+        return BY_TYPE[type(obj)](cap, fn, *args, **kwargs)
     if isinstance(obj, types.FunctionType) and obj.__code__ in OPENED:
         return OPENED[obj.__code__](cap, fn, args, kwargs)
     if isinstance(obj, types.FunctionType):
@@ -366,13 +370,17 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
                         types.ClassMethodDescriptorType, types.MethodWrapperType)):
         return _c_function(cap, obj, args, kwargs)
     if module_name(type(obj)) == "numpy":
-        return _fold_call(cap, obj, args, kwargs)
+        return fold_call(cap, obj, args, kwargs)
     owner, raw = resolve(cap, type(obj), "__call__")
     if isinstance(raw, types.FunctionType):
         return call(cap, Const(raw), [fn, *args], kwargs)
     if isinstance(obj, types.MethodType):
         return call(cap, from_python(cap, obj), args, kwargs)
     raise Break("call", f"{module_name(type(obj))}.{type(obj).__qualname__} object")
+
+
+def _run_library(cap: Capture, fn: types.FunctionType, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    return inline(cap, as_function(cap, Const(fn)), args, kwargs)
 
 
 def _is_plain_function(real: types.FunctionType) -> bool:
@@ -421,7 +429,7 @@ def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str,
         return library_call(cap, fn.value, args, kwargs)
     on_data = fn.value.__module__ in PURE_ON_DATA and fn.value.__name__ not in OUTSIDE
     if on_data and all(map(_is_data, (*args, *kwargs.values()))):
-        return _fold_call(cap, fn.value, args, kwargs)
+        return fold_call(cap, fn.value, args, kwargs)
     if getattr(fn.value, "_dynacomp_break", None):
         raise Break("user", fn.value._dynacomp_break)
     made = as_function(cap, fn)
@@ -443,11 +451,11 @@ def _c_function(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Val
     if module == "_operator" and obj.__name__ in IN_PLACE and isinstance(args[0], (ListV, DictV, SetV)):
         raise Break("call", f"operator.{obj.__name__} of another copy of that module")
     if module in FOLDABLE_MODULES or obj in FOLDABLE or isinstance(getattr(obj, "__self__", None), _FOLDABLE_TYPES):
-        return _fold_call(cap, obj, args, kwargs)
+        return fold_call(cap, obj, args, kwargs)
     if isinstance(getattr(obj, "__self__", None), type) and payload_base(obj.__self__) is not None:
         return OPERATIONS.class_method(cap, obj.__self__, obj.__name__, args, kwargs)
     if isinstance(getattr(obj, "__self__", None), type) and obj.__self__ in (dict, str, bytes, int, float):
-        return _fold_call(cap, obj, args, kwargs)
+        return fold_call(cap, obj, args, kwargs)
     raise Break("call", f"{module or ''}{'.' if module else ''}{getattr(obj, '__qualname__', obj)}")
 
 
@@ -460,7 +468,7 @@ def _descriptor_call(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str
     try:
         if issubclass(type_of(first), owner):
             if resolve(cap, type_of(first), obj.__name__)[1] is not obj:  # the class of `first` overrides it
-                return _fold_call(cap, obj, args, kwargs) if owner in _FOLDABLE_TYPES else None
+                return fold_call(cap, obj, args, kwargs) if owner in _FOLDABLE_TYPES else None
             return call(cap, BuiltinMethodV(first, obj.__name__), args[1:], kwargs)
     except NotConstant:
         pass

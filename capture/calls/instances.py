@@ -17,7 +17,7 @@ from jax.tree_util import all_leaves
 
 from dynacomp.capture.base.classes import module_name, mro
 from dynacomp.capture.base.errors import Break, Raised
-from dynacomp.capture.calls.calls import BUILTINS, _fold_call
+from dynacomp.capture.calls.calls import BUILTINS, fold_call
 from dynacomp.capture.calls.payload_methods import construct
 from dynacomp.capture.kinds import attrs, exceptions, stores
 from dynacomp.capture.kinds.iteration import iterate
@@ -51,7 +51,7 @@ HEAP = 1 << 9
 def instantiate(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """`cls(*args, **kwargs)`."""
     if issubclass(cls, enum.Enum):
-        return _fold_call(cap, cls, args, kwargs)
+        return fold_call(cap, cls, args, kwargs)
     if is_bare_named_tuple(cls):
         return _named_tuple(cap, cls, args, kwargs)
     if issubclass(cls, BaseException):
@@ -67,7 +67,7 @@ def instantiate(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Va
     if cls is decimal.Decimal and any(isinstance(plain(v), Const) and type_of(plain(v)) is float for v in args):
         raise Break("effect", "decimal arithmetic: a float that becomes a Decimal leaves a flag")
     if module_name(cls) in ("numpy", "ml_dtypes", "fractions", "decimal", "datetime", "pathlib", "re") or cls is bytes:
-        return _fold_call(cap, cls, args, kwargs)
+        return fold_call(cap, cls, args, kwargs)
     raise Break("call", f"class {module_name(cls)}.{cls.__qualname__}")
 
 

@@ -146,6 +146,13 @@ class Size:
         """`np.log(size)`, in code of libraries."""
         return lax.log(self._as_float())
 
+    def log2(self) -> Any:
+        """`np.log2(size)`, in code of libraries."""
+        return Log2(self)
+
+    def bit_length(self) -> int:
+        return 0 if self == 0 else Log2(abs(self)).floor() + 1
+
     def __str__(self) -> str:
         text = " ".join(f"{'-' if k < 0 else '+'} {_term(mono, abs(k))}" for mono, k in _shown(self.terms))
         return text.removeprefix("+ ").replace("- ", "-", 1) if text.startswith("- ") else text.removeprefix("+ ")
@@ -180,6 +187,43 @@ class Size:
 
     def __deepcopy__(self, memo: Any) -> Size:
         return self
+
+
+class Log2:
+    """The binary logarithm of a Size, which libraries round: to how often a loop halves something. What it is rounded
+    to is decided by the size at hand, and serves all sizes that have the same.
+
+        int(np.ceil(np.log2(n + 1)))    # 4 of n = 8; a Relation says that n is from 8 to 15
+    """
+
+    def __init__(self, size: Size) -> None:
+        self.size = size
+
+    def floor(self) -> int:
+        found = self._now().bit_length() - 1
+        if not (self.size >= 2 ** found and self.size < 2 ** (found + 1)):
+            raise self._unknown()
+        return found
+
+    def ceil(self) -> int:
+        found = (self._now() - 1).bit_length()
+        if not (self.size <= 2 ** found and (found == 0 or self.size > 2 ** (found - 1))):
+            raise self._unknown()
+        return found
+
+    __ceil__, __floor__, __int__, __trunc__ = ceil, floor, floor, floor
+
+    def __jax_array__(self) -> Any:
+        return lax.log(self.size._as_float()) / math.log(2)
+
+    def _now(self) -> int:
+        value = self.size.scope.value(self.size)
+        if value is None or value < 1:
+            raise self._unknown()
+        return value
+
+    def _unknown(self) -> InconclusiveDimensionOperation:
+        return InconclusiveDimensionOperation(f"the logarithm of the symbolic size {self.size} is needed")
 
 
 _NO_INDEX = TypeError("a symbolic size is used where a constant is needed")

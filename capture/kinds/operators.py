@@ -428,6 +428,8 @@ def _array_unary(cap: Capture, op: Any, value: Value) -> Value:
 
 
 def _size_unary(cap: Capture, op: Any, value: SizeV) -> Value:
+    if op in (operator.pos, operator.index):
+        return value
     found = size_values.arithmetic(cap, operator.mul, value, Const(-1)) if op in (operator.neg, operator.abs) else None
     if found is not None:
         return found if op is operator.neg else size_values.larger(cap, value, found)

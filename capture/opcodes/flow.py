@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import operator
 import sys
@@ -21,7 +22,7 @@ from dynacomp.capture.kinds.keys import pairs
 from dynacomp.capture.kinds.operators import truth, unary
 from dynacomp.capture.opcodes.coroutines import Wrapped, send_to_generator
 from dynacomp.capture.opcodes.groups import prepare_reraise
-from dynacomp.capture.opcodes.names import CALLEE_FIRST
+from dynacomp.capture.opcodes.names import CALLEE_FIRST, load_global
 from dynacomp.capture.reconstruct import tracebacks
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.frame_values import HandlingV, NullV
@@ -43,6 +44,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     as_python,
+    holds,
     object_of,
     type_of,
 )
@@ -413,9 +415,9 @@ _INTRINSICS = {3: "STOPITERATION_ERROR", 4: "ASYNC_GEN_WRAP", 5: "UNARY_POSITIVE
 @opcode("IMPORT_NAME")
 def _import_name(cap: Capture, f: Frame, i: Instr) -> None:
     level, names = f.popn(2)
-    name, wanted = i.argval, as_python(names) or ()
+    name, wanted = _absolute(cap, f, i.argval, as_python(level)), as_python(names) or ()
     found = sys.modules.get(name)
-    if as_python(level) != 0 or type(found) is not types.ModuleType:
+    if type(found) is not types.ModuleType:
         raise Break("import", f"import of {name}, which is not loaded")
     late = [n for n in wanted if n not in vars(found)]
     if late and "__path__" in vars(found):
@@ -423,6 +425,19 @@ def _import_name(cap: Capture, f: Frame, i: Instr) -> None:
     for known in (name, name if wanted else name.partition(".")[0]):
         module = wrap(cap, sys.modules[known], S.Key(S.Root(sys.modules, "sys.modules"), known))
     f.push(module)
+
+
+def _absolute(cap: Capture, f: Frame, name: str, level: int) -> str:
+    """The whole name of a module: `from ..a import b` counts from the package that the frame's module is in."""
+    if level == 0:
+        return name
+    package = load_global(cap, f, "__package__")
+    if not holds(package, str):
+        raise Break("import", f"import of {'.' * level}{name} in a module that does not say its package")
+    try:
+        return importlib.util.resolve_name("." * level + name, package.value)
+    except ImportError:
+        raise Break("raises", "ImportError") from None
 
 
 @opcode("IMPORT_FROM")

@@ -65,8 +65,8 @@ KINDS: dict[str, Callable[..., str]] = {
     "same": lambda s, other: f"{s} is {other}",
     "distinct": lambda s, other: f"{s} is not {other}",
     "all_distinct": lambda s, sources, others: " and ".join(filter(None, (
-        len(sources) > 1 and f"no two of {', '.join(map(str, sources))} are the same object",
-        others and f"none of {', '.join(map(str, sources))} is one of {', '.join(map(str, others))}"))),
+        f"no two of {', '.join(map(str, sources))} are the same object" if len(sources) > 1 else "",
+        f"none of {', '.join(map(str, sources))} is one of {', '.join(map(str, others))}" if others else ""))),
     "own_globals": lambda s: f"{s} is globals()",
     "suspended": lambda s, code, key, slot: (
         f"{s} stands still in {code.co_qualname}, " + ("not started" if key is None else f"at place {key}")),

@@ -87,6 +87,7 @@ class Lessons:
     order: int = 0  # how often calls are differentiated, to find the rules that derivatives reach
     opens: bool = False  # conditions on numbers that change are left open, see `control_flow.openings`
     apart: set[Any] = field(default_factory=set)  # codes that change trees: `jax.jit` makes these anew
+    entered: dict[Any, bool] = field(default_factory=dict)  # library functions that no size can pass; False: nor enter
     shut: set[Any] = field(default_factory=set)  # but for those at these places
 
     def learnt(self) -> int:

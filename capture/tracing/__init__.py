@@ -4,6 +4,8 @@
                          promise purity
     abstract_evaluation  What a call of a library returns, and does, found by running it
                          on tracers
+    entered              Library functions that are entered: written in Python, and unable to
+                         take a size that changes
     subgraphs            Bodies: user functions that a JAX transformation calls, captured as sub-
                          graphs
     lowered_args         Values as node arguments, and node arguments as real objects under a

@@ -32,6 +32,7 @@ from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.graph_sizes import sizes_in
 from dynacomp.capture.graph.sizes import Size, canonical
+from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import (
     is_library,
 )
@@ -42,6 +43,7 @@ from dynacomp.capture.symbolic.values import (
     NeedsConcrete,
     is_literal,
 )
+from dynacomp.capture.tracing.entered import enter_next, may_enter
 from dynacomp.capture.tracing.failures import Failed, can_be_called, eager_error, is_defect
 from dynacomp.capture.tracing.library_effects import noticing
 from dynacomp.capture.tracing.library_reads import overhearing
@@ -50,6 +52,7 @@ from dynacomp.capture.tracing.lowered_args import (
     leaf_nodes,
     lowered_sizes,
     may_be_asked,
+    parts,
     rebuild,
     shows_values,
     sizes_as_numbers,
@@ -128,6 +131,7 @@ def evaluated(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Outcome,
         raise _needs_values(fn, error) if concrete else Break("raises", type(error).__name__)
     if is_defect(error):
         raise error
+    enter_next(cap, fn, parts(lowered))
     size_values.freeze(cap, blamed, f"{label(fn)}: {error}")
     raise Restart()
 
@@ -283,13 +287,13 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
         cap.lessons.order += 1
         raise Restart() from None
     except CONCRETE as error:
-        _fix_numbers(cap, step, nodes)
+        _fix_numbers(cap, fn, step, nodes)
         _show_arrays(cap, nodes)
         if any(sizes_in(*(n.aval for n in nodes))):  # which may be what it looks at
             raise Failed(error) from None
         raise _needs_values(fn, error) from None
     except ours(Exception) as error:
-        _fix_numbers(cap, step, nodes)
+        _fix_numbers(cap, fn, step, nodes)
         raise Failed(error) from None
     finally:
         cap.libraries.tracing -= 1
@@ -320,10 +324,14 @@ def _program_error(cap: Capture, fn: Any, lowered: Any, error: Exception) -> Bas
     return eager_error(call, avals, error)
 
 
-def _fix_numbers(cap: Capture, step: int, nodes: list[Node]) -> None:
+def _fix_numbers(cap: Capture, fn: Any, step: int, nodes: list[Node]) -> None:
     """Changing Python numbers that a failing call was given, in what earlier calls have made of them too
-    (`x.at[:n]`), or has read since `step` in its bodies, become constants: it may want those."""
+    (`x.at[:n]`), or has read since `step` in its bodies, become constants: it may want those. Not yet those that are
+    computed from sizes, in a function that is entered: sizes may be what this one can't take, either."""
+    enters = bool(cap.lessons.entered) and may_enter(cap, fn) and any(sizes_in(*(n.aval for n in nodes)))
     for read_at, value in cap.numbers.scalar_reads:
+        if enters and value.source and all(isinstance(s, S.Dim) for s in value.source.numbers()):
+            continue
         if read_at >= step or value.source and seen_inside(cap, cap.numbers.scalar_nodes[value.source]) in nodes:
             raise NeedsConcrete(value)
 

@@ -83,6 +83,8 @@ def _parts(obj: Any) -> list[tuple[Any, Any]]:
         return [("__self__", obj.__self__), ("__func__", obj.__func__)]
     if type(obj).__name__ == "PjitFunction":
         return [("__wrapped__", obj.__wrapped__)]
+    if type(obj) is functools._lru_cache_wrapper:  # its function is the library's, its methods are functools'
+        return []
     if not issubclass(type(obj), type) and is_library(obj) and hasattr(obj, "__dict__"):
         return [(k, v) for k, v in vars(obj).items() if callable(v) and k != "__wrapped__"]
     return []

@@ -56,6 +56,7 @@ from dynacomp.capture.symbolic.values import (
     is_known_literal,
     peek,
 )
+from dynacomp.capture.tracing.entered import is_entered
 from dynacomp.capture.tracing.hosted import as_real, exists
 from dynacomp.capture.tracing.made_anew import by_structure, library_object
 from dynacomp.capture.tracing.rebuilt import WithFields
@@ -125,7 +126,7 @@ def _number(cap: Capture, value: NumberV) -> Any:
 
 
 def _const(cap: Capture, value: Const) -> Any:
-    if is_user_function(peek(value)):
+    if is_user_function(peek(value)) or is_entered(cap, peek(value)):
         return Standin(cap, value)
     anew = by_structure(cap, value)
     return value.value if anew is None else lower_arg(cap, anew)

@@ -114,7 +114,8 @@ def _row_of(kernel: Kernel, loop: Loop, taken: int) -> tuple[_Row, Loop] | None:
     if hint(loop.extent) < FEWEST or hint(lanes.extent) > LONGEST or inner_loops(lanes.body):
         return None
     inside = (*loop.body, *lanes.body)
-    made = {s.name for s in (*of_class(Let, inside), *lanes.accs)} | {s.buffer for s in of_class(Store, inside)}
+    made = {s.name for s in of_class(Let, inside)} | {a.name for a in lanes.accs} | {
+        s.buffer for s in of_class(Store, inside)}
     row = _Row(kernel, lanes, frozenset({loop.var.name} | made), taken)
     body = tuple(map(row.statement, lanes.body))
     accs = tuple(replace(a, value=row.swapped(a.value)) for a in lanes.accs)

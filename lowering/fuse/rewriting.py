@@ -133,7 +133,9 @@ class Rewriter:
             buffer, index = self._kept(producer, load)
             return self.reader.intern(replace(moved, buffer=buffer, index=index.xreplace(mapping)))
         value = self._register(producer)
-        return value if moved.mask is None else self.reader.apply("select", moved.mask, value, moved.other)
+        if moved.mask is None or moved.other is None:
+            return value
+        return self.reader.apply("select", moved.mask, value, moved.other)
 
     def _register(self, producer: Item) -> Expr:
         if producer.kind == "point":

@@ -71,7 +71,7 @@ def checked(reader: Reader, start: Expr, last: sympy.Expr) -> tuple[sympy.Expr, 
     if known is not None and below(known, last + 1, reader.ranges):
         return known, None
     if _narrows(start.dtype, last):
-        inside = reader.apply("le", start, reader.index(last, start.dtype))
+        inside: Expr | None = reader.apply("le", start, reader.index(last, start.dtype))
         return reader.position(reader.apply("convert", start, dtype=INT32), last + 1), inside
     start = widen(reader, start)
     inside = reader.all_of(

@@ -238,9 +238,9 @@ def _simpler(reader: Reader, fn: str, args: tuple[Expr, ...], dtype: np.dtype) -
     if fn == "convert" and isinstance(args[0], Index) and kind(dtype) in ("i", "u"):
         return reader.index(args[0].expr, dtype)
     if fn in ("min", "max") and kind(dtype) in ("i", "u"):
-        return chosen(fn, *args, reader.ranges, reader.limits)
+        return chosen(fn, args[0], args[1], reader.ranges, reader.limits)
     if fn in DECIDED and kind(args[0].dtype) in ("i", "u"):
-        sure = decided(fn, *args, reader.ranges, reader.limits)
+        sure = decided(fn, args[0], args[1], reader.ranges, reader.limits)
         return None if sure is None else reader.const(sure, BOOL)
     if fn in ("mul", "div", "max") and kind(dtype) == "f":
         return _simpler_float(reader, fn, *args)

@@ -83,3 +83,16 @@ def test_what_raises_raises_the_same(fn):
 def test_numbers_that_change_from_call_to_call():
     check_one_graph(lambda x, n: (abs(n), x * divmod(n, 3)[1], round(n), pow(n, 2)), (X, 4), (X, 5), (X, 9), (X, 11),
               captures=2)
+
+
+def test_sizes_stay_sizes():
+    def program(x):
+        n = operator.index(x.shape[0])
+        return jnp.zeros((math.prod(x.shape), +n)), math.prod((n, 2), start=3), math.prod(())
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in (3, 4, 7, 9, 2):
+        found, expected = compiled(jnp.ones((n, 2))), program(jnp.ones((n, 2)))
+        assert found[0].shape == expected[0].shape and found[1:] == expected[1:]
+    assert dynacomp.stats()["frames_captured"] == 2 and dynacomp.stats()["breaks"] == {}

@@ -92,3 +92,25 @@ def test_nothing_is_kept_alive():
     del model
     gc.collect()
     assert gone() is None
+
+
+def made_inside(scale):
+    @functools.cache
+    def table(n):
+        return jnp.arange(n) * scale
+
+    return lambda x: x + table(3), table
+
+
+def test_a_cache_that_a_function_has_made_is_read_through_what_holds_it():
+    fn, table = made_inside(2.0)
+    compiled = dynacomp.jit(fn, backend="eager")
+    found = []
+    for i in range(5):
+        assert compiled(jnp.ones(3) * i).tolist() == [i, i + 2, i + 4]
+        found.append(dynacomp.stats()["frames_captured"])
+    assert found[1:] == [found[1]] * 4 and table.cache_info()[:2] == (4, 1)
+    ref = weakref.ref(table)
+    del fn, table, compiled
+    gc.collect()
+    assert ref() is None

@@ -7,6 +7,7 @@ import operator
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -168,3 +169,13 @@ def test_sizes_of_one_hash_are_told_apart_in_time():
     for one in made:
         for other in made:
             assert canonical(one) == canonical(one) and (one is other or (one - other != 0))
+
+
+def test_the_logarithm_of_a_size_is_rounded_by_the_size_at_hand():
+    scope = Scope()
+    n = scope.symbol("n", 8)
+    assert int(np.ceil(np.log2(n + 1))) == 4 and int(np.log2(n)) == 3 and (n - 1).bit_length() == 3
+    assert all(size in (8,) for size in range(1, 99) if all(
+        (evaluate(r.expr, {"n": size}) >= 0) == r.holds for r in scope.relations))
+    with pytest.raises(InconclusiveDimensionOperation):
+        np.ceil(np.log2(Scope().symbol("m")))

@@ -406,3 +406,21 @@ def test_a_partial_of_a_tree_is_what_it_is_made_of():
     for x in map(jnp.ones, sizes[:4]):
         assert jax.tree.all(jax.tree.map(jnp.array_equal, compiled(x), program(x)))
     assert captures([lambda n=n: compiled(jnp.ones(n)) for n in sizes[4:]]) == 0
+
+
+def test_a_function_that_jax_made_in_the_call_settles_after_a_break():
+    """The derivative of `jax.vjp` holds a Jaxpr that is made anew, often where the last one stood."""
+    def program(x):
+        y, pull = jax.vjp(lambda v: jnp.sin(v) * v, x)
+        dynacomp.graph_break()
+        (g,) = pull(jnp.ones(3) * 2)
+        return g + 1, y
+
+    dynacomp.reset()
+    compiled, found = dynacomp.jit(program, backend="eager"), []
+    for i in range(12):
+        x = jnp.arange(3.0) + i
+        for a, b in zip(compiled(x), program(x)):
+            assert jnp.allclose(a, b)
+        found.append(dynacomp.stats()["frames_captured"])
+    assert found[-1] == found[-4] and dynacomp.stats()["frames_eager"] == {}
