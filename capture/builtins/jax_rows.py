@@ -20,6 +20,7 @@ from typing import Any
 import jax
 from jax._src import core
 
+from dynacomp.capture.base.errors import Break
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS, call
 from dynacomp.capture.kinds.operators import fold
 from dynacomp.capture.reconstruct import runtime
@@ -39,8 +40,8 @@ from dynacomp.capture.tracing.trace_call import library_call
 
 # `with jax.ensure_compile_time_eval():` computes the same values, only sooner.
 BUILTINS[jax.ensure_compile_time_eval] = lambda cap: call(cap, Const(contextlib.nullcontext), [], {})
-QUESTIONS = (core.get_opaque_trace_state, core.trace_state_clean, jax.default_backend, jax.device_count,
-             jax.local_device_count, jax.devices, jax.local_devices, jax.process_index, jax.process_count)
+QUESTIONS = (jax.default_backend, jax.device_count, jax.local_device_count, jax.devices, jax.local_devices,
+             jax.process_index, jax.process_count)
 
 
 def ask(question: Any, cap: Capture, *args: Value, **kwargs: Value) -> Value:
@@ -49,6 +50,19 @@ def ask(question: Any, cap: Capture, *args: Value, **kwargs: Value) -> Value:
 
 
 BUILTINS.update({q: functools.partial(ask, q) for q in QUESTIONS})
+
+
+def ask_of_trace(question: Any, cap: Capture, *args: Value, **kwargs: Value) -> Value:
+    """Whether somebody traces, and under which trace. Where JAX's transformations run the frame, each of its calls
+    has a trace of its own."""
+    if not cap.root.traced:
+        return ask(question, cap, *args, **kwargs)
+    if question is core.trace_state_clean:
+        return Const(False)
+    raise Break("tracer", "the trace of a transformation that runs the caller")
+
+
+BUILTINS.update({q: functools.partial(ask_of_trace, q) for q in (core.get_opaque_trace_state, core.trace_state_clean)})
 
 
 def debug_print(cap: Capture, *args: Value, **kwargs: Value) -> Value:

@@ -37,8 +37,10 @@ def _searchsorted(sorted_arr: Any, query: Any, /, *, side: str = "left", dimensi
     return jax.lax.fori_loop(0, 32 - jax.lax.clz(n), halve, (start, start + n))[1].astype(dtype)
 
 
+# What `jnp.searchsorted` calls: of JAX 0.10, and of later ones.
+SEARCH: Any = getattr(hijax, "searchsorted_via_expand", hijax.searchsorted)
 # Functions that do as one of a library, and need no size as a constant.
-SUBSTITUTES: dict[Any, Callable[..., Any]] = {hijax.searchsorted_via_expand: _searchsorted}
+SUBSTITUTES: dict[Any, Callable[..., Any]] = {SEARCH: _searchsorted}
 
 
 def enter(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value],

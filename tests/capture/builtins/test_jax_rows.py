@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import pytest
+from jax._src import core
 
 import dynacomp
 
@@ -164,3 +165,22 @@ def test_names_that_are_left_behind_a_graph_break_were_entered(capsys):
             x = jnp.arange(3.0) + n
             assert jnp.allclose(compiled(x, tell), f(x, tell))
         assert bool(dynacomp.stats()["breaks"]) == breaks
+
+
+TRANSFORMED = [lambda f: f, jax.vmap, lambda f: jax.grad(lambda x: f(x).sum()), jax.jit]
+
+
+@pytest.mark.parametrize("transformed", TRANSFORMED)
+def test_whether_somebody_traces_is_what_the_program_would_hear(transformed):
+    def clean(x):
+        return x * 2 if core.trace_state_clean() else x * 3
+
+    def of_now(x):
+        before = core.get_opaque_trace_state()
+        same = jax.vmap(lambda y: y * (before == core.get_opaque_trace_state()))(x[None])
+        return same[0] + (2 * x if before == core.get_opaque_trace_state() else x)
+
+    for fn in (clean, of_now):
+        expected, compiled = transformed(fn)(jnp.arange(3.0)), transformed(dynacomp.jit(fn))
+        for _ in range(3):
+            assert compiled(jnp.arange(3.0)).tolist() == expected.tolist()
