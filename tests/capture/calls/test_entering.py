@@ -15,7 +15,7 @@ ENTERED = {
     "interp": lambda a: jnp.interp(Q, a, jnp.sin(a)),
     "interp's gradient": lambda a: jax.grad(lambda b: jnp.interp(Q, a, b).sum())(jnp.sin(a)),
     "interp, mapped": lambda a: jax.vmap(lambda s: jnp.interp(Q * s, a, jnp.sin(a)))(jnp.arange(3.0)),
-    "digitize": lambda a: jnp.digitize(Q, a, right=True),
+    "searchsorted, sorted by another": lambda a: jnp.searchsorted(-a, Q, side="right", sorter=jnp.argsort(-a)),
     "histogram": lambda a: jnp.histogram(Q, a)[0],
     "choice": lambda a: jax.random.choice(jax.random.key(0), a.shape[0], (3,), p=a / a.sum()),
     "irfftn": lambda a: jnp.fft.irfftn(jnp.fft.rfftn(a[None]), s=(1, a.shape[0])),
