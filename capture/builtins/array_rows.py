@@ -72,5 +72,13 @@ def _is_true(value: Any) -> bool:
     return bool(object_of(value))
 
 
+@row(jnp.searchsorted)
+def _searchsorted(cap: Capture, a: Value, v: Value, side: Value = Const("left"), sorter: Value = NONE,
+                  **kwargs: Value) -> Value:
+    sized = _is_sized_vector(a) and object_of(side) in ("left", "right")
+    fn = sized_calls.searchsorted if sized else jnp.searchsorted
+    return library_call(cap, fn, [a, v, side, sorter], kwargs, name="searchsorted")
+
+
 _slides("convolve")
 _slides("correlate")

@@ -64,7 +64,7 @@ from dynacomp.capture.symbolic.values import (
     type_of,
 )
 from dynacomp.capture.tracing import made_anew
-from dynacomp.capture.tracing.entered import is_entered
+from dynacomp.capture.tracing.failures import is_entered
 from dynacomp.capture.tracing.library_objects import RULE_METHODS, open_callable
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping import host_functions, ndarrays, object_attrs, size_values

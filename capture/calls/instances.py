@@ -40,8 +40,7 @@ from dynacomp.capture.symbolic.values import (
 from dynacomp.capture.tracing import equinox_modules
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping import class_attrs, object_attrs
-from dynacomp.capture.wrapping.builder import is_bare_named_tuple
-from dynacomp.capture.wrapping.builtin_subclasses import BASES, payload_base, plain
+from dynacomp.capture.wrapping.builtin_subclasses import BASES, is_bare_named_tuple, payload_base, plain
 from dynacomp.capture.wrapping.object_attrs import is_exception
 from dynacomp.capture.wrapping.pytree_shells import attributes
 

@@ -15,7 +15,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import opt_einsum
+from jax._src.lax.lax import _sort_le_comparator, _sort_lt_comparator
 from jax._src.numpy.einsum import _poly_einsum_handlers as CONTRACTORS
 from jax._src.numpy.util import promote_dtypes, promote_dtypes_inexact
 
@@ -54,6 +56,28 @@ def correlate(a: Any, v: Any, mode: str = "valid", *, precision: Any = None, pre
     if a.shape[0] < v.shape[0]:
         return jnp.flip(_slide(jnp.conj(v), a, mode, precision, preferred_element_type))
     return _slide(a, jnp.conj(v), mode, precision, preferred_element_type)
+
+
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan") -> Any:
+    """`jnp.searchsorted` in a vector that has elements: an interval is halved for each of `v` as often as the length
+    asks when the Graph runs. No way of searching (`method`) gives other results."""
+    a, v = promote_dtypes(a, v)
+    if sorter is not None:
+        a = a[sorter]
+    a, v = jax.lax.stop_gradient((a, v))
+    is_before = _sort_le_comparator if side == "left" else _sort_lt_comparator
+    dtype = np.dtype(np.int64 if a.shape[0] > np.iinfo(np.int32).max else np.int32)  # as JAX has it for known sizes
+    n = jnp.asarray(a.shape[0], dtype)
+
+    def halve(_: Any, interval: Any) -> Any:
+        low, high = interval
+        middle = low + (high - low) // 2
+        left = is_before(v, a[middle])
+        return jnp.where(left, low, middle), jnp.where(left, middle, high)
+
+    start = jnp.zeros(v.shape, dtype)
+    halvings = dtype.itemsize * 8 - jax.lax.clz(n)
+    return jax.lax.fori_loop(0, halvings, halve, (start, start + n))[1]
 
 
 def _slide(long: Any, short: Any, mode: str, precision: Any, preferred: Any) -> Any:

@@ -213,9 +213,6 @@ class Log2:
 
     __ceil__, __floor__, __int__, __trunc__ = ceil, floor, floor, floor
 
-    def __jax_array__(self) -> Any:
-        return lax.log(self.size._as_float()) / math.log(2)
-
     def _now(self) -> int:
         value = self.size.scope.value(self.size)
         if value is None or value < 1:

@@ -4,8 +4,6 @@
                          promise purity
     abstract_evaluation  What a call of a library returns, and does, found by running it
                          on tracers
-    entered              Library functions that are entered: written in Python, and unable to
-                         take a size that changes
     subgraphs            Bodies: user functions that a JAX transformation calls, captured as sub-
                          graphs
     lowered_args         Values as node arguments, and node arguments as real objects under a
@@ -22,7 +20,8 @@
                          arrays
     placement            Where arrays that do not exist yet will live, and which of them eager
                          JAX has as tracers
-    failures             What a library call raises, in eager JAX's own words
+    failures             What becomes of a library call that fails on tracers: eager JAX's own
+                         exception, or it is entered
     made_anew            Library callables that the program makes anew for each call: known by
                          their structure, once one was seen to be another object
     rebuilt              Copies of existing callables and objects with other content in some

@@ -43,8 +43,14 @@ from dynacomp.capture.symbolic.values import (
     NeedsConcrete,
     is_literal,
 )
-from dynacomp.capture.tracing.entered import enter_next, may_enter
-from dynacomp.capture.tracing.failures import Failed, can_be_called, eager_error, is_defect
+from dynacomp.capture.tracing.failures import (
+    Failed,
+    can_be_called,
+    eager_error,
+    enter_next,
+    is_defect,
+    may_enter,
+)
 from dynacomp.capture.tracing.library_effects import noticing
 from dynacomp.capture.tracing.library_reads import overhearing
 from dynacomp.capture.tracing.lowered_args import (

@@ -1,25 +1,36 @@
-"""What a library call raises, in eager JAX's own words.
+"""What becomes of a library call that fails on tracers: eager JAX's own exception, or it is entered.
 
 Tracing a call finds out that it fails, but words it about tracers and symbolic sizes, and a check may
 come before the one that eager JAX makes first. `eager_error` therefore makes the call again, on zeros
 of the same shapes and dtypes: the calls that are nodes are pure, and one that fails does little work.
 Where that cannot be done (a function of the user's is among the arguments) the call is left to Python,
 by a graph break.
+
+A function in Python that computes with a size in a way that JAX's symbolic sizes don't know (`operator.index(n)`, a
+`range`, `math.log`) fails though the program does not. The next attempt enters it: its bytecode runs as if the program
+had written it, there a size is a number like any other, and what the function calls is one node each. Where that fails,
+too, the sizes are constants.
+
+    jnp.geomspace(1, 10, n)     # asks for `operator.index(n)`
 """
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
 from jax._src.lax.lax import _convert_element_type
 
-from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.errors import Break, Restart
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.graph.avals import Aval, is_numpy_dtype
+from dynacomp.capture.symbolic.libraries import is_library
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.wrapping.builder import JITTED
 
 CAPTURE = Path(__file__).parents[1]
 MISTAKES = (AssertionError, AttributeError, KeyError, NameError)
@@ -55,3 +66,37 @@ def zeros(aval: Aval) -> Any:
 def can_be_called(avals: list[Aval]) -> bool:
     """Whether `zeros` of all of these exist: plain dtypes, known sizes."""
     return all(is_numpy_dtype(a.dtype) and all(isinstance(d, int) for d in a.shape) for a in avals)
+
+
+# --- functions that are entered
+
+
+def python_inside(fn: Any) -> types.FunctionType | None:
+    """The Python function that a call of `fn` runs, perhaps inside `jax.jit`; None of what is written in C, or does
+    more (`jax.custom_jvp`)."""
+    while type(fn) is JITTED:
+        fn = vars(fn).get("__wrapped__")
+    return fn if type(fn) is types.FunctionType else None
+
+
+def may_enter(cap: Capture, fn: Any) -> bool:
+    """Whether this is a library function in Python that no attempt has entered."""
+    inside = python_inside(fn)
+    return inside is not None and is_library(inside) and inside not in cap.lessons.entered
+
+
+def enter_next(cap: Capture, fn: Any, given: Iterable[Any]) -> None:
+    """Restart where the next attempt is to enter this function, which could not take a size, or one of those that it
+    is given: `jax.vmap(jnp.interp)`."""
+    for part in (fn, *given):
+        if may_enter(cap, part):
+            cap.lessons.entered[python_inside(part)] = True
+            raise Restart
+    for inside in map(python_inside, (fn, *given)):
+        if inside in cap.lessons.entered:
+            cap.lessons.entered[inside] = False
+
+
+def is_entered(cap: Capture, fn: Any) -> bool:
+    """Whether an earlier attempt has found that calls of this library function are to be entered."""
+    return bool(cap.lessons.entered) and cap.lessons.entered.get(python_inside(fn), False)

@@ -58,7 +58,7 @@ class Contexts:
         return self.given.restore()
 
 
-_MEMOS: set[int] = set()  # the ids of the dicts in contexts to which calls have added: the thread keeps those
+_MEMOS: dict[int, Any] = {}  # the dicts in contexts to which calls have added, by their ids: kept, for ids are reused
 _LOOKED: list[Any] = [0, []]  # how many modules there were, and the contexts of those
 
 

@@ -73,9 +73,10 @@ class Given:
         if notes:
             self.tables.update(i for i, (at, _) in self.was.items() if isinstance(at, dict))
 
-    def noted(self) -> list[int]:
-        """The identities of the dictionaries to which something was added."""
-        return [i for i in self.tables if i in self.was and 2 * dict.__len__(self.was[i][0]) > len(self.was[i][1])]
+    def noted(self) -> dict[int, Any]:
+        """The dictionaries to which something was added, by their identities."""
+        return {i: self.was[i][0] for i in self.tables
+                if i in self.was and 2 * dict.__len__(self.was[i][0]) > len(self.was[i][1])}
 
     def _watch(self, todo: list[Any], inside_of: Callable[[Any], tuple[Any, ...] | None]) -> None:
         while todo and len(self.was) < MAX_KEPT:

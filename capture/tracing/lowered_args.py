@@ -56,7 +56,7 @@ from dynacomp.capture.symbolic.values import (
     is_known_literal,
     peek,
 )
-from dynacomp.capture.tracing.entered import is_entered
+from dynacomp.capture.tracing.failures import is_entered
 from dynacomp.capture.tracing.hosted import as_real, exists
 from dynacomp.capture.tracing.made_anew import by_structure, library_object
 from dynacomp.capture.tracing.rebuilt import WithFields

@@ -53,7 +53,7 @@ from dynacomp.capture.tracing.passthrough import OBJECT_CALLS, Passed
 from dynacomp.capture.tracing.subgraphs import Standin, localise, never_called, place_of
 from dynacomp.capture.tracing.treedef_contents import in_structure
 from dynacomp.capture.tracing.trees import unflattened
-from dynacomp.capture.wrapping.builder import is_bare_named_tuple
+from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple
 from dynacomp.capture.wrapping.class_prototypes import refuse
 from dynacomp.capture.wrapping.constants import from_python
 from dynacomp.capture.wrapping.ndarrays import is_numpy

@@ -60,7 +60,7 @@ from dynacomp.capture.symbolic.values import (
     open_function,
 )
 from dynacomp.capture.wrapping import size_values
-from dynacomp.capture.wrapping.builtin_subclasses import payload_base, read_payload
+from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple, payload_base, read_payload
 from dynacomp.capture.wrapping.changing_contents import ClassEntries, Entries, in_parts, reading
 from dynacomp.capture.wrapping.dynamic_scalars import is_numpy_number
 from dynacomp.capture.wrapping.graph_inputs import add_input, outer_builder, own, symbolic_dims
@@ -511,18 +511,6 @@ def _one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
         return _opaque(cap, obj, source)
     cap.numbers.scalars[source] = mark
     return _identity(cap, obj, source)
-
-
-NAMED = frozenset(vars(collections.namedtuple("Named", ())))  # what every named tuple defines
-
-
-@remembered
-def is_bare_named_tuple(cls: type) -> bool:
-    """A NamedTuple without attributes or operators of its own: a tuple with names (and a `__new__` that takes them)."""
-    if not issubclass(cls, tuple) or not hasattr(cls, "_fields") or cls.__dictoffset__ or cls.__new__ is tuple.__new__:
-        return False
-    return not any(type(member) is types.FunctionType and name.startswith("__") and name not in NAMED
-                   for c in mro(cls)[:mro(cls).index(tuple)] for name, member in c.__dict__.items())
 
 
 JITTED: type = type(jax.jit(lambda: None))

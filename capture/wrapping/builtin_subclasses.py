@@ -163,3 +163,15 @@ def _whole(base: Any) -> Any:
 # How the built-in content of a number or string is read, past what the class overrides.
 PLAIN: dict[type, Any] = {int: int.__int__, float: float.__pos__, complex: complex.__pos__, str: _whole(str),
                           bytes: _whole(bytes)}
+
+
+NAMED = frozenset(vars(collections.namedtuple("Named", ())))  # what every named tuple defines
+
+
+@remembered
+def is_bare_named_tuple(cls: type) -> bool:
+    """A NamedTuple without attributes or operators of its own: a tuple with names (and a `__new__` that takes them)."""
+    if not issubclass(cls, tuple) or not hasattr(cls, "_fields") or cls.__dictoffset__ or cls.__new__ is tuple.__new__:
+        return False
+    return not any(type(member) is types.FunctionType and name.startswith("__") and name not in NAMED
+                   for c in mro(cls)[:mro(cls).index(tuple)] for name, member in c.__dict__.items())

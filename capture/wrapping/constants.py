@@ -35,8 +35,8 @@ from dynacomp.capture.symbolic.values import (
     Value,
     is_literal,
 )
-from dynacomp.capture.wrapping.builder import is_bare_named_tuple, is_plain_instance, remember, wrap
-from dynacomp.capture.wrapping.builtin_subclasses import MUTABLE, content, payload_base
+from dynacomp.capture.wrapping.builder import is_plain_instance, remember, wrap
+from dynacomp.capture.wrapping.builtin_subclasses import MUTABLE, content, is_bare_named_tuple, payload_base
 from dynacomp.capture.wrapping.size_values import of_expr
 
 

@@ -84,3 +84,32 @@ def test_a_function_that_takes_neither_a_size_nor_an_array():
     for n in (2, 3, 4, 2, 3, 4):
         np.testing.assert_allclose(compiled(jnp.arange(12.0), n), sections(jnp.arange(12.0), n))
     assert dynacomp.stats()["breaks"] == {} and dynacomp.stats()["frames_captured"] == 3
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_searchsorted_in_lengths_that_change(side, wide):
+    """The positions are int32, as of lengths that are known, also where numbers have 64 bits."""
+    def places(a, v):
+        return jnp.searchsorted(a, v, side=side), jnp.searchsorted(-a, v, side, jnp.argsort(-a), method="sort")
+
+    with jax.enable_x64(wide):
+        special = jnp.array([jnp.nan, -jnp.inf, 0.0, -0.0, 2.0, jnp.inf])
+        calls = [(jnp.sort(jnp.array([*range(n), jnp.nan, -jnp.inf, -0.0])), special) for n in (0, 1, 2, 5, 29)]
+        settled(places, calls, captures=2)
+        found = dynacomp.jit(places)(*calls[-1])
+        assert [x.dtype for x in found] == [x.dtype for x in places(*calls[-1])] == [np.int32] * 2
+
+
+def test_searchsorted_refuses_what_jax_refuses():
+    def program(a, v, side):
+        return jnp.searchsorted(a, v, side=side)
+
+    compiled = dynacomp.jit(program)
+    for n in (3, 4, 5):
+        assert compiled(jnp.arange(n * 1.0), jnp.ones(2), "left").tolist() == [1, 1]
+    for a, side in ((jnp.ones((3, 2)), "left"), (jnp.ones(6), "middle"), (jnp.ones(7), "middle")):
+        with pytest.raises((ValueError, AssertionError)) as plain:
+            program(a, jnp.ones(2), side)
+        with pytest.raises(plain.type):
+            compiled(a, jnp.ones(2), side)

@@ -307,6 +307,15 @@ def test_what_does_not_move_below_a_break_is_known_not_to():
     assert dynacomp.stats()["frames_captured"] == 4
 
 
+def as_eager(program):
+    """Calls a program of one vector with several lengths, compiled and plainly."""
+    compiled = dynacomp.jit(program)
+    for n in (3, 3, 4, 5):
+        x = jnp.linspace(0.5, 2, n)
+        for a, b in zip(compiled(x), program(x), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
 def test_what_is_not_asked_for_above_a_break_has_no_backward_pass():
     """A loop that moves may stand above a `stop_gradient`: eager JAX never asks for its backward pass."""
     def program(x):
@@ -319,11 +328,7 @@ def test_what_is_not_asked_for_above_a_break_has_no_backward_pass():
             return t + lax.stop_gradient(u).sum(), u
         return jax.grad(cost, has_aux=True)(x)
 
-    compiled = dynacomp.jit(program)
-    for n in (3, 3, 4, 5):
-        x = jnp.linspace(0.5, 2, n)
-        for a, b in zip(compiled(x), program(x), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-5)
+    as_eager(program)
     assert dynacomp.stats()["graphs"] and not dynacomp.stats()["frames_eager"]
 
 
@@ -340,11 +345,7 @@ def test_what_nothing_moves_with_asks_for_no_backward_pass_of_what_python_ran():
             return (lax.stop_gradient(s * 3) * jnp.sin(x) * 2).sum(), s
         return jax.grad(cost, has_aux=True)(x)
 
-    compiled = dynacomp.jit(program)
-    for n in (3, 3, 4, 5):
-        x = jnp.linspace(0.5, 2, n)
-        for a, b in zip(compiled(x), program(x), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-5)
+    as_eager(program)
     assert dynacomp.stats()["graphs"]
 
 
