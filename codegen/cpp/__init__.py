@@ -11,7 +11,6 @@
     index     SymPy index expressions as C++ `int64_t` expressions, and how they move along a vector
               loop
     known     What is known where code stands, and the conditions that it decides
-    locals    Where a kernel's scratch buffers live in C++
     loops     Kernel statements as C++: loops, threads, reductions, stores
     recall    A compiled Schedule as a record, and its Program out of one: nothing is planned, written
               or compiled again
@@ -22,8 +21,7 @@
               joined, a grid that is rolled
     segments  Cuts a Schedule at its ExternSteps: native segments, each a Schedule of its own, with
               XLA between them
-    shape     What a kernel's loops ask for: lanes per register, scratch buffers, and the work that
-              pays for threads
+    shape     What a kernel's loops ask for: lanes per register, and scratch buffers
     steps     The steps of a Schedule as C++ statements: calls of kernels and templates, loops, branches
     stores    Stores in C++: contiguous lanes, scattered lanes, and read-modify-write lane after lane
     tiles     Tiles for loads that run across memory: a transposition goes through a small square in

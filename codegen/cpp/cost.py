@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import sympy
+
 from dynacomp.capture.base.of_class import of_class
+from dynacomp.codegen.cpp.index import index_code
 from dynacomp.lowering.kernel_ir.loops import (
     Apply,
     Index,
@@ -22,6 +25,9 @@ from dynacomp.lowering.kernel_ir.scalars import SCALARS
 
 SMALL = 3000
 """Cycles of a kernel that is not worth lanes or threads inside a small loop."""
+
+CYCLES_PER_THREAD = 30_000
+"""Below this much work a second thread costs more than it saves."""
 
 
 def cost(body: Sequence[Stmt], accs: Sequence[Any] = ()) -> float:
@@ -71,3 +77,20 @@ def expr_cost(expr: Any) -> float:
 def stores_in(loop: Loop) -> Iterator[Store]:
     """Every Store in a loop, at any depth."""
     return of_class(Store, statements(loop.inside))
+
+
+def grain(work: str) -> str:
+    """Iterations worth a thread of their own, when one costs `work` cycles."""
+    return f"grain_of({CYCLES_PER_THREAD}.0, {work})"
+
+
+def work_of(loop: Loop, lanes: int) -> str:
+    """The estimated cycles of one iteration of `loop`, as a C++ double; `lanes` iterations share them."""
+    own = cost([s for s in loop.body if not isinstance(s, Loop)], loop.accs)
+    parts = [f"{max(own / lanes, 0.05):.3f}"]
+    for inner in inner_loops((*loop.body, *loop.after)):
+        across = 8 if inner.vector and lanes == 1 else lanes
+        moving = [v for v in inner.extent.free_symbols if not v.is_positive]
+        first = inner.extent.xreplace(dict.fromkeys(moving, sympy.Integer(0)))  # as in the first iteration
+        parts.append(f"(double)({index_code(first)})*({work_of(inner, across)})")
+    return " + ".join(parts)

@@ -20,7 +20,7 @@ from functools import partial, reduce
 
 from dynacomp.codegen.cpp import types
 from dynacomp.codegen.cpp.columns import columns, wants_columns
-from dynacomp.codegen.cpp.cost import cost, iterations, stores_in
+from dynacomp.codegen.cpp.cost import cost, grain, iterations, stores_in, work_of
 from dynacomp.codegen.cpp.expr import Scope, depends, emit
 from dynacomp.codegen.cpp.folds import (
     BLOCK,
@@ -41,7 +41,7 @@ from dynacomp.codegen.cpp.index import cpp_name, index_code, names_in
 from dynacomp.codegen.cpp.runs import Run, with_runs
 from dynacomp.codegen.cpp.scatter import inside_out
 from dynacomp.codegen.cpp.sections import Section, sections
-from dynacomp.codegen.cpp.shape import Unit, grain, lane_width, numels, scratch, unit_of, work_of
+from dynacomp.codegen.cpp.shape import Unit, lane_width, numels, scratch, unit_of
 from dynacomp.codegen.cpp.stores import store, woven, zip_store
 from dynacomp.codegen.cpp.tiles import FIRST_INNER, FIRST_OUTER, INNER, OUTER, Tiling, tiling
 from dynacomp.lowering.kernel_ir.loops import Acc, Kernel, Let, Loop, Stmt, Store, folds, inner_loops

@@ -18,8 +18,7 @@ import sympy
 from dynacomp.codegen.cpp.cost import stores_in
 from dynacomp.codegen.cpp.expr import Scope, depends
 from dynacomp.codegen.cpp.index import names_in, step_along
-from dynacomp.codegen.cpp.locals import loads
-from dynacomp.codegen.cpp.shape import Unit, lane_width
+from dynacomp.codegen.cpp.shape import Unit, lane_width, loads
 from dynacomp.lowering.kernel_ir.loops import Let, Loop, Stmt, folds, inner_loops, statements
 
 

@@ -1,23 +1,28 @@
-"""What a kernel's loops ask for: lanes per register, scratch buffers, and the work that pays for threads."""
+"""What a kernel's loops ask for: lanes per register, and scratch buffers.
+
+A scratch buffer (a local of the kernel) belongs to the innermost parallel loop around all of its uses, or to the whole
+kernel: each thread that runs iterations of that loop has one copy, and where that loop runs as lanes, each lane has
+its own (element k of lane l lies at k * lanes + l).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import sympy
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.codegen.cpp import types
-from dynacomp.codegen.cpp.cost import cost
 from dynacomp.codegen.cpp.index import cpp_name, index_code, names_in
-from dynacomp.codegen.cpp.locals import Owners, contains, owners
-from dynacomp.lowering.kernel_ir.loops import Buffer, Expr, Kernel, Loop, Store, below, folds, inner_loops
+from dynacomp.lowering.kernel_ir.loops import Buffer, Expr, Kernel, Load, Loop, Stmt, Store, below, folds, inner_loops
 
 STACK_BYTES = 16_384
-CYCLES_PER_THREAD = 30_000  # below this much work a second thread costs more than it saves
 
 Lines = Iterator[str]
+Path = tuple[Loop, ...]
+Owners = Mapping[str, Loop | None]
 
 
 @dataclass(frozen=True)
@@ -101,18 +106,36 @@ def _local(buffer: Buffer, width: int) -> Lines:
     yield f"if (!{name}) return;"
 
 
-def grain(work: str) -> str:
-    """Iterations worth a thread of their own, when one costs `work` cycles."""
-    return f"grain_of({CYCLES_PER_THREAD}.0, {work})"
+def owners(body: Sequence[Stmt], names: Sequence[str]) -> dict[str, Loop | None]:
+    """For each local, the parallel loop that it belongs to, or None for the kernel."""
+    paths: dict[str, Path] = {}
+    for name, path in _uses(body, ()):
+        if name in names:
+            paths[name] = _common(paths[name], path) if name in paths else path
+    return {name: path[-1] if path else None for name, path in paths.items()}
 
 
-def work_of(loop: Loop, lanes: int) -> str:
-    """The estimated cycles of one iteration of `loop`, as a C++ double; `lanes` iterations share them."""
-    own = cost([s for s in loop.body if not isinstance(s, Loop)], loop.accs)
-    parts = [f"{max(own / lanes, 0.05):.3f}"]
-    for inner in inner_loops((*loop.body, *loop.after)):
-        across = 8 if inner.vector and lanes == 1 else lanes
-        moving = [v for v in inner.extent.free_symbols if not v.is_positive]
-        first = inner.extent.xreplace(dict.fromkeys(moving, sympy.Integer(0)))  # as in the first iteration
-        parts.append(f"(double)({index_code(first)})*({work_of(inner, across)})")
-    return " + ".join(parts)
+def _common(a: Path, b: Path) -> Path:
+    same = [x is y for x, y in zip(a, b)]
+    return a[:same.index(False)] if False in same else a[:len(same)]
+
+
+def _uses(body: Sequence[Stmt], path: Path) -> Iterator[tuple[str, Path]]:
+    """(buffer, parallel loops around it) of every load and store."""
+    for stmt in body:
+        if isinstance(stmt, Loop):
+            inner = (*path, stmt) if stmt.parallel else path
+            yield from ((name, inner) for name in loads(*stmt.exprs))
+            yield from _uses(stmt.inside, inner)
+            continue
+        yield from ((name, path) for name in (*loads(*stmt.exprs), *stmt.writes))
+
+
+def loads(*exprs: Expr) -> Iterator[str]:
+    """The buffers that expressions load from."""
+    return (e.buffer for e in of_class(Load, below(exprs)))
+
+
+def contains(outer: Loop, inner: Loop | None) -> bool:
+    """Is `inner` the loop `outer`, or somewhere inside it?"""
+    return inner is outer or any(contains(loop, inner) for loop in inner_loops((*outer.body, *outer.after)))

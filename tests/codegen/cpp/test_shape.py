@@ -1,9 +1,9 @@
-"""What loops ask for: the bytes of a lane, scratch on the stack or the heap, the work that pays for a thread."""
+"""What loops ask for: the bytes of a lane, and scratch buffers: with which loop they live, on the stack or the heap."""
 
 import numpy as np
 import pytest
 
-from dynacomp.codegen.cpp.shape import STACK_BYTES, lane_width, numels, scratch, unit_of, work_of
+from dynacomp.codegen.cpp.shape import STACK_BYTES, contains, lane_width, loads, numels, owners, scratch, unit_of
 from dynacomp.lowering.kernel_ir.printer import parse
 
 
@@ -57,15 +57,37 @@ def test_scratch_belongs_to_one_loop():
 def test_how_many_elements_buffers_have():
     made = kernel(["o[0] = x[0]"], inputs=f"x: f32[{2**31}]")
     assert numels(made)["x"] == 2**31
+    assert unit_of(made, False).dtypes == {"x": np.dtype("float32"), "o": np.dtype("float32")}
 
 
-def cycles(text):
-    return eval(text.replace("(double)", ""), {})  # a sum of products of numbers
+OWNING = parse("""\
+kernel k(x: f32[n, d], c: bool[d]) -> (o: f32[n, d]) local (r: f32[d], lane: f32[], w: f32[d], st: f32[]) sizes (d, n):
+    parallel i0 < n:
+        vector i1 < d:
+            r[i1] = exp(x[d*i0 + i1])
+        parallel i2 < d:
+            lane[0] = r[i2]
+            o[d*i0 + i2] = add(lane[0], (w[i2] if c[i2] else f32(0.0)))
+    parallel i3 < d:
+        reverse i4 < d:
+            st[0] = w[i3]
+""".rstrip())
 
 
-def test_work_grows_with_inner_loops_and_falls_with_lanes():
-    small, large = (kernel(["for i0 < 8:", f"    for i1 < {n}:", "        o[i1] = exp(x[i1])"]) for n in (4, 64))
-    work = [cycles(work_of(k.body[0], 1)) for k in (small, large)]
-    assert work[1] > 10 * work[0] > 0
-    assert cycles(work_of(small.body[0].body[0], 8)) < cycles(work_of(small.body[0].body[0], 1))
-    assert unit_of(small, False).dtypes == {"x": np.dtype("float32"), "o": np.dtype("float32")}
+def test_each_local_has_the_loop_around_all_of_its_uses():
+    outer, last = OWNING.body
+    inner = outer.body[1]
+    assert owners(OWNING.body, ["r", "lane", "w", "st"]) == {
+        "r": outer, "lane": inner, "w": None, "st": last}
+    assert owners(OWNING.body, ["no"]) == {}  # nobody uses it
+
+
+def test_loads_are_found_in_masks_and_what_stands_for_them():
+    store = OWNING.body[0].body[1].body[-1]
+    assert sorted(loads(store.value)) == ["c", "lane", "w"]
+
+
+def test_loops_inside_of_loops():
+    first, second = OWNING.body
+    assert contains(first, first) and contains(first, first.body[1]) and contains(first, first.body[0])
+    assert not contains(first, second) and not contains(first.body[1], first) and not contains(second, None)
