@@ -11,6 +11,8 @@
     locks           A lock for small tables that threads share, which neither a fork nor a
                     finalizer turns into a trap
     classes         What is read of a class, and of an instance, without running code of the program
+    literals        Objects that are their value: Python's literals, and tuples and frozensets
+                    of them
     of_class        `of_class`: the things of one class among others
     itertools_py    Lazy iterators of `itertools` as Python generators, which the machine enters like any other
     collector       Python's garbage collector, while the symbolic machine runs

@@ -23,6 +23,7 @@ import numpy as np
 
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.builtins.warning_rows import said_first
 from dynacomp.capture.calls.calls import BY_TYPE
 from dynacomp.capture.reconstruct import runtime
@@ -30,7 +31,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import SETTLED
-from dynacomp.capture.symbolic.values import Const, MethodV, TupleV, Value, is_literal, is_open
+from dynacomp.capture.symbolic.values import Const, MethodV, TupleV, Value, is_open
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.object_attrs import DESCRIPTORS

@@ -16,6 +16,7 @@ from dynacomp.capture._native import hide_subclass
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.builtins.builtin_rows import class_of, row
 from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.reconstruct import runtime
@@ -35,7 +36,6 @@ from dynacomp.capture.symbolic.values import (
     Value,
     as_python,
     holds,
-    is_literal,
     object_of,
 )
 from dynacomp.capture.wrapping import class_prototypes

@@ -15,22 +15,13 @@ from typing import Any
 from dynacomp.capture.base.classes import entries
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.builtins.builtin_rows import row
 from dynacomp.capture.builtins.class_statements import maker
 from dynacomp.capture.calls.calls import OPENED, as_function, inline
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import changing_outside
-from dynacomp.capture.symbolic.values import (
-    CellV,
-    Const,
-    DictV,
-    FunctionV,
-    TupleV,
-    Value,
-    as_python,
-    is_literal,
-    object_of,
-)
+from dynacomp.capture.symbolic.values import CellV, Const, DictV, FunctionV, TupleV, Value, as_python, object_of
 from dynacomp.capture.wrapping import class_prototypes
 from dynacomp.capture.wrapping.class_attrs import resolve
 from dynacomp.capture.wrapping.class_prototypes import ClassRecipe, Placeholder, Recipe

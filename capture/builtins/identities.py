@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
@@ -27,8 +28,6 @@ from dynacomp.capture.symbolic.values import (
     SizeV,
     Value,
     existing,
-    is_literal,
-    is_single,
 )
 from dynacomp.capture.wrapping.class_prototypes import is_made
 

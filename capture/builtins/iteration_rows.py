@@ -24,12 +24,11 @@ from dynacomp.capture.kinds.iteration import ITERATORS, advance, get_iter, itera
 from dynacomp.capture.kinds.operators import binary, fold, truth
 from dynacomp.capture.kinds.sequences import sort_values
 from dynacomp.capture.symbolic import generators
-from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, SeqIterV, StreamV
+from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, GeneratorV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
-    GeneratorV,
     LibraryV,
     ListV,
     ObjectV,

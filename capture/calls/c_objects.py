@@ -31,6 +31,7 @@ import numpy as np
 
 from dynacomp.capture import _native
 from dynacomp.capture.base.errors import Break, Unbuildable
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS
 from dynacomp.capture.calls.instances import instantiate
 from dynacomp.capture.kinds.attrs import CYTHON
@@ -53,7 +54,6 @@ from dynacomp.capture.symbolic.values import (
     Value,
     as_python,
     is_known_literal,
-    is_literal,
     stands_for,
 )
 from dynacomp.capture.wrapping import ndarrays

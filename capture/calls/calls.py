@@ -20,6 +20,7 @@ import numpy as np
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.identity_table import IdentityTable
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
 from dynacomp.capture.calls import jitted
@@ -57,7 +58,6 @@ from dynacomp.capture.symbolic.values import (
     as_python,
     existing,
     is_constant,
-    is_literal,
     is_open,
     peek,
     stands_for,

@@ -13,6 +13,7 @@ import types
 from typing import Any
 
 from dynacomp.capture.base.errors import Break, Unbuildable
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.calls import c_objects
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.kinds import attrs
@@ -37,7 +38,6 @@ from dynacomp.capture.symbolic.values import (
     SizeV,
     TupleV,
     Value,
-    is_literal,
     stands_for,
 )
 from dynacomp.capture.tracing.trace_call import library_call

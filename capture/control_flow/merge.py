@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.capture.kinds import graph_scalars
 from dynacomp.capture.reconstruct.array_identity import origin_of
@@ -31,7 +32,6 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     is_exactly,
-    is_literal,
     is_number,
     now,
     type_of,

@@ -22,7 +22,7 @@ from dynacomp.capture.kinds.exceptions import as_exception, say_where
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.generators import delegate
 from dynacomp.capture.symbolic.immutability import is_changeable, is_python_class
-from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
+from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import CONTEXTS, is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
@@ -35,7 +35,6 @@ from dynacomp.capture.symbolic.values import (
     Const,
     DictV,
     FunctionV,
-    GeneratorV,
     LibraryV,
     ListV,
     MethodV,

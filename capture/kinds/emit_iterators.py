@@ -22,9 +22,9 @@ from dynacomp.capture.kinds.suspended_values import Standing, standing
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit import Emitter, made
 from dynacomp.capture.reconstruct.output import Writer
-from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, SeqIterV, StreamV
+from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, GeneratorV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.kind import Kind, define
-from dynacomp.capture.symbolic.values import Const, GeneratorV, ListV, SetV, TupleV, Value
+from dynacomp.capture.symbolic.values import Const, ListV, SetV, TupleV, Value
 
 NONE = Const(None)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.immutability import TREEDEF, says_literals
 from dynacomp.capture.symbolic.kind import Kind, define, kind
@@ -23,10 +24,8 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     existing,
-    is_literal,
     is_number,
     is_open,
-    is_single,
     now,
     peek,
     type_of,

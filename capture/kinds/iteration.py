@@ -16,7 +16,7 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.kinds import arrays, existing_iterators
 from dynacomp.capture.kinds.operators import binary, equal, subscript, truth
 from dynacomp.capture.symbolic.generators import resume
-from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
+from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import STEPS_AN_ITEM, Capture
 from dynacomp.capture.symbolic.side_effects import mutating
@@ -25,7 +25,6 @@ from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
     DictV,
-    GeneratorV,
     LibraryV,
     ListV,
     NdArrayV,

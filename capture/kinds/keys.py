@@ -18,7 +18,7 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.operators import equal
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV
+from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.standing_values import HashedV, IdV
@@ -27,7 +27,6 @@ from dynacomp.capture.symbolic.values import (
     Const,
     DictV,
     FunctionV,
-    GeneratorV,
     ListV,
     MethodV,
     NotConstant,

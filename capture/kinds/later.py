@@ -28,6 +28,7 @@ import numpy as np
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.graph.avals import ARRAY_TYPE, is_numpy_dtype
 from dynacomp.capture.kinds.indices import slice_of
 from dynacomp.capture.reconstruct.emit import Emitter
@@ -49,7 +50,6 @@ from dynacomp.capture.symbolic.values import (
     as_python,
     children,
     holds,
-    is_literal,
     now,
     type_of,
 )

@@ -26,9 +26,10 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.frame_values import NULL as NULL_VALUE
 from dynacomp.capture.symbolic.frame_values import HandlingV, NullV
 from dynacomp.capture.symbolic.generators import delegate, note_pending
+from dynacomp.capture.symbolic.iterator_values import GeneratorV
 from dynacomp.capture.symbolic.machine import Capture, Frame, new_frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.values import Const, GeneratorV, Lazy, Value
+from dynacomp.capture.symbolic.values import Const, Lazy, Value
 from dynacomp.capture.wrapping.builder import wrap
 
 GLOBALS = -1  # the slot of the globals, see _native/suspended.c

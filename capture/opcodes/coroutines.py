@@ -18,19 +18,9 @@ from dynacomp.capture.bytecode.code import Instr
 from dynacomp.capture.bytecode.segments import begun
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.symbolic.generators import delegate, resume
-from dynacomp.capture.symbolic.iterator_values import ASendV
+from dynacomp.capture.symbolic.iterator_values import ASendV, GeneratorV
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    Const,
-    GeneratorV,
-    LibraryV,
-    ObjectV,
-    OpaqueV,
-    TupleV,
-    Value,
-    type_of,
-)
+from dynacomp.capture.symbolic.values import ArrayV, Const, LibraryV, ObjectV, OpaqueV, TupleV, Value, type_of
 from dynacomp.capture.wrapping.class_attrs import name_in_errors
 
 NONE = Const(None)

@@ -28,14 +28,13 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.frame_values import HandlingV, NullV
 from dynacomp.capture.symbolic.generator_finalization import dropped
 from dynacomp.capture.symbolic.generators import resume, stop_error, stopping, type_name
-from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, counters
+from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, GeneratorV, counters
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode, unsupported
 from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
     DictV,
-    GeneratorV,
     LibraryV,
     NumberV,
     ObjectV,

@@ -20,6 +20,7 @@ from bytecode import Instr
 
 from dynacomp.capture._native import known_dict, known_set
 from dynacomp.capture.base.errors import GiveUp, Unbuildable
+from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.reconstruct import runtime, tracebacks
@@ -53,8 +54,6 @@ from dynacomp.capture.symbolic.values import (
     Value,
     ViewV,
     is_known_literal,
-    is_literal,
-    is_single,
     peek,
 )
 from dynacomp.capture.wrapping import host_arrays, ndarrays, size_values

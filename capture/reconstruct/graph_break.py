@@ -21,6 +21,7 @@ import numpy as np
 from bytecode import FreeVar, Instr, Label, TryBegin, TryEnd
 
 from dynacomp.capture._native import Tail
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.bytecode.code import Instr as Op
 from dynacomp.capture.bytecode.resume import (
@@ -41,7 +42,7 @@ from dynacomp.capture.reconstruct.output import Recipe, Writer
 from dynacomp.capture.reconstruct.unchanged import effects
 from dynacomp.capture.symbolic.frame_values import HandlingV, NullV
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.symbolic.values import ArrayV, Const, Lazy, OpaqueV, ScalarV, SizeV, Value, is_literal, peek
+from dynacomp.capture.symbolic.values import ArrayV, Const, Lazy, OpaqueV, ScalarV, SizeV, Value, peek
 
 
 @dataclass(frozen=True)

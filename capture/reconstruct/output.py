@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from bytecode import Bytecode, CompilerFlags, Instr
 
+from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.bytecode.code import argument_count
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Graph, Node, nodes_in
@@ -49,8 +50,6 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     children,
-    is_literal,
-    is_single,
     peek,
 )
 from dynacomp.capture.wrapping.class_attrs import hides_entry

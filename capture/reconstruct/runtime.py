@@ -21,10 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynacomp.capture._native import Tail, hide_subclass, run_eager
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.graph.size_evaluation import evaluate
 from dynacomp.capture.symbolic.libraries import is_pure_module, module_of
-from dynacomp.capture.symbolic.values import is_literal
 from dynacomp.capture.wrapping.builtin_subclasses import PLAIN
 
 

@@ -12,10 +12,11 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import settle
-from dynacomp.capture.symbolic.values import Const, DictV, ListV, ObjectV, SetV, Value, is_literal, peek
+from dynacomp.capture.symbolic.values import Const, DictV, ListV, ObjectV, SetV, Value, peek
 from dynacomp.capture.wrapping.builder import hashes_itself, own_source
 from dynacomp.capture.wrapping.changing_contents import Entries
 

@@ -7,8 +7,8 @@
     kind                    Kinds of Values: one row for each class of Values says what the
                             objects do that it stands for
     values                  Values: what the symbolic machine's stack and variables hold
-    iterator_values         Values of iterators other than generators: over sequences,
-                            counting, and over other iterators (see `iteration`)
+    iterator_values         Values of iterators: generators, over sequences, counting, and over
+                            other iterators (see `iteration`)
     frame_values            Values of what the interpreter keeps of frames: traceback
                             entries, and what lies on the stack beside objects
     standing_values         Values that stand for something else: ids and keys for objects,

@@ -17,10 +17,11 @@ from typing import Any
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.bytecode.suspensions import may_catch
+from dynacomp.capture.symbolic.iterator_values import GeneratorV
 from dynacomp.capture.symbolic.machine import Capture, Frame, execute, unwind
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import Const, GeneratorV, ObjectV, TupleV, Value, type_of
+from dynacomp.capture.symbolic.values import Const, ObjectV, TupleV, Value, type_of
 
 NONE = Const(None)
 

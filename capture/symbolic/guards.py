@@ -20,9 +20,9 @@ from typing import Any
 
 from dynacomp.capture.base.carriers import carrier
 from dynacomp.capture.base.errors import GiveUp
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.graph.size_evaluation import postfix
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.values import is_literal
 
 
 @dataclass(frozen=True, eq=False)

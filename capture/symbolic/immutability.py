@@ -19,9 +19,9 @@ import numpy as np
 
 from dynacomp.capture.base.classes import entries, module_name, mro
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.literals import LITERALS, is_literal
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.symbolic.libraries import is_pure_module
-from dynacomp.capture.symbolic.values import LITERALS, is_literal
 
 HEAP, IMMUTABLE_TYPE, NO_INSTANCES = 1 << 9, 1 << 8, 1 << 7  # Py_TPFLAGS_*
 

@@ -1,4 +1,4 @@
-"""Values of iterators other than generators: over sequences, counting, and over other iterators (see `iteration`).
+"""Values of iterators: generators, over sequences, counting, and over other iterators (see `iteration`).
 
     >>> SeqIterV(TupleV([Const(1), Const(2)])).index
     0
@@ -6,12 +6,29 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
+import types
 from dataclasses import dataclass, field
 from typing import Any
 
+from dynacomp.capture.base import itertools_py
 from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.values import MutableV, NotConstant, Value
+
+
+@dataclass(eq=False)
+class GeneratorV(MutableV):
+    """A generator of the captured code; `frame` is its suspended symbolic frame. real: the driver that exists of it
+    already (see suspended_values.py)."""
+
+    frame: Any
+    started: bool = False
+    done: bool = False
+    running: bool = False
+    real: Any = None
+    dirty: bool = False
+    ahead: Any = None  # what it has yielded, and its driver is still to yield
 
 
 @dataclass(eq=False)
@@ -98,6 +115,17 @@ def counters(it: Value) -> list[CountIterV]:
     return [c for part in found for c in part] if all(found) else []
 
 
+SUSPENDING = {inspect.CO_GENERATOR: types.GeneratorType, inspect.CO_COROUTINE: types.CoroutineType,
+              inspect.CO_ASYNC_GENERATOR: types.AsyncGeneratorType}
+
+
+def _generator_type(v: GeneratorV) -> type:
+    code = v.frame.code.code
+    if code.co_filename == itertools_py.__file__:
+        return itertools_py.CLASSES[code]
+    return next(made for flag, made in SUSPENDING.items() if code.co_flags & flag)
+
+
 # What `type()` says of a StreamV, by its kind.
 STREAM_TYPES: dict[str, type] = {
     "zip": zip, "enumerate": enumerate, "map": map, "filter": filter, "chain": itertools.chain,
@@ -111,3 +139,4 @@ def _stream_type(v: StreamV) -> type:
 
 
 define(StreamV, Kind(python_type=_stream_type))
+define(GeneratorV, Kind(python_type=_generator_type))

@@ -27,21 +27,12 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.effects import Effects
 from dynacomp.capture.symbolic.frame_values import HandlingV
 from dynacomp.capture.symbolic.guards import GuardSet
-from dynacomp.capture.symbolic.iterator_values import CountIterV
+from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV
 from dynacomp.capture.symbolic.lessons import Data, Lesson, Lessons
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.state import Dropping, Growing, Known, LibraryCalls, Numbers, Progress, Sizes
-from dynacomp.capture.symbolic.values import (
-    CellV,
-    Const,
-    GeneratorV,
-    NeedsConcrete,
-    NotConstant,
-    ObjectV,
-    Value,
-    next_serial,
-)
+from dynacomp.capture.symbolic.values import CellV, Const, NeedsConcrete, NotConstant, ObjectV, Value, next_serial
 
 MAX_STEPS = 2_000_000  # instructions a capture; a longer Python loop is run, not unrolled
 STEPS_AN_ITEM = 10  # what an element that nothing looks at counts

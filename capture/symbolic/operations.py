@@ -11,8 +11,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from dynacomp.capture.symbolic.iterator_values import GeneratorV
 from dynacomp.capture.symbolic.sources import Source
-from dynacomp.capture.symbolic.values import CellV, Const, GeneratorV, ObjectV, Value
+from dynacomp.capture.symbolic.values import CellV, Const, ObjectV, Value
 
 Cap: TypeAlias = Any  # a Capture: its methods use these operations, so its class is defined above them
 Args: TypeAlias = list[Value]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import inspect
 import itertools
 import types
 from collections.abc import Callable, Iterable
@@ -21,7 +20,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, TypeGuard
 
-from dynacomp.capture.base import itertools_py
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.graph.avals import Aval, class_of
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.symbolic.kind import Kind, define, kind
@@ -392,20 +391,6 @@ class LibraryV(Value):
     shell: Any = None  # a named tuple: one of its fields, once it was taken apart as a tree
 
 
-@dataclass(eq=False)
-class GeneratorV(MutableV):
-    """A generator of the captured code; `frame` is its suspended symbolic frame. real: the driver that exists of it
-    already (see suspended_values.py)."""
-
-    frame: Any
-    started: bool = False
-    done: bool = False
-    running: bool = False
-    real: Any = None
-    dirty: bool = False
-    ahead: Any = None  # what it has yielded, and its driver is still to yield
-
-
 @dataclass(frozen=True, eq=False)
 class Lazy:
     """A container's element that nothing has looked at: no guard yet."""
@@ -420,23 +405,6 @@ class _Deleted:
 
 
 DELETED = _Deleted()
-
-
-LITERALS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
-
-
-def is_literal(obj: Any) -> bool:
-    """True of objects that are their value: exact numbers, strings, None, and tuples of them."""
-    if type(obj) in LITERALS:
-        return True
-    return type(obj) in (tuple, frozenset) and all(map(is_literal, obj))
-
-
-def is_single(obj: Any) -> bool:
-    """True of literals of which CPython keeps one object: two that are equal are the same."""
-    if type(obj) is int:
-        return -6 < obj < 257
-    return type(obj) in (bool, type(None), type(Ellipsis), type(NotImplemented)) or type(obj) is tuple and not obj
 
 
 class NotConstant(Exception):
@@ -538,13 +506,6 @@ def _real_type(v: Any) -> type:
     return type(v.real)
 
 
-def _generator_type(v: GeneratorV) -> type:
-    code = v.frame.code.code
-    if code.co_filename == itertools_py.__file__:
-        return itertools_py.CLASSES[code]
-    return next(made for flag, made in SUSPENDING.items() if code.co_flags & flag)
-
-
 def _bound_type(v: MethodV | BuiltinMethodV) -> type:
     return BOUND.get(type(_descriptor(v)), types.MethodType if isinstance(v, MethodV) else types.BuiltinMethodType)
 
@@ -560,8 +521,6 @@ def _descriptor(value: MethodV | BuiltinMethodV) -> Any:
 # What a descriptor in a class gives for an instance.
 BOUND: dict[type, type] = {types.WrapperDescriptorType: types.MethodWrapperType,
                            types.MethodDescriptorType: types.BuiltinMethodType, types.FunctionType: types.MethodType}
-SUSPENDING = {inspect.CO_GENERATOR: types.GeneratorType, inspect.CO_COROUTINE: types.CoroutineType,
-              inspect.CO_ASYNC_GENERATOR: types.AsyncGeneratorType}
 VIEW_TYPES: dict[tuple[bool, str], type] = {
     (table is not dict, kind): type(getattr(table(), kind)())
     for table in (dict, collections.OrderedDict) for kind in ("keys", "values", "items")}
@@ -589,7 +548,6 @@ def _defined() -> None:
     define(NumberV, Kind(python_type=lambda v: v.kind))
     define(OpaqueV, Kind(python_type=lambda v: type(v.obj), existing=lambda v: v.obj))
     define(LibraryV, Kind(constant=_library))
-    define(GeneratorV, Kind(python_type=_generator_type))
     define(MethodV, Kind(python_type=_bound_type))
     define(BuiltinMethodV, Kind(python_type=_bound_type))
 

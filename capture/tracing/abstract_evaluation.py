@@ -26,6 +26,7 @@ from jax.extend.core import primitives
 
 from dynacomp.capture.base.errors import Break, GiveUp, NeverCalled, Raised, Restart
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval, as_struct
 from dynacomp.capture.graph.graph import Node
@@ -38,11 +39,7 @@ from dynacomp.capture.symbolic.libraries import (
 )
 from dynacomp.capture.symbolic.machine import Capture, StopAtBreak
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.values import (
-    Const,
-    NeedsConcrete,
-    is_literal,
-)
+from dynacomp.capture.symbolic.values import Const, NeedsConcrete
 from dynacomp.capture.tracing.failures import (
     Failed,
     can_be_called,

@@ -31,21 +31,13 @@ from dynacomp.capture import _native
 from dynacomp.capture.base.classes import module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import by_handler, handlers
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import changed
-from dynacomp.capture.symbolic.values import (
-    Const,
-    MethodV,
-    ObjectV,
-    PartialV,
-    Value,
-    children,
-    is_literal,
-    peek,
-)
+from dynacomp.capture.symbolic.values import Const, MethodV, ObjectV, PartialV, Value, children, peek
 from dynacomp.capture.tracing.host_contexts import Contexts, guard_contexts
 from dynacomp.capture.tracing.library_effects import Outside, forget_traces
 from dynacomp.capture.wrapping.builder import is_plain_instance, own_source

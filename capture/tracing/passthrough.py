@@ -23,11 +23,12 @@ from jax._src.core import trace_ctx
 from jax.extend.core import Var
 
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of
 from dynacomp.capture.graph.graph import Node, Tree
 from dynacomp.capture.symbolic.libraries import is_library, module_of
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import NeedsConcrete, ScalarV, is_literal
+from dynacomp.capture.symbolic.values import NeedsConcrete, ScalarV
 from dynacomp.capture.tracing.lowered_args import LibraryArg, leaf_nodes, rebuild, standins_in
 from dynacomp.capture.tracing.subgraphs import Standin, is_array, localise
 

@@ -21,6 +21,7 @@ import jax
 import numpy as np
 
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import Closure, Node, map_parts
@@ -41,7 +42,6 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     children,
-    is_literal,
     peek,
 )
 from dynacomp.capture.tracing.abstract_evaluation import Outcome, evaluated, is_nothing, label, reach_rules

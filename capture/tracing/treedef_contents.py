@@ -11,7 +11,8 @@ from typing import Any
 
 from dynacomp.capture.base.classes import own_dict
 from dynacomp.capture.base.errors import Break
-from dynacomp.capture.symbolic.values import ArrayV, NumberV, ScalarV, SizeV, Value, is_literal
+from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.symbolic.values import ArrayV, NumberV, ScalarV, SizeV, Value
 from dynacomp.capture.wrapping.builder import is_plain_instance
 
 

@@ -27,6 +27,7 @@ from dynacomp.capture._native import iterated, known_hashes
 from dynacomp.capture.base.classes import fields, has_dict, module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval
@@ -56,7 +57,6 @@ from dynacomp.capture.symbolic.values import (
     SetV,
     TupleV,
     Value,
-    is_literal,
     open_function,
 )
 from dynacomp.capture.wrapping import size_values

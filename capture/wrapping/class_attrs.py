@@ -16,6 +16,7 @@ from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.base.classes import entries, module_name, mro
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.immutability import is_python_class
@@ -23,17 +24,7 @@ from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import changing_outside
-from dynacomp.capture.symbolic.values import (
-    DELETED,
-    Const,
-    FunctionV,
-    MethodV,
-    ObjectV,
-    Value,
-    holds,
-    is_literal,
-    type_of,
-)
+from dynacomp.capture.symbolic.values import DELETED, Const, FunctionV, MethodV, ObjectV, Value, holds, type_of
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.class_prototypes import Placeholder, is_made, made_class, stand_in
 from dynacomp.capture.wrapping.constants import from_python

@@ -32,6 +32,7 @@ from bytecode import Bytecode, Instr
 from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.base.classes import entries, mro
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.symbolic.machine import Capture
@@ -52,7 +53,6 @@ from dynacomp.capture.symbolic.values import (
     existing,
     is_constant,
     is_known_literal,
-    is_literal,
     stands_for,
     type_of,
 )

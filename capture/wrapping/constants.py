@@ -16,6 +16,7 @@ import numpy as np
 
 from dynacomp.capture.base.classes import fields
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.graph.avals import ARRAY_TYPE, aval_of
 from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.symbolic.machine import Capture
@@ -33,7 +34,6 @@ from dynacomp.capture.symbolic.values import (
     SetV,
     TupleV,
     Value,
-    is_literal,
 )
 from dynacomp.capture.wrapping.builder import is_plain_instance, remember, wrap
 from dynacomp.capture.wrapping.builtin_subclasses import MUTABLE, content, is_bare_named_tuple, payload_base

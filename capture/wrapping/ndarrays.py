@@ -25,6 +25,7 @@ import numpy as np
 
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture
@@ -38,7 +39,6 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     children,
-    is_literal,
     type_of,
 )
 from dynacomp.capture.wrapping import host_arrays

@@ -4,7 +4,6 @@ import collections
 import types
 
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 import dynacomp
@@ -75,15 +74,6 @@ def test_ids_are_those_of_their_anchors():
     made = IdV(Const(one), one)
     assert made == IdV(Const(one), one) != IdV(Const(other), other) and made == id(one) != id(other)
     assert len({made, IdV(Const(one), one)}) == 1
-
-
-@pytest.mark.parametrize("obj, literal, single", [
-    (5, True, True), (257, True, False), (-6, True, False), (None, True, True), ((), True, True),
-    ((1, "a"), True, False), ("a", True, False), (..., True, True), ([], False, False), ((1, []), False, False),
-    (frozenset({1}), True, False),
-    (np.float32(1), False, False), (True, True, True), (1.0, True, False), (Point(1, 2), False, False)], ids=repr)
-def test_literals_and_those_that_there_is_one_of(obj, literal, single):
-    assert V.is_literal(obj) is literal and V.is_single(obj) is single
 
 
 def test_types_that_programs_see():
