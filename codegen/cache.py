@@ -1,8 +1,7 @@
 """The on-disk cache of compiled code: content-addressed, owned by the user alone, verified.
 
 An entry is `<key>.so`: the key hashes the source, the headers, the flags, the compiler's version and
-the CPU. The objects of the templates that it was linked with lie beside it, `<key>.o`, for the next one, and so does
-the header that units start with, precompiled once the folder has something in it: `<key>/unit.h.gch`. A file
+the CPU. The objects of the templates that it was linked with lie beside it, `<key>.o`, for the next one. A file
 ends in its own SHA-256 (a loader does not mind); code is loaded only where that agrees and
 the folder and the file belong to this user and nobody else may write them. Files appear by atomic rename, so
 processes that build one key at once do no harm. Where the folder cannot be used (read-only, full,
@@ -24,12 +23,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dynacomp.capture.base.interrupts import ours, suppressing
-from dynacomp.codegen.compiler import Compiler, CompilerError, cpu_key
+from dynacomp.codegen.compiler import Compiler, cpu_key
 from dynacomp.codegen.scratch import private_folder, scratch
 from dynacomp.kernels.templates import HEADERS
 
 Tell = Callable[[str, str], object]  # a reason and a hint, for the user
-UNIT_HEADER = "unit.h"  # what `cpp.unit` starts with
 SEAL = hashlib.sha256().digest_size
 
 
@@ -176,55 +174,12 @@ def _built(request: Request, place: Path, folder: Path, tell: Tell) -> Path:
     for key, data in known.items():
         (place / f"{key}.o").write_bytes(data)
     new = {place / f"{key}.o": text for key, text in keys.items() if key not in known}
-    make = functools.partial(request.compiler.build, request.source, library, request.exact, request.jobs, new,
-                             [place / f"{key}.o" for key in known])
-    headers = precompiled(request, folder)
-    try:
-        make(headers)
-    except CompilerError as error:
-        if not headers:
-            raise
-        make(())  # some systems place memory so that g++ cannot read what it has precompiled
-        tell(f"the compiler cannot read the header that it has precompiled ({error}); units are compiled without it",
-             f"remove {headers[0]}")
+    request.compiler.build(request.source, library, request.exact, request.jobs, new,
+                           [place / f"{key}.o" for key in known])
     for file in new:
         with suppressing(OSError):  # whoever moves the library says what is wrong with the folder
             publish(file.read_bytes(), folder / file.name)
     return library
-
-
-def precompiled(request: Request, folder: Path) -> tuple[Path, ...]:
-    """The folder of the header that units start with, precompiled for a request's flags; () where there is none. The
-    first program in a folder does without: it costs as much as one."""
-    file = folder / request.key_of(UNIT_HEADER) / f"{UNIT_HEADER}.gch"
-    if not request.compiler.precompiles:
-        return ()
-    if not _is_whole(file) and (request.jobs > 1 or next(folder.glob("*.so"), None)):
-        _precompile(request.compiler, request.exact, file)
-    return (file.parent,) if _is_whole(file) else ()
-
-
-def _is_whole(file: Path) -> bool:
-    """Whether a file is there, ours and whole; it is read once while its status stays the same."""
-    try:
-        status = file.lstat()
-        return is_trusted(file) and _read_whole(file, status.st_ino, status.st_size, status.st_mtime_ns)
-    except ours(OSError):
-        return False
-
-
-@functools.lru_cache(8)
-def _read_whole(file: Path, *status: int) -> bool:
-    return is_sealed(file.read_bytes())
-
-
-@functools.cache
-def _precompile(compiler: Compiler, exact: bool, file: Path) -> None:
-    """Puts the precompiled header where it belongs; tried once, for units are compiled without it where it fails."""
-    with suppressing(OSError, CompilerError), scratch() as made:
-        compiler.precompile(UNIT_HEADER, made / file.name, exact)
-        secure(file.parent)
-        publish((made / file.name).read_bytes(), file)
 
 
 def _kept(part: Path, key: str) -> Path:

@@ -65,24 +65,13 @@ class Compiler:
     flags: tuple[str, ...]
     version: str
 
-    def arguments(self, out: Path, exact: bool = False, headers: tuple[Path, ...] = ()) -> list[str]:
-        """The command up to the files that make `out`; headers: folders to look for them in before ours."""
+    def arguments(self, out: Path, exact: bool = False) -> list[str]:
+        """The command up to the files that make `out`."""
         extra = EXACT_FLAGS if exact else ()
-        return [*self.command, *self.flags, *extra, *(f"-I{h}" for h in (*headers, HEADERS)), "-o", str(out)]
-
-    def precompile(self, header: str, out: Path, exact: bool = False) -> None:
-        """One of our headers, as it is after its reading: for units with the same flags that include it first."""
-        run([*self.arguments(out, exact), "-xc++-header", str(HEADERS / header)])
-
-    @property
-    def precompiles(self) -> bool:
-        """Whether it looks for precompiled headers among headers, and reads the header where one does not fit (clang
-        does neither)."""
-        return "clang" not in self.version
+        return [*self.command, *self.flags, *extra, f"-I{HEADERS}", "-o", str(out)]
 
     def build(self, source: str, out: Path, exact: bool = False, jobs: int = 1,
-              parts: Mapping[Path, str] = MappingProxyType({}), objects: Sequence[Path] = (),
-              headers: tuple[Path, ...] = ()) -> None:
+              parts: Mapping[Path, str] = MappingProxyType({}), objects: Sequence[Path] = ()) -> None:
         """Compile C++ text to the shared library `out`; CompilerError holds the first error line.
 
         jobs: how many objects to make of it side by side (see `cpp.unit`).
@@ -92,12 +81,12 @@ class Compiler:
             file = folder / "kernel.cc"
             file.write_text(source)
             if jobs == 1 and not parts:
-                run([*self.arguments(out, exact, headers), "-xc++", str(file), "-xnone", *map(str, objects)])
+                run([*self.arguments(out, exact), "-xc++", str(file), "-xnone", *map(str, objects)])
             else:
                 commands = [self._part(text, o, exact, folder / f"part{k}.cc")
                             for k, (o, text) in enumerate(parts.items())]
                 own = [folder / f"{k}.o" for k in range(jobs)]
-                commands += [[*self.arguments(o, exact, headers), "-c", f"-DDYNACOMP_JOBS={jobs}",
+                commands += [[*self.arguments(o, exact), "-c", f"-DDYNACOMP_JOBS={jobs}",
                               f"-DDYNACOMP_JOB={k}", "-xc++", str(file)] for k, o in enumerate(own)]
                 run_together(commands)
                 run([*self.arguments(out, exact), *map(str, [*own, *parts, *objects])])

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dynacomp.codegen import cache, compiler, scratch
+from dynacomp.codegen import cache, scratch
 from dynacomp.codegen.compiler import Compiler, find
 from dynacomp.codegen.cpp import backend
 from dynacomp.lowering.fuse.fusion import schedule
@@ -166,9 +166,9 @@ def test_a_template_is_compiled_once_for_all_that_call_it(tmp_path, monkeypatch)
     real = Compiler.build
     find(())
 
-    def build(self, source, out, exact, jobs, parts, objects, headers):
+    def build(self, source, out, exact, jobs, parts, objects):
         made.append((len(parts), len(objects)))
-        real(self, source, out, exact, jobs, parts, objects, headers)
+        real(self, source, out, exact, jobs, parts, objects)
 
     monkeypatch.setattr(Compiler, "build", build)
     for n in (40, 48):
@@ -201,69 +201,3 @@ def test_objects_serve_where_the_folder_cannot(tmp_path):
     product(folder, PRODUCTS[0])
     product(folder, PRODUCTS[1])
     assert len(list(scratch.private_folder().glob("*.o"))) == 1
-
-
-def header(folder):
-    """The precompiled header of a folder, or None."""
-    return next(iter(folder.glob("*/unit.h.gch")), None)
-
-
-def commands(monkeypatch):
-    """The compiler's runs from now on."""
-    ran, real = [], compiler.run_together
-    monkeypatch.setattr(compiler, "run_together", lambda all, *rest: (ran.extend(all), real(all, *rest))[1])
-    return ran
-
-
-def uses(command, file):
-    """Whether g++ reads that precompiled header in a command: it says what it includes."""
-    kept = [a for a in command if not a.endswith(".cc") and a not in ("-xc++", "-xnone")]
-    kept[kept.index("-o") + 1] = os.devnull
-    unit = file.parent / "probe.cc"
-    unit.write_text('// a comment\n#include "unit.h"\n')
-    return f"! {file}" in subprocess.run([*kept, "-H", "-c", str(unit)], capture_output=True, text=True).stderr
-
-
-@pytest.mark.skipif(not find(()).precompiles, reason="a compiler that looks for precompiled headers elsewhere")
-def test_the_second_program_precompiles_the_header_that_units_start_with(tmp_path, monkeypatch):
-    ran = commands(monkeypatch)
-    product(tmp_path, jnp.add, 30)
-    assert header(tmp_path) is None and len(ran) == 1
-    for made, fn in ((2, jnp.subtract), (1, jnp.multiply), (1, jnp.minimum)):
-        ran.clear()
-        product(tmp_path, fn, 30)
-        assert len(ran) == made and uses(ran[-1], header(tmp_path))
-    product(tmp_path, jnp.minimum, 30, numerics="exact")
-    assert len(list(tmp_path.glob("*/unit.h.gch"))) == 2
-
-
-@pytest.mark.parametrize("damage", ["truncate", "garble", "foreign_mode", "gone"])
-def test_a_damaged_header_is_not_used(tmp_path, monkeypatch, damage):
-    product(tmp_path, jnp.add, 30)
-    product(tmp_path, jnp.subtract, 30)
-    file = header(tmp_path)
-    content = file.read_bytes()
-    file.write_bytes({"truncate": content[:1000], "garble": content[:-8] + b"damaged!"}.get(damage, content))
-    if damage == "foreign_mode":
-        file.chmod(0o777)
-    if damage == "gone":
-        file.unlink()
-    ran = commands(monkeypatch)
-    product(tmp_path, jnp.multiply, 30)
-    assert len(ran) == 1 and f"-I{file.parent}" not in ran[0]
-
-
-def test_a_compiler_that_cannot_read_its_header_does_without(tmp_path, monkeypatch, caplog):
-    """Some systems place memory so that g++ ends there."""
-    product(tmp_path, jnp.add, 30)
-    real = compiler.run_together
-
-    def refuse(commands, *rest):
-        if any(a.startswith(f"-I{tmp_path}") for command in commands for a in command):
-            raise compiler.CompilerError("had to relocate the header")
-        return real(commands, *rest)
-
-    monkeypatch.setattr(compiler, "run_together", refuse)
-    with caplog.at_level(logging.WARNING, "dynacomp"):
-        product(tmp_path, jnp.subtract, 30)
-    assert header(tmp_path) is not None and "had to relocate" in notices(caplog)[0]
