@@ -21,7 +21,7 @@ PYTEST := $(PY) -m pytest
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-env: $(VENV)/.built  ## make the environment and install the package into it
+env: $(VENV)/.built $(VENV)/.prebuilt  ## make the environment and install the package into it
 
 demo: env  ## run the examples under eager, jax and dynacomp, and print one table
 	$(PY) examples/demo.py
@@ -67,6 +67,7 @@ bench-first: env  ## what the first call costs, against jax.jit's, in fresh proc
 clean:  ## remove what was built (not the environments)
 	rm -rf build dist *.egg-info
 	find $(SOURCES) -name '*.so' -delete
+	rm -rf kernels/prebuilt
 
 SHELL := bash
 
@@ -79,6 +80,11 @@ $(VENV)/.deps: pyproject.toml
 
 $(VENV)/.built: $(VENV)/.deps $(NATIVE) $(wildcard setup.py)
 	$(PY) -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
+
+# The templates that many programs call, compiled for this machine; a program compiles what is not there.
+$(VENV)/.prebuilt: $(VENV)/.built $(wildcard kernels/*.h) kernels/templates.py kernels/common.py codegen/compiler.py
+	$(PY) -m dynacomp.codegen.prebuilt
 	@touch $@
 
 # The five folders as the one package that they install as, for mypy, which reads no package-dir.

@@ -7,6 +7,9 @@ the folder and the file belong to this user and nobody else may write them. File
 processes that build one key at once do no harm. Where the folder cannot be used (read-only, full,
 another's), code is built in a private temporary folder, and `tell` is told why.
 
+An installation may have compiled the usual templates ahead (see `prebuilt`): such files lie under the same names beside
+the headers, and a key that is not in the cache is looked for there.
+
     path = obtain(Request(source, exact=False, compiler), Path("~/.cache/dynacomp"))
 """
 
@@ -28,6 +31,7 @@ from dynacomp.codegen.scratch import private_folder, scratch
 from dynacomp.kernels.templates import HEADERS
 
 Tell = Callable[[str, str], object]  # a reason and a hint, for the user
+PREBUILT = HEADERS / "prebuilt"
 SEAL = hashlib.sha256().digest_size
 
 
@@ -108,10 +112,10 @@ def verified(folder: Path, key: str) -> Path | None:
         return None
 
 
-def is_trusted(file: Path) -> bool:
-    """Whether a file is this user's own, and nobody else may write it."""
+def is_trusted(file: Path, owner: int | None = None) -> bool:
+    """Whether a file is this user's own (or that of `owner`), and nobody else may write it."""
     status = file.lstat()
-    return (stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid()
+    return (stat.S_ISREG(status.st_mode) and status.st_uid == (os.getuid() if owner is None else owner)
             and not status.st_mode & 0o022)
 
 
@@ -137,13 +141,18 @@ def _build_into(request: Request, folder: Path, tell: Tell) -> Path:
             return _kept(part, request.key)
 
 
-def content(file: Path) -> bytes | None:
+def content(file: Path, owner: int | None = None) -> bytes | None:
     """What `publish` wrote, where it is whole and nobody else's."""
     try:
-        data = file.read_bytes() if is_trusted(file) else b""
+        data = file.read_bytes() if is_trusted(file, owner) else b""
     except ours(OSError):
         return None
     return data[:-SEAL] if is_sealed(data) else None
+
+
+def prebuilt(name: str) -> bytes | None:
+    """A file that the installation holds, where it belongs to whom the headers belong to."""
+    return content(PREBUILT / name, HEADERS.stat().st_uid)
 
 
 def publish(content: bytes, file: Path) -> None:
@@ -170,7 +179,7 @@ def _built(request: Request, place: Path, folder: Path, tell: Tell) -> Path:
     """The library in a file that the caller moves; the objects of its parts come from the folder, or go there."""
     library = place / f"{request.key}.part"
     keys = {request.key_of(text): text for text in request.parts}
-    known = {key: data for key in keys if (data := content(folder / f"{key}.o")) is not None}
+    known = {key: data for key in keys if (data := content(folder / f"{key}.o") or prebuilt(f"{key}.o"))}
     for key, data in known.items():
         (place / f"{key}.o").write_bytes(data)
     new = {place / f"{key}.o": text for key, text in keys.items() if key not in known}

@@ -93,6 +93,12 @@ class Compiler:
         if not out.is_file() or not out.stat().st_size:
             raise CompilerError(f"C++ compiler {Path(self.command[0]).name} succeeded but wrote no file")
 
+    def objects(self, parts: Mapping[Path, str], exact: bool = False) -> None:
+        """Compile each text to an object; side by side."""
+        with scratch() as folder:
+            run_together([self._part(text, o, exact, folder / f"part{k}.cc") for k, (o, text) in
+                          enumerate(parts.items())])
+
     def _part(self, text: str, out: Path, exact: bool, file: Path) -> list[str]:
         """The command that makes an object of a text."""
         file.write_text(text)
@@ -111,7 +117,7 @@ def run_together(commands: list[list[str]], timeout: float = TIMEOUT) -> list[st
     that it was started, an exception would leave it behind.
     """
     over, handled = threading.Event(), sys.exception()
-    with ThreadPoolExecutor(min(len(commands), os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(max(1, min(len(commands), os.cpu_count() or 1))) as pool:
         try:
             try:
                 outputs: Iterator[str] = pool.map(functools.partial(_run, over, timeout), commands)

@@ -29,8 +29,9 @@ def run(folder, **options):
 
 
 @pytest.fixture(autouse=True)
-def fresh():
-    """Nothing built earlier in this process helps, and every notice is told again."""
+def fresh(monkeypatch, tmp_path):
+    """Nothing built earlier in this process or with the installation helps, and every notice is told again."""
+    monkeypatch.setattr(cache, "PREBUILT", tmp_path / "none")
     scratch.private_folder.cache_clear()
 
 

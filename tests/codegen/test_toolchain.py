@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynacomp.codegen import compiler
+from dynacomp.codegen import cache, compiler
 from dynacomp.codegen.compiler import CompilerError, find
 from dynacomp.codegen.toolchain import _remembered, toolchain
 
@@ -13,8 +13,9 @@ def another_process():
 
 
 @pytest.fixture
-def runs(monkeypatch):
-    """What is run from now on."""
+def runs(monkeypatch, tmp_path):
+    """What is run from now on; the installation has found no compiler."""
+    monkeypatch.setattr(cache, "PREBUILT", tmp_path / "none")
     ran, real = [], compiler.run_together
     monkeypatch.setattr(compiler, "run_together", lambda all, *rest: (ran.extend(all), real(all, *rest))[1])
     another_process()
