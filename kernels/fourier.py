@@ -33,15 +33,16 @@ def call(
     else:
         lines += ["{", f"{pair}* x = ({pair}*)({results[0]});"]
     lead = f"{batch} * {math.prod(held[:-1])}"
+    backwards = "true" if inverse or real_out else "false"
     if real_in:
         lines.append(f"dynacomp::tile::fft_real<{part}, {lengths[-1]}>(rt, {lead}, in, x);")
-    else:
+    elif real_out:
         lines.append(f"__builtin_memcpy(x, in, (uint64_t)({batch} * {math.prod(held)}) * sizeof({pair}));")
-    backwards = "true" if inverse or real_out else "false"
-    for d in reversed(range(len(lengths) - (real_in or real_out))):
-        count, inner = math.prod(held) // held[d], math.prod(held[d + 1 :])
-        lines.append(
-            f"dynacomp::tile::fft_axis<{part}, {held[d]}>(rt, {batch} * {count}, {inner}, {backwards}, x);")
+    else:
+        lines.append(f"dynacomp::tile::fft_lines<{part}, {lengths[-1]}, {backwards}>(rt, {lead}, in, x);")
+    for d in reversed(range(len(lengths) - 1)):
+        outer, inner = math.prod(held[:d]), math.prod(held[d + 1 :])
+        lines.append(f"dynacomp::tile::fft_axis<{part}, {held[d]}, {backwards}>(rt, {batch} * {outer}, {inner}, x);")
     if real_out:
         lines.append(f"dynacomp::tile::fft_back<{part}, {lengths[-1]}>(rt, {lead}, x, ({part}*)({results[0]}));")
     return "{ " + " ".join(lines) + " } }"

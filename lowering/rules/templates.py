@@ -248,8 +248,7 @@ def _sizes(x: Node) -> tuple[sympy.Expr, sympy.Expr, sympy.Expr]:
     return product(tuple(batch)), rows, columns
 
 
-LARGEST_PRIME, MOST_TRANSFORMED = 61, 4096
-"""Transforms of more numbers than this are quicker through XLA, the way there and back included."""
+LARGEST_PRIME = 61
 
 
 def why_not_fft(node: Node) -> str | None:
@@ -257,8 +256,6 @@ def why_not_fft(node: Node) -> str | None:
     lengths = node.kwargs["fft_lengths"]
     if not all(isinstance(n, (int, sympy.Integer)) and n > 0 for n in lengths):
         return "a Fourier transform of a length that changes"
-    if total(shape_of(node.args[0])) > MOST_TRANSFORMED:
-        return f"a Fourier transform of more than {MOST_TRANSFORMED} numbers"
     primes = {p for n in lengths for p in sympy.primefactors(int(n))}
     return f"a Fourier transform of {max(primes)} times so many" if max(primes, default=1) > LARGEST_PRIME else None
 

@@ -1,5 +1,6 @@
 """Fourier transforms inside the native call, against eager JAX."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -40,6 +41,26 @@ def test_lines_in_step_and_the_rest(axis):
     assert not program.externs
     for got, want in zip(program(x), (x + 0j, fft.rfft(x), fft.irfft(x)), strict=True):
         agree(got, want, scale=10)
+
+
+def four(x, z, fft=fft):
+    return fft.fft(z), fft.ifft(z), fft.rfft(x), fft.irfft(z[..., :x.shape[-1] // 2 + 1], x.shape[-1])
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("n", (1, 2, 6, 45, 64, 121, 256, 390, 1000, 4096, 2 ** 15))
+def test_lengths_against_float64(n):
+    """One line, fewer than a register has lanes, and more: no error over twice eager's."""
+    drawn = np.random.RandomState(n)
+    lines = [(drawn.randn(k, n), drawn.randn(k, n) + 1j * drawn.randn(k, n)) for k in (1, 3, 17)]
+    narrow = [(np.float32(x), np.complex64(z)) for x, z in lines]
+    run = lambda *lines: [four(*pair) for pair in lines]
+    program = compiled(run, *narrow)
+    assert not program.externs
+    exact = jax.tree.leaves([four(*pair, np.fft) for pair in lines])
+    for got, eager, want in zip(program(*jax.tree.leaves(narrow)), jax.tree.leaves(run(*narrow)), exact, strict=True):
+        ours, theirs = (np.sqrt(np.mean(abs(np.asarray(y) - want) ** 2)) for y in (got, eager))
+        assert ours <= 2 * theirs + 1e-7 * abs(want).max()
 
 
 def test_references():
