@@ -36,13 +36,14 @@ def build(name: str, folder: Path, *flags: str, include: str = sysconfig.get_pat
 
 
 def link(folder: Path) -> None:
-    """The package in `folder`: links to the Python files and headers of this one."""
+    """The package in `folder`: links to the Python files and headers of this one, of its rooms too."""
     package = folder / "dynacomp"
     for stage, target in (("dynacomp", package), *((s, package / s) for s in STAGES)):
-        target.mkdir(parents=True)
-        for file in (ROOT / stage).iterdir():
+        for file in (ROOT / stage).rglob("*.*"):
             if file.suffix in (".py", ".h"):
-                (target / file.name).symlink_to(file)
+                place = target / file.relative_to(ROOT / stage)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.symlink_to(file)
 
 
 def assemble(folder: Path, *flags: str) -> None:

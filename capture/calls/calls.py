@@ -50,6 +50,7 @@ from dynacomp.capture.symbolic.values import (
     ObjectV,
     OpaqueV,
     PartialV,
+    ScalarV,
     SequenceV,
     SetV,
     TupleV,
@@ -67,12 +68,13 @@ from dynacomp.capture.tracing import made_anew
 from dynacomp.capture.tracing.failures import is_entered
 from dynacomp.capture.tracing.library_objects import RULE_METHODS, open_callable
 from dynacomp.capture.tracing.trace_call import library_call
-from dynacomp.capture.wrapping import host_functions, ndarrays, object_attrs, size_values
+from dynacomp.capture.wrapping import dynamic_scalars, host_functions, ndarrays, object_attrs, size_values
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, payload_base, seen_by_c
 from dynacomp.capture.wrapping.class_attrs import MISSING, name_in_errors, resolve
 from dynacomp.capture.wrapping.class_prototypes import refuse
 from dynacomp.capture.wrapping.constants import from_python
+from dynacomp.capture.wrapping.spelled_sizes import spelled
 
 # (real callable) → row(cap, *args, **kwargs); filled by the `builtin_rows` modules. Keys by identity.
 BUILTINS: dict[Any, Any] = {}
@@ -189,6 +191,8 @@ def _builtin_method(cap: Capture, fn: BuiltinMethodV, args: list[Value], kwargs:
     own = kind(fn.obj).method
     if own is not None:
         return own(cap, fn.obj, fn.name, args, kwargs)
+    if isinstance(fn.obj, ScalarV) and dynamic_scalars.is_numpy_number(fn.obj.hint):
+        return ndarrays.call_method(cap, fn.obj, fn.name, args, kwargs)
     if not kwargs and (fn.name == "join" or any(isinstance(x, host_functions.CHANGING) for x in (fn.obj, *args))):
         found = host_functions.method(cap, fn.obj, fn.name, args)
         if found is not None:
@@ -350,7 +354,7 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
         return found
     row = BUILTINS.get(_identity(obj))
     if row is not None:
-        return call_row(cap, row, obj, args, kwargs)
+        return call_row(cap, row, obj, *spelled(cap, obj, args, kwargs))
     if is_entered(cap, obj):
         return enter(cap, obj, args, kwargs, _run_library)
     if type(obj) in BY_TYPE:

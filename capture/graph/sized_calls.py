@@ -80,11 +80,59 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
     return jax.lax.fori_loop(0, halvings, halve, (start, start + n))[1]
 
 
+def permutation(key: Any, x: Any, axis: int, independent: bool, rounds: int) -> Any:
+    """`jax.random.permutation` of an array, or of the first `x` ints; see `rounds_of_permutation`."""
+    if np.ndim(x) == 0:
+        return _shuffled(key, jnp.arange(x), 0, rounds)
+    if independent or x.ndim == 1:
+        return _shuffled(key, x, axis, rounds)
+    return jnp.take(x, _shuffled(key, jnp.arange(x.shape[axis]), 0, rounds), axis, unique_indices=True)
+
+
+def _shuffled(key: Any, x: Any, axis: int, rounds: int) -> Any:
+    for _ in range(rounds):
+        key, own = jax.random.split(key)
+        _, x = jax.lax.sort_key_val(jax.random.bits(own, x.shape, np.uint32), x, axis)
+    return x
+
+
+def rounds_of_permutation(size: int) -> int:
+    """How often JAX sorts so many elements by 32 random bits, so that no two are likely to have the same bits."""
+    return int(np.ceil(3 * np.log(max(1, size)) / np.log(np.iinfo(np.uint32).max)))
+
+
+def most_permuted(rounds: int) -> int:
+    """The largest size that JAX sorts so often, or less often."""
+    size = int(np.iinfo(np.uint32).max ** (rounds / 3)) + 1
+    while rounds_of_permutation(size) > rounds:
+        size -= 1
+    return size
+
+
+def associative_scan(fn: Callable[..., Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+    """`jax.lax.associative_scan`, one element after the other; `fn` is given rows of one."""
+    flat, tree = jax.tree.flatten(elems)
+    rows = [jnp.moveaxis(x, axis, 0) for x in flat]
+
+    def step(before: Any, row: Any) -> Any:
+        sides = ([jnp.expand_dims(x, axis) for x in side] for side in (before, row))
+        after = jax.tree.leaves(fn(*(jax.tree.unflatten(tree, side) for side in sides)))
+        after = [jnp.squeeze(x, axis) for x in after]
+        return after, after
+
+    first = [x[-1 if reverse else 0] for x in rows]
+    _, found = jax.lax.scan(step, first, [x[:-1] if reverse else x[1:] for x in rows], reverse=reverse)
+    ends = [(x, f[None]) if reverse else (f[None], x) for x, f in zip(found, first)]
+    return jax.tree.unflatten(tree, [jnp.moveaxis(jnp.concatenate(end), 0, axis) for end in ends])
+
+
 def _slide(long: Any, short: Any, mode: str, precision: Any, preferred: Any) -> Any:
     """The sums of products of `short` with what it covers of `long`, at each of its places."""
     long, short = promote_dtypes(long, short) if preferred else promote_dtypes_inexact(long, short)
     n = short.shape[0]
     padding = {"valid": (0, 0), "same": (n // 2, n - n // 2 - 1), "full": (n - 1, n - 1)}[mode]
+    if not all(isinstance(p, int) for p in padding):  # which the convolution asks for
+        long, padding = jnp.pad(long, padding), (0, 0)
     found = jax.lax.conv_general_dilated(long[None, None, :], short[None, None, :], (1,), [padding],
                                          precision=precision, preferred_element_type=preferred)
     return found[0, 0, :]

@@ -10,12 +10,14 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import Const, NotConstant, ObjectV, SliceV, Value, as_python, type_of
 from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.builtin_subclasses import plain
+from dynacomp.capture.wrapping.host_functions import as_index
 
 
 def index_value(cap: Capture, x: Value) -> Value:
-    """`operator.index` of an instance that has one; other Values are themselves."""
+    """`operator.index` of an instance that has one, or of a number of NumPy's that changes; other Values are
+    themselves."""
     if not isinstance(x, ObjectV):
-        return x
+        return as_index(cap, x)
     content = plain(x)
     if content is not x and type_of(content) is int:  # an instance of a subclass of int is not asked
         return content

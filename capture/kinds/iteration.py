@@ -41,7 +41,7 @@ from dynacomp.capture.symbolic.values import (
     stands_for,
     type_of,
 )
-from dynacomp.capture.wrapping import host_arrays, ndarrays, size_values
+from dynacomp.capture.wrapping import ndarrays, size_values
 from dynacomp.capture.wrapping.builder import items_of, realize
 from dynacomp.capture.wrapping.class_attrs import name_in_errors, resolve
 from dynacomp.capture.wrapping.constants import from_python, opened
@@ -87,9 +87,7 @@ def row_iter(cap: Capture, array: Value, rows: Value, back: bool = False) -> Val
 
 def _numpy_iter(cap: Capture, value: NdArrayV) -> Value:
     if value.recipe is not None and value.array.ndim:
-        parts = [ndarrays.call_method(cap, value, "__getitem__", [Const(i)], {})
-                 for i in range(host_arrays.length(cap, value))]
-        return SeqIterV(TupleV(parts), kind="other")
+        return SeqIterV(TupleV(ndarrays.rows(cap, value)), kind="other")
     return StreamV("getitem", [value], state={"index": 0})
 
 

@@ -171,6 +171,11 @@ def is_steady_module(module: str | None) -> bool:
         row.steady for row in rows_of(str(module)))
 
 
+def label(fn: Any) -> str:
+    """What a function is called in notices."""
+    return getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__name__
+
+
 def module_of(obj: Any) -> str | None:
     """The module whose code runs when `obj` is called: a function's globals say, whatever
     `functools.wraps` has written into `__module__`."""

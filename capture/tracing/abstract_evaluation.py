@@ -36,6 +36,7 @@ from dynacomp.capture.graph.sizes import Size, canonical
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import (
     is_library,
+    label,
 )
 from dynacomp.capture.symbolic.machine import Capture, StopAtBreak
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -66,6 +67,7 @@ from dynacomp.capture.tracing.placement import puts_elsewhere
 from dynacomp.capture.tracing.subgraphs import passed_object, seen_inside
 from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.narrowing import hold_narrowed
+from dynacomp.capture.wrapping.spelled_sizes import spell_next
 
 JAXS = {p for p in vars(primitives).values() if hasattr(p, "bind")}
 PLATFORMS = {"gpu": ("cuda", "rocm")}  # what JAX's table of lowerings calls a backend
@@ -329,8 +331,10 @@ def _program_error(cap: Capture, fn: Any, lowered: Any, error: Exception) -> Bas
 
 def _fix_numbers(cap: Capture, fn: Any, step: int, nodes: list[Node]) -> None:
     """Changing Python numbers that a failing call was given, in what earlier calls have made of them too
-    (`x.at[:n]`), or has read since `step` in its bodies, become constants: it may want those. Not yet those that are
+    (`x.at[:n]`), or has read since `step` in its bodies, become constants: it may want those. NumPy's are sizes before
+    that (see `spelled_sizes`). Not yet those that are
     computed from sizes, in a function that is entered: sizes may be what this one can't take, either."""
+    spell_next(cap, fn, {s for s, n in cap.numbers.scalar_nodes.items() if seen_inside(cap, n) in nodes})
     enters = bool(cap.lessons.entered) and may_enter(cap, fn) and any(sizes_in(*(n.aval for n in nodes)))
     for read_at, value in cap.numbers.scalar_reads:
         if enters and value.source and all(isinstance(s, S.Dim) for s in value.source.numbers()):
@@ -418,7 +422,3 @@ def _is_array(x: Any) -> bool:
 
 def _aval(struct: jax.ShapeDtypeStruct) -> Aval:
     return Aval(tuple(struct.shape), struct.dtype, bool(struct.weak_type))
-
-
-def label(fn: Any) -> str:
-    return getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__name__

@@ -27,7 +27,15 @@ from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import Closure, Node, map_parts
 from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.symbolic.immutability import TREEDEF, says_literals
-from dynacomp.capture.symbolic.libraries import decorates, has_effect, judges, looks_inside, module_of, registers_once
+from dynacomp.capture.symbolic.libraries import (
+    decorates,
+    has_effect,
+    judges,
+    label,
+    looks_inside,
+    module_of,
+    registers_once,
+)
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import (
@@ -44,7 +52,7 @@ from dynacomp.capture.symbolic.values import (
     children,
     peek,
 )
-from dynacomp.capture.tracing.abstract_evaluation import Outcome, evaluated, is_nothing, label, reach_rules
+from dynacomp.capture.tracing.abstract_evaluation import Outcome, evaluated, is_nothing, reach_rules
 from dynacomp.capture.tracing.body_variants import Dispatch, differ_by_bodies
 from dynacomp.capture.tracing.hidden_tracers import hides_tracers
 from dynacomp.capture.tracing.library_reads import guard_reads
@@ -57,6 +65,7 @@ from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple
 from dynacomp.capture.wrapping.class_prototypes import refuse
 from dynacomp.capture.wrapping.constants import from_python
 from dynacomp.capture.wrapping.ndarrays import is_numpy
+from dynacomp.capture.wrapping.spelled_sizes import spelled
 
 RULES = ("defjvp", "defjvps", "defvjp", "def_fwd", "def_bwd", "def_vmap")  # methods that change a library's object
 # Functions that give back an array of JAX which is as they would make it: no jitted function, which makes a new one.
@@ -93,7 +102,7 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
         raise Break("effect", f"{label(fn)} changes more than its result")
     if fn is jax.closure_convert:  # what it hands back depends on which arrays are tracers
         raise Break("call", f"{label(fn)} asks which arrays JAX traces")
-    values = (list(args), dict(kwargs or {}))
+    values = spelled(cap, fn, list(args), dict(kwargs or {}))
     if judges(fn) and any(_holds_numpy(cap, v) for v in (*values[0], *values[1].values())):
         raise Break("leaves", f"{label(fn)} looks at a NumPy array")
     step, lowered = cap.progress.steps, lower_arguments(cap, fn, *values)

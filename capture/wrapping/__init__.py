@@ -36,4 +36,6 @@
                         each call, before the program runs
     host_functions      Pure functions of numbers and strings that change from call to call:
                         Python computes them in each call
+    spelled_sizes       NumPy's whole numbers as sizes, where a call has to know them:
+                        `jnp.zeros(np.prod(x.shape))`
 """

@@ -22,7 +22,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, NeedsConcrete, ScalarV, Value, now
+from dynacomp.capture.symbolic.values import BuiltinMethodV, Const, NeedsConcrete, ScalarV, Value, now
 from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.applied import Applied, Given, quiet_below
 
@@ -32,6 +32,7 @@ NEVER_RAISE = {op.__name__: op for op in (
 NONZERO_RIGHT = {op.__name__: op for op in (operator.truediv, operator.floordiv, operator.mod)}
 UNARY = {op.__name__: op for op in (operator.neg, operator.pos, operator.abs, operator.invert)}
 QUIET = ("lt", "le", "gt", "ge", "eq", "ne", "truth", "neg", "pos", "abs")
+METHODS = ("all", "any", "astype", "clip", "conj", "item", "round", "tolist", "__int__", "__float__", "__index__")
 HALF_MAX = 65_504  # the greatest float16: Python's numbers below it become NumPy's of any type of floats
 SMALL = 1 << 40  # ints beyond this, and floats made of them, are not moved
 
@@ -145,9 +146,11 @@ def _quiet_below(source: Any) -> float:
 
 
 def attribute(value: ScalarV, name: str) -> Value:
-    """What all NumPy scalars of a type share; anything else needs the number itself."""
+    """What all NumPy scalars of a type share, or a method; anything else needs the number itself."""
     if name in ("dtype", "shape", "ndim", "size", "itemsize"):
         return Const(getattr(value.hint, name))
+    if name in METHODS:
+        return BuiltinMethodV(value, name)
     raise NeedsConcrete(value)
 
 

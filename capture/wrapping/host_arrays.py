@@ -134,7 +134,7 @@ class Call:
         if type(found) in (int, float, bool) or dynamic_scalars.is_numpy_number(found):
             source = self.recipe(**how, quiet_below=quiet_below(found))
             self.cap.guards.add("is_type", source, type(found))
-            return ScalarV(found, source=source)
+            return size_values.counted(self.cap, ScalarV(found, source=source))  # type: ignore[return-value]
         self.refuse()
 
     def store(self, value: Any) -> None:

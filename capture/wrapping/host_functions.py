@@ -155,6 +155,17 @@ def name_of(fn: Any) -> str:
     return fn.__name__ if module == "_operator" else f"{module}.{fn.__name__.strip('_')}"
 
 
+def as_index(cap: Capture, value: Value) -> Value:
+    """A NumPy int that changes as the int that `operator.index` makes of it; other Values are themselves."""
+    if not isinstance(value, ScalarV) or not isinstance(value.hint, np.integer):
+        return value
+    try:
+        source = dynamic_scalars.strict(cap, value.source)[0]
+    except ArithmeticError:
+        return value
+    return call(cap, int, [ScalarV(value.hint, source=source)]) or value
+
+
 def as_scalar(cap: Capture, value: Value) -> Value:
     """A symbolic size as any other number that changes; other Values are themselves."""
     return ScalarV(value.hint, source=size_values.source_of(cap, value)) if isinstance(value, SizeV) else value

@@ -217,10 +217,17 @@ def call_method(cap: Capture, value: Value, name: str, args: list[Value], kwargs
         return cap.call(Const(iter), [value])
     if name == "__len__" and host_arrays.is_hosted(value) and value.array.ndim:
         return host_arrays.dims(cap, value)[0]
+    if name == "tolist" and host_arrays.is_hosted(value) and value.array.ndim:
+        return ListV([call_method(cap, row, "tolist", [], {}) for row in rows(cap, value)])
     found = call(cap, Method(name), [value, *args], kwargs) if name in METHODS else None
     if found is None:
         raise Break("leaves", f".{name}() of a NumPy array")
     return found
+
+
+def rows(cap: Capture, value: NdArrayV) -> list[Value]:
+    """The parts along the first axis of an array that NumPy makes in each call: this many, from now on."""
+    return [call_method(cap, value, "__getitem__", [Const(i)], {}) for i in range(host_arrays.length(cap, value))]
 
 
 def attribute(cap: Capture, value: Value, name: str) -> Value | None:

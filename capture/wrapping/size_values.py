@@ -59,6 +59,11 @@ def counted(cap: Capture, value: Value | None) -> Value | None:
     """An int that Python computes as the size that it was found to be; any other Value as it is."""
     if not cap.lessons.counts or not isinstance(value, ScalarV) or not cap.lessons.counts.get(repr(value.source)):
         return value
+    return as_size(cap, value)
+
+
+def as_size(cap: Capture, value: ScalarV) -> Value:
+    """An int that Python computes in each call as a size that has a symbol of its own."""
     assert value.source is not None
     if value.hint:
         return of_int(cap, value.source, value.hint)

@@ -16,7 +16,7 @@ from jax._src.numpy.array_methods import _IndexUpdateHelper
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import ArrayV, Const, LibraryV, ScalarV, SizeV, SliceV, TupleV, Value, is_exactly
 from dynacomp.capture.wrapping import dynamic_scalars, size_values
-from dynacomp.capture.wrapping.host_functions import as_scalar
+from dynacomp.capture.wrapping.host_functions import as_index, as_scalar
 
 ENDLESS = 1 << 62  # more than any array has
 
@@ -60,7 +60,7 @@ def _bounded(cap: Capture, size: Any, key: Value) -> Value:
     """A slice along an axis of this size, its ends as sizes where one of them changes and the step is known."""
     if not isinstance(key, SliceV):
         return key
-    start, stop, step = (cap.realize(end) for end in (key.start, key.stop, key.step))
+    start, stop, step = (as_index(cap, cap.realize(end)) for end in (key.start, key.stop, key.step))
     by = 1 if is_exactly(step, types.NoneType) else step.value if is_exactly(step, int) else 0
     ends = [Const(default) if is_exactly(end, types.NoneType) else as_scalar(cap, end)
             for end, default in ((start, 0), (stop, ENDLESS))]

@@ -24,7 +24,30 @@ def convolved(x):
     return jnp.convolve(x, jnp.asarray([1.0, 2.0])), jnp.correlate(x, x[:2], mode="same")
 
 
-@pytest.mark.parametrize("program", [squeezed, scanned, counted, convolved])
+def convolved_with_another(x):
+    return [jnp.convolve(x, x * 2, mode=mode) for mode in ("full", "same", "valid")]
+
+
+def permuted(x):
+    key, table = jax.random.key(3), x[:, None] * jnp.ones(3)
+    return (jax.random.permutation(key, x), jax.random.permutation(key, len(x)),
+            jax.random.permutation(key, table), jax.random.permutation(key, table.T, 1, independent=True),
+            jax.random.choice(key, x, (2,), replace=False))
+
+
+def scanned_in_parallel(x):
+    def follow(a, b):
+        return {"decay": a["decay"] * b["decay"], "sum": b["decay"] * a["sum"] + b["sum"]}
+
+    elems = {"decay": jnp.cos(x), "sum": x}
+    turned = jax.lax.associative_scan(lambda a, b: a @ b, x[:, None, None] * jnp.array([[0.1, 1.0], [-1.0, 0.2]]))
+    return (jax.lax.associative_scan(follow, elems), jax.lax.associative_scan(follow, elems, reverse=True), turned,
+            jax.lax.associative_scan(jnp.maximum, jnp.sin(x) * jnp.ones((2, 1)), axis=1),
+            jax.grad(lambda y: jax.lax.associative_scan(jnp.multiply, y)[-1])(jnp.cos(x)))
+
+
+@pytest.mark.parametrize("program", [
+    squeezed, scanned, counted, convolved, convolved_with_another, permuted, scanned_in_parallel])
 def test_one_entry_for_each_length(program):
     dynacomp.reset()
     compiled = dynacomp.jit(program, backend="eager")
@@ -43,3 +66,13 @@ def test_one_entry_for_each_length(program):
 def test_known_sizes_are_as_jax_has_them(program):
     for x in (jnp.ones((1,)), jnp.ones((1, 2))[:, 0]):
         assert repr(dynacomp.jit(program, backend="eager")(x)) == repr(program(x))
+
+
+def test_a_permutation_sorts_as_often_as_jax():
+    """Beyond 1,625 elements twice: an entry for each number of rounds."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda key, x: jax.random.permutation(key, x), backend="eager")
+    for n in (1_000, 1_500, 1_625, 1_626, 5_000, 3_000, 900):
+        key, x = jax.random.key(n), jnp.arange(n)
+        assert (compiled(key, x) == jax.random.permutation(key, x)).all()
+    assert dynacomp.stats()["frames_captured"] == 3 and not dynacomp.stats()["breaks"]

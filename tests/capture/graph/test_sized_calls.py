@@ -113,3 +113,9 @@ def test_searchsorted_refuses_what_jax_refuses():
             program(a, jnp.ones(2), side)
         with pytest.raises(plain.type):
             compiled(a, jnp.ones(2), side)
+
+
+def test_rounds_of_a_permutation():
+    for rounds in (0, 1, 2, 3, 4):
+        most = sized_calls.most_permuted(rounds)
+        assert [sized_calls.rounds_of_permutation(n) for n in (most, most + 1)] == [rounds, rounds + 1]

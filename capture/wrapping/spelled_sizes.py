@@ -1,0 +1,82 @@
+"""NumPy's whole numbers as sizes: `jnp.zeros(np.prod(x.shape))`, `jnp.split(x, np.cumsum(lengths))`.
+
+A call gets a NumPy number or array that changes from call to call as an array of JAX, with NumPy's dtype. One that has
+to know it (a shape, a count, places to split at) fails on that. The next attempt gives it ints in its place, which are
+symbolic sizes: NumPy computes them in each call, and the function may do with them what it does with sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from dynacomp.capture.base.errors import Restart
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.libraries import label
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import NdArrayV, NeedsConcrete, ScalarV, TupleV, Value
+from dynacomp.capture.wrapping import host_arrays, host_functions, ndarrays, size_values
+
+MOST = 16  # numbers of an array that become sizes
+
+
+def spell_next(cap: Capture, fn: Any, given: Collection[S.Source]) -> None:
+    """Restart where the next attempt is to give calls of `fn`, which failed on what is found at these places, sizes for
+    the NumPy numbers among them."""
+    for value in _numpy_numbers(cap):
+        key = (label(fn), repr(_source(value)))
+        if _source(value) in given and key not in cap.lessons.spelled and _may_be_sizes(value):
+            cap.lessons.spelled.add(key)
+            raise Restart
+
+
+def spelled(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> tuple[list[Value], dict[str, Value]]:
+    """The arguments of a call of `fn`, with sizes for the numbers that it could not take."""
+    if not cap.lessons.spelled:
+        return args, kwargs
+    name, seen = label(fn), set[Any]()
+    return [_put(cap, name, v, seen) for v in args], {k: _put(cap, name, v, seen) for k, v in kwargs.items()}
+
+
+def _put(cap: Capture, name: str, value: Value, seen: set[Any]) -> Value:
+    value = cap.realize(value)
+    if type(value) is TupleV and value.cls is tuple:
+        return TupleV([_put(cap, name, v, seen) for v in value.items])
+    if not isinstance(value, (ScalarV, NdArrayV)) or (name, repr(_source(value))) not in cap.lessons.spelled:
+        return value
+    if _source(value) in seen:  # once as a shape, once as an element maybe, which has a dtype
+        raise NeedsConcrete(ScalarV(None, source=_source(value)))
+    seen.add(_source(value))
+    return _sizes(cap, value)
+
+
+def _sizes(cap: Capture, value: ScalarV | NdArrayV) -> Value:
+    """A number as a size, an array as tuples of such."""
+    if isinstance(value, NdArrayV):
+        return TupleV([_sizes(cap, row) for row in ndarrays.rows(cap, value)])  # type: ignore[arg-type]
+    number = host_functions.as_index(cap, value)
+    if number is value:
+        raise NeedsConcrete(value)
+    return size_values.as_size(cap, number) if isinstance(number, ScalarV) else number
+
+
+def _source(value: Any) -> Any:
+    return value.recipe if isinstance(value, NdArrayV) else value.source
+
+
+def _numpy_numbers(cap: Capture) -> Iterator[ScalarV | NdArrayV]:
+    """The numbers and arrays of NumPy that are inputs of the Graph."""
+    for _, value in cap.numbers.scalar_reads:
+        if isinstance(value.hint, np.generic):
+            yield value
+    yield from filter(host_arrays.is_hosted, cap.known.ndarrays.values())  # type: ignore[misc]
+
+
+def _may_be_sizes(value: ScalarV | NdArrayV) -> bool:
+    """Whether JAX can't tell such numbers from Python's, which sizes are: by their dtype, say."""
+    found = value.array if isinstance(value, NdArrayV) else value.hint
+    return found.size <= MOST and found.dtype.kind == "i" and (
+        jax.dtypes.canonicalize_dtype(found.dtype) == jax.dtypes.canonicalize_dtype(int))
