@@ -11,9 +11,10 @@ processes:
     jax again        a second process with JAX's persistent cache, which another has filled
     dynacomp again   a second process, with our cache
 
-Seconds are given twice: on the clock, and of the CPUs (all threads, and the processes that were started), which a busy
-machine changes less. An empty cache is not an empty installation: the usual templates were compiled by `make env` (see
-`codegen/prebuilt.py`), as jaxlib's products and convolutions were by its makers. `--stages` shows where dynacomp's seconds go.
+Seconds are given twice: on the clock, and of the CPUs (all threads, and the processes that were started), which a
+busy machine changes less. An empty cache is not an empty installation: the usual templates were compiled by `make
+env` (see `codegen/prebuilt.py`), as jaxlib's products and convolutions were by its makers. `--stages` shows where
+dynacomp's seconds go.
 """
 
 from __future__ import annotations

@@ -9,14 +9,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.graph import sized_calls
 from dynacomp.capture.kinds import arrays
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, Const, SizeV, Value, children, object_of, stands_for
+from dynacomp.capture.symbolic.values import ArrayV, Const, ScalarV, SizeV, Value, children, now, object_of, stands_for
 from dynacomp.capture.tracing.trace_call import library_call
-from dynacomp.capture.wrapping import size_values
+from dynacomp.capture.wrapping import dynamic_scalars, size_values
+from dynacomp.capture.wrapping.host_functions import as_scalar
 
 ONE = Const(1)
 
@@ -44,6 +46,22 @@ def _fori_loop(cap: Capture, lower: Value, upper: Value, body_fun: Value, init_v
     if length is not None and _is_true(size_values.compare(cap, operator.gt, length, Const(0))):
         return library_call(cap, sized_calls.fori_of_length, [lower, length, body_fun, init_val], name="fori_loop")
     return library_call(cap, jax.lax.fori_loop, [lower, upper, body_fun, init_val], options)
+
+
+@row(jnp.arange)
+def _arange(cap: Capture, start: Value, stop: Value = NONE, step: Value = NONE, dtype: Value = NONE,
+            **options: Value) -> Value:
+    given = [as_scalar(cap, cap.realize(v)) for v in (start, stop, step)]
+    numbers = [v for v in given if not stands_for(v, None)]
+    changes = any(isinstance(v, ScalarV) and isinstance(v.hint, (float, np.floating)) for v in numbers)
+    if options or not changes or not all(map(dynamic_scalars.is_number, numbers)):
+        return library_call(cap, jnp.arange, [start, stop, step, dtype], options)
+    first, last = (given[0], given[1]) if given[1] in numbers else (Const(0), given[0])
+    by = given[2] if given[2] in numbers else Const(1)
+    length = size_values.as_size(cap, dynamic_scalars.host(  # type: ignore[arg-type]
+        "length_of_arange", sized_calls.length_of_arange, first, last, by))
+    kind = Const(jax.dtypes.result_type(*map(now, numbers))) if stands_for(dtype, None) else dtype
+    return library_call(cap, sized_calls.arange, [first, step, length, kind], name="arange")
 
 
 @row(jnp.diag_indices)

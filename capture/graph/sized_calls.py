@@ -40,6 +40,22 @@ def fori_of_length(lower: Any, length: Any, body_fun: Callable[..., Any], init_v
     return found
 
 
+def arange(start: Any, step: Any, length: Any, dtype: Any) -> Any:
+    """`jnp.arange` of numbers that change, one of them a float; see `length_of_arange`."""
+    dtype = jax.dtypes.canonicalize_dtype(dtype)
+    half = step is not None and jnp.issubdtype(dtype, np.floating) and jnp.finfo(dtype).bits < 32
+    working = np.dtype(np.float32) if half else dtype
+    found = jax.lax.broadcasted_iota(working, (length,), 0)
+    if step is not None:
+        found = jnp.asarray(step, working) * found
+    return (jnp.asarray(start, working) + found).astype(dtype)
+
+
+def length_of_arange(start: Any, stop: Any, step: Any) -> int:
+    """How many numbers there are from `start` to `stop`, by `step`."""
+    return max(0, int(np.ceil((stop - start) / step)))
+
+
 def diag_indices(n: Any, ndim: Any) -> Any:
     """`jnp.diag_indices` of a positive size, which it compares with zero as an array."""
     return (jnp.arange(n, dtype=int),) * ndim

@@ -56,7 +56,7 @@ def binary(op: Any, a: Value, b: Value) -> Value | None:
     name, plain = op.__name__, plain_name(op)
     if _is_text(a) and _is_text(b) and plain in ("add", "eq", "ne"):
         return host(plain, NEVER_RAISE[plain], a, b)
-    if not (_is_number(a) and _is_number(b)):
+    if not (is_number(a) and is_number(b)):
         return None
     if _may_overflow(a, b) or _may_overflow(b, a):
         raise Break("scalar", f"{name} of a NumPy scalar and a Python int that changes from call to call")
@@ -176,7 +176,8 @@ def _is_text(v: Value) -> bool:
     return type(now(v)) is str
 
 
-def _is_number(v: Value) -> bool:
+def is_number(v: Value) -> bool:
+    """A number that JAX takes, which may change."""
     return type(now(v)) in (int, float, bool) or is_numpy_number(now(v))
 
 

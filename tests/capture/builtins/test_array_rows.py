@@ -76,3 +76,47 @@ def test_a_permutation_sorts_as_often_as_jax():
         key, x = jax.random.key(n), jnp.arange(n)
         assert (compiled(key, x) == jax.random.permutation(key, x)).all()
     assert dynacomp.stats()["frames_captured"] == 3 and not dynacomp.stats()["breaks"]
+
+
+ARANGES = {
+    "of a float": lambda n, k: jnp.arange(n * 1.0),
+    "steps": lambda n, k: jnp.arange(0, n / 4, 0.25),
+    "any step": lambda n, k: jnp.arange(0, n * k, k),
+    "from": lambda n, k: jnp.arange(k, 5.5),
+    "down": lambda n, k: jnp.arange(5.5, k, -0.3),
+    "whole numbers": lambda n, k: jnp.arange(0, k * 7, dtype=int),
+    "half": lambda n, k: jnp.arange(k, 5.5, 0.3, dtype=jnp.float16),
+    "of NumPy": lambda n, k: jnp.arange(np.float32(k), 5.5, 0.3),
+    "nothing": lambda n, k: jnp.arange(k, 0.0),
+}
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("name", ARANGES)
+def test_arange_of_floats_that_change(name, wide):
+    with jax.enable_x64(wide):
+        dynacomp.reset()
+        compiled = dynacomp.jit(lambda x, k: (x + 1, ARANGES[name](x.shape[0], k)), backend="eager")
+        for n, k in ((10, 0.5), (13, 0.3), (16, 0.7), (7, 0.25), (29, 1.3), (33, 2.0)):
+            got, want = compiled(jnp.ones(n), k)[1], ARANGES[name](n, k)
+            assert (got.shape, got.dtype, got.weak_type) == (want.shape, want.dtype, want.weak_type)
+            np.testing.assert_allclose(got, want, rtol=1e-6)
+        stats = dynacomp.stats()
+        assert stats["frames_captured"] <= 2 and not stats["breaks"] and not stats["frames_eager"]
+
+
+def test_arange_by_no_step_raises():
+    for k in (0.5, 0.25, 0.0, 0.125):
+        try:
+            want = len(jnp.arange(0, 1, k))
+        except ZeroDivisionError:
+            want = "ZeroDivisionError"
+        assert length_or_error(k) == want
+
+
+@dynacomp.jit
+def length_or_error(k):
+    try:
+        return len(jnp.arange(0, 1, k))
+    except ZeroDivisionError:
+        return "ZeroDivisionError"

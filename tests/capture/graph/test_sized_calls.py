@@ -119,3 +119,8 @@ def test_rounds_of_a_permutation():
     for rounds in (0, 1, 2, 3, 4):
         most = sized_calls.most_permuted(rounds)
         assert [sized_calls.rounds_of_permutation(n) for n in (most, most + 1)] == [rounds, rounds + 1]
+
+
+def test_how_many_numbers_an_arange_has():
+    for start, stop, step in ((0, 5.5, 1), (0.5, 2, 0.3), (3, 0.0, -0.7), (2.0, 1, 1)):
+        assert sized_calls.length_of_arange(start, stop, step) == len(np.arange(start, stop, step))
