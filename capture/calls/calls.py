@@ -485,5 +485,6 @@ for _cls, _caller in ((FunctionV, _function), (MethodV, _method), (BuiltinMethod
     define(_cls, Kind(call=_caller))  # type: ignore[arg-type]
 
 OPERATIONS.call = call
+OPERATIONS.as_function = as_function
 OPERATIONS.enter = lambda cap, fn, args: inline(cap, as_function(cap, fn), args, {})
 OPERATIONS.cell_content = cell_content

@@ -137,9 +137,10 @@ def _object(cap: Capture, value: ObjectV, name: str) -> Value:
 
 
 def _const(cap: Capture, value: Const, name: str) -> Value:
-    if is_open(value) and name in FUNCTION_PARTS and hasattr(peek(value), name):
-        assert value.source is not None
-        return wrap(cap, getattr(peek(value), name), S.Get(value.source, name))
+    if is_open(value) and isinstance(peek(value), types.FunctionType):
+        own = _function_part(cap, value, name)
+        if own is not None:
+            return own
     obj = value.value
     if isinstance(obj, types.ModuleType):
         return _module(cap, obj, name)
@@ -211,8 +212,9 @@ FUNCTION_PARTS = ("__name__", "__qualname__", "__defaults__", "__kwdefaults__", 
 
 
 def _function_part(cap: Capture, value: Const, name: str) -> Value | None:
-    """What a function of the program has under `name` at each call; None where its class answers."""
-    fn = value.value
+    """What a function of the program, or one made anew, has under `name` at each call; None where its class
+    answers."""
+    fn = peek(value)
     base = value.source or S.Root(fn, fn.__qualname__)
     if name in FUNCTION_PARTS and hasattr(fn, name) or name == "__dict__":
         return wrap(cap, getattr(fn, name), S.Get(base, name))

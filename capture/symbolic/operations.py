@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from dynacomp.capture.symbolic.iterator_values import GeneratorV
 from dynacomp.capture.symbolic.sources import Source
-from dynacomp.capture.symbolic.values import CellV, Const, ObjectV, Value
+from dynacomp.capture.symbolic.values import CellV, Const, FunctionV, ObjectV, Value
 
 Cap: TypeAlias = Any  # a Capture: its methods use these operations, so its class is defined above them
 Args: TypeAlias = list[Value]
@@ -30,6 +30,7 @@ class Operations:
     getattr: Callable[[Cap, Value, str], Value]
     special: Callable[[Cap, Value, str], Value | None]
     equal: Callable[[Cap, Value, Value], bool]
+    as_function: Callable[[Cap, Const], FunctionV]
     node_argument: Callable[[Cap, Value], Any]
     all_arrays: Callable[..., Value]
 

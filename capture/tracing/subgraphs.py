@@ -30,6 +30,7 @@ from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.interpreter import materialise, run_body
 from dynacomp.capture.graph.sizes import canonical
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import may_see
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -116,7 +117,7 @@ class Standin:
 
     def __init__(self, cap: Capture, value: Value) -> None:
         self.cap, self.value = cap, value
-        self.signature = signature_of(value)
+        self.signature = signature_of(cap, value)
         self.graphs: dict[Any, tuple[Graph, tuple[Node, ...]]] = {}
         self.changing: set[Any] = set()  # the keys of `graphs` whose functions change outer objects
         self.since: dict[Any, int] = {}  # by key: how many changes the program had made when its Graph was captured
@@ -349,31 +350,41 @@ def _name(value: Value) -> str:
     return "lambda_" if name == "<lambda>" else name
 
 
-def signature_of(value: Value) -> inspect.Signature | None:
-    """What `inspect` says of a function: JAX resolves keyword arguments by it."""
+def signature_of(cap: Capture, value: Value) -> inspect.Signature | None:
+    """What `inspect` says of a function: JAX resolves keyword arguments by it, and defaults become arguments."""
     try:
+        if is_open(value):
+            return _of_open(cap, value)
         if isinstance(value, Const):
-            real = peek(value)  # whose defaults become arguments
-            plain = isinstance(real, types.FunctionType) and not (real.__defaults__ or real.__kwdefaults__)
-            known_by_code = is_open(value) and plain
-            return inspect.signature(real if known_by_code else value.value)
+            return inspect.signature(value.value)
         if isinstance(value, FunctionV):
-            return _of_made(value)
+            return _of_made(cap, value)
         if isinstance(value, MethodV):
-            whole = signature_of(value.func)
+            whole = signature_of(cap, value.func)
             return whole and _bound(whole)
     except (TypeError, ValueError, NotConstant):
         pass
     return None
 
 
-def _of_made(fn: FunctionV) -> inspect.Signature | None:
+def _of_open(cap: Capture, fn: Const) -> inspect.Signature | None:
+    """That of a function known by its code: what it has of its own beside that is guarded, not its identity."""
+    real = peek(fn)
+    if not isinstance(real, types.FunctionType) or "__signature__" in vars(real):
+        return inspect.signature(fn.value)
+    if "__wrapped__" in vars(real):
+        assert fn.source is not None
+        return signature_of(cap, cap.getattr(fn, "__wrapped__"))
+    return _of_made(cap, OPERATIONS.as_function(cap, fn))
+
+
+def _of_made(cap: Capture, fn: FunctionV) -> inspect.Signature | None:
     """As `inspect` looks: what it was told, what the wrapped function says, what its own code says."""
     if "__signature__" in fn.attrs:
         told = as_python(fn.attrs["__signature__"])
         return told if isinstance(told, inspect.Signature) else None
     if "__wrapped__" in fn.attrs:
-        return signature_of(fn.attrs["__wrapped__"])
+        return signature_of(cap, fn.attrs["__wrapped__"])
     return None if fn.attrs.keys() & PARTIAL else inspect.signature(_twin(fn))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dynacomp
+from tests.capture.program_kit import check_one_graph
 
 X = jnp.arange(1.0, 5.0)
 W = jnp.ones((4, 4)) * 0.3
@@ -450,3 +451,40 @@ def test_a_body_changes_an_argument_that_is_handed_on_as_it_is():
             assert got[1] == want[1]
             assert jax.tree.all(jax.tree.map(jnp.array_equal, got[0], want[0]))
         assert len(dynacomp.stats()["breaks"]) == breaks
+
+
+def made_anew(power, told):
+    """Functions as a library's factory makes them: with defaults, and with what a decorator keeps."""
+    def energy(v, scale=2.0, *, shift=None):
+        return jnp.sum(v ** power) * scale + (0.0 if shift is None else shift)
+
+    @functools.wraps(energy)
+    def wrapper(*args, **kwargs):
+        return energy(*args, **kwargs)
+
+    wrapper.told = told
+    return energy, wrapper
+
+
+def test_a_function_made_anew_with_defaults_is_known_by_them():
+    def program(x, functions):
+        energy, wrapper = functions
+        return jax.grad(energy)(x), jax.grad(wrapper)(x, scale=3.0) * wrapper.told, wrapper.__wrapped__.__name__
+
+    check_one_graph(program, *((X, made_anew(2, 1)) for _ in range(4)))
+
+
+def test_defaults_of_a_function_made_anew_are_guarded():
+    def program(x, energy):
+        return jax.grad(energy)(x)
+
+    def with_default(scale):
+        def energy(v, scale=scale):
+            return jnp.sum(v) * scale
+
+        return energy
+
+    compiled = dynacomp.jit(program, backend="eager")
+    for scale in (2.0, 3.0, jnp.float32(4.0), 2.0):
+        np.testing.assert_array_equal(compiled(X, with_default(scale)), program(X, with_default(scale)))
+    assert not dynacomp.stats()["breaks"]
