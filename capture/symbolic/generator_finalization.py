@@ -28,7 +28,7 @@ from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import ArrayV, Const, Lazy, NumberV, OpaqueV, ScalarV, SizeV, Value
 
-LEAVES = (ArrayV, Const, Lazy, NumberV, ScalarV, SizeV, GivenIterV, OpaqueV)
+LEAVES: list[type] = [ArrayV, Const, Lazy, NumberV, ScalarV, SizeV, GivenIterV, OpaqueV]
 ITERATORS = (GeneratorV, StreamV, GivenIterV)
 
 
@@ -159,7 +159,7 @@ def _inside(cls: type) -> Callable[[Any], Iterable[Any]] | None:
 
 def _inside_of(cls: type) -> Callable[[Any], Iterable[Any]] | None:
     """What gives the things in one of these; None where it leads nowhere."""
-    if issubclass(cls, LEAVES):
+    if issubclass(cls, tuple(LEAVES)):
         return None
     rows = ((Value, _of_generator if issubclass(cls, GeneratorV) else _parts), ((list, tuple, set), iter),
             (dict, dict.values))
@@ -194,6 +194,11 @@ def _roots(cap: Capture) -> list[Any]:
     for frame in reversed(list(frames(cap))):  # the innermost one is looked at first: most are found there
         found += _held(frame)
     return found
+
+
+def is_reachable(cap: Capture, value: Value) -> bool:
+    """Whether the program can still get at an object: from its frames, from existing objects, from what is stored."""
+    return any(v is value for v in _walk(_roots(cap), lambda v: True))
 
 
 def frames(cap: Capture) -> Iterator[Frame]:

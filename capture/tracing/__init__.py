@@ -20,6 +20,8 @@
                          arrays
     placement            Where arrays that do not exist yet will live, and which of them eager
                          JAX has as tracers
+    endless_loops        Loops of a library call that may never end, for arrays that a check would
+                         have refused
     failures             What becomes of a library call that fails on tracers: eager JAX's own
                          exception, or it is entered
     made_anew            Library callables that the program makes anew for each call: known by

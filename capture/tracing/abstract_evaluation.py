@@ -41,6 +41,7 @@ from dynacomp.capture.symbolic.libraries import (
 from dynacomp.capture.symbolic.machine import Capture, StopAtBreak
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import Const, NeedsConcrete
+from dynacomp.capture.tracing.endless_loops import may_not_end
 from dynacomp.capture.tracing.failures import (
     Failed,
     can_be_called,
@@ -370,11 +371,6 @@ def calls_back(jaxpr: Any) -> bool:
     """Whether a Python function runs when this jaxpr does."""
     return any("callback" in e.primitive.name or "callback" in e.params for e in jaxpr.eqns) or any(
         map(calls_back, subjaxprs(jaxpr)))
-
-
-def may_not_end(jaxpr: Any) -> bool:
-    """Whether arrays say how often a loop in this jaxpr runs."""
-    return any(e.primitive is jax.lax.while_p for e in jaxpr.eqns) or any(map(may_not_end, subjaxprs(jaxpr)))
 
 
 def _is_written_in_python(eqn: Any) -> bool:

@@ -33,8 +33,8 @@ def test_what_has_parts():
 
 
 def test_named_tuples():
-    assert [rows.is_namedtuple(x, strict) for x in (P(1, 2), Inner(1, 2), Fields(), ()) for strict in (False, True)] == [
-        True, True, True, False, False, False, False, False]
+    found = [rows.is_namedtuple(x, strict) for x in (P(1, 2), Inner(1, 2), Fields(), ()) for strict in (False, True)]
+    assert found == [True, True, True, False, False, False, False, False]
     assert rows.same_namedtuples(P(1, 2), collections.namedtuple("P", "x y")(1, 2))
     assert not rows.same_namedtuples(P(1, 2), Inner(1, 2))
 
