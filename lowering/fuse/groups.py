@@ -188,7 +188,7 @@ def _as_rows(reader: Reader, items: list[Item], producers: dict[str, Item]) -> G
             return None
         if not all(row_exact(reader, i, producers, rows) for i in items):
             continue
-        if _wasteful(items, rows) or _lonely(reader, items, rows):
+        if _wasteful(items, rows) or _lonely(reader, items, rows) or _loses_lanes(items, rows, producers):
             return None
         if hint(rows) < MIN_ROWS and sum(i.work for i in items) > SMALL_WORK:
             return None
@@ -200,6 +200,12 @@ def _wasteful(items: list[Item], rows: sympy.Expr) -> bool:
     """Rows so short that lanes inside them would stand empty, while items could use lanes."""
     inside = max(i.work for i in items) // max(hint(rows), 1)
     return inside < 4 and hint(rows) > 64
+
+
+def _loses_lanes(items: list[Item], rows: sympy.Expr, producers: Mapping[str, Item]) -> bool:
+    """Would items that want lanes over all their dimensions be rows, for the sake of others of another shape?"""
+    whole = [i for i in items if i.numel == rows]
+    return any(i.lanes and i.kind == "fold" and _crosses(i, whole[0], producers) for i in whole)
 
 
 def _lonely(reader: Reader, items: list[Item], rows: sympy.Expr) -> bool:

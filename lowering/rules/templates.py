@@ -29,6 +29,8 @@ Groups = tuple[tuple[int, ...], ...]
 Strides = tuple[sympy.Expr, ...]
 SMALL_PRODUCT = 4096
 """Products of fewer multiplications than this stay loops, so that they fuse."""
+DEEP_PRODUCT, DEEP_SIDE = 2048, 8
+"""Of so many multiplications and rows and columns, those whose lanes would be folded away do not stay loops."""
 LARGE_MATRIX = 1 << 14
 """Elements of a matrix whose product with a vector reads it by rows."""
 
@@ -113,16 +115,28 @@ def is_small_dot(node: Node) -> bool:
     n = total(right[d] for d in dot.right_dims[2])
     work = batch * m * n * k
     if work <= SMALL_PRODUCT or min(m, n) != 1 or batch * m * n < 1:
-        return work <= SMALL_PRODUCT
+        return work <= SMALL_PRODUCT and not (work >= DEEP_PRODUCT and min(m, n) >= DEEP_SIDE and _is_deep(dot))
     matrix, free = (dot.right, dot.right_dims[2]) if m == 1 else (dot.left, dot.left_dims[1])
     return work < LARGE_MATRIX * batch or not _lies_along(matrix, free)
 
 
-def _lies_along(node: Any, dims: Sequence[int]) -> bool:
-    """Is a node an input, maybe transposed or as another shape, whose neighbours in memory differ in one of `dims`?"""
+def _is_deep(dot: Dot) -> bool:
+    """Do both operands lie along the dimensions that are folded away? Loops would fold a register for every result."""
+    sides = (_untransposed(dot.left, dot.left_dims[2]), _untransposed(dot.right, dot.right_dims[1]))
+    return all(len(shape_of(node)) - 1 in dims for node, dims in sides)
+
+
+def _untransposed(node: Any, dims: Sequence[int]) -> tuple[Any, Sequence[int]]:
+    """What a node transposes, and which of its dimensions are `dims` of the node."""
     while _is(node, "transpose"):
         dims = [node.kwargs["permutation"][d] for d in dims]
         node = node.args[0]
+    return node, dims
+
+
+def _lies_along(node: Any, dims: Sequence[int]) -> bool:
+    """Is a node an input, maybe transposed or as another shape, whose neighbours in memory differ in one of `dims`?"""
+    node, dims = _untransposed(node, dims)
     fits = len(shape_of(node)) - 1 in dims
     while _is(node, "reshape"):
         node = node.args[0]

@@ -150,3 +150,13 @@ def test_softmax_is_one_group_over_rows_or_over_lanes():
         assert len(scheduled(lambda x, axis=axis: jax.nn.softmax(x, axis), x).steps) == 1
     crossing = scheduled(lambda x: (jnp.exp(x).sum(0), jnp.exp(x).sum(1)), x)
     assert len(crossing.steps) == 2, "rows of one are columns of the other"
+
+
+def test_sums_over_rows_keep_their_lanes_beside_those_of_another_shape():
+    """Two gradients of as many numbers: as rows of one kernel, both would gather down their columns."""
+    def gradients(x, y, a, b):
+        return x.T @ y + a, y.T @ x + b
+
+    args = [np.random.RandomState(k).randn(*s).astype(np.float32) for k, s in enumerate(((16, 8), (16, 32)))]
+    made = scheduled(gradients, *args, np.ones((8, 32), np.float32), np.ones((32, 8), np.float32))
+    assert str(made).count("vector i1") == len(made.steps) == 2 and "Floor" not in str(made)

@@ -27,3 +27,12 @@ def times(v, w):
 def test_a_vector_times_a_large_matrix_whose_rows_add_up_is_a_template(fn, args, template):
     steps = schedule(lower_function(fn, *args)).steps
     assert any(isinstance(s, TemplateStep) for s in steps) == template
+
+
+def test_small_products_along_both_operands_are_no_loops():
+    """Loops would fold a register for each of their results; where one operand lies across, they would not."""
+    x, deep, wide = (jnp.ones(s) for s in ((16, 32), (8, 32), (32, 8)))
+    is_template = lambda fn, *args: [isinstance(s, TemplateStep) for s in schedule(lower_function(fn, *args)).steps]
+    assert is_template(lambda x, w: x @ w.T, x, deep) == [True]
+    assert is_template(times, x, wide) == [False]
+    assert is_template(lambda x, w: x @ w.T, x[:2], deep) == [False], "few results"
