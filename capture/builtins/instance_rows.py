@@ -17,6 +17,7 @@ from dynacomp.capture.base.classes import module_name, mro
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.builtins.builtin_rows import class_of, row
+from dynacomp.capture.builtins.class_checks import checked
 from dynacomp.capture.kinds.operators import fold, truth
 from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
@@ -34,6 +35,9 @@ from dynacomp.capture.symbolic.values import (
 )
 from dynacomp.capture.tracing.placement import is_traced
 from dynacomp.capture.wrapping.class_attrs import lookup
+
+# Whose attributes are found as those of any object, though in C functions of their own.
+PLAIN = {object, type, int, float, complex, str, bytes, tuple, list, dict, set, frozenset}
 
 
 @row(isinstance)
@@ -79,7 +83,7 @@ def _by_type(cap: Capture, x: Value, kinds: Value) -> Value:
 
 def _says_its_class(cls: type) -> bool:
     """Whether code of the program tells the `__class__` of instances."""
-    return lookup(cls, "__class__")[0] is not object or lookup(cls, "__getattribute__")[0] is not object
+    return lookup(cls, "__class__")[0] is not object or lookup(cls, "__getattribute__")[0] not in PLAIN
 
 
 def _says_it_is(cap: Capture, x: ObjectV, kind: Value) -> bool:
@@ -153,7 +157,10 @@ def _is_instance(cap: Capture, x: Value, kind: Value) -> bool:
     check = _own_check(kind)
     if check is None:
         return truth(cap, _by_class(cap, x, kind))
-    return class_of(x) is as_python(kind) or truth(cap, cap.call(Const(check), [kind, x]))
+    if (cls := class_of(x)) is as_python(kind):
+        return True
+    ask = lambda v: truth(cap, cap.call(Const(check), [kind, v]))
+    return ask(x) if _says_its_class(cls) else checked(cap, check, kind, x, cls, ask)
 
 
 def _is_instance_of(cls: type, classes: Any) -> bool:

@@ -90,6 +90,7 @@ class Lessons:
     apart: set[Any] = field(default_factory=set)  # codes that change trees: `jax.jit` makes these anew
     entered: dict[Any, bool] = field(default_factory=dict)  # library functions that no size can pass; False: nor enter
     shut: set[Any] = field(default_factory=set)  # but for those at these places
+    each_checked: bool = False  # a metaclass's check of an instance changes something, see `class_checks`
 
     def learnt(self) -> int:
         """How much keeps the Graph from serving all calls, whole."""
