@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 
@@ -20,7 +22,7 @@ CONV = {s: [UNKNOWN] * 3 for s in SPATIAL} | dict.fromkeys(("k", "groups", "batc
     s: [UNKNOWN] * 5 for s in ("lhs_strides", "rhs_strides", "out_strides")}
 
 # A template's name, its params as far as its units depend on them, and the dtypes of its operands and results.
-CALLS = (
+CALLS: tuple[tuple[str, dict[str, Any], tuple[Any, ...]], ...] = (
     ("matmul", {}, (F32, F32, F32)),
     ("matmul", {}, (BF16, BF16, BF16)),
     ("conv", CONV, (F32, F32, F32)),
@@ -35,5 +37,9 @@ CALLS = (
 
 def units() -> tuple[str, ...]:
     """Their texts, each once."""
-    found = (unit for name, params, dtypes in CALLS for unit in TEMPLATES[name].instances(params, dtypes))
+    found: list[str] = []
+    for name, params, dtypes in CALLS:
+        instances = TEMPLATES[name].instances
+        assert instances is not None
+        found.extend(instances(params, dtypes))
     return tuple(dict.fromkeys(found))

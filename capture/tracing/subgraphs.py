@@ -353,9 +353,9 @@ def _name(value: Value) -> str:
 def signature_of(cap: Capture, value: Value) -> inspect.Signature | None:
     """What `inspect` says of a function: JAX resolves keyword arguments by it, and defaults become arguments."""
     try:
-        if is_open(value):
-            return _of_open(cap, value)
         if isinstance(value, Const):
+            if is_open(value):
+                return _of_open(cap, value)
             return inspect.signature(value.value)
         if isinstance(value, FunctionV):
             return _of_made(cap, value)
