@@ -24,10 +24,9 @@ from dynacomp.capture.symbolic.values import (
     MethodV,
     NumberV,
     ObjectV,
-    ScalarV,
-    SizeV,
     TupleV,
     Value,
+    is_changing,
     is_constant,
     is_exactly,
     stands_for,
@@ -50,8 +49,7 @@ def _pow(cap: Capture, a: Value, b: Value, *mod: Value) -> Value:
 
 @row(divmod)
 def _divmod(cap: Capture, a: Value, b: Value) -> Value:
-    if any(isinstance(x, (SizeV, ScalarV)) for x in (a, b)) and all(is_constant(x) or isinstance(
-            x, (SizeV, ScalarV)) for x in (a, b)):
+    if any(map(is_changing, (a, b))) and all(is_constant(x) or is_changing(x) for x in (a, b)):
         return TupleV([binary(cap, operator.floordiv, a, b), binary(cap, operator.mod, a, b)])
     for x, name, y in ((a, "__divmod__", b), (b, "__rdivmod__", a)):
         if isinstance(x, ObjectV) and cap.special(x, name) is not None:
@@ -93,8 +91,8 @@ for _op in {*BINARY, *COMPARE.values()}:
 def _index(cap: Capture, a: Value, /) -> Value:
     """An int is its own index, whether it is a constant or not."""
     a = index_value(cap, a)
-    return a if isinstance(a, (SizeV, ScalarV, NumberV)) and type_of(a) is int else fold_call(
-        cap, operator.index, [a], {})
+    number = is_changing(a) or isinstance(a, NumberV)
+    return a if number and type_of(a) is int else fold_call(cap, operator.index, [a], {})
 
 
 for _unary in (operator.neg, operator.pos, operator.invert):

@@ -23,11 +23,10 @@ from dynacomp.capture.symbolic.values import (
     DictV,
     NumberV,
     ObjectV,
-    ScalarV,
     SetV,
-    SizeV,
     Value,
     existing,
+    is_changing,
 )
 from dynacomp.capture.wrapping.class_prototypes import is_made
 
@@ -38,7 +37,7 @@ def identify(cap: Capture, x: Value) -> Value:
     """`id(x)`."""
     if isinstance(x, Const) and not is_made(cap, x.value) and not _may_be_two(x):
         return Const(id(x.value))  # functions, classes and the like are held by their guards
-    if isinstance(x, (ScalarV, NumberV, SizeV)):
+    if is_changing(x) or isinstance(x, NumberV):
         raise Break("identity", "id() of a number or string that changes from call to call")
     if isinstance(x, ArrayV):
         certain(cap, x)

@@ -26,15 +26,14 @@ from dynacomp.capture.kinds.operators import fold
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
-    ArrayV,
     Const,
     LibraryV,
-    NumberV,
     SizeV,
     TupleV,
     Value,
     as_python,
     is_known_literal,
+    node_of,
 )
 from dynacomp.capture.tracing.trace_call import library_call
 
@@ -76,7 +75,7 @@ def is_settled(v: Value) -> bool:
     """Whether a Value is the same whenever Python gets it."""
     if isinstance(v, TupleV):
         return all(isinstance(x, Value) and is_settled(x) for x in v.items)
-    return isinstance(v, (ArrayV, NumberV)) or is_known_literal(v)
+    return node_of(v) is not None or is_known_literal(v)
 
 
 BUILTINS[jax.debug.print] = debug_print

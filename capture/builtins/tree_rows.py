@@ -27,11 +27,10 @@ from dynacomp.capture.symbolic.values import (
     Const,
     LibraryV,
     ListV,
-    ScalarV,
-    SizeV,
     TupleV,
     Value,
     as_python,
+    is_changing,
     stands_for,
     type_of,
 )
@@ -144,8 +143,8 @@ def all_arrays(cap: Capture, tree: Value, anew: bool = False) -> Value:
 
 
 def _is_number(value: Value) -> bool:
-    return is_numpy(value) or isinstance(value, (Const, ScalarV, SizeV)) and issubclass(
-        type_of(value), (int, float, complex, np.generic))
+    plain = is_changing(value) or isinstance(value, Const)
+    return is_numpy(value) or plain and issubclass(type_of(value), (int, float, complex, np.generic))
 
 
 def _may_hold_numbers(tree: LibraryV) -> bool:

@@ -58,6 +58,7 @@ from dynacomp.capture.symbolic.values import (
     ViewV,
     as_python,
     existing,
+    is_changing,
     is_constant,
     is_open,
     peek,
@@ -193,7 +194,7 @@ def _builtin_method(cap: Capture, fn: BuiltinMethodV, args: list[Value], kwargs:
         return own(cap, fn.obj, fn.name, args, kwargs)
     if isinstance(fn.obj, ScalarV) and dynamic_scalars.is_numpy_number(fn.obj.hint):
         return ndarrays.call_method(cap, fn.obj, fn.name, args, kwargs)
-    if not kwargs and (fn.name == "join" or any(isinstance(x, host_functions.CHANGING) for x in (fn.obj, *args))):
+    if not kwargs and (fn.name == "join" or any(map(is_changing, (fn.obj, *args)))):
         found = host_functions.method(cap, fn.obj, fn.name, args)
         if found is not None:
             return found

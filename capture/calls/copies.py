@@ -33,11 +33,10 @@ from dynacomp.capture.symbolic.values import (
     NotConstant,
     NumberV,
     ObjectV,
-    ScalarV,
     SetV,
-    SizeV,
     TupleV,
     Value,
+    is_changing,
     stands_for,
 )
 from dynacomp.capture.tracing.trace_call import library_call
@@ -200,7 +199,7 @@ def _generated(raw: Any) -> bool:
 
 def _atomic(x: Value) -> Value:
     """What Python does not copy."""
-    if isinstance(x, (FunctionV, NumberV, ScalarV, SizeV)) or isinstance(x, Const) and _is_atomic(x.value):
+    if is_changing(x) or isinstance(x, (FunctionV, NumberV)) or isinstance(x, Const) and _is_atomic(x.value):
         return x
     raise Break("call", f"a copy of a {type(x).__name__.removesuffix('V').lower()}")
 

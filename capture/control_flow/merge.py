@@ -28,11 +28,12 @@ from dynacomp.capture.symbolic.values import (
     NumberV,
     ObjectV,
     ScalarV,
-    SizeV,
     TupleV,
     Value,
+    is_changing,
     is_exactly,
     is_number,
+    node_of,
     now,
     type_of,
 )
@@ -144,9 +145,10 @@ def _settle(v: Any, states: list[undo_log.State], held: list[Any]) -> None:
 
 
 def _is_same(a: Any, b: Any) -> bool:
-    return is_same_constant(a, b) or a is b or (
-        isinstance(a, (ArrayV, NumberV)) and type(a) is type(b) and a.node is b.node
-        and getattr(a, "real", None) is getattr(b, "real", None))
+    if a is b or is_same_constant(a, b):
+        return True
+    computed = type(a) is type(b) and node_of(a) is not None and node_of(a) is node_of(b)
+    return computed and getattr(a, "real", None) is getattr(b, "real", None)
 
 
 # --- kinds of Value
@@ -262,7 +264,7 @@ def _objects(join: Join, items: list[Any]) -> Any:
 _ROWS: list[tuple[Callable[[Any], bool], Callable[[Join, list[Any]], Any]]] = [
     (lambda v: isinstance(v, ArrayV), _arrays),
     (lambda v: isinstance(v, Const), _constants),
-    (lambda v: isinstance(v, (Const, ScalarV, SizeV)), _changing),
+    (lambda v: is_changing(v) or isinstance(v, Const), _changing),
     (lambda v: is_number(v) and not is_exactly(v, float), _numbers),
     (lambda v: isinstance(v, TupleV), _tuples),
     (undo_log.is_mutable, _objects),

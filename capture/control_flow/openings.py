@@ -26,7 +26,16 @@ from dynacomp.capture.control_flow.raising import only_raises
 from dynacomp.capture.graph.avals import aval_of
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.symbolic.values import Const, NeedsConcrete, NotConstant, NumberV, ScalarV, SizeV, Value
+from dynacomp.capture.symbolic.values import (
+    Const,
+    NeedsConcrete,
+    NotConstant,
+    NumberV,
+    ScalarV,
+    Value,
+    is_changing,
+    now,
+)
 from dynacomp.capture.tracing.subgraphs import localise
 from dynacomp.capture.wrapping import dynamic_scalars, host_functions
 from dynacomp.capture.wrapping.graph_inputs import scalar_node
@@ -38,7 +47,7 @@ REFUSED = (Break, Raised, Differs, NotConstant, NeedsConcrete, OneSide, Restart)
 
 def may_open(cap: Capture, frame: Frame, value: Value) -> bool:
     """Whether a jump here on this Value need not be decided by this call's numbers."""
-    if not cap.lessons.opens or not isinstance(value, (ScalarV, SizeV)) or type(value.hint) not in NUMBERS:
+    if not cap.lessons.opens or not is_changing(value) or type(now(value)) not in NUMBERS:
         return False
     return place_of(frame) not in cap.lessons.shut and loop_of(frame.code, frame.index) is None
 

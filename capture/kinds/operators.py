@@ -47,6 +47,7 @@ from dynacomp.capture.symbolic.values import (
     ViewV,
     as_python,
     holds,
+    is_changing,
     is_open,
     row_kind,
     stands_for,
@@ -255,8 +256,7 @@ def _with_content(cap: Capture, left: Value, method: str, right: Value) -> Any:
     if content is right or not hasattr(type_of(left), method):
         return _with_instance(cap, left, method, right)
     _check_leaves_it(left, method)
-    changing = (SizeV, ScalarV)
-    if isinstance(left, changing) or isinstance(left, Const) and isinstance(content, changing):
+    if is_changing(left) or isinstance(left, Const) and is_changing(content):
         return binary(cap, _BY_METHOD[method], left, content)
     found = cap.call(BuiltinMethodV(left, method), [content if isinstance(left, Const) else right])
     return NotImplemented if stands_for(found, NotImplemented) else found

@@ -17,16 +17,15 @@ from dynacomp.capture.kinds.operators import binary, equal, truth
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
-    ArrayV,
     Const,
     ListV,
     NotConstant,
-    NumberV,
     SliceV,
     TupleV,
     Value,
     as_python,
     is_exactly,
+    node_of,
     stands_for,
     type_of,
 )
@@ -103,7 +102,7 @@ def _repeat(cap: Capture, a: Any, b: Value) -> Any:
 
 def times_of(cap: Capture, a: Any, b: Value) -> int | None:
     """How often `a * b` repeats the sequence `a`; None where `b` is no integer."""
-    if isinstance(b, (ArrayV, NumberV)) or not has_index(b):
+    if node_of(b) is not None or not has_index(b):
         return None
     times = integer(cap, b)
     if len(a.items) * times > MAX_REPEATED:

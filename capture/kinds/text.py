@@ -34,8 +34,10 @@ from dynacomp.capture.symbolic.values import (
     Value,
     ViewV,
     as_python,
+    is_changing,
     is_constant,
     is_exactly,
+    node_of,
     type_of,
 )
 from dynacomp.capture.wrapping import class_attrs, host_functions, object_attrs, size_values
@@ -178,13 +180,12 @@ SHOWN: dict[str, Any] = {"s": str, "r": repr, "a": ascii}
 
 def percent(cap: Capture, a: Value, b: Value) -> Any:
     """`text % values` where some value is no constant: piece by piece."""
-    if not is_exactly(a, str, bytes) or isinstance(
-            b, (ArrayV, LibraryV, NumberV)) or is_constant(b):
+    if not is_exactly(a, str, bytes) or node_of(b) is not None or isinstance(b, LibraryV) or is_constant(b):
         return NotImplemented
     hosted = host_functions.percent(cap, a, b)
     if hosted is not None:
         return hosted
-    if isinstance(b, host_functions.CHANGING):
+    if is_changing(b):
         return NotImplemented
     if type(a.value) is bytes:
         raise Break("operator", "bytes % values that only exist at run time")

@@ -25,6 +25,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     as_python,
+    is_changing,
     type_of,
 )
 from dynacomp.capture.wrapping import host_functions
@@ -69,8 +70,7 @@ def _build_slice(cap: Capture, f: Frame, i: Instr) -> None:
 @opcode("BUILD_STRING")
 def _build_string(cap: Capture, f: Frame, i: Instr) -> None:
     parts = f.popn(i.arg)
-    changing = any(isinstance(p, host_functions.CHANGING) for p in parts)
-    found = host_functions.concatenated(cap, parts) if changing else None
+    found = host_functions.concatenated(cap, parts) if any(map(is_changing, parts)) else None
     found = found or later.made(cap, host_functions.concat, *parts)
     f.push(found or Const("".join(as_python(s) for s in parts)))
 

@@ -32,7 +32,6 @@ from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, Genera
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode, unsupported
 from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (
-    ArrayV,
     Const,
     DictV,
     LibraryV,
@@ -44,6 +43,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     as_python,
     holds,
+    node_of,
     object_of,
     type_of,
 )
@@ -64,7 +64,7 @@ def _jump(cap: Capture, f: Frame, i: Instr) -> int:
 
 def is_computed(value: Value) -> bool:
     """Whether only the Graph knows its truth."""
-    return isinstance(value, (LaterV, NumberV)) or (isinstance(value, ArrayV) and not is_numpy(value))
+    return isinstance(value, LaterV) or node_of(value) is not None and not is_numpy(value)
 
 
 def _jump_if(wanted: bool, *names: str) -> None:

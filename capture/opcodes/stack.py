@@ -20,7 +20,14 @@ from dynacomp.capture.opcodes.names import let_go, push_callable
 from dynacomp.capture.symbolic.frame_values import NULL
 from dynacomp.capture.symbolic.generator_finalization import dropped
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
-from dynacomp.capture.symbolic.values import ArrayV, Const, NumberV, ScalarV, SizeV, SliceV, Value, stands_for
+from dynacomp.capture.symbolic.values import (
+    Const,
+    SliceV,
+    Value,
+    is_changing,
+    node_of,
+    stands_for,
+)
 
 METHOD_ATTR = VERSION >= (3, 12)  # LOAD_ATTR's low bit asks for a method call's pair
 BOOL_COMPARE = VERSION >= (3, 13)  # COMPARE_OP's bit 4 asks for a bool
@@ -94,7 +101,7 @@ def _to_bool(cap: Capture, f: Frame, i: Instr) -> None:
 def stays(cap: Capture, f: Frame, i: Instr, value: Value) -> bool:
     """Whether the truth of an array, or of a number that changes where conditions are left open, is asked for by the
     jump that follows, which may become a `cond`."""
-    computed = isinstance(value, (ArrayV, NumberV)) or cap.lessons.opens and isinstance(value, (ScalarV, SizeV))
+    computed = node_of(value) is not None or cap.lessons.opens and is_changing(value)
     return computed and f.code.instrs[i.index + 1].name.startswith("POP_JUMP_IF")
 
 

@@ -42,7 +42,7 @@ from dynacomp.capture.reconstruct.output import Recipe, Writer
 from dynacomp.capture.reconstruct.unchanged import effects
 from dynacomp.capture.symbolic.frame_values import HandlingV, NullV
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.symbolic.values import ArrayV, Const, Lazy, OpaqueV, ScalarV, SizeV, Value, peek
+from dynacomp.capture.symbolic.values import ArrayV, Const, Lazy, OpaqueV, Value, is_changing, peek
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def is_missed(w: Writer, value: Any) -> bool:
     if isinstance(value, (Const, Lazy, OpaqueV)):
         real = peek(value) if isinstance(value, Const) else value.obj
         return not (is_literal(real) or issubclass(type(real), HARMLESS))
-    return not isinstance(value, (ArrayV, SizeV, ScalarV))
+    return not (isinstance(value, ArrayV) or is_changing(value))
 
 
 def _saved(w: Writer, frame: Frame, value: Value) -> Slot:

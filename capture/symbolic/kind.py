@@ -26,6 +26,8 @@ class Kind:
     constant: Callable[[V], Any] | None = None  # the object itself, where it is known; else NotConstant
     existing: Callable[[V], Any] | None = None  # the object that it stands for, if it was there before; else None
     now: Callable[[V], Any] | None = None  # what a constant, a changing number or a string is in this call
+    changes: bool | None = None  # a number or string of Python's that another call may have otherwise
+    node: Callable[[V], Any] | None = None  # the Node of the Graph that computes an array or number
     children: Callable[[V], Iterable[Any]] | None = None  # what a tuple, list, dict or slice holds, some maybe Lazy
     rebuild: Callable[[V, Iterable[Any]], Any] | None = None  # such an object of these children
 

@@ -473,6 +473,17 @@ def now(value: Any) -> Any:
     return None if row is None else row(value)
 
 
+def is_changing(value: Any) -> bool:
+    """Whether `value` is a number or string of Python's that another call may have otherwise."""
+    return kind(value).changes is True
+
+
+def node_of(value: Any) -> Node | None:
+    """The Node of the Graph that computes `value`, an array or a number; None of other Values."""
+    row = kind(value).node
+    return None if row is None else row(value)
+
+
 def children(value: Any) -> Iterable[Any]:
     """What a tuple, list, dict or slice holds (nothing has looked at `Lazy` ones yet); none of other Values."""
     row = kind(value).children
@@ -532,7 +543,10 @@ def _defined() -> None:
     define(Const, Kind(python_type=lambda v: type(peek(v)), constant=lambda v: v.value, existing=peek, now=peek))
     define(SequenceV, Kind(children=lambda v: v.items, rebuild=lambda v, parts: v.cls(parts)))
     define(DictV, Kind(children=lambda v: getattr(v.items, "known", v.items.values)()))
-    define(SizeV, Kind(now=lambda v: v.hint))
+    define(SizeV, Kind(now=lambda v: v.hint, changes=True))
+    define(ScalarV, Kind(now=lambda v: v.hint, changes=True))
+    define(ArrayV, Kind(node=lambda v: v.node))
+    define(NumberV, Kind(node=lambda v: v.node))
     for cls, constant in ((TupleV, _tuple_as_python), (DictV, _dict_as_python), (SetV, _set_as_python),
                           (ListV, lambda v: v.cls(as_python(i) for i in v.items)), (ObjectV, None)):
         define(cls, Kind(python_type=lambda v: v.cls, constant=constant))
@@ -544,7 +558,7 @@ def _defined() -> None:
     define(ViewV, Kind(python_type=lambda v: VIEW_TYPES[v.table.cls is collections.OrderedDict, v.kind]))
     define(ArrayV, Kind(python_type=lambda v: class_of(v.aval) if v.real is None else type(v.real)))
     define(NdArrayV, Kind(python_type=lambda v: type(v.array)))
-    define(ScalarV, Kind(python_type=lambda v: type(v.hint), constant=_scalar, now=lambda v: v.hint))
+    define(ScalarV, Kind(python_type=lambda v: type(v.hint), constant=_scalar))
     define(NumberV, Kind(python_type=lambda v: v.kind))
     define(OpaqueV, Kind(python_type=lambda v: type(v.obj), existing=lambda v: v.obj))
     define(LibraryV, Kind(constant=_library))

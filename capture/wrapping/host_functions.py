@@ -22,7 +22,7 @@ import numpy as np
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ScalarV, SequenceV, SizeV, TupleV, Value, now
+from dynacomp.capture.symbolic.values import ScalarV, SequenceV, SizeV, TupleV, Value, is_changing, now
 from dynacomp.capture.wrapping import dynamic_scalars, scalar_ranges, size_values
 
 Bounds = tuple[float, float]
@@ -83,7 +83,7 @@ def row_of(fn: Any) -> tuple[Bounds, ...] | None:
 
 def call(cap: Capture, fn: Any, args: Sequence[Value], kwargs: Any = ()) -> Value | None:
     """`fn(*args)` as a host expression; None where it is none: nothing changes, or an argument is no number."""
-    if kwargs or not any(isinstance(a, CHANGING) for a in args):
+    if kwargs or not any(map(is_changing, args)):
         return None
     bounds = row_of(fn)
     if bounds is None or len(args) > len(bounds) or not all(map(_is_plain, args)):
@@ -110,21 +110,21 @@ def concatenated(cap: Capture, parts: Sequence[Value]) -> Value | None:
 
 def joined(cap: Capture, between: Value, parts: Sequence[Value]) -> Value | None:
     """`between.join(parts)`, likewise."""
-    known = all(type(now(p)) is str for p in (between, *parts)) and any(isinstance(p, CHANGING) for p in parts)
+    known = all(type(now(p)) is str for p in (between, *parts)) and any(map(is_changing, parts))
     return _hosted(cap, _join, (between, *parts), (ANY,) * (1 + len(parts))) if known else None
 
 
 def percent(cap: Capture, text: Value, values: Value) -> Value | None:
     """`text % values`, likewise."""
     given = [cap.realize(v) for v in values.items] if isinstance(values, TupleV) and values.cls is tuple else [values]
-    if type(now(text)) is not str or not any(isinstance(v, CHANGING) for v in given) or not all(map(_is_plain, given)):
+    if type(now(text)) is not str or not any(map(is_changing, given)) or not all(map(_is_plain, given)):
         return None
     return _hosted(cap, _percent, (text, *given), (ANY,) * (1 + len(given)))
 
 
 def contained(cap: Capture, text: Value, part: Value) -> Value | None:
     """`part in text`, likewise."""
-    known = all(type(now(v)) is str for v in (text, part)) and any(isinstance(v, CHANGING) for v in (text, part))
+    known = all(type(now(v)) is str for v in (text, part)) and any(map(is_changing, (text, part)))
     return _hosted(cap, operator.contains, (text, part), (ANY, ANY)) if known else None
 
 

@@ -25,11 +25,10 @@ from dynacomp.capture.symbolic.values import (
     ListV,
     NeedsConcrete,
     ObjectV,
-    ScalarV,
     SetV,
-    SizeV,
     TupleV,
     Value,
+    is_changing,
     is_open,
     peek,
 )
@@ -96,7 +95,7 @@ def fixed_fields(cap: Capture, memo: Memo, leaves: list[Any]) -> None:
     """Changing numbers that are no leaves are part of the tree's structure: they must be constants."""
     seen = {id(x) for x in leaves}
     for value, _ in memo.values():
-        if isinstance(value, (ScalarV, SizeV)) and id(value) not in seen:
+        if is_changing(value) and id(value) not in seen:
             raise NeedsConcrete(as_scalar(cap, value))  # type: ignore[arg-type]
 
 
