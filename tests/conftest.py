@@ -4,7 +4,8 @@
 that file under `pytest --update-golden`.
 
 `MEDIUM` names the files and folders that compile so much that `make test-fast` leaves them out. `BARELY_OPTIMISED`
-names those that ask what is captured and not how fast it is: XLA takes a quarter less of all their time.
+names those that ask what is captured and not how fast it is: most of what XLA makes there is used once. They take a
+third less where XLA optimises little and writes kernels in its older way (`EMITTERS`).
 
 `@pytest.mark.sampled(n)` is for large grids of like cases: one of n is a test like others (DYNACOMP_TEST_SEED says
 which ones), the rest are slow tests. `by` names the parameter whose cases stay together.
@@ -23,17 +24,43 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("DYNACOMP_CACHE_DIR", str(ROOT / "build" / "test-cache"))
 os.environ.setdefault("DYNACOMP_VERIFY", "1")
 os.environ.setdefault("DYNACOMP_CAPTURE_IDLE", "1")  # most tests are of capture, and look at frames without arrays
-# What XLA compiles is compiled once, however often JAX's caches are cleared. Each worker has its own: JAX reads
-# entries while others write them.
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR",
-                      str(ROOT / "build" / "test-cache" / "xla" / os.environ.get("PYTEST_XDIST_WORKER", "main")))
+# What XLA compiles is compiled once, by whatever worker, under whatever Python, however often JAX's caches are cleared:
+# without it most tests take twice as long.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / "build" / "test-cache" / "xla"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 import jax  # noqa: E402
+from jax._src import compiler  # noqa: E402
+from jax._src.lru_cache import LRUCache  # noqa: E402
 
 import dynacomp  # noqa: E402
 from dynacomp.capture import frame  # noqa: E402
+
+
+@dynacomp.disable
+def put_at_once(cache: LRUCache, key: str, value: bytes) -> None:
+    """An entry of JAX's cache appears whole: other workers read it meanwhile."""
+    entry = Path(str(cache.path)) / f"{key}-cache"
+    if not entry.exists():
+        part = entry.with_name(f"{key}.{os.getpid()}")
+        part.write_bytes(value)
+        part.replace(entry)
+
+
+@dynacomp.disable
+def options_of(*args, _options=compiler.get_compile_options, **kwargs):
+    """What XLA is told, which JAX has no setting for."""
+    found = _options(*args, **kwargs)
+    if jax.config.read("jax_disable_most_optimizations"):
+        found.env_option_overrides = [*found.env_option_overrides, *EMITTERS]
+    return found
+
+
+# XLA's option to write kernels as it did before 2025; later versions have no others.
+EMITTERS = [("xla_cpu_use_fusion_emitters", False)] if jax.__version_info__ < (0, 11) else []
+LRUCache.put = put_at_once
+compiler.get_compile_options = options_of
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as shells have it for what runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -260,7 +260,7 @@ def rows(n):
 def test_rows_whose_number_changes(fn, how):
     plain = ROUND_BY_ROUND[how](fn)
     compiled = dynacomp.jit(plain)
-    for n in (5, 6, 7, 9, 4, 12, 3, 8, 20, 2):
+    for n in (5, 6, 9, 4, 20, 2):
         for a, b in zip(jax.tree.leaves(compiled(rows(n))), jax.tree.leaves(plain(rows(n))), strict=True):
             assert type(a) is type(b) and jnp.allclose(a, b, rtol=1e-4, atol=1e-5)
     stats = dynacomp.stats()

@@ -11,7 +11,7 @@ import pytest
 import dynacomp
 from tests.capture.wrapping.test_host_functions import compiled_like_plain
 
-SIDES = (5, 6, 7, 9, 4, 12, 3, 8, 6)  # of six and of eight
+SIDES = (5, 6, 7, 12, 4, 8)  # of six and of eight
 
 
 def clamped(x):
@@ -109,7 +109,7 @@ def test_ints_that_python_computes_of_sizes_are_sizes_of_their_own(fn, transform
     dynacomp.reset()
     plain = transformed(fn)
     compiled = dynacomp.jit(plain, backend="eager")
-    for size in (4, 6, 9, 3, 7, 12, 2, 16):
+    for size in (4, 6, 9, 3, 12, 2):
         x = jnp.arange(1.0, size + 1)
         want, got = jax.tree.leaves(plain(x)), jax.tree.leaves(compiled(x))
         assert [jnp.shape(w) for w in want] == [jnp.shape(g) for g in got]

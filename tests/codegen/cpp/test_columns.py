@@ -21,6 +21,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", [(257, 70), (1000, 1024)])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -59,9 +60,9 @@ def gradients(weights, x, y, k):
 
 
 def test_columns_of_no_rows_have_their_first_values():
-    found = dynacomp.jit(gradients, options={"recall": False})
+    found, expected = dynacomp.jit(gradients, options={"recall": False}), jax.jit(gradients, static_argnums=3)
     for k, n in ((1, 3), (2, 4), (2, 3), (3, 70)):
         key = jax.random.key(n)
         args = jax.random.normal(key, (1, 3 * k)), jax.random.normal(key, (n, 1)), jnp.ones((n, 1)), k
-        for got, want in zip(found(*args), gradients(*args)):
+        for got, want in zip(found(*args), expected(*args)):
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-6)

@@ -72,6 +72,7 @@ def causal(x):
     return jnp.where(jnp.tril(jnp.ones((x.shape[0], x.shape[1]), bool)), x, 0), jnp.triu(jnp.pad(x, ((0, 0), (1, 9))))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fn", [rolled, stencil, joined, pooled, shifted_mask, flags, causal])
 @pytest.mark.parametrize("n", SIZES)
 def test_as_eager(fn, n):
