@@ -83,7 +83,7 @@ MEDIUM = ("benchmarks", "capture/base/test_interrupts.py", "capture/base/test_re
           "lowering/kernel_ir/test_scalars.py", "lowering/primitives/test_ops.py",
           "lowering/passes/test_attention.py", "lowering/test_random_programs.py",
           "lowering/primitives/test_placing.py", "lowering/primitives/test_translate.py", "strict")
-BARELY_OPTIMISED = ("capture", "corpus", "frameworks", "settling")
+BARELY_OPTIMISED = ("capture", "corpus", "dynacomp", "frameworks", "settling")
 MEDIUM_PATHS = tuple(str(ROOT / "tests" / name) for name in MEDIUM)
 BARELY_PATHS = tuple(str(ROOT / "tests" / name) for name in BARELY_OPTIMISED)
 
