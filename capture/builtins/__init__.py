@@ -16,8 +16,6 @@
     builtin_rows      Python's built-in functions and types, as rows of the table of callees
     cached_rows       Calls of `functools.lru_cache` and `functools.cache`: what the cache has
                       is read from it, by guards too
-    class_checks      Checks that metaclasses write in Python, `__instancecheck__`: answered
-                      once for all objects of a class
     dataclass_rows    `@dataclass` on a class that the captured code makes
     frame_rows        Rows for functions that look into the frame that calls them: its local
                       variables, the frame object

@@ -17,7 +17,7 @@ from dynacomp.capture.base.classes import module_name, mro
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.builtins.builtin_rows import class_of, row
-from dynacomp.capture.builtins.class_checks import checked
+from dynacomp.capture.calls.class_checks import checked
 from dynacomp.capture.kinds.operators import fold, truth
 from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture

@@ -6,6 +6,8 @@
     entering         How a library function is entered that no changing size can pass
     instances        Making objects: classes called by the captured code, and `object`'s own
                      methods
+    class_checks     Checks that metaclasses write in Python, `__instancecheck__`: answered
+                     once for all objects of a class
     payload_methods  What instances of subclasses of built-in classes inherit: methods,
                      attributes, `__new__`, `__init__`
     c_objects        Objects of classes in C that the captured code makes of constants:

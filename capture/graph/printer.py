@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import sympy
+from jax.extend.core import Primitive
 
 _PUBLIC = {"jax._src.numpy": "jax.numpy", "jax._src.nn": "jax.nn", "jax._src.lax": "jax.lax",
            "jax._src.random": "jax.random", "_operator": "operator", "jax._src": "jax"}
@@ -52,6 +53,12 @@ def dotted_name(value: Any) -> str | None:
     shown = [public for private, public in _PUBLIC.items() if module.startswith(private)]
     tries = [f"{m}.{name}" for m in (*shown, module)]
     return next((t for t in tries if lookup(t) is value), None)
+
+
+def primitive_name(value: Primitive) -> str | None:
+    """The name of a primitive of JAX, which operations have as an argument: `jax.lax.ge_p` says what a window takes."""
+    name = f"jax.lax.{value.name}_p"
+    return name if lookup(name) is value else None
 
 
 def op_name(target: Any) -> str | None:
@@ -166,6 +173,7 @@ _SPELLINGS: tuple[tuple[Any, Callable[[Printer, Any], str]], ...] = (
     (Mapping, lambda p, v: "{" + ", ".join(f"{p.value(k)}: {p.value(x)}" for k, x in v.items()) + "}"
      if type(v) is dict else p.ref(v)),
     (sympy.Expr, Printer.size),
+    (Primitive, lambda p, v: primitive_name(v) or p.ref(v)),
 )
 _STRUCTURES: dict[str, Callable[[Printer, Any], str]] = {
     "Closure": Printer.closure,

@@ -8,6 +8,7 @@ import operator
 from typing import NamedTuple
 
 import jax
+import jax.extend
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -42,6 +43,7 @@ VALUES = [
     np.complex64(1 - 2j), jnp.bfloat16(0.1015625), F32, np.dtype(jnp.bfloat16), jnp.float32, Mode.FAST,
     Pair(1, (2,)), jax.lax.GatherScatterMode.CLIP, jnp.sin, operator.add, model,
     jax.lax.GatherDimensionNumbers((0,), (1,), (0,)), object(), lambda x: x, jax.tree.structure([1, 2]),
+    jax.lax.ge_p, jax.extend.core.Primitive("ge"),
 ]
 
 

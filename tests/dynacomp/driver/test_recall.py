@@ -138,3 +138,13 @@ def test_parts_for_xla_have_no_key(folder, monkeypatch):
     a = jnp.eye(3) * 2
     dynacomp.jit(lambda a: jax.lax.linalg.hessenberg(a)[0] + 1, options={"cache_dir": folder, "verify": False})(a)
     assert dynacomp.stats()["externs"] and seen == [None]
+
+
+def test_an_operation_with_a_primitive_as_argument(folder):
+    """The derivative of a maximum over windows says by which comparison it gathers."""
+    def grad(x, y):
+        pooled = lambda x: jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2), (1, 1), "VALID")
+        return jax.jvp(pooled, (x,), (y,))[1]
+
+    run(folder, grad, X, X * 2)
+    assert "schedule" not in run(folder, grad, X, X * 2)

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
-from dynacomp.capture.builtins import class_checks
+from dynacomp.capture.calls import class_checks
 from tests.capture.program_kit import check_one_graph
 
 X = jnp.arange(3.0)
