@@ -222,10 +222,28 @@ for _name, _row in (("map", _tree_map), ("leaves", _tree_leaves), ("flatten", _t
         BUILTINS[_fn] = functools.partial(_or_call, _row, _fn)
 
 
-# --- methods of a tree structure
+# --- methods of JAX's registry, and of a tree structure
+
+
+def _one_level(cap: Capture, registry: Value, tree: Value) -> Value:
+    """`default_registry.flatten_one_level(tree)`: what a node has right below it, and what its class keeps beside."""
+    parts = Shell(cap, tree)
+    found = taken_apart(as_python(registry).flatten_one_level, parts.real)
+    if found is None:
+        return Const(None)
+    children, kept = found
+    try:
+        known(parts, *taken_apart(jax.tree.flatten, parts.real, is_leaf=lambda x: x is not parts.real), shown=True)
+    except Closed:
+        raise Break("argument", "a library's object taken apart by JAX's registry") from None
+    if type(children) not in (tuple, list):
+        raise Break("argument", f"a {type(children).__qualname__} as what a tree has below it")
+    inside = [parts.value(child) for child in children]
+    return TupleV([TupleV(inside) if type(children) is tuple else ListV(inside), from_python(cap, kept)])
 
 
 CONST_METHODS.update({
+    (type(jax.tree_util.default_registry), "flatten_one_level"): _one_level,
     (jax.tree_util.PyTreeDef, "unflatten"): _tree_unflatten,
     (jax.tree_util.PyTreeDef, "flatten_up_to"): _flatten_up_to,
 })

@@ -10,6 +10,7 @@ import optax
 import pytest
 
 import dynacomp
+from tests.capture.program_kit import check_one_graph
 
 
 def mapped():
@@ -118,3 +119,28 @@ def test_a_librarys_tree_in_a_static_field_is_not_taken_apart(in_leaf):
         assert repr(expected) == repr(found)
     stats = dynacomp.stats()
     assert stats["frames_captured"] <= 3 and bool(stats["breaks"]) is in_leaf
+
+
+class Pair:
+    def __init__(self, a, b, name):
+        self.a, self.b, self.name = a, b, name
+
+
+jax.tree_util.register_pytree_node(Pair, lambda p: ((p.a, p.b), (p.name,)), lambda aux, c: Pair(*c, *aux))
+
+
+def test_one_level_of_a_tree():
+    def visited(tree, depth=0):
+        """Every node of a tree with what its class keeps: as libraries mark the objects in one."""
+        found = jax.tree_util.default_registry.flatten_one_level(tree)
+        if found is None:
+            return [(depth, tree)]
+        return [(depth, found[1])] + [row for child in found[0] for row in visited(child, depth + 1)]
+
+    def program(x, n):
+        shared = [x, n]
+        tree = {"b": shared, "a": Pair(x * 2, (None, 3.0), "named"), "c": ()}
+        children = jax.tree_util.default_registry.flatten_one_level(tree)[0]
+        return visited(tree), children[1] is shared, children[0].name
+
+    check_one_graph(program, (jnp.ones(3), 2), (jnp.zeros(3), 2))
