@@ -38,7 +38,7 @@ from dynacomp.driver import rounds
 from dynacomp.driver.attempts import entry_for
 from dynacomp.driver.history import History, Seen, forget, history_of, kind_of_call, policy_of, remember
 from dynacomp.driver.pipeline import compile_graph
-from dynacomp.driver.traced import derivatives, on_mesh, staged, traced_graph
+from dynacomp.driver.traced import derivatives, on_mesh, overheard, staged, traced_graph
 from dynacomp.filters import should_capture
 from dynacomp.options import Options, resolve
 from dynacomp.stance import STANCES, current_stance
@@ -71,7 +71,7 @@ def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) ->
         return between_instructions(code)
     if trace_ctx.is_top_level():
         return answered(options, fn, code, args)
-    if staged():  # JAX compiles it
+    if staged() or overheard():  # JAX compiles it, or another library asks which operations it is made of
         counters.count("frames_eager", "traced")
         return None
     if on_mesh():

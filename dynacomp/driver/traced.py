@@ -4,7 +4,7 @@ Its arrays are tracers, some or all of them: the Graph's operations are one prim
 tuple of shapes (see `lowering.autodiff.region`), whose derivatives, batches and transposes are
 compiled as `pipeline.compile_graph` compiles any Graph, each when it is first run.
 
-`staged()` and `on_mesh()` tell JAX's other traces from those.
+`staged()`, `overheard()` and `on_mesh()` tell other traces from those.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from jax.extend.core import ClosedJaxpr
 
 from dynacomp import capture, codegen, lowering, notices
 from dynacomp.capture._native import RunPlainly
+from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import NeverCalled
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of
 from dynacomp.capture.graph.graph import Builder, Closure, Graph, Node, leaves_in
@@ -61,6 +62,14 @@ def staged() -> bool:
             return True
         trace = getattr(trace, "parent_trace", None)
     return trace is None
+
+
+def overheard() -> bool:
+    """Whether a trace of another library (Quax) hears JAX's own operations, and gives them other meanings."""
+    trace = trace_ctx.trace
+    while trace is not None and module_name(type(trace)).partition(".")[0] == "jax":
+        trace = getattr(trace, "parent_trace", None)
+    return trace is not None
 
 
 def derivatives() -> int:
@@ -105,6 +114,8 @@ class TracedProgram:
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         if self.order is not None and derivatives() > self.order:  # here, since no backward pass can start again
             self._plainly("a rule of a rule is differentiated")
+        if overheard():
+            return self.run(*inputs)
         args = tuple(map(as_array, inputs))
         self._heed_rules()
         if not self.one_by_one:

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax._src import core
 
 import dynacomp
 
@@ -430,3 +431,35 @@ def test_errors_about_tracers_name_the_file_of_the_program():
         with pytest.raises(jax.errors.TracerBoolConversionError) as caught:
             jax.vmap(dynacomp.jit(choose))(jnp.stack([X, X]))
         assert f"{__file__}:" in str(caught.value)
+
+
+class Hearing(core.Trace):
+    """A trace of a library's own, as Quax has one: it doubles sines."""
+
+    def __init__(self, parent):
+        super().__init__()
+        self.parent, self.heard = parent, []
+
+    def process_primitive(self, primitive, values, params):
+        self.heard.append(primitive.name)
+        with core.set_current_trace(self.parent):
+            found = primitive.bind(*values, **params)
+            return found * 2 if primitive is lax.sin_p else found
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, lambda f: lambda x: jax.vmap(f)(x)])
+def test_a_trace_of_another_library_hears_each_operation(transform):
+    def f(x):
+        return lax.sin(x) + lax.cos(x)
+
+    compiled = dynacomp.jit(f, backend="eager")
+    x = jnp.arange(3.0)
+    for _ in range(3):
+        for fn in (f, compiled):
+            transform(fn)(x)
+            trace = Hearing(core.eval_trace)
+            with core.set_current_trace(trace):
+                found = transform(fn)(x)
+            np.testing.assert_allclose(found, lax.sin(x) * 2 + lax.cos(x), rtol=1e-6)
+            assert "sin" in trace.heard
+    assert dynacomp.stats()["frames_captured"]
