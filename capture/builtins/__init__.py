@@ -27,7 +27,6 @@
                       has run, and questions about its own state
     lock_rows         Locks that existed before: taken in Python, given back once the side
                       effects are done
-    dm_tree_rows      `tree` (dm-tree): its functions in C++ as Python, which the machine enters
     optree_rows       `optree`, whose trees are taken apart by C++
     stdlib_rows       Rows for the standard library: what is written in C, or in Python that
                       the machine cannot enter

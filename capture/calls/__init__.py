@@ -15,6 +15,7 @@
     user_rules       Rules that users give for callees: one node, a constant, or another
                      function in its place
     sys_modules      `sys.modules`: a dict to which every import adds
+    dm_tree          `tree` (dm-tree): its functions in C++ as Python, which the machine enters
     weak_references  `weakref.ref(obj)` of objects that the captured code can reach
     callbacks        `jax.pure_callback`: a call of Python that stays in the Graph
     copies           `copy.copy` and `copy.deepcopy` of Values

@@ -5,7 +5,7 @@ import collections
 import jax.numpy as jnp
 import pytest
 
-from dynacomp.capture.builtins import dm_tree_rows as rows
+from dynacomp.capture.calls import dm_tree as rows
 from tests.capture.program_kit import check_one_graph
 
 P = collections.namedtuple("P", "x y")
