@@ -5,10 +5,6 @@
     identities        `id(x)`: an integer that only the run can know, used as a key
     polyfills         C functions of the standard library by their twins in Python, which the
                       machine enters
-    groups_py         Exception groups as Python: what `except*` and the methods of groups do,
-                      for the machine to enter
-    namespaces        `types.SimpleNamespace` in Python: what the machine enters in place of
-                      its methods, which are in C
     arithmetic_rows   `abs`, `pow`, `divmod`, `round` and the functions of `operator` and
                       `math`, as rows of the table of callees
     array_rows        Functions of JAX that need more said, or something else in their place,

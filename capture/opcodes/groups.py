@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dynacomp.capture.base import groups_py
 from dynacomp.capture.base.errors import Raised
-from dynacomp.capture.builtins import groups_py
 from dynacomp.capture.bytecode.code import Instr
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.kinds.identity import is_same

@@ -9,15 +9,14 @@ classes; its class says how one is made, compared and shown.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace as Namespace
 from typing import Any
 
-from dynacomp.capture.bytecode.code import VERSION
-
 
 def fill(self: Any, /, *mapping: Any, **attributes: Any) -> None:
-    if mapping and VERSION < (3, 13):
+    if mapping and sys.version_info < (3, 13):
         raise TypeError("no positional arguments expected")
     if len(mapping) > 1:
         raise TypeError(f"{type(self).__name__} expected at most 1 argument, got {len(mapping)}")
