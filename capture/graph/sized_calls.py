@@ -10,6 +10,8 @@ They are what `array_rows` puts into the Graph. `jnp.einsum` chooses the order o
 
 from __future__ import annotations
 
+import operator
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import opt_einsum
+from jax._src.lax import convolution
 from jax._src.lax.lax import _sort_le_comparator, _sort_lt_comparator
 from jax._src.numpy.einsum import _poly_einsum_handlers as CONTRACTORS
 from jax._src.numpy.util import promote_dtypes, promote_dtypes_inexact
@@ -169,4 +172,12 @@ def _at_hand(size: Any) -> int:
     return size.scope.value(size) if isinstance(size, Size) else size
 
 
+def index_or_size(x: Any) -> Any:
+    """`operator.index`, which lets a Size be."""
+    return x if type(x) is Size else operator.index(x)
+
+
 CONTRACTORS[Size] = contract_path  # type: ignore[index]  # a row of the table for dimensions of ours
+# JAX asks for the indices of a convolution's padding, which derivatives compute from sizes; what it makes of "SAME" it
+# takes as it is, sizes too.
+convolution.operator = types.SimpleNamespace(**vars(operator) | {"index": index_or_size})  # type: ignore[attr-defined]

@@ -124,3 +124,17 @@ def test_rounds_of_a_permutation():
 def test_how_many_numbers_an_arange_has():
     for start, stop, step in ((0, 5.5, 1), (0.5, 2, 0.3), (3, 0.0, -0.7), (2.0, 1, 1)):
         assert sized_calls.length_of_arange(start, stop, step) == len(np.arange(start, stop, step))
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID", ((1, 2), (0, 1))])
+def test_derivatives_of_convolutions_with_strides(padding):
+    """Their own paddings are computed from sizes."""
+    kernel = jnp.cos(jnp.arange(54.0)).reshape(3, 3, 3, 2)
+
+    def loss(x, kernel):
+        made = jax.lax.conv_general_dilated(x, kernel, (2, 2), padding, dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        return (made ** 2).sum()
+
+    calls = [(jnp.sin(jnp.arange(b * h * w * 3.0)).reshape(b, h, w, 3), kernel)
+             for b, h, w in ((2, 8, 8), (3, 10, 12), (2, 6, 14), (5, 12, 8), (2, 9, 11), (4, 7, 13))]
+    settled(jax.grad(loss, (0, 1)), calls, captures=2)
