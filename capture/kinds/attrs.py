@@ -61,7 +61,7 @@ from dynacomp.capture.symbolic.values import (
 )
 from dynacomp.capture.tracing.trace_call import RULES, library_call
 from dynacomp.capture.wrapping import dynamic_scalars, size_values
-from dynacomp.capture.wrapping.builder import is_plain_instance, items_of, wrap
+from dynacomp.capture.wrapping.builder import JITTED, is_plain_instance, items_of, wrap
 from dynacomp.capture.wrapping.builtin_subclasses import MUTABLE
 from dynacomp.capture.wrapping.class_attrs import MISSING, SIMPLE, is_hook, lookup, name_in_errors, read_class, resolve
 from dynacomp.capture.wrapping.class_prototypes import is_made
@@ -172,6 +172,8 @@ def _const(cap: Capture, value: Const, name: str) -> Value:
         return BuiltinMethodV(value, name)
     kept = None if is_made(cap, obj) else _where_kept(value, name, found)
     if kept is None and isinstance(found, HANDED_OUT) and getattr(obj, name) is found:
+        kept = _handed_out(value, name, found)
+    if kept is None and isinstance(found, HANDED_OUT) and getattr(obj, name) is found:
         raise Break("opaque", f"{name!r} of a {type(obj).__qualname__}, which has it for others to change")
     return from_python(cap, found) if kept is None else wrap(cap, found, kept)
 
@@ -188,6 +190,19 @@ def _where_kept(value: Const, name: str, found: Any) -> S.Source | None:
     if isinstance(raw, types.MemberDescriptorType):
         return S.Slot(base, name, raw)
     return S.Attr(base, name) if own_dict(value.value).get(name, MISSING) is found else None
+
+
+def _handed_out(value: Const, name: str, found: Any) -> S.Source | None:
+    """Where a library's function, or what `jax.jit` has made of one, keeps a container: `functools.wraps` reads it."""
+    obj: Any = value.value
+    base = value.source or S.Root(obj, getattr(obj, "__qualname__", type(obj).__qualname__))
+    if not isinstance(obj, (types.FunctionType, JITTED)):
+        return None
+    if name == "__dict__":
+        return S.DictOf(base)
+    if isinstance(obj, types.FunctionType) and name in FUNCTION_PARTS:
+        return S.Get(base, name)
+    return S.Attr(base, name) if own_dict(obj).get(name, MISSING) is found else None
 
 
 EVALUATED = ("__value__", "__bound__", "__constraints__", "__default__")  # of PEP 695: by code of the program

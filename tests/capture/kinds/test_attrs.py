@@ -418,3 +418,19 @@ def test_what_a_property_of_a_librarys_constant_raises_is_the_programs():
             return x + 1, str(error)
 
     check_one_graph(f, (jnp.ones(3),))
+
+
+def test_wrappers_of_library_functions():
+    def program(x):
+        @functools.wraps(jnp.sin)
+        def of_jax(v):
+            return jnp.sin(v)
+
+        @functools.wraps(optax.l2_loss)
+        def of_a_library(v):
+            return v * 2
+
+        same = of_a_library.__annotations__ is optax.l2_loss.__annotations__
+        return of_jax(x) + of_a_library(x), of_jax.__name__, same, of_a_library.__wrapped__ is optax.l2_loss
+
+    check_one_graph(program, (jnp.arange(3.0),), (jnp.ones(3),))
