@@ -20,7 +20,7 @@ from dynacomp.capture.calls.calls import BUILTINS, USER_RULES
 from dynacomp.capture.calls.user_rules import allow_in_graph, assume_constant_result, substitute
 from dynacomp.capture.symbolic.libraries import is_library
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, Value
+from dynacomp.capture.symbolic.values import Const, Value, stands_for
 from dynacomp.capture.tracing.placement import jit_places
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.donation import Donated, donated, donating
@@ -116,12 +116,12 @@ def platform_or_backend(backend: Backend | None, device: Any) -> tuple[Backend, 
 
 def _inside(cap: Capture, fn: Value = Const(None), **how: Value) -> Value:
     """`jit(f)` in compiled code is `f`: the code around it is compiled with it."""
-    asked = {k for k, v in how.items() if not (isinstance(v, Const) and v.value is None)}
+    asked = {k for k, v in how.items() if not stands_for(v, None)}
     backend = how.get("backend")
     platform = isinstance(backend, Const) and backend.value in PLATFORMS
     if platform or {"mode", "options", "in_shardings", "out_shardings", "device"} & asked:
         raise Break("call", "dynacomp.jit with options, in compiled code")
-    return Const(_itself) if isinstance(fn, Const) and fn.value is None else fn
+    return Const(_itself) if stands_for(fn, None) else fn
 
 
 def _itself(fn: Any) -> Any:

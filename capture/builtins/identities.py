@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynacomp.capture.base.errors import Break
-from dynacomp.capture.base.literals import is_literal, is_single
+from dynacomp.capture.base.literals import is_single
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
@@ -27,6 +27,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     existing,
     is_changing,
+    is_known_literal,
 )
 from dynacomp.capture.wrapping.class_prototypes import is_made
 
@@ -53,7 +54,7 @@ def identify(cap: Capture, x: Value) -> Value:
 
 def _may_be_two(x: Value) -> bool:
     """A number or string: equal ones may be one object in this call, and two in the next."""
-    return isinstance(x, Const) and is_literal(x.value) and not is_single(x.value)
+    return is_known_literal(x) and not is_single(x.value)
 
 
 def _anchor(x: Value) -> Any:

@@ -60,6 +60,8 @@ from dynacomp.capture.symbolic.values import (
     existing,
     is_changing,
     is_constant,
+    is_exactly,
+    is_known_literal,
     is_open,
     peek,
     stands_for,
@@ -239,7 +241,7 @@ def _is_data(value: Any) -> bool:
         return type_of(value) in (tuple, list) and all(map(_is_data, value.items))
     if isinstance(value, DictV):
         return value.cls is dict and all(map(is_literal, value.items)) and all(map(_is_data, value.items.values()))
-    return isinstance(value, Const) and (is_literal(value.value) or type(value.value) is re.Pattern)
+    return is_known_literal(value) or is_exactly(value, re.Pattern)
 
 
 def _fold_method(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -23,15 +23,7 @@ from dynacomp.capture.symbolic.libraries import is_library
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.undo_log import Watch
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    Const,
-    DictV,
-    MutableV,
-    SequenceV,
-    Value,
-    children,
-)
+from dynacomp.capture.symbolic.values import ArrayV, Const, DictV, MutableV, SequenceV, Value, children, stands_for
 from dynacomp.capture.tracing.library_objects import open_callable
 from dynacomp.capture.tracing.placement import jit_places
 from dynacomp.capture.wrapping.builder import JITTED, wrap
@@ -95,4 +87,4 @@ def _holds_numbers(value: Value) -> bool:
     """Whether that may be, or hold, anything but arrays of JAX."""
     if isinstance(value, (SequenceV, DictV)):
         return any(not isinstance(x, Value) or _holds_numbers(x) for x in children(value))
-    return not (isinstance(value, ArrayV) and not is_numpy(value) or isinstance(value, Const) and value.value is None)
+    return not (isinstance(value, ArrayV) and not is_numpy(value) or stands_for(value, None))

@@ -33,6 +33,7 @@ from dynacomp.capture.symbolic.values import (
     as_python,
     holds,
     is_constant,
+    object_of,
     stands_for,
     type_of,
 )
@@ -276,7 +277,7 @@ def store(cap: Capture, value: ObjectV, name: str, new: Value) -> None:
         raise Raised(Const(TypeError(refusal)))
     if name == "args":
         new = TupleV(list(iterate(cap, new)))
-    if name in CHAIN and isinstance(new, Const) and new.value is not None:
+    if name in CHAIN and object_of(new) is not None:
         new = as_exception(cap, new)
     value.attrs[name] = new
     value.written.add(name)
