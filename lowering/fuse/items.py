@@ -22,7 +22,7 @@ from dynacomp.capture.graph.graph import Node
 from dynacomp.lowering.kernel_ir.loops import Expr, Load
 from dynacomp.lowering.kernel_ir.scalars import DEAR, SCALARS
 from dynacomp.lowering.rules.pairs import place_of_part
-from dynacomp.lowering.rules.reader import INT64, Point, Reader, dtype_of, shape_of, walk
+from dynacomp.lowering.rules.reader import Point, Reader, dtype_of, shape_of, walk
 from dynacomp.lowering.rules.reduce import CUMULATIVE, Fold, accumulator
 from dynacomp.lowering.rules.scatter import MODES, STORES, ScatterStore, is_single
 from dynacomp.lowering.rules.window import ALL_FOLDS as FOLDS
@@ -160,7 +160,7 @@ def make_scatter_items(reader: Reader, node: Node) -> tuple[Item, Item]:
 def make_update(reader: Reader, node: Node, before: str) -> Item:
     """The updates of a node, stored into the array of which `before` was the version until then."""
     store, dtype = STORES[op_name(node)](reader, node), dtype_of(node)
-    roots = [store.value, reader.index(store.index, INT64), *([] if store.mask is None else [store.mask])]
+    roots = [store.value, reader.place(store.index), *([] if store.mask is None else [store.mask])]
     reads = tuple(of_class(Load, walk(reader, roots)))
     return Item(
         node.name,

@@ -17,7 +17,7 @@ from dynacomp.lowering.fuse.items import Item
 from dynacomp.lowering.fuse.merging import joined, merged
 from dynacomp.lowering.fuse.stages import Layout, Stage, arrange, in_register, is_local, row_offset, row_size
 from dynacomp.lowering.kernel_ir.loops import Buffer, Expr, Load, Ref
-from dynacomp.lowering.rules.reader import INT64, Reader, walk
+from dynacomp.lowering.rules.reader import Reader, walk
 from dynacomp.lowering.sizes.indexing import flat, rejoin
 from dynacomp.lowering.sizes.symbols import symbol
 
@@ -76,7 +76,7 @@ class Rewriter:
     def _root(self, item: Item) -> Root:
         position = None
         if item.store is not None:
-            root = Root(item, item.value, None, [], self.reader.index(item.store.index, INT64), item.store.mask)
+            root = Root(item, item.value, None, [], self.reader.place(item.store.index), item.store.mask)
             root.put(self.rewrite(item, root.exprs))
             return root
         if item.fold is not None and item.fold.position is not None:

@@ -10,6 +10,7 @@ variables and expressions. Variables of extent 1 are the number 0.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -95,9 +96,35 @@ class Reader:
     def const(self, value: Any, dtype: np.dtype) -> Expr:
         return self.intern(Const(value, np.dtype(dtype)))
 
+    def place(self, expr: sympy.Expr) -> Expr:
+        """Where something lies, for what wants an index and no value."""
+        return self.intern(Index(sympy.sympify(expr), INT64))
+
     def index(self, expr: sympy.Expr, dtype: np.dtype) -> Expr:
+        """The value of an index expression."""
         expr = sympy.sympify(expr)
-        return self.const(int(expr), dtype) if expr.is_Integer else self.intern(Index(expr, np.dtype(dtype)))
+        if expr.is_Integer:
+            return self.const(int(expr), dtype)
+        computed = self._computed(expr, np.dtype(dtype))
+        return self.intern(Index(expr, np.dtype(dtype))) if computed is None else computed
+
+    def _computed(self, expr: sympy.Expr, dtype: np.dtype) -> Expr | None:
+        """A position that is a sum of multiples of values, computed with these: an index takes lanes apart.
+        Integers may wrap on the way, as what is converted in the end does; floats may not."""
+        if expr in self.values:
+            return self.apply("convert", self.values[expr], dtype=dtype)
+        if dtype.kind not in "iu" or not expr.free_symbols & self.values.keys():
+            return None
+        terms = [t.as_coeff_Mul() for t in sympy.Add.make_args(sympy.expand(expr))]
+        if not all(c.is_Integer and (v in self.values or not v.free_symbols & self.values.keys()) for c, v in terms):
+            return None
+        parts = [self._times(c, self.index(v, dtype)) for c, v in terms if v in self.values]
+        rest = sympy.Add(*(c * v for c, v in terms if v not in self.values))
+        return functools.reduce(lambda a, b: self.apply("add", a, b), parts + [self.index(rest, dtype)] * (rest != 0))
+
+    def _times(self, by: sympy.Expr, value: Expr) -> Expr:
+        wrapped = np.array(int(by)).astype(value.dtype).item()
+        return value if by == 1 else self.apply("mul", value, self.const(wrapped, value.dtype))
 
     def apply(self, fn: str, *args: Expr, dtype: np.dtype | None = None) -> Expr:
         """`fn(*args)`; the dtype follows from the table unless the function is `free`."""

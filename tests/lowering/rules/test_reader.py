@@ -2,6 +2,7 @@
 
 import math
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import sympy
@@ -11,6 +12,7 @@ from dynacomp.capture.graph.graph import PLACEHOLDER, Node
 from dynacomp.lowering.kernel_ir.loops import Apply, Const, Index, Load, Ref
 from dynacomp.lowering.rules.reader import BOOL, INT32, Reader, cost, walk
 from dynacomp.lowering.sizes.symbols import symbol
+from tests.lowering.closed import same_as_eager
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 I, J = symbol("i"), symbol("j")
@@ -114,3 +116,24 @@ def test_reads_that_lie_inside_need_no_mask():
                            (row, (found,), False), (empty, (sympy.Integer(0),), False)):
         under = reader.read_under(mask, node, at)
         assert (under is reader.read(node, at)) == safe == (under.mask is None), (node.name, at)
+
+
+def test_positions_made_of_values_are_computed_as_values():
+    """An index takes the lanes of a value apart; sums of multiples wrap as the conversion would."""
+    reader = Reader({}, set())
+    value = reader.intern(Load("x", symbol("i"), np.dtype(np.int32)))
+    at = reader.position(value, sympy.Integer(33))
+    assert reader.index(at, np.dtype(np.int32)) is value
+    assert reader.index(at, np.dtype(np.float32)) is reader.apply("convert", value, dtype=np.dtype(np.float32))
+    small = np.dtype(np.uint8)
+    made = reader.index(5 - 3 * at + symbol("j"), small)
+    assert "index(at" not in str(made) and reader.index(symbol("j") + 5, small) in made.args
+    assert isinstance(reader.index(at // 2, small), Index) and isinstance(reader.place(at), Index)
+
+
+@pytest.mark.parametrize("fn", (
+    lambda x, i: jnp.searchsorted(jnp.linspace(-3, 3, 33), x), lambda x, i: jnp.arange(50, dtype=jnp.uint8)[i * 3],
+    lambda x, i: (jnp.arange(9.0) * 2 + 1)[i], lambda x, i: jnp.arange(100)[::-2][i], lambda x, i: jnp.eye(9)[i, i]))
+def test_values_at_computed_positions(fn):
+    x = np.float32([-4, -3, -0.1, 0, 2.99, 3, np.nan, np.inf, -np.inf])
+    same_as_eager(fn, x, np.int32([0, 1, 8, -1, -9, 7, 3, 100, -100]))
