@@ -91,7 +91,7 @@ class _Checks:
 
     def convert(self, i: int, x: Any) -> Any:
         """A NumPy value or Python scalar as a jax Array of input i's dtype."""
-        if not isinstance(x, (np.ndarray, np.generic, bool, int, float)):
+        if not isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)):
             raise TypeError(f"input {i} ({self.names[i]}) must be an array or a scalar, "
                             f"not {type(x).__name__}")
         array = np.asarray(x, self.inputs[i].dtype)

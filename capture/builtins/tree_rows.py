@@ -233,7 +233,8 @@ def _one_level(cap: Capture, registry: Value, tree: Value) -> Value:
         return Const(None)
     children, kept = found
     try:
-        known(parts, *taken_apart(jax.tree.flatten, parts.real, is_leaf=lambda x: x is not parts.real), shown=True)
+        leaves, treedef = taken_apart(jax.tree.flatten, parts.real, is_leaf=lambda x: x is not parts.real)
+        known(parts, leaves, treedef, shown=True)
     except Closed:
         raise Break("argument", "a library's object taken apart by JAX's registry") from None
     if type(children) not in (tuple, list):

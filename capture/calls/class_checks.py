@@ -16,7 +16,7 @@ from dynacomp.capture.base.errors import Break, Raised, Restart
 from dynacomp.capture.symbolic.kind import FIELDS, Kind, define
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import changed_outside
-from dynacomp.capture.symbolic.values import ArrayV, Const, NotConstant, OpaqueV, Value
+from dynacomp.capture.symbolic.values import ArrayV, NotConstant, OpaqueV, Value
 
 
 @dataclass(eq=False)
@@ -34,10 +34,10 @@ def _more(*_: Any, **__: Any) -> NoReturn:
     raise AsksForMore
 
 
-define(OfClassV, Kind(python_type=lambda v: v.cls, **dict.fromkeys(set(FIELDS) - {"python_type"}, _more)))
+define(OfClassV, Kind(python_type=lambda v: v.cls, **dict.fromkeys(set(FIELDS) - {"python_type"}, _more)))  # type: ignore[arg-type]
 
 
-def checked(cap: Capture, check: Any, kind: Const, x: Value, cls: type, ask: Callable[[Value], bool]) -> bool:
+def checked(cap: Capture, check: Any, kind: Any, x: Value, cls: type, ask: Callable[[Value], bool]) -> bool:
     """What `ask(x)` says, which runs the check of the class `kind` for an object of class `cls`."""
     if isinstance(x, (ArrayV, OpaqueV)) or cap.lessons.each_checked or any(b.is_side for b in cap.bodies):
         return ask(x)

@@ -180,4 +180,4 @@ def index_or_size(x: Any) -> Any:
 CONTRACTORS[Size] = contract_path  # type: ignore[index]  # a row of the table for dimensions of ours
 # JAX asks for the indices of a convolution's padding, which derivatives compute from sizes; what it makes of "SAME" it
 # takes as it is, sizes too.
-convolution.operator = types.SimpleNamespace(**vars(operator) | {"index": index_or_size})  # type: ignore[attr-defined]
+convolution.operator = types.SimpleNamespace(**vars(operator) | {"index": index_or_size})  # type: ignore[assignment]

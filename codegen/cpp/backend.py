@@ -27,6 +27,7 @@ from dynacomp.codegen.cache import Request, Tell, obtain
 from dynacomp.codegen.compiler import CompilerError, open_library
 from dynacomp.codegen.cpp.segments import Segment, has_externs, segments
 from dynacomp.codegen.cpp.unit import jobs_for, kernel_names, parts, unit_source
+from dynacomp.codegen.dims import substitute
 from dynacomp.codegen.program import Call, SeamProgram, native_program
 from dynacomp.codegen.toolchain import toolchain
 from dynacomp.codegen.xla import as_function
@@ -142,16 +143,20 @@ def _seams(schedule: Schedule, chosen: Settings) -> Any:
 def _extern(step: ExternStep, schedule: Schedule) -> Call:
     """The XLA executable of a step; its operands' and results' buffers may have another shape of as many elements. It
     also takes the Schedule's inputs from which it reads the sizes that its operands do not tell."""
-    shapes = [_reshape_to(p.aval.shape) for p in step.graph.placeholders]
-    kept = [_reshape_to(schedule.buffers[r].shape) for r in step.results]
-    told = {dim for p in step.graph.placeholders for dim in p.aval.shape}
-    read = [(symbol.name, *where) for symbol, where in schedule.sizes if symbol in _symbols(step.graph) - told]
+    shapes = [p.aval.shape for p in step.graph.placeholders]
+    kept = [schedule.buffers[r].shape for r in step.results]
+    told = {dim for shape in shapes for dim in shape}
+    inner = _symbols(step.graph) - told
+    wanted = inner.union(*(_free(shape) for shape in (*shapes, *kept) if _open(shape) > 1))
+    read = [(symbol, *where) for symbol, where in schedule.sizes if symbol in wanted]
 
     def call(*given: Any) -> tuple[Any, ...]:
         operands, others = given[:len(shapes)], given[len(shapes):]
-        sizes = {name: x.shape[dim] for x, (name, _, dim) in zip(others, read)}
-        function = as_function(specialise(step.graph, sizes) if sizes else step.graph)
-        return tuple(map(shaped, function(*map(shaped, operands, shapes)), kept))
+        sizes = {symbol: x.shape[dim] for x, (symbol, _, dim) in zip(others, read)}
+        named = {symbol.name: size for symbol, size in sizes.items() if symbol in inner}
+        function = as_function(specialise(step.graph, named) if named else step.graph)
+        found = function(*(shaped(x, shape, sizes) for x, shape in zip(operands, shapes)))
+        return tuple(shaped(x, shape, sizes) for x, shape in zip(found, kept))
 
     operands = (*step.operands, *(schedule.inputs[place] for _, place, _ in read))
     return Call(jax_jit(call), operands, tuple(step.results))
@@ -160,23 +165,31 @@ def _extern(step: ExternStep, schedule: Schedule) -> Call:
 def _symbols(graph: Graph) -> set[Any]:
     """The symbols in the shapes of a Graph's values."""
     avals = jax.tree.leaves([node.aval for node in graph.nodes], is_leaf=lambda x: isinstance(x, Aval))
-    return {symbol for aval in avals for dim in aval.shape for symbol in getattr(dim, "free_symbols", ())}
+    return set().union(*(_free(aval.shape) for aval in avals if isinstance(aval, Aval)))
 
 
-def shaped(x: Any, shape: tuple[int, ...]) -> Any:
-    """`x` in a shape whose -1 are sizes of its own. Dimensions of one element may stand elsewhere in the two shapes;
-    where several sizes are open, they come in the order in which `x` has them."""
-    if len(shape) == x.ndim and all(d in (-1, n) for d, n in zip(shape, x.shape)):
+def _free(shape: Sequence[Any]) -> set[Any]:
+    """The symbols in a shape."""
+    return set().union(*(getattr(dim, "free_symbols", ()) for dim in shape))
+
+
+def _open(shape: Sequence[Any]) -> int:
+    """How many sizes of a shape are symbolic."""
+    return sum(bool(getattr(dim, "free_symbols", ())) for dim in shape)
+
+
+def shaped(x: Any, shape: Sequence[Any], sizes: Mapping[Any, int]) -> Any:
+    """`x` in a shape of as many elements: one symbolic size is found by itself, several are computed from `sizes`. Of
+    several that these do not tell (an operation before has found them) each is one of `x`, in order."""
+    if _open(shape) > 1 and _free(shape) <= sizes.keys():
+        return x.reshape(tuple(substitute(d, sizes) for d in shape))
+    wanted = tuple(-1 if getattr(d, "free_symbols", ()) else int(d) for d in shape)
+    if len(wanted) == x.ndim and all(d in (-1, n) for d, n in zip(wanted, x.shape)):
         return x
-    if shape.count(-1) > 1:
-        sizes = iter([n for n in x.shape if n != 1])
-        shape = tuple(d if d == 1 else next(sizes) for d in shape)
-    return x.reshape(shape)
-
-
-def _reshape_to(shape: Sequence[Any]) -> tuple[int, ...]:
-    """A shape for `reshape`: what is symbolic is left to be found (one dimension at most can be)."""
-    return tuple(int(d) if str(d).isdigit() else -1 for d in shape)
+    if wanted.count(-1) > 1:
+        found = iter([n for n in x.shape if n != 1])
+        wanted = tuple(d if d == 1 else next(found) for d in wanted)
+    return x.reshape(wanted)
 
 
 def _typed(value: Any, aval: Aval) -> Any:

@@ -68,6 +68,8 @@ def test_numpy_and_python_inputs():
     program = compiled(lambda x, s: x * s, jnp.ones(7), 2.0)
     np.testing.assert_array_equal(program(np.arange(7, dtype=np.float32), 3.0)[0], np.arange(7) * 3.0)
     np.testing.assert_array_equal(program(np.arange(14.0)[::2], np.float64(0.5))[0], np.arange(7))
+    turned = compiled(lambda x, z: (x * z).imag, jnp.ones(7), 2j)
+    np.testing.assert_array_equal(turned(np.arange(7, dtype=np.float32), 3 + 4j)[0], np.arange(7) * 4.0)
 
 
 def test_unready_inputs_are_awaited():

@@ -10,6 +10,7 @@ from dynacomp.capture.graph.avals import Aval
 from dynacomp.codegen.cpp import backend
 from dynacomp.lowering.fuse.fusion import schedule
 from dynacomp.lowering.primitives.translate import lower_function
+from dynacomp.lowering.sizes.symbols import size
 from tests.codegen.cpp_kit import CACHE, compiled, softmax_schedule
 from tests.lowering.fuse.test_fusion import assert_same
 from tests.lowering.programs import PROGRAMS
@@ -196,12 +197,32 @@ def test_dimensions_of_one_element_that_xla_wants_elsewhere():
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 
 
+N, M = size("n"), size("m")
+
+
 @pytest.mark.parametrize("shape, wanted, got", [
-    ((2, 3), (2, -1), (2, 3)), ((1, 3), (3, 1), (3, 1)), ((6,), (2, -1), (2, 3)), ((1, 4, 5), (-1, -1, 1), (4, 5, 1)),
-    ((4, 1, 5), (-1, 1, -1), (4, 1, 5)), ((3,), (-1, 1), (3, 1)),
+    ((2, 3), (2, N), (2, 3)), ((1, 3), (3, 1), (3, 1)), ((6,), (2, N), (2, 3)), ((1, 4, 5), (N, M, 1), (4, 5, 1)),
+    ((4, 1, 5), (N, 1, M), (4, 1, 5)), ((3,), (N, 1), (3, 1)),
 ])
 def test_operands_get_the_shape_that_xla_wants(shape, wanted, got):
-    assert backend.shaped(np.zeros(shape), wanted).shape == got
+    assert backend.shaped(np.zeros(shape), wanted, {}).shape == got
+
+
+def test_merged_sizes_are_computed_where_xla_wants_them_apart():
+    assert backend.shaped(np.zeros((12, 3)), (N, 2 * N, N - 1), {N: 3, M: 5}).shape == (3, 6, 2)
+
+
+def test_a_derivative_at_a_seam_has_sizes_of_its_own():
+    """Its operand is one buffer of merged sizes: (64, 64) for a pool's (n, n, 4, 4, 1)."""
+    def pooled(x):
+        return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+
+    dynacomp.reset()
+    made = dynacomp.jit(jax.jacfwd(pooled))
+    for n in (2, 4, 3, 5):
+        x = jnp.sin(jnp.arange(n * 16.0)).reshape(n, 4, 4, 1)
+        np.testing.assert_allclose(made(x), jax.jacfwd(pooled)(x))
+    assert dynacomp.stats()["frames_captured"] == 2
 
 
 @pytest.mark.parametrize("fn", [jnp.cumsum, jnp.cumprod, jax.lax.cummax, jax.lax.cummin, jax.lax.cumlogsumexp])
