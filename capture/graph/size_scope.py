@@ -198,8 +198,11 @@ def is_shortcut(asking: FrameType) -> bool:
 
 
 def is_detour(asking: FrameType) -> bool:
-    """Whether JAX asks if a slice takes the whole axis, only to leave it out: else the slice, which does the same."""
-    return asking.f_back is not None and asking.f_back.f_code.co_name == "_index_to_gather"
+    """Whether JAX asks if a slice takes the whole axis, only to leave it out: else the slice, which does the same. Or
+    if a broadcast changes no shape, only to move the array to another sharding: shapes of other ranks, too, are
+    compared size by size."""
+    return asking.f_code.co_name == "broadcast_in_dim" or (
+        asking.f_back is not None and asking.f_back.f_code.co_name == "_index_to_gather")
 
 
 def is_moot(asking: FrameType) -> bool:

@@ -1,8 +1,10 @@
 """What is known of sizes: bounds decide without a note, values decide and are noted, equal sizes become one."""
 
+import jax.numpy as jnp
 import pytest
 from jax.errors import InconclusiveDimensionOperation
 
+import dynacomp
 from dynacomp.capture.graph.size_scope import Scope
 from dynacomp.capture.graph.sizes import canonical
 
@@ -65,3 +67,17 @@ def test_bounds_only_get_tighter(scope):
     assert (scope.least["n"], scope.most["n"]) == (4, 20)
     scope.bound("n", None, 10)
     assert (scope.least["n"], scope.most["n"]) == (4, 10)
+
+
+def test_a_size_that_equals_another_axis_by_chance():
+    """A mask of (4, 4) is broadcast to four heads as any other: JAX compares the shapes for a detour of shardings."""
+    def masked(scores):
+        n = scores.shape[-1]
+        return jnp.where(jnp.tril(jnp.ones((n, n), bool)), scores, -jnp.inf)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(masked, backend="eager")
+    for n in (6, 5, 4, 7, 3):
+        scores = jnp.ones((4, n, n))
+        assert (compiled(scores) == masked(scores)).all()
+    assert dynacomp.stats()["frames_captured"] == 2
