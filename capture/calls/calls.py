@@ -70,6 +70,7 @@ from dynacomp.capture.symbolic.values import (
 from dynacomp.capture.tracing import made_anew
 from dynacomp.capture.tracing.failures import is_entered
 from dynacomp.capture.tracing.library_objects import RULE_METHODS, open_callable
+from dynacomp.capture.tracing.lowered_args import of_attributes
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping import dynamic_scalars, host_functions, ndarrays, object_attrs, size_values
 from dynacomp.capture.wrapping.builder import wrap
@@ -305,7 +306,8 @@ def _object(cap: Capture, fn: ObjectV, args: list[Value], kwargs: dict[str, Valu
     if raw is MISSING:
         raise Raised(Const(TypeError(f"{name_in_errors(fn.cls)!r} object is not callable")))
     if owner is not None and is_pure_module(module_name(owner)) and is_pure_module(module_name(fn.cls)):
-        return library_call(cap, _call_object, [fn, *args], kwargs, name=fn.cls.__name__)
+        opened = of_attributes(cap, fn) if cap.lessons.opens_trees else fn
+        return library_call(cap, _call_object, [opened, *args], kwargs, name=fn.cls.__name__)
     return call(cap, object_attrs.bind(cap, raw, fn, owner, "__call__"), args, kwargs)
 
 

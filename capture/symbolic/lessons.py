@@ -89,6 +89,7 @@ class Lessons:
     opens: bool = False  # conditions on numbers that change are left open, see `control_flow.openings`
     apart: set[Any] = field(default_factory=set)  # codes that change trees: `jax.jit` makes these anew
     entered: dict[Any, bool] = field(default_factory=dict)  # library functions that no size can pass; False: nor enter
+    opens_trees: bool = False  # what called objects keep beside their leaves is captured: a size came there
     shut: set[Any] = field(default_factory=set)  # but for those at these places
     each_checked: bool = False  # a metaclass's check of an instance changes something, see `class_checks`
 

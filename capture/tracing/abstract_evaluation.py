@@ -137,7 +137,7 @@ def evaluated(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Outcome,
         raise _needs_values(fn, error) if concrete else Break("raises", type(error).__name__)
     if is_defect(error):
         raise error
-    enter_next(cap, fn, parts(lowered))
+    enter_next(cap, fn, list(parts(lowered)))
     size_values.freeze(cap, blamed, f"{label(fn)}: {error}")
     raise Restart()
 

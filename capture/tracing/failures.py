@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import traceback
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,12 @@ from jax._src.lax.lax import _convert_element_type
 
 from dynacomp.capture.base.errors import Break, Restart
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval, is_numpy_dtype
+from dynacomp.capture.symbolic.immutability import TREEDEF
 from dynacomp.capture.symbolic.libraries import is_library
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.tracing.treedef_contents import in_structure
 from dynacomp.capture.wrapping.builder import JITTED
 
 CAPTURE = Path(__file__).parents[1]
@@ -85,16 +88,24 @@ def may_enter(cap: Capture, fn: Any) -> bool:
     return inside is not None and is_library(inside) and inside not in cap.lessons.entered
 
 
-def enter_next(cap: Capture, fn: Any, given: Iterable[Any]) -> None:
+def enter_next(cap: Capture, fn: Any, given: Sequence[Any]) -> None:
     """Restart where the next attempt is to enter this function, which could not take a size, or one of those that it
-    is given: `jax.vmap(jnp.interp)`."""
+    is given: `jax.vmap(jnp.interp)`. Or those that an object keeps beside its leaves: `eqx.filter_jit(f)`."""
     for part in (fn, *given):
         if may_enter(cap, part):
             cap.lessons.entered[python_inside(part)] = True
             raise Restart
+    if not cap.lessons.opens_trees and any(map(keeps_functions, of_class(TREEDEF, given))):
+        cap.lessons.opens_trees = True
+        raise Restart
     for inside in map(python_inside, (fn, *given)):
         if inside in cap.lessons.entered:
             cap.lessons.entered[inside] = False
+
+
+def keeps_functions(treedef: Any) -> bool:
+    """Whether objects in a tree keep functions beside their leaves."""
+    return in_structure(treedef, types.FunctionType)
 
 
 def is_entered(cap: Capture, fn: Any) -> bool:

@@ -195,8 +195,13 @@ def _object(cap: Capture, value: ObjectV) -> Any:
 
 def _by_attributes(cap: Capture, value: ObjectV) -> Any:
     """The object, made under the trace of its attributes."""
+    return lower_arg(cap, of_attributes(cap, value))
+
+
+def of_attributes(cap: Capture, value: ObjectV) -> LibraryV:
+    """The same for whom it is called: what it keeps beside its leaves is captured."""
     found = attributes(cap, value)
-    return LibraryArg(WithFields(value.cls, tuple(found)), tuple(lower_arg(cap, v) for v in found.values()), {})
+    return LibraryV(WithFields(value.cls, tuple(found)), tuple(found.values()))
 
 
 def _with_payload(cap: Capture, value: ObjectV) -> Any:
@@ -307,7 +312,7 @@ def fails_now(fn: Any, lowered: Any) -> bool:
 
     def call(*arrays: Any) -> Any:
         args, kwargs = rebuild(known, dict(zip(nodes, arrays)))
-        return jax.tree.leaves(fn(*args, **kwargs))
+        return [x for x in jax.tree.leaves(fn(*args, **kwargs)) if isinstance(x, jax.Array)]
 
     try:
         jax.make_jaxpr(call)(*(as_struct(aval_with_sizes(n.aval, value)) for n in nodes))

@@ -193,3 +193,27 @@ def test_a_function_that_a_library_has_made_does_not_leave_its_transformation_as
     for n in (3, 3, 4, 5):
         x = jnp.ones((n, n))
         assert jnp.array_equal(compiled(x), program(x))
+
+
+@eqx.filter_jit
+def averaged(x, scale=2):
+    n = len(x)
+    return {"mean": x.sum() * scale / n, "size": int(x.shape[0]) * scale, "rows": [x * i for i in range(scale)]}
+
+
+@pytest.mark.parametrize("program", [
+    averaged, lambda x: averaged(x, 3), lambda x: eqx.filter_jit(lambda y: y / len(y))(x),
+    lambda x: eqx.filter_value_and_grad(lambda m: m(x).sum() / len(x))(eqx.nn.Lambda(lambda y: y * len(y))),
+    lambda x: eqx.nn.Lambda(lambda y: y[: int(y.shape[0]) // 2] * len(y))(x)])
+def test_lengths_that_change_in_functions_that_modules_keep(program):
+    """`eqx.filter_jit(f)` keeps `f` beside its leaves: where it asks for its array's length it is captured."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in (4, 5, 6, 7, 9):
+        x = jnp.arange(n) + 1.0
+        want, got = program(x), compiled(x)
+        for a, b in zip(jax.tree.leaves(eqx.filter(want, eqx.is_array_like)),
+                        jax.tree.leaves(eqx.filter(got, eqx.is_array_like)), strict=True):
+            assert type(a) is type(b) and jnp.allclose(a, b, rtol=1e-5)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 2 and not stats["breaks"] and not stats["frames_eager"]

@@ -16,6 +16,7 @@ from dynacomp.capture.tracing.lowered_args import (
     MAX_LITERAL,
     LibraryArg,
     OfClass,
+    fails_now,
     leaf_nodes,
     parameter_names,
     parts,
@@ -200,3 +201,11 @@ def test_the_order_of_a_dict_decides_nothing_of_the_graph():
         assert list(made) == list(step(params, x)[1]) == ["b", "head", "w"]
     assert graphs[0] == graphs[1]
     assert len(graphs[0]) == 5  # each once, though the tree is passed twice
+
+
+def test_a_call_that_hands_functions_back_does_not_fail_for_that():
+    """Whether a call fails at known sizes is asked of its arrays alone: `eqx.apply_updates` returns activations too."""
+    def call(x):
+        return len(x) * x, jax.nn.relu
+
+    assert not fails_now(call, ((node("x"),), {}))
