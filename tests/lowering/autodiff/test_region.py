@@ -111,7 +111,7 @@ TRANSFORMED = {
     "call": (lambda f: f, 1),
     "grad": (jax.grad, 2),
     "forward": (lambda f: lambda x: jax.jvp(f, (x,), (x,)), 1),
-    "hessian": (lambda f: lambda x: jax.hessian(f)(x).sum((2, 3)), 2 * 3),  # for the first size of its batch, then any
+    "hessian": (lambda f: lambda x: jax.hessian(f)(x).sum((2, 3)), 2 * 2),  # for the first size of its batch, then any
 }
 
 
