@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -15,7 +14,7 @@ from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.graph import sized_calls
 from dynacomp.capture.kinds import arrays
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, Const, ScalarV, SizeV, Value, children, now, object_of, stands_for
+from dynacomp.capture.symbolic.values import ArrayV, Const, ScalarV, SizeV, Value, now, object_of, stands_for
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping import dynamic_scalars, size_values
 from dynacomp.capture.wrapping.host_functions import as_scalar
@@ -105,9 +104,9 @@ def _permutation(cap: Capture, key: Value, x: Value, axis: Value = Const(0), ind
                  **kwargs: Value) -> Value:
     shape = x.aval.shape if isinstance(x, ArrayV) else (size_values.expr_of(x),) if isinstance(x, SizeV) else ()
     at, whole = object_of(axis), object_of(independent)
-    known = type(at) is int and type(whole) is bool and -len(shape) <= at < len(shape) and not kwargs
+    known = type(at) is int and type(whole) is bool and -len(shape) <= at < len(shape) and not kwargs and _is_key(key)
     size = size_values.of_expr(cap, math.prod(shape) if whole else shape[at]) if known and shape else x
-    if not known or not isinstance(size, SizeV):
+    if not known or not isinstance(size, SizeV) or size.hint < 1:
         return library_call(cap, jax.random.permutation, [key, x, axis, independent], kwargs)
     rounds = sized_calls.rounds_of_permutation(size.hint)
     for limit in map(sized_calls.most_permuted, (rounds - 1, rounds)):
@@ -115,22 +114,12 @@ def _permutation(cap: Capture, key: Value, x: Value, axis: Value = Const(0), ind
     return library_call(cap, sized_calls.permutation, [key, x, axis, independent, Const(rounds)], name="permutation")
 
 
-@row(jax.lax.associative_scan)
-def _associative_scan(cap: Capture, fn: Value, elems: Value, reverse: Value = Const(False),
-                      axis: Value = Const(0)) -> Value:
-    at, parts = object_of(axis), [x.aval.shape for x in _arrays(cap, elems)]
-    sized = type(at) is int and any(-len(s) <= at < len(s) and not isinstance(s[at], int) for s in parts)
-    called = sized_calls.associative_scan if sized else jax.lax.associative_scan
-    return library_call(cap, called, [fn, elems, reverse, axis], name="associative_scan")
-
-
-def _arrays(cap: Capture, value: Value) -> Iterator[ArrayV]:
-    """The arrays in a Value and its parts."""
-    value = cap.realize(value)
-    if isinstance(value, ArrayV):
-        yield value
-    for part in children(value):
-        yield from _arrays(cap, part)
+def _is_key(key: Value) -> bool:
+    """Whether this is a key of one of JAX's generators, new or old."""
+    if not isinstance(key, ArrayV):
+        return False
+    new = jnp.issubdtype(key.aval.dtype, jax.dtypes.prng_key)
+    return key.aval.shape == () if new else key.aval.shape == (2,) and key.aval.dtype == np.uint32
 
 
 _slides("convolve")

@@ -201,8 +201,9 @@ def is_detour(asking: FrameType) -> bool:
     """Whether JAX asks if a slice takes the whole axis, only to leave it out: else the slice, which does the same. Or
     if a broadcast changes no shape, only to move the array to another sharding: shapes of other ranks, too, are
     compared size by size."""
-    return asking.f_code.co_name == "broadcast_in_dim" or (
-        asking.f_back is not None and asking.f_back.f_code.co_name == "_index_to_gather")
+    around = asking.f_back
+    return "/jax/_src/" in asking.f_code.co_filename and (asking.f_code.co_name == "broadcast_in_dim" or (
+        around is not None and around.f_code.co_name == "_index_to_gather"))
 
 
 def is_moot(asking: FrameType) -> bool:

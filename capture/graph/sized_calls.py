@@ -121,28 +121,13 @@ def rounds_of_permutation(size: int) -> int:
 
 
 def most_permuted(rounds: int) -> int:
-    """The largest size that JAX sorts so often, or less often."""
+    """The largest size that JAX sorts so often, or less often; -1 where there is none."""
+    if rounds < 0:
+        return -1
     size = int(np.iinfo(np.uint32).max ** (rounds / 3)) + 1
     while rounds_of_permutation(size) > rounds:
         size -= 1
     return size
-
-
-def associative_scan(fn: Callable[..., Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
-    """`jax.lax.associative_scan`, one element after the other; `fn` is given rows of one."""
-    flat, tree = jax.tree.flatten(elems)
-    rows = [jnp.moveaxis(x, axis, 0) for x in flat]
-
-    def step(before: Any, row: Any) -> Any:
-        sides = ([jnp.expand_dims(x, axis) for x in side] for side in (before, row))
-        after = jax.tree.leaves(fn(*(jax.tree.unflatten(tree, side) for side in sides)))
-        after = [jnp.squeeze(x, axis) for x in after]
-        return after, after
-
-    first = [x[-1 if reverse else 0] for x in rows]
-    _, found = jax.lax.scan(step, first, [x[:-1] if reverse else x[1:] for x in rows], reverse=reverse)
-    ends = [(x, f[None]) if reverse else (f[None], x) for x, f in zip(found, first)]
-    return jax.tree.unflatten(tree, [jnp.moveaxis(jnp.concatenate(end), 0, axis) for end in ends])
 
 
 def _slide(long: Any, short: Any, mode: str, precision: Any, preferred: Any) -> Any:

@@ -82,7 +82,7 @@ class Lessons:
     takes_sides: bool = False  # what takes the `min` or `max` of a size wants a constant, which one of the two may be
     sized: S.Places = field(default_factory=S.Places)  # changing ints that JAX wants as sizes
     counts: dict[str, bool] = field(default_factory=dict)  # ints that Python computes, and whether they are sizes
-    spelled: set[tuple[str, str]] = field(default_factory=set)  # by call: NumPy's numbers that it wants as sizes
+    spelled: set[tuple[str, Any, str]] = field(default_factory=set)  # call, argument, NumPy's number: wanted as a size
     asked_at_once: bool = False  # no condition is left for the end of the Graph
     shown_arrays: bool = False  # a library looked at the content of NumPy arrays that are constants
     order: int = 0  # how often calls are differentiated, to find the rules that derivatives reach

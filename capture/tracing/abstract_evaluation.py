@@ -333,8 +333,8 @@ def _program_error(cap: Capture, fn: Any, lowered: Any, error: Exception) -> Bas
 def _fix_numbers(cap: Capture, fn: Any, step: int, nodes: list[Node]) -> None:
     """Changing Python numbers that a failing call was given, in what earlier calls have made of them too
     (`x.at[:n]`), or has read since `step` in its bodies, become constants: it may want those. NumPy's are sizes before
-    that (see `spelled_sizes`). Not yet those that are
-    computed from sizes, in a function that is entered: sizes may be what this one can't take, either."""
+    that (see `spelled_sizes`). Not yet those that are computed from sizes, in a function that is entered: sizes may be
+    what this one can't take, either."""
     spell_next(cap, fn, {s for s, n in cap.numbers.scalar_nodes.items() if seen_inside(cap, n) in nodes})
     enters = bool(cap.lessons.entered) and may_enter(cap, fn) and any(sizes_in(*(n.aval for n in nodes)))
     for read_at, value in cap.numbers.scalar_reads:

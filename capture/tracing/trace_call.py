@@ -108,7 +108,11 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     step, lowered = cap.progress.steps, lower_arguments(cap, fn, *values)
     if looks_inside(fn) and any(map(_holds_model, (*lowered[0], *lowered[1].values()))):
         raise Break("opaque", f"{label(fn)} looks into what a library has made of a model")
-    outcome, lowered = evaluated(cap, fn, lowered, since=step)
+    cap.libraries.arguments.append(values)
+    try:
+        outcome, lowered = evaluated(cap, fn, lowered, since=step)
+    finally:
+        cap.libraries.arguments.pop()
     reach_rules(cap, fn, *lowered)
     guard_reads(cap, (*values[0], *values[1].values()))
     if not outcome.whole:

@@ -17,7 +17,7 @@ from dynacomp.capture.base.errors import Restart
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import label
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import NdArrayV, NeedsConcrete, ScalarV, TupleV, Value
+from dynacomp.capture.symbolic.values import NdArrayV, NeedsConcrete, ScalarV, TupleV, Value, children
 from dynacomp.capture.wrapping import host_arrays, host_functions, ndarrays, size_values
 
 MOST = 16  # numbers of an array that become sizes
@@ -25,27 +25,30 @@ MOST = 16  # numbers of an array that become sizes
 
 def spell_next(cap: Capture, fn: Any, given: Collection[S.Source]) -> None:
     """Restart where the next attempt is to give calls of `fn`, which failed on what is found at these places, sizes for
-    the NumPy numbers among them."""
-    for value in _numpy_numbers(cap):
-        key = (label(fn), repr(_source(value)))
-        if _source(value) in given and key not in cap.lessons.spelled and _may_be_sizes(value):
-            cap.lessons.spelled.add(key)
-            raise Restart
+    NumPy numbers in one more of its arguments."""
+    args, kwargs = cap.libraries.arguments[-1]
+    for place, value in (*enumerate(args), *kwargs.items()):
+        for number in _numpy_numbers(cap, value):
+            key = (label(fn), place, repr(_source(number)))
+            if _source(number) in given and key not in cap.lessons.spelled and _may_be_sizes(number):
+                cap.lessons.spelled.add(key)
+                raise Restart
 
 
 def spelled(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> tuple[list[Value], dict[str, Value]]:
-    """The arguments of a call of `fn`, with sizes for the numbers that it could not take."""
+    """The arguments of a call of `fn`, with sizes for the numbers that it could not take there."""
     if not cap.lessons.spelled:
         return args, kwargs
     name, seen = label(fn), set[Any]()
-    return [_put(cap, name, v, seen) for v in args], {k: _put(cap, name, v, seen) for k, v in kwargs.items()}
+    return [_put(cap, (name, n), v, seen) for n, v in enumerate(args)], {
+        k: _put(cap, (name, k), v, seen) for k, v in kwargs.items()}
 
 
-def _put(cap: Capture, name: str, value: Value, seen: set[Any]) -> Value:
+def _put(cap: Capture, place: tuple[str, Any], value: Value, seen: set[Any]) -> Value:
     value = cap.realize(value)
-    if type(value) is TupleV and value.cls is tuple:
-        return TupleV([_put(cap, name, v, seen) for v in value.items])
-    if not isinstance(value, (ScalarV, NdArrayV)) or (name, repr(_source(value))) not in cap.lessons.spelled:
+    if _is_tuple(value):
+        return TupleV([_put(cap, place, v, seen) for v in children(value)])
+    if not isinstance(value, (ScalarV, NdArrayV)) or (*place, repr(_source(value))) not in cap.lessons.spelled:
         return value
     if _source(value) in seen:  # once as a shape, once as an element maybe, which has a dtype
         raise NeedsConcrete(ScalarV(None, source=_source(value)))
@@ -67,12 +70,18 @@ def _source(value: Any) -> Any:
     return value.recipe if isinstance(value, NdArrayV) else value.source
 
 
-def _numpy_numbers(cap: Capture) -> Iterator[ScalarV | NdArrayV]:
-    """The numbers and arrays of NumPy that are inputs of the Graph."""
-    for _, value in cap.numbers.scalar_reads:
-        if isinstance(value.hint, np.generic):
-            yield value
-    yield from filter(host_arrays.is_hosted, cap.known.ndarrays.values())  # type: ignore[misc]
+def _numpy_numbers(cap: Capture, value: Value) -> Iterator[ScalarV | NdArrayV]:
+    """The numbers and arrays of NumPy that change, in an argument."""
+    value = cap.realize(value)
+    if _is_tuple(value):
+        for part in children(value):
+            yield from _numpy_numbers(cap, part)
+    elif host_arrays.is_hosted(value) or isinstance(value, ScalarV) and isinstance(value.hint, np.generic):
+        yield value
+
+
+def _is_tuple(value: Value) -> bool:
+    return type(value) is TupleV and value.cls is tuple
 
 
 def _may_be_sizes(value: ScalarV | NdArrayV) -> bool:

@@ -35,19 +35,8 @@ def permuted(x):
             jax.random.choice(key, x, (2,), replace=False))
 
 
-def scanned_in_parallel(x):
-    def follow(a, b):
-        return {"decay": a["decay"] * b["decay"], "sum": b["decay"] * a["sum"] + b["sum"]}
-
-    elems = {"decay": jnp.cos(x), "sum": x}
-    turned = jax.lax.associative_scan(lambda a, b: a @ b, x[:, None, None] * jnp.array([[0.1, 1.0], [-1.0, 0.2]]))
-    return (jax.lax.associative_scan(follow, elems), jax.lax.associative_scan(follow, elems, reverse=True), turned,
-            jax.lax.associative_scan(jnp.maximum, jnp.sin(x) * jnp.ones((2, 1)), axis=1),
-            jax.grad(lambda y: jax.lax.associative_scan(jnp.multiply, y)[-1])(jnp.cos(x)))
-
-
 @pytest.mark.parametrize("program", [
-    squeezed, scanned, counted, convolved, convolved_with_another, permuted, scanned_in_parallel])
+    squeezed, scanned, counted, convolved, convolved_with_another, permuted])
 def test_one_entry_for_each_length(program):
     dynacomp.reset()
     compiled = dynacomp.jit(program, backend="eager")
@@ -120,3 +109,16 @@ def length_or_error(k):
         return len(jnp.arange(0, 1, k))
     except ZeroDivisionError:
         return "ZeroDivisionError"
+
+
+def test_a_permutation_of_one_element_and_of_what_is_no_key():
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda x: jax.random.permutation(jax.random.key(1), x.shape[0] // 2), backend="eager")
+    for n in (10, 7, 3, 2, 1, 9):
+        assert (compiled(jnp.ones(n)) == jax.random.permutation(jax.random.key(1), n // 2)).all()
+    said = []
+    for fn in (jax.random.permutation, dynacomp.jit(jax.random.permutation, dynamic=True)):
+        with pytest.raises(TypeError) as error:
+            fn(jnp.ones(3), jnp.arange(5))
+        said.append(str(error.value))
+    assert said[0] == said[1]

@@ -1,5 +1,6 @@
 """What is known of sizes: bounds decide without a note, values decide and are noted, equal sizes become one."""
 
+import equinox as eqx
 import jax.numpy as jnp
 import pytest
 from jax.errors import InconclusiveDimensionOperation
@@ -81,3 +82,15 @@ def test_a_size_that_equals_another_axis_by_chance():
         scores = jnp.ones((4, n, n))
         assert (compiled(scores) == masked(scores)).all()
     assert dynacomp.stats()["frames_captured"] == 2
+
+
+def broadcast_in_dim(x):
+    return x * 100 if x.shape[0] == 4 else x
+
+
+def test_a_function_of_the_program_that_is_called_like_one_of_jax():
+    """Its questions are its own: a library runs it here (`eqx.filter_jit`)."""
+    program = eqx.filter_jit(broadcast_in_dim)
+    compiled = dynacomp.jit(lambda x: program(x), backend="eager")
+    for n in (6, 5, 4, 7):
+        assert (compiled(jnp.ones(n)) == broadcast_in_dim(jnp.ones(n))).all()

@@ -49,7 +49,8 @@ def test_of_numbers(name, kind):
 
 
 @pytest.mark.parametrize("use", [lambda x: jnp.arange(np.uint8(x.shape[0])),
-                                 lambda x: jnp.full(np.int64(x.shape[0]), np.int64(x.shape[0]))])
+                                 lambda x: jnp.full(np.int64(x.shape[0]), np.int64(x.shape[0])),
+                                 lambda x: jnp.full(np.int64(x.shape[0]), 1) * jnp.full((), np.int64(x.shape[0]))])
 def test_dtypes_stay(use):
     """An unsigned number, and one that is an element too, have a dtype that Python's ints have not."""
     made = dynacomp.jit(use)
