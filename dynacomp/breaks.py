@@ -45,6 +45,8 @@ REASONS: dict[str, Reason] = {
     "limit": Reason("too many recompilations", "pass changing values as arrays, or raise recompile_limit"),
     "live": Reason("an object that is alive at a later graph break, and that only Python can make"),
     "long_loop": Reason("a long Python loop: it runs in Python, its body compiled", "jax.lax.scan is faster still"),
+    "heard": Reason("called under a trace of another library, which hears each of JAX's operations",
+                    "compile the function that sets that trace"),
     "mesh": Reason("called while JAX maps its caller over a mesh, which gets plain JAX operations",
                    "put jax.jit around the mapped function"),
     "objects": Reason("more new objects than replacement code can build", "make fewer of them, or split the function"),

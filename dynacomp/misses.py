@@ -71,7 +71,10 @@ def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) ->
         return between_instructions(code)
     if trace_ctx.is_top_level():
         return answered(options, fn, code, args)
-    if staged() or overheard():  # JAX compiles it, or another library asks which operations it is made of
+    if overheard():
+        eager(code, "heard", code.co_qualname)
+        return None
+    if staged():  # JAX compiles it
         counters.count("frames_eager", "traced")
         return None
     if on_mesh():

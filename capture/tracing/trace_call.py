@@ -111,9 +111,9 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     cap.libraries.arguments.append(values)
     try:
         outcome, lowered = evaluated(cap, fn, lowered, since=step)
+        reach_rules(cap, fn, *lowered)
     finally:
         cap.libraries.arguments.pop()
-    reach_rules(cap, fn, *lowered)
     guard_reads(cap, (*values[0], *values[1].values()))
     if not outcome.whole:
         return LibraryV(fn, tuple(values[0]), values[1], real=outcome.result)
