@@ -113,10 +113,12 @@ inline void* scratch(int64_t bytes) {
     return buffer.data;
 }
 
-// c (MR x NV vectors, row stride ldc) = or += A panel (MR x k) times B panel (k x NV vectors).
-template <class T, int MR, int NV, bool rows>
+constexpr int64_t long_chain = 128;  // products added one to the other: longer sums are sums of sums, which round less
+
+// c (MR x NV vectors, row stride ldc) = or += A panel (MR x k) times B panel (k x NV vectors), plus `part` if `parts`.
+template <class T, int MR, int NV, bool rows, bool parts = false>
 __attribute__((noinline)) void multiply(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c,
-                                        int64_t ldc, bool add) {
+                                        int64_t ldc, bool add, [[maybe_unused]] const T* part = nullptr) {
     using V = Vector<T>;
     V sum[MR][NV];
 #pragma GCC unroll 16
@@ -141,6 +143,7 @@ __attribute__((noinline)) void multiply(int64_t k, const T* a, int64_t lda, cons
 #pragma GCC unroll 4
         for (int v = 0; v < NV; v++) {
             V* out = (V*)(c + i * ldc + v * lanes<T>);
+            if constexpr (parts) sum[i][v] += *(const V*)(part + (i * NV + v) * lanes<T>);
             *out = add ? *out + sum[i][v] : sum[i][v];
         }
 }
@@ -151,7 +154,21 @@ struct Panel {
     int64_t ld;
     bool rows;
     Panel below(int64_t i) const { return {data + (rows ? i * ld : i), ld, rows}; }
+    const T* from(int64_t p) const { return data + (rows ? p : p * ld); }
 };
+
+// The same for any depth, in chains; those before the last are summed beside c, whose rows may meet in the cache.
+template <class T, int MR, int NV, bool rows>
+void multiply_chains(int64_t k, Panel<T> a, const T* b, int64_t ldb, T* c, int64_t ldc, bool add) {
+    if (k <= long_chain) return multiply<T, MR, NV, rows>(k, a.data, a.ld, b, ldb, c, ldc, add);
+    constexpr int64_t width = NV * lanes<T>;
+    alignas(64) T sums[MR * width];
+    const int64_t steps = ceil_quotient(k, ceil_quotient(k, long_chain));
+    int64_t p = 0;
+    for (; p + steps < k; p += steps)
+        multiply<T, MR, NV, rows>(steps, a.from(p), a.ld, b + p * ldb, ldb, sums, width, p > 0);
+    multiply<T, MR, NV, rows, true>(k - p, a.from(p), a.ld, b + p * ldb, ldb, c, ldc, add, sums);
+}
 
 // The same for any number of rows: whole tiles, then 4, 2, 1.
 template <class T, int NV>
@@ -160,9 +177,9 @@ void multiply_rows(int64_t rows, int64_t k, Panel<T> a, const T* b, int64_t ldb,
         constexpr int count = decltype(size)::value;
         for (; rows >= count; rows -= count) {
             if (a.rows)
-                multiply<T, count, NV, true>(k, a.data, a.ld, b, ldb, c, ldc, add);
+                multiply_chains<T, count, NV, true>(k, a, b, ldb, c, ldc, add);
             else
-                multiply<T, count, NV, false>(k, a.data, a.ld, b, ldb, c, ldc, add);
+                multiply_chains<T, count, NV, false>(k, a, b, ldb, c, ldc, add);
             a = a.below(count);
             c += count * ldc;
         }

@@ -157,6 +157,20 @@ def collect(acc: Acc, slots: int) -> Lines:
     yield f"{name} = fold_lanes({name}s[0], [](auto a, auto b) {{ return {fold}(a, b); }});"
 
 
+def whole_name(acc: Acc) -> str:
+    """The double that a long sum of a vector loop comes to."""
+    return f"{cpp_name(acc.name)}whole"
+
+
+def collect_blocks(acc: Acc, slots: int) -> Lines:
+    """All blocks of a long sum, of all slots and lanes, into the scalar: a double till the end."""
+    name, fold = cpp_name(acc.name), types.FOLD[acc.fold]
+    for k in range(1, slots):
+        yield f"{name}blocks[0] = {fold}({name}blocks[0], {name}blocks[{k}]);"
+    yield f"{whole_name(acc)} = fold_lanes({name}blocks[0], [](auto a, auto b) {{ return {fold}(a, b); }});"
+    yield f"{name} = ({types.register(acc.dtype)}){whole_name(acc)};"
+
+
 def lane_lets(body: Sequence[Stmt], scope: Scope) -> list[str]:
     """Names defined by `body` that hold lanes."""
     found: list[str] = []

@@ -25,6 +25,7 @@ from dynacomp.codegen.cpp.expr import Scope, depends, emit
 from dynacomp.codegen.cpp.folds import (
     BLOCK,
     collect,
+    collect_blocks,
     declare,
     declare_blocks,
     flush,
@@ -35,6 +36,7 @@ from dynacomp.codegen.cpp.folds import (
     lane_accs,
     lane_lets,
     round_accs,
+    whole_name,
     zero,
 )
 from dynacomp.codegen.cpp.index import cpp_name, index_code, names_in
@@ -306,12 +308,18 @@ def _unrolled(loop: Loop) -> int:
     return 4 if plain and not short and cost(loop.body, loop.accs) < _LIGHT else 1
 
 
+def _long(loop: Loop, width: int) -> list[Acc]:
+    """The sums of a vector loop that doubles keep, block by block."""
+    most = 2 * BLOCK * _unrolled(loop) * MOST_BYTES // width
+    return [] if _shorter(loop, most + 1) else [acc for acc in loop.accs if is_long(acc, loop.extent)]
+
+
 def _reduce(loop: Loop, scope: Scope, unit: Unit, begin: str, end: str) -> Lines:
-    slots = _unrolled(loop)
-    most = 2 * BLOCK * slots * MOST_BYTES // scope.width
-    long = [] if _shorter(loop, most + 1) else [acc for acc in loop.accs if is_long(acc, loop.extent)]
+    slots, long = _unrolled(loop), _long(loop, scope.width)
     for acc in loop.accs:
         yield f"{types.register(acc.dtype)} {cpp_name(acc.name)};"
+    for acc in long:
+        yield f"[[maybe_unused]] double {whole_name(acc)};"
     yield "{"
     for acc in loop.accs:
         yield from indent(declare(acc, scope, slots))
@@ -335,11 +343,8 @@ def _reduce(loop: Loop, scope: Scope, unit: Unit, begin: str, end: str) -> Lines
         yield "  }"
     if long:
         yield "  }"
-    for acc in long:
-        name, register = cpp_name(acc.name), types.register(acc.dtype)
-        yield f"  for (int k = 0; k < {slots}; ++k) {name}s[k] = convert<{register}>({name}blocks[k]);"
     for acc in loop.accs:
-        yield from indent(collect(acc, slots))
+        yield from indent(collect_blocks(acc, slots) if acc in long else collect(acc, slots))
     yield "}"
     yield from round_accs(loop.accs, replace(scope, suffix=""))
 
@@ -356,22 +361,23 @@ def _pieces(loop: Loop, scope: Scope, unit: Unit) -> Lines:
     yield "{"
     yield f"  const int64_t all = {index_code(loop.extent)}, piece = piece_of(all);"
     yield "  const int64_t pieces = ceil_div(all, piece);"
+    long = _long(loop, lane_width(loop, unit))
     for acc in loop.accs:
-        yield f"  {types.register(acc.dtype)} {cpp_name(acc.name)}p[64];"
+        yield f"  {'double' if acc in long else types.register(acc.dtype)} {cpp_name(acc.name)}p[64];"
     work = grain(f"(double)piece*({work_of(loop, 8)})")
     yield f"  parallel(rt, pieces, {work}, [&](int64_t begin, int64_t end) {{"
     yield "    for (int64_t p = begin; p < end; ++p) {"
     inner = replace(scope, threaded=True)
     yield from indent(_vector(loop, inner, unit, "p*piece", "least(all, p*piece + piece)"), 3)
     for acc in loop.accs:
-        yield f"      {cpp_name(acc.name)}p[p] = {cpp_name(acc.name)};"
+        yield f"      {cpp_name(acc.name)}p[p] = {whole_name(acc) if acc in long else cpp_name(acc.name)};"
     yield "    }"
     yield "  });"
     for acc in loop.accs:
         name = cpp_name(acc.name)
         yield "  for (int64_t w = 1; w < pieces; w *= 2) for (int64_t p = 0; p + w < pieces; p += 2*w)"
         yield f"    {name}p[p] = {types.FOLD[acc.fold]}({name}p[p], {name}p[p + w]);"
-        yield f"  {name} = pieces ? {name}p[0] : {types.identity(acc.fold, acc.dtype)};"
+        yield f"  {name} = pieces ? ({types.register(acc.dtype)}){name}p[0] : {types.identity(acc.fold, acc.dtype)};"
     yield "}"
 
 
