@@ -98,8 +98,11 @@ void pack_panels(const S* in, int64_t row_stride, int64_t column_stride, int64_t
 inline void score_dots(const float* queries, const float* keys, int64_t key_stride, int64_t rows, int64_t count,
                        int64_t depth, float* scores) {
     for (int64_t c = 0; c < count; c++)
-        for (int64_t r = 0; r < rows; r++)
-            scores[r * key_block + c] = dot(queries + r * depth, keys + c * key_stride, depth);
+        for (int64_t r = 0; r < rows; r++) {
+            float sum = 0;
+            dot_rows<float, 1>(queries + r * depth, depth, keys + c * key_stride, depth, &sum);
+            scores[r * key_block + c] = sum;
+        }
 }
 
 // Queries [first, last) of one head.

@@ -41,6 +41,14 @@ void pack_words(const S* in, int64_t sp, int64_t sc, int64_t depth, int64_t coun
                 uint32_t* out, int64_t ldo) {
     const uint32_t turns = turn * 0x01010101u;
     const uint8_t* bytes = (const uint8_t*)in;
+    if (sp == 1 && padded == 1 && depth % 4 == 0 && ldo == 1) {  // a row as it lies
+        for (int64_t q = 0; q < depth / 4; q++) {
+            uint32_t word;
+            __builtin_memcpy(&word, bytes + 4 * q, 4);
+            out[q] = word ^ turns;
+        }
+        return;
+    }
     for (int64_t q = 0; 4 * q < depth; q++) {
         const uint8_t* from = bytes + 4 * q * sp;
         uint32_t* to = out + q * ldo;
@@ -106,12 +114,31 @@ void multiply_word_rows(int64_t count, int64_t depth, const uint32_t* a, int64_t
     step(std::integral_constant<int, 1>{});
 }
 
-// The sum of the bytes in a word, signed ones or not.
-template <class Byte>
-inline int32_t bytes_of(uint32_t word) {
-    int32_t sum = 0;
-    for (int s = 0; s < 4; s++) sum += Byte(word >> (8 * s));
-    return sum;
+// terms[c] += factor * the sum of the signed bytes of the words in column c of a panel.
+inline void add_column_sums(const uint32_t* panel, int64_t words, int32_t factor, int32_t* terms) {
+    using V = Vector<int32_t>;
+    constexpr int W = lanes<int32_t>;
+    const V ones = V{} + 0x01010101;
+    V sum[tile_vectors] = {};
+    for (int64_t q = 0; q < words; q++)
+#pragma GCC unroll 4
+        for (int v = 0; v < tile_vectors; v++)
+            sum[v] = add_four(sum[v], ones, *(const V*)(panel + q * byte_columns + v * W));
+    for (int v = 0; v < tile_vectors; v++) *(V*)(terms + v * W) += factor * sum[v];
+}
+
+// The sum of the unsigned bytes of a line of words.
+inline int32_t sum_of_bytes(const uint32_t* line, int64_t words) {
+    using V = Vector<int32_t>;
+    constexpr int W = lanes<int32_t>;
+    V sum{};
+    int64_t q = 0;
+    for (; q + W <= words; q += W) sum = add_four(sum, *(const V*)(line + q), V{} + 0x01010101);
+    int32_t all = 0;
+    for (int l = 0; l < W; l++) all += sum[l];
+    for (; q < words; q++)
+        for (int s = 0; s < 4; s++) all += uint8_t(line[q] >> (8 * s));
+    return all;
 }
 
 // One block of a product of bytes.
@@ -135,19 +162,14 @@ void byte_block(Matrix<const A> a, Matrix<const B> b, Matrix<C> out, int64_t k, 
                 pack_words(b.at(p, j), b.si, b.sj, kc, smaller(NR, j1 - j), NR, turn_b ? 0x80 : 0, panel, NR);
                 int32_t* terms = column_terms + (j - j0);
                 for (int c = 0; c < NR; c++) terms[c] = turn_a ? -oa * ob * int32_t(4 * kw) : 0;
-                if (turn_a)
-                    for (int64_t q = 0; q < kw; q++)
-                        for (int c = 0; c < NR; c++) terms[c] -= oa * bytes_of<int8_t>(panel[q * NR + c]);
+                if (turn_a) add_column_sums(panel, kw, -oa, terms);
             }
             for (int64_t i0 = at.row0; i0 < at.row1; i0 += height) {
                 const int64_t i1 = smaller(i0 + height, at.row1);
                 for (int64_t i = i0; i < i1; i++) {
                     uint32_t* line = packed_a + (i - i0) * kw;
                     pack_words(a.at(i, p), a.sj, 0, kc, 1, 1, turn_a ? 0x80 : 0, line, 1);
-                    int32_t term = 0;
-                    if (turn_b)
-                        for (int64_t q = 0; q < kw; q++) term += ob * bytes_of<uint8_t>(line[q]);
-                    row_terms[i - i0] = term;
+                    row_terms[i - i0] = turn_b ? ob * sum_of_bytes(line, kw) : 0;
                 }
                 for (int64_t j = j0; j < j1; j += NR) {
                     const int64_t cols = smaller(NR, j1 - j);

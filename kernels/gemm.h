@@ -16,7 +16,8 @@ namespace dynacomp {
 namespace tile {
 
 constexpr int64_t depth_block = 256, columns_block = 512, rows_block = 480;
-constexpr int64_t skinny = 4;               // so few rows or columns are done as dot products
+constexpr int64_t skinny = 4;               // so few rows or columns are done as dot products ...
+constexpr int64_t deep = 32;                 // ... of so many elements: adding up a dot product's lanes costs as much
 constexpr double parallel_work = 1 << 19;   // multiply-adds worth waking a thread for
 constexpr double task_work = 1 << 22;       // multiply-adds of a task: small enough to even out late threads
 
@@ -32,9 +33,22 @@ struct Block {
     int64_t row0, row1, col0, col1;
 };
 
+// rows x N elements: the number is known, so that a row is one move.
+template <int N, class T>
+void copy_rows(const T* from, int64_t ld, int64_t rows, T* to, int64_t ldo) {
+    for (int64_t r = 0; r < rows; r++) __builtin_memcpy(to + r * ldo, from + r * ld, N * sizeof(T));
+}
+
 // Stores `rows` x `cols` sums (row stride ld) at (i, j).
 template <class T, class C>
 void store(T* sums, int64_t ld, int64_t rows, int64_t cols, Matrix<C> out, int64_t i, int64_t j, bool add) {
+    if constexpr (std::is_same_v<T, C>)
+        if (!add && out.sj == 1) {
+            if (cols == 1) return copy_rows<1>(sums, ld, rows, out.at(i, j), out.si);
+            if (cols == 2) return copy_rows<2>(sums, ld, rows, out.at(i, j), out.si);
+            if (cols == 3) return copy_rows<3>(sums, ld, rows, out.at(i, j), out.si);
+            if (cols == 4) return copy_rows<4>(sums, ld, rows, out.at(i, j), out.si);
+        }
     for (int64_t r = 0; r < rows; r++) {
         T* row = sums + r * ld;
         C* to = out.at(i + r, j);
@@ -145,22 +159,43 @@ void block(Matrix<const A> a, Matrix<const B> b, Matrix<C> out, int64_t k, Block
         }
 }
 
-// Sum of x[p] * y[p], four vectors at a time.
-template <class T>
-inline T dot(const T* x, const T* y, int64_t k) {
+// Half the lanes onto the other half, again and again, until all hold the sum.
+template <class T, int d = lanes<T> / 2>
+inline T sum_of_lanes(Vector<T> x) {
+    if constexpr (d == 0)
+        return x[0];
+    else {
+        Vector<T> low = x, high = x;
+        exchange<T, d>(low, high, std::make_integer_sequence<int, lanes<T>>{});
+        return sum_of_lanes<T, d / 2>(low + high);
+    }
+}
+
+// sums[r] += the sum of x[r * ldx + p] * y[p] for R rows x, several vectors at a time.
+template <class T, int R>
+inline void dot_rows(const T* x, int64_t ldx, const T* y, int64_t k, T* sums) {
     using V = Vector<T>;
-    constexpr int W = lanes<T>;
-    V sum[4] = {};
+    constexpr int W = lanes<T>, U = R == 1 ? 4 : 2;
+    V sum[R][U] = {};
     int64_t p = 0;
-    for (; p + 4 * W <= k; p += 4 * W)
+    for (; p + U * W <= k; p += U * W)
 #pragma GCC unroll 4
-        for (int v = 0; v < 4; v++) sum[v] += *(const V*)(x + p + v * W) * *(const V*)(y + p + v * W);
-    for (; p + W <= k; p += W) sum[0] += *(const V*)(x + p) * *(const V*)(y + p);
-    V all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-    T result = 0;
-    for (int l = 0; l < W; l++) result += all[l];
-    for (; p < k; p++) result += x[p] * y[p];
-    return result;
+        for (int u = 0; u < U; u++) {
+            const V line = *(const V*)(y + p + u * W);
+#pragma GCC unroll 4
+            for (int r = 0; r < R; r++) sum[r][u] += *(const V*)(x + r * ldx + p + u * W) * line;
+        }
+    for (; p + W <= k; p += W)
+#pragma GCC unroll 4
+        for (int r = 0; r < R; r++) sum[r][0] += *(const V*)(x + r * ldx + p) * *(const V*)(y + p);
+#pragma GCC unroll 4
+    for (int r = 0; r < R; r++) {
+        V all = sum[r][0] + sum[r][1];
+        if constexpr (U == 4) all += sum[r][2] + sum[r][3];
+        T rest = sum_of_lanes<T>(all);
+        for (int64_t q = p; q < k; q++) rest += x[r * ldx + q] * y[q];
+        sums[r] += rest;
+    }
 }
 
 // One block with few rows and contiguous depth.
@@ -170,11 +205,18 @@ void dots(Matrix<const T> a, Matrix<const T> b, Matrix<C> out, int64_t k, Block 
     T* lines = (T*)scratch<1>(larger(rows * k, 1) * int64_t(sizeof(T)));
     for (int64_t i = 0; i < rows; i++)
         for (int64_t p = 0; p < k; p++) lines[i * k + p] = *a.at(at.row0 + i, p);
-    for (int64_t j = at.col0; j < at.col1; j++)
-        for (int64_t i = 0; i < rows; i++) {
-            T sum = dot(lines + i * k, b.at(0, j), k);
-            store(&sum, 1, 1, 1, out, at.row0 + i, j, false);
+    constexpr int64_t piece = long_chain * 2 * lanes<T>;
+    for (int64_t j = at.col0; j < at.col1; j++) {
+        T sums[skinny] = {};
+        for (int64_t p = 0; p < k; p += piece) {
+            const int64_t depth = smaller(piece, k - p);
+            if (rows == 1) dot_rows<T, 1>(lines + p, k, b.at(p, j), depth, sums);
+            if (rows == 2) dot_rows<T, 2>(lines + p, k, b.at(p, j), depth, sums);
+            if (rows == 3) dot_rows<T, 3>(lines + p, k, b.at(p, j), depth, sums);
+            if (rows == 4) dot_rows<T, 4>(lines + p, k, b.at(p, j), depth, sums);
         }
+        store(sums, 1, rows, 1, out, at.row0, j, false);
+    }
 }
 
 // sums (stride ld) += A[rows, depth] * B[depth, width], one product at a time: the edges of `stream`.
@@ -271,8 +313,9 @@ void matmul(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, int
                    int64_t cols) {
         constexpr bool same = std::is_same_v<A, T> && std::is_same_v<B, T>;
         const bool by_streams = same && rows <= skinny && right.sj == 1 && k > 0;
-        const bool by_dots = same && rows <= skinny && right.si == 1 && !by_streams;
-        const double work = double(batch) * double(m) * double(n) * double(larger(k, 1));
+        const bool by_dots = same && rows <= skinny && k >= deep && right.si == 1 && !by_streams;
+        const double columns = double(by_dots || by_streams ? cols : larger(cols, lanes<T>));  // whole registers
+        const double work = double(batch) * double(rows) * columns * double(larger(k, 8));
         const int64_t workers = work < parallel_work ? 1 : larger(1, rt->threads);
         const int64_t row_unit = tile_rows, col_unit = by_dots ? 1 : tile_columns<T>;
         const Grid g = grid(rows, cols, ceil_quotient(tasks_for(work, workers), batch), row_unit, col_unit);
@@ -308,7 +351,7 @@ void matmul(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, int
     const Matrix<const A> left{a, a_row, a_depth};
     const Matrix<const B> right{b, b_depth, b_col};
     const Matrix<C> to{out, n, 1};
-    if (n <= skinny && m > n)
+    if (n <= skinny && m > n && (k >= deep || a_row == 1))
         run(right.transposed(), b_batch, left.transposed(), a_batch, to.transposed(), n, m);
     else
         run(left, a_batch, right, b_batch, to, m, n);

@@ -105,6 +105,26 @@ def test_shapes(library, name, shape):
     check(library, name, shape)
 
 
+@pytest.mark.parametrize("depth", [1, 2, 4, 16, 31, 32, 33, 63, 64, 4096, 4100, 9000])
+@pytest.mark.parametrize("name", ["f32", "f64", "i32", "i8_i32"])
+def test_few_columns_or_rows(library, name, depth):
+    """Short depths go by tiles whose rows are stored by their number of columns, deep ones by dot products in pieces."""
+    for few in (1, 2, 3, 4, 5):
+        check(library, name, (1, 21, few, depth))
+        check(library, name, (2, few, 21, depth), ("C", "F"))
+        check(library, name, (1, 21, few, depth), ("F", "F"))
+
+
+def test_deep_dot_products_round_little(library):
+    """Of many elements, in pieces: their error does not grow with the depth."""
+    k, rng = 1 << 16, np.random.default_rng(0)
+    a, b, out = rng.random((40, k), np.float32), rng.random((k, 3), np.float32), np.zeros((40, 3), np.float32)
+    sizes = dict(batch=1, m=40, n=3, k=k, ab=0, am=k, ak=1, bb=0, bk=3, bn=1)
+    library.run("f32", sizes, [a, b], [out])
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    assert np.sqrt(np.mean((out - expected) ** 2)) < 1.5e-7 * expected.max()
+
+
 @pytest.mark.parametrize("orders", list(itertools.product("CFGB0", repeat=2)))
 @pytest.mark.parametrize("name", ["f32", "f64", "bf16", "i8_i32", "s8u8_i32"])
 def test_layouts(library, name, orders):
