@@ -39,12 +39,16 @@ def has_dict(cls: type) -> bool:
 def fields(obj: Any) -> dict[str, Any]:
     """The entries of an instance's dictionary and its slots that are filled."""
     found = dict(own_dict(obj))
-    for base in mro(type(obj)):
-        for name, member in vars(base).items():
-            if isinstance(member, types.MemberDescriptorType) and name != "__dict__":
-                with contextlib.suppress(AttributeError):
-                    found[name] = member.__get__(obj, base)
+    for name, member in slots(type(obj)):
+        with contextlib.suppress(AttributeError):
+            found[name] = member.__get__(obj)
     return found
+
+
+def slots(cls: type) -> list[tuple[str, types.MemberDescriptorType]]:
+    """The slots of instances, those of base classes too."""
+    return [(name, member) for base in mro(cls) for name, member in vars(base).items()
+            if isinstance(member, types.MemberDescriptorType) and name != "__dict__"]
 
 
 def own_dict(obj: Any) -> dict[str, Any]:

@@ -67,7 +67,7 @@ from dynacomp.capture.symbolic.values import (
     stands_for,
     type_of,
 )
-from dynacomp.capture.tracing import made_anew
+from dynacomp.capture.tracing import library_reads, made_anew
 from dynacomp.capture.tracing.failures import is_entered
 from dynacomp.capture.tracing.library_objects import RULE_METHODS, open_callable
 from dynacomp.capture.tracing.lowered_args import of_attributes
@@ -341,6 +341,8 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     anew = made_anew.by_structure(cap, fn)
     if anew is not None:
         return jitted.called(cap, peek(fn), anew, args, kwargs)
+    if library_reads.hosted_by_content(cap, fn):
+        fn = Const(peek(fn))
     obj = fn.value
     entered = cap.known.entered.get(id(obj))
     if entered is not None:

@@ -34,6 +34,7 @@ class Library:
     enter: tuple[str, ...] = ()  # modules of a pure one that run user code for its effects, or keep state: entered
     asks: frozenset[tuple[str, str]] = frozenset()  # functions that ask who traces their caller: entered
     effects: Mapping[str, Collection[str]] = field(default_factory=dict)  # by module: called for what they change
+    tokens: frozenset[str] = frozenset()  # attributes that tell the objects of its classes apart, and say nothing else
 
 
 JAX = Library(
@@ -73,7 +74,8 @@ _TREES = ("jax._src.tree", "jax._src.tree_util", "equinox._tree", "equinox._filt
 LIBRARIES = (
     JAX, FLAX, CHEX,
     Library(name="equinox", pure=True, enter=("equinox.debug._max_traces", "equinox.debug._dce")),
-    *(Library(name=name, pure=True, hosts=True) for name in ("flax.linen", "flax.core", "haiku")),
+    Library(name="flax.linen", pure=True, hosts=True, tokens=frozenset({"_id"})),
+    *(Library(name=name, pure=True, hosts=True) for name in ("flax.core", "haiku")),
     *(Library(name=name, pure=True) for name in _PURE),
     *(Library(name=name, steady=True) for name in _STEADY),
     *(Library(name=name, alone=True) for name in ("keras", "numpyro")),
@@ -260,6 +262,11 @@ def is_host(obj: Any) -> bool:
         own = module_of(obj)
         return _is_host(str(module_of(inspect.unwrap(obj)) if is_pure_module(own) else own))
     return is_host(type(obj))
+
+
+def tokens_of(cls: type) -> frozenset[str]:
+    """The attributes by which a library tells apart the objects of its class `cls`, or of one derived from it."""
+    return frozenset().union(*(row.tokens for b in mro(cls) for row in rows_of(module_name(b))))
 
 
 def host_below(frame: types.FrameType | None) -> str:

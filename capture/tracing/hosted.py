@@ -31,7 +31,9 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     as_python,
+    peek,
 )
+from dynacomp.capture.tracing.library_reads import by_content
 from dynacomp.capture.tracing.subgraphs import Standin
 from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.builder import is_plain_instance, items_of
@@ -78,8 +80,12 @@ def _refused(cap: Capture, value: Value) -> Any:
     raise Break("body", "an object made during the call, for a library that runs it in a context of its own")
 
 
+def _existing(cap: Capture, value: Const) -> Any:
+    return peek(value) if by_content(cap, peek(value), value.source) else value.value
+
+
 FUNCTIONS: dict[type, Callable[[Capture, Any], Any]] = {
-    Const: lambda cap, v: v.value, MethodV: _method, PartialV: _partial, FunctionV: _of_capture}
+    Const: _existing, MethodV: _method, PartialV: _partial, FunctionV: _of_capture}
 
 
 def _known(cap: Capture, fn: FunctionV) -> Any:

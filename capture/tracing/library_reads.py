@@ -4,7 +4,8 @@ A linen module's `__call__`, a function under `hk.transform`, the vector field o
 them while JAX traces the call, as Python does. `overhearing` is told by the frame hook of each function that
 starts meanwhile; `guard_reads` then guards the globals, the cells and, through them and the arguments, the
 attributes and elements that this code may have read. It looks at names, not at paths: an object's attribute
-counts as read when any of the functions names it.
+counts as read when any of the functions names it. An object that the program makes anew in each call (a module, what
+`hk.transform` has made) is guarded by all that it holds instead: see `Whole`.
 
     class Scaled(nn.Module):
         def __call__(self, x):
@@ -16,6 +17,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import dis
+import enum
 import functools
 import gc
 import sys
@@ -28,23 +30,25 @@ import jax
 import numpy as np
 
 from dynacomp.capture import _native
-from dynacomp.capture.base.classes import module_name, mro, own_dict
+from dynacomp.capture.base.classes import has_dict, module_name, mro, own_dict, slots
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import by_handler, handlers
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.libraries import is_steady_module, module_of
+from dynacomp.capture.symbolic.libraries import is_host, is_steady_module, module_of, tokens_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import changed
-from dynacomp.capture.symbolic.values import Const, MethodV, ObjectV, PartialV, Value, children, peek
+from dynacomp.capture.symbolic.values import Const, MethodV, ObjectV, PartialV, Value, children, is_open, peek
 from dynacomp.capture.tracing.host_contexts import Contexts, guard_contexts
 from dynacomp.capture.tracing.library_effects import Outside, forget_traces
-from dynacomp.capture.wrapping.builder import is_plain_instance, own_source
+from dynacomp.capture.tracing.made_anew import is_modules_own
+from dynacomp.capture.wrapping.builder import is_made_anew, is_plain_instance, own_source
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, SCALARS, payload_base
 from dynacomp.capture.wrapping.class_attrs import MISSING, class_source, lookup
 
 MAX_READ = 4096  # objects that are guarded for one call
+MAX_WHOLE = 256  # the same of those made anew, each two of which are guarded
 MAX_CONTENT = 1 << 20  # bytes of a NumPy array that a guard compares
 EFFECTS = ("print", "input", "open", "breakpoint", "exec", "eval")  # built-in functions that do more than compute
 COMPILED_FILES = "jax._src.compilation_cache"
@@ -135,13 +139,36 @@ def guard_reads(cap: Capture, values: Iterable[Value]) -> None:
     nested = nested_codes(functions)
     names = frozenset(n for fn in functions for n in names_in(fn.__code__))
     reads = Reads(cap, names, frozenset(id(v.real) for v in changed(cap)))  # type: ignore[attr-defined]
-    for fn in functions:
-        reads.globals_of(fn)
-        if fn.__code__ not in nested:  # else the call has made it, of what it found elsewhere
-            reads.inside(fn, S.Root(fn, fn.__qualname__))
     for value in cap.libraries.given:
         reads.given(value)
     cap.libraries.given.clear()
+    for fn in functions:
+        reads.globals_of(fn)
+        # else the call has made it, of what it found elsewhere, or all that it holds is guarded
+        if fn.__code__ not in nested and id(fn) not in cap.libraries.whole:
+            reads.inside(fn, S.Root(fn, fn.__qualname__))
+
+
+def by_content(cap: Capture, obj: Any, source: S.Source | None) -> bool:
+    """Guards an object that a library is given as it is, once it was seen to be made anew: by all that it holds, in
+    place of its identity. Whether that was done."""
+    if source is None or id(obj) not in cap.libraries.whole and not (
+            _is_made_of_parts(obj) and is_made_anew(cap, obj, source)):
+        return False
+    Whole(cap, frozenset(), frozenset(id(v.real) for v in changed(cap))).value(obj, source)  # type: ignore[attr-defined]
+    return True
+
+
+def hosted_by_content(cap: Capture, fn: Value) -> bool:
+    """The same of a function of a library that runs the program's in a context of its own."""
+    return is_open(fn) and is_host(peek(fn)) and by_content(cap, peek(fn), fn.source)  # type: ignore[arg-type]
+
+
+def _is_made_of_parts(obj: Any) -> bool:
+    """Whether all that tells an object from another one can be read: a function, an instance of a Python class."""
+    if type(obj) in _ROWS or issubclass(type(obj), (type, types.ModuleType, enum.Enum, jax.Array)):
+        return type(obj) in (types.FunctionType, types.MethodType, functools.partial)
+    return is_plain_instance(obj)
 
 
 # --- what code names
@@ -259,6 +286,8 @@ class Reads:
             guards.add("eq", source, obj)
             return
         row = _ROWS.get(payload_base(type(obj)) or type(obj))
+        if row is not Reads._elements and by_content(self.cap, obj, source):
+            return
         guards.add(*("is_type", source, type(obj)) if row is Reads._elements else ("is", source, obj))
         if id(obj) in self.seen:
             return
@@ -307,6 +336,10 @@ class Reads:
     def _method(self, obj: types.MethodType, source: S.Source) -> None:
         self.value(obj.__self__, S.Get(source, "__self__"))
 
+    def _bound(self, obj: types.MethodType, source: S.Source) -> None:
+        self._method(obj, source)
+        self.value(obj.__func__, S.Get(source, "__func__"))
+
     def _partial(self, obj: Any, source: S.Source) -> None:
         for name, attribute in (("func", obj.func), ("args", obj.args), ("keywords", obj.keywords)):
             self.value(attribute, S.Get(source, name))
@@ -353,6 +386,68 @@ class Reads:
                 self.cap.guards.add("missing", source, name)
 
 
+class Whole(Reads):
+    """The walk over all that objects hold which are made anew in each call. What they are made of may be anew, too:
+    functions are known by their code, instances by their class and each of their attributes."""
+
+    def value(self, obj: Any, source: S.Source) -> None:
+        known = self.cap.libraries.whole.get(id(obj))
+        if known is not None:
+            if known[0] != source:
+                self.cap.guards.add("same", known[0], source)
+        elif _is_made_of_parts(obj) and not is_modules_own(obj):
+            if id(obj) in self.changed:
+                raise _stale(f"an object of {type(obj).__qualname__}")
+            self._apart(obj, source)
+            (_ROWS_OF_PARTS.get(type(obj)) or Whole._all_fields)(self, obj, source)
+        else:
+            super().value(obj, source)
+
+    def _apart(self, obj: Any, source: S.Source) -> None:
+        """Two of a class that are equal are two: a library may share what one object stands for in two places."""
+        whole = self.cap.libraries.whole
+        for other, held in whole.values():
+            if type(held) is type(obj):
+                self.cap.guards.add("distinct", other, source)
+        whole[id(obj)] = source, obj
+        if len(whole) > MAX_WHOLE:
+            raise Break("opaque", f"more than {MAX_WHOLE} objects made anew that a library's call may read")
+        self.cap.guards.add("is_type", source, type(obj))
+
+    def _function(self, fn: types.FunctionType, source: S.Source) -> None:
+        for name in ("__code__", "__globals__"):
+            self.cap.guards.add("is", S.Get(source, name), getattr(fn, name))
+        for name in ("__defaults__", "__kwdefaults__"):
+            self.value(getattr(fn, name), S.Get(source, name))
+        for i, cell in enumerate(fn.__closure__ or ()):
+            at = S.Item(S.Get(source, "__closure__"), i)
+            if id(cell) in self.changed:
+                raise _stale(fn.__code__.co_freevars[i])
+            self.cap.guards.add("is_type", at, types.CellType)
+            try:
+                content = cell.cell_contents
+            except ValueError:
+                self.cap.guards.add("empty", at)
+            else:
+                self.value(content, S.Get(at, "cell_contents"))
+
+    def _all_fields(self, obj: Any, source: S.Source) -> None:
+        table, tokens = own_dict(obj), tokens_of(type(obj))
+        if has_dict(type(obj)):
+            self.cap.guards.add("keys", S.DictOf(source), tuple(table))
+        self._class(type(obj))
+        for name, held in table.items():
+            if name not in tokens:
+                self.value(held, own_source(obj, source, name))
+        for name, member in slots(type(obj)):
+            try:
+                self.value(member.__get__(obj), S.Slot(source, name, member))
+            except AttributeError:
+                self.cap.guards.add("empty_slot", source, member)
+
+
+_ROWS_OF_PARTS: dict[Any, Any] = {
+    types.FunctionType: Whole._function, types.MethodType: Reads._bound, functools.partial: Reads._partial}
 _ROWS: dict[Any, Any] = {
     **dict.fromkeys(set(BASES) - set(SCALARS), Reads._elements),
     types.FunctionType: Reads.inside,

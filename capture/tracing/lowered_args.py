@@ -58,6 +58,7 @@ from dynacomp.capture.symbolic.values import (
 )
 from dynacomp.capture.tracing.failures import is_entered
 from dynacomp.capture.tracing.hosted import as_real, exists
+from dynacomp.capture.tracing.library_reads import by_content, hosted_by_content
 from dynacomp.capture.tracing.made_anew import by_structure, library_object
 from dynacomp.capture.tracing.rebuilt import WithFields
 from dynacomp.capture.tracing.subgraphs import Standin, localise, place_of
@@ -128,6 +129,8 @@ def _number(cap: Capture, value: NumberV) -> Any:
 def _const(cap: Capture, value: Const) -> Any:
     if is_user_function(peek(value)) or is_entered(cap, peek(value)):
         return Standin(cap, value)
+    if hosted_by_content(cap, value):
+        return peek(value)
     anew = by_structure(cap, value)
     return value.value if anew is None else lower_arg(cap, anew)
 
@@ -173,6 +176,8 @@ def _dict(cap: Capture, value: DictV) -> Any:
 def _object(cap: Capture, value: ObjectV) -> Any:
     """A pytree object by its leaves; a list, number, ... of the user's class by its content; an object
     without arrays as itself."""
+    if is_host(value.cls) and exists(value) and by_content(cap, value.real, value.source):
+        return value.real
     anew = library_object(cap, value)
     if anew is not None:
         return lower_arg(cap, anew)

@@ -235,3 +235,76 @@ def test_what_has_changed_before_a_library_runs_code_that_reads_it(width):
 
     compiled = dynacomp.jit(made, backend="eager")
     assert [compiled(jnp.ones((2, 3)), jax.random.key(0), n).size for n in (2, 3, 4, 3)] == [2, 3, 4, 3]
+
+
+class Pair(nn.Module):
+    """Two modules, which may be one."""
+
+    first: nn.Module
+    second: nn.Module
+
+    def __call__(self, x):
+        return self.second(self.first(x))
+
+
+def dense(name=None, features=3):
+    return nn.Dense(features, name=name)
+
+
+def shared():
+    return (lambda one: Pair(one, one))(dense())
+
+
+MODULES = {"a name": lambda: Pair(dense("a"), dense()), "two of them": lambda: Pair(dense(), dense()),
+           "one in two places": shared, "another size": lambda: Pair(dense(features=5), dense())}
+
+
+def linen(make, x):
+    net = make()
+    print(end="")  # the graph breaks: the module comes as an input of what follows
+    params = net.init(jax.random.key(0), x)
+    return params, net.apply(params, x)
+
+
+def haiku(width, options, x):
+    def forward(x):
+        return hk.Linear(width, **options)(x) * options.get("scale", 1.0) + TABLE[0]
+
+    net = hk.without_apply_rng(hk.transform(forward))
+    print(end="")
+    params = net.init(jax.random.key(0), x)
+    return params, net.apply(params, x)
+
+
+def captures_of(fn, *args):
+    """How many frames a call captures, after its results were compared with plain Python's."""
+    before = dynacomp.stats()["frames_captured"]
+    got = fn(*args)
+    made = dynacomp.stats()["frames_captured"] - before
+    jax.tree.map(np.testing.assert_allclose, got, fn.__wrapped__(*args))
+    return made
+
+
+def test_modules_made_anew_are_known_by_what_they_hold():
+    dynacomp.reset()
+    compiled = dynacomp.jit(linen, backend="xla")
+    for _ in range(2):
+        for make in MODULES.values():
+            for _ in range(3):
+                captures_of(compiled, make, X)
+    assert [captures_of(compiled, make, X) for make in MODULES.values()] == [0] * len(MODULES)
+    assert not {"limit", "host", "churn"} & set(dynacomp.stats()["frames_eager"])
+
+
+def test_transformed_functions_made_anew_are_known_by_what_they_hold():
+    dynacomp.reset()
+    compiled = dynacomp.jit(haiku, backend="xla")
+    cases = [(4, {}), (4, {"with_bias": False}), (2, {})]
+    for _ in range(2):
+        for width, options in cases:
+            for _ in range(3):
+                captures_of(compiled, width, dict(options), X)
+    assert [captures_of(compiled, width, dict(options), X) for width, options in cases] == [0] * 3
+    assert not {"limit", "host", "churn"} & set(dynacomp.stats()["frames_eager"])
+    TABLE[0] += 1
+    captures_of(compiled, 4, {}, X)

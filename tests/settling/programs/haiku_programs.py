@@ -16,7 +16,7 @@ def data(i: int) -> tuple[Any, ...]:
     return jax.random.normal(jax.random.key(i), (4, 3)), jnp.ones((4, 1)) * i
 
 
-@program(args=data, open="Haiku's transformed functions are known by their identity")
+@program(args=data)
 def transformed(x, y):
     net = hk.without_apply_rng(hk.transform(lambda z: hk.nets.MLP([8, 1])(z)))
     params = net.init(jax.random.PRNGKey(0), x)
@@ -30,7 +30,7 @@ def transformed(x, y):
     return params
 
 
-@program(args=data, open="Haiku's transformed functions are known by their identity")
+@program(args=data)
 def with_state(x, y):
     def forward(z, training):
         return hk.BatchNorm(True, True, 0.9)(hk.Linear(4)(z), training)

@@ -70,7 +70,7 @@ class Net(nn.Module):
         return nn.Dense(1)(nn.relu(nn.Dense(self.width)(x)))
 
 
-@program(args=data, open="each module of Linen has a number of its own")
+@program(args=data)
 def linen_train_state(x, y):
     net = Net(8)
     state = train_state.TrainState.create(apply_fn=net.apply, params=net.init(jax.random.key(0), x),
