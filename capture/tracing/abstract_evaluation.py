@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -40,7 +40,7 @@ from dynacomp.capture.symbolic.libraries import (
 )
 from dynacomp.capture.symbolic.machine import Capture, StopAtBreak
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.values import Const, NeedsConcrete
+from dynacomp.capture.symbolic.values import Const, NeedsConcrete, Value
 from dynacomp.capture.tracing.endless_loops import may_not_end
 from dynacomp.capture.tracing.failures import (
     Failed,
@@ -63,7 +63,7 @@ from dynacomp.capture.tracing.lowered_args import (
     sizes_as_numbers,
     standins_in,
 )
-from dynacomp.capture.tracing.passthrough import depends, with_arrays, with_numbers
+from dynacomp.capture.tracing.passthrough import depends, handed, handed_back, one_level, with_arrays, with_numbers
 from dynacomp.capture.tracing.placement import puts_elsewhere
 from dynacomp.capture.tracing.subgraphs import passed_object, seen_inside
 from dynacomp.capture.wrapping import size_values
@@ -91,6 +91,7 @@ class Outcome:
     origins: list[Node | None]  # for each leaf the Node that came out of the call as it went in
     tells: bool = False  # it prints, too
     whole: bool = True  # `result` is put together of Avals; else of tracers: its class computes when it is unflattened
+    same: dict[int, Value] = field(default_factory=dict)  # by identity the parts of `result` that are arguments
 
     @property
     def plain(self) -> bool:
@@ -167,7 +168,9 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
             cap.libraries.stands, cap.libraries.passing = outer, passed_on
 
     def within(*tracers: Any) -> list[Any]:
-        seen["made"] = _on_tracers(cap, fn, args, kwargs, {**passed, **dict(zip(nodes, tracers))})
+        given = rebuild((args, kwargs), {**passed, **dict(zip(nodes, tracers))})
+        seen["made"] = _on_objects(cap, fn, (args, kwargs), given)
+        seen["handed"] = handed(cap, cap.libraries.arguments[-1], given)
         seen["leaves"], seen["tree"] = jax.tree.flatten(seen["made"])
         _refuse_results(fn, seen["made"], seen["leaves"])
         seen["origins"] = [cap.libraries.stands.get(id(x), (x, None))[1] for x in seen["leaves"]]
@@ -197,7 +200,8 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
             raise
         return Outcome(seen["made"], seen["tree"], leaves, seen["origins"], whole=False)
     _order_keys(seen["made"], result)
-    return Outcome(result, seen["tree"], leaves, seen["origins"], tells)
+    back = handed_back(seen["made"], result, seen["handed"])
+    return Outcome(result, seen["tree"], leaves, seen["origins"], tells, same=back)
 
 
 def _refuse_results(fn: Any, made: Any, leaves: list[Any]) -> None:
@@ -249,23 +253,20 @@ def _order_keys(made: Any, copy: Any) -> None:
         content = dict(copy)
         copy.clear()
         copy.update((k, content[k]) for k in made)
-    inside, copies = _children(made), _children(copy)
+    inside, copies = one_level(made), one_level(copy)
     for one, other in zip(inside, copies):
         _order_keys(one, other)
 
 
-def _children(tree: Any) -> list[Any]:
-    """What stands one level down in a tree: nothing in a leaf."""
-    found = jax.tree_util.default_registry.flatten_one_level(tree)
-    return [] if found is None else list(found[0])
-
-
 def _on_tracers(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], env: dict[Any, Any]) -> Any:
-    given = rebuild((args, kwargs), env)
+    return _on_objects(cap, fn, (args, kwargs), rebuild((args, kwargs), env))
+
+
+def _on_objects(cap: Capture, fn: Any, lowered: tuple, given: tuple) -> Any:
     before = cap.libraries.lent
     cap.libraries.lent = before | {id(x): x for x in (*given[0], *given[1].values()) if _can_change(x)}
     try:
-        with noticing(label(fn), given, (args, kwargs)), OPERATIONS.hearing(cap, label(fn)):
+        with noticing(label(fn), given, lowered), OPERATIONS.hearing(cap, label(fn)):
             return fn(*given[0], **given[1])
     finally:
         cap.libraries.lent = before

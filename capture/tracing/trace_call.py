@@ -119,6 +119,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
         return LibraryV(fn, tuple(values[0]), values[1], real=outcome.result)
     if outcome.tells:
         return _telling(cap, fn, lowered, outcome, name)
+    if id(outcome.result) in outcome.same:
+        return outcome.same[id(outcome.result)]
     if not outcome.has_arrays and outcome.plain:
         keeps = any(standins_in(lowered)) and not _only_containers(outcome.result)
         if keeps or not _all_containers(outcome.result) and hides_tracers(outcome.result):
@@ -254,6 +256,8 @@ def _telling(cap: Capture, fn: Any, lowered: tuple, outcome: Outcome, name: str 
     node = emit_node(cap, fn, lowered, None, name)
     if not cap.bodies:
         cap.graph.telling.append(node)
+    if id(outcome.result) in outcome.same:
+        return outcome.same[id(outcome.result)]
     flat = emit_node(cap, jax.tree.leaves, ((node,), {}), tuple(map(_as_aval, outcome.leaves)), "leaves")
     return unflattened(cap, outcome.treedef, [_leaf(cap, flat, i, leaf) for i, leaf in enumerate(outcome.leaves)])
 
@@ -264,7 +268,7 @@ def _structured(cap: Capture, fn: Any, lowered: tuple, outcome: Outcome, values:
         node = emit_node(cap, fn, lowered, jax.tree.map(_as_aval, outcome.result) if outcome.plain else None, name)
         whole = LibraryV(fn, tuple(values[0]), values[1])
         _pin(cap, whole, lowered)
-        return _split(cap, node, whole, outcome.result)
+        return _split(cap, node, whole, outcome.result, outcome.same)
     node = emit_node(cap, fn, lowered, None, name)
     flat = emit_node(cap, jax.tree.leaves, ((node,), {}), tuple(map(_as_aval, outcome.leaves)), "leaves")
     leaves = [_leaf(cap, flat, i, leaf) for i, leaf in enumerate(outcome.leaves)]
@@ -301,8 +305,8 @@ def _only_containers(result: Any) -> bool:
     return all(map(_only_containers, inside))
 
 
-def _split(cap: Capture, node: Node, whole: LibraryV, result: Any) -> Value:
-    """The Value of a container result, one `getitem` node for each array in it."""
+def _split(cap: Capture, node: Node, whole: LibraryV, result: Any, same: dict[int, Value]) -> Value:
+    """The Value of a container result, one `getitem` node for each array in it; `same`: of its parts that exist."""
     if isinstance(result, Passed):
         return result.value
     if isinstance(result, Aval):
@@ -312,14 +316,16 @@ def _split(cap: Capture, node: Node, whole: LibraryV, result: Any) -> Value:
     if _is_known(result):
         return from_python(cap, result)
     if type(result) is dict:
-        return DictV({k: _element(cap, node, whole, k, v) for k, v in result.items()})
+        return DictV({k: _element(cap, node, whole, k, v, same) for k, v in result.items()})
     if isinstance(result, (tuple, list)):
-        items = [_element(cap, node, whole, i, v) for i, v in enumerate(result)]
+        items = [_element(cap, node, whole, i, v, same) for i, v in enumerate(result)]
         return ListV(items) if type(result) is list else TupleV(items, type(result))
     return whole
 
 
-def _element(cap: Capture, node: Node, whole: LibraryV, key: Any, result: Any) -> Value:
+def _element(cap: Capture, node: Node, whole: LibraryV, key: Any, result: Any, same: dict[int, Value]) -> Value:
+    if id(result) in same:
+        return same[id(result)]
     if is_nothing(result):
         return Const(result)
     if isinstance(result, Passed):
@@ -333,4 +339,4 @@ def _element(cap: Capture, node: Node, whole: LibraryV, key: Any, result: Any) -
     aval = result if isinstance(result, Aval) or all(
         isinstance(x, Aval) or is_literal(x) for x in jax.tree.leaves(result)) else None
     child = emit_node(cap, operator.getitem, ((node, key), {}), aval, f"{node.name}_{key}")
-    return _split(cap, child, opaque, result)
+    return _split(cap, child, opaque, result, same)

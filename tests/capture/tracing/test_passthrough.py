@@ -6,11 +6,13 @@ import chex
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jmp
 import optax
 import pytest
 from flax import struct
 
 import dynacomp
+from tests.capture.program_kit import check_one_graph
 
 X = jnp.ones(2)
 
@@ -131,3 +133,35 @@ def test_numbers_that_bodies_read_are_weak(dtype):
     compiled, x = dynacomp.jit(slopes, backend="eager"), jnp.ones(2, dtype)
     for n in (1.0, 2.0, 3.0):
         assert described(compiled(x, n)) == described(slopes(x, n))
+
+
+def renamed(updates, state):
+    """What `optax.identity` hands back is what it was given: changed afterwards, it has changed under both names."""
+    same, states = optax.identity().update(updates, state)
+    same["more"] = 3
+    return same, same is updates, states is state
+
+
+@pytest.mark.parametrize("fn", [
+    lambda x: renamed({"w": x + 1}, (optax.EmptyState(), x)),
+    lambda x: renamed({"w": [x, 2]}, [{"mu": x * 2}]),
+    lambda x: (lambda pair: (optax.identity().update(pair, None)[0] is pair, x + 1))((x, [x])),
+    lambda x: (lambda tree, inner: (jmp.NoOpLossScale().scale(tree)["a"] is inner, tree, inner, x + 1))(
+        *(lambda inner: ({"a": inner}, inner))([x * 2])),
+    lambda x: (lambda state: (jax.block_until_ready(state) is state, x + 1))(State(x, 1)),
+    lambda x: (lambda tree: (jax.tree.map(lambda v: v, tree) is tree, x + 1))([x]),
+], ids=["dict", "list", "tuple", "part", "object", "another"])
+def test_containers_that_libraries_hand_back(fn):
+    check_one_graph(fn, (X,), (X * 2,))
+
+
+def test_containers_of_the_caller_that_libraries_hand_back():
+    def f(tree):
+        return jmp.NoOpLossScale().scale(tree), tree["a"] + 1
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(f, backend="eager")
+    for n in range(2, 6):
+        tree = {"a": jnp.ones(n)}
+        assert compiled(tree)[0] is tree
+    assert dynacomp.stats()["frames_captured"] == 2
