@@ -39,7 +39,7 @@ from dynacomp.capture.tracing.subgraphs import never_called
 from dynacomp.driver.interpreted import interpreted
 from dynacomp.driver.pipeline import INTERPRETER, Compiled, compile_graph, elsewhere, place
 from dynacomp.driver.rules import Acts, Rules
-from dynacomp.lowering.autodiff.region import TOLD_AFTER, Derived, Program, Region, Sizes, apply
+from dynacomp.lowering.autodiff.region import TOLD_AFTER, Derived, Program, Region, Sizes, apply, closes_over_tracers
 from dynacomp.lowering.primitives.specialise import at_sizes
 from dynacomp.lowering.primitives.translate import trace, unwrap, wrap
 from dynacomp.lowering.sizes.dims import SymbolicShapeError
@@ -65,9 +65,10 @@ def staged() -> bool:
 
 
 def overheard() -> bool:
-    """Whether a trace of another library (Quax) hears JAX's own operations, and gives them other meanings."""
+    """Whether a trace of another library (Quax, but JAX's `experimental.jet` and `sparse`, too) hears JAX's own
+    operations, and gives them other meanings, by rules of its own."""
     trace = trace_ctx.trace
-    while trace is not None and module_name(type(trace)).partition(".")[0] == "jax":
+    while trace is not None and module_name(type(trace)).startswith("jax._src."):
         trace = getattr(trace, "parent_trace", None)
     return trace is not None
 
@@ -127,6 +128,9 @@ class TracedProgram:
             results = apply(region, *map(unwrap, args), sizes=sizes)
         except Acts:
             self._heed_rules()
+            return self.run(*args)
+        except jax.errors.UnexpectedTracerError:  # a rule, called late, closes over what was traced with its function
+            self.one_by_one = True
             return self.run(*args)
         except NeverCalled:  # `jax.custom_batching.custom_vmap`: no derivative finds its rule
             self._plainly("a rule for batches is called")
@@ -204,7 +208,7 @@ class TracedProgram:
             scope.values.update(sizes)
         with eval_context():
             closed = trace(arrays, [aval_of(jax.eval_shape(unwrap, as_struct(a))) for a in key])
-        self.one_by_one = bool(closed.effects) or self._keeps_rules(closed.jaxpr)
+        self.one_by_one = bool(closed.effects) or self._keeps_rules(closed.jaxpr) or closes_over_tracers(closed)
         made = Region(closed, self._compile, tell=self._tell, listening=self.rules.listening, lock=self.lock)
         if scope is None:
             return Derived(made)

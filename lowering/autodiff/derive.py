@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jax._src.interpreters.ad import JVPTracer, LinearizeTracer
 from jax._src.interpreters.batching import BatchTracer
-from jax._src.interpreters.partial_eval import dce_jaxpr
+from jax._src.interpreters.partial_eval import dce_jaxpr, partial_eval_jaxpr_nounits
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from dynacomp.lowering.autodiff.cut import again, kept
@@ -173,6 +173,13 @@ def batched(closed: ClosedJaxpr, axes: Sequence[int | None], size: Any) -> tuple
     jax.eval_shape(jax.vmap(noting, in_axes=tuple(axes), axis_size=size), *inputs)
     over = jax.vmap(fn, in_axes=tuple(axes), out_axes=[0 if m else None for m in mapped], axis_size=size)
     return jax.make_jaxpr(over)(*inputs), tuple(mapped)
+
+
+def parted(closed: ClosedJaxpr, unknown: Sequence[bool]) -> tuple[ClosedJaxpr, ClosedJaxpr, tuple[bool, ...]]:
+    """Of a function some of whose inputs are not known yet: known inputs → (results that follow from them, saved
+    values); (saved values, the other inputs) → the other results; which results the latter are."""
+    first, later, unknown_results, _ = partial_eval_jaxpr_nounits(closed, list(unknown), instantiate=False)
+    return first, later, tuple(unknown_results)
 
 
 def flat_jaxpr(fn: Callable[[list[Any], list[Any]], Any], first: list[Any], second: list[Any]) -> ClosedJaxpr:

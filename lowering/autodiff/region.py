@@ -23,9 +23,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
-from jax._src.core import eval_context, trace_ctx
+from jax._src.core import Tracer, eval_context, trace_ctx
 from jax._src.interpreters.ad import primitive_linearizations
-from jax._src.interpreters.partial_eval import DynamicJaxprTrace
+from jax._src.interpreters.partial_eval import DynamicJaxprTrace, custom_partial_eval_rules
+from jax.errors import UnexpectedTracerError
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
@@ -39,6 +40,7 @@ from dynacomp.lowering.autodiff.derive import (
     chosen,
     linearised,
     merged,
+    parted,
     pushed,
     transposed,
 )
@@ -160,6 +162,8 @@ class Region:
         """A region that was derived of this one."""
         if self.symbols and asks_for_sizes(jaxpr.jaxpr, self.symbols[0].scope):
             raise SymbolicShapeError("it holds a function with a derivative rule of its own, which may ask for sizes")
+        if closes_over_tracers(jaxpr):
+            raise UnexpectedTracerError("a rule, called late, closes over what was traced with its function")
         return self.fresh(jaxpr=jaxpr, stays=stays, origin=None)
 
     def split(self, moving: tuple[bool, ...]) -> tuple[Region, Region, Split]:
@@ -176,6 +180,11 @@ class Region:
         """The backward region for the results whose cotangents are known, and which linear inputs it reaches."""
         closed, reached = transposed(self.jaxpr, linear, asked)
         return self.like(closed), reached
+
+    def parted(self, unknown: tuple[bool, ...]) -> tuple[Region, Region, tuple[bool, ...]]:
+        """The region of what follows from the known inputs, that of the rest, and which results are the rest's."""
+        first, later, others = parted(self.jaxpr, unknown)
+        return self.like(first), self.like(later, stays=True), others
 
     def batch(self, axes: tuple[int | None, ...], size: int | Size) -> tuple[Region, tuple[bool, ...]]:
         """The region over a batch, and which of its results have one."""
@@ -205,6 +214,12 @@ class Region:
                 self.batches[axes, "grown"] = self.fresh(
                     symbols=symbols, origin=lambda sizes: self.at(sizes[:-1]).fresh())
             return self.batches[axes, "grown"]
+
+
+def closes_over_tracers(closed: ClosedJaxpr) -> bool:
+    """Whether it reads values of a trace around it, or of one that has ended. They live for a call at most: no program
+    may hold them."""
+    return any(isinstance(c, Tracer) for c in closed.consts)
 
 
 region_p = Primitive("dynacomp_region")
@@ -282,6 +297,23 @@ def _batch(args: Sequence[Any], axes: Sequence[Any], *, region: Region,
     return apply(over, *args, sizes=left), [0 if m else None for m in mapped]
 
 
+def _partial_eval(trace: Any, *tracers: Any, region: Region, sizes: Sizes) -> Sequence[Any]:
+    """Results that follow from known inputs are known, as of the operations one by one: the rule of a `custom_jvp`
+    gives its values beside tangents that nobody knows yet."""
+    unknown = tuple(not t.pval.is_known() for t in tracers)
+    whole = dict(region=region, sizes=sizes)
+    if all(unknown) or not any(unknown):
+        return trace.default_process_primitive(region_p, tracers, whole)
+    (first, later, others), _, left = region.having(sizes, ("parted", unknown), lambda r: r.parted(unknown))
+    if all(others):
+        return trace.default_process_primitive(region_p, tracers, whole)
+    count = others.count(False)
+    found = apply(first, *(t.pval.get_known() for t in tracers if t.pval.is_known()), sizes=left)
+    given = [*map(trace.new_const, found[count:]), *chosen(tracers, unknown)]
+    rest = trace.default_process_primitive(region_p, given, dict(region=later, sizes=left)) if any(others) else []
+    return merged(others, rest, found[:count])
+
+
 def _staged(*args: Any, region: Region, sizes: Sizes) -> Sequence[Any]:
     return jaxpr_as_fun(region.at(sizes).jaxpr)(*args)
 
@@ -292,5 +324,6 @@ ad.primitive_jvps[region_p] = _jvp
 if jax.__version_info__[:2] in LINEARIZE:
     primitive_linearizations[region_p] = LINEARIZE[jax.__version_info__[:2]]
 ad.primitive_transposes[region_p] = _transpose
+custom_partial_eval_rules[region_p] = _partial_eval
 batching.primitive_batchers[region_p] = _batch
 mlir.register_lowering(region_p, mlir.lower_fun(_staged, multiple_results=True))

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from jax import lax
 from jax._src import core
+from jax.experimental.jet import jet
+from jax.experimental.sparse import BCOO, sparsify
 
 import dynacomp
 
@@ -447,8 +449,42 @@ class Hearing(core.Trace):
             return found * 2 if primitive is lax.sin_p else found
 
 
+def test_rules_that_close_over_values_of_the_trace(caplog):
+    """They live for one call: no region may hold them."""
+    def f(x, y):
+        made = jax.custom_jvp(lambda a: y * jnp.sin(a))
+        made.defjvp(lambda primals, tangents: (made(*primals), y * sum(tangents)))
+        dynacomp.graph_break()
+        return made(x + 1)
+
+    compiled = dynacomp.jit(f, backend="eager")
+    for x in (jnp.arange(3.0), jnp.arange(4.0), jnp.arange(4.0) - 1):
+        for transform in (jax.vmap, lambda f: jax.vmap(jax.grad(f)), as_it_is):
+            np.testing.assert_allclose(transform(compiled)(x, x + 2), transform(f)(x, x + 2), rtol=1e-6)
+    assert dynacomp.stats()["graphs"] and "defect" not in caplog.text
+
+
 def as_it_is(f):
     return f
+
+
+def test_interpreters_of_jax_with_rules_of_their_own_hear_each_operation(caplog):
+    def f(x):
+        return x * jnp.sin(x)
+
+    def gradient(x):
+        return jax.grad(f)(x)
+
+    compiled, of_gradient = dynacomp.jit(f, backend="eager"), dynacomp.jit(gradient, backend="eager")
+    product = dynacomp.jit(lambda m, v: m @ v, backend="eager")
+    for x in (1.0, 2.0, 0.5):
+        compiled(x)
+        for fn, made in ((f, compiled), (gradient, of_gradient)):
+            got, want = (jet(g, (x,), ([1.0, 0.5],)) for g in (made, fn))
+            jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), got, want)
+        sparse = BCOO.fromdense(jnp.array([[0.0, x, 2.0]]))
+        np.testing.assert_allclose(sparsify(product, use_tracer=True)(sparse, jnp.ones(3)), [x + 2.0])
+    assert caplog.text.count("hears") == 3 and dynacomp.stats()["graphs"] == 2  # of f, for a number and for any
 
 
 @pytest.mark.parametrize("transform", [as_it_is, lambda f: lambda x: jax.vmap(f)(x)])

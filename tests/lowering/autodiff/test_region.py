@@ -75,6 +75,29 @@ def test_where_jax_linearises_by_the_rule_for_forward_derivatives(region, compil
     assert (compiler.made, compiler.runs) == (2, 6)
 
 
+@pytest.mark.parametrize("transform", [jax.grad, lambda f: jax.vmap(jax.grad(f)), jax.hessian],
+                         ids=["grad", "vmap of grad", "hessian"])
+def test_what_follows_from_known_values_is_known(transform, compiler):
+    """The rule of a custom_jvp is linearised with values that are known and tangents that are not."""
+    def rule(x, tangent):
+        return jnp.sin(x), 2 * jnp.cos(x) * tangent
+
+    def function(ruled):
+        @jax.custom_jvp
+        def sine(x):
+            return jnp.sin(x)
+
+        sine.defjvp(lambda primals, tangents: tuple(ruled(*primals, *tangents)))
+        return lambda x: sine(x).sum()
+
+    made = Region(jax.make_jaxpr(rule)(1.0, 1.0), compiler)
+    for x in map(float, range(3)):
+        at = jnp.full(4, x) if transform not in (jax.grad, jax.hessian) else x
+        np.testing.assert_allclose(transform(function(lambda *args: apply(made, *args)))(at),
+                                   transform(function(rule))(at), rtol=1e-5)
+    assert compiler.made <= 5
+
+
 def test_what_jax_stages_holds_no_region(region):
     assert "dynacomp_region" not in str(jax.make_jaxpr(region)(X, W))
     assert "dynacomp_region" not in str(jax.make_jaxpr(jax.grad(region))(X, W))
