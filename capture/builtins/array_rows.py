@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.graph import sized_calls
-from dynacomp.capture.kinds import arrays
+from dynacomp.capture.kinds import arrays, grown_lists
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import ArrayV, Const, ScalarV, SizeV, Value, now, object_of, stands_for
 from dynacomp.capture.tracing.trace_call import library_call
@@ -124,3 +125,26 @@ def _is_key(key: Value) -> bool:
 
 _slides("convolve")
 _slides("correlate")
+
+
+# --- lists that loops have filled
+
+
+def _joins(fn: Any, of_rows: Any, least: int = 1) -> None:
+    """The row of a function that makes one array of a list: it takes the rows as they are, if these have axes
+    enough."""
+    names = set(inspect.signature(of_rows).parameters)
+
+    @row(fn)
+    def call(cap: Capture, *args: Value, **kwargs: Value) -> Value:
+        nested = fn in (jnp.array, jnp.asarray)
+        rows = grown_lists.stacked(cap, args[0], nested) if args and kwargs.keys() <= names and all(
+            isinstance(v, Const) for v in (*args[1:], *kwargs.values())) else None
+        if rows is None or len(rows.aval.shape) < least:
+            return library_call(cap, fn, list(args), kwargs)
+        return library_call(cap, of_rows, [rows, *args[1:]], kwargs, name=fn.__name__)
+
+
+for _name in ("array", "asarray", "stack", "vstack", "hstack", "column_stack"):
+    _joins(getattr(jnp, _name), getattr(sized_calls, _name.removeprefix("as")))
+_joins(jnp.concatenate, sized_calls.concatenate, least=2)

@@ -21,7 +21,7 @@ from dynacomp.capture.base.classes import mro
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.calls.calls import BUILTINS
-from dynacomp.capture.kinds import attrs, graph_scalars, later, stores
+from dynacomp.capture.kinds import attrs, graph_scalars, grown_lists, later, stores
 from dynacomp.capture.kinds.containers import length
 from dynacomp.capture.kinds.exceptions import handled
 from dynacomp.capture.kinds.indices import index_value
@@ -31,6 +31,7 @@ from dynacomp.capture.kinds.operators import as_bool, fold
 from dynacomp.capture.kinds.text import text
 from dynacomp.capture.reconstruct import tracebacks
 from dynacomp.capture.symbolic.immutability import is_python_class
+from dynacomp.capture.symbolic.iterator_values import StreamV
 from dynacomp.capture.symbolic.kind import KINDS, Kind, define
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.standing_values import LaterV
@@ -233,7 +234,18 @@ def _tuple(cap: Capture, xs: Value = TupleV([])) -> Value:
 
 @row(list)
 def _list(cap: Capture, xs: Value = TupleV([])) -> Value:
-    return ListV(listed(cap, xs))
+    made = grown_lists.of_rows(cap, xs)
+    if made is None and isinstance(xs, StreamV) and grown_lists.goes_on(xs):
+        return cap.call(Const(as_list), [xs])
+    return made or ListV(listed(cap, xs))
+
+
+def as_list(items: Any) -> list[Any]:
+    """`list(items)`, as a loop that may become a node."""
+    made = []
+    for x in items:
+        made.append(x)
+    return made
 
 
 @row(collections.deque)

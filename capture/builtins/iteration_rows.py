@@ -17,6 +17,7 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS, call
+from dynacomp.capture.kinds import grown_lists
 from dynacomp.capture.kinds.arrays import rows
 from dynacomp.capture.kinds.exceptions import as_exception
 from dynacomp.capture.kinds.identity import is_same
@@ -127,7 +128,8 @@ def _reversed(cap: Capture, xs: Value) -> Value:
     if not (hasattr(kind, "__reversed__") or hasattr(kind, "__getitem__")):
         raise Raised(Const(TypeError(f"{kind.__name__!r} object is not reversible")))
     if isinstance(xs, SequenceV):
-        return SeqIterV(xs, len(xs.items) - 1, "reversed")
+        stream = grown_lists.iterator(cap, xs, back=True) if isinstance(xs, ListV) else None
+        return stream or SeqIterV(xs, len(xs.items) - 1, "reversed")
     if isinstance(xs, RangeV) and stands_for(xs.step, 1):
         first, end = (binary(cap, operator.sub, x, Const(1)) for x in (xs.stop, xs.start))
         return CountIterV(first, end, Const(-1))
@@ -162,8 +164,19 @@ def _sum(cap: Capture, xs: Value, start: Value = Const(0)) -> Value:
     whole = isinstance(start, SizeV) or is_exactly(start, int)  # floats are rounded
     if whole and isinstance(xs, RangeV) and isinstance(xs.step, Const) and xs.step.value == 1:
         return binary(cap, operator.add, total, _sum_of_range(cap, xs))
+    if isinstance(xs, (ArrayV, ListV, StreamV)):
+        it = get_iter(cap, xs)
+        if grown_lists.goes_on(it):
+            return cap.call(Const(summed), [it, total])
     for x in iterate(cap, xs):
         total = binary(cap, operator.add, total, x)
+    return total
+
+
+def summed(items: Any, total: Any) -> Any:
+    """`sum(items, total)`, as a loop that may become a node."""
+    for x in items:
+        total = total + x
     return total
 
 

@@ -91,9 +91,9 @@ class OneSide(Exception):
         self.yes, self.stopped = yes, stopped
 
 
-def may_convert(cap: Capture) -> bool:
-    """Whether eager JAX would see a value here."""
-    return not cap.lessons.plain_ifs and not cap.under_trace
+def may_convert(cap: Capture, condition: Value) -> bool:
+    """Whether eager JAX would see a value here. Where JAX traces, a loop's counter is one still."""
+    return not cap.lessons.plain_ifs and (isinstance(condition, NumberV) or not cap.under_trace)
 
 
 def decide(cap: Capture, frame: Frame, condition: NumberV, yes: Start, no: Start,

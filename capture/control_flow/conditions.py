@@ -55,7 +55,7 @@ def next_of_range(cap: Capture, frame: Frame, instr: Instr, it: CountIterV) -> i
 
 def _choose(cap: Capture, frame: Frame, condition: Value, yes: Start, no: Start) -> int | None:
     refusal = Break("branch", "a condition that is an array")
-    if not may_convert(cap):
+    if not may_convert(cap, condition):
         raise refusal
     try:
         asked = graph_scalars.truth(cap, condition) if isinstance(condition, NumberV) else graph_scalars.from_array(
@@ -74,6 +74,8 @@ def _become(cap: Capture, frame: Frame, asked: NumberV, yes: Start, no: Start) -
     if one_raises and (loop is not None or frame.code.handler(frame.instr.offset) is None):
         return assume(cap, frame, asked, no if raises else yes, not raises)
     try:
+        if loop is not None and cap.under_trace:  # no derivatives go backwards through a `while_loop`
+            raise Break("branch", "a loop in a transformed function whose rounds the Graph counts")
         if loop is not None:
             return loops.convert(cap, frame, loop, asked, yes, no)
         return decide(cap, frame, asked, yes, no)

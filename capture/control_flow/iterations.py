@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dynacomp.capture.bytecode.code import Decoded
@@ -19,18 +19,32 @@ from dynacomp.capture.control_flow.loop_state import State
 from dynacomp.capture.control_flow.merge import Differs, Slot
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.kinds.graph_scalars import least_of, most_of
+from dynacomp.capture.kinds.grown_lists import Growing, item_at
 from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import Const, SizeV, Value
+from dynacomp.capture.symbolic.values import Const, Front, ListV, SizeV, Value
 from dynacomp.capture.tracing.subgraphs import Body
 
 MAX_PASSES = 6  # to find the objects that a body changes
 
 
 class Again(Exception):
-    """The body changes objects that were not carried."""
+    """The body changes objects that were not carried, or appends to lists that were: `Changed` says which, too."""
+
+
+@dataclass
+class Changed:
+    """The older objects that an iteration changes. growing: the new lists among them to which it only appends, and how
+    many of their last items it looks at."""
+
+    values: list[Value]
+    growing: dict[ListV, int] = field(default_factory=dict)
+
+    def note(self, more: Changed) -> None:
+        self.values += [v for v in more.values if v not in self.values]
+        self.growing.update(more.growing)
 
 
 @dataclass(frozen=True)
@@ -56,22 +70,24 @@ def restored(code: Decoded) -> frozenset[str]:
     return frozenset(i.argval for i in code.instrs if i.name == "LOAD_FAST_AND_CLEAR")
 
 
-def settled(run: Callable[[list[Value]], Any]) -> Any:
-    """`run(changing)` with all the objects that an iteration changes."""
-    changing: list[Value] = []
+def settled(run: Callable[[Changed], Any], counts: Iterable[Value] = ()) -> Any:
+    """`run(changed)` with all the objects that an iteration changes, `counts` among them."""
+    changed = Changed([*counts])
     for _ in range(MAX_PASSES):
         try:
-            return run(changing)
+            return run(changed)
         except Again as again:
-            changing += again.args[0]
+            changed.note(again.args[0])
     raise Differs("a body that changes ever more objects")
 
 
 class Iteration:
     """One iteration from the frame as it is, as the body of a node."""
 
-    def __init__(self, cap: Capture, frame: Frame, plan: Plan, changing: list[Value], name: str) -> None:
-        self.cap, self.frame, self.plan, self.changing = cap, frame, plan, changing
+    keeps_rounds = False  # whether the node may give what each round has made
+
+    def __init__(self, cap: Capture, frame: Frame, plan: Plan, changed: Changed, name: str) -> None:
+        self.cap, self.frame, self.plan, self.changed = cap, frame, plan, changed
         cap.emptied.append(self)
         self.body = Body.inside(cap, name, is_side=True)
         self.state = State(cap, self.body)
@@ -79,15 +95,22 @@ class Iteration:
         if not restored(frame.code).issuperset(self.unbound):
             raise Differs("a name that the first iteration binds")
         self.locals = {n: self.state.inside(frame.locals[n]) for n in plan.names if n in frame.locals}
+        self.fronts: dict[ListV, Growing] = {}  # of the lists that grow
         self.held: dict[Value, list[Any]] = {}  # changing object → what it holds when an iteration begins
         self.written: dict[Value, list[undo_log.State]] = {}  # the states in which iterations leave those objects
 
     @contextmanager
     def begun(self) -> Iterator[None]:
         """The changing objects hold placeholders, as when an iteration begins."""
-        before = {v: undo_log.snapshot(v) for v in self.changing}
+        before = {v: undo_log.snapshot(v) for v in self.changed.values}
+        tails = {v: self.tail(v, n) for v, n in self.changed.growing.items()}
         try:
-            for v in self.changing:
+            for v in self.changed.values:
+                if v in tails:
+                    self.held[v] = [self.state.inside(x) for x in tails[v]]
+                    self.fronts[v] = v.unseen = Growing(self.held[v])
+                    v.items, v.appended = [], []
+                    continue
                 bounds = range_of(v) if isinstance(v, CountIterV) else None
                 self.held[v] = [self.state.inside(x, bounds) for x in undo_log.parts(v)[1]]
                 undo_log.put(v, self.held[v])
@@ -96,13 +119,26 @@ class Iteration:
             for v, state in before.items():
                 undo_log.restore(v, state)
 
+    def tail(self, v: ListV, count: int) -> list[Value]:
+        """The last items of a list before the loop."""
+        found = [item_at(self.cap, v, -k) if isinstance(v.unseen, Front) else v.items[-k:][0] if k <= len(
+            v.items) else None for k in range(count, 0, -1)]
+        if None in found:
+            raise Differs("a list of too few items")
+        return [self.cap.realize(x) for x in found]
+
     def run(self) -> Side:
         def prepare(copy: Frame) -> None:
             copy.locals.update(self.locals)
             self.plan.start.prepare(copy)
 
-        return explore(self.cap, self.frame, Start(self.plan.start.index, prepare),
-                       self.plan.stops | self.plan.again, self.body)
+        try:
+            return explore(self.cap, self.frame, Start(self.plan.start.index, prepare),
+                           self.plan.stops | self.plan.again, self.body)
+        finally:
+            asked = {v: f.wanted for v, f in self.fronts.items() if f.wanted > len(f.tail)}
+            if asked:
+                raise Again(Changed([], asked))
 
     def check(self, ends: list[Leaf], again: list[bool]) -> None:
         """Every object that an iteration changes must be carried."""
@@ -114,7 +150,7 @@ class Iteration:
                  if v.serial < self.body.serial or getattr(v, "real", None) is not None]
         missing = [v for v in dict.fromkeys(older) if v not in self.held]
         if missing:
-            raise Again(missing)
+            raise Again(Changed(missing))
         self.written = {v: [leaf.changes[v] for leaf in ends if v in leaf.changes] for v in self.held}
 
     def carried(self, ends: list[Leaf], again: list[bool]) -> list[Slot]:
@@ -130,17 +166,33 @@ class Iteration:
         for name, inside in self.locals.items():
             self.state.made(inside, frame.locals.get(name), found)
         for v, held in self.held.items():
-            shape, _ = undo_log.parts(v)
-            with undo_log.in_state(v, leaf.changes.get(v)):
-                now, parts = undo_log.parts(v)
-            if now != shape:
-                raise Differs("a container that grows")
-            for inside, part in zip(held, parts):
+            for inside, part in zip(held, self.parts(v, leaf)):
                 self.state.made(inside, part, found)
         base = self.frame.stack
         if len(frame.stack) != len(base) + self.plan.asked or any(a is not b for a, b in zip(frame.stack, base)):
             raise Differs("the stack")
         return found
+
+    def parts(self, v: Value, leaf: Leaf) -> list[Any]:
+        """What an object holds at the end of an iteration, in the order of what it held when it began."""
+        if v in self.fronts:
+            front = self.fronts[v]
+            return [*front.tail, *self.appended(v, leaf)][-len(front.tail):] if front.tail else []
+        shape, _ = undo_log.parts(v)
+        with undo_log.in_state(v, leaf.changes.get(v)):
+            now, parts = undo_log.parts(v)
+        if now != shape:
+            if self.keeps_rounds and may_grow(v) and now[:3] == shape[:3] and now[-1] > shape[-1]:
+                raise Again(Changed([], {v: 0}))  # type: ignore[dict-item]
+            raise Differs("a container that changes its size")
+        return parts
+
+    def appended(self, v: ListV, leaf: Leaf) -> list[Any]:
+        """What an iteration has put at the end of a list that grows."""
+        with undo_log.in_state(v, leaf.changes.get(v)):
+            if v.unseen is not self.fronts[v]:
+                raise Differs("a list that was looked at")
+            return list(v.appended)
 
     def settle(self, nodes: list[Node]) -> None:
         """Brings the frame behind the loop, whose results are `nodes`."""
@@ -149,8 +201,15 @@ class Iteration:
                              **{n: self.state.after(v, results) for n, v in self.locals.items()}}
         for v, held in self.held.items():
             mutating(self.cap, v)
+            if v in self.fronts:
+                continue
             undo_log.put(v, [self.state.after(x, results) for x in held])
             undo_log.note_written(v, self.written.get(v, []))
+
+
+def may_grow(v: Value) -> bool:
+    """Whether a loop may append to an object and become a node: a new list."""
+    return isinstance(v, ListV) and v.cls is list and v.real is None and v.extra is None
 
 
 def range_of(it: CountIterV) -> tuple[int, int] | None:

@@ -39,7 +39,7 @@ from dynacomp.capture.control_flow.branches import (
     leaves,
     values_of,
 )
-from dynacomp.capture.control_flow.iterations import Iteration, Plan, bound_names, settled
+from dynacomp.capture.control_flow.iterations import Changed, Iteration, Plan, bound_names, settled
 from dynacomp.capture.control_flow.merge import Differs, Join, Slot
 from dynacomp.capture.graph.avals import Aval, blank
 from dynacomp.capture.graph.graph import Builder, Closure, Node
@@ -89,14 +89,14 @@ def turned(cap: Capture, frame: Frame, loop: Loop, condition: Value, yes: Start,
     names = bound_names(code, loop.body, loop.stay, loop.leave)
     plan = Plan(names, yes if stays else no, loop.tests, stops, 1)
     going = _if(cap, condition, stays)
-    return settled(lambda changing: While(cap, frame, plan, changing, loop).emit(going, no if stays else yes))
+    return settled(lambda changed: While(cap, frame, plan, changed, loop).emit(going, no if stays else yes))
 
 
 class While(Iteration):
     """An iteration of a loop that is turned to begin at a test."""
 
-    def __init__(self, cap: Capture, frame: Frame, plan: Plan, changing: list[Value], loop: Loop) -> None:
-        super().__init__(cap, frame, plan, changing, "while_body")
+    def __init__(self, cap: Capture, frame: Frame, plan: Plan, changed: Changed, loop: Loop) -> None:
+        super().__init__(cap, frame, plan, changed, "while_body")
         self.loop = loop
         self.slots: list[Slot] = []
         self.exit: Joined | None = None

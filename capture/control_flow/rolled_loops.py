@@ -8,6 +8,7 @@ differ; they stay what they are. A loop that is no node after all runs in Python
 
 from __future__ import annotations
 
+import itertools
 import operator
 from dataclasses import dataclass
 from typing import Any
@@ -18,20 +19,32 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import Instr
 from dynacomp.capture.bytecode.control_flow_graph import LOOP_ENDS, landing, live, loop_of, loops
 from dynacomp.capture.control_flow.branches import Leaf, Start, close, leaves, values_of
-from dynacomp.capture.control_flow.iterations import Iteration, Plan, bound_names, settled
+from dynacomp.capture.control_flow.iterations import Changed, Iteration, Plan, bound_names, settled
 from dynacomp.capture.control_flow.loops import turned
-from dynacomp.capture.control_flow.merge import Differs
+from dynacomp.capture.control_flow.merge import Differs, Slot
 from dynacomp.capture.graph.avals import aval_of
 from dynacomp.capture.graph.size_scope import Relation
-from dynacomp.capture.graph.sized_calls import fori_of_length
+from dynacomp.capture.graph.sized_calls import fori_of_length, rows_of_length
 from dynacomp.capture.graph.sizes import Size, bounds
 from dynacomp.capture.graph.sizes import names as names_of
 from dynacomp.capture.kinds import graph_scalars as numbers
-from dynacomp.capture.kinds.operators import subscript
+from dynacomp.capture.kinds import grown_lists
+from dynacomp.capture.kinds.grown_lists import Grown, rows_aval, shape_of
+from dynacomp.capture.symbolic.grown_items import Run, leaf_count, parts_of
 from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import ArrayV, Const, NotConstant, NumberV, SizeV, TupleV, Value, is_exactly
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    Const,
+    ListV,
+    NotConstant,
+    NumberV,
+    SizeV,
+    TupleV,
+    Value,
+    is_exactly,
+)
 from dynacomp.capture.tracing.trace_call import emit_node
 from dynacomp.capture.wrapping import size_values
 
@@ -69,7 +82,7 @@ def roll(cap: Capture, frame: Frame, instr: Instr, it: Value, counts: list[Count
     names = bound_names(frame.code, body, instr.index + 1, frame.code.at[instr.argval] + LOOP_ENDS)
     ends = [expr_of(c.current) + rounds.length * c.step.value for c in counts]
     try:
-        settled(lambda changing: For(cap, frame, names, it, [*counts, *changing], instr.index, rounds).emit())
+        settled(lambda changed: For(cap, frame, names, it, changed, instr.index, rounds).emit(), counts)
     except REFUSED:
         return tried(cap, frame, instr.index)
     for count, end in zip(counts, ends):
@@ -138,7 +151,9 @@ def given_up(cap: Capture, frame: Frame, header: int) -> bool:
 class For(Iteration):
     """An iteration over what counts give."""
 
-    def __init__(self, cap: Capture, frame: Frame, names: tuple[str, ...], it: Value, changing: list[Value],
+    keeps_rounds = True
+
+    def __init__(self, cap: Capture, frame: Frame, names: tuple[str, ...], it: Value, changed: Changed,
                  header: int, rounds: Rounds) -> None:
         self.rounds = rounds
 
@@ -148,7 +163,7 @@ class For(Iteration):
             copy.push(known and numbers.of_series(cap, self.count, known) or item)
 
         plan = Plan(names, Start(header + 1, go_on), frozenset({header}), frame.stops, 0)
-        super().__init__(cap, frame, plan, changing, "loop_body")
+        super().__init__(cap, frame, plan, changed, "loop_body")
         self.count = self.state.place(aval_of(0), "round")
 
     def emit(self) -> None:
@@ -162,15 +177,41 @@ class For(Iteration):
             self.check(ends, again)
             last = self.last_numbers(ends)
             slots = self.carried(ends, again)
-            closure = close(cap, self.body, lambda: values_of(cap, root, slots, iter(range(len(ends)))),
+            shapes, rows = self.appended_rows(ends)
+            closure = close(cap, self.body, lambda: values_of(cap, root, [*slots, *rows], iter(range(len(ends)))),
                             (self.count, *(slot.merged.node for slot in slots)))
-        avals = tuple(slot.aval for slot in slots)
+        length = self.rounds.length
+        avals = tuple(slot.aval for slot in slots) + tuple(rows_aval(length, slot) for slot in rows)
         initial = tuple(cap.node_argument(c.initial) for c in self.state.carried)
-        loop = fori_of_length if isinstance(self.rounds.length, Size) else jax.lax.fori_loop
-        node = emit_node(cap, loop, ((0, self.rounds.length, closure, initial), {}), avals, "fori_loop")
-        self.settle([emit_node(cap, operator.getitem, ((node, i), {}), aval, f"loop_{i}")
-                     for i, aval in enumerate(avals)])
+        loop = rows_of_length if rows else fori_of_length if isinstance(length, Size) else jax.lax.fori_loop
+        node = emit_node(cap, loop, ((0, length, closure, initial), {}), avals, "fori_loop")
+        nodes = [emit_node(cap, operator.getitem, ((node, i), {}), aval, f"loop_{i}") for i, aval in enumerate(avals)]
+        self.settle(nodes[:len(slots)])
+        self.fill(shapes, [ArrayV(n, aval) for n, aval in zip(nodes[len(slots):], avals[len(slots):])])
         self.frame.locals.update(last)
+
+    def appended_rows(self, ends: list[Leaf]) -> tuple[dict[ListV, tuple[Any, ...]], list[Slot]]:
+        """What a round appends to each list that grows, as shapes; the slots of the arrays and numbers in them."""
+        found: dict[ListV, tuple[Any, ...]] = {}
+        rows: list[Slot] = []
+        for v in self.fronts:
+            columns: list[list[Any]] = [[] for _ in ends]
+            shapes = {tuple(shape_of(self.cap, x, self.body.serial, column) for x in self.appended(v, leaf))
+                      for leaf, column in zip(ends, columns)}
+            if len(shapes) != 1:
+                raise Differs("items of several kinds")
+            found[v] = shapes.pop()
+            rows += [Slot(list(values), values[0]) for values in zip(*columns)]
+        if any(v.aval != row.aval for row in rows for v in row.values):
+            raise Differs("arrays of another shape, dtype or weak type")
+        return found, rows
+
+    def fill(self, shapes: dict[ListV, tuple[Any, ...]], stacks: list[ArrayV]) -> None:
+        """The lists that grow hold what all rounds have appended."""
+        left = iter(stacks)
+        for v, of_round in shapes.items():
+            own = list(itertools.islice(left, sum(map(leaf_count, of_round))))
+            grown_lists.put(v, Grown(self.cap, [*parts_of(v), Run(self.rounds.length, of_round, own)]))
 
     def last_numbers(self, ends: list[Leaf]) -> dict[str, Value]:
         """What the names hold behind the loop of which Python knows the number in every round. Those that
@@ -196,7 +237,7 @@ def item_of(cap: Capture, it: Value) -> Value:
         return item
     assert isinstance(it, StreamV)
     if it.kind == "rows":
-        return subscript(cap, it.parts[1], item_of(cap, it.parts[0]))
+        return grown_lists.row(cap, it, item_of(cap, it.parts[0]))
     found = [item_of(cap, part) for part in it.parts]
     if it.kind == "map":
         assert it.fn is not None

@@ -43,6 +43,19 @@ def fori_of_length(lower: Any, length: Any, body_fun: Callable[..., Any], init_v
     return found
 
 
+def rows_of_length(lower: Any, length: Any, body_fun: Callable[..., Any], init_val: tuple[Any, ...]) -> Any:
+    """`fori_of_length` of a state of several arrays; what `body_fun` gives beyond them is kept of each round."""
+    count = len(init_val)
+
+    def step(carry: Any, _: Any) -> Any:
+        i, value = carry
+        made = body_fun(i, value)
+        return (i + 1, made[:count]), made[count:]
+
+    (_, found), rows = jax.lax.scan(step, (weak(jnp.asarray(lower), int), init_val), jnp.empty((length, 0)))
+    return (*found, *rows)
+
+
 def arange(start: Any, step: Any, length: Any, dtype: Any) -> Any:
     """`jnp.arange` of numbers that change, one of them a float; see `length_of_arange`."""
     dtype = jax.dtypes.canonicalize_dtype(dtype)
@@ -166,3 +179,46 @@ CONTRACTORS[Size] = contract_path  # type: ignore[index]  # a row of the table f
 # JAX asks for the indices of a convolution's padding, which derivatives compute from sizes; what it makes of "SAME" it
 # takes as it is, sizes too.
 convolution.operator = types.SimpleNamespace(**vars(operator) | {"index": index_or_size})  # type: ignore[assignment]
+
+
+# --- what puts a list of arrays together, of `rows` that are its items
+
+
+def array(rows: Any, dtype: Any = None) -> Any:
+    """`jnp.array(list(rows))`."""
+    return jax.lax.convert_element_type(rows, rows.dtype if dtype is None else dtype)
+
+
+def _as(rows: Any, dtype: Any) -> Any:
+    return rows if dtype is None else array(rows, dtype)
+
+
+def stack(rows: Any, axis: int = 0, dtype: Any = None) -> Any:
+    """`jnp.stack(list(rows))`."""
+    return jnp.moveaxis(_as(rows, dtype), 0, axis)
+
+
+def concatenate(rows: Any, axis: int | None = 0, dtype: Any = None) -> Any:
+    """`jnp.concatenate(list(rows))` of arrays that have axes."""
+    rows = _as(rows, dtype)
+    if axis is None:
+        return rows.reshape(-1)
+    axis = axis + rows.ndim - 1 if axis < 0 else axis
+    found = jnp.moveaxis(rows, 0, axis)
+    shape = found.shape
+    return found.reshape(*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2:])
+
+
+def vstack(rows: Any, dtype: Any = None) -> Any:
+    """`jnp.vstack(list(rows))`."""
+    return _as(rows[:, None] if rows.ndim == 1 else rows, dtype) if rows.ndim < 3 else concatenate(rows, 0, dtype)
+
+
+def hstack(rows: Any, dtype: Any = None) -> Any:
+    """`jnp.hstack(list(rows))`."""
+    return _as(rows, dtype) if rows.ndim == 1 else concatenate(rows, 0 if rows.ndim == 2 else 1, dtype)
+
+
+def column_stack(rows: Any) -> Any:
+    """`jnp.column_stack(list(rows))`."""
+    return (rows[None] if rows.ndim == 1 else rows.T) if rows.ndim < 3 else concatenate(rows, 1)

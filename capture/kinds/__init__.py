@@ -4,6 +4,8 @@
     stores              `setattr` and `delattr` on Values, by Python's own rules:
                         descriptors first, then the instance's own entry
     arrays              Array Values: their attributes, methods, length, iteration
+    grown_lists         New lists that loops of the Graph fill: what each round appends is a
+                        row of arrays, one for all rounds
     identity            Identity of Values: `a is b`, and what a guard must hold for the
                         answer to be the same in the next call
     operators           Operators on Values: arithmetic, comparison, truth, subscripts

@@ -22,7 +22,7 @@ from dynacomp.capture.kinds.suspended_values import Standing, standing
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit import Emitter, made
 from dynacomp.capture.reconstruct.output import Writer
-from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, GeneratorV, SeqIterV, StreamV
+from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, GeneratorV, SeqIterV, StreamV, counters
 from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.values import Const, ListV, SetV, TupleV, Value
 
@@ -222,7 +222,12 @@ STREAMS: dict[str, Callable[[Emitter, Any], None]] = {
 
 
 def _stream(e: Emitter, v: StreamV) -> None:
-    STREAMS[v.kind](e, v)
+    if "list" in v.state:
+        count = counters(v)[0]
+        e.call(reversed_at if count.step.value < 0 else iterator_at, lambda: e.whole(v.state["list"]),
+               lambda: e.load(count.current))
+    else:
+        STREAMS[v.kind](e, v)
     if id(v) not in e.temps:
         e.remember(v)
 

@@ -386,7 +386,9 @@ def element(it: CountIterV) -> NumberV:
         high = min(high, most_of(it.stop) - 1)
     elif it.stop is not None:
         low = max(low, least_of(it.stop) + 1)
-    return NumberV(current.node, current.aval, int, low, high, current.steps)
+    rises = it.stop is not None and step.value > 0
+    below = it.stop.expr if rises and isinstance(it.stop, SizeV) else it.stop.value if rises else None
+    return NumberV(current.node, current.aval, int, low, high, current.steps, below=below)
 
 
 def counted(cap: Capture, it: CountIterV, item: NumberV) -> Value:

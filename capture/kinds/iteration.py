@@ -13,8 +13,8 @@ from typing import Any
 
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.kinds import arrays, existing_iterators
-from dynacomp.capture.kinds.operators import binary, equal, subscript, truth
+from dynacomp.capture.kinds import arrays, existing_iterators, grown_lists
+from dynacomp.capture.kinds.operators import binary, equal, truth
 from dynacomp.capture.symbolic.generators import resume
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
@@ -306,7 +306,7 @@ def _enumerate(cap: Capture, it: StreamV) -> Value | None:
 
 def _rows(cap: Capture, it: StreamV) -> Value | None:
     at = advance(cap, it.parts[0])
-    return None if at is None else subscript(cap, it.parts[1], at)
+    return None if at is None else grown_lists.row(cap, it, at)
 
 
 def _map(cap: Capture, it: StreamV) -> Value | None:
@@ -422,7 +422,7 @@ for _cls, _next in ((GivenIterV, existing_iterators.advance), (SeqIterV, _next_s
 define(GeneratorV, Kind(iter=_generator_iter, next=_next_generator))
 define(ObjectV, Kind(iter=_object_iter, next=_next_object))
 define(TupleV, Kind(iter=lambda cap, v: SeqIterV(v)))
-define(ListV, Kind(iter=lambda cap, v: SeqIterV(v)))
+define(ListV, Kind(iter=lambda cap, v: grown_lists.iterator(cap, v) or SeqIterV(v)))
 define(DictV, Kind(iter=lambda cap, v: table_iter(v, "keys")))
 define(SetV, Kind(iter=lambda cap, v: table_iter(v, "keys")))
 define(ViewV, Kind(iter=lambda cap, v: table_iter(v.table, v.kind)))

@@ -28,6 +28,7 @@ from dynacomp.capture.symbolic.values import (
     BuiltinMethodV,
     Const,
     DictV,
+    Front,
     LibraryV,
     ListV,
     MethodV,
@@ -536,6 +537,8 @@ def _class_subscript(cap: Capture, obj: Const, key: Value) -> Value:
 
 def count_of(cap: Capture, v: Any) -> Value:
     """How many elements a container has: a number that changes where not all of it is known."""
+    if isinstance(v, ListV) and isinstance(v.unseen, Front):
+        return v.unseen.count(v)
     found = changing_contents.count(cap, v)
     if found is None:
         return Const(len(v.items))

@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.kinds import grown_lists
 from dynacomp.capture.kinds.indices import has_index, integer, slice_of
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.keys import raised
@@ -18,6 +19,7 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
     Const,
+    Front,
     ListV,
     NotConstant,
     SliceV,
@@ -52,10 +54,13 @@ def _limit(cap: Capture, end: Value) -> int:
 
 
 def getitem(cap: Capture, seq: Any, key: Value) -> Value:
+    row = grown_lists.row_at(cap, seq, key)
+    if row is not None:
+        return row
     index = position_of(cap, seq, key)
     if isinstance(index, slice):
         return _slice(cap, seq, index)
-    apart = at_end(cap, seq, index) if isinstance(seq, ListV) and seq.unseen is not None else None
+    apart = apart_from(cap, seq, index) if isinstance(seq, ListV) and seq.unseen is not None else None
     if apart is not None:
         return realize(cap, apart)
     try:
@@ -65,7 +70,16 @@ def getitem(cap: Capture, seq: Any, key: Value) -> Value:
     return item
 
 
+def apart_from(cap: Capture, seq: ListV, index: int) -> Any:
+    """`seq[index]` of a list of which not all is known, without the other items; None where it needs them."""
+    return (grown_lists.item_at if isinstance(seq.unseen, Front) else at_end)(cap, seq, index)
+
+
 def _slice(cap: Capture, seq: Any, index: slice) -> Value:
+    if isinstance(seq, ListV):
+        apart = copied(cap, seq) if index == slice(None) else grown_lists.taken(cap, seq, index)
+        if apart is not None:
+            return apart
     try:
         items = items_of(cap, seq)[index]
     except (TypeError, ValueError) as error:
@@ -86,6 +100,9 @@ def _same_or_new(same: Any, items: list[Value]) -> Value:
 def _concat(cap: Capture, a: Any, b: Value) -> Any:
     if type(b) is not type(a) or isinstance(b, ListV) and b.cls is not list:
         return NotImplemented
+    front = grown_lists.extended(cap, a, b)
+    if front is not None:
+        return ListV([], unseen=front)
     left, right = items_of(cap, a), items_of(cap, b)
     if isinstance(a, TupleV):
         return _same_or_new(a if not right else b if not left else None, [*left, *right])
@@ -111,7 +128,7 @@ def times_of(cap: Capture, a: Any, b: Value) -> int | None:
 
 
 def _extend_in_place(cap: Capture, a: ListV, b: Value) -> Any:
-    _extend(cap, a, b)
+    extend(cap, a, b)
     return a
 
 
@@ -123,7 +140,13 @@ def _repeat_in_place(cap: Capture, a: ListV, b: Value) -> Any:
     return a if times is not NotImplemented else NotImplemented
 
 
-def _append(cap: Capture, v: ListV, x: Value) -> None:
+def copied(cap: Capture, v: ListV) -> ListV:
+    """A new list of the same items."""
+    return grown_lists.copied(cap, v) or ListV(list(items_of(cap, v)))
+
+
+def append(cap: Capture, v: ListV, x: Value) -> None:
+    """`v.append(x)`."""
     mutating(cap, v)
     if v.unseen is not None:
         v.appended.append(x)
@@ -178,8 +201,9 @@ def _count(cap: Capture, v: Any, x: Value) -> Value:
 
 
 def _reverse(cap: Capture, v: ListV) -> None:
+    back = grown_lists.taken(cap, v, slice(None, None, -1))
     mutating(cap, v)
-    v.items.reverse()
+    v.items.reverse() if back is None else grown_lists.put(v, back.unseen)
 
 
 def _clear(cap: Capture, v: Any) -> None:
@@ -218,17 +242,23 @@ def _sort(cap: Capture, v: ListV, *, key: Value | None = None, reverse: Value = 
     v.items[:] = sort_values(cap, items_of(cap, v), key, as_python(reverse))
 
 
-def _extend(cap: Capture, v: ListV, xs: Value) -> None:
+def extend(cap: Capture, v: ListV, xs: Value) -> None:
+    """`v.extend(xs)`."""
+    front = grown_lists.extended(cap, v, grown_lists.of_rows(cap, xs) or xs)
+    if front is not None:
+        mutating(cap, v)
+        grown_lists.put(v, front)
+        return
     for x in iterate(cap, xs):  # one by one: a generator may look at the list
-        _append(cap, v, x)
+        append(cap, v, x)
 
 
 _SEQUENCE = {"index": _find, "count": _count}
 METHODS: dict[type, dict[str, Any]] = {
     TupleV: _SEQUENCE,
-    ListV: {**_SEQUENCE, "append": _append, "pop": _pop, "insert": _insert, "remove": _remove, "reverse": _reverse,
-            "clear": _clear, "sort": _sort, "extend": _extend,
-            "copy": lambda cap, v: ListV(list(items_of(cap, v)))},
+    ListV: {**_SEQUENCE, "append": append, "pop": _pop, "insert": _insert, "remove": _remove, "reverse": _reverse,
+            "clear": _clear, "sort": _sort, "extend": extend,
+            "copy": copied},
 }
 OPERATORS: dict[tuple[str, type], Any] = {
     ("add", TupleV): _concat, ("add", ListV): _concat, ("iadd", TupleV): _concat,

@@ -8,7 +8,7 @@ from typing import Any
 
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import Instr
-from dynacomp.capture.kinds import keys, later
+from dynacomp.capture.kinds import grown_lists, keys, later, sequences
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.symbolic.frame_values import NULL
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode, unsupported
@@ -78,8 +78,7 @@ def _build_string(cap: Capture, f: Frame, i: Instr) -> None:
 @opcode("LIST_APPEND")
 def _list_append(cap: Capture, f: Frame, i: Instr) -> None:
     item = f.pop()
-    target = _target(cap, f, i)
-    target.items.append(item)
+    sequences.append(cap, _target(cap, f, i), item)
 
 
 @opcode("SET_ADD")
@@ -101,7 +100,7 @@ def _list_extend(cap: Capture, f: Frame, i: Instr) -> None:
     source = f.pop()
     target = _target(cap, f, i)
     try:
-        target.items.extend(iterate(cap, source))
+        sequences.extend(cap, target, source)
     except Raised as raised:
         raise _star_complaint(source, raised) from None
 
@@ -178,6 +177,11 @@ def _unpack_sequence(cap: Capture, f: Frame, i: Instr) -> None:
 @opcode("UNPACK_EX")
 def _unpack_ex(cap: Capture, f: Frame, i: Instr) -> None:
     before, after = i.arg & 0xFF, i.arg >> 8
+    apart = grown_lists.unpacked(cap, f.stack[-1], before, after)
+    if apart is not None:
+        f.pop()
+        f.stack.extend(reversed(apart))
+        return
     items = list(_unpacked(cap, f.pop()))
     if len(items) < before + after:
         least = f"at least {before + after}" if after or len(items) < before else f"at least {before}"

@@ -27,6 +27,7 @@ from dynacomp.capture.reconstruct import runtime, tracebacks
 from dynacomp.capture.reconstruct.array_identity import candidates, chosen, first
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
 from dynacomp.capture.symbolic.frame_values import NullV, TracebackV
+from dynacomp.capture.symbolic.grown_items import Run, kinds_of, parts_of, spec_of
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import differs_since, leaving, waits_for_effects
@@ -37,6 +38,7 @@ from dynacomp.capture.symbolic.values import (
     CellV,
     Const,
     DictV,
+    Front,
     FunctionV,
     Lazy,
     LibraryV,
@@ -307,7 +309,23 @@ def _tuple(e: Emitter, v: TupleV) -> None:
 def _list(e: Emitter, v: ListV) -> None:
     e.call(runtime.empty_list, lambda: e.const(v.cls), lambda: e.const(v.extra))
     e.remember(v)
-    e.later(lambda: e.call(runtime.fill_list, lambda: e.load(v), lambda: e.tuple(v.items)))
+    e.later(lambda: e.call(runtime.fill_list, lambda: e.load(v), lambda: _items(e, v)))
+
+
+def _items(e: Emitter, v: ListV) -> None:
+    """The items of a list, those that loops appended in runs."""
+    if not isinstance(v.unseen, Front):
+        return e.tuple(v.items)
+    parts = parts_of(v)
+    e.call(runtime.joined_items, *(partial(_run, e, part) if isinstance(part, Run) else partial(
+        e.tuple, [part]) for part in parts))
+
+
+def _run(e: Emitter, run: Run) -> None:
+    fixed: list[Value] = []
+    specs = tuple(spec_of(shape, fixed) for shape in run.shapes)
+    e.call(runtime.run_items, lambda: e.const(specs), lambda: e.const(kinds_of(run)),
+           lambda: e.tuple(run.stacks), lambda: e.tuple(fixed))
 
 
 def _dict(e: Emitter, v: DictV) -> None:

@@ -33,6 +33,7 @@ from dynacomp.capture.reconstruct.unchanged import changed_keys, effects, unmove
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.effects import Effect, Effects, Globals, Phase, Real
 from dynacomp.capture.symbolic.generator_finalization import check_none_lost
+from dynacomp.capture.symbolic.grown_items import Run, kinds_of, parts_of, spec_of
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import leaving
@@ -42,6 +43,7 @@ from dynacomp.capture.symbolic.values import (
     CellV,
     Const,
     DictV,
+    Front,
     Lazy,
     ListV,
     NumberV,
@@ -170,11 +172,24 @@ def template_of(cap: Capture, value: Any, outputs: dict[Node, int]) -> Any:
             return ("tuple", items)
         return ("call", tuple.__new__, [("const", value.cls), ("tuple", items)], {})
     if type(value) is ListV and value.cls is list and value.real is None:
+        if isinstance(value.unseen, Front):
+            return ("call", runtime.joined_items, [_part_template(cap, part, outputs) for part in parts_of(value)], {})
         return ("list", [template_of(cap, v, outputs) for v in cap.items(value)])
     if type(value) is DictV and value.cls is dict and value.real is None and all(map(is_literal, value.items)):
         items = [template_of(cap, cap.realize(v), outputs) for v in value.items.values()]
         return ("dict", list(value.items), items)
     raise NoTemplate(value)
+
+
+def _part_template(cap: Capture, part: Any, outputs: dict[Node, int]) -> Any:
+    """One item of a list, or the items that a loop appended, in a sequence."""
+    if not isinstance(part, Run):
+        return ("tuple", [template_of(cap, cap.realize(part), outputs)])
+    fixed: list[Value] = []
+    specs = tuple(spec_of(shape, fixed) for shape in part.shapes)
+    return ("call", runtime.run_items, [
+        ("const", specs), ("const", kinds_of(part)), ("tuple", [template_of(cap, v, outputs) for v in part.stacks]),
+        ("tuple", [template_of(cap, v, outputs) for v in fixed])], {})
 
 
 def _chosen(cap: Capture, value: ArrayV, outputs: dict[Node, int]) -> Any:
@@ -212,7 +227,9 @@ def shared_mutables(cap: Capture, value: Any, seen: set[int] | None = None) -> b
         if id(value) in seen:
             return True
         seen.add(id(value))
-    return any(shared_mutables(cap, v, seen) for v in children(value))
+    front = isinstance(value, ListV) and isinstance(value.unseen, Front)
+    inside = [part for part in parts_of(value) if not isinstance(part, Run)] if front else children(value)
+    return any(shared_mutables(cap, v, seen) for v in inside)
 
 
 # --- replacement code

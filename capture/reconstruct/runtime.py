@@ -184,6 +184,38 @@ def fill_list(made: Any, items: tuple) -> None:
     made.extend(items)
 
 
+def run_items(specs: tuple, kinds: tuple, stacks: tuple, fixed: tuple) -> list[Any]:
+    """What the rounds of a loop appended to a list; see `grown_lists.Run`. kinds: for each stack the type of the
+    numbers that its rows are, or None."""
+    columns = [rows_of(stack) if kind is None else list(map(kind, np.asarray(stack).tolist()))
+               for stack, kind in zip(stacks, kinds)]
+
+    def made(spec: Any, k: int) -> Any:
+        if spec[0] == "leaf":
+            return columns[spec[1]][k]
+        if spec[0] == "fixed":
+            return fixed[spec[1]]
+        cls, keys, parts = spec
+        items = [made(part, k) for part in parts]
+        if cls is dict:
+            return dict(zip(keys, items))
+        return items if cls is list else tuple(items) if cls is tuple else tuple.__new__(cls, items)
+
+    return [made(spec, k) for k in range(len(columns[0])) for spec in specs]
+
+
+def rows_of(stack: Any) -> list[Any]:
+    """The rows of an array, as `list(stack)` gives them; on a CPU none of them is computed."""
+    if stack.weak_type or any(d.platform != "cpu" for d in stack.devices()):
+        return list(stack)
+    return jax.device_put(list(np.asarray(stack)))
+
+
+def joined_items(*parts: Any) -> list[Any]:
+    """One list of the items of several."""
+    return [x for part in parts for x in part]
+
+
 def empty_dict(cls: type, factory: Any) -> Any:
     return cls(factory) if cls is collections.defaultdict else cls()
 

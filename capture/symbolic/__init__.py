@@ -9,6 +9,8 @@
     values                  Values: what the symbolic machine's stack and variables hold
     iterator_values         Values of iterators: generators, over sequences, counting, and over
                             other iterators (see `iteration`)
+    grown_items             What a list holds that loops of the Graph have filled, as
+                            data
     frame_values            Values of what the interpreter keeps of frames: traceback
                             entries, and what lies on the stack beside objects
     standing_values         Values that stand for something else: ids and keys for objects,

@@ -23,6 +23,7 @@ from dynacomp.capture.symbolic.values import (
     CellV,
     Const,
     DictV,
+    Front,
     Lazy,
     ListV,
     ObjectV,
@@ -116,7 +117,7 @@ def _content(value: Any) -> Any:
 
 
 _CONTENT: dict[type, Callable[[Any], Any]] = {
-    ListV: lambda v: tuple(map(_held, v.items)),
+    ListV: lambda v: tuple(map(_held, (v.unseen, *v.appended) if isinstance(v.unseen, Front) else v.items)),
     DictV: lambda v: tuple((key, _held(x)) for key, x in v.items.items()),
     ObjectV: lambda v: {name: _held(x) for name, x in v.attrs.items() if x is not DELETED},  # of an existing one: read
     CellV: lambda v: (_held(v.content),),
@@ -186,11 +187,12 @@ def clone(value: Any) -> Any:
 
 
 def _list(v: ListV) -> tuple[Any, list[Any]]:
-    return (v.cls, v.extra, v.changes, len(v.items)), list(v.items)
+    front, items = (v.unseen, v.appended) if isinstance(v.unseen, Front) else (None, v.items)
+    return (v.cls, v.extra, v.changes, id(front), len(items)), list(items)
 
 
 def _put_list(v: ListV, held: list[Any]) -> None:
-    v.items[:] = held
+    (v.appended if isinstance(v.unseen, Front) else v.items)[:] = held
 
 
 def _dict(v: DictV) -> tuple[Any, list[Any]]:

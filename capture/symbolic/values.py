@@ -151,7 +151,8 @@ class NumberV(Value):
 
     `node` is a scalar array of it; ints lie in [low, high]. `steps` = (Node, least, most): how far it is
     from the counter that a loop began its round with, where it is counted from one. `series` = (Node,
-    numbers): in round k of a loop, which the Node counts, it is numbers[k], exactly."""
+    numbers): in round k of a loop, which the Node counts, it is numbers[k], exactly. `below`: a size or int that it
+    is known to be less than."""
 
     node: Node
     aval: Aval
@@ -160,6 +161,7 @@ class NumberV(Value):
     high: int = 1
     steps: Any = None
     series: Any = None
+    below: Any = None
 
 
 @dataclass(eq=False)
@@ -192,13 +194,29 @@ class TupleV(SequenceV):
     real: Any = None  # the tuple itself, if it exists already
 
 
+class Front:
+    """The `unseen` items of a new list that loops of the Graph have filled (see grown_items)."""
+
+    @property
+    def parts(self) -> list[Any]:
+        """The items, and what loops appended in runs."""
+        raise NotImplementedError
+
+    def __call__(self) -> list[Any]:
+        raise NotImplementedError
+
+    def count(self, v: ListV) -> Value:
+        """How many items the list `v` has, of which this is the front."""
+        raise NotImplementedError
+
+
 @dataclass(eq=False)
 class ListV(SequenceV, MutableV):
     """A list (or deque: `cls`).
 
     Of an existing list nothing is known until something looks at `items`: then `unseen()` gives its
     elements, and guards its length. Until then `appended` collects what is put at its end, so that a
-    log that grows from call to call needs no new entry.
+    log that grows from call to call needs no new entry. A new list has a `Front` where a loop filled it.
     """
 
     items: Any

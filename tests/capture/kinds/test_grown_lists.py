@@ -1,0 +1,289 @@
+"""Lists that loops of the Graph fill: two captures for all lengths, three with a length of one, and no break."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+from tests.changing.kit import outcome, unlike
+
+LENGTHS = (5, 7, 4, 9, 12, 6, 3, 20, 8, 2)
+
+
+def rows(n):
+    return jnp.asarray(np.random.RandomState(n).randn(n, 4), jnp.float32)
+
+
+def recurrent(xs):
+    h, outs = jnp.zeros(4), []
+    for x in xs:
+        h = jnp.tanh(h * 0.5 + x)
+        outs.append(h)
+    return jnp.stack(outs), h, len(outs), outs[0], outs[-1]
+
+
+def returned(xs):
+    found = []
+    for i, x in enumerate(xs):
+        found.append((i, x.sum(), "a", None, {"k": x, "z": [x, 1]}))
+    return found
+
+
+def weak(xs):
+    y, found = jnp.asarray(0.0) * 1, []
+    for _ in range(len(xs)):
+        y = y + 1.0
+        found.append(y)
+    return found, jnp.stack(found), jnp.array(found)
+
+
+def floats_of_arrays(xs):
+    losses = [0.5]
+    for x in xs:
+        losses.append(float(x.sum()))
+    return losses, bool(losses)
+
+
+def looks_back(xs):
+    found = [jnp.zeros(4), jnp.ones(4)]
+    for x in xs:
+        found.append(found[-1] + found[-2] * x)
+    return jnp.stack(found), found[-1], found[-2], found[1]
+
+
+def branches(xs):
+    found = []
+    for i, x in enumerate(xs):
+        if i % 2:
+            found.append(x)
+        elif x.sum() > 0:
+            found.append(x * 3)
+        else:
+            found.append(-x)
+    return jnp.stack(found, 1)
+
+
+def alternating(xs):
+    found = []
+    for i, x in enumerate(xs):
+        if i % 2:
+            found.append(x * x)
+        else:
+            found.append(x * 3)
+    return jnp.stack(found, 1)
+
+
+def two_a_round(xs):
+    found = [xs[0]]
+    for x in xs:
+        found.append(x)
+        found.append(x * 2)
+    return jnp.stack(found), found[-2], found
+
+
+def two_loops(xs):
+    found = [xs[0]]
+    for x in xs:
+        found.append(x)
+    for x in xs:
+        found.append(x + 1)
+    found.append(xs[-1])
+    return jnp.stack(found), jnp.concatenate(found), jnp.vstack(found), jnp.hstack(found), found[1:][::-1]
+
+
+def matrices(xs):
+    found = [jnp.outer(x, x)[:2] for x in xs]
+    return (jnp.concatenate(found, 1), jnp.concatenate(found, -2), jnp.vstack(found), jnp.hstack(found),
+            jnp.stack(found, -1), jnp.concatenate(found, None), jnp.column_stack(found))
+
+
+def scalars(xs):
+    found = [x.sum() for x in xs]
+    return jnp.array(found), jnp.hstack(found), jnp.vstack(found), jnp.column_stack(found), sum(found)
+
+
+def pairs(xs):
+    return jnp.array([[x[0], x[1] * 2] for x in xs]), jnp.asarray([(i, 2) for i in range(len(xs))])
+
+
+def walked(xs):
+    found, total = [], 0.0
+    for x in xs:
+        found.append((x, x.sum()))
+    for i, (a, b) in enumerate(found):
+        total = total + a * b + i
+    for a, b in reversed(found):
+        total = total * 0.5 + a * b
+    for i in range(len(found)):
+        total = total + found[i][0] * i
+    return total
+
+
+def taken_apart(xs):
+    first, *rest = xs
+    everything = list(xs)
+    mapped = list(map(jnp.negative, xs))
+    return first, jnp.stack(everything), jnp.stack(mapped), len(rest), sum(everything)
+
+
+def copies(xs):
+    one = [x * 2 for x in xs]
+    two, three = one.copy(), one[:]
+    two.append(xs[0])
+    three += one
+    four = one + [xs[1]]
+    one.reverse()
+    return len(one), jnp.stack(one), jnp.stack(two), jnp.stack(three), jnp.stack(four), jnp.stack(one[::-1])
+
+
+class Recorder:
+    def __init__(self):
+        self.log, self.seen = {"a": [], "b": []}, 0
+
+    def push(self, x):
+        for name, held in self.log.items():
+            held.append(x if name == "a" else x * 2)
+        self.seen += 1
+
+
+def in_an_object(xs):
+    recorder = Recorder()
+    alias = recorder.log["a"]
+    for x in xs:
+        recorder.push(x)
+    alias.append(xs[0])
+    return {k: jnp.stack(v) for k, v in recorder.log.items()}, recorder.seen, alias is recorder.log["a"]
+
+
+def nested(xs):
+    found = []
+    for x in xs:
+        row = []
+        for j in range(4):
+            row.append(x[j] * j)
+        found.append(jnp.stack(row))
+    return jnp.stack(found)
+
+
+def the_same_each_time(xs):
+    z, found = jnp.ones(3), []
+    for _ in xs:
+        found.append(z)
+    return jnp.stack(found), found[0] is z, len(found)
+
+
+def noise(xs):
+    key, found = jax.random.key(0), []
+    for x in xs:
+        key, k = jax.random.split(key)
+        found.append(x + jax.random.normal(k, (4,)))
+    return jnp.stack(found)
+
+
+def batched(xs):
+    def scaled(v):
+        found = []
+        for i in range(v.shape[0]):
+            found.append(v[i] * i)
+        return jnp.stack(found)
+    return jax.vmap(scaled)(xs), jax.vmap(scaled, 1)(xs)
+
+
+WHOLE = [recurrent, returned, weak, floats_of_arrays, looks_back, branches, two_a_round, two_loops, matrices, scalars,
+         pairs, walked, taken_apart, copies, in_an_object, nested, the_same_each_time, noise, batched]
+
+
+def check(fn, most, kinds=(), lengths=LENGTHS):
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    for n in lengths:
+        wrong = unlike(outcome(fn, (rows(n),)), outcome(compiled, (rows(n),)))
+        assert not wrong, f"length {n}: {wrong}"
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= most, stats
+    assert set(stats["breaks"]) <= set(kinds) and not stats["frames_eager"], stats
+
+
+@pytest.mark.parametrize("fn", WHOLE, ids=[f.__name__ for f in WHOLE])
+def test_one_entry_for_all_lengths(fn):
+    check(fn, 3)
+
+
+@pytest.mark.parametrize("fn", [recurrent, looks_back, alternating, walked], ids=lambda f: f.__name__)
+def test_derivatives(fn):
+    def total(xs):
+        return sum(jnp.sum(v) for v in jax.tree.leaves(fn(xs)))
+    check(jax.grad(total), 3)
+
+
+def test_native_kernels():
+    compiled = dynacomp.jit(recurrent, backend="cpp")
+    for n in LENGTHS[:4]:
+        assert not unlike(outcome(recurrent, (rows(n),)), outcome(compiled, (rows(n),)))
+
+
+# --- what is no run of rows
+
+
+def uneven(xs):
+    found = []
+    for i, x in enumerate(xs):
+        if i % 2:
+            found.append(x)
+    return jnp.stack(found, 1)
+
+
+def grows_while_walked(xs):
+    found, n = list(xs), 0
+    for _ in found:
+        if len(found) < 9:
+            found.append(xs[0])
+        n += 1
+    return n, len(found), found[-1]
+
+
+def changed_in_place(xs):
+    found = list(xs)
+    found[0] = found[0] * 9
+    found.insert(1, xs[0])
+    last = found.pop()
+    found.sort(key=lambda x: -x.shape[0])
+    return found, last
+
+
+def items_are_the_same_objects(xs):
+    found = []
+    for x in xs:
+        found.append([x])
+    found[0].append(xs[1])
+    return found, found[0] is found[0]
+
+
+def printed(xs):
+    found = [x * 2 for x in xs]
+    print("n", len(found))
+    return jnp.stack(found)
+
+
+@pytest.mark.parametrize("fn", [uneven, grows_while_walked, changed_in_place, items_are_the_same_objects, printed],
+                         ids=lambda f: f.__name__)
+def test_other_lists_are_right(fn):
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    for n in LENGTHS:
+        wrong = unlike(outcome(fn, (rows(n),)), outcome(compiled, (rows(n),)))
+        assert not wrong, f"length {n}: {wrong}"
+
+
+def test_a_long_loop_that_fills_a_list():
+    def grows(x):
+        seen = []
+        for _ in range(300):
+            x = jnp.sin(x)
+            seen.append(x)
+        return jnp.stack(seen).sum(), seen[-1]
+
+    dynacomp.reset()
+    np.testing.assert_allclose(dynacomp.jit(grows)(jnp.ones(3))[0], grows(jnp.ones(3))[0], rtol=1e-4)
+    assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]

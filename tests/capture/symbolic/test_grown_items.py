@@ -1,0 +1,31 @@
+"""What a round of a loop appends, as data."""
+
+import numpy as np
+
+from dynacomp.capture.reconstruct.runtime import run_items
+from dynacomp.capture.symbolic.grown_items import Fixed, Leaf, Many, Run, kinds_of, leaf_count, parts_of, spec_of
+from dynacomp.capture.symbolic.values import Const, ListV
+
+
+def test_a_shape_says_how_items_are_made():
+    shape = Many(tuple, (Leaf(0), Many(dict, (Leaf(1, int), Fixed(Const("a"))), ("n", "s"))))
+    fixed = []
+    assert leaf_count(shape) == 2 and spec_of(shape, fixed) == (
+        tuple, (), (("leaf", 0), (dict, ("n", "s"), (("leaf", 1), ("fixed", 0)))))
+    assert [v.value for v in fixed] == ["a"]
+    assert kinds_of(Run(2, (shape,), [None, None])) == (None, int)
+
+
+def test_items_of_all_rounds():
+    specs = ((tuple, (), (("leaf", 0), ("fixed", 0))), ("leaf", 0))
+    assert run_items(specs, (int,), (np.array([3, 4]),), ("a",)) == [(3, "a"), 3, (4, "a"), 4]
+
+
+def test_bounds_of_numbers_make_no_other_shape():
+    assert Leaf(0, int, 0, 3) == Leaf(0, int, 0, 9) != Leaf(0)
+    assert Fixed(Const(1)) == Fixed(Const(1)) != Fixed(Const(True))
+
+
+def test_a_list_that_no_loop_filled():
+    items = [Const(1), Const(2)]
+    assert parts_of(ListV(items)) == items
