@@ -19,6 +19,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxlib import _jax
 
 from dynacomp.capture._native import Tail, hide_subclass, run_eager
 from dynacomp.capture.base.literals import is_literal
@@ -205,10 +206,13 @@ def run_items(specs: tuple, kinds: tuple, stacks: tuple, fixed: tuple) -> list[A
 
 
 def rows_of(stack: Any) -> list[Any]:
-    """The rows of an array, as `list(stack)` gives them; on a CPU none of them is computed."""
-    if stack.weak_type or any(d.platform != "cpu" for d in stack.devices()):
+    """The rows of an array, as `list(stack)` gives them; those of one on a CPU are views of its memory, which nothing
+    has to be compiled for."""
+    devices = list(stack.devices())
+    if len(devices) > 1 or devices[0].platform != "cpu":
         return list(stack)
-    return jax.device_put(list(np.asarray(stack)))
+    aval = jax.core.ShapedArray(stack.shape[1:], stack.dtype, weak_type=stack.weak_type)
+    return [_jax.batched_device_put(aval, stack.sharding, [row], devices, False) for row in np.asarray(stack)]
 
 
 def joined_items(*parts: Any) -> list[Any]:
