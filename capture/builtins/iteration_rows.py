@@ -17,7 +17,7 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS, call
-from dynacomp.capture.kinds import grown_lists
+from dynacomp.capture.kinds import graph_scalars, grown_lists
 from dynacomp.capture.kinds.arrays import rows
 from dynacomp.capture.kinds.exceptions import as_exception
 from dynacomp.capture.kinds.identity import is_same
@@ -205,6 +205,9 @@ def _extreme(op: Any) -> Any:
             return fold(cap, EXTREMES[op], TupleV([]))
         if stands_for(key, None) and (sized := size_values.extreme(cap, EXTREMES[op].__name__, items)):
             return sized
+        exact = graph_scalars.each_round(EXTREMES[op], *items) if stands_for(key, None) else None
+        if exact is not None:
+            return exact
         keyed = [x if stands_for(key, None) else cap.call(key, [x]) for x in items]
         best = 0
         for i in range(1, len(items)):

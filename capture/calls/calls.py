@@ -26,7 +26,7 @@ from dynacomp.capture.bytecode.suspensions import SUSPENDS
 from dynacomp.capture.calls import jitted
 from dynacomp.capture.calls.entering import enter
 from dynacomp.capture.calls.signatures import bind
-from dynacomp.capture.kinds import later
+from dynacomp.capture.kinds import graph_scalars, later
 from dynacomp.capture.kinds.attrs import CONST_METHODS, intercepts
 from dynacomp.capture.kinds.iteration import ITERATORS, iterate
 from dynacomp.capture.kinds.operators import fold
@@ -350,7 +350,7 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     told = USER_RULES.get(obj)
     if told is not None:
         return told(cap, obj, args, kwargs)
-    found = host_functions.call(cap, obj, args, kwargs)
+    found = host_functions.call(cap, obj, args, kwargs) or graph_scalars.of_rounds(obj, args, kwargs)
     if found is None and ndarrays.is_numpy_function(obj):
         found = ndarrays.call(cap, obj, args, kwargs)
         asking = ndarrays.asking(obj) if found is None and args and _is_jaxs(args[0]) else None

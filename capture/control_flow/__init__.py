@@ -8,6 +8,8 @@
     python_loops  Loops whose number of rounds changes from call to call: Python runs them, and their body
                   is compiled once
     iterations    One iteration of a loop, run symbolically with placeholders for what it carries
+    loop_numbers  Python numbers of a loop's rounds that need all their bits: Python computes
+                  those of all rounds before the loop runs
     loop_state    The state of a loop that becomes a node: what its iterations carry from one to
                   the next
     merge         One Value for what different ways through the code have made of it

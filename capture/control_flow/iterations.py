@@ -24,7 +24,7 @@ from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import Const, Front, ListV, SizeV, Value
+from dynacomp.capture.symbolic.values import Const, Front, ListV, NumberV, ScalarV, SizeV, Value, is_exactly
 from dynacomp.capture.tracing.subgraphs import Body
 
 MAX_PASSES = 6  # to find the objects that a body changes
@@ -37,14 +37,16 @@ class Again(Exception):
 @dataclass
 class Changed:
     """The older objects that an iteration changes. growing: the new lists among them to which it only appends, and how
-    many of their last items it looks at."""
+    many of their last items it looks at. floats: the local names of Python's own that it changes."""
 
     values: list[Value]
     growing: dict[ListV, int] = field(default_factory=dict)
+    floats: tuple[str, ...] = ()
 
     def note(self, more: Changed) -> None:
         self.values += [v for v in more.values if v not in self.values]
         self.growing.update(more.growing)
+        self.floats += more.floats
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,14 @@ class Iteration:
         self.unbound = [n for n in plan.names if n not in frame.locals]
         if not restored(frame.code).issuperset(self.unbound):
             raise Differs("a name that the first iteration binds")
-        self.locals = {n: self.state.inside(frame.locals[n]) for n in plan.names if n in frame.locals}
+        self.locals = {n: self.inside(n, frame.locals[n]) for n in plan.names if n in frame.locals}
         self.fronts: dict[ListV, Growing] = {}  # of the lists that grow
         self.held: dict[Value, list[Any]] = {}  # changing object → what it holds when an iteration begins
         self.written: dict[Value, list[undo_log.State]] = {}  # the states in which iterations leave those objects
+
+    def inside(self, name: str, v: Value) -> Value:
+        """A local as an iteration finds it."""
+        return self.state.inside(v)  # type: ignore[no-any-return]
 
     @contextmanager
     def begun(self) -> Iterator[None]:
@@ -164,7 +170,12 @@ class Iteration:
         found: list[Any] = []
         frame = leaf.side.frame
         for name, inside in self.locals.items():
-            self.state.made(inside, frame.locals.get(name), found)
+            v = frame.locals.get(name)
+            if name in self.changed.floats:
+                continue
+            if self.keeps_rounds and is_float(inside) and v is not inside and is_float(v):
+                raise Again(Changed([], {}, (name,)))
+            self.state.made(inside, v, found)
         for v, held in self.held.items():
             for inside, part in zip(held, self.parts(v, leaf)):
                 self.state.made(inside, part, found)
@@ -198,13 +209,20 @@ class Iteration:
         """Brings the frame behind the loop, whose results are `nodes`."""
         results = {id(c.inside): c.after(node) for c, node in zip(self.state.carried, nodes)}
         self.frame.locals = {**self.frame.locals,
-                             **{n: self.state.after(v, results) for n, v in self.locals.items()}}
+                             **{n: self.state.after(v, results) for n, v in self.locals.items()
+                                if n not in self.changed.floats}}
         for v, held in self.held.items():
             mutating(self.cap, v)
             if v in self.fronts:
                 continue
             undo_log.put(v, [self.state.after(x, results) for x in held])
             undo_log.note_written(v, self.written.get(v, []))
+
+
+def is_float(v: Any) -> bool:
+    """Whether a Value is a float of Python's that Python knows in each round."""
+    return is_exactly(v, float) or isinstance(v, ScalarV) and type(v.hint) is float or isinstance(
+        v, NumberV) and v.kind is float and v.series is not None
 
 
 def may_grow(v: Value) -> bool:

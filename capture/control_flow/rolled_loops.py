@@ -8,9 +8,10 @@ differ; they stay what they are. A loop that is no node after all runs in Python
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -20,6 +21,7 @@ from dynacomp.capture.bytecode.code import Instr
 from dynacomp.capture.bytecode.control_flow_graph import LOOP_ENDS, landing, live, loop_of, loops
 from dynacomp.capture.control_flow.branches import Leaf, Start, close, leaves, values_of
 from dynacomp.capture.control_flow.iterations import Changed, Iteration, Plan, bound_names, settled
+from dynacomp.capture.control_flow.loop_numbers import LoopNumbers
 from dynacomp.capture.control_flow.loops import turned
 from dynacomp.capture.control_flow.merge import Differs, Slot
 from dynacomp.capture.graph.avals import aval_of
@@ -31,7 +33,7 @@ from dynacomp.capture.kinds import graph_scalars as numbers
 from dynacomp.capture.kinds import grown_lists
 from dynacomp.capture.kinds.grown_lists import Grown, rows_aval, shape_of
 from dynacomp.capture.symbolic.grown_items import Run, leaf_count, parts_of
-from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV
+from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV, counters
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
@@ -45,6 +47,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     is_exactly,
 )
+from dynacomp.capture.tracing.subgraphs import localise
 from dynacomp.capture.tracing.trace_call import emit_node
 from dynacomp.capture.wrapping import size_values
 
@@ -73,14 +76,14 @@ def tried(cap: Capture, frame: Frame, header: int) -> None:
 def roll(cap: Capture, frame: Frame, instr: Instr, it: Value, counts: list[CountIterV]) -> None:
     """Runs all that is left of an iterator as one node, if that can be done and is asked for."""
     rounds = rounds_of(cap, counts)
-    if rounds is None or not (isinstance(rounds.length, Size) or wanted(cap, frame, instr.index)) or given_up(
+    if rounds is None or not (isinstance(rounds, Size) or wanted(cap, frame, instr.index)) or given_up(
             cap, frame, instr.index):
         return
     body = min((b for b in loops(frame.code) if instr.index in b), key=len, default=None)
     if body is None:  # a loop that generators and comprehensions suspend in
         return
     names = bound_names(frame.code, body, instr.index + 1, frame.code.at[instr.argval] + LOOP_ENDS)
-    ends = [expr_of(c.current) + rounds.length * c.step.value for c in counts]
+    ends = [expr_of(c.current) + rounds * c.step.value for c in counts]
     try:
         settled(lambda changed: For(cap, frame, names, it, changed, instr.index, rounds).emit(), counts)
     except REFUSED:
@@ -90,17 +93,9 @@ def roll(cap: Capture, frame: Frame, instr: Instr, it: Value, counts: list[Count
         count.current = Const(end) if isinstance(end, int) else size_values.of_expr(cap, end)
 
 
-@dataclass(frozen=True)
-class Rounds:
-    """What is left of an iterator: its length, an int or a Size; the numbers that it gives, where they are known."""
-
-    length: Any
-    numbers: tuple[int, ...] | None
-
-
-def rounds_of(cap: Capture, counts: list[CountIterV]) -> Rounds | None:
-    """What is left of an iterator that ends with the first of these counts and may become a node: None for one that
-    has no two rounds, or is not counted to a size, or from one, by constant steps."""
+def rounds_of(cap: Capture, counts: list[CountIterV]) -> Any:
+    """How many rounds are left of an iterator that ends with the first of these counts and may become a node, an int or
+    a Size: None for one that has no two rounds, or is not counted to a size, or from one, by constant steps."""
     if not all(isinstance(x, SizeV) or is_exactly(x, int) for c in counts for x in (c.current, c.stop or c.current)):
         return None
     if not all(is_exactly(c.step, int) and c.step.value for c in counts):
@@ -111,10 +106,7 @@ def rounds_of(cap: Capture, counts: list[CountIterV]) -> Rounds | None:
     length: Any = lengths[0]
     for other in lengths[1:]:
         length = length if other is length or length <= other else other
-    if isinstance(length, int):
-        current, step = counts[0].current.value, counts[0].step.value
-        return Rounds(length, tuple(range(current, current + length * step, step)) if len(counts) == 1 else None)
-    return Rounds(length, None) if is_bounded(cap, length) else None
+    return length if isinstance(length, int) or is_bounded(cap, length) else None
 
 
 def length_of(it: CountIterV) -> Any:
@@ -154,17 +146,24 @@ class For(Iteration):
     keeps_rounds = True
 
     def __init__(self, cap: Capture, frame: Frame, names: tuple[str, ...], it: Value, changed: Changed,
-                 header: int, rounds: Rounds) -> None:
+                 header: int, rounds: Any) -> None:
         self.rounds = rounds
+        firsts = {id(c): c.current for c in counters(it)}
 
         def go_on(copy: Frame) -> None:
-            item = item_of(cap, it)
-            known = rounds.numbers if isinstance(it, CountIterV) else None
-            copy.push(known and numbers.of_series(cap, self.count, known) or item)
+            copy.push(item_of(cap, it, lambda c, item: self.numbers.element(firsts[id(c)], c.step.value, item)))
 
         plan = Plan(names, Start(header + 1, go_on), frozenset({header}), frame.stops, 0)
         super().__init__(cap, frame, plan, changed, "loop_body")
         self.count = self.state.place(aval_of(0), "round")
+
+    @functools.cached_property
+    def numbers(self) -> LoopNumbers:
+        return LoopNumbers(self.cap, self.rounds, self.state)
+
+    def inside(self, name: str, v: Value) -> Value:
+        handed_on = name in self.changed.floats
+        return self.numbers.handed_on(self.cap.realize(v)) if handed_on else super().inside(name, v)
 
     def emit(self) -> None:
         cap = self.cap
@@ -175,16 +174,18 @@ class For(Iteration):
                 raise Differs("a way out of the body")
             again = [True] * len(ends)
             self.check(ends, again)
-            last = self.last_numbers(ends)
+            last = self.floats_behind(ends) | self.last_numbers(ends)
             slots = self.carried(ends, again)
             shapes, rows = self.appended_rows(ends)
             closure = close(cap, self.body, lambda: values_of(cap, root, [*slots, *rows], iter(range(len(ends)))),
-                            (self.count, *(slot.merged.node for slot in slots)))
-        length = self.rounds.length
+                            (self.count, *(slot.merged.node for slot in slots), *self.numbers.placeholders()))
+        length = self.rounds
         avals = tuple(slot.aval for slot in slots) + tuple(rows_aval(length, slot) for slot in rows)
         initial = tuple(cap.node_argument(c.initial) for c in self.state.carried)
-        loop = rows_of_length if rows else fori_of_length if isinstance(length, Size) else jax.lax.fori_loop
-        node = emit_node(cap, loop, ((0, length, closure, initial), {}), avals, "fori_loop")
+        tables = tuple(zip(*((localise(cap, table), kind) for kind, table in self.numbers.tables())))
+        plain = fori_of_length if isinstance(length, Size) else jax.lax.fori_loop
+        loop = rows_of_length if rows or tables else plain
+        node = emit_node(cap, loop, ((0, length, closure, initial, *tables), {}), avals, "fori_loop")
         nodes = [emit_node(cap, operator.getitem, ((node, i), {}), aval, f"loop_{i}") for i, aval in enumerate(avals)]
         self.settle(nodes[:len(slots)])
         self.fill(shapes, [ArrayV(n, aval) for n, aval in zip(nodes[len(slots):], avals[len(slots):])])
@@ -211,7 +212,7 @@ class For(Iteration):
         left = iter(stacks)
         for v, of_round in shapes.items():
             own = list(itertools.islice(left, sum(map(leaf_count, of_round))))
-            grown_lists.put(v, Grown(self.cap, [*parts_of(v), Run(self.rounds.length, of_round, own)]))
+            grown_lists.put(v, Grown(self.cap, [*parts_of(v), Run(self.rounds, of_round, own)]))
 
     def last_numbers(self, ends: list[Leaf]) -> dict[str, Value]:
         """What the names hold behind the loop of which Python knows the number in every round. Those that
@@ -219,26 +220,41 @@ class For(Iteration):
         found: dict[str, Value] = {}
         needed = live(self.frame.code, self.plan.start.index)
         for name in self.plan.names:
-            value = ends[0].side.frame.locals.get(name)
-            if isinstance(value, NumberV) and value.series and value.series[0] is self.count and all(
-                    leaf.side.frame.locals.get(name) is value for leaf in ends) and name not in needed:
-                found[name] = Const(value.series[1][-1])
+            exprs = {self.expr_in(leaf, name) for leaf in ends}
+            if len(exprs) == 1 and None not in exprs and name not in needed:
+                found[name] = self.numbers.behind(exprs.pop())
                 if not isinstance(self.locals[name], (ArrayV, NumberV, TupleV)):
                     del self.locals[name]
         return found
 
+    def expr_in(self, leaf: Leaf, name: str) -> Any:
+        """What a name holds at the end of an iteration, as an expression of the round; None where it is none."""
+        v = leaf.side.frame.locals.get(name)
+        known = isinstance(v, NumberV) and v.series is not None and v.series.loop is self.numbers
+        return v.series.expr if known else None  # type: ignore[union-attr]
 
-def item_of(cap: Capture, it: Value) -> Value:
-    """What an iterator that is made of counts gives next, where it is not at its end."""
+    def floats_behind(self, ends: list[Leaf]) -> dict[str, Value]:
+        """The floats that rounds hand on, as the last one leaves them; what each round makes of them is noted."""
+        states = {name: self.locals[name].series.expr for name in self.changed.floats}  # type: ignore[attr-defined]
+        for name, state in states.items():
+            made = {self.numbers.expr_of(leaf.side.frame.locals[name]) for leaf in ends}
+            if len(made) != 1:
+                raise Differs("a float that changes in several ways")
+            self.numbers.states[state.index][1] = made.pop()
+        return {name: self.numbers.behind(state, is_left=True) for name, state in states.items()}
+
+def item_of(cap: Capture, it: Value, note: Callable[[CountIterV, NumberV], None]) -> Value:
+    """What an iterator that is made of counts gives next, where it is not at its end; `note` hears of its numbers."""
     if isinstance(it, CountIterV):
         item = numbers.element(it)
         mutating(cap, it)
         it.current = numbers.counted(cap, it, item)
+        note(it, item)
         return item
     assert isinstance(it, StreamV)
     if it.kind == "rows":
-        return grown_lists.row(cap, it, item_of(cap, it.parts[0]))
-    found = [item_of(cap, part) for part in it.parts]
+        return grown_lists.row(cap, it, item_of(cap, it.parts[0], note))
+    found = [item_of(cap, part, note) for part in it.parts]
     if it.kind == "map":
         assert it.fn is not None
         return cap.call(it.fn, found)

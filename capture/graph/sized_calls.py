@@ -43,16 +43,20 @@ def fori_of_length(lower: Any, length: Any, body_fun: Callable[..., Any], init_v
     return found
 
 
-def rows_of_length(lower: Any, length: Any, body_fun: Callable[..., Any], init_val: tuple[Any, ...]) -> Any:
-    """`fori_of_length` of a state of several arrays; what `body_fun` gives beyond them is kept of each round."""
+def rows_of_length(lower: Any, length: Any, body_fun: Callable[..., Any], init_val: tuple[Any, ...],
+                   tables: tuple[Any, ...] = (), kinds: tuple[type, ...] = ()) -> Any:
+    """`fori_of_length` of a state of several arrays; what `body_fun` gives beyond them is kept of each round. It gets
+    the numbers that a row of each table holds, of these types."""
     count = len(init_val)
 
-    def step(carry: Any, _: Any) -> Any:
+    def step(carry: Any, row: Any) -> Any:
         i, value = carry
-        made = body_fun(i, value)
+        numbers = [weak(x, kind) for part, kind in zip(row[1:], kinds) for x in part]
+        made = body_fun(i, value, *numbers)
         return (i + 1, made[:count]), made[count:]
 
-    (_, found), rows = jax.lax.scan(step, (weak(jnp.asarray(lower), int), init_val), jnp.empty((length, 0)))
+    start = weak(jnp.asarray(lower), int), init_val
+    (_, found), rows = jax.lax.scan(step, start, (jnp.empty((length, 0)), *tables))
     return (*found, *rows)
 
 

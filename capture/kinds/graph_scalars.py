@@ -15,17 +15,16 @@ Anything else breaks the graph. Where Python needs the number at the end, `int(x
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval, aval_of, is_numpy_dtype, weak
-from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.graph.sizes import bounds
 from dynacomp.capture.kinds import later
 from dynacomp.capture.symbolic.iterator_values import CountIterV
@@ -43,9 +42,8 @@ from dynacomp.capture.symbolic.values import (
     type_of,
 )
 from dynacomp.capture.tracing.trace_call import library_call
-from dynacomp.capture.wrapping.constants import const_array
 from dynacomp.capture.wrapping.dynamic_scalars import host, is_numpy_number
-from dynacomp.capture.wrapping.host_functions import as_scalar
+from dynacomp.capture.wrapping.host_functions import as_scalar, row_of
 
 COMPARISONS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
                "eq": operator.eq, "ne": operator.ne}
@@ -117,19 +115,23 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     """`a op b`, one of them a NumberV; None where the other is no number. Break where Python's answer
     could differ from the array's."""
     name = op.__name__.strip("_")
-    if name in COMPARISONS:
+    if name in COMPARISONS or any(v.series is not None for v in of_class(NumberV, (a, b))):
         a, b = as_scalar(cap, a), as_scalar(cap, b)
     if not (_is_operand(a) and _is_operand(b)):
         return None
-    exact = _each_round(cap, op, a, b)
-    if exact is not None:
-        return exact
+    series = _each_round(op, a, b)
+    if series is not None and (type(series.now) is float or is_rounded(a) or is_rounded(b)):
+        return series.loop.number(series.expr, series.now)  # type: ignore[no-any-return]
     if name in COMPARISONS:
         found = _compare(cap, name, a, b)
     else:
         row = _ARITHMETIC.get(name.removeprefix("i") if name.startswith("i") and name != "invert" else name)
         unfit = any(isinstance(v, ScalarV) or type_of(v) is float for v in (a, b))
         found = row(cap, a, b) if row is not None and not unfit else None
+    if series is not None and isinstance(found, NumberV):
+        found.series = series
+    elif series is not None and found is None:
+        found = series.loop.number(series.expr, series.now)
     found = found or later.arithmetic(cap, op, a, b)
     if found is None:
         raise Break("leaves", f"{name} of Python numbers that are computed from arrays")
@@ -281,10 +283,10 @@ _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 def unary(cap: Capture, op: Any, v: NumberV) -> Value:
     """`-x`, `+x`, `abs(x)`."""
     name = op.__name__.strip("_")
-    if v.series is not None:
-        exact = of_series(cap, v.series[0], tuple(map(op, v.series[1])))
+    if v.series is not None and (v.kind is float or name not in ("neg", "pos")):
+        exact = v.series.loop.applied(op, v)
         if exact is not None:
-            return exact
+            return exact  # type: ignore[no-any-return]
     if v.kind is float and name in ("neg", "abs") and not is_rounded(v):
         return _made(cap, float, op, _operand(v))
     if v.kind is not float and name == "neg":
@@ -315,6 +317,9 @@ def converted(cap: Capture, kind: type, v: NumberV) -> Value:
         return truth(cap, v)
     if kind is int and v.kind is bool:
         return made_int(cap, ArrayV(v.node, v.aval), 0, 1)
+    exact = None if v.series is None else v.series.loop.applied(kind, v)
+    if exact is not None:
+        return exact  # type: ignore[no-any-return]
     raise Break("leaves", f"{kind.__name__}() of a Python {v.kind.__name__} that is computed from arrays")
 
 
@@ -330,42 +335,26 @@ def next_of_range(cap: Capture, it: CountIterV) -> tuple[NumberV, NumberV]:
     return more, element(it)
 
 
-def of_series(cap: Capture, count: Node, values: tuple[Any, ...]) -> NumberV | None:
-    """The Python number that is values[k] in round k of a loop; None where JAX cannot hold them."""
-    kind = type(values[0])
-    if kind not in (int, bool, float) or any(type(v) is not kind for v in values):
-        return None
-    low, high = (min(values), max(values)) if kind is int else (0, 1)
-    if not fits(low, high):
-        return None
-    aval = aval_of(kind())
-    with jax.ensure_compile_time_eval():  # no tracer, where a library's call is being tried out
-        table = const_array(cap, jnp.asarray(np.array(values, aval.dtype)))
-    found = _made(cap, kind, at_round, table, ArrayV(count, aval_of(0)), Const(kind))
-    return NumberV(found.node, aval, kind, low, high, series=(count, values))
-
-
-def at_round(table: Any, count: Any, kind: type) -> Any:
-    """The number of one round."""
-    return weak(table[count], kind)
-
-
 def is_rounded(v: Any) -> bool:
     """Whether the array of a number may lack some of its bits."""
     return isinstance(v, NumberV) and v.kind is float and v.series is not None
 
 
-def _each_round(cap: Capture, op: Any, a: Any, b: Any) -> NumberV | None:
-    """Python's own answer in every round of a loop; None where the operands are not all known."""
-    known = [v.series for v in of_class(NumberV, (a, b))]
-    if isinstance(a, ScalarV) or isinstance(b, ScalarV) or any(s is None or s[0] is not known[0][0] for s in known):
-        return None
-    count, rounds = known[0][0], len(known[0][1])
-    columns = [v.series[1] if isinstance(v, NumberV) else (v.value,) * rounds for v in (a, b)]
-    try:
-        return of_series(cap, count, tuple(op(x, y) for x, y in zip(*columns)))
-    except (ArithmeticError, ValueError, TypeError):
-        return None
+def _each_round(op: Any, *operands: Any) -> Any:
+    """What Python makes of these numbers in every round of a loop (see `loop_numbers`); None where it does not know."""
+    loops = [v.series.loop for v in of_class(NumberV, operands) if v.series is not None]
+    return loops[0].series(op, *operands) if loops else None
+
+
+def of_rounds(fn: Any, args: Sequence[Value], kwargs: Any) -> Value | None:
+    """`fn(*args)` of numbers that Python knows in every round of a loop, and that `fn` takes; None for others."""
+    return each_round(fn, *args) if row_of(fn) is not None and not kwargs else None
+
+
+def each_round(fn: Any, *args: Value) -> Value | None:
+    """`fn(*args)` of numbers that Python knows in every round of a loop; None for others."""
+    series = _each_round(fn, *args)
+    return None if series is None else series.loop.number(series.expr, series.now)
 
 
 def most_of(stop: Value) -> Any:

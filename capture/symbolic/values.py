@@ -150,8 +150,8 @@ class NumberV(Value):
     """A Python int, bool or float (`kind`) that the Graph computes: a loop's counter, `float(loss)`.
 
     `node` is a scalar array of it; ints lie in [low, high]. `steps` = (Node, least, most): how far it is
-    from the counter that a loop began its round with, where it is counted from one. `series` = (Node,
-    numbers): in round k of a loop, which the Node counts, it is numbers[k], exactly. `below`: a size or int that it
+    from the counter that a loop began its round with, where it is counted from one. `series`: what Python
+    makes of it in each round of a loop (see `loop_numbers`). `below`: a size or int that it
     is known to be less than."""
 
     node: Node

@@ -108,7 +108,7 @@ def test_shapes(library, name, shape):
 @pytest.mark.parametrize("depth", [1, 2, 4, 16, 31, 32, 33, 63, 64, 4096, 4100, 9000])
 @pytest.mark.parametrize("name", ["f32", "f64", "i32", "i8_i32"])
 def test_few_columns_or_rows(library, name, depth):
-    """Short depths go by tiles whose rows are stored by their number of columns, deep ones by dot products in pieces."""
+    """Short depths go by tiles whose rows are stored by their number of columns, deep ones by dot products."""
     for few in (1, 2, 3, 4, 5):
         check(library, name, (1, 21, few, depth))
         check(library, name, (2, few, 21, depth), ("C", "F"))
