@@ -203,9 +203,12 @@ def _wasteful(items: list[Item], rows: sympy.Expr) -> bool:
 
 
 def _loses_lanes(items: list[Item], rows: sympy.Expr, producers: Mapping[str, Item]) -> bool:
-    """Would items that want lanes over all their dimensions be rows, for the sake of others of another shape?"""
+    """Would folds that want lanes over all their dimensions be rows, for the sake of others of another shape, or of
+    folds whose lanes are inside the row? They would gather down their columns."""
     whole = [i for i in items if i.numel == rows]
-    return any(i.lanes and i.kind == "fold" and _crosses(i, whole[0], producers) for i in whole)
+    inside = any(i.kind == "fold" and not i.lanes for i in whole)
+    return any(i.lanes and i.kind == "fold" and (_crosses(i, whole[0], producers) or inside and i.is_deep)
+               for i in whole)
 
 
 def _lonely(reader: Reader, items: list[Item], rows: sympy.Expr) -> bool:

@@ -72,6 +72,11 @@ class Item:
         """How many times the value is computed, by a plausible guess for unknown sizes."""
         return total((*self.shape, *self.extents))
 
+    @property
+    def is_deep(self) -> bool:
+        """Does it fold enough elements for lanes?"""
+        return total(self.extents) >= NARROW
+
 
 def make_item(reader: Reader, node: Node) -> Item:
     """The Item of a node: its value is read as if it were not realised."""

@@ -7,7 +7,7 @@ XLA on a CPU computes them like this, and so do the rewrites:
     integers, a float result        the same
     floats, an integer result       the product of floats, rounded to their dtype, then converted
     an algorithm (`DotAlgorithm`)   its operand dtypes and its accumulator, then converted
-    a number and an array           no sum: each element times the number
+    a sum of one term               no sum: each element times a number, outer products
 
 A convolution each of whose windows is one element, or all that it slides over, is a product of matrices: layers of
 1×1 and their gradients, patches as large as the image.
@@ -83,15 +83,31 @@ def _first(supported: Any, dtype: Any) -> Any:
     return dtype if supported is None or dtype in supported else supported[0]
 
 
-def is_scaling(eqn: Any) -> bool:
-    """Is one side a number? Then there is nothing to sum over."""
-    return not all(v.aval.shape for v in eqn.invars)
+def is_single(eqn: Any) -> bool:
+    """Is there nothing to sum over, or one term?"""
+    (contracted, _), _ = eqn.params["dimension_numbers"]
+    return all(isinstance(n, int) and n == 1 for n in (eqn.invars[0].aval.shape[d] for d in contracted))
+
+
+def _single(x: Any, y: Any, dims: Any, dtype: Any) -> Any:
+    """Each element of one side times each of the other, batch by batch."""
+    (left_in, right_in), (left_batch, right_batch) = dims
+    left_free, right_free = ([d for d in range(v.ndim) if d not in (*inside, *batch)]
+                             for v, inside, batch in ((x, left_in, left_batch), (y, right_in, right_batch)))
+    wide = jnp.promote_types(x.dtype, dtype)
+    x, y = (lax.convert_element_type(v, wide) for v in (x, y))
+    x = lax.squeeze(lax.transpose(x, (*left_batch, *left_free, *left_in)), range(x.ndim - len(left_in), x.ndim))
+    y = lax.squeeze(lax.transpose(y, (*right_batch, *right_free, *right_in)), range(y.ndim - len(right_in), y.ndim))
+    first, last = len(left_batch), x.ndim
+    x = lax.expand_dims(x, range(last, last + len(right_free)))
+    y = lax.expand_dims(y, range(first, last))
+    return lax.convert_element_type(jnp.multiply(x, y), dtype)
 
 
 def _dot(eqn: Any) -> Callable[[Any, Any], Any]:
-    if is_scaling(eqn):
-        return _converted(eqn, lambda x, y, dtype: lax.convert_element_type(jnp.multiply(x, y), dtype))
     dims = eqn.params["dimension_numbers"]
+    if is_single(eqn):
+        return _converted(eqn, lambda x, y, dtype: _single(x, y, dims, dtype))
     return _converted(eqn, lambda x, y, dtype: lax.dot_general(x, y, dims, preferred_element_type=dtype))
 
 
@@ -167,7 +183,7 @@ def _placed(made: Any, places: Sequence[int], rank: int) -> Any:
 
 
 PRODUCTS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Callable[..., Any]]]] = {
-    "dot_general": (lambda eqn: needs_conversion(eqn) or is_scaling(eqn), _dot),
+    "dot_general": (lambda eqn: needs_conversion(eqn) or is_single(eqn), _dot),
     "conv_general_dilated": (
         lambda eqn: needs_conversion(eqn) or is_product(eqn),
         lambda eqn: _convolution(eqn) if needs_conversion(eqn) else _as_product(eqn),

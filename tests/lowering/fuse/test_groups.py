@@ -160,3 +160,14 @@ def test_sums_over_rows_keep_their_lanes_beside_those_of_another_shape():
     args = [np.random.RandomState(k).randn(*s).astype(np.float32) for k, s in enumerate(((16, 8), (16, 32)))]
     made = scheduled(gradients, *args, np.ones((8, 32), np.float32), np.ones((32, 8), np.float32))
     assert str(made).count("vector i1") == len(made.steps) == 2 and "Floor" not in str(made)
+
+
+def test_sums_down_columns_keep_their_lanes_beside_sums_along_rows():
+    """A read and a write of a memory: the vector times the matrix would gather down the columns of the other."""
+    def attended(memory, key, weights):
+        return memory @ key + (key * memory).sum(1), key @ weights
+
+    draw = np.random.RandomState(0).randn
+    args = [draw(*s).astype(np.float32) for s in ((64, 64), (64,), (64, 64))]
+    made = scheduled(attended, *args)
+    assert len(made.steps) == 2 and str(made).count("parallel vector") == 1

@@ -48,6 +48,24 @@ def test_a_product_with_a_number_scales(number, dtype):
         assert "dot_general" not in names(lower_function(scaled, values((3, 7), dtype, 0)))
 
 
+ONE_TERM = {
+    "outer": (jnp.outer, (3,), (4,)), "of a column": (jnp.matmul, (7, 1), (1, 5)),
+    "rows by rows": (lambda x, y: jnp.einsum("bi,bj->bji", x, y), (6, 3), (6, 2)),
+    "two dimensions": (lambda x, y: jnp.tensordot(x, y, 2), (3, 1, 1), (1, 1, 5)),
+    "batches inside": (lambda x, y: lax.dot_general(x, y, (((0,), (2,)), ((1,), (0,)))), (1, 7, 4), (7, 3, 1)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "bool"])
+@pytest.mark.parametrize("name", ONE_TERM)
+def test_a_sum_of_one_term_is_no_sum(name, dtype):
+    """An outer product was a call of a kernel for each matrix of the batch; now it fuses with what reads it."""
+    run, *shapes = ONE_TERM[name]
+    args = [values(shape, dtype, k) for k, shape in enumerate(shapes)]
+    same_as_eager(run, *args)
+    assert "dot_general" not in names(lower_function(run, *args))
+
+
 def test_convolutions_of_another_kind():
     run = lambda x, w: lax.conv_general_dilated(x, w, (1, 1), "SAME", preferred_element_type=jnp.float32)
     same_as_eager(run, values((1, 2, 5, 6), "int8", 0), values((3, 2, 3, 3), "int8", 1))
