@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
+from collections.abc import Collection
 from typing import Any
 
 import jax
@@ -64,11 +66,22 @@ def ask_of_trace(question: Any, cap: Capture, *args: Value, **kwargs: Value) -> 
 BUILTINS.update({q: functools.partial(ask_of_trace, q) for q in (core.get_opaque_trace_state, core.trace_state_clean)})
 
 
+PRINT_OPTIONS = inspect.signature(jax.debug.print).parameters.keys() - {"args", "kwargs"}
+
+
 def debug_print(cap: Capture, *args: Value, **kwargs: Value) -> Value:
-    if cap.bodies or not all(map(is_settled, (*args, *kwargs.values()))):
+    said = args[0] if args else kwargs.get("fmt")
+    text = as_python(said) if said is not None and is_known_literal(said) else None
+    if cap.bodies or type(text) is not str or not all(map(is_settled, (*args, *kwargs.values()))):
         return library_call(cap, jax.debug.print, list(args), kwargs)
+    fold(cap, lambda: check_format(text, len(args) - 1, kwargs.keys() - PRINT_OPTIONS))
     cap.effects.call(runtime.debug_print, list(args), kwargs)
     return Const(None)
+
+
+def check_format(text: str, count: int, names: Collection[str]) -> None:
+    """Fails where `jax.debug.print` refuses a text for so many arguments, at once: without printing it."""
+    jax.make_jaxpr(lambda: jax.debug.print(text, *[0] * count, **dict.fromkeys(names, 0)))()
 
 
 def is_settled(v: Value) -> bool:

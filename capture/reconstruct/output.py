@@ -260,7 +260,7 @@ def returning(cap: Capture, value: Value, code: CodeType) -> Recipe:
         try:
             outputs: dict[Node, int] = {}
             template = template_of(cap, value, outputs)
-            graph, inputs = build_graph(cap, outputs) if outputs else (None, ())
+            graph, inputs = build_graph(cap, outputs) if outputs or cap.graph.telling else (None, ())
             if any(map(S.on_host, (*inputs, *sources_in(template)))):
                 raise NoTemplate("a number that Python computes")
             return Recipe(graph, inputs, template)
@@ -346,7 +346,7 @@ class Writer:
         graph: Graph | None = None
         inputs: tuple[Any, ...] = ()
         asked = e.output(answers(self.cap)) if self.cap.graph.checks else None
-        if e.outputs:
+        if e.outputs or self.cap.graph.telling:
             graph, inputs = build_graph(self.cap, e.outputs)
             e.call(self.slot, *[lambda s=s: load_source(e, s) for s in inputs])  # type: ignore[misc]
             e.op("STORE_FAST", OUTPUTS)

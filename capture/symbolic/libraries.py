@@ -42,7 +42,7 @@ JAX = Library(
     asks=frozenset({("jax._src.core", "is_concrete"), ("jax._src.core", "to_concrete_value")}),
     effects={
         "jax._src.config": ("update", "parse_flags_with_absl", "config_with_absl"),
-        "jax._src.api": ("clear_backends", "clear_caches", "live_arrays"),
+        "jax._src.api": ("clear_backends", "clear_caches", "effects_barrier", "live_arrays"),
         "jax._src.debugging": ("visualize_array_sharding", "visualize_sharding"),
         "jax._src.distributed": ("initialize", "shutdown"),
         "jax._src.environment_info": ("print_environment_info",),

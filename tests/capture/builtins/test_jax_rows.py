@@ -7,6 +7,8 @@ from jax._src import core
 
 import dynacomp
 
+X = jnp.ones(3)
+
 
 @pytest.fixture(autouse=True)
 def fresh():
@@ -184,3 +186,30 @@ def test_whether_somebody_traces_is_what_the_program_would_hear(transformed):
         expected, compiled = transformed(fn)(jnp.arange(3.0)), transformed(dynacomp.jit(fn))
         for _ in range(3):
             assert compiled(jnp.arange(3.0)).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("wrong", [
+    lambda x: jax.debug.print("x = {}", n=x),
+    lambda x: jax.debug.print("x = {n}", x),
+    lambda x: jax.debug.print("x", n=x),
+    lambda x: jax.debug.print(None, 42),
+])
+def test_what_cannot_be_printed_fails_where_it_is_said(wrong, capsys):
+    def f(x):
+        try:
+            wrong(x)
+        except Exception as error:
+            return x + 1, type(error), str(error)
+
+    compiled = dynacomp.jit(f, backend="eager")
+    for x in (X, X * 2):
+        assert repr(compiled(x)) == repr(f(x))
+    assert not capsys.readouterr().out and dynacomp.stats()["graphs"]
+
+
+def test_options_of_a_print_apart_from_its_text(capsys):
+    def f(x):
+        jax.debug.print(ordered=True)("x = {}", x.sum())
+        return x + 1
+
+    assert printed(dynacomp.jit(f, backend="eager"), capsys) == printed(f, capsys) != ""

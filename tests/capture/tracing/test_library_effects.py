@@ -273,3 +273,19 @@ def test_what_a_jitted_function_did_while_traced_happens_when_python_calls_it():
     for n in (2, 2, 3, 3, 4):
         np.testing.assert_array_equal(compiled(jnp.ones(n)), np.full(n, 3.0))
     assert TRACED == [(2,), (3,), (4,)] and dynacomp.stats()["frames_captured"] <= 4
+
+
+@pytest.mark.parametrize("after", [dynacomp.graph_break, jax.effects_barrier], ids=["break", "barrier"])
+def test_what_prints_before_a_break_prints(after, capfd):
+    """It is all that the region has to do: nothing of what it computes is asked for."""
+    def f(x):
+        jax.vmap(lambda v: jax.debug.print("at {}", v))(x)
+        after()
+        return x
+
+    compiled = dynacomp.jit(f)
+    for n in range(2, 5):
+        compiled(jnp.arange(n))
+        jax.effects_barrier()
+        assert sorted(capfd.readouterr().out.split("\n")[:-1]) == [f"at {i}" for i in range(n)]
+    assert dynacomp.stats()["graphs"] and sum(dynacomp.stats()["breaks"].values())
