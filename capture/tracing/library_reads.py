@@ -48,7 +48,7 @@ from dynacomp.capture.wrapping.builtin_subclasses import BASES, SCALARS, payload
 from dynacomp.capture.wrapping.class_attrs import MISSING, class_source, lookup
 
 MAX_READ = 4096  # objects that are guarded for one call
-MAX_WHOLE = 256  # the same of those made anew, each two of which are guarded
+MAX_WHOLE = 256  # the same of those made anew
 MAX_CONTENT = 1 << 20  # bytes of a NumPy array that a guard compares
 EFFECTS = ("print", "input", "open", "breakpoint", "exec", "eval")  # built-in functions that do more than compute
 COMPILED_FILES = "jax._src.compilation_cache"
@@ -142,6 +142,8 @@ def guard_reads(cap: Capture, values: Iterable[Value]) -> None:
     for value in cap.libraries.given:
         reads.given(value)
     cap.libraries.given.clear()
+    for _, obj in list(cap.libraries.whole.values()):
+        reads.named_in(obj)
     for fn in functions:
         reads.globals_of(fn)
         # else the call has made it, of what it found elsewhere, or all that it holds is guarded
@@ -156,7 +158,18 @@ def by_content(cap: Capture, obj: Any, source: S.Source | None) -> bool:
             _is_made_of_parts(obj) and is_made_anew(cap, obj, source)):
         return False
     Whole(cap, frozenset(), frozenset(id(v.real) for v in changed(cap))).value(obj, source)  # type: ignore[attr-defined]
+    _apart(cap)
     return True
+
+
+def _apart(cap: Capture) -> None:
+    """Two of a class that are equal are two: a library may share what one object stands for in two places."""
+    alike: dict[type, list[S.Source]] = {}
+    for source, obj in cap.libraries.whole.values():
+        alike.setdefault(type(obj), []).append(source)
+    for sources in alike.values():
+        if len(sources) > 1:
+            cap.guards.add("all_distinct", None, tuple(sources), ())
 
 
 def hosted_by_content(cap: Capture, fn: Value) -> bool:
@@ -259,6 +272,13 @@ class Reads:
                 self.cap.guards.add("missing_global", None, name)
             else:
                 self.cap.guards.add("missing_key", at, name)
+
+    def named_in(self, obj: Any) -> None:
+        """What may have been read of an object that is known by all that it holds: of its class."""
+        if issubclass(type(obj), types.ModuleType):
+            self._module(obj)
+        else:
+            self._class(obj if issubclass(type(obj), type) else type(obj))
 
     def given(self, value: Value) -> None:
         """An argument of the call: the objects in it that existed before."""
@@ -398,21 +418,19 @@ class Whole(Reads):
         elif _is_made_of_parts(obj) and not is_modules_own(obj):
             if id(obj) in self.changed:
                 raise _stale(f"an object of {type(obj).__qualname__}")
-            self._apart(obj, source)
+            self._note(obj, source)
+            self.cap.guards.add("is_type", source, type(obj))
             (_ROWS_OF_PARTS.get(type(obj)) or Whole._all_fields)(self, obj, source)
         else:
+            if issubclass(type(obj), (type, types.ModuleType)):
+                self._note(obj, source)
             super().value(obj, source)
 
-    def _apart(self, obj: Any, source: S.Source) -> None:
-        """Two of a class that are equal are two: a library may share what one object stands for in two places."""
+    def _note(self, obj: Any, source: S.Source) -> None:
         whole = self.cap.libraries.whole
-        for other, held in whole.values():
-            if type(held) is type(obj):
-                self.cap.guards.add("distinct", other, source)
         whole[id(obj)] = source, obj
         if len(whole) > MAX_WHOLE:
             raise Break("opaque", f"more than {MAX_WHOLE} objects made anew that a library's call may read")
-        self.cap.guards.add("is_type", source, type(obj))
 
     def _function(self, fn: types.FunctionType, source: S.Source) -> None:
         for name in ("__code__", "__globals__"):
@@ -435,7 +453,6 @@ class Whole(Reads):
         table, tokens = own_dict(obj), tokens_of(type(obj))
         if has_dict(type(obj)):
             self.cap.guards.add("keys", S.DictOf(source), tuple(table))
-        self._class(type(obj))
         for name, held in table.items():
             if name not in tokens:
                 self.value(held, own_source(obj, source, name))

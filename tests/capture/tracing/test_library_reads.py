@@ -308,3 +308,19 @@ def test_transformed_functions_made_anew_are_known_by_what_they_hold():
     assert not {"limit", "host", "churn"} & set(dynacomp.stats()["frames_eager"])
     TABLE[0] += 1
     captures_of(compiled, 4, {}, X)
+
+
+def gained(make, x):
+    net = make()
+    print(end="")
+    return net.apply({}, x)
+
+
+def test_a_class_attribute_of_modules_made_anew_counts():
+    compiled = dynacomp.jit(gained, backend="xla")
+    for _ in range(3):
+        captures_of(compiled, Net, X)
+    assert captures_of(compiled, Net, X) == 0
+    for what in ("a class attribute", "a global", "an attribute", "an array's content"):
+        CHANGES[what]()
+        assert captures_of(compiled, Net, X) == 1

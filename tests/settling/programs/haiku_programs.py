@@ -40,3 +40,14 @@ def with_state(x, y):
     print(end="")
     out, state = net.apply(params, state, None, x, True)
     return out * y, state
+
+
+@program(args=lambda i: (2 + i % 3, *data(i)))
+def of_changing_width(width, x, y):
+    """What the function is made around changes, and what it is made into goes over a break."""
+    net = hk.transform(lambda z, rate: hk.dropout(hk.next_rng_key(), rate, hk.nets.MLP([width, 1])(z)))
+    params = net.init(jax.random.PRNGKey(0), x, 0.1)
+    print(width)
+    grads = jax.grad(lambda p: jnp.mean((net.apply(p, jax.random.PRNGKey(1), x, 0.1) - y) ** 2))(params)
+    print(sorted(grads))
+    return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads)

@@ -86,6 +86,33 @@ def linen_train_state(x, y):
     return state.params, value
 
 
+class Deep(nn.Module):
+    layers: int
+
+    @nn.compact
+    def __call__(self, x):
+        for _ in range(self.layers):
+            x = nn.tanh(nn.Dense(x.shape[-1])(x))
+        return x
+
+
+def step_of(state, x, y):
+    value, grads = jax.value_and_grad(lambda p: jnp.mean((state.apply_fn(p, x) - y) ** 2))(state.params)
+    return state.apply_gradients(grads=grads), value
+
+
+@program(args=lambda i: (1 + i % 2, *data(i)))
+def linen_of_changing_depth(layers, x, y):
+    net, losses = Deep(layers), []
+    state = train_state.TrainState.create(apply_fn=net.apply, params=net.init(jax.random.key(layers), x),
+                                          tx=optax.adamw(1e-2))
+    for _ in range(2):
+        state, value = step_of(state, x, y)
+        losses.append(float(value))
+    print(len(losses))
+    return losses, state.apply_fn(state.params, x)
+
+
 @program(args=data, open="a class of a library made in the call")
 def linen_dropout(x, y):
     class Noisy(nn.Module):
