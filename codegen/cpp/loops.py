@@ -54,6 +54,7 @@ SHORT = 16   # iterations of a small kernel's loop that are no work for lanes ..
 FEWEST = 4   # ... unless each of them costs a function like exp
 UNROLLED = 256  # iterations of a small kernel's loops that are written out, so that arrays become registers
 JAM = 4      # registers of columns that a fold down columns runs in step
+UNCUT = 256  # lanes of a loop that threads do not cut
 _FEW = 64  # elements of four registers: shorter loops would only fold empty ones
 FEWEST_BYTES, MOST_BYTES = 16, 64  # that a register has (kernels/vec.h)
 _LIGHT = 12  # bodies cheaper than this are unrolled over four accumulators
@@ -447,24 +448,28 @@ def _over_lanes(loop: Loop, scope: Scope, unit: Unit) -> Lines:
 
 
 def _over_units(outer: list[Loop], lanes: Loop | None, scope: Scope, unit: Unit) -> Lines:
-    """Threads over the flattened outer loops, times blocks of the vector loop where these are few."""
+    """Threads over the flattened outer loops, times blocks of the vector loop where these are few; a short one is not
+    cut, so that the compiler knows its tail."""
     names = [cpp_name(o.var.name) for o in outer]
     extents = [index_code(o.extent) for o in outer]
     work = work_of(outer[-1], 1)
     total = "*".join(f"({e})" for e in extents)
     yield "{"
-    if lanes:
-        yield f"const int64_t all = {index_code(lanes.extent)};"
+    cut = lanes if lanes and not _shorter(lanes, UNCUT) else None
+    if cut:
+        yield f"const int64_t all = {index_code(cut.extent)};"
         yield f"const int64_t block = block_of({total}, all, rt->threads);"
         names, extents = [*names, "b"], [*extents, "ceil_div(all, block)"]
         total = f"{total}*ceil_div(all, block)"
-        work = f"(double)block*({work_of(lanes, 8)})"
+        work = f"(double)block*({work_of(cut, 8)})"
+    elif lanes:
+        work = f"(double){lanes.extent}*({work_of(lanes, 8)})"
     yield f"parallel(rt, {total}, {grain(work)}, [&](int64_t begin, int64_t end) {{"
     yield from indent(scratch(unit, outer[0]))
     yield from indent(_decode(names, extents))
     yield "  for (int64_t u = begin; u < end; ++u) {"
-    yield from indent(_vector(lanes, scope, unit, "b*block", "least(all, b*block + block)") if lanes
-                       else _iteration(outer[-1], scope, unit), 2)
+    yield from indent(_vector(cut, scope, unit, "b*block", "least(all, b*block + block)") if cut
+                       else _vector(lanes, scope, unit) if lanes else _iteration(outer[-1], scope, unit), 2)
     yield from indent(_advance(names, extents), 2)
     yield "  }"
     yield "});"

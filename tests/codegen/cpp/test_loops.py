@@ -51,3 +51,11 @@ def test_lanes_a_step_apart_move_as_whole_registers(name, columns, dtype):
     got, want = dynacomp.jit(fn)(x), fn(x)
     assert got.dtype == want.dtype
     np.testing.assert_array_equal(np.asarray(got).astype(np.complex64), np.asarray(want).astype(np.complex64))
+
+
+def test_short_rows_are_not_cut_for_threads():
+    """Distances to few points: a tail whose length nobody knew was loaded lane by lane."""
+    distances = lambda x, c: ((x[:, None] - c) ** 2).sum(-1)
+    x, c = np.random.RandomState(0).randn(300, 4).astype(np.float32), np.ones((6, 4), np.float32)
+    assert "upto<6>{}" in source(distances, x, c) and "block_of" not in source(distances, x, c)
+    np.testing.assert_allclose(dynacomp.jit(distances)(x, c), distances(x, c), rtol=1e-5)
