@@ -27,6 +27,8 @@ only those listed before it.
                   what runs in place of the frame
     entries       Cache entries: what the C side checks and runs, made of what was captured and of
                   the compiled Graph
+    portable      Entries as data that another process reads, and the same entries again where all is
+                  as it was
     suspended     Generators, coroutines and async generators in place of which a driver runs:
                   which functions run their segments
     stretched     Frames that run in Python, unguarded, up to where compiled code goes on

@@ -23,6 +23,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.guards import Guard, StepWriter
 from dynacomp.capture.symbolic.lessons import Lesson
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.values import note_hashes
 from dynacomp.capture.wrapping.changing_contents import content_of
 
 
@@ -30,7 +31,7 @@ from dynacomp.capture.wrapping.changing_contents import content_of
 class Info:
     """What is known of an entry, for `explain` and notices."""
 
-    graph: Graph | None
+    graph: Graph | None  # or its text, see `portable`
     guards: str  # text, here and in `origin`: a Guard would keep alive what it speaks of
     origin: tuple[str, ...]
     breaks: Lesson | None
@@ -45,10 +46,37 @@ class Info:
     resumes: Callable[[], Iterable[CodeType]] = tuple  # where the frame goes on after its graph break
     steps: int = 0  # instructions that the capture has run
     conditional: tuple[bool, ...] = ()  # by guard: whether it asks what a condition on changing numbers comes to
+    hashes: bool = False  # whether it may rest on hashes of this process, the order of a set, say
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What an entry is made of: the steps of its guards, what runs (arguments of `Entry`), the slot of replacement code
+    that its program goes to, what is known of it. Behind the capture's `with` block they serve no one."""
+
+    steps: list[tuple[Any, ...]]
+    runs: dict[str, Any]
+    slot: Any
+    info: Info
+
+    def entry(self, key: Any, program: Any) -> Entry:
+        """The entry that runs `program`, the compiled Graph (None where there is no Graph)."""
+        runs = self.runs
+        if self.slot is not None:
+            self.slot.program = program
+        if "template" in runs:
+            runs = {**runs, "program": program or _nothing}
+        self.info.program = program
+        return Entry(GuardProgram(self.steps), key=key, info=self.info, **runs)
 
 
 def entry_of(captured: Captured, program: Any) -> Entry:
     """The entry that runs `program`, the compiled Graph (None where there is no Graph)."""
+    return parts_of(captured, program).entry(captured.cap.options, program)
+
+
+def parts_of(captured: Captured, program: Any) -> Parts:
+    """What the entry of a capture is made of."""
     cap, recipe, writer = captured.cap, captured.recipe, StepWriter()
     for relation in cap.sizes.scope.relations:  # those that compiling asked for are among them
         captured.guards.add("relation", None, relation)
@@ -56,26 +84,23 @@ def entry_of(captured: Captured, program: Any) -> Entry:
     for guard in captured.guards.guards:
         writer.guard(guard)
     if recipe.code is not None:
-        if recipe.slot is not None:
-            recipe.slot.program = program
         runs: dict[str, Any] = {"fn_code": recipe.code, "returns_tail": returns_tail(cap.root.code),
                                 "may_restart": may_restart(cap, program)}
     else:
-        template = registered(recipe.template, writer.register)
-        runs = {"template": template, "inputs": tuple(map(writer.register, recipe.inputs)),
-                "program": program or _nothing}
-    return Entry(GuardProgram(writer.steps), key=cap.options, info=info_of(captured, writer, program), **runs)
+        runs = {"template": registered(recipe.template, writer.register),
+                "inputs": tuple(map(writer.register, recipe.inputs))}
+    return Parts(writer.steps, runs, recipe.slot, info_of(captured, writer))
 
 
-def info_of(captured: Captured, writer: StepWriter, program: Any) -> Info:
+def info_of(captured: Captured, writer: StepWriter) -> Info:
     """What is known of the entry."""
     cap = captured.cap
     return Info(captured.graph, str(captured.guards), writer.texts(), captured.stopped, _shapes(cap),
                 cap.progress.captured_ops, numbers_of(cap), cap.root.traced,
-                program=program,
                 arguments=tuple(map(argument_of, writer.origin)), contents=tuple(map(content_of, writer.origin)),
                 resumes=living(captured.recipe.resumes), steps=cap.progress.steps,
-                conditional=tuple(map(is_condition, writer.origin)))
+                conditional=tuple(map(is_condition, writer.origin)),
+                hashes=note_hashes() > cap.progress.hashes + 1)
 
 
 def numbers_of(cap: Capture) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from dynacomp.capture.symbolic.lessons import Lesson, Lessons
 from dynacomp.capture.symbolic.libraries import host_below
 from dynacomp.capture.symbolic.sources import Local, Source
 from dynacomp.capture.tracing.library_reads import collecting
-from dynacomp.driver import rounds
+from dynacomp.driver import rounds, warm
 from dynacomp.driver.attempts import entry_for
 from dynacomp.driver.history import History, Seen, forget, history_of, kind_of_call, policy_of, remember
 from dynacomp.driver.pipeline import compile_graph
@@ -183,6 +183,11 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
 def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History) -> Any:
     history.died = history.captures - len(idle.infos_of(code))
     seen, lessons = history.seen(kind_of_call(fn, args)), Lessons(order=history.order)
+    known = None if history.traced else recalled(options, fn, code, args)
+    if known is not None:
+        note(known.info, code, history, seen, "frames_recalled")
+        _native.add_entry(code, known)
+        return known
     with surfacing(), counters.timed("capture"), no_stack_noted():
         if code.co_flags & SUSPENDS:
             found = suspended(options, code)
@@ -205,6 +210,12 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
     entry = idle.entry_without_guards(code, fn, args, info, options) or found
     _native.add_entry(code, entry)
     return entry
+
+
+def recalled(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) -> Entry | None:
+    """The entry that another process has kept for such a call."""
+    with surfacing(), counters.timed("recall"):
+        return warm.recalled(fn, code, args, options)
 
 
 def freeze(history: History, lessons: Lessons, code: CodeType) -> None:
@@ -268,9 +279,9 @@ def failed(history: History, why: Refusal) -> None:
 # --- what is said and counted
 
 
-def note(info: Info, code: CodeType, history: History, seen: Seen) -> None:
+def note(info: Info, code: CodeType, history: History, seen: Seen, counter: str = "frames_captured") -> None:
     """Remembers a capture for the next one, counts it and logs it."""
-    counters.count("frames_captured")
+    counters.count(counter)
     if history.captures:
         counters.count("recompiles")
     history.captures += 1

@@ -59,6 +59,7 @@ from dynacomp.capture.symbolic.values import (
     holds,
     is_constant,
     is_exactly,
+    note_hashes,
     peek,
     type_of,
 )
@@ -139,6 +140,7 @@ def _delattr(cap: Capture, x: Value, name: Value) -> Value:
 
 @row(hash)
 def _hash(cap: Capture, x: Value) -> Value:
+    note_hashes()
     fixed = is_constant(x) and not (type_of(x) in (float, complex) and as_python(x) != as_python(x))
     return fold(cap, hash, x) if fixed else hash_value(cap, x)
 

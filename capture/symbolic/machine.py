@@ -32,7 +32,16 @@ from dynacomp.capture.symbolic.lessons import Data, Lesson, Lessons
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.state import Dropping, Growing, Known, LibraryCalls, Numbers, Progress, Sizes
-from dynacomp.capture.symbolic.values import CellV, Const, NeedsConcrete, NotConstant, ObjectV, Value, next_serial
+from dynacomp.capture.symbolic.values import (
+    CellV,
+    Const,
+    NeedsConcrete,
+    NotConstant,
+    ObjectV,
+    Value,
+    next_serial,
+    note_hashes,
+)
 
 MAX_STEPS = 2_000_000  # instructions a capture; a longer Python loop is run, not unrolled
 STEPS_AN_ITEM = 10  # what an element that nothing looks at counts
@@ -117,7 +126,7 @@ class Capture:
         self.emptied: list[Any] = []  # what `let_go` empties besides: what writes code, containers that are objects
         self.graph, self.sizes, self.numbers = Growing(), Sizes(), Numbers()
         self.known, self.libraries = Known(), LibraryCalls()
-        self.dropping, self.progress = Dropping(), Progress()
+        self.dropping, self.progress = Dropping(), Progress(hashes=note_hashes())
 
     @property
     def under_trace(self) -> bool:

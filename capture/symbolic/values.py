@@ -266,6 +266,18 @@ class SetV(MutableV):
     dirty: bool = False
     real: Any = None
 
+    def __post_init__(self) -> None:
+        note_hashes()
+
+
+HASHED = itertools.count()  # see `note_hashes`
+
+
+def note_hashes() -> int:
+    """Notes that what a capture finds may rest on hashes, which another process has others of (the order of a set of
+    strings): so many times any capture has."""
+    return next(HASHED)
+
 
 @dataclass(eq=False)
 class ViewV(Value):

@@ -13,10 +13,11 @@ from dynacomp import notices
 from dynacomp.capture._native import Entry
 from dynacomp.capture.base.errors import GiveUp, NeverCalled
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.entries import entry_of
+from dynacomp.capture.entries import parts_of
 from dynacomp.capture.frame import Captured, Refusal, Root, capture, refusal
 from dynacomp.capture.graph.graph import Graph
 from dynacomp.capture.symbolic.lessons import Lessons
+from dynacomp.driver import warm
 from dynacomp.driver.pipeline import Compiled
 from dynacomp.lowering.sizes.dims import SymbolicShapeError
 
@@ -61,7 +62,8 @@ def compiled(found: Captured, compile_one: Compile) -> Entry | Refusal | None:
     """The entry of what was captured; None where the next attempt is to have its sizes as constants."""
     try:
         made = compile_one(found.graph, found.places) if found.graph is not None else None
-        entry = entry_of(found, made and made.program)
+        parts = parts_of(found, made and made.program)
+        entry = parts.entry(found.cap.options, made and made.program)
     except SymbolicShapeError as error:
         found.freeze(error.sizes, str(error))
         return None
@@ -72,4 +74,6 @@ def compiled(found: Captured, compile_one: Compile) -> Entry | Refusal | None:
     info = entry.info
     if info is not None:  # or an object that its guards look at has died by now
         info.compiled = made
+        if made is not None:
+            warm.keep(found.cap.root, parts, made, found.cap.options)
     return entry

@@ -44,7 +44,8 @@ INTERPRETER = "eager"  # the backend's name that leaves a Graph uncompiled: capt
 
 @dataclass(eq=False)
 class Compiled:
-    """A Program and what was made on the way, for `explain`. key: what `recall` keeps it under."""
+    """A Program and what was made on the way, for `explain`. key: what `recall` keeps it under; slots: where the
+    captured Graph's outputs are among those of the native program, of which there are `outputs`."""
 
     program: Callable[..., Any]
     graph: Graph
@@ -52,6 +53,8 @@ class Compiled:
     schedule: Schedule | None = None
     backend: str = ""
     key: str | None = None
+    slots: tuple[Any, ...] = ()
+    outputs: int = 0
     notes: dict[str, Any] = field(default_factory=dict)
 
 
@@ -86,7 +89,8 @@ def compile_graph(graph: Graph, options: Options, places: Collection[Any] = ()) 
     for name in candidates(options):
         reason = None if made.backend else attempt(made, name, options)
         if reason is None:
-            made.program = with_slots(made.program, lowered)
+            made.slots, made.outputs = lowered.slots, len(lowered.outputs)
+            made.program = with_slots(made.program, made.slots, made.outputs)
             if may_raise(made.lowered):
                 made.program = giving_up(made.program, *place(graph))
             return recorded(made)
@@ -284,11 +288,10 @@ def place(graph: Graph) -> tuple[str, int]:
     return "", 0
 
 
-def with_slots(program: Callable[..., Any], lowered: Lowered) -> Callable[..., Any]:
+def with_slots(program: Callable[..., Any], slots: tuple[Any, ...], outputs: int) -> Callable[..., Any]:
     """The program's outputs in the captured Graph's order; constants where no input reaches."""
-    if lowered.slots == tuple(range(len(lowered.outputs))):
+    if slots == tuple(range(outputs)):
         return program
-    slots = lowered.slots
 
     def pick(*arrays: Any) -> tuple[Any, ...]:
         flat = program(*arrays)

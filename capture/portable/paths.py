@@ -1,0 +1,99 @@
+"""Objects without a name, by the way to them from an object that a guard's register holds: through tuples, attributes,
+cells, the namespaces of generated functions.
+
+    finder = Finder()
+    finder.add("fn", fn)
+    finder.path(fn.__closure__[0].cell_contents)    # ("fn", (("cell", 0),))
+    follow(fn, (("cell", 0),))
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from jax._src.tree_util import _registry as REGISTRY  # how JAX takes objects apart
+
+from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.portable.homes import module_of
+from dynacomp.capture.portable.prints import HEAP_TYPE, object_dict
+
+DEPTH, MOST = 8, 20_000  # how far it is looked for
+DEFINED = (types.FunctionType, classmethod, staticmethod, property)  # of what a class defines
+NAMESPACE = ("globals", None)  # of a generated function, which has no module
+Path = tuple[tuple[str, Any], ...]
+
+
+class Finder:
+    """The ways to objects from the roots given so far."""
+
+    def __init__(self, depth: int = DEPTH) -> None:
+        self._depth = depth
+        self._ways: dict[int, tuple[Any, Path]] = {}
+        self._held: list[Any] = []  # so that no id is used again
+        self._todo: deque[tuple[Any, Any, Path]] = deque()
+
+    def add(self, root: Any, obj: Any) -> None:
+        """One more root, and what a way from it begins with."""
+        self._note(obj, root, ())
+
+    def path(self, obj: Any) -> tuple[Any, Path] | None:
+        while id(obj) not in self._ways and self._todo and len(self._ways) < MOST:
+            at, root, path = self._todo.popleft()
+            for edge, found in steps(at):
+                self._note(found, root, (*path, edge))
+        return self._ways.get(id(obj))
+
+    def _note(self, obj: Any, root: Any, path: Path) -> None:
+        if not is_literal(obj) and id(obj) not in self._ways:
+            self._ways[id(obj)] = root, path
+            self._held.append(obj)
+            if len(path) < self._depth and path[-1:] != (NAMESPACE,):
+                self._todo.append((obj, root, path))
+
+
+def steps(obj: Any) -> Iterator[tuple[tuple[str, Any], Any]]:
+    """What an object leads to, read from tables alone."""
+    if isinstance(obj, types.FunctionType):
+        if module_of(obj.__globals__) is None:
+            yield NAMESPACE, obj.__globals__
+        for k, cell in enumerate(obj.__closure__ or ()):
+            yield ("cell object", k), cell
+            yield from _content(k, cell)
+        yield from ((("attr", name), value) for name, value in vars(obj).items())
+    elif isinstance(obj, types.MethodType):
+        yield from ((("get", name), getattr(obj, name)) for name in ("__func__", "__self__"))
+    elif isinstance(obj, (classmethod, staticmethod)):
+        yield ("get", "__func__"), obj.__func__
+    elif isinstance(obj, property):
+        yield from ((("get", name), getattr(obj, name)) for name in ("fget", "fset", "fdel"))
+    elif type(obj) is functools.partial:
+        yield from ((("get", name), getattr(obj, name)) for name in ("func", "args", "keywords"))
+    elif isinstance(obj, type):
+        yield from ((("attr", name), value) for name, value in vars(obj).items() if isinstance(value, DEFINED))
+        entry = REGISTRY.get(obj)
+        if entry is not None:
+            yield from ((("tree", name), getattr(entry, name)) for name in ("to_iter", "from_iter"))
+    elif isinstance(obj, tuple):
+        yield from ((("item", k), x) for k, x in enumerate(tuple.__iter__(obj)))
+    elif type(obj) is dict and module_of(obj) is None:
+        yield from ((("key", key), value) for key, value in obj.items() if is_literal(key))
+    elif type(obj).__flags__ & HEAP_TYPE and (table := object_dict(obj)) is not None:
+        yield from ((("attr", name), value) for name, value in table.items())
+
+
+def _content(k: int, cell: types.CellType) -> Iterator[tuple[tuple[str, Any], Any]]:
+    try:
+        yield ("cell", k), cell.cell_contents
+    except ValueError:
+        return
+
+
+def follow(obj: Any, path: Path) -> Any:
+    """What lies at the end of a path; LookupError where it is not there."""
+    for edge in path:
+        obj = dict(steps(obj))[edge]
+    return obj

@@ -1,0 +1,337 @@
+"""Objects as digests: equal where another process has the same object, as far as compiled code can tell.
+
+What a library's module holds under its own name is told by that name (who asks makes sure that the library's files are
+the same); the program's functions by their code, defaults and cells, its classes by their bases and what they define.
+An object of which no row of `ROWS` speaks has no print: `Unportable`.
+
+    >>> prints_of(len), prints_of((1, 2.0)) == prints_of((1, 2))
+    ('library builtins.len', False)
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import hashlib
+import inspect
+import sys
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import SingleDeviceSharding
+
+from dynacomp.capture.base.literals import LITERALS
+from dynacomp.capture.calls.calls import USER_RULES
+from dynacomp.capture.portable.homes import Unportable, is_library, is_library_file, module_of
+
+HEAP_TYPE = 1 << 9
+MOST = 20_000  # objects that one record may lead to
+IGNORED = {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__firstlineno__",
+           "__static_attributes__", "__annotate__", "__annotate_func__", "__annotations_cache__"}  # of a class
+
+
+class Prints:
+    """The prints of one record: each object's is made once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, str]] = {}
+        self._open: dict[int, int] = {}
+        self._reached = 0  # how far out an object leads back that is being printed
+        self._left = MOST
+
+    def of(self, obj: Any) -> str:
+        known = self._known.get(id(obj))
+        if known is not None:
+            return known[1]
+        depth = len(self._open)
+        if id(obj) in self._open:  # a function that its own cell holds
+            self._reached = min(self._reached, self._open[id(obj)])
+            return f"open {depth - self._open[id(obj)]}"
+        self._left -= 1
+        if self._left < 0:
+            raise Unportable(f"an object that leads to more than {MOST} others")
+        outside, self._reached = self._reached, depth
+        self._open[id(obj)] = depth
+        try:
+            found = self._print(obj)
+        finally:
+            del self._open[id(obj)]
+        if self._reached >= depth:
+            self._known[id(obj)] = obj, found
+        self._reached = min(self._reached, outside)
+        return found
+
+    def _print(self, obj: Any) -> str:
+        row = ROWS.get(type(obj))
+        if row is not None:
+            return row(self, obj)
+        name = library_name(obj)
+        if name is not None:
+            return f"library {name}"
+        if isinstance(obj, type):
+            return _class(self, obj)
+        if isinstance(obj, enum.Enum):
+            return digest("enum", self.of(type(obj)), obj.name)
+        if issubclass(type(obj), types.ModuleType):
+            return _module(self, obj)
+        if issubclass(type(obj), weakref.ReferenceType):
+            return digest("weakref", self.of(obj()))
+        if issubclass(type(obj), np.dtype) and obj.fields is None:
+            return f"dtype {obj.str if obj.kind != 'V' else obj}"
+        return _instance(self, obj)
+
+    def all(self, *objs: Any) -> list[str]:
+        return [self.of(o) for o in objs]
+
+
+def prints_of(obj: Any) -> str:
+    return Prints().of(obj)
+
+
+def digest(*parts: Any) -> str:
+    """A digest of texts and bytes; none can pass for another."""
+    total = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass") if type(part) is str else part
+        total.update(len(data).to_bytes(8, "little") + data)
+    return total.hexdigest()[:32]
+
+
+# --- by name
+
+
+def names_of(obj: Any) -> tuple[str, str] | None:
+    """The module and the qualified name that an object says of itself."""
+    cls = type(obj)
+    module, name = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
+    if cls is types.BuiltinFunctionType and module is None and isinstance(obj.__self__, type):
+        module = obj.__self__.__module__  # `tuple.__new__`
+    if name is None and cls in (np.ufunc,):
+        module, name = "numpy", obj.__name__
+    return (module, name) if type(module) is str and type(name) is str else None
+
+
+def at_name(module: str, name: str) -> Any:
+    """What a loaded module has under a qualified name, read from tables alone; LookupError where there is none."""
+    found: Any = sys.modules[module]
+    for part in name.split("."):
+        if isinstance(found, type):
+            found = next(vars(c)[part] for c in found.__mro__ if part in vars(c))
+            found = found.__func__ if type(found) is staticmethod else found
+        else:
+            found = vars(found)[part]
+    return found
+
+
+def named(obj: Any) -> tuple[str, str] | None:
+    """The name under which this very object is found."""
+    names = names_of(obj)
+    if names is None or "<" in names[1]:
+        return None
+    try:
+        found = at_name(*names)
+    except (LookupError, TypeError, StopIteration):
+        return None
+    return names if found is obj or _same_bound(found, obj) else None
+
+
+def owner_of(fn: Any) -> type | None:
+    """The class that a function is named after."""
+    names = names_of(fn) if type(fn) is types.FunctionType else None
+    try:
+        found = names and at_name(names[0], names[1].rpartition(".")[0])
+    except (LookupError, TypeError, StopIteration):
+        return None
+    return found if isinstance(found, type) and named(found) is not None else None
+
+
+def _same_bound(found: Any, obj: Any) -> bool:
+    """Whether both are the method of one object: Python makes such an object at each access."""
+    return type(found) is type(obj) is types.BuiltinFunctionType and found == obj
+
+
+def library_name(obj: Any) -> str | None:
+    """The name of what a library's module holds."""
+    found = named(obj)
+    return ".".join(found) if found is not None and is_library(sys.modules[found[0]]) else None
+
+
+# --- rows
+
+
+def _literal(p: Prints, obj: Any) -> str:
+    return digest(type(obj).__name__, repr(obj))
+
+
+def _code(p: Prints, code: types.CodeType) -> str:
+    texts = (code.co_name, code.co_qualname, code.co_filename, repr((
+        code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_argcount,
+        code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags, code.co_firstlineno)))
+    return digest("code", *texts, code.co_code, code.co_linetable, code.co_exceptiontable, *p.all(*code.co_consts))
+
+
+def _function(p: Prints, fn: types.FunctionType) -> str:
+    name = library_name(fn)
+    if name is not None and is_library_file(fn.__code__.co_filename):
+        return digest("library", name, p.of(fn.__code__))
+    home = module_of(fn.__globals__) or _namespace(p, fn)
+    rule = USER_RULES.get(fn)
+    if rule is not None and (type(rule) is not types.FunctionType or rule.__closure__):
+        raise Unportable(f"the rule for {fn.__qualname__}")
+    kept = {k: v for k, v in vars(fn).items() if k != "__wrapped__"}
+    held = fn.__defaults__, fn.__kwdefaults__, kept, vars(fn).get("__wrapped__"), *(fn.__closure__ or ())
+    return digest("function", home, fn.__name__, fn.__qualname__, p.of(fn.__code__), rule.__qualname__ if rule else "",
+                  *p.all(*held))
+
+
+def _namespace(p: Prints, fn: types.FunctionType) -> str:
+    """What a generated function has instead of a module: what its code names there."""
+    return digest("namespace", *(part for name in fn.__code__.co_names if name in fn.__globals__
+                                 for part in (name, p.of(fn.__globals__[name]))))
+
+
+def _class(p: Prints, cls: type) -> str:
+    """A class of the program."""
+    if not cls.__flags__ & HEAP_TYPE or cls.__module__ in ("builtins",):
+        return f"class {cls.__module__}.{cls.__qualname__}"
+    table = {k: v for k, v in vars(cls).items() if k not in IGNORED}
+    return digest("class", cls.__module__, cls.__qualname__, *p.all(type(cls), cls.__bases__),
+                  *(part for k, v in table.items() for part in (k, _defined(p, v))))
+
+
+def _defined(p: Prints, value: Any) -> str:
+    """What a class of the program defines; guards ask for what the compiled code has relied on."""
+    if type(value) in (types.FunctionType, staticmethod, classmethod, property):
+        code = value if type(value) is types.FunctionType else getattr(value, "__func__", None) or value.fget
+        return p.of(code.__code__) if type(code) is types.FunctionType else type(code).__name__
+    return _literal(p, value) if type(value) in LITERALS else type(value).__qualname__
+
+
+def _instance(p: Prints, obj: Any) -> str:
+    """An object of a class that Python code defines, by all that it holds."""
+    cls = type(obj)
+    names = [(owner, name) for owner in cls.__mro__ for name, member in vars(owner).items()
+             if type(member) is types.MemberDescriptorType and owner.__flags__ & HEAP_TYPE]
+    base = next(c for c in cls.__mro__ if not c.__flags__ & HEAP_TYPE)
+    if base not in BASES or not _is_plain(cls, base, len(names)):
+        raise Unportable(f"a {cls.__qualname__}")
+    parts = [p.of(cls), BASES[base](p, obj)]
+    for owner, name in names:
+        try:
+            parts += [name, p.of(vars(owner)[name].__get__(obj, cls))]
+        except AttributeError:
+            parts += [name, "not set"]
+    table = object_dict(obj)
+    return digest("object", *parts, *((p.of(dict(table)),) if table is not None else ()))
+
+
+def object_dict(obj: Any) -> dict[str, Any] | None:
+    """The instance dictionary, whatever the class says of its attributes."""
+    for cls in type(obj).__mro__:
+        found = vars(cls).get("__dict__")
+        if type(found) is types.GetSetDescriptorType:
+            return found.__get__(obj, type(obj))  # type: ignore[no-any-return]
+    return None
+
+
+def _is_plain(cls: type, base: type, slots: int) -> bool:
+    """Whether the objects of a class have no room for what is not seen: classes in C have."""
+    defined = {name for owner in cls.__mro__ if owner is not base for name in vars(owner)}
+    room = cls.__basicsize__ - base.__basicsize__ - WORD * slots
+    words = sum(name in defined for name in ("__dict__", "__weakref__"))  # which some versions put elsewhere
+    return (room in range(0, WORD * words + 1, WORD) and cls.__itemsize__ == base.__itemsize__
+            and not type(cls).__module__.startswith(BINDERS))
+
+
+BINDERS = ("nanobind", "pybind11")  # whose classes say that they were made by Python
+WORD = tuple.__itemsize__
+BASES: dict[type, Callable[[Prints, Any], str]] = {  # what classes of Python's hold besides attributes
+    object: lambda p, obj: "", tuple: lambda p, obj: _sequence(p, tuple(tuple.__iter__(obj))),
+    list: lambda p, obj: _sequence(p, list(list.__iter__(obj))),
+    dict: lambda p, obj: digest("dict", *p.all(*(x for pair in dict.items(obj) for x in pair))),
+}
+
+
+def _module(p: Prints, module: types.ModuleType) -> str:
+    name = module.__name__
+    if sys.modules.get(name) is not module:
+        raise Unportable(f"module {name}")
+    return f"module {name}"
+
+
+def _sequence(p: Prints, items: Any) -> str:
+    return digest(type(items).__name__, *p.all(*items))
+
+
+def _set(p: Prints, items: Any) -> str:
+    return digest(type(items).__name__, *sorted(p.all(*items)))
+
+
+def _dict(p: Prints, table: dict[Any, Any]) -> str:
+    home = module_of(table)
+    if home is not None:
+        return f"globals {home}"
+    return digest("dict", *(part for k, v in table.items() for part in p.all(k, v)))
+
+
+def _method(p: Prints, method: types.MethodType) -> str:
+    return digest("method", *p.all(method.__func__, method.__self__))
+
+
+def _partial(p: Prints, made: functools.partial[Any]) -> str:
+    return digest("partial", *p.all(made.func, made.args, made.keywords, vars(made)))
+
+
+def _of_class(p: Prints, descriptor: Any) -> str:
+    return digest(type(descriptor).__name__, descriptor.__name__, p.of(descriptor.__objclass__))
+
+
+def _wrapped(p: Prints, descriptor: Any) -> str:
+    return digest(type(descriptor).__name__, p.of(descriptor.__func__))
+
+
+def _property(p: Prints, made: property) -> str:
+    return digest("property", *p.all(made.fget, made.fset, made.fdel))
+
+
+def _sharding(p: Prints, sharding: SingleDeviceSharding) -> str:
+    return f"on {device_name(sharding)} {sharding.memory_kind}"
+
+
+def device_name(sharding: SingleDeviceSharding) -> int:
+    """The place of the device among those of this process."""
+    (device,) = sharding.device_set
+    return jax.local_devices().index(device)
+
+
+def _signature(p: Prints, found: inspect.Signature) -> str:
+    """Annotations apart, which nobody compiles."""
+    return digest("signature", *(part for q in found.parameters.values()
+                                 for part in (q.name, q.kind.name, p.of(q.default))))
+
+
+def _cell(p: Prints, cell: types.CellType) -> str:
+    try:
+        return digest("cell", p.of(cell.cell_contents))
+    except ValueError:
+        return "empty cell"
+
+
+ROWS: dict[type, Callable[[Prints, Any], str]] = {
+    **dict.fromkeys(LITERALS, _literal),
+    types.CodeType: _code, types.FunctionType: _function, types.ModuleType: _module, types.MethodType: _method,
+    tuple: _sequence, list: _sequence, dict: _dict, set: _set, frozenset: _set,
+    collections.OrderedDict: lambda p, o: digest("ordered", _dict(p, dict(o))),
+    collections.deque: lambda p, o: digest("deque", *p.all(list(o), o.maxlen)),
+    types.MappingProxyType: lambda p, o: digest("proxy", _dict(p, dict(o))), inspect.Signature: _signature,
+    types.CellType: _cell, functools.partial: _partial,  # type: ignore[dict-item]
+    types.MemberDescriptorType: _of_class, types.GetSetDescriptorType: _of_class,
+    types.WrapperDescriptorType: _of_class, types.MethodDescriptorType: _of_class,
+    types.ClassMethodDescriptorType: _of_class,
+    classmethod: _wrapped, staticmethod: _wrapped, property: _property, SingleDeviceSharding: _sharding,
+}

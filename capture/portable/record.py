@@ -1,0 +1,278 @@
+"""The parts of an entry as bytes, and the entry again in another process, for a call that its guards hold of.
+
+    data = written(parts, fn, args, graph_text)     # Unportable: the entry is this process's alone
+    parts = read(data, fn, args)                    # Changed: something is not what it was
+
+Guards are the steps that C runs (see `entries`). What a step compares with is found again by name, or at the very place
+that the step reads, where a print says that it is the same.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import pickle
+import sys
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from jax._src.core import AxisEnv
+from jax.sharding import AbstractMesh
+
+from dynacomp.capture._native import GuardProgram, jax_config_token
+from dynacomp.capture.base.literals import is_literal, is_single
+from dynacomp.capture.base.marks import Mark
+from dynacomp.capture.entries import Info, Parts
+from dynacomp.capture.portable.homes import Unportable, is_library, module_of
+from dynacomp.capture.portable.paths import NAMESPACE, REGISTRY, Finder, Path, follow
+from dynacomp.capture.portable.prints import digest, library_name, named, owner_of, prints_of
+from dynacomp.capture.portable.references import READERS, Changed, Reader, Writer, made_code
+
+CONFIG = "jax_config"
+UNPORTABLE = ("known_key", "abc_token", "set", "tree", "suspended", "suspended_local", "suspended_delegate", "upcoming",
+              "iterated", "reduced")  # hashes and tokens of one process; rarely worth it
+LOADS = ("attr", "key")  # steps that read a name of a table
+BY_IDENTITY = ("is_not", "const", "weak_const")
+PLACE = "place "
+ORDER = "the order of sets"
+VALUES = (*LOADS, "local", "closure", "cell", "global", "slot", "dict", "item", "get")  # that fill a register
+TABLES = ("type_unchanged", "names_unchanged")
+INFO = ("guards", "origin", "shapes", "operations", "scalars", "contents", "steps", "conditional", "arguments")
+
+
+@dataclass(frozen=True)
+class TextGraph:
+    """A Graph that another process has captured: nothing but its text."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def written(parts: Parts, fn: Any, args: tuple[Any, ...]) -> bytes:
+    """The record of an entry that was made for this call."""
+    info = parts.info
+    if info.breaks is not None or list(info.resumes()) or info.traced or info.graph is None:
+        raise Unportable("it ends in a graph break, or computes nothing")
+    held = GuardProgram(parts.steps).registers(fn, args)
+    if held is None:
+        raise Unportable("its guards do not hold of its own call")
+    steps = Steps(held)
+    written_steps = [steps.write(step) for step in parts.steps]
+    code = parts.runs.get("fn_code")
+    runs = {k: steps.reference(v) for k, v in parts.runs.items() if k != "fn_code"}
+    made = {} if code is None else {"fn_code": made_code(steps.reference, code)}
+    known = {name: getattr(info, name) for name in INFO} | {"scalars": _scalars(parts)}
+    seed = hash(ORDER) if info.hashes else None
+    return pickle.dumps((seed, written_steps, {**runs, **made}, parts.slot is not None, known, str(info.graph)))
+
+
+def read(data: bytes, fn: Any, args: tuple[Any, ...]) -> Parts:
+    """The parts of an entry for this very call, whose objects the record may ask for."""
+    seed, written_steps, runs, has_slot, known, text = pickle.loads(data)
+    if seed not in (None, hash(ORDER)):
+        raise Changed("hashes of strings")
+    r = Call(fn, args)
+    for step in written_steps:
+        r.steps.append(r.step(step))
+    known["scalars"] = {n: v if kind == "is" else Mark(r.register(v)) for n, kind, v in known["scalars"]}
+    info = Info(TextGraph(text), breaks=None, **known)  # type: ignore[arg-type]
+    return Parts(r.steps, {k: r.read(v) for k, v in runs.items()}, r.slot if has_slot else None, info)
+
+
+def _scalars(parts: Parts) -> list[tuple[str, str, Any]]:
+    """The numbers that the capture saw; objects that it knew by their identity, by the registers that hold them."""
+    info, found = parts.info, []
+    registers = {text: step[1] for text, step in zip(info.origin, parts.steps) if step[0] in VALUES}
+    for name, value in info.scalars.items():
+        if is_literal(value):
+            found.append((name, "is", value))
+        elif type(value) is Mark and name in registers:
+            found.append((name, "mark", registers[name]))
+        elif type(value) is not Mark:
+            raise Unportable(f"a {type(value).__qualname__} that may change")
+    return found
+
+
+class Steps:
+    """Writes steps in turn. held: what all registers hold in the call."""
+
+    def __init__(self, held: list[Any]) -> None:
+        self.writer, self.finder, self.held = Writer(), Finder(), held
+        self.loads: dict[int, tuple[Any, ...]] = {}
+
+    def write(self, step: tuple[Any, ...]) -> tuple[Any, ...]:
+        kind, *args = step
+        if kind in UNPORTABLE:
+            raise Unportable(f"a guard {kind}")
+        if kind == CONFIG:
+            made: tuple[Any, ...] = CONFIG, args[0][2], config_print(args[0])
+        elif kind in TABLES:
+            src, names, objs = args
+            made = kind, src, names, [self.print_at(obj, self.home(src, name)) for name, obj in zip(names, objs)]
+        elif kind == "is" and not is_single(args[1]):
+            made = "at", args[0], self.print_at(args[1], _place(self.loads.get(args[0]), self.held))
+        else:
+            made = "step", kind, [self.reference(a, k and kind in BY_IDENTITY) for k, a in enumerate(args)]
+        if kind in VALUES:
+            self.loads[args[0]] = step
+            self.finder.add(("register", args[0]), self.held[args[0]])
+        for obj in args[2] if kind in TABLES else args:
+            if isinstance(obj, (types.FunctionType, type)) and (names := named(obj)) is not None:
+                self.finder.add(("named", *names, ""), obj)
+        return made
+
+    def reference(self, obj: Any, by_identity: Any = False) -> tuple[Any, ...]:
+        """An object as data; by_identity: it must be this very one, not one that is made like it."""
+        try:
+            if by_identity and (type(obj) in (list, dict, tuple) and module_of(obj) is None or is_literal(
+                    obj) and not is_single(obj)):
+                raise Unportable(f"a {type(obj).__qualname__} known by its identity")
+            return self.writer.write(obj)
+        except Unportable:
+            found = self.finder.path(obj) or self.far(obj)
+            if found is None:
+                raise
+        root, path = found
+        guarded = path[-1:] == (NAMESPACE,)  # what is read of it
+        data = "way", root, path, "" if guarded else self.writer.prints.of(obj)
+        return "found", self.writer.number(obj), data
+
+    def far(self, obj: Any) -> tuple[Any, Path] | None:
+        """The way to what belongs to a class that a module has: one after which a function is named, one that JAX
+        takes apart."""
+        owner = owner_of(obj)
+        if owner is not None:
+            self.classes.add(self.writer.by_name(owner), owner)
+        return self.classes.path(obj)
+
+    @functools.cached_property
+    def classes(self) -> Finder:
+        found = Finder(depth=3)
+        for cls in list(REGISTRY):
+            if (names := named(cls)) is not None:
+                found.add(("named", *names, ""), cls)
+        return found
+
+    def print_at(self, obj: Any, place: str | None) -> tuple[int | None, str]:
+        """What an object at a place is: its number, and a print, or that a library has put it there."""
+        try:
+            told = self.writer.prints.of(obj)
+        except Unportable:
+            if place is None:
+                raise
+            told = f"{place}: {type(obj).__qualname__}"
+        return self.writer.number(obj), told
+
+    def home(self, src: int, name: str) -> str | None:
+        return _home(self.held[src], name)
+
+
+class Call(Reader):
+    """Reads steps in turn, for one call, in which all that were read before hold."""
+
+    def __init__(self, fn: Any, args: tuple[Any, ...]) -> None:
+        super().__init__()
+        self.fn, self.args, self.steps = fn, args, []  # type: tuple[Any, Any, list[tuple[Any, ...]]]
+        self.loads: dict[int, tuple[Any, ...]] = {}
+        self._held: list[Any] = []
+
+    def register(self, number: int) -> Any:
+        """What a register holds."""
+        if number >= len(self._held):
+            found = GuardProgram(self.steps).registers(self.fn, self.args)
+            if found is None:
+                raise Changed("a guard")
+            self._held = found
+        return self._held[number]
+
+    def step(self, data: tuple[Any, ...]) -> tuple[Any, ...]:
+        kind = data[0]
+        if kind == "step":
+            made = (data[1], *self.every(data[2]))
+            if made[0] in VALUES:
+                self.loads[made[1]] = made
+            return made
+        if kind == CONFIG:
+            token = jax_config_token(data[1])
+            if config_print(token) != data[2]:
+                raise Changed("the configuration of JAX")
+            return CONFIG, token
+        if kind == "at":
+            _, src, told = data
+            return "is", src, self.same_at(self.register(src), told, lambda: self.place(src))
+        _, src, names, prints = data
+        table = self.register(src)
+        return kind, src, names, tuple(self.same_at(_lookup(table, name), told, functools.partial(_home, table, name))
+                                       for name, told in zip(names, prints))
+
+    def place(self, src: int) -> str | None:
+        step = self.loads.get(src)
+        if step is not None and step[0] in LOADS:
+            self.register(step[2])
+        return _place(step, self._held)
+
+    def same_at(self, obj: Any, data: tuple[int | None, str], place: Callable[[], str | None]) -> Any:
+        number, told = data
+        if told.startswith(PLACE):
+            if f"{place()}: {type(obj).__qualname__}" != told:
+                raise Changed(told)
+        else:
+            self.same(obj, told)
+        return self.found(number, obj)
+
+
+def _way(r: Any, root: int, path: Any, told: str) -> Any:
+    try:
+        found = follow(r.read(root), path)
+    except LookupError:
+        raise Changed(f"the way {path}") from None
+    return r.same(found, told) if told else found
+
+
+READERS |= {"way": _way, "register": lambda r, number: r.register(number)}
+
+
+def _lookup(table: Any, name: str) -> Any:
+    """What a class or a namespace has under a name, as the guard looks it up."""
+    if isinstance(table, type):
+        return next((vars(c)[name] for c in table.__mro__ if name in vars(c)), NotImplemented)
+    return table.get(name, NotImplemented) if type(table) is dict else NotImplemented
+
+
+def _place(step: tuple[Any, ...] | None, held: list[Any]) -> str | None:
+    """Where a step reads a name of a library's module or class; None elsewhere."""
+    return None if step is None or step[0] not in LOADS else _home(held[step[2]], step[3])
+
+
+def _home(table: Any, name: Any) -> str | None:
+    """A name of a library's module or class; None of other tables."""
+    home = table.__name__ if issubclass(type(table), types.ModuleType) else module_of(table)
+    if home is not None:
+        return f"{PLACE}{home}.{name}" if is_library(sys.modules.get(home)) else None
+    found = library_name(table) if isinstance(table, type) else None
+    return None if found is None else f"{PLACE}{found}.{name}"
+
+
+def config_print(token: tuple[Any, ...]) -> str:
+    """JAX's settings as text."""
+    return digest(*_settings(token))
+
+
+def _settings(part: Any) -> Iterator[str]:
+    if type(part) is tuple:
+        yield f"({len(part)}"
+        for inner in part:
+            yield from _settings(inner)
+    elif type(part) is AxisEnv:
+        yield from (repr(getattr(part, name)) for name in AXES)
+    elif is_literal(part) or isinstance(part, (enum.Enum, AbstractMesh)):
+        yield f"{type(part).__name__} {part!r}"
+    else:
+        yield prints_of(part)
+
+
+AXES = tuple(name for name in AxisEnv.__slots__ if name != "__weakref__")

@@ -1,0 +1,235 @@
+"""Objects as plain data that another process turns into its own objects: constants, what modules hold under a name, and
+what stands at a place that a guard reads, each with a print where the name alone does not say which object it is.
+
+    writer, reader = Writer(), Reader()
+    reader.read(writer.write(jnp.exp)) is jnp.exp
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import SingleDeviceSharding
+
+from dynacomp.capture._native import known_dict, known_set
+from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.portable.homes import Unportable, is_library, module_of
+from dynacomp.capture.portable.prints import ROWS as PRINTED
+from dynacomp.capture.portable.prints import Prints, at_name, device_name, named
+from dynacomp.capture.reconstruct import runtime
+from dynacomp.capture.reconstruct.output import ProgramSlot
+
+ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")  # text that speaks of one process's memory
+OF_PROCESS = (known_dict, known_set, runtime.known_key)  # they are given hashes
+FOUND = ("named", "kept", "of class", "module", "globals", "way")  # objects that exist, not made like others
+HOLDERS = {cls.__name__: cls for cls in (runtime.Weak, runtime.Held, runtime.Kept)}
+
+
+class Changed(Exception):
+    """An object is not there, or is another than it was."""
+
+
+class Writer:
+    """Objects as data."""
+
+    def __init__(self) -> None:
+        self.prints = Prints()
+        self._numbers: dict[int, tuple[int, Any]] = {}
+
+    def number(self, obj: Any) -> int | None:
+        """Which of the objects that are found again it is: those that are one here are one there. None where identity
+        tells nothing: of literals, and of what Python makes at each access."""
+        if is_literal(obj) or type(obj) is types.BuiltinFunctionType:
+            return None
+        return self._numbers.setdefault(id(obj), (len(self._numbers), obj))[0]
+
+    def write(self, obj: Any) -> tuple[Any, ...]:
+        if is_literal(obj):
+            if any(map(ADDRESS.search, texts(obj))):
+                raise Unportable("an address")
+            return "is", obj
+        row = WRITERS.get(type(obj))
+        data = self.by_name(obj) if row is None else row(self, obj)
+        return ("found", self.number(obj), data) if data[0] in FOUND else data
+
+    def by_name(self, obj: Any) -> tuple[Any, ...]:
+        found = named(obj)
+        if any(obj is fn for fn in OF_PROCESS):
+            raise Unportable(f"{obj.__name__}, which is given hashes")
+        if found is not None:
+            return "named", *found, self.prints.of(obj)
+        place = shelf(obj)
+        if place is None:
+            raise Unportable(f"a {type(obj).__qualname__} without a name")
+        return "kept", *place, type(obj).__qualname__
+
+    def every(self, objs: Any) -> list[Any]:
+        return [self.write(o) for o in objs]
+
+
+def shelf(obj: Any) -> tuple[str, str] | None:
+    """The library's module, and the name there, that keeps an object: its own module, or that of its class."""
+    for home in (getattr(obj, "__module__", None), type(obj).__module__, "types"):
+        module = sys.modules.get(home) if type(home) is str else None
+        if is_library(module):
+            for name, value in list(vars(module).items()):
+                if value is obj:
+                    return str(home), name
+    return None
+
+
+def texts(obj: Any) -> list[str]:
+    """The strings in a literal."""
+    if type(obj) in (tuple, frozenset):
+        return [t for part in obj for t in texts(part)]
+    return [obj] if type(obj) is str else []
+
+
+class Reader:
+    """Data as objects of this process; `Changed` where one is not what it was. slot: what stands for the program."""
+
+    def __init__(self) -> None:
+        self.prints, self.slot = Prints(), ProgramSlot()
+        self._objects: dict[int, Any] = {}
+        self._numbers: dict[int, int] = {}
+
+    def found(self, number: int | None, obj: Any) -> Any:
+        """The object; `Changed` where it is one with another, and was not, or the other way round."""
+        if number is not None and (self._objects.setdefault(number, obj) is not obj or self._numbers.setdefault(
+                id(obj), number) != number):
+            raise Changed(f"which objects are one: {type(obj).__qualname__}")
+        return obj
+
+    def read(self, data: tuple[Any, ...]) -> Any:
+        return READERS[data[0]](self, *data[1:])
+
+    def every(self, data: Any) -> list[Any]:
+        return [self.read(d) for d in data]
+
+    def same(self, obj: Any, told: str) -> Any:
+        """The object, where its print is the one that was written."""
+        try:
+            if self.prints.of(obj) == told:
+                return obj
+        except Unportable as error:
+            raise Changed(str(error)) from None
+        raise Changed(f"{type(obj).__qualname__} {getattr(obj, '__qualname__', '')}")
+
+
+# --- writing
+
+
+def _items(w: Writer, items: Any) -> tuple[Any, ...]:
+    return type(items).__name__, w.every(items)
+
+
+def _table(w: Writer, table: dict[Any, Any]) -> tuple[Any, ...]:
+    home = module_of(table)
+    return ("globals", home) if home is not None else ("dict", w.every(table), w.every(table.values()))
+
+
+def _module(w: Writer, module: types.ModuleType) -> tuple[Any, ...]:
+    w.prints.of(module)
+    return "module", module.__name__
+
+
+def made_code(write: Callable[[Any], tuple[Any, ...]], code: types.CodeType) -> tuple[Any, ...]:
+    """Code that is made again, with what writes its constants: code of the program's own among them is no other's."""
+    fields = {name: getattr(code, name) for name in CODE_FIELDS if hasattr(code, name)}
+    return "code", fields, [made_code(write, c) if type(c) is types.CodeType else write(c) for c in code.co_consts]
+
+
+CODE_FIELDS = ("co_argcount", "co_posonlyargcount", "co_kwonlyargcount", "co_nlocals", "co_stacksize", "co_flags",
+               "co_firstlineno", "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_filename",
+               "co_name", "co_qualname", "co_linetable", "co_exceptiontable")
+
+
+def _holder(w: Writer, holder: Any) -> tuple[Any, ...]:
+    content = holder() if type(holder) is runtime.Weak else holder.obj
+    return "holder", type(holder).__name__, w.write(content)
+
+
+def _descriptor(w: Writer, descriptor: Any) -> tuple[Any, ...]:
+    owner, name = descriptor.__objclass__, descriptor.__name__
+    if vars(owner).get(name) is not descriptor:
+        raise Unportable(f"the descriptor {name}")
+    return "of class", w.write(owner), name, w.prints.of(descriptor)
+
+
+def _dtype(w: Writer, dtype: np.dtype[Any]) -> tuple[Any, ...]:
+    if dtype.fields is not None or dtype.subdtype is not None or dtype.hasobject:
+        raise Unportable(f"dtype {dtype}")
+    return "dtype", dtype.name
+
+
+WRITERS: dict[type, Callable[[Writer, Any], tuple[Any, ...]]] = {
+    tuple: _items, list: _items, dict: _table, types.ModuleType: _module,
+    ProgramSlot: lambda w, slot: ("slot",), **dict.fromkeys(HOLDERS.values(), _holder),
+    **{cls: _descriptor for cls, row in PRINTED.items() if row is PRINTED[types.MemberDescriptorType]},
+    SingleDeviceSharding: lambda w, s: ("device", device_name(s), s.memory_kind),
+    **{type(np.dtype(t)): _dtype for t in (*np.sctypeDict.values(), jax.numpy.bfloat16)},
+}
+
+
+# --- reading
+
+
+def _named(r: Reader, module: str, name: str, told: str) -> Any:
+    try:
+        found = at_name(module, name)
+    except (LookupError, TypeError, StopIteration):
+        raise Changed(f"{module}.{name}") from None
+    return r.same(found, told) if told else found
+
+
+def _kept(r: Reader, module: str, name: str, kind: str) -> Any:
+    found = vars(_loaded(module)).get(name)
+    if type(found).__qualname__ != kind or not is_library(sys.modules[module]):
+        raise Changed(f"{module}.{name}")
+    return found
+
+
+def _loaded(module: str) -> types.ModuleType:
+    if module not in sys.modules:
+        raise Changed(f"module {module}")
+    return sys.modules[module]
+
+
+def _read_code(r: Reader, fields: dict[str, Any], consts: list[Any]) -> types.CodeType:
+    return _read_code.__code__.replace(**fields, co_consts=tuple(r.every(consts)))
+
+
+def _held(r: Reader, kind: str, content: Any) -> Any:
+    return HOLDERS[kind](r.read(content))
+
+
+def _in_class(r: Reader, owner: Any, name: str, told: str) -> Any:
+    found = vars(r.read(owner)).get(name)
+    return r.same(found, told)
+
+
+def _device(r: Reader, index: int, memory: str) -> SingleDeviceSharding:
+    devices = jax.local_devices()
+    if index >= len(devices):
+        raise Changed(f"device {index}")
+    return SingleDeviceSharding(devices[index], memory_kind=memory)
+
+
+READERS: dict[str, Callable[..., Any]] = {
+    "found": lambda r, number, data: r.found(number, r.read(data)),
+    "is": lambda r, obj: obj,
+    "tuple": lambda r, items: tuple(r.every(items)),
+    "list": lambda r, items: r.every(items),
+    "dict": lambda r, keys, values: dict(zip(r.every(keys), r.every(values))),
+    "globals": lambda r, name: vars(_loaded(name)),
+    "module": lambda r, name: _loaded(name),
+    "named": _named, "kept": _kept, "code": _read_code, "holder": _held, "of class": _in_class, "device": _device,
+    "slot": lambda r: r.slot,
+    "dtype": lambda r, name: np.dtype(name),
+}

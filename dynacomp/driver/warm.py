@@ -1,0 +1,225 @@
+"""What another process has captured is not captured again: entries on disk, found by the code of a frame.
+
+Under a key of the frame's code, our own files, the options and JAX's settings, the cache folder keeps records of
+entries (`capture.portable`), several for one code, each with the key of its Program (see `recall`). A second process
+goes from a call that no entry serves to the loaded library: nothing is captured, traced, lowered or compiled.
+
+A record is used where its guards hold of the call, where all that they compare with has the same print, and where the
+files of every module that its process had loaded are what they were. Kept are entries that end in no graph break, of
+frames that no transformation of JAX runs, whose Graph is one native program; and none where a user looks on, has
+passes or kernels of his own, or has patched a library.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import pickle
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import jax
+import numpy as np
+
+import dynacomp.kernels as kernels
+import dynacomp.lowering as lowering
+from dynacomp import capture, codegen, counters, notices
+from dynacomp.capture import frame
+from dynacomp.capture._native import Entry
+from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.bytecode.suspensions import SUSPENDS
+from dynacomp.capture.entries import Parts
+from dynacomp.capture.frame import Root
+from dynacomp.capture.portable import homes, record
+from dynacomp.capture.portable.homes import Unportable
+from dynacomp.capture.portable.prints import prints_of
+from dynacomp.capture.portable.references import Changed
+from dynacomp.capture.symbolic import libraries
+from dynacomp.codegen import records
+from dynacomp.codegen.cpp import recall as cpp
+from dynacomp.driver import recall
+from dynacomp.driver.pass_list import DEFAULT, current
+from dynacomp.driver.pipeline import Compiled, candidates, recorded, settings_of, with_slots
+from dynacomp.lowering.passes.kernels import REGISTERED
+from dynacomp.options import TOPICS, Options
+
+MOST = 8  # records of one code
+OURS = Path(__file__).parents[1]
+ROOMS = (OURS, *(Path(str(m.__file__)).parent for m in (capture, codegen, kernels, lowering)))
+
+
+def key_of(code: CodeType, options: Options) -> str | None:
+    """What the entries of a frame are kept under; None where there are none."""
+    if not options.recall or options.verify or code.co_flags & SUSPENDS or any(
+            map(notices.logs, TOPICS)) or REGISTERED or (options.passes or current()) != DEFAULT:
+        return None
+    if candidates(options)[0] != recall.BACKEND or is_patched():
+        return None
+    how = (options.dynamic, options.fullgraph, options.numerics, options.memory_budget, options.threads,
+           options.capture_idle, options.recompile_limit)
+    try:
+        return records.digest("entries", origin(), repr(how), configuration(), prints_of(code))
+    except Unportable:
+        return None
+
+
+@functools.cache
+def origin() -> str:
+    """Our own code, Python, the libraries that everything rests on, and this machine's devices."""
+    own = [(f.name, s.st_size, s.st_mtime_ns) for room in ROOMS for f in sorted(room.rglob("*"))
+           if f.suffix in (".py", ".so", ".h", ".c") and (s := f.stat())]
+    return records.digest(repr(own), sys.version, repr(sys.flags), jax.__version__, np.__version__,
+                          repr(jax.local_devices()), jax.default_backend())
+
+
+def configuration() -> str:
+    """JAX's settings, those that no guard asks for too, and what is known of libraries."""
+    settings = sorted((k, repr(v)) for k, v in jax.config.values.items())
+    return records.digest(repr(settings), repr(sorted(map(repr, libraries.REGISTERED.values()))))
+
+
+def is_patched() -> bool:
+    """Whether the program has put functions of its own into modules of libraries that are called whole."""
+    return homes.patched(frozenset(name.partition(".")[0] for name in libraries.pure_names())) is not None
+
+
+# --- writing
+
+
+def keep(root: Root, parts: Parts, made: Compiled, options: Options) -> None:
+    """Keeps an entry that was made for the call of `root`; what cannot be, is not."""
+    native = getattr(made.program, "inner", made.program)
+    if root.traced or made.key is None or getattr(made.program, "may_restart", False) or not hasattr(native, "library"):
+        return
+    key = key_of(root.code, options)
+    if key is None or not all(type(s) is int for s in made.slots):
+        return
+    try:
+        with counters.timed("recall"):
+            files = keep_files(len(sys.modules), options.cache_dir)
+            data = record.written(parts, root.fn, root.args)
+            content = pickle.dumps((made.key, made.slots, made.outputs, files, data))
+            _publish(key, content, options)
+    except Unportable:
+        return
+    except ours(Exception):
+        if frame.strict_errors:
+            raise
+
+
+def _publish(key: str, content: bytes, options: Options) -> None:
+    """Under the first name that is free or whose record is out of date; else the last."""
+    for name in names(key):
+        known = records.found(options.cache_dir, name)
+        if known in (None, content) or not are_unchanged(pickle.loads(known)[-2], options.cache_dir):
+            break
+    records.keep(options.cache_dir, name, content)
+
+
+def names(key: str) -> Iterator[str]:
+    return (records.digest(key, str(n)) for n in range(MOST))
+
+
+Files = list[tuple[str, int, int]]
+
+
+@functools.lru_cache(1)
+def keep_files(modules: int, folder: Path) -> str:
+    """The name of a record of the files of all modules (so many), which many entries share."""
+    data = json.dumps(files_now()).encode()
+    name = hashlib.sha256(data).hexdigest()[:40]
+    if records.found(folder, name) is None:
+        records.keep(folder, name, data)
+    return name
+
+
+def files_now() -> Files:
+    """The files of all modules but ours, with sizes and times. Unportable where one was written after the process
+    began: it may have loaded another."""
+    found: Files = []
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__dict__", {}).get("__file__")
+        if type(file) is str and not file.startswith(str(OURS)):
+            try:
+                status = os.stat(file)
+            except ours(OSError):
+                raise Unportable(f"{file}, which is gone") from None
+            if status.st_mtime_ns > began():
+                raise Unportable(f"{file}, which is newer than this process")
+            found.append((file, status.st_size, status.st_mtime_ns))
+    return sorted(set(found))
+
+
+@functools.cache
+def began() -> int:
+    """When this process began, in nanoseconds; 0 where nothing says so."""
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        since = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+        return int((time.time() - since) * 1e9)
+    except ours(OSError, AttributeError, ValueError, IndexError):
+        return 0
+
+
+# --- reading
+
+
+def recalled(fn: Any, code: CodeType, args: tuple[Any, ...], options: Options) -> Entry | None:
+    """The entry that another process has made for such a call."""
+    key = key_of(code, options)
+    for name in names(key) if key is not None else ():
+        data = records.found(options.cache_dir, name)
+        if data is None:
+            return None
+        try:
+            entry = _entry(data, fn, args, options)
+        except ours(Exception):
+            if frame.strict_errors:
+                raise
+            return None
+        if entry is not None:
+            return entry
+    return None
+
+
+def _entry(data: bytes, fn: Any, args: tuple[Any, ...], options: Options) -> Entry | None:
+    made_key, slots, outputs, files, content = pickle.loads(data)
+    if not are_unchanged(files, options.cache_dir):
+        return None
+    try:
+        parts = record.read(content, fn, args)
+    except Changed:
+        return None
+    kept = records.found(options.cache_dir, made_key)
+    program = kept and cpp.recalled(kept, settings_of(options))
+    if not program:
+        return None
+    graph: Any = parts.info.graph  # its text
+    made = Compiled(with_slots(program, slots, outputs), graph, backend=recall.BACKEND, key=made_key)
+    entry = parts.entry(options, made.program)
+    if entry.guards.check(fn, args) != -1:
+        return None
+    parts.info.compiled = recorded(made)
+    return entry
+
+
+@functools.cache
+def are_unchanged(name: str, folder: Path) -> bool:
+    """Whether the files of a record are what they were."""
+    data = records.found(folder, name)
+    if data is None:
+        return False
+    for file, size, modified in json.loads(data):
+        try:
+            status = os.stat(file)
+        except ours(OSError):
+            return False
+        if (status.st_size, status.st_mtime_ns) != (size, modified):
+            return False
+    return True

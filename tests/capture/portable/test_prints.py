@@ -1,0 +1,112 @@
+"""dynacomp.capture.portable: objects as digests and as data; what nothing is known of has neither."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import threading
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dynacomp.capture.portable.homes import Unportable
+from dynacomp.capture.portable.paths import Finder, follow
+from dynacomp.capture.portable.prints import prints_of
+from dynacomp.capture.portable.references import Changed, Reader, Writer
+
+Pair = collections.namedtuple("Pair", "one two")
+
+
+class Plain:
+    def __init__(self, x):
+        self.x = x
+
+
+class Slotted(Plain):
+    __slots__ = ("y",)
+
+
+def made(by, default=1):
+    def inner(x, y=default):
+        return x * by + y
+    return inner
+
+
+@pytest.mark.parametrize("make", [
+    lambda n: n, lambda n: float(n), lambda n: (n, "a"), lambda n: [n], lambda n: {"k": n}, lambda n: {n},
+    made, lambda n: made(1, n), lambda n: functools.partial(made(1), n), Plain, Slotted, lambda n: Pair(n, None),
+    lambda n: Plain([Pair(made(n), n)]), lambda n: Plain(made(n)).x, lambda n: types.MappingProxyType({"a": n}),
+    lambda n: types.MethodType(made(1), Plain(n)), lambda n: (lambda: n).__closure__[0],
+    lambda n: collections.OrderedDict(a=n), lambda n: collections.deque([n]),
+])
+def test_equal_contents_and_no_others_have_equal_prints(make):
+    assert prints_of(make(1)) == prints_of(make(1)) != prints_of(make(2))
+
+
+def test_kinds_are_told_apart():
+    different = [1, 1.0, True, "1", b"1", (1,), [1], {1}, frozenset({1}), 0.0, -0.0, None, jnp.exp, jnp.sin, np.exp,
+                 len, Plain, Slotted, np.dtype("f4"), np.dtype("i4"), jax, np, Plain(1), Slotted(1)]
+    assert len({prints_of(x) for x in different}) == len(different)
+
+
+def test_a_function_that_holds_itself():
+    def made_again():
+        def walk(n):
+            return n and walk(n - 1)
+        return walk
+    assert prints_of(made_again()) == prints_of(made_again())
+
+
+@pytest.mark.parametrize("obj", [
+    threading.local(), threading.Lock(), jnp.ones(2), np.ones(2), iter([1]), jax.tree.structure([1]),
+    jax.jit(lambda x: x), Plain(threading.Lock()), made(np.ones(2)), jax.tree_util.DictKey("a"), object(),
+    types.SimpleNamespace(a=1),
+])
+def test_what_nothing_is_known_of_has_no_print(obj):
+    if type(obj) is object:
+        assert prints_of(obj) == prints_of(object())  # which holds nothing
+        return
+    with pytest.raises(Unportable):
+        prints_of(obj)
+
+
+@pytest.mark.parametrize("obj", [
+    1, "a", (1, (2.0, None)), jnp.exp, jnp.tril, np.exp, len, tuple.__new__, Plain, np, vars(np), dict, made,
+    types.FunctionType, jax.nn.relu, jnp.float32, np.dtype("f4"), jnp.dtype("bfloat16"),
+    types.FunctionType.__dict__["__code__"],
+])
+def test_written_and_read_again(obj):
+    found = Reader().read(Writer().write(obj))
+    assert found is obj or found == obj and type(found) is type(obj)
+
+
+def test_what_is_not_found_again():
+    for obj in (made(1), "<function f at 0x7f0000000000>", Plain(1), {"a": made(1)}):
+        with pytest.raises(Unportable):
+            Writer().write(obj)
+    tag, number, data = Writer().write(made)
+    with pytest.raises(Changed):
+        Reader().read((tag, number, (*data[:-1], "another")))
+    reader = Reader()
+    reader.found(0, made)
+    for number, obj in ((0, test_kinds_are_told_apart), (1, made)):
+        with pytest.raises(Changed):
+            reader.found(number, obj)
+    with pytest.raises(Changed):
+        Reader().read(("module", "a_module_that_is_not_there"))
+
+
+def test_ways_to_objects_without_a_name():
+    inner = made(Plain("deep"))
+    held = Pair({"fn": functools.partial(inner, 1)}, [])
+    finder = Finder()
+    finder.add("root", held)
+    for wanted in (inner, inner.__closure__[0].cell_contents, inner.__closure__[0]):
+        root, path = finder.path(wanted)
+        assert root == "root" and follow(held, path) is wanted
+    assert finder.path(Plain(1)) is None
+    with pytest.raises(LookupError):
+        follow(Pair({}, []), (("item", 0), ("key", "fn")))
