@@ -81,7 +81,8 @@ def debug_print(cap: Capture, *args: Value, **kwargs: Value) -> Value:
 
 def check_format(text: str, count: int, names: Collection[str]) -> None:
     """Fails where `jax.debug.print` refuses a text for so many arguments, at once: without printing it."""
-    jax.make_jaxpr(lambda: jax.debug.print(text, *[0] * count, **dict.fromkeys(names, 0)))()
+    given: dict[str, Any] = dict.fromkeys(names, 0)
+    jax.make_jaxpr(lambda: jax.debug.print(text, *[0] * count, **given))()
 
 
 def is_settled(v: Value) -> bool:

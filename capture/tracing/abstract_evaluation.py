@@ -68,6 +68,7 @@ from dynacomp.capture.tracing.placement import puts_elsewhere
 from dynacomp.capture.tracing.subgraphs import passed_object, seen_inside
 from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.narrowing import hold_narrowed
+from dynacomp.capture.wrapping.ndarrays import holds_numpy
 from dynacomp.capture.wrapping.spelled_sizes import spell_next
 
 JAXS = {p for p in vars(primitives).values() if hasattr(p, "bind")}
@@ -322,7 +323,9 @@ def _program_error(cap: Capture, fn: Any, lowered: Any, error: Exception) -> Bas
     nodes = list(dict.fromkeys(leaf_nodes(lowered)))
     avals = [aval_with_sizes(n.aval, canonical) for n in nodes]
     in_body = bool(cap.bodies and nodes)  # which would be tracers there, in words of their own
-    if in_body or shows_values(lowered) or not can_be_called(avals):
+    args, kwargs = cap.libraries.arguments[-1]
+    told = any(holds_numpy(cap, v) for v in (*args, *kwargs.values()))  # from arrays of JAX, maybe: these pass
+    if in_body or told or shows_values(lowered) or not can_be_called(avals):
         raise Break("raises", type(error).__name__)
 
     def call(*arrays: Any) -> Any:

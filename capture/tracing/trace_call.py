@@ -49,7 +49,6 @@ from dynacomp.capture.symbolic.values import (
     PartialV,
     TupleV,
     Value,
-    children,
     peek,
 )
 from dynacomp.capture.tracing.abstract_evaluation import Outcome, evaluated, is_nothing, reach_rules
@@ -64,7 +63,7 @@ from dynacomp.capture.tracing.trees import unflattened
 from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple
 from dynacomp.capture.wrapping.class_prototypes import refuse
 from dynacomp.capture.wrapping.constants import from_python
-from dynacomp.capture.wrapping.ndarrays import is_numpy
+from dynacomp.capture.wrapping.ndarrays import holds_numpy
 from dynacomp.capture.wrapping.spelled_sizes import spelled
 
 RULES = ("defjvp", "defjvps", "defvjp", "def_fwd", "def_bwd", "def_vmap")  # methods that change a library's object
@@ -103,7 +102,7 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     if fn is jax.closure_convert:  # what it hands back depends on which arrays are tracers
         raise Break("call", f"{label(fn)} asks which arrays JAX traces")
     values = spelled(cap, fn, list(args), dict(kwargs or {}))
-    if judges(fn) and any(_holds_numpy(cap, v) for v in (*values[0], *values[1].values())):
+    if judges(fn) and any(holds_numpy(cap, v) for v in (*values[0], *values[1].values())):
         raise Break("leaves", f"{label(fn)} looks at a NumPy array")
     step, lowered = cap.progress.steps, lower_arguments(cap, fn, *values)
     if looks_inside(fn) and any(map(_holds_model, (*lowered[0], *lowered[1].values()))):
@@ -176,12 +175,6 @@ def _is_description(x: Any) -> bool:
     if type(x) is jax.ShapeDtypeStruct:
         return all(type(d) is int for d in x.shape)
     return is_literal(x) or type(x) is TREEDEF and says_literals(x)
-
-
-def _holds_numpy(cap: Capture, value: Value) -> bool:
-    """Whether a NumPy array is in a tree of containers."""
-    value = cap.realize(value)
-    return is_numpy(value) or any(_holds_numpy(cap, v) for v in children(value))
 
 
 def _is_container(result: Any) -> bool:

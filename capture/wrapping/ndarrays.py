@@ -90,6 +90,12 @@ def is_numpy(value: Value) -> bool:
     return isinstance(value, NdArrayV) or isinstance(value, ArrayV) and isinstance(value.real, np.ndarray)
 
 
+def holds_numpy(cap: Capture, value: Value) -> bool:
+    """Whether a NumPy array is in a tree of containers."""
+    value = cap.realize(value)
+    return is_numpy(value) or any(holds_numpy(cap, v) for v in children(value))
+
+
 def is_numpy_function(obj: Any) -> bool:
     return id(obj) in FUNCTIONS
 

@@ -5,8 +5,10 @@ from types import SimpleNamespace
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
+from jax._src import test_util
 from jax.experimental import checkify
 
 import dynacomp
@@ -182,3 +184,18 @@ def test_what_asks_for_tracers_is_asked_in_python():
     y, count = dynacomp.jit(f)(jnp.arange(3.0))
     assert (y == jnp.array([0.0, 2.0, 6.0])).all() and count == f(jnp.arange(3.0))[1]
     assert "internal" not in dynacomp.stats()["frames_eager"]
+
+
+def test_what_fails_for_arrays_of_jax_alone_has_not_failed():
+    """The call was traced; the program gives it an array of NumPy's."""
+    def f(x, y):
+        exactly = test_util.numpy_with_mpmath(mpmath, extra_prec=1).expm1
+        try:
+            return exactly(y), x + 1
+        except AttributeError as error:
+            return x, str(error)
+
+    compiled = dynacomp.jit(f, backend="eager")
+    for n in range(2, 5):
+        args = jnp.ones(n), np.ones(n)
+        assert repr(compiled(*args)) == repr(f(*args))
