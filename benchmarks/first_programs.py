@@ -145,7 +145,8 @@ def observed(first: First, dynacomp: Any, stages: dict[str, float]) -> Iterator[
     yield
     # What was timed within another stage belongs to it alone.
     stages["codegen cpp"] = stages.get("codegen cpp", 0) - stages["compiler"]
-    stages["capture"] -= sum(s for stage, s in stages.items() if stage != "capture")
+    if "capture" in stages:  # nothing is, where all was kept
+        stages["capture"] -= sum(s for stage, s in stages.items() if stage != "capture")
 
 
 if __name__ == "__main__":
