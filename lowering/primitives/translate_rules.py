@@ -228,7 +228,14 @@ UNROLL_STEPS, UNROLL_EQUATIONS = 16, 1024
 def _short_scan(eqn: Any) -> bool:
     length = eqn.params["length"]
     return (isinstance(length, int) and length <= UNROLL_STEPS
-            and length * len(eqn.params["jaxpr"].jaxpr.eqns) <= UNROLL_EQUATIONS)
+            and length * sum(map(_written_out, eqn.params["jaxpr"].jaxpr.eqns)) <= UNROLL_EQUATIONS)
+
+
+def _written_out(eqn: Any) -> int:
+    """How many equations one becomes: those of the scans inside a scan are written out as well."""
+    if eqn.primitive.name != "scan" or not _short_scan(eqn):
+        return 1
+    return int(eqn.params["length"]) * sum(map(_written_out, eqn.params["jaxpr"].jaxpr.eqns))
 
 
 def scan_counts(eqn: Any) -> tuple[int, int]:
