@@ -74,8 +74,10 @@ class Writer:
 
 
 def shelf(obj: Any) -> tuple[str, str] | None:
-    """The library's module, and the name there, that keeps an object: its own module, or that of its class."""
-    for home in (getattr(obj, "__module__", None), type(obj).__module__, "types"):
+    """The library's module, and the name there, that keeps an object: its own, that of its class, one beside that."""
+    package = type(obj).__module__.partition(".")[0]
+    beside = [home for home in list(sys.modules) if home.partition(".")[0] == package]
+    for home in (getattr(obj, "__module__", None), type(obj).__module__, "types", *beside):
         module = sys.modules.get(home) if type(home) is str else None
         if is_library(module):
             for name, value in list(vars(module).items()):
