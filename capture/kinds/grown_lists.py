@@ -74,8 +74,7 @@ def number_of(cap: Capture, row: Any, shape: Leaf) -> NumberV:
 
 def all_items(cap: Capture, run: Run) -> Iterator[Value]:
     """All that a loop appended; the entry serves this number of rounds alone."""
-    length: Any = run.length if isinstance(run.length, int) else size_values.concrete(
-        cap, size_values.of_expr(cap, run.length), "all items of a list").value  # type: ignore[arg-type]
+    length: Any = size_values.known(cap, size_values.of_expr(cap, run.length), "all items of a list").value
     for k in range(length):
         yield from (item_of(cap, run, shape, Const(k)) for shape in run.shapes)
 

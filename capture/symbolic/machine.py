@@ -60,12 +60,13 @@ BACK_EDGES = frozenset({
 
 @dataclass
 class Loop:
-    """A loop of a Frame, seen at its back edge: the outermost frame's step, the operations captured and
-    the instructions run when it was met first, and how often since."""
+    """A loop of a Frame, seen at its back edge: the outermost frame's step, the operations captured,
+    the instructions run and what was asked of sizes when it was met first, and how often since."""
 
     step: int
     ops: int
     steps: int
+    relations: int
     rounds: int = 0
 
 
@@ -329,7 +330,8 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instr) -> None:
     The lesson is to break where the loop began (for a loop of a callee: at the call, so that the
     callee is captured by itself)."""
     now = cap.progress
-    loop = frame.loops.setdefault(instr.index, Loop(now.top_step, now.captured_ops, now.steps))
+    loop = frame.loops.setdefault(instr.index, Loop(
+        now.top_step, now.captured_ops, now.steps, len(cap.sizes.scope.relations)))
     loop.rounds += 1
     ops = cap.progress.captured_ops - loop.ops
     items = is_over_items(frame, instr)
@@ -338,15 +340,23 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instr) -> None:
     if is_going_on(frame, instr) and (loop.rounds > 1 or goes_on_behind(frame.code.code, instr.index)):
         cap.lessons.breaks.setdefault(loop.step, Lesson(loop.step, "rounds", "", cap.where()))
         raise Restart()
+    if instr.name != "FOR_ITER" and ops and loop.relations < len(cap.sizes.scope.relations):
+        _roll(cap, (id(frame.code.code), frame.code.at[instr.argval]))  # a `while` that sizes end
     if ops > MAX_UNROLLED_OPS or (loop.rounds > most and (ops > MAX_LOOP_OPS or idle)):
         key = (id(frame.code.code), instr.index if instr.name == "FOR_ITER" else frame.code.at[instr.argval])
-        if ops and key not in cap.lessons.rolled:
-            cap.lessons.rolled.add(key)
-            raise Restart()
+        if ops:
+            _roll(cap, key)
         if cap.bodies:
             raise Break("too_long", f"{loop.rounds} rounds of a loop in a transformed function")
         lesson = Lesson(loop.step, "long_loop", f"{loop.rounds} rounds and more", cap.where())
         cap.lessons.breaks.setdefault(loop.step, lesson)
+        raise Restart()
+
+
+def _roll(cap: Capture, key: tuple[int, int]) -> None:
+    """The next attempt makes a node of a loop, if it may."""
+    if key not in cap.lessons.rolled:
+        cap.lessons.rolled.add(key)
         raise Restart()
 
 

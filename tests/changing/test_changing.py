@@ -8,9 +8,11 @@ run all. The sample changes with DYNACOMP_TEST_SEED.
 import os
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import pytest
 
-from tests.changing.kit import ENTRIES, Outcome, load, outcome, unlike
+from tests.changing.kit import ENTRIES, Outcome, as_near, load, outcome, unlike
 from tests.changing.run import results
 from tests.changing.variants import VARIANTS, everything
 
@@ -62,6 +64,16 @@ def test_exceptions_and_printed_text_are_compared():
     assert unlike(outcome(fails, ("a",)), outcome(fails, ("b",)))
     assert not unlike(outcome(fails, ("a",)), outcome(fails, ("a",)))
     assert unlike(outcome(print, ("a",)), outcome(print, ("b",)))
+
+
+def test_rounding_is_judged_by_64_bits():
+    def cancels(x):
+        return jnp.sum(jax.nn.softmax(x)) - 1
+
+    x = jnp.arange(4.0)
+    right, off, wrong = (Outcome(jnp.float32(v) * jnp.ones(()), None, "") for v in (6e-8, 0.0, 1e-3))
+    assert unlike(right, off) and as_near(cancels, (x,), right, off)
+    assert not as_near(cancels, (x,), right, wrong) and not as_near(cancels, (x,), right, Outcome(1, None, ""))
 
 
 def test_every_entry_returns_something_plainly():

@@ -51,10 +51,16 @@ def floats(values: Any) -> list[Any]:
     return [v for v in jax.tree.leaves(values) if isinstance(v, jax.Array) and jnp.issubdtype(v.dtype, jnp.inexact)]
 
 
+def below(e: Entry) -> int:
+    """How many code objects a variant has. JAX calls a function that breaks under its own trace, below what stands
+    around it: its frame and what follows its breaks are captured by themselves."""
+    return e.frames if e.frames == 1 else 2 * e.frames
+
+
 def gradient(e: Entry) -> Entry:
     def total(*args: Any) -> Any:
         return sum(jnp.sum(v) for v in floats(e.fn(*args)))
-    return dataclasses.replace(e, fn=jax.grad(total))
+    return dataclasses.replace(e, fn=jax.grad(total), frames=below(e))
 
 
 def batched(e: Entry) -> Entry:
@@ -63,13 +69,13 @@ def batched(e: Entry) -> Entry:
 
     def batch(x: Any, *rest: Any) -> Any:
         return jax.vmap(row, in_axes=(0, *[None] * len(rest)))(x, *rest)
-    return dataclasses.replace(e, fn=batch)
+    return dataclasses.replace(e, fn=batch, frames=below(e))
 
 
 def jacobian(e: Entry) -> Entry:
     def values(*args: Any) -> Any:
         return floats(e.fn(*args))
-    return dataclasses.replace(e, fn=jax.jacfwd(values))
+    return dataclasses.replace(e, fn=jax.jacfwd(values), frames=below(e))
 
 
 def broken(e: Entry) -> Entry:
@@ -93,9 +99,7 @@ def with_break(fn: Any) -> Any:
 
 
 def broken_gradient(e: Entry) -> Entry:
-    """JAX calls the function below the break, under its own trace: its frame and what follows its break are captured
-    too."""
-    return dataclasses.replace(gradient(broken(e)), frames=4 * e.frames)
+    return gradient(broken(e))
 
 
 VARIANTS: dict[str, Callable[[Entry], Entry]] = {

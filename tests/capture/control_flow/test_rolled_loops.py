@@ -293,3 +293,35 @@ def test_a_loop_over_rows_with_a_break_in_it():
         seen.clear()
         assert jnp.allclose(compiled(rows(n)), sum(k * row for k, row in enumerate(rows(n))), rtol=1e-5)
         assert seen == list(range(n))
+
+
+# --- `while` loops that a size ends
+
+
+def counts_up(x):
+    i, y = 0, jnp.zeros(())
+    while i < len(x):
+        y = y * 0.5 + x[i] * i
+        i += 1
+    return y, i
+
+
+def halves(x):
+    lo, hi = 0, len(x)
+    y = x.sum()
+    while lo + 1 < hi:
+        y = jnp.sin(y) + lo
+        lo += 2
+    return y, lo
+
+
+@pytest.mark.parametrize("fn", [counts_up, halves])
+def test_a_while_loop_over_a_size_is_a_node(fn):
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    for n in (5, 7, 4, 9, 12, 6, 20, 3, 2):
+        x = jnp.arange(1.0, n + 1)
+        got, want = compiled(x), fn(x)
+        assert jnp.allclose(got[0], want[0], rtol=1e-5) and got[1] == want[1] and type(got[1]) is int
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 4 and not stats["breaks"] and not stats["frames_eager"], stats

@@ -120,6 +120,11 @@ def walked(xs):
     return total
 
 
+def mapped_trees(xs):
+    found = [(x, x.sum()) for x in xs]
+    return jax.tree.map(lambda v: v * 2, found), jax.tree.map(jnp.sum, list(xs))
+
+
 def taken_apart(xs):
     first, *rest = xs
     everything = list(xs)
@@ -191,7 +196,7 @@ def batched(xs):
 
 
 WHOLE = [recurrent, returned, weak, floats_of_arrays, looks_back, branches, two_a_round, two_loops, matrices, scalars,
-         pairs, walked, taken_apart, copies, in_an_object, nested, the_same_each_time, noise, batched]
+         pairs, walked, mapped_trees, taken_apart, copies, in_an_object, nested, the_same_each_time, noise, batched]
 
 
 def check(fn, most, kinds=(), lengths=LENGTHS):
