@@ -129,7 +129,7 @@ def shape_of(cap: Capture, item: Value, birth: int, leaves: list[Any]) -> Any:
             return Fixed(item)
         leaves.append(item)
         return Leaf(len(leaves) - 1)
-    if isinstance(item, NumberV) and not graph_scalars.is_rounded(item):
+    if isinstance(item, NumberV) and not (graph_scalars.is_rounded(item) or cap.root.traced):
         leaves.append(item)
         return Leaf(len(leaves) - 1, item.kind, item.low, item.high)
     young = item.serial >= birth and item.source is None

@@ -24,6 +24,7 @@ from jaxlib import _jax
 from dynacomp.capture._native import Tail, hide_subclass, run_eager
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.remembered import remembered
+from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.graph.size_evaluation import evaluate
 from dynacomp.capture.symbolic.libraries import is_pure_module, module_of
 from dynacomp.capture.wrapping.builtin_subclasses import PLAIN
@@ -208,8 +209,8 @@ def run_items(specs: tuple, kinds: tuple, stacks: tuple, fixed: tuple) -> list[A
 def rows_of(stack: Any) -> list[Any]:
     """The rows of an array, as `list(stack)` gives them; those of one on a CPU are views of its memory, which nothing
     has to be compiled for."""
-    devices = list(stack.devices())
-    if len(devices) > 1 or devices[0].platform != "cpu":
+    devices = list(stack.devices()) if type(stack) is ARRAY_TYPE else []  # none: a tracer's
+    if len(devices) != 1 or devices[0].platform != "cpu":
         return list(stack)
     aval = jax.core.ShapedArray(stack.shape[1:], stack.dtype, weak_type=stack.weak_type)
     return [_jax.batched_device_put(aval, stack.sharding, [row], devices, False) for row in np.asarray(stack)]

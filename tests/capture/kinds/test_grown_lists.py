@@ -292,3 +292,22 @@ def test_a_long_loop_that_fills_a_list():
     dynacomp.reset()
     np.testing.assert_allclose(dynacomp.jit(grows)(jnp.ones(3))[0], grows(jnp.ones(3))[0], rtol=1e-4)
     assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]
+
+
+def test_a_returned_list_under_transformations():
+    """The compiled function gives tracers there, which lie on no device."""
+    def scaled(xs):
+        found = []
+        for i, x in enumerate(xs):
+            found.append((i, jnp.sin(x) * i))
+        return found
+
+    compiled = dynacomp.jit(scaled, backend="eager")
+
+    def total(fn):
+        return lambda xs: sum(jnp.sum(v) * i for i, v in fn(xs))
+
+    for n in LENGTHS[:4]:
+        for transformed in (jax.grad, jax.jit, jax.jacfwd):
+            np.testing.assert_allclose(transformed(total(compiled))(rows(n)), transformed(total(scaled))(rows(n)),
+                                       rtol=1e-4, atol=1e-5)
