@@ -93,6 +93,26 @@ def _parts(fn: Any) -> Iterator[Any]:
                 yield content
 
 
+def shown(code: CodeType) -> CodeType:
+    """The code that notices name for a frame: its own, or that of the program's function which a caller calls, as far
+    as that shows (`jax.grad(loss)` wraps `loss`)."""
+    for slot in (slot for slots in _SLOTS.values() for slot in slots):
+        owner = slot.owner() if slot.code is code else None
+        if owner is not None and owner.__closure__:
+            return getattr(_innermost(owner.__closure__[0].cell_contents), "__code__", code)
+    return code
+
+
+def _innermost(fn: Any) -> Any:
+    """What a partial, a bound method or a wrapper calls."""
+    for _ in range(MAX_PARTS):
+        called = fn.func if type(fn) is functools.partial else getattr(fn, "__func__", getattr(fn, "__wrapped__", None))
+        if called is None:
+            break
+        fn = called
+    return fn
+
+
 def reset() -> None:
     """Forgets the code of every caller."""
     _SLOTS.clear()

@@ -18,7 +18,7 @@ import jax
 from jax._src import source_info_util
 from jax._src.core import eval_context, trace_ctx
 
-from dynacomp import counters, idle, notices
+from dynacomp import callers, counters, idle, notices
 from dynacomp.breaks import REASONS
 from dynacomp.capture import _native
 from dynacomp.capture._native import Entry
@@ -154,7 +154,7 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
     if full:
         history.limited = history.captures
         failed_now = failed_guard(fn, code, args)
-        return eager(code, "limit", f"{history.captures} entries for {code.co_qualname}"
+        return eager(code, "limit", f"{history.captures} entries for {callers.shown(code).co_qualname}"
                      + (f", none of which serves a call where this fails: {failed_now}" if failed_now else ""))
     if history.wait:
         history.wait -= 1
@@ -164,7 +164,7 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
         history.served.clear()
         history.churned += 1
         _native.rest(code, min(MAX_WAIT, 1 << 2 * history.churned + 4))
-        return eager(code, "churn", f"{history.captures} of {code.co_qualname}" + (
+        return eager(code, "churn", f"{history.captures} of {callers.shown(code).co_qualname}" + (
             f", lately because of {failed_now}" if failed_now else ""))
     root = rounds.compiled_above(code)
     if not options.fullgraph and not rounds.may_capture(root):
@@ -225,7 +225,7 @@ def freeze(history: History, lessons: Lessons, code: CodeType) -> None:
     for name, why in history.frozen.items():
         seen = history.sizes_of(name)
         if len(seen) >= TOLD_AFTER:
-            file, line, _ = why.where[-1] if why.where else (code.co_filename, code.co_firstlineno, "")
+            file, line, _ = why.where[-1] if why.where else place_of(code)
             old = ", ".join(map(str, sorted(seen)))
             notices.tell("constant size", file, line, f"{name} was {old} and is compiled for each: {why.what}",
                          hint="fix the size, pad to a few sizes, or leave this call out with dynacomp.disable", id=name)
@@ -296,7 +296,7 @@ def note(info: Info, code: CodeType, history: History, seen: Seen, counter: str 
 def eager(code: CodeType, kind: str, detail: str) -> Any:
     """The frame runs as plain Python; what it calls may still be captured."""
     counters.count("frames_eager", kind)
-    reason = REASONS[kind]
+    code, reason = callers.shown(code), REASONS[kind]
     what = "recompile limit" if kind == "limit" else "runs eagerly"
     notices.log("breaks", lambda: f"{code.co_filename}:{code.co_firstlineno}: {code.co_qualname} runs as plain "
                 f"Python: {_text(reason.text, detail)}")
@@ -319,7 +319,7 @@ def started_again(check: checks.Check) -> None:
 def report_break(lesson: Lesson, code: CodeType, options: Options) -> None:
     reason = REASONS[lesson.kind]
     counters.count("breaks", lesson.kind)
-    file, line, _ = lesson.where[-1] if lesson.where else (code.co_filename, code.co_firstlineno, "")
+    file, line, _ = lesson.where[-1] if lesson.where else place_of(code)
     text = _text(reason.text, lesson.detail)
     notices.log("breaks", lambda: f"{file}:{line}: graph break: {text}")
     if options.fullgraph:
@@ -328,13 +328,20 @@ def report_break(lesson: Lesson, code: CodeType, options: Options) -> None:
     notices.tell("graph break", file, line, text, hint=reason.hint, id=lesson.kind)
 
 
+def place_of(code: CodeType) -> tuple[str, int, str]:
+    """Where the program has what a frame runs."""
+    told = callers.shown(code)
+    return told.co_filename, told.co_firstlineno, told.co_qualname
+
+
 def _text(text: str, detail: str) -> str:
     return f"{text}: {detail}" if detail else text
 
 
 def recompile_text(fn: Any, code: CodeType, args: tuple[Any, ...]) -> str:
     """Which guard of the newest entry failed."""
-    where = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
+    file, line, name = place_of(code)
+    where = f"{name} ({file}:{line})"
     failed = failed_guard(fn, code, args)
     return f"{where}: failed guard: {failed}" if failed else f"{where}: first capture"
 

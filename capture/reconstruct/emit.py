@@ -324,7 +324,8 @@ def _items(e: Emitter, v: ListV) -> None:
 def _run(e: Emitter, run: Run) -> None:
     fixed: list[Value] = []
     specs = tuple(spec_of(shape, fixed) for shape in run.shapes)
-    e.call(runtime.run_items, lambda: e.const(specs), lambda: e.const(kinds_of(run)),
+    length = size_values.of_expr(e.cap, run.length)
+    e.call(runtime.run_items, lambda: e.load(length), lambda: e.const(specs), lambda: e.const(kinds_of(run)),
            lambda: e.tuple(run.stacks), lambda: e.tuple(fixed))
 
 

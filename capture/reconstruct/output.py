@@ -54,6 +54,7 @@ from dynacomp.capture.symbolic.values import (
     children,
     peek,
 )
+from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.class_attrs import hides_entry
 from dynacomp.capture.wrapping.class_prototypes import is_made, shown_classes
 from dynacomp.capture.wrapping.graph_inputs import add_input
@@ -188,8 +189,17 @@ def _part_template(cap: Capture, part: Any, outputs: dict[Node, int]) -> Any:
     fixed: list[Value] = []
     specs = tuple(spec_of(shape, fixed) for shape in part.shapes)
     return ("call", runtime.run_items, [
-        ("const", specs), ("const", kinds_of(part)), ("tuple", [template_of(cap, v, outputs) for v in part.stacks]),
+        length_of(cap, part, outputs), ("const", specs), ("const", kinds_of(part)),
+        ("tuple", [template_of(cap, v, outputs) for v in part.stacks]),
         ("tuple", [template_of(cap, v, outputs) for v in fixed])], {})
+
+
+def length_of(cap: Capture, run: Run, outputs: dict[Node, int]) -> Any:
+    """How many rounds a loop had: as many as a stack has rows, where there is one."""
+    length = size_values.of_expr(cap, run.length)
+    if not run.stacks or isinstance(length, Const):
+        return template_of(cap, length, outputs)
+    return ("call", len, [template_of(cap, run.stacks[0], outputs)], {})
 
 
 def _chosen(cap: Capture, value: ArrayV, outputs: dict[Node, int]) -> Any:

@@ -186,8 +186,8 @@ def fill_list(made: Any, items: tuple) -> None:
     made.extend(items)
 
 
-def run_items(specs: tuple, kinds: tuple, stacks: tuple, fixed: tuple) -> list[Any]:
-    """What the rounds of a loop appended to a list; see `grown_lists.Run`. kinds: for each stack the type of the
+def run_items(length: int, specs: tuple, kinds: tuple, stacks: tuple, fixed: tuple) -> list[Any]:
+    """What so many rounds of a loop appended to a list; see `grown_items.Run`. kinds: for each stack the type of the
     numbers that its rows are, or None."""
     columns = [rows_of(stack) if kind is None else list(map(kind, np.asarray(stack).tolist()))
                for stack, kind in zip(stacks, kinds)]
@@ -203,13 +203,14 @@ def run_items(specs: tuple, kinds: tuple, stacks: tuple, fixed: tuple) -> list[A
             return dict(zip(keys, items))
         return items if cls is list else tuple(items) if cls is tuple else tuple.__new__(cls, items)
 
-    return [made(spec, k) for k in range(len(columns[0])) for spec in specs]
+    return [made(spec, k) for k in range(length) for spec in specs]
 
 
 def rows_of(stack: Any) -> list[Any]:
     """The rows of an array, as `list(stack)` gives them; those of one on a CPU are views of its memory, which nothing
     has to be compiled for."""
-    devices = list(stack.devices()) if type(stack) is ARRAY_TYPE else []  # none: a tracer's
+    traced = type(stack) is not ARRAY_TYPE  # which lies on no device
+    devices = [] if traced else list(stack.devices())
     if len(devices) != 1 or devices[0].platform != "cpu":
         return list(stack)
     aval = jax.core.ShapedArray(stack.shape[1:], stack.dtype, weak_type=stack.weak_type)

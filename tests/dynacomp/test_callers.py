@@ -96,3 +96,14 @@ def test_nothing_is_kept_alive():
     del model, made, w, fn
     gc.collect()
     assert [g() for g in gone] == [None] * 3
+
+
+def test_notices_name_the_programs_function():
+    def loss(x):
+        return (x * x).sum()
+
+    owners = [dynacomp.jit(fn) for fn in (jax.grad(loss), functools.partial(jax.grad(functools.partial(loss))))]
+    for compiled in owners:
+        code = getattr(compiled, "_compiled", compiled).__wrapped__.__code__
+        assert code is not loss.__code__ and callers.shown(code) is loss.__code__
+    assert callers.shown(loss.__code__) is loss.__code__

@@ -178,6 +178,14 @@ def the_same_each_time(xs):
     return jnp.stack(found), found[0] is z, len(found)
 
 
+def constants(xs):
+    found, total = [], jnp.zeros(4)
+    for x in xs:
+        total = total + x
+        found.append("seen")
+    return found, total, len(found)
+
+
 def noise(xs):
     key, found = jax.random.key(0), []
     for x in xs:
@@ -196,7 +204,8 @@ def batched(xs):
 
 
 WHOLE = [recurrent, returned, weak, floats_of_arrays, looks_back, branches, two_a_round, two_loops, matrices, scalars,
-         pairs, walked, mapped_trees, taken_apart, copies, in_an_object, nested, the_same_each_time, noise, batched]
+         pairs, walked, mapped_trees, taken_apart, copies, in_an_object, nested,
+         the_same_each_time, constants, noise, batched]
 
 
 def check(fn, most, kinds=(), lengths=LENGTHS):

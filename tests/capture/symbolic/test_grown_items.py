@@ -18,7 +18,11 @@ def test_a_shape_says_how_items_are_made():
 
 def test_items_of_all_rounds():
     specs = ((tuple, (), (("leaf", 0), ("fixed", 0))), ("leaf", 0))
-    assert run_items(specs, (int,), (np.array([3, 4]),), ("a",)) == [(3, "a"), 3, (4, "a"), 4]
+    assert run_items(2, specs, (int,), (np.array([3, 4]),), ("a",)) == [(3, "a"), 3, (4, "a"), 4]
+
+
+def test_items_without_arrays():
+    assert run_items(3, (("fixed", 0),), (), (), (None,)) == [None] * 3
 
 
 def test_bounds_of_numbers_make_no_other_shape():
