@@ -114,7 +114,8 @@ class Iteration:
             for v in self.changed.values:
                 if v in tails:
                     self.held[v] = [self.state.inside(x) for x in tails[v]]
-                    self.fronts[v] = v.unseen = Growing(self.held[v])
+                    hidden = v.unseen.held() + v.appended if isinstance(v.unseen, Front) else v.items
+                    self.fronts[v] = v.unseen = Growing(self.held[v], hidden)
                     v.items, v.appended = [], []
                     continue
                 bounds = range_of(v) if isinstance(v, CountIterV) else None

@@ -18,7 +18,7 @@ import dataclasses
 import functools
 import operator
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
@@ -84,11 +84,14 @@ class Grown(Front):
     """The items of a list behind the loops that filled it."""
 
     cap: Capture
-    held: list[Any]
+    all_parts: list[Any]
 
     @property
     def parts(self) -> list[Any]:
-        return self.held
+        return self.all_parts
+
+    def held(self) -> list[Any]:
+        return [x for part in self.parts for x in (part.held() if isinstance(part, Run) else [part])]
 
     def __call__(self) -> list[Any]:
         return [x for part in self.parts for x in (all_items(self.cap, part) if isinstance(part, Run) else [part])]
@@ -102,10 +105,14 @@ class Grown(Front):
 @dataclass(eq=False)
 class Growing(Front):
     """The items of a list while a round of the loop that fills it runs: its last ones, as that round finds them.
-    wanted: how many of them the body asked for in vain."""
+    wanted: how many of them the body asked for in vain. hidden: all that the list held before the loop."""
 
-    tail: list[Any] = field(default_factory=list)
+    tail: list[Any]
+    hidden: list[Any]
     wanted: int = 0
+
+    def held(self) -> list[Any]:
+        return self.hidden
 
     @property
     def parts(self) -> list[Any]:

@@ -26,7 +26,7 @@ from dynacomp.capture.symbolic.generators import close, delegate
 from dynacomp.capture.symbolic.iterator_values import GeneratorV, GivenIterV, StreamV
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.values import ArrayV, Const, Lazy, NumberV, OpaqueV, ScalarV, SizeV, Value
+from dynacomp.capture.symbolic.values import ArrayV, Const, Front, Lazy, NumberV, OpaqueV, ScalarV, SizeV, Value
 
 LEAVES: list[type] = [ArrayV, Const, Lazy, NumberV, ScalarV, SizeV, GivenIterV, OpaqueV]
 ITERATORS = (GeneratorV, StreamV, GivenIterV)
@@ -139,7 +139,7 @@ def _walk(values: Iterable[Any], enter: Callable[[Value], bool]) -> Iterator[Any
         if inside is None or id(at) in seen:
             continue
         seen.add(id(at))
-        if inside not in CONTAINED:
+        if inside not in CONTAINED and not isinstance(at, Front):
             if not enter(at):
                 continue
             yield at
@@ -162,7 +162,7 @@ def _inside_of(cls: type) -> Callable[[Any], Iterable[Any]] | None:
     if issubclass(cls, tuple(LEAVES)):
         return None
     rows = ((Value, _of_generator if issubclass(cls, GeneratorV) else _parts), ((list, tuple, set), iter),
-            (dict, dict.values))
+            (dict, dict.values), (Front, lambda front: front.held()))
     return next((how for kinds, how in rows if issubclass(cls, kinds)), None)
 
 
@@ -177,7 +177,7 @@ def _of_generator(v: Any) -> list[Any]:
 
 
 def _parts(v: Value) -> list[Any]:
-    return [part for name, part in vars(v).items() if name not in REAL]
+    return [part for name, part in vars(v).items() if name not in REAL or isinstance(part, Front)]
 
 
 REAL = ("real", "globals", "code", "cls", "unread", "unseen", "source", "make")  # what is no Value in a Value

@@ -59,6 +59,13 @@ class Run:
     shapes: tuple[Any, ...]
     stacks: list[ArrayV]
 
+    def held(self) -> list[Any]:
+        """The Values that it keeps alive."""
+        fixed: list[Any] = []
+        for shape in self.shapes:
+            spec_of(shape, fixed)
+        return [*self.stacks, *fixed]
+
 
 def leaf_count(shape: Any) -> int:
     """How many arrays and numbers a shape has."""

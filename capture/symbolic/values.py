@@ -209,6 +209,10 @@ class Front:
         """How many items the list `v` has, of which this is the front."""
         raise NotImplementedError
 
+    def held(self) -> list[Any]:
+        """The Values that it keeps alive."""
+        raise NotImplementedError
+
 
 @dataclass(eq=False)
 class ListV(SequenceV, MutableV):

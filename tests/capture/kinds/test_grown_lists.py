@@ -320,3 +320,29 @@ def test_a_returned_list_under_transformations():
         for transformed in (jax.grad, jax.jit, jax.jacfwd):
             np.testing.assert_allclose(transformed(total(compiled))(rows(n)), transformed(total(scaled))(rows(n)),
                                        rtol=1e-4, atol=1e-5)
+
+
+def test_what_a_filled_list_holds_is_alive():
+    """A generator that the list had before the loop is dropped with the list, not before."""
+    def run(xs):
+        log = []
+
+        def steps():
+            try:
+                yield 1
+            finally:
+                log.append("closed")
+
+        gen = steps()
+        box = [next(gen), gen]
+        gen = None
+        for x in xs:
+            box.append(x)
+        log.append("filled")
+        last, many = box[-1] * 2, len(box)
+        box = None
+        log.append("dropped")
+        return last, many, log
+
+    check(run, 3)
+    assert run(rows(3))[2] == ["filled", "closed", "dropped"]
