@@ -195,10 +195,11 @@ class For(Iteration):
         """What a round appends to each list that grows, as shapes; the slots of the arrays and numbers in them."""
         found: dict[ListV, tuple[Any, ...]] = {}
         rows: list[Slot] = []
+        made: list[list[Value]] = [[] for _ in ends]  # lists and dicts of a round, on each way
         for v in self.fronts:
             columns: list[list[Any]] = [[] for _ in ends]
-            shapes = {tuple(shape_of(self.cap, x, self.body.serial, column) for x in self.appended(v, leaf))
-                      for leaf, column in zip(ends, columns)}
+            shapes = {tuple(shape_of(self.cap, x, self.body.serial, column, own) for x in self.appended(v, leaf))
+                      for leaf, column, own in zip(ends, columns, made)}
             if len(shapes) != 1:
                 raise Differs("items of several kinds")
             found[v] = shapes.pop()

@@ -128,8 +128,9 @@ class Growing(Front):
 # --- what a round has appended
 
 
-def shape_of(cap: Capture, item: Value, birth: int, leaves: list[Any]) -> Any:
-    """An item of a round as a shape; its arrays and numbers are added to `leaves`. Break where it has none."""
+def shape_of(cap: Capture, item: Value, birth: int, leaves: list[Any], made: list[Value]) -> Any:
+    """An item of a round as a shape; its arrays and numbers are added to `leaves`, its lists and dicts to `made`. Break
+    where it has none, or has one of those in two places."""
     item = cap.realize(item)
     if isinstance(item, ArrayV) and not isinstance(item.real, np.ndarray) and is_numpy_dtype(item.aval.dtype):
         if item.real is not None or cap.graph.homes.get(item.node, -1) < birth:
@@ -139,12 +140,17 @@ def shape_of(cap: Capture, item: Value, birth: int, leaves: list[Any]) -> Any:
     if isinstance(item, NumberV) and not (graph_scalars.is_rounded(item) or cap.root.traced):
         leaves.append(item)
         return Leaf(len(leaves) - 1, item.kind, item.low, item.high)
+    if any(item is other for other in made):
+        raise Break("branch", "a list in two places of what a loop fills")
     young = item.serial >= birth and item.source is None
-    if isinstance(item, TupleV) or young and type(item) is ListV and item.cls is list and item.unseen is None:
-        return Many(item.cls, tuple(shape_of(cap, x, birth, leaves) for x in cap.items(item)))
-    if young and type(item) is DictV and item.cls is dict and item.owner is None and item.shows is None:
-        return Many(dict, tuple(shape_of(cap, cap.realize(x), birth, leaves) for x in item.items.values()),
-                    tuple(item.items))
+    is_list = young and type(item) is ListV and item.cls is list and item.unseen is None
+    is_dict = young and type(item) is DictV and item.cls is dict and item.owner is None and item.shows is None
+    made += [item] if is_list or is_dict else []
+    if isinstance(item, TupleV) or is_list:
+        return Many(item.cls, tuple(shape_of(cap, x, birth, leaves, made) for x in cap.items(item)))  # type: ignore[attr-defined]
+    if is_dict:
+        return Many(dict, tuple(shape_of(cap, x, birth, leaves, made) for x in item.items.values()),  # type: ignore[attr-defined]
+                    tuple(item.items))  # type: ignore[attr-defined]
     if isinstance(item, Const) or not young and not is_number(item):
         return Fixed(item)
     raise Break("branch", "an item of a list that a loop fills")
@@ -255,7 +261,7 @@ def _columns(cap: Capture, part: Any) -> tuple[Any, list[ArrayV]] | None:
     """One item, or a Run of such, as one shape for all, and its stacks, in the order of the shape's leaves."""
     if not isinstance(part, Run):
         leaves: list[Any] = []
-        part = Run(1, (shape_of(cap, part, 0, leaves),), [_spread(cap, v, 1) for v in leaves])
+        part = Run(1, (shape_of(cap, part, 0, leaves, []),), [_spread(cap, v, 1) for v in leaves])
     shapes, columns = zip(*(_renumbered(cap, part, shape) for shape in part.shapes))
     if any(shape != shapes[0] for shape in shapes):
         return None

@@ -274,14 +274,24 @@ def items_are_the_same_objects(xs):
     return found, found[0] is found[0]
 
 
+def items_in_two_lists(xs):
+    one, two = [], []
+    for x in xs:
+        row = [x]
+        one.append(row)
+        two.append(row)
+    two[0].append(xs[1])
+    return one, two, one[0] is two[0]
+
+
 def printed(xs):
     found = [x * 2 for x in xs]
     print("n", len(found))
     return jnp.stack(found)
 
 
-@pytest.mark.parametrize("fn", [uneven, grows_while_walked, changed_in_place, items_are_the_same_objects, printed],
-                         ids=lambda f: f.__name__)
+@pytest.mark.parametrize("fn", [uneven, grows_while_walked, changed_in_place, items_are_the_same_objects,
+                                items_in_two_lists, printed], ids=lambda f: f.__name__)
 def test_other_lists_are_right(fn):
     dynacomp.reset()
     compiled = dynacomp.jit(fn, backend="eager")
