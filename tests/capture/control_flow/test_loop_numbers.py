@@ -128,6 +128,7 @@ def test_floats_are_pythons_own():
         assert compiled(jnp.ones(2), n)[1] == clocked(jnp.ones(2), n)[1]
 
 
+@pytest.mark.medium
 def test_derivatives_and_kernels():
     def loss(xs):
         return decay(xs)[0].sum() + clock(xs)[0].sum()

@@ -224,6 +224,7 @@ def test_one_entry_for_all_lengths(fn):
     check(fn, 3)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("fn", [recurrent, looks_back, alternating, walked], ids=lambda f: f.__name__)
 def test_derivatives(fn):
     def total(xs):
@@ -231,6 +232,7 @@ def test_derivatives(fn):
     check(jax.grad(total), 3)
 
 
+@pytest.mark.medium
 def test_native_kernels():
     compiled = dynacomp.jit(recurrent, backend="cpp")
     for n in LENGTHS[:4]:
@@ -313,6 +315,7 @@ def test_a_long_loop_that_fills_a_list():
     assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]
 
 
+@pytest.mark.medium
 def test_a_returned_list_under_transformations():
     """The compiled function gives tracers there, which lie on no device."""
     def scaled(xs):
