@@ -21,10 +21,11 @@ from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.kinds.graph_scalars import least_of, most_of
 from dynacomp.capture.kinds.grown_lists import Growing, item_at
 from dynacomp.capture.symbolic import undo_log
+from dynacomp.capture.symbolic.grown_items import Front
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import Const, Front, ListV, NumberV, ScalarV, SizeV, Value, is_exactly
+from dynacomp.capture.symbolic.values import Const, ListV, NumberV, ScalarV, SizeV, Value, is_exactly
 from dynacomp.capture.tracing.subgraphs import Body
 
 MAX_PASSES = 6  # to find the objects that a body changes

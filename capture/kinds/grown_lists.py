@@ -29,14 +29,13 @@ from dynacomp.capture.graph.avals import Aval, is_numpy_dtype
 from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.kinds import graph_scalars
 from dynacomp.capture.kinds.operators import binary, subscript, truth
-from dynacomp.capture.symbolic.grown_items import Fixed, Leaf, Many, Run, parts_of
+from dynacomp.capture.symbolic.grown_items import Fixed, Front, Leaf, Many, Run, parts_of
 from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV, counters
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
     DictV,
-    Front,
     ListV,
     NumberV,
     SizeV,

@@ -16,6 +16,7 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.kinds import arrays, graph_scalars, later
 from dynacomp.capture.kinds.identity import same_object
 from dynacomp.capture.kinds.indices import has_index, index_value, slice_of
+from dynacomp.capture.symbolic.grown_items import Front
 from dynacomp.capture.symbolic.immutability import is_changeable
 from dynacomp.capture.symbolic.iterator_values import StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
@@ -28,7 +29,6 @@ from dynacomp.capture.symbolic.values import (
     BuiltinMethodV,
     Const,
     DictV,
-    Front,
     LibraryV,
     ListV,
     MethodV,

@@ -15,11 +15,11 @@ from dynacomp.capture.kinds.indices import has_index, integer, slice_of
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.keys import raised
 from dynacomp.capture.kinds.operators import binary, equal, truth
+from dynacomp.capture.symbolic.grown_items import Front
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
     Const,
-    Front,
     ListV,
     NotConstant,
     SliceV,

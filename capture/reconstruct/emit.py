@@ -27,7 +27,7 @@ from dynacomp.capture.reconstruct import runtime, tracebacks
 from dynacomp.capture.reconstruct.array_identity import candidates, chosen, first
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
 from dynacomp.capture.symbolic.frame_values import NullV, TracebackV
-from dynacomp.capture.symbolic.grown_items import Run, kinds_of, parts_of, spec_of
+from dynacomp.capture.symbolic.grown_items import Front, Run, kinds_of, parts_of, spec_of
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import differs_since, leaving, waits_for_effects
@@ -38,7 +38,6 @@ from dynacomp.capture.symbolic.values import (
     CellV,
     Const,
     DictV,
-    Front,
     FunctionV,
     Lazy,
     LibraryV,

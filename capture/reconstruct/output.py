@@ -33,7 +33,7 @@ from dynacomp.capture.reconstruct.unchanged import changed_keys, effects, unmove
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.effects import Effect, Effects, Globals, Phase, Real
 from dynacomp.capture.symbolic.generator_finalization import check_none_lost
-from dynacomp.capture.symbolic.grown_items import Run, kinds_of, parts_of, spec_of
+from dynacomp.capture.symbolic.grown_items import Front, Run, kinds_of, parts_of, spec_of
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import leaving
@@ -43,7 +43,6 @@ from dynacomp.capture.symbolic.values import (
     CellV,
     Const,
     DictV,
-    Front,
     Lazy,
     ListV,
     NumberV,

@@ -23,10 +23,11 @@ from typing import Any
 from dynacomp.capture.base.errors import Break, Raised, Unbuildable
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.generators import close, delegate
+from dynacomp.capture.symbolic.grown_items import Front
 from dynacomp.capture.symbolic.iterator_values import GeneratorV, GivenIterV, StreamV
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.values import ArrayV, Const, Front, Lazy, NumberV, OpaqueV, ScalarV, SizeV, Value
+from dynacomp.capture.symbolic.values import ArrayV, Const, Lazy, NumberV, OpaqueV, ScalarV, SizeV, Value
 
 LEAVES: list[type] = [ArrayV, Const, Lazy, NumberV, ScalarV, SizeV, GivenIterV, OpaqueV]
 ITERATORS = (GeneratorV, StreamV, GivenIterV)

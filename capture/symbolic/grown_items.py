@@ -8,10 +8,32 @@ of stacked arrays. `spec_of` says what replacement code needs to know to make it
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
-from dynacomp.capture.symbolic.values import ArrayV, Const, Front, ListV, Value
+from dynacomp.capture.symbolic.values import ArrayV, Const, ListV, Value
+
+
+class Front(ABC):
+    """The `unseen` items of a new list that loops of the Graph have filled: called, it gives them one by one."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> list[Any]:
+        """The items, and what loops appended in runs."""
+
+    @abstractmethod
+    def __call__(self) -> list[Any]:
+        """All items; the entry serves one length from then on."""
+
+    @abstractmethod
+    def count(self, v: ListV) -> Value:
+        """How many items the list `v` has, of which this is the front."""
+
+    @abstractmethod
+    def held(self) -> list[Any]:
+        """The Values that it keeps alive."""
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.symbolic.grown_items import Front
 from dynacomp.capture.symbolic.iterator_values import CountIterV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.values import (
     DELETED,
     CellV,
     Const,
     DictV,
-    Front,
     Lazy,
     ListV,
     ObjectV,

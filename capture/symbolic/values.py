@@ -194,33 +194,13 @@ class TupleV(SequenceV):
     real: Any = None  # the tuple itself, if it exists already
 
 
-class Front:
-    """The `unseen` items of a new list that loops of the Graph have filled (see grown_items)."""
-
-    @property
-    def parts(self) -> list[Any]:
-        """The items, and what loops appended in runs."""
-        raise NotImplementedError
-
-    def __call__(self) -> list[Any]:
-        raise NotImplementedError
-
-    def count(self, v: ListV) -> Value:
-        """How many items the list `v` has, of which this is the front."""
-        raise NotImplementedError
-
-    def held(self) -> list[Any]:
-        """The Values that it keeps alive."""
-        raise NotImplementedError
-
-
 @dataclass(eq=False)
 class ListV(SequenceV, MutableV):
     """A list (or deque: `cls`).
 
     Of an existing list nothing is known until something looks at `items`: then `unseen()` gives its
     elements, and guards its length. Until then `appended` collects what is put at its end, so that a
-    log that grows from call to call needs no new entry. A new list has a `Front` where a loop filled it.
+    log that grows from call to call needs no new entry. A new list has a `grown_items.Front` where a loop filled it.
     """
 
     items: Any

@@ -108,9 +108,17 @@ def keep(root: Root, parts: Parts, made: Compiled, options: Options) -> None:
             _publish(key, content, options)
     except Unportable:
         return
-    except ours(Exception):
-        if frame.strict_errors:
-            raise
+    except ours(Exception) as error:
+        defect(root.code, "what was captured is not kept for other processes", error)
+
+
+def defect(code: CodeType, what: str, error: Exception) -> None:
+    """Tells of an error of ours, or of a record that is none; under test it is raised."""
+    if frame.strict_errors:
+        raise error
+    notices.tell("fallback", code.co_filename, code.co_firstlineno,
+                 f"{what} ({code.co_qualname}): {type(error).__name__}: {error}",
+                 hint="please report it; options={'recall': False} does without", id="warm")
 
 
 def _publish(key: str, content: bytes, options: Options) -> None:
@@ -179,9 +187,8 @@ def recalled(fn: Any, code: CodeType, args: tuple[Any, ...], options: Options) -
             return None
         try:
             entry = _entry(data, fn, args, options)
-        except ours(Exception):
-            if frame.strict_errors:
-                raise
+        except ours(Exception) as error:
+            defect(code, "what another process has kept is captured again", error)
             return None
         if entry is not None:
             return entry

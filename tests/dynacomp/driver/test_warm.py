@@ -19,6 +19,7 @@ import pytest
 from jax._src.compiler import get_compile_options
 
 import dynacomp
+from dynacomp import notices
 from dynacomp.capture import frame
 from dynacomp.capture.portable import homes, record
 from dynacomp.codegen import records
@@ -249,6 +250,8 @@ def test_broken_records_and_breaks_are_captured(monkeypatch):
     found, counts = called(of_library, X)
     assert counts == CAPTURED
     same(found, of_library(X))
+    told = [n for n in notices.told() if n.id == "warm"]
+    assert len(told) == 1 and told[0].file == __file__ and "captured again" in told[0].reason
 
     def breaks(x):
         y = jnp.tanh(x)
