@@ -115,12 +115,7 @@ def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Valu
     if class_attrs.resolve(cap, cls, "__del__")[0] is not None:  # it must run when the object dies, and not before
         raise Break("effect", f"a {cls.__qualname__} is made, which has a __del__")
     if isinstance(new, staticmethod) and isinstance(new.__func__, types.FunctionType):
-        if equinox_modules.is_module(cls) and is_pure_module(module_of(new.__func__)):
-            made = equinox_modules.begin(cls)
-        elif is_pure_module(module_of(new.__func__)):
-            made = _new_of_library(cap, cls, new.__func__)
-        else:
-            made = cap.call(Const(new.__func__), [Const(cls), *args], kwargs)
+        made = cap.call(Const(new.__func__), [Const(cls), *args], kwargs)
     elif not isinstance(new, types.BuiltinFunctionType):
         made = cap.call(class_attrs.read_class(cap, cls, "__new__"), [Const(cls), *args], kwargs)
     elif payload_base(cls) is not None:
@@ -140,9 +135,11 @@ def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Valu
     return made
 
 
-def _new_of_library(cap: Capture, cls: type, new: types.FunctionType) -> Value:
-    """A library's `__new__` makes a bare instance. Some make the program's class known to JAX as well, the first
-    time (Distrax): that is done here and now, for then the machine too has to know the class as a tree."""
+def new_of_library(cap: Capture, cls: type, new: types.FunctionType) -> Value:
+    """A library's `__new__` makes a bare instance, whoever calls it. Some make the program's class known to JAX as
+    well, the first time (Distrax): that is done here and now, for then the machine too has to know it as a tree."""
+    if equinox_modules.is_module(cls):
+        return equinox_modules.begin(cls)
     made = object_new(cap, Const(cls))
     if any(name.startswith("register_") for name in new.__code__.co_names) and all_leaves([object.__new__(cls)]):
         new(cls)
@@ -275,5 +272,6 @@ BUILTINS[type.__call__] = metaclass_call
 BUILTINS[type.__setattr__] = BUILTINS[type.__delattr__] = _type_store
 BUILTINS[BaseException.__new__] = object_new
 OPERATIONS.instantiate = instantiate
+OPERATIONS.new_of_library = new_of_library
 OPERATIONS.object_method = object_method
 OPERATIONS.instance_dict = instance_dict

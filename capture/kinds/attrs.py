@@ -233,6 +233,11 @@ def _function_part(cap: Capture, value: Const, name: str) -> Value | None:
     base = value.source or S.Root(fn, fn.__qualname__)
     if name in FUNCTION_PARTS and hasattr(fn, name) or name == "__dict__":
         return wrap(cap, getattr(fn, name), S.Get(base, name))
+    noted = _written(cap, own_dict(fn), name)
+    if noted is DELETED:
+        raise no_attribute("function", name)
+    if noted is not None:
+        return cap.realize(noted)  # type: ignore[no-any-return]
     if name in own_dict(fn):
         return wrap(cap, own_dict(fn)[name], S.Attr(base, name))
     if not hasattr(types.FunctionType, name):
@@ -274,9 +279,10 @@ def _module(cap: Capture, module: types.ModuleType, name: str) -> Value:
 
 
 def _written(cap: Capture, table: dict[str, Any], name: str) -> Any:
-    """What captured code has put into a module's globals; DELETED, or None where it changed nothing there."""
+    """What captured code has put into a module's globals, or noted on a function; DELETED, or None where it changed
+    nothing there."""
     seen = cap.known.objects.get(id(table))
-    if isinstance(seen, DictV) and seen.dirty:  # the program also holds these globals as a dict
+    if isinstance(seen, DictV) and seen.dirty:  # the program also holds this table as a dict
         return seen.items.get(name, DELETED if name in table else None)
     _, _, value = cap.effects.globals.get((id(table), name), (None, None, MISSING))
     return None if value is MISSING else DELETED if value is None else value

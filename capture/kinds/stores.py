@@ -10,9 +10,10 @@ from dynacomp.capture.base.classes import has_dict, own_dict
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.symbolic.kind import Kind, define, kind
+from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.side_effects import mutating, write_global
+from dynacomp.capture.symbolic.side_effects import mutating, removing, write_global
 from dynacomp.capture.symbolic.standing_values import PrivateV
 from dynacomp.capture.symbolic.values import (
     DELETED,
@@ -29,6 +30,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     holds,
     is_exactly,
+    peek,
     type_of,
 )
 from dynacomp.capture.tracing.equinox_modules import is_module, may_be_filled, refuse_store
@@ -43,6 +45,7 @@ from dynacomp.capture.wrapping.object_attrs import (
     instance_attribute,
     is_data_descriptor,
     is_librarys,
+    no_attribute,
     refused,
 )
 
@@ -92,8 +95,22 @@ def _set_in_const(cap: Capture, target: Const, name: str, value: Value) -> None:
         class_attrs.store(cap, target.value, name, value)
     elif is_exactly(target, types.ModuleType):
         write_global(cap, vars(target.value), None, name, value)
+    elif is_exactly(target, types.FunctionType):
+        table = _noted_on(cap, target, name)
+        mutating(cap, table)
+        table.items[name] = value
     else:
         _refused(cap, target, name, value)
+
+
+def _noted_on(cap: Capture, target: Const, name: str) -> DictV:
+    """The `__dict__` of a function that exists: what a program notes on it (`wrapper.calls += 1`) stands there."""
+    fn = peek(target)
+    if name.startswith("__") or is_pure_module(fn.__globals__.get("__name__")):  # it, or its library, reads that in C
+        raise Break("store", f"a store to {name!r} of a function")
+    table = OPERATIONS.getattr(cap, target, "__dict__")
+    assert isinstance(table, DictV)
+    return table
 
 
 def _set_in_array(cap: Capture, target: ArrayV, name: str, value: Value) -> None:
@@ -176,9 +193,16 @@ def delattr_value(cap: Capture, target: Value, name: str) -> None:
 
 
 def _delete_in_const(cap: Capture, target: Const, name: str) -> None:
-    if not holds(target, type):
+    if holds(target, type):
+        class_attrs.delete(cap, target.value, name)
+    elif is_exactly(target, types.FunctionType):
+        table = _noted_on(cap, target, name)
+        if name not in table.items:
+            raise no_attribute("function", name)
+        removing(cap, table)
+        del table.items[name]
+    else:
         raise Break("store", f"deletion of {name!r}")
-    class_attrs.delete(cap, target.value, name)
 
 
 def _no_deletion(cap: Capture, target: PrivateV, name: str) -> None:

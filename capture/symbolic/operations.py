@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, TypeAlias
 
 from dynacomp.capture.symbolic.iterator_values import GeneratorV
@@ -41,6 +42,7 @@ class Operations:
 
     # instances and classes
     instantiate: Callable[[Cap, type, Args, Kwargs], Value]
+    new_of_library: Callable[[Cap, type, FunctionType], Value]
     instance_attribute: Callable[[Cap, ObjectV, str], Value | None]
     instance_dict: Callable[[Cap, ObjectV], Value]
     object_method: Callable[[Cap, str, Value, Args, Kwargs], Value]

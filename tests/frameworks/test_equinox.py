@@ -1,5 +1,6 @@
 """Equinox models train under dynacomp.jit as they are: one graph a step, no breaks."""
 
+import copy
 import functools
 from typing import Any
 
@@ -198,3 +199,25 @@ class Doubled(eqx.Module):
 
     def __call__(self, x):
         return 2 * self.model(x)
+
+
+def test_a_module_made_bare_is_as_its_new_leaves_it():
+    class Pair(eqx.Module):
+        sizes: tuple = eqx.field(static=True)
+        w: jax.Array
+
+    def program(x):
+        """What a metaclass of a library on top of Equinox does (Quax's)."""
+        made = Pair.__new__(Pair)
+        object.__setattr__(made, "sizes", x.shape)
+        dynacomp.graph_break()
+        object.__setattr__(made, "w", x + 1)
+        return made, copy.copy(made)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in (2, 3, 2):
+        x = jnp.arange(float(n))
+        for want, got in zip(program(x), compiled(x)):
+            assert list(vars(got)) == list(vars(want)) and eqx.tree_equal(got, want)
+    assert set(dynacomp.stats()["breaks"]) == {"user"} and not dynacomp.stats()["frames_eager"]

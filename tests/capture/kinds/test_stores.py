@@ -1,5 +1,7 @@
 """`kinds.stores` and what Keras does with arrays and lists of its own."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -150,3 +152,52 @@ def test_and_of_an_object_that_exists():
     dynacomp.reset()
     assert repr(dynacomp.jit(stored, backend="eager")(jnp.ones(2), got)) == repr(stored(jnp.ones(2), want))
     assert repr(got) == repr(want) and not vars(got) and not dynacomp.stats()["frames_eager"]
+
+
+def counted(fn):
+    @functools.wraps(fn)
+    def wrapper(*args):
+        wrapper.calls += 1
+        wrapper.last = args[0]
+        return fn(*args)
+    wrapper.calls = 0
+    return wrapper
+
+
+def test_what_a_program_notes_on_a_function_that_exists():
+    def program(x, n):
+        layer.tag = f"of {n}"
+        before, seen = layer.calls, layer.last is x
+        for _ in range(2):
+            x = layer(x)
+        del layer.tag
+        return x, before, layer.calls, seen, layer.last, hasattr(layer, "tag"), list(vars(layer))
+
+    layer = counted(jnp.sin)
+    layer.last = None
+
+    def fresh(x, n):
+        layer.calls, layer.last = n, x
+        return program(x, n)
+
+    check_one_graph(fresh, (X, 3), (X + 1, 3), (X[:1], 5), captures=2)
+    layer = counted(jnp.sin)
+    made = dynacomp.jit(lambda x: layer(x) * layer.calls, backend="eager", fullgraph=True)
+    for n in range(1, 5):
+        np.testing.assert_allclose(made(X), jnp.sin(X) * n, rtol=1e-6)
+        assert layer.calls == n and layer.last is X
+    assert dynacomp.stats()["frames_captured"] == 2 + 2
+
+
+def test_a_missing_note_is_an_error_of_the_program():
+    def note(x):
+        return x
+
+    def program(x):
+        try:
+            del note.absent
+        except AttributeError as error:
+            return x + 1, str(error)
+        return x, ""
+
+    check_one_graph(program, (X,))
