@@ -50,6 +50,7 @@ CHURN, DEAD = (12, 48), (6, 24)  # so many captures in a row, and the entries of
 #                                  Python runs the next ones. DEAD: where so many entries have died
 USELESS = 8  # the same where they served not one; or as many as the code may have entries
 PATIENCE, MAX_WAIT = 3, 4096  # after so many failed captures in a row, calls wait for the next attempt
+REFUSED, UNASKED = 32, 96  # after so many calls of full code, so many in a row ask nobody whether it is full yet
 RESTLESS = 16  # calls of code without an entry for which nobody asks, where captures have become rare
 DEBUGGING = ("jax_debug_nans", "jax_debug_infs", "jax_disable_jit")  # settings that watch each eager operation
 
@@ -90,8 +91,7 @@ def answered(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], t
     history.order = max(history.order, order)
     history.owners.add(id(getattr(_native.current(), "__wrapped__", fn)))
     if history.limited == history.captures and is_full(code, options, history):
-        counters.count("frames_eager", "limit")  # told already: such calls shall cost little
-        return True
+        return left_at_limit(code, history)
     host = host_below(sys._getframe())
     if host:
         eager(code, "host", host)
@@ -103,6 +103,16 @@ def answered(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], t
         made_meanwhile = next((e for e in live_entries(code, options) if e.guards.check(fn, args) == -1), None)
         with eval_context() if traced else nullcontext():
             return made_meanwhile or missed(options, fn, code, args, history)
+
+
+def left_at_limit(code: CodeType, history: History) -> bool:
+    """Plain Python for a call of full code, which has been told: such calls cost little, and after a few next to
+    nothing, for nobody is asked."""
+    counters.count("frames_eager", "limit", by=1 + history.unasked)
+    history.refused += 1
+    history.unasked = UNASKED if history.refused >= REFUSED else 0
+    _native.ask_later(code, history.unasked)
+    return True
 
 
 def between_instructions(code: CodeType) -> None:

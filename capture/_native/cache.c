@@ -113,7 +113,7 @@ int dc_cache_reset(void)
     for (Py_ssize_t i = 0; codes && i < PyList_GET_SIZE(codes); i++) {
         CodeState *state = dc_code_state((PyCodeObject *)PyList_GET_ITEM(codes, i));
         state->flags &= state->flags & CODE_OURS ? CODE_OURS | CODE_SKIP : 0u; /* it may be running */
-        state->rest = 0;
+        state->rest = state->unasked = 0;
         dc_cache_clear(state);
     }
     Py_XDECREF(codes);

@@ -11,6 +11,7 @@
 
 _Thread_local Thread dc_thread;
 bool dc_enabled = true;
+unsigned dc_stance;
 PyObject *dc_on_miss, *dc_filter;
 Counters dc_counters;
 static int active_threads;
@@ -120,6 +121,10 @@ __attribute__((noinline)) Answer dc_resolve(const Call *call, CodeState *state, 
         return (Answer){RUN_PLAIN_ACTIVE, NULL, NULL};
     }
     dc_counters.misses++;
+    if (state->unasked && state->asked_under == dc_stance) {
+        state->unasked--;
+        return (Answer){RUN_PLAIN_ACTIVE, NULL, NULL};
+    }
     Py_INCREF(on_miss);
     PyObject *answer = ask(on_miss, call, code);
     Py_DECREF(on_miss);

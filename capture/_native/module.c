@@ -47,6 +47,7 @@ static PyObject *set_enabled(PyObject *m, PyObject *value)
         return NULL;
     }
     dc_enabled = on;
+    dc_stance++;
     return PyBool_FromLong(was);
 }
 
@@ -179,7 +180,7 @@ static PyObject *py_clear(PyObject *m, PyObject *arg)
     if (state) {
         dc_cache_clear(state);
         state->flags = 0;
-        state->rest = 0;
+        state->rest = state->unasked = 0;
     }
     return code ? Py_NewRef(Py_None) : NULL;
 }
@@ -224,6 +225,23 @@ static PyObject *py_rest(PyObject *m, PyObject *args)
         return NULL;
     }
     state->rest = calls;
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_ask_later(PyObject *m, PyObject *args)
+{
+    DC_UNUSED(m);
+    PyObject *code;
+    unsigned calls;
+    if (!PyArg_ParseTuple(args, "O!I:ask_later", &PyCode_Type, &code, &calls)) {
+        return NULL;
+    }
+    CodeState *state = dc_code_state_make((PyCodeObject *)code);
+    if (state == NULL) {
+        return NULL;
+    }
+    state->unasked = calls;
+    state->asked_under = dc_stance;
     Py_RETURN_NONE;
 }
 
@@ -299,6 +317,9 @@ static PyMethodDef methods[] = {
     {"clear", py_clear, METH_O, "clear(code)\n\nForgets code's entries, its skip mark and the filter's answer."},
     {"reset", py_reset, METH_NOARGS, "Clears every code object and the counters."},
     {"hits", py_hits, METH_O, "hits(code)\n\nHow many calls the entries of code have served so far."},
+    {"ask_later", py_ask_later, METH_VARARGS,
+     "ask_later(code, calls)\n\nThe next so many calls of code that no entry serves run as plain Python, unasked, "
+     "unless\n`set_enabled` is called before; what they call may be captured."},
     {"rest", py_rest, METH_VARARGS,
      "rest(code, calls)\n\nThe next so many calls of code run as plain Python; what they call may be captured."},
     {"mark_skip", mark_skip, METH_VARARGS,

@@ -186,6 +186,8 @@ struct CodeState {
     Entry *first;
     unsigned flags;
     unsigned rest;         /* so many calls run plainly before the next look at this code */
+    unsigned unasked;      /* so many calls that no entry serves run plainly before on_miss is asked again, */
+    unsigned asked_under;  /* unless dc_stance is another by then */
     unsigned long long hits; /* calls that its entries have served, those that are gone among them */
     unsigned long version; /* changes with the list */
     CodeState *prev, *next;
@@ -223,6 +225,7 @@ typedef struct {
 } Thread;
 extern _Thread_local Thread dc_thread;
 extern bool dc_enabled;
+extern unsigned dc_stance; /* so often has somebody said whether anything is compiled */
 extern PyObject *dc_on_miss, *dc_filter, *dc_methods;
 
 void dc_enter(void);

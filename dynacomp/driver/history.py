@@ -72,6 +72,7 @@ class History:
         self.died = 0  # entries whose objects were gone when the last capture began
         self.owners: set[int] = set()  # ids of the functions that were compiled and run this code
         self.limited = -1  # how many captures there were when a call met the limit
+        self.refused = self.unasked = 0  # calls that it left to Python; how many do not ask until the next one does
         self.failures = 0  # captures in a row that made no entry
         self.wait = 0  # calls that run plainly before the next attempt
         self.failure = ("", "")  # why the last one made none

@@ -97,6 +97,19 @@ def test_the_limit_is_told_once_and_the_function_runs_on(caplog):
     assert captures() == 2 and dynacomp.stats()["frames_eager"] == {"limit": 4}
 
 
+def test_calls_of_full_code_ask_nobody_after_a_few():
+    f = jit(lambda a, s: a + len(s), options={"recompile_limit": 2}, dynamic=False)
+    plain, asked = misses.left_at_limit, []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(misses, "left_at_limit", lambda *args: asked.append(1) or plain(*args))
+        for n in range(3 * misses.UNASKED):
+            assert f(ones(2), [0] * n)[0] == 1 + n
+    assert misses.REFUSED <= len(asked) < misses.REFUSED + 4 and captures() == 2
+    assert f(ones(2), [0])[0] == 2 and dynacomp.stats()["cache_hits"] >= 1  # its entries serve on
+    with dynacomp.set_stance("fail_on_recompile"), pytest.raises(dynacomp.RecompileError):
+        f(ones(2), [0] * 9)
+
+
 def test_functions_that_share_code_do_not_share_the_limit():
     def step(scale):
         return jit(lambda a, s: a + len(s) * scale, options={"recompile_limit": 2}, dynamic=False)
