@@ -24,20 +24,23 @@ def refuse_placing(jaxpr: Any) -> None:
     for eqn in jaxpr.eqns:
         moves = eqn.params["devices"] if eqn.primitive.name == "device_put" else ()
         wanted = (*eqn.params.get("in_shardings", ()), *eqn.params.get("out_shardings", ()))
-        if eqn.primitive.name in MESH or any(map(_elsewhere, moves)) or not all(map(_is_unspecified, wanted)):
+        if eqn.primitive.name in MESH or any(map(elsewhere, moves)) or not all(map(_is_unspecified, wanted)):
             raise Placed(f"`{eqn.primitive.name}` decides where arrays live")
     for inner in subjaxprs(jaxpr):
         refuse_placing(inner)
 
 
-def _elsewhere(place: Any) -> bool:
+def elsewhere(place: Any) -> bool:
     """Whether a destination of `device_put` is anything but the only device of this process, taken alone. (With
     others around, what the array is committed to shows.)"""
     if place is None:
         return False
     own = set(jax.local_devices())
     alone = len(own) == 1 and getattr(place, "device_set", {place}) == own
-    return not alone or isinstance(place, Sharding) and not isinstance(place, SingleDeviceSharding)
+    if not alone or not isinstance(place, Sharding):
+        return not alone
+    usual = {None, jax.local_devices()[0].default_memory().kind}
+    return not isinstance(place, SingleDeviceSharding) or place.memory_kind not in usual
 
 
 def _is_unspecified(sharding: Any) -> bool:

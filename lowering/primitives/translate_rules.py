@@ -25,6 +25,7 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from dynacomp.capture.graph.avals import is_numpy_dtype
 from dynacomp.lowering.primitives.complex_rules import complex_rewrite
+from dynacomp.lowering.primitives.placing import elsewhere
 from dynacomp.lowering.primitives.product_rules import PRODUCTS
 from dynacomp.lowering.primitives.reduce_rules import REDUCTIONS
 from dynacomp.lowering.primitives.special_rules import SPECIAL
@@ -155,8 +156,8 @@ def _iota_2x32(eqn: Any) -> Callable[[], Any]:
 
 
 def _stays(eqn: Any) -> bool:
-    """A `device_put` that names no device only says that its operand is an array."""
-    return all(d is None for d in eqn.params["devices"])
+    """A `device_put` that names no device, or the only one, only says that its operand is an array."""
+    return not any(map(elsewhere, eqn.params["devices"]))
 
 
 def _high(eqn: Any) -> Callable[..., Any]:

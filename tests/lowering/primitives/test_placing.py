@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+import dynacomp
 from dynacomp.lowering.primitives.placing import Placed, refuse_placing
 
 PROGRAM = '''
@@ -68,3 +69,17 @@ def test_constraints_are_found_inside(wrap):
     jaxpr = jax.make_jaxpr(wrap(lambda x: jax.lax.with_sharding_constraint(x, spec)))(jnp.ones(4)).jaxpr
     with pytest.raises(Placed, match="sharding_constraint"):
         refuse_placing(jaxpr)
+
+
+def test_a_move_to_the_only_device_is_no_operation():
+    device = jax.devices()[0]
+
+    def program(x):
+        y = jax.device_put({"a": x, "b": x + 1}, device)
+        return jax.device_put(y["a"] * y["b"], jax.sharding.SingleDeviceSharding(device))
+
+    dynacomp.reset()
+    found = dynacomp.explain(program)(jnp.arange(4.0))
+    assert not dynacomp.stats()["externs"] and len(found.regions) == 1
+    x = jnp.arange(5.0)
+    assert (dynacomp.jit(program)(x) == program(x)).all()
