@@ -33,7 +33,7 @@ from dynacomp.capture.kinds.operators import fold
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.generators import new_generator
 from dynacomp.capture.symbolic.kind import Kind, define, kind
-from dynacomp.capture.symbolic.libraries import CONTEXTS, changes_object, is_library, is_pure_module
+from dynacomp.capture.symbolic.libraries import CONTEXTS, changes_object, is_library, is_pure_module, is_stateful
 from dynacomp.capture.symbolic.machine import Capture, execute, new_frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import (
@@ -434,7 +434,8 @@ def _is_jaxs(value: Value) -> bool:
 def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
     if is_library(fn.value) and fn.value.__name__ in CONTEXTS:
         raise Break("with", fn.value.__qualname__)
-    if is_library(fn.value) and not (changes_object(fn.value) and args and isinstance(args[0], ObjectV)):
+    if is_library(fn.value) and not (args and isinstance(args[0], ObjectV) and (
+            changes_object(fn.value) or is_stateful(args[0].cls))):
         opened = open_callable(cap, fn)
         if opened is not None:
             return call(cap, opened, args, kwargs)

@@ -23,7 +23,7 @@ from dynacomp.capture.kinds import attrs, exceptions, stores
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.operators import fold, truth
 from dynacomp.capture.symbolic.immutability import is_python_class
-from dynacomp.capture.symbolic.libraries import is_host, is_library, is_pure_module, module_of
+from dynacomp.capture.symbolic.libraries import is_host, is_library, is_pure_module, is_stateful, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import (
@@ -55,7 +55,7 @@ def instantiate(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Va
         return _named_tuple(cap, cls, args, kwargs)
     if issubclass(cls, BaseException):
         return exceptions.instance_of(cap, cls, args, kwargs)
-    if is_host(cls):
+    if is_host(cls) and not is_stateful(cls):
         return library_call(cap, cls, args, kwargs)
     if attrs.lookup(cls, "__del__")[1] is not attrs.MISSING and not is_pure_module(module_name(cls)):
         raise Break("call", f"class {module_name(cls)}.{cls.__qualname__}, whose objects have a __del__")
@@ -82,7 +82,8 @@ def _is_plain_class(cls: type) -> bool:
     builtin = [b for b in mro(cls) if not b.__flags__ & HEAP]
     if builtin != [object] and payload_base(cls) is None:
         return False
-    return not is_pure_module(module_name(cls)) or _has_user_init(cls) or equinox_modules.is_module(cls)
+    return not is_pure_module(module_name(cls)) or _has_user_init(cls) or is_stateful(cls) or (
+        equinox_modules.is_module(cls))
 
 
 def _has_user_init(cls: type) -> bool:

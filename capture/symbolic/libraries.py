@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dynacomp.capture.base.classes import entries, module_name, mro
+from dynacomp.capture.base.remembered import remembered
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,6 +247,13 @@ def changes_object(fn: types.FunctionType) -> bool:
     pure the library. `chex.dataclass` puts an `__init__` of its own into the program's class."""
     return fn.__name__ in ("__init__", "__post_init__", "__setattr__", "__delattr__", "__setitem__", "__delitem__",
                            "__setstate__")
+
+
+@remembered
+def is_stateful(cls: type) -> bool:
+    """Whether objects of a library's class change when they are used, however pure the library: iterators (Haiku's
+    `PRNGSequence`). They are made, and their methods entered, as those of the program's classes are."""
+    return any(isinstance(entries(base).get("__next__"), types.FunctionType) for base in mro(cls))
 
 
 def judges(fn: Any) -> bool:

@@ -4,6 +4,7 @@ import sys
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 import pytest
 
@@ -194,3 +195,22 @@ def test_a_function_that_haiku_transforms_in_compiled_code_runs_in_its_context(m
     for scale in (2.0, 3.0):
         monkeypatch.setitem(globals(), "SCALE", scale)
         assert repr(fn(x)) == repr(program(x))
+
+
+def test_an_iterator_of_a_library_stays_in_the_graph():
+    hk = pytest.importorskip("haiku")
+
+    def program(x, seed, given):
+        keys = hk.PRNGSequence(seed)
+        x = x + jax.random.uniform(next(keys), x.shape)
+        keys.reserve(2)
+        a, b = keys.take(2)
+        return x, b, keys.internal_state, next(keys), jax.random.key_data(next(given)), len(given._subkeys)
+
+    dynacomp.reset()
+    compiled, ours, theirs = dynacomp.jit(program, backend="eager"), hk.PRNGSequence(0), hk.PRNGSequence(0)
+    for seed in (1, 2, 5, 7):
+        want, got = program(jnp.ones(3), seed, theirs), compiled(jnp.ones(3), seed, ours)
+        jax.tree.map(np.testing.assert_allclose, got, want)
+    assert dynacomp.stats()["frames_captured"] <= 3 and not dynacomp.stats()["breaks"]
+    assert not dynacomp.stats()["frames_eager"]
