@@ -24,7 +24,7 @@ REASONS: dict[str, Reason] = {
     "concrete": Reason("a JAX function that needs concrete values", "give it a fixed size, e.g. jnp.nonzero(size=...)"),
     "churn": Reason("captures whose results serve hardly a call", "make the objects that change once, outside"),
     "config": Reason("JAX is asked to check or run every operation by itself",
-                     "jax_debug_nans, jax_debug_infs and jax_disable_jit do that"),
+                     "jax_debug_nans, jax_debug_infs, jax_disable_jit and jax_no_execution do that"),
     "deleted": Reason("an array that was donated or deleted"),
     "depth": Reason("calls nested too deeply to inline"),
     "died": Reason("an object that the entry's guards look at died while it was compiled", "keep it alive"),

@@ -155,7 +155,7 @@ def test_x64_is_toggled():
             agree(f, np.arange(3.0))
 
 
-@pytest.mark.parametrize("setting", ["debug_nans", "debug_infs", "disable_jit"])
+@pytest.mark.parametrize("setting", ["debug_nans", "debug_infs", "disable_jit", "no_execution"])
 def test_debugging_settings(setting):
     f = dynacomp.jit(lambda a: jnp.log(a) / a, backend="eager")
     for a in (jnp.array([-1.0]), jnp.array([0.0]), jnp.array([1.0])):
