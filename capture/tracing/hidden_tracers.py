@@ -28,6 +28,13 @@ def made_of_trace(fn: Any) -> bool:
     return made and _hides(fn, _is_of_trace)
 
 
+def continues_trace(fn: Any) -> bool:
+    """Whether a library's function goes on with the trace that it was made in, as what `register_vmappable` hands to
+    its functions: such a trace is no other call's."""
+    return issubclass(type(fn), types.FunctionType) and any(
+        issubclass(type(held), jax.core.Trace) for held in _insides(fn))
+
+
 def _is_of_trace(obj: Any) -> bool:
     return issubclass(type(obj), jax.core.Tracer) or is_body(obj)
 

@@ -53,7 +53,7 @@ from dynacomp.capture.symbolic.values import (
 )
 from dynacomp.capture.tracing.abstract_evaluation import Outcome, evaluated, is_nothing, reach_rules
 from dynacomp.capture.tracing.body_variants import Dispatch, differ_by_bodies
-from dynacomp.capture.tracing.hidden_tracers import hides_tracers
+from dynacomp.capture.tracing.hidden_tracers import continues_trace, hides_tracers
 from dynacomp.capture.tracing.library_reads import guard_reads
 from dynacomp.capture.tracing.lowered_args import LibraryArg, leaf_nodes, lower_arg, lower_arguments, standins_in
 from dynacomp.capture.tracing.passthrough import OBJECT_CALLS, Passed
@@ -95,6 +95,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
                  name: str | None = None) -> Value:
     """The Value of `fn(*args, **kwargs)`, `fn` being pure; raises Raised as the call would."""
     refuse(cap, (*args, *(kwargs or {}).values()), label(fn))
+    if continues_trace(fn):
+        raise Break("tracer", f"{label(fn)} goes on with a trace that runs the caller")
     if registers_once(fn) and all(isinstance(a, Const) for a in args) and not kwargs:
         return Const(fn(*(a.value for a in args)))  # type: ignore[attr-defined]
     if has_effect(_called(fn, args)) or decorates(fn, [peek(a) for a in of_class(Const, args)]):

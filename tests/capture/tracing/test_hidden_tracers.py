@@ -7,6 +7,7 @@ import types
 import jax
 import jax.numpy as jnp
 import pytest
+from jax._src.interpreters import batching
 
 import dynacomp
 from dynacomp.capture.symbolic import libraries
@@ -210,3 +211,30 @@ def test_a_tree_that_keeps_functions_out_of_sight(coupling, broken):
     stats = dynacomp.stats()
     assert stats["frames_captured"] <= (6 if broken else 3) and not stats["frames_eager"]
     assert sum(stats["breaks"].values()) == stats["breaks"].get("user", 0)
+
+
+class Box:
+    def __init__(self, data):
+        self.data = data
+
+
+def test_what_goes_on_with_a_running_trace_is_no_node():
+    def to_elt(go_on, _, box, spec):
+        return Box(go_on(box.data, spec))
+
+    def from_elt(go_on, size, box, spec):
+        return Box(go_on(size, box.data + 1, spec))
+
+    def program(x):
+        return jax.vmap(lambda box: Box(box.data * 2), axis_size=x.shape[0])(Box(x)).data
+
+    batching.register_vmappable(Box, int, int, to_elt, from_elt, None)
+    try:
+        dynacomp.reset()
+        compiled = dynacomp.jit(program, backend="eager")
+        for n in (3, 4, 3):
+            got = compiled(jnp.arange(float(n)))
+            assert not isinstance(got, jax.core.Tracer) and got.tolist() == [2 * i + 1 for i in range(n)]
+    finally:
+        batching.unregister_vmappable(Box)
+    assert "tracer" in dynacomp.stats()["breaks"]
