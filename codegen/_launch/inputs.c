@@ -1,6 +1,8 @@
 /* Inputs: checked against what was compiled for, laid out row by row, awaited, their pointers read. */
 #include "launch.h"
 
+#include <math.h>
+
 static int is_known_sharding(Program *p, PyObject *sharding)
 {
     for (int k = 0; k < SHARDINGS; k++)
@@ -82,11 +84,62 @@ static int take_row_major(call_t *call, Py_ssize_t i, PyObject *x)
     return 0;
 }
 
+/* ---- numbers of Python ---- */
+
+/* The bytes of a Python number in a slot's dtype; 0 where NumPy shall say what becomes of it. */
+static int write_number(char kind, PyObject *given, int64_t *to)
+{
+    if (PyFloat_CheckExact(given)) {
+        double wide = PyFloat_AS_DOUBLE(given);
+        float narrow = (float)wide;
+        if (kind != 'd' && (kind != 'f' || (isinf(narrow) && !isinf(wide))))
+            return 0;
+        memcpy(to, kind == 'd' ? (void *)&wide : (void *)&narrow, kind == 'd' ? sizeof wide : sizeof narrow);
+        return 1;
+    }
+    if (kind == '?' && PyBool_Check(given)) {
+        *(uint8_t *)to = given == Py_True;
+        return 1;
+    }
+    if (!PyLong_CheckExact(given) || (kind != 'i' && kind != 'l'))
+        return 0;
+    int overflow;
+    int64_t whole = PyLong_AsLongLongAndOverflow(given, &overflow);
+    int32_t half = (int32_t)whole;
+    if (overflow || (kind == 'i' && half != whole))
+        return 0;
+    memcpy(to, kind == 'i' ? (void *)&half : (void *)&whole, kind == 'i' ? sizeof half : sizeof whole);
+    return 1;
+}
+
+/* Keeps `x`, which a number in this slot was converted to: it stands for the next ones where arrays are awaited. */
+static int keep_number(slot_t *slot, PyObject *x)
+{
+    PyObject *dtype = PyObject_GetAttrString(x, "dtype");
+    PyObject *name = dtype ? PyObject_GetAttrString(dtype, "char") : NULL;
+    Py_XDECREF(dtype);
+    const char *kind = name ? PyUnicode_AsUTF8(name) : NULL;
+    slot->kind = kind ? *kind : 0;
+    Py_XDECREF(name);
+    if (!kind)
+        return -1;
+    Py_XSETREF(slot->number, Py_NewRef(x));
+    return 0;
+}
+
+static int is_number(PyObject *x) { return PyFloat_CheckExact(x) || PyLong_CheckExact(x) || PyBool_Check(x); }
+
 /* Input i as a checked jax Array in call->arrays. */
 int take_input(call_t *call, Py_ssize_t i, PyObject *given)
 {
     Program *p = call->program;
+    slot_t *slot = &p->slots[i];
     PyObject *x;
+    if (slot->number && write_number(slot->kind, given, &call->numbers[i])) {
+        PyList_SET_ITEM(call->arrays, i, Py_NewRef(slot->number));
+        call->inputs[i] = &call->numbers[i];
+        return 0;
+    }
     if (Py_TYPE(given) == jax.array) {
         x = Py_NewRef(given);
     } else {
@@ -100,17 +153,17 @@ int take_input(call_t *call, Py_ssize_t i, PyObject *given)
     PyObject *aval = ask(jax.aval, x);
     if (!aval)
         return -1;
-    int status = aval == p->slots[i].aval ? 0 : check_aval(p, i, x, aval);
+    int status = aval == slot->aval ? 0 : check_aval(p, i, x, aval);
     Py_DECREF(aval);
     if (status)
         return -1;
     for (Py_ssize_t r = 0; r < p->n_sizes; r++)
         if (p->reads[r].input == i)
-            call->sizes[p->reads[r].index] = p->slots[i].dims[p->reads[r].index];
+            call->sizes[p->reads[r].index] = slot->dims[p->reads[r].index];
     PyObject *sharding = ask(jax.sharding, x);
     if (!sharding)
         return -1;
-    status = sharding == p->slots[i].sharding ? 0 : accept_sharding(p, i, sharding, x);
+    status = sharding == slot->sharding ? 0 : accept_sharding(p, i, sharding, x);
     Py_DECREF(sharding);
     if (status)
         return -1;
@@ -119,7 +172,9 @@ int take_input(call_t *call, Py_ssize_t i, PyObject *given)
         return -1;
     call->committed |= committed == Py_True;
     Py_DECREF(committed);
-    return p->slots[i].flat ? 0 : take_row_major(call, i, x);
+    if (is_number(given) && !slot->donated && !slot->number)
+        return keep_number(slot, x);
+    return slot->flat ? 0 : take_row_major(call, i, x);
 }
 
 int read_pointer(PyObject *array, void **pointer)
@@ -142,7 +197,7 @@ int read_pointers(call_t *call)
         return -1;
     Py_DECREF(done);
     for (Py_ssize_t i = 0; i < n; i++)
-        if (read_pointer(PyList_GET_ITEM(call->arrays, i), &call->inputs[i]))
+        if (!call->inputs[i] && read_pointer(PyList_GET_ITEM(call->arrays, i), &call->inputs[i]))
             return -1;
     return 0;
 }

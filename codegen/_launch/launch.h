@@ -108,6 +108,8 @@ typedef struct {
     PyObject *sharding;           /* the last sharding that was accepted here */
     int64_t *dims;                /* its dimensions that sizes read */
     int donated, flat;            /* flat: fewer than two dimensions, so that only one layout exists */
+    PyObject *number;             /* a jax Array made of a Python number here: stands for those whose bytes we write */
+    char kind;                    /* its dtype, as NumPy's character */
 } slot_t;
 
 typedef struct {
@@ -142,7 +144,8 @@ extern PyTypeObject ProgramType;
 typedef struct {
     Program *program;
     PyObject *arrays;             /* list of the jax Arrays that are the inputs */
-    void **inputs, **outputs;
+    void **inputs, **outputs;     /* an input's is NULL until it is read */
+    int64_t *numbers;             /* the bytes of inputs that are Python numbers */
     int64_t *sizes;
     PyObject **made;              /* each output: a jax Array of the stock, or a Block */
     Plan *plan;

@@ -63,7 +63,7 @@ static int call_prepare(call_t *call, Program *p)
 {
     memset(call, 0, offsetof(call_t, stack));
     call->program = p;
-    size_t pointers = (size_t)(p->n_inputs + 2 * p->n_outputs);
+    size_t pointers = (size_t)(2 * p->n_inputs + 2 * p->n_outputs);
     void **memory = pointers <= STACK_POINTERS ? call->stack : PyMem_Malloc(pointers * sizeof(void *));
     call->sizes = p->n_sizes <= STACK_SIZES ? call->stack_sizes : PyMem_Malloc((size_t)p->n_sizes * sizeof(int64_t));
     if (memory)
@@ -76,6 +76,7 @@ static int call_prepare(call_t *call, Program *p)
     }
     call->outputs = memory + p->n_inputs;
     call->made = (PyObject **)(call->outputs + p->n_outputs);
+    call->numbers = (int64_t *)(call->made + p->n_outputs);
     return 0;
 }
 
@@ -143,6 +144,7 @@ static void Program_dealloc(PyObject *self)
     for (Py_ssize_t i = 0; p->slots && i < p->n_inputs; i++) {
         Py_XDECREF(p->slots[i].aval);
         Py_XDECREF(p->slots[i].layout);
+        Py_XDECREF(p->slots[i].number);
         Py_XDECREF(p->slots[i].sharding);
         PyMem_Free(p->slots[i].dims);
     }

@@ -1,5 +1,6 @@
 """The launcher: inputs it refuses or converts, threads, fork, Ctrl-C, donation, how long memory lives."""
 
+import contextlib
 import gc
 import os
 import signal
@@ -70,6 +71,31 @@ def test_numpy_and_python_inputs():
     np.testing.assert_array_equal(program(np.arange(14.0)[::2], np.float64(0.5))[0], np.arange(7))
     turned = compiled(lambda x, z: (x * z).imag, jnp.ones(7), 2j)
     np.testing.assert_array_equal(turned(np.arange(7, dtype=np.float32), 3 + 4j)[0], np.arange(7) * 4.0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.bool_])
+def test_python_numbers_are_read_as_they_are(dtype, monkeypatch):
+    """After the first one nobody in Python is asked; what does not fit NumPy judges each time."""
+    asked, convert = [], program_module._Checks.convert
+    monkeypatch.setattr(program_module._Checks, "convert", lambda self, i, x: asked.append(x) or convert(self, i, x))
+    with jax.enable_x64(True):
+        pick = compiled(lambda flag, n: jnp.where(flag, n, jnp.array([n, n], dtype)), True, dtype(1))
+        kind = {np.bool_: bool}.get(dtype, float if dtype in (np.float32, np.float64) else int)
+        for n in map(kind, (1, 0, -7, 3, 2**31 - 1, -2**31)):
+            got, = pick(False, n)
+            assert got.dtype == dtype and got.tolist() == [np.asarray(n, dtype)] * 2 and not got.committed
+        assert len(asked) == 2
+        if kind is int:
+            for n in (True, 2**31 if dtype is np.int32 else 2**63):
+                with pytest.raises(OverflowError) if n is not True else contextlib.nullcontext():
+                    assert pick(False, n)[0].tolist() == [1, 1]
+        if kind is float:
+            for n in (1e300, float("nan"), float("-inf"), -0.0, 1e-40, 0.1, 5):
+                with np.errstate(over="ignore"):
+                    want = np.full(2, n, dtype)
+                    assert pick(True, n)[0].tobytes() == want.tobytes()
+        assert pick(jnp.array(False), jnp.array(kind(1), dtype))[0].tolist() == [1, 1]
+        assert pick(False, kind(0))[0].tolist() == [0, 0]
 
 
 def test_unready_inputs_are_awaited():
