@@ -6,7 +6,9 @@ program at once; any other goes to `misses.on_miss`.
 
 from __future__ import annotations
 
+import copyreg
 import functools
+import sys
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, overload
@@ -23,7 +25,7 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import Const, Value, stands_for
 from dynacomp.capture.tracing.placement import jit_places
 from dynacomp.codegen.backends import BACKENDS
-from dynacomp.donation import Donated, donated, donating
+from dynacomp.donation import Donated, DonatingFunction, donated, donating
 from dynacomp.driver.foreign import FOREIGN, Foreign
 from dynacomp.driver.pipeline import INTERPRETER
 from dynacomp.marks import mark_dynamic, mark_static
@@ -200,6 +202,20 @@ def _remade(obj: Any, options: Options, which: Donated, fn: Any, arguments: dict
     made = compiled(obj, options, which)
     ahead.tell(made, fn, arguments)
     return made
+
+
+def _reduced(made: Any) -> str | tuple[Any, ...]:
+    """How a compiled function is pickled: by its name where that is its own, as functions are, else as what it was made
+    of; where that has no name either, cloudpickle and its like take a function by value."""
+    found: Any = sys.modules.get(made.__module__)
+    for name in made.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return made.__qualname__ if found is made else (
+        _remade, (made.__wrapped__, made.key, getattr(made, "donated", NOTHING), *ahead.told(made)))
+
+
+for _cls in (_native.CompiledFunction, DonatingFunction):
+    copyreg.pickle(_cls, _reduced)
 
 
 def disable(fn: F) -> F:

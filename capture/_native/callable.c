@@ -211,6 +211,12 @@ static PyObject *compiled_reduce(PyObject *self, PyObject *unused)
     return PyObject_GetAttrString(self, "__qualname__");
 }
 
+static PyObject *compiled_copy(PyObject *self, PyObject *memo)
+{
+    DC_UNUSED(memo);
+    return Py_NewRef(self);
+}
+
 static PyObject *compiled_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"fn", "on_miss", "key", NULL};
@@ -259,6 +265,8 @@ static void compiled_dealloc(CompiledFunction *self)
 
 static PyMethodDef compiled_methods[] = {
     {"__reduce__", compiled_reduce, METH_NOARGS, "Pickles by qualified name, as functions do."},
+    {"__copy__", compiled_copy, METH_NOARGS, "Itself, as of functions."},
+    {"__deepcopy__", compiled_copy, METH_O, "Itself, as of functions."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef compiled_getset[] = {

@@ -156,6 +156,18 @@ def test_pickles_and_copies():
     same((deep(X), loaded(X), shallow(X)), (X, X, X * 5))
 
 
+def test_a_function_without_a_name_of_its_own_is_pickled_by_what_it_is_made_of():
+    made = jit(plain, options={"recompile_limit": 3}, donate_argnums=0)
+    loaded = pickle.loads(pickle.dumps(made))
+    assert type(loaded) is type(made) and loaded.__wrapped__ is plain and loaded.key == made.key
+    assert loaded.donated == made.donated and copy.copy(made) is copy.deepcopy(made) is made
+    inner = jit(lambda a: a * 2)
+    outer = pickle.loads(pytest.importorskip("cloudpickle").dumps(jit(lambda a: inner(a) + 1)))
+    same(outer(X), X * 2 + 1)
+    with pytest.raises((AttributeError, pickle.PicklingError)):
+        pickle.dumps(inner)
+
+
 def test_generators_and_coroutines_run():
     @jit
     def some(a):
