@@ -79,6 +79,10 @@ template <class V> constexpr bool is_float =
 template <class V> constexpr bool is_signed = elem<V>(-1) < elem<V>(0);
 template <class V> constexpr bool is_double = sizeof(elem<V>) == 8;
 
+// What is read in one branch of a choice. Where g++ makes the rows around it lanes once more, it turns such branches
+// into masked loads, and g++ 12 gets some of them wrong: rows of three, of which it knows that there are three, were 0.
+#define DC_BRANCH(...) ({ asm volatile(""); __VA_ARGS__; })
+
 // ---- lanes tags -------------------------------------------------------------------------------
 
 template <int N> struct full {

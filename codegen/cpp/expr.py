@@ -255,10 +255,10 @@ def _apply(expr: Apply, scope: Scope, vector: bool) -> str:
 
 def _choice(expr: Apply, test: Expr, lanes: Expr | None, scope: Scope) -> str:
     """A select whose condition, or a part of it, is the same for all lanes: only what is chosen is computed, and may
-    count on it. `lanes`: the other part."""
+    count on it. `lanes`: the other part. It stays a branch (`DC_BRANCH`)."""
     yes, no = (replace(scope, known=scope.known.assuming(test, holds)) for holds in (True, False))
     chosen = expr.args[1] if lanes is None else replace(expr, args=(lanes, *expr.args[1:]))
-    return f"({emit(test, scope).code} ? {emit_lanes(chosen, yes)} : {emit_lanes(expr.args[2], no)})"
+    return f"({emit(test, scope).code} ? DC_BRANCH({emit_lanes(chosen, yes)}) : {emit_lanes(expr.args[2], no)})"
 
 
 def _is_plain(expr: Expr) -> bool:

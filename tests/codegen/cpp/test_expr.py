@@ -59,6 +59,14 @@ def test_offsets_stay_in_their_register(name):
     assert "gather_at(" in text and "[&](int l)" not in text and "int64_t>(t" not in text, text
 
 
+def test_short_rows_of_one_array_or_another():
+    """Of complex numbers: their halves stand two apart."""
+    first, second = (TABLE[:12] + 1j * TABLE[12:24]).reshape(2, 2, 3)
+    dynacomp.reset()
+    np.testing.assert_array_equal(dynacomp.jit(jnp.vstack)([first, second]), jnp.vstack([first, second]))
+    assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["externs"]
+
+
 def test_arrays_too_large_for_offsets_of_32_bits():
     large = jax.ShapeDtypeStruct((2**30,), jnp.float32)
     assert "gather_at(" not in source(lambda t, i: t[i] * 2, large, jax.ShapeDtypeStruct((64,), jnp.int32))

@@ -118,7 +118,7 @@ def test_no_lane_of_a_section_asks(tmp_path):
 
 def test_conditions_of_rows_choose_before_anything_is_read(tmp_path):
     text = source(lambda x: jnp.roll(x, 1, 0) + 1, grid(64, 256), folder=tmp_path)
-    assert "masked_load" not in text and " ? load(" in text
+    assert "masked_load" not in text and " ? DC_BRANCH(load(" in text
 
 
 def test_masked_lanes_that_lie_in_the_array_are_read_without_a_mask(tmp_path):
