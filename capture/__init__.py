@@ -8,14 +8,17 @@ only those listed before it.
                   of generators
     symbolic      The symbolic machine, what it holds (Values, by their Sources) and what it finds
                   out (guards, side effects)
-    wrapping      From real objects to Values: objects, classes, NumPy arrays, numbers and sizes
-                  that change
+    numbers       Numbers, strings and sizes that change from call to call, and what Python or NumPy
+                  makes of them
+    wrapping      From real objects to Values: objects, classes, NumPy arrays
+    bodies        Bodies, the user's functions that JAX calls, captured as graphs; trees, and tracers
+                  that hide
     tracing       Calls of JAX and of pure libraries as nodes of the Graph: their arguments,
-                  results, bodies and effects
+                  results and effects
     reconstruct   From Values back to real objects: the replacement bytecode, its helpers at run
                   time, graph breaks
-    kinds         What each kind of Value does: attributes, operators, containers, iteration,
-                  exceptions
+    arithmetic    What operators do with Values: arithmetic, comparison, truth, identity, subscripts
+    kinds         What each kind of Value does: attributes, containers, iteration, exceptions, texts
     control_flow  Branches and loops that arrays decide, as `cond`, `while_loop`, `fori_loop` and
                   `scan` of the Graph
     calls         What happens when a Value is called: functions, classes, methods, rules that

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from types import CellType, CodeType
 from typing import Any
 
-from dynacomp.capture import builtins, calls, kinds, opcodes, reconstruct, wrapping
+from dynacomp.capture import arithmetic, builtins, calls, kinds, numbers, opcodes, reconstruct, wrapping
 from dynacomp.capture.base.collector import seldom_collecting
 from dynacomp.capture.base.errors import Break, CompileError, GiveUp, Raised, Restart, Unbuildable
 from dynacomp.capture.base.interrupts import ours
@@ -24,6 +24,7 @@ from dynacomp.capture.bytecode.resume import is_resume
 from dynacomp.capture.bytecode.stack_effects import check_rows
 from dynacomp.capture.control_flow.merge import select
 from dynacomp.capture.graph.graph import Graph
+from dynacomp.capture.numbers import size_values
 from dynacomp.capture.reconstruct.graph_break import breaking
 from dynacomp.capture.reconstruct.output import Recipe, returning
 from dynacomp.capture.symbolic import sources as S
@@ -40,13 +41,12 @@ from dynacomp.capture.symbolic.machine import (
 )
 from dynacomp.capture.symbolic.operations import check_operations
 from dynacomp.capture.symbolic.values import CellV, Lazy, NeedsConcrete, object_of, type_of
-from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.class_prototypes import is_made, leak
 
 # Handlers of opcodes, rules for callees, kinds of Values, what wraps and rebuilds them: each module of these rooms
 # registers its own.
-for _room in (builtins, calls, kinds, opcodes, reconstruct, wrapping):
+for _room in (arithmetic, builtins, calls, kinds, numbers, opcodes, reconstruct, wrapping):
     for _module in pkgutil.iter_modules(_room.__path__, _room.__name__ + "."):
         importlib.import_module(_module.name)
 check_complete()

@@ -18,12 +18,12 @@ import jax
 from dynacomp import ahead, callers, counters, misses, notices
 from dynacomp.capture import _native
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.bodies.placement import jit_places
 from dynacomp.capture.calls.calls import BUILTINS, USER_RULES
 from dynacomp.capture.calls.user_rules import allow_in_graph, assume_constant_result, substitute
 from dynacomp.capture.symbolic.libraries import is_library
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import Const, Value, stands_for
-from dynacomp.capture.tracing.placement import jit_places
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.donation import Donated, DonatingFunction, donated, donating
 from dynacomp.driver.foreign import FOREIGN, Foreign

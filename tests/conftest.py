@@ -70,7 +70,7 @@ MEDIUM = ("benchmarks", "capture/base/test_interrupts.py", "capture/base/test_re
           "capture/bytecode/test_segments.py", "capture/control_flow/test_rolled_loops.py",
           "capture/native/test_native_arrays.py", "capture/native/test_native_hook.py",
           "capture/native/test_native_leaks.py", "capture/native/test_native_sanitized.py",
-          "capture/test_transform_table.py", "capture/test_weak_keys.py", "capture/tracing/test_subgraphs.py",
+          "capture/test_transform_table.py", "capture/test_weak_keys.py", "capture/bodies/test_subgraphs.py",
           "changing",
           "codegen/conformance", "codegen/cpp/test_backend.py", "codegen/cpp/test_types.py", "codegen/test_cache.py",
           "codegen/test_program.py", "codegen/triton/test_programs.py", "codegen/test_xla.py",

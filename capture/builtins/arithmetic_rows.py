@@ -7,15 +7,15 @@ import math
 import operator
 import types
 
+from dynacomp.capture.arithmetic import later
+from dynacomp.capture.arithmetic.identity import same_object
+from dynacomp.capture.arithmetic.indices import index_value
+from dynacomp.capture.arithmetic.operators import BINARY, COMPARE, binary, fold, subscript, truth, unary
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.calls.calls import BUILTINS, fold_call
-from dynacomp.capture.kinds import later
 from dynacomp.capture.kinds.containers import contains, delitem, setitem
-from dynacomp.capture.kinds.identity import same_object
-from dynacomp.capture.kinds.indices import index_value
 from dynacomp.capture.kinds.iteration import iterate
-from dynacomp.capture.kinds.operators import BINARY, COMPARE, binary, fold, subscript, truth, unary
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (

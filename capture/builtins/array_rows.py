@@ -11,14 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dynacomp.capture.arithmetic import arrays
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.graph import sized_calls
-from dynacomp.capture.kinds import arrays, grown_lists
+from dynacomp.capture.kinds import grown_lists
+from dynacomp.capture.numbers import dynamic_scalars, size_values
+from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import ArrayV, Const, ScalarV, SizeV, Value, now, object_of, stands_for
 from dynacomp.capture.tracing.trace_call import library_call
-from dynacomp.capture.wrapping import dynamic_scalars, size_values
-from dynacomp.capture.wrapping.host_functions import as_scalar
 
 ONE = Const(1)
 

@@ -17,18 +17,20 @@ from typing import Any
 import jax
 import numpy as np
 
+from dynacomp.capture.arithmetic import graph_scalars, later
+from dynacomp.capture.arithmetic.indices import index_value
+from dynacomp.capture.arithmetic.operators import as_bool, fold
 from dynacomp.capture.base.classes import mro
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.calls.calls import BUILTINS
-from dynacomp.capture.kinds import attrs, graph_scalars, grown_lists, later, stores
+from dynacomp.capture.kinds import attrs, grown_lists, stores
 from dynacomp.capture.kinds.containers import length
 from dynacomp.capture.kinds.exceptions import handled
-from dynacomp.capture.kinds.indices import index_value
 from dynacomp.capture.kinds.iteration import iterate, listed
 from dynacomp.capture.kinds.keys import elements_of, hash_value, pairs
-from dynacomp.capture.kinds.operators import as_bool, fold
 from dynacomp.capture.kinds.text import text
+from dynacomp.capture.numbers import size_values
 from dynacomp.capture.reconstruct import tracebacks
 from dynacomp.capture.symbolic.immutability import is_python_class
 from dynacomp.capture.symbolic.iterator_values import StreamV
@@ -63,7 +65,7 @@ from dynacomp.capture.symbolic.values import (
     peek,
     type_of,
 )
-from dynacomp.capture.wrapping import ndarrays, size_values
+from dynacomp.capture.wrapping import ndarrays
 
 NONE = Const(None)
 

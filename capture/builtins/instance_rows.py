@@ -13,12 +13,13 @@ from typing import Any
 
 import jax
 
+from dynacomp.capture.arithmetic.operators import fold, truth
 from dynacomp.capture.base.classes import module_name, mro
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.of_class import of_class
+from dynacomp.capture.bodies.placement import is_traced
 from dynacomp.capture.builtins.builtin_rows import class_of, row
 from dynacomp.capture.calls.class_checks import checked
-from dynacomp.capture.kinds.operators import fold, truth
 from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
@@ -33,7 +34,6 @@ from dynacomp.capture.symbolic.values import (
     is_exactly,
     stands_for,
 )
-from dynacomp.capture.tracing.placement import is_traced
 from dynacomp.capture.wrapping.class_attrs import lookup
 
 # Whose attributes are found as those of any object, though in C functions of their own.

@@ -13,17 +13,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynacomp.capture._native import rethrow, throw
+from dynacomp.capture.arithmetic import graph_scalars
+from dynacomp.capture.arithmetic.arrays import rows
+from dynacomp.capture.arithmetic.identity import is_same
+from dynacomp.capture.arithmetic.operators import binary, fold, truth
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS, call
-from dynacomp.capture.kinds import graph_scalars, grown_lists
-from dynacomp.capture.kinds.arrays import rows
+from dynacomp.capture.kinds import grown_lists
 from dynacomp.capture.kinds.exceptions import as_exception
-from dynacomp.capture.kinds.identity import is_same
 from dynacomp.capture.kinds.iteration import ITERATORS, advance, get_iter, iterate, iterator, row_iter
-from dynacomp.capture.kinds.operators import binary, fold, truth
 from dynacomp.capture.kinds.sequences import sort_values
+from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic import generators
 from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, GeneratorV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.machine import Capture
@@ -45,7 +47,6 @@ from dynacomp.capture.symbolic.values import (
     stands_for,
     type_of,
 )
-from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.class_attrs import lookup
 
 

@@ -22,9 +22,9 @@ from typing import Any
 import jax
 from jax._src import core
 
+from dynacomp.capture.arithmetic.operators import fold
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS, call
-from dynacomp.capture.kinds.operators import fold
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (

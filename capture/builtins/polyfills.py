@@ -18,10 +18,10 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from dynacomp.capture.arithmetic.operators import fold
 from dynacomp.capture.base import namespaces_py
 from dynacomp.capture.calls.calls import BUILTINS, BY_TYPE, call
 from dynacomp.capture.kinds.attrs import CONST_METHODS
-from dynacomp.capture.kinds.operators import fold
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import Const, Value, as_python, type_of
 

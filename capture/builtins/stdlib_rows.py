@@ -17,10 +17,11 @@ import types
 import weakref
 from typing import Any
 
+from dynacomp.capture.arithmetic.operators import subscript
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.itertools_py import EQUIVALENTS
+from dynacomp.capture.bodies.subgraphs import signature_of
 from dynacomp.capture.calls.calls import BUILTINS, BY_TYPE, OPENED, as_function, call, inline
-from dynacomp.capture.kinds.operators import subscript
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.generator_finalization import frames
 from dynacomp.capture.symbolic.machine import Capture
@@ -38,7 +39,6 @@ from dynacomp.capture.symbolic.values import (
     peek,
     type_of,
 )
-from dynacomp.capture.tracing.subgraphs import signature_of
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.constants import from_python
 

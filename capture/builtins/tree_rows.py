@@ -15,13 +15,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dynacomp.capture.arithmetic.operators import truth
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.bodies.treedef_contents import arrays_in_structure, numbers_out_of_sight, taken_apart
+from dynacomp.capture.bodies.trees import unflattened
 from dynacomp.capture.builtins.builtin_rows import NONE
 from dynacomp.capture.calls.calls import BUILTINS, call, call_row
 from dynacomp.capture.kinds import grown_lists
 from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.kinds.iteration import iterate
-from dynacomp.capture.kinds.operators import truth
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import (
@@ -37,8 +39,6 @@ from dynacomp.capture.symbolic.values import (
 )
 from dynacomp.capture.tracing.equinox_modules import refuse_method
 from dynacomp.capture.tracing.trace_call import library_call
-from dynacomp.capture.tracing.treedef_contents import arrays_in_structure, numbers_out_of_sight, taken_apart
-from dynacomp.capture.tracing.trees import unflattened
 from dynacomp.capture.wrapping.constants import from_python
 from dynacomp.capture.wrapping.ndarrays import is_numpy
 from dynacomp.capture.wrapping.pytree_shells import Memo, fixed_fields, shell

@@ -30,12 +30,12 @@ from typing import Any
 import numpy as np
 
 from dynacomp.capture import _native
+from dynacomp.capture.arithmetic.operators import CONTAINER_OPS
 from dynacomp.capture.base.errors import Break, Unbuildable
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS
 from dynacomp.capture.calls.instances import instantiate
 from dynacomp.capture.kinds.attrs import CYTHON
-from dynacomp.capture.kinds.operators import CONTAINER_OPS
 from dynacomp.capture.kinds.text import text
 from dynacomp.capture.reconstruct.emit import Emitter
 from dynacomp.capture.reconstruct.runtime import Kept

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from dynacomp.capture.arithmetic import graph_scalars, later
+from dynacomp.capture.arithmetic.operators import fold
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.identity_table import IdentityTable
@@ -26,10 +28,9 @@ from dynacomp.capture.bytecode.suspensions import SUSPENDS
 from dynacomp.capture.calls import jitted
 from dynacomp.capture.calls.entering import enter
 from dynacomp.capture.calls.signatures import bind
-from dynacomp.capture.kinds import graph_scalars, later
 from dynacomp.capture.kinds.attrs import CONST_METHODS, intercepts
 from dynacomp.capture.kinds.iteration import ITERATORS, iterate
-from dynacomp.capture.kinds.operators import fold
+from dynacomp.capture.numbers import dynamic_scalars, host_functions, size_values
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.generators import new_generator
 from dynacomp.capture.symbolic.kind import Kind, define, kind
@@ -73,7 +74,7 @@ from dynacomp.capture.tracing.failures import is_entered
 from dynacomp.capture.tracing.library_objects import RULE_METHODS, open_callable
 from dynacomp.capture.tracing.lowered_args import of_attributes
 from dynacomp.capture.tracing.trace_call import library_call
-from dynacomp.capture.wrapping import dynamic_scalars, host_functions, ndarrays, object_attrs, size_values
+from dynacomp.capture.wrapping import ndarrays, object_attrs
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, payload_base, seen_by_c
 from dynacomp.capture.wrapping.class_attrs import MISSING, name_in_errors, resolve

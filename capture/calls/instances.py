@@ -15,13 +15,13 @@ from typing import Any
 
 from jax.tree_util import all_leaves
 
+from dynacomp.capture.arithmetic.operators import fold, truth
 from dynacomp.capture.base.classes import module_name, mro
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.calls.calls import BUILTINS, fold_call
 from dynacomp.capture.calls.payload_methods import construct
 from dynacomp.capture.kinds import attrs, exceptions, stores
 from dynacomp.capture.kinds.iteration import iterate
-from dynacomp.capture.kinds.operators import fold, truth
 from dynacomp.capture.symbolic.immutability import is_python_class
 from dynacomp.capture.symbolic.libraries import is_host, is_library, is_pure_module, is_stateful, module_of
 from dynacomp.capture.symbolic.machine import Capture

@@ -18,6 +18,7 @@ from typing import Any
 
 from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.base.errors import Break, Restart
+from dynacomp.capture.bodies.placement import jit_places
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_library
 from dynacomp.capture.symbolic.machine import Capture
@@ -25,7 +26,6 @@ from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.undo_log import Watch
 from dynacomp.capture.symbolic.values import ArrayV, Const, DictV, MutableV, SequenceV, Value, children, stands_for
 from dynacomp.capture.tracing.library_objects import open_callable
-from dynacomp.capture.tracing.placement import jit_places
 from dynacomp.capture.wrapping.builder import JITTED, wrap
 from dynacomp.capture.wrapping.constants import from_python
 from dynacomp.capture.wrapping.ndarrays import is_numpy

@@ -11,12 +11,12 @@ import collections
 import operator
 from typing import Any
 
+from dynacomp.capture.arithmetic.operators import BINARY, binary, fold
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.calls.calls import BUILTINS, call, call_row
 from dynacomp.capture.kinds.containers import setitem
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.keys import elements_of, hashable, missing_key, pairs
-from dynacomp.capture.kinds.operators import BINARY, binary, fold
 from dynacomp.capture.kinds.text import shown, text
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS

@@ -23,13 +23,13 @@ import jax
 import jax.numpy as jnp
 
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.bodies.subgraphs import Body, localise
 from dynacomp.capture.bytecode.control_flow_graph import EXIT, live, meeting_place
 from dynacomp.capture.control_flow.merge import Differs, Join, Slot
 from dynacomp.capture.graph.graph import Closure, Graph, Node
 from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.machine import Capture, Frame, step
 from dynacomp.capture.symbolic.values import NumberV, ScalarV, Value
-from dynacomp.capture.tracing.subgraphs import Body, localise
 from dynacomp.capture.tracing.trace_call import emit_node
 
 MAX_SIDE_STEPS = 20_000

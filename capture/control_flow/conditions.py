@@ -7,6 +7,7 @@ breaks before the jump, and Python decides.
 
 from __future__ import annotations
 
+from dynacomp.capture.arithmetic import graph_scalars
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import Instr
 from dynacomp.capture.bytecode.control_flow_graph import LOOP_ENDS, loop_of
@@ -14,7 +15,6 @@ from dynacomp.capture.control_flow import loops, rolled_loops
 from dynacomp.capture.control_flow.branches import OneSide, Start, decide, may_convert
 from dynacomp.capture.control_flow.merge import Differs
 from dynacomp.capture.control_flow.raising import assume, may_assume, only_raises
-from dynacomp.capture.kinds import graph_scalars
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import mutating

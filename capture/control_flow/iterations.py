@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from dynacomp.capture.arithmetic.graph_scalars import least_of, most_of
+from dynacomp.capture.bodies.subgraphs import Body
 from dynacomp.capture.bytecode.code import Decoded
 from dynacomp.capture.bytecode.control_flow_graph import live, written
 from dynacomp.capture.control_flow.branches import Leaf, Side, Start, explore
 from dynacomp.capture.control_flow.loop_state import State
 from dynacomp.capture.control_flow.merge import Differs, Slot
 from dynacomp.capture.graph.graph import Node
-from dynacomp.capture.kinds.graph_scalars import least_of, most_of
 from dynacomp.capture.kinds.grown_lists import Growing, item_at
 from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.grown_items import Front
@@ -26,7 +27,6 @@ from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import Const, ListV, NumberV, ScalarV, SizeV, Value, is_exactly
-from dynacomp.capture.tracing.subgraphs import Body
 
 MAX_PASSES = 6  # to find the objects that a body changes
 

@@ -22,21 +22,21 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from dynacomp.capture.arithmetic import graph_scalars
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.control_flow.loop_state import State as Carried
 from dynacomp.capture.control_flow.merge import Differs
 from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.graph.sizes import Size
-from dynacomp.capture.kinds import graph_scalars
+from dynacomp.capture.numbers import size_values
+from dynacomp.capture.numbers.applied import Given
+from dynacomp.capture.numbers.graph_inputs import add_input
+from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import Const, NumberV, ScalarV, Value, is_exactly, now
-from dynacomp.capture.wrapping import size_values
-from dynacomp.capture.wrapping.applied import Given
 from dynacomp.capture.wrapping.constants import const_array
-from dynacomp.capture.wrapping.graph_inputs import add_input
-from dynacomp.capture.wrapping.host_functions import as_scalar
 
 MOST_GIVEN = 12  # numbers from outside of the loop, see `_native/guard_numbers.c`
 KINDS = (float, int, bool)

@@ -12,14 +12,14 @@ from typing import Any
 
 import jax
 
+from dynacomp.capture.arithmetic import graph_scalars
+from dynacomp.capture.bodies.subgraphs import Body
 from dynacomp.capture.control_flow.merge import Differs, is_same_constant
 from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.capture.graph.graph import Node
-from dynacomp.capture.kinds import graph_scalars
 from dynacomp.capture.reconstruct.array_identity import origin_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import ArrayV, NumberV, SizeV, TupleV, is_exactly, is_number, object_of, type_of
-from dynacomp.capture.tracing.subgraphs import Body
 
 COUNT, STRIDE = 1 << 29, 4  # ints begin a loop below COUNT and grow by STRIDE an iteration: 2^27 of them fit
 

@@ -21,7 +21,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from dynacomp.capture.arithmetic.operators import as_bool, negation
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.bodies.subgraphs import Body
 from dynacomp.capture.bytecode.control_flow_graph import EXIT, Loop, landing, meeting_place
 from dynacomp.capture.control_flow.branches import (
     Fork,
@@ -43,11 +45,9 @@ from dynacomp.capture.control_flow.iterations import Changed, Iteration, Plan, b
 from dynacomp.capture.control_flow.merge import Differs, Join, Slot
 from dynacomp.capture.graph.avals import Aval, blank
 from dynacomp.capture.graph.graph import Builder, Closure, Node
-from dynacomp.capture.kinds.operators import as_bool, negation
 from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.values import ArrayV, Const, NotConstant, NumberV, Value
-from dynacomp.capture.tracing.subgraphs import Body
 from dynacomp.capture.tracing.trace_call import emit_node
 
 PEELS, MAX_NESTED = 2, 24  # iterations run before the loop; those of a loop that stays a nest of `cond`s

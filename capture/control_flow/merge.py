@@ -14,9 +14,10 @@ from typing import Any
 
 import jax
 
+from dynacomp.capture.arithmetic import graph_scalars
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.graph.avals import Aval, aval_of
-from dynacomp.capture.kinds import graph_scalars
+from dynacomp.capture.numbers import dynamic_scalars, host_functions
 from dynacomp.capture.reconstruct.array_identity import origin_of
 from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.iterator_values import SeqIterV, StreamV
@@ -37,7 +38,6 @@ from dynacomp.capture.symbolic.values import (
     now,
     type_of,
 )
-from dynacomp.capture.wrapping import dynamic_scalars, host_functions
 
 
 class Differs(Exception):

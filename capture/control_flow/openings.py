@@ -18,12 +18,15 @@ import operator
 from typing import Any
 
 from dynacomp.capture.base.errors import Break, Raised, Restart
+from dynacomp.capture.bodies.subgraphs import localise
 from dynacomp.capture.bytecode.code import Instr
 from dynacomp.capture.bytecode.control_flow_graph import loop_of
 from dynacomp.capture.control_flow.branches import OneSide, Start, decide
 from dynacomp.capture.control_flow.merge import Differs
 from dynacomp.capture.control_flow.raising import only_raises
 from dynacomp.capture.graph.avals import aval_of
+from dynacomp.capture.numbers import dynamic_scalars, host_functions
+from dynacomp.capture.numbers.graph_inputs import scalar_node
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.values import (
@@ -36,9 +39,6 @@ from dynacomp.capture.symbolic.values import (
     is_changing,
     now,
 )
-from dynacomp.capture.tracing.subgraphs import localise
-from dynacomp.capture.wrapping import dynamic_scalars, host_functions
-from dynacomp.capture.wrapping.graph_inputs import scalar_node
 
 NUMBERS = (int, float, bool)
 LONG = 48  # steps of Python's that one number takes; more are not chosen between

@@ -16,7 +16,9 @@ from typing import Any
 
 import jax
 
+from dynacomp.capture.arithmetic import graph_scalars as numbers
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.bodies.subgraphs import localise
 from dynacomp.capture.bytecode.code import Instr
 from dynacomp.capture.bytecode.control_flow_graph import LOOP_ENDS, landing, live, loop_of, loops
 from dynacomp.capture.control_flow.branches import Leaf, Start, close, leaves, values_of
@@ -29,9 +31,9 @@ from dynacomp.capture.graph.size_scope import Relation
 from dynacomp.capture.graph.sized_calls import fori_of_length, rows_of_length
 from dynacomp.capture.graph.sizes import Size, bounds
 from dynacomp.capture.graph.sizes import names as names_of
-from dynacomp.capture.kinds import graph_scalars as numbers
 from dynacomp.capture.kinds import grown_lists
 from dynacomp.capture.kinds.grown_lists import Grown, rows_aval, shape_of
+from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.grown_items import Run, leaf_count, parts_of
 from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV, counters
 from dynacomp.capture.symbolic.machine import Capture, Frame
@@ -47,9 +49,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     is_exactly,
 )
-from dynacomp.capture.tracing.subgraphs import localise
 from dynacomp.capture.tracing.trace_call import emit_node
-from dynacomp.capture.wrapping import size_values
 
 FEW_ROUNDS = 4096  # a loop over a symbolic size may go so many rounds, at least, before it is captured again
 MAX_TRIES = 3  # iterations after which a loop must have become like the next one

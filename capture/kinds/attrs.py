@@ -14,11 +14,12 @@ import jax
 import jax.ref
 import numpy as np
 
+from dynacomp.capture.arithmetic import arrays
 from dynacomp.capture.base.classes import module_name, own_dict
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.kinds import arrays
 from dynacomp.capture.kinds.exceptions import as_exception, say_where
+from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.generators import delegate
 from dynacomp.capture.symbolic.immutability import is_changeable, is_python_class
@@ -60,7 +61,6 @@ from dynacomp.capture.symbolic.values import (
     type_of,
 )
 from dynacomp.capture.tracing.trace_call import RULES, library_call
-from dynacomp.capture.wrapping import dynamic_scalars, size_values
 from dynacomp.capture.wrapping.builder import JITTED, is_plain_instance, items_of, wrap
 from dynacomp.capture.wrapping.builtin_subclasses import MUTABLE
 from dynacomp.capture.wrapping.class_attrs import MISSING, SIMPLE, is_hook, lookup, name_in_errors, read_class, resolve

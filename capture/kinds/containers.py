@@ -11,11 +11,8 @@ import inspect
 import operator
 from typing import Any
 
-from dynacomp.capture.base.errors import Break, Raised
-from dynacomp.capture.kinds import arrays, deques, dicts_and_sets, sequences
-from dynacomp.capture.kinds.iteration import iterate, iterator
-from dynacomp.capture.kinds.keys import hashable, kind_of, missing_key, raised
-from dynacomp.capture.kinds.operators import (
+from dynacomp.capture.arithmetic import arrays
+from dynacomp.capture.arithmetic.operators import (
     BINARY,
     COMPARE,
     CONTAINER_OPS,
@@ -26,7 +23,12 @@ from dynacomp.capture.kinds.operators import (
     subscript,
     truth,
 )
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.kinds import deques, dicts_and_sets, sequences
+from dynacomp.capture.kinds.iteration import iterate, iterator
+from dynacomp.capture.kinds.keys import hashable, kind_of, missing_key, raised
 from dynacomp.capture.kinds.sequences import position_of
+from dynacomp.capture.numbers import dynamic_scalars, host_functions
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating, removing
@@ -50,7 +52,7 @@ from dynacomp.capture.symbolic.values import (
     type_of,
 )
 from dynacomp.capture.tracing.trace_call import library_call
-from dynacomp.capture.wrapping import dynamic_scalars, host_functions, ndarrays
+from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import items_of
 from dynacomp.capture.wrapping.builtin_subclasses import plain
 from dynacomp.capture.wrapping.class_attrs import name_in_errors, resolve

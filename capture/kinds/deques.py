@@ -11,10 +11,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from dynacomp.capture.kinds.indices import has_index, integer
+from dynacomp.capture.arithmetic.indices import has_index, integer
+from dynacomp.capture.arithmetic.operators import equal
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.keys import kind_of, raised
-from dynacomp.capture.kinds.operators import equal
 from dynacomp.capture.kinds.sequences import times_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating

@@ -11,9 +11,9 @@ import operator
 import types
 from typing import Any
 
+from dynacomp.capture.arithmetic.operators import equal, truth
 from dynacomp.capture.kinds.iteration import elements, iterate, key_value
 from dynacomp.capture.kinds.keys import each_pair, elements_of, hashable, missing_key, raised
-from dynacomp.capture.kinds.operators import equal, truth
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating, removing
 from dynacomp.capture.symbolic.values import (

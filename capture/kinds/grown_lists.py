@@ -24,11 +24,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from dynacomp.capture.arithmetic import graph_scalars
+from dynacomp.capture.arithmetic.operators import binary, subscript, truth
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.graph.avals import Aval, is_numpy_dtype
 from dynacomp.capture.graph.sizes import Size
-from dynacomp.capture.kinds import graph_scalars
-from dynacomp.capture.kinds.operators import binary, subscript, truth
+from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.grown_items import Fixed, Front, Leaf, Many, Run, parts_of
 from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV, counters
 from dynacomp.capture.symbolic.machine import Capture
@@ -45,7 +46,7 @@ from dynacomp.capture.symbolic.values import (
     is_number,
 )
 from dynacomp.capture.tracing.trace_call import library_call
-from dynacomp.capture.wrapping import ndarrays, size_values
+from dynacomp.capture.wrapping import ndarrays
 
 SHOWN = 4  # last items of a list that the body of a loop which fills it may look at
 

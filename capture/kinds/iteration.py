@@ -11,10 +11,12 @@ import operator
 from collections.abc import Iterator
 from typing import Any
 
+from dynacomp.capture.arithmetic import arrays
+from dynacomp.capture.arithmetic.operators import binary, equal, truth
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.kinds import arrays, existing_iterators, grown_lists
-from dynacomp.capture.kinds.operators import binary, equal, truth
+from dynacomp.capture.kinds import existing_iterators, grown_lists
+from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.generators import resume
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
@@ -41,7 +43,7 @@ from dynacomp.capture.symbolic.values import (
     stands_for,
     type_of,
 )
-from dynacomp.capture.wrapping import ndarrays, size_values
+from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import items_of, realize
 from dynacomp.capture.wrapping.class_attrs import name_in_errors, resolve
 from dynacomp.capture.wrapping.constants import from_python, opened

@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from dynacomp.capture.arithmetic.operators import equal
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.kinds.iteration import iterate
-from dynacomp.capture.kinds.operators import equal
+from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
@@ -41,7 +42,6 @@ from dynacomp.capture.symbolic.values import (
     peek,
     type_of,
 )
-from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.builder import is_plain_instance, items_of, realize
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, items_payload
 from dynacomp.capture.wrapping.class_attrs import name_in_errors, resolve

@@ -9,12 +9,12 @@ import operator
 import sys
 from typing import Any
 
+from dynacomp.capture.arithmetic.indices import has_index, integer, slice_of
+from dynacomp.capture.arithmetic.operators import binary, equal, truth
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.kinds import grown_lists
-from dynacomp.capture.kinds.indices import has_index, integer, slice_of
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.keys import raised
-from dynacomp.capture.kinds.operators import binary, equal, truth
 from dynacomp.capture.symbolic.grown_items import Front
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating

@@ -8,6 +8,7 @@ import jax
 
 from dynacomp.capture.base.classes import has_dict, own_dict
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.bodies.placement import is_traced
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import is_pure_module
@@ -34,7 +35,6 @@ from dynacomp.capture.symbolic.values import (
     type_of,
 )
 from dynacomp.capture.tracing.equinox_modules import is_module, may_be_filled, refuse_store
-from dynacomp.capture.tracing.placement import is_traced
 from dynacomp.capture.wrapping import class_attrs
 from dynacomp.capture.wrapping.class_attrs import MISSING, is_hook, resolve
 from dynacomp.capture.wrapping.class_prototypes import Placeholder

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from dynacomp.capture.arithmetic import later
+from dynacomp.capture.arithmetic.operators import CONTAINER_OPS, fold, subscript
 from dynacomp.capture.base.errors import Break
-from dynacomp.capture.kinds import later
 from dynacomp.capture.kinds.iteration import elements, key_value
-from dynacomp.capture.kinds.operators import CONTAINER_OPS, fold, subscript
+from dynacomp.capture.numbers import host_functions, size_values
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.standing_values import LaterV
@@ -40,7 +41,7 @@ from dynacomp.capture.symbolic.values import (
     node_of,
     type_of,
 )
-from dynacomp.capture.wrapping import class_attrs, host_functions, object_attrs, size_values
+from dynacomp.capture.wrapping import class_attrs, object_attrs
 from dynacomp.capture.wrapping.builtin_subclasses import inherits, plain
 
 ORDER = {str: ("__str__", "__repr__"), repr: ("__repr__",), format: ("__format__", "__str__", "__repr__"),

@@ -6,10 +6,12 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+from dynacomp.capture.arithmetic import later
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import Instr
-from dynacomp.capture.kinds import grown_lists, keys, later, sequences
+from dynacomp.capture.kinds import grown_lists, keys, sequences
 from dynacomp.capture.kinds.iteration import iterate
+from dynacomp.capture.numbers import host_functions
 from dynacomp.capture.symbolic.frame_values import NULL
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode, unsupported
 from dynacomp.capture.symbolic.side_effects import mutating
@@ -28,7 +30,6 @@ from dynacomp.capture.symbolic.values import (
     is_changing,
     type_of,
 )
-from dynacomp.capture.wrapping import host_functions
 from dynacomp.capture.wrapping.class_attrs import resolve
 
 # --- building

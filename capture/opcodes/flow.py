@@ -8,6 +8,8 @@ import operator
 import sys
 import types
 
+from dynacomp.capture.arithmetic.identity import is_same
+from dynacomp.capture.arithmetic.operators import truth, unary
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import VERSION, Instr
 from dynacomp.capture.bytecode.control_flow_graph import LOOP_ENDS
@@ -16,10 +18,8 @@ from dynacomp.capture.control_flow import conditions, openings, rolled_loops
 from dynacomp.capture.control_flow.python_loops import watch_rounds
 from dynacomp.capture.kinds.attrs import NAMING, do_nothing
 from dynacomp.capture.kinds.exceptions import as_exception, handled, instance_of, set_cause
-from dynacomp.capture.kinds.identity import is_same
 from dynacomp.capture.kinds.iteration import advance, get_iter, iterate
 from dynacomp.capture.kinds.keys import pairs
-from dynacomp.capture.kinds.operators import truth, unary
 from dynacomp.capture.opcodes.coroutines import Wrapped, send_to_generator
 from dynacomp.capture.opcodes.groups import prepare_reraise
 from dynacomp.capture.opcodes.names import CALLEE_FIRST, load_global

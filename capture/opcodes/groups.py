@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dynacomp.capture.arithmetic.identity import is_same
 from dynacomp.capture.base import groups_py
 from dynacomp.capture.base.errors import Raised
 from dynacomp.capture.bytecode.code import Instr
 from dynacomp.capture.calls.calls import BUILTINS
-from dynacomp.capture.kinds.identity import is_same
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
 from dynacomp.capture.symbolic.values import Const, ObjectV, TupleV, Value, as_python
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dynacomp.capture.bytecode.code import VERSION, Instr
-from dynacomp.capture.kinds import containers
-from dynacomp.capture.kinds.identity import same_object
-from dynacomp.capture.kinds.operators import (
+from dynacomp.capture.arithmetic.identity import same_object
+from dynacomp.capture.arithmetic.operators import (
     BINARY,
     COMPARE,
     UNARY,
@@ -15,6 +13,8 @@ from dynacomp.capture.kinds.operators import (
     subscript,
     unary,
 )
+from dynacomp.capture.bytecode.code import VERSION, Instr
+from dynacomp.capture.kinds import containers
 from dynacomp.capture.kinds.stores import delattr_value, setattr_value
 from dynacomp.capture.opcodes.names import let_go, push_callable
 from dynacomp.capture.symbolic.frame_values import NULL

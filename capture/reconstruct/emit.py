@@ -23,6 +23,7 @@ from dynacomp.capture.base.errors import GiveUp, Unbuildable
 from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.graph.graph import Node
+from dynacomp.capture.numbers import host_arrays, size_values
 from dynacomp.capture.reconstruct import runtime, tracebacks
 from dynacomp.capture.reconstruct.array_identity import candidates, chosen, first
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
@@ -57,7 +58,7 @@ from dynacomp.capture.symbolic.values import (
     is_known_literal,
     peek,
 )
-from dynacomp.capture.wrapping import host_arrays, ndarrays, size_values
+from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import is_plain_instance
 
 MAX_INSTRUCTIONS = 60_000  # of one replacement code object: some 4,000 objects that it builds

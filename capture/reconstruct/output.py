@@ -24,6 +24,8 @@ from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Graph, Node, nodes_in
 from dynacomp.capture.graph.graph_sizes import sizes_in, with_sizes
 from dynacomp.capture.graph.sizes import canonical, names
+from dynacomp.capture.numbers import size_values
+from dynacomp.capture.numbers.graph_inputs import add_input
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.array_identity import candidates, chosen, first
 from dynacomp.capture.reconstruct.checks import Checks
@@ -53,10 +55,8 @@ from dynacomp.capture.symbolic.values import (
     children,
     peek,
 )
-from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.class_attrs import hides_entry
 from dynacomp.capture.wrapping.class_prototypes import is_made, shown_classes
-from dynacomp.capture.wrapping.graph_inputs import add_input
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Values that stand for something else: ids and keys, where Python compares or hashes, for objects; an object of the
 capture's own for one in C that the captured code has made of constants (see `c_objects`), and for one that Python
-makes once the Graph has run (see `kinds.later`)."""
+makes once the Graph has run (see `arithmetic.later`)."""
 
 from __future__ import annotations
 

@@ -1,43 +1,25 @@
-"""Calls of JAX and of pure libraries as nodes of the Graph: their arguments, results, bodies and effects.
+"""Calls of JAX and of pure libraries as nodes of the Graph: their arguments, results and effects.
 
-    trace_call           Calls that become nodes of the Graph: JAX, and the libraries that
-                         promise purity
-    abstract_evaluation  What a call of a library returns, and does, found by running it
-                         on tracers
-    subgraphs            Bodies: user functions that a JAX transformation calls, captured as sub-
-                         graphs
-    lowered_args         Values as node arguments, and node arguments as real objects under a
-                         trace
-    hosted               The program's functions for a library that runs them in a context of its
-                         own, as Haiku does: real functions, which no stand-in replaces
-    host_contexts        The contexts that a library runs the program's code in: thread-local
-                         objects of its modules, which it reads whatever it is given
-    body_variants        Ways: a body that JAX calls more than once, with arguments of different
-                         kinds
-    hidden_tracers       Arrays where JAX does not look for leaves: in bound methods, closures
-                         and partials that an object keeps
-    passthrough          What a library's call gives back as it went in: Python numbers, and
-                         arrays
-    placement            Where arrays that do not exist yet will live, and which of them eager
-                         JAX has as tracers
-    endless_loops        Loops of a library call that may never end, for arrays that a check would
-                         have refused
-    failures             What becomes of a library call that fails on tracers: eager JAX's own
-                         exception, or it is entered
-    made_anew            Library callables that the program makes anew for each call: known by
-                         their structure, once one was seen to be another object
-    rebuilt              Copies of existing callables and objects with other content in some
-                         places, for those and for library_objects
-    library_effects      What a library's call has changed besides making its result, noticed
-                         once it has run on tracers
+    trace_call           Calls that become nodes of the Graph: JAX, and the libraries that promise purity
+    abstract_evaluation  What a call of a library returns, and does, found by running it on tracers
+    lowered_args         Values as node arguments, and node arguments as real objects under a trace
+    hosted               The program's functions for a library that runs them in a context of its own, as Haiku
+                         does: real functions, which no stand-in replaces
+    host_contexts        The contexts that a library runs the program's code in: thread-local objects of its
+                         modules, which it reads whatever it is given
+    passthrough          What a library's call gives back as it went in: Python numbers, and arrays
+    endless_loops        Loops of a library call that may never end, for arrays that a check would have refused
+    failures             What becomes of a library call that fails on tracers: eager JAX's own exception, or it is
+                         entered
+    made_anew            Library callables that the program makes anew for each call: known by their structure, once
+                         one was seen to be another object
+    rebuilt              Copies of existing callables and objects with other content in some places, for those and
+                         for library_objects
+    library_effects      What a library's call has changed besides making its result, noticed once it has run on
+                         tracers
     library_objects      Library callables that hold user functions: `jax.value_and_grad(loss)`,
                          `jax.custom_vjp(f)`,
-    library_reads        What the program's own code reads when a library runs it: guarded, for
-                         no bytecode of it was captured
-    treedef_contents     What the structure of a tree says beside its leaves: keys, classes, and
-                         what classes keep out of sight
-    trees                Trees put together of a structure and Values, as `jax.tree.unflatten`
-                         does
-    equinox_modules      Equinox's modules: what their metaclass does when one is made, and when
-                         it may be changed
+    library_reads        What the program's own code reads when a library runs it: guarded, for no bytecode of it
+                         was captured
+    equinox_modules      Equinox's modules: what their metaclass does when one is made, and when it may be changed
 """

@@ -28,11 +28,15 @@ from dynacomp.capture.base.errors import Break, GiveUp, NeverCalled, Raised, Res
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
+from dynacomp.capture.bodies.placement import puts_elsewhere
+from dynacomp.capture.bodies.subgraphs import passed_object, seen_inside
 from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval, as_struct
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.graph_sizes import sizes_in
 from dynacomp.capture.graph.sizes import Size, canonical
+from dynacomp.capture.numbers import size_values
+from dynacomp.capture.numbers.narrowing import hold_narrowed
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import (
     is_library,
@@ -64,10 +68,6 @@ from dynacomp.capture.tracing.lowered_args import (
     standins_in,
 )
 from dynacomp.capture.tracing.passthrough import depends, handed, handed_back, one_level, with_arrays, with_numbers
-from dynacomp.capture.tracing.placement import puts_elsewhere
-from dynacomp.capture.tracing.subgraphs import passed_object, seen_inside
-from dynacomp.capture.wrapping import size_values
-from dynacomp.capture.wrapping.narrowing import hold_narrowed
 from dynacomp.capture.wrapping.ndarrays import holds_numpy
 from dynacomp.capture.wrapping.spelled_sizes import spell_next
 

@@ -28,11 +28,11 @@ from jax._src.lax.lax import _convert_element_type
 from dynacomp.capture.base.errors import Break, Restart
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.of_class import of_class
+from dynacomp.capture.bodies.treedef_contents import in_structure
 from dynacomp.capture.graph.avals import Aval, is_numpy_dtype
 from dynacomp.capture.symbolic.immutability import TREEDEF
 from dynacomp.capture.symbolic.libraries import is_library
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.tracing.treedef_contents import in_structure
 from dynacomp.capture.wrapping.builder import JITTED
 
 CAPTURE = Path(__file__).parents[1]

@@ -19,6 +19,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.bodies.subgraphs import Standin
+from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     CellV,
@@ -34,8 +36,6 @@ from dynacomp.capture.symbolic.values import (
     peek,
 )
 from dynacomp.capture.tracing.library_reads import by_content
-from dynacomp.capture.tracing.subgraphs import Standin
-from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.builder import is_plain_instance, items_of
 from dynacomp.capture.wrapping.class_prototypes import is_made
 

@@ -22,11 +22,15 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.base.remembered import remembered
+from dynacomp.capture.bodies.subgraphs import Standin, localise, place_of
+from dynacomp.capture.bodies.treedef_contents import in_structure, taken_apart
 from dynacomp.capture.graph.avals import as_struct, aval_of, weak
 from dynacomp.capture.graph.graph import Node, Tree, map_parts
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.graph_sizes import sizes_in
 from dynacomp.capture.graph.sizes import Size, canonical
+from dynacomp.capture.numbers import host_arrays
+from dynacomp.capture.numbers.graph_inputs import scalar_node
 from dynacomp.capture.symbolic.immutability import TREEDEF
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import has_user_call, is_host, is_user_function
@@ -61,13 +65,10 @@ from dynacomp.capture.tracing.hosted import as_real, exists
 from dynacomp.capture.tracing.library_reads import by_content, hosted_by_content
 from dynacomp.capture.tracing.made_anew import by_structure, library_object
 from dynacomp.capture.tracing.rebuilt import WithFields
-from dynacomp.capture.tracing.subgraphs import Standin, localise, place_of
-from dynacomp.capture.tracing.treedef_contents import in_structure, taken_apart
-from dynacomp.capture.wrapping import host_arrays, ndarrays
+from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import entries_of, items_of
 from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, SCALARS, SPECIAL, inherits, payload_base, refill
 from dynacomp.capture.wrapping.constants import const_array
-from dynacomp.capture.wrapping.graph_inputs import scalar_node
 from dynacomp.capture.wrapping.pytree_shells import Memo, attributes, fixed_fields, shell
 
 MAX_LITERAL = 4096  # elements of a NumPy array that a Graph spells out

@@ -19,6 +19,7 @@ import jax
 from dynacomp.capture.base.classes import module_name, own_dict
 from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.base.remembered import remembered
+from dynacomp.capture.bodies.placement import jit_places
 from dynacomp.capture.bytecode.code import decode
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_host, is_library, is_pure_module
@@ -39,7 +40,6 @@ from dynacomp.capture.symbolic.values import (
     is_open,
     peek,
 )
-from dynacomp.capture.tracing.placement import jit_places
 from dynacomp.capture.tracing.rebuilt import WithAttributes, WithCells, WithFields
 from dynacomp.capture.wrapping.builder import CUSTOM, items_of, realize, wrap
 from dynacomp.capture.wrapping.pytree_shells import attributes

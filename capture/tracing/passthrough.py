@@ -27,13 +27,13 @@ from jax.extend.core import Var
 
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.bodies.subgraphs import Standin, is_array, localise
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of
 from dynacomp.capture.graph.graph import Node, Tree
 from dynacomp.capture.symbolic.libraries import is_library, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import DictV, ListV, NeedsConcrete, ScalarV, TupleV, Value
 from dynacomp.capture.tracing.lowered_args import LibraryArg, leaf_nodes, rebuild, standins_in
-from dynacomp.capture.tracing.subgraphs import Standin, is_array, localise
 
 # Of JAX's own functions, those that hand through what the function which they call returns beside arrays.
 THROUGH = {"grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "hessian", "vmap", "Partial"}

@@ -23,6 +23,11 @@ import numpy as np
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
+from dynacomp.capture.bodies.body_variants import Dispatch, differ_by_bodies
+from dynacomp.capture.bodies.hidden_tracers import continues_trace, hides_tracers
+from dynacomp.capture.bodies.subgraphs import Standin, localise, never_called, place_of
+from dynacomp.capture.bodies.treedef_contents import in_structure
+from dynacomp.capture.bodies.trees import unflattened
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import Closure, Node, map_parts
 from dynacomp.capture.graph.sizes import Size
@@ -52,14 +57,9 @@ from dynacomp.capture.symbolic.values import (
     peek,
 )
 from dynacomp.capture.tracing.abstract_evaluation import Outcome, evaluated, is_nothing, reach_rules
-from dynacomp.capture.tracing.body_variants import Dispatch, differ_by_bodies
-from dynacomp.capture.tracing.hidden_tracers import continues_trace, hides_tracers
 from dynacomp.capture.tracing.library_reads import guard_reads
 from dynacomp.capture.tracing.lowered_args import LibraryArg, leaf_nodes, lower_arg, lower_arguments, standins_in
 from dynacomp.capture.tracing.passthrough import OBJECT_CALLS, Passed
-from dynacomp.capture.tracing.subgraphs import Standin, localise, never_called, place_of
-from dynacomp.capture.tracing.treedef_contents import in_structure
-from dynacomp.capture.tracing.trees import unflattened
 from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple
 from dynacomp.capture.wrapping.class_prototypes import refuse
 from dynacomp.capture.wrapping.constants import from_python

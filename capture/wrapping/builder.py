@@ -31,6 +31,9 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval
+from dynacomp.capture.numbers import size_values
+from dynacomp.capture.numbers.dynamic_scalars import is_numpy_number
+from dynacomp.capture.numbers.graph_inputs import add_input, outer_builder, own, symbolic_dims
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.immutability import TREEDEF, is_changeable, is_python_class, says_literals
 from dynacomp.capture.symbolic.libraries import is_pure_module
@@ -59,11 +62,8 @@ from dynacomp.capture.symbolic.values import (
     Value,
     open_function,
 )
-from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple, payload_base, read_payload
 from dynacomp.capture.wrapping.changing_contents import ClassEntries, Entries, in_parts, reading
-from dynacomp.capture.wrapping.dynamic_scalars import is_numpy_number
-from dynacomp.capture.wrapping.graph_inputs import add_input, outer_builder, own, symbolic_dims
 
 
 def wrap(cap: Capture, obj: Any, source: S.Source) -> Value:

@@ -19,6 +19,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.graph.avals import ARRAY_TYPE, aval_of
 from dynacomp.capture.graph.sizes import Size
+from dynacomp.capture.numbers.size_values import of_expr
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.sources import KeyObject, Root
 from dynacomp.capture.symbolic.values import (
@@ -37,7 +38,6 @@ from dynacomp.capture.symbolic.values import (
 )
 from dynacomp.capture.wrapping.builder import is_plain_instance, remember, wrap
 from dynacomp.capture.wrapping.builtin_subclasses import MUTABLE, content, is_bare_named_tuple, payload_base
-from dynacomp.capture.wrapping.size_values import of_expr
 
 
 def from_python(cap: Capture, obj: Any) -> Value:

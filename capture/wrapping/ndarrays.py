@@ -26,6 +26,8 @@ import numpy as np
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.numbers import host_arrays
+from dynacomp.capture.numbers.size_values import concrete
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture
@@ -41,9 +43,7 @@ from dynacomp.capture.symbolic.values import (
     children,
     type_of,
 )
-from dynacomp.capture.wrapping import host_arrays
 from dynacomp.capture.wrapping.constants import from_python
-from dynacomp.capture.wrapping.size_values import concrete
 
 MAX_BYTES = 1 << 20  # of an array that is computed during the capture
 MAX_GUARDED = 1 << 16  # bytes of an array whose content a guard compares in each call

@@ -13,6 +13,8 @@ from typing import Any
 
 from dynacomp.capture.base.classes import entries, has_dict, module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.numbers import size_values
+from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
@@ -32,10 +34,8 @@ from dynacomp.capture.symbolic.values import (
     is_open,
     peek,
 )
-from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.builder import entries_of, is_made_anew, items_of
 from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, built_in_base, payload_base, refill
-from dynacomp.capture.wrapping.host_functions import as_scalar
 
 Memo = dict[int, tuple[Value, Any]]  # id of a Value → it, and its real object
 

@@ -14,11 +14,12 @@ import jax
 import numpy as np
 
 from dynacomp.capture.base.errors import Restart
+from dynacomp.capture.numbers import host_arrays, host_functions, size_values
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import label
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import NdArrayV, NeedsConcrete, ScalarV, TupleV, Value, children
-from dynacomp.capture.wrapping import host_arrays, host_functions, ndarrays, size_values
+from dynacomp.capture.wrapping import ndarrays
 
 MOST = 16  # numbers of an array that become sizes
 

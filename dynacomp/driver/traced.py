@@ -30,12 +30,12 @@ from dynacomp import capture, codegen, lowering, notices
 from dynacomp.capture._native import RunPlainly
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import NeverCalled
+from dynacomp.capture.bodies.subgraphs import never_called
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of
 from dynacomp.capture.graph.graph import Builder, Closure, Graph, Node, leaves_in
 from dynacomp.capture.graph.graph_sizes import scope_of, symbols
 from dynacomp.capture.graph.size_evaluation import evaluate
 from dynacomp.capture.graph.sizes import Size
-from dynacomp.capture.tracing.subgraphs import never_called
 from dynacomp.driver.interpreted import interpreted
 from dynacomp.driver.pipeline import INTERPRETER, Compiled, compile_graph, elsewhere, place
 from dynacomp.driver.rules import Acts, Rules

@@ -9,7 +9,7 @@ import pytest
 
 import dynacomp
 from dynacomp.capture.control_flow.loop_numbers import Apply, Element, Last, Rounds, State, Table
-from dynacomp.capture.wrapping.applied import Given
+from dynacomp.capture.numbers.applied import Given
 from tests.changing.kit import outcome, unlike
 
 LENGTHS = (5, 7, 4, 9, 12, 6, 3, 20, 8, 2)

@@ -6,11 +6,11 @@ import operator
 from typing import Any
 
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.numbers import size_values
+from dynacomp.capture.numbers.host_functions import as_index
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import Const, NotConstant, ObjectV, SliceV, Value, as_python, type_of
-from dynacomp.capture.wrapping import size_values
 from dynacomp.capture.wrapping.builtin_subclasses import plain
-from dynacomp.capture.wrapping.host_functions import as_index
 
 
 def index_value(cap: Capture, x: Value) -> Value:

@@ -20,11 +20,11 @@ import numpy as np
 
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.numbers import size_values
+from dynacomp.capture.numbers.applied import Applied, Given, quiet_below
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import BuiltinMethodV, Const, NeedsConcrete, ScalarV, Value, now
-from dynacomp.capture.wrapping import size_values
-from dynacomp.capture.wrapping.applied import Applied, Given, quiet_below
 
 NEVER_RAISE = {op.__name__: op for op in (
     operator.add, operator.sub, operator.mul, operator.lt, operator.le, operator.gt, operator.ge, operator.eq,

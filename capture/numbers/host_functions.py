@@ -21,9 +21,9 @@ import numpy as np
 
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.identity_table import IdentityTable
+from dynacomp.capture.numbers import dynamic_scalars, scalar_ranges, size_values
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import ScalarV, SequenceV, SizeV, TupleV, Value, is_changing, now
-from dynacomp.capture.wrapping import dynamic_scalars, scalar_ranges, size_values
 
 Bounds = tuple[float, float]
 ANY: Bounds = (-math.inf, math.inf)

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from dynacomp.capture.numbers import dynamic_scalars
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import Const, NeedsConcrete, ScalarV, Value, now
-from dynacomp.capture.wrapping import dynamic_scalars
 
 Bounds = tuple[float, float, float, float]  # the least and the greatest |base| and exponent
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
-from dynacomp.capture.tracing.body_variants import Dispatch, differ_by_bodies, likeness, way_of
+from dynacomp.capture.bodies.body_variants import Dispatch, differ_by_bodies, likeness, way_of
 
 
 def body():

@@ -20,6 +20,10 @@ import numpy as np
 
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.sizes import Size, canonical
+from dynacomp.capture.numbers import dynamic_scalars, size_values
+from dynacomp.capture.numbers.applied import Applied, Given, quiet_below
+from dynacomp.capture.numbers.graph_inputs import add_input, symbolic_dims
+from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture
@@ -34,10 +38,6 @@ from dynacomp.capture.symbolic.values import (
     Value,
     children,
 )
-from dynacomp.capture.wrapping import dynamic_scalars, size_values
-from dynacomp.capture.wrapping.applied import Applied, Given, quiet_below
-from dynacomp.capture.wrapping.graph_inputs import add_input, symbolic_dims
-from dynacomp.capture.wrapping.host_functions import as_scalar
 
 MOST = 16  # numbers and arrays that one recipe is made of, see `_native/guard_numbers.c`
 # Functions whose results are as many as their arguments, or the rank of those, say.

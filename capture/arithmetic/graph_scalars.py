@@ -22,11 +22,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from dynacomp.capture.arithmetic import later
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval, aval_of, is_numpy_dtype, weak
 from dynacomp.capture.graph.sizes import bounds
-from dynacomp.capture.kinds import later
+from dynacomp.capture.numbers.dynamic_scalars import host, is_numpy_number
+from dynacomp.capture.numbers.host_functions import as_scalar, row_of
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
@@ -42,8 +44,6 @@ from dynacomp.capture.symbolic.values import (
     type_of,
 )
 from dynacomp.capture.tracing.trace_call import library_call
-from dynacomp.capture.wrapping.dynamic_scalars import host, is_numpy_number
-from dynacomp.capture.wrapping.host_functions import as_scalar, row_of
 
 COMPARISONS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
                "eq": operator.eq, "ne": operator.ne}

@@ -12,13 +12,13 @@ import numpy as np
 
 from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.capture.graph.graph import Node
+from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     NeedsConcrete,
     ScalarV,
 )
-from dynacomp.capture.wrapping import size_values
 
 
 def outer_builder(cap: Capture) -> Any:

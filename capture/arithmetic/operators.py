@@ -10,12 +10,13 @@ import operator
 import types
 from typing import Any
 
+from dynacomp.capture.arithmetic import arrays, graph_scalars, later
+from dynacomp.capture.arithmetic.identity import same_object
+from dynacomp.capture.arithmetic.indices import has_index, index_value, slice_of
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.kinds import arrays, graph_scalars, later
-from dynacomp.capture.kinds.identity import same_object
-from dynacomp.capture.kinds.indices import has_index, index_value, slice_of
+from dynacomp.capture.numbers import dynamic_scalars, host_functions, scalar_ranges, size_values, slices
 from dynacomp.capture.symbolic.grown_items import Front
 from dynacomp.capture.symbolic.immutability import is_changeable
 from dynacomp.capture.symbolic.iterator_values import StreamV
@@ -56,15 +57,7 @@ from dynacomp.capture.symbolic.values import (
 )
 from dynacomp.capture.tracing.equinox_modules import refuse_method
 from dynacomp.capture.tracing.trace_call import library_call
-from dynacomp.capture.wrapping import (
-    changing_contents,
-    dynamic_scalars,
-    host_functions,
-    ndarrays,
-    scalar_ranges,
-    size_values,
-    slices,
-)
+from dynacomp.capture.wrapping import changing_contents, ndarrays
 from dynacomp.capture.wrapping.builtin_subclasses import is_number, plain
 from dynacomp.capture.wrapping.class_attrs import MISSING, lookup, name_in_errors, resolve
 from dynacomp.capture.wrapping.folding import fold as fold

@@ -13,10 +13,10 @@ from typing import Any
 
 from jax._src.numpy.array_methods import _IndexUpdateHelper
 
+from dynacomp.capture.numbers import dynamic_scalars, size_values
+from dynacomp.capture.numbers.host_functions import as_index, as_scalar
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import ArrayV, Const, LibraryV, ScalarV, SizeV, SliceV, TupleV, Value, is_exactly
-from dynacomp.capture.wrapping import dynamic_scalars, size_values
-from dynacomp.capture.wrapping.host_functions import as_index, as_scalar
 
 ENDLESS = 1 << 62  # more than any array has
 

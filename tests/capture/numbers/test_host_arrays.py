@@ -1,4 +1,4 @@
-"""`wrapping.host_arrays`: NumPy arrays made of numbers that change stay compiled, in one entry for all of them."""
+"""`numbers.host_arrays`: NumPy arrays made of numbers that change stay compiled, in one entry for all of them."""
 
 import gc
 import warnings
@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.capture.numbers.test_host_functions import compiled_like_plain
 
 import dynacomp
-from tests.capture.wrapping.test_host_functions import compiled_like_plain
 
 SIZES = (8, 5, 6, 3, 8, 16)
 

@@ -14,17 +14,18 @@ from typing import Any
 import jax
 import numpy as np
 
+from dynacomp.capture.arithmetic import graph_scalars, later
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.bodies.placement import placement
+from dynacomp.capture.bodies.subgraphs import localise
 from dynacomp.capture.graph.avals import ARRAY_TYPE, KEY_TYPE, Aval
-from dynacomp.capture.kinds import graph_scalars, later
+from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import ArrayV, BuiltinMethodV, Const, NdArrayV, SizeV, TupleV, Value, type_of
-from dynacomp.capture.tracing.placement import placement
-from dynacomp.capture.tracing.subgraphs import localise
 from dynacomp.capture.tracing.trace_call import emit_node, library_call
-from dynacomp.capture.wrapping import ndarrays, size_values
+from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import wrap
 
 

@@ -15,12 +15,12 @@ from jax._src.core import subjaxprs
 from jax.sharding import SingleDeviceSharding
 
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.bodies.subgraphs import Body, stand_for
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Node
 from dynacomp.capture.graph.interpreter import materialise
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import ArrayV, Const, Value
-from dynacomp.capture.tracing.subgraphs import Body, stand_for
 
 PLACING = {"sharding_constraint", "reshard", "mesh_cast", "shard_map", "pmap", "xla_pmap"}  # primitives
 SHARDING_OF = {"sharding": lambda s: s, "device": lambda s: next(iter(s.device_set)),

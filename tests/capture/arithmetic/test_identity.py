@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
+from dynacomp.capture.arithmetic.identity import is_same
 from dynacomp.capture.graph.avals import aval_of
-from dynacomp.capture.kinds.identity import is_same
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.values import ArrayV, Const, ListV, TupleV, open_function
 from tests.capture.program_kit import check_one_graph

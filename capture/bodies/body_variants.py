@@ -23,8 +23,8 @@ from typing import Any
 import jax
 
 from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.bodies.hidden_tracers import is_body, made_of_trace
 from dynacomp.capture.graph.avals import aval_of
-from dynacomp.capture.tracing.hidden_tracers import is_body, made_of_trace
 
 MAX_DEPTH = 8  # of functions and tuples inside each other
 MADE = (types.FunctionType, functools.partial)  # what a call of a library makes anew

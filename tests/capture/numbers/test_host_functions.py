@@ -1,4 +1,4 @@
-"""`wrapping.host_functions` and `wrapping.narrowing`: numbers that change stay numbers, in one entry or two."""
+"""`numbers.host_functions` and `numbers.narrowing`: numbers that change stay numbers, in one entry or two."""
 
 from __future__ import annotations
 

@@ -25,12 +25,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from dynacomp.capture.arithmetic.indices import slice_of
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.bodies.placement import home
 from dynacomp.capture.graph.avals import ARRAY_TYPE, is_numpy_dtype
-from dynacomp.capture.kinds.indices import slice_of
 from dynacomp.capture.reconstruct.emit import Emitter
 from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
@@ -54,7 +55,6 @@ from dynacomp.capture.symbolic.values import (
     type_of,
 )
 from dynacomp.capture.tracing.lowered_args import lower_arg
-from dynacomp.capture.tracing.placement import home
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.constants import from_python

@@ -1,4 +1,4 @@
-"""`wrapping.narrowing`: a Python int meets a narrower array as in eager JAX: it fits, or OverflowError."""
+"""`numbers.narrowing`: a Python int meets a narrower array as in eager JAX: it fits, or OverflowError."""
 
 import jax.numpy as jnp
 import pytest

@@ -17,10 +17,10 @@ from jax.extend.core import ClosedJaxpr, Literal
 from dynacomp.capture.base.errors import Restart
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.graph.sizes import Size
+from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import NeedsConcrete, ScalarV
-from dynacomp.capture.wrapping import size_values
 
 
 def hold_narrowed(cap: Capture, closed: ClosedJaxpr, nodes: list[Node], where: str) -> None:

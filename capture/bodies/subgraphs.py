@@ -24,6 +24,8 @@ from jax._src.interpreters.partial_eval import DynamicJaxprTrace
 from dynacomp.capture.base.errors import Break, NeverCalled, Raised
 from dynacomp.capture.base.interrupts import suppressing
 from dynacomp.capture.base.of_class import of_class
+from dynacomp.capture.bodies.body_variants import is_array, is_known, way_of
+from dynacomp.capture.bodies.trees import unflattened
 from dynacomp.capture.graph.avals import Aval, aval_of, blank
 from dynacomp.capture.graph.graph import Builder, Graph, Node, Tree, closures_in, nodes_in
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
@@ -51,8 +53,6 @@ from dynacomp.capture.symbolic.values import (
     next_serial,
     peek,
 )
-from dynacomp.capture.tracing.body_variants import is_array, is_known, way_of
-from dynacomp.capture.tracing.trees import unflattened
 from dynacomp.capture.wrapping.constants import from_python
 
 

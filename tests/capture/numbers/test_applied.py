@@ -1,8 +1,8 @@
-"""`wrapping.applied`: recipes as functions of what changes."""
+"""`numbers.applied`: recipes as functions of what changes."""
 
 import numpy as np
 
-from dynacomp.capture.wrapping.applied import Applied, Given, described
+from dynacomp.capture.numbers.applied import Applied, Given, described
 
 
 def test_recipes_tell_what_differs():

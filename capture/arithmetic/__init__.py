@@ -1,0 +1,11 @@
+"""What operators do with Values: arithmetic, comparison, truth, identity, subscripts, by arrays and numbers first.
+
+    identity       Identity of Values: `a is b`, and what a guard must hold for the answer to be the same in the
+                   next call
+    indices        Indices: what C code makes of a Value where it wants an integer, by `__index__`
+    later          What Python makes of what the Graph computes, once it has run: `np.asarray(x)`, `x.tolist()`,
+                   texts
+    graph_scalars  Python numbers that the Graph computes: loop counters, flags set in a branch, `float(loss)`
+    arrays         Array Values: their attributes, methods, length, iteration
+    operators      Operators on Values: arithmetic, comparison, truth, subscripts
+"""
