@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.capture.numbers.test_host_functions import compiled_like_plain
 
 import dynacomp
+from tests.capture.numbers.test_host_functions import compiled_like_plain
 
 SIZES = (8, 5, 6, 3, 8, 16)
 

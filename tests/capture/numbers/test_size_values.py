@@ -7,9 +7,9 @@ import math
 import jax
 import jax.numpy as jnp
 import pytest
-from tests.capture.numbers.test_host_functions import compiled_like_plain
 
 import dynacomp
+from tests.capture.numbers.test_host_functions import compiled_like_plain
 
 SIDES = (5, 6, 7, 12, 4, 8)  # of six and of eight
 

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.capture.numbers.test_host_functions import SIZES, compiled_like_plain
 
 import dynacomp
+from tests.capture.numbers.test_host_functions import SIZES, compiled_like_plain
 
 OF_SIZES = {
     "a product": lambda x: jnp.tile(x[:, None], (1, 2)).reshape(np.prod((x.shape[0], 2))),
