@@ -14,7 +14,7 @@ import numpy as np
 from dynacomp.capture.arithmetic import arrays
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.graph import sized_calls
-from dynacomp.capture.kinds import grown_lists
+from dynacomp.capture.kinds import alike_items
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic.machine import Capture
@@ -139,7 +139,7 @@ def _joins(fn: Any, of_rows: Any, least: int = 1) -> None:
     @row(fn)
     def call(cap: Capture, *args: Value, **kwargs: Value) -> Value:
         nested = fn in (jnp.array, jnp.asarray)
-        rows = grown_lists.stacked(cap, args[0], nested) if args and kwargs.keys() <= names and all(
+        rows = alike_items.stacked(cap, args[0], nested) if args and kwargs.keys() <= names and all(
             isinstance(v, Const) for v in (*args[1:], *kwargs.values())) else None
         if rows is None or len(rows.aval.shape) < least:
             return library_call(cap, fn, list(args), kwargs)

@@ -22,9 +22,10 @@ from dynacomp.capture.arithmetic.indices import index_value
 from dynacomp.capture.arithmetic.operators import as_bool, fold
 from dynacomp.capture.base.classes import mro
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.loops_py import as_list
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.calls.calls import BUILTINS
-from dynacomp.capture.kinds import attrs, grown_lists, stores
+from dynacomp.capture.kinds import alike_items, attrs, grown_lists, stores
 from dynacomp.capture.kinds.containers import length
 from dynacomp.capture.kinds.exceptions import handled
 from dynacomp.capture.kinds.iteration import iterate, listed
@@ -239,17 +240,9 @@ def _tuple(cap: Capture, xs: Value = TupleV([])) -> Value:
 @row(list)
 def _list(cap: Capture, xs: Value = TupleV([])) -> Value:
     made = grown_lists.of_rows(cap, xs)
-    if made is None and isinstance(xs, StreamV) and grown_lists.goes_on(xs):
+    if made is None and isinstance(xs, StreamV) and alike_items.goes_on(xs):
         return cap.call(Const(as_list), [xs])
     return made or ListV(listed(cap, xs))
-
-
-def as_list(items: Any) -> list[Any]:
-    """`list(items)`, as a loop that may become a node."""
-    made = []
-    for x in items:
-        made.append(x)
-    return made
 
 
 @row(collections.deque)

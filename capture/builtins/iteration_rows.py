@@ -19,9 +19,10 @@ from dynacomp.capture.arithmetic.identity import is_same
 from dynacomp.capture.arithmetic.operators import binary, fold, truth
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.loops_py import summed
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS, call
-from dynacomp.capture.kinds import grown_lists
+from dynacomp.capture.kinds import alike_items
 from dynacomp.capture.kinds.exceptions import as_exception
 from dynacomp.capture.kinds.iteration import ITERATORS, advance, get_iter, iterate, iterator, row_iter
 from dynacomp.capture.kinds.sequences import sort_values
@@ -129,7 +130,7 @@ def _reversed(cap: Capture, xs: Value) -> Value:
     if not (hasattr(kind, "__reversed__") or hasattr(kind, "__getitem__")):
         raise Raised(Const(TypeError(f"{kind.__name__!r} object is not reversible")))
     if isinstance(xs, SequenceV):
-        stream = grown_lists.iterator(cap, xs, back=True) if isinstance(xs, ListV) else None
+        stream = alike_items.iterator(cap, xs, back=True) if isinstance(xs, ListV) else None
         return stream or SeqIterV(xs, len(xs.items) - 1, "reversed")
     if isinstance(xs, RangeV) and stands_for(xs.step, 1):
         first, end = (binary(cap, operator.sub, x, Const(1)) for x in (xs.stop, xs.start))
@@ -167,17 +168,10 @@ def _sum(cap: Capture, xs: Value, start: Value = Const(0)) -> Value:
         return binary(cap, operator.add, total, _sum_of_range(cap, xs))
     if isinstance(xs, (ArrayV, ListV, StreamV)):
         it = get_iter(cap, xs)
-        if grown_lists.goes_on(it):
+        if alike_items.goes_on(it):
             return cap.call(Const(summed), [it, total])
     for x in iterate(cap, xs):
         total = binary(cap, operator.add, total, x)
-    return total
-
-
-def summed(items: Any, total: Any) -> Any:
-    """`sum(items, total)`, as a loop that may become a node."""
-    for x in items:
-        total = total + x
     return total
 
 

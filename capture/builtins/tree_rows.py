@@ -17,11 +17,12 @@ import numpy as np
 
 from dynacomp.capture.arithmetic.operators import truth
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.loops_py import map_each
 from dynacomp.capture.bodies.treedef_contents import arrays_in_structure, numbers_out_of_sight, taken_apart
 from dynacomp.capture.bodies.trees import unflattened
 from dynacomp.capture.builtins.builtin_rows import NONE
 from dynacomp.capture.calls.calls import BUILTINS, call, call_row
-from dynacomp.capture.kinds import grown_lists
+from dynacomp.capture.kinds import alike_items
 from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.symbolic.machine import Capture
@@ -120,20 +121,12 @@ def _mapped(cap: Capture, fn: Value, treedef: Any, columns: list[list[Value]]) -
 
 def _tree_map(cap: Capture, f: Value, tree: Value, *rest: Value, is_leaf: Value = NONE) -> Value:
     if not rest and stands_for(is_leaf, None) and isinstance(tree, ListV):
-        it = grown_lists.iterator(cap, tree)
-        if it is not None and grown_lists.goes_on(it):
+        it = alike_items.iterator(cap, tree)
+        if it is not None and alike_items.goes_on(it):
             return cap.call(Const(map_each), [f, it])
     first, *others = (Shell(cap, t) for t in (tree, *rest))
     leaves, treedef = _flatten(first, is_leaf)
     return _mapped(cap, f, treedef, [leaves, *(_up_to(o, treedef) for o in others)])
-
-
-def map_each(f: Any, items: Any) -> list[Any]:
-    """`jax.tree.map(f, list(items))`, as a loop that may become a node."""
-    made = []
-    for x in items:
-        made.append(jax.tree.map(f, x))
-    return made
 
 
 def all_arrays(cap: Capture, tree: Value, anew: bool = False) -> Value:

@@ -31,7 +31,7 @@ from dynacomp.capture.graph.size_scope import Relation
 from dynacomp.capture.graph.sized_calls import fori_of_length, rows_of_length
 from dynacomp.capture.graph.sizes import Size, bounds
 from dynacomp.capture.graph.sizes import names as names_of
-from dynacomp.capture.kinds import grown_lists
+from dynacomp.capture.kinds import alike_items, grown_lists
 from dynacomp.capture.kinds.grown_lists import Grown, rows_aval, shape_of
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.grown_items import Run, leaf_count, parts_of
@@ -254,7 +254,7 @@ def item_of(cap: Capture, it: Value, note: Callable[[CountIterV, NumberV], None]
         return item
     assert isinstance(it, StreamV)
     if it.kind == "rows":
-        return grown_lists.row(cap, it, item_of(cap, it.parts[0], note))
+        return alike_items.row(cap, it, item_of(cap, it.parts[0], note))
     found = [item_of(cap, part, note) for part in it.parts]
     if it.kind == "map":
         assert it.fn is not None

@@ -5,6 +5,7 @@
                         instance's own entry
     grown_lists         New lists that loops of the Graph fill: what each round appends is a row of arrays, one for
                         all rounds
+    alike_items         Lists that loops have filled with items that are alike, as rows of arrays
     text                `str`, `repr`, `format` and `ascii` of Values
     keys                Keys: what Values are as dict keys and set elements, and where dicts get their entries from
     containers          Containers in general: item assignment and deletion, `in`, and calls of their methods by

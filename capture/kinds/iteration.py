@@ -15,7 +15,7 @@ from dynacomp.capture.arithmetic import arrays
 from dynacomp.capture.arithmetic.operators import binary, equal, truth
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.kinds import existing_iterators, grown_lists
+from dynacomp.capture.kinds import alike_items, existing_iterators
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.generators import resume
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
@@ -308,7 +308,7 @@ def _enumerate(cap: Capture, it: StreamV) -> Value | None:
 
 def _rows(cap: Capture, it: StreamV) -> Value | None:
     at = advance(cap, it.parts[0])
-    return None if at is None else grown_lists.row(cap, it, at)
+    return None if at is None else alike_items.row(cap, it, at)
 
 
 def _map(cap: Capture, it: StreamV) -> Value | None:
@@ -424,7 +424,7 @@ for _cls, _next in ((GivenIterV, existing_iterators.advance), (SeqIterV, _next_s
 define(GeneratorV, Kind(iter=_generator_iter, next=_next_generator))
 define(ObjectV, Kind(iter=_object_iter, next=_next_object))
 define(TupleV, Kind(iter=lambda cap, v: SeqIterV(v)))
-define(ListV, Kind(iter=lambda cap, v: grown_lists.iterator(cap, v) or SeqIterV(v)))
+define(ListV, Kind(iter=lambda cap, v: alike_items.iterator(cap, v) or SeqIterV(v)))
 define(DictV, Kind(iter=lambda cap, v: table_iter(v, "keys")))
 define(SetV, Kind(iter=lambda cap, v: table_iter(v, "keys")))
 define(ViewV, Kind(iter=lambda cap, v: table_iter(v.table, v.kind)))

@@ -12,7 +12,7 @@ from typing import Any
 from dynacomp.capture.arithmetic.indices import has_index, integer, slice_of
 from dynacomp.capture.arithmetic.operators import binary, equal, truth
 from dynacomp.capture.base.errors import Break, Raised
-from dynacomp.capture.kinds import grown_lists
+from dynacomp.capture.kinds import alike_items, grown_lists
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.keys import raised
 from dynacomp.capture.symbolic.grown_items import Front
@@ -54,7 +54,7 @@ def _limit(cap: Capture, end: Value) -> int:
 
 
 def getitem(cap: Capture, seq: Any, key: Value) -> Value:
-    row = grown_lists.row_at(cap, seq, key)
+    row = alike_items.row_at(cap, seq, key)
     if row is not None:
         return row
     index = position_of(cap, seq, key)
@@ -77,7 +77,7 @@ def apart_from(cap: Capture, seq: ListV, index: int) -> Any:
 
 def _slice(cap: Capture, seq: Any, index: slice) -> Value:
     if isinstance(seq, ListV):
-        apart = copied(cap, seq) if index == slice(None) else grown_lists.taken(cap, seq, index)
+        apart = copied(cap, seq) if index == slice(None) else alike_items.taken(cap, seq, index)
         if apart is not None:
             return apart
     try:
@@ -201,7 +201,7 @@ def _count(cap: Capture, v: Any, x: Value) -> Value:
 
 
 def _reverse(cap: Capture, v: ListV) -> None:
-    back = grown_lists.taken(cap, v, slice(None, None, -1))
+    back = alike_items.taken(cap, v, slice(None, None, -1))
     mutating(cap, v)
     v.items.reverse() if back is None else grown_lists.put(v, back.unseen)
 

@@ -9,7 +9,7 @@ from typing import Any
 from dynacomp.capture.arithmetic import later
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import Instr
-from dynacomp.capture.kinds import grown_lists, keys, sequences
+from dynacomp.capture.kinds import alike_items, keys, sequences
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.numbers import host_functions
 from dynacomp.capture.symbolic.frame_values import NULL
@@ -178,7 +178,7 @@ def _unpack_sequence(cap: Capture, f: Frame, i: Instr) -> None:
 @opcode("UNPACK_EX")
 def _unpack_ex(cap: Capture, f: Frame, i: Instr) -> None:
     before, after = i.arg & 0xFF, i.arg >> 8
-    apart = grown_lists.unpacked(cap, f.stack[-1], before, after)
+    apart = alike_items.unpacked(cap, f.stack[-1], before, after)
     if apart is not None:
         f.pop()
         f.stack.extend(reversed(apart))

@@ -1,0 +1,34 @@
+"""Functions of Python and JAX that go through what they are given, as loops in Python.
+
+The machine enters them where it goes through more rounds than it wants to see one by one: such a loop may become a
+node of the Graph, which the C function cannot.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+
+def as_list(items: Any) -> list[Any]:
+    """`list(items)`, as a loop that may become a node."""
+    made = []
+    for x in items:
+        made.append(x)
+    return made
+
+
+def summed(items: Any, total: Any) -> Any:
+    """`sum(items, total)`, as a loop that may become a node."""
+    for x in items:
+        total = total + x
+    return total
+
+
+def map_each(f: Any, items: Any) -> list[Any]:
+    """`jax.tree.map(f, list(items))`, as a loop that may become a node."""
+    made = []
+    for x in items:
+        made.append(jax.tree.map(f, x))
+    return made
