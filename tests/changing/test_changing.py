@@ -17,7 +17,7 @@ from tests.changing.run import results
 from tests.changing.variants import VARIANTS, everything
 
 SEED = int(os.environ.get("DYNACOMP_TEST_SEED", "0"))
-EVERY, PART = 120, 60  # one of so many entries is in the sample; so many are one slow test
+EVERY, PART = 240, 60  # one of so many entries is in the sample; so many are one slow test
 FILE = Path(__file__).parent / "failures.txt"
 KNOWN = {line.split("  # ")[0] for line in FILE.read_text().splitlines()} if FILE.exists() else set()
 ALL = everything()

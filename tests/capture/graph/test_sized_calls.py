@@ -86,6 +86,7 @@ def test_a_function_that_takes_neither_a_size_nor_an_array():
     assert dynacomp.stats()["breaks"] == {} and dynacomp.stats()["frames_captured"] == 3
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_searchsorted_in_lengths_that_change(side, wide):

@@ -196,6 +196,6 @@ def test_what_fails_for_arrays_of_jax_alone_has_not_failed():
             return x, str(error)
 
     compiled = dynacomp.jit(f, backend="eager")
-    for n in range(2, 5):
+    for n in (2, 3):
         args = jnp.ones(n), np.ones(n)
         assert repr(compiled(*args)) == repr(f(*args))

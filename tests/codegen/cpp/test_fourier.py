@@ -48,6 +48,7 @@ def four(x, z, fft=fft):
 
 
 @pytest.mark.medium
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n", (1, 2, 6, 45, 64, 121, 256, 390, 1000, 4096, 2 ** 15))
 def test_lengths_against_float64(n):
     """One line, fewer than a register has lanes, and more: no error over twice eager's."""

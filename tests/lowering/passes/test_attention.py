@@ -81,6 +81,7 @@ def attentions(graph):
     return [n for n in graph.calls if getattr(n.target, "name", "") == "attention"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FOUND)
 def test_it_is_found_and_computes_the_same(name):
     fn, args, causal = FOUND[name]

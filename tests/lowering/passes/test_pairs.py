@@ -75,6 +75,7 @@ def test_what_is_read_whole_stays():
     assert "c" in carried(turned, numbers(8))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 @pytest.mark.parametrize("fn", [squares, stacked, both, until, nested, turned])
 def test_as_eager(fn, dtype):
@@ -97,6 +98,7 @@ def test_special_values(value):
     np.testing.assert_array_equal(got, expected)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("fn", [stacked, both, nested])
 def test_gradients(fn):
     def loss(x):
