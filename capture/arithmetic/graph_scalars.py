@@ -44,6 +44,7 @@ from dynacomp.capture.symbolic.values import (
     type_of,
 )
 from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.wrapping.ndarrays import is_jax_array
 
 COMPARISONS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
                "eq": operator.eq, "ne": operator.ne}
@@ -61,7 +62,7 @@ def limits() -> tuple[int, int]:
 def from_array(cap: Capture, x: Value, kind: type) -> NumberV | None:
     """`kind(x)` of a scalar array; None where the Graph cannot hold it, or eager JAX might refuse."""
     x = later.twin(cap, x) or x
-    if not isinstance(x, ArrayV) or isinstance(x.real, np.ndarray) or cap.under_trace:
+    if not is_jax_array(x) or cap.under_trace:
         return None
     dtype = x.aval.dtype
     if x.aval.shape != () or not is_numpy_dtype(dtype):

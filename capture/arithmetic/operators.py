@@ -136,13 +136,13 @@ def _fixed(cap: Capture, *values: Value) -> tuple[Value, ...]:
 def _of_numpy(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     """NumPy's own operator; None where the other operand is JAX's. Break where NumPy is given what is not known."""
     found = ndarrays.call(cap, op, [a, b], {})
-    if found is None and not any(isinstance(v, (ArrayV, LibraryV)) and not ndarrays.is_numpy(v) for v in (a, b)):
+    if found is None and not any(ndarrays.is_jax_array(v) or isinstance(v, LibraryV) for v in (a, b)):
         raise Break("leaves", f"NumPy's own {op.__name__}")
     return found
 
 
 def _array_op(cap: Capture, op: Any, a: Value, b: Value) -> Value:
-    if all(ndarrays.is_numpy(v) or not isinstance(v, ArrayV) for v in (a, b)):
+    if not any(map(ndarrays.is_jax_array, (a, b))):
         found = _of_numpy(cap, op, a, b)
         if found is None:
             raise Break("leaves", f"NumPy's own {op.__name__}")

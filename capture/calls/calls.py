@@ -355,7 +355,7 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     found = host_functions.call(cap, obj, args, kwargs) or graph_scalars.of_rounds(obj, args, kwargs)
     if found is None and ndarrays.is_numpy_function(obj):
         found = ndarrays.call(cap, obj, args, kwargs)
-        asking = ndarrays.asking(obj) if found is None and args and _is_jaxs(args[0]) else None
+        asking = ndarrays.asking(obj) if found is None and args and ndarrays.is_jax_array(args[0]) else None
         if asking is not None:
             return inline(cap, as_function(cap, Const(asking)), args, kwargs)
         found = found or later.call(cap, obj, args, kwargs)
@@ -426,10 +426,6 @@ def arity(row: Any) -> tuple[float, float]:
     if any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in found):
         return inf, inf
     return least, inf if any(p.kind is p.VAR_POSITIONAL for p in found) else len(plain)
-
-
-def _is_jaxs(value: Value) -> bool:
-    return isinstance(value, ArrayV) and not isinstance(value.real, np.ndarray)
 
 
 def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -24,11 +24,11 @@ from dynacomp.capture.symbolic.libraries import is_library
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.undo_log import Watch
-from dynacomp.capture.symbolic.values import ArrayV, Const, DictV, MutableV, SequenceV, Value, children, stands_for
+from dynacomp.capture.symbolic.values import Const, DictV, MutableV, SequenceV, Value, children, stands_for
 from dynacomp.capture.tracing.library_objects import open_callable
 from dynacomp.capture.wrapping.builder import JITTED, wrap
 from dynacomp.capture.wrapping.constants import from_python
-from dynacomp.capture.wrapping.ndarrays import is_numpy
+from dynacomp.capture.wrapping.ndarrays import is_jax_array
 
 
 def inside(cap: Capture, fn: Const) -> Value | None:
@@ -87,4 +87,4 @@ def _holds_numbers(value: Value) -> bool:
     """Whether that may be, or hold, anything but arrays of JAX."""
     if isinstance(value, (SequenceV, DictV)):
         return any(not isinstance(x, Value) or _holds_numbers(x) for x in children(value))
-    return not (isinstance(value, ArrayV) and not is_numpy(value) or stands_for(value, None))
+    return not (is_jax_array(value) or stands_for(value, None))

@@ -19,8 +19,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from dynacomp.capture.arithmetic import graph_scalars
 from dynacomp.capture.arithmetic.operators import binary, subscript, truth
 from dynacomp.capture.base.errors import Break
@@ -125,7 +123,7 @@ def shape_of(cap: Capture, item: Value, birth: int, leaves: list[Any], made: lis
     """An item of a round as a shape; its arrays and numbers are added to `leaves`, its lists and dicts to `made`. Break
     where it has none, or has one of those in two places."""
     item = cap.realize(item)
-    if isinstance(item, ArrayV) and not isinstance(item.real, np.ndarray) and is_numpy_dtype(item.aval.dtype):
+    if ndarrays.is_jax_array(item) and is_numpy_dtype(item.aval.dtype):
         if item.real is not None or cap.graph.homes.get(item.node, -1) < birth:
             return Fixed(item)
         leaves.append(item)
@@ -208,7 +206,7 @@ def of_rows(cap: Capture, v: Value) -> ListV | None:
     """`list(v)` of a list that loops have filled, or of an array with a symbolic number of rows; None for others."""
     if isinstance(v, ListV):
         return copied(cap, v)
-    if not isinstance(v, ArrayV) or ndarrays.is_numpy(v) or not isinstance(rows := (v.aval.shape or (0,))[0], Size):
+    if not ndarrays.is_jax_array(v) or not isinstance(rows := (v.aval.shape or (0,))[0], Size):
         return None
     return ListV([], unseen=Grown(cap, [Run(rows, (Leaf(0),), [v])]))
 

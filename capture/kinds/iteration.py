@@ -238,7 +238,7 @@ def iterate(cap: Capture, value: Value) -> Iterator[Value]:
     if isinstance(value, SequenceV):
         yield from list(items_of(cap, value))
         return
-    if isinstance(value, ArrayV) and not ndarrays.is_numpy(value):
+    if ndarrays.is_jax_array(value):
         yield from arrays.unpack(cap, value)
         return
     yield from _rest(cap, get_iter(cap, value))

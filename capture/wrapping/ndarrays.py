@@ -19,7 +19,7 @@ import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -88,6 +88,11 @@ STRIDED: Any = type(np.lib.stride_tricks.as_strided(np.zeros(2), (1,)).base)  # 
 def is_numpy(value: Value) -> bool:
     """A NumPy array: NumPy's own operations on it are not JAX's."""
     return isinstance(value, NdArrayV) or isinstance(value, ArrayV) and isinstance(value.real, np.ndarray)
+
+
+def is_jax_array(value: Any) -> TypeGuard[ArrayV]:
+    """An array of JAX, given or of the Graph: an ArrayV is one of NumPy's, too, where the program was given that."""
+    return isinstance(value, ArrayV) and not isinstance(value.real, np.ndarray)
 
 
 def holds_numpy(cap: Capture, value: Value) -> bool:
