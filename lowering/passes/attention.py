@@ -22,7 +22,7 @@ import numpy as np
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import OUTPUT, PLACEHOLDER, Builder, Graph, Node, nodes_in
-from dynacomp.lowering.passes.core import constant, dead_code, substituted, users_of
+from dynacomp.lowering.passes.core import as_node, dead_code, substituted, users_of
 from dynacomp.lowering.primitives import specialise
 from dynacomp.lowering.primitives.attention import ATTENTION
 from dynacomp.lowering.primitives.ops import OPS, has_effects
@@ -396,7 +396,7 @@ class _Writer:
 
     def node(self, value: Any) -> Node:
         """A value as a Node: constants become `get_attr`s."""
-        return value if isinstance(value, Node) else constant(self.builder, value)
+        return as_node(self.builder, value)
 
     def arranged(self, seen: Seen, wanted: Labels, new: Any) -> Node:
         """The operand with dimensions `wanted`; those that it lacks have one element."""

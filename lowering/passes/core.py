@@ -83,8 +83,7 @@ def users_of(graph: Graph) -> dict[Node, list[Node]]:
 
 
 def finish(builder: Builder, outputs: tuple[Any, ...], avals: Any) -> Graph:
-    nodes = tuple(o if isinstance(o, Node) else constant(builder, o) for o in outputs)
-    graph = builder.finish(nodes)
+    graph = builder.finish(tuple(as_node(builder, o) for o in outputs))
     return replace(graph, nodes=(*graph.nodes[:-1], replace(graph.nodes[-1], aval=avals)))
 
 
@@ -97,6 +96,11 @@ def constant(builder: Builder, value: Any) -> Node:
     """A NumPy value as a `get_attr` node."""
     array = np.asarray(value)
     return builder.const(array, Aval(array.shape, array.dtype))
+
+
+def as_node(builder: Builder, value: Any) -> Node:
+    """What a pass has found for a node, a Node or a constant, as a Node."""
+    return value if isinstance(value, Node) else constant(builder, value)
 
 
 def emit(builder: Builder, like: Node, target: Any, args: tuple, kwargs: dict[str, Any], aval: Any) -> Node:

@@ -20,7 +20,7 @@ import numpy as np
 
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.graph import PLACEHOLDER, Builder, Closure, Graph, Node, map_nodes, nodes_in
-from dynacomp.lowering.passes.core import Rule, constant, dead_code, emit, is_getitem, rebuild
+from dynacomp.lowering.passes.core import Rule, as_node, dead_code, emit, is_getitem, rebuild
 from dynacomp.lowering.primitives.control import bodies, is_control, map_bodies, results
 from dynacomp.lowering.primitives.ops import LAYOUT, OPS, Op, has_effects
 from dynacomp.lowering.sizes.indexing import total
@@ -81,7 +81,7 @@ def _trimming(read: Iterable[set[int]]) -> Rule:
             found = values[node.args[0]][node.args[1]]
             if isinstance(found, int):
                 return emit(builder, node, node.target, (node.args[0], found), {}, node.aval)
-            return found if isinstance(found, Node) else constant(builder, found)
+            return as_node(builder, found)
         if not is_loop(node):
             return None
         loop = Loop(node)
@@ -198,7 +198,7 @@ def _selected(graph: Graph, order: Sequence[int], scalars: Mapping[int, Any], ou
     for node in graph.nodes[:-1]:
         if node in reached and node.op != PLACEHOLDER:
             new[node] = _copied(graph, node, new, builder)
-    return builder.finish(tuple(x if isinstance(x, Node) else constant(builder, x) for x in map(new.get, wanted)))
+    return builder.finish(tuple(as_node(builder, x) for x in map(new.get, wanted)))
 
 
 def _copied(graph: Graph, node: Node, new: Mapping[Node, Any], builder: Builder) -> Node:
