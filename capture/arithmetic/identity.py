@@ -11,7 +11,6 @@ from typing import Any
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.immutability import TREEDEF, says_literals
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import certain
@@ -30,6 +29,7 @@ from dynacomp.capture.symbolic.values import (
     peek,
     type_of,
 )
+from dynacomp.capture.wrapping.immutability import TREEDEF, says_literals
 
 
 def is_same(a: Value, b: Value) -> bool:

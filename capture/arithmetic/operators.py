@@ -18,7 +18,6 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.numbers import dynamic_scalars, host_functions, scalar_ranges, size_values, slices
 from dynacomp.capture.symbolic.grown_items import Front
-from dynacomp.capture.symbolic.immutability import is_changeable
 from dynacomp.capture.symbolic.iterator_values import StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
@@ -61,6 +60,7 @@ from dynacomp.capture.wrapping import changing_contents, ndarrays
 from dynacomp.capture.wrapping.builtin_subclasses import is_number, plain
 from dynacomp.capture.wrapping.class_attrs import MISSING, lookup, name_in_errors, resolve
 from dynacomp.capture.wrapping.folding import fold as fold
+from dynacomp.capture.wrapping.immutability import is_changeable
 
 # The order of CPython's BINARY_OP arguments (Include/opcode.h).
 BINARY = (operator.add, operator.and_, operator.floordiv, operator.lshift, operator.matmul, operator.mul,

@@ -33,7 +33,6 @@ from dynacomp.capture.kinds.keys import elements_of, hash_value, pairs
 from dynacomp.capture.kinds.text import text
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.reconstruct import tracebacks
-from dynacomp.capture.symbolic.immutability import is_python_class
 from dynacomp.capture.symbolic.iterator_values import StreamV
 from dynacomp.capture.symbolic.kind import KINDS, Kind, define
 from dynacomp.capture.symbolic.machine import Capture
@@ -67,6 +66,7 @@ from dynacomp.capture.symbolic.values import (
     type_of,
 )
 from dynacomp.capture.wrapping import ndarrays
+from dynacomp.capture.wrapping.immutability import is_python_class
 
 NONE = Const(None)
 

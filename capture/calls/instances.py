@@ -22,7 +22,6 @@ from dynacomp.capture.calls.calls import BUILTINS, fold_call
 from dynacomp.capture.calls.payload_methods import construct
 from dynacomp.capture.kinds import attrs, exceptions, stores
 from dynacomp.capture.kinds.iteration import iterate
-from dynacomp.capture.symbolic.immutability import is_python_class
 from dynacomp.capture.symbolic.libraries import is_host, is_library, is_pure_module, is_stateful, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -41,6 +40,7 @@ from dynacomp.capture.tracing import equinox_modules
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping import class_attrs, object_attrs
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, is_bare_named_tuple, payload_base, plain
+from dynacomp.capture.wrapping.immutability import is_python_class
 from dynacomp.capture.wrapping.object_attrs import is_exception
 from dynacomp.capture.wrapping.pytree_shells import attributes
 

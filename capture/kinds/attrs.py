@@ -22,7 +22,6 @@ from dynacomp.capture.kinds.exceptions import as_exception, say_where
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.generators import delegate
-from dynacomp.capture.symbolic.immutability import is_changeable, is_python_class
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import CONTEXTS, is_library, is_pure_module
@@ -66,6 +65,7 @@ from dynacomp.capture.wrapping.builtin_subclasses import MUTABLE
 from dynacomp.capture.wrapping.class_attrs import MISSING, SIMPLE, is_hook, lookup, name_in_errors, read_class, resolve
 from dynacomp.capture.wrapping.class_prototypes import is_made
 from dynacomp.capture.wrapping.constants import from_python
+from dynacomp.capture.wrapping.immutability import is_changeable, is_python_class
 from dynacomp.capture.wrapping.object_attrs import (
     bind,
     hook,

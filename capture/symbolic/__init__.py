@@ -29,8 +29,6 @@
     undo_log                Changes to mutable Values that can be taken back
     side_effects            Changes to what existed before the call: noted while capturing,
                             replayed after the Graph
-    immutability            What never changes: which objects that are known by their
-                            identity alone may be looked into while capturing
     libraries               Which callables are whose: the libraries that promise
                             purity, and everything else
     generators              Generators: `send`, `throw` and `close` on suspended

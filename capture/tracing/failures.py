@@ -30,10 +30,10 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.treedef_contents import in_structure
 from dynacomp.capture.graph.avals import Aval, is_numpy_dtype
-from dynacomp.capture.symbolic.immutability import TREEDEF
 from dynacomp.capture.symbolic.libraries import is_library
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.wrapping.builder import JITTED
+from dynacomp.capture.wrapping.immutability import TREEDEF
 
 CAPTURE = Path(__file__).parents[1]
 MISTAKES = (AssertionError, AttributeError, KeyError, NameError)

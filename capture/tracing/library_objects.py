@@ -13,7 +13,6 @@ import types
 from typing import Any
 
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.immutability import is_python_class
 from dynacomp.capture.symbolic.libraries import has_user_call, is_host, is_library, is_user_function
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating
@@ -22,6 +21,7 @@ from dynacomp.capture.tracing.rebuilt import WithAttributes, WithCells
 from dynacomp.capture.tracing.trace_call import RULES
 from dynacomp.capture.wrapping.builder import items_of, wrap
 from dynacomp.capture.wrapping.constants import from_python
+from dynacomp.capture.wrapping.immutability import is_python_class
 
 MAX_NESTING = 6
 

@@ -31,7 +31,6 @@ from dynacomp.capture.graph.graph_sizes import sizes_in
 from dynacomp.capture.graph.sizes import Size, canonical
 from dynacomp.capture.numbers import host_arrays
 from dynacomp.capture.numbers.graph_inputs import scalar_node
-from dynacomp.capture.symbolic.immutability import TREEDEF
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import has_user_call, is_host, is_user_function
 from dynacomp.capture.symbolic.machine import Capture
@@ -69,6 +68,7 @@ from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import entries_of, items_of
 from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, SCALARS, SPECIAL, inherits, payload_base, refill
 from dynacomp.capture.wrapping.constants import const_array
+from dynacomp.capture.wrapping.immutability import TREEDEF
 from dynacomp.capture.wrapping.pytree_shells import Memo, attributes, fixed_fields, shell
 
 MAX_LITERAL = 4096  # elements of a NumPy array that a Graph spells out

@@ -31,7 +31,6 @@ from dynacomp.capture.bodies.trees import unflattened
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import Closure, Node, map_parts
 from dynacomp.capture.graph.sizes import Size
-from dynacomp.capture.symbolic.immutability import TREEDEF, says_literals
 from dynacomp.capture.symbolic.libraries import (
     decorates,
     has_effect,
@@ -63,6 +62,7 @@ from dynacomp.capture.tracing.passthrough import OBJECT_CALLS, Passed
 from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple
 from dynacomp.capture.wrapping.class_prototypes import refuse
 from dynacomp.capture.wrapping.constants import from_python
+from dynacomp.capture.wrapping.immutability import TREEDEF, says_literals
 from dynacomp.capture.wrapping.ndarrays import holds_numpy
 from dynacomp.capture.wrapping.spelled_sizes import spelled
 

@@ -1,6 +1,8 @@
 """From real objects to Values: what the frame finds outside itself, and what is born during the capture.
 
     builder             From real objects to Values: what the frame finds outside itself, with the guards it implies
+    immutability        What never changes: which objects known by their identity alone may be looked into while
+                        capturing
     constants           Values for objects that are born during the capture: constants, and results of library calls
     builtin_subclasses  Payloads: the built-in part of instances of subclasses of list, dict, tuple, set, int, str,
     class_prototypes    Specimens: real objects of the capture's own, for what the program's classes are made of

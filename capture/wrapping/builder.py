@@ -35,7 +35,6 @@ from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.dynamic_scalars import is_numpy_number
 from dynacomp.capture.numbers.graph_inputs import add_input, outer_builder, own, symbolic_dims
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.immutability import TREEDEF, is_changeable, is_python_class, says_literals
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -64,6 +63,7 @@ from dynacomp.capture.symbolic.values import (
 )
 from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple, payload_base, read_payload
 from dynacomp.capture.wrapping.changing_contents import ClassEntries, Entries, in_parts, reading
+from dynacomp.capture.wrapping.immutability import TREEDEF, is_changeable, is_python_class, says_literals
 
 
 def wrap(cap: Capture, obj: Any, source: S.Source) -> Value:

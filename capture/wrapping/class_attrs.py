@@ -19,7 +19,6 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.immutability import is_python_class
 from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -28,6 +27,7 @@ from dynacomp.capture.symbolic.values import DELETED, Const, FunctionV, MethodV,
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.class_prototypes import Placeholder, is_made, made_class, stand_in
 from dynacomp.capture.wrapping.constants import from_python
+from dynacomp.capture.wrapping.immutability import is_python_class
 
 MISSING = object()
 SIMPLE = (types.GetSetDescriptorType, types.MemberDescriptorType)

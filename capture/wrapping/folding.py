@@ -18,13 +18,13 @@ import numpy as np
 
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.symbolic.immutability import SHOWING, is_changeable
 from dynacomp.capture.symbolic.iterator_values import SeqIterV
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import Const, TupleV, Value, as_python
 from dynacomp.capture.wrapping.class_prototypes import refuse
 from dynacomp.capture.wrapping.constants import from_python
+from dynacomp.capture.wrapping.immutability import SHOWING, is_changeable
 
 MATCHES = type(re.finditer("", ""))
 # Operators whose result on Decimals depends on the context, in which they leave flags.

@@ -7,7 +7,7 @@ import weakref
 import jax.numpy as jnp
 
 import dynacomp
-from dynacomp.capture.symbolic.immutability import is_changeable
+from dynacomp.capture.wrapping.immutability import is_changeable
 
 X = jnp.ones(2)
 
