@@ -169,8 +169,8 @@ def _called(fn: Any, args: list[Value]) -> Any:
 
 def _is_known(result: Any) -> bool:
     """Whether (a part of) a result never changes: containers of what says what an array or a tree is like, and of
-    literals."""
-    return _all_containers(result) and all(map(_is_description, jax.tree.leaves(result)))
+    literals. What `jax.vjp` returns is none, though nothing moves and it holds no array: it knows shapes."""
+    return _only_containers(result) and all(map(_is_description, jax.tree.leaves(result)))
 
 
 def _is_description(x: Any) -> bool:

@@ -352,6 +352,19 @@ def test_what_nothing_moves_with_asks_for_no_backward_pass_of_what_python_ran():
     assert dynacomp.stats()["graphs"]
 
 
+def unmoved(x):
+    """Nothing in the functions moves with `x`; what they return knows the shape of their results."""
+    made = lambda a: jnp.tanh(x) * 2
+    (y, pull), (z, push) = jax.vjp(made, x), jax.linearize(made, x)
+    return pull(y)[0] + push(x) + z
+
+
+def test_what_holds_no_arrays_may_know_shapes():
+    as_eager(lambda x: [unmoved(x)])
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 2 and not stats["frames_eager"] and not stats["breaks"], stats
+
+
 def test_rules_of_hijax_are_left_to_it(caplog):
     if not hasattr(jax.config, "jax_custom_vjp3"):
         pytest.skip("this JAX has no such rules")
