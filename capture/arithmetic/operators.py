@@ -468,16 +468,17 @@ def _opaque_truth(cap: Capture, value: OpaqueV) -> bool:
 
 
 def as_bool(cap: Capture, value: Value) -> Value:
-    """`bool(value)`, in the Graph where only that can tell."""
-    if isinstance(value, NumberV):
-        return graph_scalars.truth(cap, value)
-    return graph_scalars.from_array(cap, value, bool) or Const(truth(cap, value))
+    """`bool(value)`, in the Graph where only that can tell, by Python in each call where the number changes."""
+    row = kind(value).as_bool
+    found = None if row is None else row(cap, value)
+    return found or graph_scalars.from_array(cap, value, bool) or Const(truth(cap, value))
 
 
 def negation(cap: Capture, value: Value) -> Value:
     """`not value`."""
     asked = as_bool(cap, value)
-    return graph_scalars.negation(cap, asked) if isinstance(asked, NumberV) else Const(not as_python(asked))
+    row = kind(asked).negated
+    return Const(not as_python(asked)) if row is None else row(cap, asked)
 
 
 def _object_truth(cap: Capture, value: ObjectV) -> bool:
@@ -544,9 +545,12 @@ define(ArrayV, Kind(truth=_array_truth, unary=_array_unary, getitem=_array_item)
 define(NdArrayV, Kind(truth=lambda cap, v: truth(cap, ndarrays.call_method(cap, v, "__bool__", [], {})),
                       unary=_array_unary, getitem=_array_item))
 define(LibraryV, Kind(unary=_array_unary, getitem=_array_item))
-define(NumberV, Kind(truth=_array_truth, unary=graph_scalars.unary))
-define(ScalarV, Kind(truth=dynamic_scalars.decided, unary=lambda cap, op, v: dynamic_scalars.unary(op, v)))
-define(SizeV, Kind(truth=_size_truth, unary=_size_unary))
+define(NumberV, Kind(truth=_array_truth, unary=graph_scalars.unary, as_bool=graph_scalars.truth,
+                     negated=graph_scalars.negation))
+define(ScalarV, Kind(truth=dynamic_scalars.decided, unary=lambda cap, op, v: dynamic_scalars.unary(op, v),
+                     as_bool=dynamic_scalars.as_bool, negated=dynamic_scalars.negation))
+define(SizeV, Kind(truth=_size_truth, unary=_size_unary,
+                   as_bool=lambda cap, v: size_values.compare_openly(cap, operator.ne, v, Const(0))))
 for _cls in (TupleV, ListV, DictV, SetV):
     define(_cls, Kind(truth=lambda cap, v: truth(cap, count_of(cap, v))))
 define(ObjectV, Kind(truth=_object_truth, unary=_object_unary, getitem=_object_item))

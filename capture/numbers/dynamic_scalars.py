@@ -31,7 +31,7 @@ NEVER_RAISE = {op.__name__: op for op in (
     operator.ne, operator.and_, operator.or_, operator.xor)}
 NONZERO_RIGHT = {op.__name__: op for op in (operator.truediv, operator.floordiv, operator.mod)}
 UNARY = {op.__name__: op for op in (operator.neg, operator.pos, operator.abs, operator.invert)}
-QUIET = ("lt", "le", "gt", "ge", "eq", "ne", "truth", "neg", "pos", "abs")
+QUIET = ("lt", "le", "gt", "ge", "eq", "ne", "truth", "not_", "neg", "pos", "abs")
 METHODS = ("all", "any", "astype", "clip", "conj", "item", "round", "tolist", "__int__", "__float__", "__index__")
 HALF_MAX = 65_504  # the greatest float16: Python's numbers below it become NumPy's of any type of floats
 SMALL = 1 << 40  # ints beyond this, and floats made of them, are not moved
@@ -73,6 +73,17 @@ def unary(op: Any, value: ScalarV) -> Value:
     if op.__name__ not in UNARY:
         raise Break("scalar", f"{op.__name__} of a Python number that changes from call to call")
     return host(op.__name__, op, value)
+
+
+def as_bool(cap: Capture, value: ScalarV) -> Value | None:
+    """`bool(value)` of a number of Python's; None for other things."""
+    kind = type(value.hint)
+    return value if kind is bool else host("truth", bool, value) if kind in (int, float) else None
+
+
+def negation(cap: Capture, value: ScalarV) -> Value:
+    """`not value` of a truth."""
+    return host("not_", operator.not_, value)
 
 
 def decided(cap: Capture, value: ScalarV) -> bool:

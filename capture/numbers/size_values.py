@@ -131,18 +131,24 @@ def compare(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     """A comparison, decided by this call's sizes and guarded; None for other operands."""
     if op not in COMPARISONS or not (is_int(a) and is_int(b)):
         return None
+    return Const(_decided(cap, op, expr_of(a), expr_of(b)))
+
+
+def _decided(cap: Capture, op: Any, a: Any, b: Any) -> bool:
+    """The comparison of two expressions, and that it was asked, where what is known of the sizes did not tell."""
     relations = len(cap.sizes.scope.relations)
     with cap.sizes.scope.decides():
-        found = Const(op(expr_of(a), expr_of(b)))
+        found = bool(op(a, b))
     if len(cap.sizes.scope.relations) > relations:
-        cap.numbers.decisions.add((op, expr_of(a), expr_of(b)))
+        cap.numbers.decisions.add((op, a, b))
     return found
 
 
 def compare_openly(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
-    """A comparison that Python makes in each call, where conditions are left open (`control_flow.openings`) and what is
-    known of the sizes does not decide it."""
-    if not cap.lessons.opens or op not in COMPARISONS or not (is_int(a) and is_int(b)):
+    """A comparison that Python makes in each call, where what is known of the sizes does not decide it: a program that
+    keeps or returns it, multiplies by it or gives it to JAX needs no entry for each side. A condition on it is
+    `answered`, or left open (`control_flow.openings`)."""
+    if op not in COMPARISONS or not (is_int(a) and is_int(b)):
         return None
     try:
         with cap.sizes.scope.decides(), cap.sizes.scope.undecided():
@@ -153,12 +159,15 @@ def compare_openly(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
 
 
 def answered(cap: Capture, source: Any) -> bool | None:
-    """What such a comparison comes to, decided by this call's sizes after all; None of another number."""
+    """What such a comparison comes to, or that it does not hold, decided by this call's sizes after all; None of another
+    number."""
+    if isinstance(source, S.Host) and source.fn is operator.not_:
+        found = answered(cap, source.args[0])
+        return None if found is None else not found
     if not isinstance(source, S.Host) or source.fn not in COMPARISONS or not all(
             isinstance(a, S.SizeOf) or type(a) is int for a in source.args):
         return None
-    with cap.sizes.scope.decides():
-        return bool(source.fn(*(a.expr if isinstance(a, S.SizeOf) else a for a in source.args)))
+    return _decided(cap, source.fn, *(canonical(a.expr) if isinstance(a, S.SizeOf) else a for a in source.args))
 
 
 def concrete(cap: Capture, value: SizeV, asked_by: str = "") -> Const:

@@ -38,6 +38,8 @@ class Kind:
     call: Callable[[Cap, V, list[V], dict[str, V]], V] | None = None
     method: Callable[[Cap, V, str, list[V], dict[str, V]], V] | None = None  # of a built-in class; None: a constant's
     truth: Callable[[Cap, V], bool] | None = None  # None: always true
+    as_bool: Callable[[Cap, V], V | None] | None = None  # `bool(x)` that this call does not decide; None: `truth` does
+    negated: Callable[[Cap, V], V] | None = None  # `not x` of such a truth
     identical: Callable[[Cap, V, V], bool] | None = None  # `a is b`, either is of the kind; None: the objects tell
     unary: Callable[[Cap, Any, V], V] | None = None  # None: that of a constant
     number: Callable[[Cap, V, type, list[V], dict[str, V]], V] | None = None  # `int`, `float`, `complex`; so, too

@@ -19,6 +19,8 @@ OF_SIZES = {
     "math": lambda n: (math.sqrt(n), math.isqrt(n), math.ceil(n / 4), math.gcd(n, 12), math.log2(n), math.hypot(n, 3)),
     "numpy": lambda n: (np.log(n), np.float32(n), np.sqrt(n), np.int8(n), np.float16(1 / n), np.maximum(n, 5)),
     "bits": lambda n: (n & 3, n | 8, n ^ 5, n << 2, n >> 1, ~n, n.bit_length(), n.bit_count()),
+    "compared": lambda n: (n > 4, n == 5, not n <= 4, (n - 5) * (n >= 5), bool(n - 5), sum([n > 3, n > 5]),
+                           jnp.where(n < 5, 1.0, 2.0)),
     "divmod": lambda n: (divmod(n, 3), divmod(100, n), -n // 3, -n % 3, abs(-n)),
     "text": lambda n: (f"{n:4d}", f"{n / 3:.2f}!", "%d of %s" % (n, "x"), "ab" * n,  # noqa: UP031
                        str(n), hex(n), f"n{n}".upper(),
