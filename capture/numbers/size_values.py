@@ -159,8 +159,7 @@ def compare_openly(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
 
 
 def answered(cap: Capture, source: Any) -> bool | None:
-    """What such a comparison comes to, or that it does not hold, decided by this call's sizes after all; None of another
-    number."""
+    """What such a comparison, or `not` one, comes to, decided by this call's sizes after all; None of other numbers."""
     if isinstance(source, S.Host) and source.fn is operator.not_:
         found = answered(cap, source.args[0])
         return None if found is None else not found
