@@ -42,10 +42,19 @@ from dynacomp.options import Options
 INTERPRETER = "eager"  # the backend's name that leaves a Graph uncompiled: capture alone is tested
 
 
+@dataclass(frozen=True)
+class Returns:
+    """How what a captured Graph returns is made of what a native program gives. slots: where each output is among the
+    `flat` ones, or a `Fixed`; committed: those of the flat ones that the program put on the device itself."""
+
+    slots: tuple[Any, ...]
+    flat: int
+    committed: tuple[int, ...] = ()
+
+
 @dataclass(eq=False)
 class Compiled:
-    """A Program and what was made on the way, for `explain`. key: what `recall` keeps it under; slots: where the
-    captured Graph's outputs are among those of the native program, of which there are `outputs`."""
+    """A Program and what was made on the way, for `explain`. key: what `recall` keeps it under."""
 
     program: Callable[..., Any]
     graph: Graph
@@ -53,8 +62,7 @@ class Compiled:
     schedule: Schedule | None = None
     backend: str = ""
     key: str | None = None
-    slots: tuple[Any, ...] = ()
-    outputs: int = 0
+    returns: Returns | None = None
     notes: dict[str, Any] = field(default_factory=dict)
 
 
@@ -89,8 +97,8 @@ def compile_graph(graph: Graph, options: Options, places: Collection[Any] = ()) 
     for name in candidates(options):
         reason = None if made.backend else attempt(made, name, options)
         if reason is None:
-            made.slots, made.outputs = lowered.slots, len(lowered.outputs)
-            made.program = with_slots(made.program, made.slots, made.outputs)
+            made.returns = Returns(lowered.slots, len(lowered.outputs), lowered.committed)
+            made.program = returning(made.program, made.returns)
             if may_raise(made.lowered):
                 made.program = giving_up(made.program, *place(graph))
             return recorded(made)
@@ -288,17 +296,26 @@ def place(graph: Graph) -> tuple[str, int]:
     return "", 0
 
 
-def with_slots(program: Callable[..., Any], slots: tuple[Any, ...], outputs: int) -> Callable[..., Any]:
-    """The program's outputs in the captured Graph's order; constants where no input reaches."""
-    if slots == tuple(range(outputs)):
+def returning(program: Callable[..., Any], returns: Returns) -> Callable[..., Any]:
+    """The program with the captured Graph's results: those of the native one in their order, the ones that the program
+    put on the device committed to it, and constants where no input reaches."""
+    slots, held = returns.slots, returns.committed
+    if slots == tuple(range(returns.flat)) and not held:
         return program
 
     def pick(*arrays: Any) -> tuple[Any, ...]:
         flat = program(*arrays)
+        if held:
+            flat = [hold(x) if i in held else x for i, x in enumerate(flat)]
         return tuple(s.value if isinstance(s, Fixed) else flat[s] for s in slots)
 
     pick.inner = program  # type: ignore[attr-defined]
     return pick
+
+
+def hold(x: Any) -> Any:
+    """`x`, committed to the device where it lies; nothing is copied."""
+    return x if x.committed else jax.device_put(x, x.sharding)
 
 
 def recorded(made: Compiled) -> Compiled:

@@ -45,7 +45,7 @@ from dynacomp.codegen import records
 from dynacomp.codegen.cpp import recall as cpp
 from dynacomp.driver import recall
 from dynacomp.driver.pass_list import DEFAULT, current
-from dynacomp.driver.pipeline import Compiled, candidates, recorded, settings_of, with_slots
+from dynacomp.driver.pipeline import Compiled, candidates, recorded, returning, settings_of
 from dynacomp.lowering.passes.kernels import REGISTERED
 from dynacomp.options import TOPICS, Options
 
@@ -98,13 +98,13 @@ def keep(root: Root, parts: Parts, made: Compiled, options: Options) -> None:
     if root.traced or made.key is None or getattr(made.program, "may_restart", False) or not hasattr(native, "library"):
         return
     key = key_of(root.code, options)
-    if key is None or not all(type(s) is int for s in made.slots):
+    if key is None or made.returns is None or not all(type(s) is int for s in made.returns.slots):
         return
     try:
         with counters.timed("recall"):
             files = keep_files(len(sys.modules), options.cache_dir)
             data = record.written(parts, root.fn, root.args)
-            content = pickle.dumps((made.key, made.slots, made.outputs, files, data))
+            content = pickle.dumps((made.key, made.returns, files, data))
             _publish(key, content, options)
     except Unportable:
         return
@@ -196,7 +196,7 @@ def recalled(fn: Any, code: CodeType, args: tuple[Any, ...], options: Options) -
 
 
 def _entry(data: bytes, fn: Any, args: tuple[Any, ...], options: Options) -> Entry | None:
-    made_key, slots, outputs, files, content = pickle.loads(data)
+    made_key, returns, files, content = pickle.loads(data)
     if not are_unchanged(files, options.cache_dir):
         return None
     try:
@@ -208,7 +208,7 @@ def _entry(data: bytes, fn: Any, args: tuple[Any, ...], options: Options) -> Ent
     if not program:
         return None
     graph: Any = parts.info.graph  # its text
-    made = Compiled(with_slots(program, slots, outputs), graph, backend=recall.BACKEND, key=made_key)
+    made = Compiled(returning(program, returns), graph, backend=recall.BACKEND, key=made_key)
     entry = parts.entry(options, made.program)
     if entry.guards.check(fn, args) != -1:
         return None

@@ -1,7 +1,8 @@
 """Programs that decide where their arrays live: on several devices, or on another than the default one.
 
 `shard_map`, sharding constraints and moves between devices speak of meshes; a program of one device cannot
-express them. XLA compiles such a Graph as a whole.
+express them. XLA compiles such a Graph as a whole. A move to the only device moves nothing, but what is made of it
+is `committed` to that device from then on.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-from jax._src.core import subjaxprs
+from jax._src.core import jaxprs_in_params, subjaxprs
+from jax.extend.core import Literal
 from jax.sharding import Sharding, SingleDeviceSharding
 
 MESH = {"shard_map", "sharding_constraint", "reshard", "mesh_cast", "pmap", "xla_pmap"}  # primitives
+ONE_BY_ONE = {"custom_jvp_call", "custom_vjp_call", "checkpoint"}  # calls whose operations eager JAX runs one by one
 
 
 class Placed(Exception):
@@ -45,3 +48,17 @@ def elsewhere(place: Any) -> bool:
 
 def _is_unspecified(sharding: Any) -> bool:
     return type(sharding).__name__ == "UnspecifiedValue"
+
+
+def committed(jaxpr: Any) -> tuple[int, ...]:
+    """Which outputs are committed to the only device whatever the inputs are, since the program has put there what
+    they are made of. (Under `jit`, and in bodies of loops, JAX commits nothing for that.)"""
+    held: set[Any] = set()
+    for eqn in jaxpr.eqns:
+        if any(not isinstance(v, Literal) and v in held for v in eqn.invars):
+            held.update(eqn.outvars)
+        elif eqn.primitive.name == "device_put":
+            held.update(v for v, place in zip(eqn.outvars, eqn.params["devices"]) if place is not None)
+        elif eqn.primitive.name in ONE_BY_ONE:
+            held.update(eqn.outvars[i] for i in committed(next(jaxprs_in_params(eqn.params))))
+    return tuple(i for i, v in enumerate(jaxpr.outvars) if not isinstance(v, Literal) and v in held)

@@ -45,7 +45,7 @@ from dynacomp.capture.graph.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Builder,
 from dynacomp.lowering.primitives.control_rules import CONTROLS, Body, Control
 from dynacomp.lowering.primitives.liveness import needed
 from dynacomp.lowering.primitives.ops import CONTROL, EXTERN, OPS, POINTWISE, Op, expressible, is_known, kept_params
-from dynacomp.lowering.primitives.placing import refuse_placing
+from dynacomp.lowering.primitives.placing import committed, refuse_placing
 from dynacomp.lowering.primitives.translate_rules import CALLS, IDENTITIES, as_extern, is_key, raw_struct, rewrite_of
 from dynacomp.lowering.primitives.unfolding import unfolded
 from dynacomp.lowering.sizes.dims import SymbolicShapeError, is_symbolic, map_dims, to_sympy
@@ -67,13 +67,15 @@ class Lowered:
 
     graph: its output is a tuple of Nodes. outputs: the Avals as JAX sees them (PRNG keys not yet
     taken apart). out_tree, slots: `out_tree.unflatten` of the slots, each an index into the flat
-    outputs or a `Fixed`, is what the captured Graph returned.
+    outputs or a `Fixed`, is what the captured Graph returned. committed: the flat outputs that the program itself put
+    on the device.
     """
 
     graph: Graph
     outputs: tuple[Aval, ...]
     out_tree: Any
     slots: tuple[int | Fixed, ...]
+    committed: tuple[int, ...] = ()
 
     def rebuild(self, flat: Any) -> Any:
         """The captured Graph's output pytree from the flat output arrays (keys wrapped)."""
@@ -117,7 +119,8 @@ def lower(graph: Graph) -> Lowered:
     slots, out_tree = jax.tree.flatten(whole)
     outputs = tuple(Aval(tuple(map(to_sympy, a.shape)), a.dtype, a.weak_type) for a in closed.out_avals)
     places = tuple(n.where for n in graph.nodes)
-    return Lowered(translate(closed, graph.name, names, places), outputs, out_tree, tuple(slots))
+    return Lowered(translate(closed, graph.name, names, places), outputs, out_tree, tuple(slots),
+                   committed(closed.jaxpr))
 
 
 def marked(graph: Graph, output: Any) -> Graph:

@@ -83,3 +83,26 @@ def test_a_move_to_the_only_device_is_no_operation():
     assert not dynacomp.stats()["externs"] and len(found.regions) == 1
     x = jnp.arange(5.0)
     assert (dynacomp.jit(program)(x) == program(x)).all()
+
+
+def test_what_is_put_on_the_only_device_is_committed_to_it():
+    device = jax.devices()[0]
+
+    @jax.custom_jvp
+    def ruled(x):
+        return jax.device_put(x, device)
+
+    ruled.defjvp(lambda primals, tangents: (ruled(*primals), tangents[0]))
+
+    def program(x):
+        y = jax.device_put(x * 2, device)
+        return [y, x + 1, y + x, y.sum(), jax.device_put(x), jax.jit(lambda x: jax.device_put(x, device))(x), ruled(x),
+                jax.grad(lambda x: (jax.device_put(x, device) * x).sum())(x)]
+
+    compiled = dynacomp.jit(program)
+    dynacomp.reset()
+    for n in (3, 4, 5):
+        x = jnp.arange(1.0, n)
+        assert [r.committed for r in compiled(x)] == [r.committed for r in program(x)]
+    told = dynacomp.stats()
+    assert told["frames_captured"] == 2 and not told["breaks"] and not told["externs"]
