@@ -34,6 +34,7 @@ class Counter:
 COUNTERS = {c.name: c for c in (
     Counter("frames_captured", "frames whose bytecode was turned into graphs"),
     Counter("frames_recalled", "frames whose graphs an earlier process has kept"),
+    Counter("frames_unkept", "captured frames that are not kept for other processes", key="reason"),
     Counter("frames_eager", "frames left to plain Python", key="reason"),
     Counter("checks_failed", "calls that started again as plain Python for what a condition came to", key="reason"),
     Counter("frames_idle", "captures of frames that compute nothing with arrays: these run as plain Python"),

@@ -195,6 +195,8 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
     seen, lessons = history.seen(kind_of_call(fn, args)), Lessons(order=history.order)
     known = None if history.traced else recalled(options, fn, code, args)
     if known is not None:
+        if known.info.breaks is not None:
+            report_break(known.info.breaks, code, options)
         note(known.info, code, history, seen, "frames_recalled")
         _native.add_entry(code, known)
         return known

@@ -263,6 +263,12 @@ def original_of(code: CodeType) -> CodeType:
     return code if made is None else made.original() or code
 
 
+def layout_of(code: CodeType) -> Layout | None:
+    """Where in its original, and in what state, a resume function goes on; None of other code."""
+    made = _MADE.get(id(code))
+    return None if made is None else made.layout
+
+
 def place_in(code: CodeType, resumed: CodeType) -> tuple[int, Layout] | None:
     """Where in `code`, and in what state, its resume function `resumed` (or that of what `code` resumes) goes on."""
     made, own = _MADE.get(id(resumed)), _MADE.get(id(code))

@@ -58,12 +58,15 @@ class Finder:
 def steps(obj: Any) -> Iterator[tuple[tuple[str, Any], Any]]:
     """What an object leads to, read from tables alone."""
     if isinstance(obj, types.FunctionType):
+        yield ("get", "__code__"), obj.__code__
         if module_of(obj.__globals__) is None:
             yield NAMESPACE, obj.__globals__
         for k, cell in enumerate(obj.__closure__ or ()):
             yield ("cell object", k), cell
             yield from _content(k, cell)
         yield from ((("attr", name), value) for name, value in vars(obj).items())
+    elif isinstance(obj, types.CodeType):
+        yield from ((("const", k), c) for k, c in enumerate(obj.co_consts) if isinstance(c, types.CodeType))
     elif isinstance(obj, types.MethodType):
         yield from ((("get", name), getattr(obj, name)) for name in ("__func__", "__self__"))
     elif isinstance(obj, (classmethod, staticmethod)):

@@ -1,7 +1,7 @@
 """The parts of an entry as bytes, and the entry again in another process, for a call that its guards hold of.
 
-    data = written(parts, fn, args, graph_text)     # Unportable: the entry is this process's alone
-    parts = read(data, fn, args)                    # Changed: something is not what it was
+    data = written(parts, fn, code, args)     # Unportable: the entry is this process's alone
+    parts = read(data, fn, code, args)        # Changed: something is not what it was
 
 Guards are the steps that C runs (see `entries`). What a step compares with is found again by name, or at the very place
 that the step reads, where a print says that it is the same.
@@ -15,7 +15,7 @@ import pickle
 import sys
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jax._src.core import AxisEnv
@@ -24,6 +24,7 @@ from jax.sharding import AbstractMesh
 from dynacomp.capture._native import GuardProgram, jax_config_token
 from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.base.marks import Mark
+from dynacomp.capture.bytecode.resume import living
 from dynacomp.capture.entries import Info, Parts
 from dynacomp.capture.portable.homes import Unportable, is_library, module_of
 from dynacomp.capture.portable.paths import NAMESPACE, REGISTRY, Finder, Path, follow
@@ -52,34 +53,37 @@ class TextGraph:
         return self.text
 
 
-def written(parts: Parts, fn: Any, args: tuple[Any, ...]) -> bytes:
-    """The record of an entry that was made for this call."""
+def written(parts: Parts, fn: Any, code: types.CodeType, args: tuple[Any, ...]) -> bytes:
+    """The record of an entry that was made for this call of a frame."""
     info = parts.info
-    if info.breaks is not None or list(info.resumes()) or info.traced or info.graph is None:
-        raise Unportable("it ends in a graph break, or computes nothing")
+    if info.traced or info.graph is None:
+        raise Unportable("it computes nothing")
     held = GuardProgram(parts.steps).registers(fn, args)
     if held is None:
         raise Unportable("its guards do not hold of its own call")
-    steps = Steps(held)
+    steps = Steps(held, code)
     written_steps = [steps.write(step) for step in parts.steps]
-    code = parts.runs.get("fn_code")
+    replacement = parts.runs.get("fn_code")
     runs = {k: steps.reference(v) for k, v in parts.runs.items() if k != "fn_code"}
-    made = {} if code is None else {"fn_code": made_code(steps.reference, code)}
-    known = {name: getattr(info, name) for name in INFO} | {"scalars": _scalars(parts)}
+    made = {} if replacement is None else {"fn_code": made_code(steps.reference, replacement)}
+    stopped = info.breaks and replace(info.breaks, because=(), sizes=())  # those are for attempts at the frame
+    known = {name: getattr(info, name) for name in INFO} | {"scalars": _scalars(parts), "breaks": stopped}
+    resumes = steps.writer.every(info.resumes())
     seed = hash(ORDER) if info.hashes else None
-    return pickle.dumps((seed, written_steps, {**runs, **made}, parts.slot is not None, known, str(info.graph)))
+    runs |= made
+    return pickle.dumps((seed, written_steps, runs, parts.slot is not None, known, resumes, str(info.graph)))
 
 
-def read(data: bytes, fn: Any, args: tuple[Any, ...]) -> Parts:
+def read(data: bytes, fn: Any, code: types.CodeType, args: tuple[Any, ...]) -> Parts:
     """The parts of an entry for this very call, whose objects the record may ask for."""
-    seed, written_steps, runs, has_slot, known, text = pickle.loads(data)
+    seed, written_steps, runs, has_slot, known, resumes, text = pickle.loads(data)
     if seed not in (None, hash(ORDER)):
         raise Changed("hashes of strings")
-    r = Call(fn, args)
+    r = Call(fn, code, args)
     for step in written_steps:
         r.steps.append(r.step(step))
     known["scalars"] = {n: v if kind == "is" else Mark(r.register(v)) for n, kind, v in known["scalars"]}
-    info = Info(TextGraph(text), breaks=None, **known)  # type: ignore[arg-type]
+    info = Info(TextGraph(text), resumes=living(r.every(resumes)), **known)  # type: ignore[arg-type]
     return Parts(r.steps, {k: r.read(v) for k, v in runs.items()}, r.slot if has_slot else None, info)
 
 
@@ -100,8 +104,8 @@ def _scalars(parts: Parts) -> list[tuple[str, str, Any]]:
 class Steps:
     """Writes steps in turn. held: what all registers hold in the call."""
 
-    def __init__(self, held: list[Any]) -> None:
-        self.writer, self.finder, self.held = Writer(), Finder(), held
+    def __init__(self, held: list[Any], code: types.CodeType) -> None:
+        self.writer, self.finder, self.held = Writer(code, self.way), Finder(), held
         self.loads: dict[int, tuple[Any, ...]] = {}
 
     def write(self, step: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -127,19 +131,22 @@ class Steps:
 
     def reference(self, obj: Any, by_identity: Any = False) -> tuple[Any, ...]:
         """An object as data; by_identity: it must be this very one, not one that is made like it."""
-        try:
-            if by_identity and (type(obj) in (list, dict, tuple) and module_of(obj) is None or is_literal(
-                    obj) and not is_single(obj)):
-                raise Unportable(f"a {type(obj).__qualname__} known by its identity")
+        if not by_identity or not (type(obj) in (list, dict, tuple) and module_of(obj) is None or is_literal(
+                obj) and not is_single(obj)):
             return self.writer.write(obj)
-        except Unportable:
-            found = self.finder.path(obj) or self.far(obj)
-            if found is None:
-                raise
+        data = self.way(obj)
+        if data is None:
+            raise Unportable(f"a {type(obj).__qualname__} known by its identity")
+        return "found", self.writer.number(obj), data
+
+    def way(self, obj: Any) -> tuple[Any, ...] | None:
+        """How to an object without a name from one that a register holds; None where no way is known."""
+        found = self.finder.path(obj) or self.far(obj)
+        if found is None:
+            return None
         root, path = found
         guarded = path[-1:] == (NAMESPACE,)  # what is read of it
-        data = "way", root, path, "" if guarded else self.writer.prints.of(obj)
-        return "found", self.writer.number(obj), data
+        return "way", root, path, "" if guarded else self.writer.prints.of(obj)
 
     def far(self, obj: Any) -> tuple[Any, Path] | None:
         """The way to what belongs to a class that a module has: one after which a function is named, one that JAX
@@ -174,8 +181,8 @@ class Steps:
 class Call(Reader):
     """Reads steps in turn, for one call, in which all that were read before hold."""
 
-    def __init__(self, fn: Any, args: tuple[Any, ...]) -> None:
-        super().__init__()
+    def __init__(self, fn: Any, code: types.CodeType, args: tuple[Any, ...]) -> None:
+        super().__init__(code)
         self.fn, self.args, self.steps = fn, args, []  # type: tuple[Any, Any, list[tuple[Any, ...]]]
         self.loads: dict[int, tuple[Any, ...]] = {}
         self._held: list[Any] = []

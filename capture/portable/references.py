@@ -19,6 +19,8 @@ from jax.sharding import SingleDeviceSharding
 
 from dynacomp.capture._native import known_dict, known_set
 from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.bytecode.code import decode
+from dynacomp.capture.bytecode.resume import Layout, layout_of, original_of, resume_code
 from dynacomp.capture.portable.homes import Unportable, is_library, module_of
 from dynacomp.capture.portable.prints import ROWS as PRINTED
 from dynacomp.capture.portable.prints import Prints, at_name, device_name, named
@@ -36,10 +38,10 @@ class Changed(Exception):
 
 
 class Writer:
-    """Objects as data."""
+    """Objects as data. way: what else is tried for an object that has no name of its own. code: the frame's."""
 
-    def __init__(self) -> None:
-        self.prints = Prints()
+    def __init__(self, code: types.CodeType | None = None, way: Callable[[Any], Any] = lambda obj: None) -> None:
+        self.prints, self.code, self.way = Prints(), code, way
         self._numbers: dict[int, tuple[int, Any]] = {}
 
     def number(self, obj: Any) -> int | None:
@@ -55,7 +57,12 @@ class Writer:
                 raise Unportable("an address")
             return "is", obj
         row = WRITERS.get(type(obj))
-        data = self.by_name(obj) if row is None else row(self, obj)
+        try:
+            data = self.by_name(obj) if row is None else row(self, obj)
+        except Unportable:
+            data = self.way(obj)
+            if data is None:
+                raise
         return ("found", self.number(obj), data) if data[0] in FOUND else data
 
     def by_name(self, obj: Any) -> tuple[Any, ...]:
@@ -94,10 +101,11 @@ def texts(obj: Any) -> list[str]:
 
 
 class Reader:
-    """Data as objects of this process; `Changed` where one is not what it was. slot: what stands for the program."""
+    """Data as objects of this process; `Changed` where one is not what it was. slot: what stands for the program.
+    code: the frame's."""
 
-    def __init__(self) -> None:
-        self.prints, self.slot = Prints(), ProgramSlot()
+    def __init__(self, code: types.CodeType | None = None) -> None:
+        self.prints, self.slot, self.code = Prints(), ProgramSlot(), code
         self._objects: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}
 
@@ -157,6 +165,15 @@ def _holder(w: Writer, holder: Any) -> tuple[Any, ...]:
     return "holder", type(holder).__name__, w.write(content)
 
 
+def _resumed(w: Writer, code: types.CodeType) -> tuple[Any, ...]:
+    """A resume function's code: the code that it goes on with, and where."""
+    layout, original = layout_of(code), original_of(code)
+    if layout is None:
+        raise Unportable("code without a name")
+    own = w.code is not None and original is original_of(w.code)
+    return "resume", None if own else w.write(original), layout
+
+
 def _descriptor(w: Writer, descriptor: Any) -> tuple[Any, ...]:
     owner, name = descriptor.__objclass__, descriptor.__name__
     if vars(owner).get(name) is not descriptor:
@@ -172,7 +189,7 @@ def _dtype(w: Writer, dtype: np.dtype[Any]) -> tuple[Any, ...]:
 
 WRITERS: dict[type, Callable[[Writer, Any], tuple[Any, ...]]] = {
     tuple: _items, list: _items, dict: _table, types.ModuleType: _module,
-    ProgramSlot: lambda w, slot: ("slot",), **dict.fromkeys(HOLDERS.values(), _holder),
+    types.CodeType: _resumed, ProgramSlot: lambda w, slot: ("slot",), **dict.fromkeys(HOLDERS.values(), _holder),
     **{cls: _descriptor for cls, row in PRINTED.items() if row is PRINTED[types.MemberDescriptorType]},
     SingleDeviceSharding: lambda w, s: ("device", device_name(s), s.memory_kind),
     **{type(np.dtype(t)): _dtype for t in (*np.sctypeDict.values(), jax.numpy.bfloat16)},
@@ -198,9 +215,20 @@ def _kept(r: Reader, module: str, name: str, kind: str) -> Any:
 
 
 def _loaded(module: str) -> types.ModuleType:
+    """A module. One that its package loads when it is asked for it, is."""
     if module not in sys.modules:
-        raise Changed(f"module {module}")
+        package, _, name = module.rpartition(".")
+        parent = _loaded(package) if package else None
+        if is_library(parent) and "__getattr__" in vars(parent):
+            getattr(parent, name, None)
+        if module not in sys.modules:
+            raise Changed(f"module {module}")
     return sys.modules[module]
+
+
+def _resume(r: Reader, original: tuple[Any, ...] | None, layout: Layout) -> types.CodeType:
+    code = r.code if original is None else r.read(original)
+    return resume_code(decode(original_of(code)), layout)
 
 
 def _read_code(r: Reader, fields: dict[str, Any], consts: list[Any]) -> types.CodeType:
@@ -232,6 +260,7 @@ READERS: dict[str, Callable[..., Any]] = {
     "globals": lambda r, name: vars(_loaded(name)),
     "module": lambda r, name: _loaded(name),
     "named": _named, "kept": _kept, "code": _read_code, "holder": _held, "of class": _in_class, "device": _device,
+    "resume": _resume,
     "slot": lambda r: r.slot,
     "dtype": lambda r, name: np.dtype(name),
 }

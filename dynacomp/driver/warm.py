@@ -5,9 +5,9 @@ entries (`capture.portable`), several for one code, each with the key of its Pro
 goes from a call that no entry serves to the loaded library: nothing is captured, traced, lowered or compiled.
 
 A record is used where its guards hold of the call, where all that they compare with has the same print, and where the
-files of every module that its process had loaded are what they were. Kept are entries that end in no graph break, of
-frames that no transformation of JAX runs, whose Graph is one native program; and none where a user looks on, has
-passes or kernels of his own, or has patched a library.
+files of every module that its process had loaded are what they were. Kept are entries, those that end in a graph break
+as well, of frames that no transformation of JAX runs, whose Graph is one native program; and none where a user looks
+on, has passes or kernels of his own, or has patched a library. Of others the counter `frames_unkept` says why.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from dynacomp.driver.pipeline import Compiled, candidates, recorded, returning, 
 from dynacomp.lowering.passes.kernels import REGISTERED
 from dynacomp.options import TOPICS, Options
 
-MOST = 8  # records of one code
+MOST = 32  # records of one code
 OURS = Path(__file__).parents[1]
 ROOMS = (OURS, *(Path(str(m.__file__)).parent for m in (capture, codegen, kernels, lowering)))
 
@@ -103,11 +103,11 @@ def keep(root: Root, parts: Parts, made: Compiled, options: Options) -> None:
     try:
         with counters.timed("recall"):
             files = keep_files(len(sys.modules), options.cache_dir)
-            data = record.written(parts, root.fn, root.args)
+            data = record.written(parts, root.fn, root.code, root.args)
             content = pickle.dumps((made.key, made.returns, files, data))
             _publish(key, content, options)
-    except Unportable:
-        return
+    except Unportable as why:
+        counters.count("frames_unkept", str(why))
     except ours(Exception) as error:
         defect(root.code, "what was captured is not kept for other processes", error)
 
@@ -186,7 +186,7 @@ def recalled(fn: Any, code: CodeType, args: tuple[Any, ...], options: Options) -
         if data is None:
             return None
         try:
-            entry = _entry(data, fn, args, options)
+            entry = _entry(data, fn, code, args, options)
         except ours(Exception) as error:
             defect(code, "what another process has kept is captured again", error)
             return None
@@ -195,12 +195,12 @@ def recalled(fn: Any, code: CodeType, args: tuple[Any, ...], options: Options) -
     return None
 
 
-def _entry(data: bytes, fn: Any, args: tuple[Any, ...], options: Options) -> Entry | None:
+def _entry(data: bytes, fn: Any, code: CodeType, args: tuple[Any, ...], options: Options) -> Entry | None:
     made_key, returns, files, content = pickle.loads(data)
     if not are_unchanged(files, options.cache_dir):
         return None
     try:
-        parts = record.read(content, fn, args)
+        parts = record.read(content, fn, code, args)
     except Changed:
         return None
     kept = records.found(options.cache_dir, made_key)

@@ -240,7 +240,7 @@ def test_the_order_of_sets_is_that_of_this_process(monkeypatch):
     assert [name for name, _ in found] == [name for name, _ in over_a_set(X)]
 
 
-def test_broken_records_and_breaks_are_captured(monkeypatch):
+def test_broken_records_are_captured(monkeypatch):
     called(of_library, X)
     options = resolve()
     name = next(warm.names(warm.key_of(of_library.__code__, options)))
@@ -253,13 +253,56 @@ def test_broken_records_and_breaks_are_captured(monkeypatch):
     told = [n for n in notices.told() if n.id == "warm"]
     assert len(told) == 1 and told[0].file == __file__ and "captured again" in told[0].reason
 
-    def breaks(x):
-        y = jnp.tanh(x)
-        print(end="")
-        return y + 1
 
-    called(breaks, X)
-    assert called(breaks, X)[1] == (1, 1)  # what goes on behind the break
+
+def breaking(x, seen):
+    y = jnp.tanh(x)
+    print(end=f"{len(seen)}")
+    return of_a_break(y * SCALE, seen) + 1
+
+
+def of_a_break(x, seen):
+    total = x + 1
+    seen.append(float(total.sum()))
+    print(end="|")
+    return total * seen[-1]
+
+
+def test_what_ends_in_a_break_and_what_goes_on_behind_it(capsys, monkeypatch):
+    first, seen = [], []
+    expected, counts = called(breaking, X, first)
+    assert counts[0] >= 3 and counts[1] == 0
+    breaks = dynacomp.stats()["breaks"]
+    found, again = called(breaking, X, seen)
+    assert again == (0, counts[0])
+    same(found, expected)
+    np.testing.assert_allclose(seen, first, rtol=1e-6)
+    assert capsys.readouterr().out == "0|0|" and dynacomp.stats()["breaks"] == breaks
+    for _ in range(3):
+        same(dynacomp.jit(breaking)(X, []), expected)
+    assert dynacomp.stats()["frames_captured"] == 0
+    with pytest.raises(dynacomp.GraphBreakError):
+        dynacomp.reset()
+        dynacomp.jit(breaking, fullgraph=True)(X, [])
+    monkeypatch.setattr(sys.modules[__name__], "SCALE", 3.0)
+    found, counts = called(breaking, X, [])
+    assert counts[0] and counts[1]  # what stands before the change is what it was
+    same(found, breaking(X, []))
+    with monkeypatch.context() as patched:
+        patched.setattr(of_a_break, "__code__", without_a_break.__code__)
+        found, counts = called(breaking, X, [])
+        assert counts[0] >= 1
+        same(found, jnp.tanh(X) * 3.0 - 1 + 1)
+
+
+def without_a_break(x, seen):
+    return x - 1
+
+
+def test_why_a_frame_is_not_kept():
+    tree = jax.tree.structure((0, 0))
+    called(lambda x: jax.tree.unflatten(tree, (x + 1, x)), X)
+    assert dynacomp.stats()["frames_unkept"] == {"a guard tree": 1}
 
 
 @pytest.mark.parametrize("options", [{"recall": False}, {"verify": True}, {"passes": DEFAULT.remove("simplify")}])
