@@ -29,6 +29,7 @@ from dynacomp.capture.reconstruct.output import ProgramSlot
 
 ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")  # text that speaks of one process's memory
 OF_PROCESS = (known_dict, known_set, runtime.known_key)  # they are given hashes
+OF_PYTHON = ("types", "_collections_abc")  # that keep classes which have no name in `builtins`
 FOUND = ("named", "kept", "of class", "module", "globals", "way")  # objects that exist, not made like others
 HOLDERS = {cls.__name__: cls for cls in (runtime.Weak, runtime.Held, runtime.Kept)}
 
@@ -84,7 +85,7 @@ def shelf(obj: Any) -> tuple[str, str] | None:
     """The library's module, and the name there, that keeps an object: its own, that of its class, one beside that."""
     package = type(obj).__module__.partition(".")[0]
     beside = [home for home in list(sys.modules) if home.partition(".")[0] == package]
-    for home in (getattr(obj, "__module__", None), type(obj).__module__, "types", *beside):
+    for home in (getattr(obj, "__module__", None), type(obj).__module__, *OF_PYTHON, *beside):
         module = sys.modules.get(home) if type(home) is str else None
         if is_library(module):
             for name, value in list(vars(module).items()):

@@ -76,7 +76,7 @@ def test_what_nothing_is_known_of_has_no_print(obj):
 @pytest.mark.parametrize("obj", [
     1, "a", (1, (2.0, None)), jnp.exp, jnp.tril, np.exp, len, tuple.__new__, Plain, np, vars(np), dict, made,
     types.FunctionType, jax.nn.relu, jnp.float32, np.dtype("f4"), jnp.dtype("bfloat16"),
-    types.FunctionType.__dict__["__code__"],
+    types.FunctionType.__dict__["__code__"], type(iter(range(0))),
 ])
 def test_written_and_read_again(obj):
     found = Reader().read(Writer().write(obj))
