@@ -24,7 +24,7 @@ from dynacomp.capture.bytecode.resume import is_resume
 from dynacomp.capture.bytecode.stack_effects import check_rows
 from dynacomp.capture.control_flow.merge import select
 from dynacomp.capture.graph.graph import Graph
-from dynacomp.capture.numbers import size_values
+from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.reconstruct.graph_break import breaking
 from dynacomp.capture.reconstruct.output import Recipe, returning
 from dynacomp.capture.symbolic import sources as S
@@ -163,6 +163,10 @@ def learn_number(cap: Capture, needed: NeedsConcrete, lessons: Lessons) -> None:
         lessons.shut.update(places)
         return
     assert needed.value.source is not None  # or it were a constant
+    truths = dynamic_scalars.truths_of(needed.value.source)
+    if truths and not truths <= lessons.decided:
+        lessons.decided |= truths
+        return
     found = needed.value.source.numbers()
     counted = [s for s in found if s not in lessons.sized and may_be_size(cap, s)]
     if type(needed.value.hint) is int and counted and not any(s in lessons.fixed for s in found):

@@ -91,7 +91,7 @@ def _of_container(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
 
 
 def _of_scalars(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
-    return scalar_ranges.binary(cap, op, a, b) or dynamic_scalars.binary(op, a, b)
+    return dynamic_scalars.settled(cap, scalar_ranges.binary(cap, op, a, b) or dynamic_scalars.binary(op, a, b))
 
 
 def _of_sizes(cap: Capture, op: Any, a: Value, b: Value) -> Value:
@@ -119,7 +119,7 @@ def _of_changing(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     left, right = host_functions.as_scalar(cap, a), host_functions.as_scalar(cap, b)
     sized = left is not a or right is not b
     try:
-        found = scalar_ranges.binary(cap, op, left, right) or dynamic_scalars.binary(op, left, right)
+        found = _of_scalars(cap, op, left, right)
     except Break:
         if not sized:
             raise

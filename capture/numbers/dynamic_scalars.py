@@ -31,6 +31,7 @@ NEVER_RAISE = {op.__name__: op for op in (
     operator.ne, operator.and_, operator.or_, operator.xor)}
 NONZERO_RIGHT = {op.__name__: op for op in (operator.truediv, operator.floordiv, operator.mod)}
 UNARY = {op.__name__: op for op in (operator.neg, operator.pos, operator.abs, operator.invert)}
+TRUTHS = (*size_values.COMPARISONS, operator.not_, bool)
 QUIET = ("lt", "le", "gt", "ge", "eq", "ne", "truth", "not_", "neg", "pos", "abs")
 METHODS = ("all", "any", "astype", "clip", "conj", "item", "round", "tolist", "__int__", "__float__", "__index__")
 HALF_MAX = 65_504  # the greatest float16: Python's numbers below it become NumPy's of any type of floats
@@ -78,12 +79,28 @@ def unary(op: Any, value: ScalarV) -> Value:
 def as_bool(cap: Capture, value: ScalarV) -> Value | None:
     """`bool(value)` of a number of Python's; None for other things."""
     kind = type(value.hint)
-    return value if kind is bool else host("truth", bool, value) if kind in (int, float) else None
+    return value if kind is bool else settled(cap, host("truth", bool, value)) if kind in (int, float) else None
 
 
 def negation(cap: Capture, value: ScalarV) -> Value:
     """`not value` of a truth."""
-    return host("not_", operator.not_, value)
+    return settled(cap, host("not_", operator.not_, value))
+
+
+def settled(cap: Capture, value: Any) -> Any:
+    """A truth that was found to be needed as a constant, as it is in this call; any other Value as it is."""
+    needed = isinstance(value, ScalarV) and type(value.hint) is bool and repr(value.source) in cap.lessons.decided
+    return Const(decided(cap, value)) if needed else value
+
+
+def truths_of(source: Any) -> set[str] | None:
+    """The truths that a number is made of (`int(n > 3)`); None where it is made of something else, too."""
+    if not isinstance(source, S.Host):
+        return None if isinstance(source, S.Source) else set()
+    if source.fn in TRUTHS:
+        return {repr(source)}
+    found = list(map(truths_of, source.args))
+    return None if None in found else set().union(*found)  # type: ignore[arg-type]
 
 
 def decided(cap: Capture, value: ScalarV) -> bool:

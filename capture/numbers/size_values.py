@@ -154,8 +154,8 @@ def compare_openly(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
         with cap.sizes.scope.decides(), cap.sizes.scope.undecided():
             return Const(op(expr_of(a), expr_of(b)))
     except InconclusiveDimensionOperation:
-        sources = (source_of(cap, v) if isinstance(v, SizeV) else now(v) for v in (a, b))
-        return ScalarV(op(now(a), now(b)), source=S.Host(op.__name__, tuple(sources), op))
+        source = S.Host(op.__name__, tuple(source_of(cap, v) if isinstance(v, SizeV) else now(v) for v in (a, b)), op)
+        return None if repr(source) in cap.lessons.decided else ScalarV(op(now(a), now(b)), source=source)
 
 
 def answered(cap: Capture, source: Any) -> bool | None:

@@ -80,6 +80,7 @@ class Lessons:
     results: dict[Any, Any] = field(default_factory=dict)  # of functions whose result is said to be constant
     frozen: dict[S.Source, Frozen] = field(default_factory=dict)  # sizes that must be constants, and why
     takes_sides: bool = False  # what takes the `min` or `max` of a size wants a constant, which one of the two may be
+    decided: set[str] = field(default_factory=set)  # truths of changing numbers that must be constants
     sized: S.Places = field(default_factory=S.Places)  # changing ints that JAX wants as sizes
     counts: dict[str, bool] = field(default_factory=dict)  # ints that Python computes, and whether they are sizes
     spelled: set[tuple[str, Any, str]] = field(default_factory=set)  # call, argument, NumPy's number: wanted as a size

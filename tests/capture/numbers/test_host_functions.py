@@ -146,3 +146,12 @@ def test_parts_of_texts_that_change():
     compiled_like_plain(f, [(jnp.ones(3), name) for name in names], 4)
     compiled_like_plain(lambda x, text: x + 1 if "/" in text else x - 1,
                         [(jnp.ones(3), name + "/" * (i % 2)) for i, name in enumerate(names)], 4)
+
+
+@pytest.mark.parametrize("use", [
+    lambda x, n: [x, x * 2][n > 4], lambda x, n: {True: x, False: x * 3}[not n > 4],
+    lambda x, n: jnp.sum(x, keepdims=n > 4), lambda x, n: (x[n > 4], ("a", "b")[int(n > 4)], range(5)[(n > 4) * 2]),
+    lambda x, n: x if n > 4 else -x])
+def test_truths_that_must_be_constants_are_decided_and_not_what_they_are_of(use):
+    compiled_like_plain(lambda x: use(x, x.shape[0]), [(jnp.ones(n),) for n in (*SIZES, 9, 2)], 3)
+    compiled_like_plain(use, [(jnp.ones(3), n) for n in (*SIZES, 9, 2)], 3)
