@@ -34,7 +34,7 @@ from dynacomp.capture.graph.sizes import names as names_of
 from dynacomp.capture.kinds import alike_items, grown_lists
 from dynacomp.capture.kinds.grown_lists import Grown, rows_aval, shape_of
 from dynacomp.capture.numbers import size_values
-from dynacomp.capture.symbolic.grown_items import Run, leaf_count, parts_of
+from dynacomp.capture.symbolic.grown_items import Run, parts_of
 from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV, counters
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import mutating
@@ -212,7 +212,7 @@ class For(Iteration):
         """The lists that grow hold what all rounds have appended."""
         left = iter(stacks)
         for v, of_round in shapes.items():
-            own = list(itertools.islice(left, sum(map(leaf_count, of_round))))
+            own = list(itertools.islice(left, sum(len(list(shape.leaves())) for shape in of_round)))
             grown_lists.put(v, Grown(self.cap, [*parts_of(v), Run(self.rounds, of_round, own)]))
 
     def last_numbers(self, ends: list[Leaf]) -> dict[str, Value]:
@@ -259,7 +259,7 @@ def item_of(cap: Capture, it: Value, note: Callable[[CountIterV, NumberV], None]
     if it.kind == "map":
         assert it.fn is not None
         return cap.call(it.fn, found)
-    return TupleV(found[::-1] if it.kind == "enumerate" else found)
+    return TupleV(found[::-1] if it.kind == "enumerate" else found, it.state.get("cls", tuple))
 
 
 # --- while

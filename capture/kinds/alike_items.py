@@ -22,7 +22,7 @@ from dynacomp.capture.arithmetic.operators import binary, subscript, truth
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.kinds.grown_lists import Grown, is_mutable, item_at, item_of, number_of, of_rows, shape_of
 from dynacomp.capture.numbers import size_values
-from dynacomp.capture.symbolic.grown_items import Fixed, Leaf, Many, Run, parts_of
+from dynacomp.capture.symbolic.grown_items import Fixed, Leaf, Many, Run, Shape, parts_of
 from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV, counters
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
@@ -95,17 +95,19 @@ def _renumbered(cap: Capture, run: Run, shape: Any) -> tuple[Any, list[ArrayV]]:
     return Many(shape.cls, tuple(parts), shape.keys), stacks
 
 
-def _moved(shape: Any, by: int) -> Any:
-    if isinstance(shape, Leaf):
-        return dataclasses.replace(shape, index=shape.index + by)
-    return Many(shape.cls, tuple(_moved(p, by) for p in shape.parts), shape.keys) if isinstance(shape, Many) else shape
+def _moved(shape: Shape, by: int) -> Shape:
+    return shape.map(lambda leaf: dataclasses.replace(leaf, index=leaf.index + by))
 
 
-def _widened(a: Any, b: Any) -> Any:
+def _widened(a: Shape, b: Shape) -> Shape:
     """One of two equal shapes, with bounds for the numbers of both."""
-    if isinstance(a, Leaf):
-        return dataclasses.replace(a, low=min(a.low, b.low), high=max(a.high, b.high))
-    return Many(a.cls, tuple(map(_widened, a.parts, b.parts)), a.keys) if isinstance(a, Many) else a
+    others = b.leaves()
+
+    def wide(leaf: Leaf) -> Leaf:
+        other = next(others)
+        return dataclasses.replace(leaf, low=min(leaf.low, other.low), high=max(leaf.high, other.high))
+
+    return a.map(wide)
 
 
 def _joined(cap: Capture, column: list[ArrayV]) -> ArrayV | None:
@@ -193,17 +195,17 @@ def iterator(cap: Capture, v: ListV, back: bool = False) -> Value | None:
 
 
 def _stream(cap: Capture, v: ListV, run: Run, shape: Any, back: bool) -> StreamV | None:
-    """The items of one round after the other: arrays and numbers, or tuples of such."""
+    """The items of one round after the other: arrays and numbers, or tuples of such, named ones among them."""
     if isinstance(shape, Leaf):
         length = size_values.of_expr(cap, run.length)
         count = CountIterV(binary(cap, operator.sub, length, Const(1)), Const(-1), Const(-1)) if back else CountIterV(
             Const(0), length, Const(1))
         return StreamV("rows", [count, run.stacks[shape.index]],
                        state={"of": v, "was": (v.unseen, len(v.appended)), "shape": shape})
-    if not isinstance(shape, Many) or shape.cls is not tuple:
+    if not isinstance(shape, Many) or not issubclass(shape.cls, tuple):
         return None
     parts = [_stream(cap, v, run, part, back) for part in shape.parts]
-    return StreamV("zip", parts) if parts and None not in parts else None
+    return StreamV("zip", parts, state={"cls": shape.cls}) if parts and None not in parts else None
 
 
 def row(cap: Capture, it: StreamV, at: Value) -> Value:

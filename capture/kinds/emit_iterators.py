@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -206,9 +207,18 @@ def _call_until(e: Emitter, v: StreamV) -> None:
     e.remember(v)
 
 
+def _zip(e: Emitter, v: StreamV) -> None:
+    """`zip(*parts)`, whose tuples are of a class of their own where they stand for items that are."""
+    def plain() -> None:
+        e.call(runtime.call, lambda: e.const(zip), lambda: e.tuple(v.parts),
+               lambda: e.const(("strict",)), lambda: e.tuple([Const(bool(v.state.get("strict")))]))
+
+    cls = v.state.get("cls", tuple)
+    plain() if cls is tuple else e.call(map, lambda: e.const(functools.partial(tuple.__new__, cls)), plain)
+
+
 STREAMS: dict[str, Callable[[Emitter, Any], None]] = {
-    "zip": lambda e, v: e.call(runtime.call, lambda: e.const(zip), lambda: e.tuple(v.parts),
-                               lambda: e.const(("strict",)), lambda: e.tuple([Const(bool(v.state.get("strict")))])),
+    "zip": _zip,
     "enumerate": lambda e, v: e.call(enumerate, lambda: e.load(v.parts[0]), lambda: e.load(v.parts[1].current)),
     "rows": lambda e, v: e.call(reversed_at if v.parts[0].step.value < 0 else iterator_at, lambda: e.load(v.parts[1]),
                                 lambda: e.load(v.parts[0].current)),

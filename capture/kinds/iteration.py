@@ -282,7 +282,7 @@ def _zip(cap: Capture, it: StreamV) -> Value | None:
                 _check_strict(cap, it, i)
             return None
         found.append(item)
-    return TupleV(found) if it.parts else None
+    return TupleV(found, it.state.get("cls", tuple)) if it.parts else None
 
 
 def _check_strict(cap: Capture, it: StreamV, i: int) -> None:

@@ -28,7 +28,7 @@ from dynacomp.capture.reconstruct import runtime, tracebacks
 from dynacomp.capture.reconstruct.array_identity import candidates, chosen, first
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
 from dynacomp.capture.symbolic.frame_values import NullV, TracebackV
-from dynacomp.capture.symbolic.grown_items import Front, Run, kinds_of, parts_of, spec_of
+from dynacomp.capture.symbolic.grown_items import Front, Run, kinds_of, parts_of
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import differs_since, leaving, waits_for_effects
@@ -323,7 +323,7 @@ def _items(e: Emitter, v: ListV) -> None:
 
 def _run(e: Emitter, run: Run) -> None:
     fixed: list[Value] = []
-    specs = tuple(spec_of(shape, fixed) for shape in run.shapes)
+    specs = tuple(shape.spec(fixed) for shape in run.shapes)
     length = size_values.of_expr(e.cap, run.length)
     e.call(runtime.run_items, lambda: e.load(length), lambda: e.const(specs), lambda: e.const(kinds_of(run)),
            lambda: e.tuple(run.stacks), lambda: e.tuple(fixed))

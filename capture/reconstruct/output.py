@@ -35,7 +35,7 @@ from dynacomp.capture.reconstruct.unchanged import changed_keys, effects, unmove
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.effects import Effect, Effects, Globals, Phase, Real
 from dynacomp.capture.symbolic.generator_finalization import check_none_lost
-from dynacomp.capture.symbolic.grown_items import Front, Run, kinds_of, parts_of, spec_of
+from dynacomp.capture.symbolic.grown_items import Front, Run, kinds_of, parts_of
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import leaving
@@ -186,7 +186,7 @@ def _part_template(cap: Capture, part: Any, outputs: dict[Node, int]) -> Any:
     if not isinstance(part, Run):
         return ("tuple", [template_of(cap, cap.realize(part), outputs)])
     fixed: list[Value] = []
-    specs = tuple(spec_of(shape, fixed) for shape in part.shapes)
+    specs = tuple(shape.spec(fixed) for shape in part.shapes)
     return ("call", runtime.run_items, [
         length_of(cap, part, outputs), ("const", specs), ("const", kinds_of(part)),
         ("tuple", [template_of(cap, v, outputs) for v in part.stacks]),

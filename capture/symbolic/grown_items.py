@@ -1,7 +1,7 @@
 """What a list holds that loops of the Graph have filled, as data (see `kinds.grown_lists`).
 
 A list's `unseen` front may be a `Front`, whose parts are items and `Run`s: what all rounds of a loop appended, as rows
-of stacked arrays. `spec_of` says what replacement code needs to know to make items of them.
+of stacked arrays. A `Shape`'s `spec` says what replacement code needs to know to make items of them.
 
     outs.append((h, i))     # Run(length, (Many(tuple, (Leaf(0), Leaf(1, int, 0, 9))),), [all h, all i])
 """
@@ -9,6 +9,7 @@ of stacked arrays. `spec_of` says what replacement code needs to know to make it
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,8 +37,24 @@ class Front(ABC):
         """The Values that it keeps alive."""
 
 
+class Shape(ABC):
+    """What a round made: a tree whose leaves are arrays and numbers."""
+
+    @abstractmethod
+    def leaves(self) -> Iterator[Leaf]:
+        """Its leaves, in order."""
+
+    @abstractmethod
+    def map(self, fn: Callable[[Leaf], Leaf]) -> Any:
+        """The same with `fn(leaf)` in place of each leaf."""
+
+    @abstractmethod
+    def spec(self, fixed: list[Value]) -> Any:
+        """As `runtime.run_items` takes it; the Values that are the same in each round are added to `fixed`."""
+
+
 @dataclass(frozen=True)
-class Leaf:
+class Leaf(Shape):
     """An array or number of a round: the row of one of the stacks. number: the type of a number, which lies between
     `low` and `high`."""
 
@@ -46,9 +63,18 @@ class Leaf:
     low: int = field(default=0, compare=False)
     high: int = field(default=1, compare=False)
 
+    def leaves(self) -> Iterator[Leaf]:
+        yield self
+
+    def map(self, fn: Callable[[Leaf], Leaf]) -> Leaf:
+        return fn(self)
+
+    def spec(self, fixed: list[Value]) -> Any:
+        return "leaf", self.index
+
 
 @dataclass(frozen=True)
-class Fixed:
+class Fixed(Shape):
     """What is the same in each round."""
 
     value: Value
@@ -63,14 +89,34 @@ class Fixed:
     def __hash__(self) -> int:
         return 0
 
+    def leaves(self) -> Iterator[Leaf]:
+        yield from ()
+
+    def map(self, fn: Callable[[Leaf], Leaf]) -> Fixed:
+        return self
+
+    def spec(self, fixed: list[Value]) -> Any:
+        fixed.append(self.value)
+        return "fixed", len(fixed) - 1
+
 
 @dataclass(frozen=True)
-class Many:
+class Many(Shape):
     """A tuple, list or dict that a round made."""
 
     cls: type
-    parts: tuple[Any, ...]
+    parts: tuple[Shape, ...]
     keys: tuple[Any, ...] = ()
+
+    def leaves(self) -> Iterator[Leaf]:
+        for part in self.parts:
+            yield from part.leaves()
+
+    def map(self, fn: Callable[[Leaf], Leaf]) -> Many:
+        return Many(self.cls, tuple(part.map(fn) for part in self.parts), self.keys)
+
+    def spec(self, fixed: list[Value]) -> Any:
+        return self.cls, self.keys, tuple(part.spec(fixed) for part in self.parts)
 
 
 @dataclass(eq=False)
@@ -78,20 +124,15 @@ class Run:
     """What the rounds of a loop appended: `shapes` in each, whose leaves are rows of the `stacks`."""
 
     length: Any
-    shapes: tuple[Any, ...]
+    shapes: tuple[Shape, ...]
     stacks: list[ArrayV]
 
     def held(self) -> list[Any]:
         """The Values that it keeps alive."""
         fixed: list[Any] = []
         for shape in self.shapes:
-            spec_of(shape, fixed)
+            shape.spec(fixed)
         return [*self.stacks, *fixed]
-
-
-def leaf_count(shape: Any) -> int:
-    """How many arrays and numbers a shape has."""
-    return isinstance(shape, Leaf) or sum(map(leaf_count, getattr(shape, "parts", ())))
 
 
 def parts_of(v: ListV) -> list[Any]:
@@ -99,26 +140,10 @@ def parts_of(v: ListV) -> list[Any]:
     return [*v.unseen.parts, *v.appended] if isinstance(v.unseen, Front) else list(v.items)
 
 
-def spec_of(shape: Any, fixed: list[Value]) -> Any:
-    """A shape as `runtime.run_items` takes it; the Values that are the same in each round are added to `fixed`."""
-    if isinstance(shape, Leaf):
-        return ("leaf", shape.index)
-    if isinstance(shape, Fixed):
-        fixed.append(shape.value)
-        return ("fixed", len(fixed) - 1)
-    return (shape.cls, shape.keys, tuple(spec_of(part, fixed) for part in shape.parts))
-
-
 def kinds_of(run: Run) -> tuple[Any, ...]:
     """Of each stack the type of the numbers that its rows are; None for arrays."""
     found: list[Any] = [None] * len(run.stacks)
-
-    def note(shape: Any) -> None:
-        if isinstance(shape, Leaf):
-            found[shape.index] = shape.number
-        for part in getattr(shape, "parts", ()):
-            note(part)
-
     for shape in run.shapes:
-        note(shape)
+        for leaf in shape.leaves():
+            found[leaf.index] = leaf.number
     return tuple(found)

@@ -1,5 +1,7 @@
 """Lists that loops of the Graph fill: two captures for all lengths, three with a length of one, and no break."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -107,6 +109,30 @@ def pairs(xs):
     return jnp.array([[x[0], x[1] * 2] for x in xs]), jnp.asarray([(i, 2) for i in range(len(xs))])
 
 
+class State(NamedTuple):
+    h: jax.Array
+    c: jax.Array
+
+
+def named(xs):
+    h, found = jnp.zeros(xs.shape[1:]), []
+    for x in xs:
+        h = jnp.tanh(h + x)
+        found.append(State(h, x * 2))
+    total = jnp.zeros_like(h)
+    for s in reversed(found):
+        total = total * 0.5 + s.h * s.c
+    for s, x in zip(found, xs):
+        total = total + s._replace(c=x).c
+    return total, found[-1]
+
+
+def named_over_a_break(xs):
+    states = iter([State(x + 1, x.sum()) for x in xs])
+    print(next(states).c > 1e9)
+    return [type(s) is State and s.h for s in states]
+
+
 def walked(xs):
     found, total = [], 0.0
     for x in xs:
@@ -203,7 +229,8 @@ def batched(xs):
     return jax.vmap(scaled)(xs), jax.vmap(scaled, 1)(xs)
 
 
-WHOLE = [recurrent, returned, weak, floats_of_arrays, looks_back, branches, two_a_round, two_loops, matrices, scalars,
+WHOLE = [recurrent, named, returned, weak, floats_of_arrays, looks_back, branches, two_a_round, two_loops, matrices,
+         scalars,
          pairs, walked, mapped_trees, taken_apart, copies, in_an_object, nested,
          the_same_each_time, constants, noise, batched]
 
@@ -293,7 +320,7 @@ def printed(xs):
 
 
 @pytest.mark.parametrize("fn", [uneven, grows_while_walked, changed_in_place, items_are_the_same_objects,
-                                items_in_two_lists, printed], ids=lambda f: f.__name__)
+                                items_in_two_lists, printed, named_over_a_break], ids=lambda f: f.__name__)
 def test_other_lists_are_right(fn):
     dynacomp.reset()
     compiled = dynacomp.jit(fn, backend="eager")

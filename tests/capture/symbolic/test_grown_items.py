@@ -3,14 +3,14 @@
 import numpy as np
 
 from dynacomp.capture.reconstruct.runtime import run_items
-from dynacomp.capture.symbolic.grown_items import Fixed, Leaf, Many, Run, kinds_of, leaf_count, parts_of, spec_of
+from dynacomp.capture.symbolic.grown_items import Fixed, Leaf, Many, Run, kinds_of, parts_of
 from dynacomp.capture.symbolic.values import Const, ListV
 
 
 def test_a_shape_says_how_items_are_made():
     shape = Many(tuple, (Leaf(0), Many(dict, (Leaf(1, int), Fixed(Const("a"))), ("n", "s"))))
     fixed = []
-    assert leaf_count(shape) == 2 and spec_of(shape, fixed) == (
+    assert len(list(shape.leaves())) == 2 and shape.spec(fixed) == (
         tuple, (), (("leaf", 0), (dict, ("n", "s"), (("leaf", 1), ("fixed", 0)))))
     assert [v.value for v in fixed] == ["a"]
     assert kinds_of(Run(2, (shape,), [None, None])) == (None, int)
