@@ -228,7 +228,7 @@ def _loaded(module: str) -> types.ModuleType:
 
 
 def _resume(r: Reader, original: tuple[Any, ...] | None, layout: Layout) -> types.CodeType:
-    code = r.code if original is None else r.read(original)
+    code: Any = r.code if original is None else r.read(original)
     return resume_code(decode(original_of(code)), layout)
 
 
