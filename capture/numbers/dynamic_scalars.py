@@ -34,6 +34,7 @@ UNARY = {op.__name__: op for op in (operator.neg, operator.pos, operator.abs, op
 TRUTHS = (*size_values.COMPARISONS, operator.not_, bool)
 QUIET = ("lt", "le", "gt", "ge", "eq", "ne", "truth", "not_", "neg", "pos", "abs")
 METHODS = ("all", "any", "astype", "clip", "conj", "item", "round", "tolist", "__int__", "__float__", "__index__")
+PLAIN = (int, float, bool, str)
 HALF_MAX = 65_504  # the greatest float16: Python's numbers below it become NumPy's of any type of floats
 SMALL = 1 << 40  # ints beyond this, and floats made of them, are not moved
 
@@ -158,6 +159,26 @@ def strict(cap: Capture, source: Any) -> tuple[Any, Any]:
         return same, found
     fn = Applied(source.fn, [Given(i) for i in range(len(args))], {}, quiet_below=quiet_below(found))
     return S.Host(repr(fn), args, fn), fn(*values)
+
+
+def is_for_guards(cap: Capture, source: S.Source | None) -> bool:
+    """Whether guards can compute what is at `source`: all but what Python makes of other things than its own numbers
+    and strings. NumPy's arithmetic may warn, which the steps of guards never do."""
+    while source is not None:
+        if isinstance(source, S.Host):
+            return type(_plain_value(cap, source)) in PLAIN
+        source = S.base_of(source)
+    return True
+
+
+def _plain_value(cap: Capture, source: Any) -> Any:
+    """What a number is now that is made of Python's own numbers and strings alone; None of others."""
+    if isinstance(source, S.SizeOf):
+        return cap.sizes.scope.value(source.expr)
+    if not isinstance(source, S.Host):
+        return cap.numbers.changing.get(source) if isinstance(source, S.Source) else source
+    values = [_plain_value(cap, a) for a in source.args]
+    return source.fn(*values) if all(type(v) in PLAIN for v in values) else None
 
 
 def _is_quiet(source: Any, largest: float = HALF_MAX) -> bool:

@@ -25,6 +25,7 @@ from dynacomp.capture.graph.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Graph, N
 from dynacomp.capture.graph.graph_sizes import sizes_in, with_sizes
 from dynacomp.capture.graph.sizes import canonical, names
 from dynacomp.capture.numbers import size_values
+from dynacomp.capture.numbers.dynamic_scalars import is_for_guards
 from dynacomp.capture.numbers.graph_inputs import add_input
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.array_identity import candidates, chosen, first
@@ -270,7 +271,7 @@ def returning(cap: Capture, value: Value, code: CodeType) -> Recipe:
             outputs: dict[Node, int] = {}
             template = template_of(cap, value, outputs)
             graph, inputs = build_graph(cap, outputs) if outputs or cap.graph.telling else (None, ())
-            if any(map(S.on_host, (*inputs, *sources_in(template)))):
+            if not all(is_for_guards(cap, source) for source in (*inputs, *sources_in(template))):
                 raise NoTemplate("a number that Python computes")
             return Recipe(graph, inputs, template)
         except NoTemplate:

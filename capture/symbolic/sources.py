@@ -382,12 +382,3 @@ def passed(source: Source | None) -> Local | None:
     while source is not None and source.contained:
         source = base_of(source)
     return source if isinstance(source, Local) else None
-
-
-def on_host(source: Source | None) -> bool:
-    """Whether Python code computes it, which guards may not do: NumPy's numbers warn (see Host)."""
-    while source is not None:
-        if isinstance(source, Host):
-            return True
-        source = base_of(source)
-    return False

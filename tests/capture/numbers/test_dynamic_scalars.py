@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dynacomp
+from dynacomp.capture import _native as native
 
 X = jnp.ones(3)
 
@@ -249,3 +250,33 @@ def test_literals_of_two_types_make_two_numbers():
             assert type(want) is type(got) and getattr(want, "dtype", None) == getattr(got, "dtype", None)
             assert repr(want) == repr(got)
     assert dynacomp.stats()["frames_captured"] == 2
+
+
+@pytest.mark.parametrize("program", [
+    lambda x, k: x * (k * 2 + 1.5),
+    lambda x, k: (x[:k], k * 2 - 1, k > 4, f"{k} of {len(x)}"),
+    lambda x, k: x[:k + 1].sum() / (k + 1),
+])
+def test_numbers_that_python_computes_need_no_code_of_ours(program):
+    """Guards compute them, as their steps, and the entry calls its program directly."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for k in (3, 4, 5):
+        compiled(jnp.arange(9.0), k)
+    before = native.counters()
+    for k in (6, 7, 9, 2, 8, 3):
+        want, got = program(jnp.arange(9.0), k), compiled(jnp.arange(9.0), k)
+        assert repr(got) == repr(want)
+    after = native.counters()
+    assert after["direct"] - before["direct"] == 6 and after["code"] == before["code"]
+    assert dynacomp.stats()["frames_captured"] <= 2 and not dynacomp.stats()["frames_eager"]
+
+
+def test_a_number_whose_arithmetic_raises_later_raises_as_python_does():
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda x, k: x * (k * 0.5), backend="eager")
+    for k in (3, 4, 5, 6):
+        compiled(X, k)
+    with pytest.raises(OverflowError, match="int too large to convert to float"):
+        compiled(X, 10**400)
+    assert repr(compiled(X, 7)) == repr(X * 3.5)
