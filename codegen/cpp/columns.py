@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.codegen.cpp import types
 from dynacomp.codegen.cpp.expr import Scope, depends
 from dynacomp.codegen.cpp.folds import (
@@ -26,7 +27,6 @@ from dynacomp.codegen.cpp.folds import (
     declare,
     flush,
     flushed,
-    is_arg,
     is_long,
     is_running,
     lane_accs,
@@ -34,7 +34,7 @@ from dynacomp.codegen.cpp.folds import (
     zero,
 )
 from dynacomp.codegen.cpp.index import cpp_name, index_code
-from dynacomp.lowering.kernel_ir.loops import Acc, Let, Loop, Scan, Stmt, folds, inner_loops
+from dynacomp.lowering.kernel_ir.loops import Acc, Let, Loop, Scan, Stmt, inner_loops
 
 REGISTERS = 32  # of columns in a chunk
 SPAN = 4        # rows: 16 take twice as long, 1 writes what a column carries as often as it reads a row
@@ -69,7 +69,7 @@ def _lane_names(stmt: Stmt, scope: Scope) -> list[str] | None:
             return [name] if depends(value, scope) and value.dtype != bool else None
         case Loop():
             found = lane_accs(stmt, scope)
-            return found if len(found) == len(folds(stmt)) and all(f.dtype != bool for f in folds(stmt)) else None
+            return found if len(found) == len(stmt.folds) and all(f.dtype != bool for f in stmt.folds) else None
     return []
 
 
@@ -82,7 +82,7 @@ def columns(loop: Loop, scope: Scope, begin: str, end: str, write: Write, iterat
     run: list[Stmt] = []
     for stmt in (*loop.body, None):
         if isinstance(stmt, (Loop, type(None))) and run:
-            made = [s for s in run if isinstance(s, Let)]
+            made = [*of_class(Let, run)]
             for let in made:
                 yield f"  {_array(scope.call(let.name), let.value.dtype, scope)}"
             body = [*write(run, scope), *_saved([scope.call(s.name) for s in made])]
@@ -92,7 +92,7 @@ def columns(loop: Loop, scope: Scope, begin: str, end: str, write: Write, iterat
         if isinstance(stmt, Loop):
             yield from _pass(loop, stmt, scope, kept, iteration)
             scope = scope.having(*lane_accs(stmt, scope))
-            kept += [name for f in folds(stmt) for name in _results(f, scope)]
+            kept += [scope.call(acc.name) for acc in stmt.accs]
         elif stmt is not None:
             run.append(stmt)
     yield "}"
@@ -113,12 +113,12 @@ def _pass(loop: Loop, rows: Loop, scope: Scope, kept: Sequence[str], iteration: 
     inner = scope.having(*lane_accs(rows, scope))
     var, extent = cpp_name(rows.var.name), index_code(rows.extent)
     long = [acc for acc in rows.accs if is_long(acc, rows.extent)]
-    states = [state for f in folds(rows) for state in _state(f, inner)]
+    states = [state for f in rows.folds for state in _state(f, inner)]
     blocks = [(f"{inner.call(acc.name)}{part}", DOUBLE) for acc in long for part in ("block", "blocks")]
     yield from (f"  {_array(name, dtype, scope)}" for name, dtype in (*states, *blocks))
     yield f"  for (int64_t {var}b = 0; !{var}b || {var}b < {extent}; {var}b += {SPAN}) {{"  # of no rows: first values
     yield f"    const int64_t {var}e = least({extent}, {var}b + {SPAN});"
-    body = [*(line for f in folds(rows) for line in declare(f, inner)),
+    body = [*(line for f in rows.folds for line in declare(f, inner)),
             *(f"const auto {inner.call(acc.name)}start = {inner.call(acc.name)};" for acc in long),
             *(f"if ({var}b) {name} = {name}kept[at];" for name, _ in states),
             f"for (int64_t {var} = {var}b; {var} < {var}e; ++{var}) {{",
@@ -145,14 +145,10 @@ def _block(acc: Acc, scope: Scope, var: str, extent: str) -> Lines:
 def _state(fold: Acc | Scan, scope: Scope) -> Iterator[tuple[str, np.dtype]]:
     """What a fold carries from row to row."""
     yield scope.call(fold.name), fold.dtype
-    if is_arg(fold):
+    if fold.is_arg:
         yield best_name(fold, scope), fold.value.dtype
     if is_running(fold):
         yield f"{scope.call(fold.name)}wide", DOUBLE
-
-
-def _results(fold: Acc | Scan, scope: Scope) -> list[str]:
-    return [scope.call(fold.name)] if isinstance(fold, Acc) else []
 
 
 def _array(name: str, dtype: np.dtype, scope: Scope) -> str:

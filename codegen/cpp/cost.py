@@ -17,7 +17,6 @@ from dynacomp.lowering.kernel_ir.loops import (
     Loop,
     Stmt,
     Store,
-    folds,
     inner_loops,
     statements,
 )
@@ -36,9 +35,12 @@ def cost(body: Sequence[Stmt], accs: Sequence[Any] = ()) -> float:
 
 
 def _stmt(stmt: Stmt) -> float:
-    if isinstance(stmt, Loop):
-        return cost((*stmt.body, *stmt.after), folds(stmt))
-    return expr_cost(stmt.value) + (2 if isinstance(stmt, Store) else 0)
+    return sum(map(_stmt, stmt.inside)) + _own(stmt)
+
+
+def _own(stmt: Stmt) -> float:
+    """Cycles of a statement, without those of the statements inside."""
+    return sum(map(expr_cost, stmt.values)) + len(stmt.folds) + 2 * len(stmt.writes)
 
 
 def is_small(kernel: Kernel) -> bool:
@@ -48,18 +50,12 @@ def is_small(kernel: Kernel) -> bool:
 
 def _total(body: Sequence[Stmt]) -> float:
     """Cycles of `body`, every iteration counted; infinite where some extent is unknown."""
-    return sum(_repeated(s) if isinstance(s, Loop) else _stmt(s) for s in body)
-
-
-def _repeated(loop: Loop) -> float:
-    once = _total((*loop.body, *loop.after)) + sum(1 + expr_cost(f.value) for f in folds(loop))
-    return int(loop.extent) * once if loop.extent.is_Integer else float("inf")
+    return sum(s.times * (_total(s.inside) + _own(s)) for s in body)
 
 
 def iterations(loop: Loop) -> float:
     """How often the innermost bodies of a loop run; infinite where that is unknown."""
-    inside = list(map(iterations, inner_loops((*loop.body, *loop.after))))
-    return int(loop.extent) * max(1, sum(inside)) if loop.extent.is_Integer else float("inf")
+    return loop.times * max(1, sum(map(iterations, inner_loops(loop.inside))))
 
 
 def expr_cost(expr: Any) -> float:
@@ -88,7 +84,7 @@ def work_of(loop: Loop, lanes: int) -> str:
     """The estimated cycles of one iteration of `loop`, as a C++ double; `lanes` iterations share them."""
     own = cost([s for s in loop.body if not isinstance(s, Loop)], loop.accs)
     parts = [f"{max(own / lanes, 0.05):.3f}"]
-    for inner in inner_loops((*loop.body, *loop.after)):
+    for inner in inner_loops(loop.inside):
         across = 8 if inner.vector and lanes == 1 else lanes
         moving = [v for v in inner.extent.free_symbols if not v.is_positive]
         first = inner.extent.xreplace(dict.fromkeys(moving, sympy.Integer(0)))  # as in the first iteration

@@ -216,8 +216,8 @@ def _masked_load(expr: Load, scope: Scope, where: str, how: str, index: str) -> 
     assert expr.mask is not None and expr.other is not None
     other = emit_lanes(expr.other, scope)
     wanted = reduced(expr.mask, scope.known)
-    if isinstance(wanted, Const):
-        return emit_lanes(replace(expr, mask=None, other=None), scope) if wanted.value else other
+    if wanted.truth is not None:
+        return emit_lanes(replace(expr, mask=None, other=None), scope) if wanted.truth else other
     mask = emit(wanted, scope).code  # a scalar mask stays one
     if how == "contiguous" and depends(wanted, scope) and _lies_inside(expr, scope):
         return f"select({mask}, load({where} + {index}, lanes), {other})"
@@ -239,8 +239,8 @@ def _apply(expr: Apply, scope: Scope, vector: bool) -> str:
         return rounded(f"div_by({emit_lanes(expr.args[0], scope)}, {emit(expr.args[1], scope).code})", expr.dtype)
     if vector and expr.fn == "select" and expr.dtype != bool:
         test = reduced(expr.args[0], scope.known)
-        if isinstance(test, Const):
-            return emit_lanes(expr.args[1 if test.value else 2], scope)
+        if test.truth is not None:
+            return emit_lanes(expr.args[1 if test.truth else 2], scope)
         first, second = parted(test, lambda part: depends(part, scope), scope.known)
         if first is not None:
             return _choice(expr, first, second, scope)
@@ -263,7 +263,10 @@ def _choice(expr: Apply, test: Expr, lanes: Expr | None, scope: Scope) -> str:
 
 def _is_plain(expr: Expr) -> bool:
     """A constant by which one can divide as by a number that is neither huge nor tiny."""
-    return isinstance(expr, Const) and expr.dtype.kind not in "iub" and 2.0 ** -100 < abs(expr.value) < 2.0 ** 100
+    match expr:
+        case Const(value, dtype) if dtype.kind not in "iub":
+            return 2.0 ** -100 < abs(value) < 2.0 ** 100
+    return False
 
 
 def rounded(code: str, dtype: np.dtype) -> str:

@@ -11,7 +11,6 @@ running sum of floats is kept as a double.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeGuard
 
 import numpy as np
 import sympy
@@ -19,7 +18,7 @@ import sympy
 from dynacomp.codegen.cpp import types
 from dynacomp.codegen.cpp.expr import Scope, depends, emit, emit_lanes, lane_names, splat
 from dynacomp.codegen.cpp.index import cpp_name, index_code
-from dynacomp.lowering.kernel_ir.loops import Acc, Let, Loop, Scan, Stmt, folds
+from dynacomp.lowering.kernel_ir.loops import Acc, Let, Loop, Scan, Stmt
 
 Lines = Iterator[str]
 
@@ -28,22 +27,17 @@ BLOCK = 32  # a power of two
 FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 
-def is_long(fold: object, extent: sympy.Expr) -> TypeGuard[Acc]:
+def is_long(acc: Acc, extent: sympy.Expr) -> bool:
     """Whether a fold of so many values is a sum that is made block by block."""
-    sums = isinstance(fold, Acc) and fold.fold == "sum" and fold.dtype.kind == "f"
-    return sums and not (extent.is_Integer and extent <= BLOCK)
+    return acc.fold == "sum" and acc.dtype.kind == "f" and not (extent.is_Integer and extent <= BLOCK)
 
 
-def is_running(fold: object) -> TypeGuard[Scan]:
+def is_running(fold: Acc | Scan) -> bool:
     """Whether it is a running sum that a double keeps."""
-    return isinstance(fold, Scan) and fold.fold == "sum" and fold.dtype == FLOAT
+    return fold.is_prefix and fold.fold == "sum" and fold.dtype == FLOAT
 
 
-def is_arg(fold: object) -> TypeGuard[Acc]:
-    return isinstance(fold, Acc) and fold.fold in ("argmax", "argmin")
-
-
-def best_name(fold: Acc, scope: Scope) -> str:
+def best_name(fold: Acc | Scan, scope: Scope) -> str:
     return f"{scope.call(fold.name)}best"
 
 
@@ -51,7 +45,7 @@ def declare(fold: Acc | Scan, scope: Scope, slots: int = 0) -> Lines:
     """The accumulator at its identity: a scalar, or lanes where the scope says so; or `slots` of them."""
     vector = fold.name in scope.vectors
     names = {scope.call(fold.name): (fold.dtype, types.identity(fold.fold, fold.dtype))}
-    if is_arg(fold):
+    if fold.is_arg:
         dtype = fold.value.dtype
         names = {best_name(fold, scope): (dtype, types.identity(fold.fold, dtype)),
                  scope.call(fold.name): (fold.dtype, types.literal(np.iinfo(fold.dtype).max, fold.dtype))}
@@ -98,7 +92,7 @@ def fold_into(fold: Acc | Scan, scope: Scope, at: str) -> Lines:
     give = emit_lanes if vector else (lambda e, s: emit(e, s).code)
     name = scope.call(fold.name) + at
     value = give(fold.value, scope)
-    if is_arg(fold):
+    if fold.is_arg:
         yield from _fold_arg(fold, scope, name, best_name(fold, scope) + at, value, bool(at))
         return
     if is_running(fold):
@@ -117,7 +111,7 @@ def _whole(scope: Scope) -> str:
     return f"full<({scope.lanes})>{{}}"
 
 
-def _fold_arg(fold: Acc, scope: Scope, name: str, best: str, value: str, tail: bool) -> Lines:
+def _fold_arg(fold: Acc | Scan, scope: Scope, name: str, best: str, value: str, tail: bool) -> Lines:
     vector = fold.name in scope.vectors
     position = types.register(fold.dtype)
     yield "{"
@@ -149,7 +143,7 @@ def round_accs(accs: Sequence[Acc], scope: Scope) -> Lines:
 def collect(acc: Acc, slots: int) -> Lines:
     """All slots and lanes into the scalar."""
     name, fold = cpp_name(acc.name), types.FOLD[acc.fold]
-    if is_arg(acc):
+    if acc.is_arg:
         yield f"{name} = collect_{acc.fold}({name}bests[0], {name}s[0]);"
         return
     for k in range(1, slots):
@@ -178,22 +172,23 @@ def lane_lets(body: Sequence[Stmt], scope: Scope) -> list[str]:
         return found
     for stmt in body:
         inner = scope.having(*found)
-        if isinstance(stmt, Let) and depends(stmt.value, inner):
-            found.append(stmt.name)
-        elif isinstance(stmt, Loop):
-            found += lane_accs(stmt, inner)
+        match stmt:
+            case Let(name, value) if depends(value, inner):
+                found.append(name)
+            case Loop():
+                found += lane_accs(stmt, inner)
     return found
 
 
 def lane_accs(loop: Loop, scope: Scope) -> list[str]:
     """The accumulators and scans of a plain loop that hold lanes (it stands in a vector loop)."""
     found: list[str] = []
-    for _ in range(len(folds(loop)) + 1):  # a scan's value may read another scan
+    for _ in range(len(loop.folds) + 1):  # a scan's value may read another scan
         inside = scope.having(*found)
         inside = inside.having(*lane_lets(loop.body, inside))
-        found = [f.name for f in folds(loop) if depends(f.value, inside) or _moves(f, inside)]
+        found = [f.name for f in loop.folds if depends(f.value, inside) or _moves(f, inside)]
     return found
 
 
-def _moves(fold: object, scope: Scope) -> bool:
-    return isinstance(fold, Acc) and fold.position is not None and scope.moves(fold.position)
+def _moves(fold: Acc | Scan, scope: Scope) -> bool:
+    return fold.position is not None and scope.moves(fold.position)

@@ -45,6 +45,13 @@ class Known:
     def naming(self, name: str, condition: Expr) -> Known:
         return replace(self, lets={**self.lets, name: condition})
 
+    def named(self, condition: Expr) -> Expr:
+        """What a name stands for, where that is known."""
+        match condition:
+            case Ref(name):
+                return self.lets.get(name, condition)
+        return condition
+
     def assuming(self, condition: Expr, value: bool) -> Known:
         """Where a condition was tested."""
         known = replace(self, truths={**self.truths, condition: value})
@@ -56,7 +63,7 @@ class Known:
                     known = known.assuming(part, value)
             case Apply("not", (part,)):
                 return known.assuming(part, not value)
-            case Apply(fn, _) if fn in COMPARISONS and (apart := difference(condition)) is not None:
+            case Apply(fn, _) as compared if fn in COMPARISONS and (apart := difference(compared)) is not None:
                 return _narrowed(known, apart, COMPARISONS[fn][0], value != COMPARISONS[fn][1])
         return known
 
@@ -90,8 +97,8 @@ def reduced(condition: Expr, known: Known) -> Expr:
             return _joined(fn, reduced(left, known), reduced(right, known), condition)
         case Apply("not", (part,)):
             found = reduced(part, known)
-            return _truth(not found.value) if isinstance(found, Const) else condition
-        case Apply(fn, _) if fn in COMPARISONS and (apart := difference(condition)) is not None:
+            return condition if found.truth is None else _truth(not found.truth)
+        case Apply(fn, _) as compared if fn in COMPARISONS and (apart := difference(compared)) is not None:
             limit, opposite = COMPARISONS[fn]
             low, high = bounds(apart, known)
             if high < limit or low >= limit:
@@ -106,21 +113,20 @@ def _truth(value: bool) -> Const:
 def _joined(fn: str, left: Expr, right: Expr, whole: Expr) -> Expr:
     neutral = fn == "and"
     for one, other in ((left, right), (right, left)):
-        if isinstance(one, Const):
-            return other if one.value == neutral else one
-    same = isinstance(whole, Apply) and whole.args == (left, right)
-    return whole if same else Apply(fn, (left, right), whole.dtype)
+        if one.truth is not None:
+            return other if one.truth == neutral else one
+    return whole if whole.children == (left, right) else Apply(fn, (left, right), whole.dtype)
 
 
 def parted(condition: Expr, moves: Callable[[Expr], bool], known: Known) -> tuple[Expr | None, Expr | None]:
     """The parts of a conjunction that stay, and those that move; None is true."""
     if not moves(condition):
         return condition, None
-    inside = known.lets.get(condition.name) if isinstance(condition, Ref) else condition
-    if not isinstance(inside, Apply) or inside.fn != "and":
-        return None, condition
-    stay, move = zip(*(parted(part, moves, known) for part in inside.args))
-    return _all(stay), _all(move) if any(s is not None for s in stay) else condition
+    match known.named(condition):
+        case Apply("and", parts):
+            stay, move = zip(*(parted(part, moves, known) for part in parts))
+            return _all(stay), _all(move) if any(s is not None for s in stay) else condition
+    return None, condition
 
 
 def _all(parts: Iterable[Expr | None]) -> Expr | None:
@@ -128,10 +134,8 @@ def _all(parts: Iterable[Expr | None]) -> Expr | None:
     return reduce(lambda a, b: Apply("and", (a, b), BOOL), found) if found else None
 
 
-def difference(condition: Expr) -> sympy.Expr | None:
+def difference(condition: Apply) -> sympy.Expr | None:
     """left - right of a comparison of positions."""
-    if not isinstance(condition, Apply):
-        return None
     left, right = map(_position, condition.args)
     return None if left is None or right is None else sympy.expand(left - right)
 

@@ -31,7 +31,6 @@ from dynacomp.codegen.cpp.folds import (
     flush,
     flushed,
     fold_into,
-    is_arg,
     is_long,
     lane_accs,
     lane_lets,
@@ -46,7 +45,7 @@ from dynacomp.codegen.cpp.sections import Section, sections
 from dynacomp.codegen.cpp.shape import Unit, lane_width, numels, scratch, unit_of
 from dynacomp.codegen.cpp.stores import store, woven, zip_store
 from dynacomp.codegen.cpp.tiles import FIRST_INNER, FIRST_OUTER, INNER, OUTER, Tiling, tiling
-from dynacomp.lowering.kernel_ir.loops import Acc, Kernel, Let, Loop, Stmt, Store, folds, inner_loops
+from dynacomp.lowering.kernel_ir.loops import Acc, Kernel, Let, Loop, Stmt, Store, inner_loops
 from dynacomp.lowering.kernel_ir.scalars import DEAR
 
 SPAN = 64    # columns of a scatter's rows that a thread takes at once
@@ -104,7 +103,7 @@ def _loop(loop: Loop, scope: Scope, unit: Unit) -> Lines:
     if loop.parallel and not scope.threaded and not scope.var:
         return _threads(loop, scope, unit)
     if loop.vector and not scope.var and lane_width(loop, unit):
-        alone = loop.accs and not scope.threaded and not any(map(is_arg, loop.accs))
+        alone = loop.accs and not scope.threaded and not any(a.is_arg for a in loop.accs)
         return (_pieces if alone else _vector)(loop, scope, unit)
     return _plain(loop, scope, unit)
 
@@ -120,7 +119,7 @@ def _plain(loop: Loop, scope: Scope, unit: Unit) -> Lines:
     """A counted loop; inside a vector loop it runs in step for all lanes."""
     scope = scope.inside(loop)
     inner = scope.having(*lane_accs(loop, scope)) if scope.var else scope
-    for fold in folds(loop):
+    for fold in loop.folds:
         yield from declare(fold, inner)
     unrolled = unit.small and iterations(loop) <= UNROLLED
     long = [] if unrolled or loop.reverse else [(acc, inner) for acc in loop.accs if is_long(acc, loop.extent)]
@@ -161,7 +160,7 @@ def _header(loop: Loop) -> str:
 def _iteration(loop: Loop, scope: Scope, unit: Unit) -> Lines:
     yield from statements(loop.body, scope, unit)
     inside = scope.having(*lane_lets(loop.body, scope))
-    for fold in folds(loop):
+    for fold in loop.folds:
         yield from fold_into(fold, inside, "")
     yield from statements(loop.after, inside, unit)
 
@@ -274,27 +273,31 @@ def _moving(body: Sequence[Stmt], scope: Scope) -> list[Stmt]:
 
 def _is_simple_fold(loop: Loop) -> bool:
     nested = bool(inner_loops(loop.body))
-    return bool(loop.accs) and not nested and not loop.scans and not any(map(is_arg, loop.accs))
+    return bool(loop.accs) and not nested and not loop.scans and not any(a.is_arg for a in loop.accs)
 
 
 def _jammed(body: Sequence[Stmt], scopes: list[Scope], unit: Unit) -> Lines:
     """`body` for several registers of lanes at once: each statement for all of them, inner loops shared."""
     for stmt in body:
-        if isinstance(stmt, Loop):
-            scopes = [s.having(*lane_accs(stmt, s)) for s in scopes]
-            folding = [s.having(*lane_lets(stmt.body, s)) for s in scopes]
-            yield from (line for acc in stmt.accs for s in _distinct(acc.name, scopes)
-                        for line in declare(acc, s))
-            long = [(acc, s) for acc in stmt.accs if is_long(acc, stmt.extent) for s in _distinct(acc.name, scopes)]
-            fold = [line for acc in stmt.accs for s in _distinct(acc.name, folding) for line in fold_into(acc, s, "")]
-            yield from _counted(stmt, long, iter([*_jammed(stmt.body, scopes, unit), *fold]))
-            yield from (line for s in scopes for line in round_accs(stmt.accs, s))
-        elif isinstance(stmt, Let):
-            vector = depends(stmt.value, scopes[0])
-            scopes = [s.having(stmt.name) if vector else s for s in scopes]
-            yield from (line for s in _distinct(stmt.name, scopes) for line in statements((stmt,), s, unit))
-        else:
-            yield from (line for s in scopes for line in statements((stmt,), s, unit))
+        match stmt:
+            case Loop():
+                scopes = [s.having(*lane_accs(stmt, s)) for s in scopes]
+                yield from _jammed_loop(stmt, scopes, unit)
+            case Let(name, value):
+                vector = depends(value, scopes[0])
+                scopes = [s.having(name) if vector else s for s in scopes]
+                yield from (line for s in _distinct(name, scopes) for line in statements((stmt,), s, unit))
+            case _:
+                yield from (line for s in scopes for line in statements((stmt,), s, unit))
+
+
+def _jammed_loop(loop: Loop, scopes: list[Scope], unit: Unit) -> Lines:
+    folding = [s.having(*lane_lets(loop.body, s)) for s in scopes]
+    yield from (line for acc in loop.accs for s in _distinct(acc.name, scopes) for line in declare(acc, s))
+    long = [(acc, s) for acc in loop.accs if is_long(acc, loop.extent) for s in _distinct(acc.name, scopes)]
+    fold = [line for acc in loop.accs for s in _distinct(acc.name, folding) for line in fold_into(acc, s, "")]
+    yield from _counted(loop, long, iter([*_jammed(loop.body, scopes, unit), *fold]))
+    yield from (line for s in scopes for line in round_accs(loop.accs, s))
 
 
 def _distinct(name: str, scopes: list[Scope]) -> list[Scope]:
@@ -304,7 +307,7 @@ def _distinct(name: str, scopes: list[Scope]) -> list[Scope]:
 
 def _unrolled(loop: Loop) -> int:
     """How many registers each accumulator of a vector loop takes: more hide the latency of the fold."""
-    plain = not inner_loops(loop.body) and not any(map(is_arg, loop.accs))
+    plain = not inner_loops(loop.body) and not any(a.is_arg for a in loop.accs)
     short = loop.extent.is_Integer and loop.extent < _FEW
     return 4 if plain and not short and cost(loop.body, loop.accs) < _LIGHT else 1
 
@@ -405,14 +408,13 @@ def _threads(loop: Loop, scope: Scope, unit: Unit) -> Lines:
 def _chain(loop: Loop) -> list[Loop]:
     """Perfectly nested parallel loops from `loop` down, of extents that do not depend on each other."""
     chain = [loop]
-    while len(chain[-1].body) == 1 and not chain[-1].after and not chain[-1].vector:
-        (inner,) = chain[-1].body
-        if not (isinstance(inner, Loop) and inner.parallel) or chain[-1].reverse:
-            break
-        if not names_in(inner.extent).isdisjoint({c.var.name for c in chain}):
-            break
-        chain.append(inner)
-    return chain
+    while True:
+        match chain[-1]:
+            case Loop(body=(Loop(parallel=True) as inner,), after=(), vector=False, reverse=False) if names_in(
+                    inner.extent).isdisjoint({c.var.name for c in chain}):
+                chain.append(inner)
+            case _:
+                return chain
 
 
 def _serial(chain: list[Loop], scope: Scope, unit: Unit) -> Lines:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.codegen.cpp import types
 from dynacomp.codegen.cpp.expr import Scope, depends, emit, emit_lanes, stride
 from dynacomp.codegen.cpp.index import cpp_name
@@ -31,9 +32,9 @@ class Run:
 
 def with_runs(body: Sequence[Stmt], scope: Scope) -> tuple[list[str], Sequence[Stmt | Run]]:
     """The body of a vector loop with such stores as Runs, and the lines that they want ahead of the loop."""
-    values = [s for s in body if isinstance(s, Let)]
+    values = [*of_class(Let, body)]
     stores = body[len(values):]
-    plain = not scope.suffix and all(isinstance(s, Store) for s in stores)
+    plain = not scope.suffix and all(s.writes for s in stores)
     ahead: list[str] = []
     made: list[Stmt | Run] = []
     at = len(values)
@@ -45,7 +46,7 @@ def with_runs(body: Sequence[Stmt], scope: Scope) -> tuple[list[str], Sequence[S
         run = _run(found, scope, ahead) if found else None
         made += [run] if run else body[at:at + (len(found) or 1)]
         at += len(found) or 1
-    return ahead, [*values, *made] if ahead or any(isinstance(s, Run) for s in made) else body
+    return ahead, [*values, *made] if ahead or any(of_class(Run, made)) else body
 
 
 def _run(stores: Sequence[Store], scope: Scope, ahead: list[str]) -> Run | None:
@@ -77,21 +78,19 @@ def _common(values: Sequence[Expr], scope: Scope, cycles: list[Sequence[Expr]]) 
         if values not in cycles:
             cycles.append(values)
         return Ref(f"cycle{cycles.index(values)}", first.dtype)
-    if isinstance(first, Load):
-        return _neighbours(values, scope)
-    if not isinstance(first, Apply) or any(_kind(v) != _kind(first) for v in values):
-        return None
-    args = [_common(column, scope, cycles) for column in zip(*(v.args for v in values if isinstance(v, Apply)))]
-    known = tuple(a for a in args if a is not None)
-    return replace(first, args=known) if len(known) == len(args) else None
-
-
-def _kind(expr: Expr) -> tuple | None:
-    return (expr.fn, expr.dtype, len(expr.args)) if isinstance(expr, Apply) else None
+    match first:
+        case Load():
+            return _neighbours(values, scope)
+        case Apply(fn, _, dtype):
+            alike = [v for v in of_class(Apply, values) if (v.fn, v.dtype, len(v.args)) == (fn, dtype, len(first.args))]
+            args = [_common(column, scope, cycles) for column in zip(*(v.args for v in alike))]
+            known = tuple(a for a in args if a is not None)
+            return replace(first, args=known) if len(alike) == len(values) and len(known) == len(args) else None
+    return None
 
 
 def _neighbours(values: Sequence[Expr], scope: Scope) -> Expr | None:
-    loads = [v for v in values if isinstance(v, Load) and v.mask is None and v.buffer not in scope.widened]
+    loads = [v for v in of_class(Load, values) if v.mask is None and v.buffer not in scope.widened]
     if len(loads) < len(values) or stride(loads[0].buffer, loads[0].index, scope) != len(values):
         return None
     start, buffer = loads[0].index, loads[0].buffer

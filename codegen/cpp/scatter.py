@@ -15,11 +15,12 @@ from dataclasses import replace
 
 import sympy
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.codegen.cpp.cost import stores_in
 from dynacomp.codegen.cpp.expr import Scope, depends
 from dynacomp.codegen.cpp.index import names_in, step_along
 from dynacomp.codegen.cpp.shape import Unit, lane_width, loads
-from dynacomp.lowering.kernel_ir.loops import Let, Loop, Stmt, folds, inner_loops, statements
+from dynacomp.lowering.kernel_ir.loops import Let, Loop, Stmt, inner_loops, statements
 
 
 def apart(loop: Loop) -> bool:
@@ -51,8 +52,8 @@ def inside_out(loop: Loop, unit: Unit) -> tuple[Loop, Loop] | None:
     run in each; None where `loop` is not a vector loop around one plain loop of updates."""
     if not loop.vector or loop.after or len(loop.body) != 1 or unit.locals or not lane_width(loop, unit):
         return None
-    (updates,) = loop.body
-    if not isinstance(updates, Loop) or folds(updates) or updates.after or not apart(loop):
+    updates = next(of_class(Loop, loop.body), None)
+    if updates is None or updates.folds or updates.after or not apart(loop):
         return None
     if inner_loops(updates.body) or loop.var.name in names_in(updates.extent):
         return None
@@ -65,7 +66,12 @@ def _divided(body: Sequence[Stmt], scope: Scope) -> tuple[list[Stmt], list[Stmt]
     common: list[Stmt] = []
     own: list[Stmt] = []
     for stmt in body:
-        steady = isinstance(stmt, Let) and not depends(stmt.value, scope)
-        (common if steady else own).append(stmt)
-        scope = scope.having(stmt.name) if isinstance(stmt, Let) and not steady else scope
+        match stmt:
+            case Let(name, value) if depends(value, scope):
+                own.append(stmt)
+                scope = scope.having(name)
+            case Let():
+                common.append(stmt)
+            case _:
+                own.append(stmt)
     return common, own

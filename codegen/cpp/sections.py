@@ -13,9 +13,10 @@ from itertools import pairwise
 
 import sympy
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.codegen.cpp.index import names_in, step_along
 from dynacomp.codegen.cpp.known import COMPARISONS, Known, bounds, difference
-from dynacomp.lowering.kernel_ir.loops import Apply, Expr, Loop, Stmt, Store, below, folds
+from dynacomp.lowering.kernel_ir.loops import Apply, Expr, Loop, Stmt, below
 
 MOST = 3  # sections: each is the body once more
 Section = tuple[int, int]
@@ -40,19 +41,17 @@ def _registers(first: int, end: int, extent: int, lanes: int) -> int:
 def _cuts(body: Sequence[Stmt], var: str, known: Known) -> Iterator[int]:
     """From which lanes on some comparison gives another answer."""
     for stmt in body:
-        if isinstance(stmt, Loop):
-            inside = known.within(stmt.var.name, 0, int(stmt.extent) - 1) if stmt.extent.is_Integer else known
-            yield from _cuts((*stmt.body, *stmt.after), var, inside)
-            yield from (c for f in folds(stmt) for c in _changes(f.value, var, inside))
-            continue
-        yield from _changes(stmt.value, var, known)
-        if isinstance(stmt, Store) and stmt.mask is not None:
-            yield from _changes(stmt.mask, var, known)
+        inside = known
+        match stmt:
+            case Loop(variable, extent) if extent.is_Integer:
+                inside = known.within(variable.name, 0, int(extent) - 1)
+        yield from _cuts(stmt.inside, var, inside)
+        yield from (c for e in stmt.exprs for c in _changes(e, var, inside))
 
 
 def _changes(expr: Expr, var: str, known: Known) -> Iterator[int]:
-    for one in below([expr]):
-        if isinstance(one, Apply) and one.fn in COMPARISONS and (apart := difference(one)) is not None:
+    for one in of_class(Apply, below([expr])):
+        if one.fn in COMPARISONS and (apart := difference(one)) is not None:
             yield from _crossings(apart, COMPARISONS[one.fn][0], var, known)
 
 

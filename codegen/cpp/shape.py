@@ -16,7 +16,7 @@ import sympy
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.codegen.cpp import types
 from dynacomp.codegen.cpp.index import cpp_name, index_code, names_in
-from dynacomp.lowering.kernel_ir.loops import Buffer, Expr, Kernel, Load, Loop, Stmt, Store, below, folds, inner_loops
+from dynacomp.lowering.kernel_ir.loops import Buffer, Expr, Kernel, Load, Loop, Stmt, below, inner_loops
 
 STACK_BYTES = 16_384
 
@@ -66,19 +66,14 @@ def _extents_move(loop: Loop) -> bool:
     return any(loop.var.name in names_in(s.extent) or _extents_move(replace(s, var=loop.var)) for s in inner)
 
 
-def value_widths(loop: Loop, unit: Unit) -> Iterator[int]:
-    """Bytes of every value that a loop's body computes or stores."""
-    for stmt in (*loop.body, *loop.after):
-        if isinstance(stmt, Loop):
-            yield from value_widths(stmt, unit)
-            continue
-        yield from _expr_widths(stmt.value)
-        if isinstance(stmt, Store):
-            yield types.register_bytes(unit.dtypes[stmt.buffer])
-            yield from _expr_widths(stmt.mask) if stmt.mask is not None else ()
-    for fold in folds(loop):
-        yield types.register_bytes(fold.dtype)
-        yield from _expr_widths(fold.value)
+def value_widths(stmt: Stmt, unit: Unit) -> Iterator[int]:
+    """Bytes of every value that a statement computes, folds or stores, and those inside."""
+    for inner in stmt.inside:
+        yield from value_widths(inner, unit)
+    for expr in stmt.exprs:
+        yield from _expr_widths(expr)
+    yield from (types.register_bytes(unit.dtypes[name]) for name in stmt.writes)
+    yield from (types.register_bytes(fold.dtype) for fold in stmt.folds)
 
 
 def _expr_widths(expr: Expr) -> Iterator[int]:
@@ -123,12 +118,9 @@ def _common(a: Path, b: Path) -> Path:
 def _uses(body: Sequence[Stmt], path: Path) -> Iterator[tuple[str, Path]]:
     """(buffer, parallel loops around it) of every load and store."""
     for stmt in body:
-        if isinstance(stmt, Loop):
-            inner = (*path, stmt) if stmt.parallel else path
-            yield from ((name, inner) for name in loads(*stmt.exprs))
-            yield from _uses(stmt.inside, inner)
-            continue
-        yield from ((name, path) for name in (*loads(*stmt.exprs), *stmt.writes))
+        inner = (*path, *(loop for loop in inner_loops([stmt]) if loop.parallel))
+        yield from ((name, inner) for name in (*loads(*stmt.exprs), *stmt.writes))
+        yield from _uses(stmt.inside, inner)
 
 
 def loads(*exprs: Expr) -> Iterator[str]:

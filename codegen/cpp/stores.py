@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.codegen.cpp.expr import STRIDES, Scope, address, depends, emit, emit_lanes, stride
 from dynacomp.codegen.cpp.index import cpp_name
 from dynacomp.lowering.kernel_ir.loops import Store
@@ -40,7 +41,7 @@ def woven(body: Sequence[object], scope: Scope) -> list[Store]:
     if not scope.var or not isinstance(first, Store):
         return []
     step = stride(first.buffer, first.index, scope)
-    found = [s for s in body[:step] if isinstance(s, Store)] if step in STRIDES and step > 0 else []
+    found = [*of_class(Store, body[:step])] if step in STRIDES and step > 0 else []
     fits = [s.buffer == first.buffer and s.index - first.index == k and s.mode == "set" and s.mask is None
             and s.value.dtype != bool for k, s in enumerate(found)]
     return found if len(found) == step and all(fits) else []

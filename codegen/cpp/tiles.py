@@ -75,11 +75,11 @@ def _loads(stmt: Any) -> list[Load]:
 def _replaced(lanes: Loop, loop: Loop, tiles: tuple[Tile, ...]) -> Loop:
     """The vector loop, loading from tiles."""
     at = INNER * (loop.var - FIRST_OUTER) + lanes.var - FIRST_INNER
-    table = {t.load: Load(t.name, sympy.expand(at), t.load.dtype) for t in tiles}
+    table: dict[Expr, Expr] = {t.load: Load(t.name, sympy.expand(at), t.load.dtype) for t in tiles}
 
     def swap(expr: Expr) -> Expr:
         expr = expr.mapped(swap)
-        return table.get(expr, expr) if isinstance(expr, Load) else expr
+        return table.get(expr, expr)
 
     body, after = (tuple(stmt.mapped(swap) for stmt in part) for part in (lanes.body, lanes.after))  # type: ignore[union-attr]
     return replace(lanes, body=body, after=after)

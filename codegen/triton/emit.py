@@ -18,7 +18,7 @@ from dynacomp.codegen.triton.expr import COL, LANE, Linear, Mask, Scope, index, 
 from dynacomp.codegen.triton.index import print_index, safe
 from dynacomp.codegen.triton.launch import expressions, loaded, statements, stored
 from dynacomp.codegen.triton.scalars import convert, number, register, spell, triton_type
-from dynacomp.lowering.kernel_ir.loops import Acc, Kernel, Let, Load, Loop, Scan, Stmt, Store, folds, inner_loops
+from dynacomp.lowering.kernel_ir.loops import Acc, Kernel, Let, Load, Loop, Scan, Stmt, Store, inner_loops
 from dynacomp.lowering.kernel_ir.scalars import kind
 from dynacomp.lowering.sizes.symbols import symbol
 
@@ -98,7 +98,7 @@ class Emitter:
         extent = index(loop.extent, scope)
         var = self.named(loop, scope)
         bound = self.bound(var, extent)
-        for fold in folds(loop):
+        for fold in loop.folds:
             self.start(fold, safe(fold.name), scope.full)
         counter = f"{var}_up" if loop.reverse else var
         self.put(f"for {counter} in range(0, {bound}):")
@@ -114,7 +114,7 @@ class Emitter:
         if stored((loop,)) & loaded((loop,)):
             self.put("tl.debug_barrier()")
         self.block(loop.body, inner)
-        for fold in folds(loop):
+        for fold in loop.folds:
             self.fold(fold, safe(fold.name), guard, inner)
         self.block(loop.after, inner)
         self.close()
@@ -280,8 +280,7 @@ def _strided(loop: Loop) -> bool:
 
 def _accesses(stmt: Stmt) -> Iterator[Any]:
     """The index of every load and store of one statement."""
-    if isinstance(stmt, Store):
-        yield sympy.sympify(stmt.index)
+    yield from map(sympy.sympify, stmt.places if stmt.writes else ())
     yield from (sympy.sympify(e.index) for e in of_class(Load, expressions(stmt)))
 
 
@@ -289,10 +288,6 @@ def scannable(loop: Loop, exact: bool) -> bool:
     """True for a running fold that `tl.associative_scan` can do a tile at a time."""
     floats = any(kind(s.value.dtype) == "f" for s in loop.scans)
     plain = not inner_loops(loop.body + loop.after) and not loop.accs
-    writes = all(
-        isinstance(s, Let) or s.mode == "set" and loop.var in s.index.free_symbols
-        for s in loop.after
-        if not isinstance(s, Loop)
-    )
-    pure = not any(isinstance(s, Store) for s in loop.body) and not stored(loop.after) & loaded((loop,))
+    writes = all(s.mode == "set" and loop.var in s.index.free_symbols for s in of_class(Store, loop.after))
+    pure = not any(s.writes for s in loop.body) and not stored(loop.after) & loaded((loop,))
     return bool(loop.scans) and plain and writes and pure and not (exact and floats)

@@ -22,7 +22,6 @@ from dynacomp.lowering.kernel_ir.loops import (
     Kernel,
     Let,
     Load,
-    Loop,
     Ref,
     Stmt,
     Store,
@@ -46,7 +45,7 @@ def pieces(kernel: Kernel) -> tuple[Piece, ...]:
     found = []
     for position, group in enumerate(groups):
         later = set().union(*(names_used(g) for g in groups[position + 1 :]))
-        own = dict(_defined(group))
+        own = dict(defined for stmt in group for defined in stmt.defines)
         needed = {n: d for n, d in made.items() if n in names_used(group)}
         given = {n: d for n, d in own.items() if n in later}
         found.append(_piece(group, needed, given))
@@ -58,7 +57,7 @@ def _groups(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
     """Each parallel loop alone; what stands between two of them together."""
     between: list[Stmt] = []
     for stmt in body:
-        if isinstance(stmt, Loop) and stmt.parallel:
+        if stmt.parallel:
             if between:
                 yield tuple(between)
             yield (stmt,)
@@ -79,15 +78,6 @@ def _piece(group: tuple[Stmt, ...], needed: dict[str, np.dtype], given: dict[str
 def box(name: str) -> str:
     """The buffer that carries the value of `name` from launch to launch."""
     return f"{name}_box"
-
-
-def _defined(group: tuple[Stmt, ...]) -> Iterator[tuple[str, np.dtype]]:
-    """The names, with dtypes, that the top level of a group defines."""
-    for stmt in group:
-        if isinstance(stmt, Let):
-            yield stmt.name, stmt.value.dtype
-        elif isinstance(stmt, Loop):
-            yield from ((a.name, a.dtype) for a in stmt.accs)
 
 
 def expressions(stmt: Stmt) -> Iterator[Expr]:

@@ -104,14 +104,16 @@ def _atomic(stmt: Store, exact: bool) -> bool:
 
 def _lanes(body: tuple[Stmt, ...], serial: bool) -> tuple[tuple[Stmt, ...], tuple[Loop, ...], tuple[Stmt, ...]]:
     """The Lets in front, the perfectly nested parallel loops, and what is inside them."""
-    if serial or not isinstance(body[-1], Loop) or not body[-1].parallel:
-        return (), (), body
-    first, chain = body[:-1], [body[-1]]
-    while len(chain[-1].body) == 1 and isinstance(chain[-1].body[0], Loop) and chain[-1].body[0].parallel:
-        if not _independent(chain[-1].body[0].extent, chain):
-            break
-        chain.append(chain[-1].body[0])
-    return first, tuple(chain), chain[-1].body
+    chain: list[Loop] = []
+    rest = body[-1:]
+    while not serial:
+        match rest:
+            case (Loop(parallel=True) as loop,) if _independent(loop.extent, chain):
+                chain.append(loop)
+                rest = loop.body
+            case _:
+                break
+    return (body[:-1], tuple(chain), rest) if chain else ((), (), body)
 
 
 def _independent(extent: Any, chain: list[Loop]) -> bool:
@@ -119,7 +121,7 @@ def _independent(extent: Any, chain: list[Loop]) -> bool:
 
 
 def _tiled(body: tuple[Stmt, ...], exact: bool) -> bool:
-    return any(isinstance(s, Loop) and (s.vector or scannable(s, exact)) for s in statements(body))
+    return any(loop.vector or scannable(loop, exact) for loop in of_class(Loop, statements(body)))
 
 
 def _per_lane(buffer: Buffer, lanes: sympy.Expr) -> Buffer:

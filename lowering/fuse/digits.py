@@ -38,12 +38,13 @@ def taken_apart(kernel: Kernel) -> Kernel:
 
 
 def _statement(stmt: Stmt, ranges: Mapping[sympy.Symbol, sympy.Expr], own: frozenset[str]) -> Stmt:
-    if not isinstance(stmt, Loop):
-        return stmt
-    if stmt.vector:
-        return _cut(stmt, ranges, own)
-    inside = {**ranges, stmt.var: stmt.extent}
-    return replace(stmt, body=tuple(_statement(s, inside, own) for s in stmt.body))
+    match stmt:
+        case Loop(vector=True):
+            return _cut(stmt, ranges, own)
+        case Loop(var, extent, body):
+            inside = {**ranges, var: extent}
+            return replace(stmt, body=tuple(_statement(s, inside, own) for s in body))
+    return stmt
 
 
 def _cut(loop: Loop, ranges: Mapping[sympy.Symbol, sympy.Expr], own: frozenset[str]) -> Loop:

@@ -147,7 +147,7 @@ class Emitter:
     def _scatter(self, root: Root, mode: str) -> None:
         target = root.target
         assert target is not None
-        index = target.expr if isinstance(target, Index) else _index_of_value(target)
+        index = _index_of_value(target)
         self.scopes[-1].stmts.append(Store(self.buffer(root.item.name), index, root.value, mode, root.mask))
 
     def _fold(self, item: Item, name: str, value: Expr, position: sympy.Expr | None, home: int) -> None:
@@ -224,7 +224,7 @@ class Emitter:
             wanted = (
                 uses.get(id(expr), 0) > 1 or widest.get(id(expr), 0) > levels[id(expr)] or (nesting[id(expr)] > DEEPEST)
             )
-            if id(expr) in as_index or (wanted and not _is_trivial(expr)):
+            if id(expr) in as_index or (wanted and not expr.is_bound):
                 new, nesting[id(expr)] = self._let(new, levels[id(expr)]), 0
             self.bound[id(expr)] = new
         return [self.bound[id(r)] for r in roots]
@@ -266,15 +266,15 @@ class Emitter:
 
 
 def _index_of_value(value: Expr) -> sympy.Expr:
-    """The index expression that is a bound value: a Let's name, or a number."""
-    if isinstance(value, Ref):
-        return symbol(value.name)
-    assert isinstance(value, Const)
-    return sympy.Integer(value.value)
-
-
-def _is_trivial(expr: Expr) -> bool:
-    return isinstance(expr, (Const, Ref, Index))
+    """The index expression that is a bound value: a Let's name, a number, or a position."""
+    match value:
+        case Ref(name):
+            return symbol(name)
+        case Index(position):
+            return position
+        case Const(number):
+            return sympy.Integer(number)
+    raise ValueError(f"{value!r} is not bound")
 
 def _loop(scope: Scope, vector: bool, reverse: bool) -> Loop:
     assert scope.var is not None

@@ -54,21 +54,20 @@ class _Row:
 
     def statement(self, stmt: Stmt) -> Stmt:
         """A Let or a Store that reads from scratch. A Let that is steady stays, for those who find it cheap."""
-        assert isinstance(stmt, (Let, Store))
-        if isinstance(stmt, Let) and _is_steady(whole := self.whole(stmt.value), self.moving):
-            self.lets[stmt.name] = whole
-            return stmt
-        return replace(stmt, value=self.swapped(stmt.value))
+        match stmt:
+            case Let(name, value) if _is_steady(whole := self.whole(value), self.moving):
+                self.lets[name] = whole
+                return stmt
+            case Let(_, value) | Store(value=value):
+                return replace(stmt, value=self.swapped(value))
+        raise ValueError("a row has no loops inside")
 
     def whole(self, expr: Expr) -> Expr:
         """`expr` without the names of steady values."""
-        if isinstance(expr, Ref):
-            return self.lets.get(expr.name, expr)
-        if isinstance(expr, Apply):
-            return replace(expr, args=tuple(map(self.whole, expr.args)))
-        if isinstance(expr, Load) and expr.mask is not None and expr.other is not None:
-            return replace(expr, mask=self.whole(expr.mask), other=self.whole(expr.other))
-        return expr
+        match expr:
+            case Ref(name):
+                return self.lets.get(name, expr)
+        return expr.mapped(self.whole)
 
     def swapped(self, expr: Expr) -> Expr:
         """`expr` with its largest steady and costly parts read from scratch."""

@@ -58,7 +58,10 @@ Change = Callable[[sympy.Expr], sympy.Expr]
 
 class Expression:
     """What each kind of expression says of itself: `children`, the expressions directly inside; `place`, the index
-    expression that it holds, if it holds one."""
+    expression that it holds, if it holds one; `truth`, what a literal is as a condition (others: None); `is_bound`,
+    whether it is read anywhere at no cost, and needs no name."""
+
+    is_bound = False
 
     @property
     def children(self) -> tuple[Expr, ...]:
@@ -66,6 +69,10 @@ class Expression:
 
     @property
     def place(self) -> sympy.Expr | None:
+        return None
+
+    @property
+    def truth(self) -> bool | None:
         return None
 
     def mapped(self, fn: Callable[[Expr], Expr], change: Change = lambda index: index) -> Any:
@@ -80,6 +87,11 @@ class Const(Expression):
 
     value: Any
     dtype: np.dtype
+    is_bound = True
+
+    @property
+    def truth(self) -> bool:
+        return bool(self.value)
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -102,6 +114,7 @@ class Ref(Expression):
 
     name: str
     dtype: np.dtype
+    is_bound = True
 
 
 @dataclass(frozen=True)
@@ -134,6 +147,7 @@ class Index(Expression):
 
     expr: sympy.Expr
     dtype: np.dtype
+    is_bound = True
 
     @property
     def place(self) -> sympy.Expr:
@@ -163,15 +177,36 @@ Expr = Union[Const, Ref, Load, Index, Apply]
 
 
 class Statement:
-    """What each kind of statement says of itself: `exprs`, its own expressions; `inside`, the statements in it;
-    `places`, its own index expressions; `writes`, the buffers that it stores to."""
+    """What each kind of statement says of itself: `values`, what it computes, and `exprs`, with masks; `inside`, the
+    statements in it; `folds`, what it folds, in that order; `times`, how often it runs what is inside, infinite where
+    that is unknown; `places`, its own index expressions; `writes`, the buffers that it stores to; `defines`, the
+    names, with dtypes, that are read after it."""
+
+    parallel = False
+    vector = False
 
     @property
-    def exprs(self) -> tuple[Expr, ...]:
+    def values(self) -> tuple[Expr, ...]:
         return ()
 
     @property
+    def exprs(self) -> tuple[Expr, ...]:
+        return self.values
+
+    @property
     def inside(self) -> tuple[Stmt, ...]:
+        return ()
+
+    @property
+    def folds(self) -> tuple[Acc | Scan, ...]:
+        return ()
+
+    @property
+    def times(self) -> float:
+        return 1
+
+    @property
+    def defines(self) -> tuple[tuple[str, np.dtype], ...]:
         return ()
 
     @property
@@ -191,8 +226,12 @@ class Let(Statement):
     value: Expr
 
     @property
-    def exprs(self) -> tuple[Expr, ...]:
+    def values(self) -> tuple[Expr, ...]:
         return (self.value,)
+
+    @property
+    def defines(self) -> tuple[tuple[str, np.dtype], ...]:
+        return ((self.name, self.value.dtype),)
 
     def mapped(self, fn: Callable[[Expr], Expr], change: Change = lambda index: index) -> Let:
         """The statement with `fn` of its expressions and `change` of its places."""
@@ -209,6 +248,10 @@ class Store(Statement):
     value: Expr
     mode: str = "set"
     mask: Expr | None = None
+
+    @property
+    def values(self) -> tuple[Expr, ...]:
+        return (self.value,)
 
     @property
     def exprs(self) -> tuple[Expr, ...]:
@@ -243,6 +286,11 @@ class Acc:
     value: Expr
     dtype: np.dtype
     position: sympy.Expr | None = None
+    is_prefix = False
+
+    @property
+    def is_arg(self) -> bool:
+        return self.fold in ("argmax", "argmin")
 
 
 @dataclass(frozen=True)
@@ -254,6 +302,9 @@ class Scan:
     fold: str
     value: Expr
     dtype: np.dtype
+    position = None
+    is_arg = False
+    is_prefix = True
 
 
 @dataclass(frozen=True)
@@ -277,8 +328,20 @@ class Loop(Statement):
     reverse: bool = False
 
     @property
-    def exprs(self) -> tuple[Expr, ...]:
-        return tuple(f.value for f in folds(self))
+    def values(self) -> tuple[Expr, ...]:
+        return tuple(f.value for f in self.folds)
+
+    @property
+    def folds(self) -> tuple[Acc | Scan, ...]:
+        return (*self.accs, *self.scans)
+
+    @property
+    def times(self) -> float:
+        return int(self.extent) if self.extent.is_Integer else math.inf
+
+    @property
+    def defines(self) -> tuple[tuple[str, np.dtype], ...]:
+        return tuple((a.name, a.dtype) for a in self.accs)
 
     @property
     def inside(self) -> tuple[Stmt, ...]:
@@ -290,11 +353,6 @@ class Loop(Statement):
 
 
 Stmt = Union[Let, Store, Loop]
-
-
-def folds(loop: Loop) -> tuple[Acc | Scan, ...]:
-    """All that a Loop folds, in the order in which it does."""
-    return (*loop.accs, *loop.scans)
 
 
 def below(roots: Iterable[Expr | None]) -> Iterator[Expr]:

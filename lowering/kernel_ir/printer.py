@@ -111,17 +111,16 @@ def _loop(loop: Loop, indent: str) -> Iterator[str]:
 
 def expr_text(expr: Expr) -> str:
     """An expression as text."""
-    if isinstance(expr, Const):
-        return f"{_NAMES[expr.dtype]}({expr.value!r})"
-    if isinstance(expr, Ref):
-        return expr.name
-    if isinstance(expr, Index):
-        return f"index({expr.expr}, {_NAMES[expr.dtype]})"
-    if isinstance(expr, Load):
-        load = f"{expr.buffer}[{expr.index}]"
-        if expr.mask is None or expr.other is None:
-            return load
-        return f"({load} if {expr_text(expr.mask)} else {expr_text(expr.other)})"
+    match expr:
+        case Const(value, dtype):
+            return f"{_NAMES[dtype]}({value!r})"
+        case Ref(name):
+            return name
+        case Index(index, dtype):
+            return f"index({index}, {_NAMES[dtype]})"
+        case Load(buffer, index, _, mask, other):
+            load = f"{buffer}[{index}]"
+            return load if mask is None or other is None else f"({load} if {expr_text(mask)} else {expr_text(other)})"
     args = [expr_text(a) for a in expr.args]
     if SCALARS[expr.fn].rule == "free":
         args.append(_NAMES[expr.dtype])

@@ -28,7 +28,6 @@ from dynacomp.lowering.kernel_ir.loops import (
     Ref,
     Stmt,
     Store,
-    folds,
 )
 from dynacomp.lowering.kernel_ir.printer import expr_text
 from dynacomp.lowering.kernel_ir.scalars import SCALARS, kind
@@ -122,7 +121,7 @@ def _store(scope: _Scope, store: Store) -> None:
 
 
 def _loop(scope: _Scope, loop: Loop) -> None:
-    _require(not (loop.parallel and folds(loop)), scope, f"folds leave the parallel loop {loop.var}")
+    _require(not (loop.parallel and loop.folds), scope, f"folds leave the parallel loop {loop.var}")
     _require(not (loop.vector and loop.scans), scope, f"scans in the vector loop {loop.var}")
     _require(not (loop.vector and scope.vector), scope, f"vector loop {loop.var} inside another")
     _require(not loop.after or bool(loop.scans), scope, f"`after` without scans in loop {loop.var}")
@@ -132,11 +131,11 @@ def _loop(scope: _Scope, loop: Loop) -> None:
     inner.loops.append(str(loop.var))
     inner.symbols.add(loop.var.name)
     _block(inner, loop.body)
-    for fold in folds(loop):
+    for fold in loop.folds:
         _require(fold.fold in FOLDS, inner, f"fold {fold.fold!r}")
         _expr(inner, fold.value)
-        if isinstance(fold, Acc):
-            _acc(inner, fold)
+    for acc in loop.accs:
+        _acc(inner, acc)
     for scan in loop.scans:
         _define(inner, scan.name, scan.dtype)
     _block(inner, loop.after)
@@ -145,8 +144,7 @@ def _loop(scope: _Scope, loop: Loop) -> None:
 
 
 def _acc(scope: _Scope, acc: Acc) -> None:
-    positioned = acc.fold in ("argmax", "argmin")
-    _require(positioned == (acc.position is not None), scope, f"{acc.fold} with position {acc.position}")
+    _require(acc.is_arg == (acc.position is not None), scope, f"{acc.fold} with position {acc.position}")
     if acc.position is not None:
         _index(scope, acc.position)
     else:
@@ -168,8 +166,10 @@ def _expr(scope: _Scope, expr: Expr) -> None:
             _load(scope, expr)
         case Apply():
             _apply(scope, expr)
+        case Const() if kind(expr.dtype):
+            pass
         case _:
-            _require(isinstance(expr, Const) and bool(kind(expr.dtype)), scope, f"no expression: {expr!r}")
+            _require(False, scope, f"no expression: {expr!r}")
 
 
 def _load(scope: _Scope, load: Load) -> None:

@@ -24,17 +24,16 @@ _AFFINE = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a
 
 def as_index(expr: Expr) -> sympy.Expr | None:
     """The index expression that an integer expression is, when it is made of positions alone."""
-    if isinstance(expr, Index):
-        return expr.expr
-    if isinstance(expr, Const) and kind(expr.dtype) in "iu":
-        return sympy.Integer(expr.value)
-    if not isinstance(expr, Apply) or kind(expr.dtype) not in ("i", "u"):
-        return None
-    if expr.fn == "convert" and kind(expr.args[0].dtype) in ("i", "u"):
-        return as_index(expr.args[0])
-    if expr.fn in _AFFINE:
-        a, b = map(as_index, expr.args)
-        return None if a is None or b is None else _AFFINE[expr.fn](a, b)
+    match expr:
+        case Index(position):
+            return position
+        case Const(value, dtype) if kind(dtype) in ("i", "u"):
+            return sympy.Integer(value)
+        case Apply("convert", (inside,), dtype) if {kind(dtype), kind(inside.dtype)} <= {"i", "u"}:
+            return as_index(inside)
+        case Apply(fn, (left, right), dtype) if fn in _AFFINE and kind(dtype) in ("i", "u"):
+            a, b = as_index(left), as_index(right)
+            return None if a is None or b is None else _AFFINE[fn](a, b)
     return None
 
 

@@ -159,12 +159,13 @@ class Reader:
 
     def all_of(self, *conditions: Expr | None) -> Expr | None:
         """The conjunction of conditions; None is true."""
-        result = None
+        result: Expr | None = None
         for c in conditions:
-            if isinstance(c, Const) and not c.value:
+            if c is None or c.truth:
+                continue
+            if c.truth is False:
                 return c
-            if c is not None and not (isinstance(c, Const) and c.value):
-                result = c if result is None or result is c else self.apply("and", result, c)
+            result = c if result is None or result is c else self.apply("and", result, c)
         return result
 
     def position(self, expr: Expr, extent: sympy.Expr) -> sympy.Symbol:
@@ -225,8 +226,8 @@ class Reader:
         """`value` at `at` where `mask` holds (`at` may lie outside elsewhere), `other` elsewhere."""
         if mask is None:
             return self.read(value, at)
-        if isinstance(mask, Const):
-            return self.read(value, at) if mask.value else other
+        if mask.truth is not None:
+            return self.read(value, at) if mask.truth else other
         inside = self.read_under(mask, value, at)
         if isinstance(inside, Load) and inside.mask is mask and self._mask is None:
             return self.intern(replace(inside, other=other))
@@ -242,7 +243,7 @@ class Reader:
     def read_under(self, mask: Expr | None, value: Any, at: Point) -> Expr:
         """`value` at `at` where `mask` holds; elsewhere anything, without touching memory."""
         outer = self._mask
-        self._mask = self.all_of(outer, None if isinstance(mask, Const) and mask.value else mask)
+        self._mask = self.all_of(outer, mask)
         inside = self.read(value, at)
         self._mask = outer
         return inside
@@ -254,14 +255,14 @@ def _simpler(reader: Reader, fn: str, args: tuple[Expr, ...], dtype: np.dtype) -
     if len(consts) == len(args):
         value = evaluate(fn, tuple(np.asarray(a.value).astype(a.dtype) for a in consts), dtype)
         return reader.const(value.item(), dtype)
-    if fn == "select" and isinstance(args[0], Const):
-        return args[1] if args[0].value else args[2]
+    if fn == "select" and args[0].truth is not None:
+        return args[1] if args[0].truth else args[2]
     if fn == "select" and args[1] is args[2]:
         return args[1]
-    if fn == "select" and isinstance(args[1], Const) and isinstance(args[2], Const):
-        return args[0] if args[1].dtype == BOOL and args[1].value and not args[2].value else None
-    if fn in ("and", "or") and dtype == BOOL and isinstance(args[0], Const):
-        return args[1] if args[0].value == (fn == "and") else args[0]
+    if fn == "select" and args[1].truth is not None and args[2].truth is not None:
+        return args[0] if args[1].dtype == BOOL and args[1].truth and not args[2].truth else None
+    if fn in ("and", "or") and dtype == BOOL and args[0].truth is not None:
+        return args[1] if args[0].truth == (fn == "and") else args[0]
     if fn == "convert" and isinstance(args[0], Index) and kind(dtype) in ("i", "u"):
         return reader.index(args[0].expr, dtype)
     if fn in ("min", "max") and kind(dtype) in ("i", "u"):

@@ -16,7 +16,7 @@ from typing import Any
 import sympy
 
 from dynacomp.capture.graph.graph import Node
-from dynacomp.lowering.kernel_ir.loops import Const, Expr
+from dynacomp.lowering.kernel_ir.loops import Expr
 from dynacomp.lowering.rules.gather import checked, clamped, is_fill
 from dynacomp.lowering.rules.reader import Point, Reader, Rule, shape_of
 from dynacomp.lowering.sizes.indexing import ZERO, flat, product
@@ -76,7 +76,7 @@ def _start(reader: Reader, node: Node, dims: Updates, d: int, step: Point) -> tu
     if is_fill(node.kwargs["mode"]) or not _is_clip(node):
         return checked(reader, start, last)
     fits = reader.compare("lt", ZERO, last + 1)  # else the operand is empty, and there is nothing to change
-    return clamped(reader, start, last), None if isinstance(fits, Const) and fits.value else fits
+    return clamped(reader, start, last), None if fits.truth else fits
 
 
 def _is_clip(node: Node) -> bool:

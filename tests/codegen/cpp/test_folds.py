@@ -7,7 +7,7 @@ import pytest
 import sympy
 
 from dynacomp.codegen.cpp.expr import Scope
-from dynacomp.codegen.cpp.folds import BLOCK, is_arg, is_long, is_running, lane_accs, lane_lets
+from dynacomp.codegen.cpp.folds import BLOCK, is_long, is_running, lane_accs, lane_lets
 from dynacomp.codegen.cpp.unit import unit_source
 from dynacomp.lowering.kernel_ir.loops import Acc, Ref, Scan
 from dynacomp.lowering.kernel_ir.printer import parse

@@ -13,7 +13,6 @@ from dynacomp.lowering.kernel_ir.loops import (
     Ref,
     Store,
     below,
-    folds,
     inner_loops,
 )
 from dynacomp.lowering.kernel_ir.printer import parse
@@ -52,7 +51,7 @@ def test_expressions_and_what_is_below_them():
 def test_loops_inside_of_loops_and_what_they_fold():
     (outer,) = KERNEL.body
     first, second = inner_loops(outer.body)
-    assert [f.name for f in (*folds(first), *folds(second))] == ["s", "r"] and folds(outer) == ()
+    assert [f.name for f in (*first.folds, *second.folds)] == ["s", "r"] and outer.folds == ()
     assert inner_loops(KERNEL.body) == [outer] and inner_loops(first.body) == [] and first.vector and second.reverse
     assert [type(s) for s in second.after] == [Store]
 
