@@ -26,7 +26,7 @@ from dynacomp.capture.base.interrupts import suppressing
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.body_variants import is_array, is_known, way_of
 from dynacomp.capture.bodies.trees import unflattened
-from dynacomp.capture.graph.avals import Aval, aval_of, blank
+from dynacomp.capture.graph.avals import Aval, aval_of, blank, is_aval
 from dynacomp.capture.graph.graph import Builder, Graph, Node, Tree, closures_in, nodes_in
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.interpreter import materialise, run_body
@@ -297,7 +297,7 @@ def _handed(output: Any) -> Iterator[Node]:
     """The Nodes in what a body returns, also those that objects are made of."""
     for node in nodes_in(output):
         yield node
-        if node.op != "placeholder" and not isinstance(node.aval, Aval):
+        if node.op != "placeholder" and not is_aval(node.aval):
             yield from _handed((node.args, node.kwargs))
 
 

@@ -13,7 +13,7 @@ extended dtypes (PRNG keys), which lowering removes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, TypeGuard
 
 import jax
 import numpy as np
@@ -37,6 +37,7 @@ class Aval:
     shape: tuple[Any, ...]
     dtype: Any
     weak_type: bool = False
+    value: ClassVar[Any] = None  # the Value that a call gave back, see `Passed`
 
     def __repr__(self) -> str:
         dims = ",".join(map(str, self.shape))
@@ -48,13 +49,18 @@ class Aval:
         return len(self.shape)
 
 
+def is_aval(x: Any) -> TypeGuard[Aval]:
+    """Whether it is one array's abstract value: not several of them, an object or a literal."""
+    return isinstance(x, Aval)
+
+
 def aval_of(x: Any) -> Aval:
     """The Aval of an array, NumPy value, Python scalar, ShapeDtypeStruct or tracer.
 
     Python scalars are weakly typed, as JAX has them; raises TypeError for anything else that JAX
     would not take as an array.
     """
-    if isinstance(x, Aval):
+    if is_aval(x):
         return x
     if isinstance(x, jax.ShapeDtypeStruct):
         return Aval(tuple(x.shape), x.dtype, bool(getattr(x, "weak_type", False)))

@@ -136,6 +136,11 @@ def map_parts(value: Any, fn: Callable[[Any], Any]) -> Any:
     return slice(fn(value.start), fn(value.stop), fn(value.step)) if isinstance(value, slice) else value
 
 
+def node_at(node: Node, k: int = 0) -> Node | None:
+    """The Node that is the k-th argument of `node`; None where that is a constant, or there is none."""
+    return next(of_class(Node, node.args[k:k + 1]), None)
+
+
 def nodes_in(value: Any) -> Iterator[Node]:
     """Every Node inside an argument, in order, with repetitions."""
     found: list[Node] = []

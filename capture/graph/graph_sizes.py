@@ -26,7 +26,7 @@ from typing import Any
 
 import jax
 
-from dynacomp.capture.graph.avals import Aval
+from dynacomp.capture.graph.avals import is_aval
 from dynacomp.capture.graph.graph import Closure, Graph, Node, map_parts
 from dynacomp.capture.graph.size_scope import Scope
 from dynacomp.capture.graph.sizes import Size, names
@@ -58,8 +58,8 @@ def argument(value: Any, put: Put, made: dict[Node, Node] | None = None) -> Any:
 def aval(value: Any, put: Put) -> Any:
     """An Aval, or a pytree of them, with its Sizes replaced."""
     def one(a: Any) -> Any:
-        return replace(a, shape=tuple(put(d) if type(d) is Size else d for d in a.shape)) if isinstance(a, Aval) else a
-    return one(value) if isinstance(value, Aval) else jax.tree.map(one, value, is_leaf=lambda a: isinstance(a, Aval))
+        return replace(a, shape=tuple(put(d) if type(d) is Size else d for d in a.shape)) if is_aval(a) else a
+    return one(value) if is_aval(value) else jax.tree.map(one, value, is_leaf=is_aval)
 
 
 def sizes_in(*values: Any) -> Iterator[Size]:
@@ -77,7 +77,7 @@ def sizes_in(*values: Any) -> Iterator[Size]:
             argument((value.args, dict(value.kwargs)), note)
             aval(value.aval, note)
         else:
-            aval(value, note) if isinstance(value, Aval) else argument(value, note)
+            aval(value, note) if is_aval(value) else argument(value, note)
     return iter(found)
 
 

@@ -21,7 +21,7 @@ import jax
 import sympy
 
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.graph.avals import Aval, as_struct, aval_of
+from dynacomp.capture.graph.avals import as_struct, aval_of, is_aval
 from dynacomp.capture.graph.graph import (
     CALL_FUNCTION,
     CALL_GRAPH,
@@ -89,7 +89,7 @@ def _const(graph: Graph, node: Node, defined: set[Node], names: set[str]) -> Ite
         return
     if node.target not in graph.consts:
         yield f"no constant is called {node.target!r}; there are {sorted(graph.consts)}"
-    elif isinstance(node.aval, Aval):
+    elif is_aval(node.aval):
         value = graph.consts[node.target]
         if tuple(value.shape) != node.aval.shape or value.dtype != node.aval.dtype:
             yield f"claims {node.aval}, but the constant is {value.dtype}{list(value.shape)}"
@@ -126,11 +126,11 @@ def _compare(node: Node, infer: Infer) -> Iterator[str]:
 
 
 def _leaves(aval: Any) -> list[Any]:
-    return jax.tree.leaves(aval, is_leaf=lambda a: isinstance(a, Aval))
+    return jax.tree.leaves(aval, is_leaf=is_aval)
 
 
 def _equal(a: Any, b: Any) -> bool:
-    if not (isinstance(a, Aval) and isinstance(b, Aval)):
+    if not (is_aval(a) and is_aval(b)):
         return a is b or bool(a == b)
     return a.dtype == b.dtype and len(a.shape) == len(b.shape) and all(map(same_size, a.shape, b.shape))
 
@@ -145,7 +145,7 @@ def same_size(a: Any, b: Any) -> bool:
 def infer_by_tracing(node: Node) -> Any:
     """The Avals of a captured call: `jax.eval_shape` of its target on its arguments' Avals."""
     used: Iterable[Node] = list(dict.fromkeys(nodes_in((node.args, dict(node.kwargs)))))
-    structs = [jax.tree.map(as_struct, n.aval, is_leaf=lambda a: isinstance(a, Aval)) for n in used]
+    structs = [jax.tree.map(as_struct, n.aval, is_leaf=is_aval) for n in used]
 
     def call(*values: Any) -> Any:
         env = dict(zip(used, values))

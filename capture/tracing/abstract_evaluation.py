@@ -30,7 +30,7 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.placement import puts_elsewhere
 from dynacomp.capture.bodies.subgraphs import passed_object, seen_inside
-from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval, as_struct
+from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval, as_struct, is_aval
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.graph_sizes import sizes_in
@@ -97,11 +97,11 @@ class Outcome:
     @property
     def plain(self) -> bool:
         """Arrays and literals only: tracing can carry it."""
-        return all(isinstance(x, Aval) or is_literal(x) for x in self.leaves)
+        return all(is_aval(x) or is_literal(x) for x in self.leaves)
 
     @property
     def has_arrays(self) -> bool:
-        return any(isinstance(x, Aval) for x in self.leaves)
+        return any(map(is_aval, self.leaves))
 
 
 def evaluated(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Outcome, Any]:

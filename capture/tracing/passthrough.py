@@ -28,7 +28,7 @@ from jax.extend.core import Var
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bodies.subgraphs import Standin, is_array, localise
-from dynacomp.capture.graph.avals import Aval, as_struct, aval_of
+from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_aval
 from dynacomp.capture.graph.graph import Node, Tree
 from dynacomp.capture.symbolic.libraries import is_library, module_of
 from dynacomp.capture.symbolic.machine import Capture
@@ -46,7 +46,7 @@ OBJECT_CALLS = "dynacomp.capture.calls.calls"  # where the function lives that c
 class Passed(Aval):
     """A result that the call was given: a Python number, an array."""
 
-    value: Any = None
+    value: Any = None  # type: ignore[misc]
 
 
 def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[Any], origins: list[Node | None],
@@ -137,7 +137,7 @@ def _called(fn: Any, lowered: tuple) -> Any:
 def _may_be_number(leaf: Any, reached: bool) -> bool:
     """Whether an array may stand for a number that a function of the program returned: one that nothing has reached may
     have been given axes, too, as an array would (`eqx.filter_vmap` over arrays alone)."""
-    if not isinstance(leaf, Aval) or not (leaf.weak_type or leaf.dtype == np.bool_):
+    if not is_aval(leaf) or not (leaf.weak_type or leaf.dtype == np.bool_):
         return False
     return leaf.shape == () or not reached
 
@@ -206,6 +206,6 @@ def _returned(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[Any
 
 def _is_other(leaf: Any, found: Any) -> bool:
     """Whether two results differ in more than that one has an array for a number."""
-    if isinstance(leaf, Aval):
+    if is_aval(leaf):
         return type(found) not in NUMBERS and (not is_array(found) or aval_of(found) != leaf)
     return type(found) is not type(leaf) or is_literal(leaf) and repr(found) != repr(leaf)

@@ -28,7 +28,7 @@ from dynacomp.capture.bodies.hidden_tracers import continues_trace, hides_tracer
 from dynacomp.capture.bodies.subgraphs import Standin, localise, never_called, place_of
 from dynacomp.capture.bodies.treedef_contents import in_structure
 from dynacomp.capture.bodies.trees import unflattened
-from dynacomp.capture.graph.avals import Aval
+from dynacomp.capture.graph.avals import Aval, is_aval
 from dynacomp.capture.graph.graph import Closure, Node, map_parts
 from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.symbolic.libraries import (
@@ -131,9 +131,9 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
         return from_python(cap, outcome.result)
     if outcome.leaves and all(is_literal(x) or _is_size(cap, x) for x in outcome.leaves):
         return from_python(cap, outcome.result)
-    if isinstance(outcome.result, Passed):
-        return outcome.result.value
-    if isinstance(outcome.result, Aval):
+    if is_aval(outcome.result):
+        if outcome.result.value is not None:
+            return outcome.result.value
         back = None if PLACING.intersection(kwargs or ()) else _handed_back(
             cap, fn, outcome.origins, (*args, *(kwargs or {}).values()))
         return back or ArrayV(emit_node(cap, fn, lowered, outcome.result, name), outcome.result)
@@ -276,14 +276,13 @@ def _as_aval(leaf: Any) -> Any:
 
 
 def _leaf(cap: Capture, flat: Node, i: int, leaf: Any) -> Any:
-    if isinstance(leaf, Passed):
-        return leaf.value
-    return ArrayV(emit_node(cap, operator.getitem, ((flat, i), {}), leaf, f"leaf{i}"), leaf) if isinstance(
-        leaf, Aval) else leaf
+    if not is_aval(leaf):
+        return leaf
+    return leaf.value or ArrayV(emit_node(cap, operator.getitem, ((flat, i), {}), leaf, f"leaf{i}"), leaf)
 
 
 def _all_containers(result: Any) -> bool:
-    if result is None or isinstance(result, Aval) or is_literal(result):
+    if result is None or is_aval(result) or is_literal(result):
         return True
     if type(result) is dict:
         return all(map(_all_containers, result.values()))
@@ -302,10 +301,8 @@ def _only_containers(result: Any) -> bool:
 
 def _split(cap: Capture, node: Node, whole: LibraryV, result: Any, same: dict[int, Value]) -> Value:
     """The Value of a container result, one `getitem` node for each array in it; `same`: of its parts that exist."""
-    if isinstance(result, Passed):
-        return result.value
-    if isinstance(result, Aval):
-        return ArrayV(node, result)
+    if is_aval(result):
+        return result.value or ArrayV(node, result)
     if is_nothing(result):
         return Const(result)
     if _is_known(result):
@@ -323,15 +320,14 @@ def _element(cap: Capture, node: Node, whole: LibraryV, key: Any, result: Any, s
         return same[id(result)]
     if is_nothing(result):
         return Const(result)
-    if isinstance(result, Passed):
+    if is_aval(result) and result.value is not None:
         return result.value
     if _is_known(result):
         return from_python(cap, result)
     opaque = LibraryV(operator.getitem, (whole, Const(key)))
-    if not (isinstance(result, Aval) or _is_container(result)):
+    if not (is_aval(result) or _is_container(result)):
         opaque.real = result
         return opaque
-    aval = result if isinstance(result, Aval) or all(
-        isinstance(x, Aval) or is_literal(x) for x in jax.tree.leaves(result)) else None
+    aval = result if all(is_aval(x) or is_literal(x) for x in jax.tree.leaves(result)) else None
     child = emit_node(cap, operator.getitem, ((node, key), {}), aval, f"{node.name}_{key}")
     return _split(cap, child, opaque, result, same)

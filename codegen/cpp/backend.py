@@ -21,7 +21,7 @@ import jax
 import numpy as np
 from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its place
 
-from dynacomp.capture.graph.avals import Aval
+from dynacomp.capture.graph.avals import Aval, is_aval
 from dynacomp.capture.graph.graph import Graph
 from dynacomp.codegen.cache import Request, Tell, obtain
 from dynacomp.codegen.compiler import CompilerError, open_library
@@ -164,8 +164,8 @@ def _extern(step: ExternStep, schedule: Schedule) -> Call:
 
 def _symbols(graph: Graph) -> set[Any]:
     """The symbols in the shapes of a Graph's values."""
-    avals = jax.tree.leaves([node.aval for node in graph.nodes], is_leaf=lambda x: isinstance(x, Aval))
-    return set().union(*(_free(aval.shape) for aval in avals if isinstance(aval, Aval)))
+    avals = jax.tree.leaves([node.aval for node in graph.nodes], is_leaf=is_aval)
+    return set().union(*(_free(aval.shape) for aval in filter(is_aval, avals)))
 
 
 def _free(shape: Sequence[Any]) -> set[Any]:

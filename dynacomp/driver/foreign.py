@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynacomp.capture._native import run_eager
-from dynacomp.capture.graph.avals import Aval, aval_of
+from dynacomp.capture.graph.avals import aval_of, is_aval
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.codegen.xla import with_weak_type
 from dynacomp.driver.pass_list import LEVELS, PRIMITIVE
@@ -103,7 +103,7 @@ class ForeignProgram:
 
     def typed(self, k: int, value: Any, aval: Any) -> Any:
         """An output as the jax Array that it must be."""
-        if not isinstance(aval, Aval):
+        if not is_aval(aval):
             return aval
         array = value if isinstance(value, jax.Array) else jnp.asarray(np.asarray(value))
         found = aval_of(array)

@@ -19,7 +19,7 @@ from dynacomp.capture.graph.verifier import verify as verify_graph
 from dynacomp.driver.pass_list import Form
 from dynacomp.lowering.fuse.schedule import KernelStep, Schedule, all_steps
 from dynacomp.lowering.kernel_ir.verifier import verify as verify_kernel
-from dynacomp.lowering.primitives.ops import Op, infer
+from dynacomp.lowering.primitives.ops import infer, op_kind
 from dynacomp.lowering.primitives.translate import node_aval, trace
 
 NO_AVAL = "has no Aval"  # an object of a library among a captured Graph's nodes
@@ -29,7 +29,7 @@ def is_primitive(graph: Graph) -> bool:
     """Whether a Graph calls primitives, and not the functions that a program called."""
     if not graph.calls:
         return graph.nodes[-1].aval is not None
-    return any(isinstance(n.target, Op) for n in graph.calls)
+    return any(map(op_kind, graph.calls))
 
 
 def verify(form: Form) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from dynacomp.capture.graph.graph import CALL_FUNCTION, GET_ATTR, OUTPUT, PLACEHOLDER, Graph, Node, nodes_in
+from dynacomp.capture.graph.graph import CALL_FUNCTION, GET_ATTR, OUTPUT, PLACEHOLDER, Graph, Node, node_at, nodes_in
 from dynacomp.lowering.fuse.in_place import Carried, readers, source, updates_in_place, users_in
 from dynacomp.lowering.fuse.items import choose_realised, is_scatter, op_name
 from dynacomp.lowering.primitives.control import is_control
@@ -84,9 +84,10 @@ class Buffers:
     def layout_root(self, node: Node) -> Node:
         """The node under all ops that a strided view may stand for."""
         while op_name(node) in ("reshape", "transpose", "broadcast_in_dim", "again") and self.loopable(node):
-            if not isinstance(node.args[0], Node):
-                return node
-            node = node.args[0]
+            below = node_at(node)
+            if below is None:
+                break
+            node = below
         return node
 
     def decide(self) -> None:
@@ -132,8 +133,8 @@ class Buffers:
         """Every reshape of a realised node reads that node's buffer."""
         for node in self.graph.calls:
             if op_name(node) == "reshape" and self.loopable(node) and node.name not in self.required:
-                below = node.args[0]
-                if isinstance(below, Node) and below.name in self.reader.realised:
+                below = node_at(node)
+                if below is not None and below.name in self.reader.realised:
                     self.reader.views[node.name] = self.reader.views.get(below.name, below.name)
                     self.reader.realised.add(node.name)
 

@@ -32,6 +32,7 @@ from dynacomp.capture.graph.graph import (
     Graph,
     Node,
     map_nodes,
+    node_at,
     nodes_in,
 )
 from dynacomp.lowering.fuse.assembly import assemble
@@ -57,7 +58,7 @@ from dynacomp.lowering.fuse.splitting import stages_of
 from dynacomp.lowering.fuse.units import Unit, Units
 from dynacomp.lowering.kernel_ir.loops import Kernel
 from dynacomp.lowering.primitives.control import is_control, map_bodies
-from dynacomp.lowering.primitives.ops import TEMPLATE, Op, has_effects
+from dynacomp.lowering.primitives.ops import TEMPLATE, has_effects, op_kind
 from dynacomp.lowering.rules.templates import TEMPLATE_RULES
 from dynacomp.lowering.rules.window import ALL_FOLDS
 
@@ -223,7 +224,7 @@ def with_arrays(graph: Graph) -> Graph:
     for node in graph.nodes:
         args = map_nodes(node.args, new.__getitem__)
         kwargs = map_bodies(node.kwargs, with_arrays) if is_control(node) else node.kwargs
-        for k in [k for k, a in enumerate(args) if not isinstance(a, Node)] if op_kind(node) == TEMPLATE else ():
+        for k in [k for k in range(len(args)) if node_at(node, k) is None] if op_kind(node) == TEMPLATE else ():
             name = f"{node.name}_argument{k}"
             consts[name] = np.asarray(args[k])
             made.append(Node(GET_ATTR, name, name, aval=Aval((), consts[name].dtype)))
@@ -231,11 +232,6 @@ def with_arrays(graph: Graph) -> Graph:
         new[node] = replace(node, args=args, kwargs=kwargs)
         made.append(new[node])
     return replace(graph, nodes=tuple(made), consts=consts)
-
-
-def op_kind(node: Node) -> str:
-    """The kind of a node's Op, or ""."""
-    return node.target.kind if isinstance(node.target, Op) else ""
 
 
 def schedule(graph: Graph) -> Schedule:

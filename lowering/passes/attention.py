@@ -21,11 +21,11 @@ import numpy as np
 
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval
-from dynacomp.capture.graph.graph import OUTPUT, PLACEHOLDER, Builder, Graph, Node, nodes_in
+from dynacomp.capture.graph.graph import OUTPUT, PLACEHOLDER, Builder, Graph, Node, node_at, nodes_in
 from dynacomp.lowering.passes.core import as_node, dead_code, substituted, users_of
 from dynacomp.lowering.primitives import specialise
 from dynacomp.lowering.primitives.attention import ATTENTION
-from dynacomp.lowering.primitives.ops import OPS, has_effects
+from dynacomp.lowering.primitives.ops import OPS, has_effects, is_call
 from dynacomp.lowering.sizes.indexing import total
 
 Labels = tuple[Any, ...]  # of a node's dimensions; None for those of one element
@@ -150,7 +150,7 @@ def bare(seen: Seen, covered: set[Node]) -> Seen:
     while True:
         node, labels = seen.node, seen.labels
         name = getattr(node.target, "name", "")
-        below = node.args[0] if node.args and isinstance(node.args[0], Node) else None
+        below = node_at(node)
         if below is None or name not in ("transpose", "reshape", "convert_element_type", "broadcast_in_dim"):
             return seen
         if name == "broadcast_in_dim" and len(solid_sizes(node)) != len(solid_sizes(below)):
@@ -178,13 +178,14 @@ def solid_sizes(node: Node) -> list[Any]:
 def _softmax(found: Found) -> bool:
     """Walks from the weights through `exp(x - max(x)) / sum(...)` and what makes the scores."""
     whole = bare(found.weights, found.covered)
-    if not _is(whole.node, "div") or not _both_nodes(whole.node):
+    if not is_call(whole.node, "div") or not _both_nodes(whole.node):
         return False
     powers = bare(Seen(whole.node.args[0], whole.labels), found.covered)
-    if not _is(powers.node, "exp") or _folded(Seen(whole.node.args[1], whole.labels), "reduce_sum", found) != powers:
+    summed = Seen(whole.node.args[1], whole.labels)
+    if not is_call(powers.node, "exp") or _folded(summed, "reduce_sum", found) != powers:
         return False
     moved = bare(Seen(powers.node.args[0], powers.labels), found.covered)
-    if not _is(moved.node, "sub") or not _both_nodes(moved.node):
+    if not is_call(moved.node, "sub") or not _both_nodes(moved.node):
         return False
     scores = bare(Seen(moved.node.args[0], moved.labels), found.covered)
     found.covered |= {whole.node, powers.node, moved.node}
@@ -195,17 +196,17 @@ def _softmax(found: Found) -> bool:
 def _folded(seen: Seen, fold: str, found: Found) -> Seen | None:
     """What `seen`, an array that is spread over the keys, is the fold of along them."""
     seen = bare(seen, found.covered)
-    if _is(seen.node, "broadcast_in_dim") and isinstance(seen.node.args[0], Node):
+    if is_call(seen.node, "broadcast_in_dim") and (below := node_at(seen.node)):
         found.covered.add(seen.node)
-        below, dims = seen.node.args[0], seen.node.kwargs["broadcast_dimensions"]
+        dims = seen.node.kwargs["broadcast_dimensions"]
         labels = tuple(None if n == 1 else seen.labels[d] for d, n in zip(dims, below.aval.shape))
         seen = bare(Seen(below, labels), found.covered)
-    if _is(seen.node, "max") and isinstance(seen.node.args[1], Node) and not isinstance(seen.node.args[0], Node):
+    if is_call(seen.node, "max") and not node_at(seen.node) and (below := node_at(seen.node, 1)):
         if seen.node.args[0] != -np.inf:
             return None
         found.covered.add(seen.node)
-        seen = bare(Seen(seen.node.args[1], seen.labels), found.covered)
-    if not _is(seen.node, fold) or len(seen.node.kwargs["axes"]) != 1 or found.key in seen.labels:
+        seen = bare(Seen(below, seen.labels), found.covered)
+    if not is_call(seen.node, fold) or len(seen.node.kwargs["axes"]) != 1 or found.key in seen.labels:
         return None
     found.covered.add(seen.node)
     axis = seen.node.kwargs["axes"][0]
@@ -216,16 +217,16 @@ def _scores(seen: Seen, found: Found, stage: int) -> bool:
     """From the softmax's operand to the first product: a mask, a bias, numbers, in this order from outside."""
     node = seen.node
     found.covered.add(node)
-    if _is(node, "dot_general"):
+    if is_call(node, "dot_general"):
         return _first_product(seen, found)
     rule = _STEPS.get(getattr(node.target, "name", ""))
     return rule is not None and stage <= rule[0] and rule[1](seen, found, rule[0])
 
 
 def _masked(seen: Seen, found: Found, stage: int) -> bool:
-    which, *cases = seen.node.args
+    which, cases = node_at(seen.node), seen.node.args[1:]
     fills = [c for c in cases if isinstance(c, np.generic)]
-    if len(cases) != 2 or len(fills) != 1 or not float(fills[0]) <= FAR or not isinstance(which, Node) or found.mask:
+    if len(cases) != 2 or len(fills) != 1 or not float(fills[0]) <= FAR or which is None or found.mask:
         return False
     found.fill, found.keep = float(fills[0]), isinstance(cases[0], np.generic)
     found.mask = Seen(which, seen.labels)
@@ -248,7 +249,7 @@ def _biased(seen: Seen, found: Found, stage: int) -> bool:
 
 def _scaled(seen: Seen, found: Found, stage: int) -> bool:
     numbers = [a for a in seen.node.args if isinstance(a, np.generic)]
-    inverse = _is(seen.node, "div")
+    inverse = is_call(seen.node, "div")
     if len(numbers) != 1 or inverse and not isinstance(seen.node.args[1], np.generic) or not np.isfinite(numbers[0]):
         return False
     found.scale *= 1 / float(numbers[0]) if inverse else float(numbers[0])
@@ -288,12 +289,8 @@ def _first_product(seen: Seen, found: Found) -> bool:
     return True
 
 
-def _is(node: Node, name: str) -> bool:
-    return node.target is OPS[name]
-
-
 def _both_nodes(node: Node) -> bool:
-    return all(isinstance(a, Node) for a in node.args)
+    return len([*of_class(Node, node.args)]) == len(node.args)
 
 
 def is_causal(graph: Graph, found: Found) -> bool:
@@ -318,8 +315,8 @@ def is_causal(graph: Graph, found: Found) -> bool:
 
 def narrow(seen: Seen) -> Seen:
     """An array before it was spread."""
-    while _is(seen.node, "broadcast_in_dim") and isinstance(seen.node.args[0], Node):
-        dims, inner = seen.node.kwargs["broadcast_dimensions"], seen.node.args[0]
+    while is_call(seen.node, "broadcast_in_dim") and (inner := node_at(seen.node)):
+        dims = seen.node.kwargs["broadcast_dimensions"]
         seen = Seen(inner, tuple(None if n == 1 else seen.labels[d] for d, n in zip(dims, inner.aval.shape)))
     return seen
 
@@ -387,9 +384,10 @@ class _Writer:
         both = given[0] is not None
         mask = found.mask if both else given[1]
         assert mask is not None
-        kept = self.node(new[found.bias.node]) if both and found.bias else np.float32(0)
-        fill = np.asarray(found.fill, kept.aval.dtype if isinstance(kept, Node) else np.float32)[()]
-        cases = (fill, kept) if found.keep else (kept, fill)
+        kept = self.node(new[found.bias.node]) if both and found.bias else None
+        fill = np.asarray(found.fill, np.float32 if kept is None else kept.aval.dtype)[()]
+        other = np.float32(0) if kept is None else kept
+        cases = (fill, other) if found.keep else (other, fill)
         which = self.node(new[mask.node])
         aval = Aval(which.aval.shape, fill.dtype)
         return Seen(self.call("select_n", (which, *cases), {}, aval), mask.labels)

@@ -18,10 +18,21 @@ import numpy as np
 import sympy
 
 from dynacomp.capture.graph.avals import Aval
-from dynacomp.capture.graph.graph import Graph, Node, nodes_in
+from dynacomp.capture.graph.graph import Graph, Node, node_at, nodes_in
 from dynacomp.lowering.passes.core import is_getitem
 from dynacomp.lowering.primitives.control import bodies
-from dynacomp.lowering.primitives.ops import CONTROL, EXTERN, GATHER, LAYOUT, POINTWISE, REDUCTION, SCAN, SCATTER, Op
+from dynacomp.lowering.primitives.ops import (
+    CONTROL,
+    EXTERN,
+    GATHER,
+    LAYOUT,
+    POINTWISE,
+    REDUCTION,
+    SCAN,
+    SCATTER,
+    Op,
+    op_kind,
+)
 from dynacomp.lowering.primitives.translate import translate
 from dynacomp.lowering.sizes.dims import substitute
 
@@ -77,7 +88,13 @@ def _each_result(node: Node) -> Number:
 
 
 def _each_operand(node: Node) -> Number:
-    return _size(_avals(node.args[0])[0]) if isinstance(node.args[0], Node) else 1
+    return _elements(node, 0)
+
+
+def _elements(node: Node, k: int) -> Number:
+    """Of the k-th operand: a constant is one number."""
+    value = node_at(node, k)
+    return 1 if value is None else _size(_avals(value)[0])
 
 
 def _product(node: Node) -> Number:
@@ -104,7 +121,7 @@ def _sort(node: Node) -> Number:
 
 
 def _updates(node: Node) -> Number:
-    return _size(_avals(node.args[2])[0]) if isinstance(node.args[2], Node) else 1
+    return _elements(node, 2)
 
 
 def _extern(node: Node) -> Number:
@@ -123,7 +140,7 @@ def _control(node: Node) -> Number:
 def _is_open(node: Node) -> bool:
     """Whether translating the jaxpr gives anything but the same call again."""
     inner = translate(node.kwargs["jaxpr"]).calls
-    return not any(isinstance(n.target, Op) and n.target.kind == EXTERN for n in inner)
+    return all(op_kind(n) != EXTERN for n in inner)
 
 
 _BY_KIND: dict[str, Callable[[Node], Number]] = {

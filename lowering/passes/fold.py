@@ -14,10 +14,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from dynacomp.capture.graph.avals import Aval
+from dynacomp.capture.graph.avals import Aval, is_aval
 from dynacomp.capture.graph.graph import GET_ATTR, Builder, Graph, Node
 from dynacomp.lowering.passes.core import rebuild
-from dynacomp.lowering.primitives.ops import EXTERN, Op
+from dynacomp.lowering.primitives.ops import EXTERN, Op, op_kind
 
 LIMIT = 1024
 _FREE = frozenset({"broadcast_in_dim", "iota", "dim_as_value", "iota_2x32_shape"})
@@ -63,9 +63,9 @@ def _is_exact(x: Any) -> bool:
 
 
 def _foldable(node: Node, builder: Builder) -> bool:
-    if not isinstance(node.target, Op) or node.target.kind == EXTERN or node.target.name in _FREE:
+    if op_kind(node) in ("", EXTERN) or node.target.name in _FREE:
         return False
-    return (isinstance(node.aval, Aval) and _small(node.aval) and bool(node.args)
+    return (is_aval(node.aval) and _small(node.aval) and bool(node.args)
             and all(_constant(a, builder) for a in node.args))
 
 

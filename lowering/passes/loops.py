@@ -22,7 +22,7 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.graph import PLACEHOLDER, Builder, Closure, Graph, Node, map_nodes, nodes_in
 from dynacomp.lowering.passes.core import Rule, as_node, dead_code, emit, is_getitem, rebuild
 from dynacomp.lowering.primitives.control import bodies, is_control, map_bodies, results
-from dynacomp.lowering.primitives.ops import LAYOUT, OPS, Op, has_effects
+from dynacomp.lowering.primitives.ops import LAYOUT, OPS, has_effects, op_kind
 from dynacomp.lowering.sizes.indexing import total
 
 KEPT = 1024
@@ -258,7 +258,7 @@ def _invariants(graph: Graph, consts: int) -> list[Node]:
 
 def _worth_keeping(node: Node) -> bool:
     """Is it work, and no bigger than what it is made of?"""
-    if not isinstance(node.target, Op) or node.target.kind == LAYOUT or isinstance(node.aval, tuple):
+    if op_kind(node) in ("", LAYOUT) or isinstance(node.aval, tuple):
         return False
     sizes = [total(a.aval.shape) for a in of_class(Node, node.args)]
     return node.target.name != "convert_element_type" and total(node.aval.shape) <= max(KEPT, *sizes)

@@ -13,7 +13,7 @@ import numpy as np
 
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval
-from dynacomp.capture.graph.graph import Builder, Closure, Graph, Node
+from dynacomp.capture.graph.graph import Builder, Closure, Graph, Node, node_at
 from dynacomp.lowering.passes.core import Rule, copied, emit, is_getitem, rebuild, users_of
 from dynacomp.lowering.passes.loops import Loop, everywhere, is_loop
 from dynacomp.lowering.primitives.control import bodies, results
@@ -48,7 +48,7 @@ def _split(node: Node) -> list[int]:
     loop = Loop(node)
     read = {g: users_of(g) for g in bodies(node.kwargs)}
     return [k for k in range(loop.carries)
-            if _is_pair(loop.body.output[k]) and isinstance(node.args[loop.consts + k], Node)
+            if _is_pair(loop.body.output[k]) and node_at(node, loop.consts + k) is not None
             and all(u.target in PARTS for g, users in read.items() for u in users[g.placeholders[loop.consts + k]])]
 
 

@@ -17,7 +17,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from dynacomp.capture.graph.graph import Graph, Node, map_nodes, nodes_in
+from dynacomp.capture.graph.graph import Graph, Node, map_nodes, node_at, nodes_in
 from dynacomp.lowering.primitives.ops import OPS
 
 
@@ -30,8 +30,8 @@ def turn_products(graph: Graph) -> Graph:
     moved: dict[Node, Node] = {}
     for node in graph.nodes:
         args = map_nodes(node.args, moved.__getitem__)
-        product = node.args[0] if node.args else None
-        if isinstance(product, Node) and turned.get(product) is node:
+        product = node_at(node)
+        if product is not None and turned.get(product) is node:
             moved[node] = moved[product]
         elif node in turned:
             moved[node] = _swapped(node, args, turned[node].aval)
@@ -42,8 +42,8 @@ def turn_products(graph: Graph) -> Graph:
 
 def _swaps_sides(node: Node) -> bool:
     """Does this transpose put the right side's dimensions of a product before the left's?"""
-    product = node.args[0] if node.target is OPS["transpose"] else None
-    if not isinstance(product, Node) or product.target is not OPS["dot_general"]:
+    product = node_at(node) if node.target is OPS["transpose"] else None
+    if product is None or product.target is not OPS["dot_general"]:
         return False
     (contracted, _), (batch, _) = product.kwargs["dimension_numbers"]
     first = len(batch)

@@ -23,11 +23,12 @@ import jax.numpy as jnp
 import numpy as np
 import sympy
 
-from dynacomp.capture.graph.avals import Aval
-from dynacomp.capture.graph.graph import Builder, Graph, Node
+from dynacomp.capture.base.of_class import of_class
+from dynacomp.capture.graph.avals import is_aval
+from dynacomp.capture.graph.graph import Builder, Graph, Node, node_at
 from dynacomp.lowering.passes.core import append, emit, rebuild
 from dynacomp.lowering.passes.fold import evaluate
-from dynacomp.lowering.primitives.ops import OPS, POINTWISE, Op
+from dynacomp.lowering.primitives.ops import OPS, POINTWISE, is_call, op_kind
 
 Row = Callable[[Node, Builder], Any]
 
@@ -38,13 +39,13 @@ def simplify(graph: Graph) -> Graph:
 
 
 def _rule(node: Node, builder: Builder) -> Any:
-    if not isinstance(node.target, Op):
+    if not op_kind(node):
         return None
-    if node.target.kind == POINTWISE:
+    if op_kind(node) == POINTWISE:
         bare = replace(node, args=tuple(map(_scalar, node.args)))
-        if any(isinstance(a, Node) for a in bare.args):
+        if any(of_class(Node, bare.args)):
             node = bare
-        elif isinstance(node.aval, Aval) and node.aval.dtype.kind != "c":
+        elif is_aval(node.aval) and node.aval.dtype.kind != "c":
             return _fill(bare, builder)
     found = _first(node, builder)
     return append(builder, node) if found is None else _settle(found, builder)
@@ -58,7 +59,7 @@ def _first(node: Node, builder: Builder) -> Any:
 
 def _settle(value: Any, builder: Builder) -> Any:
     """Rows applied to what a row has just emitted, until none does."""
-    fresh = lambda: isinstance(value, Node) and value is builder.nodes[-1] and isinstance(value.target, Op)
+    fresh = lambda: value is builder.nodes[-1] and bool(op_kind(value))
     while fresh():
         if (better := _first(value, builder)) is None:
             return value
@@ -66,13 +67,9 @@ def _settle(value: Any, builder: Builder) -> Any:
     return value
 
 
-def _is(value: Any, name: str) -> bool:
-    return isinstance(value, Node) and value.target is OPS[name]
-
-
 def _scalar(arg: Any) -> Any:
     """The scalar that an operand is a broadcast of, else the operand."""
-    return arg.args[0] if _is(arg, "broadcast_in_dim") and isinstance(arg.args[0], np.generic) else arg
+    return arg.args[0] if is_call(arg, "broadcast_in_dim") and isinstance(arg.args[0], np.generic) else arg
 
 
 def _fill(node: Node, builder: Builder) -> Any:
@@ -86,7 +83,7 @@ def _fill(node: Node, builder: Builder) -> Any:
 
 def _same(node: Node, other: Any) -> Any:
     """`other` where it has the node's shape and dtype."""
-    fits = (isinstance(other, Node) and isinstance(other.aval, Aval)
+    fits = (isinstance(other, Node) and is_aval(other.aval)
             and other.aval.shape == node.aval.shape and other.aval.dtype == node.aval.dtype)
     return other if fits else None
 
@@ -107,8 +104,8 @@ def _neutral(position: int, test: Callable[[Any], bool]) -> Row:
 
 
 def _involution(node: Node, builder: Builder) -> Any:
-    inner = node.args[0]
-    return inner.args[0] if isinstance(inner, Node) and inner.target is node.target else None
+    inner = node_at(node)
+    return inner.args[0] if inner is not None and inner.target is node.target else None
 
 
 def _one(c: Any) -> bool:
@@ -144,10 +141,9 @@ def _div_to_mul(node: Node, builder: Builder) -> Any:
 
 def _convert_chain(node: Node, builder: Builder) -> Any:
     """A lossless widening in between changes nothing (float32 to float64 flushes subnormals)."""
-    inner = node.args[0]
-    if not _is(inner, "convert_element_type") or not isinstance(inner.args[0], Node):
+    inner = node_at(node)
+    if not is_call(inner, "convert_element_type") or (x := node_at(inner)) is None:
         return None
-    x = inner.args[0]
     if x.aval.dtype == np.float32 or not np.can_cast(x.aval.dtype, inner.aval.dtype, "safe"):
         return None
     if x.aval.dtype == node.aval.dtype:
@@ -162,7 +158,7 @@ def _broadcast_noop(node: Node, builder: Builder) -> Any:
 
 def _broadcast_chain(node: Node, builder: Builder) -> Any:
     inner, outer = node.args[0], node.kwargs["broadcast_dimensions"]
-    if not _is(inner, "broadcast_in_dim"):
+    if not is_call(inner, "broadcast_in_dim"):
         return None
     dims = tuple(outer[d] for d in inner.kwargs["broadcast_dimensions"])
     params = {"shape": node.kwargs["shape"], "broadcast_dimensions": dims}
@@ -175,18 +171,17 @@ def _without_ones(shape: tuple[Any, ...]) -> list[Any]:
 
 def _reshape_chain(node: Node, builder: Builder) -> Any:
     """Through an inner reshape, or a broadcast that only adds dimensions of 1."""
-    inner = node.args[0]
-    if not (_is(inner, "reshape") or _is(inner, "broadcast_in_dim")) or not isinstance(inner.args[0], Node):
+    inner = node_at(node)
+    if not (is_call(inner, "reshape") or is_call(inner, "broadcast_in_dim")) or (x := node_at(inner)) is None:
         return None
-    x = inner.args[0]
-    if not _is(inner, "reshape") and _without_ones(x.aval.shape) != _without_ones(inner.aval.shape):
+    if not is_call(inner, "reshape") and _without_ones(x.aval.shape) != _without_ones(inner.aval.shape):
         return None
     return _same(node, x) or emit(builder, node, OPS["reshape"], (x,), dict(node.kwargs), node.aval)
 
 
 def _transpose_chain(node: Node, builder: Builder) -> Any:
     inner, order = node.args[0], node.kwargs["permutation"]
-    if not _is(inner, "transpose"):
+    if not is_call(inner, "transpose"):
         return None
     order = tuple(inner.kwargs["permutation"][i] for i in order)
     if order == tuple(range(len(order))):
@@ -196,14 +191,15 @@ def _transpose_chain(node: Node, builder: Builder) -> Any:
 
 def _transpose_ones(node: Node, builder: Builder) -> Any:
     """Moving dimensions of 1 is a reshape; moving nothing is nothing."""
-    if not isinstance(node.args[0], Node):
+    x = node_at(node)
+    if x is None:
         return None
-    order, shape = node.kwargs["permutation"], node.args[0].aval.shape
+    order, shape = node.kwargs["permutation"], x.aval.shape
     real = [d for d in order if shape[d] != 1]
     if real != sorted(real):
         return None
     params = {"new_sizes": node.aval.shape}
-    return _same(node, node.args[0]) or emit(builder, node, OPS["reshape"], node.args, params, node.aval)
+    return _same(node, x) or emit(builder, node, OPS["reshape"], node.args, params, node.aval)
 
 
 def _rev_noop(node: Node, builder: Builder) -> Any:
@@ -231,7 +227,7 @@ def _slice_of(builder: Builder, node: Node, x: Node, ranges: Any) -> Any:
 def _slice_chain(node: Node, builder: Builder) -> Any:
     """A slice of a slice is one slice (empty ones are left alone)."""
     inner = node.args[0]
-    if not _is(inner, "slice"):
+    if not is_call(inner, "slice"):
         return None
     outer, first = _ranges(node), _ranges(inner)
     if not outer or not first or any(i >= j for i, j, _ in outer):
@@ -243,7 +239,7 @@ def _slice_chain(node: Node, builder: Builder) -> Any:
 def _slice_part(node: Node, builder: Builder) -> Any:
     """A slice that reads one operand of a concatenation only."""
     inner, ranges = node.args[0], _ranges(node)
-    if not _is(inner, "concatenate") or not ranges:
+    if not is_call(inner, "concatenate") or not ranges:
         return None
     axis, begin = inner.kwargs["dimension"], 0
     first, last, stride = ranges[axis]
@@ -269,7 +265,7 @@ def _only_operand(node: Node, builder: Builder) -> Any:
 def _concatenate_chain(node: Node, builder: Builder) -> Any:
     """What is joined along the same dimension is joined at once: no element is copied twice."""
     axis = node.kwargs["dimension"]
-    joins = lambda x: _is(x, "concatenate") and x.kwargs["dimension"] == axis
+    joins = lambda x: is_call(x, "concatenate") and x.kwargs["dimension"] == axis
     if not any(map(joins, node.args)):
         return None
     parts = tuple(p for x in node.args for p in (x.args if joins(x) else (x,)))
@@ -278,8 +274,8 @@ def _concatenate_chain(node: Node, builder: Builder) -> Any:
 
 def _lone_axes(node: Node, builder: Builder) -> Any:
     """Folding one element gives that element (XLA does not even turn -0.0 into 0.0)."""
-    x, axes = node.args[0], node.kwargs["axes"]
-    if not isinstance(x, Node) or any(x.aval.shape[a] != 1 for a in axes):
+    x, axes = node_at(node), node.kwargs["axes"]
+    if x is None or any(x.aval.shape[a] != 1 for a in axes):
         return None
     params = {"new_sizes": node.aval.shape}
     return _same(node, x) or emit(builder, node, OPS["reshape"], (x,), params, node.aval)
@@ -315,7 +311,7 @@ def _part(which: int) -> Row:
     """real(complex(x, y))  →  x"""
 
     def row(node: Node, builder: Builder) -> Any:
-        if not _is(node.args[0], "complex"):
+        if not is_call(node.args[0], "complex"):
             return None
         part = node.args[0].args[which]
         if isinstance(part, Node) or not node.aval.shape:
@@ -329,7 +325,7 @@ def _part(which: int) -> Row:
 def _whole_pair(node: Node, builder: Builder) -> Any:
     """complex(real(x), imag(x))  →  x"""
     re, im = node.args
-    apart = _is(re, "real") and _is(im, "imag") and re.args[0] is im.args[0]
+    apart = is_call(re, "real") and is_call(im, "imag") and re.args[0] is im.args[0]
     return _same(node, re.args[0]) if apart else None
 
 

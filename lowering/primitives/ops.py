@@ -28,7 +28,7 @@ import functools
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +39,7 @@ from jax._src.lax.linalg import geqrf_p
 from jax.errors import InconclusiveDimensionOperation
 from jax.extend.core import jaxpr_as_fun, primitives
 
-from dynacomp.capture.graph.avals import Aval, as_struct, aval_of
+from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_aval
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.graph.size_scope import Scope
 from dynacomp.lowering.primitives import control
@@ -186,9 +186,19 @@ def _table() -> dict[str, Op]:
 OPS: dict[str, Op] = _table()
 
 
+def op_kind(node: Node) -> str:
+    """The kind of a node's Op; "" for one that calls none."""
+    return node.target.kind if isinstance(node.target, Op) else ""
+
+
+def is_call(value: Any, name: str) -> TypeGuard[Node]:
+    """Whether an operand is a Node that calls the Op of this name."""
+    return isinstance(value, Node) and value.target is OPS[name]
+
+
 def has_effects(node: Any) -> bool:
     """True for a node that must run exactly once, in its place: callbacks and the like."""
-    return bool(node.kwargs.get("effects")) if isinstance(node.target, Op) else False
+    return bool(op_kind(node) and node.kwargs.get("effects"))
 
 
 def abstract(op: Op, args: Iterable[Any], params: dict[str, Any]) -> Any:
@@ -206,7 +216,7 @@ def abstract(op: Op, args: Iterable[Any], params: dict[str, Any]) -> Any:
     if op.name == "iota_2x32_shape":
         return (Aval(params["shape"], np.dtype(np.uint32)),) * 2
     back = functools.partial(to_size, scope=Scope())
-    structs = [as_struct(map_aval(a, back)) if isinstance(a, Aval) else a for a in args]
+    structs = [as_struct(map_aval(a, back)) if is_aval(a) else a for a in args]
     out = jax.eval_shape(functools.partial(op, **map_dims(params, back)), *structs)
     avals = jax.tree.map(lambda s: map_aval(aval_of(s), to_sympy), out)
     return avals

@@ -40,7 +40,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph import interpreter
-from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_numpy_dtype
+from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_aval, is_numpy_dtype
 from dynacomp.capture.graph.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Builder, Closure, Graph, Node, map_nodes
 from dynacomp.lowering.primitives.control_rules import CONTROLS, Body, Control
 from dynacomp.lowering.primitives.liveness import needed
@@ -149,7 +149,7 @@ def lower_function(fn: Callable[..., Any], *avals: Any, name: str = "graph") -> 
     `avals`: Avals, ShapeDtypeStructs or example arrays, one for each positional argument (a pytree
     of them is flattened, as are the results).
     """
-    structs = jax.tree.map(lambda a: as_struct(aval_of(a)), avals, is_leaf=lambda a: isinstance(a, Aval))
+    structs = jax.tree.map(lambda a: as_struct(aval_of(a)), avals, is_leaf=is_aval)
     flat, tree = jax.tree.flatten(structs)
     closed = trace(lambda *xs: jax.tree.leaves(fn(*jax.tree.unflatten(tree, xs))), list(map(aval_of, flat)))
     return translate(closed, name)

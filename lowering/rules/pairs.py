@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sympy
 
-from dynacomp.capture.graph.graph import Node
+from dynacomp.capture.graph.graph import Node, node_at
 from dynacomp.lowering.kernel_ir.loops import Expr
 from dynacomp.lowering.rules.reader import Point, Reader, Rule, dtype_of, op_of, shape_of
 from dynacomp.lowering.sizes.indexing import flat
@@ -23,9 +23,10 @@ def place_of_part(at: Point, shape: Shape, part: int) -> sympy.Expr:
 
 def _part(part: int) -> Rule:
     def rule(reader: Reader, node: Node, at: Point) -> Expr:
-        of = node.args[0]
-        if not isinstance(of, Node):
-            return reader.const((of.real, of.imag)[part].item(), dtype_of(node))
+        of = node_at(node)
+        if of is None:
+            number = node.args[0]
+            return reader.const((number.real, number.imag)[part].item(), dtype_of(node))
         if op_of(of) == "complex":
             operand = of.args[part]
             return reader.read(operand, at if shape_of(operand) else ())

@@ -19,9 +19,9 @@ from typing import Any
 
 import sympy
 
-from dynacomp.capture.graph.graph import CALL_FUNCTION, GET_ATTR, PLACEHOLDER, Node
+from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Node
 from dynacomp.lowering.kernel_ir.loops import Expr, Load
-from dynacomp.lowering.primitives.ops import OPS
+from dynacomp.lowering.primitives.ops import is_call
 from dynacomp.lowering.rules.reader import Reader, dtype_of, shape_of
 from dynacomp.lowering.sizes.indexing import ZERO, coefficient, product, strides, total
 
@@ -128,7 +128,7 @@ def _is_deep(dot: Dot) -> bool:
 
 def _untransposed(node: Any, dims: Sequence[int]) -> tuple[Any, Sequence[int]]:
     """What a node transposes, and which of its dimensions are `dims` of the node."""
-    while _is(node, "transpose"):
+    while is_call(node, "transpose"):
         dims = [node.kwargs["permutation"][d] for d in dims]
         node = node.args[0]
     return node, dims
@@ -138,13 +138,9 @@ def _lies_along(node: Any, dims: Sequence[int]) -> bool:
     """Is a node an input, maybe transposed or as another shape, whose neighbours in memory differ in one of `dims`?"""
     node, dims = _untransposed(node, dims)
     fits = len(shape_of(node)) - 1 in dims
-    while _is(node, "reshape"):
+    while is_call(node, "reshape"):
         node = node.args[0]
     return fits and isinstance(node, Node) and node.op in (PLACEHOLDER, GET_ATTR)
-
-
-def _is(node: Any, op: str) -> bool:
-    return isinstance(node, Node) and node.op == CALL_FUNCTION and node.target is OPS[op]
 
 
 def _matmul_operands(node: Node) -> tuple[tuple[Node, Groups], ...]:

@@ -33,7 +33,7 @@ def test_only_long_sums_of_floats_go_block_by_block(fold, extent, long):
 def test_what_a_double_keeps():
     assert is_running(Scan("s", "sum", Ref("t", F32), F32))
     assert not is_running(Scan("s", "max", Ref("t", F32), F32)) and not is_running(acc("sum"))
-    assert is_arg(acc("argmin", I32)) and not is_arg(acc("min"))
+    assert acc("argmin", I32).is_arg and not acc("min").is_arg
 
 
 def source(function, *args):
