@@ -17,7 +17,6 @@ from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.numbers import dynamic_scalars, host_functions, scalar_ranges, size_values, slices
-from dynacomp.capture.symbolic.grown_items import Front
 from dynacomp.capture.symbolic.iterator_values import StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
@@ -531,8 +530,9 @@ def _class_subscript(cap: Capture, obj: Const, key: Value) -> Value:
 
 def count_of(cap: Capture, v: Any) -> Value:
     """How many elements a container has: a number that changes where not all of it is known."""
-    if isinstance(v, ListV) and isinstance(v.unseen, Front):
-        return v.unseen.count(v)
+    front = getattr(v, "front", None)
+    if front is not None:
+        return front.count(v)  # type: ignore[no-any-return]
     found = changing_contents.count(cap, v)
     if found is None:
         return Const(len(v.items))

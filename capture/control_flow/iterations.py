@@ -20,9 +20,8 @@ from dynacomp.capture.control_flow.branches import Leaf, Side, Start, explore
 from dynacomp.capture.control_flow.loop_state import State
 from dynacomp.capture.control_flow.merge import Differs, Slot
 from dynacomp.capture.graph.graph import Node
-from dynacomp.capture.kinds.grown_lists import Growing, item_at
+from dynacomp.capture.kinds.grown_lists import Growing
 from dynacomp.capture.symbolic import undo_log
-from dynacomp.capture.symbolic.grown_items import Front
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import mutating
@@ -115,8 +114,8 @@ class Iteration:
             for v in self.changed.values:
                 if v in tails:
                     self.held[v] = [self.state.inside(x) for x in tails[v]]
-                    hidden = v.unseen.held() + v.appended if isinstance(v.unseen, Front) else v.items
-                    self.fronts[v] = v.unseen = Growing(self.held[v], hidden)
+                    hidden = v.items if v.front is None else v.front.held() + v.appended
+                    self.fronts[v] = v.front = Growing(self.held[v], hidden)
                     v.items, v.appended = [], []
                     continue
                 bounds = range_of(v) if isinstance(v, CountIterV) else None
@@ -129,7 +128,7 @@ class Iteration:
 
     def tail(self, v: ListV, count: int) -> list[Value]:
         """The last items of a list before the loop."""
-        found = [item_at(self.cap, v, -k) if isinstance(v.unseen, Front) else v.items[-k:][0] if k <= len(
+        found = [v.front.item(v, -k) if v.front is not None else v.items[-k:][0] if k <= len(
             v.items) else None for k in range(count, 0, -1)]
         if None in found:
             raise Differs("a list of too few items")
@@ -203,7 +202,7 @@ class Iteration:
     def appended(self, v: ListV, leaf: Leaf) -> list[Any]:
         """What an iteration has put at the end of a list that grows."""
         with undo_log.in_state(v, leaf.changes.get(v)):
-            if v.unseen is not self.fronts[v]:
+            if v.front is not self.fronts[v]:
                 raise Differs("a list that was looked at")
             return list(v.appended)
 

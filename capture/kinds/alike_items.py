@@ -14,13 +14,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
+from collections.abc import Iterator
 from typing import Any
 
 import jax.numpy as jnp
 
 from dynacomp.capture.arithmetic.operators import binary, subscript, truth
 from dynacomp.capture.base.errors import Break
-from dynacomp.capture.kinds.grown_lists import Grown, is_mutable, item_at, item_of, number_of, of_rows, shape_of
+from dynacomp.capture.kinds.grown_lists import Grown, is_mutable, item_of, number_of, of_rows, shape_of
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.grown_items import Fixed, Leaf, Many, Run, Shape, parts_of
 from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV, counters
@@ -42,10 +43,11 @@ from dynacomp.capture.tracing.trace_call import library_call
 
 def whole(cap: Capture, v: Value) -> Run | None:
     """All items of a list as one run of one item a round, where they are alike; None for other lists."""
-    if not (isinstance(v, ListV) and isinstance(v.unseen, Grown)):
+    front = getattr(v, "front", None)
+    if front is None or not front.settled:
         return None
-    length: Any = size_values.expr_of(v.unseen.count(v))
-    found = [_columns(cap, part) for part in parts_of(v)]
+    length: Any = size_values.expr_of(front.count(v))
+    found = [_columns(cap, part) for part in parts_of(v)]  # type: ignore[arg-type]
     if any(part is None or part[0] != found[0][0] for part in found):  # type: ignore[index]
         return None
     shapes, columns = zip(*found)  # type: ignore[arg-type]
@@ -80,23 +82,20 @@ def _spread(cap: Capture, v: Any, length: Any) -> ArrayV:
     return library_call(cap, jnp.broadcast_to, [ArrayV(v.node, v.aval), shape])  # type: ignore[return-value]
 
 
-def _renumbered(cap: Capture, run: Run, shape: Any) -> tuple[Any, list[ArrayV]]:
+def _renumbered(cap: Capture, run: Run, shape: Shape) -> tuple[Shape, list[ArrayV]]:
     """A shape by itself, and the stacks of its leaves; arrays that are the same in each round are leaves, too."""
-    if isinstance(shape, Leaf):
-        return dataclasses.replace(shape, index=0), [run.stacks[shape.index]]
-    if isinstance(shape, Fixed):
-        return (Leaf(0), [_spread(cap, shape.value, run.length)]) if isinstance(shape.value, ArrayV) else (shape, [])
     stacks: list[ArrayV] = []
-    parts = []
-    for part in shape.parts:
-        made, of_part = _renumbered(cap, run, part)
-        parts.append(_moved(made, len(stacks)))
-        stacks += of_part
-    return Many(shape.cls, tuple(parts), shape.keys), stacks
 
+    def noted(stack: ArrayV, leaf: Leaf) -> Shape:
+        stacks.append(stack)
+        return dataclasses.replace(leaf, index=len(stacks) - 1)
 
-def _moved(shape: Shape, by: int) -> Shape:
-    return shape.map(lambda leaf: dataclasses.replace(leaf, index=leaf.index + by))
+    def spread(fixed: Fixed) -> Shape:
+        return noted(_spread(cap, fixed.value, run.length), Leaf(0)) if isinstance(fixed.value, ArrayV) else fixed
+
+    made: Shape = shape.fold(lambda leaf: noted(run.stacks[leaf.index], leaf), spread,
+                             lambda many, parts: Many(many.cls, tuple(parts), many.keys))
+    return made, stacks
 
 
 def _widened(a: Shape, b: Shape) -> Shape:
@@ -125,17 +124,21 @@ def stacked(cap: Capture, v: Value, nested: bool = False) -> ArrayV | None:
     return None if run is None else _together(cap, run, run.shapes[0], nested)
 
 
-def _together(cap: Capture, run: Run, shape: Any, nested: bool) -> ArrayV | None:
-    if isinstance(shape, Leaf):
-        return run.stacks[shape.index]
-    if nested and isinstance(shape, Fixed) and is_exactly(shape.value, int, float, bool):
-        return library_call(cap, jnp.full, [size_values.of_expr(cap, run.length), shape.value])  # type: ignore[return-value]
-    if not nested or not isinstance(shape, Many) or shape.cls not in (list, tuple):
-        return None
-    parts = [_together(cap, run, part, nested) for part in shape.parts]
-    if not parts or None in parts or len({p.aval.shape for p in parts}) > 1:  # type: ignore[union-attr]
-        return None
-    return library_call(cap, jnp.stack, [TupleV(parts), Const(1)])  # type: ignore[return-value]
+def _together(cap: Capture, run: Run, shape: Shape, nested: bool) -> ArrayV | None:
+    def repeated(fixed: Fixed) -> Any:
+        if not nested or not is_exactly(fixed.value, int, float, bool):
+            return None
+        return library_call(cap, jnp.full, [size_values.of_expr(cap, run.length), fixed.value])
+
+    def beside(many: Many, made: Iterator[Any]) -> Any:
+        if not nested or many.cls not in (list, tuple):
+            return None
+        parts = list(made)
+        if not parts or None in parts or len({p.aval.shape for p in parts}) > 1:
+            return None
+        return library_call(cap, jnp.stack, [TupleV(parts), Const(1)])
+
+    return shape.fold(lambda leaf: run.stacks[leaf.index], repeated, beside)
 
 
 # --- what the program asks for
@@ -144,7 +147,7 @@ def _together(cap: Capture, run: Run, shape: Any, nested: bool) -> ArrayV | None
 def row_at(cap: Capture, v: Value, key: Value) -> Value | None:
     """`v[key]` by a number that changes, of a list whose items are alike; None for other lists and keys, and where the
     number may be none of a row."""
-    if not (isinstance(v, ListV) and isinstance(v.unseen, Grown) and isinstance(key, (NumberV, SizeV))):
+    if not isinstance(key, (NumberV, SizeV)):
         return None
     run = whole(cap, v)
     if run is None or is_mutable(run) or not _is_within(cap, key, run.length):
@@ -168,16 +171,16 @@ def taken(cap: Capture, v: Value, index: slice) -> ListV | None:
     if run is None or not run.stacks or is_mutable(run):
         return None
     stacks: list[Any] = [subscript(cap, stack, Const(index)) for stack in run.stacks]
-    return ListV([], unseen=Grown(cap, [Run(stacks[0].aval.shape[0], run.shapes, stacks)]))
+    return ListV([], front=Grown(cap, [Run(stacks[0].aval.shape[0], run.shapes, stacks)]))
 
 
 def unpacked(cap: Capture, v: Value, before: int, after: int) -> list[Value] | None:
     """The parts of `a, *rest, z = v`, of a list or array with a symbolic number of items; None for others, and where
     there are too few."""
     rows = of_rows(cap, v)
-    if rows is None or not truth(cap, binary(cap, operator.ge, rows.unseen.count(rows), Const(before + after))):
+    if rows is None or not truth(cap, binary(cap, operator.ge, rows.front.count(rows), Const(before + after))):
         return None
-    items = [item_at(cap, rows, k) for k in (*range(before), *range(-after, 0))]
+    items = [rows.front.item(rows, k) for k in (*range(before), *range(-after, 0))]
     rest = taken(cap, rows, slice(before, -after or None))
     return None if rest is None or None in items else [*items[:before], rest, *items[before:]]  # type: ignore[list-item]
 
@@ -194,18 +197,20 @@ def iterator(cap: Capture, v: ListV, back: bool = False) -> Value | None:
     return stream
 
 
-def _stream(cap: Capture, v: ListV, run: Run, shape: Any, back: bool) -> StreamV | None:
+def _stream(cap: Capture, v: ListV, run: Run, shape: Shape, back: bool) -> StreamV | None:
     """The items of one round after the other: arrays and numbers, or tuples of such, named ones among them."""
-    if isinstance(shape, Leaf):
+    def rows(leaf: Leaf) -> StreamV:
         length = size_values.of_expr(cap, run.length)
         count = CountIterV(binary(cap, operator.sub, length, Const(1)), Const(-1), Const(-1)) if back else CountIterV(
             Const(0), length, Const(1))
-        return StreamV("rows", [count, run.stacks[shape.index]],
-                       state={"of": v, "was": (v.unseen, len(v.appended)), "shape": shape})
-    if not isinstance(shape, Many) or not issubclass(shape.cls, tuple):
-        return None
-    parts = [_stream(cap, v, run, part, back) for part in shape.parts]
-    return StreamV("zip", parts, state={"cls": shape.cls}) if parts and None not in parts else None
+        return StreamV("rows", [count, run.stacks[leaf.index]],
+                       state={"of": v, "was": (v.front, len(v.appended)), "shape": leaf})
+
+    def tuples(many: Many, made: Iterator[StreamV | None]) -> StreamV | None:
+        parts = list(made) if issubclass(many.cls, tuple) else []
+        return StreamV("zip", parts, state={"cls": many.cls}) if parts and None not in parts else None
+
+    return shape.fold(rows, lambda fixed: None, tuples)
 
 
 def row(cap: Capture, it: StreamV, at: Value) -> Value:
@@ -214,7 +219,7 @@ def row(cap: Capture, it: StreamV, at: Value) -> Value:
     v: Any = it.state.get("of")
     if v is None:
         return found
-    if it.state["was"] != (v.unseen, len(v.appended)):
+    if it.state["was"] != (v.front, len(v.appended)):
         raise Break("iterator", "a list that changes while a loop goes through it")
     return found if it.state["shape"].number is None else number_of(cap, found, it.state["shape"])
 

@@ -6,7 +6,7 @@
         outs.append((h, i))         # Run(length, (Many(tuple, (Leaf(0), Leaf(1))),), stacks)
     return jnp.stack(...), len(outs), outs[-1]
 
-The list's `unseen` front is a `Grown`: the items that it had before, and a `Run` for each loop. Its length is a size,
+The list's `front` is a `Grown`: the items that it had before, and a `Run` for each loop. Its length is a size,
 items at either end are rows, JAX's functions that put a list together take the arrays as they are. Whoever wants all
 items gets them one by one, and the entry serves one length. While the loop's body runs, the front is a `Growing`, of
 which only the last items can be seen.
@@ -22,10 +22,11 @@ from typing import Any
 from dynacomp.capture.arithmetic import graph_scalars
 from dynacomp.capture.arithmetic.operators import binary, subscript, truth
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval, is_numpy_dtype
 from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.numbers import size_values
-from dynacomp.capture.symbolic.grown_items import Fixed, Front, Leaf, Many, Run, parts_of
+from dynacomp.capture.symbolic.grown_items import Fixed, Front, Leaf, Many, Run, Shape, parts_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -42,17 +43,18 @@ from dynacomp.capture.wrapping import ndarrays
 SHOWN = 4  # last items of a list that the body of a loop which fills it may look at
 
 
-def item_of(cap: Capture, run: Run, shape: Any, k: Value) -> Value:
+def item_of(cap: Capture, run: Run, shape: Shape, k: Value) -> Value:
     """What round k appended."""
-    if isinstance(shape, Fixed):
-        return shape.value
-    if isinstance(shape, Leaf):
-        row: Any = subscript(cap, run.stacks[shape.index], k)
-        return ArrayV(row.node, row.aval, joined=True) if shape.number is None else number_of(cap, row, shape)
-    parts = [item_of(cap, run, part, k) for part in shape.parts]
-    if shape.cls is dict:
-        return DictV(dict(zip(shape.keys, parts)))
-    return ListV(parts) if shape.cls is list else TupleV(parts, shape.cls)
+    def row_of(leaf: Leaf) -> Value:
+        row: Any = subscript(cap, run.stacks[leaf.index], k)
+        return ArrayV(row.node, row.aval, joined=True) if leaf.number is None else number_of(cap, row, leaf)
+
+    def together(many: Many, parts: Iterator[Value]) -> Value:
+        if many.cls is dict:
+            return DictV(dict(zip(many.keys, parts)))
+        return ListV(list(parts)) if many.cls is list else TupleV(list(parts), many.cls)
+
+    return shape.fold(row_of, lambda fixed: fixed.value, together)
 
 
 def number_of(cap: Capture, row: Any, shape: Leaf) -> NumberV:
@@ -76,6 +78,7 @@ class Grown(Front):
 
     cap: Capture
     all_parts: list[Any]
+    settled = True
 
     @property
     def parts(self) -> list[Any]:
@@ -88,9 +91,28 @@ class Grown(Front):
         return [x for part in self.parts for x in (all_items(self.cap, part) if isinstance(part, Run) else [part])]
 
     def count(self, v: ListV) -> Value:
-        runs = [part for part in self.parts if isinstance(part, Run)]
+        runs = [*of_class(Run, self.parts)]
         others = len(self.parts) - len(runs) + len(v.appended)
         return size_values.of_expr(self.cap, sum((r.length * len(r.shapes) for r in runs), others))
+
+    def item(self, v: ListV, index: int) -> Value | None:
+        cap, parts, back = self.cap, parts_of(v), index < 0
+        left = -index - 1 if back else index
+        for part in reversed(parts) if back else parts:
+            if not isinstance(part, Run):
+                if not left:
+                    return part  # type: ignore[no-any-return]
+                left -= 1
+                continue
+            if is_mutable(part) or not isinstance(part.length, Size):
+                return None
+            k, j = divmod(left, len(part.shapes))
+            rows = size_values.of_expr(cap, part.length)
+            if not truth(cap, binary(cap, operator.gt, rows, Const(k))):
+                return None
+            place = binary(cap, operator.sub, rows, Const(k + 1)) if back else Const(k)
+            return item_of(cap, part, part.shapes[-1 - j if back else j], place)
+        return None
 
 
 @dataclass(eq=False)
@@ -101,6 +123,7 @@ class Growing(Front):
     tail: list[Any]
     hidden: list[Any]
     wanted: int = 0
+    settled = False
 
     def held(self) -> list[Any]:
         return self.hidden
@@ -114,6 +137,13 @@ class Growing(Front):
 
     def count(self, v: ListV) -> Value:
         raise Break("branch", "the length of a list that a loop fills, in the loop")
+
+    def item(self, v: ListV, index: int) -> Value | None:
+        known = [*self.tail, *v.appended]
+        if 0 <= index or -index > SHOWN + len(v.appended):
+            return None
+        self.wanted = max(self.wanted, -index - len(v.appended))
+        return known[index] if -index <= len(known) else None
 
 
 # --- what a round has appended
@@ -134,7 +164,7 @@ def shape_of(cap: Capture, item: Value, birth: int, leaves: list[Any], made: lis
     if any(item is other for other in made):
         raise Break("branch", "a list in two places of what a loop fills")
     young = item.serial >= birth and item.source is None
-    is_list = young and type(item) is ListV and item.cls is list and item.unseen is None
+    is_list = young and type(item) is ListV and item.cls is list and not item.is_open
     is_dict = young and type(item) is DictV and item.cls is dict and item.owner is None and item.shows is None
     made += [item] if is_list or is_dict else []
     if isinstance(item, TupleV) or is_list:
@@ -155,51 +185,17 @@ def rows_aval(length: Any, of: Any) -> Aval:
 # --- what the program asks for
 
 
-def item_at(cap: Capture, v: ListV, index: int) -> Value | None:
-    """`v[index]`, None where all items have to be looked at."""
-    if isinstance(v.unseen, Growing):
-        return _shown(v, v.unseen, index)
-    if not isinstance(v.unseen, Grown):
-        return None
-    parts, back = parts_of(v), index < 0
-    left = -index - 1 if back else index
-    for part in reversed(parts) if back else parts:
-        if not isinstance(part, Run):
-            if not left:
-                return part
-            left -= 1
-            continue
-        if is_mutable(part) or not isinstance(part.length, Size):
-            return None
-        k, j = divmod(left, len(part.shapes))
-        rows = size_values.of_expr(cap, part.length)
-        if not truth(cap, binary(cap, operator.gt, rows, Const(k))):
-            return None
-        place = binary(cap, operator.sub, rows, Const(k + 1)) if back else Const(k)
-        return item_of(cap, part, part.shapes[-1 - j if back else j], place)
-    return None
-
-
-def _shown(v: ListV, front: Growing, index: int) -> Value | None:
-    known = [*front.tail, *v.appended]
-    if 0 <= index or -index > SHOWN + len(v.appended):
-        return None
-    front.wanted = max(front.wanted, -index - len(v.appended))
-    return known[index] if -index <= len(known) else None
-
-
 def is_mutable(run: Run) -> bool:
     """Whether items of a run can be changed: they must be the same ones whenever they are looked at."""
-    def holds(shape: Any) -> bool:
-        return isinstance(shape, Many) and (shape.cls in (list, dict) or any(map(holds, shape.parts)))
-    return any(map(holds, run.shapes))
+    no = lambda shape: False
+    return any(shape.fold(no, no, lambda many, parts: many.cls in (list, dict) or any(parts)) for shape in run.shapes)
 
 
 def copied(cap: Capture, v: ListV) -> ListV | None:
     """A new list of the items of one that loops have filled; None for other lists."""
-    if not isinstance(v.unseen, Grown) or any(isinstance(p, Run) and is_mutable(p) for p in v.unseen.parts):
+    if v.front is None or not v.front.settled or any(map(is_mutable, of_class(Run, v.front.parts))):
         return None
-    return ListV([], unseen=Grown(cap, parts_of(v)))
+    return ListV([], front=Grown(cap, parts_of(v)))
 
 
 def of_rows(cap: Capture, v: Value) -> ListV | None:
@@ -208,7 +204,7 @@ def of_rows(cap: Capture, v: Value) -> ListV | None:
         return copied(cap, v)
     if not ndarrays.is_jax_array(v) or not isinstance(rows := (v.aval.shape or (0,))[0], Size):
         return None
-    return ListV([], unseen=Grown(cap, [Run(rows, (Leaf(0),), [v])]))
+    return ListV([], front=Grown(cap, [Run(rows, (Leaf(0),), [v])]))
 
 
 def extended(cap: Capture, *lists: Value) -> Grown | None:
@@ -216,13 +212,13 @@ def extended(cap: Capture, *lists: Value) -> Grown | None:
     parts: list[Any] = []
     for v in lists:
         if not isinstance(v, ListV) or v.cls is not list or v.real is not None or not (
-                v.unseen is None or isinstance(v.unseen, Grown)):
+                v.front is None or v.front.settled):
             return None
         parts += parts_of(v)
-    runs = [part for part in parts if isinstance(part, Run)]
+    runs = [*of_class(Run, parts)]
     return None if not runs or any(map(is_mutable, runs)) else Grown(cap, parts)
 
 
 def put(v: ListV, front: Front) -> None:
     """Gives a list, whose change is noted, other items."""
-    v.unseen, v.items, v.appended = front, [], []
+    v.front, v.items, v.appended = front, [], []

@@ -15,7 +15,6 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.kinds import alike_items, grown_lists
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.keys import raised
-from dynacomp.capture.symbolic.grown_items import Front
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
@@ -60,7 +59,7 @@ def getitem(cap: Capture, seq: Any, key: Value) -> Value:
     index = position_of(cap, seq, key)
     if isinstance(index, slice):
         return _slice(cap, seq, index)
-    apart = apart_from(cap, seq, index) if isinstance(seq, ListV) and seq.unseen is not None else None
+    apart = apart_from(cap, seq, index) if getattr(seq, "is_open", False) else None
     if apart is not None:
         return realize(cap, apart)
     try:
@@ -72,7 +71,7 @@ def getitem(cap: Capture, seq: Any, key: Value) -> Value:
 
 def apart_from(cap: Capture, seq: ListV, index: int) -> Any:
     """`seq[index]` of a list of which not all is known, without the other items; None where it needs them."""
-    return (grown_lists.item_at if isinstance(seq.unseen, Front) else at_end)(cap, seq, index)
+    return at_end(cap, seq, index) if seq.front is None else seq.front.item(seq, index)
 
 
 def _slice(cap: Capture, seq: Any, index: slice) -> Value:
@@ -102,7 +101,7 @@ def _concat(cap: Capture, a: Any, b: Value) -> Any:
         return NotImplemented
     front = grown_lists.extended(cap, a, b)
     if front is not None:
-        return ListV([], unseen=front)
+        return ListV([], front=front)
     left, right = items_of(cap, a), items_of(cap, b)
     if isinstance(a, TupleV):
         return _same_or_new(a if not right else b if not left else None, [*left, *right])
@@ -148,7 +147,7 @@ def copied(cap: Capture, v: ListV) -> ListV:
 def append(cap: Capture, v: ListV, x: Value) -> None:
     """`v.append(x)`."""
     mutating(cap, v)
-    if v.unseen is not None:
+    if v.is_open:
         v.appended.append(x)
         return
     v.items.append(x)
@@ -156,7 +155,7 @@ def append(cap: Capture, v: ListV, x: Value) -> None:
 
 def _pop(cap: Capture, v: ListV, i: Value = Const(-1)) -> Value:
     mutating(cap, v)
-    if v.unseen is not None and v.appended and stands_for(i, -1):
+    if v.is_open and v.appended and stands_for(i, -1):
         return v.appended.pop()  # type: ignore[no-any-return]
     try:
         return realize(cap, v.items.pop(integer(cap, i)))
@@ -203,7 +202,7 @@ def _count(cap: Capture, v: Any, x: Value) -> Value:
 def _reverse(cap: Capture, v: ListV) -> None:
     back = alike_items.taken(cap, v, slice(None, None, -1))
     mutating(cap, v)
-    v.items.reverse() if back is None else grown_lists.put(v, back.unseen)
+    v.items.reverse() if back is None else grown_lists.put(v, back.front)
 
 
 def _clear(cap: Capture, v: Any) -> None:

@@ -28,7 +28,7 @@ from dynacomp.capture.reconstruct import runtime, tracebacks
 from dynacomp.capture.reconstruct.array_identity import candidates, chosen, first
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
 from dynacomp.capture.symbolic.frame_values import NullV, TracebackV
-from dynacomp.capture.symbolic.grown_items import Front, Run, kinds_of, parts_of
+from dynacomp.capture.symbolic.grown_items import Run, kinds_of, parts_of
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import differs_since, leaving, waits_for_effects
@@ -314,7 +314,7 @@ def _list(e: Emitter, v: ListV) -> None:
 
 def _items(e: Emitter, v: ListV) -> None:
     """The items of a list, those that loops appended in runs."""
-    if not isinstance(v.unseen, Front):
+    if v.front is None:
         return e.tuple(v.items)
     parts = parts_of(v)
     e.call(runtime.joined_items, *(partial(_run, e, part) if isinstance(part, Run) else partial(

@@ -36,7 +36,7 @@ from dynacomp.capture.reconstruct.unchanged import changed_keys, effects, unmove
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.effects import Effect, Effects, Globals, Phase, Real
 from dynacomp.capture.symbolic.generator_finalization import check_none_lost
-from dynacomp.capture.symbolic.grown_items import Front, Run, kinds_of, parts_of
+from dynacomp.capture.symbolic.grown_items import Run, kinds_of, parts_of
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import leaving
@@ -173,7 +173,7 @@ def template_of(cap: Capture, value: Any, outputs: dict[Node, int]) -> Any:
             return ("tuple", items)
         return ("call", tuple.__new__, [("const", value.cls), ("tuple", items)], {})
     if type(value) is ListV and value.cls is list and value.real is None:
-        if isinstance(value.unseen, Front):
+        if value.front is not None:
             return ("call", runtime.joined_items, [_part_template(cap, part, outputs) for part in parts_of(value)], {})
         return ("list", [template_of(cap, v, outputs) for v in cap.items(value)])
     if type(value) is DictV and value.cls is dict and value.real is None and all(map(is_literal, value.items)):
@@ -237,8 +237,8 @@ def shared_mutables(cap: Capture, value: Any, seen: set[int] | None = None) -> b
         if id(value) in seen:
             return True
         seen.add(id(value))
-    front = isinstance(value, ListV) and isinstance(value.unseen, Front)
-    inside = [part for part in parts_of(value) if not isinstance(part, Run)] if front else children(value)
+    grown = getattr(value, "front", None) is not None
+    inside = [part for part in parts_of(value) if not isinstance(part, Run)] if grown else children(value)
     return any(shared_mutables(cap, v, seen) for v in inside)
 
 

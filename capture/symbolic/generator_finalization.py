@@ -16,6 +16,7 @@ way ends in `check_none_lost`: Python makes that generator, and so drops it.
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -140,7 +141,7 @@ def _walk(values: Iterable[Any], enter: Callable[[Value], bool]) -> Iterator[Any
         if inside is None or id(at) in seen:
             continue
         seen.add(id(at))
-        if inside not in CONTAINED and not isinstance(at, Front):
+        if inside not in CONTAINED:
             if not enter(at):
                 continue
             yield at
@@ -163,13 +164,14 @@ def _inside_of(cls: type) -> Callable[[Any], Iterable[Any]] | None:
     if issubclass(cls, tuple(LEAVES)):
         return None
     rows = ((Value, _of_generator if issubclass(cls, GeneratorV) else _parts), ((list, tuple, set), iter),
-            (dict, dict.values), (Front, lambda front: front.held()))
+            (dict, dict.values), (Front, HELD))
     return next((how for kinds, how in rows if issubclass(cls, kinds)), None)
 
 
 INSIDE: dict[type, Callable[[Any], Iterable[Any]] | None] = {
     list: iter, tuple: iter, set: iter, dict: dict.values, **dict.fromkeys((str, int, bool, type(None), type))}
-CONTAINED = (iter, dict.values)
+HELD = operator.methodcaller("held")
+CONTAINED = (iter, dict.values, HELD)
 CONTENT = (list, set, dict)
 
 
@@ -178,7 +180,7 @@ def _of_generator(v: Any) -> list[Any]:
 
 
 def _parts(v: Value) -> list[Any]:
-    return [part for name, part in vars(v).items() if name not in REAL or isinstance(part, Front)]
+    return [part for name, part in vars(v).items() if name not in REAL]
 
 
 REAL = ("real", "globals", "code", "cls", "unread", "unseen", "source", "make")  # what is no Value in a Value

@@ -1,6 +1,6 @@
 """What a list holds that loops of the Graph have filled, as data (see `kinds.grown_lists`).
 
-A list's `unseen` front may be a `Front`, whose parts are items and `Run`s: what all rounds of a loop appended, as rows
+A list's `front` is a `Front`, whose parts are items and `Run`s: what all rounds of a loop appended, as rows
 of stacked arrays. A `Shape`'s `spec` says what replacement code needs to know to make items of them.
 
     outs.append((h, i))     # Run(length, (Many(tuple, (Leaf(0), Leaf(1, int, 0, 9))),), [all h, all i])
@@ -11,13 +11,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
-from dynacomp.capture.symbolic.values import ArrayV, Const, ListV, Value
+from dynacomp.capture.symbolic.values import ArrayV, ListV, Value, holds, is_exactly
+
+T = TypeVar("T")
 
 
 class Front(ABC):
-    """The `unseen` items of a new list that loops of the Graph have filled: called, it gives them one by one."""
+    """The items of a new list that loops of the Graph fill: called, it gives them one by one. settled: the loops have
+    ended, else the body of one runs."""
+
+    settled: ClassVar[bool]
 
     @property
     @abstractmethod
@@ -33,12 +38,21 @@ class Front(ABC):
         """How many items the list `v` has, of which this is the front."""
 
     @abstractmethod
+    def item(self, v: ListV, index: int) -> Value | None:
+        """`v[index]`, of the list whose front it is; None where all items have to be looked at."""
+
+    @abstractmethod
     def held(self) -> list[Any]:
         """The Values that it keeps alive."""
 
 
 class Shape(ABC):
     """What a round made: a tree whose leaves are arrays and numbers."""
+
+    @abstractmethod
+    def fold(self, leaf: Callable[[Leaf], T], fixed: Callable[[Fixed], T],
+             many: Callable[[Many, Iterator[T]], T]) -> T:
+        """`leaf(self)`, `fixed(self)`, or `many(self, ...)` of what its parts give: whichever it is."""
 
     @abstractmethod
     def leaves(self) -> Iterator[Leaf]:
@@ -63,6 +77,10 @@ class Leaf(Shape):
     low: int = field(default=0, compare=False)
     high: int = field(default=1, compare=False)
 
+    def fold(self, leaf: Callable[[Leaf], T], fixed: Callable[[Fixed], T],
+             many: Callable[[Many, Iterator[T]], T]) -> T:
+        return leaf(self)
+
     def leaves(self) -> Iterator[Leaf]:
         yield self
 
@@ -75,7 +93,7 @@ class Leaf(Shape):
 
 @dataclass(frozen=True)
 class Fixed(Shape):
-    """What is the same in each round."""
+    """What is the same in each round: one object, or equal constants."""
 
     value: Value
 
@@ -83,11 +101,14 @@ class Fixed(Shape):
         if not isinstance(other, Fixed):
             return False
         a, b = self.value, other.value
-        same = isinstance(a, Const) and isinstance(b, Const) and type(a.value) is type(b.value)
-        return a is b or same and repr(a.value) == repr(b.value)  # type: ignore[attr-defined]
+        return a is b or holds(a, object) and is_exactly(b, type(a.value)) and repr(a.value) == repr(b.value)
 
     def __hash__(self) -> int:
         return 0
+
+    def fold(self, leaf: Callable[[Leaf], T], fixed: Callable[[Fixed], T],
+             many: Callable[[Many, Iterator[T]], T]) -> T:
+        return fixed(self)
 
     def leaves(self) -> Iterator[Leaf]:
         yield from ()
@@ -107,6 +128,10 @@ class Many(Shape):
     cls: type
     parts: tuple[Shape, ...]
     keys: tuple[Any, ...] = ()
+
+    def fold(self, leaf: Callable[[Leaf], T], fixed: Callable[[Fixed], T],
+             many: Callable[[Many, Iterator[T]], T]) -> T:
+        return many(self, (part.fold(leaf, fixed, many) for part in self.parts))
 
     def leaves(self) -> Iterator[Leaf]:
         for part in self.parts:
@@ -137,7 +162,7 @@ class Run:
 
 def parts_of(v: ListV) -> list[Any]:
     """All that a list holds, items and Runs."""
-    return [*v.unseen.parts, *v.appended] if isinstance(v.unseen, Front) else list(v.items)
+    return list(v.items) if v.front is None else [*v.front.parts, *v.appended]
 
 
 def kinds_of(run: Run) -> tuple[Any, ...]:

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dynacomp.capture.base.errors import Break
-from dynacomp.capture.symbolic.grown_items import Front
 from dynacomp.capture.symbolic.iterator_values import CountIterV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.values import (
     DELETED,
@@ -117,7 +116,7 @@ def _content(value: Any) -> Any:
 
 
 _CONTENT: dict[type, Callable[[Any], Any]] = {
-    ListV: lambda v: tuple(map(_held, (v.unseen, *v.appended) if isinstance(v.unseen, Front) else v.items)),
+    ListV: lambda v: tuple(map(_held, v.items if v.front is None else (v.front, *v.appended))),
     DictV: lambda v: tuple((key, _held(x)) for key, x in v.items.items()),
     ObjectV: lambda v: {name: _held(x) for name, x in v.attrs.items() if x is not DELETED},  # of an existing one: read
     CellV: lambda v: (_held(v.content),),
@@ -187,12 +186,12 @@ def clone(value: Any) -> Any:
 
 
 def _list(v: ListV) -> tuple[Any, list[Any]]:
-    front, items = (v.unseen, v.appended) if isinstance(v.unseen, Front) else (None, v.items)
-    return (v.cls, v.extra, v.changes, id(front), len(items)), list(items)
+    items = v.items if v.front is None else v.appended
+    return (v.cls, v.extra, v.changes, id(v.front), len(items)), list(items)
 
 
 def _put_list(v: ListV, held: list[Any]) -> None:
-    (v.appended if isinstance(v.unseen, Front) else v.items)[:] = held
+    (v.items if v.front is None else v.appended)[:] = held
 
 
 def _dict(v: DictV) -> tuple[Any, list[Any]]:

@@ -200,7 +200,8 @@ class ListV(SequenceV, MutableV):
 
     Of an existing list nothing is known until something looks at `items`: then `unseen()` gives its
     elements, and guards its length. Until then `appended` collects what is put at its end, so that a
-    log that grows from call to call needs no new entry. A new list has a `grown_items.Front` where a loop filled it.
+    log that grows from call to call needs no new entry. So it is with a new list that a loop has filled: its items
+    are behind a `front`, a `grown_items.Front`.
     """
 
     items: Any
@@ -211,12 +212,18 @@ class ListV(SequenceV, MutableV):
     changes: int = 0  # of a deque: how often it grew or shrank, which its iterators notice
     unseen: Any = None
     appended: list[Any] = field(default_factory=list)
+    front: Any = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there are items that nothing has looked at one by one."""
+        return self.unseen is not None or self.front is not None
 
 
 def _list_items(self: Any) -> list[Any]:
-    if self.unseen is not None:
-        self._items = [*self.unseen(), *self.appended]
-        self.unseen, self.appended = None, []
+    if self.is_open:
+        self._items = [*(self.front or self.unseen)(), *self.appended]
+        self.unseen, self.front, self.appended = None, None, []
     return self._items
 
 
