@@ -38,6 +38,7 @@ from dynacomp.capture.symbolic.values import (
     ScalarV,
     SizeV,
     Value,
+    is_const,
     is_exactly,
     is_number,
     now,
@@ -175,7 +176,7 @@ def _sub(cap: Capture, a: Any, b: Any) -> NumberV | None:
 
 def _moved(v: Any, by: Any, sign: int) -> Any:
     """The steps of a counter that moves on."""
-    if not (isinstance(v, NumberV) and v.steps and isinstance(by, Const)):
+    if not (isinstance(v, NumberV) and v.steps and is_const(by)):
         return None
     node, least, most = v.steps
     return node, least + sign * by.value, most + sign * by.value
@@ -330,7 +331,7 @@ def converted(cap: Capture, kind: type, v: NumberV) -> Value:
 def next_of_range(cap: Capture, it: CountIterV) -> tuple[NumberV, NumberV]:
     """Whether a range that the Graph counts has another element, and that element."""
     current, stop, step = it.current, it.stop, it.step
-    if not (isinstance(stop, Const) and isinstance(step, Const) and isinstance(current, NumberV)):
+    if not (is_const(stop) and is_const(step) and isinstance(current, NumberV)):
         raise Break("branch", "a range whose end depends on an array")
     more: Any = binary(cap, operator.lt if step.value > 0 else operator.gt, current, stop)
     return more, element(it)

@@ -23,6 +23,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     existing,
+    is_const,
     is_number,
     is_open,
     now,
@@ -40,14 +41,14 @@ def is_same(a: Value, b: Value) -> bool:
         return False
     if existing(a) is not None and existing(a) is existing(b):
         return True
-    if isinstance(a, Const) and isinstance(b, Const):
+    if is_const(a) and is_const(b):
         return a.value is b.value
     return _is_empty_tuple(a) and _is_empty_tuple(b)
 
 
 def _is_empty_tuple(value: Value) -> bool:
     """There is one of them."""
-    if isinstance(value, Const):
+    if is_const(value):
         return type(value.value) is tuple and not value.value
     return isinstance(value, TupleV) and value.cls is tuple and not value.items
 
@@ -63,7 +64,7 @@ def same_object(cap: Capture, a: Value, b: Value) -> bool:
 
 def _same_existing(cap: Capture, a: Value, b: Value) -> bool:
     """What exists is the same where it is one object."""
-    constants = isinstance(a, Const) and isinstance(b, Const)
+    constants = is_const(a) and is_const(b)
     if constants and a is not b and (is_open(a) or is_open(b)):
         return _same_function(cap, a, b)  # type: ignore[arg-type]
     answer = is_same(a, b)
@@ -100,7 +101,7 @@ def _known_by_value(obj: Any) -> bool:
 def _guard_identity(cap: Capture, a: Value, b: Value, answer: bool) -> None:
     """Two objects, one of them at least known by its type alone. One that is known by its identity is another
     object than those of other types."""
-    known = a if isinstance(a, Const) else b if isinstance(b, Const) else None
+    known = a if is_const(a) else b if is_const(b) else None
     if is_open(known) and type_of(a) is not type_of(b):
         return
     if known is not None and type(existing(a)) is not type(existing(b)):

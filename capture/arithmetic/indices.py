@@ -9,7 +9,7 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.host_functions import as_index
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, NotConstant, ObjectV, SliceV, Value, as_python, type_of
+from dynacomp.capture.symbolic.values import Const, NotConstant, ObjectV, SliceV, Value, as_python, is_const, type_of
 from dynacomp.capture.wrapping.builtin_subclasses import plain
 
 
@@ -56,11 +56,11 @@ def has_index(x: Value) -> bool:
 
 def slice_of(cap: Capture, key: SliceV | Const) -> slice:
     """A slice as a Python object; its ends are numbers or None."""
-    if isinstance(key, Const):
+    if is_const(key):
         return key.value
     return slice(*(_end(cap, k) for k in (key.start, key.stop, key.step)))
 
 
 def _end(cap: Capture, end: Value) -> Any:
     """A part of a slice; sequences refuse others than numbers when they use it."""
-    return as_python(end) if isinstance(end, Const) else integer(cap, end)
+    return as_python(end) if is_const(end) else integer(cap, end)

@@ -51,6 +51,7 @@ from dynacomp.capture.symbolic.values import (
     as_python,
     children,
     holds,
+    is_const,
     now,
     type_of,
 )
@@ -183,7 +184,7 @@ def call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> 
 def arithmetic(cap: Capture, op: Any, a: Value, b: Value) -> LaterV | None:
     """`a op b` of Python's numbers, one of them a float: the result is one, whatever they are."""
     kinds = type_of(a), type_of(b)
-    divided = op in (operator.truediv, operator.itruediv) and isinstance(b, Const) and bool(b.value)
+    divided = op in (operator.truediv, operator.itruediv) and is_const(b) and bool(b.value)
     if not (op in FLOAT or divided) or float not in kinds or not all(k in (int, float, bool) for k in kinds):
         return None
     return made(cap, op, a, b)

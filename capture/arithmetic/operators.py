@@ -48,6 +48,7 @@ from dynacomp.capture.symbolic.values import (
     as_python,
     holds,
     is_changing,
+    is_const,
     is_open,
     row_kind,
     stands_for,
@@ -249,9 +250,9 @@ def _with_content(cap: Capture, left: Value, method: str, right: Value) -> Any:
     if content is right or not hasattr(type_of(left), method):
         return _with_instance(cap, left, method, right)
     _check_leaves_it(left, method)
-    if is_changing(left) or isinstance(left, Const) and is_changing(content):
+    if is_changing(left) or is_const(left) and is_changing(content):
         return binary(cap, _BY_METHOD[method], left, content)
-    found = cap.call(BuiltinMethodV(left, method), [content if isinstance(left, Const) else right])
+    found = cap.call(BuiltinMethodV(left, method), [content if is_const(left) else right])
     return NotImplemented if stands_for(found, NotImplemented) else found
 
 
@@ -261,7 +262,7 @@ def _with_instance(cap: Capture, left: Value, method: str, right: Value) -> Any:
     _, raw = lookup(type_of(left), method)
     if raw is object.__ne__:
         return _inverse(cap, left, right)
-    if isinstance(left, Const) and isinstance(raw, types.FunctionType):
+    if is_const(left) and isinstance(raw, types.FunctionType):
         resolve(cap, type_of(left), method)
         found = cap.call(MethodV(Const(raw), left), [right])
         return NotImplemented if stands_for(found, NotImplemented) else found
@@ -452,7 +453,7 @@ def _array_truth(cap: Capture, value: Value) -> bool:
 
 def _size_truth(cap: Capture, value: SizeV) -> bool:
     answer = size_values.compare(cap, operator.ne, value, Const(0))
-    assert isinstance(answer, Const)
+    assert is_const(answer)
     return answer.value
 
 

@@ -49,6 +49,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     as_python,
     children,
+    is_const,
     is_open,
     next_serial,
     peek,
@@ -346,14 +347,14 @@ def _name(value: Value) -> str:
     if isinstance(value, FunctionV):
         name = value.name
     else:
-        name = getattr(peek(value) if isinstance(value, Const) else None, "__name__", "body")
+        name = getattr(peek(value) if is_const(value) else None, "__name__", "body")
     return "lambda_" if name == "<lambda>" else name
 
 
 def signature_of(cap: Capture, value: Value) -> inspect.Signature | None:
     """What `inspect` says of a function: JAX resolves keyword arguments by it, and defaults become arguments."""
     try:
-        if isinstance(value, Const):
+        if is_const(value):
             if is_open(value):
                 return _of_open(cap, value)
             return inspect.signature(value.value)

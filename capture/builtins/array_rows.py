@@ -18,7 +18,7 @@ from dynacomp.capture.kinds import alike_items
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, Const, ScalarV, SizeV, Value, now, object_of, stands_for
+from dynacomp.capture.symbolic.values import ArrayV, Const, ScalarV, SizeV, Value, is_const, now, object_of, stands_for
 from dynacomp.capture.tracing.trace_call import library_call
 
 ONE = Const(1)
@@ -140,7 +140,7 @@ def _joins(fn: Any, of_rows: Any, least: int = 1) -> None:
     def call(cap: Capture, *args: Value, **kwargs: Value) -> Value:
         nested = fn in (jnp.array, jnp.asarray)
         rows = alike_items.stacked(cap, args[0], nested) if args and kwargs.keys() <= names and all(
-            isinstance(v, Const) for v in (*args[1:], *kwargs.values())) else None
+            is_const(v) for v in (*args[1:], *kwargs.values())) else None
         if rows is None or len(rows.aval.shape) < least:
             return library_call(cap, fn, list(args), kwargs)
         return library_call(cap, of_rows, [rows, *args[1:]], kwargs, name=fn.__name__)

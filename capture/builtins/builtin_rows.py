@@ -59,6 +59,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     as_python,
     holds,
+    is_const,
     is_constant,
     is_exactly,
     note_hashes,
@@ -105,7 +106,7 @@ def class_of(x: Value) -> type:
 
 @row(callable)
 def _callable(cap: Capture, x: Value) -> Value:
-    if isinstance(x, Const):
+    if is_const(x):
         return Const(callable(peek(x)))
     if isinstance(x, ObjectV):
         return Const(attrs.resolve(cap, x.cls, "__call__")[0] is not None)

@@ -31,7 +31,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import SETTLED
-from dynacomp.capture.symbolic.values import Const, MethodV, TupleV, Value, is_open
+from dynacomp.capture.symbolic.values import Const, MethodV, TupleV, Value, is_const, is_open
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.object_attrs import DESCRIPTORS
@@ -148,7 +148,7 @@ def _is_key(value: Value) -> bool:
     """Whether an argument is a constant whose hash and equality are no code of the program's."""
     if isinstance(value, TupleV) and value.cls is tuple:
         return all(isinstance(x, Value) and _is_key(x) for x in value.items)
-    if not isinstance(value, Const) or is_open(value):
+    if not is_const(value) or is_open(value):
         return False
     obj: Any = value.value
     if not _lives_long(obj):

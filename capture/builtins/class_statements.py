@@ -36,6 +36,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     as_python,
     holds,
+    is_const,
     object_of,
 )
 from dynacomp.capture.wrapping import class_prototypes
@@ -90,7 +91,7 @@ def _entries(cap: Capture, namespace: DictV) -> dict[str, Value]:
 
 def type_new(cap: Capture, name: Value, bases: Value, namespace: Value, /, **kwargs: Value) -> Value:
     """`type(name, bases, namespace)`."""
-    if not (isinstance(bases, TupleV) or isinstance(bases, Const) and bases.value == ()) or not (
+    if not (isinstance(bases, TupleV) or is_const(bases) and bases.value == ()) or not (
             isinstance(namespace, DictV) and namespace.cls is dict):
         raise Break("call", "type() with other arguments")
     parents = tuple(cap.items(bases)) if isinstance(bases, TupleV) else ()

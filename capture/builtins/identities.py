@@ -27,6 +27,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     existing,
     is_changing,
+    is_const,
     is_known_literal,
 )
 from dynacomp.capture.wrapping.class_prototypes import is_made
@@ -36,7 +37,7 @@ ADDRESS = 1 << 20  # integer keys above it may be ids of objects
 
 def identify(cap: Capture, x: Value) -> Value:
     """`id(x)`."""
-    if isinstance(x, Const) and not is_made(cap, x.value) and not _may_be_two(x):
+    if is_const(x) and not is_made(cap, x.value) and not _may_be_two(x):
         return Const(id(x.value))  # functions, classes and the like are held by their guards
     if is_changing(x) or isinstance(x, NumberV):
         raise Break("identity", "id() of a number or string that changes from call to call")
@@ -59,7 +60,7 @@ def _may_be_two(x: Value) -> bool:
 
 def _anchor(x: Value) -> Any:
     """What is one object for as long as `x` is one."""
-    if isinstance(x, Const):
+    if is_const(x):
         return x.value
     real = existing(x)
     if real is not None:

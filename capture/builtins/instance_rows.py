@@ -31,6 +31,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     as_python,
     holds,
+    is_const,
     is_exactly,
     stands_for,
 )
@@ -69,7 +70,7 @@ def _by_class(cap: Capture, x: Value, kinds: Value) -> Value:
 
 
 def _by_type(cap: Capture, x: Value, kinds: Value) -> Value:
-    if isinstance(x, Const):
+    if is_const(x):
         return fold(cap, _is_a, x, kinds)
     if isinstance(x, ObjectV) and x.real is not None:
         return fold(cap, lambda classes: _is_a(x.real, classes), kinds)
@@ -93,7 +94,7 @@ def _says_it_is(cap: Capture, x: ObjectV, kind: Value) -> bool:
         return True
     told = cap.getattr(x, "__class__")
     found = [x.cls] if type(wanted) is not type else []
-    if isinstance(told, Const) and issubclass(type(told.value), type):
+    if is_const(told) and issubclass(type(told.value), type):
         found.append(told.value)
     return any(truth(cap, _denied(cap, cls, kind, fold(cap, issubclass, Const(cls), kind))) for cls in found)
 
@@ -141,7 +142,7 @@ def _own_check(kind: Value, name: str = "__instancecheck__") -> types.FunctionTy
 def _no_hook(cap: Capture, kinds: Value) -> None:
     """Break where an ABC of the program decides in Python which classes are its subclasses."""
     for kind in _alternatives(cap, kinds):
-        if isinstance(kind, Const) and issubclass(type(kind.value), abc.ABCMeta):
+        if is_const(kind) and issubclass(type(kind.value), abc.ABCMeta):
             hooks = lookup(kind.value, "__subclasshook__")[1], _own_check(kind, "__subclasscheck__")
             if any(map(_in_python, hooks)):
                 raise Break("call", f"the __subclasshook__ or __subclasscheck__ of {kind.value.__qualname__}")

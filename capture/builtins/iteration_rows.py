@@ -44,6 +44,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     as_python,
     holds,
+    is_const,
     is_exactly,
     stands_for,
     type_of,
@@ -161,10 +162,10 @@ def _sorted(cap: Capture, xs: Value, *, key: Value = NONE, reverse: Value = Cons
 @row(sum)
 def _sum(cap: Capture, xs: Value, start: Value = Const(0)) -> Value:
     total = start
-    if isinstance(start, Const):
+    if is_const(start):
         accepted(sum, (), [start])  # it joins no strings
     whole = isinstance(start, SizeV) or is_exactly(start, int)  # floats are rounded
-    if whole and isinstance(xs, RangeV) and isinstance(xs.step, Const) and xs.step.value == 1:
+    if whole and isinstance(xs, RangeV) and is_const(xs.step) and xs.step.value == 1:
         return binary(cap, operator.add, total, _sum_of_range(cap, xs))
     if isinstance(xs, (ArrayV, ListV, StreamV)):
         it = get_iter(cap, xs)
@@ -244,7 +245,7 @@ def _chain(cap: Capture, *xs: Value) -> Value:
 @row(itertools.count)
 def _count(cap: Capture, start: Value = Const(0), step: Value = Const(1)) -> Value:
     for number in (start, step):
-        if isinstance(number, Const):
+        if is_const(number):
             accepted(itertools.count, number.value, ())
     return CountIterV(start, None, step)
 
@@ -311,7 +312,7 @@ def _throw(cap: Capture, gen: GeneratorV, kind: Value, *rest: Value) -> Value:
     if rest and not is_same(rest[0], NONE):
         kind = rest[0]
     error = as_exception(cap, kind)
-    if isinstance(error, Const):
+    if is_const(error):
         error = cap.call(error, [])
         if not issubclass(type_of(error), BaseException):
             raise Break("raises", "a class of exceptions whose instances are none is thrown")

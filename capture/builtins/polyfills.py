@@ -23,7 +23,7 @@ from dynacomp.capture.base import namespaces_py
 from dynacomp.capture.calls.calls import BUILTINS, BY_TYPE, call
 from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, Value, as_python, type_of
+from dynacomp.capture.symbolic.values import Const, Value, as_python, is_const, type_of
 
 
 def twin(name: str, accelerator: str) -> types.ModuleType:
@@ -90,7 +90,7 @@ def _generic(cap: Capture, alias: Const, *args: Value, **kwargs: Value) -> Value
 
 def _substitute(cap: Capture, pattern: Const, repl: Value, string: Value, count: Value = Const(0)) -> Value:
     """`pattern.sub(repl, string)`; a function `repl` is called on each match, from left to right."""
-    if isinstance(repl, Const) and not callable(repl.value):
+    if is_const(repl) and not callable(repl.value):
         return fold(cap, re.Pattern.sub, pattern, repl, string, count)
     text, most = as_python(string), as_python(count)
     parts, at = [], 0

@@ -36,6 +36,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     as_python,
     holds,
+    is_const,
     peek,
     type_of,
 )
@@ -131,7 +132,7 @@ def _let_go(cap: Capture, obj: Any) -> bool:
     """Whether the frame was given this object, and no local of the code that runs holds it now."""
     held = [v for frame in frames(cap) for v in (*frame.locals.values(), *frame.stack)]
     return any(a is obj for a in cap.root.args) and not any(
-        (v.obj if isinstance(v, Lazy) else peek(v) if isinstance(v, Const) else None) is obj for v in held)
+        (v.obj if isinstance(v, Lazy) else peek(v) if is_const(v) else None) is obj for v in held)
 
 
 BY_TYPE[weakref.ref] = _referent
@@ -221,7 +222,7 @@ def _is_fixed(fn: FunctionV) -> bool:
     """Whether a Signature may hold the function's defaults and annotations themselves: no object is made twice."""
     defaults = [*(fn.defaults.items if fn.defaults else ()), *(fn.kwdefaults.items.values() if fn.kwdefaults else ())]
     noted = fn.special.get("__annotations__")
-    return all(isinstance(v, Const) for v in (*defaults, *(noted.items.values() if isinstance(noted, DictV) else ())))
+    return all(is_const(v) for v in (*defaults, *(noted.items.values() if isinstance(noted, DictV) else ())))
 
 
 BUILTINS[inspect.signature] = _signature

@@ -35,6 +35,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     as_python,
     is_changing,
+    is_const,
     stands_for,
     type_of,
 )
@@ -149,7 +150,7 @@ def all_arrays(cap: Capture, tree: Value, anew: bool = False) -> Value:
 
 
 def _is_number(value: Value) -> bool:
-    plain = is_changing(value) or isinstance(value, Const)
+    plain = is_changing(value) or is_const(value)
     return is_numpy(value) or plain and issubclass(type_of(value), (int, float, complex, np.generic))
 
 

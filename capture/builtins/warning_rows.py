@@ -29,7 +29,7 @@ from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import changing_outside, write_global
-from dynacomp.capture.symbolic.values import Const, ListV, NotConstant, ObjectV, TupleV, Value, as_python
+from dynacomp.capture.symbolic.values import Const, ListV, NotConstant, ObjectV, TupleV, Value, as_python, is_const
 from dynacomp.capture.tracing.abstract_evaluation import CONTROL
 
 MODULE, TABLE = Const(warnings), vars(warnings)
@@ -206,7 +206,7 @@ def show(cap: Capture, shown: Value) -> Value:
     file, line = map(as_python, parts[4:])
     cap.rely(TABLE, "formatwarning", FORMAT)
     usual = warnings.formatwarning is FORMAT and (id(TABLE), "formatwarning") not in cap.effects.globals
-    if not usual or file is not None or line is not None or not all(isinstance(p, Const) for p in parts[1:4]):
+    if not usual or file is not None or line is not None or not all(map(is_const, parts[1:4])):
         raise Break("effect", "a warning that is written to a file")
     cap.effects.call(runtime.show_warning, [cap.call(Const(str), parts[:1]), *parts[1:4]])
     return NONE

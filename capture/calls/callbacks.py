@@ -29,7 +29,7 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.calls.calls import BUILTINS, call
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import changed_outside
-from dynacomp.capture.symbolic.values import ArrayV, Const, FunctionV, Value, is_known_literal, type_of
+from dynacomp.capture.symbolic.values import ArrayV, Const, FunctionV, Value, is_const, is_known_literal, type_of
 from dynacomp.capture.tracing.trace_call import library_call
 
 
@@ -53,12 +53,12 @@ def calling(function: Any) -> Any:
 
 def real_function(value: Value) -> Any:
     """The function that a Value stands for, or None where each call may have another one."""
-    if isinstance(value, Const):
+    if is_const(value):
         return value.value
     if not isinstance(value, FunctionV) or value.special or value.attrs or value.kwdefaults or rebinds(value.code):
         return None
     held = [*(cell.content for cell in value.closure), *(value.defaults.items if value.defaults else ())]
-    if not all(isinstance(x, Const) for x in held):
+    if not all(map(is_const, held)):
         return None
     values = [x.value for x in held]
     cells = tuple(map(types.CellType, values[:len(value.closure)]))

@@ -61,6 +61,7 @@ from dynacomp.capture.symbolic.values import (
     existing,
     holds,
     is_changing,
+    is_const,
     is_constant,
     is_exactly,
     is_known_literal,
@@ -188,7 +189,7 @@ def _function(cap: Capture, fn: FunctionV, args: list[Value], kwargs: dict[str, 
 
 def _method(cap: Capture, fn: MethodV, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A method that asks for what such an object holds would break the graph there: Python runs all of it."""
-    if isinstance(fn.obj, OpaqueV) and isinstance(fn.func, Const) and isinstance(peek(fn.func), types.FunctionType):
+    if isinstance(fn.obj, OpaqueV) and is_const(fn.func) and isinstance(peek(fn.func), types.FunctionType):
         raise Break("call", f"{peek(fn.func).__qualname__} of an object that cannot be looked into")
     return call(cap, fn.func, [fn.obj, *args], kwargs)
 
@@ -208,7 +209,7 @@ def _builtin_method(cap: Capture, fn: BuiltinMethodV, args: list[Value], kwargs:
         return call_row(cap, row, fn.name, [fn.obj, *args], kwargs)
     known = size_values.known(cap, fn.obj, f"{fn.name}()")
     if is_constant(known):
-        known = known if isinstance(known, Const) else Const(as_python(known))
+        known = known if is_const(known) else Const(as_python(known))
         return _fold_method(cap, BuiltinMethodV(known, fn.name), args, kwargs)
     real = existing(fn.obj)
     if isinstance(real, io.IOBase):

@@ -37,6 +37,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     is_changing,
+    is_const,
     stands_for,
 )
 from dynacomp.capture.tracing.trace_call import library_call
@@ -199,7 +200,7 @@ def _generated(raw: Any) -> bool:
 
 def _atomic(x: Value) -> Value:
     """What Python does not copy."""
-    if is_changing(x) or isinstance(x, (FunctionV, NumberV)) or isinstance(x, Const) and _is_atomic(x.value):
+    if is_changing(x) or isinstance(x, (FunctionV, NumberV)) or is_const(x) and _is_atomic(x.value):
         return x
     raise Break("call", f"a copy of a {type(x).__name__.removesuffix('V').lower()}")
 

@@ -33,6 +33,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     as_python,
+    is_const,
     stands_for,
     type_of,
 )
@@ -63,7 +64,7 @@ def instantiate(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Va
         return _by_protocol(cap, cls, args, kwargs)
     if is_library(cls):
         return library_call(cap, cls, args, kwargs)
-    if cls is decimal.Decimal and any(isinstance(plain(v), Const) and type_of(plain(v)) is float for v in args):
+    if cls is decimal.Decimal and any(is_const(plain(v)) and type_of(plain(v)) is float for v in args):
         raise Break("effect", "decimal arithmetic: a float that becomes a Decimal leaves a flag")
     if module_name(cls) in ("numpy", "ml_dtypes", "fractions", "decimal", "datetime", "pathlib", "re") or cls is bytes:
         return fold_call(cap, cls, args, kwargs)

@@ -32,6 +32,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     as_python,
     holds,
+    is_const,
     is_constant,
     stands_for,
 )
@@ -104,7 +105,7 @@ def _own_kind(cap: Capture, obj: ObjectV, result: Value) -> Value:
 
 def _of_scalar(cap: Capture, payload: Value, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
     op = _ARITHMETIC.get(name)
-    if op is not None and not isinstance(payload, Const) and len(args) == 1:
+    if op is not None and not is_const(payload) and len(args) == 1:
         return binary(cap, op, payload, plain(args[0]))
     if name == "__mod__" and holds(payload, (str, bytes)):
         return binary(cap, operator.mod, payload, args[0])  # which takes whatever the text shows

@@ -35,7 +35,7 @@ from dynacomp.capture.numbers.graph_inputs import add_input
 from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, NumberV, ScalarV, Value, is_exactly, now
+from dynacomp.capture.symbolic.values import Const, NumberV, ScalarV, Value, is_const, is_exactly, now
 from dynacomp.capture.wrapping.constants import const_array
 
 MOST_GIVEN = 12  # numbers from outside of the loop, see `_native/guard_numbers.c`
@@ -253,7 +253,7 @@ class LoopNumbers:
 
     def arguments(self) -> tuple[Any, ...]:
         length = size_values.of_expr(self.cap, self.length)
-        return tuple(v.value if isinstance(v, Const) else v.source for v in (
+        return tuple(v.value if is_const(v) else v.source for v in (
             as_scalar(self.cap, length), *self.given))  # type: ignore[attr-defined]
 
     def now(self, fn: Any) -> Any:

@@ -24,7 +24,6 @@ from dynacomp.capture.symbolic.iterator_values import SeqIterV, StreamV
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     ArrayV,
-    Const,
     Lazy,
     NumberV,
     ObjectV,
@@ -32,6 +31,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     is_changing,
+    is_const,
     is_exactly,
     is_number,
     node_of,
@@ -195,7 +195,7 @@ def select(asked: bool, yes: Any, no: Any) -> Any:
 
 
 def is_same_constant(a: Any, b: Any) -> bool:
-    return isinstance(a, Const) and isinstance(b, Const) and is_equal(a.value, b.value)
+    return is_const(a) and is_const(b) and is_equal(a.value, b.value)
 
 
 def is_equal(a: Any, b: Any) -> bool:
@@ -263,8 +263,8 @@ def _objects(join: Join, items: list[Any]) -> Any:
 
 _ROWS: list[tuple[Callable[[Any], bool], Callable[[Join, list[Any]], Any]]] = [
     (lambda v: isinstance(v, ArrayV), _arrays),
-    (lambda v: isinstance(v, Const), _constants),
-    (lambda v: is_changing(v) or isinstance(v, Const), _changing),
+    (is_const, _constants),
+    (lambda v: is_changing(v) or is_const(v), _changing),
     (lambda v: is_number(v) and not is_exactly(v, float), _numbers),
     (lambda v: isinstance(v, TupleV), _tuples),
     (undo_log.is_mutable, _objects),

@@ -23,7 +23,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV, counters
 from dynacomp.capture.symbolic.lessons import Lesson
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.symbolic.values import Const, SizeV, Value
+from dynacomp.capture.symbolic.values import SizeV, Value, is_const
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def must_unroll(it: Value, rounds: int) -> bool:
 def counted(cap: Capture, it: Value) -> Iterator[tuple[Rounds, Any]]:
     """What is noted of a loop over a range: the numbers that end it now."""
     for part in (x for c in counters(it) for x in (c.current, c.stop, c.step)):
-        if isinstance(part, Const) and part.source is not None:
+        if is_const(part) and part.source is not None:
             yield Rounds(part.source), part.value
         elif isinstance(part, SizeV):
             scope = cap.sizes.scope

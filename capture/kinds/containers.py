@@ -48,6 +48,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     ViewV,
     holds,
+    is_const,
     row_kind,
     type_of,
 )
@@ -204,7 +205,7 @@ def _const_contains(cap: Capture, container: Const, item: Value) -> bool:
     if hosted is not None:
         return truth(cap, hosted)
     found = fold(cap, operator.contains, container, item)
-    assert isinstance(found, Const)
+    assert is_const(found)
     return found.value
 
 

@@ -25,7 +25,7 @@ from dynacomp.capture.reconstruct.emit import Emitter, made
 from dynacomp.capture.reconstruct.output import Writer
 from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, GeneratorV, SeqIterV, StreamV, counters
 from dynacomp.capture.symbolic.kind import Kind, define
-from dynacomp.capture.symbolic.values import Const, ListV, SetV, TupleV, Value
+from dynacomp.capture.symbolic.values import Const, ListV, SetV, TupleV, Value, is_const
 
 NONE = Const(None)
 
@@ -163,7 +163,7 @@ def _moved(e: Emitter, v: SeqIterV) -> None:
 
 def _empty(seq: Value) -> Value:
     """An empty sequence of the same class."""
-    if isinstance(seq, Const):
+    if is_const(seq):
         return Const(type(seq.value)())
     return ListV([], seq.cls) if isinstance(seq, ListV) else TupleV([])
 

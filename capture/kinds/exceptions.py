@@ -32,6 +32,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     as_python,
     holds,
+    is_const,
     is_constant,
     object_of,
     stands_for,
@@ -201,7 +202,7 @@ def say_where(cap: Capture, raised: Raised, obj: Value, name: str) -> None:
     """An AttributeError that knows nothing yet is told which attribute of which object was missed."""
     if AttributeError not in type_of(raised.value).__mro__:
         return
-    ours = isinstance(raised.value, Const)
+    ours = is_const(raised.value)
     error = raised.value = as_exception(cap, raised.value)
     if isinstance(error, ObjectV) and (ours or all(
             _is_none(attribute(cap, error, part)) for part in ("name", "obj"))):

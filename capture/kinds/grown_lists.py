@@ -36,6 +36,7 @@ from dynacomp.capture.symbolic.values import (
     NumberV,
     TupleV,
     Value,
+    is_const,
     is_number,
 )
 from dynacomp.capture.wrapping import ndarrays
@@ -172,7 +173,7 @@ def shape_of(cap: Capture, item: Value, birth: int, leaves: list[Any], made: lis
     if is_dict:
         return Many(dict, tuple(shape_of(cap, x, birth, leaves, made) for x in item.items.values()),  # type: ignore[attr-defined]
                     tuple(item.items))  # type: ignore[attr-defined]
-    if isinstance(item, Const) or not young and not is_number(item):
+    if is_const(item) or not young and not is_number(item):
         return Fixed(item)
     raise Break("branch", "an item of a list that a loop fills")
 

@@ -40,6 +40,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     ViewV,
+    is_const,
     stands_for,
     type_of,
 )
@@ -165,7 +166,7 @@ def key_value(cap: Capture, key: Any) -> Value:
     if isinstance(key, HashedV):
         return key.value
     made = key if isinstance(key, Value) else from_python(cap, key)
-    return opened(cap, made) if isinstance(made, Const) else made
+    return opened(cap, made) if is_const(made) else made
 
 
 def advance(cap: Capture, it: Value) -> Value | None:
@@ -204,14 +205,14 @@ def _before(cap: Capture, it: CountIterV, current: Value, stop: Value, step: Val
     """Whether a range has another element. With a symbolic stop the first rounds are decided one by one, for what is
     left may become one node yet (see `rolled_loops`)."""
     left = size_values.arithmetic(cap, operator.sub, stop, current) if isinstance(stop, SizeV) else None
-    if isinstance(step, Const) and left is not None and (isinstance(left, Const) or it.asked < ROUNDS_ASKED):
+    if is_const(step) and left is not None and (is_const(left) or it.asked < ROUNDS_ASKED):
         it.asked += 1
         more = size_values.compare(cap, operator.gt if step.value > 0 else operator.lt, left, Const(0))
         return more.value  # type: ignore[union-attr]
     stop, step, current = (size_values.known(cap, v) for v in (stop, step, current))
     if isinstance(current, NumberV):
         raise Break("branch", "the end of a range whose place only the arrays tell")
-    assert isinstance(current, Const) and isinstance(stop, Const) and isinstance(step, Const)
+    assert is_const(current) and is_const(stop) and is_const(step)
     return current.value < stop.value if step.value > 0 else current.value > stop.value
 
 

@@ -39,6 +39,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     as_python,
     existing,
+    is_const,
     peek,
     type_of,
 )
@@ -182,7 +183,7 @@ def pairs(cap: Capture, source: Value) -> list[tuple[Any, Value]]:
 
 def each_pair(cap: Capture, source: Value) -> Iterator[tuple[Any, Value]]:
     """The same, those of an iterable one by one: a generator may look at what is done with them."""
-    source = opened(cap, source) if isinstance(source, Const) else source
+    source = opened(cap, source) if is_const(source) else source
     if isinstance(source, DictV):
         yield from [(k, realize(cap, x)) for k, x in source.items.items()]
         return
@@ -201,7 +202,7 @@ def each_pair(cap: Capture, source: Value) -> Iterator[tuple[Any, Value]]:
 
 def _pair(cap: Capture, n: int, item: Value) -> list[Value]:
     """Element `n` of what a dict is made of: a key and its value."""
-    if isinstance(item, Const) and not hasattr(type(item.value), "__iter__"):
+    if is_const(item) and not hasattr(type(item.value), "__iter__"):
         raise raised(TypeError, f"cannot convert dictionary update sequence element #{n} to a sequence")
     parts = list(iterate(cap, item))
     if len(parts) != 2:

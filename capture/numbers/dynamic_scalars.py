@@ -24,7 +24,7 @@ from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.applied import Applied, Given, quiet_below
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import BuiltinMethodV, Const, NeedsConcrete, ScalarV, Value, now
+from dynacomp.capture.symbolic.values import BuiltinMethodV, Const, NeedsConcrete, ScalarV, Value, is_const, now
 
 NEVER_RAISE = {op.__name__: op for op in (
     operator.add, operator.sub, operator.mul, operator.lt, operator.le, operator.gt, operator.ge, operator.eq,
@@ -64,9 +64,9 @@ def binary(op: Any, a: Value, b: Value) -> Value | None:
         raise Break("scalar", f"{name} of a NumPy scalar and a Python int that changes from call to call")
     if plain in NEVER_RAISE and moderate(a) and moderate(b):
         return host(plain, NEVER_RAISE[plain], a, b)
-    if plain in NONZERO_RIGHT and isinstance(b, Const) and b.value != 0 and moderate(a):
+    if plain in NONZERO_RIGHT and is_const(b) and b.value != 0 and moderate(a):
         return host(plain, NONZERO_RIGHT[plain], a, b)
-    if plain == "pow" and is_numpy_number(now(a)) and isinstance(b, Const) and b.value >= 0:
+    if plain == "pow" and is_numpy_number(now(a)) and is_const(b) and b.value >= 0:
         return host(plain, operator.pow, a, b)
     raise Break("scalar", f"{name} of Python numbers that change from call to call")
 

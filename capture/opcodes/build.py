@@ -28,6 +28,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     as_python,
     is_changing,
+    is_const,
     type_of,
 )
 from dynacomp.capture.wrapping.class_attrs import resolve
@@ -138,7 +139,7 @@ def _target(cap: Capture, f: Frame, i: Instr) -> Any:
 
 def _star_complaint(source: Value, raised: Raised) -> Raised:
     """`[*3]` words the error in its own way."""
-    if isinstance(source, Const) and issubclass(type_of(raised.value), TypeError):
+    if is_const(source) and issubclass(type_of(raised.value), TypeError):
         return Raised(Const(TypeError(f"Value after * must be an iterable, not {type(source.value).__name__}")))
     return raised
 
@@ -154,8 +155,8 @@ def _callee_name(f: Frame, i: Instr) -> str:
     """The function that `f(**a, **b)` calls, as its TypeError names it."""
     fn: Any = next(v for v in reversed(f.stack[:-1 - i.arg]) if v is not NULL)
     fn = getattr(fn, "func", fn)
-    module = fn.value.__module__ if isinstance(fn, Const) else fn.globals.get("__name__")
-    name = fn.value.__qualname__ if isinstance(fn, Const) else fn.qualname
+    module = fn.value.__module__ if is_const(fn) else fn.globals.get("__name__")
+    name = fn.value.__qualname__ if is_const(fn) else fn.qualname
     return f"{module}.{name}" if module not in (None, "builtins") else name
 
 
@@ -194,7 +195,7 @@ def _unpack_ex(cap: Capture, f: Frame, i: Instr) -> None:
 
 def _unpacked(cap: Capture, value: Value) -> Iterator[Value]:
     """`iter(value)` for an unpacking, which has its own words for what is not iterable."""
-    cls = type(value.value) if isinstance(value, Const) else value.cls if isinstance(value, ObjectV) else None
+    cls = type(value.value) if is_const(value) else value.cls if isinstance(value, ObjectV) else None
     if cls is not None and all(resolve(cap, cls, name)[0] is None for name in ("__iter__", "__getitem__")):
         raise Raised(Const(TypeError(f"cannot unpack non-iterable {cls.__name__} object")))
     return iterate(cap, value)

@@ -43,6 +43,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     as_python,
     holds,
+    is_const,
     node_of,
     object_of,
     type_of,
@@ -304,7 +305,7 @@ def _before_with(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 def _kind(v: Value) -> str:
-    return type(v.value).__qualname__ if isinstance(v, Const) else type(v).__name__
+    return type(v.value).__qualname__ if is_const(v) else type(v).__name__
 
 
 @opcode("WITH_EXCEPT_START")

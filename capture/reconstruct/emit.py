@@ -55,6 +55,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     ViewV,
+    is_const,
     is_known_literal,
     peek,
 )
@@ -172,7 +173,7 @@ class Emitter:
         if value.holder is not None:
             self.load(value.holder)
             return
-        if value.source is not None and not (isinstance(value, Const) and is_single(peek(value))):
+        if value.source is not None and not (is_const(value) and is_single(peek(value))):
             load_source(self, value.source)
             return
         emit = kind(value).emit

@@ -42,7 +42,7 @@ from dynacomp.capture.reconstruct.output import Recipe, Writer
 from dynacomp.capture.reconstruct.unchanged import effects
 from dynacomp.capture.symbolic.frame_values import HandlingV, NullV
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.symbolic.values import ArrayV, Const, Lazy, OpaqueV, Value, is_changing, peek
+from dynacomp.capture.symbolic.values import ArrayV, Const, Lazy, OpaqueV, Value, is_changing, is_const, peek
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def is_missed(w: Writer, value: Any) -> bool:
     if value.source is None:
         return id(value) in w.e.temps and not isinstance(value, (Const, ArrayV))
     if isinstance(value, (Const, Lazy, OpaqueV)):
-        real = peek(value) if isinstance(value, Const) else value.obj
+        real = peek(value) if is_const(value) else value.obj
         return not (is_literal(real) or issubclass(type(real), HARMLESS))
     return not (isinstance(value, ArrayV) or is_changing(value))
 

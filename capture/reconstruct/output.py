@@ -44,7 +44,6 @@ from dynacomp.capture.symbolic.values import (
     DELETED,
     ArrayV,
     CellV,
-    Const,
     DictV,
     Lazy,
     ListV,
@@ -54,6 +53,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     children,
+    is_const,
     peek,
 )
 from dynacomp.capture.wrapping.class_attrs import hides_entry
@@ -145,7 +145,7 @@ class NoTemplate(Exception):
 def template_of(cap: Capture, value: Any, outputs: dict[Node, int]) -> Any:
     """The result as the C side's template, with Sources where that has registers (see `registered`); NoTemplate when it
     cannot be one."""
-    if cap.known.made and (isinstance(value, Const) and is_made(cap, value.value)
+    if cap.known.made and (is_const(value) and is_made(cap, value.value)
                            or isinstance(value, TupleV) and is_made(cap, value.cls)):
         raise NoTemplate(value)
     if isinstance(value, Lazy):
@@ -161,7 +161,7 @@ def template_of(cap: Capture, value: Any, outputs: dict[Node, int]) -> Any:
         return ("out", outputs.setdefault(value.node, len(outputs)))
     if isinstance(value, NumberV):
         return ("call", value.kind, [("out", outputs.setdefault(value.node, len(outputs)))], {})
-    if isinstance(value, Const) and (value.source is None or is_single(peek(value))):
+    if is_const(value) and (value.source is None or is_single(peek(value))):
         return ("const", value.value)
     if isinstance(value, Value) and value.source is not None:
         return ("reg", value.source)
@@ -197,7 +197,7 @@ def _part_template(cap: Capture, part: Any, outputs: dict[Node, int]) -> Any:
 def length_of(cap: Capture, run: Run, outputs: dict[Node, int]) -> Any:
     """How many rounds a loop had: as many as a stack has rows, where there is one."""
     length = size_values.of_expr(cap, run.length)
-    if not run.stacks or isinstance(length, Const):
+    if not run.stacks or is_const(length):
         return template_of(cap, length, outputs)
     return ("call", len, [template_of(cap, run.stacks[0], outputs)], {})
 

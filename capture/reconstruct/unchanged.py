@@ -16,7 +16,7 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import settle
-from dynacomp.capture.symbolic.values import Const, DictV, ListV, ObjectV, SetV, Value, peek
+from dynacomp.capture.symbolic.values import DictV, ListV, ObjectV, SetV, Value, is_const, peek
 from dynacomp.capture.wrapping.builder import hashes_itself, own_source
 from dynacomp.capture.wrapping.changing_contents import Entries
 
@@ -53,7 +53,7 @@ def _same_attribute(cap: Capture, value: ObjectV, name: str) -> bool:
     place = own_source(value.real, value.source, name)
     if now.source is not None:
         return now.source == place
-    return isinstance(now, Const) and type(peek(now)) in PLAIN and cap.guards.holds("eq", place, peek(now))
+    return is_const(now) and type(peek(now)) in PLAIN and cap.guards.holds("eq", place, peek(now))
 
 
 def _told_apart(element: Any) -> Any:

@@ -39,6 +39,7 @@ from dynacomp.capture.symbolic.values import (
     NotConstant,
     ObjectV,
     Value,
+    is_const,
     next_serial,
     note_hashes,
 )
@@ -414,7 +415,7 @@ def unwind(cap: Capture, frame: Frame, instr: Instr, raised: Raised) -> None:
 def left_at(frame: Frame, instr: Instr) -> int:
     """The offset at which an exception of `instr` leaves the frame: `RERAISE` may name the one that it came from."""
     named = frame.stack[-instr.arg] if instr.name == "RERAISE" and instr.arg else None
-    return named.value if isinstance(named, Const) else instr.offset
+    return named.value if is_const(named) else instr.offset
 
 
 class StopAtBreak(Exception):

@@ -21,13 +21,13 @@ from dynacomp.capture.symbolic.iterator_values import CountIterV, SeqIterV, Stre
 from dynacomp.capture.symbolic.values import (
     DELETED,
     CellV,
-    Const,
     DictV,
     Lazy,
     ListV,
     ObjectV,
     SetV,
     Value,
+    is_const,
     next_serial,
 )
 
@@ -134,8 +134,8 @@ def _held(x: Any) -> int:
     """One number for one object, whether it was looked at or not."""
     if isinstance(x, Lazy):
         return id(x.obj)
-    real = x.value if isinstance(x, Const) else getattr(x, "real", None)
-    return id(x if real is None and not isinstance(x, Const) else real)
+    real = x.value if is_const(x) else getattr(x, "real", None)
+    return id(x if real is None and not is_const(x) else real)
 
 
 # --- mutable Values as data
@@ -238,7 +238,7 @@ def _put_count_iter(v: CountIterV, held: list[Any]) -> None:
 
 
 def _fixed(v: Any) -> Any:
-    return v.value if isinstance(v, Const) else id(v)
+    return v.value if is_const(v) else id(v)
 
 
 def _stream(v: StreamV) -> tuple[Any, list[Any]]:

@@ -73,6 +73,11 @@ def peek(value: Const) -> Any:
     return value.value if value.identify is None else value.inside
 
 
+def is_const(value: Any) -> TypeGuard[Const]:
+    """Whether the object itself is known that a Value stands for."""
+    return isinstance(value, Const)
+
+
 def stands_for(value: Any, obj: Any) -> TypeGuard[Const]:
     """Whether `value` is the constant `obj`: None, NotImplemented."""
     return isinstance(value, Const) and peek(value) is obj
@@ -545,7 +550,7 @@ def _bound_type(v: MethodV | BuiltinMethodV) -> type:
 def _descriptor(value: MethodV | BuiltinMethodV) -> Any:
     """What was bound, where it is known."""
     if isinstance(value, MethodV):
-        return peek(value.func) if isinstance(value.func, Const) else None
+        return peek(value.func) if is_const(value.func) else None
     bases = () if isinstance(value.obj, LibraryV) else type_of(value.obj).__mro__
     return next((vars(base)[value.name] for base in bases if value.name in vars(base)), None)
 

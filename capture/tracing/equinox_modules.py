@@ -20,7 +20,6 @@ from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     ArrayV,
-    Const,
     DictV,
     MethodV,
     NumberV,
@@ -28,6 +27,7 @@ from dynacomp.capture.symbolic.values import (
     SequenceV,
     Value,
     children,
+    is_const,
 )
 from dynacomp.capture.wrapping.constants import from_python
 
@@ -114,7 +114,7 @@ def _holds(cap: Capture, value: Value, is_such: Any) -> bool:
     if isinstance(value, ObjectV) and is_module(value.cls):
         return any(_holds(cap, cap.getattr(value, f.name), is_such) for f in dataclasses.fields(value.cls)
                    if not f.metadata.get("static", False))
-    if isinstance(value, Const):
+    if is_const(value):
         return any(is_such(x) for x in jax.tree.leaves(value.value))
     return is_such(value)
 

@@ -33,6 +33,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     as_python,
+    is_const,
     peek,
 )
 from dynacomp.capture.tracing.library_reads import by_content
@@ -60,7 +61,7 @@ def _function(cap: Capture, value: Value) -> Any:
 
 
 def _method(cap: Capture, value: MethodV) -> Any:
-    if not exists(value.obj) or not isinstance(value.func, Const):
+    if not exists(value.obj) or not is_const(value.func):
         return _refused(cap, value)
     return types.MethodType(value.func.value, value.obj.real)  # type: ignore[attr-defined]
 

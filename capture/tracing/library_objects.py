@@ -16,7 +16,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import has_user_call, is_host, is_library, is_user_function
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import Const, LibraryV, ListV, SequenceV, TupleV, Value, as_python
+from dynacomp.capture.symbolic.values import Const, LibraryV, ListV, SequenceV, TupleV, Value, as_python, is_const
 from dynacomp.capture.tracing.rebuilt import WithAttributes, WithCells
 from dynacomp.capture.tracing.trace_call import RULES
 from dynacomp.capture.wrapping.builder import items_of, wrap
@@ -99,7 +99,7 @@ def _content(cell: types.CellType) -> Any:
 
 def open_callable(cap: Capture, fn: Value) -> LibraryV | None:
     """The callable rebuilt around its user functions; None when it holds none."""
-    if not isinstance(fn, Const) or not holds_user_code(fn.value) or _is_users(fn.value):
+    if not is_const(fn) or not holds_user_code(fn.value) or _is_users(fn.value):
         return None
     obj, source = fn.value, fn.source
     held = [(key, part) for key, part in _parts(obj) if holds_user_code(part)]

@@ -37,6 +37,7 @@ from dynacomp.capture.symbolic.values import (
     SizeV,
     TupleV,
     Value,
+    is_const,
     is_open,
     peek,
 )
@@ -234,4 +235,4 @@ def is_modules_own(fn: Any) -> bool:
 
 
 def _is_constant(value: Value | None) -> bool:
-    return isinstance(value, Const) and not is_open(value)
+    return is_const(value) and not is_open(value)

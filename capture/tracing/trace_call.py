@@ -53,6 +53,7 @@ from dynacomp.capture.symbolic.values import (
     PartialV,
     TupleV,
     Value,
+    is_const,
     peek,
 )
 from dynacomp.capture.tracing.abstract_evaluation import Outcome, evaluated, is_nothing, reach_rules
@@ -97,7 +98,7 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     refuse(cap, (*args, *(kwargs or {}).values()), label(fn))
     if continues_trace(fn):
         raise Break("tracer", f"{label(fn)} goes on with a trace that runs the caller")
-    if registers_once(fn) and all(isinstance(a, Const) for a in args) and not kwargs:
+    if registers_once(fn) and all(map(is_const, args)) and not kwargs:
         return Const(fn(*(a.value for a in args)))  # type: ignore[attr-defined]
     if has_effect(_called(fn, args)) or decorates(fn, [peek(a) for a in of_class(Const, args)]):
         raise Break("effect", f"{label(fn)} changes more than its result")

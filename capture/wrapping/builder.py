@@ -59,6 +59,7 @@ from dynacomp.capture.symbolic.values import (
     SetV,
     TupleV,
     Value,
+    is_const,
     open_function,
 )
 from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple, payload_base, read_payload
@@ -371,7 +372,7 @@ def _range(cap: Capture, obj: range, source: S.Source) -> Value:
     for part in parts:
         if isinstance(part, ScalarV):
             raise NeedsConcrete(part)
-    if all(isinstance(p, Const) for p in parts):
+    if all(map(is_const, parts)):
         return Const(obj, source=source)
     start, stop, step = parts
     return RangeV(start, stop, step, obj, source=source)

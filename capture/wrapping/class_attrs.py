@@ -23,7 +23,17 @@ from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import changing_outside
-from dynacomp.capture.symbolic.values import DELETED, Const, FunctionV, MethodV, ObjectV, Value, holds, type_of
+from dynacomp.capture.symbolic.values import (
+    DELETED,
+    Const,
+    FunctionV,
+    MethodV,
+    ObjectV,
+    Value,
+    holds,
+    is_const,
+    type_of,
+)
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.class_prototypes import Placeholder, is_made, made_class, stand_in
 from dynacomp.capture.wrapping.constants import from_python
@@ -354,7 +364,7 @@ def type_store(cap: Capture, cls: type, name: str, value: Any) -> None:
 
 def store_in_made(cap: Capture, cls: type, name: str, value: Any) -> None:
     """The same for a class that the captured code makes: the specimen has it at once."""
-    if hasattr(type(lookup(type, name)[1]), "__set__") and not (name in NAMES and isinstance(value, Const)):
+    if hasattr(type(lookup(type, name)[1]), "__set__") and not (name in NAMES and is_const(value)):
         raise Break("store", f"a store to {name!r} of a class that the captured code makes")
     changing_outside(cap, f"a store to {name!r} of class {cls.__qualname__}")
     try:

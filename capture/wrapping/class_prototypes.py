@@ -51,6 +51,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     existing,
+    is_const,
     is_constant,
     is_known_literal,
     stands_for,
@@ -143,7 +144,7 @@ REAL = (type, types.FunctionType, types.BuiltinFunctionType, property, classmeth
 
 def stand_in(cap: Capture, value: Value) -> Any:
     """The object that stands for `value` in a specimen."""
-    if isinstance(value, Const) and (
+    if is_const(value) and (
             is_literal(value.value) or isinstance(value.value, REAL) or is_made(cap, value.value)):
         return value.value
     if isinstance(value, TupleV) and value.cls is tuple and is_constant(value) and is_literal(found := _plain(value)):
@@ -161,7 +162,7 @@ def stand_in(cap: Capture, value: Value) -> Any:
 
 
 def _plain(value: TupleV) -> Any:
-    return tuple(i.value if isinstance(i, Const) else i for i in value.items)
+    return tuple(i.value if is_const(i) else i for i in value.items)
 
 
 def _never(*args: Any) -> Any:
@@ -235,7 +236,7 @@ def known_as(cap: Capture, value: Value, obj: Any) -> Any:
 
 
 def _annotation(cap: Capture, value: Value) -> Any:
-    if isinstance(value, Const):
+    if is_const(value):
         return value.value
     real = existing(value)
     if real is None:
@@ -250,7 +251,7 @@ def _annotation(cap: Capture, value: Value) -> Any:
 
 def refuse(cap: Capture, values: Iterable[Value], what: str) -> None:
     """Break where code that the machine does not enter would be given a class of the capture's own."""
-    if cap.known.made and any(isinstance(v, Const) and v.identify is None and is_made(cap, v.value) for v in values):
+    if cap.known.made and any(is_const(v) and v.identify is None and is_made(cap, v.value) for v in values):
         raise Break("call", f"{what} of a class that the captured code makes")
 
 

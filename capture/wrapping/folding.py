@@ -21,7 +21,7 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.symbolic.iterator_values import SeqIterV
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.values import Const, TupleV, Value, as_python
+from dynacomp.capture.symbolic.values import Const, TupleV, Value, as_python, is_const
 from dynacomp.capture.wrapping.class_prototypes import refuse
 from dynacomp.capture.wrapping.constants import from_python
 from dynacomp.capture.wrapping.immutability import SHOWING, is_changeable
@@ -44,7 +44,7 @@ def _compares_exactly(number: Any) -> bool:
 def fold(cap: Capture, fn: Any, *values: Value) -> Value:
     """`fn` on constants, now; its exceptions are the program's."""
     args = [as_python(v) for v in values]
-    if any(isinstance(v, Const) and (v.source is not None and is_changeable(v.value) or issubclass(
+    if any(is_const(v) and (v.source is not None and is_changeable(v.value) or issubclass(
             type(v.value), SHOWING)) for v in values):
         raise Break("opaque", "an object that is known by its identity alone")
     if any(type(a) is Decimal for a in args) and (
@@ -67,6 +67,6 @@ def fold(cap: Capture, fn: Any, *values: Value) -> Value:
     if hasattr(type(found), "__next__") or type(found) in (bytearray, memoryview):
         raise Break("iterator", f"a new {type(found).__name__}, which changes as it is used")
     made = from_python(cap, found)
-    if isinstance(made, Const) and all(made.value is not a for a in args) and is_changeable(made.value):
+    if is_const(made) and all(made.value is not a for a in args) and is_changeable(made.value):
         raise Break("call", f"a new {type(found).__qualname__}, which may change")
     return made

@@ -41,6 +41,7 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     children,
+    is_const,
     type_of,
 )
 from dynacomp.capture.wrapping.constants import from_python
@@ -125,7 +126,7 @@ def known(cap: Capture, value: Value, also: Callable[[Value], bool] = lambda v: 
         return type_of(value) in (tuple, list, slice) and all(known(cap, v, also) for v in children(value))
     if isinstance(value, ArrayV):
         return is_constant(cap, value)
-    return also(value) or isinstance(value, (NdArrayV, SizeV)) or isinstance(value, Const) and _is_plain(value.value)
+    return also(value) or isinstance(value, (NdArrayV, SizeV)) or is_const(value) and _is_plain(value.value)
 
 
 def takes(cap: Capture, value: Value) -> bool:
