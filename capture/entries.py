@@ -86,6 +86,8 @@ def parts_of(captured: Captured, program: Any) -> Parts:
     if recipe.code is not None:
         runs: dict[str, Any] = {"fn_code": recipe.code, "returns_tail": returns_tail(cap.root.code),
                                 "may_restart": may_restart(cap, program)}
+        if recipe.takes:
+            runs["inputs"] = tuple(map(writer.register, recipe.inputs))
     else:
         runs = {"template": registered(recipe.template, writer.register),
                 "inputs": tuple(map(writer.register, recipe.inputs))}

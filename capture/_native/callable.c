@@ -64,12 +64,12 @@ static PyObject *call_active(CompiledFunction *self, const Passed *p, PyCodeObje
     return result;
 }
 
-static PyObject *run_code(CompiledFunction *self, Entry *entry, const Call *call)
+static PyObject *run_code(CompiledFunction *self, const Answer *answer, const Call *call)
 {
     Saved saved = activate(self, NULL);
-    PyObject *result = dc_entry_run(entry, call);
+    PyObject *result = dc_entry_run(answer->entry, call, answer->inputs);
     deactivate(saved);
-    Py_DECREF(entry);
+    Py_DECREF(answer->entry);
     return result;
 }
 
@@ -78,7 +78,7 @@ static PyObject *call_bound(CompiledFunction *self, const Call *call, CodeState 
     Answer answer = dc_resolve(call, state, self->on_miss ? self->on_miss : dc_on_miss, self->key);
     switch (answer.verdict) {
     case RUN_CODE: {
-        PyObject *result = run_code(self, answer.entry, call);
+        PyObject *result = run_code(self, &answer, call);
         return dc_is_to_run_plainly(result) ? call_plain(self, p) : result;
     }
     case RUN_PLAIN: return call_plain(self, p);

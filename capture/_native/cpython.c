@@ -213,28 +213,69 @@ Py_ssize_t dc_code_nlocals(const PyCodeObject *code)
            !!(code->co_flags & CO_VARKEYWORDS);
 }
 
-PyObject *dc_call_code(PyCodeObject *code, const Call *call)
+static PyObject *give_up(PyObject *mine)
+{
+    Py_XDECREF(mine);
+    return NULL;
+}
+
+/* Calls `fn` with the arguments and one more, `inputs`, whose reference it takes over: the frame's is the only one. */
+static PyObject *call_with_inputs(PyObject *fn, const Call *call, PyObject *inputs)
+{
+    PyObject *small[32], **slots = small;
+    Py_ssize_t n = call->nlocals;
+    if (n >= 32 && (slots = PyMem_New(PyObject *, n + 1)) == NULL) {
+        PyErr_NoMemory();
+        return give_up(inputs);
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        slots[i] = call->owned ? call->owned[i] : Py_NewRef(call->locals[i]);
+        if (call->owned) {
+            call->owned[i] = NULL;
+        }
+    }
+    slots[n] = inputs;
+    PyObject *result = dc_call_handing(fn, slots, n + 1);
+    for (Py_ssize_t i = 0; i <= n; i++) {
+        Py_XDECREF(slots[i]);
+    }
+    if (slots != small) {
+        PyMem_Free(slots);
+    }
+    return result;
+}
+
+static PyObject *call_made(PyObject *fn, const Call *call, PyObject *inputs)
+{
+    if (inputs) {
+        return call_with_inputs(fn, call, inputs);
+    }
+    return call->owned ? dc_call_handing(fn, call->owned, call->nlocals)
+                       : PyObject_Vectorcall(fn, call->locals, (size_t)call->nlocals, NULL);
+}
+
+PyObject *dc_call_code(PyCodeObject *code, const Call *call, PyObject *inputs)
 {
     PyObject *closure = call->func->func_closure;
-    if (code->co_nfreevars != (closure ? PyTuple_GET_SIZE(closure) : 0) || code->co_argcount != call->nlocals) {
+    Py_ssize_t brought = call->nlocals + (inputs != NULL);
+    if (code->co_nfreevars != (closure ? PyTuple_GET_SIZE(closure) : 0) || code->co_argcount != brought) {
         PyErr_Format(PyExc_SystemError,
                      "dynacomp: replacement code %U takes %d arguments and %d cells; the function that it "
                      "replaces brings %zd and %zd",
-                     code->co_qualname, code->co_argcount, code->co_nfreevars, call->nlocals,
+                     code->co_qualname, code->co_argcount, code->co_nfreevars, brought,
                      closure ? PyTuple_GET_SIZE(closure) : 0);
-        return NULL;
+        return give_up(inputs);
     }
     PyObject *made = PyFunction_New((PyObject *)code, call->func->func_globals);
     if (made == NULL) {
-        return NULL;
+        return give_up(inputs);
     }
     PyFunctionObject *func = (PyFunctionObject *)made;
     Py_XSETREF(func->func_builtins, Py_NewRef(call->func->func_builtins));
     Py_XSETREF(func->func_closure, Py_XNewRef(closure));
     Py_XSETREF(func->func_name, Py_NewRef(call->func->func_name)); /* generators take theirs from it */
     Py_XSETREF(func->func_qualname, Py_NewRef(call->func->func_qualname));
-    PyObject *result = call->owned ? dc_call_handing(made, call->owned, call->nlocals)
-                                   : PyObject_Vectorcall(made, call->locals, (size_t)call->nlocals, NULL);
+    PyObject *result = call_made(made, call, inputs);
     Py_DECREF(made);
     return result;
 }

@@ -2,7 +2,8 @@
  *
  * A *direct* entry calls a compiled program with the values of its input registers and builds the
  * result from a template: no Python frame. A *code* entry runs a replacement code object that takes
- * the frame's locals, all positional, over the same globals and closure.
+ * the frame's locals, all positional, over the same globals and closure; one that has `inputs` takes the values of these
+ * registers in one more argument, a tuple.
  *
  * An entry becomes invalid, and lets go of all that it holds, when an object dies that its guards
  * hold weakly. A call that is under way keeps what it uses.
@@ -77,12 +78,23 @@ PyObject *dc_entry_launch(Entry *self, const Run *run)
     return result;
 }
 
-PyObject *dc_entry_run(Entry *self, const Call *call)
+/* The values of a code entry's input registers; NULL with no exception: it has none. */
+PyObject *dc_entry_inputs(const Entry *self, const Run *run)
+{
+    PyObject *inputs = self->ninputs ? PyTuple_New(self->ninputs) : NULL;
+    for (int i = 0; inputs && i < self->ninputs; i++) {
+        PyTuple_SET_ITEM(inputs, i, Py_NewRef(run->regs[self->inputs[i]]));
+    }
+    return inputs;
+}
+
+PyObject *dc_entry_run(Entry *self, const Call *call, PyObject *inputs)
 {
     dc_counters.code++;
     PyCodeObject *code = (PyCodeObject *)Py_XNewRef(self->fn_code);
     if (code == NULL) {
         PyErr_SetString(PyExc_SystemError, "dynacomp: a compiled entry died between its guards and its run");
+        Py_XDECREF(inputs);
         return NULL;
     }
     bool passes_on = self->returns_tail;
@@ -90,7 +102,7 @@ PyObject *dc_entry_run(Entry *self, const Call *call)
     if (self->may_restart) {
         lent.owned = NULL;
     }
-    PyObject *result = dc_call_code(code, &lent);
+    PyObject *result = dc_call_code(code, &lent, inputs);
     Py_DECREF(code);
     return passes_on ? result : dc_follow(result);
 }
@@ -189,14 +201,14 @@ static int entry_parse(Entry *self, PyObject *args, PyObject *kwargs)
     }
     self->key = key == Py_None ? NULL : Py_NewRef(key);
     self->info = Py_NewRef(info);
-    if (fn_code != Py_None) {
-        return adopt_code(self, fn_code);
-    }
-    self->program = Py_NewRef(program);
     if ((inputs && parse_indices(inputs, self->guards, 'd', &self->inputs, &self->ninputs) < 0) ||
         (sizes && parse_indices(sizes, self->guards, 'z', &self->sizes, &self->nsizes) < 0)) {
         return -1;
     }
+    if (fn_code != Py_None) {
+        return adopt_code(self, fn_code);
+    }
+    self->program = Py_NewRef(program);
     self->identity_inputs = is_identity(self);
     if (template_ != Py_None) {
         self->template_ = dc_template_parse(template_, self->guards->nregs);

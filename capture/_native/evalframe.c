@@ -66,7 +66,7 @@ static PyObject *ask(PyObject *on_miss, const Call *call, PyCodeObject *code)
     return answer;
 }
 
-static Answer failed(void) { return (Answer){DONE, NULL, NULL}; }
+static Answer failed(void) { return (Answer){DONE, NULL, NULL, NULL}; }
 
 static Answer reject(Py_ssize_t step, PyCodeObject *code)
 {
@@ -75,7 +75,7 @@ static Answer reject(Py_ssize_t step, PyCodeObject *code)
                                "dynacomp: %U was compiled for these arguments, yet guard %zd of the result does "
                                "not hold for them; the call runs as plain Python",
                                code->co_qualname, step);
-    return bad ? failed() : (Answer){RUN_PLAIN, NULL, NULL};
+    return bad ? failed() : (Answer){RUN_PLAIN, NULL, NULL, NULL};
 }
 
 /* Runs a direct entry and gives up `entry` and the registers; hands a code entry on. */
@@ -83,19 +83,24 @@ static Answer take(Entry *entry, Run *run)
 {
     entry->hits++;
     if (entry->program == NULL) {
+        PyObject *inputs = dc_entry_inputs(entry, run);
         dc_run_clear(run);
-        return (Answer){RUN_CODE, NULL, entry};
+        if (inputs == NULL && PyErr_Occurred()) {
+            Py_DECREF(entry);
+            return failed();
+        }
+        return (Answer){RUN_CODE, NULL, entry, inputs};
     }
     PyObject *result = dc_entry_launch(entry, run);
     dc_run_clear(run);
     Py_DECREF(entry);
-    return dc_is_to_run_plainly(result) ? (Answer){RUN_PLAIN, NULL, NULL} : (Answer){DONE, result, NULL};
+    return dc_is_to_run_plainly(result) ? (Answer){RUN_PLAIN, NULL, NULL, NULL} : (Answer){DONE, result, NULL, NULL};
 }
 
 static Answer judge(PyObject *answer, const Call *call, PyCodeObject *code, Run *run)
 {
     if (answer == Py_None || answer == Py_True) {
-        return (Answer){answer == Py_None ? RUN_PLAIN : RUN_PLAIN_ACTIVE, NULL, NULL};
+        return (Answer){answer == Py_None ? RUN_PLAIN : RUN_PLAIN_ACTIVE, NULL, NULL, NULL};
     }
     if (!PyObject_TypeCheck(answer, &Entry_Type)) {
         PyErr_Format(PyExc_TypeError, "on_miss returns an Entry, None or True, got %R", answer);
@@ -118,12 +123,12 @@ __attribute__((noinline)) Answer dc_resolve(const Call *call, CodeState *state, 
         return take(entry, &run);
     }
     if (on_miss == NULL) {
-        return (Answer){RUN_PLAIN_ACTIVE, NULL, NULL};
+        return (Answer){RUN_PLAIN_ACTIVE, NULL, NULL, NULL};
     }
     dc_counters.misses++;
     if (state->unasked && state->asked_under == dc_stance) {
         state->unasked--;
-        return (Answer){RUN_PLAIN_ACTIVE, NULL, NULL};
+        return (Answer){RUN_PLAIN_ACTIVE, NULL, NULL, NULL};
     }
     Py_INCREF(on_miss);
     PyObject *answer = ask(on_miss, call, code);
@@ -183,7 +188,7 @@ static PyObject *run_frame(PyThreadState *tstate, struct _PyInterpreterFrame *fr
     case RUN_PLAIN: dc_counters.plain++; return run_plain(tstate, frame);
     case RUN_PLAIN_ACTIVE: return dc_eval_underneath(tstate, frame, 0);
     case RUN_CODE:
-        answer.result = dc_entry_run(answer.entry, &call);
+        answer.result = dc_entry_run(answer.entry, &call, answer.inputs);
         Py_DECREF(answer.entry);
         if (dc_is_to_run_plainly(answer.result)) {
             return run_plain(tstate, frame);

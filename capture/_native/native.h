@@ -176,7 +176,8 @@ void dc_entry_invalidate(Entry *entry);
 PyObject *dc_entry_launch(Entry *entry, const Run *run);   /* a direct entry */
 extern PyObject *dc_run_plainly; /* an exception: see `dc_is_to_run_plainly` */
 bool dc_is_to_run_plainly(const PyObject *result);
-PyObject *dc_entry_run(Entry *entry, const Call *call);    /* a code entry */
+PyObject *dc_entry_inputs(const Entry *entry, const Run *run);
+PyObject *dc_entry_run(Entry *entry, const Call *call, PyObject *inputs); /* a code entry; takes over `inputs` */
 
 /* CODE_OURS: made by us, and skipped for ever; CODE_UNTOLD: watchers are not interested; a reset forgets the
  * other flags. */
@@ -237,6 +238,7 @@ typedef struct {
     Verdict verdict;
     PyObject *result; /* DONE: what the call returns, NULL with an exception */
     Entry *entry;     /* RUN_CODE: a new reference */
+    PyObject *inputs; /* RUN_CODE: likewise, what the code takes beside the arguments; or NULL */
 } Answer;
 Answer dc_resolve(const Call *call, CodeState *state, PyObject *on_miss, PyObject *key);
 PyObject *dc_call_paused(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames);
@@ -326,7 +328,7 @@ uint64_t dc_dict_version(PyObject *dict);                                /* neve
 int dc_request_extra(freefunc free_state);
 void *dc_get_extra(PyCodeObject *code);
 int dc_set_extra(PyCodeObject *code, void *state);
-PyObject *dc_call_code(PyCodeObject *code, const Call *call);
+PyObject *dc_call_code(PyCodeObject *code, const Call *call, PyObject *inputs); /* takes over `inputs` */
 PyObject *dc_eval_frame(PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag);
 
 #endif

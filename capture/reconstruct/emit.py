@@ -230,6 +230,7 @@ class Emitter:
 
 
 OUTPUTS = "$outputs"
+INPUTS = "$inputs"  # an argument of replacement code, from the registers of its guards
 
 
 def _const(e: Emitter, v: Const) -> None:

@@ -30,7 +30,7 @@ from dynacomp.capture.numbers.graph_inputs import add_input
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.array_identity import candidates, chosen, first
 from dynacomp.capture.reconstruct.checks import Checks
-from dynacomp.capture.reconstruct.emit import OUTPUTS, Emitter, load_elements, load_keys, load_table
+from dynacomp.capture.reconstruct.emit import INPUTS, OUTPUTS, Emitter, load_elements, load_keys, load_table
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
 from dynacomp.capture.reconstruct.unchanged import changed_keys, effects, unmoved
 from dynacomp.capture.symbolic import sources as S
@@ -69,6 +69,7 @@ class Recipe:
     inputs: tuple[Any, ...] = ()
     template: Any = None
     code: CodeType | None = None
+    takes: bool = False  # the code takes the inputs as one more argument, a tuple
     resumes: tuple[CodeType, ...] = ()
     slot: Any = None  # where the program goes once it is compiled: a Program holder of the code
 
@@ -356,25 +357,39 @@ class Writer:
         graph: Graph | None = None
         inputs: tuple[Any, ...] = ()
         asked = e.output(answers(self.cap)) if self.cap.graph.checks else None
+        takes = False
         if e.outputs or self.cap.graph.telling:
             graph, inputs = build_graph(self.cap, e.outputs)
-            e.call(self.slot, *[lambda s=s: load_source(e, s) for s in inputs])  # type: ignore[misc]
-            e.op("STORE_FAST", OUTPUTS)
+            takes = bool(inputs) and all(is_for_guards(self.cap, source) for source in inputs)
+            self._call_program(inputs, takes)
         if asked is not None:
             self.act(Checks(tuple(check for check, _ in self.cap.graph.checks)),
                      lambda: e.item(lambda: e.op("LOAD_FAST", OUTPUTS), asked))
-        code = assemble(self.code, [*e.out, *body])
-        return Recipe(graph, inputs, code=code, slot=self.slot, resumes=tuple(self.resumes))
+        code = assemble(self.code, [*e.out, *body], (INPUTS,) * takes)
+        return Recipe(graph, inputs, code=code, takes=takes, slot=self.slot, resumes=tuple(self.resumes))
+
+    def _call_program(self, inputs: tuple[S.Source, ...], takes: bool) -> None:
+        """Calls the program, with the inputs that the entry gives, or with what the code finds at their Sources."""
+        e = self.e
+        if takes:
+            e.begin_call(partial(e.const, self.slot))
+            e.op("LOAD_FAST", INPUTS)
+            e.op("DELETE_FAST", INPUTS)
+            e.op("CALL_FUNCTION_EX", 0)
+        else:
+            e.call(self.slot, *[lambda s=s: load_source(e, s) for s in inputs])  # type: ignore[misc]
+        e.op("STORE_FAST", OUTPUTS)
 
 
-def assemble(code: CodeType, body: list[Any]) -> CodeType:
-    """A code object that takes the arguments of `code` as positional parameters and runs `body`."""
+def assemble(code: CodeType, body: list[Any], more: tuple[str, ...] = ()) -> CodeType:
+    """A code object that takes the arguments of `code`, and `more`, as positional parameters and runs `body`."""
     bc = Bytecode()
     bc.name, bc.qualname = code.co_name, code.co_qualname
     bc.filename, bc.first_lineno = code.co_filename, code.co_firstlineno
     star = bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)
-    bc.argcount = code.co_argcount + code.co_kwonlyargcount + star
-    bc.argnames = list(code.co_varnames[:bc.argcount])
+    taken = code.co_argcount + code.co_kwonlyargcount + star
+    bc.argnames = [*code.co_varnames[:taken], *more]
+    bc.argcount = len(bc.argnames)
     bc.freevars = list(code.co_freevars)
     bc.flags = CompilerFlags(code.co_flags & ~(0x04 | 0x08))
     if code.co_freevars:

@@ -179,6 +179,21 @@ def test_a_code_entry_runs_over_the_same_globals_and_closure():
     assert native.is_skipped(replacement.__code__)
 
 
+def test_a_code_entry_takes_the_registers_that_its_guards_have_filled():
+    def fn(a, b): ...
+
+    def replacement(a, b, inputs):
+        return a, b, inputs
+
+    steps = [("local", 0, 1), ("local", 1, 0), ("number", 2, 0, "add", 1)]
+    entry = native.Entry(native.GuardProgram(steps), fn_code=replacement.__code__, inputs=(2, 0))
+    native.add_entry(fn.__code__, entry)
+    for b in range(4):
+        assert run(fn, 10, b) == (10, b, (10 + b, b))
+    with pytest.raises(ValueError, match="do not write"):
+        native.Entry(native.GuardProgram([]), fn_code=replacement.__code__, inputs=(2,))
+
+
 def test_a_code_entry_that_does_not_fit_is_an_error():
     def fn(a): ...
     native.add_entry(fn.__code__, native.Entry(native.GuardProgram([]), fn_code=fresh().__code__))

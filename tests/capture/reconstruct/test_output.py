@@ -1,12 +1,16 @@
 """What replacement code does to lists and dicts that exist: to the elements that changed, and to no others."""
 
 import collections
+import weakref
 
+import jax.numpy as jnp
 import pytest
 
 import dynacomp
 from dynacomp.capture.entries import entry_of
 from dynacomp.capture.frame import Root, capture
+from dynacomp.capture.reconstruct import runtime
+from dynacomp.capture.reconstruct.emit import INPUTS
 from dynacomp.capture.symbolic.lessons import Lessons
 
 
@@ -107,3 +111,53 @@ def test_a_long_list_of_which_one_element_changes_costs_little():
     dynacomp.jit(program, backend="eager")(ours)
     program(plain)
     assert ours == plain
+
+
+class Net:
+    def __init__(self):
+        self.layers = [{"w": jnp.full((3, 3), 0.1 * i), "b": jnp.ones(3)} for i in range(3)]
+        self.calls = 0
+
+    def __call__(self, x):
+        self.calls += 1
+        for layer in self.layers:
+            x = jnp.tanh(x @ layer["w"] + layer["b"])
+        return x
+
+
+def test_replacement_code_takes_its_inputs_from_the_guards():
+    """They have found them; to find each array of a model again, in its containers, took longer than the rest."""
+    with capture(Root(Net.__call__, Net.__call__.__code__, (Net(), jnp.ones((2, 3)))), Lessons()) as found:
+        code = entry_of(found, None).fn_code
+        assert len(found.recipe.inputs) == 7
+        assert code.co_varnames[:code.co_argcount] == ("self", "x", INPUTS)
+        assert runtime.key not in code.co_consts and runtime.item not in code.co_consts
+    dynacomp.reset()
+    net, plain = Net(), Net()
+    compiled = dynacomp.jit(Net.__call__, backend="eager")
+    for n in range(2, 8):
+        assert jnp.array_equal(compiled(net, jnp.ones((n, 3))), plain(jnp.ones((n, 3))))
+        assert net.calls == plain.calls == n - 1
+    assert dynacomp.stats()["frames_captured"] == 2
+
+
+def test_the_inputs_that_an_entry_gives_die_when_the_program_lets_them_go():
+    died = []
+
+    def f(box, note):
+        x = box[0]
+        y = x + 1
+        del x
+        box.clear()
+        note()
+        return y
+
+    def answers(fn):
+        died.clear()
+        for i in range(4):
+            box = [jnp.full(2, i)]
+            ref = weakref.ref(box[0])
+            fn(box, dynacomp.disable(lambda ref=ref: died.append(ref() is None)))
+        return list(died)
+
+    assert answers(dynacomp.jit(f, backend="eager")) == answers(f) == [True] * 4
