@@ -48,12 +48,13 @@ lint: env build/typed  ## ruff and mypy
 	$(PY) -m ruff check .
 	MYPYPATH=build/typed $(PY) -m mypy -p dynacomp
 
-bench: env  ## fused regions and loops against eager JAX and jax.jit; what a call costs; derivatives from outside; whole models; five tables
+bench: env  ## fused regions and loops against eager JAX and jax.jit; what a call costs; derivatives from outside; whole models; a training step's memory; six tables
 	$(PY) benchmarks/regions.py
 	$(PY) benchmarks/regions.py --loops
 	$(PY) benchmarks/guards.py
 	$(PY) benchmarks/outside.py
 	$(PY) benchmarks/models.py
+	$(PY) benchmarks/training.py
 
 bench-changing: env  ## functions whose sizes and numbers change, against plain Python: what fails; then bench-lengths
 	@status=0; $(PY) benchmarks/changing.py || status=1; $(PY) benchmarks/lengths.py || status=1; exit $$status

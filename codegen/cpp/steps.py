@@ -66,7 +66,9 @@ class Frame:
     def temporary(self, name: str) -> str:
         if self.owns(name):
             return f"v{self.depth}_{cpp_name(name)}"
-        return f"((char*){self.arena} + {index_code(self.schedule.offsets[name])})"
+        host = self.schedule.hosts.get(name)
+        memory = self.arena if host is None else self.where(host)
+        return f"((char*){memory} + {index_code(self.schedule.offsets[name])})"
 
     def inside(self, schedule: Schedule, inputs: Sequence[str], outputs: Sequence[str], arena: str) -> Frame:
         """The Frame of a body."""

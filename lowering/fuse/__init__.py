@@ -17,8 +17,8 @@
     control    Loops and branches as steps that hold the Schedules of their bodies
     in_place   What a loop carries and changes in parts is changed where it is
     seams      What a Schedule leaves to XLA, operation by operation: for notices and `explain`
-    memory     The arena: one block of memory for all temporaries of a Schedule, planned by their
-               lifetimes
+    memory     Where temporaries live, planned by their lifetimes: in the arena, or in outputs not yet
+               written
     assembly   The last step to a Schedule: which buffers there are, where they live, what the caller
                gives and gets
     fusion     From a primitive Graph to a Schedule: what is computed where, in how many kernels

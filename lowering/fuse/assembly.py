@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import sympy
 
 from dynacomp.capture.graph.graph import GET_ATTR, Graph
 from dynacomp.lowering.fuse.memory import plan
-from dynacomp.lowering.fuse.schedule import Schedule, Step
+from dynacomp.lowering.fuse.schedule import ExternStep, Schedule, Step
 from dynacomp.lowering.kernel_ir.loops import Buffer
 from dynacomp.lowering.sizes.indexing import product
 
@@ -29,8 +28,13 @@ def assemble(graph: Graph, steps: tuple[Step, ...], shapes: Shapes, outputs: Seq
     touched = (b for s in steps for b in (*s.operands, *s.results, *s.scratch))
     used = dict.fromkeys([*inputs, *consts, *outputs, *touched])
     buffers = {n: Buffer(n, *shapes[n]) for n in used}
-    offsets, arena = plan(_lives(steps, buffers, {*inputs, *consts, *outputs}))
     aliases = {o: o for o in outputs if o in inputs or o in consts}
+    first, last = _spans(steps)
+    kept = {*inputs, *consts, *outputs}
+    lives = {n: (_bytes(buffers[n]), first[n], last[n]) for n in first if n not in kept}
+    shared = not inner and not any(isinstance(s, ExternStep) for s in steps)  # with all of the program's outputs
+    rooms = {o: (_bytes(buffers[o]), first[o]) for o in outputs if o not in aliases} if shared else {}
+    places = plan(lives, rooms)
     return Schedule(
         buffers,
         inputs,
@@ -38,11 +42,12 @@ def assemble(graph: Graph, steps: tuple[Step, ...], shapes: Shapes, outputs: Seq
         steps,
         consts,
         () if inner else _sizes(graph),
-        offsets,
-        arena,
+        places.offsets,
+        places.arena,
         aliases,
         graph.nodes[-1].aval or tuple(o.aval for o in graph.output),
         graph.name,
+        hosts=places.hosts,
     )
 
 
@@ -56,16 +61,19 @@ def _check_order(steps: tuple[Step, ...], known: set[str], outputs: Sequence[str
         raise ValueError(f"nothing writes {sorted(missing)}")
 
 
-def _lives(steps: tuple[Step, ...], buffers: dict[str, Buffer], kept: set[str]) -> dict[str, Any]:
+def _spans(steps: tuple[Step, ...]) -> tuple[dict[str, int], dict[str, int]]:
+    """The first and the last step of each buffer."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for k, step in enumerate(steps):
         for name in (*step.results, *step.scratch, *step.operands):
             first.setdefault(name, k)
             last[name] = k
-    return {
-        n: (product(buffers[n].shape) * buffers[n].dtype.itemsize, first[n], last[n]) for n in first if n not in kept
-    }
+    return first, last
+
+
+def _bytes(buffer: Buffer) -> sympy.Expr:
+    return product(buffer.shape) * buffer.dtype.itemsize
 
 
 def _sizes(graph: Graph) -> tuple[tuple[sympy.Symbol, tuple[int, int]], ...]:

@@ -2,8 +2,9 @@
 
 Steps run in order. Buffers named in `inputs` come from the caller, those in `outputs` are given
 to it; `consts` are read-only arrays known at compile time; every other buffer is temporary and
-lives in the arena at `offsets[name]` (bytes, 64-aligned; two may share bytes when their lifetimes
-do not meet). An output may be an input or a const (`aliases`), or appear twice.
+lives at `offsets[name]` (bytes, 64-aligned) in the arena, or in the output `hosts[name]` until that
+is written; two may share bytes when their lifetimes do not meet. An output may be an input or a
+const (`aliases`), or appear twice.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ class Schedule:
     """Steps over buffers.
 
     sizes: the symbolic sizes in argument order, each with where to read it: (input position,
-    dimension). offsets: arena byte offsets of the temporaries; arena: its size in bytes (SymPy).
+    dimension). offsets: byte offsets of the temporaries, in the output `hosts[name]` or else in the
+    arena; arena: its size in bytes (SymPy).
     aliases: output name → input or const name whose value it is (nothing to compute).
     output_avals: one Aval per output (shape in SymPy or ints, dtype, weak type). in_place: outputs of a
     loop's body that are made in the memory of an input, of which some parts change.
@@ -135,6 +137,7 @@ class Schedule:
     output_avals: tuple[Any, ...] = ()
     name: str = "graph"
     in_place: Mapping[str, str] = field(default_factory=dict)
+    hosts: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))

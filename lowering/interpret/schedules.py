@@ -1,7 +1,7 @@
 """Runs a Schedule step by step: Kernels by their interpreter, templates by their references, XLA
 calls by the graph's own reference. The oracle for every backend.
 
-Temporaries live in one real arena at their planned offsets, so that a wrong plan gives wrong results.
+Temporaries live in one real arena or in outputs at their planned offsets, so that a wrong plan gives wrong results.
 """
 
 from __future__ import annotations
@@ -52,15 +52,14 @@ def _shape(shape: tuple[Any, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
 def _allocate(schedule: Schedule, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
     arena = np.full(int(value_of(schedule.arena, sizes)), 0xCD, np.uint8)
     given = {*schedule.inputs, *schedule.consts}
-    found = {}
-    for name, buffer in schedule.buffers.items():
-        shape = _shape(buffer.shape, sizes)
-        if name in schedule.offsets:
-            start = int(value_of(schedule.offsets[name], sizes))
-            size = int(np.prod(shape, dtype=np.int64)) * buffer.dtype.itemsize
-            found[name] = arena[start : start + size].view(buffer.dtype).reshape(shape)
-        elif name not in given:
-            found[name] = np.zeros(shape, buffer.dtype)
+    shapes = {n: _shape(b.shape, sizes) for n, b in schedule.buffers.items() if n not in given}
+    found = {n: np.zeros(s, schedule.buffers[n].dtype) for n, s in shapes.items() if n not in schedule.offsets}
+    for name, offset in schedule.offsets.items():
+        shape, dtype, host = shapes[name], schedule.buffers[name].dtype, schedule.hosts.get(name)
+        memory = arena if host is None else found[host].reshape(-1).view(np.uint8)
+        start = int(value_of(offset, sizes))
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        found[name] = memory[start : start + size].view(dtype).reshape(shape)
     return found
 
 
