@@ -1,4 +1,4 @@
-"""Where temporaries live, planned by their lifetimes: in one block of memory (the arena), or in outputs not yet written.
+"""Where temporaries live, planned by lifetimes: in the arena (one block of memory), or in outputs not yet written.
 
 A temporary lives from the step that writes it to the last step that reads it. Until its first step an output's memory
 is free (a room): a training step writes new parameters last, so that they hold what its forward pass keeps. What fits
