@@ -12,7 +12,7 @@ Kernel index expressions are built of integers, symbols, sums, products and the 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import sympy
 
@@ -155,6 +155,17 @@ def divmod_index(expr: sympy.Expr, by: sympy.Expr, ranges: Ranges) -> tuple[symp
         return ZERO, ZERO
     if by == 1:
         return expr, ZERO
+    shifts = _shifts(by)
+    if not shifts:
+        return _divided(expr, by, ranges)
+    there, back = ({a: sympy.expand(b) for a, b in pairs} for pairs in (
+        [(s, short - offset) for s, short, offset in shifts], [(short, s + offset) for s, short, offset in shifts]))
+    quotient, rest = _divided(_put(expr, there), _put(by, there), {i: _put(n, there) for i, n in ranges.items()})
+    return _put(quotient, back, distribute), _put(rest, back, distribute)
+
+
+def _divided(expr: sympy.Expr, by: sympy.Expr, ranges: Ranges) -> tuple[sympy.Expr, sympy.Expr]:
+    """`divmod_index` by a product of symbols and numbers."""
     whole: list[tuple[sympy.Expr, sympy.Expr]] = []
     rest: list[tuple[sympy.Expr, sympy.Expr]] = []
     for term in sympy.Add.make_args(expr):
@@ -167,6 +178,28 @@ def divmod_index(expr: sympy.Expr, by: sympy.Expr, ranges: Ranges) -> tuple[symp
     if upper(remainder, ranges) is not None:  # non-negative: the whole multiples may be split off
         return quotient + FloorDiv(remainder, by), FloorMod(remainder, by)
     return FloorDiv(expr, by), FloorMod(expr, by)
+
+
+@functools.lru_cache(maxsize=4096)
+def _shifts(by: sympy.Expr) -> tuple[tuple[sympy.Symbol, sympy.Symbol, sympy.Expr], ...]:
+    """The sizes that a divisor holds with an offset, `n - 1`, each with a symbol for the whole of that: products of it
+    divide as those of any other size do, where `i*n - i` does not show that it is a multiple of `n - 1`."""
+    found: dict[sympy.Symbol, tuple[sympy.Symbol, sympy.Symbol, sympy.Expr]] = {}
+    for factor in sympy.Mul.make_args(by):
+        whole = factor.as_base_exp()[0].as_content_primitive()[1]
+        if whole.is_Add and len(whole.free_symbols) == 1:
+            (size,) = whole.free_symbols
+            offset = whole - size
+            if offset.is_Integer:
+                found.setdefault(size, (size, sympy.Symbol(f"{whole}", integer=True, positive=True), offset))
+    return tuple(found.values())
+
+
+def _put(expr: sympy.Expr, by: Mapping[sympy.Expr, sympy.Expr], then: Callable[..., sympy.Expr] = sympy.expand
+         ) -> sympy.Expr:
+    """`expr` with these put in, as a sum of products."""
+    found = expr.xreplace(by)
+    return expr if found is expr else sympy.Add(*map(then, sympy.Add.make_args(found)))
 
 
 def _is_integral(expr: sympy.Expr) -> bool:

@@ -44,6 +44,23 @@ def test_split_dimensions_pass_without_divisions():
     assert inside == (S * at[0] + at[1], 16 * at[2] + at[3])
 
 
+@pytest.mark.parametrize("n", [S - 1, S + 2, 2 * S - 2])
+def test_a_size_with_an_offset_divides_as_any_other(n):
+    """Its multiples are sums, `i*s - i`, of which no term is one."""
+    at, ranges = variables(4, n, n, B)
+    shape = (I(4), n, n, B)
+    offset = flat(at, shape)
+    assert unflatten(offset, shape, ranges) == at
+    rows, rest = divmod_index(offset, n * B, ranges)
+    assert not rows.has(FloorDiv) and rest == flat(at[2:], shape[2:])
+    sizes = {"s": 6, "b": 3}
+    extents = [value_of(d, sizes) for d in shape]
+    for place in ((0, 0, 0, 0), (3, 4, 1, 2), (2, 1, 3, 0)):
+        values = sizes | {i.name: p for i, p in zip(at, place)}
+        number = int(np.ravel_multi_index(place, extents))
+        assert (value_of(rows, values), value_of(rest, values)) == divmod(number, extents[2] * extents[3])
+
+
 def test_a_merged_dimension_rejoins_in_the_flat_offset():
     at, ranges = variables(B * S, 64)
     inside = reshape_at(at, (B * S, I(64)), (B, S, I(64)), ranges)
