@@ -31,6 +31,7 @@ from dynacomp.capture.graph.graph import Builder, Graph, Node, Tree, closures_in
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.interpreter import materialise, run_body
 from dynacomp.capture.graph.sizes import canonical
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import may_see
@@ -212,11 +213,14 @@ def called_in_line(cap: Capture) -> bool:
 
 def is_fresh(fn: Value) -> bool:
     """Whether eager JAX sees this function for the first time whenever the captured code runs."""
-    if isinstance(fn, MethodV):
-        return is_fresh(fn.func) or is_fresh(fn.obj)
-    if isinstance(fn, ObjectV):
-        return fn.source is None and fn.cls.__hash__ is object.__hash__
-    return isinstance(fn, (FunctionV, PartialV)) and fn.source is None
+    fresh = kind(fn).fresh
+    return fresh is not None and fresh(fn)
+
+
+define(MethodV, Kind(fresh=lambda v: is_fresh(v.func) or is_fresh(v.obj)))
+define(ObjectV, Kind(fresh=lambda v: v.source is None and v.cls.__hash__ is object.__hash__))
+define(FunctionV, Kind(fresh=lambda v: v.source is None))
+define(PartialV, Kind(fresh=lambda v: v.source is None))
 
 
 def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any], treedef: Any,
@@ -353,19 +357,20 @@ def _name(value: Value) -> str:
 
 def signature_of(cap: Capture, value: Value) -> inspect.Signature | None:
     """What `inspect` says of a function: JAX resolves keyword arguments by it, and defaults become arguments."""
+    row = kind(value).signature
     try:
-        if is_const(value):
-            if is_open(value):
-                return _of_open(cap, value)
-            return inspect.signature(value.value)
-        if isinstance(value, FunctionV):
-            return _of_made(cap, value)
-        if isinstance(value, MethodV):
-            whole = signature_of(cap, value.func)
-            return whole and _bound(whole)
+        return None if row is None else row(cap, value)
     except (TypeError, ValueError, NotConstant):
-        pass
-    return None
+        return None
+
+
+def _of_constant(cap: Capture, value: Const) -> inspect.Signature | None:
+    return _of_open(cap, value) if is_open(value) else inspect.signature(value.value)
+
+
+def _of_method(cap: Capture, value: MethodV) -> inspect.Signature | None:
+    whole = signature_of(cap, value.func)
+    return whole and _bound(whole)
 
 
 def _of_open(cap: Capture, fn: Const) -> inspect.Signature | None:
@@ -408,3 +413,8 @@ def _twin(fn: FunctionV) -> types.FunctionType:
     if "__annotations__" in fn.special:
         twin.__annotations__ = as_python(fn.special["__annotations__"])
     return twin
+
+
+define(Const, Kind(signature=_of_constant))
+define(FunctionV, Kind(signature=_of_made))
+define(MethodV, Kind(signature=_of_method))

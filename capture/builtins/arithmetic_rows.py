@@ -52,8 +52,9 @@ def _divmod(cap: Capture, a: Value, b: Value) -> Value:
     if any(map(is_changing, (a, b))) and all(is_constant(x) or is_changing(x) for x in (a, b)):
         return TupleV([binary(cap, operator.floordiv, a, b), binary(cap, operator.mod, a, b)])
     for x, name, y in ((a, "__divmod__", b), (b, "__rdivmod__", a)):
-        if isinstance(x, ObjectV) and cap.special(x, name) is not None:
-            return cap.call(cap.special(x, name), [y])  # type: ignore[arg-type]
+        method = cap.own(x, name)
+        if method is not None:
+            return cap.call(method, [y])
     return library_call(cap, divmod, [a, b]) if isinstance(a, ArrayV) or isinstance(b, ArrayV) else fold(
         cap, divmod, a, b)
 

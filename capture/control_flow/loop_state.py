@@ -7,6 +7,7 @@ array keeps its Aval, an int provably stays one that JAX holds, what is fixed is
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +19,19 @@ from dynacomp.capture.control_flow.merge import Differs, is_same_constant
 from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.reconstruct.array_identity import origin_of
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, NumberV, SizeV, TupleV, is_exactly, is_number, object_of, type_of
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    Const,
+    NumberV,
+    SizeV,
+    TupleV,
+    is_exactly,
+    is_number,
+    object_of,
+    type_of,
+)
 
 COUNT, STRIDE = 1 << 29, 4  # ints begin a loop below COUNT and grow by STRIDE an iteration: 2^27 of them fit
 
@@ -33,11 +45,7 @@ class Carried:
 
     def after(self, node: Node) -> Any:
         """What it is behind the loop."""
-        v = self.inside
-        if isinstance(v, ArrayV):
-            return ArrayV(node, v.aval, joined=True)
-        return NumberV(node, v.aval, v.kind, v.low - STRIDE, v.high + STRIDE) if v.kind is int else NumberV(
-            node, v.aval, v.kind)
+        return kind(self.inside).carried.behind(self.inside, node)
 
 
 @dataclass(eq=False)
@@ -60,29 +68,35 @@ class State:
     def inside(self, v: Any, bounds: tuple[int, int] | None = None) -> Any:
         """A Value as the body finds it: its arrays, ints and bools are placeholders."""
         v = self.cap.realize(v)
-        if isinstance(v, ArrayV):
-            return self._array(v)
-        if is_number(v) and not is_exactly(v, float) or isinstance(v, SizeV) and bounds:
-            return self._number(v, bounds)
-        return TupleV([self.inside(x) for x in self.cap.items(v)], v.cls) if isinstance(v, TupleV) else v
+        row = kind(v).carried
+        return v if row is None else row.inside(self, v, bounds)
 
-    def _array(self, v: ArrayV) -> ArrayV:
+    def carry_array(self, v: ArrayV, bounds: Any = None) -> ArrayV:
         if not (v.real is None or isinstance(v.real, jax.Array)):
             raise Differs("a NumPy array")
         made = self.carry(v, ArrayV(self.place(v.aval, "carried"), v.aval, joined=True))
         origin = origin_of(self.cap, v)
         if object_of(origin) != 0:
-            made.origin = self._number(origin, (0, 1 << 16))
+            made.origin = self.carry_number(origin, (0, 1 << 16))
         return made
 
-    def _number(self, v: Any, bounds: tuple[int, int] | None) -> NumberV:
+    def carry_constant(self, v: Any, bounds: tuple[int, int] | None) -> Any:
+        return self.carry_number(v, bounds) if is_exactly(v, int, bool) else v
+
+    def carry_size(self, v: SizeV, bounds: tuple[int, int] | None) -> Any:
+        return self.carry_number(v, bounds) if bounds else v
+
+    def carry_tuple(self, v: TupleV, bounds: Any) -> TupleV:
+        return TupleV([self.inside(x) for x in self.cap.items(v)], v.cls)
+
+    def carry_number(self, v: Any, bounds: tuple[int, int] | None) -> NumberV:
         if graph_scalars.is_rounded(v):
             return v
-        kind = type_of(v)
-        aval = aval_of(kind())
+        cls = type_of(v)
+        aval = aval_of(cls())
         node = self.place(aval, "number")
-        if kind is not int:
-            return self.carry(v, NumberV(node, aval, kind))
+        if cls is not int:
+            return self.carry(v, NumberV(node, aval, cls))
         low, high = bounds or (-2 * COUNT, 2 * COUNT)
         at_first = graph_scalars.span(v)
         if not graph_scalars.fits(low - STRIDE, high + STRIDE) or not (bounds or _within(at_first, -COUNT, COUNT)):
@@ -94,18 +108,27 @@ class State:
     def made(self, inside: Any, v: Any, found: list[Any]) -> None:
         """Adds to `found` what the carried arrays and numbers in `inside` have become in `v`."""
         v = None if v is None else self.cap.realize(v)
-        if isinstance(inside, ArrayV) and isinstance(v, ArrayV) and v.aval == inside.aval and (
-                v.real is None or isinstance(v.real, jax.Array)):
-            found.append(v)
-            self._made_origin(inside, v, found)
-        elif isinstance(inside, NumberV) and _is_next(inside, v):
-            found.append(v)
-        elif isinstance(inside, TupleV) and isinstance(v, TupleV) and v.cls is inside.cls and len(v.items) == len(
-                inside.items):
-            for a, b in zip(inside.items, self.cap.items(v)):
-                self.made(a, b, found)
-        elif isinstance(inside, (ArrayV, NumberV, TupleV)) or not (v is inside or is_same_constant(inside, v)):
+        row = kind(inside).carried
+        if not (row.made if row is not None and row.made is not None else _is_same)(self, inside, v, found):
             raise Differs("what a loop carries")
+
+    def made_array(self, inside: ArrayV, v: Any, found: list[Any]) -> bool:
+        if not isinstance(v, ArrayV) or v.aval != inside.aval or not (v.real is None or isinstance(v.real, jax.Array)):
+            return False
+        found.append(v)
+        self._made_origin(inside, v, found)
+        return True
+
+    def made_number(self, inside: NumberV, v: Any, found: list[Any]) -> bool:
+        found.append(v)
+        return _is_next(inside, v)
+
+    def made_tuple(self, inside: TupleV, v: Any, found: list[Any]) -> bool:
+        if not isinstance(v, TupleV) or v.cls is not inside.cls or len(v.items) != len(inside.items):
+            return False
+        for a, b in zip(inside.items, self.cap.items(v)):
+            self.made(a, b, found)
+        return True
 
     def _made_origin(self, inside: ArrayV, v: ArrayV, found: list[Any]) -> None:
         origin = origin_of(self.cap, v)
@@ -116,16 +139,51 @@ class State:
 
     def after(self, inside: Any, results: dict[int, Any]) -> Any:
         """A Value of the body's beginning as it is behind the loop."""
-        if isinstance(inside, ArrayV):
-            made = results[id(inside)]
-            if inside.origin is not None:
-                made.origin = results[id(inside.origin)]
-                made.origin.low, made.origin.high = 0, len(self.cap.graph.candidates)
-            return made
-        if isinstance(inside, NumberV):
-            return results[id(inside)]
-        return TupleV([self.after(x, results) for x in inside.items], inside.cls) if isinstance(
-            inside, TupleV) else inside
+        row = kind(inside).carried
+        return inside if row is None or row.after is None else row.after(self, inside, results)
+
+    def array_after(self, inside: ArrayV, results: dict[int, Any]) -> Any:
+        made = results[id(inside)]
+        if inside.origin is not None:
+            made.origin = results[id(inside.origin)]
+            made.origin.low, made.origin.high = 0, len(self.cap.graph.candidates)
+        return made
+
+    def tuple_after(self, inside: TupleV, results: dict[int, Any]) -> TupleV:
+        return TupleV([self.after(x, results) for x in inside.items], inside.cls)
+
+
+@dataclass(frozen=True)
+class Carrying:
+    """How a loop carries one kind of Value. inside: what the body finds. made: whether what an iteration has made of
+    that is like it; None: the same. after: what it is behind the loop; behind: of one array or number that a node
+    gives. copy: another one of the same placeholder."""
+
+    inside: Callable[[State, Any, Any], Any]
+    made: Callable[[State, Any, Any, list[Any]], bool] | None = None
+    after: Callable[[State, Any, dict[int, Any]], Any] | None = None
+    behind: Callable[[Any, Node], Any] | None = None
+    copy: Callable[[Any], Any] | None = None
+
+
+def _is_same(state: State, inside: Any, v: Any, found: list[Any]) -> bool:
+    return v is inside or is_same_constant(inside, v)
+
+
+def _number_behind(v: NumberV, node: Node) -> NumberV:
+    return NumberV(node, v.aval, v.kind, v.low - STRIDE, v.high + STRIDE) if v.kind is int else NumberV(
+        node, v.aval, v.kind)
+
+
+define(ArrayV, Kind(carried=Carrying(
+    State.carry_array, State.made_array, State.array_after, lambda v, node: ArrayV(node, v.aval, joined=True),
+    lambda v: ArrayV(v.node, v.aval))))
+define(NumberV, Kind(carried=Carrying(
+    State.carry_number, State.made_number, lambda state, v, results: results[id(v)], _number_behind,
+    lambda v: NumberV(v.node, v.aval, v.kind, v.low, v.high))))
+define(TupleV, Kind(carried=Carrying(State.carry_tuple, State.made_tuple, State.tuple_after)))
+define(Const, Kind(carried=Carrying(State.carry_constant)))
+define(SizeV, Kind(carried=Carrying(State.carry_size)))
 
 
 def _within(span: tuple[int, int], low: int, high: int) -> bool:

@@ -46,8 +46,9 @@ from dynacomp.capture.control_flow.merge import Differs, Join, Slot
 from dynacomp.capture.graph.avals import Aval, blank
 from dynacomp.capture.graph.graph import Builder, Closure, Node
 from dynacomp.capture.symbolic import undo_log
+from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.symbolic.values import ArrayV, Const, NotConstant, NumberV, Value
+from dynacomp.capture.symbolic.values import Const, NotConstant, NumberV, Value
 from dynacomp.capture.tracing.trace_call import emit_node
 
 PEELS, MAX_NESTED = 2, 24  # iterations run before the loop; those of a loop that stays a nest of `cond`s
@@ -145,7 +146,7 @@ class While(Iteration):
         for slot in join.slots:
             slot.merged.node = self.state.place(slot.aval, "result")
             values = iter(slot.values)
-            inside = _inside(slot.merged)
+            inside = kind(slot.merged).carried.copy(slot.merged)
             self.slots.append(Slot([inside if goes_on else next(values) for goes_on in again], slot.merged))
 
     # --- the node
@@ -184,13 +185,6 @@ class While(Iteration):
 def _if(cap: Capture, condition: Value, wanted: bool) -> Value:
     """`bool(condition) == wanted`."""
     return as_bool(cap, condition) if wanted else negation(cap, condition)
-
-
-def _inside(merged: Any) -> Any:
-    """A copy of a merged Value, which keeps the placeholder when the other gets the loop's result."""
-    if isinstance(merged, ArrayV):
-        return ArrayV(merged.node, merged.aval)
-    return NumberV(merged.node, merged.aval, merged.kind, merged.low, merged.high)
 
 
 def _first(avals: tuple[Aval, ...]) -> Closure:

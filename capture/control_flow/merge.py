@@ -8,6 +8,7 @@ other classes, shapes, dtypes, weak types, other constants, another pattern of i
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +21,7 @@ from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.capture.numbers import dynamic_scalars, host_functions
 from dynacomp.capture.reconstruct.array_identity import origin_of
 from dynacomp.capture.symbolic import undo_log
-from dynacomp.capture.symbolic.iterator_values import SeqIterV, StreamV
+from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -124,8 +125,9 @@ class Join:
         for v in dict.fromkeys(v for state in self.states for v in state):
             if v.serial < self.since or getattr(v, "real", None) is not None:
                 found = [self.parts(way, v) for way in range(len(self.states))]
-                if isinstance(v, (SeqIterV, StreamV)) and any(shape != found[0][0] for shape, _ in found):
-                    yield v, lambda v=v: undo_log.spoil(v)  # type: ignore[misc]
+                spoil = kind(v).spoil
+                if spoil is not None and any(shape != found[0][0] for shape, _ in found):
+                    yield v, functools.partial(spoil, v)
                     continue
                 held = self._held(found)
                 states = [state[v] for state in self.states if v in state]

@@ -11,16 +11,18 @@ driver says whether they change too often (`Policy.changes_often` of `Rounds`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from dynacomp.capture.base.errors import Restart
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import Instr
 from dynacomp.capture.graph.sizes import Size, canonical, names
 from dynacomp.capture.kinds.iteration import ROUNDS_ASKED
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV, counters
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.lessons import Lesson
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.values import SizeV, Value, is_const
@@ -68,21 +70,32 @@ def counted(cap: Capture, it: Value) -> Iterator[tuple[Rounds, Any]]:
             yield from ((Rounds(cap.sizes.dims[n]), scope.value(scope.symbol(n))) for n in symbols(part))
 
 
-def rounds_of(cap: Capture, it: Value) -> Iterator[Rounds]:
+def rounds_of(cap: Capture, it: Any) -> Iterable[Rounds]:
     """What decides how often a loop goes round, as far as that has Sources."""
-    if isinstance(it, CountIterV):
-        for part in (it.current, it.stop, it.step):
-            if isinstance(part, SizeV):
-                yield from (Rounds(cap.sizes.dims[n]) for n in symbols(part))
-    elif isinstance(it, (SeqIterV, GivenIterV)):
-        walked = it.seq if isinstance(it, SeqIterV) else it
-        if walked.source is not None:
-            yield Rounds(walked.source, walked=True)
-    elif isinstance(it, StreamV):
-        for part in it.parts:
-            yield from rounds_of(cap, part)
-            if getattr(part, "source", None) is not None:
-                yield Rounds(part.source, walked=True)
+    row = kind(it).rounds
+    return () if row is None else row(cap, it)
+
+
+def _of_count(cap: Capture, it: CountIterV) -> Iterator[Rounds]:
+    for part in of_class(SizeV, (it.current, it.stop, it.step)):
+        yield from (Rounds(cap.sizes.dims[n]) for n in symbols(part))
+
+
+def _walked(walked: Value) -> list[Rounds]:
+    return [] if walked.source is None else [Rounds(walked.source, walked=True)]
+
+
+def _of_parts(cap: Capture, it: StreamV) -> Iterator[Rounds]:
+    for part in it.parts:
+        yield from rounds_of(cap, part)
+        if getattr(part, "source", None) is not None:
+            yield Rounds(part.source, walked=True)
+
+
+define(CountIterV, Kind(rounds=_of_count))
+define(SeqIterV, Kind(rounds=lambda cap, it: _walked(it.seq)))
+define(GivenIterV, Kind(rounds=lambda cap, it: _walked(it)))
+define(StreamV, Kind(rounds=_of_parts))
 
 
 def symbols(size: SizeV) -> list[str]:

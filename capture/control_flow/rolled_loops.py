@@ -36,6 +36,7 @@ from dynacomp.capture.kinds.grown_lists import Grown, rows_aval, shape_of
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.grown_items import Run, parts_of
 from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV, counters
+from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
@@ -83,7 +84,7 @@ def roll(cap: Capture, frame: Frame, instr: Instr, it: Value, counts: list[Count
     if body is None:  # a loop that generators and comprehensions suspend in
         return
     names = bound_names(frame.code, body, instr.index + 1, frame.code.at[instr.argval] + LOOP_ENDS)
-    ends = [expr_of(c.current) + rounds * c.step.value for c in counts]
+    ends = [size_values.expr_of(c.current) + rounds * c.step.value for c in counts]
     try:
         settled(lambda changed: For(cap, frame, names, it, changed, instr.index, rounds).emit(), counts)
     except REFUSED:
@@ -111,12 +112,8 @@ def rounds_of(cap: Capture, counts: list[CountIterV]) -> Any:
 
 def length_of(it: CountIterV) -> Any:
     """How many numbers are left of a range with an end, if any are."""
-    first, last, step = expr_of(it.current), expr_of(it.stop), it.step.value
+    first, last, step = size_values.expr_of(it.current), size_values.expr_of(it.stop), it.step.value
     return (last - first + step - 1) // step if step > 0 else (first - last - step - 1) // -step
-
-
-def expr_of(v: Value) -> Any:
-    return size_values.expr_of(v) if isinstance(v, SizeV) else v.value  # type: ignore[attr-defined]
 
 
 def at_hand(cap: Capture, length: Any) -> int:
@@ -224,7 +221,8 @@ class For(Iteration):
             exprs = {self.expr_in(leaf, name) for leaf in ends}
             if len(exprs) == 1 and None not in exprs and name not in needed:
                 found[name] = self.numbers.behind(exprs.pop())
-                if not isinstance(self.locals[name], (ArrayV, NumberV, TupleV)):
+                row = kind(self.locals[name]).carried
+                if row is None or row.made is None:
                     del self.locals[name]
         return found
 

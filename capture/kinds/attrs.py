@@ -108,6 +108,9 @@ def special(cap: Capture, value: Value, name: str) -> Value | None:
     return bind(cap, raw, value, owner, name)
 
 
+define(ObjectV, Kind(special=special))
+
+
 def has_attribute(cap: Capture, value: Value, name: str) -> bool:
     try:
         getattr_value(cap, value, name)

@@ -8,6 +8,7 @@ just goes on.
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from typing import Any
@@ -19,6 +20,7 @@ from dynacomp.capture.bytecode.segments import begun
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.symbolic.generators import delegate, resume
 from dynacomp.capture.symbolic.iterator_values import ASendV, GeneratorV
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
 from dynacomp.capture.symbolic.values import ArrayV, Const, LibraryV, ObjectV, OpaqueV, TupleV, Value, type_of
 from dynacomp.capture.wrapping.class_attrs import name_in_errors
@@ -38,18 +40,12 @@ REFUSALS = ("object {} can't be used in 'await' expression",
 
 def awaitable(cap: Capture, v: Value, refusal: str) -> Value:
     """What `await v` sends to."""
-    if can_be_awaited(v):
-        if isinstance(v, GeneratorV) and type_of(v) is types.CoroutineType and v.started and not v.done and (
-                v.running or delegate(v.frame) is not None):
-            raise Raised(Const(RuntimeError("coroutine is being awaited already")))
-        return v
-    method = cap.special(v, "__await__") if isinstance(v, ObjectV) else None
-    if method is not None:
-        return _iterator(cap.call(method, []))
-    if isinstance(v, (OpaqueV, LibraryV)) or hasattr(type_of(v), "__await__"):
-        raise Break("call", f"await of a {type_of(v).__qualname__}")
-    if isinstance(v, ArrayV):
-        raise Break("raises", "TypeError")  # whose text names the class as only C knows it
+    row = kind(v).awaited
+    found = None if row is None else row(cap, v)
+    if found is not None:
+        return found  # type: ignore[no-any-return]
+    if hasattr(type_of(v), "__await__"):
+        raise _left_to_python(v)
     raise Raised(Const(TypeError(refusal.format(name_in_errors(type_of(v))))))
 
 
@@ -62,24 +58,59 @@ def _iterator(found: Value) -> Value:
     return found
 
 
-def can_be_awaited(v: Value) -> bool:
-    """Whether it is itself what `await` sends to."""
-    return isinstance(v, ASendV) or isinstance(v, GeneratorV) and bool(v.frame.code.code.co_flags & AWAITABLE)
+def _left_to_python(v: Value) -> Break:
+    return Break("call", f"await of a {type_of(v).__qualname__}")
+
+
+def _by_python(cap: Capture, v: Value) -> Value:
+    raise _left_to_python(v)
+
+
+def _refused(cap: Capture, v: Value) -> Value:
+    raise Break("raises", "TypeError")  # whose text names the class as only C knows it
+
+
+def _coroutine(cap: Capture, v: GeneratorV) -> Value | None:
+    if not _is_coroutine(v):
+        return None
+    if type_of(v) is types.CoroutineType and v.started and not v.done and (v.running or delegate(v.frame) is not None):
+        raise Raised(Const(RuntimeError("coroutine is being awaited already")))
+    return v
+
+
+def _is_coroutine(v: GeneratorV) -> bool:
+    return bool(v.frame.code.code.co_flags & AWAITABLE)
+
+
+def _of_instance(cap: Capture, v: ObjectV) -> Value | None:
+    method = cap.special(v, "__await__")
+    return None if method is None else _iterator(cap.call(method, []))
 
 
 AWAITABLE = 0x80 | 0x100  # CO_COROUTINE, CO_ITERABLE_COROUTINE
 
 
+# --- context managers
+
+
+def manager(cap: Capture, v: ObjectV, a: str = "") -> tuple[Value, Value]:
+    """What leaves a context manager, and what enters it; a: "a" of an asynchronous one."""
+    enter, leave = cap.special(v, f"__{a}enter__"), cap.special(v, f"__{a}exit__")
+    if enter is None or leave is None:
+        protocol = "asynchronous context" if a else "context"
+        missed = "" if enter is None else f" (missed __{a}exit__ method)"
+        raise Raised(Const(TypeError(
+            f"{v.cls.__qualname__!r} object does not support the {protocol} manager protocol{missed}")))
+    return leave, enter
+
+
 @opcode("BEFORE_ASYNC_WITH")
 def _before_async_with(cap: Capture, f: Frame, i: Instr) -> None:
-    manager = f.pop()
-    if not isinstance(manager, ObjectV):
-        raise Break("with", f"an asynchronous context manager of type {type_of(manager).__qualname__}")
-    enter, leave = cap.special(manager, "__aenter__"), cap.special(manager, "__aexit__")
-    if enter is None or leave is None:
-        missed = "" if enter is None else " (missed __aexit__ method)"
-        raise Raised(Const(TypeError(f"{manager.cls.__qualname__!r} object does not support the asynchronous context "
-                                     f"manager protocol{missed}")))
+    v = f.pop()
+    row = kind(v).amanager
+    if row is None:
+        raise Break("with", f"an asynchronous context manager of type {type_of(v).__qualname__}")
+    leave, enter = row(cap, v)
     f.push(leave)
     f.push(cap.call(enter, []))
 
@@ -92,7 +123,7 @@ def _get_aiter(cap: Capture, f: Frame, i: Instr) -> None:
 
 @row(aiter)
 def _aiter_of(cap: Capture, v: Value) -> Value:
-    if isinstance(v, ObjectV) and cap.special(v, "__aiter__") is None:
+    if kind(v).aiter is not None and cap.own(v, "__aiter__") is None:
         raise Break("raises", "TypeError")
     return _aiter(cap, v)
 
@@ -101,8 +132,13 @@ def _aiter(cap: Capture, v: Value) -> Value:
     """What `async for` goes through."""
     if type_of(v) is types.AsyncGeneratorType:
         return v
-    if not isinstance(v, ObjectV):
+    row = kind(v).aiter
+    if row is None:
         raise Break("iterator", f"asynchronous iteration over a {type_of(v).__qualname__}")
+    return row(cap, v)  # type: ignore[no-any-return]
+
+
+def _aiter_of_instance(cap: Capture, v: ObjectV) -> Value:
     method = cap.special(v, "__aiter__")
     if method is None:
         raise Raised(Const(TypeError("'async for' requires an object with __aiter__ method, got "
@@ -134,7 +170,7 @@ def _anext(cap: Capture, v: Value, *default: Value) -> Value:
         raise Break("call", "anext() with a default")
     if type_of(v) is types.AsyncGeneratorType:
         return ASendV(v, NONE)
-    method = cap.special(v, "__anext__") if isinstance(v, ObjectV) else None
+    method = cap.own(v, "__anext__")
     if method is None:
         raise Break("iterator", f"asynchronous iteration over a {type_of(v).__qualname__}")
     return cap.call(method, [])
@@ -199,7 +235,7 @@ def _begun(cap: Capture, awaited: Value) -> Value:
     if not _may_begin(cap, awaited, place):
         return TupleV([Const(False), awaited])
     try:
-        ended, item = _run(cap, awaited)
+        ended, item = kind(awaited).send(cap, awaited, NONE)  # type: ignore[misc]
         if not ended:
             _ahead(awaited, item)
     except Break:
@@ -211,16 +247,13 @@ def _begun(cap: Capture, awaited: Value) -> Value:
 def _may_begin(cap: Capture, v: Value, place: Any) -> bool:
     if (id(place[0]), place[1]) in cap.lessons.waits or cap.bodies:
         return False
-    if isinstance(v, ASendV):
-        return isinstance(v.gen, GeneratorV) and v.gen.real is None
-    return can_be_awaited(v) and v.real is None and not v.started  # type: ignore[attr-defined]
+    row = kind(v).may_begin
+    return row is not None and row(v)
 
 
-def _run(cap: Capture, v: Value) -> tuple[bool, Value]:
-    if isinstance(v, ASendV):
-        return send_to_generator(cap, v, NONE)
-    assert isinstance(v, GeneratorV)
-    item = resume(cap, v, NONE)
+def send_to_frame(cap: Capture, v: GeneratorV, sent: Value) -> tuple[bool, Value]:
+    """The same of a generator or coroutine."""
+    item = resume(cap, v, sent)
     return (True, v.frame.result or NONE) if item is None else (False, item)
 
 
@@ -233,3 +266,12 @@ def _ahead(v: Value, item: Value) -> None:
 
 
 BUILTINS[begun] = _begun
+define(ObjectV, Kind(awaited=_of_instance, aiter=_aiter_of_instance, manager=manager,
+                     amanager=functools.partial(manager, a="a")))
+define(GeneratorV, Kind(awaited=_coroutine, send=send_to_frame,
+                        may_begin=lambda v: _is_coroutine(v) and v.real is None and not v.started))
+define(ASendV, Kind(awaited=lambda cap, v: v, send=send_to_generator,
+                    may_begin=lambda v: isinstance(v.gen, GeneratorV) and v.gen.real is None))
+define(OpaqueV, Kind(awaited=_by_python))
+define(LibraryV, Kind(awaited=_by_python))
+define(ArrayV, Kind(awaited=_refused))

@@ -20,15 +20,16 @@ from dynacomp.capture.kinds.attrs import NAMING, do_nothing
 from dynacomp.capture.kinds.exceptions import as_exception, handled, instance_of, set_cause
 from dynacomp.capture.kinds.iteration import advance, get_iter, iterate
 from dynacomp.capture.kinds.keys import pairs
-from dynacomp.capture.opcodes.coroutines import Wrapped, send_to_generator
+from dynacomp.capture.opcodes.coroutines import Wrapped
 from dynacomp.capture.opcodes.groups import prepare_reraise
 from dynacomp.capture.opcodes.names import CALLEE_FIRST, load_global
 from dynacomp.capture.reconstruct import tracebacks
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.frame_values import HandlingV, NullV
 from dynacomp.capture.symbolic.generator_finalization import dropped
-from dynacomp.capture.symbolic.generators import resume, stop_error, stopping, type_name
-from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, GeneratorV, counters
+from dynacomp.capture.symbolic.generators import stop_error, stopping, type_name
+from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV, counters
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode, unsupported
 from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (
@@ -36,7 +37,6 @@ from dynacomp.capture.symbolic.values import (
     DictV,
     LibraryV,
     NumberV,
-    ObjectV,
     OpaqueV,
     SizeV,
     TupleV,
@@ -257,10 +257,10 @@ def _pop_except(cap: Capture, f: Frame, i: Instr) -> None:
 def _check_exc_match(cap: Capture, f: Frame, i: Instr) -> None:
     kinds = as_python(f.pop())
     kinds = kinds if isinstance(kinds, tuple) else (kinds,)
-    for kind in kinds:
-        if not (isinstance(kind, type) and BaseException in kind.__mro__):
+    for cls in kinds:
+        if not (isinstance(cls, type) and BaseException in cls.__mro__):
             raise Raised(Const(TypeError("catching classes that do not inherit from BaseException is not allowed")))
-    f.push(Const(any(base is kind for base in type_of(f.stack[-1]).__mro__ for kind in kinds)))
+    f.push(Const(any(base is cls for base in type_of(f.stack[-1]).__mro__ for cls in kinds)))
 
 
 @opcode("RERAISE")
@@ -289,23 +289,26 @@ BUILTINS[do_nothing] = lambda cap, *raised: Const(None)
 @opcode("BEFORE_WITH")
 def _before_with(cap: Capture, f: Frame, i: Instr) -> None:
     manager = f.pop()
-    if isinstance(manager, LibraryV) and manager.make in NAMING:
-        f.push(Const(do_nothing))
-        f.push(Const(None))
-        return
-    if not isinstance(manager, ObjectV):
-        raise Break("with", f"a context manager of type {_kind(manager)}")
-    enter, leave = cap.special(manager, "__enter__"), cap.special(manager, "__exit__")
-    if enter is None or leave is None:
-        missed = "" if enter is None else " (missed __exit__ method)"
-        raise Raised(Const(TypeError(f"{manager.cls.__qualname__!r} object does not support the context manager "
-                                     f"protocol{missed}")))
+    row = kind(manager).manager
+    if row is None:
+        raise _no_manager(manager)
+    leave, enter = row(cap, manager)
     f.push(leave)
     f.push(cap.call(enter, []))
 
 
-def _kind(v: Value) -> str:
-    return type(v.value).__qualname__ if is_const(v) else type(v).__name__
+def _no_manager(v: Value) -> Break:
+    return Break("with", f"a context manager of type {type(v.value).__qualname__ if is_const(v) else type(v).__name__}")
+
+
+def _naming(cap: Capture, v: LibraryV) -> tuple[Value, Value]:
+    """Names in what a compiler writes: nothing to do."""
+    if v.make not in NAMING:
+        raise _no_manager(v)
+    return Const(do_nothing), Const(do_nothing)
+
+
+define(LibraryV, Kind(manager=_naming))
 
 
 @opcode("WITH_EXCEPT_START")
@@ -340,18 +343,16 @@ def _get_yield_from_iter(cap: Capture, f: Frame, i: Instr) -> None:
 def _send(cap: Capture, f: Frame, i: Instr) -> int | None:
     sent = f.pop()
     receiver = f.stack[-1]
-    if isinstance(receiver, ASendV):
-        return _send_to_generator(cap, f, i, receiver, sent)
-    if isinstance(receiver, GeneratorV):
-        item = resume(cap, receiver, sent)
-    elif is_same(sent, NONE):
-        item = advance(cap, receiver)
+    row = kind(receiver).send
+    if row is not None:
+        ended, item = row(cap, receiver, sent)
     else:
-        item = cap.call(cap.getattr(receiver, "send"), [sent])
-    if item is not None:
-        f.push(item)
-        return None
-    return _sent(f, i, receiver.frame.result if isinstance(receiver, GeneratorV) else NONE)
+        item = advance(cap, receiver) if is_same(sent, NONE) else cap.call(cap.getattr(receiver, "send"), [sent])
+        ended = item is None
+    if ended:
+        return _sent(f, i, item)
+    f.push(item)
+    return None
 
 
 def _sent(f: Frame, i: Instr, result: Value | None) -> int:
@@ -362,12 +363,6 @@ def _sent(f: Frame, i: Instr, result: Value | None) -> int:
     return i.argval
 
 
-def _send_to_generator(cap: Capture, f: Frame, i: Instr, receiver: ASendV, sent: Value) -> int | None:
-    ended, item = send_to_generator(cap, receiver, sent)
-    if ended:
-        return _sent(f, i, item)
-    f.push(item)
-    return None
 
 
 @opcode("END_SEND")

@@ -11,8 +11,8 @@ from typing import Any
 
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit import Emitter, load_elements, load_table
-from dynacomp.capture.symbolic.kind import Kind, define
-from dynacomp.capture.symbolic.values import DELETED, Const, ListV, ObjectV, SetV
+from dynacomp.capture.symbolic.kind import Kind, define, kind
+from dynacomp.capture.symbolic.values import DELETED, Const, DictV, ListV, ObjectV, SetV
 from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, built_in_base, payload_base
 from dynacomp.capture.wrapping.class_attrs import hides_entry
 
@@ -28,7 +28,8 @@ def emit_object(e: Emitter, v: ObjectV) -> None:
         e.call((base or built_in_base(v.cls)).__new__, partial(e.const, v.cls))
     e.remember(v)
     if base is not None and base not in IMMUTABLE:
-        e.later(partial(_fill_payload, e, v.payload))
+        fill: Any = kind(v.payload).fill
+        e.later(partial(fill, e, v.payload))
     for name, attr in v.attrs.items():
         if attr is not DELETED:
             put = runtime.write_entry if hides_entry(v.cls, name) else runtime.set_attribute
@@ -36,16 +37,14 @@ def emit_object(e: Emitter, v: ObjectV) -> None:
                             partial(e.load, attr)))
 
 
-def _fill_payload(e: Emitter, content: Any) -> None:
-    """Puts a new object's items into it; `content` is loaded as the object that holds it."""
-    made = partial(e.load, content)
-    if isinstance(content, ListV):
-        e.call(runtime.fill_sequence, made, partial(e.const, content.extra), partial(e.tuple, content.items))
-    elif isinstance(content, SetV):
-        e.call(runtime.replace_set, made, partial(load_elements, e, content.items))
-    else:
-        e.call(runtime.fill_table, made, partial(e.load, content.factory or Const(None)),
-               partial(load_table, e, content.items))
+# The items of a new object of a built-in class's subclass: the payload is loaded as the object that holds it.
+define(ListV, Kind(fill=lambda e, v: e.call(
+    runtime.fill_sequence, partial(e.load, v), partial(e.const, v.extra), partial(e.tuple, v.items))))
+define(SetV, Kind(fill=lambda e, v: e.call(
+    runtime.replace_set, partial(e.load, v), partial(load_elements, e, v.items))))
+define(DictV, Kind(fill=lambda e, v: e.call(
+    runtime.fill_table, partial(e.load, v), partial(e.load, v.factory or Const(None)),
+    partial(load_table, e, v.items))))
 
 
 define(ObjectV, Kind(emit=emit_object))

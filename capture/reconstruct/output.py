@@ -44,8 +44,8 @@ from dynacomp.capture.symbolic.values import (
     DELETED,
     ArrayV,
     CellV,
+    Const,
     DictV,
-    Lazy,
     ListV,
     NumberV,
     ObjectV,
@@ -146,41 +146,70 @@ class NoTemplate(Exception):
 def template_of(cap: Capture, value: Any, outputs: dict[Node, int]) -> Any:
     """The result as the C side's template, with Sources where that has registers (see `registered`); NoTemplate when it
     cannot be one."""
-    if cap.known.made and (is_const(value) and is_made(cap, value.value)
-                           or isinstance(value, TupleV) and is_made(cap, value.cls)):
+    row = kind(value).template
+    found = None if row is None else row(cap, value, outputs)
+    if found is not None:
+        return found
+    if value.source is None:
         raise NoTemplate(value)
-    if isinstance(value, Lazy):
-        return ("reg", value.source)
-    if isinstance(value, ArrayV):
-        leaving(cap, value)
-        if value.origin is not None:
-            return _chosen(cap, value, outputs)
-    if isinstance(value, ArrayV) and not value.source and value.node not in cap.graph.inputs and value.real is None:
-        if runtime.is_key(value.aval.dtype):
-            index = outputs.setdefault(value.node, len(outputs))
-            return ("call", runtime.wrap_key, [("out", index), ("const", runtime.key_impl(value.aval.dtype))], {})
-        return ("out", outputs.setdefault(value.node, len(outputs)))
-    if isinstance(value, NumberV):
-        return ("call", value.kind, [("out", outputs.setdefault(value.node, len(outputs)))], {})
-    if is_const(value) and (value.source is None or is_single(peek(value))):
-        return ("const", value.value)
-    if isinstance(value, Value) and value.source is not None:
-        return ("reg", value.source)
-    if isinstance(value, ArrayV) and value.node in cap.graph.inputs:
-        return ("reg", cap.graph.inputs[value.node])
-    if type(value) is TupleV:
-        items = [template_of(cap, v, outputs) for v in value.items]
-        if value.cls is tuple:
-            return ("tuple", items)
-        return ("call", tuple.__new__, [("const", value.cls), ("tuple", items)], {})
-    if type(value) is ListV and value.cls is list and value.real is None:
-        if value.front is not None:
-            return ("call", runtime.joined_items, [_part_template(cap, part, outputs) for part in parts_of(value)], {})
-        return ("list", [template_of(cap, v, outputs) for v in cap.items(value)])
-    if type(value) is DictV and value.cls is dict and value.real is None and all(map(is_literal, value.items)):
-        items = [template_of(cap, cap.realize(v), outputs) for v in value.items.values()]
-        return ("dict", list(value.items), items)
-    raise NoTemplate(value)
+    return ("reg", value.source)
+
+
+def _array(cap: Capture, v: ArrayV, outputs: dict[Node, int]) -> Any:
+    leaving(cap, v)
+    if v.origin is not None:
+        return _chosen(cap, v, outputs)
+    if v.source:
+        return None
+    if v.node in cap.graph.inputs:
+        return ("reg", cap.graph.inputs[v.node])
+    if v.real is not None:
+        return None
+    index = outputs.setdefault(v.node, len(outputs))
+    if runtime.is_key(v.aval.dtype):
+        return ("call", runtime.wrap_key, [("out", index), ("const", runtime.key_impl(v.aval.dtype))], {})
+    return ("out", index)
+
+
+def _number(cap: Capture, v: NumberV, outputs: dict[Node, int]) -> Any:
+    return ("call", v.kind, [("out", outputs.setdefault(v.node, len(outputs)))], {})
+
+
+def _constant(cap: Capture, v: Const, outputs: dict[Node, int]) -> Any:
+    if cap.known.made and is_made(cap, v.value):
+        raise NoTemplate(v)
+    return ("const", v.value) if v.source is None or is_single(peek(v)) else None
+
+
+def _tuple(cap: Capture, v: TupleV, outputs: dict[Node, int]) -> Any:
+    if cap.known.made and is_made(cap, v.cls):
+        raise NoTemplate(v)
+    if v.source is not None:
+        return None
+    items = ("tuple", [template_of(cap, x, outputs) for x in v.items])
+    return items if v.cls is tuple else ("call", tuple.__new__, [("const", v.cls), items], {})
+
+
+def _list(cap: Capture, v: ListV, outputs: dict[Node, int]) -> Any:
+    if v.source is not None or v.cls is not list or v.real is not None:
+        return None
+    if v.front is not None:
+        return ("call", runtime.joined_items, [_part_template(cap, part, outputs) for part in parts_of(v)], {})
+    return ("list", [template_of(cap, x, outputs) for x in cap.items(v)])
+
+
+def _dict(cap: Capture, v: DictV, outputs: dict[Node, int]) -> Any:
+    if v.source is not None or v.cls is not dict or v.real is not None or not all(map(is_literal, v.items)):
+        return None
+    return ("dict", list(v.items), [template_of(cap, cap.realize(x), outputs) for x in v.items.values()])
+
+
+define(ArrayV, Kind(template=_array))
+define(NumberV, Kind(template=_number))
+define(Const, Kind(template=_constant))
+define(TupleV, Kind(template=_tuple))
+define(ListV, Kind(template=_list))
+define(DictV, Kind(template=_dict))
 
 
 def _part_template(cap: Capture, part: Any, outputs: dict[Node, int]) -> Any:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dynacomp.capture.base import itertools_py
-from dynacomp.capture.symbolic.kind import Kind, define
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.values import MutableV, NotConstant, Value
 
 
@@ -107,9 +107,12 @@ COUNTED = ("rows", "zip", "enumerate", "map")  # streams that go on as their par
 
 def counters(it: Value) -> list[CountIterV]:
     """The counts of which an iterator is made that ends where they do; none where it is made of something else."""
-    if isinstance(it, CountIterV):
-        return [it]
-    if not isinstance(it, StreamV) or it.kind not in COUNTED or it.real is not None or it.state.get("strict"):
+    row = kind(it).counters
+    return [] if row is None else row(it)
+
+
+def _of_parts(it: StreamV) -> list[CountIterV]:
+    if it.kind not in COUNTED or it.real is not None or it.state.get("strict"):
         return []
     found = [counters(part) for part in (it.parts[:1] if it.kind == "rows" else it.parts)]
     return [c for part in found for c in part] if all(found) else []
@@ -138,5 +141,6 @@ def _stream_type(v: StreamV) -> type:
     return STREAM_TYPES[v.kind] if v.real is None else type(v.real)
 
 
-define(StreamV, Kind(python_type=_stream_type))
+define(StreamV, Kind(python_type=_stream_type, counters=_of_parts))
+define(CountIterV, Kind(counters=lambda it: [it]))
 define(GeneratorV, Kind(python_type=_generator_type))

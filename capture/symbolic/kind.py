@@ -32,6 +32,7 @@ class Kind:
     rebuild: Callable[[V, Iterable[Any]], Any] | None = None  # such an object of these children
 
     # what Python does with it
+    special: Callable[[Cap, V, str], V | None] | None = None  # a method that an instance's class has for operators
     getattr: Callable[[Cap, V, str], V] | None = None
     setattr: Callable[[Cap, V, str, V], None] | None = None
     delattr: Callable[[Cap, V, str], None] | None = None
@@ -53,13 +54,30 @@ class Kind:
     key: Callable[[Cap, V], Any] | None = None  # in dicts and sets; None: the constant itself
     text: Callable[[Cap, V, Any, str], V] | None = None  # `str`, `repr`, `ascii`, `format`; None: a constant's
     display: Callable[[Cap, V, str, list[V]], str] | None = None  # a container's text, under the name of its class
+    manager: Callable[[Cap, V], tuple[V, V]] | None = None  # what leaves a context manager, and what enters it
+    amanager: Callable[[Cap, V], tuple[V, V]] | None = None  # an asynchronous one
+    aiter: Callable[[Cap, V], V] | None = None
+    awaited: Callable[[Cap, V], V | None] | None = None  # what `await` sends to; None: the object is refused
+    send: Callable[[Cap, V, V], tuple[bool, V]] | None = None  # (True, its result), or (False, what it yields)
+    may_begin: Callable[[V], bool] | None = None  # a coroutine, or the like, that nobody has sent to yet
+    signature: Callable[[Cap, V], Any] | None = None  # of a function
     copy: Callable[[Cap, V], V] | None = None
     deepcopy: Callable[[Cap, V, V], V] | None = None
 
     # what becomes of it
+    found: Callable[[Cap, Any, V], None] | None = None  # the existing object that it stands for has been met
+    changing: Callable[[V], None] | None = None  # it is going to be changed in place
+    fresh: Callable[[V], bool] | None = None  # a function that eager JAX has not seen; None: it may have
+    counters: Callable[[V], list[Any]] | None = None  # the counts that an iterator is made of, if of nothing else
+    rounds: Callable[[Cap, V], Iterable[Any]] | None = None  # what decides how often a loop over it goes round
+    carried: Any = None  # how a loop that becomes a node carries it: see `control_flow.loop_state`
+    spoil: Callable[[V], None] | None = None  # makes an iterator unusable
+    plain: Callable[[Cap, V], Any] | None = None  # for NumPy, which has to know it; None: a constant's
     argument: Callable[[Cap, V], Any] | None = None  # in a node of the Graph
     shell: Callable[[Cap, V, Any], Any] | None = None  # for JAX's registry of trees; None: the Value itself
+    template: Callable[[Cap, V, Any], Any] | None = None  # in the C side's template of a result; None: not that way
     emit: Callable[[Any, V], None] | None = None  # bytecode that makes or finds the object
+    fill: Callable[[Any, V], None] | None = None  # bytecode that puts its items into a new object
     replay: Callable[[Any, V], None] | None = None  # bytecode that changes the existing object as the program did
 
 

@@ -28,6 +28,7 @@ from dynacomp.capture.symbolic.effects import Effects
 from dynacomp.capture.symbolic.frame_values import HandlingV
 from dynacomp.capture.symbolic.guards import GuardSet
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV
+from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.lessons import Data, Lesson, Lessons
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -198,6 +199,11 @@ class Capture:
     def special(self, value: Value, name: str) -> Value | None:
         """A special method, looked up on the type as Python does; None when there is none."""
         return OPERATIONS.special(self, value, name)
+
+    def own(self, value: Value, name: str) -> Value | None:
+        """A special method that the class of an instance has; None for other Values, too."""
+        special = kind(value).special
+        return None if special is None else special(self, value, name)
 
     def instance_attribute(self, value: ObjectV, name: str) -> Value | None:
         """What an object's own dictionary or slot holds under `name`."""

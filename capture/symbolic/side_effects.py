@@ -13,6 +13,7 @@ from typing import Any
 
 from dynacomp.capture.base.classes import has_dict, own_dict
 from dynacomp.capture.base.errors import Break, Restart, Unbuildable
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -36,7 +37,7 @@ from dynacomp.capture.symbolic.values import (
 
 def mutating(cap: Capture, value: Value) -> None:
     """Must be called before a Value is changed in place."""
-    if isinstance(value, DictV) and value.cls is types.MappingProxyType:
+    if getattr(value, "cls", None) is types.MappingProxyType:
         raise Break("store", "a change to a mappingproxy")  # which Python refuses, in words for each operation
     if cap.dropping.pending:
         OPERATIONS.changing(cap, value)
@@ -51,12 +52,30 @@ def mutating(cap: Capture, value: Value) -> None:
     for side in [b for b in older if b.is_side]:
         save(side, value)
     _change_from(cap, [b for b in older if not b.is_side], "a change to an outer object")
-    if isinstance(value, MutableV):
-        value.dirty = True
-    if isinstance(value, SetV) and value.items is value.real:
-        value.items = set(value.items)
-    if isinstance(value, DictV) and isinstance(value.owner, ObjectV):
-        value.owner.written.update(value.items)
+    changing = kind(value).changing
+    if changing is not None:
+        changing(value)
+
+
+def _changing(v: Any) -> None:
+    v.dirty = True
+
+
+def _changing_set(v: SetV) -> None:
+    v.dirty = True
+    if v.items is v.real:
+        v.items = set(v.items)
+
+
+def _changing_dict(v: DictV) -> None:
+    v.dirty = True
+    if isinstance(v.owner, ObjectV):
+        v.owner.written.update(v.items)
+
+
+define(MutableV, Kind(changing=_changing))
+define(SetV, Kind(changing=_changing_set))
+define(DictV, Kind(changing=_changing_dict))
 
 
 def _note(cap: Capture, whose: Any) -> None:
@@ -112,13 +131,18 @@ def _reach(cap: Capture, todo: list[Any], since: int) -> bool:
     seen: set[int] = set()
     while todo:
         at = todo.pop()
-        at = cap.known.objects.get(id(at.obj)) if isinstance(at, Lazy) else at
+        at = _met(cap, at)
         if id(at) in ids:
             return True
         if id(at) not in seen:
             seen.add(id(at))
             todo.extend(_parts(at))
     return False
+
+
+def _met(cap: Capture, at: Any) -> Any:
+    """The Value of an element, if something has looked at the object."""
+    return cap.known.objects.get(id(at.obj)) if isinstance(at, Lazy) else at
 
 
 def _parts(at: Any) -> Iterable[Any]:
@@ -174,8 +198,8 @@ def settle(cap: Capture) -> list[Value]:
         last(cap)
     inputs = [v for v in cap.known.objects.values() if v.source is not None]
     ids = set(map(id, found))
-    for kind in dict.fromkeys(_kept_in(type(v.real)) for v in found if not isinstance(v, CellV)):  # type: ignore[attr-defined]
-        alike = [v for v in inputs if _kept_in(type(getattr(v, "real", None))) is kind]
+    for kept in dict.fromkeys(_kept_in(type(v.real)) for v in found if not isinstance(v, CellV)):  # type: ignore[attr-defined]
+        alike = [v for v in inputs if _kept_in(type(getattr(v, "real", None))) is kept]
         is_changed = [bool(ids & {id(v), id(getattr(v, "payload", v))}) for v in alike]
         sources = tuple(v.source for v, is_one in zip(alike, is_changed) if is_one)
         others = tuple(v.source for v, is_one in zip(alike, is_changed) if not is_one)
@@ -207,8 +231,7 @@ def waits_for_effects(cap: Capture, value: Value) -> bool:
     changes = {id(v): v for v in changed(cap)}
     todo, seen, runs = [value], set(), False
     while todo and (changes or cap.effects.globals):
-        at: Any = todo.pop()
-        at = cap.known.objects.get(id(at.obj)) if isinstance(at, Lazy) else at
+        at: Any = _met(cap, todo.pop())
         if id(at) in changes:
             return True
         runs = runs or isinstance(at, FunctionV) or holds(at, types.FunctionType)

@@ -18,6 +18,7 @@ from typing import Any
 
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.symbolic.iterator_values import CountIterV, SeqIterV, StreamV
+from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.values import (
     DELETED,
     CellV,
@@ -157,12 +158,17 @@ class SpoiledV(Value):
         raise Break("branch", "an iterator that is further on one side than on the other")
 
 
-def spoil(value: SeqIterV | StreamV) -> None:
+def _spoil(v: SeqIterV) -> None:
     """Makes an iterator unusable: loops that have ended drop theirs, others must not go on with it."""
-    if isinstance(value, SeqIterV):
-        value.seq = SpoiledV()
-    else:
-        value.parts = [SpoiledV()] * max(1, len(value.parts))
+    v.seq = SpoiledV()
+
+
+def _spoil_stream(v: StreamV) -> None:
+    v.parts = [SpoiledV()] * max(1, len(v.parts))
+
+
+define(SeqIterV, Kind(spoil=_spoil))
+define(StreamV, Kind(spoil=_spoil_stream))
 
 
 def note_written(value: Any, states: list[State]) -> None:

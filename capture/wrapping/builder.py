@@ -35,6 +35,7 @@ from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.dynamic_scalars import is_numpy_number
 from dynacomp.capture.numbers.graph_inputs import add_input, outer_builder, own, symbolic_dims
 from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -79,17 +80,27 @@ def wrap(cap: Capture, obj: Any, source: S.Source) -> Value:
         value = row(cap, obj, source)
     except Break:  # finding an object never breaks; looking into this one will
         return _opaque(cap, obj, source)
-    if isinstance(value, (MutableV, ObjectV)):
-        remember(cap, obj, value)
-    elif isinstance(value, (MethodV, BuiltinMethodV, PartialV)):
-        value.real = obj
-        cap.known.keep.append(obj)
+    found = kind(value).found
+    if found is not None:
+        found(cap, obj, value)
     return value
 
 
 def remember(cap: Capture, obj: Any, value: Value) -> None:
     cap.known.objects[id(obj)] = value
     cap.known.keep.append(obj)
+
+
+def _kept(cap: Capture, obj: Any, value: Any) -> None:
+    value.real = obj
+    cap.known.keep.append(obj)
+
+
+define(MutableV, Kind(found=remember))
+define(ObjectV, Kind(found=remember))
+define(MethodV, Kind(found=_kept))
+define(BuiltinMethodV, Kind(found=_kept))
+define(PartialV, Kind(found=_kept))
 
 
 def realize(cap: Capture, item: Any) -> Value:

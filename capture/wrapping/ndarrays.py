@@ -29,7 +29,7 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.numbers import host_arrays
 from dynacomp.capture.numbers.size_values import concrete
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.kind import kind
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -40,6 +40,7 @@ from dynacomp.capture.symbolic.values import (
     SizeV,
     TupleV,
     Value,
+    as_python,
     children,
     is_const,
     type_of,
@@ -167,12 +168,15 @@ def plain(cap: Capture, value: Value) -> Any:
     rebuild = kind(value).rebuild
     if rebuild is not None:
         return rebuild(value, [plain(cap, v) for v in children(value)])
-    if isinstance(value, ArrayV):
-        return _of_outside(cap, value)
-    if isinstance(value, SizeV):
-        return concrete(cap, value, "NumPy").value
+    row = kind(value).plain
+    return as_python(value) if row is None else row(cap, value)
+
+
+def _known_array(cap: Capture, value: NdArrayV) -> Any:
     host_arrays.must_be_known(value)
-    return value.array if isinstance(value, NdArrayV) else value.value  # type: ignore[attr-defined]
+    return value.array
+
+
 
 
 def _of_outside(cap: Capture, value: ArrayV) -> Any:
@@ -355,3 +359,8 @@ def place(value: NdArrayV) -> tuple[Any, ...]:
     owner = _owner(array)
     offset = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
     return array.dtype, array.shape, array.strides, offset, array.flags.writeable
+
+
+define(ArrayV, Kind(plain=_of_outside))
+define(NdArrayV, Kind(plain=_known_array))
+define(SizeV, Kind(plain=lambda cap, v: concrete(cap, v, "NumPy").value))

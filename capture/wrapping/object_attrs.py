@@ -184,7 +184,7 @@ def through(cap: Capture, held: Value, value: Value, cls: Value) -> Value:
     if isinstance(held, LibraryV):  # jitted functions bind as others do
         of_class = stands_for(value, None)
         return held if of_class or not hooks(held) else MethodV(held, value)
-    getter = cap.special(held, "__get__") if isinstance(held, ObjectV) else None
+    getter = cap.own(held, "__get__")
     return held if getter is None else cap.call(getter, [value, cls])
 
 

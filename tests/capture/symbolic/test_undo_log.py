@@ -5,6 +5,7 @@ import pytest
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.iterator_values import CountIterV, SeqIterV, StreamV
+from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.values import DELETED, CellV, Const, DictV, FunctionV, ListV, ObjectV, SetV, TupleV
 
 A, B, C = Const("a"), Const("b"), Const("c")
@@ -93,7 +94,7 @@ def test_what_cannot_be_taken_back_breaks():
         with pytest.raises(Break, match="that one side changes"):
             undo_log.snapshot(value)
     spoiled = SeqIterV(TupleV([A]))
-    undo_log.spoil(spoiled)
+    kind(spoiled).spoil(spoiled)
     with pytest.raises(Break, match="further on one side"):
         spoiled.seq.items  # noqa: B018
 
