@@ -27,6 +27,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval, aval_of, is_numpy_dtype, weak
 from dynacomp.capture.graph.sizes import bounds
+from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.dynamic_scalars import host, is_numpy_number
 from dynacomp.capture.numbers.host_functions import as_scalar, row_of
 from dynacomp.capture.symbolic.iterator_values import CountIterV
@@ -36,10 +37,8 @@ from dynacomp.capture.symbolic.values import (
     Const,
     NumberV,
     ScalarV,
-    SizeV,
     Value,
     is_const,
-    is_exactly,
     is_number,
     now,
     type_of,
@@ -212,7 +211,7 @@ _ARITHMETIC: dict[str, Any] = {
 
 def _by_bounds(name: str, a: NumberV, b: Any) -> bool | None:
     """What a comparison of ints comes to wherever they lie within their bounds; None where that depends."""
-    if not (a.kind is int and (isinstance(b, NumberV) and b.kind is int or is_exactly(b, int))):
+    if not (a.kind is int and is_number(b) and type_of(b) is int):
         return None
     (p, q), (r, s) = span(a), span(b)
     always = {"lt": q < r, "le": q <= r, "gt": p > s, "ge": p >= s, "eq": p == q == r == s, "ne": q < r or p > s}
@@ -361,12 +360,14 @@ def each_round(fn: Any, *args: Value) -> Value | None:
 
 def most_of(stop: Value) -> Any:
     """The greatest value that the end of a range may have; None for one without an end."""
-    return int(bounds(stop.expr)[1]) if isinstance(stop, SizeV) else stop.value  # type: ignore[attr-defined]
+    last = size_values.expr_of(stop)
+    return None if last is None else int(bounds(last)[1])
 
 
 def least_of(stop: Value) -> Any:
     """The least value that it may have."""
-    return int(bounds(stop.expr)[0]) if isinstance(stop, SizeV) else stop.value  # type: ignore[attr-defined]
+    first = size_values.expr_of(stop)
+    return None if first is None else int(bounds(first)[0])
 
 
 def element(it: CountIterV) -> NumberV:
@@ -378,7 +379,7 @@ def element(it: CountIterV) -> NumberV:
     elif it.stop is not None:
         low = max(low, least_of(it.stop) + 1)
     rises = it.stop is not None and step.value > 0
-    below = it.stop.expr if rises and isinstance(it.stop, SizeV) else it.stop.value if rises else None
+    below = size_values.expr_of(it.stop) if rises else None
     return NumberV(current.node, current.aval, int, low, high, current.steps, below=below)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal, is_single
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
@@ -20,12 +21,12 @@ from dynacomp.capture.symbolic.values import (
     Const,
     NumberV,
     ScalarV,
-    TupleV,
     Value,
     existing,
     is_const,
     is_number,
     is_open,
+    is_plain_tuple,
     now,
     peek,
     type_of,
@@ -50,12 +51,12 @@ def _is_empty_tuple(value: Value) -> bool:
     """There is one of them."""
     if is_const(value):
         return type(value.value) is tuple and not value.value
-    return isinstance(value, TupleV) and value.cls is tuple and not value.items
+    return is_plain_tuple(value) and not value.items
 
 
 def same_object(cap: Capture, a: Value, b: Value) -> bool:
     """`a is b`, guarded where both are inputs."""
-    arrays = [v for v in (a, b) if isinstance(v, ArrayV)]
+    arrays = [*of_class(ArrayV, (a, b))]
     for v in arrays:
         certain(cap, v, another=a is not b and len(arrays) > 1)
     rows = (kind(v).identical for v in (a, b))

@@ -18,7 +18,17 @@ from dynacomp.capture.kinds import alike_items
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, Const, ScalarV, SizeV, Value, is_const, now, object_of, stands_for
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    Const,
+    SizeV,
+    Value,
+    is_changing,
+    is_const,
+    now,
+    object_of,
+    stands_for,
+)
 from dynacomp.capture.tracing.trace_call import library_call
 
 ONE = Const(1)
@@ -42,7 +52,7 @@ def _scan(cap: Capture, f: Value, init: Value, xs: Value = NONE, length: Value =
 
 @row(jax.lax.fori_loop)
 def _fori_loop(cap: Capture, lower: Value, upper: Value, body_fun: Value, init_val: Value, **options: Value) -> Value:
-    symbolic = any(isinstance(v, SizeV) for v in (lower, upper)) and all(map(size_values.is_int, (lower, upper)))
+    symbolic = any(map(is_changing, (lower, upper))) and all(map(size_values.is_int, (lower, upper)))
     length = size_values.arithmetic(cap, operator.sub, upper, lower) if symbolic and not options else None
     if length is not None and _is_true(size_values.compare(cap, operator.gt, length, Const(0))):
         return library_call(cap, sized_calls.fori_of_length, [lower, length, body_fun, init_val], name="fori_loop")
@@ -54,7 +64,7 @@ def _arange(cap: Capture, start: Value, stop: Value = NONE, step: Value = NONE, 
             **options: Value) -> Value:
     given = [as_scalar(cap, cap.realize(v)) for v in (start, stop, step)]
     numbers = [v for v in given if not stands_for(v, None)]
-    changes = any(isinstance(v, ScalarV) and isinstance(v.hint, (float, np.floating)) for v in numbers)
+    changes = any(is_changing(v) and isinstance(now(v), (float, np.floating)) for v in numbers)
     if options or not changes or not all(map(dynamic_scalars.is_number, numbers)):
         return library_call(cap, jnp.arange, [start, stop, step, dtype], options)
     first, last = (given[0], given[1]) if given[1] in numbers else (Const(0), given[0])

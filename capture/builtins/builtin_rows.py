@@ -41,7 +41,6 @@ from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
     DictV,
-    FunctionV,
     LibraryV,
     ListV,
     NdArrayV,
@@ -62,6 +61,7 @@ from dynacomp.capture.symbolic.values import (
     is_const,
     is_constant,
     is_exactly,
+    is_plain_tuple,
     note_hashes,
     peek,
     type_of,
@@ -110,7 +110,7 @@ def _callable(cap: Capture, x: Value) -> Value:
         return Const(callable(peek(x)))
     if isinstance(x, ObjectV):
         return Const(attrs.resolve(cap, x.cls, "__call__")[0] is not None)
-    return Const(isinstance(x, (FunctionV, LibraryV)) or any("__call__" in vars(base) for base in mro(class_of(x))))
+    return Const(isinstance(x, LibraryV) or any("__call__" in vars(base) for base in mro(class_of(x))))
 
 
 @row(getattr)
@@ -235,7 +235,7 @@ def _format(cap: Capture, x: Value, spec: Value = Const("")) -> Value:
 
 @row(tuple)
 def _tuple(cap: Capture, xs: Value = TupleV([])) -> Value:
-    return xs if isinstance(xs, TupleV) and xs.cls is tuple else TupleV(listed(cap, xs))
+    return xs if is_plain_tuple(xs) else TupleV(listed(cap, xs))
 
 
 @row(list)
@@ -303,12 +303,12 @@ def _range(cap: Capture, *args: Value) -> Value:
         return fold(cap, range, *args)  # which refuses
     args = tuple(index_value(cap, x) for x in args)
     a = [Const(0), args[0], Const(1)] if len(args) == 1 else [*args, *[Const(1)] * (3 - len(args))]
-    if any(isinstance(x, SizeV) for x in a):
+    if any(of_class(SizeV, a)):
         for changing in of_class(ScalarV, a):  # a size as well, from the next attempt on
             as_python(changing)
         none = size_values.compare(cap, operator.eq, a[2], Const(0))
         return fold(cap, range, Const(0), Const(0), Const(0)) if as_python(none) else RangeV(*a)
-    if any(isinstance(x, ArrayV) for x in a):
+    if any(of_class(ArrayV, a)):
         raise Break("leaves", "range() of an array")
     return fold(cap, range, *a)
 

@@ -31,7 +31,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import SETTLED
-from dynacomp.capture.symbolic.values import Const, MethodV, TupleV, Value, is_const, is_open
+from dynacomp.capture.symbolic.values import Const, MethodV, Value, is_const, is_open, is_plain_tuple
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.object_attrs import DESCRIPTORS
@@ -146,7 +146,7 @@ def cached_call(cap: Capture, fn: Const, *args: Value, **kwargs: Value) -> Value
 
 def _is_key(value: Value) -> bool:
     """Whether an argument is a constant whose hash and equality are no code of the program's."""
-    if isinstance(value, TupleV) and value.cls is tuple:
+    if is_plain_tuple(value):
         return all(isinstance(x, Value) and _is_key(x) for x in value.items)
     if not is_const(value) or is_open(value):
         return False
@@ -162,7 +162,7 @@ def _lives_long(obj: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    return tuple(map(_plain, value.items)) if isinstance(value, TupleV) else value.value
+    return tuple(map(_plain, value.items)) if is_plain_tuple(value) else value.value
 
 
 def _bound(cap: Capture, raw: Any, value: Value) -> Value:

@@ -16,6 +16,7 @@ from dynacomp.capture.base.classes import entries
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.builtins.builtin_rows import row
 from dynacomp.capture.builtins.class_statements import maker
 from dynacomp.capture.calls.calls import OPENED, as_function, inline
@@ -66,7 +67,7 @@ def _process(cap: Capture, cls: Value, *args: Value, **kwargs: Value) -> Value:
     asked = inspect.signature(_process_class).bind(recipe.obj, *flags[0], **flags[1]).arguments
     if asked.get("slots") or asked.get("weakref_slot"):
         raise Break("call", "a dataclass with slots, which is another class")
-    if any(isinstance(a, Placeholder) for a in entries(recipe.obj).get("__annotations__", {}).values()):
+    if any(of_class(Placeholder, entries(recipe.obj).get("__annotations__", {}).values())):
         raise Break("call", "a dataclass whose annotations only exist when the code runs")
     for name in INHERITED:
         resolve(cap, recipe.obj, name)

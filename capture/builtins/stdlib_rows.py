@@ -15,7 +15,7 @@ import operator
 import reprlib
 import types
 import weakref
-from typing import Any
+from typing import Any, cast
 
 from dynacomp.capture.arithmetic.operators import subscript
 from dynacomp.capture.base.errors import Break
@@ -176,9 +176,8 @@ def _single_dispatch(cap: Capture, fn: Const, args: list[Value], kwargs: dict[st
         return inline(cap, as_function(cap, fn), args, kwargs)
     at = S.Get(S.Item(cells, names.index("dispatch")), "cell_contents")
     inner = dispatch.__code__.co_freevars.index("registry")
-    registry = wrap(cap, dispatch.__closure__[inner].cell_contents,
-                    S.Get(S.Item(S.Get(at, "__closure__"), inner), "cell_contents"))
-    assert isinstance(registry, DictV)
+    registry = cast(DictV, wrap(cap, dispatch.__closure__[inner].cell_contents,
+                                S.Get(S.Item(S.Get(at, "__closure__"), inner), "cell_contents")))
     chosen = dispatch(type_of(args[0]))
     key = next(k for k, v in fn.value.registry.items() if v is chosen)
     return call(cap, cap.realize(registry.items[key]), args, kwargs)

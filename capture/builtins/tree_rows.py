@@ -18,6 +18,7 @@ import numpy as np
 from dynacomp.capture.arithmetic.operators import truth
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.loops_py import map_each
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.treedef_contents import arrays_in_structure, numbers_out_of_sight, taken_apart
 from dynacomp.capture.bodies.trees import unflattened
 from dynacomp.capture.builtins.builtin_rows import NONE
@@ -142,7 +143,7 @@ def all_arrays(cap: Capture, tree: Value, anew: bool = False) -> Value:
         if anew:
             raise Break("argument", "a library's object, in a tree that jax.jit takes apart") from None
         return tree
-    if any(isinstance(x, LibraryV) for x in leaves):
+    if any(of_class(LibraryV, leaves)):
         raise Break("argument", "a library's function beside arrays, which jax.jit does not take")
     if not anew and not any(map(_is_number, leaves)):
         return tree

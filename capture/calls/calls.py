@@ -13,7 +13,7 @@ import operator
 import re
 import types
 from math import inf
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -47,13 +47,13 @@ from dynacomp.capture.symbolic.values import (
     LibraryV,
     ListV,
     MethodV,
+    MutableV,
     NotConstant,
     ObjectV,
     OpaqueV,
     PartialV,
     ScalarV,
     SequenceV,
-    SetV,
     TupleV,
     Value,
     ViewV,
@@ -167,9 +167,7 @@ def _cells(cap: Capture, real: types.FunctionType, source: S.Source | None) -> t
     found = []
     for i, cell in enumerate(real.__closure__ or ()):
         at = S.Item(S.Get(source, "__closure__"), i) if source is not None else S.Root(cell, f"cell{i}")
-        value = wrap(cap, cell, at)
-        assert isinstance(value, CellV)
-        found.append(value)
+        found.append(cast(CellV, wrap(cap, cell, at)))
     return tuple(found)
 
 
@@ -461,7 +459,7 @@ def _c_function(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Val
         bound = _descriptor_call(cap, obj, args, kwargs)
         if bound is not None:
             return bound
-    if module == "_operator" and obj.__name__ in IN_PLACE and isinstance(args[0], (ListV, DictV, SetV)):
+    if module == "_operator" and obj.__name__ in IN_PLACE and isinstance(args[0], MutableV):
         raise Break("call", f"operator.{obj.__name__} of another copy of that module")
     if module in FOLDABLE_MODULES or obj in FOLDABLE or isinstance(getattr(obj, "__self__", None), _FOLDABLE_TYPES):
         return fold_call(cap, obj, args, kwargs)

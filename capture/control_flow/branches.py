@@ -103,11 +103,11 @@ def decide(cap: Capture, frame: Frame, condition: NumberV, yes: Start, no: Start
     meet = meeting_place(frame.code, frame.index, frame.stops)
     stops = frame.stops if meet == EXIT else frame.stops | {meet}
     one, other = (_explored(cap, frame, start, stops) for start in (yes, no))
-    if isinstance(one, Side) and isinstance(other, Side):
-        return conclude(cap, frame, Fork(condition, one, other, asked))
-    if isinstance(other, Side):
-        raise OneSide(False, one)  # type: ignore[arg-type]
-    raise OneSide(True, other) if isinstance(one, Side) else Differs("neither side can be captured")
+    if isinstance(one, Exception):
+        raise Differs("neither side can be captured") if isinstance(other, Exception) else OneSide(False, one)
+    if isinstance(other, Exception):
+        raise OneSide(True, other)
+    return conclude(cap, frame, Fork(condition, one, other, asked))
 
 
 def _explored(cap: Capture, frame: Frame, start: Start, stops: frozenset[int]) -> Side | Break | Raised:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from dynacomp.capture.arithmetic.graph_scalars import least_of, most_of
+from dynacomp.capture.arithmetic.graph_scalars import is_rounded, least_of, most_of
 from dynacomp.capture.bodies.subgraphs import Body
 from dynacomp.capture.bytecode.code import Decoded
 from dynacomp.capture.bytecode.control_flow_graph import live, written
@@ -25,7 +25,7 @@ from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import Const, ListV, NumberV, ScalarV, SizeV, Value, is_exactly
+from dynacomp.capture.symbolic.values import Const, ListV, SizeV, Value, now
 
 MAX_PASSES = 6  # to find the objects that a body changes
 
@@ -222,8 +222,7 @@ class Iteration:
 
 def is_float(v: Any) -> bool:
     """Whether a Value is a float of Python's that Python knows in each round."""
-    return is_exactly(v, float) or isinstance(v, ScalarV) and type(v.hint) is float or isinstance(
-        v, NumberV) and v.kind is float and v.series is not None
+    return type(now(v)) is float or is_rounded(v)
 
 
 def may_grow(v: Value) -> bool:

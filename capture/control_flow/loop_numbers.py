@@ -181,11 +181,17 @@ class LoopNumbers:
         self.states.append([self.expr_of(v), None])
         return self.number(State(len(self.states) - 1), now(v))  # type: ignore[return-value]
 
+    def series_of(self, v: Any) -> Series | None:
+        """What Python makes of a number in each round of this loop, if it does."""
+        series = getattr(v, "series", None)
+        return series if series is not None and series.loop is self else None
+
     def expr_of(self, v: Any) -> Any:
         """An operand as an expression; Differs where it is none."""
         v = as_scalar(self.cap, v)
-        if isinstance(v, NumberV) and v.series is not None and v.series.loop is self:
-            return v.series.expr
+        series = self.series_of(v)
+        if series is not None:
+            return series.expr
         if is_exactly(v, int, float, bool):
             return v.value
         if not isinstance(v, ScalarV) or type(v.hint) not in KINDS:

@@ -45,7 +45,6 @@ from dynacomp.capture.symbolic.values import (
     ListV,
     NotConstant,
     NumberV,
-    SizeV,
     TupleV,
     Value,
     is_exactly,
@@ -97,7 +96,7 @@ def roll(cap: Capture, frame: Frame, instr: Instr, it: Value, counts: list[Count
 def rounds_of(cap: Capture, counts: list[CountIterV]) -> Any:
     """How many rounds are left of an iterator that ends with the first of these counts and may become a node, an int or
     a Size: None for one that has no two rounds, or is not counted to a size, or from one, by constant steps."""
-    if not all(isinstance(x, SizeV) or is_exactly(x, int) for c in counts for x in (c.current, c.stop or c.current)):
+    if not all(size_values.is_int(x) for c in counts for x in (c.current, c.stop or c.current)):
         return None
     if not all(is_exactly(c.step, int) and c.step.value for c in counts):
         return None
@@ -228,9 +227,8 @@ class For(Iteration):
 
     def expr_in(self, leaf: Leaf, name: str) -> Any:
         """What a name holds at the end of an iteration, as an expression of the round; None where it is none."""
-        v = leaf.side.frame.locals.get(name)
-        known = isinstance(v, NumberV) and v.series is not None and v.series.loop is self.numbers
-        return v.series.expr if known else None  # type: ignore[union-attr]
+        series = self.numbers.series_of(leaf.side.frame.locals.get(name))
+        return None if series is None else series.expr
 
     def floats_behind(self, ends: list[Leaf]) -> dict[str, Value]:
         """The floats that rounds hand on, as the last one leaves them; what each round makes of them is noted."""

@@ -24,7 +24,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.kinds.grown_lists import Grown, is_mutable, item_of, number_of, of_rows, shape_of
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.grown_items import Fixed, Leaf, Many, Run, Shape, parts_of
-from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV, counters
+from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV, counters, is_sized
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -229,4 +229,4 @@ def goes_on(it: Value) -> bool:
     def is_float(v: Any) -> bool:
         return isinstance(v, StreamV) and (getattr(v.state.get("shape"), "number", None) is float or any(
             map(is_float, v.parts)))
-    return any(isinstance(c.stop, SizeV) or isinstance(c.current, SizeV) for c in counters(it)) and not is_float(it)
+    return is_sized(counters(it)) and not is_float(it)

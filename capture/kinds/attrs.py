@@ -19,7 +19,7 @@ from dynacomp.capture.base.classes import module_name, own_dict
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.kinds.exceptions import as_exception, say_where
-from dynacomp.capture.numbers import dynamic_scalars, size_values
+from dynacomp.capture.numbers import dynamic_scalars, host_functions
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.generators import delegate
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
@@ -303,23 +303,32 @@ def _modelled(cap: Capture, value: Value, name: str) -> Value:
         raise no_attribute(name_in_errors(cls), name)
     if isinstance(raw, types.FunctionType):
         return MethodV(Const(raw), value)
-    if isinstance(value, DictV) and name == "default_factory":
-        return value.factory or Const(None)
-    if isinstance(value, ListV) and name == "maxlen":
-        return Const(value.extra)
-    if isinstance(raw, SIMPLE):
-        return _of_generator(value, name)
-    return BuiltinMethodV(value, name)
+    member = kind(value).member
+    found = None if member is None else member(value, name)
+    if found is None and isinstance(raw, SIMPLE):
+        raise Break("attribute", f"built-in attribute {name!r}")
+    return found or BuiltinMethodV(value, name)
 
 
-def _of_generator(value: Value, name: str) -> Value:
-    if isinstance(value, GeneratorV) and name in ("gi_yieldfrom", "cr_await") and not value.running:
+def _of_dict(value: DictV, name: str) -> Value | None:
+    return (value.factory or Const(None)) if name == "default_factory" else None
+
+
+def _of_list(value: ListV, name: str) -> Value | None:
+    return Const(value.extra) if name == "maxlen" else None
+
+
+def _of_generator(value: GeneratorV, name: str) -> Value | None:
+    if name in ("gi_yieldfrom", "cr_await") and not value.running:
         waits = delegate(value.frame) if value.started and not value.done else None
         return waits or Const(None)
     found = {"__name__": "name", "__qualname__": "qualname"}.get(name)
-    if not isinstance(value, GeneratorV) or found is None or value.frame.function is None:
-        raise Break("attribute", f"built-in attribute {name!r}")
-    return Const(getattr(value.frame.function, found))
+    return None if found is None or value.frame.function is None else Const(getattr(value.frame.function, found))
+
+
+define(DictV, Kind(member=_of_dict))
+define(ListV, Kind(member=_of_list))
+define(GeneratorV, Kind(member=_of_generator))
 
 
 def _named_tuple(cap: Capture, value: TupleV, name: str) -> Value:
@@ -518,8 +527,7 @@ def _changing(cap: Capture, value: SizeV | ScalarV, name: str) -> Value:
         return Const(kind)
     if callable(getattr(value.hint, name)):
         return BuiltinMethodV(value, name)
-    raise NeedsConcrete(value) if isinstance(value, ScalarV) else NeedsConcrete(
-        ScalarV(value.hint, source=size_values.source_of(cap, value)))
+    raise NeedsConcrete(host_functions.as_scalar(cap, value))  # type: ignore[arg-type]
 
 
 def _iterator(cap: Capture, value: Value, name: str) -> Value:

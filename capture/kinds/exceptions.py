@@ -42,6 +42,7 @@ from dynacomp.capture.wrapping import class_attrs
 from dynacomp.capture.wrapping.builder import remember, wrap
 from dynacomp.capture.wrapping.builtin_subclasses import built_in_base
 from dynacomp.capture.wrapping.constants import from_python
+from dynacomp.capture.wrapping.object_attrs import is_exception
 
 NONE = Const(None)
 HEAP = 1 << 9
@@ -118,7 +119,7 @@ def instance_of(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Va
         return _by_type(cap, cls, args, kwargs)
     else:
         made = ObjectV(cls, ctor=tuple(args), attrs={"args": TupleV(list(args))})
-    if isinstance(init, types.FunctionType) and isinstance(made, ObjectV):
+    if isinstance(init, types.FunctionType) and is_exception(made):
         cap.call(Const(init), [made, *args], kwargs)
     return made
 
@@ -152,13 +153,13 @@ def handled(cap: Capture, frame: Frame | None) -> Value | None:
             return frame.handling[-1].error
         frame = frame.parent
     outside = wrap(cap, cap.root.handled, S.Handled())
-    return outside if isinstance(outside, ObjectV) else None
+    return outside if is_exception(outside) else None
 
 
 def caught(cap: Capture, frame: Frame, instr: Instr, raised: Raised) -> Value:
     """The exception that arrived in `frame` at `instr`; where it was raised, it gets its context."""
     value = raised.value = as_exception(cap, raised.value)
-    if isinstance(value, ObjectV):
+    if is_exception(value):
         if raised.traced:
             tracebacks.raised_again(cap, frame, instr, value)
         else:
@@ -180,7 +181,7 @@ def _set_context(cap: Capture, value: ObjectV, context: Value | None) -> None:
         return
     at: Any = context
     seen = [at]  # programs make cycles
-    while isinstance(at, ObjectV) and isinstance(inner := attribute(cap, at, "__context__"), ObjectV):
+    while is_exception(at) and is_exception(inner := attribute(cap, at, "__context__")):
         if inner is value:
             _write(cap, at, "__context__", NONE)
         if inner is value or inner in seen:
@@ -191,7 +192,7 @@ def _set_context(cap: Capture, value: ObjectV, context: Value | None) -> None:
 
 def set_cause(cap: Capture, raised: Value, cause: Value) -> None:
     """`raise raised from cause`."""
-    if isinstance(raised, ObjectV):
+    if is_exception(raised):
         store(cap, raised, "__cause__", cause)
 
 
@@ -204,7 +205,7 @@ def say_where(cap: Capture, raised: Raised, obj: Value, name: str) -> None:
         return
     ours = is_const(raised.value)
     error = raised.value = as_exception(cap, raised.value)
-    if isinstance(error, ObjectV) and (ours or all(
+    if is_exception(error) and (ours or all(
             _is_none(attribute(cap, error, part)) for part in ("name", "obj"))):
         _write(cap, error, "name", Const(name))
         _write(cap, error, "obj", obj)

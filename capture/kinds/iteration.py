@@ -165,7 +165,7 @@ def key_value(cap: Capture, key: Any) -> Value:
     """The Value of a dict's key or a set's element."""
     if isinstance(key, HashedV):
         return key.value
-    made = key if isinstance(key, Value) else from_python(cap, key)
+    made = from_python(cap, key)
     return opened(cap, made) if is_const(made) else made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from typing import cast
 
 import jax
 
@@ -108,9 +109,7 @@ def _noted_on(cap: Capture, target: Const, name: str) -> DictV:
     fn = peek(target)
     if name.startswith("__") or is_pure_module(fn.__globals__.get("__name__")):  # it, or its library, reads that in C
         raise Break("store", f"a store to {name!r} of a function")
-    table = OPERATIONS.getattr(cap, target, "__dict__")
-    assert isinstance(table, DictV)
-    return table
+    return cast(DictV, OPERATIONS.getattr(cap, target, "__dict__"))
 
 
 def _set_in_array(cap: Capture, target: ArrayV, name: str, value: Value) -> None:

@@ -24,7 +24,16 @@ from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.applied import Applied, Given, quiet_below
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import BuiltinMethodV, Const, NeedsConcrete, ScalarV, Value, is_const, now
+from dynacomp.capture.symbolic.values import (
+    BuiltinMethodV,
+    Const,
+    NeedsConcrete,
+    ScalarV,
+    Value,
+    is_changing,
+    is_const,
+    now,
+)
 
 NEVER_RAISE = {op.__name__: op for op in (
     operator.add, operator.sub, operator.mul, operator.lt, operator.le, operator.gt, operator.ge, operator.eq,
@@ -210,7 +219,7 @@ def host(name: str, op: Any, *values: Any) -> Value:
             hint = op(*map(now, values))
     except ours(Exception) as error:
         raise Break("scalar", f"{name} raises {type(error).__name__}") from None
-    args = tuple(v.source if isinstance(v, ScalarV) else v.value for v in values)
+    args = tuple(v.source if is_changing(v) else v.value for v in values)
     return ScalarV(hint, source=S.Host(name, args, op))
 
 

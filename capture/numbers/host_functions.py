@@ -23,7 +23,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.numbers import dynamic_scalars, scalar_ranges, size_values
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ScalarV, SequenceV, SizeV, TupleV, Value, is_changing, now
+from dynacomp.capture.symbolic.values import ScalarV, SequenceV, SizeV, Value, is_changing, is_plain_tuple, now
 
 Bounds = tuple[float, float]
 ANY: Bounds = (-math.inf, math.inf)
@@ -116,7 +116,7 @@ def joined(cap: Capture, between: Value, parts: Sequence[Value]) -> Value | None
 
 def percent(cap: Capture, text: Value, values: Value) -> Value | None:
     """`text % values`, likewise."""
-    given = [cap.realize(v) for v in values.items] if isinstance(values, TupleV) and values.cls is tuple else [values]
+    given = [cap.realize(v) for v in values.items] if is_plain_tuple(values) else [values]
     if type(now(text)) is not str or not any(map(is_changing, given)) or not all(map(_is_plain, given)):
         return None
     return _hosted(cap, _percent, (text, *given), (ANY,) * (1 + len(given)))

@@ -20,7 +20,7 @@ from dynacomp.capture.graph.sizes import Size, canonical, names
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.lessons import Frozen
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, ScalarV, SizeV, Value, is_exactly, now
+from dynacomp.capture.symbolic.values import Const, ScalarV, SizeV, Value, is_changing, is_exactly, now
 
 ARITHMETIC = {op.__name__: op for op in (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod)}
 COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
@@ -112,7 +112,7 @@ def is_positive(expr: Any) -> bool:
 def extreme(cap: Capture, op: str, items: Sequence[Value]) -> Value | None:
     """The "max" or "min" of ints of which at least one is symbolic; None for other operands. Nothing is compared: one
     entry serves the sizes on both sides. None, too, where the sizes at hand are to decide (`takes_sides`)."""
-    if cap.lessons.takes_sides or not all(map(is_int, items)) or not any(isinstance(v, SizeV) for v in items):
+    if cap.lessons.takes_sides or not all(map(is_int, items)) or not any(map(is_changing, items)):
         return None
     return of_expr(cap, functools.reduce(functools.partial(sizes.extreme, op), map(expr_of, items)))
 

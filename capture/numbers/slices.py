@@ -13,10 +13,23 @@ from typing import Any
 
 from jax._src.numpy.array_methods import _IndexUpdateHelper
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.host_functions import as_index, as_scalar
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, Const, LibraryV, ScalarV, SizeV, SliceV, TupleV, Value, is_exactly
+from dynacomp.capture.symbolic.values import (
+    ArrayV,
+    Const,
+    LibraryV,
+    ScalarV,
+    SizeV,
+    SliceV,
+    TupleV,
+    Value,
+    is_exactly,
+    is_plain_tuple,
+    now,
+)
 
 ENDLESS = 1 << 62  # more than any array has
 
@@ -27,7 +40,7 @@ def bounded(cap: Capture, obj: Value, key: Value) -> Value:
     shape = array.aval.shape if isinstance(array, ArrayV) else ()
     if isinstance(key, SliceV) and shape:
         return _bounded(cap, shape[0], key)
-    if not isinstance(key, TupleV) or key.cls is not tuple or not any(isinstance(k, SliceV) for k in key.items):
+    if not is_plain_tuple(key) or not any(of_class(SliceV, key.items)):
         return key
     items = [cap.realize(k) for k in key.items]
     return TupleV([k if axis is None else _bounded(cap, shape[axis], k) for axis, k in zip(_axes(shape, items), items)])
@@ -64,7 +77,7 @@ def _bounded(cap: Capture, size: Any, key: Value) -> Value:
     by = 1 if is_exactly(step, types.NoneType) else step.value if is_exactly(step, int) else 0
     ends = [Const(default) if is_exactly(end, types.NoneType) else as_scalar(cap, end)
             for end, default in ((start, 0), (stop, ENDLESS))]
-    if by < 1 or not any(isinstance(e, ScalarV) for e in (start, stop)) or not all(map(_is_end, ends)):
+    if by < 1 or not any(of_class(ScalarV, (start, stop))) or not all(map(_is_end, ends)):
         return key
     whole = as_scalar(cap, size_values.of_expr(cap, size))
     many: Any = dynamic_scalars.host("slice_length", length, *ends, Const(by), whole)
@@ -79,7 +92,7 @@ def _bounded(cap: Capture, size: Any, key: Value) -> Value:
 
 
 def _is_end(end: Value) -> bool:
-    return is_exactly(end, int) or isinstance(end, ScalarV) and type(end.hint) is int
+    return type(now(end)) is int
 
 
 def _as_size(cap: Capture, number: Any, least: int) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from dynacomp.capture.arithmetic import later
 from dynacomp.capture.base.errors import Break, Raised
@@ -248,9 +248,8 @@ def _make_function(cap: Capture, f: Frame, i: Instr) -> None:
 
 @opcode("SET_FUNCTION_ATTRIBUTE")
 def _set_function_attribute(cap: Capture, f: Frame, i: Instr) -> None:
-    made = f.pop()
+    made = cast(FunctionV, f.pop())
     value = f.pop()
-    assert isinstance(made, FunctionV)
     for flag, name in FLAGS:
         if i.arg & flag:
             set_function_part(cap, made, name, value)

@@ -215,7 +215,7 @@ def send_to_generator(cap: Capture, it: ASendV, sent: Value) -> tuple[bool, Valu
     if item is None:
         raise Raised(Const(StopAsyncIteration()))
     it.used = isinstance(item, Wrapped)
-    return it.used, item.value if isinstance(item, Wrapped) else item
+    return it.used, item.value if it.used else item  # type: ignore[attr-defined]
 
 
 def _check_hooks() -> None:

@@ -28,7 +28,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.frame_values import HandlingV, NullV
 from dynacomp.capture.symbolic.generator_finalization import dropped
 from dynacomp.capture.symbolic.generators import stop_error, stopping, type_name
-from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV, counters
+from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV, counters, is_sized
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode, unsupported
 from dynacomp.capture.symbolic.standing_values import LaterV
@@ -38,7 +38,6 @@ from dynacomp.capture.symbolic.values import (
     LibraryV,
     NumberV,
     OpaqueV,
-    SizeV,
     TupleV,
     Value,
     as_python,
@@ -120,7 +119,7 @@ def _for_iter(cap: Capture, f: Frame, i: Instr) -> int | None:
     if isinstance(it, CountIterV) and isinstance(it.current, NumberV) and not is_same(it.stop or NONE, NONE):
         return conditions.next_of_range(cap, f, i, it)
     counts = counters(it)
-    if counts and (cap.lessons.rolled or any(isinstance(x, SizeV) for c in counts for x in (c.current, c.stop))):
+    if counts and (cap.lessons.rolled or is_sized(counts)):
         rolled_loops.roll(cap, f, i, it, counts)
     watch_rounds(cap, f, i, it)
     item = advance(cap, it)

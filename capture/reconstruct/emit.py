@@ -21,6 +21,7 @@ from bytecode import Instr
 from dynacomp.capture._native import known_dict, known_set
 from dynacomp.capture.base.errors import GiveUp, Unbuildable
 from dynacomp.capture.base.literals import is_literal, is_single
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.numbers import host_arrays, size_values
@@ -370,7 +371,7 @@ def load_elements(e: Emitter, items: Any) -> None:
 def _digests(keys: Any) -> tuple[int | None, ...] | None:
     """The hashes of keys some of which are not to be asked for theirs; None: whichever the object has, once there
     is one."""
-    if not any(isinstance(k, HashedV) for k in keys):
+    if not any(of_class(HashedV, keys)):
         return None
     return tuple(None if getattr(k, "by_id", isinstance(k, Value)) else hash(k) for k in keys)
 

@@ -24,13 +24,12 @@ from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.frame_values import TracebackV
 from dynacomp.capture.symbolic.machine import Capture, Frame, left_at
-from dynacomp.capture.symbolic.values import Const, ObjectV, Value
+from dynacomp.capture.symbolic.values import Const, Value
 from dynacomp.capture.wrapping.builder import wrap
 
 
-def of(cap: Capture, error: Value) -> Value:
-    """`error.__traceback__`."""
-    assert isinstance(error, ObjectV)
+def of(cap: Capture, error: Any) -> Value:
+    """`error.__traceback__` of an exception that the machine looks into."""
     if "__traceback__" not in error.attrs:
         real = None if error.real is None else error.real.__traceback__
         source = S.Get(error.source, "__traceback__") if error.source is not None else None

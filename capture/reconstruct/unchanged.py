@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import settle
@@ -81,7 +82,7 @@ def changed_keys(v: DictV) -> tuple[list[Any], list[Any]] | None:
     the others meanwhile stays. None where that would give another order, or some key has a hash of its own."""
     if isinstance(v.items, Entries) and not v.items.whole:
         return v.items.taken()
-    if type(v.real) not in KEYS or any(isinstance(k, Value) for k in v.items):
+    if type(v.real) not in KEYS or any(of_class(Value, v.items)):
         return None
     before = KEYS[type(v.real)](v.real)
     if any(map(hashes_itself, before)) or any(map(operator.is_not, [k for k in before if k in v.items], v.items)):

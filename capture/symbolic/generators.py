@@ -12,7 +12,7 @@ import sys
 import types
 from collections.abc import Callable
 from types import CodeType
-from typing import Any
+from typing import Any, cast
 
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import VERSION
@@ -155,8 +155,7 @@ def _throw_inside(cap: Capture, gen: GeneratorV, inner: Value, error: Value) -> 
     finally:
         gen.running = False
     if failed is None and item is None:
-        assert isinstance(inner, GeneratorV)
-        return _end_delegation(cap, gen, inner.frame.result or NONE)
+        return _end_delegation(cap, gen, cast(GeneratorV, inner).frame.result or NONE)
     if failed is None:
         return item
     if issubclass(type_of(failed), StopIteration) and not closing:

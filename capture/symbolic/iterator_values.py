@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dynacomp.capture.base import itertools_py
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.symbolic.kind import Kind, define, kind
-from dynacomp.capture.symbolic.values import MutableV, NotConstant, Value
+from dynacomp.capture.symbolic.values import MutableV, NotConstant, SizeV, Value
 
 
 @dataclass(eq=False)
@@ -116,6 +117,11 @@ def _of_parts(it: StreamV) -> list[CountIterV]:
         return []
     found = [counters(part) for part in (it.parts[:1] if it.kind == "rows" else it.parts)]
     return [c for part in found for c in part] if all(found) else []
+
+
+def is_sized(counts: list[CountIterV]) -> bool:
+    """Whether a size says where one of these counts is, or ends."""
+    return any(of_class(SizeV, (x for c in counts for x in (c.current, c.stop))))
 
 
 SUSPENDING = {inspect.CO_GENERATOR: types.GeneratorType, inspect.CO_COROUTINE: types.CoroutineType,

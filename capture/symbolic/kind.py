@@ -34,6 +34,7 @@ class Kind:
     # what Python does with it
     special: Callable[[Cap, V, str], V | None] | None = None  # a method that an instance's class has for operators
     getattr: Callable[[Cap, V, str], V] | None = None
+    member: Callable[[V, str], V | None] | None = None  # an attribute that its class keeps in C; None: another
     setattr: Callable[[Cap, V, str, V], None] | None = None
     delattr: Callable[[Cap, V, str], None] | None = None
     call: Callable[[Cap, V, list[V], dict[str, V]], V] | None = None

@@ -21,12 +21,15 @@ class Source:
 
     form: how it prints, of its fields;
     read: the step in C that reads it for a guard, and the fields that the step is given (see `guards`);
-    contained: whether a container at `base`, or what goes through one, holds it."""
+    contained: whether a container at `base`, or what goes through one, holds it;
+    of_call: whether each call of the function brings its own, beside the globals; is_argument: as an argument."""
 
     __slots__ = ()
     form: ClassVar[str]
     read: ClassVar[tuple[str, ...]]
     contained: ClassVar[bool] = False
+    of_call: ClassVar[bool] = False
+    is_argument: ClassVar[bool] = False
 
     def __repr__(self) -> str:
         return self.form.format_map(vars(self))
@@ -45,6 +48,7 @@ class Local(Source):
     name: str
     form = "L[{name!r}]"
     read = ("local", "index")
+    of_call = is_argument = True
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,6 +59,7 @@ class Closure(Source):
     name: str
     form = "C[{name!r}]"
     read = ("closure", "index")
+    of_call = True
 
 
 @dataclass(frozen=True, repr=False)
@@ -342,7 +347,7 @@ def base_of(source: Source) -> Source | None:
 def belongs_to_call(source: Source) -> bool:
     """Whether it is found through an argument or a cell of the function, not through a module."""
     base = base_of(source)
-    return isinstance(source, (Local, Closure)) if base is None else belongs_to_call(base)
+    return source.of_call if base is None else belongs_to_call(base)
 
 
 class Places:

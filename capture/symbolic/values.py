@@ -21,6 +21,7 @@ from types import CodeType
 from typing import Any, TypeGuard
 
 from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval, class_of
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.symbolic.kind import Kind, define, kind
@@ -98,6 +99,11 @@ def is_exactly(value: Any, *classes: type) -> TypeGuard[Const]:
     return isinstance(value, Const) and type(peek(value)) in classes
 
 
+def is_plain_tuple(value: Any) -> TypeGuard[TupleV]:
+    """Whether `value` is a tuple, of no subclass, of which the machine has the elements one by one."""
+    return isinstance(value, TupleV) and value.cls is tuple
+
+
 def is_known_literal(value: Any) -> TypeGuard[Const]:
     """Whether `value` is a constant that is its value: see `is_literal`."""
     return isinstance(value, Const) and is_literal(peek(value))
@@ -133,6 +139,11 @@ class NdArrayV(Value):
     array: Any  # a real one, the capture's own
     base: Any = None  # the Value of the array whose memory it shows, if it is a view
     recipe: Any = None  # the host expression that makes it in each call; None: its content is the same in all
+
+    @property
+    def hint(self) -> Any:
+        """What it is in this call, as of a number."""
+        return self.array
 
 
 @dataclass(eq=False)
@@ -477,13 +488,13 @@ def _library(v: LibraryV) -> Any:
 
 
 def _dict_as_python(v: DictV) -> Any:
-    if v.cls is not dict or any(isinstance(k, Value) for k in v.items):
+    if v.cls is not dict or any(of_class(Value, v.items)):
         raise NotConstant(v)
     return {k: as_python(x) for k, x in v.items.items()}
 
 
 def _set_as_python(v: SetV) -> Any:
-    if any(isinstance(k, Value) for k in v.items):
+    if any(of_class(Value, v.items)):
         raise NotConstant(v)
     return v.items if isinstance(v.items, v.cls) else v.cls(v.items)  # a copy may have another order
 
@@ -543,16 +554,14 @@ def _real_type(v: Any) -> type:
     return type(v.real)
 
 
-def _bound_type(v: MethodV | BuiltinMethodV) -> type:
-    return BOUND.get(type(_descriptor(v)), types.MethodType if isinstance(v, MethodV) else types.BuiltinMethodType)
+def _method_type(v: MethodV) -> type:
+    return BOUND.get(type(peek(v.func) if is_const(v.func) else None), types.MethodType)
 
 
-def _descriptor(value: MethodV | BuiltinMethodV) -> Any:
-    """What was bound, where it is known."""
-    if isinstance(value, MethodV):
-        return peek(value.func) if is_const(value.func) else None
-    bases = () if isinstance(value.obj, LibraryV) else type_of(value.obj).__mro__
-    return next((vars(base)[value.name] for base in bases if value.name in vars(base)), None)
+def _builtin_method_type(v: BuiltinMethodV) -> type:
+    bases = () if isinstance(v.obj, LibraryV) else type_of(v.obj).__mro__
+    bound = next((vars(base)[v.name] for base in bases if v.name in vars(base)), None)
+    return BOUND.get(type(bound), types.BuiltinMethodType)
 
 
 # What a descriptor in a class gives for an instance.
@@ -588,8 +597,8 @@ def _defined() -> None:
     define(NumberV, Kind(python_type=lambda v: v.kind))
     define(OpaqueV, Kind(python_type=lambda v: type(v.obj), existing=lambda v: v.obj))
     define(LibraryV, Kind(constant=_library))
-    define(MethodV, Kind(python_type=_bound_type))
-    define(BuiltinMethodV, Kind(python_type=_bound_type))
+    define(MethodV, Kind(python_type=_method_type))
+    define(BuiltinMethodV, Kind(python_type=_builtin_method_type))
 
 
 def _always(face: type, value: Value) -> type:

@@ -57,9 +57,8 @@ def begin(cls: type) -> ObjectV:
     return ObjectV(cls, initialising=True)
 
 
-def finish(cap: Capture, made: Value) -> Value:
+def finish(cap: Capture, made: Any) -> Value:
     """What the metaclass does after `__init__`."""
-    assert isinstance(made, ObjectV)
     made.initialising = False
     for field in dataclasses.fields(made.cls):
         _finish_field(cap, made, field)

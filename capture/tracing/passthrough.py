@@ -32,7 +32,7 @@ from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_aval
 from dynacomp.capture.graph.graph import Node, Tree
 from dynacomp.capture.symbolic.libraries import is_library, module_of
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import DictV, ListV, NeedsConcrete, ScalarV, TupleV, Value
+from dynacomp.capture.symbolic.values import DictV, NeedsConcrete, ScalarV, SequenceV, Value
 from dynacomp.capture.tracing.lowered_args import LibraryArg, leaf_nodes, rebuild, standins_in
 
 # Of JAX's own functions, those that hand through what the function which they call returns beside arrays.
@@ -95,7 +95,7 @@ def handed(cap: Capture, values: tuple, given: tuple) -> dict[int, tuple[Any, Va
         if isinstance(value, DictV) and type(real) is dict:
             for key, item in value.items.items():
                 note(item, real[key])
-        elif isinstance(value, (ListV, TupleV)):
+        elif isinstance(value, SequenceV):
             for item, element in zip(value.items, real):
                 note(item, element)
 

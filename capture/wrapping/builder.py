@@ -14,7 +14,7 @@ import threading
 import types
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.ref
@@ -29,6 +29,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.marks import Mark
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval
 from dynacomp.capture.numbers import size_values
@@ -113,7 +114,7 @@ MAX_LOOKED_AT = 8192  # elements of an existing list or tuple that are looked at
 
 def items_of(cap: Capture, value: Any) -> list[Value]:
     """All elements of a TupleV or ListV."""
-    if len(value.items) > MAX_LOOKED_AT and any(isinstance(i, Lazy) for i in value.items):
+    if len(value.items) > MAX_LOOKED_AT and any(of_class(Lazy, value.items)):
         raise Break("opaque", f"{len(value.items)} elements, too many to guard one by one")
     value.items[:] = [realize(cap, i) for i in value.items]
     return value.items
@@ -251,8 +252,7 @@ def _shown(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, type(obj))
     if "__doc__" in table and all(type(name) is str for name in table):
         return DictV(ClassEntries(cap, table, S.Iterated(source)), type(obj), real=obj, source=source)
-    shown = wrap(cap, table, S.Iterated(source))
-    assert isinstance(shown, DictV)
+    shown = cast(DictV, wrap(cap, table, S.Iterated(source)))
     return DictV(shown.items, type(obj), real=obj, source=source)
 
 
@@ -346,9 +346,9 @@ def _method(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 def _partial(cap: Capture, obj: Any, source: S.Source) -> PartialV:
     cap.guards.add("is_type", source, type(obj))
-    func, args, kwargs = (wrap(cap, member.__get__(obj), S.Slot(source, name, member))
-                          for name, member in PARTIAL.items())  # past what a subclass may say of them
-    assert isinstance(args, TupleV) and isinstance(kwargs, DictV)
+    parts: list[Any] = [wrap(cap, member.__get__(obj), S.Slot(source, name, member))
+                        for name, member in PARTIAL.items()]  # past what a subclass may say of them
+    func, args, kwargs = parts
     kwargs.items.update({k: realize(cap, v) for k, v in kwargs.items.items()})
     return PartialV(func, items_of(cap, args), kwargs.items, source=source)
 
@@ -435,8 +435,7 @@ def _key_array(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, type(obj))
     impl = jax.random.key_impl(obj)
     cap.guards.add("is", S.Attr(source, "_impl"), obj._impl)
-    raw = _array(cap, obj._base_array, S.Attr(source, "_base_array"))
-    assert isinstance(raw, ArrayV)
+    raw = cast(ArrayV, _array(cap, obj._base_array, S.Attr(source, "_base_array")))
     aval = Aval(raw.aval.shape[:len(obj.shape)], obj.dtype)
     node = outer_builder(cap).call(jax.random.wrap_key_data, (raw.node,), {"impl": impl}, aval, cap.where())
     return ArrayV(own(cap, node), aval, real=obj, source=source)

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import collections
 import types
-from typing import Any
+from typing import Any, cast
 
 from dynacomp.capture.base.classes import entries, mro
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import DictV, ListV, ObjectV, SetV, TupleV, Value
+from dynacomp.capture.symbolic.values import DictV, ListV, ObjectV, SequenceV, SetV, Value
 
 HEAP, IMMUTABLE_TYPE = 1 << 9, 1 << 8  # Py_TPFLAGS_*
 SEQUENCES = (list, tuple, collections.deque)
@@ -136,10 +136,9 @@ def items_payload(value: Value) -> Value | None:
     """The payload of a tuple, list or dict subclass whose class iterates as its base does: what `*x`, `**x`
     and `dict(x)` read directly. None for other Values."""
     payload = plain(value)
-    if payload is value or not isinstance(payload, (TupleV, ListV, DictV, SetV)):
+    if payload is value or not isinstance(payload, (SequenceV, DictV, SetV)):
         return None
-    assert isinstance(value, ObjectV)
-    return payload if inherits(value.cls, "__iter__") else None
+    return payload if inherits(cast(ObjectV, value).cls, "__iter__") else None
 
 
 def refill(obj: Any, content: Any) -> None:

@@ -54,6 +54,7 @@ from dynacomp.capture.symbolic.values import (
     is_const,
     is_constant,
     is_known_literal,
+    is_plain_tuple,
     stands_for,
     type_of,
 )
@@ -93,6 +94,10 @@ class ClassRecipe:
     namespace: dict[str, Value]
     steps: list[tuple[Any, Any]] = field(default_factory=list)
     shows: bool = False  # a class of the program's can tell that it exists
+
+    @property
+    def cls(self) -> ClassRecipe:
+        return self
 
 
 @dataclass(eq=False)
@@ -147,7 +152,7 @@ def stand_in(cap: Capture, value: Value) -> Any:
     if is_const(value) and (
             is_literal(value.value) or isinstance(value.value, REAL) or is_made(cap, value.value)):
         return value.value
-    if isinstance(value, TupleV) and value.cls is tuple and is_constant(value) and is_literal(found := _plain(value)):
+    if is_plain_tuple(value) and is_constant(value) and is_literal(found := _plain(value)):
         return found
     if getattr(value, "real", None) is dataclasses.MISSING:
         return dataclasses.MISSING
@@ -262,7 +267,7 @@ def leak(cap: Capture, roots: Iterable[Any]) -> ClassRecipe | None:
         at = todo.pop()
         for cls in (at, type(at)):
             if isinstance(found := cap.known.made.get(id(cls)), (ClassRecipe, Inside)):
-                return found.cls if isinstance(found, Inside) else found
+                return found.cls
         if is_made(cap, at):
             return next(of_class(ClassRecipe, cap.known.made.values()))
         if id(at) not in seen:
@@ -302,11 +307,10 @@ def _contents(fn: types.FunctionType) -> Iterable[Any]:
 
 def let_go(cap: Capture) -> None:
     """Empties the specimens, which die when garbage is collected: not so what the program's namespaces had."""
-    for recipe in cap.known.made.values():
-        if isinstance(recipe, ClassRecipe):
-            for name in [n for n in vars(recipe.obj) if not n.startswith("__")]:
-                with contextlib.suppress(AttributeError, TypeError):
-                    type.__delattr__(recipe.obj, name)
+    for recipe in of_class(ClassRecipe, cap.known.made.values()):
+        for name in [n for n in vars(recipe.obj) if not n.startswith("__")]:
+            with contextlib.suppress(AttributeError, TypeError):
+                type.__delattr__(recipe.obj, name)
 
 
 OPERATIONS.let_go = let_go

@@ -18,7 +18,7 @@ from dynacomp.capture.numbers import host_arrays, host_functions, size_values
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import label
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import NdArrayV, NeedsConcrete, ScalarV, TupleV, Value, children
+from dynacomp.capture.symbolic.values import NdArrayV, NeedsConcrete, ScalarV, TupleV, Value, children, is_plain_tuple
 from dynacomp.capture.wrapping import ndarrays
 
 MOST = 16  # numbers of an array that become sizes
@@ -47,7 +47,7 @@ def spelled(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) 
 
 def _put(cap: Capture, place: tuple[str, Any], value: Value, seen: set[Any]) -> Value:
     value = cap.realize(value)
-    if _is_tuple(value):
+    if is_plain_tuple(value):
         return TupleV([_put(cap, place, v, seen) for v in children(value)])
     if not isinstance(value, (ScalarV, NdArrayV)) or (*place, repr(_source(value))) not in cap.lessons.spelled:
         return value
@@ -74,19 +74,15 @@ def _source(value: Any) -> Any:
 def _numpy_numbers(cap: Capture, value: Value) -> Iterator[ScalarV | NdArrayV]:
     """The numbers and arrays of NumPy that change, in an argument."""
     value = cap.realize(value)
-    if _is_tuple(value):
+    if is_plain_tuple(value):
         for part in children(value):
             yield from _numpy_numbers(cap, part)
     elif host_arrays.is_hosted(value) or isinstance(value, ScalarV) and isinstance(value.hint, np.generic):
         yield value
 
 
-def _is_tuple(value: Value) -> bool:
-    return type(value) is TupleV and value.cls is tuple
-
-
 def _may_be_sizes(value: ScalarV | NdArrayV) -> bool:
     """Whether JAX can't tell such numbers from Python's, which sizes are: by their dtype, say."""
-    found = value.array if isinstance(value, NdArrayV) else value.hint
+    found = value.hint
     return found.size <= MOST and found.dtype.kind == "i" and (
         jax.dtypes.canonicalize_dtype(found.dtype) == jax.dtypes.canonicalize_dtype(int))

@@ -37,7 +37,7 @@ from dynacomp.capture.control_flow.python_loops import Rounds
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.kinds.keys import Identity
 from dynacomp.capture.symbolic.lessons import Data, Frozen, Policy
-from dynacomp.capture.symbolic.sources import Count, Dim, Host, Local, Source, passed
+from dynacomp.capture.symbolic.sources import Count, Dim, Host, Source, passed
 from dynacomp.capture.wrapping.changing_contents import Content, Part
 from dynacomp.marks import dynamic_marks, static_marks
 from dynacomp.options import Options
@@ -259,7 +259,7 @@ def size_rule(history: History, seen: Seen, options: Options,
             return marks[axis]
         had = seen.sizes.get((repr(source), axis)) or history.inherited("sizes", repr(source), axis)
         return isinstance(source, Host) or options.dynamic is True or bool(had - {size}) or bool(
-            had or history.outer) and (axis, size) in follows and (isinstance(source, Local) or is_fresh(source))
+            had or history.outer) and (axis, size) in follows and (source.is_argument or is_fresh(source))
     return is_dynamic
 
 
@@ -277,7 +277,7 @@ def scalar_rule(history: History, seen: Seen, options: Options, resumed: bool) -
             return False
         if isinstance(source, Count):  # asked for only where the content was seen to change
             return True
-        if resumed and type(value) in (int, float, str) and (isinstance(source, Local) or is_fresh(source)):
+        if resumed and type(value) in (int, float, str) and (source.is_argument or is_fresh(source)):
             return True
         return bool((seen.scalars.get(repr(source)) or history.inherited("scalars", repr(source))) - {value})
     return is_dynamic_scalar
@@ -327,7 +327,7 @@ OFTEN: dict[type, Callable[[History, Seen, Options, Any], bool]] = {
 def _is_restless(history: History, container: Source, misses: int, most: int) -> bool:
     """Whether a container has had other contents too often. Of those that Python has just made one miss is enough
     once that was found of another: what a program makes of changing data changes with it."""
-    fresh = history.resumed and isinstance(container, Local)
+    fresh = history.resumed and container.is_argument
     found = misses >= (1 if fresh and history.restless - {repr(container)} else most)
     if found:
         history.restless.add(repr(container))
