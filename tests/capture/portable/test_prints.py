@@ -13,9 +13,7 @@ import numpy as np
 import pytest
 
 from dynacomp.capture.portable.homes import Unportable
-from dynacomp.capture.portable.paths import Finder, follow
 from dynacomp.capture.portable.prints import prints_of
-from dynacomp.capture.portable.references import Changed, Reader, Writer
 
 Pair = collections.namedtuple("Pair", "one two")
 
@@ -71,42 +69,3 @@ def test_what_nothing_is_known_of_has_no_print(obj):
         return
     with pytest.raises(Unportable):
         prints_of(obj)
-
-
-@pytest.mark.parametrize("obj", [
-    1, "a", (1, (2.0, None)), jnp.exp, jnp.tril, np.exp, len, tuple.__new__, Plain, np, vars(np), dict, made,
-    types.FunctionType, jax.nn.relu, jnp.float32, np.dtype("f4"), jnp.dtype("bfloat16"),
-    types.FunctionType.__dict__["__code__"], type(iter(range(0))),
-])
-def test_written_and_read_again(obj):
-    found = Reader().read(Writer().write(obj))
-    assert found is obj or found == obj and type(found) is type(obj)
-
-
-def test_what_is_not_found_again():
-    for obj in (made(1), "<function f at 0x7f0000000000>", Plain(1), {"a": made(1)}):
-        with pytest.raises(Unportable):
-            Writer().write(obj)
-    tag, number, data = Writer().write(made)
-    with pytest.raises(Changed):
-        Reader().read((tag, number, (*data[:-1], "another")))
-    reader = Reader()
-    reader.found(0, made)
-    for number, obj in ((0, test_kinds_are_told_apart), (1, made)):
-        with pytest.raises(Changed):
-            reader.found(number, obj)
-    with pytest.raises(Changed):
-        Reader().read(("module", "a_module_that_is_not_there"))
-
-
-def test_ways_to_objects_without_a_name():
-    inner = made(Plain("deep"))
-    held = Pair({"fn": functools.partial(inner, 1)}, [])
-    finder = Finder()
-    finder.add("root", held)
-    for wanted in (inner, inner.__closure__[0].cell_contents, inner.__closure__[0]):
-        root, path = finder.path(wanted)
-        assert root == "root" and follow(held, path) is wanted
-    assert finder.path(Plain(1)) is None
-    with pytest.raises(LookupError):
-        follow(Pair({}, []), (("item", 0), ("key", "fn")))

@@ -1,0 +1,45 @@
+"""dynacomp.capture.portable.record: entries as bytes; tests/dynacomp has whole processes that read them."""
+
+import json
+import types
+
+import jax
+import pytest
+
+from dynacomp.capture._native import jax_config_token
+from dynacomp.capture.portable.homes import Unportable
+from dynacomp.capture.portable.record import PLACE, Steps, _home, config_print
+
+
+def test_settings_of_jax_are_told_apart():
+    before = config_print(jax_config_token())
+    with jax.numpy_dtype_promotion("strict"):
+        strict = config_print(jax_config_token())
+    assert before != strict and before == config_print(jax_config_token())
+
+
+def test_places_that_a_library_fills():
+    assert _home(json, "dumps") == f"{PLACE}json.dumps" == _home(vars(json), "dumps")
+    assert _home(json.JSONDecoder, "decode").startswith(PLACE)
+    assert _home(types.ModuleType("made"), "x") is None and _home({"a": 1}, "a") is None
+
+
+def code():
+    return test_places_that_a_library_fills.__code__
+
+
+def test_what_is_known_by_its_identity_is_found_at_the_register_that_holds_it():
+    held = ["a", "list"]
+    steps = Steps([held], code())
+    with pytest.raises(Unportable):
+        steps.reference(held, by_identity=True)
+    steps.finder.add(("register", 0), held)
+    kind, _, way = steps.reference(held, by_identity=True)
+    assert kind == "found" and way[:3] == ("way", ("register", 0), ())
+    assert steps.reference(held)[0] == "list" and steps.reference(1) == steps.writer.write(1)  # like it, else
+
+
+@pytest.mark.parametrize("kind", ["known_key", "set", "tree", "suspended"])
+def test_guards_on_hashes_and_tokens_of_one_process_are_not_written(kind):
+    with pytest.raises(Unportable, match=kind):
+        Steps([], code()).write((kind, 0, 1))
