@@ -27,7 +27,7 @@ from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.sources import Source
 
-_SERIAL = itertools.count()
+next_serial: Callable[[], int] = itertools.count().__next__
 
 
 @dataclass(eq=False)
@@ -36,11 +36,7 @@ class Value:
 
     source: Source | None = field(default=None, kw_only=True)
     holder: Any = field(default=None, init=False)  # the ObjectV whose payload this is: they are one object
-    serial: int = field(default_factory=_SERIAL.__next__, kw_only=True)  # order of birth
-
-
-def next_serial() -> int:
-    return next(_SERIAL)
+    serial: int = field(default_factory=next_serial, kw_only=True)  # order of birth
 
 
 @dataclass(eq=False)
@@ -243,11 +239,7 @@ def _list_items(self: Any) -> list[Any]:
     return self._items
 
 
-def _set_list_items(self: Any, items: list[Any]) -> None:
-    self._items = items
-
-
-ListV.items = property(_list_items, _set_list_items)  # type: ignore[assignment]
+ListV.items = property(_list_items, lambda self, items: setattr(self, "_items", items))  # type: ignore[assignment]
 
 
 @dataclass(eq=False)
@@ -340,11 +332,7 @@ def _payload(self: Any) -> Any:
     return self._payload
 
 
-def _set_payload(self: Any, payload: Any) -> None:
-    self._payload = payload
-
-
-ObjectV.payload = property(_payload, _set_payload)  # type: ignore[assignment]
+ObjectV.payload = property(_payload, lambda self, payload: setattr(self, "_payload", payload))  # type: ignore[assignment]
 
 
 @dataclass(eq=False)
@@ -373,21 +361,26 @@ class FunctionV(Value):
 
 
 @dataclass(eq=False)
-class MethodV(Value):
+class BoundV(Value):
+    """A callable that is bound to something. real: the object itself, if it exists already."""
+
+    real: Any = field(default=None, init=False)
+
+
+@dataclass(eq=False)
+class MethodV(BoundV):
     """A callable bound to `obj`; `name` is set for methods of built-in types."""
 
     func: Value
     obj: Value
-    real: Any = field(default=None, init=False)  # the object itself, here and below, if it exists already
 
 
 @dataclass(eq=False)
-class BuiltinMethodV(Value):
+class BuiltinMethodV(BoundV):
     """`obj.name` of a value that the machine models itself: a list's `append`, an array's `sum`."""
 
     obj: Value
     name: str
-    real: Any = field(default=None, init=False)
 
 
 @dataclass(eq=False)
@@ -397,14 +390,13 @@ class SuperV(Value):
 
 
 @dataclass(eq=False)
-class PartialV(Value):
+class PartialV(BoundV):
     """`functools.partial` made by the captured code."""
 
     func: Value
     args: list[Value]
     kwargs: dict[str, Value]
     attrs: dict[str, Any] = field(default_factory=dict)
-    real: Any = field(default=None, init=False)
     table: Any = field(default=None, init=False)  # the DictV of its `keywords`, once the program has asked for them
 
 

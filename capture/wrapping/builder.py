@@ -43,6 +43,7 @@ from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.standing_values import HashedV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
+    BoundV,
     BuiltinMethodV,
     CellV,
     Const,
@@ -99,17 +100,12 @@ def _kept(cap: Capture, obj: Any, value: Any) -> None:
 
 define(MutableV, Kind(found=remember))
 define(ObjectV, Kind(found=remember))
-define(MethodV, Kind(found=_kept))
-define(BuiltinMethodV, Kind(found=_kept))
-define(PartialV, Kind(found=_kept))
+define(BoundV, Kind(found=_kept))
 
 
 def realize(cap: Capture, item: Any) -> Value:
     """A container's element as a Value, looked at (and guarded) now."""
     return wrap(cap, item.obj, item.source) if isinstance(item, Lazy) else item
-
-
-MAX_LOOKED_AT = 8192  # elements of an existing list or tuple that are looked at together
 
 
 def items_of(cap: Capture, value: Any) -> list[Value]:
@@ -178,16 +174,15 @@ def _treedef(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 def _function(cap: Capture, obj: Any, source: S.Source) -> Value:
     """A function that comes with the call may be a new one each time: see Const."""
-    if not S.belongs_to_call(source):
-        return _identity(cap, obj, source)
-    cap.guards.add("is_type", source, types.FunctionType)
-    return open_function(obj, source, lambda: cap.guards.add("is", source, obj))
+    return _opened(cap, obj, source) if S.belongs_to_call(source) else _identity(cap, obj, source)
 
 
 def _jitted(cap: Capture, obj: Any, source: S.Source) -> Value:
     """So may what `jax.jit` makes, or `jax.custom_vjp`."""
-    if not S.belongs_to_call(source):
-        return _one_object(cap, obj, source)
+    return _opened(cap, obj, source) if S.belongs_to_call(source) else _one_object(cap, obj, source)
+
+
+def _opened(cap: Capture, obj: Any, source: S.Source) -> Const:
     cap.guards.add("is_type", source, type(obj))
     return open_function(obj, source, lambda: cap.guards.add("is", source, obj))
 
@@ -256,6 +251,7 @@ def _shown(cap: Capture, obj: Any, source: S.Source) -> Value:
     return DictV(shown.items, type(obj), real=obj, source=source)
 
 
+MAX_LOOKED_AT = 8192  # elements of an existing list or tuple that are looked at together
 DEFAULT_FACTORY: Any = collections.defaultdict.__dict__["default_factory"]
 MAXLEN: Any = collections.deque.__dict__["maxlen"]
 

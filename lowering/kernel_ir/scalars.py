@@ -140,84 +140,82 @@ def _digamma(x: Any) -> Any:
 _F, _N, _I, _BI, _ALL = "f", "iuf", "iu", "biu", "biuf"
 
 
-def _rows() -> tuple[Scalar, ...]:
-    same, boolean = "same", "bool"
-    return (
-        # arithmetic
-        Scalar("add", 2, same, _N, CHEAP, np.add),
-        Scalar("sub", 2, same, _N, CHEAP, np.subtract),
-        Scalar("mul", 2, same, _N, CHEAP, np.multiply),
-        Scalar("div", 2, same, _N, MEDIUM, _div),
-        Scalar("rem", 2, same, _N, MEDIUM, _rem),
-        Scalar("neg", 1, same, _N, CHEAP, np.negative),
-        Scalar("abs", 1, same, "if", CHEAP, np.abs),
-        Scalar("sign", 1, same, _N, CHEAP, _sign),
-        Scalar("max", 2, same, _ALL, CHEAP, np.maximum),
-        Scalar("min", 2, same, _ALL, CHEAP, np.minimum),
-        Scalar("nextafter", 2, same, _F, CHEAP, np.nextafter),
-        # rounding
-        Scalar("floor", 1, same, _F, CHEAP, np.floor),
-        Scalar("ceil", 1, same, _F, CHEAP, np.ceil),
-        Scalar("round_even", 1, same, _F, CHEAP, np.rint),
-        Scalar("round_away", 1, same, _F, CHEAP, _round_away),
-        Scalar("is_finite", 1, boolean, _F, CHEAP, np.isfinite),
-        # comparison and choice (bool: False < True)
-        Scalar("eq", 2, boolean, _ALL, CHEAP, np.equal),
-        Scalar("ne", 2, boolean, _ALL, CHEAP, np.not_equal),
-        Scalar("lt", 2, boolean, _ALL, CHEAP, np.less),
-        Scalar("le", 2, boolean, _ALL, CHEAP, np.less_equal),
-        Scalar("gt", 2, boolean, _ALL, CHEAP, np.greater),
-        Scalar("ge", 2, boolean, _ALL, CHEAP, np.greater_equal),
-        Scalar("select", 3, "select", _ALL, CHEAP, np.where),
-        # bits (logical on bool)
-        Scalar("and", 2, same, _BI, CHEAP, np.bitwise_and),
-        Scalar("or", 2, same, _BI, CHEAP, np.bitwise_or),
-        Scalar("xor", 2, same, _BI, CHEAP, np.bitwise_xor),
-        Scalar("not", 1, same, _BI, CHEAP, _not),
-        Scalar("shift_left", 2, same, _I, CHEAP, _shift_left),
-        Scalar("shift_right_logical", 2, same, _I, CHEAP, _shift_right_logical),
-        Scalar("shift_right_arithmetic", 2, same, _I, CHEAP, _shift_right_arithmetic),
-        Scalar("population_count", 1, same, _I, CHEAP, lambda x: np.bitwise_count(_unsigned(x))),
-        Scalar("clz", 1, same, _I, CHEAP, _clz),
-        # dtypes (`bitcast` keeps the width)
-        Scalar("convert", 1, "free", _ALL, CHEAP, lambda x: x),
-        Scalar("bitcast", 1, "free", _ALL, CHEAP, lambda x: x),
-        # roots and powers
-        Scalar("sqrt", 1, same, _F, MEDIUM, np.sqrt),
-        Scalar("rsqrt", 1, same, _F, MEDIUM, lambda x: 1 / np.sqrt(x), wide=True),
-        Scalar("cbrt", 1, same, _F, DEAR, np.cbrt, wide=True),
-        Scalar("pow", 2, same, _F, DEAR, np.power, wide=True),
-        # exponentials and logarithms
-        Scalar("exp", 1, same, _F, DEAR, np.exp, wide=True),
-        Scalar("exp2", 1, same, _F, DEAR, np.exp2, wide=True),
-        Scalar("expm1", 1, same, _F, DEAR, np.expm1, wide=True),
-        Scalar("log", 1, same, _F, DEAR, np.log, wide=True),
-        Scalar("log1p", 1, same, _F, DEAR, np.log1p, wide=True),
-        Scalar("logistic", 1, same, _F, DEAR, _logistic, wide=True),
-        # trigonometry
-        Scalar("sin", 1, same, _F, DEAR, np.sin, wide=True),
-        Scalar("cos", 1, same, _F, DEAR, np.cos, wide=True),
-        Scalar("tan", 1, same, _F, DEAR, np.tan, wide=True),
-        Scalar("asin", 1, same, _F, DEAR, np.arcsin, wide=True),
-        Scalar("acos", 1, same, _F, DEAR, np.arccos, wide=True),
-        Scalar("atan", 1, same, _F, DEAR, np.arctan, wide=True),
-        Scalar("atan2", 2, same, _F, DEAR, np.arctan2, wide=True),
-        Scalar("sinh", 1, same, _F, DEAR, np.sinh, wide=True),
-        Scalar("cosh", 1, same, _F, DEAR, np.cosh, wide=True),
-        Scalar("tanh", 1, same, _F, DEAR, np.tanh, wide=True),
-        Scalar("asinh", 1, same, _F, DEAR, np.arcsinh, wide=True),
-        Scalar("acosh", 1, same, _F, DEAR, np.arccosh, wide=True),
-        Scalar("atanh", 1, same, _F, DEAR, np.arctanh, wide=True),
-        # special functions
-        Scalar("erf", 1, same, _F, DEAR, special.erf, wide=True),
-        Scalar("erfc", 1, same, _F, DEAR, special.erfc, wide=True),
-        Scalar("erf_inv", 1, same, _F, DEAR, special.erfinv, wide=True),
-        Scalar("lgamma", 1, same, _F, DEAR, _lgamma, wide=True),
-        Scalar("digamma", 1, same, _F, DEAR, _digamma, wide=True),
-    )
+_SAME, _BOOL = "same", "bool"
+_ROWS = (
+    # arithmetic
+    Scalar("add", 2, _SAME, _N, CHEAP, np.add),
+    Scalar("sub", 2, _SAME, _N, CHEAP, np.subtract),
+    Scalar("mul", 2, _SAME, _N, CHEAP, np.multiply),
+    Scalar("div", 2, _SAME, _N, MEDIUM, _div),
+    Scalar("rem", 2, _SAME, _N, MEDIUM, _rem),
+    Scalar("neg", 1, _SAME, _N, CHEAP, np.negative),
+    Scalar("abs", 1, _SAME, "if", CHEAP, np.abs),
+    Scalar("sign", 1, _SAME, _N, CHEAP, _sign),
+    Scalar("max", 2, _SAME, _ALL, CHEAP, np.maximum),
+    Scalar("min", 2, _SAME, _ALL, CHEAP, np.minimum),
+    Scalar("nextafter", 2, _SAME, _F, CHEAP, np.nextafter),
+    # rounding
+    Scalar("floor", 1, _SAME, _F, CHEAP, np.floor),
+    Scalar("ceil", 1, _SAME, _F, CHEAP, np.ceil),
+    Scalar("round_even", 1, _SAME, _F, CHEAP, np.rint),
+    Scalar("round_away", 1, _SAME, _F, CHEAP, _round_away),
+    Scalar("is_finite", 1, _BOOL, _F, CHEAP, np.isfinite),
+    # comparison and choice (bool: False < True)
+    Scalar("eq", 2, _BOOL, _ALL, CHEAP, np.equal),
+    Scalar("ne", 2, _BOOL, _ALL, CHEAP, np.not_equal),
+    Scalar("lt", 2, _BOOL, _ALL, CHEAP, np.less),
+    Scalar("le", 2, _BOOL, _ALL, CHEAP, np.less_equal),
+    Scalar("gt", 2, _BOOL, _ALL, CHEAP, np.greater),
+    Scalar("ge", 2, _BOOL, _ALL, CHEAP, np.greater_equal),
+    Scalar("select", 3, "select", _ALL, CHEAP, np.where),
+    # bits (logical on bool)
+    Scalar("and", 2, _SAME, _BI, CHEAP, np.bitwise_and),
+    Scalar("or", 2, _SAME, _BI, CHEAP, np.bitwise_or),
+    Scalar("xor", 2, _SAME, _BI, CHEAP, np.bitwise_xor),
+    Scalar("not", 1, _SAME, _BI, CHEAP, _not),
+    Scalar("shift_left", 2, _SAME, _I, CHEAP, _shift_left),
+    Scalar("shift_right_logical", 2, _SAME, _I, CHEAP, _shift_right_logical),
+    Scalar("shift_right_arithmetic", 2, _SAME, _I, CHEAP, _shift_right_arithmetic),
+    Scalar("population_count", 1, _SAME, _I, CHEAP, lambda x: np.bitwise_count(_unsigned(x))),
+    Scalar("clz", 1, _SAME, _I, CHEAP, _clz),
+    # dtypes (`bitcast` keeps the width)
+    Scalar("convert", 1, "free", _ALL, CHEAP, lambda x: x),
+    Scalar("bitcast", 1, "free", _ALL, CHEAP, lambda x: x),
+    # roots and powers
+    Scalar("sqrt", 1, _SAME, _F, MEDIUM, np.sqrt),
+    Scalar("rsqrt", 1, _SAME, _F, MEDIUM, lambda x: 1 / np.sqrt(x), wide=True),
+    Scalar("cbrt", 1, _SAME, _F, DEAR, np.cbrt, wide=True),
+    Scalar("pow", 2, _SAME, _F, DEAR, np.power, wide=True),
+    # exponentials and logarithms
+    Scalar("exp", 1, _SAME, _F, DEAR, np.exp, wide=True),
+    Scalar("exp2", 1, _SAME, _F, DEAR, np.exp2, wide=True),
+    Scalar("expm1", 1, _SAME, _F, DEAR, np.expm1, wide=True),
+    Scalar("log", 1, _SAME, _F, DEAR, np.log, wide=True),
+    Scalar("log1p", 1, _SAME, _F, DEAR, np.log1p, wide=True),
+    Scalar("logistic", 1, _SAME, _F, DEAR, _logistic, wide=True),
+    # trigonometry
+    Scalar("sin", 1, _SAME, _F, DEAR, np.sin, wide=True),
+    Scalar("cos", 1, _SAME, _F, DEAR, np.cos, wide=True),
+    Scalar("tan", 1, _SAME, _F, DEAR, np.tan, wide=True),
+    Scalar("asin", 1, _SAME, _F, DEAR, np.arcsin, wide=True),
+    Scalar("acos", 1, _SAME, _F, DEAR, np.arccos, wide=True),
+    Scalar("atan", 1, _SAME, _F, DEAR, np.arctan, wide=True),
+    Scalar("atan2", 2, _SAME, _F, DEAR, np.arctan2, wide=True),
+    Scalar("sinh", 1, _SAME, _F, DEAR, np.sinh, wide=True),
+    Scalar("cosh", 1, _SAME, _F, DEAR, np.cosh, wide=True),
+    Scalar("tanh", 1, _SAME, _F, DEAR, np.tanh, wide=True),
+    Scalar("asinh", 1, _SAME, _F, DEAR, np.arcsinh, wide=True),
+    Scalar("acosh", 1, _SAME, _F, DEAR, np.arccosh, wide=True),
+    Scalar("atanh", 1, _SAME, _F, DEAR, np.arctanh, wide=True),
+    # special functions
+    Scalar("erf", 1, _SAME, _F, DEAR, special.erf, wide=True),
+    Scalar("erfc", 1, _SAME, _F, DEAR, special.erfc, wide=True),
+    Scalar("erf_inv", 1, _SAME, _F, DEAR, special.erfinv, wide=True),
+    Scalar("lgamma", 1, _SAME, _F, DEAR, _lgamma, wide=True),
+    Scalar("digamma", 1, _SAME, _F, DEAR, _digamma, wide=True),
+)
 
-
-SCALARS: dict[str, Scalar] = {row.name: row for row in _rows()}
+SCALARS: dict[str, Scalar] = {row.name: row for row in _ROWS}
 
 
 def convert(x: Any, dtype: np.dtype) -> np.ndarray:

@@ -217,7 +217,7 @@ def test_objects_keep_their_identity():
 
 
 NOT_BUILT = {values.Value: "the base", values.OpaqueV: "always has a Source", values.ScalarV: "always has a Source",
-             values.SequenceV: "the base of tuples and lists", values.MutableV: "a base",
+             values.SequenceV: "the base of tuples and lists", values.MutableV: "a base", values.BoundV: "a base",
              standing_values.HashedV: "only ever a key",
              frame_values.HandlingV: "a stack slot, which graph_break.py writes"}
 
