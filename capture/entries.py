@@ -67,7 +67,9 @@ class Parts:
         if "template" in runs:
             runs = {**runs, "program": program or _nothing}
         self.info.program = program
-        return Entry(GuardProgram(self.steps), key=key, info=self.info, **runs)
+        kernels = getattr(getattr(program, "inner", program), "kernels", ())
+        most = max(self.info.operations, len(kernels))  # what a library's net computes is one node of the Graph
+        return Entry(GuardProgram(self.steps), key=key, info=self.info, operations=most, **runs)
 
 
 def entry_of(captured: Captured, program: Any) -> Entry:

@@ -57,6 +57,7 @@ REASONS: dict[str, Reason] = {
     "raises": Reason("the program raises"),
     "restless": Reason("there was something to capture in call after call: Python runs what is new in most calls now",
                        "pass changing values as arrays, or raise recompile_limit"),
+    "slower": Reason("compiled calls were measured slower than plain ones", 'options={"measure": False} insists'),
     "resume": Reason("a graph break at a place where the frame cannot be resumed"),
     "contents": Reason("a container whose content changes from call to call: Python reads it",
                        "a NumPy array of a fixed or symbolic size needs no break"),

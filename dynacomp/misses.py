@@ -34,7 +34,7 @@ from dynacomp.capture.symbolic.lessons import Lesson, Lessons
 from dynacomp.capture.symbolic.libraries import host_below
 from dynacomp.capture.symbolic.sources import Local, Source
 from dynacomp.capture.tracing.library_reads import collecting
-from dynacomp.driver import rounds, warm
+from dynacomp.driver import rounds, timing, warm
 from dynacomp.driver.attempts import entry_for
 from dynacomp.driver.history import History, Seen, forget, history_of, kind_of_call, policy_of, remember
 from dynacomp.driver.pipeline import compile_graph
@@ -413,12 +413,14 @@ def reset() -> None:
     generator_plan.forget()
     raising.forget()
     rounds.forget()
+    timing.forget()
 
 
 def install() -> None:
     """Connects the C hook to this module."""
     _native.set_callback(on_miss_hook)
     _native.set_filter(should_capture)
+    _native.set_timer(timing.timer, timing.FIRST)
     generator_plan.wrapping[:] = [compiling]
     checks.FAILED[:] = [started_again]
     counters.add_source("cache_hits", lambda: _native.counters()["hits"])

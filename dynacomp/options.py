@@ -60,6 +60,7 @@ class Options:
     recompile_limit: entries that one code object may hold before its calls run eagerly.
     passes: the passes that it goes through (see `dynacomp.passes`); None for those in force in the process.
     capture_idle: whether frames that compute nothing with arrays are captured, too: slower, for tests of capture.
+    measure: whether calls are timed, and plain Python runs what it runs faster (see `dynacomp.driver.timing`).
     recall: whether what other processes found out is used (see `dynacomp.driver.recall`).
     verify: whether primitive Graphs and Kernels are verified between all steps.
     cache_dir: the folder of compiled code. cxx: the compiler's command, or () to search for one.
@@ -74,6 +75,7 @@ class Options:
     recompile_limit: int = 8
     passes: Passes | None = None
     capture_idle: bool = False
+    measure: bool = True
     recall: bool = True
     verify: bool = False
     cache_dir: Path = field(default_factory=lambda: default_cache_dir(os.environ))
@@ -92,6 +94,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "recompile_limit": (lambda v: _is_count(v), "an int of at least 1"),
     "passes": (lambda v: v is None or isinstance(v, Passes), "a dynacomp.passes.Passes, or None"),
     "capture_idle": (lambda v: isinstance(v, bool), "True or False"),
+    "measure": (lambda v: isinstance(v, bool), "True or False"),
     "recall": (lambda v: isinstance(v, bool), "True or False"),
     "verify": (lambda v: isinstance(v, bool), "True or False"),
     "cache_dir": (lambda v: isinstance(v, Path), "a folder"),

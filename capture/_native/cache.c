@@ -41,7 +41,7 @@ CodeState *dc_code_state_make(PyCodeObject *code)
         PyMem_Free(state);
         return NULL;
     }
-    *state = (CodeState){.code = code, .prev = &all, .next = all.next};
+    *state = (CodeState){.code = code, .untimed = dc_untimed, .prev = &all, .next = all.next};
     all.next->prev = state;
     all.next = state;
     return state;
@@ -113,7 +113,8 @@ int dc_cache_reset(void)
     for (Py_ssize_t i = 0; codes && i < PyList_GET_SIZE(codes); i++) {
         CodeState *state = dc_code_state((PyCodeObject *)PyList_GET_ITEM(codes, i));
         state->flags &= state->flags & CODE_OURS ? CODE_OURS | CODE_SKIP : 0u; /* it may be running */
-        state->rest = state->unasked = 0;
+        state->rest = state->unasked = state->aside = 0;
+        state->untimed = dc_untimed;
         dc_cache_clear(state);
     }
     Py_XDECREF(codes);

@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 #include <structmember.h>
+#include <time.h>
 
 /* ---- calling ---- */
 
@@ -89,16 +90,9 @@ static PyObject *call_bound(CompiledFunction *self, const Call *call, CodeState 
 }
 
 static PyObject *call_captured(CompiledFunction *self, PyFunctionObject *func, PyObject *bound_self,
-                               PyCodeObject *code, const Passed *p)
+                               CodeState *state, const Passed *p)
 {
-    if (dc_lines_are_watched(PyThreadState_Get(), code)) {
-        dc_counters.traced++;
-        return pass_on(self, p);
-    }
-    CodeState *state = dc_code_state_make(code);
-    if (state == NULL) {
-        return NULL;
-    }
+    PyCodeObject *code = state->code;
     if (state->flags & CODE_SKIP_RECURSIVE) {
         return call_plain(self, p);
     }
@@ -121,6 +115,81 @@ static PyObject *call_captured(CompiledFunction *self, PyFunctionObject *func, P
     return result;
 }
 
+PyObject *dc_timer;
+unsigned dc_untimed;
+
+enum { UNTOLD = 16 };
+
+static long long now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+/* Takes `result`; gives it back once Python knows how long it took, NULL where that raises. */
+static PyObject *told(PyObject *tell, PyObject *result, long long start, unsigned long long operations)
+{
+    dc_thread.paused++;
+    PyObject *answer = PyObject_CallFunction(tell, "OLK", result, start, operations);
+    dc_thread.paused--;
+    if (answer == NULL) {
+        Py_CLEAR(result);
+    }
+    Py_XDECREF(answer);
+    return result;
+}
+
+/* A call about which Python is asked how to run it, and told how long it took. */
+static PyObject *call_timed(CompiledFunction *self, PyFunctionObject *func, PyObject *bound_self, CodeState *state,
+                            const Passed *p)
+{
+    state->untimed = UNTOLD; /* if the call raises; else Python says */
+    PyObject *tell, *timer = Py_NewRef(dc_timer);
+    PyObject *args[] = {(PyObject *)state->code, self->key ? self->key : Py_None};
+    PyObject *answer = dc_call_paused(timer, args, 2, NULL), *result = NULL;
+    Py_DECREF(timer);
+    int plain;
+    if (answer == Py_None) {
+        result = call_captured(self, func, bound_self, state, p);
+    }
+    else if (answer && PyArg_ParseTuple(answer, "Op:timer", &tell, &plain)) {
+        unsigned long long operations = dc_counters.operations;
+        long long start = now();
+        result = plain ? call_plain(self, p) : call_captured(self, func, bound_self, state, p);
+        result = result ? told(tell, result, start, dc_counters.operations - operations) : NULL;
+    }
+    Py_XDECREF(answer);
+    return result;
+}
+
+/* A call that no compiled function makes. */
+static PyObject *call_outermost(CompiledFunction *self, PyFunctionObject *func, PyObject *bound_self, CodeState *state,
+                                const Passed *p)
+{
+    if (state->aside) {
+        state->aside--;
+        return call_plain(self, p);
+    }
+    return state->untimed && --state->untimed == 0 && dc_timer ? call_timed(self, func, bound_self, state, p)
+                                                               : call_captured(self, func, bound_self, state, p);
+}
+
+static PyObject *call_code(CompiledFunction *self, PyFunctionObject *func, PyObject *bound_self, PyCodeObject *code,
+                           const Passed *p)
+{
+    if (dc_lines_are_watched(PyThreadState_Get(), code)) {
+        dc_counters.traced++;
+        return pass_on(self, p);
+    }
+    CodeState *state = dc_code_state_make(code);
+    if (state == NULL) {
+        return NULL;
+    }
+    return dc_thread.current ? call_captured(self, func, bound_self, state, p)
+                             : call_outermost(self, func, bound_self, state, p);
+}
+
 static PyObject *call_passed(CompiledFunction *self, const Passed *passed)
 {
     dc_counters.calls++;
@@ -134,7 +203,7 @@ static PyObject *call_passed(CompiledFunction *self, const Passed *passed)
     if (func) {
         PyCodeObject *code = (PyCodeObject *)Py_NewRef(func->func_code);
         Py_INCREF(self);
-        result = call_captured(self, func, bound_self, code, passed);
+        result = call_code(self, func, bound_self, code, passed);
         Py_DECREF(self);
         Py_DECREF(code);
     }

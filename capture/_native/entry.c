@@ -181,17 +181,19 @@ static int adopt_code(Entry *self, PyObject *fn_code)
 static int entry_parse(Entry *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"guards", "fn_code", "program", "inputs", "sizes", "template", "key", "info", "returns_tail",
-                            "may_restart", NULL};
+                            "may_restart", "operations", NULL};
     PyObject *guards, *fn_code = Py_None, *program = Py_None, *inputs = NULL, *sizes = NULL;
     PyObject *template_ = Py_None, *key = Py_None, *info = Py_None;
     int returns_tail = 0, may_restart = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|OOOOOOOpp:Entry", names, &GuardProgram_Type, &guards,
+    unsigned operations = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|OOOOOOOppI:Entry", names, &GuardProgram_Type, &guards,
                                      &fn_code, &program, &inputs, &sizes, &template_, &key, &info,
-                                     &returns_tail, &may_restart)) {
+                                     &returns_tail, &may_restart, &operations)) {
         return -1;
     }
     self->returns_tail = returns_tail;
     self->may_restart = may_restart;
+    self->operations = operations;
     if ((fn_code == Py_None) == (program == Py_None) || (fn_code != Py_None && !PyCode_Check(fn_code))) {
         PyErr_SetString(PyExc_TypeError, "Entry: give either a program or a code object to run");
         return -1;

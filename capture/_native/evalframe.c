@@ -82,6 +82,7 @@ static Answer reject(Py_ssize_t step, PyCodeObject *code)
 static Answer take(Entry *entry, Run *run)
 {
     entry->hits++;
+    dc_counters.operations += entry->operations;
     if (entry->program == NULL) {
         PyObject *inputs = dc_entry_inputs(entry, run);
         dc_run_clear(run);

@@ -38,6 +38,15 @@ static PyObject *set_methods(PyObject *m, PyObject *methods)
     Py_RETURN_NONE;
 }
 
+static PyObject *set_timer(PyObject *m, PyObject *args)
+{
+    DC_UNUSED(m);
+    PyObject *timer;
+    unsigned first;
+    return PyArg_ParseTuple(args, "OI:set_timer", &timer, &first) ? (dc_untimed = first, set_callback_slot(&dc_timer, timer))
+                                                                  : NULL;
+}
+
 static PyObject *set_enabled(PyObject *m, PyObject *value)
 {
     DC_UNUSED(m);
@@ -180,7 +189,7 @@ static PyObject *py_clear(PyObject *m, PyObject *arg)
     if (state) {
         dc_cache_clear(state);
         state->flags = 0;
-        state->rest = state->unasked = 0;
+        state->rest = state->unasked = state->aside = 0;
     }
     return code ? Py_NewRef(Py_None) : NULL;
 }
@@ -245,6 +254,23 @@ static PyObject *py_ask_later(PyObject *m, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *py_time_later(PyObject *m, PyObject *args)
+{
+    DC_UNUSED(m);
+    PyObject *code;
+    unsigned calls, aside;
+    if (!PyArg_ParseTuple(args, "O!II:time_later", &PyCode_Type, &code, &calls, &aside)) {
+        return NULL;
+    }
+    CodeState *state = dc_code_state_make((PyCodeObject *)code);
+    if (state == NULL) {
+        return NULL;
+    }
+    state->untimed = calls;
+    state->aside = aside;
+    Py_RETURN_NONE;
+}
+
 static PyObject *py_hits(PyObject *m, PyObject *arg)
 {
     DC_UNUSED(m);
@@ -267,7 +293,7 @@ static PyObject *is_skipped(PyObject *m, PyObject *arg)
 static const struct { const char *name; unsigned long long *value; } counter_rows[] = {
     COUNTER(calls), COUNTER(outer), COUNTER(hits), COUNTER(misses), COUNTER(direct), COUNTER(code), COUNTER(plain),
     COUNTER(frames), COUNTER(skipped), COUNTER(traced), COUNTER(rejected),
-    COUNTER(invalidated), COUNTER(unbound), COUNTER(deep),
+    COUNTER(invalidated), COUNTER(unbound), COUNTER(deep), COUNTER(operations),
 };
 
 static PyObject *py_counters(PyObject *m, PyObject *unused)
@@ -299,6 +325,11 @@ static PyMethodDef methods[] = {
     {"set_filter", set_filter, METH_O, "set_filter(should_capture) -> the old one\n\nAsked once per code."},
     {"set_methods", set_methods, METH_O,
      "set_methods({name: function})\n\nMethods of compiled functions whose own function has no such attribute."},
+    {"set_timer", set_timer, METH_VARARGS,
+     "set_timer(timer, first) -> the old one\n\ntimer(code, key) -> (tell, plain) | None, asked about the first-th "
+     "outermost call of each code, and then as\n`time_later` says: whether to run it as plain Python, and whom to tell: "
+     "tell(result, start, operations), the nanoseconds\nof the monotonic clock when it started and how many operations "
+     "were in its Graphs. None: it does not matter."},
     {"set_enabled", set_enabled, METH_O, "set_enabled(on) -> was it on\n\nFalse: everything runs as plain Python."},
     {"enter", py_enter, METH_NOARGS, "Frames of this thread are captured until leave(); nests."},
     {"leave", py_leave, METH_NOARGS, "Ends one enter()."},
@@ -320,6 +351,9 @@ static PyMethodDef methods[] = {
     {"ask_later", py_ask_later, METH_VARARGS,
      "ask_later(code, calls)\n\nThe next so many calls of code that no entry serves run as plain Python, unasked, "
      "unless\n`set_enabled` is called before; what they call may be captured."},
+    {"time_later", py_time_later, METH_VARARGS,
+     "time_later(code, calls, aside)\n\nThe next `aside` outermost calls of code run as plain Python, with all that they "
+     "call;\nthe timer is asked about the calls-th one after them; 0: about none."},
     {"rest", py_rest, METH_VARARGS,
      "rest(code, calls)\n\nThe next so many calls of code run as plain Python; what they call may be captured."},
     {"mark_skip", mark_skip, METH_VARARGS,

@@ -162,6 +162,7 @@ struct Entry {
     Template *template_;
     int ninputs, nsizes;
     int *inputs, *sizes;
+    unsigned operations;  /* that JAX would run for its Graph, about */
     bool identity_inputs; /* inputs are registers 0..ninputs-1 */
     bool valid;
     bool returns_tail; /* whoever called the code follows its Tails */
@@ -187,6 +188,8 @@ struct CodeState {
     Entry *first;
     unsigned flags;
     unsigned rest;         /* so many calls run plainly before the next look at this code */
+    unsigned aside;        /* so many outermost calls run plainly, with all that they call */
+    unsigned untimed;      /* and so many more until dc_timer is asked about one; 0: never */
     unsigned unasked;      /* so many calls that no entry serves run plainly before on_miss is asked again, */
     unsigned asked_under;  /* unless dc_stance is another by then */
     unsigned long long hits; /* calls that its entries have served, those that are gone among them */
@@ -227,7 +230,8 @@ typedef struct {
 extern _Thread_local Thread dc_thread;
 extern bool dc_enabled;
 extern unsigned dc_stance; /* so often has somebody said whether anything is compiled */
-extern PyObject *dc_on_miss, *dc_filter, *dc_methods;
+extern PyObject *dc_on_miss, *dc_filter, *dc_methods, *dc_timer;
+extern unsigned dc_untimed; /* what a code's first `untimed` is */
 
 void dc_enter(void);
 void dc_leave(void);
@@ -245,7 +249,7 @@ PyObject *dc_call_paused(PyObject *callable, PyObject *const *args, size_t nargs
 
 typedef struct {
     unsigned long long hits, misses, direct, code, frames, skipped, plain, traced,
-        rejected, invalidated, calls, outer, unbound, deep;
+        rejected, invalidated, calls, outer, unbound, deep, operations;
 } Counters;
 extern Counters dc_counters;
 
