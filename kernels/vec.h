@@ -475,6 +475,12 @@ template <class T, class L, class F> DC_INLINE vec<T, L::lanes> per_lane(L, F va
   return r;
 }
 
+// The same of a function that only rises, or only falls, and seldom does: asked at the first and the last lane.
+template <class T, class L, class F> DC_INLINE vec<T, L::lanes> steady_lanes(L lanes, F value) {
+  const T first = value(0);
+  return value(L::lanes - 1) == first ? splat<T, L::lanes>(first) : per_lane<T>(lanes, value);
+}
+
 // base + l * step in lane l, wrapping to T.
 template <class T, class L> DC_INLINE vec<T, L::lanes> affine_lanes(L, int64_t base, int64_t step) {
   typedef typename ints<sizeof(T)>::u U;

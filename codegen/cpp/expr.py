@@ -23,6 +23,7 @@ from dynacomp.codegen.cpp import types
 from dynacomp.codegen.cpp.index import cpp_name, index_code, names_in, step_along
 from dynacomp.codegen.cpp.known import Known, bounds, parted, reduced
 from dynacomp.lowering.kernel_ir.loops import Apply, Const, Expr, Index, Load, Loop, Ref
+from dynacomp.lowering.sizes.indexing import FloorDiv
 from dynacomp.lowering.sizes.symbols import symbol
 
 _NAMES = {"and": "bit_and", "or": "bit_or", "xor": "bit_xor", "not": "bit_not"}
@@ -33,6 +34,7 @@ _EXACT = frozenset({"neg", "abs", "sign", "max", "min", "select", "floor", "ceil
 
 NEAR = 2**30  # elements of a buffer between any two of which the distance fits 32 bits
 STRIDES = (-1, 2, 3, 4)  # between lanes that are loaded as whole registers, see kernels/strides.h
+STEADY = 1024  # how much more an index is divided by than it grows in a lane, where lanes mostly share what comes out
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,16 @@ def _index(expr: Index, scope: Scope, vector: bool) -> str:
     body = f"convert<{scalar}>((int64_t)({index_code(expr.expr, lane_names(scope))}))"
     if dtype == bool:
         return f"nonzero(per_lane<int8_t>(lanes, [&](int l) {{ return (int8_t){body}; }}))"
-    return rounded(f"per_lane<{scalar}>(lanes, [&](int l) {{ return {body}; }})", dtype)
+    how = "steady_lanes" if dtype.kind in "iu" and _is_steady(expr.expr, scope) else "per_lane"
+    return rounded(f"{how}<{scalar}>(lanes, [&](int l) {{ return {body}; }})", dtype)
+
+
+def _is_steady(index: sympy.Expr, scope: Scope) -> bool:
+    """Whether most registers hold one value of it in all lanes: it is divided by far more than it grows in a lane."""
+    if not isinstance(index, FloorDiv) or not names_in(index).isdisjoint(scope.vectors):
+        return False
+    step, by = step_along(index.args[0], scope.var), index.args[1]
+    return step is not None and step.is_Integer and by.is_Integer and by >= STEADY * abs(step)
 
 
 def lane_names(scope: Scope) -> Mapping[str, str]:

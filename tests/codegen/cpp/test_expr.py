@@ -70,3 +70,15 @@ def test_short_rows_of_one_array_or_another():
 def test_arrays_too_large_for_offsets_of_32_bits():
     large = jax.ShapeDtypeStruct((2**30,), jnp.float32)
     assert "gather_at(" not in source(lambda t, i: t[i] * 2, large, jax.ShapeDtypeStruct((64,), jnp.int32))
+
+
+@pytest.mark.parametrize("by", [1500, 4099])
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8])
+def test_quotients_that_lanes_mostly_share_are_asked_for_twice(by, dtype):
+    """At the first lane and at the last; where these differ, at each."""
+    def fn(x):
+        return x * jax.lax.broadcasted_iota(dtype, (7, by), 0).reshape(-1)[5:]
+
+    x = jnp.arange(7 * by - 5).astype(dtype)
+    assert "steady_lanes" in source(fn, x)
+    np.testing.assert_array_equal(dynacomp.jit(fn)(x), fn(x))
