@@ -28,6 +28,9 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax._src import api_util
+from jax._src.linear_util import DebugInfo
+from jax._src.tree_util import FlatTree
 
 from dynacomp.capture import _native
 from dynacomp.capture.base.classes import has_dict, module_name, mro, own_dict, slots
@@ -52,6 +55,8 @@ MAX_WHOLE = 256  # the same of those made anew
 MAX_CONTENT = 1 << 20  # bytes of a NumPy array that a guard compares
 EFFECTS = ("print", "input", "open", "breakpoint", "exec", "eval")  # built-in functions that do more than compute
 COMPILED_FILES = "jax._src.compilation_cache"
+NAMES = (api_util.debug_info.__code__, DebugInfo.set_result_paths.__code__,  # what JAX's messages call leaves
+         FlatTree.paths.func.__code__)  # type: ignore[attr-defined]
 CLOCKS = ("random", "time", "secrets", "numpy.random")  # modules whose functions give another result each time
 
 
@@ -82,7 +87,8 @@ def overhearing(cap: Capture, run: Callable[[], Any]) -> Any:
             except Break as refusal:
                 refused.append(refusal)  # the library may catch it
                 raise
-            cap.libraries.overheard[fn] = None
+            if not names_arguments():
+                cap.libraries.overheard[fn] = None
         return True
 
     programs = False
@@ -121,6 +127,14 @@ def interrupted() -> bool:
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and not (frame.f_code in codes or frame.f_code.co_name == "__del__"
                                      or frame.f_globals.get("__name__") == COMPILED_FILES):
+        frame = frame.f_back
+    return frame is not None
+
+
+def names_arguments() -> bool:
+    """Whether what starts now says how JAX's messages call the leaves of arguments: no result depends on it."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code not in NAMES:
         frame = frame.f_back
     return frame is not None
 

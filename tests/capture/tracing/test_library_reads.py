@@ -324,3 +324,42 @@ def test_a_class_attribute_of_modules_made_anew_counts():
     for what in ("a class attribute", "a global", "an attribute", "an array's content"):
         CHANGES[what]()
         assert captures_of(compiled, Net, X) == 1
+
+
+LABEL = "label"
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class Labelled:
+    def __init__(self, w):
+        self.w = w
+
+    def tree_flatten_with_keys(self):
+        return ((LABEL, self.w),), None
+
+    @classmethod
+    def tree_unflatten(cls, _, leaves):
+        return cls(*leaves)
+
+    def tree_flatten(self):
+        return (self.w,), None
+
+
+def doubled(net):
+    return jax.jit(hk.transform(lambda net: jax.tree.map(lambda w: w * 2, net)).apply)({}, None, net).w
+
+
+def by_name(net):
+    return hk.transform(lambda net: jax.tree_util.tree_map_with_path(lambda at, w: w * len(at[0]), net)).apply(
+        {}, None, net).w
+
+
+@pytest.mark.parametrize(("fn", "captures"), [(doubled, 1), (by_name, 3)])
+def test_names_that_are_for_messages_alone_are_not_guarded(fn, captures, monkeypatch):
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="xla")
+    for label in ("label", "label", "names", "lab", "lab", *["label"] * 5):
+        monkeypatch.setitem(globals(), "LABEL", label)
+        assert jnp.array_equal(compiled(Labelled(X)), fn(Labelled(X)))
+    stats = dynacomp.stats()
+    assert not stats["breaks"] and stats["frames_captured"] == captures
