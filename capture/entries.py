@@ -23,7 +23,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.guards import Guard, StepWriter
 from dynacomp.capture.symbolic.lessons import Lesson
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import note_hashes
+from dynacomp.capture.symbolic.values import HASHED
 from dynacomp.capture.wrapping.changing_contents import content_of
 
 
@@ -46,7 +46,7 @@ class Info:
     resumes: Callable[[], Iterable[CodeType]] = tuple  # where the frame goes on after its graph break
     steps: int = 0  # instructions that the capture has run
     conditional: tuple[bool, ...] = ()  # by guard: whether it asks what a condition on changing numbers comes to
-    hashes: bool = False  # whether it may rest on hashes of this process, the order of a set, say
+    hashes: tuple[bool, ...] = (False, False)  # whether it may rest on hashes of texts, or by address
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ def info_of(captured: Captured, writer: StepWriter) -> Info:
                 arguments=tuple(map(argument_of, writer.origin)), contents=tuple(map(content_of, writer.origin)),
                 resumes=living(captured.recipe.resumes), steps=cap.progress.steps,
                 conditional=tuple(map(is_condition, writer.origin)),
-                hashes=note_hashes() > cap.progress.hashes + 1)
+                hashes=tuple(now > before for now, before in zip(HASHED, cap.progress.hashes)))
 
 
 def numbers_of(cap: Capture) -> dict[str, Any]:

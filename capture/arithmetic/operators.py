@@ -536,7 +536,7 @@ def count_of(cap: Capture, v: Any) -> Value:
         return front.count(v)  # type: ignore[no-any-return]
     found = changing_contents.count(cap, v)
     if found is None:
-        return Const(len(v.items))
+        return Const(len(v.members if isinstance(v, SetV) else v.items))
     there, more = found
     return binary(cap, operator.add, cap.realize(there), Const(more)) if more else cap.realize(there)
 

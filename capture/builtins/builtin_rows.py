@@ -22,6 +22,7 @@ from dynacomp.capture.arithmetic.indices import index_value
 from dynacomp.capture.arithmetic.operators import as_bool, fold
 from dynacomp.capture.base.classes import mro
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.literals import hashes_as_text
 from dynacomp.capture.base.loops_py import as_list
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.calls.calls import BUILTINS
@@ -29,7 +30,7 @@ from dynacomp.capture.kinds import alike_items, attrs, grown_lists, stores
 from dynacomp.capture.kinds.containers import length
 from dynacomp.capture.kinds.exceptions import handled
 from dynacomp.capture.kinds.iteration import iterate, listed
-from dynacomp.capture.kinds.keys import elements_of, hash_value, pairs
+from dynacomp.capture.kinds.keys import hash_value, members_of, pairs
 from dynacomp.capture.kinds.text import text
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.reconstruct import tracebacks
@@ -144,7 +145,7 @@ def _delattr(cap: Capture, x: Value, name: Value) -> Value:
 
 @row(hash)
 def _hash(cap: Capture, x: Value) -> Value:
-    note_hashes()
+    note_hashes(by_address=not (is_constant(x) and hashes_as_text(as_python(x))))
     fixed = is_constant(x) and not (type_of(x) in (float, complex) and as_python(x) != as_python(x))
     return fold(cap, hash, x) if fixed else hash_value(cap, x)
 
@@ -282,7 +283,7 @@ def _set_of(kind: type) -> Any:
     def make(cap: Capture, xs: Value = TupleV([])) -> Value:
         if kind is frozenset and isinstance(xs, SetV) and xs.cls is frozenset and xs.holder is None:
             return xs
-        return SetV(set(elements_of(cap, xs)), kind)
+        return SetV(set(members_of(cap, xs)), kind)
     return make
 
 

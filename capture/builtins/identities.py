@@ -92,7 +92,7 @@ def _has_addresses(value: Any) -> bool:
         value = None if value.unread else value.payload
     if not isinstance(value, (DictV, SetV)) or value.real is None:
         return False
-    return any(map(_is_address, value.items))
+    return any(map(_is_address, value.members if isinstance(value, SetV) else value.items))
 
 
 def _is_address(key: Any) -> bool:

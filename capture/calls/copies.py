@@ -63,7 +63,7 @@ def _shallow_dict(cap: Capture, x: DictV) -> Value:
 
 
 def _shallow_set(cap: Capture, x: SetV) -> Value:
-    return x if x.cls is frozenset else SetV(set(x.items), x.cls)
+    return x if x.cls is frozenset else SetV(set(x.members), x.cls)
 
 
 def _shallow_object(cap: Capture, x: ObjectV) -> Value:

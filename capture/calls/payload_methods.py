@@ -76,7 +76,7 @@ def inherited(cap: Capture, obj: ObjectV, raw: Any, args: list[Value], kwargs: d
 
 def _plain_copy(payload: Any) -> Value:
     """Where a built-in object gives itself (`t[:]`, `frozenset.copy`), an instance of a subclass gives a plain one."""
-    return TupleV(list(payload.items)) if isinstance(payload, TupleV) else SetV(set(payload.items), payload.cls)
+    return TupleV(list(payload.items)) if isinstance(payload, TupleV) else SetV(set(payload.members), payload.cls)
 
 
 def _check_order(obj: ObjectV, raw: Any) -> None:

@@ -176,8 +176,12 @@ def _among_elements(cap: Capture, container: Value, item: Value) -> bool:
     return truth(cap, hosted) if hosted is not None else any(equal(cap, x, item) for x in iterate(cap, container))
 
 
-def _table_contains(cap: Capture, table: DictV | SetV, item: Value) -> bool:
+def _table_contains(cap: Capture, table: DictV, item: Value) -> bool:
     return hashable(cap, item) in table.items
+
+
+def _set_contains(cap: Capture, table: SetV, item: Value) -> bool:
+    return hashable(cap, item) in table.members
 
 
 def _view_contains(cap: Capture, view: ViewV, item: Value) -> bool:
@@ -293,7 +297,7 @@ define(ListV, Kind(length=_count, getitem=_list_item, setitem=_store_in_list, de
                    contains=_list_contains))
 define(DictV, Kind(length=_count, getitem=dicts_and_sets.getitem, setitem=_store_in_dict, delitem=_delete_in_dict,
                    contains=_table_contains))
-define(SetV, Kind(length=_count, contains=_table_contains))
+define(SetV, Kind(length=_count, contains=_set_contains))
 define(ViewV, Kind(length=lambda cap, v: length(cap, v.table), contains=_view_contains))
 define(ObjectV, Kind(length=_object_length, setitem=_store_in_object, delitem=_delete_in_object,
                      contains=_object_contains))

@@ -13,7 +13,7 @@ from typing import Any
 
 from dynacomp.capture.arithmetic.operators import equal, truth
 from dynacomp.capture.kinds.iteration import elements, iterate, key_value
-from dynacomp.capture.kinds.keys import each_pair, elements_of, hashable, missing_key, raised
+from dynacomp.capture.kinds.keys import each_pair, hashable, members_of, missing_key, raised
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating, removing
 from dynacomp.capture.symbolic.values import (
@@ -61,7 +61,7 @@ def _merge_in_place(cap: Capture, a: DictV, b: Value) -> Any:
 def _as_set(cap: Capture, v: Value) -> set[Any] | None:
     """The elements of a set, or of a dict's keys or items; None for other Values."""
     if isinstance(v, SetV):
-        return v.items
+        return v.members
     if isinstance(v, ViewV) and v.kind != "values":
         return set(v.table.items) if v.kind == "keys" else {hashable(cap, x) for x in elements(cap, v)}
     return None
@@ -87,7 +87,7 @@ def _set_compare(op: Any) -> Any:
 def view_contains(cap: Capture, view: Any, item: Value) -> bool:
     """`item in view` of a dict's keys or items (`item in set`): values are compared, never hashed."""
     if isinstance(view, SetV) or view.kind == "keys":
-        return hashable(cap, item) in (view.items if isinstance(view, SetV) else view.table.items)
+        return hashable(cap, item) in (view.members if isinstance(view, SetV) else view.table.items)
     pair: list[Value] = cap.items(item) if isinstance(item, TupleV) else []
     name = hashable(cap, pair[0]) if len(pair) == 2 else None
     return len(pair) == 2 and name in view.table.items and equal(cap, realize(cap, view.table.items[name]), pair[1])
@@ -98,7 +98,7 @@ def _view_compare(op: Any) -> Any:
     def row(cap: Capture, a: ViewV, b: Value) -> Any:
         if a.kind == "values" or not isinstance(b, SetV) and not (isinstance(b, ViewV) and b.kind != "values"):
             return NotImplemented
-        sizes = [len(v.items if isinstance(v, SetV) else v.table.items) for v in (a, b)]
+        sizes = [len(v.members if isinstance(v, SetV) else v.table.items) for v in (a, b)]
         small, big = (b, a) if op in (operator.gt, operator.ge) else (a, b)
         fits = operator.eq(*sizes) if op is operator.ne else op(*sizes)
         held = fits and all(view_contains(cap, big, x) for x in iterate(cap, small))
@@ -112,7 +112,7 @@ def _change_in_place(op: Any) -> Any:
         if right is None or a.cls is not set:
             return NotImplemented
         mutating(cap, a)
-        op(a.items, right)
+        op(a.members, right)
         return a
     return row
 
@@ -180,23 +180,23 @@ def _move_to_end(cap: Capture, v: DictV, key: Value, last: Value = Const(True)) 
 
 def _add(cap: Capture, v: SetV, x: Value) -> None:
     mutating(cap, v)
-    v.items.add(hashable(cap, x))
+    v.members.add(hashable(cap, x))
 
 
 def _discard(cap: Capture, v: SetV, x: Value) -> None:
     mutating(cap, v)
-    v.items.discard(hashable(cap, x))
+    v.members.discard(hashable(cap, x))
 
 
 def _set_update(cap: Capture, v: SetV, *others: Value) -> None:
     mutating(cap, v)
     for other in others:
-        v.items.update(elements_of(cap, other))
+        v.members.update(members_of(cap, other))
 
 
 def _set_method(name: str) -> Any:
     def row(cap: Capture, v: SetV, *others: Value) -> Value:
-        found = getattr(v.items, name)(*(elements_of(cap, o) for o in others))
+        found = getattr(v.members, name)(*(members_of(cap, o) for o in others))
         return Const(found) if isinstance(found, bool) else SetV(found, v.cls)
     return row
 
@@ -204,12 +204,12 @@ def _set_method(name: str) -> Any:
 def _set_change(name: str) -> Any:
     def row(cap: Capture, v: SetV, *others: Value) -> None:
         mutating(cap, v)
-        getattr(v.items, name)(*(elements_of(cap, o) for o in others))
+        getattr(v.members, name)(*(members_of(cap, o) for o in others))
     return row
 
 
 def _set_pop(cap: Capture, v: SetV) -> Value:
-    if not v.items:
+    if not v.members:
         raise raised(KeyError, "pop from an empty set")
     mutating(cap, v)
     return key_value(cap, v.items.pop())
@@ -217,10 +217,10 @@ def _set_pop(cap: Capture, v: SetV) -> Value:
 
 def _set_remove(cap: Capture, v: SetV, x: Value) -> None:
     key = hashable(cap, x)
-    if key not in v.items:
+    if key not in v.members:
         raise missing_key(x)
     mutating(cap, v)
-    v.items.remove(key)
+    v.members.remove(key)
 
 
 def _clear(cap: Capture, v: Any) -> None:
@@ -229,13 +229,13 @@ def _clear(cap: Capture, v: Any) -> None:
 
 
 METHODS: dict[type, dict[str, Any]] = {
-    ViewV: {"isdisjoint": lambda cap, v, o: Const((_as_set(cap, v) or set()).isdisjoint(elements_of(cap, o)))},
+    ViewV: {"isdisjoint": lambda cap, v, o: Const((_as_set(cap, v) or set()).isdisjoint(members_of(cap, o)))},
     DictV: {"get": _get, "setdefault": _setdefault, "pop": _dict_pop, "popitem": _popitem, "update": _update,
             "clear": _clear, "copy": _dict_copy, "move_to_end": _move_to_end,
             **{k: (lambda kind: lambda cap, v: ViewV(v, kind))(k) for k in ("keys", "values", "items")}},
     SetV: {"add": _add, "discard": _discard, "update": _set_update, "clear": _clear,
            "pop": _set_pop, "remove": _set_remove,
-           "copy": lambda cap, v: v if v.cls is frozenset else SetV(set(v.items), v.cls),
+           "copy": lambda cap, v: v if v.cls is frozenset else SetV(set(v.members), v.cls),
            **{n: _set_change(n) for n in ("intersection_update", "difference_update",
                                           "symmetric_difference_update")},
            **{n: _set_method(n) for n in ("union", "intersection", "difference", "symmetric_difference",

@@ -215,6 +215,11 @@ def elements_of(cap: Capture, other: Value) -> Any:
     return other.items if isinstance(other, (SetV, DictV)) else (hashable(cap, x) for x in iterate(cap, other))
 
 
+def members_of(cap: Capture, other: Value) -> Any:
+    """The same for who does not ask for their order."""
+    return other.members if isinstance(other, SetV) else elements_of(cap, other)
+
+
 def missing_key(key: Value) -> Raised:
     """The KeyError of a key that is not there."""
     return Raised(ObjectV(KeyError, ctor=(key,), attrs={"args": TupleV([key])}))

@@ -111,7 +111,7 @@ def _list_extend(cap: Capture, f: Frame, i: Instr) -> None:
 def _set_update(cap: Capture, f: Frame, i: Instr) -> None:
     source = f.pop()
     target = _target(cap, f, i)
-    target.items.update(keys.elements_of(cap, source))
+    target.members.update(keys.members_of(cap, source))
 
 
 @opcode("DICT_UPDATE", "DICT_MERGE")

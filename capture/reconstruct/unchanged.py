@@ -36,7 +36,7 @@ def _as_it_was(cap: Capture, value: Value) -> bool:
         value.written = {n for n in value.written if not _same_attribute(cap, value, n)}
         return not value.written
     if isinstance(value, SetV):
-        return set(map(_told_apart, value.items)) == set(map(_told_apart, value.real))
+        return set(map(_told_apart, value.members)) == set(map(_told_apart, value.real))
     if isinstance(value, ListV):
         return value.cls is list and value.unseen is None and unmoved(value)[0] == len(value.real) == len(value.items)
     return False

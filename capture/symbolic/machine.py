@@ -34,6 +34,7 @@ from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.state import Dropping, Growing, Known, LibraryCalls, Numbers, Progress, Sizes
 from dynacomp.capture.symbolic.values import (
+    HASHED,
     CellV,
     Const,
     NeedsConcrete,
@@ -42,7 +43,6 @@ from dynacomp.capture.symbolic.values import (
     Value,
     is_const,
     next_serial,
-    note_hashes,
 )
 
 MAX_STEPS = 2_000_000  # instructions a capture; a longer Python loop is run, not unrolled
@@ -129,7 +129,7 @@ class Capture:
         self.emptied: list[Any] = []  # what `let_go` empties besides: what writes code, containers that are objects
         self.graph, self.sizes, self.numbers = Growing(), Sizes(), Numbers()
         self.known, self.libraries = Known(), LibraryCalls()
-        self.dropping, self.progress = Dropping(), Progress(hashes=note_hashes())
+        self.dropping, self.progress = Dropping(), Progress(hashes=tuple(HASHED))
 
     @property
     def under_trace(self) -> bool:

@@ -63,8 +63,8 @@ def _changing(v: Any) -> None:
 
 def _changing_set(v: SetV) -> None:
     v.dirty = True
-    if v.items is v.real:
-        v.items = set(v.items)
+    if v.members is v.real:
+        v.items = set(v.members)
 
 
 def _changing_dict(v: DictV) -> None:

@@ -209,7 +209,7 @@ def _put_dict(v: DictV, held: list[Any]) -> None:
 
 
 def _set(v: SetV) -> tuple[Any, list[Any]]:
-    return (v.cls, tuple(v.items)), []
+    return (v.cls, tuple(v.members)), []
 
 
 def _object(v: ObjectV) -> tuple[Any, list[Any]]:

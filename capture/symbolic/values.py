@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, TypeGuard
 
-from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.base.literals import hashes_alike, hashes_as_text, is_literal
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval, class_of
 from dynacomp.capture.graph.graph import Node
@@ -258,24 +258,34 @@ class DictV(MutableV):
 
 @dataclass(eq=False)
 class SetV(MutableV):
-    """A set or frozenset. `items` is a real set, so that its order is the one that a loop sees."""
+    """A set or frozenset. `items` is a real set, so that its order is the one that a loop sees; who does not ask for
+    the order reads `members`, which is the same."""
 
     items: set[Any]
     cls: type = set
     dirty: bool = False
     real: Any = None
-
-    def __post_init__(self) -> None:
-        note_hashes()
+    members: Any = field(init=False, repr=False)
 
 
-HASHED = itertools.count()  # see `note_hashes`
+def _in_order(self: Any) -> Any:
+    if len(self.members) > 1 and not all(map(hashes_alike, self.members)):
+        note_hashes(by_address=not all(map(hashes_as_text, self.members)))
+    return self.members
 
 
-def note_hashes() -> int:
-    """Notes that what a capture finds may rest on hashes, which another process has others of (the order of a set of
-    strings): so many times any capture has."""
-    return next(HASHED)
+def _set_members(self: Any, items: Any) -> None:
+    self.members = items
+
+
+SetV.items = property(_in_order, _set_members)  # type: ignore[assignment]
+HASHED = [0, 0]  # see `note_hashes`
+
+
+def note_hashes(by_address: bool = False) -> None:
+    """Notes that what a capture finds may rest on hashes, of which another process has others: on the order of a set of
+    strings, of one of objects that hash by their addresses. How often any capture has is in `HASHED`."""
+    HASHED[by_address] += 1
 
 
 @dataclass(eq=False)
