@@ -15,6 +15,7 @@ from types import CodeType
 from typing import Any
 
 from dynacomp.capture._native import Entry, GuardProgram, jax_config_token
+from dynacomp.capture.base.hashes import HASHED
 from dynacomp.capture.bytecode.resume import living, returns_tail
 from dynacomp.capture.frame import Captured
 from dynacomp.capture.graph.graph import Graph
@@ -23,7 +24,6 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.guards import Guard, StepWriter
 from dynacomp.capture.symbolic.lessons import Lesson
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import HASHED
 from dynacomp.capture.wrapping.changing_contents import content_of
 
 

@@ -13,6 +13,7 @@
 | `DYNACOMP_THREADS` | threads of compiled code; default: the CPUs this process may use |
 | `DYNACOMP_VERIFY` | 1: primitive Graphs and Kernels are verified after each step: for work on dynacomp |
 | `DYNACOMP_CAPTURE_IDLE` | 1: frames that compute nothing with arrays are captured as well |
+| `PYTHONHASHSEED` | Python's own: a number gives all processes the same order of sets of strings |
 | `CXX` | the C++ compiler, with arguments if need be (`ccache g++`); default: the first found |
 """
 
@@ -138,6 +139,11 @@ _ONE_EACH: dict[Options, Options] = {}
 def interned(options: Options) -> Options:
     """Equal options as one object: compiled entries belong to it by identity."""
     return _ONE_EACH.setdefault(options, options)
+
+
+def hashes_are_fixed(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether other processes have the same hashes of strings."""
+    return environ.get("PYTHONHASHSEED", "random") != "random"
 
 
 def from_environment(environ: Mapping[str, str] = os.environ) -> Options:

@@ -11,6 +11,7 @@
     locks           A lock for small tables that threads share, which neither a fork nor a
                     finalizer turns into a trap
     classes         What is read of a class, and of an instance, without running code of the program
+    hashes          What rests on hashes, of which another process has others
     literals        Objects that are their value: Python's literals, and tuples and frozensets
                     of them
     of_class        `of_class`: the things of one class among others

@@ -19,15 +19,3 @@ def is_single(obj: Any) -> bool:
     if type(obj) is int:
         return -6 < obj < 257
     return type(obj) in (bool, type(None), type(Ellipsis), type(NotImplemented)) or type(obj) is tuple and not obj
-
-
-def hashes_alike(obj: Any) -> bool:
-    """Whether an object's hash is the same in every process: no NaN's is."""
-    return type(obj) in (int, bool) or type(obj) in (float, complex) and obj == obj
-
-
-def hashes_as_text(obj: Any) -> bool:
-    """Whether an object's hash is made of texts and such numbers alone: then processes with the same hashes of texts
-    have it."""
-    return type(obj) in (str, bytes) or hashes_alike(obj) or type(obj) in (tuple, frozenset) and all(
-        map(hashes_as_text, obj))

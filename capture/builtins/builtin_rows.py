@@ -22,7 +22,7 @@ from dynacomp.capture.arithmetic.indices import index_value
 from dynacomp.capture.arithmetic.operators import as_bool, fold
 from dynacomp.capture.base.classes import mro
 from dynacomp.capture.base.errors import Break, Raised
-from dynacomp.capture.base.literals import hashes_as_text
+from dynacomp.capture.base.hashes import hashes_as_text, note_hashes
 from dynacomp.capture.base.loops_py import as_list
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.calls.calls import BUILTINS
@@ -63,7 +63,6 @@ from dynacomp.capture.symbolic.values import (
     is_constant,
     is_exactly,
     is_plain_tuple,
-    note_hashes,
     peek,
     type_of,
 )

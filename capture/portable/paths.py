@@ -19,7 +19,7 @@ from jax._src.tree_util import _registry as REGISTRY  # how JAX takes objects ap
 
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.portable.homes import module_of
-from dynacomp.capture.portable.prints import HEAP_TYPE, object_dict
+from dynacomp.capture.portable.instances import HEAP_TYPE, object_dict
 
 DEPTH, MOST = 8, 20_000  # how far it is looked for
 DEFINED = (types.FunctionType, classmethod, staticmethod, property)  # of what a class defines

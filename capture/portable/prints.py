@@ -28,8 +28,9 @@ from jax.sharding import SingleDeviceSharding
 from dynacomp.capture.base.literals import LITERALS
 from dynacomp.capture.calls.calls import USER_RULES
 from dynacomp.capture.portable.homes import Unportable, is_library, is_library_file, module_of
+from dynacomp.capture.portable.instances import HEAP_TYPE, taken_apart
 
-HEAP_TYPE = 1 << 9
+OF_PYTHON = ("types", "_collections_abc", "sys")  # that keep what has no name in `builtins`
 MOST = 20_000  # objects that one record may lead to
 IGNORED = {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__firstlineno__",
            "__static_attributes__", "__annotate__", "__annotate_func__", "__annotations_cache__"}  # of a class
@@ -83,7 +84,13 @@ class Prints:
             return digest("weakref", self.of(obj()))
         if issubclass(type(obj), np.dtype) and obj.fields is None:
             return f"dtype {obj.str if obj.kind != 'V' else obj}"
-        return _instance(self, obj)
+        try:
+            return _instance(self, obj)
+        except Unportable:
+            place = shelf(obj)
+            if place is None:
+                raise
+            return f"kept as {'.'.join(place)}"
 
     def all(self, *objs: Any) -> list[str]:
         return [self.of(o) for o in objs]
@@ -161,6 +168,19 @@ def library_name(obj: Any) -> str | None:
     return ".".join(found) if found is not None and is_library(sys.modules[found[0]]) else None
 
 
+def shelf(obj: Any) -> tuple[str, str] | None:
+    """The library's module, and the name there, that keeps an object: its own, that of its class, one beside that."""
+    package = type(obj).__module__.partition(".")[0]
+    beside = [home for home in list(sys.modules) if home.partition(".")[0] == package]
+    for home in (getattr(obj, "__module__", None), type(obj).__module__, *OF_PYTHON, *beside):
+        module = sys.modules.get(home) if type(home) is str else None
+        if is_library(module):
+            for name, value in list(vars(module).items()):
+                if value is obj:
+                    return str(home), name
+    return None
+
+
 # --- rows
 
 
@@ -214,47 +234,11 @@ def _defined(p: Prints, value: Any) -> str:
 
 def _instance(p: Prints, obj: Any) -> str:
     """An object of a class that Python code defines, by all that it holds."""
-    cls = type(obj)
-    names = [(owner, name) for owner in cls.__mro__ for name, member in vars(owner).items()
-             if type(member) is types.MemberDescriptorType and owner.__flags__ & HEAP_TYPE]
-    base = next(c for c in cls.__mro__ if not c.__flags__ & HEAP_TYPE)
-    if base not in BASES or not _is_plain(cls, base, len(names)):
-        raise Unportable(f"a {cls.__qualname__}")
-    parts = [p.of(cls), BASES[base](p, obj)]
-    for owner, name in names:
-        try:
-            parts += [name, p.of(vars(owner)[name].__get__(obj, cls))]
-        except AttributeError:
-            parts += [name, "not set"]
-    table = object_dict(obj)
-    return digest("object", *parts, *((p.of(dict(table)),) if table is not None else ()))
-
-
-def object_dict(obj: Any) -> dict[str, Any] | None:
-    """The instance dictionary, whatever the class says of its attributes."""
-    for cls in type(obj).__mro__:
-        found = vars(cls).get("__dict__")
-        if type(found) is types.GetSetDescriptorType:
-            return found.__get__(obj, type(obj))  # type: ignore[no-any-return]
-    return None
-
-
-def _is_plain(cls: type, base: type, slots: int) -> bool:
-    """Whether the objects of a class have no room for what is not seen: classes in C have."""
-    defined = {name for owner in cls.__mro__ if owner is not base for name in vars(owner)}
-    room = cls.__basicsize__ - base.__basicsize__ - WORD * slots
-    words = sum(name in defined for name in ("__dict__", "__weakref__"))  # which some versions put elsewhere
-    return (room in range(0, WORD * words + 1, WORD) and cls.__itemsize__ == base.__itemsize__
-            and not type(cls).__module__.startswith(BINDERS))
-
-
-BINDERS = ("nanobind", "pybind11")  # whose classes say that they were made by Python
-WORD = tuple.__itemsize__
-BASES: dict[type, Callable[[Prints, Any], str]] = {  # what classes of Python's hold besides attributes
-    object: lambda p, obj: "", tuple: lambda p, obj: _sequence(p, tuple(tuple.__iter__(obj))),
-    list: lambda p, obj: _sequence(p, list(list.__iter__(obj))),
-    dict: lambda p, obj: digest("dict", *p.all(*(x for pair in dict.items(obj) for x in pair))),
-}
+    inside, slots, table = taken_apart(obj)
+    parts = [p.of(type(obj)), "" if inside is None else ROWS[type(inside)](p, inside)]
+    for _, name, content in slots:
+        parts += [name, *(p.all(*content) or ["not set"])]
+    return digest("object", *parts, *((p.of(table),) if table is not None else ()))
 
 
 def _module(p: Prints, module: types.ModuleType) -> str:
@@ -266,6 +250,19 @@ def _module(p: Prints, module: types.ModuleType) -> str:
 
 def _sequence(p: Prints, items: Any) -> str:
     return digest(type(items).__name__, *p.all(*items))
+
+
+def _tree(p: Prints, tree: Any) -> str:
+    data = tree.node_data()
+    return "leaf" if data is None else digest("tree", *p.all(*data, *tree.children()))
+
+
+def _union(p: Prints, union: Any) -> str:
+    return digest("union", *p.all(*union.__args__))
+
+
+def _generic(p: Prints, alias: Any) -> str:
+    return digest("generic", str(alias.__unpacked__), *p.all(alias.__origin__, alias.__args__))
 
 
 def _set(p: Prints, items: Any) -> str:
@@ -333,5 +330,6 @@ ROWS: dict[type, Callable[[Prints, Any], str]] = {
     types.MemberDescriptorType: _of_class, types.GetSetDescriptorType: _of_class,
     types.WrapperDescriptorType: _of_class, types.MethodDescriptorType: _of_class,
     types.ClassMethodDescriptorType: _of_class,
+    type(jax.tree.structure(0)): _tree, types.UnionType: _union, types.GenericAlias: _generic,
     classmethod: _wrapped, staticmethod: _wrapped, property: _property, SingleDeviceSharding: _sharding,
 }

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import enum
 import functools
+import itertools
 import pickle
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,17 +23,19 @@ from jax._src.core import AxisEnv
 from jax.sharding import AbstractMesh
 
 from dynacomp.capture._native import GuardProgram, jax_config_token
+from dynacomp.capture.base.hashes import hashes_alike, hashes_as_text
 from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.bytecode.resume import living
 from dynacomp.capture.entries import Info, Parts
 from dynacomp.capture.portable.homes import Unportable, is_library, module_of
+from dynacomp.capture.portable.instances import is_value
 from dynacomp.capture.portable.paths import NAMESPACE, REGISTRY, Finder, Path, follow
 from dynacomp.capture.portable.prints import digest, library_name, named, owner_of, prints_of
-from dynacomp.capture.portable.references import READERS, Changed, Reader, Writer, made_code
+from dynacomp.capture.portable.references import READERS, Changed, Reader, Writer, made_code, placed
 
 CONFIG = "jax_config"
-UNPORTABLE = ("known_key", "abc_token", "set", "tree", "suspended", "suspended_local", "suspended_delegate", "upcoming",
+UNPORTABLE = ("known_key", "abc_token", "suspended", "suspended_local", "suspended_delegate", "upcoming",
               "iterated", "reduced")  # hashes and tokens of one process; rarely worth it
 LOADS = ("attr", "key")  # steps that read a name of a table
 BY_IDENTITY = ("is_not", "const", "weak_const")
@@ -53,15 +56,16 @@ class TextGraph:
         return self.text
 
 
-def written(parts: Parts, fn: Any, code: types.CodeType, args: tuple[Any, ...]) -> bytes:
-    """The record of an entry that was made for this call of a frame."""
+def written(parts: Parts, fn: Any, code: types.CodeType, args: tuple[Any, ...], hashes: bool = True) -> bytes:
+    """The record of an entry that was made for this call of a frame. hashes: whether other processes may have the same
+    hashes of strings."""
     info = parts.info
     if info.traced or info.graph is None:
         raise Unportable("it computes nothing")
     held = GuardProgram(parts.steps).registers(fn, args)
     if held is None:
         raise Unportable("its guards do not hold of its own call")
-    steps = Steps(held, code)
+    steps = Steps(held, code, parts.steps)
     written_steps = [steps.write(step) for step in parts.steps]
     replacement = parts.runs.get("fn_code")
     runs = {k: steps.reference(v) for k, v in parts.runs.items() if k != "fn_code"}
@@ -69,8 +73,11 @@ def written(parts: Parts, fn: Any, code: types.CodeType, args: tuple[Any, ...]) 
     stopped = info.breaks and replace(info.breaks, because=(), sizes=())  # those are for attempts at the frame
     known = {name: getattr(info, name) for name in INFO} | {"scalars": _scalars(parts), "breaks": stopped}
     resumes = steps.writer.every(info.resumes())
-    seed = hash(ORDER) if info.hashes else None
     runs |= made
+    by_text, by_address = info.hashes
+    seed = hash(ORDER) if by_text or steps.writer.hashes else None
+    if by_address or seed is not None and not hashes:
+        raise Unportable("the order of sets, or hashes, which every process has others of")
     return pickle.dumps((seed, written_steps, runs, parts.slot is not None, known, resumes, str(info.graph)))
 
 
@@ -102,10 +109,10 @@ def _scalars(parts: Parts) -> list[tuple[str, str, Any]]:
 
 
 class Steps:
-    """Writes steps in turn. held: what all registers hold in the call."""
+    """Writes steps in turn. held: what all registers hold in the call. steps: all of them."""
 
-    def __init__(self, held: list[Any], code: types.CodeType) -> None:
-        self.writer, self.finder, self.held = Writer(code, self.way), Finder(), held
+    def __init__(self, held: list[Any], code: types.CodeType, steps: Sequence[tuple[Any, ...]] = ()) -> None:
+        self.writer, self.finder, self.held, self.steps = Writer(code, self.way), Finder(), held, steps
         self.loads: dict[int, tuple[Any, ...]] = {}
 
     def write(self, step: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -120,24 +127,41 @@ class Steps:
         elif kind == "is" and not is_single(args[1]):
             made = "at", args[0], self.print_at(args[1], _place(self.loads.get(args[0]), self.held))
         else:
-            made = "step", kind, [self.reference(a, k and kind in BY_IDENTITY) for k, a in enumerate(args)]
+            if kind == "set" and len(args[1]) > 1:  # it asks for their order
+                if not all(map(hashes_as_text, args[1])):
+                    raise Unportable("the order of a set of objects")
+                self.writer.hashes |= not all(map(hashes_alike, args[1]))
+            made = "step", kind, [self.reference(a, k and self.is_of_identity(kind, args)) for k, a in enumerate(args)]
         if kind in VALUES:
             self.loads[args[0]] = step
             self.finder.add(("register", args[0]), self.held[args[0]])
-        for obj in args[2] if kind in TABLES else args:
-            if isinstance(obj, (types.FunctionType, type)) and (names := named(obj)) is not None:
-                self.finder.add(("named", *names, ""), obj)
         return made
 
     def reference(self, obj: Any, by_identity: Any = False) -> tuple[Any, ...]:
         """An object as data; by_identity: it must be this very one, not one that is made like it."""
         if not by_identity or not (type(obj) in (list, dict, tuple) and module_of(obj) is None or is_literal(
-                obj) and not is_single(obj)):
+                obj) and not is_single(obj) or is_value(type(obj))):
             return self.writer.write(obj)
-        data = self.way(obj)
+        data = self.way(obj) or placed(obj)
         if data is None:
             raise Unportable(f"a {type(obj).__qualname__} known by its identity")
         return "found", self.writer.number(obj), data
+
+    def is_of_identity(self, kind: str, args: list[Any]) -> bool:
+        """Whether a step is about the very object that it names, not about what the object holds."""
+        return kind in BY_IDENTITY and not (kind == "const" and args[0] not in self.compared and (
+            is_literal(args[1]) or is_value(type(args[1]))))
+
+    @functools.cached_property
+    def compared(self) -> set[int]:
+        """The registers whose objects are told apart, or known to be one."""
+        found: set[int] = set()
+        for kind, *args in self.steps:
+            if kind in ("same", "distinct"):
+                found |= {a for a in args if type(a) is int}
+            elif kind == "all_distinct":
+                found |= {n for group in args for n in group}
+        return found
 
     def way(self, obj: Any) -> tuple[Any, ...] | None:
         """How to an object without a name from one that a register holds; None where no way is known."""
@@ -149,19 +173,19 @@ class Steps:
         return "way", root, path, "" if guarded else self.writer.prints.of(obj)
 
     def far(self, obj: Any) -> tuple[Any, Path] | None:
-        """The way to what belongs to a class that a module has: one after which a function is named, one that JAX
-        takes apart."""
+        """The way to what belongs to a function or class that a module has: one that some step compares with, the class
+        after which a function is named, one that JAX takes apart."""
         owner = owner_of(obj)
         if owner is not None:
-            self.classes.add(self.writer.by_name(owner), owner)
-        return self.classes.path(obj)
+            self.by_name.add(self.writer.by_name(owner), owner)
+        return self.by_name.path(obj)
 
     @functools.cached_property
-    def classes(self) -> Finder:
+    def by_name(self) -> Finder:
         found = Finder(depth=3)
-        for cls in list(REGISTRY):
-            if (names := named(cls)) is not None:
-                found.add(("named", *names, ""), cls)
+        for obj in itertools.chain(defined(self.steps), list(REGISTRY)):
+            if (names := named(obj)) is not None:
+                found.add(("named", *names, ""), obj)
         return found
 
     def print_at(self, obj: Any, place: str | None) -> tuple[int | None, str]:
@@ -176,6 +200,12 @@ class Steps:
 
     def home(self, src: int, name: str) -> str | None:
         return _home(self.held[src], name)
+
+
+def defined(steps: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+    """The functions and classes that steps compare with."""
+    for kind, *args in steps:
+        yield from (obj for obj in (args[2] if kind in TABLES else args) if isinstance(obj, (types.FunctionType, type)))
 
 
 class Call(Reader):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -22,14 +23,14 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bytecode.code import decode
 from dynacomp.capture.bytecode.resume import Layout, layout_of, original_of, resume_code
 from dynacomp.capture.portable.homes import Unportable, is_library, module_of
+from dynacomp.capture.portable.instances import is_value, put_together, taken_apart
 from dynacomp.capture.portable.prints import ROWS as PRINTED
-from dynacomp.capture.portable.prints import Prints, at_name, device_name, named
+from dynacomp.capture.portable.prints import Prints, at_name, device_name, named, shelf
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.output import ProgramSlot
 
 ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")  # text that speaks of one process's memory
 OF_PROCESS = (known_dict, known_set, runtime.known_key)  # they are given hashes
-OF_PYTHON = ("types", "_collections_abc")  # that keep classes which have no name in `builtins`
 FOUND = ("named", "kept", "of class", "module", "globals", "way")  # objects that exist, not made like others
 HOLDERS = {cls.__name__: cls for cls in (runtime.Weak, runtime.Held, runtime.Kept)}
 
@@ -38,12 +39,19 @@ class Changed(Exception):
     """An object is not there, or is another than it was."""
 
 
+class Gone:
+    """What weak references once referred to."""
+
+
 class Writer:
     """Objects as data. way: what else is tried for an object that has no name of its own. code: the frame's."""
 
     def __init__(self, code: types.CodeType | None = None, way: Callable[[Any], Any] = lambda obj: None) -> None:
         self.prints, self.code, self.way = Prints(), code, way
         self._numbers: dict[int, tuple[int, Any]] = {}
+        self._copies: dict[int, tuple[int, Any]] = {}  # objects that are made again
+        self._open: set[int] = set()
+        self.hashes = False  # whether one of those may keep a hash: only processes with the same may have it
 
     def number(self, obj: Any) -> int | None:
         """Which of the objects that are found again it is: those that are one here are one there. None where identity
@@ -56,14 +64,16 @@ class Writer:
         if is_literal(obj):
             if any(map(ADDRESS.search, texts(obj))):
                 raise Unportable("an address")
+            self.hashes |= bool(self._open) and type(obj) is int and obj.bit_length() > 31
             return "is", obj
         row = WRITERS.get(type(obj))
         try:
             data = self.by_name(obj) if row is None else row(self, obj)
         except Unportable:
-            data = self.way(obj)
-            if data is None:
+            otherwise = self.way(obj) or self.made(obj)
+            if otherwise is None:
                 raise
+            data = otherwise
         return ("found", self.number(obj), data) if data[0] in FOUND else data
 
     def by_name(self, obj: Any) -> tuple[Any, ...]:
@@ -72,26 +82,36 @@ class Writer:
             raise Unportable(f"{obj.__name__}, which is given hashes")
         if found is not None:
             return "named", *found, self.prints.of(obj)
-        place = shelf(obj)
-        if place is None:
+        data = placed(obj)
+        if data is None:
             raise Unportable(f"a {type(obj).__qualname__} without a name")
-        return "kept", *place, type(obj).__qualname__
+        return data
+
+    def made(self, obj: Any) -> tuple[Any, ...] | None:
+        """An object that is what it holds, to be made again: nobody else can tell it from that one."""
+        cls = type(obj)
+        if not is_value(cls) or id(obj) in self._open:
+            return None
+        self._open.add(id(obj))
+        inside, slots, table = taken_apart(obj)
+        held = [(self.write(owner), name, self.every(content)) for owner, name, content in slots]
+        attributes = None if table is None else list(zip(table, self.every(table.values())))
+        data = "made", self.copy(obj), self.write(cls), self.write(inside), held, attributes
+        self._open.discard(id(obj))
+        return data
+
+    def copy(self, obj: Any) -> int:
+        """Which of the objects that are made again it is."""
+        return self._copies.setdefault(id(obj), (len(self._copies), obj))[0]
 
     def every(self, objs: Any) -> list[Any]:
         return [self.write(o) for o in objs]
 
 
-def shelf(obj: Any) -> tuple[str, str] | None:
-    """The library's module, and the name there, that keeps an object: its own, that of its class, one beside that."""
-    package = type(obj).__module__.partition(".")[0]
-    beside = [home for home in list(sys.modules) if home.partition(".")[0] == package]
-    for home in (getattr(obj, "__module__", None), type(obj).__module__, *OF_PYTHON, *beside):
-        module = sys.modules.get(home) if type(home) is str else None
-        if is_library(module):
-            for name, value in list(vars(module).items()):
-                if value is obj:
-                    return str(home), name
-    return None
+def placed(obj: Any) -> tuple[Any, ...] | None:
+    """An object by the place where a library keeps it."""
+    place = shelf(obj)
+    return None if place is None else ("kept", *place, type(obj).__qualname__)
 
 
 def texts(obj: Any) -> list[str]:
@@ -108,6 +128,7 @@ class Reader:
     def __init__(self, code: types.CodeType | None = None) -> None:
         self.prints, self.slot, self.code = Prints(), ProgramSlot(), code
         self._objects: dict[int, Any] = {}
+        self._made: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}
 
     def found(self, number: int | None, obj: Any) -> Any:
@@ -116,6 +137,19 @@ class Reader:
                 id(obj), number) != number):
             raise Changed(f"which objects are one: {type(obj).__qualname__}")
         return obj
+
+    def made(self, number: int, *data: Any) -> Any:
+        """The object that is made of such data: one, wherever it stands."""
+        if number not in self._made:
+            cls, inside, slots, table = data
+            held = [(self.read(owner), name, tuple(self.every(content))) for owner, name, content in slots]
+            attributes = None if table is None else {name: self.read(d) for name, d in table}
+            self._made[number] = put_together(self.read(cls), self.read(inside), held, attributes)
+        return self._made[number]
+
+    def dead(self, number: int) -> Any:
+        """A weak reference to what is gone: it equals itself alone."""
+        return self._made.setdefault(number, weakref.ref(Gone()))
 
     def read(self, data: tuple[Any, ...]) -> Any:
         return READERS[data[0]](self, *data[1:])
@@ -162,8 +196,11 @@ CODE_FIELDS = ("co_argcount", "co_posonlyargcount", "co_kwonlyargcount", "co_nlo
 
 
 def _holder(w: Writer, holder: Any) -> tuple[Any, ...]:
-    content = holder() if type(holder) is runtime.Weak else holder.obj
-    return "holder", type(holder).__name__, w.write(content)
+    weak = type(holder) is runtime.Weak
+    content = w.write(holder() if weak else holder.obj)
+    if weak and content[0] == "made":
+        raise Unportable("an object that is referred to weakly")
+    return "holder", type(holder).__name__, content
 
 
 def _resumed(w: Writer, code: types.CodeType) -> tuple[Any, ...]:
@@ -182,13 +219,29 @@ def _descriptor(w: Writer, descriptor: Any) -> tuple[Any, ...]:
     return "of class", w.write(owner), name, w.prints.of(descriptor)
 
 
+def _reference(w: Writer, ref: weakref.ReferenceType[Any]) -> tuple[Any, ...]:
+    if ref() is None:
+        return "dead", w.copy(ref)
+    content = w.write(ref())
+    if ref.__callback__ is not None or content[0] not in ("found", "named"):
+        raise Unportable("an object that is referred to weakly")
+    return "weakref", content
+
+
+def _tree(w: Writer, tree: Any) -> tuple[Any, ...]:
+    data = tree.node_data()
+    return "tree", data and w.every(data), w.every(tree.children())
+
+
 def _dtype(w: Writer, dtype: np.dtype[Any]) -> tuple[Any, ...]:
     if dtype.fields is not None or dtype.subdtype is not None or dtype.hasobject:
         raise Unportable(f"dtype {dtype}")
     return "dtype", dtype.name
 
 
+LEAF = jax.tree.structure(0)
 WRITERS: dict[type, Callable[[Writer, Any], tuple[Any, ...]]] = {
+    type(LEAF): _tree, weakref.ReferenceType: _reference,
     tuple: _items, list: _items, dict: _table, types.ModuleType: _module,
     types.CodeType: _resumed, ProgramSlot: lambda w, slot: ("slot",), **dict.fromkeys(HOLDERS.values(), _holder),
     **{cls: _descriptor for cls, row in PRINTED.items() if row is PRINTED[types.MemberDescriptorType]},
@@ -252,6 +305,13 @@ def _device(r: Reader, index: int, memory: str) -> SingleDeviceSharding:
     return SingleDeviceSharding(devices[index], memory_kind=memory)
 
 
+def _read_tree(r: Reader, data: list[Any] | None, children: list[Any]) -> Any:
+    if data is None:
+        return LEAF
+    return type(LEAF).from_node_data_and_children(  # type: ignore[attr-defined]
+        jax.tree_util.default_registry, tuple(r.every(data)), r.every(children))
+
+
 READERS: dict[str, Callable[..., Any]] = {
     "found": lambda r, number, data: r.found(number, r.read(data)),
     "is": lambda r, obj: obj,
@@ -262,6 +322,8 @@ READERS: dict[str, Callable[..., Any]] = {
     "module": lambda r, name: _loaded(name),
     "named": _named, "kept": _kept, "code": _read_code, "holder": _held, "of class": _in_class, "device": _device,
     "resume": _resume,
-    "slot": lambda r: r.slot,
+    "weakref": lambda r, content: weakref.ref(r.read(content)),
+    "dead": Reader.dead,
+    "slot": lambda r: r.slot, "made": Reader.made, "tree": _read_tree,
     "dtype": lambda r, name: np.dtype(name),
 }

@@ -20,6 +20,7 @@ from types import CodeType
 from typing import Any
 
 from dynacomp.capture.base.errors import Break, GiveUp, Raised, Restart
+from dynacomp.capture.base.hashes import HASHED
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.bytecode.code import VERSION, Decoded, Instr, decode
 from dynacomp.capture.bytecode.resume import goes_on_behind
@@ -34,7 +35,6 @@ from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.state import Dropping, Growing, Known, LibraryCalls, Numbers, Progress, Sizes
 from dynacomp.capture.symbolic.values import (
-    HASHED,
     CellV,
     Const,
     NeedsConcrete,

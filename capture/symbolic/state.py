@@ -123,5 +123,5 @@ class Progress:
     depth: int = 0
     captured_ops: int = 0
     peels: dict[Any, int] = field(default_factory=dict)  # loop → iterations that run before it, see `loops`
-    hashes: tuple[int, ...] = ()  # how often hashes had been asked for before, see `values.note_hashes`
+    hashes: tuple[int, ...] = ()  # how often hashes had been asked for before, see `base.hashes`
     last_where: tuple[tuple[str, int, str], ...] = ()  # where the last Break was raised

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, TypeGuard
 
-from dynacomp.capture.base.literals import hashes_alike, hashes_as_text, is_literal
+from dynacomp.capture.base.hashes import note_order
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval, class_of
 from dynacomp.capture.graph.graph import Node
@@ -269,23 +270,11 @@ class SetV(MutableV):
 
 
 def _in_order(self: Any) -> Any:
-    if len(self.members) > 1 and not all(map(hashes_alike, self.members)):
-        note_hashes(by_address=not all(map(hashes_as_text, self.members)))
+    note_order(self.members)
     return self.members
 
 
-def _set_members(self: Any, items: Any) -> None:
-    self.members = items
-
-
-SetV.items = property(_in_order, _set_members)  # type: ignore[assignment]
-HASHED = [0, 0]  # see `note_hashes`
-
-
-def note_hashes(by_address: bool = False) -> None:
-    """Notes that what a capture finds may rest on hashes, of which another process has others: on the order of a set of
-    strings, of one of objects that hash by their addresses. How often any capture has is in `HASHED`."""
-    HASHED[by_address] += 1
+SetV.items = property(_in_order, lambda self, items: setattr(self, "members", items))  # type: ignore[assignment]
 
 
 @dataclass(eq=False)

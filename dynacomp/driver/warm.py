@@ -47,7 +47,7 @@ from dynacomp.driver import recall
 from dynacomp.driver.pass_list import DEFAULT, current
 from dynacomp.driver.pipeline import Compiled, candidates, recorded, returning, settings_of
 from dynacomp.lowering.passes.kernels import REGISTERED
-from dynacomp.options import TOPICS, Options
+from dynacomp.options import TOPICS, Options, hashes_are_fixed
 
 MOST = 32  # records of one code
 OURS = Path(__file__).parents[1]
@@ -94,22 +94,33 @@ def is_patched() -> bool:
 
 def keep(root: Root, parts: Parts, made: Compiled, options: Options) -> None:
     """Keeps an entry that was made for the call of `root`; what cannot be, is not."""
-    native = getattr(made.program, "inner", made.program)
-    if root.traced or made.key is None or getattr(made.program, "may_restart", False) or not hasattr(native, "library"):
-        return
     key = key_of(root.code, options)
-    if key is None or made.returns is None or not all(type(s) is int for s in made.returns.slots):
+    if key is None:
         return
     try:
         with counters.timed("recall"):
+            check(root, made)
             files = keep_files(len(sys.modules), options.cache_dir)
-            data = record.written(parts, root.fn, root.code, root.args)
+            data = record.written(parts, root.fn, root.code, root.args, hashes_are_fixed())
             content = pickle.dumps((made.key, made.returns, files, data))
             _publish(key, content, options)
     except Unportable as why:
         counters.count("frames_unkept", str(why))
     except ours(Exception) as error:
         defect(root.code, "what was captured is not kept for other processes", error)
+
+
+def check(root: Root, made: Compiled) -> None:
+    """Unportable where what runs is more than one native program of the call's arrays."""
+    native = getattr(made.program, "inner", made.program)
+    if root.traced:
+        raise Unportable("a transformation of JAX runs it")
+    if made.key is None or not hasattr(native, "library") or made.returns is None:
+        raise Unportable("its Graph is not one native program")
+    if getattr(made.program, "may_restart", False):
+        raise Unportable("its program may start again in Python")
+    if not all(type(s) is int for s in made.returns.slots):
+        raise Unportable("it returns what is not computed")
 
 
 def defect(code: CodeType, what: str, error: Exception) -> None:

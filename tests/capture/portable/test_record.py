@@ -39,7 +39,23 @@ def test_what_is_known_by_its_identity_is_found_at_the_register_that_holds_it():
     assert steps.reference(held)[0] == "list" and steps.reference(1) == steps.writer.write(1)  # like it, else
 
 
-@pytest.mark.parametrize("kind", ["known_key", "set", "tree", "suspended"])
+@pytest.mark.parametrize("kind", ["known_key", "abc_token", "suspended"])
 def test_guards_on_hashes_and_tokens_of_one_process_are_not_written(kind):
     with pytest.raises(Unportable, match=kind):
         Steps([], code()).write((kind, 0, 1))
+
+
+def test_what_guards_of_sets_rest_on():
+    for elements, rests in (((), False), (("a",), False), ((1, 2), False), (("a", "b"), True)):
+        steps = Steps([], code())
+        assert steps.write(("set", 0, elements))[:2] == ("step", "set") and steps.writer.hashes == rests
+    with pytest.raises(Unportable, match="order"):
+        Steps([], code()).write(("set", 0, ("a", int)))
+
+
+def test_numbers_and_values_are_found_only_where_their_identity_tells():
+    big = 1 << 40
+    steps = [("const", 0, big), ("const", 1, big + 1), ("distinct", 1, 0)]
+    with pytest.raises(Unportable, match="identity"):
+        Steps([big, big + 1], code(), steps).write(steps[0])
+    assert Steps([big, big + 1], code(), steps[:2]).write(steps[0])[2][1] == ("is", big)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import subprocess
@@ -232,12 +233,138 @@ def test_files_that_are_newer_than_the_process(monkeypatch):
 
 
 def test_the_order_of_sets_is_that_of_this_process(monkeypatch):
+    monkeypatch.setattr(warm, "hashes_are_fixed", lambda: False)
+    assert called(over_a_set, X)[1] == called(over_a_set, X)[1] == CAPTURED
+    assert dynacomp.stats()["frames_unkept"] == {"the order of sets, or hashes, which every process has others of": 1}
+    monkeypatch.setattr(warm, "hashes_are_fixed", lambda: True)
     called(over_a_set, X)
     assert called(over_a_set, X)[1] == RECALLED
     monkeypatch.setattr(record, "ORDER", "another process")
     found, counts = called(over_a_set, X)
     assert counts == CAPTURED
     assert [name for name, _ in found] == [name for name, _ in over_a_set(X)]
+
+
+def in_a_set(x, names):
+    known = {"a", "bc", *names}
+    known.add("def")
+    return x * len(known) if "bc" in known and {"q"}.isdisjoint(known) else x + 1
+
+
+def over_classes(x):
+    return [(kind, x * 2) for kind in {Layer, Layer(2).__class__, dict, OSError}]
+
+
+def test_sets_whose_order_nobody_sees_are_every_process_s(monkeypatch):
+    monkeypatch.setattr(warm, "hashes_are_fixed", lambda: False)
+    assert called(in_a_set, X, ("z",))[1] == CAPTURED
+    monkeypatch.setattr(record, "ORDER", "another process")
+    found, counts = called(in_a_set, X, ("z",))
+    assert counts == RECALLED
+    same(found, X * 4)
+    found, counts = called(in_a_set, X, ("q",))
+    assert counts == CAPTURED
+    same(found, X + 1)
+
+
+def test_sets_ordered_by_addresses_are_never_kept(monkeypatch):
+    monkeypatch.setattr(warm, "hashes_are_fixed", lambda: True)
+    assert called(over_classes, X)[1] == called(over_classes, X)[1] == CAPTURED
+
+
+def of_a_tree(x, tree):
+    return jax.tree.unflatten(tree, [x + 1, x])
+
+
+def test_structures_of_trees_are_what_they_say():
+    first, other = (jax.tree.structure(t) for t in ({"a": 0, "b": (0, None)}, {"a": 0, "c": (0, None)}))
+    assert called(of_a_tree, X, first)[1] == CAPTURED
+    found, counts = called(of_a_tree, X, jax.tree.structure({"b": (0, None), "a": 1}))
+    assert counts == RECALLED
+    same(found, {"a": X + 1, "b": (X, None)})
+    found, counts = called(of_a_tree, X, other)
+    assert counts == CAPTURED and set(found) == {"a", "c"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """What a tree keeps beside its leaves, made anew each time that it is taken apart."""
+
+    scale: float
+    names: tuple
+
+    @property
+    def count(self):
+        return len(self.names)
+
+
+@jax.tree_util.register_pytree_node_class
+class Model:
+    def __init__(self, w, scale):
+        self.w, self.scale = w, scale
+
+    def tree_flatten(self):
+        return (self.w,), Setting(self.scale, ("w",))
+
+    @classmethod
+    def tree_unflatten(cls, setting, leaves):
+        made = cls(*leaves, setting.scale)
+        made.setting = setting
+        return made
+
+
+def of_a_setting(x, model):
+    made = jax.tree.map(lambda w: w + 1, model)
+    return x * made.setting.scale + made.setting.count, made
+
+
+def test_values_that_a_capture_has_made_are_made_again(monkeypatch):
+    assert called(of_a_setting, X, Model(X, 2.0))[1] == CAPTURED
+    (found, model), counts = called(of_a_setting, X, Model(X, 2.0))
+    assert counts == RECALLED
+    same((found, model.w, model.scale), (X * 2 + 1, X + 1, 2.0))
+    (found, model), counts = called(of_a_setting, X, Model(X, 5.0))
+    assert counts == CAPTURED
+    same((found, model.scale), (X * 5 + 1, 5.0))
+    with monkeypatch.context() as patched:
+        patched.setattr(Model, "tree_flatten", lambda self: ((self.w,), Setting(-self.scale, ("w", "v"))))
+        (found, _), counts = called(of_a_setting, X, Model(X, 2.0))
+        assert counts == CAPTURED
+        same(found, X * -2 + 2)
+    monkeypatch.setattr(Setting, "count", property(lambda self: 7))
+    (found, _), counts = called(of_a_setting, X, Model(X, 2.0))
+    assert counts == CAPTURED
+    same(found, X * 2 + 7)
+
+
+def wrapped(fn):
+    @functools.wraps(fn)
+    def run(self, x):
+        return fn(self, x) + self.offset
+    return run
+
+
+class Wrapped:
+    offset = 1.0
+
+    @wrapped
+    def forward(self, x):
+        return jnp.tanh(x)
+
+
+def of_a_wrapped_method(x, model):
+    return model.forward(x) * 2
+
+
+def test_cells_of_functions_that_have_names(monkeypatch):
+    assert called(of_a_wrapped_method, X, Wrapped())[1] == CAPTURED
+    found, counts = called(of_a_wrapped_method, X, Wrapped())
+    assert counts == RECALLED
+    same(found, (jnp.tanh(X) + 1) * 2)
+    monkeypatch.setattr(Wrapped.forward.__closure__[0], "cell_contents", lambda self, x: x * 3)
+    found, counts = called(of_a_wrapped_method, X, Wrapped())
+    assert counts == CAPTURED
+    same(found, (X * 3 + 1) * 2)
 
 
 def test_broken_records_are_captured(monkeypatch):
@@ -300,9 +427,11 @@ def without_a_break(x, seen):
 
 
 def test_why_a_frame_is_not_kept():
-    tree = jax.tree.structure((0, 0))
-    called(lambda x: jax.tree.unflatten(tree, (x + 1, x)), X)
-    assert dynacomp.stats()["frames_unkept"] == {"a guard tree": 1}
+    it = iter([1.0, 2.0])
+    called(lambda x: x * next(it), X)
+    assert dynacomp.stats()["frames_unkept"] == {"a guard upcoming": 1}
+    jax.grad(lambda x: called(lambda y: (y * 2).sum(), x)[0])(X)
+    assert dynacomp.stats()["frames_unkept"] == {"a transformation of JAX runs it": 1}
 
 
 @pytest.mark.parametrize("options", [{"recall": False}, {"verify": True}, {"passes": DEFAULT.remove("simplify")}])
