@@ -40,8 +40,8 @@ def test_no_field_is_defined_twice(own_kinds):
 
 
 # What the program can hold, and has no attributes, or no type: stack slots, keys of dicts, the inside of `async for`.
-NO_PROGRAMS = {values.Value, values.SequenceV, values.MutableV, standing_values.HashedV, frame_values.HandlingV,
-               frame_values.NullV, iterator_values.ASendV}
+NO_PROGRAMS = {values.Value, values.SequenceV, values.MutableV, values.BoundV, standing_values.HashedV,
+               frame_values.HandlingV, frame_values.NullV, iterator_values.ASendV}
 
 
 @pytest.mark.parametrize("cls", [v for m in (values, iterator_values, frame_values, standing_values)
