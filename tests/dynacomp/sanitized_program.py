@@ -3,7 +3,8 @@
     python sanitized_program.py FOLDER      fails unless `dynacomp` comes from FOLDER; prints "done"
 
 10,000 calls and 1,000 recompiles; hits and misses, exceptions in guards, in the program and in templates, graph
-breaks, generators closed half-way and thrown into, coroutines, donation, native launches, threads, tracing.
+breaks, generators closed half-way and thrown into, coroutines, donation, native launches, numbers of Python, code that
+may have no more entries, threads, tracing.
 """
 
 import gc
@@ -148,6 +149,27 @@ def launches():
         assert np.asarray(y).shape == (size,) and float(total) == 2 * size
 
 
+NUMBERS = (0.5, 7, True, -1.5, 1 << 40, float("inf"), 1e300, -3, False, 2.0, float("nan"), -(1 << 40))
+
+
+def given_numbers():
+    """Numbers of Python, which a native program is given as bytes, or which do not fit its dtype."""
+    f = dynacomp.jit(lambda a, k, n: a * k + jnp.asarray(n, a.dtype))
+    for n in range(300):
+        with suppress(OverflowError):
+            f(X, NUMBERS[n % 12], NUMBERS[n % 7])
+        f(X, n * 0.5, n)
+
+
+def full():
+    """Code that may have no more entries, whose calls Python makes after a few questions."""
+    f = compiled(lambda a, k: (print(end=""), a + len(k))[1], dynamic=False, options={"recompile_limit": 3})
+    for n in range(400):
+        f(X, "k" * (n % 40))
+        if n % 150 == 149:
+            dynacomp.reset()
+
+
 def traced():
     f = compiled(lambda a: (print(end=""), list(generating(a, 2)))[1])
     for install in (sys.setprofile, sys.settrace):
@@ -182,7 +204,8 @@ def threads():
 
 def main():
     assert dynacomp.__file__.startswith(sys.argv[1]), dynacomp.__file__
-    for part in (calls, recompiles, shapes, suspended, coroutines, failures, launches, traced, threads):
+    for part in (calls, recompiles, shapes, suspended, coroutines, failures, launches, given_numbers, full,
+                 traced, threads):
         part()
         gc.collect()
         print(part.__name__, flush=True)
