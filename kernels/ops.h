@@ -369,8 +369,21 @@ template <class V, class W, class P> DC_INLINE auto wins_argmax(V v, P here, W b
 template <class V, class W, class P> DC_INLINE auto wins_argmin(V v, P here, W best, P position) {
   return wins(lt(v, best), eq(v, best), v, here, best, position);
 }
+// The position of the best of all lanes: found in halves, or for bools lane after lane.
 #define DC_COLLECT(NAME)                                                                            \
-  template <class V, class P> DC_INLINE auto collect_##NAME(V best, P position) {                   \
+  template <Number V, class P> DC_INLINE auto collect_##NAME(V best, P position) {                  \
+    if constexpr (is_scalar<V>::value) {                                                            \
+      return position;                                                                              \
+    } else {                                                                                        \
+      vec<elem<V>, lane<V>::count / 2> b[2];                                                        \
+      vec<elem<P>, lane<P>::count / 2> p[2];                                                        \
+      __builtin_memcpy(b, &best, sizeof(best));                                                     \
+      __builtin_memcpy(p, &position, sizeof(position));                                             \
+      const auto later = wins_##NAME(b[1], p[1], b[0], p[0]);                                       \
+      return collect_##NAME(select(later, b[1], b[0]), select(later, p[1], p[0]));                  \
+    }                                                                                               \
+  }                                                                                                 \
+  template <class M, class P> DC_INLINE auto collect_##NAME(mask<M> best, P position) {             \
     auto b = at(best, 0);                                                                           \
     auto p = at(position, 0);                                                                       \
     for (int l = 1; l < lane<P>::count; ++l)                                                        \

@@ -11,6 +11,7 @@
     rewriting  The values of a Group over the loops of one kernel: the first two steps of emission
     emit       From a Group of items to a Kernel: loops, shared values, stores
     digits     Lanes that take their position apart become two loops, of which the inner one's lie side by side
+    crossing   Rows too short for lanes of their own: the lanes go across the rows
     hoisting   What a row's lanes compute alike for every row is computed once, into a row of scratch
     splitting  Big folds with few results, in two stages, so that all threads have work
     schedule   The Schedule: what a backend gets, one whole Graph as steps over planned buffers

@@ -38,6 +38,7 @@ from dynacomp.capture.graph.graph import (
 from dynacomp.lowering.fuse.assembly import assemble
 from dynacomp.lowering.fuse.buffers import Buffers
 from dynacomp.lowering.fuse.control import control_step, lifted
+from dynacomp.lowering.fuse.crossing import crossed
 from dynacomp.lowering.fuse.digits import taken_apart
 from dynacomp.lowering.fuse.emit import Emitter
 from dynacomp.lowering.fuse.groups import Group, alone, fused
@@ -171,7 +172,7 @@ class Planner:
     def kernel_step(self, group: Group, external: set[str], kernels: dict[Any, Kernel]) -> KernelStep:
         emitter = Emitter(self.reader, group, external, self.buffers.shapes)
         kernel, bindings = emitter.emit("kernel")
-        kernel = hoisted(taken_apart(kernel))
+        kernel = hoisted(crossed(taken_apart(kernel)))
         kernel = kernels.setdefault(kernel, replace(kernel, name=self.kernel_name(group, len(kernels))))
         return KernelStep(kernel, {p: self.buffers.storage.get(b, b) for p, b in bindings.items()})
 

@@ -27,11 +27,13 @@ from dynacomp.lowering.rules.reduce import CUMULATIVE, Fold, accumulator
 from dynacomp.lowering.rules.scatter import MODES, STORES, ScatterStore, is_single
 from dynacomp.lowering.rules.window import ALL_FOLDS as FOLDS
 from dynacomp.lowering.rules.window import WINDOW_FOLDS
-from dynacomp.lowering.sizes.indexing import ZERO, FloorDiv, FloorMod, coefficient, flat, product, total
+from dynacomp.lowering.sizes.indexing import ZERO, FloorDiv, FloorMod, coefficient, flat, hint, product, total
 
 NARROW = 8
 """Reductions over fewer elements than this run as lanes over the results, not over themselves."""
 LEAST_LANES, MOST_RESIDUES = 32, 4
+WOVEN = 4
+"""Columns so few that lanes down one of them load whole registers all the same."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,7 +300,21 @@ def _wants_lanes(
         return total(shape) > total(extents)
     outer, inner_var = outer_vars[-1], inner_vars[-1]
     matrices = [r.index for r in reads if {outer, inner_var} <= variables(reader, r)]  # vectors cost little
+    down = [r for r in reads if inner_var in (seen := variables(reader, r)) and outer not in seen]
+    if down and any(coefficient(i, inner_var) == _run(i, at, shape) <= WOVEN for i in matrices):
+        return False  # one value for the few columns of each row: nor do rows and columns make one loop
     return _contiguous(matrices, outer) > _contiguous(matrices, inner_var)
+
+
+def _run(index: sympy.Expr, at: Point, shape: Point) -> int:
+    """How many results side by side read neighbours in memory."""
+    run = sympy.Integer(1)
+    for var, extent in zip(reversed(at), reversed(shape)):
+        if var != 0:
+            if coefficient(index, var) != run:
+                break
+            run *= extent
+    return hint(run)
 
 
 def variables(reader: Reader, load: Load) -> set[sympy.Symbol]:
