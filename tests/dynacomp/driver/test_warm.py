@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 import os
 import subprocess
@@ -139,6 +140,75 @@ def test_effects_and_new_sizes_behind_a_recalled_entry():
     assert dynacomp.stats()["frames_captured"] <= 2  # the next size is symbolic, as after a capture
 
 
+class Kind(enum.Enum):
+    """Named constants of the program."""
+
+    DOUBLE = 2.0
+    TRIPLE = 3.0
+
+
+class Base:
+    """What a class of the program rests on."""
+
+    gain = 2.0
+
+    def scaled(self, x):
+        return x * self.gain
+
+
+class Derived(Base):
+    shift = 1.0
+    kind = Kind.DOUBLE
+
+    @property
+    def offset(self):
+        return self.shift
+
+    @staticmethod
+    def squashed(x):
+        return jnp.tanh(x)
+
+    def __call__(self, x, *, extra=0.5):
+        return self.squashed(self.scaled(x)) * self.kind.value + self.offset + extra
+
+
+NUMBERS = np.arange(3.0, dtype=np.float32)
+SETTINGS = types.SimpleNamespace(mode="plain", limits=(1, 2))
+PARTIAL = functools.partial(helper, times=2)
+OBJECT = Derived()
+
+
+def of_derived(x):
+    return OBJECT(x)
+
+
+def of_numbers(x):
+    return x + jnp.asarray(NUMBERS)
+
+
+def of_settings(x):
+    return x * 2 if SETTINGS.mode == "plain" else x - SETTINGS.limits[0]
+
+
+def of_environment(x):
+    return x * float(os.environ.get("GAIN_OF_THIS_TEST", "2"))
+
+
+def of_partial(x):
+    return PARTIAL(x) + 1
+
+
+def of_members(x):
+    return x * 2 if "shift" in TABLE else x * 3
+
+
+class Another:
+    gain = 7.0
+
+    def scaled(self, x):
+        return x - self.gain
+
+
 def other_helper(x, times=3):
     return x - times
 
@@ -159,6 +229,22 @@ def call_of_another(self, x):
     (of_globals, (X,), lambda m: m.setattr(helper, "__code__", other_helper.__code__)),
     (of_layer, (X, Layer(3)), lambda m: m.setattr(Layer, "__call__", call_of_another)),
     (of_library, (X,), lambda m: m.setattr(jnp, "tanh", tanh_of_the_program)),
+    (of_derived, (X,), lambda m: m.setattr(Base, "gain", 3.0)),
+    (of_derived, (X,), lambda m: m.setattr(Derived, "scaled", Another.scaled, raising=False)),
+    (of_derived, (X,), lambda m: m.setattr(Derived, "offset", property(lambda self: 9.0))),
+    (of_derived, (X,), lambda m: m.setattr(Derived, "squashed", staticmethod(jnp.sin))),
+    (of_derived, (X,), lambda m: m.setattr(Derived, "kind", Kind.TRIPLE)),
+    (of_derived, (X,), lambda m: m.setattr(Kind.DOUBLE, "_value_", 5.0)),
+    (of_derived, (X,), lambda m: m.setattr(Derived.__call__, "__kwdefaults__", {"extra": 4.0})),
+    (of_derived, (X,), lambda m: m.setattr(OBJECT, "shift", 8.0, raising=False)),
+    (of_derived, (X,), lambda m: m.setattr(OBJECT, "squashed", jnp.cos, raising=False)),
+    (of_derived, (X,), lambda m: m.setattr(Derived, "__getattribute__", lambda self, name: {
+        "gain": 1.5}.get(name) or object.__getattribute__(self, name), raising=False)),
+    (of_settings, (X,), lambda m: m.setattr(SETTINGS, "mode", "other")),
+    (of_environment, (X,), lambda m: m.setenv("GAIN_OF_THIS_TEST", "3")),
+    (of_partial, (X,), lambda m: m.setattr(sys.modules[__name__], "PARTIAL", functools.partial(helper, times=5))),
+    (of_partial, (X,), lambda m: m.setitem(PARTIAL.keywords, "times", 6)),
+    (of_members, (X,), lambda m: m.delitem(TABLE, "shift")),
 ])
 def test_whatever_changed_is_captured_again(fn, args, change, monkeypatch):
     before, counts = called(fn, *args)
@@ -171,6 +257,24 @@ def test_whatever_changed_is_captured_again(fn, args, change, monkeypatch):
     found, counts = called(fn, *args)
     assert counts == RECALLED
     same(found, before)
+
+
+def test_bases_of_classes_and_arrays_of_the_program(monkeypatch):
+    assert called(of_derived, X)[1] == called(of_numbers, X)[1] == CAPTURED
+    Derived.__bases__ = (Another,)
+    try:
+        found, counts = called(of_derived, X)
+        assert counts == CAPTURED
+        same(found, of_derived(X))
+    finally:
+        Derived.__bases__ = (Base,)
+    found, counts = called(of_derived, X)
+    assert counts == RECALLED
+    same(found, of_derived(X))
+    monkeypatch.setattr(sys.modules[__name__], "NUMBERS", NUMBERS + 1)
+    found, counts = called(of_numbers, X)
+    assert counts == RECALLED  # it is an input
+    same(found, of_numbers(X))
 
 
 def test_cells_and_settings_of_jax():
