@@ -16,7 +16,7 @@
                     of them
     of_class        `of_class`: the things of one class among others
     itertools_py    Lazy iterators of `itertools` as Python generators, which the machine enters like any other
-    loops_py        `sum`, `list` and `jax.tree.map` of many items, as loops in Python, likewise
+    loops_py        `sum`, `list`, `reduce` and `jax.tree.map` of many items, as loops in Python, likewise
     groups_py       Exception groups as Python: what `except*` and the methods of groups do, likewise
     namespaces_py   `types.SimpleNamespace` as Python, in place of its methods in C
     collector       Python's garbage collector, while the symbolic machine runs

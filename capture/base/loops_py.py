@@ -6,6 +6,8 @@ node of the Graph, which the C function cannot.
 
 from __future__ import annotations
 
+import functools
+import itertools
 from typing import Any
 
 import jax
@@ -23,6 +25,22 @@ def summed(items: Any, total: Any) -> Any:
     """`sum(items, total)`, as a loop that may become a node."""
     for x in items:
         total = total + x
+    return total
+
+
+def multiplied(items: Any, total: Any) -> Any:
+    """`math.prod(items, start=total)`, as a loop that may become a node."""
+    for x in items:
+        total = total * x
+    return total
+
+
+def reduced(items: Any, f: Any, *initial: Any) -> Any:
+    """`functools.reduce(f, items, *initial)`, as a loop that may become a node."""
+    rest = iter(items)
+    total = functools.reduce(f, itertools.islice(rest, 0 if initial else 1), *initial)
+    for x in rest:
+        total = f(total, x)
     return total
 
 

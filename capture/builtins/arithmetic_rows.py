@@ -12,10 +12,12 @@ from dynacomp.capture.arithmetic.identity import same_object
 from dynacomp.capture.arithmetic.indices import index_value
 from dynacomp.capture.arithmetic.operators import BINARY, COMPARE, binary, fold, subscript, truth, unary
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.loops_py import multiplied
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.calls.calls import BUILTINS, fold_call
 from dynacomp.capture.kinds.containers import contains, delitem, setitem
 from dynacomp.capture.kinds.iteration import iterate
+from dynacomp.capture.kinds.whole_loops import looped
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (
@@ -114,7 +116,8 @@ BUILTINS.update({
 @row(math.prod)
 def _prod(cap: Capture, xs: Value, /, *, start: Value = Const(1)) -> Value:
     """Factor by factor, so that sizes stay sizes."""
-    return functools.reduce(functools.partial(binary, cap, operator.mul), iterate(cap, xs), start)
+    made = looped(cap, multiplied, xs, start)
+    return made or functools.reduce(functools.partial(binary, cap, operator.mul), iterate(cap, xs), start)
 
 
 @row(math.fsum)

@@ -26,15 +26,15 @@ from dynacomp.capture.base.hashes import hashes_as_text, note_hashes
 from dynacomp.capture.base.loops_py import as_list
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.calls.calls import BUILTINS
-from dynacomp.capture.kinds import alike_items, attrs, grown_lists, stores
+from dynacomp.capture.kinds import attrs, grown_lists, stores
 from dynacomp.capture.kinds.containers import length
 from dynacomp.capture.kinds.exceptions import handled
 from dynacomp.capture.kinds.iteration import iterate, listed
 from dynacomp.capture.kinds.keys import hash_value, members_of, pairs
 from dynacomp.capture.kinds.text import text
+from dynacomp.capture.kinds.whole_loops import looped
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.reconstruct import tracebacks
-from dynacomp.capture.symbolic.iterator_values import StreamV
 from dynacomp.capture.symbolic.kind import KINDS, Kind, define
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.standing_values import LaterV
@@ -241,9 +241,7 @@ def _tuple(cap: Capture, xs: Value = TupleV([])) -> Value:
 @row(list)
 def _list(cap: Capture, xs: Value = TupleV([])) -> Value:
     made = grown_lists.of_rows(cap, xs)
-    if made is None and isinstance(xs, StreamV) and alike_items.goes_on(xs):
-        return cap.call(Const(as_list), [xs])
-    return made or ListV(listed(cap, xs))
+    return made or looped(cap, as_list, xs) or ListV(listed(cap, xs))
 
 
 @row(collections.deque)

@@ -19,13 +19,14 @@ from dynacomp.capture.arithmetic.identity import is_same
 from dynacomp.capture.arithmetic.operators import binary, fold, truth
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.base.loops_py import summed
+from dynacomp.capture.base.loops_py import reduced, summed
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS, call
 from dynacomp.capture.kinds import alike_items
 from dynacomp.capture.kinds.exceptions import as_exception
 from dynacomp.capture.kinds.iteration import ITERATORS, advance, get_iter, iterate, iterator, row_iter
 from dynacomp.capture.kinds.sequences import sort_values
+from dynacomp.capture.kinds.whole_loops import looped
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic import generators
 from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, GeneratorV, SeqIterV, StreamV
@@ -167,10 +168,9 @@ def _sum(cap: Capture, xs: Value, start: Value = Const(0)) -> Value:
     whole = isinstance(start, SizeV) or is_exactly(start, int)  # floats are rounded
     if whole and isinstance(xs, RangeV) and is_const(xs.step) and xs.step.value == 1:
         return binary(cap, operator.add, total, _sum_of_range(cap, xs))
-    if isinstance(xs, (ArrayV, ListV, StreamV)):
-        it = get_iter(cap, xs)
-        if alike_items.goes_on(it):
-            return cap.call(Const(summed), [it, total])
+    made = looped(cap, summed, xs, start)
+    if made is not None:
+        return made
     for x in iterate(cap, xs):
         total = binary(cap, operator.add, total, x)
     return total
@@ -228,6 +228,9 @@ def _all(cap: Capture, xs: Value) -> Value:
 
 @row(functools.reduce)
 def _reduce(cap: Capture, fn: Value, xs: Value, *initial: Value) -> Value:
+    made = looped(cap, reduced, xs, fn, *initial)
+    if made is not None:
+        return made
     items = iterate(cap, xs)
     total = initial[0] if initial else next(items, None)
     if total is None:

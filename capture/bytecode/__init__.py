@@ -12,6 +12,7 @@
                         code is to go on
     supers              `super()` without arguments, in code that runs in another frame than
                         its own
+    genexprs            Generator expressions as functions of one item
     suspensions         Where a generator, coroutine or async generator suspends, and what
                         its frame holds there
     segments            Generators cut into plain functions: a *flat* code object, and the

@@ -14,6 +14,8 @@
     dicts_and_sets      Dicts, their views, and sets: subscripts, operators and methods on their Values
     deques              Deques: they are ListVs with class `deque`, and `extra` is their `maxlen`
     iteration           Iteration: `iter`, `next` and whole loops over Values
+    whole_loops         Functions that go through all items of something, as loops where that is a symbolic number
+                        of items
     existing_iterators  Iterators that the code was given: list iterators, ranges, enumerates and the like that
                         somebody else has made
     exceptions          Exceptions as Values: what they hold, how they are chained, what they say

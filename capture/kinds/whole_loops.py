@@ -1,0 +1,54 @@
+"""Functions that go through all items of something, as loops where that is a symbolic number of items.
+
+`sum(xs)`, `list(map(f, xs))`, `functools.reduce(f, xs)` over the rows of an array become nodes of the Graph if the
+machine enters them as loops in Python (see `loops_py`). A generator expression that nobody has begun is to such a loop
+what `map` of its expression is; its frame is of no use there, since it stands still between items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.bytecode.genexprs import ITEM, function_of_item
+from dynacomp.capture.kinds.alike_items import goes_on
+from dynacomp.capture.kinds.iteration import get_iter
+from dynacomp.capture.symbolic.iterator_values import GeneratorV, StreamV
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.side_effects import mutating
+from dynacomp.capture.symbolic.values import ArrayV, Const, FunctionV, ListV, Value
+
+
+def looped(cap: Capture, loop: Callable[..., Any], xs: Value, *more: Value) -> Value | None:
+    """`loop(xs, *more)`, a function of `loops_py`, if `xs` gives a symbolic number of items; else None, and `xs` is as
+    it was."""
+    if isinstance(xs, GeneratorV):
+        return _through(cap, loop, xs, more)
+    it = get_iter(cap, xs) if isinstance(xs, (ArrayV, ListV, StreamV)) else None
+    return cap.call(Const(loop), [it, *more]) if it is not None and goes_on(it) else None
+
+
+def _through(cap: Capture, loop: Callable[..., Any], gen: GeneratorV, more: tuple[Value, ...]) -> Value | None:
+    """The same of a generator, which is at its end then."""
+    items = _mapped(gen)
+    if items is None:
+        return None
+    mutating(cap, gen)
+    gen.started = gen.done = True
+    try:
+        return cap.call(Const(loop), [items, *more])
+    except Raised:  # where the generator would stand now only Python knows
+        raise Break("iterator", "an exception while something goes through a generator expression") from None
+
+
+def _mapped(gen: GeneratorV) -> StreamV | None:
+    """The items of a generator expression that stands at its start, as `map`; None of other generators."""
+    function, source = gen.frame.function, gen.frame.locals.get(ITEM)
+    if gen.started or gen.real is not None or source is None or not isinstance(function, FunctionV):
+        return None
+    code = function_of_item(function.code) if goes_on(source) else None
+    if code is None:
+        return None
+    made = FunctionV(code, function.globals, function.name, function.qualname, closure=function.closure)
+    return StreamV("map", [source], fn=made)
