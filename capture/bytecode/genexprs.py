@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from types import CodeType
+from typing import Any
 
 from bytecode import Bytecode, CompilerFlags, Instr, Label
 
@@ -23,7 +24,7 @@ def function_of_item(code: CodeType) -> CodeType | None:
     if code.co_name != "<genexpr>" or code.co_varnames[:code.co_argcount] != (ITEM,) or not (
             code.co_flags & CompilerFlags.GENERATOR):
         return None
-    made = Bytecode.from_code(code)
+    made: Any = Bytecode.from_code(code)
     names = [item.name if isinstance(item, Instr) else "" for item in made]
     if names.count("YIELD_VALUE") != 1 or "SEND" in names:
         return None
