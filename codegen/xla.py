@@ -7,7 +7,6 @@ Program serves every shape (XLA compiles once for each).
 
     program = compile_xla(graph, None, {})
     outputs = program(x, y)                      # a tuple of jax Arrays
-    stablehlo = export_text(graph, "tpu", avals)  # no TPU needed
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import export
 from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its place
 from jax.extend.core import primitives
 
@@ -102,12 +100,3 @@ def _substituted(graph: Graph, sizes: Mapping[Any, Any]) -> Graph:
         args, kwargs = map_dims(inner, lambda dim: substitute(dim, sizes))
         made[node] = replace(node, args=args, kwargs=map_bodies(kwargs, lambda body: _substituted(body, sizes)))
     return replace(graph, nodes=tuple(made.values()))
-
-
-def export_graph(graph: Graph, platforms: Sequence[str], avals: Sequence[Any]) -> export.Exported:
-    """`graph` lowered to StableHLO for platforms ("cpu", "cuda", "rocm", "tpu") without having one.
-
-    `avals` are `jax.ShapeDtypeStruct`s of the inputs; their dimensions may be symbolic. The result's
-    `mlir_module()` is the text.
-    """
-    return export.export(jax_jit(as_function(graph)), platforms=tuple(platforms))(*avals)

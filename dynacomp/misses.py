@@ -210,8 +210,8 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
     freeze(history, lessons, code)
     for lesson in lessons.breaks.values():
         report_break(lesson, code, options)
-    info = None if isinstance(found, Refusal) else found.info
-    if isinstance(found, Refusal) or info is None:
+    info = getattr(found, "info", None)
+    if info is None:
         why = found if isinstance(found, Refusal) else Refusal("died")
         failed(history, why)
         return eager(code, why.kind, why.detail)
@@ -219,7 +219,7 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
     if idle.is_left_alone(code, info, options):
         return True
     note(info, code, history, seen)
-    entry = idle.entry_without_guards(code, fn, args, info, options) or found
+    entry: Any = idle.entry_without_guards(code, fn, args, info, options) or found
     _native.add_entry(code, entry)
     return entry
 

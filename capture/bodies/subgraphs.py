@@ -38,7 +38,6 @@ from dynacomp.capture.symbolic.side_effects import may_see
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
-    DictV,
     FunctionV,
     LibraryV,
     MethodV,
@@ -51,6 +50,7 @@ from dynacomp.capture.symbolic.values import (
     as_python,
     children,
     is_const,
+    is_container,
     is_open,
     next_serial,
     peek,
@@ -262,7 +262,7 @@ def _parts(given: Value, kinds: Any = (ObjectV, SequenceV)) -> Iterator[Value]:
     for part in of_class(Value, inside):
         if isinstance(part, kinds):
             yield part
-        if isinstance(part, (ObjectV, SequenceV, DictV)):
+        if is_container(part) or isinstance(part, ObjectV):
             yield from _parts(part, kinds)
 
 

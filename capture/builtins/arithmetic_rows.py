@@ -13,11 +13,13 @@ from dynacomp.capture.arithmetic.indices import index_value
 from dynacomp.capture.arithmetic.operators import BINARY, COMPARE, binary, fold, subscript, truth, unary
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.loops_py import multiplied
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.calls.calls import BUILTINS, fold_call
 from dynacomp.capture.kinds.containers import contains, delitem, setitem
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.whole_loops import looped
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (
@@ -57,19 +59,14 @@ def _divmod(cap: Capture, a: Value, b: Value) -> Value:
         method = cap.own(x, name)
         if method is not None:
             return cap.call(method, [y])
-    return library_call(cap, divmod, [a, b]) if isinstance(a, ArrayV) or isinstance(b, ArrayV) else fold(
-        cap, divmod, a, b)
+    return library_call(cap, divmod, [a, b]) if any(of_class(ArrayV, (a, b))) else fold(cap, divmod, a, b)
 
 
 @row(round)
 def _round(cap: Capture, x: Value, n: Value = NONE) -> Value:
-    if isinstance(x, ArrayV):
-        return library_call(cap, round, [x, n])
-    if isinstance(x, (LaterV, NumberV)):
-        found = later.made(cap, round, x, n) if type_of(x) is float and is_exactly(n, int) and n.value >= 0 else None
-        if found is None:
-            raise Break("leaves", "round() of a number that the graph computes")
-        return found
+    row = kind(x).round
+    if row is not None:
+        return row(cap, x, n)  # type: ignore[no-any-return]
     if is_constant(x):
         return fold(cap, round, x, n)
     method = cap.special(x, "__round__")
@@ -90,6 +87,20 @@ def _delitem(cap: Capture, owner: Value, key: Value) -> Value:
 
 for _op in {*BINARY, *COMPARE.values()}:
     BUILTINS[_op] = (lambda op: lambda cap, a, b: binary(cap, op, a, b))(_op)
+
+
+def _round_later(cap: Capture, x: Value, n: Value) -> Value:
+    found = later.made(cap, round, x, n) if type_of(x) is float and is_exactly(n, int) and n.value >= 0 else None
+    if found is None:
+        raise Break("leaves", "round() of a number that the graph computes")
+    return found
+
+
+define(ArrayV, Kind(round=lambda cap, x, n: library_call(cap, round, [x, n])))
+define(LaterV, Kind(round=_round_later))
+define(NumberV, Kind(round=_round_later))
+
+
 @row(operator.index)
 def _index(cap: Capture, a: Value, /) -> Value:
     """An int is its own index, whether it is a constant or not."""

@@ -20,6 +20,7 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.placement import is_traced
 from dynacomp.capture.builtins.builtin_rows import class_of, row
 from dynacomp.capture.calls.class_checks import checked
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
@@ -70,16 +71,27 @@ def _by_class(cap: Capture, x: Value, kinds: Value) -> Value:
 
 
 def _by_type(cap: Capture, x: Value, kinds: Value) -> Value:
-    if is_const(x):
-        return fold(cap, _is_a, x, kinds)
-    if isinstance(x, ObjectV) and x.real is not None:
-        return fold(cap, lambda classes: _is_a(x.real, classes), kinds)
-    if isinstance(x, ArrayV):
-        return Const(_array_isinstance(cap, x, as_python(kinds)))
-    if isinstance(x, OpaqueV) and type(x.obj) in weakref.ProxyTypes:
-        raise Break("opaque", "isinstance() of a weak proxy, which tells the class of what it stands for")
+    row = kind(x).is_instance
+    found = None if row is None else row(cap, x, kinds)
+    if found is not None:
+        return found  # type: ignore[no-any-return]
     cls = class_of(x)
     return fold(cap, lambda classes: _is_instance_of(cls, classes), kinds)
+
+
+def _object_is_instance(cap: Capture, x: ObjectV, kinds: Value) -> Value | None:
+    return None if x.real is None else fold(cap, lambda classes: _is_a(x.real, classes), kinds)
+
+
+def _opaque_is_instance(cap: Capture, x: OpaqueV, kinds: Value) -> None:
+    if type(x.obj) in weakref.ProxyTypes:
+        raise Break("opaque", "isinstance() of a weak proxy, which tells the class of what it stands for")
+
+
+define(Const, Kind(is_instance=lambda cap, x, kinds: fold(cap, _is_a, x, kinds)))
+define(ObjectV, Kind(is_instance=_object_is_instance))
+define(ArrayV, Kind(is_instance=lambda cap, x, kinds: Const(_array_isinstance(cap, x, as_python(kinds)))))
+define(OpaqueV, Kind(is_instance=_opaque_is_instance))
 
 
 def _says_its_class(cls: type) -> bool:
@@ -141,11 +153,11 @@ def _own_check(kind: Value, name: str = "__instancecheck__") -> types.FunctionTy
 
 def _no_hook(cap: Capture, kinds: Value) -> None:
     """Break where an ABC of the program decides in Python which classes are its subclasses."""
-    for kind in _alternatives(cap, kinds):
-        if is_const(kind) and issubclass(type(kind.value), abc.ABCMeta):
-            hooks = lookup(kind.value, "__subclasshook__")[1], _own_check(kind, "__subclasscheck__")
+    for cls in _alternatives(cap, kinds):
+        if is_const(cls) and issubclass(type(cls.value), abc.ABCMeta):
+            hooks = lookup(cls.value, "__subclasshook__")[1], _own_check(cls, "__subclasscheck__")
             if any(map(_in_python, hooks)):
-                raise Break("call", f"the __subclasshook__ or __subclasscheck__ of {kind.value.__qualname__}")
+                raise Break("call", f"the __subclasshook__ or __subclasscheck__ of {cls.value.__qualname__}")
 
 
 def _in_python(hook: Any) -> bool:

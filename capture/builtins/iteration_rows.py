@@ -30,6 +30,7 @@ from dynacomp.capture.kinds.whole_loops import looped
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic import generators
 from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, GeneratorV, SeqIterV, StreamV
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -124,25 +125,41 @@ def _filter(cap: Capture, fn: Value, xs: Value) -> Value:
 
 @row(reversed)
 def _reversed(cap: Capture, xs: Value) -> Value:
-    if isinstance(xs, ObjectV):
-        return _by_method(cap, xs)
-    if holds(xs, range):
-        return get_iter(cap, Const(xs.value[::-1]))
-    kind = type_of(xs)
-    if not (hasattr(kind, "__reversed__") or hasattr(kind, "__getitem__")):
-        raise Raised(Const(TypeError(f"{kind.__name__!r} object is not reversible")))
-    if isinstance(xs, SequenceV):
-        stream = alike_items.iterator(cap, xs, back=True) if isinstance(xs, ListV) else None
-        return stream or SeqIterV(xs, len(xs.items) - 1, "reversed")
-    if isinstance(xs, RangeV) and stands_for(xs.step, 1):
-        first, end = (binary(cap, operator.sub, x, Const(1)) for x in (xs.stop, xs.start))
-        return CountIterV(first, end, Const(-1))
-    length = rows(cap, xs) if isinstance(xs, ArrayV) else None
+    row = kind(xs).reversed
+    found = None if row is None else row(cap, xs)
+    if found is not None:
+        return found  # type: ignore[no-any-return]
+    cls = type_of(xs)
+    if not (hasattr(cls, "__reversed__") or hasattr(cls, "__getitem__")):
+        raise Raised(Const(TypeError(f"{cls.__name__!r} object is not reversible")))
+    return SeqIterV(TupleV(list(iterate(cap, xs))[::-1]), kind="other", seen=True)
+
+
+def _back(cap: Capture, xs: Any) -> Value:
+    return SeqIterV(xs, len(xs.items) - 1, "reversed")
+
+
+def _list_back(cap: Capture, xs: ListV) -> Value:
+    return alike_items.iterator(cap, xs, back=True) or _back(cap, xs)
+
+
+def _const_back(cap: Capture, xs: Const) -> Value | None:
+    return get_iter(cap, Const(xs.value[::-1])) if holds(xs, range) else None
+
+
+def _range_back(cap: Capture, xs: RangeV) -> Value | None:
+    if not stands_for(xs.step, 1):
+        return None
+    first, end = (binary(cap, operator.sub, x, Const(1)) for x in (xs.stop, xs.start))
+    return CountIterV(first, end, Const(-1))
+
+
+def _array_back(cap: Capture, xs: ArrayV) -> Value:
+    """An array is the only one of these that can't change meanwhile, so that its iterator can be made again."""
+    length = rows(cap, xs)
     if length is not None:
         return row_iter(cap, xs, length, back=True)
-    items = list(iterate(cap, xs))[::-1]
-    maker: Any = (reversed, [xs], {}) if isinstance(xs, ArrayV) else None  # nothing else can change meanwhile
-    return SeqIterV(TupleV(items), kind="other", maker=maker, seen=True)
+    return SeqIterV(TupleV(list(iterate(cap, xs))[::-1]), kind="other", maker=(reversed, [xs], {}), seen=True)
 
 
 def _by_method(cap: Capture, xs: ObjectV) -> Value:
@@ -153,6 +170,14 @@ def _by_method(cap: Capture, xs: ObjectV) -> Value:
     if hidden or lookup(xs.cls, "__getitem__")[0] is None:
         raise Raised(Const(TypeError(f"{xs.cls.__name__!r} object is not reversible")))
     raise Break("iterator", f"reversed() of a {xs.cls.__qualname__}, by its __getitem__")
+
+
+define(ObjectV, Kind(reversed=_by_method))
+define(SequenceV, Kind(reversed=_back))
+define(ListV, Kind(reversed=_list_back))
+define(Const, Kind(reversed=_const_back))
+define(RangeV, Kind(reversed=_range_back))
+define(ArrayV, Kind(reversed=_array_back))
 
 
 @row(sorted)

@@ -22,6 +22,7 @@ from bytecode import Bytecode, CellVar, FreeVar, Instr
 from bytecode.instr import InstrLocation
 
 from dynacomp.capture._native import rethrow, run_segment
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import VERSION, decode
 from dynacomp.capture.bytecode.resume import late_cells
 from dynacomp.capture.bytecode.segments import START
@@ -159,9 +160,8 @@ def driver(code: CodeType, segments: Callable[[dict[str, Any], tuple], Any], beg
     parameters = (FIRST,) if begun else code.co_varnames[:count]
     bc[:] = [*_cells(cells, free), *bc[:start], *_opening(parameters, cells, free, segments),
              *_loop(template, bc[start:])]
-    for item in bc:
-        if isinstance(item, Instr):
-            item.location = InstrLocation(code.co_firstlineno, None, None, None)
+    for item in of_class(Instr, bc):
+        item.location = InstrLocation(code.co_firstlineno, None, None, None)
     bc.argnames, bc.argcount = list(parameters), count
     bc.name, bc.qualname = code.co_name, code.co_qualname
     bc.filename, bc.first_lineno = code.co_filename, code.co_firstlineno

@@ -8,6 +8,7 @@ frame in the same state (same place, same stack layout, same locals).
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -140,6 +141,12 @@ def instructions(decoded: Decoded) -> tuple[Instr, ...]:
     return tuple(of_class(Instr, assembled(decoded)))
 
 
+def numbered(items: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    """What code is assembled of, each instruction with its index, labels and the like with -1."""
+    count = itertools.count()
+    return ((next(count) if isinstance(item, Instr) else -1, item) for item in items)
+
+
 def _build(decoded: Decoded, layout: Layout) -> tuple[CodeType, tuple[int | None, ...]]:
     """The resume code, and where its instructions stand in the original."""
     code = decoded.code
@@ -168,12 +175,11 @@ def _body(decoded: Decoded, bc: Bytecode, cells: tuple[str, ...], target: int,
     """The original's instructions, with a label at `target`; and their indices there."""
     body: list[Any] = []
     origin: list[int | None] = []
-    supers, indices = bare_supers(decoded), iter(range(len(decoded.instrs)))
-    for item in bc:
-        index = next(indices) if isinstance(item, Instr) else -1
+    supers = bare_supers(decoded)
+    for index, item in numbered(bc):
         if index == target:
             body.append(entry)
-        replaced = explicit(decoded.code, supers, index, item) if isinstance(item, Instr) else None
+        replaced = explicit(decoded.code, supers, index, item) if index >= 0 else None
         made = with_free_cells(item, cells) if replaced is None else replaced
         body += made
         if index >= 0:

@@ -31,7 +31,16 @@ from dynacomp.capture.base.errors import GiveUp
 from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import VERSION, Decoded, decode
-from dynacomp.capture.bytecode.resume import HANDLED, NULL, Layout, assembled, late_cells, resume_code, with_free_cells
+from dynacomp.capture.bytecode.resume import (
+    HANDLED,
+    NULL,
+    Layout,
+    assembled,
+    late_cells,
+    numbered,
+    resume_code,
+    with_free_cells,
+)
 from dynacomp.capture.bytecode.supers import bare_supers, explicit
 from dynacomp.capture.bytecode.suspensions import (
     ASYNC_GEN_WRAP,
@@ -133,9 +142,8 @@ class FlatWriter:
         stops = {id(item) for item in items if isinstance(item, TryBegin) and stop_handler(items, item.target)}
         free = len(self.cells) + len(code.co_freevars)
         self.out = [Instr("COPY_FREE_VARS", free, lineno=code.co_firstlineno)] if free else []
-        at = iter(range(len(real)))
-        for item in items:
-            self._item(item, next(at) if isinstance(item, Instr) else -1, stops)
+        for index, item in numbered(items):
+            self._item(item, index, stops)
         return self._assemble()
 
     def _assemble(self) -> CodeType:
@@ -168,7 +176,7 @@ class FlatWriter:
             self.open = None if id(item) in stops else self._begin(item)
         elif isinstance(item, TryEnd):
             self._end()
-        elif not isinstance(item, Instr):
+        elif index < 0:
             self.out.append(item)
         else:
             self.location = item.location

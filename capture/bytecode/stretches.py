@@ -14,6 +14,7 @@ from typing import Any
 
 from bytecode import CellVar, CompilerFlags, FreeVar, Instr, Label, TryBegin, TryEnd
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import VERSION, argument_count, decode
 from dynacomp.capture.bytecode.resume import (
     HANDLED,
@@ -24,6 +25,7 @@ from dynacomp.capture.bytecode.resume import (
     instructions,
     late_cells,
     looks_at_frame,
+    numbered,
     place_in,
 )
 
@@ -42,9 +44,7 @@ def stretch(code: CodeType, resumes: Iterable[CodeType], leave: Callable[[CodeTy
     body: list[Any] = []
     ways_out: list[Any] = []
     methods = any(NULL in layout.stack for found in places.values() for layout, _ in found)
-    at = iter(range(len(decoded.instrs)))
-    for item in bc:
-        index = next(at) if isinstance(item, Instr) else -1
+    for index, item in numbered(bc):
         if index in places:
             out, back = Label(), Label()
             body += [Instr("JUMP_FORWARD", out, location=item.location), back]
@@ -128,7 +128,6 @@ def left(code: CodeType, leave: Any, names: list[str], location: Any) -> list[An
 
 def located(items: list[Any], location: Any) -> list[Any]:
     """The instructions, on the line of the place that is left."""
-    for item in items:
-        if isinstance(item, Instr):
-            item.location = location
+    for item in of_class(Instr, items):
+        item.location = location
     return items

@@ -26,6 +26,7 @@ import numpy as np
 from jax.experimental import io_callback
 
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.calls.calls import BUILTINS, call
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import changed_outside
@@ -87,7 +88,7 @@ def io(cap: Capture, *args: Value, **kwargs: Value) -> Value:
     if len(args) < 2 or not may_enter(cap, args[2:], kwargs):
         return library_call(cap, io_callback, list(args), kwargs)
     found = entered(cap, args[0], args[2:], kwargs)
-    if any(isinstance(v, ArrayV) for v in cap.items(call(cap, Const(jax.tree.leaves), [found], {}))):
+    if any(of_class(ArrayV, cap.items(call(cap, Const(jax.tree.leaves), [found], {})))):
         raise Break("effect", "arrays that a callback returns")
     return call(cap, Const(jax.tree.map), [Const(np.asarray), found], {})
 

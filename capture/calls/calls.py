@@ -472,7 +472,7 @@ def _c_function(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Val
 
 def _descriptor_call(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     owner, first = obj.__objclass__, args[0]
-    if isinstance(first, ObjectV) and first.payload is not None and owner in BASES:
+    if first.payload is not None and owner in BASES:
         return OPERATIONS.inherited(cap, first, obj, args[1:], kwargs)
     if owner is object or isinstance(first, ObjectV):
         return OPERATIONS.object_method(cap, obj.__name__, first, args[1:], kwargs)

@@ -24,7 +24,7 @@ from dynacomp.capture.symbolic.libraries import is_library
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.undo_log import Watch
-from dynacomp.capture.symbolic.values import Const, DictV, MutableV, SequenceV, Value, children, stands_for
+from dynacomp.capture.symbolic.values import Const, MutableV, Value, children, is_container, stands_for
 from dynacomp.capture.tracing.library_objects import open_callable
 from dynacomp.capture.wrapping.builder import JITTED, wrap
 from dynacomp.capture.wrapping.constants import from_python
@@ -85,6 +85,6 @@ def _taken(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value],
 
 def _holds_numbers(value: Value) -> bool:
     """Whether that may be, or hold, anything but arrays of JAX."""
-    if isinstance(value, (SequenceV, DictV)):
+    if is_container(value):
         return any(not isinstance(x, Value) or _holds_numbers(x) for x in children(value))
     return not (is_jax_array(value) or stands_for(value, None))

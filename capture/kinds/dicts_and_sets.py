@@ -14,6 +14,7 @@ from typing import Any
 from dynacomp.capture.arithmetic.operators import equal, truth
 from dynacomp.capture.kinds.iteration import elements, iterate, key_value
 from dynacomp.capture.kinds.keys import each_pair, hashable, members_of, missing_key, raised
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating, removing
 from dynacomp.capture.symbolic.values import (
@@ -60,11 +61,25 @@ def _merge_in_place(cap: Capture, a: DictV, b: Value) -> Any:
 
 def _as_set(cap: Capture, v: Value) -> set[Any] | None:
     """The elements of a set, or of a dict's keys or items; None for other Values."""
-    if isinstance(v, SetV):
-        return v.members
-    if isinstance(v, ViewV) and v.kind != "values":
-        return set(v.table.items) if v.kind == "keys" else {hashable(cap, x) for x in elements(cap, v)}
-    return None
+    shown = _shown(v)
+    if shown is None or isinstance(shown, (set, frozenset)):
+        return shown  # type: ignore[return-value]
+    return set(shown) if _are_keys(v) else {hashable(cap, x) for x in elements(cap, v)}  # type: ignore[arg-type]
+
+
+def _shown(v: Value) -> Any:
+    """The set, or the table of the view, that an operator of sets works on; None of other Values."""
+    row = kind(v).shown
+    return None if row is None else row(v)
+
+
+def _are_keys(view: Any) -> bool:
+    """Whether a view's elements, or a set's, are keys and not pairs."""
+    return getattr(view, "kind", "keys") == "keys"
+
+
+define(SetV, Kind(shown=lambda v: v.members))
+define(ViewV, Kind(shown=lambda v: None if v.kind == "values" else v.table.items))
 
 
 def _set_op(op: Any) -> Any:
@@ -73,7 +88,7 @@ def _set_op(op: Any) -> Any:
         if left is None or (right is None and not isinstance(a, ViewV)):
             return NotImplemented
         found = op(left, {hashable(cap, x) for x in iterate(cap, b)} if right is None else right)
-        return Const(found) if isinstance(found, bool) else SetV(found, a.cls if isinstance(a, SetV) else set)
+        return Const(found) if isinstance(found, bool) else SetV(found, getattr(a, "cls", set))
     return row
 
 
@@ -86,19 +101,20 @@ def _set_compare(op: Any) -> Any:
 
 def view_contains(cap: Capture, view: Any, item: Value) -> bool:
     """`item in view` of a dict's keys or items (`item in set`): values are compared, never hashed."""
-    if isinstance(view, SetV) or view.kind == "keys":
-        return hashable(cap, item) in (view.members if isinstance(view, SetV) else view.table.items)
+    shown = _shown(view)
+    if _are_keys(view):
+        return hashable(cap, item) in shown
     pair: list[Value] = cap.items(item) if isinstance(item, TupleV) else []
     name = hashable(cap, pair[0]) if len(pair) == 2 else None
-    return len(pair) == 2 and name in view.table.items and equal(cap, realize(cap, view.table.items[name]), pair[1])
+    return len(pair) == 2 and name in shown and equal(cap, realize(cap, shown[name]), pair[1])
 
 
 def _view_compare(op: Any) -> Any:
     """Views compare as CPython's do: by their lengths, then by whether one holds all that the other has."""
-    def row(cap: Capture, a: ViewV, b: Value) -> Any:
-        if a.kind == "values" or not isinstance(b, SetV) and not (isinstance(b, ViewV) and b.kind != "values"):
+    def row(cap: Capture, a: Any, b: Any) -> Any:
+        if _shown(a) is None or _shown(b) is None:
             return NotImplemented
-        sizes = [len(v.members if isinstance(v, SetV) else v.table.items) for v in (a, b)]
+        sizes = [len(_shown(v)) for v in (a, b)]
         small, big = (b, a) if op in (operator.gt, operator.ge) else (a, b)
         fits = operator.eq(*sizes) if op is operator.ne else op(*sizes)
         held = fits and all(view_contains(cap, big, x) for x in iterate(cap, small))

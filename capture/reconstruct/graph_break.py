@@ -41,8 +41,9 @@ from dynacomp.capture.reconstruct.emit_sources import load_globals
 from dynacomp.capture.reconstruct.output import Recipe, Writer
 from dynacomp.capture.reconstruct.unchanged import effects
 from dynacomp.capture.symbolic.frame_values import HandlingV, NullV
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.symbolic.values import ArrayV, Const, Lazy, OpaqueV, Value, is_changing, is_const, peek
+from dynacomp.capture.symbolic.values import ArrayV, Const, Lazy, OpaqueV, ScalarV, SizeV, Value, peek
 
 
 @dataclass(frozen=True)
@@ -79,12 +80,22 @@ HARMLESS = (jax.Array, np.ndarray, np.generic, types.ModuleType)
 def is_missed(w: Writer, value: Any) -> bool:
     """Whether a local that nothing reads any more must live on to the end of its frame: an object of the
     program, whose finalizer or weak references would tell that it died early. (Arrays may.)"""
-    if value.source is None:
-        return id(value) in w.e.temps and not isinstance(value, (Const, ArrayV))
-    if isinstance(value, (Const, Lazy, OpaqueV)):
-        real = peek(value) if is_const(value) else value.obj
-        return not (is_literal(real) or issubclass(type(real), HARMLESS))
-    return not (isinstance(value, ArrayV) or is_changing(value))
+    if value.source is None and id(value) not in w.e.temps:
+        return False
+    row = kind(value).is_unnoticed
+    return row is None or not row(value)
+
+
+def _is_harmless(real: Any) -> bool:
+    return is_literal(real) or issubclass(type(real), HARMLESS)
+
+
+define(ArrayV, Kind(is_unnoticed=lambda v: True))
+define(Const, Kind(is_unnoticed=lambda v: v.source is None or _is_harmless(peek(v))))
+define(OpaqueV, Kind(is_unnoticed=lambda v: v.source is not None and _is_harmless(v.obj)))
+define(Lazy, Kind(is_unnoticed=lambda v: _is_harmless(v.obj)))
+define(SizeV, Kind(is_unnoticed=lambda v: v.source is not None))
+define(ScalarV, Kind(is_unnoticed=lambda v: v.source is not None))
 
 
 def _saved(w: Writer, frame: Frame, value: Value) -> Slot:

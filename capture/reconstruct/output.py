@@ -19,6 +19,7 @@ import numpy as np
 from bytecode import Bytecode, CompilerFlags, Instr
 
 from dynacomp.capture.base.literals import is_literal, is_single
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import argument_count
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Graph, Node, nodes_in
@@ -370,8 +371,8 @@ class Writer:
     def forget(self, needed: Collection[str]) -> None:
         """Drops what only wrote this code: the program's objects die here when they do in its own frame."""
         bound = dict.fromkeys(self.code.co_varnames[:argument_count(self.code)])
-        for item in self.e.out:
-            if isinstance(item, Instr) and item.name in ("STORE_FAST", "DELETE_FAST"):
+        for item in of_class(Instr, self.e.out):
+            if item.name in ("STORE_FAST", "DELETE_FAST"):
                 name = str(item.arg)
                 bound.pop(name, None) if item.name == "DELETE_FAST" else bound.setdefault(name)
         for name in bound:
@@ -424,10 +425,10 @@ def assemble(code: CodeType, body: list[Any], more: tuple[str, ...] = ()) -> Cod
     if code.co_freevars:
         bc.append(Instr("COPY_FREE_VARS", len(code.co_freevars), lineno=code.co_firstlineno))
     bc.append(Instr("RESUME", 0, lineno=code.co_firstlineno))
-    for item in body:
-        if isinstance(item, Instr) and item.lineno is None:
+    for item in of_class(Instr, body):
+        if item.lineno is None:
             item.lineno = code.co_firstlineno
-        bc.append(item)
+    bc.extend(body)
     return bc.to_code()
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import settle
 from dynacomp.capture.symbolic.values import DictV, ListV, ObjectV, SetV, Value, is_const, peek
@@ -32,14 +33,26 @@ def effects(cap: Capture) -> list[Value]:
 
 def _as_it_was(cap: Capture, value: Value) -> bool:
     """Whether a changed Value needs no replay; of an object, only the attributes that do are left to be written."""
-    if isinstance(value, ObjectV):
-        value.written = {n for n in value.written if not _same_attribute(cap, value, n)}
-        return not value.written
-    if isinstance(value, SetV):
-        return set(map(_told_apart, value.members)) == set(map(_told_apart, value.real))
-    if isinstance(value, ListV):
-        return value.cls is list and value.unseen is None and unmoved(value)[0] == len(value.real) == len(value.items)
-    return False
+    row = kind(value).is_as_it_was
+    return row is not None and row(cap, value)
+
+
+def _object(cap: Capture, v: ObjectV) -> bool:
+    v.written = {n for n in v.written if not _same_attribute(cap, v, n)}
+    return not v.written
+
+
+def _set(cap: Capture, v: SetV) -> bool:
+    return set(map(_told_apart, v.members)) == set(map(_told_apart, v.real))
+
+
+def _list(cap: Capture, v: ListV) -> bool:
+    return v.cls is list and v.unseen is None and unmoved(v)[0] == len(v.real) == len(v.items)
+
+
+define(ObjectV, Kind(is_as_it_was=_object))
+define(SetV, Kind(is_as_it_was=_set))
+define(ListV, Kind(is_as_it_was=_list))
 
 
 # What keeps no other object alive, and is the same wherever it equals another of its type.

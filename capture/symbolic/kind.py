@@ -45,11 +45,15 @@ class Kind:
     identical: Callable[[Cap, V, V], bool] | None = None  # `a is b`, either is of the kind; None: the objects tell
     unary: Callable[[Cap, Any, V], V] | None = None  # None: that of a constant
     number: Callable[[Cap, V, type, list[V], dict[str, V]], V] | None = None  # `int`, `float`, `complex`; so, too
+    round: Callable[[Cap, V, V], V] | None = None  # None: that of a constant, or of a class
+    is_instance: Callable[[Cap, V, V], V | None] | None = None  # of classes, by its type; None: its class tells
     iter: Callable[[Cap, V], V] | None = None
     next: Callable[[Cap, V], V | None] | None = None  # None at the end
+    reversed: Callable[[Cap, V], V | None] | None = None  # None: its items, the last one first
     length: Callable[[Cap, V], V] | None = None  # None: that of a constant
     contains: Callable[[Cap, V, V], bool] | None = None  # None: one of the elements is equal
     getitem: Callable[[Cap, V, V], V] | None = None  # None: that of a constant
+    shown: Callable[[V], Any] | None = None  # the set, or the table of a view, that operators of sets work on
     setitem: Callable[[Cap, V, V, V], None] | None = None
     delitem: Callable[[Cap, V, V], None] | None = None
     key: Callable[[Cap, V], Any] | None = None  # in dicts and sets; None: the constant itself
@@ -66,6 +70,7 @@ class Kind:
     deepcopy: Callable[[Cap, V, V], V] | None = None
 
     # what becomes of it
+    binds: Callable[[V], Iterable[V]] | None = None  # what a method or partial keeps for its function
     found: Callable[[Cap, Any, V], None] | None = None  # the existing object that it stands for has been met
     changing: Callable[[V], None] | None = None  # it is going to be changed in place
     fresh: Callable[[V], bool] | None = None  # a function that eager JAX has not seen; None: it may have
@@ -73,7 +78,10 @@ class Kind:
     rounds: Callable[[Cap, V], Iterable[Any]] | None = None  # what decides how often a loop over it goes round
     carried: Any = None  # how a loop that becomes a node carries it: see `control_flow.loop_state`
     spoil: Callable[[V], None] | None = None  # makes an iterator unusable
+    is_known: Callable[[Cap, V], bool] | None = None  # whether NumPy can be given it while capturing
     plain: Callable[[Cap, V], Any] | None = None  # for NumPy, which has to know it; None: a constant's
+    is_unnoticed: Callable[[V], bool] | None = None  # whether nothing tells that it has died; None: not so
+    is_as_it_was: Callable[[Cap, V], bool] | None = None  # a changed one that needs no replay; None: not so
     argument: Callable[[Cap, V], Any] | None = None  # in a node of the Graph
     shell: Callable[[Cap, V, Any], Any] | None = None  # for JAX's registry of trees; None: the Value itself
     template: Callable[[Cap, V, Any], Any] | None = None  # in the C side's template of a result; None: not that way

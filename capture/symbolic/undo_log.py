@@ -23,13 +23,14 @@ from dynacomp.capture.symbolic.values import (
     DELETED,
     CellV,
     DictV,
-    Lazy,
     ListV,
     ObjectV,
     SetV,
     Value,
+    existing,
     is_const,
     next_serial,
+    stands_for,
 )
 
 State = dict[str, tuple[Any, Any]]  # attribute → the object there, and a copy of its content
@@ -117,7 +118,7 @@ def _content(value: Any) -> Any:
 
 
 _CONTENT: dict[type, Callable[[Any], Any]] = {
-    ListV: lambda v: tuple(map(_held, v.items if v.front is None else (v.front, *v.appended))),
+    ListV: lambda v: (id(v.front), *map(_held, v.items if v.front is None else v.appended)),
     DictV: lambda v: tuple((key, _held(x)) for key, x in v.items.items()),
     ObjectV: lambda v: {name: _held(x) for name, x in v.attrs.items() if x is not DELETED},  # of an existing one: read
     CellV: lambda v: (_held(v.content),),
@@ -133,10 +134,8 @@ def _differs(value: Value, then: Any) -> bool:
 
 def _held(x: Any) -> int:
     """One number for one object, whether it was looked at or not."""
-    if isinstance(x, Lazy):
-        return id(x.obj)
-    real = x.value if is_const(x) else getattr(x, "real", None)
-    return id(x if real is None and not is_const(x) else real)
+    real = existing(x)
+    return id(x if real is None and not stands_for(x, None) else real)
 
 
 # --- mutable Values as data

@@ -38,6 +38,7 @@ class Value:
     source: Source | None = field(default=None, kw_only=True)
     holder: Any = field(default=None, init=False)  # the ObjectV whose payload this is: they are one object
     serial: int = field(default_factory=next_serial, kw_only=True)  # order of birth
+    payload = None  # of an ObjectV its built-in part
 
 
 @dataclass(eq=False)
@@ -99,6 +100,11 @@ def is_exactly(value: Any, *classes: type) -> TypeGuard[Const]:
 def is_plain_tuple(value: Any) -> TypeGuard[TupleV]:
     """Whether `value` is a tuple, of no subclass, of which the machine has the elements one by one."""
     return isinstance(value, TupleV) and value.cls is tuple
+
+
+def is_container(value: Any) -> bool:
+    """Whether `value` is a tuple, list or dict."""
+    return isinstance(value, (SequenceV, DictV))
 
 
 def is_known_literal(value: Any) -> TypeGuard[Const]:
@@ -565,14 +571,12 @@ VIEW_TYPES: dict[tuple[bool, str], type] = {
 
 def _defined() -> None:
     """What each kind is."""
+    define(Lazy, Kind(existing=lambda v: v.obj))
     define(Value, Kind(python_type=_real_type, existing=lambda v: getattr(v, "real", None)))
     define(Const, Kind(python_type=lambda v: type(peek(v)), constant=lambda v: v.value, existing=peek, now=peek))
     define(SequenceV, Kind(children=lambda v: v.items, rebuild=lambda v, parts: v.cls(parts)))
     define(DictV, Kind(children=lambda v: getattr(v.items, "known", v.items.values)()))
     define(SizeV, Kind(now=lambda v: v.hint, changes=True))
-    define(ScalarV, Kind(now=lambda v: v.hint, changes=True))
-    define(ArrayV, Kind(node=lambda v: v.node))
-    define(NumberV, Kind(node=lambda v: v.node))
     for cls, constant in ((TupleV, _tuple_as_python), (DictV, _dict_as_python), (SetV, _set_as_python),
                           (ListV, lambda v: v.cls(as_python(i) for i in v.items)), (ObjectV, None)):
         define(cls, Kind(python_type=lambda v: v.cls, constant=constant))
@@ -582,10 +586,11 @@ def _defined() -> None:
     define(SliceV, Kind(python_type=lambda v: slice, constant=lambda v: slice(*map(as_python, children(v))),
                         children=lambda v: (v.start, v.stop, v.step), rebuild=lambda v, parts: slice(*parts)))
     define(ViewV, Kind(python_type=lambda v: VIEW_TYPES[v.table.cls is collections.OrderedDict, v.kind]))
-    define(ArrayV, Kind(python_type=lambda v: class_of(v.aval) if v.real is None else type(v.real)))
+    define(ArrayV, Kind(node=lambda v: v.node,
+                        python_type=lambda v: class_of(v.aval) if v.real is None else type(v.real)))
     define(NdArrayV, Kind(python_type=lambda v: type(v.array)))
-    define(ScalarV, Kind(python_type=lambda v: type(v.hint), constant=_scalar))
-    define(NumberV, Kind(python_type=lambda v: v.kind))
+    define(ScalarV, Kind(python_type=lambda v: type(v.hint), constant=_scalar, now=lambda v: v.hint, changes=True))
+    define(NumberV, Kind(python_type=lambda v: v.kind, node=lambda v: v.node))
     define(OpaqueV, Kind(python_type=lambda v: type(v.obj), existing=lambda v: v.obj))
     define(LibraryV, Kind(constant=_library))
     define(MethodV, Kind(python_type=_method_type))

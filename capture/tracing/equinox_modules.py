@@ -20,14 +20,13 @@ from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import (
     ArrayV,
-    DictV,
     MethodV,
     NumberV,
     ObjectV,
-    SequenceV,
     Value,
     children,
     is_const,
+    is_container,
 )
 from dynacomp.capture.wrapping.constants import from_python
 
@@ -108,7 +107,7 @@ def refuse_store(target: ObjectV, name: str, value: Value) -> None:
 def _holds(cap: Capture, value: Value, is_such: Any) -> bool:
     """Whether a leaf of a tree of containers and modules is such a Value."""
     value = cap.realize(value)
-    if isinstance(value, (SequenceV, DictV)):
+    if is_container(value):
         return any(_holds(cap, v, is_such) for v in children(value))
     if isinstance(value, ObjectV) and is_module(value.cls):
         return any(_holds(cap, cap.getattr(value, f.name), is_such) for f in dataclasses.fields(value.cls)

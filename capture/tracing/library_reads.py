@@ -39,6 +39,7 @@ from dynacomp.capture.base.interrupts import by_handler, handlers
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import is_host, is_steady_module, module_of, tokens_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import changed
@@ -299,10 +300,9 @@ class Reads:
         for item in children(value):
             if isinstance(item, Value):  # others have not been looked at
                 self.given(item)
-        if isinstance(value, MethodV):
-            self.given(value.obj)
-        elif isinstance(value, PartialV):
-            for item in (value.func, *value.args, *value.kwargs.values()):
+        binds = kind(value).binds
+        if binds is not None:
+            for item in binds(value):
                 self.given(item)
         elif isinstance(value, (ObjectV, Const)):
             obj = value.real if isinstance(value, ObjectV) else peek(value)
@@ -486,3 +486,7 @@ _ROWS: dict[Any, Any] = {
     functools.partial: Reads._partial,
     np.ndarray: Reads._array,
 }
+
+
+define(MethodV, Kind(binds=lambda v: (v.obj,)))
+define(PartialV, Kind(binds=lambda v: (v.func, *v.args, *v.kwargs.values())))

@@ -110,7 +110,7 @@ def _plain_set(base: Any, obj: Any) -> Any:
 def plain(value: Value) -> Value:
     """The payload of an object that has one, else the Value itself: what C code reads that asks only
     for the built-in content."""
-    return value.payload if isinstance(value, ObjectV) and value.payload is not None else value
+    return value if value.payload is None else value.payload
 
 
 def is_number(value: Value) -> bool:

@@ -42,7 +42,6 @@ from dynacomp.capture.symbolic.values import (
     Value,
     as_python,
     children,
-    is_const,
     type_of,
 )
 from dynacomp.capture.wrapping.constants import from_python
@@ -125,9 +124,12 @@ def known(cap: Capture, value: Value, also: Callable[[Value], bool] = lambda v: 
     value = cap.realize(value)
     if kind(value).rebuild is not None:
         return type_of(value) in (tuple, list, slice) and all(known(cap, v, also) for v in children(value))
-    if isinstance(value, ArrayV):
-        return is_constant(cap, value)
-    return also(value) or isinstance(value, (NdArrayV, SizeV)) or is_const(value) and _is_plain(value.value)
+    return also(value) or _is_known(cap, value)
+
+
+def _is_known(cap: Capture, value: Value) -> bool:
+    row = kind(value).is_known
+    return row is not None and row(cap, value)
 
 
 def takes(cap: Capture, value: Value) -> bool:
@@ -361,6 +363,7 @@ def place(value: NdArrayV) -> tuple[Any, ...]:
     return array.dtype, array.shape, array.strides, offset, array.flags.writeable
 
 
-define(ArrayV, Kind(plain=_of_outside))
-define(NdArrayV, Kind(plain=_known_array))
-define(SizeV, Kind(plain=lambda cap, v: concrete(cap, v, "NumPy").value))
+define(ArrayV, Kind(plain=_of_outside, is_known=is_constant))
+define(NdArrayV, Kind(plain=_known_array, is_known=lambda cap, v: True))
+define(SizeV, Kind(plain=lambda cap, v: concrete(cap, v, "NumPy").value, is_known=lambda cap, v: True))
+define(Const, Kind(is_known=lambda cap, v: _is_plain(v.value)))

@@ -8,10 +8,11 @@ Every segment also takes the Schedule's inputs that sizes are read from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Union
 
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.lowering.fuse.schedule import ExternStep, Schedule, Step
 
@@ -27,39 +28,23 @@ Part = Union[Segment, ExternStep]
 
 
 def has_externs(schedule: Schedule) -> bool:
-    return any(isinstance(s, ExternStep) for s in schedule.steps)
+    return any(of_class(ExternStep, schedule.steps))
 
 
 def segments(schedule: Schedule) -> tuple[Part, ...]:
     """The Schedule's parts in order; an outputs-only Schedule has none."""
-    groups = _groups(schedule.steps)
     parts: list[Part] = []
-    for position, group in enumerate(groups):
-        if isinstance(group, ExternStep):
-            parts.append(group)
-        else:
-            later = [s for g in groups[position + 1:] for s in _steps(g)]
-            parts.append(Segment(_cut(schedule, group, position, later)))
+    at = 0
+    for extern in (*of_class(ExternStep, schedule.steps), None):
+        end = len(schedule.steps) if extern is None else schedule.steps.index(extern, at)
+        if end > at:
+            parts.append(Segment(_cut(schedule, schedule.steps[at:end], len(parts), schedule.steps[end:])))
+        parts += [] if extern is None else [extern]
+        at = end + 1
     return tuple(parts)
 
 
-def _steps(group: list[Step] | ExternStep) -> list[Step]:
-    return [group] if isinstance(group, ExternStep) else group
-
-
-def _groups(steps: Iterable[Step]) -> list[list[Step] | ExternStep]:
-    groups: list[list[Step] | ExternStep] = []
-    for step in steps:
-        if isinstance(step, ExternStep):
-            groups.append(step)
-        elif groups and isinstance(groups[-1], list):
-            groups[-1].append(step)
-        else:
-            groups.append([step])
-    return groups
-
-
-def _cut(schedule: Schedule, steps: list[Step], number: int, later: list[Step]) -> Schedule:
+def _cut(schedule: Schedule, steps: Sequence[Step], number: int, later: Sequence[Step]) -> Schedule:
     made = _unique(w for s in steps for w in s.results)
     needed = {r for s in later for r in s.operands} | {schedule.aliases.get(o, o) for o in schedule.outputs}
     outputs = tuple(m for m in made if m in needed)

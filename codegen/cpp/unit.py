@@ -38,8 +38,7 @@ def unit_source(schedule: Schedule, exact: bool) -> str:
 
 def kernel_names(schedule: Schedule) -> list[str]:
     """What the Schedule's steps are called, in order, those of loops among them."""
-    return [s.kernel.name if isinstance(s, KernelStep) else s.template for s in all_steps(schedule)
-            if isinstance(s, (KernelStep, TemplateStep))]
+    return [label for s in all_steps(schedule) if (label := getattr(s, "label", ""))]
 
 
 def _unit(schedule: Schedule, exact: bool) -> Lines:

@@ -35,9 +35,8 @@ def is_primitive(graph: Graph) -> bool:
 def verify(form: Form) -> None:
     """GraphError (or the kernels' own error) says what is wrong first, if anything is."""
     if isinstance(form, Schedule):
-        for step in all_steps(form):
-            if isinstance(step, KernelStep):
-                verify_kernel(step.kernel)
+        for step in of_class(KernelStep, all_steps(form)):
+            verify_kernel(step.kernel)
     elif is_primitive(form):
         verify_graph(form, infer)
     else:

@@ -21,8 +21,10 @@ from dynacomp.lowering.kernel_ir.printer import text
 
 
 class Plain:
-    """A step that runs no Schedules, and has no buffers but those of its operands and results."""
+    """A step that runs no Schedules, and has no buffers but those of its operands and results. label: what it is
+    called among the native kernels, if it is one of them."""
 
+    label = ""
     inner: ClassVar[tuple[Schedule, ...]] = ()
     scratch: ClassVar[tuple[str, ...]] = ()
 
@@ -44,6 +46,10 @@ class KernelStep(Plain):
     def results(self) -> tuple[str, ...]:
         return tuple(self.bindings.get(b.name, b.name) for b in self.kernel.outputs)
 
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        return self.kernel.name
+
 
 @dataclass(frozen=True)
 class TemplateStep(Plain):
@@ -56,6 +62,10 @@ class TemplateStep(Plain):
     operands: tuple[str, ...]
     results: tuple[str, ...]
     params: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        return self.template
 
 
 @dataclass(frozen=True)

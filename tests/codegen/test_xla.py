@@ -16,8 +16,8 @@ from jax import lax
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import Builder, Graph
 from dynacomp.codegen.backends import BACKENDS
-from dynacomp.codegen.xla import export_graph
 from dynacomp.lowering.sizes.symbols import size
+from tests.codegen.export_kit import export_graph
 
 F32 = np.dtype("float32")
 

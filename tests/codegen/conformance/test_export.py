@@ -6,9 +6,9 @@ import jax
 import numpy as np
 import pytest
 
-from dynacomp.codegen.xla import export_graph
 from tests.codegen.conformance.regions import ALL
 from tests.codegen.conformance.test_conformance import lowered
+from tests.codegen.export_kit import export_graph
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 NAMES = (
