@@ -5,8 +5,7 @@ identity, as the object that it stands for; mutable ones (lists, dicts, objects,
 in place and `side_effects` replays the changes on the real object. `source` says where an object that
 existed before the call can be found; None means that the captured code made it.
 
-Behaviour lives elsewhere, in rows (see `kind`): attributes in `attrs`, calls in `calls`, reconstruction as
-bytecode in `emit`.
+Behaviour lives elsewhere, in rows: see `kind`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import itertools
 import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from types import CodeType
 from typing import Any, TypeGuard
 
 from dynacomp.capture.base.hashes import note_order
@@ -102,8 +100,7 @@ def is_plain_tuple(value: Any) -> TypeGuard[TupleV]:
     return isinstance(value, TupleV) and value.cls is tuple
 
 
-def is_container(value: Any) -> bool:
-    """Whether `value` is a tuple, list or dict."""
+def is_container(value: Any) -> bool:  # a tuple, list or dict
     return isinstance(value, (SequenceV, DictV))
 
 
@@ -144,8 +141,7 @@ class NdArrayV(Value):
     recipe: Any = None  # the host expression that makes it in each call; None: its content is the same in all
 
     @property
-    def hint(self) -> Any:
-        """What it is in this call, as of a number."""
+    def hint(self) -> Any:  # in this call, as of a number
         return self.array
 
 
@@ -353,7 +349,7 @@ class CellV(MutableV):
 class FunctionV(Value):
     """A function that the captured code made (`def`, `lambda`, comprehension)."""
 
-    code: CodeType
+    code: types.CodeType
     globals: dict[str, Any]
     name: str
     qualname: str
