@@ -334,7 +334,7 @@ def _reduce(loop: Loop, scope: Scope, unit: Unit, begin: str, end: str) -> Lines
         yield f"  const int64_t block = {BLOCK * slots}*({scope.lanes});"
         yield f"  for (int64_t first = {begin}; first < {end}; first += block) {{"
     yield f"  reduce_loop<{scope.lanes}, {slots}>({_range(loop, *_block(begin, end, bool(long)))},"
-    yield f"    [&](int64_t {cpp_name(loop.var.name)}, auto lanes, auto slot)"
+    yield f"    [&]([[maybe_unused]] int64_t {cpp_name(loop.var.name)}, auto lanes, auto slot)"
     yield "      __attribute__((always_inline)) {"
     yield from indent(statements((*loop.body, *loop.after), scope, unit), 2)
     body = scope.having(*lane_lets(loop.body, scope))

@@ -1,10 +1,13 @@
 """Vector loops in C++: folds down columns take several registers in step only where a row has as many."""
 
+import shutil
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import dynacomp
+from dynacomp import notices
 from dynacomp.codegen.cpp.unit import unit_source
 from dynacomp.lowering.fuse.fusion import schedule
 from dynacomp.lowering.primitives.translate import lower_function
@@ -59,3 +62,14 @@ def test_short_rows_are_not_cut_for_threads():
     x, c = np.random.RandomState(0).randn(300, 4).astype(np.float32), np.ones((6, 4), np.float32)
     assert "upto<6>{}" in source(distances, x, c) and "block_of" not in source(distances, x, c)
     np.testing.assert_allclose(dynacomp.jit(distances)(x, c), distances(x, c), rtol=1e-5)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+def test_folds_of_what_is_the_same_in_all_lanes_compile_without_warnings(tmp_path):
+    def sums(t):
+        return jnp.broadcast_to(t[:, None] * 0.5, (8, 64)).sum(1)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(sums, options={"cxx": "g++ -Werror", "cache_dir": tmp_path, "recall": False})
+    np.testing.assert_allclose(compiled(jnp.arange(8.0)), 32 * np.arange(8.0), rtol=1e-6)
+    assert not any(n.id == "fallback" or "g++" in n.reason for n in notices.told())
