@@ -15,6 +15,7 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.kinds import alike_items, grown_lists
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.keys import raised
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
@@ -27,6 +28,7 @@ from dynacomp.capture.symbolic.values import (
     as_python,
     is_exactly,
     node_of,
+    row_kind,
     stands_for,
     type_of,
 )
@@ -83,10 +85,13 @@ def _slice(cap: Capture, seq: Any, index: slice) -> Value:
         items = items_of(cap, seq)[index]
     except (TypeError, ValueError) as error:
         raise Raised(Const(error)) from None
-    if isinstance(seq, ListV):
-        return ListV(items)
     whole = len(items) == len(seq.items) and index.step in (None, 1)
-    return _same_or_new(seq if whole else None, items)
+    return _of_items(seq, seq if whole else None, items)
+
+
+def _of_items(seq: Any, same: Any, items: list[Value]) -> Value:
+    """What an operator makes of a list or tuple: `same` has these items."""
+    return kind(seq).of_items(same, items)  # type: ignore[misc, no-any-return]
 
 
 def _same_or_new(same: Any, items: list[Value]) -> Value:
@@ -96,16 +101,18 @@ def _same_or_new(same: Any, items: list[Value]) -> Value:
     return same if same is not None and same.cls is tuple else TupleV(items)
 
 
+define(TupleV, Kind(of_items=_same_or_new))
+define(ListV, Kind(of_items=lambda same, items: ListV(items)))
+
+
 def _concat(cap: Capture, a: Any, b: Value) -> Any:
-    if type(b) is not type(a) or isinstance(b, ListV) and b.cls is not list:
+    if row_kind(b) is not row_kind(a):
         return NotImplemented
     front = grown_lists.extended(cap, a, b)
     if front is not None:
         return ListV([], front=front)
     left, right = items_of(cap, a), items_of(cap, b)
-    if isinstance(a, TupleV):
-        return _same_or_new(a if not right else b if not left else None, [*left, *right])
-    return ListV([*left, *right])
+    return _of_items(a, a if not right else b if not left else None, [*left, *right])
 
 
 def _repeat(cap: Capture, a: Any, b: Value) -> Any:
@@ -113,7 +120,7 @@ def _repeat(cap: Capture, a: Any, b: Value) -> Any:
     if times is None:
         return NotImplemented
     items = items_of(cap, a) * times
-    return _same_or_new(a if times == 1 else None, items) if isinstance(a, TupleV) else ListV(items)
+    return _of_items(a, a if times == 1 else None, items)
 
 
 def times_of(cap: Capture, a: Any, b: Value) -> int | None:

@@ -30,6 +30,7 @@ class Kind:
     node: Callable[[V], Any] | None = None  # the Node of the Graph that computes an array or number
     children: Callable[[V], Iterable[Any]] | None = None  # what a tuple, list, dict or slice holds, some maybe Lazy
     rebuild: Callable[[V, Iterable[Any]], Any] | None = None  # such an object of these children
+    of_items: Callable[[V, list[V]], V] | None = None  # a sequence that an operator makes; the first where it has them
 
     # what Python does with it
     special: Callable[[Cap, V, str], V | None] | None = None  # a method that an instance's class has for operators
