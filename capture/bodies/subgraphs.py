@@ -75,6 +75,7 @@ class Body:
     computed: int = 0  # how many nodes have been looked at for that
     changes: bool = False  # it changes objects that are older than itself
     numbers: bool = False  # it returns Python numbers that change from call to call
+    undecided: Node | None = None  # two floats met in it, and Python did not know which one this condition chooses
 
     @classmethod
     def inside(cls, cap: Capture, name: str, **kind: Any) -> Body:

@@ -187,7 +187,8 @@ def merge(cap: Capture, frame: Frame, fork: Fork) -> None:
     ends = list(leaves(fork))
     if fork.asked is not None and len(ends) > 2:
         raise Differs("sides that end in several places")
-    join = Join(cap, fork.since, [leaf.changes for leaf in ends], fork.asked)
+    condition = fork.condition if len(ends) == 2 else None
+    join = Join(cap, fork.since, [leaf.changes for leaf in ends], fork.asked, condition)
     found = joined(join, frame, [leaf.side for leaf in ends])
     for slot, node in zip(join.slots, chosen(cap, fork, join.slots)):
         slot.merged.node = node

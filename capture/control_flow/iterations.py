@@ -7,9 +7,10 @@ make nodes of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from dynacomp.capture.arithmetic.graph_scalars import is_rounded, least_of, most_of
@@ -34,19 +35,23 @@ class Again(Exception):
     """The body changes objects that were not carried, or appends to lists that were: `Changed` says which, too."""
 
 
+Place = str | tuple[Value, int]  # a local name, or an older object and the position of one of its parts
+
+
 @dataclass
 class Changed:
     """The older objects that an iteration changes. growing: the new lists among them to which it only appends, and how
-    many of their last items it looks at. floats: the local names of Python's own that it changes."""
+    many of their last items it looks at. numbers: the places of numbers that it changes and that Python computes for
+    all rounds: floats, and ints that decide between floats."""
 
     values: list[Value]
     growing: dict[ListV, int] = field(default_factory=dict)
-    floats: tuple[str, ...] = ()
+    numbers: tuple[Place, ...] = ()
 
     def note(self, more: Changed) -> None:
         self.values += [v for v in more.values if v not in self.values]
         self.growing.update(more.growing)
-        self.floats += more.floats
+        self.numbers += more.numbers
 
 
 @dataclass(frozen=True)
@@ -101,9 +106,9 @@ class Iteration:
         self.held: dict[Value, list[Any]] = {}  # changing object → what it holds when an iteration begins
         self.written: dict[Value, list[undo_log.State]] = {}  # the states in which iterations leave those objects
 
-    def inside(self, name: str, v: Value) -> Value:
-        """A local as an iteration finds it."""
-        return self.state.inside(v)  # type: ignore[no-any-return]
+    def inside(self, place: Place, v: Value, bounds: tuple[int, int] | None = None) -> Value:
+        """A local, or what an older object holds, as an iteration finds it."""
+        return self.state.inside(v, bounds)  # type: ignore[no-any-return]
 
     @contextmanager
     def begun(self) -> Iterator[None]:
@@ -119,7 +124,7 @@ class Iteration:
                     v.items, v.appended = [], []
                     continue
                 bounds = range_of(v) if isinstance(v, CountIterV) else None
-                self.held[v] = [self.state.inside(x, bounds) for x in undo_log.parts(v)[1]]
+                self.held[v] = [self.inside((v, i), x, bounds) for i, x in enumerate(undo_log.parts(v)[1])]
                 undo_log.put(v, self.held[v])
             yield
         finally:
@@ -171,19 +176,28 @@ class Iteration:
         found: list[Any] = []
         frame = leaf.side.frame
         for name, inside in self.locals.items():
-            v = frame.locals.get(name)
-            if name in self.changed.floats:
-                continue
-            if self.keeps_rounds and is_float(inside) and v is not inside and is_float(v):
-                raise Again(Changed([], {}, (name,)))
-            self.state.made(inside, v, found)
+            self.note_made(name, inside, frame.locals.get(name), found)
         for v, held in self.held.items():
-            for inside, part in zip(held, self.parts(v, leaf)):
-                self.state.made(inside, part, found)
+            for i, (inside, part) in enumerate(zip(held, self.parts(v, leaf))):
+                self.note_made((v, i), inside, part, found)
         base = self.frame.stack
         if len(frame.stack) != len(base) + self.plan.asked or any(a is not b for a, b in zip(frame.stack, base)):
             raise Differs("the stack")
         return found
+
+    def note_made(self, place: Place, inside: Any, v: Any, found: list[Any]) -> None:
+        """Adds to `found` what an iteration has made of what it has found at a place."""
+        if place in self.changed.numbers:
+            return
+        if self.keeps_rounds and v is not inside and is_float(inside) and is_float(v):
+            raise Again(Changed([], {}, (place,)))
+        self.state.made(inside, v, found)
+
+    def places(self) -> Iterator[tuple[Place, Any]]:
+        """Where an iteration finds something that others may have changed, and what."""
+        yield from self.locals.items()
+        for v, held in self.held.items():
+            yield from (((v, i), inside) for i, inside in enumerate(held))
 
     def parts(self, v: Value, leaf: Leaf) -> list[Any]:
         """What an object holds at the end of an iteration, in the order of what it held when it began."""
@@ -206,17 +220,19 @@ class Iteration:
                 raise Differs("a list that was looked at")
             return list(v.appended)
 
-    def settle(self, nodes: list[Node]) -> None:
-        """Brings the frame behind the loop, whose results are `nodes`."""
+    def settle(self, nodes: list[Node], known: Mapping[Place, Value] = MappingProxyType({})) -> None:
+        """Brings the frame behind the loop, whose results are `nodes`; `known`: Python's own numbers there."""
         results = {id(c.inside): c.after(node) for c, node in zip(self.state.carried, nodes)}
-        self.frame.locals = {**self.frame.locals,
-                             **{n: self.state.after(v, results) for n, v in self.locals.items()
-                                if n not in self.changed.floats}}
+
+        def after(place: Place, v: Any) -> Value:
+            return known[place] if place in known else self.state.after(v, results)  # type: ignore[no-any-return]
+
+        self.frame.locals = {**self.frame.locals, **{n: after(n, v) for n, v in self.locals.items()}}
         for v, held in self.held.items():
             mutating(self.cap, v)
             if v in self.fronts:
                 continue
-            undo_log.put(v, [self.state.after(x, results) for x in held])
+            undo_log.put(v, [after((v, i), x) for i, x in enumerate(held)])
             undo_log.note_written(v, self.written.get(v, []))
 
 

@@ -62,12 +62,14 @@ class Slot:
 class Join:
     """since: Nodes and objects that are younger belong to one way only. states: per way, the states
     of the older mutable objects that it changed. asked: the number that changes and decides which of two ways is
-    taken, if one does: Python chooses between their numbers, too."""
+    taken, if one does: Python chooses between their numbers, too. condition: what decides which of two ways is taken;
+    where Python knows it in each round of a loop, it chooses between floats of 64 bits, which the Graph has none of."""
 
     cap: Capture
     since: int
     states: list[dict[Value, undo_log.State]]
     asked: ScalarV | None = None
+    condition: NumberV | None = None
     slots: list[Slot] = field(default_factory=list)
     made: dict[tuple[int, ...], Value] = field(default_factory=dict)
     partner: dict[tuple[int, int], Value] = field(default_factory=dict)
@@ -177,7 +179,7 @@ def _constants(join: Join, items: list[Any]) -> Any:
         return _changing(join, items)
     if all(type(v.value) is type(items[0].value) in (int, bool) for v in items):
         return _numbers(join, items)
-    raise Differs("constants")
+    return _in_each_round(join, items)
 
 
 def _changing(join: Join, items: list[Any]) -> Any:
@@ -211,11 +213,23 @@ def _numbers(join: Join, items: list[Any]) -> Any:
         return first
     kinds = {type_of(v) for v in items}
     if len(kinds) != 1 or any(map(_is_inexact, items)):
-        raise Differs("numbers of several types, or floats of 64 bits")
+        return _in_each_round(join, items)
     kind = kinds.pop()
     if kind is int and not all(graph_scalars.fits(*graph_scalars.span(v)) for v in items):
         raise Differs("integers that JAX does not hold")
     return join.slot(items, lambda: _number(kind, items, node))
+
+
+def _in_each_round(join: Join, items: list[Any]) -> Any:
+    """One of two floats, which Python chooses for each round of a loop before it runs."""
+    series = None if join.condition is None else join.condition.series
+    is_known = series is not None and all(type(now(v)) is float or graph_scalars.is_rounded(v) for v in items)
+    found = series.loop.applied(select, join.condition, *items) if is_known else None  # type: ignore[union-attr]
+    if found is None:
+        for body in join.cap.bodies:
+            body.undecided = getattr(join.condition, "node", None)
+        raise Differs("constants, or numbers of several types, or floats of 64 bits")
+    return found
 
 
 def _is_inexact(v: Any) -> bool:
@@ -267,7 +281,8 @@ _ROWS: list[tuple[Callable[[Any], bool], Callable[[Join, list[Any]], Any]]] = [
     (lambda v: isinstance(v, ArrayV), _arrays),
     (is_const, _constants),
     (lambda v: is_changing(v) or is_const(v), _changing),
-    (lambda v: is_number(v) and not is_exactly(v, float), _numbers),
+    (is_number, _numbers),
+    (lambda v: is_number(v) or is_changing(v), _in_each_round),
     (lambda v: isinstance(v, TupleV), _tuples),
     (undo_log.is_mutable, _objects),
 ]

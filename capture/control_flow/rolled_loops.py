@@ -22,11 +22,12 @@ from dynacomp.capture.bodies.subgraphs import localise
 from dynacomp.capture.bytecode.code import Instr
 from dynacomp.capture.bytecode.control_flow_graph import LOOP_ENDS, landing, live, loop_of, loops
 from dynacomp.capture.control_flow.branches import Leaf, Start, close, leaves, values_of
-from dynacomp.capture.control_flow.iterations import Changed, Iteration, Plan, bound_names, settled
+from dynacomp.capture.control_flow.iterations import Again, Changed, Iteration, Place, Plan, bound_names, settled
 from dynacomp.capture.control_flow.loop_numbers import LoopNumbers
 from dynacomp.capture.control_flow.loops import turned
 from dynacomp.capture.control_flow.merge import Differs, Slot
 from dynacomp.capture.graph.avals import aval_of
+from dynacomp.capture.graph.graph import Node, nodes_in
 from dynacomp.capture.graph.size_scope import Relation
 from dynacomp.capture.graph.sized_calls import fori_of_length, rows_of_length
 from dynacomp.capture.graph.sizes import Size, bounds
@@ -157,11 +158,23 @@ class For(Iteration):
     def numbers(self) -> LoopNumbers:
         return LoopNumbers(self.cap, self.rounds, self.state)
 
-    def inside(self, name: str, v: Value) -> Value:
-        handed_on = name in self.changed.floats
-        return self.numbers.handed_on(self.cap.realize(v)) if handed_on else super().inside(name, v)
+    def inside(self, place: Place, v: Value, bounds: tuple[int, int] | None = None) -> Value:
+        handed_on = place in self.changed.numbers
+        return self.numbers.handed_on(self.cap.realize(v)) if handed_on else super().inside(place, v, bounds)
 
     def emit(self) -> None:
+        """The node, and what is behind the loop. Where two floats met of which Python did not know which one a round
+        takes, the next attempt has it compute what decides that, too."""
+        try:
+            self.emit_node()
+        except REFUSED:
+            asked = set() if self.body.undecided is None else made_of(self.body.undecided)
+            deciding = tuple(place for place, v in self.places() if isinstance(v, NumberV) and v.node in asked)
+            if not deciding:
+                raise
+            raise Again(Changed([], numbers=deciding)) from None
+
+    def emit_node(self) -> None:
         cap = self.cap
         with self.begun():
             root = self.run()
@@ -170,7 +183,7 @@ class For(Iteration):
                 raise Differs("a way out of the body")
             again = [True] * len(ends)
             self.check(ends, again)
-            last = self.floats_behind(ends) | self.last_numbers(ends)
+            known, last = self.numbers_behind(ends), self.last_numbers(ends)
             slots = self.carried(ends, again)
             shapes, rows = self.appended_rows(ends)
             closure = close(cap, self.body, lambda: values_of(cap, root, [*slots, *rows], iter(range(len(ends)))),
@@ -183,7 +196,7 @@ class For(Iteration):
         loop = rows_of_length if rows or tables else plain
         node = emit_node(cap, loop, ((0, length, closure, initial, *tables), {}), avals, "fori_loop")
         nodes = [emit_node(cap, operator.getitem, ((node, i), {}), aval, f"loop_{i}") for i, aval in enumerate(avals)]
-        self.settle(nodes[:len(slots)])
+        self.settle(nodes[:len(slots)], known)
         self.fill(shapes, [ArrayV(n, aval) for n, aval in zip(nodes[len(slots):], avals[len(slots):])])
         self.frame.locals.update(last)
 
@@ -230,15 +243,33 @@ class For(Iteration):
         series = self.numbers.series_of(leaf.side.frame.locals.get(name))
         return None if series is None else series.expr
 
-    def floats_behind(self, ends: list[Leaf]) -> dict[str, Value]:
-        """The floats that rounds hand on, as the last one leaves them; what each round makes of them is noted."""
-        states = {name: self.locals[name].series.expr for name in self.changed.floats}  # type: ignore[attr-defined]
-        for name, state in states.items():
-            made = {self.numbers.expr_of(leaf.side.frame.locals[name]) for leaf in ends}
+    def numbers_behind(self, ends: list[Leaf]) -> dict[Place, Value]:
+        """The numbers that rounds hand on, as the last one leaves them; what each round makes of them is noted."""
+        states = {place: self.number_inside(place).series.expr for place in self.changed.numbers}
+        for place, state in states.items():
+            made = {self.numbers.expr_of(self.number_made(place, leaf)) for leaf in ends}
             if len(made) != 1:
-                raise Differs("a float that changes in several ways")
+                raise Differs("a number that changes in several ways")
             self.numbers.states[state.index][1] = made.pop()
-        return {name: self.numbers.behind(state, is_left=True) for name, state in states.items()}
+        return {place: self.numbers.behind(state, is_left=True) for place, state in states.items()}
+
+    def number_inside(self, place: Place) -> Any:
+        return self.locals[place] if isinstance(place, str) else self.held[place[0]][place[1]]
+
+    def number_made(self, place: Place, leaf: Leaf) -> Any:
+        return leaf.side.frame.locals[place] if isinstance(place, str) else self.parts(place[0], leaf)[place[1]]
+
+
+
+def made_of(node: Node) -> set[Node]:
+    """All nodes that one is computed from."""
+    found, left = {node}, [node]
+    while left:
+        more = set(nodes_in((left[0].args, dict(left.pop(0).kwargs)))) - found
+        found |= more
+        left += more
+    return found
+
 
 def item_of(cap: Capture, it: Value, note: Callable[[CountIterV, NumberV], None]) -> Value:
     """What an iterator that is made of counts gives next, where it is not at its end; `note` hears of its numbers."""

@@ -87,8 +87,69 @@ def whole(xs):
     return y
 
 
-@pytest.mark.parametrize("fn", [euler, decay, powers, clock, two_floats, moments, schedule, whole],
-                         ids=lambda f: f.__name__)
+def halved_once(xs):
+    rate, y = 1.0, jnp.zeros(4)
+    for i, x in enumerate(xs):
+        if i > 3:
+            rate = rate * 0.5
+        elif i == 1:
+            rate += 0.25
+        y = y + rate * x
+    return y, rate
+
+
+def last_step_shorter(xs):
+    t, dt, out = 0.0, 0.1, []
+    for x in xs:
+        t += dt
+        if t > 0.45:
+            dt = 0.05
+        out.append(x * math.sin(t))
+    return jnp.stack(out), t, dt
+
+
+def in_a_cell(xs):
+    scale = 1.0
+
+    def step(x):
+        nonlocal scale
+        scale *= 0.9
+        return x * scale
+
+    return jnp.stack([step(x) for x in xs]), scale
+
+
+def in_containers(xs):
+    state, counts = {"rate": 1.0, "h": jnp.zeros(4)}, [0.5, 0]
+    for x in xs:
+        state["h"] = state["h"] + state["rate"] * x
+        state["rate"] *= 0.9
+        counts[0], counts[1] = counts[0] * 0.5 + 0.01, counts[1] + 1
+    return state, counts
+
+
+class Momentum:
+    def __init__(self):
+        self.rate, self.steps, self.velocity = 0.1, 0, jnp.zeros(4)
+
+    def update(self, gradient):
+        self.steps += 1
+        self.rate = self.rate * 0.99
+        if self.steps > 4:
+            self.rate *= 0.5
+        self.velocity = 0.9 * self.velocity + gradient
+        return self.velocity * self.rate
+
+
+def in_an_object(xs):
+    optimizer, y = Momentum(), jnp.ones(4)
+    for x in xs:
+        y = y - optimizer.update(x * y)
+    return y, optimizer.rate, optimizer.steps
+
+
+@pytest.mark.parametrize("fn", [euler, decay, powers, clock, two_floats, moments, schedule, whole, halved_once,
+                                last_step_shorter, in_a_cell, in_containers, in_an_object], ids=lambda f: f.__name__)
 def test_one_entry_for_all_lengths(fn):
     dynacomp.reset()
     compiled = dynacomp.jit(fn, backend="eager")
@@ -153,6 +214,34 @@ def test_numbers_that_raise_in_a_later_round():
     compiled = dynacomp.jit(divided, backend="eager")
     for n in (5, 7, 4, 12, 6, 9):
         assert not unlike(outcome(divided, (rows(n),)), outcome(compiled, (rows(n),)))
+
+
+def test_a_float_that_arrays_choose_is_no_number_of_rounds():
+    def searched(xs):
+        rate, y = 1.0, jnp.zeros(4)
+        for x in xs:
+            if (y * x).sum() > 0:
+                rate = rate * 0.5
+            y = y + rate * x
+        return y, rate
+
+    compiled = dynacomp.jit(searched, backend="eager")
+    for n in (5, 7, 4, 12, 6):
+        assert not unlike(outcome(searched, (rows(n),)), outcome(compiled, (rows(n),)))
+
+
+def test_an_object_that_existed_is_changed_as_python_changes_it():
+    mine, python_s = Momentum(), Momentum()
+
+    def advanced(optimizer, xs):
+        for x in xs:
+            optimizer.update(x)
+        return optimizer.velocity * optimizer.rate
+
+    compiled = dynacomp.jit(advanced, backend="eager")
+    for n in (5, 7, 4, 12, 6, 3):
+        assert not unlike(outcome(advanced, (python_s, rows(n))), outcome(compiled, (mine, rows(n))))
+        assert (mine.rate, mine.steps) == (python_s.rate, python_s.steps)
 
 
 # --- the expressions
