@@ -26,7 +26,7 @@ from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import Const, ListV, SizeV, Value, now
+from dynacomp.capture.symbolic.values import Const, ListV, SizeV, Value, is_changing, now, type_of
 
 MAX_PASSES = 6  # to find the objects that a body changes
 
@@ -189,7 +189,7 @@ class Iteration:
         """Adds to `found` what an iteration has made of what it has found at a place."""
         if place in self.changed.numbers:
             return
-        if self.keeps_rounds and v is not inside and is_float(inside) and is_float(v):
+        if self.keeps_rounds and v is not inside and (is_float(inside) and is_float(v) or _counts_on(inside, v)):
             raise Again(Changed([], {}, (place,)))
         self.state.made(inside, v, found)
 
@@ -234,6 +234,11 @@ class Iteration:
                 continue
             undo_log.put(v, [after((v, i), x) for i, x in enumerate(held)])
             undo_log.note_written(v, self.written.get(v, []))
+
+
+def _counts_on(inside: Any, v: Any) -> bool:
+    """Whether an int that changes from call to call becomes another one: the Graph carries ints that begin as known."""
+    return is_changing(inside) and type(now(inside)) is type_of(v) is int
 
 
 def is_float(v: Any) -> bool:

@@ -187,8 +187,10 @@ def _changing(join: Join, items: list[Any]) -> Any:
     scalars = [host_functions.as_scalar(join.cap, v) for v in items]
     if all(isinstance(v, ScalarV) and v.source == scalars[0].source for v in scalars):
         return items[0]
+    if join.asked is None:
+        return _in_each_round(join, items)
     kinds = {type(now(v)) for v in scalars}
-    if join.asked is None or len(kinds) > 1 or not kinds <= {int, float, bool, str}:
+    if len(kinds) > 1 or not kinds <= {int, float, bool, str}:
         raise Differs("changing numbers")
     return dynamic_scalars.host("select", select, join.asked, *scalars)
 
@@ -221,9 +223,9 @@ def _numbers(join: Join, items: list[Any]) -> Any:
 
 
 def _in_each_round(join: Join, items: list[Any]) -> Any:
-    """One of two floats, which Python chooses for each round of a loop before it runs."""
+    """One of two numbers, which Python chooses for each round of a loop before it runs."""
     series = None if join.condition is None else join.condition.series
-    is_known = series is not None and all(type(now(v)) is float or graph_scalars.is_rounded(v) for v in items)
+    is_known = series is not None and all(is_number(v) or type(now(v)) in (int, float, bool) for v in items)
     found = series.loop.applied(select, join.condition, *items) if is_known else None  # type: ignore[union-attr]
     if found is None:
         for body in join.cap.bodies:

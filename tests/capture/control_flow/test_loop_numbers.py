@@ -230,18 +230,46 @@ def test_a_float_that_arrays_choose_is_no_number_of_rounds():
         assert not unlike(outcome(searched, (rows(n),)), outcome(compiled, (rows(n),)))
 
 
-def test_an_object_that_existed_is_changed_as_python_changes_it():
-    mine, python_s = Momentum(), Momentum()
+class Schedule:
+    def __init__(self):
+        self.steps, self.rate = 0, 0.1
 
-    def advanced(optimizer, xs):
-        for x in xs:
-            optimizer.update(x)
-        return optimizer.velocity * optimizer.rate
+    def at_next(self):
+        self.steps += 1
+        return self.rate * 0.9 ** self.steps
 
-    compiled = dynacomp.jit(advanced, backend="eager")
+
+def updated(optimizer, xs):
+    for x in xs:
+        optimizer.update(x)
+    return optimizer.velocity * optimizer.rate
+
+
+def scheduled(schedule, xs):
+    y = jnp.ones(4)
+    for x in xs:
+        y = y - schedule.at_next() * x
+    return y
+
+
+def counted(schedule, xs):
+    y = jnp.ones(4)
+    for x in xs:
+        schedule.steps += 2
+        y = y + x * schedule.steps
+    return y
+
+
+@pytest.mark.parametrize("fn, make", [(updated, Momentum), (scheduled, Schedule), (counted, Schedule)])
+def test_objects_that_existed_are_changed_as_python_changes_them(fn, make):
+    """Their numbers change from call to call, too."""
+    mine, python_s = make(), make()
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
     for n in (5, 7, 4, 12, 6, 3):
-        assert not unlike(outcome(advanced, (python_s, rows(n))), outcome(compiled, (mine, rows(n))))
+        assert not unlike(outcome(fn, (python_s, rows(n))), outcome(compiled, (mine, rows(n))))
         assert (mine.rate, mine.steps) == (python_s.rate, python_s.steps)
+    assert dynacomp.stats()["frames_captured"] <= 3 and not dynacomp.stats()["breaks"]
 
 
 # --- the expressions
