@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 from typing import Any
 
 import jax
@@ -42,6 +43,17 @@ def reduced(items: Any, f: Any, *initial: Any) -> Any:
     for x in rest:
         total = f(total, x)
     return total
+
+
+def accumulated(items: Any, func: Any, initial: Any) -> list[Any]:
+    """`list(itertools.accumulate(items, func, initial=initial))`, as a loop that may become a node."""
+    rest, combine = iter(items), operator.add if func is None else func
+    made = list(itertools.islice(rest, 1)) if initial is None else [initial]
+    for total in made[:1]:
+        for x in rest:
+            total = combine(total, x)
+            made.append(total)
+    return made
 
 
 def map_each(f: Any, items: Any) -> list[Any]:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dynacomp.capture.base import itertools_py
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.loops_py import accumulated
 from dynacomp.capture.bytecode.genexprs import ITEM, function_of_item
 from dynacomp.capture.kinds.alike_items import goes_on
 from dynacomp.capture.kinds.iteration import get_iter
@@ -31,7 +33,7 @@ def looped(cap: Capture, loop: Callable[..., Any], xs: Value, *more: Value) -> V
 
 def _through(cap: Capture, loop: Callable[..., Any], gen: GeneratorV, more: tuple[Value, ...]) -> Value | None:
     """The same of a generator, which is at its end then."""
-    items = _mapped(gen)
+    items = _mapped(gen) or _accumulated(cap, gen)
     if items is None:
         return None
     mutating(cap, gen)
@@ -40,6 +42,14 @@ def _through(cap: Capture, loop: Callable[..., Any], gen: GeneratorV, more: tupl
         return cap.call(Const(loop), [items, *more])
     except Raised:  # where the generator would stand now only Python knows
         raise Break("iterator", "an exception while something goes through a generator expression") from None
+
+
+def _accumulated(cap: Capture, gen: GeneratorV) -> Value | None:
+    """What `itertools.accumulate` gives that nobody has asked yet, in a list; None for other generators."""
+    frame = gen.frame
+    if gen.started or gen.real is not None or frame.code.code is not itertools_py.accumulate.__code__:
+        return None
+    return looped(cap, accumulated, *(cap.realize(frame.locals[name]) for name in ("iterable", "func", "initial")))
 
 
 def _mapped(gen: GeneratorV) -> StreamV | None:

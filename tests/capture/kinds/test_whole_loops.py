@@ -1,6 +1,7 @@
 """`sum`, `list`, `math.prod` and `functools.reduce` over a symbolic number of items are loops of the Graph."""
 
 import functools
+import itertools
 import math
 
 import jax
@@ -39,6 +40,8 @@ PROGRAMS = {
     "reduce from": lambda xs: functools.reduce(lambda a, b: jnp.tanh(a + b), (x * 2 for x in xs), jnp.zeros(3)),
     "reduce pairs": lambda xs: functools.reduce(
         lambda state, x: (jnp.tanh(state[0] + x), state[1] + state[0]), xs, (jnp.zeros(3), jnp.ones(3))),
+    "accumulate": lambda xs: jnp.stack(list(itertools.accumulate(xs, lambda a, b: jnp.tanh(a + b)))),
+    "accumulate from": lambda xs: sum(itertools.accumulate((x * 2 for x in xs), initial=jnp.ones(3))),
     "closures": of_closures,
     "at its end": reused,
 }
