@@ -170,15 +170,25 @@ def library_name(obj: Any) -> str | None:
 
 def shelf(obj: Any) -> tuple[str, str] | None:
     """The library's module, and the name there, that keeps an object: its own, that of its class, one beside that."""
-    package = type(obj).__module__.partition(".")[0]
-    beside = [home for home in list(sys.modules) if home.partition(".")[0] == package]
-    for home in (getattr(obj, "__module__", None), type(obj).__module__, *OF_PYTHON, *beside):
+    for home in (getattr(obj, "__module__", None), type(obj).__module__, *OF_PYTHON):
         module = sys.modules.get(home) if type(home) is str else None
         if is_library(module):
             for name, value in list(vars(module).items()):
                 if value is obj:
                     return str(home), name
-    return None
+    place = _beside(type(obj).__module__.partition(".")[0], len(sys.modules)).get(id(obj))
+    return place if place is not None and vars(sys.modules[place[0]]).get(place[1]) is obj else None
+
+
+@functools.lru_cache(32)
+def _beside(package: str, modules: int) -> dict[int, tuple[str, str]]:
+    """What a package keeps in its modules (of so many in all), by id: each place is to be looked at again."""
+    found: dict[int, tuple[str, str]] = {}
+    for home, module in list(sys.modules.items()):
+        if home.partition(".")[0] == package and is_library(module):
+            for name, value in list(vars(module).items()):
+                found.setdefault(id(value), (home, name))
+    return found
 
 
 # --- rows

@@ -42,6 +42,7 @@ BY_IDENTITY = ("is_not", "const", "weak_const")
 PLACE = "place "
 ORDER = "the order of sets"
 VALUES = (*LOADS, "local", "closure", "cell", "global", "slot", "dict", "item", "get")  # that fill a register
+SIZES = ("dim", "int_size", "len_size")
 TABLES = ("type_unchanged", "names_unchanged")
 INFO = ("guards", "origin", "shapes", "operations", "scalars", "contents", "steps", "conditional", "arguments")
 
@@ -216,15 +217,26 @@ class Call(Reader):
         self.fn, self.args, self.steps = fn, args, []  # type: tuple[Any, Any, list[tuple[Any, ...]]]
         self.loads: dict[int, tuple[Any, ...]] = {}
         self._held: list[Any] = []
+        self._done = 0  # how many steps have been run
+        self._sizes: list[tuple[Any, ...]] = []  # those of them that read sizes, which later ones ask for
 
     def register(self, number: int) -> Any:
         """What a register holds."""
         if number >= len(self._held):
-            found = GuardProgram(self.steps).registers(self.fn, self.args)
-            if found is None:
-                raise Changed("a guard")
-            self._held = found
+            self._run()
         return self._held[number]
+
+    def _run(self) -> None:
+        """Runs the steps that have not been run, on what the registers hold that they read."""
+        fresh, self._done = self.steps[self._done:], len(self.steps)
+        fresh = [*self._sizes, *fresh]
+        self._sizes = [s for s in fresh if s[0] in SIZES]
+        read = {n for step in fresh for n in numbers_in(step[1:]) if 0 <= n < len(self._held)}
+        known = [("const", n, self._held[n]) for n in sorted(read)]
+        found = GuardProgram([*known, *fresh]).registers(self.fn, self.args)
+        if found is None:
+            raise Changed("a guard")
+        self._held += found[len(self._held):]
 
     def step(self, data: tuple[Any, ...]) -> tuple[Any, ...]:
         kind = data[0]
@@ -260,6 +272,15 @@ class Call(Reader):
         else:
             self.same(obj, told)
         return self.found(number, obj)
+
+
+def numbers_in(operands: tuple[Any, ...]) -> Iterator[int]:
+    """The numbers among a step's operands, registers among them."""
+    for part in operands:
+        if type(part) is int:
+            yield part
+        elif type(part) is tuple:
+            yield from numbers_in(part)
 
 
 def _way(r: Any, root: int, path: Any, told: str) -> Any:

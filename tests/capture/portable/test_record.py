@@ -6,9 +6,11 @@ import types
 import jax
 import pytest
 
-from dynacomp.capture._native import jax_config_token
+from dynacomp.capture._native import GuardProgram, jax_config_token
+from dynacomp.capture.portable import record
 from dynacomp.capture.portable.homes import Unportable
-from dynacomp.capture.portable.record import PLACE, Steps, _home, config_print
+from dynacomp.capture.portable.record import PLACE, Call, Steps, _home, config_print
+from dynacomp.capture.portable.references import Changed
 
 
 def test_settings_of_jax_are_told_apart():
@@ -59,3 +61,19 @@ def test_numbers_and_values_are_found_only_where_their_identity_tells():
     with pytest.raises(Unportable, match="identity"):
         Steps([big, big + 1], code(), steps).write(steps[0])
     assert Steps([big, big + 1], code(), steps[:2]).write(steps[0])[2][1] == ("is", big)
+
+
+def test_registers_are_filled_once(monkeypatch):
+    made = []
+    monkeypatch.setattr(record, "GuardProgram", lambda steps: made.append(len(steps)) or GuardProgram(steps))
+    items = [str(k) for k in range(50)]
+    call = Call(code, code.__code__, (items,))
+    call.steps += [("local", 0, 0), ("len_size", 0, 0)]
+    for k, item in enumerate(items, 1):
+        call.steps += [("item", k, 0, k - 1), ("size_check", (("size", 0), ("int", 50), "eq"))]
+        assert call.register(k) is item
+    assert call.register(0) is items and len(made) == 50 and max(made) <= 5
+    call.steps.append(("eq", 50, "another"))
+    with pytest.raises(Changed):
+        call.steps.append(("item", 51, 0, 0))
+        call.register(51)
