@@ -53,7 +53,7 @@ from dynacomp.capture.symbolic.values import (
 from dynacomp.capture.tracing.trace_call import emit_node
 
 FEW_ROUNDS = 4096  # a loop over a symbolic size may go so many rounds, at least, before it is captured again
-MAX_TRIES = 3  # iterations after which a loop must have become like the next one
+MAX_TRIES = 5  # iterations after which a loop must have become like the next one
 REFUSED = (Break, Raised, Differs, NotConstant)
 
 

@@ -326,3 +326,20 @@ def test_a_while_loop_over_a_size_is_a_node(fn):
         assert jnp.allclose(got[0], want[0], rtol=1e-5) and got[1] == want[1] and type(got[1]) is int
     stats = dynacomp.stats()
     assert stats["frames_captured"] <= 4 and not stats["breaks"] and not stats["frames_eager"], stats
+
+
+def test_a_list_that_keeps_its_last_items_is_carried_once_it_is_full():
+    def stacked(xs):
+        frames = []
+        for x in xs:
+            frames.append(jnp.tanh(x))
+            if len(frames) > 3:
+                frames.pop(0)
+        return jnp.stack(frames)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(stacked, backend="eager")
+    for n in (8, 12, 9, 15, 7, 11, 10, 6):
+        xs = jnp.sin(jnp.arange(4.0 * n)).reshape(n, 4)
+        assert jnp.allclose(compiled(xs), stacked(xs))
+    assert dynacomp.stats()["frames_captured"] == 2 and not dynacomp.stats()["breaks"]
