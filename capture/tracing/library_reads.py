@@ -124,9 +124,9 @@ def collecting() -> set[types.CodeType]:
 def interrupted() -> bool:
     """Whether what starts now was called, directly or not, by a garbage collection, a finalizer, a signal handler, or
     by JAX where it keeps compiled code in files."""
-    codes = collecting() | handlers()
+    codes = {id(code) for code in collecting() | handlers()}  # our replacement code may hold what has no hash
     frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None and not (frame.f_code in codes or frame.f_code.co_name == "__del__"
+    while frame is not None and not (id(frame.f_code) in codes or frame.f_code.co_name == "__del__"
                                      or frame.f_globals.get("__name__") == COMPILED_FILES):
         frame = frame.f_back
     return frame is not None
@@ -135,7 +135,7 @@ def interrupted() -> bool:
 def names_arguments() -> bool:
     """Whether what starts now says how JAX's messages call the leaves of arguments: no result depends on it."""
     frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code not in NAMES:
+    while frame is not None and not any(frame.f_code is code for code in NAMES):
         frame = frame.f_back
     return frame is not None
 

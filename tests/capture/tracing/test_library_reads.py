@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dynacomp
+from dynacomp.capture.tracing.library_reads import interrupted, names_arguments
 
 eqx = pytest.importorskip("equinox")
 nn = pytest.importorskip("flax.linen")
@@ -363,3 +364,15 @@ def test_names_that_are_for_messages_alone_are_not_guarded(fn, captures, monkeyp
         assert jnp.array_equal(compiled(Labelled(X)), fn(Labelled(X)))
     stats = dynacomp.stats()
     assert not stats["breaks"] and stats["frames_captured"] == captures
+
+
+def test_code_with_constants_that_have_no_hash_may_stand_on_the_stack():
+    """As replacement code does, whose constants are the program's objects."""
+    def asks():
+        return "constant", interrupted(), names_arguments()
+
+    constants = tuple([] if c == "constant" else c for c in asks.__code__.co_consts)
+    asks.__code__ = asks.__code__.replace(co_consts=constants)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(asks.__code__)
+    assert asks() == ([], False, False)

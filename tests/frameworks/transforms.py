@@ -1,0 +1,126 @@
+"""JAX's transformations around compiled functions, native programs and all, against the same around plain Python.
+
+    seen = Checked(["grad", "vmap"])
+    model.run(seen)          every function that the model compiles is transformed, at its first call
+    assert seen.wrong == []
+
+A function is looked at as one of its float arrays, whatever tree they hang in; what it raises under a transformation
+is compared like any result.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import dynacomp
+
+Arrays = list[Any]
+
+
+def total(results: Arrays) -> Any:
+    """One number of all results, linear in none."""
+    return sum((jnp.sin(y).sum() for y in results), jnp.zeros(()))
+
+
+def moved(xs: Arrays) -> Arrays:
+    """Tangents."""
+    return [jnp.cos(jnp.arange(x.size, dtype=x.dtype)).reshape(x.shape) for x in xs]
+
+
+def linearized(f: Callable[[Arrays], Arrays], xs: Arrays) -> Any:
+    results, forward = jax.linearize(f, xs)
+    return results, forward(moved(xs)), forward([2 * t for t in moved(xs)])
+
+
+def pulled_back(f: Callable[[Arrays], Arrays], xs: Arrays) -> Any:
+    results, back = jax.vjp(f, xs)
+    return results, back(moved(results)), back([2 * y for y in results])
+
+
+TRANSFORMS: dict[str, Callable[[Callable[[Arrays], Arrays], Arrays], Any]] = {
+    "grad": lambda f, xs: jax.grad(lambda xs: total(f(xs)))(xs),
+    "jvp": lambda f, xs: jax.jvp(f, (xs,), (moved(xs),)),
+    "vmap": lambda f, xs: jax.vmap(f)([jnp.stack([x, x * 1.01]) for x in xs]),
+    "linearize": linearized,
+    "vjp": pulled_back,
+    "hessian-vector": lambda f, xs: jax.jvp(jax.grad(lambda xs: total(f(xs))), (xs,), (moved(xs),)),
+    "checkpoint": lambda f, xs: jax.grad(lambda xs: total(jax.checkpoint(f)(xs)))(xs),
+}
+
+
+def is_float(x: Any) -> bool:
+    return isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.floating)
+
+
+def of_arrays(fn: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Callable[[Arrays], Arrays], Arrays]:
+    """`fn` on such arguments as a function of their float arrays, and these."""
+    leaves, tree = jax.tree.flatten((args, kwargs))
+    places = [k for k, x in enumerate(leaves) if is_float(x)]
+
+    def run(xs: Arrays) -> Arrays:
+        given, more = tree.unflatten([dict(zip(places, xs)).get(k, x) for k, x in enumerate(leaves)])
+        return [y for y in jax.tree.leaves(fn(*given, **more)) if is_float(y)]
+
+    return run, [leaves[k] for k in places]
+
+
+def outcome(transform: Callable[..., Any], fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """What a transformation gives, or the kind of what it raises."""
+    try:
+        return jax.tree.leaves(transform(*of_arrays(fn, args, kwargs)))
+    except Exception as error:
+        return type(error).__name__
+
+
+def apart(got: Any, want: Any, tolerance: float) -> str:
+    """How two outcomes differ; "" where they do not."""
+    if isinstance(got, str) or isinstance(want, str):
+        return "" if isinstance(got, str) and got == want else f"{str(got)[:80]}, not {str(want)[:80]}"
+    kinds = [[(x.shape, x.dtype) for x in side] for side in (got, want)]
+    if kinds[0] != kinds[1]:
+        return f"{kinds[0]}, not {kinds[1]}"
+    for a, b in zip(got, want):
+        x, y = (np.asarray(v, np.float64) for v in (a, b))
+        size = np.max(np.abs(y), initial=0, where=np.isfinite(y))
+        if not np.allclose(x, y, rtol=tolerance, atol=tolerance * size + 1e-6, equal_nan=True):
+            return f"apart by {np.nanmax(np.abs(x - y)):.2g} of {size:.2g}"
+    return ""
+
+
+@dataclass
+class Checked:
+    """A `jit` that checks these transformations of each function that it is given, at its first call; `wrong` says
+    where they differ from those of plain Python."""
+
+    names: Sequence[str]
+    tolerance: float = 1e-3
+    wrong: list[str] = field(default_factory=list)
+    checks: int = 0
+
+    def __call__(self, fn: Any) -> Any:
+        compiled, seen = dynacomp.jit(fn), []
+
+        @functools.wraps(fn)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not seen:
+                seen.append(True)
+                self.look(compiled, fn, args, kwargs)
+            return fn(*args, **kwargs)
+
+        return call
+
+    def look(self, compiled: Any, fn: Any, args: Any, kwargs: Any) -> None:
+        for name in self.names:
+            want = outcome(TRANSFORMS[name], fn, args, kwargs)
+            for turn in ("first", "second"):
+                got = outcome(TRANSFORMS[name], compiled, args, kwargs)
+                if found := apart(got, want, self.tolerance):
+                    self.wrong.append(f"{getattr(fn, '__qualname__', fn)}, {name}, {turn} call: {found}")
+            self.checks += 1
