@@ -195,6 +195,20 @@ def _mod(cap: Capture, a: Any, b: Any) -> NumberV | None:
     return _computed(cap, operator.mod, a, b, [0, span(b)[1] - 1]) if span(b)[0] > 0 else None
 
 
+def extreme(cap: Capture, pick: Any, items: Sequence[Any]) -> Value | None:
+    """`max(*items)` or `min(*items)` of ints of which the Graph computes some; None of others."""
+    if not any(isinstance(v, NumberV) for v in items) or not all(is_number(v) and type_of(v) is int for v in items):
+        return None
+    found = items[0]
+    for v in items[1:]:
+        bounds = [pick(ends) for ends in zip(span(found), span(v))]
+        found = found and _computed(cap, _EXTREMES[pick], found, v, bounds)
+    return found  # type: ignore[no-any-return]
+
+
+_EXTREMES = {max: jnp.maximum, min: jnp.minimum}
+
+
 def _logic(op: Any) -> Any:
     def row(cap: Capture, a: Any, b: Any) -> NumberV | None:
         return _made(cap, bool, op, _operand(a), _operand(b)) if type_of(a) is type_of(b) is bool else None

@@ -226,9 +226,9 @@ def _extreme(op: Any) -> Any:
             return fold(cap, EXTREMES[op], TupleV([]))
         if stands_for(key, None) and (sized := size_values.extreme(cap, EXTREMES[op].__name__, items)):
             return sized
-        exact = graph_scalars.each_round(EXTREMES[op], *items) if stands_for(key, None) else None
-        if exact is not None:
-            return exact
+        number = _extreme_number(cap, EXTREMES[op], items) if stands_for(key, None) else None
+        if number is not None:
+            return number
         keyed = [x if stands_for(key, None) else cap.call(key, [x]) for x in items]
         best = 0
         for i in range(1, len(items)):
@@ -236,6 +236,11 @@ def _extreme(op: Any) -> Any:
                 best = i
         return items[best]
     return pick
+
+
+def _extreme_number(cap: Capture, pick: Any, items: list[Value]) -> Value | None:
+    """The greatest or least of numbers of which the Graph, or Python for all rounds of a loop, computes some."""
+    return graph_scalars.each_round(pick, *items) or graph_scalars.extreme(cap, pick, items)
 
 
 BUILTINS.update({fn: _extreme(op) for op, fn in EXTREMES.items()})

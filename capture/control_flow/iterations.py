@@ -26,7 +26,17 @@ from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import Const, ListV, SizeV, Value, is_changing, now, type_of
+from dynacomp.capture.symbolic.values import (
+    Const,
+    ListV,
+    NumberV,
+    SizeV,
+    Value,
+    is_changing,
+    is_number,
+    now,
+    type_of,
+)
 
 MAX_PASSES = 6  # to find the objects that a body changes
 
@@ -191,7 +201,12 @@ class Iteration:
             return
         if self.keeps_rounds and v is not inside and (is_float(inside) and is_float(v) or _counts_on(inside, v)):
             raise Again(Changed([], {}, (place,)))
-        self.state.made(inside, v, found)
+        try:
+            self.state.made(inside, v, found)
+        except Differs:
+            if self.keeps_rounds and isinstance(inside, NumberV) and is_number(v) and type_of(v) is inside.kind:
+                raise Again(Changed([], {}, (place,))) from None  # an int that the Graph cannot carry
+            raise
 
     def places(self) -> Iterator[tuple[Place, Any]]:
         """Where an iteration finds something that others may have changed, and what."""

@@ -75,6 +75,10 @@ class Apply:
         return f"{self.fn.__module__}.{self.fn.__qualname__}{self.args!r}"
 
 
+def _has_state(expr: Any) -> bool:
+    return isinstance(expr, State) or isinstance(expr, Apply) and any(map(_has_state, expr.args))
+
+
 def evaluated(expr: Any, k: int, states: list[Any], given: tuple[Any, ...]) -> Any:
     """An expression in round k."""
     match expr:
@@ -158,6 +162,11 @@ class Series:
     loop: LoopNumbers
     expr: Any
     now: Any
+
+    @property
+    def is_handed_on(self) -> bool:
+        """Whether it is made of what the round before has left."""
+        return _has_state(self.expr)
 
 
 @dataclass(eq=False)

@@ -17,6 +17,7 @@ import jax
 
 from dynacomp.capture.arithmetic import graph_scalars
 from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.capture.numbers import dynamic_scalars, host_functions
 from dynacomp.capture.reconstruct.array_identity import origin_of
@@ -216,6 +217,8 @@ def _numbers(join: Join, items: list[Any]) -> Any:
     kinds = {type_of(v) for v in items}
     if len(kinds) != 1 or any(map(_is_inexact, items)):
         return _in_each_round(join, items)
+    if any(v.series is not None and v.series.is_handed_on for v in of_class(NumberV, items)):
+        return _in_each_round(join, items)
     kind = kinds.pop()
     if kind is int and not all(graph_scalars.fits(*graph_scalars.span(v)) for v in items):
         raise Differs("integers that JAX does not hold")
@@ -231,6 +234,9 @@ def _in_each_round(join: Join, items: list[Any]) -> Any:
         for body in join.cap.bodies:
             body.undecided = getattr(join.condition, "node", None)
         raise Differs("constants, or numbers of several types, or floats of 64 bits")
+    if found.kind is int:
+        spans = [graph_scalars.span(v) for v in items]
+        found.low, found.high = (max(found.low, min(s[0] for s in spans)), min(found.high, max(s[1] for s in spans)))
     return found
 
 

@@ -148,11 +148,18 @@ class For(Iteration):
         firsts = {id(c): c.current for c in counters(it)}
 
         def go_on(copy: Frame) -> None:
-            copy.push(item_of(cap, it, lambda c, item: self.numbers.element(firsts[id(c)], c.step.value, item)))
+            copy.push(item_of(cap, it, lambda c, item: self.found(firsts[id(c)], c.step.value, item)))
 
         plan = Plan(names, Start(header + 1, go_on), frozenset({header}), frame.stops, 0)
         super().__init__(cap, frame, plan, changed, "loop_body")
         self.count = self.state.place(aval_of(0), "round")
+
+    def found(self, first: Value, step: int, item: NumberV) -> None:
+        """Notes what a count gives in each round, and between which numbers all of that lies."""
+        self.numbers.element(first, step, item)
+        last = ((bounds(self.rounds)[1] if isinstance(self.rounds, Size) else self.rounds) - 1) * step
+        item.low = max(item.low, numbers.least_of(first) + min(0, last))
+        item.high = min(item.high, numbers.most_of(first) + max(0, last))
 
     @functools.cached_property
     def numbers(self) -> LoopNumbers:

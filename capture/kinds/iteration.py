@@ -202,9 +202,10 @@ ROUNDS_ASKED = 3  # so many rounds a loop over a symbolic size goes before the s
 
 
 def _before(cap: Capture, it: CountIterV, current: Value, stop: Value, step: Value) -> bool:
-    """Whether a range has another element. With a symbolic stop the first rounds are decided one by one, for what is
+    """Whether a range has another element. With a symbolic end the first rounds are decided one by one, for what is
     left may become one node yet (see `rolled_loops`)."""
-    left = size_values.arithmetic(cap, operator.sub, stop, current) if isinstance(stop, SizeV) else None
+    is_sized = isinstance(stop, SizeV) or isinstance(current, SizeV)
+    left = size_values.arithmetic(cap, operator.sub, stop, current) if is_sized else None
     if is_const(step) and left is not None and (is_const(left) or it.asked < ROUNDS_ASKED):
         it.asked += 1
         more = size_values.compare(cap, operator.gt if step.value > 0 else operator.lt, left, Const(0))

@@ -148,8 +148,37 @@ def in_an_object(xs):
     return y, optimizer.rate, optimizer.steps
 
 
+def counts_down(xs):
+    left, total, y = 3, 1, jnp.zeros(4)
+    for i, x in enumerate(xs):
+        left = max(left - 1, 0)
+        total += i
+        y = y + x * left + min(left, i) - total
+    return y, left, total
+
+
+def backwards(xs):
+    y = jnp.zeros(4)
+    for i, x in enumerate(reversed(xs)):
+        y = y * 0.5 + x * i
+    return y, i, x
+
+
+def patience(xs):
+    state, rate, y = {"waited": 1}, 0.1, jnp.zeros(4)
+    for i, x in enumerate(xs):
+        if state["waited"] % 3 == 1:
+            state["waited"] = max(state["waited"] - 1, 0)
+            rate *= 0.5
+        if i % 2 == 0:
+            state["waited"] += 1
+        y = y + x * rate
+    return y, state, rate
+
+
 @pytest.mark.parametrize("fn", [euler, decay, powers, clock, two_floats, moments, schedule, whole, halved_once,
-                                last_step_shorter, in_a_cell, in_containers, in_an_object], ids=lambda f: f.__name__)
+                                last_step_shorter, in_a_cell, in_containers, in_an_object, counts_down, backwards,
+                                patience], ids=lambda f: f.__name__)
 def test_one_entry_for_all_lengths(fn):
     dynacomp.reset()
     compiled = dynacomp.jit(fn, backend="eager")
