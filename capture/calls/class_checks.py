@@ -34,7 +34,8 @@ def _more(*_: Any, **__: Any) -> NoReturn:
     raise AsksForMore
 
 
-define(OfClassV, Kind(python_type=lambda v: v.cls, **dict.fromkeys(set(FIELDS) - {"python_type"}, _more)))  # type: ignore[arg-type]
+OF_CLASS = {"python_type", "is_instance"}  # asked of the class: `isinstance` by types has no row of its own
+define(OfClassV, Kind(python_type=lambda v: v.cls, **dict.fromkeys(set(FIELDS) - OF_CLASS, _more)))  # type: ignore[arg-type]
 
 
 def checked(cap: Capture, check: Any, kind: Any, x: Value, cls: type, ask: Callable[[Value], bool]) -> bool:
