@@ -91,7 +91,8 @@ def is_to_be_timed(code: CodeType, key: Any) -> bool:
 def wait_for(result: Any) -> None:
     """Until the arrays in it are there, as far as built-in containers hold them: JAX computes behind the call."""
     if isinstance(result, jax.Array):
-        result.block_until_ready()
+        if not result.is_deleted():  # which waiting for it would raise; the program may give it back nevertheless
+            result.block_until_ready()
     elif type(result) in (list, tuple, dict):
         for item in result.values() if isinstance(result, dict) else result:
             wait_for(item)

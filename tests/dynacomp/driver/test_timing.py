@@ -78,3 +78,9 @@ def test_a_timed_call_that_raises_or_captures_is_looked_at_later(clock):
     for i in range(20):  # the sixteenth is timed, and the first with another k captured
         assert (chosen(X, int(i >= 15)) == (X if i >= 15 else X + 1)).all()
     assert dynacomp.stats()["frames_eager"].get("slower", 0) == 0
+
+
+def test_a_result_that_is_deleted_is_not_waited_for():
+    gone = X + 1
+    gone.delete()
+    timing.wait_for({"gone": [gone, (X, 3)]})
