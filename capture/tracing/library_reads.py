@@ -28,9 +28,8 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import api_util
+from jax._src import api_util, tree_util
 from jax._src.linear_util import DebugInfo
-from jax._src.tree_util import FlatTree
 
 from dynacomp.capture import _native
 from dynacomp.capture.base.classes import has_dict, module_name, mro, own_dict, slots
@@ -56,8 +55,9 @@ MAX_WHOLE = 256  # the same of those made anew
 MAX_CONTENT = 1 << 20  # bytes of a NumPy array that a guard compares
 EFFECTS = ("print", "input", "open", "breakpoint", "exec", "eval")  # built-in functions that do more than compute
 COMPILED_FILES = "jax._src.compilation_cache"
+FLAT_TREES: Any = sys.modules.get("jax._src.flattree", tree_util)  # JAX 0.12 has moved them
 NAMES = (api_util.debug_info.__code__, DebugInfo.set_result_paths.__code__,  # what JAX's messages call leaves
-         FlatTree.paths.func.__code__)  # type: ignore[attr-defined]
+         FLAT_TREES.FlatTree.paths.func.__code__)
 CLOCKS = ("random", "time", "secrets", "numpy.random")  # modules whose functions give another result each time
 
 
