@@ -43,6 +43,7 @@ UNARY = {op.__name__: op for op in (operator.neg, operator.pos, operator.abs, op
 TRUTHS = (*size_values.COMPARISONS, operator.not_, bool)
 QUIET = ("lt", "le", "gt", "ge", "eq", "ne", "truth", "not_", "neg", "pos", "abs")
 METHODS = ("all", "any", "astype", "clip", "conj", "item", "round", "tolist", "__int__", "__float__", "__index__")
+LONGEST = 96  # operations in one expression of numbers that change
 PLAIN = (int, float, bool, str)
 HALF_MAX = 65_504  # the greatest float16: Python's numbers below it become NumPy's of any type of floats
 SMALL = 1 << 40  # ints beyond this, and floats made of them, are not moved
@@ -219,8 +220,10 @@ def host(name: str, op: Any, *values: Any) -> Value:
             hint = op(*map(now, values))
     except ours(Exception) as error:
         raise Break("scalar", f"{name} raises {type(error).__name__}") from None
-    args = tuple(v.source if is_changing(v) else v.value for v in values)
-    return ScalarV(hint, source=S.Host(name, args, op))
+    source = S.Host(name, tuple(v.source if is_changing(v) else v.value for v in values), op)
+    if source.size > LONGEST:  # `k = k + k` thirty times is written with 2**30 operations
+        raise Break("scalar", f"more than {LONGEST} operations on Python numbers that change from call to call")
+    return ScalarV(hint, source=source)
 
 
 def length(value: ScalarV) -> Value:

@@ -243,16 +243,18 @@ class Host(Source):
     """A number or string that Python computes from others as `fn(*args)`: in replacement code, and in guards.
 
     `args` are Sources and literals; `op` is the name of `fn`. `k * 2` and `k * 2.0` are two: literals are told apart by
-    their types too (`kinds`), and zeros by their signs."""
+    their types too (`kinds`), and zeros by their signs. `size`: how many operations it is written with."""
 
     op: str
     args: tuple[Any, ...]
     fn: Any = field(compare=False)
     kinds: tuple[Any, ...] = field(init=False)
+    size: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         literals = (a for a in self.args if not isinstance(a, Source))
         object.__setattr__(self, "kinds", tuple((type(a), repr(a) if a == 0 else "") for a in literals))
+        object.__setattr__(self, "size", 1 + sum(a.size for a in self.args if isinstance(a, Host)))
 
     def numbers(self) -> list[Source]:
         return [s for a in self.args if isinstance(a, Source) for s in a.numbers()]

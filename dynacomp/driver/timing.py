@@ -99,16 +99,20 @@ def wait_for(result: Any) -> None:
 
 
 def consider(code: CodeType, timing: Timing, operations: int) -> None:
-    """What follows from what was timed so far, after a call that ran so many operations in its graphs."""
-    least, many = min(timing.compiled), len(timing.plain)
+    """What follows from what was timed so far, after a call that ran so many operations in its graphs. Other threads
+    may have come to a verdict meanwhile, and begun anew."""
+    compiled, taken = [*timing.compiled], [*timing.plain]
+    if not compiled:
+        return look_again(code, timing)
+    least, many = min(compiled), len(taken)
     if not many and is_faster_for_certain(least, operations):
         look_again(code, timing)
-    elif many == 1 and timing.plain[0] > NOT_MUCH * least:
+    elif many == 1 and taken[0] > NOT_MUCH * least:
         look_again(code, timing)
     elif many < PAIRS:
         _native.time_later(code, 1, 0)
-    elif slower(timing.compiled, timing.plain):
-        left_to_python(code, timing)
+    elif slower(compiled, taken):
+        left_to_python(code, timing, statistics.median(compiled) / statistics.median(taken))
     else:
         look_again(code, timing)
 
@@ -125,9 +129,9 @@ def look_again(code: CodeType, timing: Timing) -> None:
     _native.time_later(code, timing.next, 0)
 
 
-def left_to_python(code: CodeType, timing: Timing) -> None:
-    """Plain Python runs the next calls."""
-    told, ratio = callers.shown(code), statistics.median(timing.compiled) / statistics.median(timing.plain)
+def left_to_python(code: CodeType, timing: Timing, ratio: float) -> None:
+    """Plain Python runs the next calls: compiled ones took `ratio` times as long."""
+    told = callers.shown(code)
     rest = timing.next = RESTING if timing.next < RESTING else min(timing.next * 4, SELDOM)
     begin_anew(timing)
     _native.time_later(code, 1, rest)

@@ -280,3 +280,18 @@ def test_a_number_whose_arithmetic_raises_later_raises_as_python_does():
     with pytest.raises(OverflowError, match="int too large to convert to float"):
         compiled(X, 10**400)
     assert repr(compiled(X, 7)) == repr(X * 3.5)
+
+
+@pytest.mark.parametrize("step", [lambda k: k + k, lambda k: k + 1])
+def test_long_expressions_break_before_they_grow_beyond_all_bounds(step):
+    """Thirty sums of a number with itself are written with 2**30 operations."""
+    def program(x, k):
+        for _ in range(30 if step(3) == 6 else 300):
+            k = step(k)
+        return x * (k % 1000)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for k in range(1, 8):
+        assert repr(compiled(X, k)) == repr(program(X, k))
+    assert dynacomp.stats()["breaks"]["scalar"] == 1 and not dynacomp.stats()["frames_eager"]

@@ -1,5 +1,7 @@
 """What is measured slower than plain Python goes back to it, for a while, and nothing else is run plainly to see."""
 
+import threading
+
 import jax.numpy as jnp
 import pytest
 
@@ -84,3 +86,36 @@ def test_a_result_that_is_deleted_is_not_waited_for():
     gone = X + 1
     gone.delete()
     timing.wait_for({"gone": [gone, (X, 3)]})
+
+
+def test_a_verdict_of_another_thread_meanwhile():
+    """It has begun anew, while this thread's plain call was under way."""
+    compiled = dynacomp.jit(lambda x: x + 1, **ASKED)
+    code = compiled.__wrapped__.__code__
+    timing.timer(code, dynacomp.options.Options(capture_idle=False))
+    known = timing._TIMINGS.get(code)
+    timing.begin_anew(known)
+    known.plain.append(90)
+    timing.consider(code, known, 1)
+    assert not known.compiled and not known.plain
+
+
+def test_threads_that_time_the_same_function():
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda x, k: (x * 2, k), **ASKED)
+    wrong = []
+
+    def work(k):
+        try:
+            for _ in range(200):
+                doubled, same = compiled(X, k)
+                assert same is k and (doubled == X * 2).all()
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(object(),)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
