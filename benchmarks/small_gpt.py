@@ -94,8 +94,13 @@ def decode(params, cache, token, i):
 
 def train(params, state, tokens):
     """One step of Adam on a batch [batch, time + 1]: parameters, state, loss."""
+    return adam_step(jax.vmap(forward, (None, 0)), params, state, tokens)
+
+
+def adam_step(model, params, state, tokens):
+    """The same of any model: `model(params, tokens)` are logits [batch, time, tokens]."""
     def loss(params):
-        logits = jax.vmap(forward, (None, 0))(params, tokens[:, :-1])
+        logits = model(params, tokens[:, :-1])
         return optax.softmax_cross_entropy_with_integer_labels(logits, tokens[:, 1:]).mean()
 
     value, grads = jax.value_and_grad(loss)(params)

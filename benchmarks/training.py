@@ -18,16 +18,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import optax
 from measure import machine, ratio, timed, worst_error
 from rich.console import Console
 from rich.table import Table
+from small_gpt import ADAM, adam_step
 
 import dynacomp
 
 TOLERANCE, MOST_MEMORY = 1e-3, 0.6
 LAYERS, HEADS, TOKENS = 12, 4, 512
-ADAM = optax.adam(1e-3)
 
 
 @dataclass(frozen=True)
@@ -81,13 +80,7 @@ def forward(params: Any, tokens: Any) -> Any:
 
 def step(params: Any, state: Any, tokens: Any) -> Any:
     """One step of Adam: parameters, state, loss."""
-    def loss(params: Any) -> Any:
-        logits = forward(params, tokens[:, :-1])
-        return optax.softmax_cross_entropy_with_integer_labels(logits, tokens[:, 1:]).mean()
-
-    value, grads = jax.value_and_grad(loss)(params)
-    updates, state = ADAM.update(grads, state, params)
-    return optax.apply_updates(params, updates), state, value
+    return adam_step(forward, params, state, tokens)
 
 
 @dataclass(frozen=True)

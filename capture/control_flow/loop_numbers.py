@@ -25,7 +25,7 @@ import numpy as np
 from dynacomp.capture.arithmetic import graph_scalars
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.control_flow.loop_state import State as Carried
-from dynacomp.capture.control_flow.merge import Differs
+from dynacomp.capture.control_flow.merge import Differs, select
 from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.graph.sizes import Size
@@ -82,6 +82,9 @@ def _has_state(expr: Any) -> bool:
 def evaluated(expr: Any, k: int, states: list[Any], given: tuple[Any, ...]) -> Any:
     """An expression in round k."""
     match expr:
+        case Apply() if expr.fn is select:  # what the other side would raise, nobody has asked for
+            asked, yes, no = expr.args
+            return evaluated(yes if evaluated(asked, k, states, given) else no, k, states, given)
         case Apply():
             return expr.fn(*(evaluated(a, k, states, given) for a in expr.args))
         case Element():

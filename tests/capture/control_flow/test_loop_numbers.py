@@ -245,6 +245,24 @@ def test_numbers_that_raise_in_a_later_round():
         assert not unlike(outcome(divided, (rows(n),)), outcome(compiled, (rows(n),)))
 
 
+def test_a_round_chooses_between_numbers_that_change_from_outside():
+    """Which index rows, from both ends; what the other side would raise is not asked for."""
+    def chosen(xs, a, b):
+        y, t = jnp.zeros(4), 0.0
+        for i, x in enumerate(xs):
+            k = a if i > 2 else b
+            if i > 0:
+                t = t + 1.0 / i
+            y = y + x * t + xs[k]
+        return y, k, t
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(chosen, backend="eager")
+    for n, a, b in ((6, 1, 2), (4, 2, 3), (9, 5, 1), (5, 0, 4), (7, -1, 2), (8, 3, 3), (6, 5, -6), (12, 11, 10)):
+        assert not unlike(outcome(chosen, (rows(n), a, b)), outcome(compiled, (rows(n), a, b)))
+    assert dynacomp.stats()["frames_captured"] <= 3 and not dynacomp.stats()["breaks"]
+
+
 def test_a_float_that_arrays_choose_is_no_number_of_rounds():
     def searched(xs):
         rate, y = 1.0, jnp.zeros(4)

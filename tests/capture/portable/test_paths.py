@@ -8,19 +8,9 @@ import functools
 import pytest
 
 from dynacomp.capture.portable.paths import DEPTH, Finder, follow, steps
+from tests.capture.portable.kit import Plain, made
 
 Pair = collections.namedtuple("Pair", "one two")
-
-
-class Plain:
-    def __init__(self, x):
-        self.x = x
-
-
-def made(by, default=1):
-    def inner(x, y=default):
-        return x * by + y
-    return inner
 
 
 def test_ways_to_objects_without_a_name():

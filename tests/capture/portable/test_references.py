@@ -17,17 +17,7 @@ import pytest
 
 from dynacomp.capture.portable.homes import Unportable
 from dynacomp.capture.portable.references import Changed, Reader, Writer
-
-
-class Plain:
-    def __init__(self, x):
-        self.x = x
-
-
-def made(by, default=1):
-    def inner(x, y=default):
-        return x * by + y
-    return inner
+from tests.capture.portable.kit import Plain, made
 
 
 @pytest.mark.parametrize("obj", [
