@@ -1,5 +1,6 @@
 """What operators do with Values: arithmetic, comparison, truth, identity, subscripts, by arrays and numbers first.
 
+    pairs          What is decided by the kinds of two Values: who computes `a + b`, who says whether they are equal
     identity       Identity of Values: `a is b`, and what a guard must hold for the answer to be the same in the
                    next call
     indices        Indices: what C code makes of a Value where it wants an integer, by `__index__`

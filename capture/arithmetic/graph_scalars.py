@@ -32,6 +32,7 @@ from dynacomp.capture.numbers.dynamic_scalars import host, is_numpy_number
 from dynacomp.capture.numbers.host_functions import as_scalar, row_of
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_number
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -39,7 +40,6 @@ from dynacomp.capture.symbolic.values import (
     ScalarV,
     Value,
     is_const,
-    is_number,
     now,
     type_of,
 )

@@ -14,6 +14,7 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_number, is_plain_tuple
 from dynacomp.capture.symbolic.side_effects import certain
 from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (
@@ -24,9 +25,7 @@ from dynacomp.capture.symbolic.values import (
     Value,
     existing,
     is_const,
-    is_number,
     is_open,
-    is_plain_tuple,
     now,
     peek,
     type_of,

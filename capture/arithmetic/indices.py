@@ -8,7 +8,9 @@ from typing import Any
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.host_functions import as_index
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import own_class
 from dynacomp.capture.symbolic.values import Const, NotConstant, ObjectV, SliceV, Value, as_python, is_const, type_of
 from dynacomp.capture.wrapping.builtin_subclasses import plain
 
@@ -16,8 +18,11 @@ from dynacomp.capture.wrapping.builtin_subclasses import plain
 def index_value(cap: Capture, x: Value) -> Value:
     """`operator.index` of an instance that has one, or of a number of NumPy's that changes; other Values are
     themselves."""
-    if not isinstance(x, ObjectV):
-        return as_index(cap, x)
+    row = kind(x).index
+    return as_index(cap, x) if row is None else row(cap, x)
+
+
+def _index_of_instance(cap: Capture, x: ObjectV) -> Value:
     content = plain(x)
     if content is not x and type_of(content) is int:  # an instance of a subclass of int is not asked
         return content
@@ -36,8 +41,9 @@ def index_value(cap: Capture, x: Value) -> Value:
 def integer(cap: Capture, x: Value) -> int:
     """`operator.index(x)` as a number; Raised TypeError of what is none."""
     x = index_value(cap, x)
-    if isinstance(x, ObjectV):
-        raise Raised(Const(TypeError(f"{x.cls.__name__!r} object cannot be interpreted as an integer")))
+    cls = own_class(x)
+    if cls is not None:
+        raise Raised(Const(TypeError(f"{cls.__name__!r} object cannot be interpreted as an integer")))
     try:
         return operator.index(as_python(size_values.known(cap, x, "an index")))
     except NotConstant:
@@ -64,3 +70,6 @@ def slice_of(cap: Capture, key: SliceV | Const) -> slice:
 def _end(cap: Capture, end: Value) -> Any:
     """A part of a slice; sequences refuse others than numbers when they use it."""
     return as_python(end) if is_const(end) else integer(cap, end)
+
+
+define(ObjectV, Kind(index=_index_of_instance))

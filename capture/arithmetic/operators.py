@@ -13,6 +13,7 @@ from typing import Any
 from dynacomp.capture.arithmetic import arrays, graph_scalars, later
 from dynacomp.capture.arithmetic.identity import same_object
 from dynacomp.capture.arithmetic.indices import has_index, index_value, slice_of
+from dynacomp.capture.arithmetic.pairs import Pair, Pairs
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
@@ -21,7 +22,7 @@ from dynacomp.capture.symbolic.iterator_values import StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.pairs import Pair, Pairs
+from dynacomp.capture.symbolic.questions import is_array, is_object, own_class
 from dynacomp.capture.symbolic.standing_values import IdV, LaterV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -197,20 +198,21 @@ def _as_sequence(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     """A built-in sequence and an instance without methods for it: what has an `__index__` repeats the sequence,
     and what it is not joined with, the sequence says itself."""
     for one, other in ((a, b), (b, a)):
-        if not isinstance(other, ObjectV) or type_of(one) not in (str, bytes, list, tuple):
+        cls = own_class(other)
+        if cls is None or type_of(one) not in (str, bytes, list, tuple):
             continue
         if op in (operator.mul, operator.imul) and has_index(other):
             count = index_value(cap, other)
             return binary(cap, op, one, count) if one is a else binary(cap, op, count, one)
         joined = one is a and op in (operator.add, operator.iadd)
         if joined or op in (operator.mul, operator.imul):
-            return fold(cap, _plain(op), Const(type_of(one)()), Const(type(other.cls.__name__, (), {})()))  # refuses
+            return fold(cap, _plain(op), Const(type_of(one)()), Const(type(cls.__name__, (), {})()))  # refuses
     return None
 
 
 def _other_type(a: Value, b: Value) -> bool:
     """Only then is the right one asked too."""
-    return not (isinstance(a, ObjectV) and isinstance(b, ObjectV) and a.cls is b.cls)
+    return own_class(a) is None or own_class(a) is not own_class(b)
 
 
 def _prefers_right(cap: Capture, a: Value, b: Value, method: str, op: Any) -> bool:
@@ -222,12 +224,12 @@ def _prefers_right(cap: Capture, a: Value, b: Value, method: str, op: Any) -> bo
 
 
 def _try_method(cap: Capture, left: Value, method: str, right: Value) -> Any:
-    if isinstance(left, ArrayV):
-        if isinstance(right, ObjectV) and hasattr(right.cls, "__jax_array__"):
+    if is_array(left):
+        if hasattr(own_class(right), "__jax_array__"):
             converted = cap.call(cap.getattr(right, "__jax_array__"), [])
             return library_call(cap, arrays.method(method), [left, converted])
         return library_call(cap, arrays.method(method), [left, plain(right)]) if is_number(right) else NotImplemented
-    if not isinstance(left, ObjectV):
+    if not is_object(left):
         return _with_content(cap, left, method, right)
     _, raw = resolve(cap, left.cls, method)
     if raw is object.__ne__:

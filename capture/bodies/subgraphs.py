@@ -34,6 +34,7 @@ from dynacomp.capture.graph.sizes import canonical
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.questions import is_container
 from dynacomp.capture.symbolic.side_effects import may_see
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -50,7 +51,6 @@ from dynacomp.capture.symbolic.values import (
     as_python,
     children,
     is_const,
-    is_container,
     is_open,
     next_serial,
     peek,

@@ -21,13 +21,13 @@ from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.whole_loops import looped
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_object
 from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
     MethodV,
     NumberV,
-    ObjectV,
     TupleV,
     Value,
     is_changing,
@@ -46,7 +46,7 @@ def _abs(cap: Capture, x: Value) -> Value:
 
 @row(pow)
 def _pow(cap: Capture, a: Value, b: Value, *mod: Value) -> Value:
-    if mod and isinstance(a, ObjectV):
+    if mod and is_object(a):
         return cap.call(cap.getattr(a, "__pow__"), [b, *mod])
     return fold(cap, pow, a, b, *mod) if mod else binary(cap, operator.pow, a, b)
 

@@ -35,8 +35,9 @@ from dynacomp.capture.kinds.text import text
 from dynacomp.capture.kinds.whole_loops import looped
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.reconstruct import tracebacks
-from dynacomp.capture.symbolic.kind import KINDS, Kind, define
+from dynacomp.capture.symbolic.kind import KINDS, Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_plain_tuple
 from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -59,10 +60,8 @@ from dynacomp.capture.symbolic.values import (
     Value,
     as_python,
     holds,
-    is_const,
     is_constant,
     is_exactly,
-    is_plain_tuple,
     peek,
     type_of,
 )
@@ -106,11 +105,13 @@ def class_of(x: Value) -> type:
 
 @row(callable)
 def _callable(cap: Capture, x: Value) -> Value:
-    if is_const(x):
-        return Const(callable(peek(x)))
-    if isinstance(x, ObjectV):
-        return Const(attrs.resolve(cap, x.cls, "__call__")[0] is not None)
-    return Const(isinstance(x, LibraryV) or any("__call__" in vars(base) for base in mro(class_of(x))))
+    row = kind(x).callable
+    return Const(any("__call__" in vars(base) for base in mro(class_of(x))) if row is None else row(cap, x))
+
+
+define(Const, Kind(callable=lambda cap, x: callable(peek(x))))
+define(ObjectV, Kind(callable=lambda cap, x: attrs.resolve(cap, x.cls, "__call__")[0] is not None))
+define(LibraryV, Kind(callable=lambda cap, x: True))
 
 
 @row(getattr)

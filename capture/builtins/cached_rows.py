@@ -30,8 +30,9 @@ from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_plain_tuple
 from dynacomp.capture.symbolic.side_effects import SETTLED
-from dynacomp.capture.symbolic.values import Const, MethodV, Value, is_const, is_open, is_plain_tuple
+from dynacomp.capture.symbolic.values import Const, MethodV, Value, is_const, is_open
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.object_attrs import DESCRIPTORS

@@ -22,6 +22,7 @@ from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture, execute, new_frame
+from dynacomp.capture.symbolic.questions import is_object
 from dynacomp.capture.symbolic.side_effects import changing_outside, mutating
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -115,7 +116,7 @@ def new_class(cap: Capture, metaclass: type, name: str, bases: tuple[Value, ...]
         changing_outside(cap, f"a subclass {name}")
     late = _late_parts(namespace)
     named = {key: v for key, v in namespace.items()
-             if isinstance(v, ObjectV) and "__set_name__" in class_prototypes.hooks(v)}
+             if is_object(v) and "__set_name__" in class_prototypes.hooks(v)}
     made = _specimen(cap, metaclass, name, parents, namespace)
     for key, value in late:
         type.__setattr__(made, key, class_prototypes.known_as(cap, value, as_python(value)))
@@ -193,7 +194,7 @@ def _init_subclass(cap: Capture, cls: Value, **kwargs: Value) -> Value:
 def maker(make: Any) -> Any:
     """The row of a callable whose result keeps what it is given, and does nothing yet."""
     def made(cap: Capture, *args: Value, **kwargs: Value) -> Value:
-        if any(isinstance(v, ObjectV) and class_prototypes.hooks(v) for v in (*args, *kwargs.values())):
+        if any(is_object(v) and class_prototypes.hooks(v) for v in (*args, *kwargs.values())):
             raise Break("call", f"a {make.__name__} of a descriptor")
         given = [class_prototypes.stand_in(cap, v) for v in args]
         try:

@@ -23,6 +23,7 @@ from dynacomp.capture.calls.class_checks import checked
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_object
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -47,7 +48,7 @@ def _isinstance(cap: Capture, x: Value, kinds: Value) -> Value:
     settled = _settled(x, kinds) if is_exactly(kinds, type) else None
     if settled is not None:
         return Const(settled)
-    if isinstance(kinds, ObjectV):
+    if is_object(kinds):
         return cap.call(cap.getattr(kinds, "__instancecheck__"), [x])
     several = _alternatives(cap, kinds)
     if any(map(_own_check, several)):
@@ -65,7 +66,7 @@ def _settled(x: Value, cls: Const) -> bool | None:
 def _by_class(cap: Capture, x: Value, kinds: Value) -> Value:
     """What `type.__instancecheck__` says."""
     _no_hook(cap, kinds)
-    if isinstance(x, ObjectV) and _says_its_class(x.cls):
+    if is_object(x) and _says_its_class(x.cls):
         return Const(any(_says_it_is(cap, x, kind) for kind in _alternatives(cap, kinds)))
     return _denied(cap, class_of(x), kinds, _by_type(cap, x, kinds))
 
@@ -199,7 +200,7 @@ def _array_isinstance(cap: Capture, x: ArrayV, classes: Any) -> bool:
 
 @row(issubclass)
 def _issubclass(cap: Capture, a: Value, b: Value) -> Value:
-    if isinstance(b, ObjectV):
+    if is_object(b):
         return cap.call(cap.getattr(b, "__subclasscheck__"), [a])
     several = _alternatives(cap, b)
     if any(_in_python(_own_check(kind, "__subclasscheck__")) for kind in several):

@@ -32,6 +32,7 @@ from dynacomp.capture.symbolic import generators
 from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, GeneratorV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_object
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -65,7 +66,7 @@ def _iter(cap: Capture, x: Value, sentinel: Value | None = None) -> Value:
 
 @row(next)
 def _next(cap: Capture, it: Value, default: Value | None = None) -> Value:
-    if isinstance(it, ObjectV):
+    if is_object(it):
         method = cap.special(it, "__next__")
         if method is None:
             raise Raised(Const(TypeError(f"{it.cls.__name__!r} object is not an iterator")))

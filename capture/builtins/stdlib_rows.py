@@ -25,13 +25,13 @@ from dynacomp.capture.calls.calls import BUILTINS, BY_TYPE, OPENED, as_function,
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.generator_finalization import frames
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_object
 from dynacomp.capture.symbolic.values import (
     Const,
     DictV,
     FunctionV,
     Lazy,
     MethodV,
-    ObjectV,
     TupleV,
     Value,
     as_python,
@@ -140,7 +140,7 @@ BY_TYPE[weakref.ref] = _referent
 
 def _logger(cap: Capture, manager: Value, name: Value) -> Value:
     """`logging.getLogger(name)` of a logger that exists: only making one takes the lock of module `logging`."""
-    if isinstance(manager, ObjectV) and manager.real is not None and manager.source is not None:
+    if is_object(manager) and manager.real is not None and manager.source is not None:
         table = manager.real.loggerDict
         if id(table) not in cap.known.objects and isinstance(table.get(as_python(name)), logging.Logger):
             return wrap(cap, table[as_python(name)], S.Key(S.Attr(manager.source, "loggerDict"), as_python(name)))

@@ -28,8 +28,9 @@ from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.questions import is_object, own_class
 from dynacomp.capture.symbolic.side_effects import changing_outside, write_global
-from dynacomp.capture.symbolic.values import Const, ListV, NotConstant, ObjectV, TupleV, Value, as_python, is_const
+from dynacomp.capture.symbolic.values import Const, ListV, NotConstant, TupleV, Value, as_python, is_const
 from dynacomp.capture.tracing.abstract_evaluation import CONTROL
 
 MODULE, TABLE = Const(warnings), vars(warnings)
@@ -50,7 +51,7 @@ def warn(cap: Capture, message: Value, category: Value = NONE, stacklevel: Value
     if cap.effects.warned is not None:
         _decide(cap, message, kind, text, place)
         return NONE
-    if isinstance(message, ObjectV) or place is None and not _has_caller(cap):
+    if is_object(message) or place is None and not _has_caller(cap):
         raise Break("effect", "warnings.warn()")
     if action(cap, kind, text, place) == "error" or not shown_as_usual(cap):
         raise Break("effect", "warnings.warn(), where a warning is recorded or raised")
@@ -79,8 +80,9 @@ SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENER
 
 
 def _kind_and_text(cap: Capture, message: Value, category: Value) -> tuple[type, str]:
-    if isinstance(message, ObjectV) and issubclass(message.cls, Warning):
-        kind, text = message.cls, as_python(cap.call(Const(str), [message]))
+    own = own_class(message)
+    if own is not None and issubclass(own, Warning):
+        kind, text = own, as_python(cap.call(Const(str), [message]))
     else:
         kind, text = as_python(category) or UserWarning, as_python(message)
     if type(text) is not str or not (isinstance(kind, type) and issubclass(kind, Warning)):
@@ -154,7 +156,7 @@ def _fits(pattern: Any, text: str) -> bool:
 
 def _decide(cap: Capture, message: Value, kind: type, text: str, place: Place | None) -> None:
     """Gives a warning, every registry being known."""
-    if not isinstance(message, ObjectV):
+    if not is_object(message):
         message = cap.call(Const(kind), [Const(text)])
     registry = cap.effects.warned.setdefault(id(place[3]) if place else 0, set())  # type: ignore[union-attr]
     key = text, kind, place[1] if place else -1

@@ -37,6 +37,7 @@ from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import CONTEXTS, changes_object, is_library, is_pure_module, is_stateful
 from dynacomp.capture.symbolic.machine import Capture, execute, new_frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.questions import is_object, own_class
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     BuiltinMethodV,
@@ -430,8 +431,8 @@ def arity(row: Any) -> tuple[float, float]:
 def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
     if is_library(fn.value) and fn.value.__name__ in CONTEXTS:
         raise Break("with", fn.value.__qualname__)
-    if is_library(fn.value) and not (args and isinstance(args[0], ObjectV) and (
-            changes_object(fn.value) or is_stateful(args[0].cls))):
+    own = own_class(args[0]) if args else None
+    if is_library(fn.value) and (own is None or not (changes_object(fn.value) or is_stateful(own))):
         opened = open_callable(cap, fn)
         if opened is not None:
             return call(cap, opened, args, kwargs)
@@ -474,7 +475,7 @@ def _descriptor_call(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str
     owner, first = obj.__objclass__, args[0]
     if first.payload is not None and owner in BASES:
         return OPERATIONS.inherited(cap, first, obj, args[1:], kwargs)
-    if owner is object or isinstance(first, ObjectV):
+    if owner is object or is_object(first):
         return OPERATIONS.object_method(cap, obj.__name__, first, args[1:], kwargs)
     try:
         if issubclass(type_of(first), owner):

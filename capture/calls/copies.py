@@ -20,8 +20,9 @@ from dynacomp.capture.kinds import attrs
 from dynacomp.capture.kinds.iteration import key_value
 from dynacomp.capture.kinds.keys import hashable
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.kind import Kind, define, kind
+from dynacomp.capture.symbolic.kind import WITHOUT, Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_object
 from dynacomp.capture.symbolic.standing_values import PrivateV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -101,7 +102,7 @@ def _unbuildable(e: Any, memo: MemoV) -> None:
 
 define(MemoV, Kind(constant=_unknown, getattr=_refused, length=_refused, getitem=_refused, text=_refused,
                    display=_refused, copy=_refused, deepcopy=_refused, argument=_refused,
-                   emit=_unbuildable, replay=_unbuildable))
+                   emit=_unbuildable, replay=_unbuildable, parts=WITHOUT, put=WITHOUT, content=WITHOUT))
 
 
 def _deep(cap: Capture, x: Value, memo: MemoV) -> Value:
@@ -177,7 +178,7 @@ def _object(cap: Capture, x: ObjectV, each: Any, memo: MemoV | None = None) -> V
 def _bare(cap: Capture, cls: type) -> ObjectV:
     """What `cls.__new__(cls)` makes."""
     made = cap.call(cap.getattr(Const(cls), "__new__"), [Const(cls)])
-    if not isinstance(made, ObjectV) or made.cls is not cls or made.real is not None:
+    if not is_object(made) or made.cls is not cls or made.real is not None:
         raise Break("call", f"a copy of {cls.__qualname__}, whose __new__ gives something else")
     return made
 

@@ -25,6 +25,7 @@ from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.symbolic.libraries import is_host, is_library, is_pure_module, is_stateful, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.questions import is_object
 from dynacomp.capture.symbolic.values import (
     DELETED,
     Const,
@@ -124,7 +125,7 @@ def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Valu
         made = construct(cap, Const(cls), *args, **kwargs)
     else:
         made = object_new(cap, Const(cls))
-    if not isinstance(made, ObjectV) or cls not in mro(made.cls):
+    if not is_object(made) or cls not in mro(made.cls):
         return made
     _, init = class_attrs.resolve(cap, cls, "__init__")
     if isinstance(init, types.FunctionType) or init in BUILTINS or made.payload is not None and isinstance(
@@ -159,7 +160,7 @@ def object_method(cap: Capture, name: str, obj: Value, args: list[Value], kwargs
 
 
 def _getattribute(cap: Capture, obj: Value, name: Value) -> Value:
-    if not isinstance(obj, ObjectV):
+    if not is_object(obj):
         return cap.getattr(obj, attrs.attribute_name(name))
     try:
         return object_attrs.object_attribute(cap, obj, attrs.attribute_name(name))
@@ -169,14 +170,14 @@ def _getattribute(cap: Capture, obj: Value, name: Value) -> Value:
 
 
 def _setattr(cap: Capture, obj: Value, name: Value, value: Value) -> Value:
-    if not isinstance(obj, ObjectV):
+    if not is_object(obj):
         raise Break("store", "object.__setattr__ on a built-in object")
     stores.object_setattr(cap, obj, attrs.attribute_name(name), value)
     return Const(None)
 
 
 def _delattr(cap: Capture, obj: Value, name: Value) -> Value:
-    if not isinstance(obj, ObjectV):
+    if not is_object(obj):
         raise Break("store", "object.__delattr__ on a built-in object")
     stores.object_delattr(cap, obj, attrs.attribute_name(name))
     return Const(None)

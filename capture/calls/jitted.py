@@ -23,8 +23,9 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_library
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.questions import is_container
 from dynacomp.capture.symbolic.undo_log import Watch
-from dynacomp.capture.symbolic.values import Const, MutableV, Value, children, is_container, stands_for
+from dynacomp.capture.symbolic.values import Const, MutableV, Value, children, stands_for
 from dynacomp.capture.tracing.library_objects import open_callable
 from dynacomp.capture.wrapping.builder import JITTED, wrap
 from dynacomp.capture.wrapping.constants import from_python

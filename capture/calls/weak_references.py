@@ -19,6 +19,7 @@ from dynacomp.capture.reconstruct.emit import Emitter
 from dynacomp.capture.symbolic.generator_finalization import LEAVES, is_reachable
 from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_object
 from dynacomp.capture.symbolic.values import Const, ObjectV, Value, stands_for
 
 
@@ -30,8 +31,7 @@ class WeakV(Value):
 
 
 def _refer(cap: Capture, obj: Value, callback: Value = Const(None)) -> Value:
-    plain = isinstance(obj, ObjectV) and obj.cls.__weakrefoffset__ and obj.payload is None
-    if not isinstance(obj, ObjectV) or not plain or not stands_for(callback, None):
+    if not (is_object(obj) and obj.cls.__weakrefoffset__ and obj.payload is None and stands_for(callback, None)):
         raise Break("call", "class weakref.ReferenceType")
     return WeakV(obj)
 

@@ -25,6 +25,7 @@ from dynacomp.capture.kinds.grown_lists import Growing
 from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture, Frame
+from dynacomp.capture.symbolic.questions import is_number
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
     Const,
@@ -33,7 +34,6 @@ from dynacomp.capture.symbolic.values import (
     SizeV,
     Value,
     is_changing,
-    is_number,
     now,
     type_of,
 )

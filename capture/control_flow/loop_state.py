@@ -21,6 +21,7 @@ from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.reconstruct.array_identity import origin_of
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_number
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -28,7 +29,6 @@ from dynacomp.capture.symbolic.values import (
     SizeV,
     TupleV,
     is_exactly,
-    is_number,
     object_of,
     type_of,
 )

@@ -24,6 +24,7 @@ from dynacomp.capture.reconstruct.array_identity import origin_of
 from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_number
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Lazy,
@@ -35,7 +36,6 @@ from dynacomp.capture.symbolic.values import (
     is_changing,
     is_const,
     is_exactly,
-    is_number,
     node_of,
     now,
     type_of,

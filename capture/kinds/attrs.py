@@ -27,6 +27,7 @@ from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import CONTEXTS, is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.questions import is_object
 from dynacomp.capture.symbolic.values import (
     DELETED,
     ArrayV,
@@ -99,8 +100,7 @@ def getattr_value(cap: Capture, value: Value, name: str) -> Value:
 
 def special(cap: Capture, value: Value, name: str) -> Value | None:
     """A special method as an operator finds it: on the type, past the instance and `__getattr__`."""
-    is_class = holds(value, type)
-    if not is_class and not isinstance(value, ObjectV):
+    if not is_object(value) and not holds(value, type):
         return getattr_value(cap, value, name) if has_attribute(cap, value, name) else None
     owner, raw = resolve(cap, type_of(value), name)
     if raw is MISSING or raw is None:

@@ -28,6 +28,7 @@ from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.grown_items import Fixed, Front, Leaf, Many, Run, Shape, parts_of
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_number
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -37,7 +38,6 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     is_const,
-    is_number,
 )
 from dynacomp.capture.wrapping import ndarrays
 

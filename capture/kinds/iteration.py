@@ -21,6 +21,7 @@ from dynacomp.capture.symbolic.generators import resume
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import STEPS_AN_ITEM, Capture
+from dynacomp.capture.symbolic.questions import is_object
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.standing_values import HashedV
 from dynacomp.capture.symbolic.values import (
@@ -118,7 +119,7 @@ def _opaque_iter(cap: Capture, value: OpaqueV) -> Value:
 def _const_iter(cap: Capture, value: Const) -> Value:
     obj = value.value
     inside = opened(cap, value)
-    if isinstance(inside, ObjectV):
+    if is_object(inside):
         return get_iter(cap, inside)
     if type(obj) is tuple:
         return SeqIterV(TupleV([from_python(cap, x) for x in obj]))
@@ -257,7 +258,7 @@ def _rest(cap: Capture, it: Value) -> Iterator[Value]:
 
 def listed(cap: Capture, value: Value) -> list[Value]:
     """All elements, as `list` and `tuple` take them: an instance is asked for its length first."""
-    if not isinstance(value, ObjectV):
+    if not is_object(value):
         return list(iterate(cap, value))
     it = get_iter(cap, value)
     for name in ("__len__", "__length_hint__"):

@@ -22,6 +22,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import own_class
 from dynacomp.capture.symbolic.standing_values import HashedV, IdV
 from dynacomp.capture.symbolic.values import (
     CellV,
@@ -191,7 +192,7 @@ def each_pair(cap: Capture, source: Value) -> Iterator[tuple[Any, Value]]:
     if isinstance(content, DictV) and content.cls is not collections.OrderedDict:
         yield from pairs(cap, content)
         return
-    if isinstance(source, ObjectV) and hasattr(source.cls, "keys"):
+    if hasattr(own_class(source), "keys"):
         keys = list(iterate(cap, cap.call(cap.getattr(source, "keys"), [])))
         yield from [(hashable(cap, k), cap.call(cap.getattr(source, "__getitem__"), [k])) for k in keys]
         return

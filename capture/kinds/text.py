@@ -20,6 +20,7 @@ from dynacomp.capture.kinds.iteration import elements, key_value
 from dynacomp.capture.numbers import host_functions, size_values
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_object
 from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -97,7 +98,7 @@ def _shows_address(real: Any) -> bool:
 
 def _has_own_text(x: Any, how: Any) -> bool:
     """Whether the class of a tuple or of an object says in Python how it is shown."""
-    if isinstance(x, ObjectV):
+    if is_object(x):
         return not inherits(x.cls, *ORDER[how])
     return isinstance(x, TupleV) and any(class_attrs.lookup(x.cls, name)[0] not in (None, tuple, object)
                                          for name in ORDER[how])

@@ -23,7 +23,8 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.numbers import dynamic_scalars, scalar_ranges, size_values
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ScalarV, SequenceV, SizeV, Value, is_changing, is_plain_tuple, now
+from dynacomp.capture.symbolic.questions import is_plain_tuple
+from dynacomp.capture.symbolic.values import ScalarV, SequenceV, SizeV, Value, is_changing, now
 
 Bounds = tuple[float, float]
 ANY: Bounds = (-math.inf, math.inf)

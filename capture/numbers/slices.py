@@ -17,6 +17,7 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.host_functions import as_index, as_scalar
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_plain_tuple
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -27,7 +28,6 @@ from dynacomp.capture.symbolic.values import (
     TupleV,
     Value,
     is_exactly,
-    is_plain_tuple,
     now,
 )
 

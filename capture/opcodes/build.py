@@ -14,13 +14,13 @@ from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.numbers import host_functions
 from dynacomp.capture.symbolic.frame_values import NULL
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode, unsupported
+from dynacomp.capture.symbolic.questions import own_class
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
     Const,
     DictV,
     FunctionV,
     ListV,
-    ObjectV,
     OpaqueV,
     SetV,
     SliceV,
@@ -195,7 +195,7 @@ def _unpack_ex(cap: Capture, f: Frame, i: Instr) -> None:
 
 def _unpacked(cap: Capture, value: Value) -> Iterator[Value]:
     """`iter(value)` for an unpacking, which has its own words for what is not iterable."""
-    cls = type(value.value) if is_const(value) else value.cls if isinstance(value, ObjectV) else None
+    cls = type(value.value) if is_const(value) else own_class(value)
     if cls is not None and all(resolve(cap, cls, name)[0] is None for name in ("__iter__", "__getitem__")):
         raise Raised(Const(TypeError(f"cannot unpack non-iterable {cls.__name__} object")))
     return iterate(cap, value)

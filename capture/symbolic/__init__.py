@@ -7,6 +7,7 @@
     kind                    Kinds of Values: one row for each class of Values says what the
                             objects do that it stands for
     values                  Values: what the symbolic machine's stack and variables hold
+    questions               What many ask about Values, each asked at one place
     iterator_values         Values of iterators: generators, over sequences, counting, and over
                             other iterators (see `iteration`)
     grown_items             What a list holds that loops of the Graph have filled, as
@@ -15,8 +16,6 @@
                             entries, and what lies on the stack beside objects
     standing_values         Values that stand for something else: ids and keys for objects,
                             an object of the capture's own for one in C
-    pairs                   What is decided by the kinds of two Values: who computes
-                            `a + b`, who says whether they are equal
     operations              What modules low in capture need of modules above them
     effects                 The log of side effects: what happens once the Graph has run,
                             phase by phase

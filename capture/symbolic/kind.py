@@ -5,6 +5,8 @@ an object cannot do, or what the machine does not know of it: whoever asks says 
 a kind defines that part, once; a kind made of another (`class MemoV(DictV)`) has its fields, but for its own.
 
     define(RangeV, Kind(iter=lambda cap, v: CountIterV(v.start, v.stop, v.step)))
+
+Where such a kind has not what the other has, its own row says `WITHOUT`.
 """
 
 from __future__ import annotations
@@ -17,12 +19,16 @@ Cap: TypeAlias = Any  # a Capture, and
 V: TypeAlias = Any  # a Value of the kind: both are defined above this module
 
 
+WITHOUT: Any = object()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """What Values of one class do. Where a result is no Value, it is what the machine decides while capturing."""
 
     # what it is
     python_type: Callable[[V], type] | None = None
+    own_class: Callable[[V], type] | None = None  # of an instance whose attributes the machine knows
     constant: Callable[[V], Any] | None = None  # the object itself, where it is known; else NotConstant
     existing: Callable[[V], Any] | None = None  # the object that it stands for, if it was there before; else None
     now: Callable[[V], Any] | None = None  # what a constant, a changing number or a string is in this call
@@ -39,6 +45,7 @@ class Kind:
     setattr: Callable[[Cap, V, str, V], None] | None = None
     delattr: Callable[[Cap, V, str], None] | None = None
     call: Callable[[Cap, V, list[V], dict[str, V]], V] | None = None
+    callable: Callable[[Cap, V], bool] | None = None  # None: its class tells
     method: Callable[[Cap, V, str, list[V], dict[str, V]], V] | None = None  # of a built-in class; None: a constant's
     truth: Callable[[Cap, V], bool] | None = None  # None: always true
     as_bool: Callable[[Cap, V], V | None] | None = None  # `bool(x)` that this call does not decide; None: `truth` does
@@ -46,6 +53,7 @@ class Kind:
     identical: Callable[[Cap, V, V], bool] | None = None  # `a is b`, either is of the kind; None: the objects tell
     unary: Callable[[Cap, Any, V], V] | None = None  # None: that of a constant
     number: Callable[[Cap, V, type, list[V], dict[str, V]], V] | None = None  # `int`, `float`, `complex`; so, too
+    index: Callable[[Cap, V], V] | None = None  # `operator.index`; itself where it is none; None: of a constant
     round: Callable[[Cap, V, V], V] | None = None  # None: that of a constant, or of a class
     is_instance: Callable[[Cap, V, V], V | None] | None = None  # of classes, by its type; None: its class tells
     iter: Callable[[Cap, V], V] | None = None
@@ -74,6 +82,10 @@ class Kind:
     binds: Callable[[V], Iterable[V]] | None = None  # what a method or partial keeps for its function
     found: Callable[[Cap, Any, V], None] | None = None  # the existing object that it stands for has been met
     changing: Callable[[V], None] | None = None  # it is going to be changed in place
+    changed: Callable[[V], Iterable[V]] | None = None  # those of it whose real objects must be brought up to date
+    content: Callable[[V], Any] | None = None  # what it holds, by identity, to compare; None: that is not looked into
+    parts: Callable[[V], tuple[Any, list[Any]]] | None = None  # a shape that can be compared, and the Values in it
+    put: Callable[[V, list[Any]], None] | None = None  # the same object with other Values in it
     fresh: Callable[[V], bool] | None = None  # a function that eager JAX has not seen; None: it may have
     counters: Callable[[V], list[Any]] | None = None  # the counts that an iterator is made of, if of nothing else
     rounds: Callable[[Cap, V], Iterable[Any]] | None = None  # what decides how often a loop over it goes round
@@ -100,7 +112,7 @@ class _Kinds(dict[type, Kind]):
     def __missing__(self, cls: type) -> Kind:
         own = [_DEFINED[base] for base in cls.__mro__ if base in _DEFINED]
         found = {name: next((f for row in own if (f := getattr(row, name)) is not None), None) for name in FIELDS}
-        self[cls] = Kind(**found)
+        self[cls] = Kind(**{name: None if f is WITHOUT else f for name, f in found.items()})
         return self[cls]
 
 

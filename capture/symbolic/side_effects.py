@@ -17,6 +17,7 @@ from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.questions import is_object
 from dynacomp.capture.symbolic.sources import belongs_to_call
 from dynacomp.capture.symbolic.undo_log import save
 from dynacomp.capture.symbolic.values import (
@@ -69,7 +70,7 @@ def _changing_set(v: SetV) -> None:
 
 def _changing_dict(v: DictV) -> None:
     v.dirty = True
-    if isinstance(v.owner, ObjectV):
+    if is_object(v.owner):
         v.owner.written.update(v.items)
 
 
@@ -216,14 +217,26 @@ def _kept_in(cls: type) -> type:
 def changed(cap: Capture) -> Iterator[Value]:
     """Existing objects that differ now from what they were, in order of discovery."""
     for value in list(cap.known.objects.values()):
-        if isinstance(value, ObjectV):
-            _note_dict_changes(value)
-            if value.written and value.real is not None:
-                yield value
-            if value.unread is None and getattr(value.payload, "dirty", False) and value.real is not None:
-                yield value.payload
-        elif getattr(value, "dirty", False) and getattr(value, "real", None) is not None:
-            yield value
+        row = kind(value).changed
+        if row is not None:
+            yield from row(value)
+
+
+def _changed(v: Any) -> Iterator[Value]:
+    if v.dirty and getattr(v, "real", None) is not None:
+        yield v
+
+
+def _changed_object(v: ObjectV) -> Iterator[Value]:
+    _note_dict_changes(v)
+    if v.written and v.real is not None:
+        yield v
+    if v.unread is None and getattr(v.payload, "dirty", False) and v.real is not None:
+        yield v.payload
+
+
+define(MutableV, Kind(changed=_changed))
+define(ObjectV, Kind(changed=_changed_object))
 
 
 def waits_for_effects(cap: Capture, value: Value) -> bool:

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.symbolic.iterator_values import CountIterV, SeqIterV, StreamV
-from dynacomp.capture.symbolic.kind import Kind, define
+from dynacomp.capture.symbolic.kind import WITHOUT, Kind, define, kind
+from dynacomp.capture.symbolic.questions import is_object
+from dynacomp.capture.symbolic.standing_values import PrivateV
 from dynacomp.capture.symbolic.values import (
     DELETED,
     CellV,
@@ -39,8 +41,7 @@ CONTENT = (list, dict, set)
 
 def snapshot(value: Value) -> State:
     """How a mutable Value is now; Break for kinds whose changes cannot be taken back."""
-    if type(value) not in _PARTS or getattr(value, "view", None) is not None or getattr(
-            value, "owner", None) is not None:
+    if not is_mutable(value) or getattr(value, "view", None) is not None or getattr(value, "owner", None) is not None:
         raise Break("effect_in_body", f"a {type(value).__name__.removesuffix('V').lower()} that one side changes")
     real = getattr(value, "real", None)
     return {name: (held, copy.copy(held) if isinstance(held, CONTENT) and held is not real else None)
@@ -113,21 +114,17 @@ def _content(value: Any) -> Any:
     """What a mutable Value holds, by identity, for comparison; None for kinds that are not looked into."""
     if getattr(value, "view", None) is not None or getattr(value, "owner", None) is not None:
         return None
-    row = _CONTENT.get(type(value))
+    row = kind(value).content
     return None if row is None else row(value)
 
 
-_CONTENT: dict[type, Callable[[Any], Any]] = {
-    ListV: lambda v: (id(v.front), *map(_held, v.items if v.front is None else v.appended)),
-    DictV: lambda v: tuple((key, _held(x)) for key, x in v.items.items()),
-    ObjectV: lambda v: {name: _held(x) for name, x in v.attrs.items() if x is not DELETED},  # of an existing one: read
-    CellV: lambda v: (_held(v.content),),
-}
+class Read(dict[str, int]):
+    """The attributes of an object: of one that existed those that were read, then or now."""
 
 
-def _differs(value: Value, then: Any) -> bool:
+def _differs(value: Any, then: Any) -> bool:
     now = _content(value)
-    if isinstance(value, ObjectV) and now is not None:
+    if type(then) is Read and now is not None:
         return any(now.get(name) != then.get(name) for name in value.written | then.keys())
     return bool(now != then)
 
@@ -142,11 +139,11 @@ def _held(x: Any) -> int:
 
 
 def parts(value: Any) -> tuple[Any, list[Any]]:
-    return _PARTS[type(value)][0](value)
+    return kind(value).parts(value)  # type: ignore[misc]
 
 
 def put(value: Any, held: list[Any]) -> None:
-    _PARTS[type(value)][1](value, held)
+    kind(value).put(value, held)  # type: ignore[misc]
 
 
 class SpoiledV(Value):
@@ -172,12 +169,12 @@ define(StreamV, Kind(spoil=_spoil_stream))
 
 def note_written(value: Any, states: list[State]) -> None:
     """An object's attributes count as written where they are in any of its states."""
-    if isinstance(value, ObjectV):
+    if is_object(value):
         value.written.update(*(state["written"][1] for state in states))
 
 
 def is_mutable(value: Any) -> bool:
-    return type(value) in _PARTS
+    return kind(value).parts is not None
 
 
 def clone(value: Any) -> Any:
@@ -254,8 +251,13 @@ def _nothing(v: Any, held: list[Any]) -> None:
     """What holds no Values that could be others."""
 
 
-_PARTS: dict[type, tuple[Any, Any]] = {
-    ListV: (_list, _put_list), DictV: (_dict, _put_dict), SetV: (_set, _nothing), ObjectV: (_object, _put_object),
-    CellV: (_cell, _put_cell), SeqIterV: (_seq_iter, _nothing), CountIterV: (_count_iter, _put_count_iter),
-    StreamV: (_stream, _nothing),
-}
+for _cls, _parts, _put in ((SetV, _set, _nothing), (SeqIterV, _seq_iter, _nothing), (StreamV, _stream, _nothing),
+                           (CountIterV, _count_iter, _put_count_iter)):
+    define(_cls, Kind(parts=_parts, put=_put))
+define(ListV, Kind(parts=_list, put=_put_list, content=lambda v: (
+    id(v.front), *map(_held, v.items if v.front is None else v.appended))))
+define(DictV, Kind(parts=_dict, put=_put_dict, content=lambda v: tuple((k, _held(x)) for k, x in v.items.items())))
+define(CellV, Kind(parts=_cell, put=_put_cell, content=lambda v: (_held(v.content),)))
+define(ObjectV, Kind(parts=_object, put=_put_object, content=lambda v: Read(
+    (name, _held(x)) for name, x in v.attrs.items() if x is not DELETED)))
+define(PrivateV, Kind(parts=WITHOUT, put=WITHOUT, content=WITHOUT))  # what they hold is in C

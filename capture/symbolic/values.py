@@ -95,15 +95,6 @@ def is_exactly(value: Any, *classes: type) -> TypeGuard[Const]:
     return isinstance(value, Const) and type(peek(value)) in classes
 
 
-def is_plain_tuple(value: Any) -> TypeGuard[TupleV]:
-    """Whether `value` is a tuple, of no subclass, of which the machine has the elements one by one."""
-    return isinstance(value, TupleV) and value.cls is tuple
-
-
-def is_container(value: Any) -> bool:  # a tuple, list or dict
-    return isinstance(value, (SequenceV, DictV))
-
-
 def is_known_literal(value: Any) -> TypeGuard[Const]:
     """Whether `value` is a constant that is its value: see `is_literal`."""
     return isinstance(value, Const) and is_literal(peek(value))
@@ -112,11 +103,6 @@ def is_known_literal(value: Any) -> TypeGuard[Const]:
 def is_open(value: Any) -> bool:
     """Whether `value` is a function known by its code alone."""
     return isinstance(value, Const) and value.identify is not None
-
-
-def is_number(value: Any) -> bool:
-    """Whether `value` is a number that the Graph computes, or a constant one."""
-    return isinstance(value, NumberV) or is_exactly(value, int, bool, float)
 
 
 @dataclass(eq=False)
@@ -576,6 +562,7 @@ def _defined() -> None:
     for cls, constant in ((TupleV, _tuple_as_python), (DictV, _dict_as_python), (SetV, _set_as_python),
                           (ListV, lambda v: v.cls(as_python(i) for i in v.items)), (ObjectV, None)):
         define(cls, Kind(python_type=lambda v: v.cls, constant=constant))
+    define(ObjectV, Kind(own_class=lambda v: v.cls))
     for face, made in ((int, SizeV), (range, RangeV), (types.CellType, CellV), (super, SuperV),
                        (types.FunctionType, FunctionV), (functools.partial, PartialV)):
         define(made, Kind(python_type=functools.partial(_always, face)))

@@ -18,6 +18,7 @@ from dynacomp.capture.base.classes import module_name, mro
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_container, is_object, own_class
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     MethodV,
@@ -26,7 +27,6 @@ from dynacomp.capture.symbolic.values import (
     Value,
     children,
     is_const,
-    is_container,
 )
 from dynacomp.capture.wrapping.constants import from_python
 
@@ -45,8 +45,9 @@ def _derives(cls: type) -> bool:
 def refuse_method(value: Value) -> None:
     """Break where a bound method is not called, but taken for what it is: of Equinox's modules it is a module too, a
     tree that is equal to others of the same leaves."""
-    if isinstance(value, MethodV) and isinstance(value.obj, ObjectV) and _derives(value.obj.cls):
-        raise Break("opaque", f"a bound method of a {value.obj.cls.__qualname__}, as a tree")
+    cls = own_class(value.obj) if isinstance(value, MethodV) else None
+    if cls is not None and _derives(cls):
+        raise Break("opaque", f"a bound method of a {cls.__qualname__}, as a tree")
 
 
 def begin(cls: type) -> ObjectV:
@@ -109,7 +110,7 @@ def _holds(cap: Capture, value: Value, is_such: Any) -> bool:
     value = cap.realize(value)
     if is_container(value):
         return any(_holds(cap, v, is_such) for v in children(value))
-    if isinstance(value, ObjectV) and is_module(value.cls):
+    if is_object(value) and is_module(value.cls):
         return any(_holds(cap, cap.getattr(value, f.name), is_such) for f in dataclasses.fields(value.cls)
                    if not f.metadata.get("static", False))
     if is_const(value):

@@ -22,6 +22,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.bodies.subgraphs import Standin
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_object
 from dynacomp.capture.symbolic.values import (
     CellV,
     Const,
@@ -52,7 +53,7 @@ def as_real(arg: Any) -> Any:
 
 def exists(value: Value) -> bool:
     """Whether it is an object that was there before the call, and is as it was."""
-    return isinstance(value, ObjectV) and value.real is not None and not value.written
+    return is_object(value) and value.real is not None and not value.written
 
 
 def _function(cap: Capture, value: Value) -> Any:

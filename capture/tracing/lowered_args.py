@@ -34,6 +34,7 @@ from dynacomp.capture.numbers.graph_inputs import scalar_node
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import has_user_call, is_host, is_user_function
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_object
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     BuiltinMethodV,
@@ -95,7 +96,7 @@ def lower_arg(cap: Capture, value: Value) -> Any:
 
 def lower_function(cap: Capture, value: Value) -> Any:
     """`lower_arg` of what a transformation will call: a model is its `__call__`, not its arrays."""
-    if isinstance(value, ObjectV) and has_user_call(value.cls):
+    if is_object(value) and has_user_call(value.cls):
         return Standin(cap, value)
     return lower_arg(cap, value)
 

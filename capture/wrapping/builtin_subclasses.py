@@ -18,6 +18,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_object
 from dynacomp.capture.symbolic.values import DictV, ListV, ObjectV, SequenceV, SetV, Value
 
 HEAP, IMMUTABLE_TYPE = 1 << 9, 1 << 8  # Py_TPFLAGS_*
@@ -115,14 +116,14 @@ def plain(value: Value) -> Value:
 
 def is_number(value: Value) -> bool:
     """An instance of a subclass of int, float or complex that other numbers and arrays see as that number."""
-    return isinstance(value, ObjectV) and payload_base(value.cls) in (int, float, complex) and inherits(
+    return is_object(value) and payload_base(value.cls) in (int, float, complex) and inherits(
         value.cls, "__int__", "__index__", "__float__", "__complex__", "__array__", "__jax_array__")
 
 
 def seen_by_c(value: Value) -> Value:
     """What C code makes of an instance of a number's or string's subclass that overrides no special method:
     the number or string. Other Values are themselves."""
-    if isinstance(value, ObjectV) and payload_base(value.cls) in SCALARS and inherits(value.cls, *SPECIAL):
+    if is_object(value) and payload_base(value.cls) in SCALARS and inherits(value.cls, *SPECIAL):
         return value.payload
     return value
 

@@ -22,13 +22,13 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.questions import own_class
 from dynacomp.capture.symbolic.side_effects import changing_outside
 from dynacomp.capture.symbolic.values import (
     DELETED,
     Const,
     FunctionV,
     MethodV,
-    ObjectV,
     Value,
     holds,
     is_const,
@@ -351,7 +351,7 @@ def type_store(cap: Capture, cls: type, name: str, value: Any) -> None:
         return
     if name.startswith("__") or known is not MISSING or issubclass(cls, enum.Enum) or is_pure_module(module_name(cls)):
         raise Break("store", what)
-    if isinstance(value, ObjectV) and any(hasattr(value.cls, n) for n in ("__get__", "__set__", "__set_name__")):
+    if any(hasattr(own_class(value), n) for n in ("__get__", "__set__", "__set_name__")):
         raise Break("store", f"{what}: a descriptor")
     changing_outside(cap, what)
     held = written(cap, cls, name) is not None or name in entries(cls) and not is_deleted(cap, cls, name)

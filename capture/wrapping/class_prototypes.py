@@ -37,24 +37,19 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.questions import is_object, is_plain_tuple
 from dynacomp.capture.symbolic.values import (
-    ArrayV,
     Const,
     DictV,
     FunctionV,
     LibraryV,
-    ListV,
-    NdArrayV,
     NotConstant,
-    ObjectV,
-    SetV,
     TupleV,
     Value,
     existing,
     is_const,
     is_constant,
     is_known_literal,
-    is_plain_tuple,
     stands_for,
     type_of,
 )
@@ -200,7 +195,7 @@ def _function(fn: FunctionV) -> types.FunctionType:
 
 def _placeholder(value: Value) -> Placeholder:
     found = hooks(value)
-    of_program = isinstance(value, ObjectV) or isinstance(value, LibraryV) and isinstance(value.real, PJIT)
+    of_program = is_object(value) or isinstance(value, LibraryV) and isinstance(value.real, PJIT)
     if found and not of_program:
         raise Break("call", f"a class whose namespace has a {type(value).__name__.removesuffix('V').lower()} that "
                             "may be a descriptor")
@@ -216,8 +211,10 @@ def hooks(value: Value) -> frozenset[str]:
 
 
 def _is_unhashable(value: Value) -> bool:
-    return isinstance(value, (ListV, DictV, SetV, ArrayV, NdArrayV)) or isinstance(
-        value, ObjectV) and value.cls.__hash__ is None
+    try:
+        return type_of(value).__hash__ is None
+    except NotConstant:
+        return False
 
 
 @functools.cache

@@ -22,6 +22,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_pure_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.questions import is_object
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
     DELETED,
@@ -52,7 +53,7 @@ from dynacomp.capture.wrapping.constants import from_python
 
 def is_exception(value: Value) -> TypeGuard[ObjectV]:
     """Whether `value` is an exception that the machine looks into."""
-    return isinstance(value, ObjectV) and issubclass(value.cls, BaseException)
+    return is_object(value) and issubclass(value.cls, BaseException)
 
 
 def no_attribute(owner: str, name: str) -> Raised:
@@ -159,12 +160,12 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
         return class_attrs.class_method(cap, raw, type_of(value))
     if isinstance(raw, staticmethod):
         return class_attrs.static_method(cap, raw, owner, name)
-    if isinstance(value, ObjectV) and getattr(raw, "__objclass__", None) in BASES and isinstance(raw, SIMPLE):
+    if is_object(value) and getattr(raw, "__objclass__", None) in BASES and isinstance(raw, SIMPLE):
         return OPERATIONS.payload_attribute(cap, value, name)
     if isinstance(raw, types.MemberDescriptorType) and name == "__dict__":  # of a SimpleNamespace
         return _getset(cap, value, name)
     if isinstance(raw, types.MemberDescriptorType):
-        slot = instance_attribute(cap, value, name) if isinstance(value, ObjectV) else None
+        slot = instance_attribute(cap, value, name) if is_object(value) else None
         if slot is None and is_exception(value):
             return OPERATIONS.exception_attribute(cap, value, name)
         if slot is None:
@@ -218,7 +219,7 @@ DESCRIPTORS: dict[str, Any] = {"_wrap_method": _wrapped_method, "_WrapMethod": _
 
 def _cached_property(cap: Capture, raw: functools.cached_property, value: Value) -> Value:
     """Computed once, then the instance's own entry (its lock, before 3.12, guards against threads)."""
-    if not isinstance(value, ObjectV) or raw.attrname is None:
+    if not is_object(value) or raw.attrname is None:
         raise Break("attribute", "a cached_property without a name")
     found = cap.call(from_python(cap, raw.func), [value])
     mutating(cap, value)
@@ -232,7 +233,7 @@ DESCRIPTORS["cached_property"] = _cached_property
 
 def _named_field(cap: Capture, raw: Any, value: Value) -> Value:
     """A field of an instance of a class derived from a NamedTuple."""
-    if not isinstance(value, ObjectV):
+    if not is_object(value):
         raise Break("attribute", "a field of a NamedTuple that is none")
     return items_of(cap, value.payload)[raw.__reduce__()[1][0]]
 
@@ -243,7 +244,7 @@ DESCRIPTORS["_tuplegetter"] = _named_field
 def _getset(cap: Capture, value: Value, name: str) -> Value:
     if name == "__class__":
         return Const(type_of(value))
-    if name == "__dict__" and isinstance(value, ObjectV):
+    if name == "__dict__" and is_object(value):
         return OPERATIONS.instance_dict(cap, value)
     if is_exception(value):
         return OPERATIONS.exception_attribute(cap, value, name)

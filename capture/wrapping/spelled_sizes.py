@@ -18,7 +18,8 @@ from dynacomp.capture.numbers import host_arrays, host_functions, size_values
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import label
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import NdArrayV, NeedsConcrete, ScalarV, TupleV, Value, children, is_plain_tuple
+from dynacomp.capture.symbolic.questions import is_plain_tuple
+from dynacomp.capture.symbolic.values import NdArrayV, NeedsConcrete, ScalarV, TupleV, Value, children
 from dynacomp.capture.wrapping import ndarrays
 
 MOST = 16  # numbers of an array that become sizes

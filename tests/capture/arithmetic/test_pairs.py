@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynacomp.capture.symbolic.pairs import Pair, Pairs
+from dynacomp.capture.arithmetic.pairs import Pair, Pairs
 from dynacomp.capture.symbolic.values import Const, ListV, NumberV, SizeV, TupleV
 
 
