@@ -23,7 +23,8 @@ from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, BuiltinMethodV, Const, NdArrayV, SizeV, TupleV, Value, type_of
+from dynacomp.capture.symbolic.questions import is_size
+from dynacomp.capture.symbolic.values import ArrayV, BuiltinMethodV, Const, NdArrayV, TupleV, Value, type_of
 from dynacomp.capture.tracing.trace_call import emit_node, library_call
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import wrap
@@ -201,7 +202,7 @@ def rows(cap: Capture, value: ArrayV) -> Value | None:
     if ndarrays.is_numpy(value) or not value.aval.shape:
         return None
     first: Any = dims(cap, value)[0]
-    many = cap.lessons.rolled or isinstance(first, SizeV) or first.value > MAX_UNPACKED
+    many = cap.lessons.rolled or is_size(first) or first.value > MAX_UNPACKED
     return first if many else None
 
 

@@ -31,13 +31,13 @@ from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.dynamic_scalars import host, is_numpy_number
 from dynacomp.capture.numbers.host_functions import as_scalar, row_of
 from dynacomp.capture.symbolic.iterator_values import CountIterV
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_number
+from dynacomp.capture.symbolic.questions import is_graph_number, is_number, is_scalar
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
     NumberV,
-    ScalarV,
     Value,
     is_const,
     now,
@@ -127,9 +127,9 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
         found = _compare(cap, name, a, b)
     else:
         row = _ARITHMETIC.get(name.removeprefix("i") if name.startswith("i") and name != "invert" else name)
-        unfit = any(isinstance(v, ScalarV) or type_of(v) is float for v in (a, b))
+        unfit = any(is_scalar(v) or type_of(v) is float for v in (a, b))
         found = row(cap, a, b) if row is not None and not unfit else None
-    if series is not None and isinstance(found, NumberV):
+    if series is not None and is_graph_number(found):
         found.series = series
     elif series is not None and found is None:
         found = series.loop.number(series.expr, series.now)
@@ -140,18 +140,20 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
 
 
 def _is_operand(v: Value) -> bool:
-    return is_number(v) or isinstance(v, ScalarV) and type(v.hint) in (int, bool, float)
+    return is_number(v) or is_scalar(v) and type(v.hint) in (int, bool, float)
 
 
 def span(v: Any) -> tuple[int, int]:
     """The least and the greatest value of an int or bool."""
-    if isinstance(v, NumberV):
-        return v.low, v.high
-    return int(least_of(v)), int(most_of(v))
+    row = kind(v).span
+    return (int(least_of(v)), int(most_of(v))) if row is None else row(v)
+
+
+define(NumberV, Kind(span=lambda v: (v.low, v.high)))
 
 
 def _operand(v: Value) -> Value:
-    return ArrayV(v.node, v.aval) if isinstance(v, NumberV) else v
+    return ArrayV(v.node, v.aval) if is_graph_number(v) else v
 
 
 def _computed(cap: Capture, op: Any, a: Any, b: Any, bounds: list[int], steps: Any = None) -> NumberV | None:
@@ -175,7 +177,7 @@ def _sub(cap: Capture, a: Any, b: Any) -> NumberV | None:
 
 def _moved(v: Any, by: Any, sign: int) -> Any:
     """The steps of a counter that moves on."""
-    if not (isinstance(v, NumberV) and v.steps and is_const(by)):
+    if not (is_graph_number(v) and v.steps and is_const(by)):
         return None
     node, least, most = v.steps
     return node, least + sign * by.value, most + sign * by.value
@@ -197,7 +199,7 @@ def _mod(cap: Capture, a: Any, b: Any) -> NumberV | None:
 
 def extreme(cap: Capture, pick: Any, items: Sequence[Any]) -> Value | None:
     """`max(*items)` or `min(*items)` of ints of which the Graph computes some; None of others."""
-    if not any(isinstance(v, NumberV) for v in items) or not all(is_number(v) and type_of(v) is int for v in items):
+    if not any(is_graph_number(v) for v in items) or not all(is_number(v) and type_of(v) is int for v in items):
         return None
     found = items[0]
     for v in items[1:]:
@@ -234,14 +236,14 @@ def _by_bounds(name: str, a: NumberV, b: Any) -> bool | None:
 
 
 def _compare(cap: Capture, name: str, a: Any, b: Any) -> Value | None:
-    if not isinstance(a, NumberV):
+    if not is_graph_number(a):
         return _compare(cap, _SWAPPED.get(name, name), b, a)
     known = _by_bounds(name, a, b)
     if known is not None:
         return Const(known)
     if is_rounded(a) or is_rounded(b):
         return None
-    if not isinstance(b, NumberV):
+    if not is_graph_number(b):
         return _threshold(cap, name, a, b)
     return _asked(cap, name, a, b) if (a.kind is float) == (b.kind is float) else None
 
@@ -256,7 +258,7 @@ def _threshold(cap: Capture, name: str, a: NumberV, limit: Any) -> Value | None:
         whole = type(now(limit)) is not float and fits(now(limit), now(limit))
         return _asked(cap, name, a, limit) if whole else None
     near = Near(name, a.aval.dtype)
-    if isinstance(limit, ScalarV):
+    if is_scalar(limit):
         return _asked(cap, name, a, host(str(near), near, limit)) if is_numpy_number(near(0)) else None
     found = near(limit.value)
     return _asked(cap, name, a, Const(found)) if found == found else Const(name == "ne")
@@ -344,7 +346,7 @@ def converted(cap: Capture, kind: type, v: NumberV) -> Value:
 def next_of_range(cap: Capture, it: CountIterV) -> tuple[NumberV, NumberV]:
     """Whether a range that the Graph counts has another element, and that element."""
     current, stop, step = it.current, it.stop, it.step
-    if not (is_const(stop) and is_const(step) and isinstance(current, NumberV)):
+    if not (is_const(stop) and is_const(step) and is_graph_number(current)):
         raise Break("branch", "a range whose end depends on an array")
     more: Any = binary(cap, operator.lt if step.value > 0 else operator.gt, current, stop)
     return more, element(it)
@@ -352,7 +354,7 @@ def next_of_range(cap: Capture, it: CountIterV) -> tuple[NumberV, NumberV]:
 
 def is_rounded(v: Any) -> bool:
     """Whether the array of a number may lack some of its bits."""
-    return isinstance(v, NumberV) and v.kind is float and v.series is not None
+    return is_graph_number(v) and v.kind is float and v.series is not None
 
 
 def _each_round(op: Any, *operands: Any) -> Any:

@@ -35,6 +35,7 @@ from dynacomp.capture.graph.avals import ARRAY_TYPE, is_numpy_dtype
 from dynacomp.capture.reconstruct.emit import Emitter
 from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_graph_array
 from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -192,7 +193,7 @@ def arithmetic(cap: Capture, op: Any, a: Value, b: Value) -> LaterV | None:
 
 def call_method(cap: Capture, value: Any, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A method of an array that Python makes, or of one of JAX that Python looks into."""
-    arrays = isinstance(value, ArrayV) or isinstance(value.obj, (np.ndarray, np.generic))
+    arrays = is_graph_array(value) or isinstance(value.obj, (np.ndarray, np.generic))
     listed = name == "__getitem__" and any(type_of(v) is list for v in args)  # `a[[0, 1]]` is not `a[0, 1]`
     found = made(cap, ndarrays.Method(name), value, *args) if (
         arrays and name in METHODS and not kwargs and not listed) else None
@@ -250,7 +251,7 @@ def twin(cap: Capture, value: Any) -> Value | None:
 def _argument(cap: Capture, value: LaterV) -> Any:
     """As JAX takes it: as the array of JAX with that content, which has no weak type then."""
     array = twin(cap, value) if home(cap) is not None else None
-    if not isinstance(array, ArrayV) or type(value.obj) is not np.ndarray:
+    if not is_graph_array(array) or type(value.obj) is not np.ndarray:
         return _looked_at(cap, value)
     weak = array.aval.weak_type
     return lower_arg(cap, library_call(cap, jnp.asarray, [array, Const(array.aval.dtype)]) if weak else array)

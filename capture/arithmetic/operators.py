@@ -22,7 +22,7 @@ from dynacomp.capture.symbolic.iterator_values import StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_array, is_object, own_class
+from dynacomp.capture.symbolic.questions import is_graph_array, is_library_object, is_object, is_sequence, own_class
 from dynacomp.capture.symbolic.standing_values import IdV, LaterV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -39,7 +39,6 @@ from dynacomp.capture.symbolic.values import (
     OpaqueV,
     RangeV,
     ScalarV,
-    SequenceV,
     SetV,
     SizeV,
     SliceV,
@@ -137,7 +136,7 @@ def _fixed(cap: Capture, *values: Value) -> tuple[Value, ...]:
 def _of_numpy(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     """NumPy's own operator; None where the other operand is JAX's. Break where NumPy is given what is not known."""
     found = ndarrays.call(cap, op, [a, b], {})
-    if found is None and not any(ndarrays.is_jax_array(v) or isinstance(v, LibraryV) for v in (a, b)):
+    if found is None and not any(ndarrays.is_jax_array(v) or is_library_object(v) for v in (a, b)):
         raise Break("leaves", f"NumPy's own {op.__name__}")
     return found
 
@@ -224,7 +223,7 @@ def _prefers_right(cap: Capture, a: Value, b: Value, method: str, op: Any) -> bo
 
 
 def _try_method(cap: Capture, left: Value, method: str, right: Value) -> Any:
-    if is_array(left):
+    if is_graph_array(left):
         if hasattr(own_class(right), "__jax_array__"):
             converted = cap.call(cap.getattr(right, "__jax_array__"), [])
             return library_call(cap, arrays.method(method), [left, converted])
@@ -294,7 +293,7 @@ def _structural(cap: Capture, op: Any, a: Value, b: Value) -> Value:
 
 
 def _are_sequences(a: Value, b: Value) -> bool:
-    return isinstance(a, SequenceV) and row_kind(a) is row_kind(b)
+    return is_sequence(a) and row_kind(a) is row_kind(b)
 
 
 def _order(cap: Capture, op: Any, a: Value, b: Value) -> Value:
@@ -497,7 +496,7 @@ def subscript(cap: Capture, obj: Value, key: Value) -> Value:
 
 
 def _constant_item(cap: Capture, obj: Value, key: Value) -> Value:
-    if isinstance(key, ArrayV):
+    if is_graph_array(key):
         return _array_item(cap, obj, key)
     key = Const(slice_of(cap, key)) if isinstance(key, SliceV) else size_values.known(cap, key, "an index")
     return fold(cap, operator.getitem, obj, index_value(cap, key))
@@ -538,7 +537,8 @@ def count_of(cap: Capture, v: Any) -> Value:
         return front.count(v)  # type: ignore[no-any-return]
     found = changing_contents.count(cap, v)
     if found is None:
-        return Const(len(v.members if isinstance(v, SetV) else v.items))
+        row = kind(v).members
+        return Const(len(v.items if row is None else row(v)))
     there, more = found
     return binary(cap, operator.add, cap.realize(there), Const(more)) if more else cap.realize(there)
 

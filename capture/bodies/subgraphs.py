@@ -34,7 +34,7 @@ from dynacomp.capture.graph.sizes import canonical
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_container
+from dynacomp.capture.symbolic.questions import is_container, is_sequence
 from dynacomp.capture.symbolic.side_effects import may_see
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -277,7 +277,7 @@ def _given_back(result: Value, output: Any, parts: Iterable[Value]) -> Any:
             with suppressing(Exception):  # its class computes when it is put together
                 leaves, treedef = jax.tree.flatten(materialise(arg, Itself()))
                 return Tree(treedef, tuple(leaves), given=True)
-        if isinstance(value, SequenceV) and type(arg) in (tuple, list) and len(arg) == len(value.items):
+        if is_sequence(value) and type(arg) in (tuple, list) and len(arg) == len(value.items):
             return type(arg)(map(noted, value.items, arg))
         return arg
 

@@ -21,7 +21,7 @@ from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.whole_loops import looped
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_object
+from dynacomp.capture.symbolic.questions import is_graph_number, is_object
 from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -105,7 +105,7 @@ define(NumberV, Kind(round=_round_later))
 def _index(cap: Capture, a: Value, /) -> Value:
     """An int is its own index, whether it is a constant or not."""
     a = index_value(cap, a)
-    number = is_changing(a) or isinstance(a, NumberV)
+    number = is_changing(a) or is_graph_number(a)
     return a if number and type_of(a) is int else fold_call(cap, operator.index, [a], {})
 
 

@@ -18,10 +18,9 @@ from dynacomp.capture.kinds import alike_items
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_graph_array, is_size
 from dynacomp.capture.symbolic.values import (
-    ArrayV,
     Const,
-    SizeV,
     Value,
     is_changing,
     is_const,
@@ -36,14 +35,14 @@ ONE = Const(1)
 
 @row(jnp.squeeze)
 def _squeeze(cap: Capture, a: Value, axis: Value = NONE) -> Value:
-    if isinstance(a, ArrayV) and stands_for(axis, None):
+    if is_graph_array(a) and stands_for(axis, None):
         return library_call(cap, jnp.squeeze, [a, *arrays.squeezed(cap, a)])
     return library_call(cap, jnp.squeeze, [a, axis])
 
 
 @row(jax.lax.scan)
 def _scan(cap: Capture, f: Value, init: Value, xs: Value = NONE, length: Value = NONE, **options: Value) -> Value:
-    if isinstance(length, SizeV) and stands_for(xs, None) and options.keys() <= {
+    if is_size(length) and stands_for(xs, None) and options.keys() <= {
             "reverse", "unroll"}:
         return library_call(cap, sized_calls.scan_of_length, [f, init, length], options, name="scan")
     given = {name: v for name, v in (("xs", xs), ("length", length)) if v is not NONE}
@@ -77,7 +76,7 @@ def _arange(cap: Capture, start: Value, stop: Value = NONE, step: Value = NONE, 
 
 @row(jnp.diag_indices)
 def _diag_indices(cap: Capture, n: Value, ndim: Value = Const(2)) -> Value:
-    sized = isinstance(n, SizeV) and bool(object_of(size_values.compare(cap, operator.gt, n, Const(0))))
+    sized = is_size(n) and bool(object_of(size_values.compare(cap, operator.gt, n, Const(0))))
     return library_call(cap, sized_calls.diag_indices if sized else jnp.diag_indices, [n, ndim], name="diag_indices")
 
 
@@ -92,7 +91,7 @@ def _slides(name: str) -> None:
 
 
 def _is_vector(x: Value) -> bool:
-    return isinstance(x, ArrayV) and len(x.aval.shape) == 1 and x.aval.shape[0] != 0
+    return is_graph_array(x) and len(x.aval.shape) == 1 and x.aval.shape[0] != 0
 
 
 def _is_sized_vector(x: Value) -> bool:
@@ -114,11 +113,11 @@ def _searchsorted(cap: Capture, a: Value, v: Value, side: Value = Const("left"),
 @row(jax.random.permutation)
 def _permutation(cap: Capture, key: Value, x: Value, axis: Value = Const(0), independent: Value = Const(False),
                  **kwargs: Value) -> Value:
-    shape = x.aval.shape if isinstance(x, ArrayV) else (size_values.expr_of(x),) if isinstance(x, SizeV) else ()
+    shape = x.aval.shape if is_graph_array(x) else (size_values.expr_of(x),) if is_size(x) else ()
     at, whole = object_of(axis), object_of(independent)
     known = type(at) is int and type(whole) is bool and -len(shape) <= at < len(shape) and not kwargs and _is_key(key)
     size = size_values.of_expr(cap, math.prod(shape) if whole else shape[at]) if known and shape else x
-    if not known or not isinstance(size, SizeV) or size.hint < 1:
+    if not known or not is_size(size) or size.hint < 1:
         return library_call(cap, jax.random.permutation, [key, x, axis, independent], kwargs)
     rounds = sized_calls.rounds_of_permutation(size.hint)
     for limit in map(sized_calls.most_permuted, (rounds - 1, rounds)):
@@ -128,7 +127,7 @@ def _permutation(cap: Capture, key: Value, x: Value, axis: Value = Const(0), ind
 
 def _is_key(key: Value) -> bool:
     """Whether this is a key of one of JAX's generators, new or old."""
-    if not isinstance(key, ArrayV):
+    if not is_graph_array(key):
         return False
     new = jnp.issubdtype(key.aval.dtype, jax.dtypes.prng_key)
     return key.aval.shape == () if new else key.aval.shape == (2,) and key.aval.dtype == np.uint32

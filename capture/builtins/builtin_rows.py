@@ -37,7 +37,7 @@ from dynacomp.capture.numbers import size_values
 from dynacomp.capture.reconstruct import tracebacks
 from dynacomp.capture.symbolic.kind import KINDS, Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_plain_tuple
+from dynacomp.capture.symbolic.questions import is_dict, is_plain_tuple
 from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -85,7 +85,7 @@ def row(*functions: Any) -> Any:
 @row(types.MappingProxyType)
 def _mapping_proxy(cap: Capture, mapping: Value) -> Value:
     """A view of a dict, not a copy."""
-    if not isinstance(mapping, DictV) or mapping.cls is types.MappingProxyType:
+    if not is_dict(mapping) or mapping.cls is types.MappingProxyType:
         raise Break("call", "a mappingproxy of what is no dict")
     return DictV(mapping.items, types.MappingProxyType, shows=mapping)
 

@@ -30,7 +30,7 @@ from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_plain_tuple
+from dynacomp.capture.symbolic.questions import is_plain_tuple, is_value
 from dynacomp.capture.symbolic.side_effects import SETTLED
 from dynacomp.capture.symbolic.values import Const, MethodV, Value, is_const, is_open
 from dynacomp.capture.tracing.trace_call import library_call
@@ -148,7 +148,7 @@ def cached_call(cap: Capture, fn: Const, *args: Value, **kwargs: Value) -> Value
 def _is_key(value: Value) -> bool:
     """Whether an argument is a constant whose hash and equality are no code of the program's."""
     if is_plain_tuple(value):
-        return all(isinstance(x, Value) and _is_key(x) for x in value.items)
+        return all(is_value(x) and _is_key(x) for x in value.items)
     if not is_const(value) or is_open(value):
         return False
     obj: Any = value.value

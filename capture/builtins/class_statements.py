@@ -22,18 +22,15 @@ from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture, execute, new_frame
-from dynacomp.capture.symbolic.questions import is_object
+from dynacomp.capture.symbolic.questions import is_dict, is_graph_array, is_list, is_object, is_tuple
 from dynacomp.capture.symbolic.side_effects import changing_outside, mutating
 from dynacomp.capture.symbolic.values import (
-    ArrayV,
     CellV,
     Const,
     DictV,
     FunctionV,
-    ListV,
     ObjectV,
     SuperV,
-    TupleV,
     Value,
     as_python,
     holds,
@@ -92,10 +89,10 @@ def _entries(cap: Capture, namespace: DictV) -> dict[str, Value]:
 
 def type_new(cap: Capture, name: Value, bases: Value, namespace: Value, /, **kwargs: Value) -> Value:
     """`type(name, bases, namespace)`."""
-    if not (isinstance(bases, TupleV) or is_const(bases) and bases.value == ()) or not (
-            isinstance(namespace, DictV) and namespace.cls is dict):
+    if not (is_tuple(bases) or is_const(bases) and bases.value == ()) or not (
+            is_dict(namespace) and namespace.cls is dict):
         raise Break("call", "type() with other arguments")
-    parents = tuple(cap.items(bases)) if isinstance(bases, TupleV) else ()
+    parents = tuple(cap.items(bases)) if is_tuple(bases) else ()
     metaclass = _metaclass(parents, Const(type))
     found = _entries(cap, namespace)
     if "__module__" not in found:
@@ -137,7 +134,7 @@ def _late_parts(namespace: dict[str, Value]) -> list[tuple[str, Value]]:
     late = []
     for name in (*PLAIN, "__slots__"):
         value = namespace.get(name)
-        if name == "__slots__" and isinstance(value, ListV):
+        if name == "__slots__" and is_list(value):
             late.append((name, value))
             namespace[name] = Const(tuple(as_python(value)))
         elif value is not None and not is_literal(as_python(value)):
@@ -225,7 +222,7 @@ CONST_METHODS.update({(property, name): _with(name) for name in ("getter", "sett
 @row(type)
 def _type(cap: Capture, *args: Value, **kwargs: Value) -> Value:
     if len(args) == 1:
-        if isinstance(args[0], ArrayV) and cap.root.traced:
+        if is_graph_array(args[0]) and cap.root.traced:
             raise Break("tracer", "the class of a value that a transformation may trace")
         return Const(class_of(args[0]))
     if len(args) != 3:

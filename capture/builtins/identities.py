@@ -14,16 +14,13 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_single
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_graph_array, is_graph_number, is_object
 from dynacomp.capture.symbolic.side_effects import SETTLED, certain
 from dynacomp.capture.symbolic.standing_values import IdV
 from dynacomp.capture.symbolic.values import (
-    ArrayV,
     Const,
-    DictV,
-    NumberV,
-    ObjectV,
-    SetV,
     Value,
     existing,
     is_changing,
@@ -39,9 +36,9 @@ def identify(cap: Capture, x: Value) -> Value:
     """`id(x)`."""
     if is_const(x) and not is_made(cap, x.value) and not _may_be_two(x):
         return Const(id(x.value))  # functions, classes and the like are held by their guards
-    if is_changing(x) or isinstance(x, NumberV):
+    if is_changing(x) or is_graph_number(x):
         raise Break("identity", "id() of a number or string that changes from call to call")
-    if isinstance(x, ArrayV):
+    if is_graph_array(x):
         certain(cap, x)
     anchor = _anchor(x)
     known = cap.known.ids.get(id(anchor))
@@ -65,7 +62,7 @@ def _anchor(x: Value) -> Any:
     real = existing(x)
     if real is not None:
         return real
-    return x.node if isinstance(x, ArrayV) else x
+    return x.node if is_graph_array(x) else x
 
 
 def settle_ids(cap: Capture) -> None:
@@ -88,11 +85,10 @@ def settle_ids(cap: Capture) -> None:
 
 
 def _has_addresses(value: Any) -> bool:
-    if isinstance(value, ObjectV):  # of a subclass: what nobody has read decides nothing
+    if is_object(value):  # of a subclass: what nobody has read decides nothing
         value = None if value.unread else value.payload
-    if not isinstance(value, (DictV, SetV)) or value.real is None:
-        return False
-    return any(map(_is_address, value.members if isinstance(value, SetV) else value.items))
+    members = kind(value).members
+    return members is not None and value.real is not None and any(map(_is_address, members(value)))
 
 
 def _is_address(key: Any) -> bool:

@@ -23,13 +23,12 @@ from dynacomp.capture.calls.class_checks import checked
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_object
+from dynacomp.capture.symbolic.questions import is_object, is_tuple
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
     ObjectV,
     OpaqueV,
-    TupleV,
     Value,
     as_python,
     holds,
@@ -135,7 +134,7 @@ def _is_a(obj: Any, kinds: Any) -> bool:
 
 def _alternatives(cap: Capture, kinds: Value) -> list[Value]:
     """The classes of `A`, `(A, B)` and `A | B`."""
-    if isinstance(kinds, TupleV):
+    if is_tuple(kinds):
         return [kind for item in cap.items(kinds) for kind in _alternatives(cap, item)]
     if holds(kinds, (tuple, types.UnionType)):
         found = kinds.value if isinstance(kinds.value, tuple) else kinds.value.__args__

@@ -32,7 +32,7 @@ from dynacomp.capture.symbolic import generators
 from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, GeneratorV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_object
+from dynacomp.capture.symbolic.questions import is_object, is_size
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -42,7 +42,6 @@ from dynacomp.capture.symbolic.values import (
     OpaqueV,
     RangeV,
     SequenceV,
-    SizeV,
     TupleV,
     Value,
     as_python,
@@ -191,7 +190,7 @@ def _sum(cap: Capture, xs: Value, start: Value = Const(0)) -> Value:
     total = start
     if is_const(start):
         accepted(sum, (), [start])  # it joins no strings
-    whole = isinstance(start, SizeV) or is_exactly(start, int)  # floats are rounded
+    whole = is_size(start) or is_exactly(start, int)  # floats are rounded
     if whole and isinstance(xs, RangeV) and is_const(xs.step) and xs.step.value == 1:
         return binary(cap, operator.add, total, _sum_of_range(cap, xs))
     made = looped(cap, summed, xs, start)

@@ -27,11 +27,10 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS, call
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_size, is_tuple, is_value
 from dynacomp.capture.symbolic.values import (
     Const,
     LibraryV,
-    SizeV,
-    TupleV,
     Value,
     as_python,
     is_known_literal,
@@ -87,8 +86,8 @@ def check_format(text: str, count: int, names: Collection[str]) -> None:
 
 def is_settled(v: Value) -> bool:
     """Whether a Value is the same whenever Python gets it."""
-    if isinstance(v, TupleV):
-        return all(isinstance(x, Value) and is_settled(x) for x in v.items)
+    if is_tuple(v):
+        return all(is_value(x) and is_settled(x) for x in v.items)
     return node_of(v) is not None or is_known_literal(v)
 
 
@@ -97,7 +96,7 @@ BUILTINS[jax.debug.print] = debug_print
 
 def _is_constant_dim(cap: Capture, d: Value) -> Value:
     """`core.is_constant_dim(d)`: a size that changes is an int in each call, as in eager JAX."""
-    return Const(True) if isinstance(d, SizeV) else library_call(cap, core.is_constant_dim, [d])
+    return Const(True) if is_size(d) else library_call(cap, core.is_constant_dim, [d])
 
 
 BUILTINS[core.is_constant_dim] = _is_constant_dim

@@ -25,7 +25,7 @@ from dynacomp.capture.calls.calls import BUILTINS, BY_TYPE, OPENED, as_function,
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.generator_finalization import frames
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_object
+from dynacomp.capture.symbolic.questions import is_dict, is_object
 from dynacomp.capture.symbolic.values import (
     Const,
     DictV,
@@ -221,7 +221,7 @@ def _is_fixed(fn: FunctionV) -> bool:
     """Whether a Signature may hold the function's defaults and annotations themselves: no object is made twice."""
     defaults = [*(fn.defaults.items if fn.defaults else ()), *(fn.kwdefaults.items.values() if fn.kwdefaults else ())]
     noted = fn.special.get("__annotations__")
-    return all(is_const(v) for v in (*defaults, *(noted.items.values() if isinstance(noted, DictV) else ())))
+    return all(is_const(v) for v in (*defaults, *(noted.items.values() if is_dict(noted) else ())))
 
 
 BUILTINS[inspect.signature] = _signature

@@ -28,6 +28,7 @@ from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.questions import is_library_object, is_list
 from dynacomp.capture.symbolic.values import (
     Const,
     LibraryV,
@@ -72,7 +73,7 @@ class Shell:
     @property
     def closed(self) -> list[LibraryV]:
         """What is, or may be, a tree that is not taken apart here."""
-        return [v for v, real in self.memo.values() if v is real and isinstance(v, LibraryV) and _is_closed(v)]
+        return [v for v, real in self.memo.values() if v is real and is_library_object(v) and _is_closed(v)]
 
     def rule(self, is_leaf: Value) -> Callable[..., bool] | None:
         """The program's `is_leaf` as a real function, of a part or of its path and the part."""
@@ -83,7 +84,7 @@ class Shell:
 
 def _is_closed(value: Value | None) -> bool:
     """Whether it is a library's object that is a tree, as a model that it has just made. A function is none."""
-    return isinstance(value, LibraryV) and (value.real is None or not jax.tree_util.all_leaves([value.real]))
+    return is_library_object(value) and (value.real is None or not jax.tree_util.all_leaves([value.real]))
 
 
 def _flatten(parts: Shell, is_leaf: Value, shown: bool = False) -> tuple[list[Value], Any]:
@@ -122,7 +123,7 @@ def _mapped(cap: Capture, fn: Value, treedef: Any, columns: list[list[Value]]) -
 
 
 def _tree_map(cap: Capture, f: Value, tree: Value, *rest: Value, is_leaf: Value = NONE) -> Value:
-    if not rest and stands_for(is_leaf, None) and isinstance(tree, ListV):
+    if not rest and stands_for(is_leaf, None) and is_list(tree):
         it = alike_items.iterator(cap, tree)
         if it is not None and alike_items.goes_on(it):
             return cap.call(Const(map_each), [f, it])

@@ -28,9 +28,9 @@ from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_object, own_class
+from dynacomp.capture.symbolic.questions import is_list, is_object, own_class
 from dynacomp.capture.symbolic.side_effects import changing_outside, write_global
-from dynacomp.capture.symbolic.values import Const, ListV, NotConstant, TupleV, Value, as_python, is_const
+from dynacomp.capture.symbolic.values import Const, NotConstant, TupleV, Value, as_python, is_const
 from dynacomp.capture.tracing.abstract_evaluation import CONTROL
 
 MODULE, TABLE = Const(warnings), vars(warnings)
@@ -125,7 +125,7 @@ def shown_as_usual(cap: Capture) -> bool:
 def action(cap: Capture, kind: type, text: str, place: Place | None) -> str:
     """What the first filter that fits says; Break where that depends on a place that is not known."""
     filters = cap.getattr(MODULE, "filters")
-    if not isinstance(filters, ListV):
+    if not is_list(filters):
         raise Break("effect", "filters of warnings that are no list")
     for item in cap.items(filters):
         does, said, category, module, line = _fields(cap, item)

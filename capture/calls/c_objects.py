@@ -43,6 +43,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import StreamV
 from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_list, is_size
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.standing_values import PrivateV
 from dynacomp.capture.symbolic.values import (
@@ -50,7 +51,6 @@ from dynacomp.capture.symbolic.values import (
     Const,
     ListV,
     OpaqueV,
-    SizeV,
     Value,
     as_python,
     is_known_literal,
@@ -145,7 +145,7 @@ def call_method(cap: Capture, value: PrivateV, name: str, args: list[Value], kwa
         return StreamV("getitem", [value], state={"index": 0})
     if any(v.serial < body.serial for v in (value, *args) for body in cap.bodies if isinstance(v, PrivateV)):
         raise Break("effect_in_body", f"a {cls.__name__} that is older than the code which may not run")
-    if name == "shuffle" and len(args) == 1 and isinstance(args[0], ListV) and args[0].cls is list and not kwargs:
+    if name == "shuffle" and len(args) == 1 and is_list(args[0]) and args[0].cls is list and not kwargs:
         return _shuffle(cap, obj, args[0])
     given, named = _given(cap, args, kwargs, f"{cls.__name__}.{name}")
     if cls is LOCK and name in WAITS and obj.locked() and given[:1] != [False] and named != {"blocking": False}:
@@ -176,7 +176,7 @@ def _shuffle(cap: Capture, generator: Any, items: ListV) -> Value:
 def _given(cap: Capture, args: Any, kwargs: dict[str, Value], what: str) -> tuple[list[Any], dict[str, Any]]:
     """The arguments as Python objects; Break where one is not known."""
     for value in (*args, *kwargs.values()):
-        if isinstance(value, SizeV) or not (isinstance(value, PrivateV) or ndarrays.known(cap, value)):
+        if is_size(value) or not (isinstance(value, PrivateV) or ndarrays.known(cap, value)):
             raise Break("leaves", f"{what} of values that only exist at run time")
     found = [v.obj if isinstance(v, PrivateV) else ndarrays.plain(cap, v) for v in (*args, *kwargs.values())]
     return found[:len(args)], dict(zip(kwargs, found[len(args):]))

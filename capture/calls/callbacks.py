@@ -29,6 +29,7 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.calls.calls import BUILTINS, call
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_graph_array
 from dynacomp.capture.symbolic.side_effects import changed_outside
 from dynacomp.capture.symbolic.values import ArrayV, Const, FunctionV, Value, is_const, is_known_literal, type_of
 from dynacomp.capture.tracing.trace_call import library_call
@@ -96,7 +97,7 @@ def io(cap: Capture, *args: Value, **kwargs: Value) -> Value:
 def may_enter(cap: Capture, args: tuple[Value, ...], kwargs: dict[str, Value]) -> bool:
     """Whether eager JAX calls the function at once; nested arguments are left to JAX."""
     given = [*args, *(v for name, v in kwargs.items() if name not in OPTIONS)]
-    return cap.may_break and all(isinstance(v, ArrayV) or is_number(v) or is_known_literal(v) for v in given)
+    return cap.may_break and all(is_graph_array(v) or is_number(v) or is_known_literal(v) for v in given)
 
 
 def entered(cap: Capture, function: Value, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:

@@ -37,7 +37,7 @@ from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import CONTEXTS, changes_object, is_library, is_pure_module, is_stateful
 from dynacomp.capture.symbolic.machine import Capture, execute, new_frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_object, own_class
+from dynacomp.capture.symbolic.questions import is_object, is_scalar, own_class
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     BuiltinMethodV,
@@ -53,7 +53,6 @@ from dynacomp.capture.symbolic.values import (
     ObjectV,
     OpaqueV,
     PartialV,
-    ScalarV,
     SequenceV,
     TupleV,
     Value,
@@ -197,7 +196,7 @@ def _builtin_method(cap: Capture, fn: BuiltinMethodV, args: list[Value], kwargs:
     own = kind(fn.obj).method
     if own is not None:
         return own(cap, fn.obj, fn.name, args, kwargs)
-    if isinstance(fn.obj, ScalarV) and dynamic_scalars.is_numpy_number(fn.obj.hint):
+    if is_scalar(fn.obj) and dynamic_scalars.is_numpy_number(fn.obj.hint):
         return ndarrays.call_method(cap, fn.obj, fn.name, args, kwargs)
     if not kwargs and (fn.name == "join" or any(map(is_changing, (fn.obj, *args)))):
         found = host_functions.method(cap, fn.obj, fn.name, args)
@@ -240,11 +239,14 @@ OUTSIDE = {"abspath", "expanduser", "expandvars", "islink", "ismount", "lexists"
 
 def _is_data(value: Any) -> bool:
     """Literals, regular expressions, and plain containers of them that the captured code knows whole."""
-    if isinstance(value, SequenceV):
-        return type_of(value) in (tuple, list) and all(map(_is_data, value.items))
-    if isinstance(value, DictV):
-        return value.cls is dict and all(map(is_literal, value.items)) and all(map(_is_data, value.items.values()))
-    return is_known_literal(value) or is_exactly(value, re.Pattern)
+    row = kind(value).is_data
+    return row is not None and row(value)
+
+
+define(Const, Kind(is_data=lambda v: is_known_literal(v) or is_exactly(v, re.Pattern)))
+define(SequenceV, Kind(is_data=lambda v: v.cls in (tuple, list) and all(map(_is_data, v.items))))
+define(DictV, Kind(is_data=lambda v: v.cls is dict and all(map(is_literal, v.items)) and all(
+    map(_is_data, v.items.values()))))
 
 
 def _fold_method(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -22,7 +22,7 @@ from dynacomp.capture.kinds.keys import hashable
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import WITHOUT, Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_object
+from dynacomp.capture.symbolic.questions import is_dict, is_object, is_value
 from dynacomp.capture.symbolic.standing_values import PrivateV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -34,10 +34,11 @@ from dynacomp.capture.symbolic.values import (
     NotConstant,
     NumberV,
     ObjectV,
+    ScalarV,
     SetV,
+    SizeV,
     TupleV,
     Value,
-    is_changing,
     is_const,
     stands_for,
 )
@@ -149,7 +150,7 @@ def _copyable(x: DictV) -> type:
 def _deep_dict(cap: Capture, x: DictV, memo: MemoV) -> Value:
     made = memo.copies[id(x)] = DictV({}, _copyable(x), factory=x.factory)
     for key, item in x.items.items():
-        if isinstance(key, Value):
+        if is_value(key):
             raise Break("hash", "a deep copy of a dict whose keys are objects")
         made.items[key] = _deep(cap, cap.realize(item), memo)
     return made
@@ -185,7 +186,7 @@ def _bare(cap: Capture, cls: type) -> ObjectV:
 
 def _fill(cap: Capture, content: Value, made: ObjectV, each: Any) -> None:
     """Copies the items of a list's or dict's subclass as `copy` does: by the methods of the copy."""
-    if isinstance(content, DictV):
+    if is_dict(content):
         store = cap.special(made, "__setitem__")
         for key, item in list(content.items.items()):
             cap.call(store, [each(key_value(cap, key)), each(cap.realize(item))])  # type: ignore[arg-type]
@@ -201,7 +202,7 @@ def _generated(raw: Any) -> bool:
 
 def _atomic(x: Value) -> Value:
     """What Python does not copy."""
-    if is_changing(x) or isinstance(x, (FunctionV, NumberV)) or is_const(x) and _is_atomic(x.value):
+    if is_const(x) and _is_atomic(x.value):
         return x
     raise Break("call", f"a copy of a {type(x).__name__.removesuffix('V').lower()}")
 
@@ -222,5 +223,7 @@ define(NdArrayV, Kind(copy=lambda cap, x: ndarrays.call_method(cap, x, "__copy__
                       deepcopy=lambda cap, x, memo: ndarrays.call_method(cap, x, "copy", [], {})))
 define(ArrayV, Kind(copy=lambda cap, x: library_call(cap, copy.copy, [x]),
                     deepcopy=lambda cap, x, memo: library_call(cap, copy.deepcopy, [x])))
+for _cls in (FunctionV, NumberV, ScalarV, SizeV):  # what Python does not copy
+    define(_cls, Kind(copy=lambda cap, x: x, deepcopy=lambda cap, x, memo: x))
 BUILTINS[copy.copy] = shallow
 BUILTINS[copy.deepcopy] = deep

@@ -13,7 +13,8 @@ from typing import Any
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.calls.calls import BUILTINS, FIRST_CALLED, call
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, ListV, Value, as_python
+from dynacomp.capture.symbolic.questions import is_list
+from dynacomp.capture.symbolic.values import Const, Value, as_python
 
 TEXTS = (str, bytes, bytearray)
 
@@ -95,7 +96,7 @@ def are_alike(a: Any, b: Any, check_types: bool) -> bool | None:
 def _entered(name: str, fn: Callable[..., Any], result: Value | None = None) -> Callable[..., Value]:
     def row(cap: Capture, *args: Value) -> Value:
         found = call(cap, Const(fn), list(args), {})
-        if not isinstance(found, ListV) and as_python(found) is None:
+        if not is_list(found) and as_python(found) is None:
             raise Break("call", f"tree.{name} of what its C++ warns of or refuses")
         return found if result is None else result
     return row

@@ -23,7 +23,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_library
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_container
+from dynacomp.capture.symbolic.questions import is_container, is_value
 from dynacomp.capture.symbolic.undo_log import Watch
 from dynacomp.capture.symbolic.values import Const, MutableV, Value, children, stands_for
 from dynacomp.capture.tracing.library_objects import open_callable
@@ -87,5 +87,5 @@ def _taken(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value],
 def _holds_numbers(value: Value) -> bool:
     """Whether that may be, or hold, anything but arrays of JAX."""
     if is_container(value):
-        return any(not isinstance(x, Value) or _holds_numbers(x) for x in children(value))
+        return any(not is_value(x) or _holds_numbers(x) for x in children(value))
     return not (is_jax_array(value) or stands_for(value, None))

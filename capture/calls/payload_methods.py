@@ -20,6 +20,7 @@ from dynacomp.capture.kinds.keys import elements_of, hashable, missing_key, pair
 from dynacomp.capture.kinds.text import shown, text
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.questions import is_tuple, is_value
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
     BuiltinMethodV,
@@ -76,7 +77,7 @@ def inherited(cap: Capture, obj: ObjectV, raw: Any, args: list[Value], kwargs: d
 
 def _plain_copy(payload: Any) -> Value:
     """Where a built-in object gives itself (`t[:]`, `frozenset.copy`), an instance of a subclass gives a plain one."""
-    return TupleV(list(payload.items)) if isinstance(payload, TupleV) else SetV(set(payload.members), payload.cls)
+    return TupleV(list(payload.items)) if is_tuple(payload) else SetV(set(payload.members), payload.cls)
 
 
 def _check_order(obj: ObjectV, raw: Any) -> None:
@@ -219,7 +220,7 @@ def init_dict(cap: Capture, obj: ObjectV, *sources: Value, **kwargs: Value) -> V
     if ordered:
         store: Any = cap.special(obj, "__setitem__")
         for key, value in found:
-            cap.call(store, [key if isinstance(key, Value) else Const(key), value])
+            cap.call(store, [key if is_value(key) else Const(key), value])
         return NONE
     mutating(cap, table)
     table.items.update(found)

@@ -29,6 +29,7 @@ from dynacomp.capture.control_flow.merge import Differs, Join, Slot
 from dynacomp.capture.graph.graph import Closure, Graph, Node
 from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.machine import Capture, Frame, step
+from dynacomp.capture.symbolic.questions import is_graph_number
 from dynacomp.capture.symbolic.values import NumberV, ScalarV, Value
 from dynacomp.capture.tracing.trace_call import emit_node
 
@@ -93,7 +94,7 @@ class OneSide(Exception):
 
 def may_convert(cap: Capture, condition: Value) -> bool:
     """Whether eager JAX would see a value here. Where JAX traces, a loop's counter is one still."""
-    return not cap.lessons.plain_ifs and (isinstance(condition, NumberV) or not cap.under_trace)
+    return not cap.lessons.plain_ifs and (is_graph_number(condition) or not cap.under_trace)
 
 
 def decide(cap: Capture, frame: Frame, condition: NumberV, yes: Start, no: Start,

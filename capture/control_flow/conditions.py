@@ -17,6 +17,7 @@ from dynacomp.capture.control_flow.merge import Differs
 from dynacomp.capture.control_flow.raising import assume, may_assume, only_raises
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture, Frame
+from dynacomp.capture.symbolic.questions import is_graph_number
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import NotConstant, NumberV, Value
 
@@ -58,7 +59,7 @@ def _choose(cap: Capture, frame: Frame, condition: Value, yes: Start, no: Start)
     if not may_convert(cap, condition):
         raise refusal
     try:
-        asked = graph_scalars.truth(cap, condition) if isinstance(condition, NumberV) else graph_scalars.from_array(
+        asked = graph_scalars.truth(cap, condition) if is_graph_number(condition) else graph_scalars.from_array(
             cap, condition, bool)
         if asked is None:
             raise refusal

@@ -25,12 +25,11 @@ from dynacomp.capture.kinds.grown_lists import Growing
 from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.symbolic.questions import is_number
+from dynacomp.capture.symbolic.questions import is_graph_number, is_list, is_number
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
     Const,
     ListV,
-    NumberV,
     SizeV,
     Value,
     is_changing,
@@ -204,7 +203,7 @@ class Iteration:
         try:
             self.state.made(inside, v, found)
         except Differs:
-            if self.keeps_rounds and isinstance(inside, NumberV) and is_number(v) and type_of(v) is inside.kind:
+            if self.keeps_rounds and is_graph_number(inside) and is_number(v) and type_of(v) is inside.kind:
                 raise Again(Changed([], {}, (place,))) from None  # an int that the Graph cannot carry
             raise
 
@@ -263,7 +262,7 @@ def is_float(v: Any) -> bool:
 
 def may_grow(v: Value) -> bool:
     """Whether a loop may append to an object and become a node: a new list."""
-    return isinstance(v, ListV) and v.cls is list and v.real is None and v.extra is None
+    return is_list(v) and v.cls is list and v.real is None and v.extra is None
 
 
 def range_of(it: CountIterV) -> tuple[int, int] | None:

@@ -35,6 +35,7 @@ from dynacomp.capture.numbers.graph_inputs import add_input
 from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_graph_number, is_scalar
 from dynacomp.capture.symbolic.values import Const, NumberV, ScalarV, Value, is_const, is_exactly, now
 from dynacomp.capture.wrapping.constants import const_array
 
@@ -206,7 +207,7 @@ class LoopNumbers:
             return series.expr
         if is_exactly(v, int, float, bool):
             return v.value
-        if not isinstance(v, ScalarV) or type(v.hint) not in KINDS:
+        if not is_scalar(v) or type(v.hint) not in KINDS:
             raise Differs("a number that Python does not know before the loop")
         known = next((i for i, g in enumerate(self.given) if g.source == v.source), None)
         if known is None:
@@ -293,4 +294,4 @@ class LoopNumbers:
 
 
 def _now(v: Any) -> Any:
-    return v.series.now if isinstance(v, NumberV) else now(v)
+    return v.series.now if is_graph_number(v) else now(v)

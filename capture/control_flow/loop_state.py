@@ -21,7 +21,7 @@ from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.reconstruct.array_identity import origin_of
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_number
+from dynacomp.capture.symbolic.questions import is_graph_array, is_number, is_tuple
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -113,7 +113,7 @@ class State:
             raise Differs("what a loop carries")
 
     def made_array(self, inside: ArrayV, v: Any, found: list[Any]) -> bool:
-        if not isinstance(v, ArrayV) or v.aval != inside.aval or not (v.real is None or isinstance(v.real, jax.Array)):
+        if not is_graph_array(v) or v.aval != inside.aval or not (v.real is None or isinstance(v.real, jax.Array)):
             return False
         found.append(v)
         self._made_origin(inside, v, found)
@@ -124,7 +124,7 @@ class State:
         return _is_next(inside, v)
 
     def made_tuple(self, inside: TupleV, v: Any, found: list[Any]) -> bool:
-        if not isinstance(v, TupleV) or v.cls is not inside.cls or len(v.items) != len(inside.items):
+        if not is_tuple(v) or v.cls is not inside.cls or len(v.items) != len(inside.items):
             return False
         for a, b in zip(inside.items, self.cap.items(v)):
             self.made(a, b, found)

@@ -24,7 +24,7 @@ from dynacomp.capture.reconstruct.array_identity import origin_of
 from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_number
+from dynacomp.capture.symbolic.questions import is_graph_array, is_number, is_scalar, is_tuple
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Lazy,
@@ -106,7 +106,7 @@ class Join:
 
     def _is_twin(self, a: Any, b: Any) -> bool:
         """Whether a way puts one array of its own in two places, which what is chosen would tell apart."""
-        return isinstance(a, ArrayV) and _is_same(a, b) and a.real is None and self.is_inner(a)
+        return is_graph_array(a) and _is_same(a, b) and a.real is None and self.is_inner(a)
 
     def parts(self, way: int, v: Value) -> tuple[Any, list[Any]]:
         if isinstance(v, ObjectV):
@@ -186,7 +186,7 @@ def _constants(join: Join, items: list[Any]) -> Any:
 def _changing(join: Join, items: list[Any]) -> Any:
     """A number or string that changes from call to call: the same on all ways, or one of two, as Python finds."""
     scalars = [host_functions.as_scalar(join.cap, v) for v in items]
-    if all(isinstance(v, ScalarV) and v.source == scalars[0].source for v in scalars):
+    if all(is_scalar(v) and v.source == scalars[0].source for v in scalars):
         return items[0]
     if join.asked is None:
         return _in_each_round(join, items)
@@ -286,11 +286,11 @@ def _objects(join: Join, items: list[Any]) -> Any:
 
 
 _ROWS: list[tuple[Callable[[Any], bool], Callable[[Join, list[Any]], Any]]] = [
-    (lambda v: isinstance(v, ArrayV), _arrays),
+    (lambda v: is_graph_array(v), _arrays),
     (is_const, _constants),
     (lambda v: is_changing(v) or is_const(v), _changing),
     (is_number, _numbers),
     (lambda v: is_number(v) or is_changing(v), _in_each_round),
-    (lambda v: isinstance(v, TupleV), _tuples),
+    (lambda v: is_tuple(v), _tuples),
     (undo_log.is_mutable, _objects),
 ]

@@ -29,6 +29,7 @@ from dynacomp.capture.numbers import dynamic_scalars, host_functions
 from dynacomp.capture.numbers.graph_inputs import scalar_node
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture, Frame
+from dynacomp.capture.symbolic.questions import is_scalar
 from dynacomp.capture.symbolic.values import (
     Const,
     NeedsConcrete,
@@ -64,7 +65,7 @@ def jump(cap: Capture, frame: Frame, instr: Instr, value: Value, wanted: bool) -
     yes, no = (jumped, fallen) if wanted else (fallen, jumped)
     if only_raises(frame.code, yes.index) or only_raises(frame.code, no.index):
         shut(cap, place)
-    if is_long(value.source if isinstance(value, ScalarV) else None):  # each choice may make it thrice as long
+    if is_long(value.source if is_scalar(value) else None):  # each choice may make it thrice as long
         shut(cap, place)
     relations, known, learnt = len(cap.sizes.scope.relations), len(cap.lessons.shut), cap.lessons.kept()
     try:

@@ -25,6 +25,7 @@ from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, Se
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.lessons import Lesson
 from dynacomp.capture.symbolic.machine import Capture, Frame
+from dynacomp.capture.symbolic.questions import is_size
 from dynacomp.capture.symbolic.values import SizeV, Value, is_const
 
 
@@ -56,7 +57,7 @@ def must_unroll(it: Value, rounds: int) -> bool:
     """Whether the number of rounds has to be known now: a range may still become a node in its first rounds."""
     counts = counters(it)
     if counts:
-        return any(isinstance(c.step, SizeV) or isinstance(c.stop, SizeV) and c.asked >= ROUNDS_ASKED for c in counts)
+        return any(is_size(c.step) or is_size(c.stop) and c.asked >= ROUNDS_ASKED for c in counts)
     return rounds == 1
 
 
@@ -65,7 +66,7 @@ def counted(cap: Capture, it: Value) -> Iterator[tuple[Rounds, Any]]:
     for part in (x for c in counters(it) for x in (c.current, c.stop, c.step)):
         if is_const(part) and part.source is not None:
             yield Rounds(part.source), part.value
-        elif isinstance(part, SizeV):
+        elif is_size(part):
             scope = cap.sizes.scope
             yield from ((Rounds(cap.sizes.dims[n]), scope.value(scope.symbol(n))) for n in symbols(part))
 

@@ -39,6 +39,7 @@ from dynacomp.capture.symbolic.grown_items import Run, parts_of
 from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV, counters
 from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture, Frame
+from dynacomp.capture.symbolic.questions import is_graph_number
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -176,7 +177,7 @@ class For(Iteration):
             self.emit_node()
         except REFUSED:
             asked = set() if self.body.undecided is None else made_of(self.body.undecided)
-            deciding = tuple(place for place, v in self.places() if isinstance(v, NumberV) and v.node in asked)
+            deciding = tuple(place for place, v in self.places() if is_graph_number(v) and v.node in asked)
             if not deciding:
                 raise
             raise Again(Changed([], numbers=deciding)) from None

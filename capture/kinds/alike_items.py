@@ -26,6 +26,7 @@ from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.grown_items import Fixed, Leaf, Many, Run, Shape, parts_of
 from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV, counters, is_sized
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_graph_array, is_graph_number
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -91,7 +92,7 @@ def _renumbered(cap: Capture, run: Run, shape: Shape) -> tuple[Shape, list[Array
         return dataclasses.replace(leaf, index=len(stacks) - 1)
 
     def spread(fixed: Fixed) -> Shape:
-        return noted(_spread(cap, fixed.value, run.length), Leaf(0)) if isinstance(fixed.value, ArrayV) else fixed
+        return noted(_spread(cap, fixed.value, run.length), Leaf(0)) if is_graph_array(fixed.value) else fixed
 
     made: Shape = shape.fold(lambda leaf: noted(run.stacks[leaf.index], leaf), spread,
                              lambda many, parts: Many(many.cls, tuple(parts), many.keys))
@@ -157,7 +158,7 @@ def row_at(cap: Capture, v: Value, key: Value) -> Value | None:
 
 def _is_within(cap: Capture, key: NumberV | SizeV, length: Any) -> bool:
     """Whether a number counts one of so many rows."""
-    if isinstance(key, NumberV):
+    if is_graph_number(key):
         room = None if key.below is None else length - key.below
         return key.low >= 0 and room is not None and (room >= 0 if isinstance(room, int) else bool(
             room.scope.known_sign(room)))

@@ -27,7 +27,7 @@ from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import CONTEXTS, is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_object
+from dynacomp.capture.symbolic.questions import is_dict, is_library_object, is_object, is_tuple
 from dynacomp.capture.symbolic.values import (
     DELETED,
     ArrayV,
@@ -285,7 +285,7 @@ def _written(cap: Capture, table: dict[str, Any], name: str) -> Any:
     """What captured code has put into a module's globals, or noted on a function; DELETED, or None where it changed
     nothing there."""
     seen = cap.known.objects.get(id(table))
-    if isinstance(seen, DictV) and seen.dirty:  # the program also holds this table as a dict
+    if is_dict(seen) and seen.dirty:  # the program also holds this table as a dict
         return seen.items.get(name, DELETED if name in table else None)
     _, _, value = cap.effects.globals.get((id(table), name), (None, None, MISSING))
     return None if value is MISSING else DELETED if value is None else value
@@ -296,7 +296,7 @@ def _modelled(cap: Capture, value: Value, name: str) -> Value:
     cls = type_of(value)
     if name == "__class__":
         return Const(cls)
-    if isinstance(value, TupleV) and cls is not tuple:
+    if is_tuple(value) and cls is not tuple:
         return _named_tuple(cap, value, name)
     owner, raw = resolve(cap, cls, name)
     if raw is MISSING:
@@ -444,7 +444,7 @@ def _library(cap: Capture, value: LibraryV, name: str) -> Value:
     if name == "__dict__":  # a library's function has the entries of the program's that it is made of
         raise Break("attribute", "the dictionary of a library's object")
     found = value.fields.get(name) or library_call(cap, getattr, [value, Const(name)], name=name)
-    if isinstance(found, LibraryV) and name in getattr(type(value.real), "_fields", ()):
+    if is_library_object(found) and name in getattr(type(value.real), "_fields", ()):
         value.fields[name] = found
     return found
 

@@ -17,6 +17,7 @@ from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.keys import kind_of, raised
 from dynacomp.capture.kinds.sequences import times_of
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_list
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import ArrayV, Const, LibraryV, ListV, ObjectV, SliceV, Value, as_python, type_of
 from dynacomp.capture.wrapping.builder import items_of, realize
@@ -168,7 +169,7 @@ def _add(cap: Capture, a: ListV, b: Value) -> Any:
     other = plain(b)
     if isinstance(b, (ObjectV, ArrayV, LibraryV)) and hasattr(type_of(b), "__radd__"):
         return NotImplemented
-    if not (isinstance(other, ListV) and other.cls is collections.deque):
+    if not (is_list(other) and other.cls is collections.deque):
         raise raised(TypeError, f'can only concatenate deque (not "{kind_of(b)}") to deque')
     made = copied(cap, a)
     _extend(cap, made, other)

@@ -16,6 +16,7 @@ from dynacomp.capture.kinds.iteration import elements, iterate, key_value
 from dynacomp.capture.kinds.keys import each_pair, hashable, members_of, missing_key, raised
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_dict, is_tuple
 from dynacomp.capture.symbolic.side_effects import mutating, removing
 from dynacomp.capture.symbolic.values import (
     Const,
@@ -43,7 +44,7 @@ def getitem(cap: Capture, table: DictV, key: Value) -> Value:
 
 
 def _merge(cap: Capture, a: DictV, b: Value) -> Any:
-    if not isinstance(b, DictV):
+    if not is_dict(b):
         return NotImplemented
     return DictV({**a.items, **b.items}, _copied(a), factory=a.factory)
 
@@ -104,7 +105,7 @@ def view_contains(cap: Capture, view: Any, item: Value) -> bool:
     shown = _shown(view)
     if _are_keys(view):
         return hashable(cap, item) in shown
-    pair: list[Value] = cap.items(item) if isinstance(item, TupleV) else []
+    pair: list[Value] = cap.items(item) if is_tuple(item) else []
     name = hashable(cap, pair[0]) if len(pair) == 2 else None
     return len(pair) == 2 and name in shown and equal(cap, realize(cap, shown[name]), pair[1])
 

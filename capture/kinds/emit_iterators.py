@@ -25,6 +25,7 @@ from dynacomp.capture.reconstruct.emit import Emitter, made
 from dynacomp.capture.reconstruct.output import Writer
 from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, GeneratorV, SeqIterV, StreamV, counters
 from dynacomp.capture.symbolic.kind import Kind, define
+from dynacomp.capture.symbolic.questions import is_list
 from dynacomp.capture.symbolic.values import Const, ListV, SetV, TupleV, Value, is_const
 
 NONE = Const(None)
@@ -129,7 +130,7 @@ def ended_generator(fn: Any) -> Any:
 
 def _seq_iter(e: Emitter, v: SeqIterV) -> None:
     seq = v.text or v.seq
-    changed = isinstance(seq, ListV) and seq.real is not None and seq.dirty
+    changed = is_list(seq) and seq.real is not None and seq.dirty
     if v.kind == "other" and v.maker is not None:
         _remade(e, v, *v.maker)
         return
@@ -165,7 +166,7 @@ def _empty(seq: Value) -> Value:
     """An empty sequence of the same class."""
     if is_const(seq):
         return Const(type(seq.value)())
-    return ListV([], seq.cls) if isinstance(seq, ListV) else TupleV([])
+    return ListV([], seq.cls) if is_list(seq) else TupleV([])
 
 
 def _table(e: Emitter, v: StreamV) -> None:

@@ -22,10 +22,10 @@ from dynacomp.capture.reconstruct import tracebacks
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.questions import is_library_object
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
     Const,
-    LibraryV,
     ListV,
     ObjectV,
     TupleV,
@@ -52,7 +52,7 @@ CHAIN = ("__cause__", "__context__")
 
 def as_exception(cap: Capture, value: Value) -> Value:
     """An exception as an `ObjectV`: real ones that the machine itself met are taken apart, once."""
-    if isinstance(value, LibraryV):
+    if is_library_object(value):
         raise Break("raises", f"a {type_of(value).__qualname__} that a library has made")
     if not holds(value, BaseException):
         return value

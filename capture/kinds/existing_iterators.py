@@ -21,6 +21,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, StreamV
 from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_dict, is_list
 from dynacomp.capture.symbolic.side_effects import SETTLED, changed, mutating
 from dynacomp.capture.symbolic.values import Const, DictV, ListV, SetV, TupleV, Value
 from dynacomp.capture.wrapping.builder import WRAPPERS, realize, wrap
@@ -64,7 +65,7 @@ def _upcoming(it: GivenIterV) -> tuple[Any, ...]:
 
 def _has_only_grown(v: Any) -> bool:
     """Whether the items that a list had lie where they lay."""
-    return isinstance(v, ListV) and v.cls is list and (v.unseen is not None or unmoved(v)[0] == len(v.real))
+    return is_list(v) and v.cls is list and (v.unseen is not None or unmoved(v)[0] == len(v.real))
 
 
 # --- over a dict that the code changes meanwhile
@@ -82,7 +83,7 @@ def _check_size(cap: Capture, it: GivenIterV, known: Any) -> None:
 
 
 def _is_plain_dict(v: Any) -> bool:
-    return isinstance(v, DictV) and v.cls is dict and v.owner is None and v.real is not None
+    return is_dict(v) and v.cls is dict and v.owner is None and v.real is not None
 
 
 def _has_its_entries(it: GivenIterV, v: Any) -> bool:

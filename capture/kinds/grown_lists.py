@@ -28,7 +28,7 @@ from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.grown_items import Fixed, Front, Leaf, Many, Run, Shape, parts_of
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_number
+from dynacomp.capture.symbolic.questions import is_graph_number, is_list, is_number, is_tuple
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -159,18 +159,18 @@ def shape_of(cap: Capture, item: Value, birth: int, leaves: list[Any], made: lis
             return Fixed(item)
         leaves.append(item)
         return Leaf(len(leaves) - 1)
-    if isinstance(item, NumberV) and not (graph_scalars.is_rounded(item) or cap.root.traced):
+    if is_graph_number(item) and not (graph_scalars.is_rounded(item) or cap.root.traced):
         leaves.append(item)
         return Leaf(len(leaves) - 1, item.kind, item.low, item.high)
     if any(item is other for other in made):
         raise Break("branch", "a list in two places of what a loop fills")
     young = item.serial >= birth and item.source is None
-    is_list = young and type(item) is ListV and item.cls is list and not item.is_open
-    is_dict = young and type(item) is DictV and item.cls is dict and item.owner is None and item.shows is None
-    made += [item] if is_list or is_dict else []
-    if isinstance(item, TupleV) or is_list:
+    new_list = young and type(item) is ListV and item.cls is list and not item.is_open
+    new_dict = young and type(item) is DictV and item.cls is dict and item.owner is None and item.shows is None
+    made += [item] if new_list or new_dict else []
+    if is_tuple(item) or new_list:
         return Many(item.cls, tuple(shape_of(cap, x, birth, leaves, made) for x in cap.items(item)))  # type: ignore[attr-defined]
-    if is_dict:
+    if new_dict:
         return Many(dict, tuple(shape_of(cap, x, birth, leaves, made) for x in item.items.values()),  # type: ignore[attr-defined]
                     tuple(item.items))  # type: ignore[attr-defined]
     if is_const(item) or not young and not is_number(item):
@@ -201,7 +201,7 @@ def copied(cap: Capture, v: ListV) -> ListV | None:
 
 def of_rows(cap: Capture, v: Value) -> ListV | None:
     """`list(v)` of a list that loops have filled, or of an array with a symbolic number of rows; None for others."""
-    if isinstance(v, ListV):
+    if is_list(v):
         return copied(cap, v)
     if not ndarrays.is_jax_array(v) or not isinstance(rows := (v.aval.shape or (0,))[0], Size):
         return None
@@ -212,7 +212,7 @@ def extended(cap: Capture, *lists: Value) -> Grown | None:
     """What a list holds that is several ones together, of which loops have filled one; None for others."""
     parts: list[Any] = []
     for v in lists:
-        if not isinstance(v, ListV) or v.cls is not list or v.real is not None or not (
+        if not is_list(v) or v.cls is not list or v.real is not None or not (
                 v.front is None or v.front.settled):
             return None
         parts += parts_of(v)

@@ -8,7 +8,7 @@ element or None at the end.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dynacomp.capture.arithmetic import arrays
@@ -21,7 +21,7 @@ from dynacomp.capture.symbolic.generators import resume
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import STEPS_AN_ITEM, Capture
-from dynacomp.capture.symbolic.questions import is_object
+from dynacomp.capture.symbolic.questions import is_graph_number, is_object, is_size
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.standing_values import HashedV
 from dynacomp.capture.symbolic.values import (
@@ -31,13 +31,11 @@ from dynacomp.capture.symbolic.values import (
     LibraryV,
     ListV,
     NdArrayV,
-    NumberV,
     ObjectV,
     OpaqueV,
     RangeV,
     SequenceV,
     SetV,
-    SizeV,
     TupleV,
     Value,
     ViewV,
@@ -205,14 +203,14 @@ ROUNDS_ASKED = 3  # so many rounds a loop over a symbolic size goes before the s
 def _before(cap: Capture, it: CountIterV, current: Value, stop: Value, step: Value) -> bool:
     """Whether a range has another element. With a symbolic end the first rounds are decided one by one, for what is
     left may become one node yet (see `rolled_loops`)."""
-    is_sized = isinstance(stop, SizeV) or isinstance(current, SizeV)
+    is_sized = is_size(stop) or is_size(current)
     left = size_values.arithmetic(cap, operator.sub, stop, current) if is_sized else None
     if is_const(step) and left is not None and (is_const(left) or it.asked < ROUNDS_ASKED):
         it.asked += 1
         more = size_values.compare(cap, operator.gt if step.value > 0 else operator.lt, left, Const(0))
         return more.value  # type: ignore[union-attr]
     stop, step, current = (size_values.known(cap, v) for v in (stop, step, current))
-    if isinstance(current, NumberV):
+    if is_graph_number(current):
         raise Break("branch", "the end of a range whose place only the arrays tell")
     assert is_const(current) and is_const(stop) and is_const(step)
     return current.value < stop.value if step.value > 0 else current.value > stop.value
@@ -238,13 +236,16 @@ def _next_object(cap: Capture, it: ObjectV) -> Value | None:
 
 def iterate(cap: Capture, value: Value) -> Iterator[Value]:
     """All elements, one after the other (a Python iterator over Values)."""
-    if isinstance(value, SequenceV):
-        yield from list(items_of(cap, value))
-        return
-    if ndarrays.is_jax_array(value):
-        yield from arrays.unpack(cap, value)
-        return
-    yield from _rest(cap, get_iter(cap, value))
+    row = kind(value).elements
+    yield from _rest(cap, get_iter(cap, value)) if row is None else row(cap, value)
+
+
+def _of_array(cap: Capture, value: ArrayV) -> Iterable[Value]:
+    return arrays.unpack(cap, value) if ndarrays.is_jax_array(value) else _rest(cap, get_iter(cap, value))
+
+
+define(SequenceV, Kind(elements=lambda cap, v: list(items_of(cap, v))))
+define(ArrayV, Kind(elements=_of_array))
 
 
 def _rest(cap: Capture, it: Value) -> Iterator[Value]:

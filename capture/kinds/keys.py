@@ -22,7 +22,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import own_class
+from dynacomp.capture.symbolic.questions import is_dict, is_value, own_class
 from dynacomp.capture.symbolic.standing_values import HashedV, IdV
 from dynacomp.capture.symbolic.values import (
     CellV,
@@ -144,7 +144,7 @@ def is_by_id(key: Any) -> bool:
     """Whether the hash of a key depends on where its object lies in memory."""
     if isinstance(key, HashedV):
         return key.by_id
-    return isinstance(key, Value) or (is_plain_instance(key) and type(key).__hash__ is object.__hash__)
+    return is_value(key) or (is_plain_instance(key) and type(key).__hash__ is object.__hash__)
 
 
 def hash_value(cap: Capture, value: Value) -> Value:
@@ -185,11 +185,11 @@ def pairs(cap: Capture, source: Value) -> list[tuple[Any, Value]]:
 def each_pair(cap: Capture, source: Value) -> Iterator[tuple[Any, Value]]:
     """The same, those of an iterable one by one: a generator may look at what is done with them."""
     source = opened(cap, source) if is_const(source) else source
-    if isinstance(source, DictV):
+    if is_dict(source):
         yield from [(k, realize(cap, x)) for k, x in source.items.items()]
         return
     content = items_payload(source)
-    if isinstance(content, DictV) and content.cls is not collections.OrderedDict:
+    if is_dict(content) and content.cls is not collections.OrderedDict:
         yield from pairs(cap, content)
         return
     if hasattr(own_class(source), "keys"):
@@ -213,12 +213,18 @@ def _pair(cap: Capture, n: int, item: Value) -> list[Value]:
 
 def elements_of(cap: Capture, other: Value) -> Any:
     """Another set's elements, or those of any iterable one by one, as keys in their order."""
-    return other.items if isinstance(other, (SetV, DictV)) else (hashable(cap, x) for x in iterate(cap, other))
+    known = kind(other).members is not None
+    return other.items if known else (hashable(cap, x) for x in iterate(cap, other))  # type: ignore[attr-defined]
 
 
 def members_of(cap: Capture, other: Value) -> Any:
     """The same for who does not ask for their order."""
-    return other.members if isinstance(other, SetV) else elements_of(cap, other)
+    row = kind(other).members
+    return elements_of(cap, other) if row is None else row(other)
+
+
+define(SetV, Kind(members=lambda v: v.members))
+define(DictV, Kind(members=lambda v: v.items))
 
 
 def missing_key(key: Value) -> Raised:

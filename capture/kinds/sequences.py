@@ -17,6 +17,7 @@ from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.keys import raised
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_list, is_tuple
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
     Const,
@@ -77,7 +78,7 @@ def apart_from(cap: Capture, seq: ListV, index: int) -> Any:
 
 
 def _slice(cap: Capture, seq: Any, index: slice) -> Value:
-    if isinstance(seq, ListV):
+    if is_list(seq):
         apart = copied(cap, seq) if index == slice(None) else alike_items.taken(cap, seq, index)
         if apart is not None:
             return apart
@@ -197,7 +198,7 @@ def _find(cap: Capture, v: Any, x: Value, start: Value = Const(0), stop: Value =
     found = _position(cap, v, x, _limit(cap, start), _limit(cap, stop))
     if found >= 0:
         return Const(found)
-    if isinstance(v, TupleV):
+    if is_tuple(v):
         raise raised(ValueError, "tuple.index(x): x not in tuple")
     raise raised(ValueError, f"{as_python(cap.call(Const(repr), [x]))} is not in list")
 

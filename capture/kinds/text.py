@@ -20,7 +20,7 @@ from dynacomp.capture.kinds.iteration import elements, key_value
 from dynacomp.capture.numbers import host_functions, size_values
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_object
+from dynacomp.capture.symbolic.questions import is_graph_array, is_library_object, is_object, is_tuple
 from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -72,7 +72,7 @@ def _of_container(cap: Capture, x: Value, how: Any, spec: str) -> Value:
 
 def _of_array(cap: Capture, x: Value, how: Any, spec: str) -> Value:
     """What Python makes of it in the end. How JAX's arrays and NumPy's take a `spec` differs, but for floats."""
-    whole = isinstance(x, ArrayV) and spec and not np.issubdtype(x.aval.dtype, np.floating)
+    whole = is_graph_array(x) and spec and not np.issubdtype(x.aval.dtype, np.floating)
     found = None if whole else later.made(cap, how, x, *[Const(spec)] * (how is format))
     if found is None:
         raise Break("leaves", f"{how.__name__}() of an array")
@@ -100,7 +100,7 @@ def _has_own_text(x: Any, how: Any) -> bool:
     """Whether the class of a tuple or of an object says in Python how it is shown."""
     if is_object(x):
         return not inherits(x.cls, *ORDER[how])
-    return isinstance(x, TupleV) and any(class_attrs.lookup(x.cls, name)[0] not in (None, tuple, object)
+    return is_tuple(x) and any(class_attrs.lookup(x.cls, name)[0] not in (None, tuple, object)
                                          for name in ORDER[how])
 
 
@@ -182,7 +182,7 @@ SHOWN: dict[str, Any] = {"s": str, "r": repr, "a": ascii}
 
 def percent(cap: Capture, a: Value, b: Value) -> Any:
     """`text % values` where some value is no constant: piece by piece."""
-    if not is_exactly(a, str, bytes) or node_of(b) is not None or isinstance(b, LibraryV) or is_constant(b):
+    if not is_exactly(a, str, bytes) or node_of(b) is not None or is_library_object(b) or is_constant(b):
         return NotImplemented
     hosted = host_functions.percent(cap, a, b)
     if hosted is not None:

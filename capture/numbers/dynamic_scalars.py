@@ -24,6 +24,7 @@ from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.applied import Applied, Given, quiet_below
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_scalar
 from dynacomp.capture.symbolic.values import (
     BuiltinMethodV,
     Const,
@@ -100,7 +101,7 @@ def negation(cap: Capture, value: ScalarV) -> Value:
 
 def settled(cap: Capture, value: Any) -> Any:
     """A truth that was found to be needed as a constant, as it is in this call; any other Value as it is."""
-    needed = isinstance(value, ScalarV) and type(value.hint) is bool and repr(value.source) in cap.lessons.decided
+    needed = is_scalar(value) and type(value.hint) is bool and repr(value.source) in cap.lessons.decided
     return Const(decided(cap, value)) if needed else value
 
 
@@ -249,7 +250,7 @@ def is_numpy_number(x: Any) -> bool:
 
 def _may_overflow(a: Any, b: Any) -> bool:
     """Whether a later `b` may not fit the NumPy type of `a`: that raises."""
-    return is_numpy_number(now(a)) and isinstance(b, ScalarV) and type(b.hint) is int
+    return is_numpy_number(now(a)) and is_scalar(b) and type(b.hint) is int
 
 
 def moderate(v: Any) -> bool:

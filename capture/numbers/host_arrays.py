@@ -27,13 +27,13 @@ from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_scalar, is_size
 from dynacomp.capture.symbolic.values import (
     Const,
     ListV,
     NdArrayV,
     NeedsConcrete,
     ScalarV,
-    SizeV,
     TupleV,
     Value,
     children,
@@ -65,9 +65,9 @@ def changing(cap: Capture, value: Value) -> Iterator[Value]:
 
 def is_number(value: Value) -> bool:
     """A number that changes."""
-    if isinstance(value, SizeV):
+    if is_size(value):
         return isinstance(canonical(value.expr), Size)
-    return isinstance(value, ScalarV) and (
+    return is_scalar(value) and (
         type(value.hint) in (int, float, bool) or dynamic_scalars.is_numpy_number(value.hint))
 
 

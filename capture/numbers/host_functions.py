@@ -23,8 +23,8 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.numbers import dynamic_scalars, scalar_ranges, size_values
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_plain_tuple
-from dynacomp.capture.symbolic.values import ScalarV, SequenceV, SizeV, Value, is_changing, now
+from dynacomp.capture.symbolic.questions import is_plain_tuple, is_scalar, is_sequence, is_size
+from dynacomp.capture.symbolic.values import ScalarV, SizeV, Value, is_changing, now
 
 Bounds = tuple[float, float]
 ANY: Bounds = (-math.inf, math.inf)
@@ -89,14 +89,14 @@ def call(cap: Capture, fn: Any, args: Sequence[Value], kwargs: Any = ()) -> Valu
     bounds = row_of(fn)
     if bounds is None or len(args) > len(bounds) or not all(map(_is_plain, args)):
         return None
-    if fn not in OF_TEXTS and any(type(now(a)) is str for a in args) or fn is int and isinstance(args[0], SizeV):
+    if fn not in OF_TEXTS and any(type(now(a)) is str for a in args) or fn is int and is_size(args[0]):
         return None
     return _hosted(cap, fn, args, bounds)
 
 
 def method(cap: Capture, obj: Value, name: str, args: Sequence[Value]) -> Value | None:
     """`obj.name(*args)` of a number or a string, of which some change; None where it is no host expression."""
-    if name == "join" and len(args) == 1 and isinstance(args[0], SequenceV) and type(now(obj)) is str:
+    if name == "join" and len(args) == 1 and is_sequence(args[0]) and type(now(obj)) is str:
         return joined(cap, obj, cap.items(args[0]))
     fn = _METHODS.get((type(now(obj)), name))
     if fn is None or not all(map(_is_plain, (obj, *args))):
@@ -140,7 +140,7 @@ def repeated(cap: Capture, a: Value, b: Value) -> Value | None:
 def _hosted(cap: Capture, fn: Any, args: Sequence[Value], bounds: Sequence[Bounds]) -> Value | None:
     """The host expression, under guards that hold its arguments within the bounds."""
     given = [as_scalar(cap, a) for a in args]
-    limits = [(sign, a, limit) for a, (low, high) in zip(given, bounds) if isinstance(a, ScalarV)
+    limits = [(sign, a, limit) for a, (low, high) in zip(given, bounds) if is_scalar(a)
               and type(a.hint) is not str for sign, limit in (("ge", low), ("le", high)) if abs(limit) != math.inf]
     try:
         found = dynamic_scalars.host(name_of(fn), fn, *given)
@@ -158,7 +158,7 @@ def name_of(fn: Any) -> str:
 
 def as_index(cap: Capture, value: Value) -> Value:
     """A NumPy int that changes as the int that `operator.index` makes of it; other Values are themselves."""
-    if not isinstance(value, ScalarV) or not isinstance(value.hint, np.integer):
+    if not is_scalar(value) or not isinstance(value.hint, np.integer):
         return value
     try:
         source = dynamic_scalars.strict(cap, value.source)[0]
@@ -169,7 +169,7 @@ def as_index(cap: Capture, value: Value) -> Value:
 
 def as_scalar(cap: Capture, value: Value) -> Value:
     """A symbolic size as any other number that changes; other Values are themselves."""
-    return ScalarV(value.hint, source=size_values.source_of(cap, value)) if isinstance(value, SizeV) else value
+    return ScalarV(value.hint, source=size_values.source_of(cap, value)) if is_size(value) else value
 
 
 def _is_plain(value: Value) -> bool:

@@ -20,7 +20,8 @@ import numpy as np
 
 from dynacomp.capture.numbers import dynamic_scalars
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, NeedsConcrete, ScalarV, Value, now
+from dynacomp.capture.symbolic.questions import is_scalar
+from dynacomp.capture.symbolic.values import Const, NeedsConcrete, Value, now
 
 Bounds = tuple[float, float, float, float]  # the least and the greatest |base| and exponent
 
@@ -38,9 +39,9 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     name = dynamic_scalars.plain_name(op)
     if not (_is_python(a) and _is_python(b)):
         return None
-    if name in DIVISIONS and isinstance(b, ScalarV) and now(b) == 0:
+    if name in DIVISIONS and is_scalar(b) and now(b) == 0:
         raise NeedsConcrete(b)  # of which Python's exception is found
-    if name in DIVISIONS and isinstance(b, ScalarV) and dynamic_scalars.moderate(a):
+    if name in DIVISIONS and is_scalar(b) and dynamic_scalars.moderate(a):
         return dynamic_scalars.host(name, DIVISIONS[name], a, b) if holds(cap, [("ne", b, 0)]) else None
     if name in SHIFTS:
         shifted = type(now(a)) is not float and holds(cap, [("ge", b, 0), ("le", b, 64), ("le", a, 1 << 60)])
@@ -78,9 +79,9 @@ def holds(cap: Capture, bounds: Iterable[tuple[str, Any, float]]) -> bool:
     if not held:
         return False
     for name, v, bound in bounds:
-        if isinstance(v, ScalarV):
+        if is_scalar(v):
             asked = dynamic_scalars.host(name, getattr(operator, name), v, Const(bound))
-            assert isinstance(asked, ScalarV)
+            assert is_scalar(asked)
             dynamic_scalars.guarded(cap, asked)
     return True
 

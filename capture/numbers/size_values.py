@@ -20,6 +20,7 @@ from dynacomp.capture.graph.sizes import Size, canonical, names
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.lessons import Frozen
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_scalar, is_size
 from dynacomp.capture.symbolic.values import Const, ScalarV, SizeV, Value, is_changing, is_exactly, now
 
 ARITHMETIC = {op.__name__: op for op in (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod)}
@@ -57,7 +58,7 @@ def may_count(cap: Capture, value: ScalarV) -> bool:
 
 def counted(cap: Capture, value: Value | None) -> Value | None:
     """An int that Python computes as the size that it was found to be; any other Value as it is."""
-    if not cap.lessons.counts or not isinstance(value, ScalarV) or not cap.lessons.counts.get(repr(value.source)):
+    if not cap.lessons.counts or not is_scalar(value) or not cap.lessons.counts.get(repr(value.source)):
         return value
     return as_size(cap, value)
 
@@ -154,7 +155,7 @@ def compare_openly(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
         with cap.sizes.scope.decides(), cap.sizes.scope.undecided():
             return Const(op(expr_of(a), expr_of(b)))
     except InconclusiveDimensionOperation:
-        source = S.Host(op.__name__, tuple(source_of(cap, v) if isinstance(v, SizeV) else now(v) for v in (a, b)), op)
+        source = S.Host(op.__name__, tuple(source_of(cap, v) if is_size(v) else now(v) for v in (a, b)), op)
         return None if repr(source) in cap.lessons.decided else ScalarV(op(now(a), now(b)), source=source)
 
 
@@ -182,15 +183,15 @@ def concrete(cap: Capture, value: SizeV, asked_by: str = "") -> Const:
 
 def known(cap: Capture, value: Any, asked_by: str = "") -> Any:
     """A size as a plain int (see `concrete`); any other Value as it is."""
-    return concrete(cap, value, asked_by) if isinstance(value, SizeV) else value
+    return concrete(cap, value, asked_by) if is_size(value) else value
 
 
 def is_int(v: Value) -> bool:
-    return isinstance(v, SizeV) or is_exactly(v, int)
+    return is_size(v) or is_exactly(v, int)
 
 
 def expr_of(v: Any) -> Any:
-    return canonical(v.expr) if isinstance(v, SizeV) else v.value
+    return canonical(v.expr) if is_size(v) else v.value
 
 
 def takes_sides(cap: Capture, found: Iterable[Size]) -> bool:

@@ -17,11 +17,9 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.host_functions import as_index, as_scalar
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_plain_tuple
+from dynacomp.capture.symbolic.questions import is_graph_array, is_library_object, is_plain_tuple, is_scalar
 from dynacomp.capture.symbolic.values import (
-    ArrayV,
     Const,
-    LibraryV,
     ScalarV,
     SizeV,
     SliceV,
@@ -36,8 +34,8 @@ ENDLESS = 1 << 62  # more than any array has
 
 def bounded(cap: Capture, obj: Value, key: Value) -> Value:
     """The key of an array, or of its `at`, with the ends of its slices as sizes where they are numbers that change."""
-    array = obj.args[0] if isinstance(obj, LibraryV) and type(obj.real) is _IndexUpdateHelper else obj
-    shape = array.aval.shape if isinstance(array, ArrayV) else ()
+    array = obj.args[0] if is_library_object(obj) and type(obj.real) is _IndexUpdateHelper else obj
+    shape = array.aval.shape if is_graph_array(array) else ()
     if isinstance(key, SliceV) and shape:
         return _bounded(cap, shape[0], key)
     if not is_plain_tuple(key) or not any(of_class(SliceV, key.items)):
@@ -63,10 +61,10 @@ def _axes(shape: Sequence[Any], items: Sequence[Value]) -> Iterator[int | None]:
 
 def _is_mask(item: Value) -> bool:
     """Whether a part of a key may take more than one axis, or none."""
-    if isinstance(item, ArrayV):
+    if is_graph_array(item):
         return bool(item.aval.dtype == bool)
     known = is_exactly(item, int, types.NoneType, types.EllipsisType, slice)
-    return not (known or isinstance(item, (SliceV, SizeV)) or isinstance(item, ScalarV) and type(item.hint) is int)
+    return not (known or isinstance(item, (SliceV, SizeV)) or is_scalar(item) and type(item.hint) is int)
 
 
 def _bounded(cap: Capture, size: Any, key: Value) -> Value:

@@ -14,7 +14,7 @@ from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.numbers import host_functions
 from dynacomp.capture.symbolic.frame_values import NULL
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode, unsupported
-from dynacomp.capture.symbolic.questions import own_class
+from dynacomp.capture.symbolic.questions import is_dict, own_class
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
     Const,
@@ -118,7 +118,7 @@ def _set_update(cap: Capture, f: Frame, i: Instr) -> None:
 def _dict_update(cap: Capture, f: Frame, i: Instr) -> None:
     source = f.pop()
     target = _target(cap, f, i)
-    if not isinstance(source, DictV) and not hasattr(type_of(source), "keys"):
+    if not is_dict(source) and not hasattr(type_of(source), "keys"):
         raise _no_mapping(f, i, source)
     found = keys.pairs(cap, source)
     if i.name == "DICT_MERGE":

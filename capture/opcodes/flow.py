@@ -31,12 +31,11 @@ from dynacomp.capture.symbolic.generators import stop_error, stopping, type_name
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV, counters, is_sized
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode, unsupported
+from dynacomp.capture.symbolic.questions import is_dict, is_graph_number, is_tuple
 from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (
     Const,
-    DictV,
     LibraryV,
-    NumberV,
     OpaqueV,
     TupleV,
     Value,
@@ -116,7 +115,7 @@ def _get_iter(cap: Capture, f: Frame, i: Instr) -> None:
 @opcode("FOR_ITER")
 def _for_iter(cap: Capture, f: Frame, i: Instr) -> int | None:
     it = f.stack[-1]
-    if isinstance(it, CountIterV) and isinstance(it.current, NumberV) and not is_same(it.stop or NONE, NONE):
+    if isinstance(it, CountIterV) and is_graph_number(it.current) and not is_same(it.stop or NONE, NONE):
         return conditions.next_of_range(cap, f, i, it)
     counts = counters(it)
     if counts and (cap.lessons.rolled or is_sized(counts)):
@@ -465,7 +464,7 @@ def _match_mapping(cap: Capture, f: Frame, i: Instr) -> None:
 @opcode("MATCH_KEYS")
 def _match_keys(cap: Capture, f: Frame, i: Instr) -> None:
     keys, subject = as_python(f.stack[-1]), f.stack[-2]
-    if not isinstance(subject, DictV):
+    if not is_dict(subject):
         raise Break("opcode", "a match of a mapping that is not a dict")
     found = all(k in subject.items for k in keys)
     f.push(TupleV([cap.realize(subject.items[k]) for k in keys]) if found else NONE)
@@ -498,7 +497,7 @@ def _positional(cap: Capture, cls: Value, subject: Value, count: int) -> tuple[l
             raise Break("raises", f"{real.__qualname__} accepts fewer positional sub-patterns")
         return [subject], ()
     held = cap.getattr(cls, "__match_args__")
-    names = tuple(map(as_python, cap.items(held)[:count] if isinstance(held, TupleV) else [held]))
+    names = tuple(map(as_python, cap.items(held)[:count] if is_tuple(held) else [held]))
     if type_of(held) is not tuple or len(names) < count or not all(type(n) is str for n in names):
         raise Break("raises", f"{real.__qualname__} accepts fewer positional sub-patterns")
     return [], names

@@ -16,6 +16,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.frame_values import NULL
 from dynacomp.capture.symbolic.generator_finalization import dropped
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
+from dynacomp.capture.symbolic.questions import is_dict
 from dynacomp.capture.symbolic.side_effects import mutating, write_global
 from dynacomp.capture.symbolic.values import DELETED, CellV, Const, DictV, Lazy, OpaqueV, Value, is_open
 from dynacomp.capture.wrapping.builder import wrap
@@ -220,7 +221,7 @@ def _changed(cap: Capture, table: dict[str, Any], name: str) -> Any:
     if pending is not None:
         return DELETED if pending[2] is None else pending[2]
     held = cap.known.objects.get(id(table))
-    if not isinstance(held, DictV):
+    if not is_dict(held):
         return None
     if name in held.items:  # the program also holds the namespace as a dict
         held.items[name] = cap.realize(held.items[name])

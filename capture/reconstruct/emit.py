@@ -32,6 +32,7 @@ from dynacomp.capture.symbolic.frame_values import NullV, TracebackV
 from dynacomp.capture.symbolic.grown_items import Run, kinds_of, parts_of
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_dict, is_value
 from dynacomp.capture.symbolic.side_effects import differs_since, leaving, waits_for_effects
 from dynacomp.capture.symbolic.standing_values import HashedV, IdV
 from dynacomp.capture.symbolic.values import (
@@ -117,7 +118,7 @@ class Emitter:
     def made(self, obj: Any) -> None:
         """Loads what a specimen stands for."""
         found = self.cap.known.made[id(obj)]
-        if isinstance(found, Value):
+        if is_value(found):
             self.load(found)
         elif id(obj) in self.temps:
             self.op("LOAD_FAST", self.temps[id(obj)])
@@ -373,12 +374,12 @@ def _digests(keys: Any) -> tuple[int | None, ...] | None:
     is one."""
     if not any(of_class(HashedV, keys)):
         return None
-    return tuple(None if getattr(k, "by_id", isinstance(k, Value)) else hash(k) for k in keys)
+    return tuple(None if getattr(k, "by_id", is_value(k)) else hash(k) for k in keys)
 
 
 def load_keys(e: Emitter, keys: Any) -> None:
     for key in keys:
-        if isinstance(key, Value):
+        if is_value(key):
             e.whole(key.value if isinstance(key, HashedV) else key)
         else:
             e.const(key)
@@ -425,7 +426,7 @@ def _function(e: Emitter, v: FunctionV) -> None:
     e.remember(v)
     for name, value in v.special.items():
         put = partial(e.call, setattr, partial(e.load, v), partial(e.const, name), partial(e.load, value))
-        if isinstance(value, DictV) or is_known_literal(value):  # a classmethod copies it
+        if is_dict(value) or is_known_literal(value):  # a classmethod copies it
             put()
             e.op("POP_TOP")
         else:

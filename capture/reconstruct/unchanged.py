@@ -17,6 +17,7 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_value
 from dynacomp.capture.symbolic.side_effects import settle
 from dynacomp.capture.symbolic.values import DictV, ListV, ObjectV, SetV, Value, is_const, peek
 from dynacomp.capture.wrapping.builder import hashes_itself, own_source
@@ -62,7 +63,7 @@ PLAIN = (bool, int, str, type(None))
 def _same_attribute(cap: Capture, value: ObjectV, name: str) -> bool:
     """Whether an attribute is what the guards say it was: the very object, or an equal literal."""
     now = value.attrs.get(name)
-    if value.source is None or not isinstance(now, Value) or name in value.moved:
+    if value.source is None or not is_value(now) or name in value.moved:
         return False
     place = own_source(value.real, value.source, name)
     if now.source is not None:

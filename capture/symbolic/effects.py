@@ -20,6 +20,7 @@ from enum import IntEnum
 from typing import Any
 
 from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.questions import is_value
 from dynacomp.capture.symbolic.values import ArrayV, DictV, TupleV, Value
 
 
@@ -84,4 +85,4 @@ class Effects:
 
     def operands(self) -> Iterator[Value]:
         """The Values of noted calls."""
-        return (v for effect in self.calls for v in effect.operands if isinstance(v, Value))
+        return (v for effect in self.calls for v in effect.operands if is_value(v))

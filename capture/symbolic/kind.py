@@ -33,6 +33,8 @@ class Kind:
     existing: Callable[[V], Any] | None = None  # the object that it stands for, if it was there before; else None
     now: Callable[[V], Any] | None = None  # what a constant, a changing number or a string is in this call
     changes: bool | None = None  # a number or string of Python's that another call may have otherwise
+    span: Callable[[V], tuple[int, int]] | None = None  # least and greatest value of a number that the Graph computes
+    is_data: Callable[[V], bool] | None = None  # whether it is made of literals alone, or the like; None: not so
     node: Callable[[V], Any] | None = None  # the Node of the Graph that computes an array or number
     children: Callable[[V], Iterable[Any]] | None = None  # what a tuple, list, dict or slice holds, some maybe Lazy
     rebuild: Callable[[V, Iterable[Any]], Any] | None = None  # such an object of these children
@@ -59,9 +61,11 @@ class Kind:
     iter: Callable[[Cap, V], V] | None = None
     next: Callable[[Cap, V], V | None] | None = None  # None at the end
     reversed: Callable[[Cap, V], V | None] | None = None  # None: its items, the last one first
+    elements: Callable[[Cap, V], Iterable[V]] | None = None  # those that need no iterator to be found
     length: Callable[[Cap, V], V] | None = None  # None: that of a constant
     contains: Callable[[Cap, V, V], bool] | None = None  # None: one of the elements is equal
     getitem: Callable[[Cap, V, V], V] | None = None  # None: that of a constant
+    members: Callable[[V], Any] | None = None  # the keys of a set or dict, for who does not ask for their order
     shown: Callable[[V], Any] | None = None  # the set, or the table of a view, that operators of sets work on
     setitem: Callable[[Cap, V, V, V], None] | None = None
     delitem: Callable[[Cap, V, V], None] | None = None

@@ -17,7 +17,7 @@ from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_object
+from dynacomp.capture.symbolic.questions import is_dict, is_object, is_value
 from dynacomp.capture.symbolic.sources import belongs_to_call
 from dynacomp.capture.symbolic.undo_log import save
 from dynacomp.capture.symbolic.values import (
@@ -87,7 +87,7 @@ def _note(cap: Capture, whose: Any) -> None:
 def removing(cap: Capture, value: Value) -> None:
     """Must be called before an entry is taken out of a Value in place."""
     mutating(cap, value)
-    if isinstance(value, DictV):
+    if is_dict(value):
         value.lost = True
 
 
@@ -147,7 +147,7 @@ def _met(cap: Capture, at: Any) -> Any:
 
 
 def _parts(at: Any) -> Iterable[Any]:
-    if isinstance(at, Value):
+    if is_value(at):
         return [v for v in vars(at).values() if isinstance(v, (Value, tuple, list, dict))]
     return at.values() if type(at) is dict else at if type(at) in (tuple, list) else ()
 
@@ -157,7 +157,7 @@ def write_global(cap: Capture, table: dict[str, Any], source: Any, name: str, va
     if is_pure_module(table.get("__name__")):  # its own functions must see it at once
         raise Break("store", f"a store to {name!r} of the library {table['__name__']}")
     seen = cap.known.objects.get(id(table))
-    if isinstance(seen, DictV):  # the program also holds these globals as a dict
+    if is_dict(seen):  # the program also holds these globals as a dict
         seen.dirty, seen.lost = True, seen.lost or value is None
         seen.items.pop(name, None) if value is None else seen.items.__setitem__(name, value)
         return
@@ -250,7 +250,8 @@ def waits_for_effects(cap: Capture, value: Value) -> bool:
         runs = runs or isinstance(at, FunctionV) or holds(at, types.FunctionType)
         if id(at) not in seen and isinstance(at, (Value, list, tuple, dict)):
             seen.add(id(at))
-            todo.extend(vars(at).values() if isinstance(at, Value) else at.values() if isinstance(at, dict) else at)
+            inside: Any = vars(at) if is_value(at) else at
+            todo.extend(inside.values() if isinstance(inside, dict) else inside)
     found = (getattr(v, "source", None) for v in changes.values())
     return runs and (bool(cap.effects.globals) or not all(s is not None and belongs_to_call(s) for s in found))
 

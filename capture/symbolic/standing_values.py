@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynacomp.capture.symbolic.kind import Kind, define
+from dynacomp.capture.symbolic.questions import is_value
 from dynacomp.capture.symbolic.values import Const, ObjectV, OpaqueV, Value
 
 
@@ -43,7 +44,7 @@ class HashedV(Value):
         if self is other:
             return True
         return self.same(self.value, other.value if isinstance(other, HashedV) else (
-            other if isinstance(other, Value) else Const(other)))
+            other if is_value(other) else Const(other)))
 
 
 @dataclass(eq=False)

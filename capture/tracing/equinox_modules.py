@@ -18,11 +18,9 @@ from dynacomp.capture.base.classes import module_name, mro
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_container, is_object, own_class
+from dynacomp.capture.symbolic.questions import is_container, is_graph_array, is_graph_number, is_object, own_class
 from dynacomp.capture.symbolic.values import (
-    ArrayV,
     MethodV,
-    NumberV,
     ObjectV,
     Value,
     children,
@@ -119,10 +117,12 @@ def _holds(cap: Capture, value: Value, is_such: Any) -> bool:
 
 
 def _is_array(x: Any) -> bool:
-    return isinstance(x, (ArrayV, jax.Array))
+    return is_graph_array(x) or isinstance(x, jax.Array)
 
 
 def _is_inexact(x: Any) -> bool:
-    if isinstance(x, (ArrayV, jax.Array, np.ndarray, np.generic)):
-        return bool(jax.numpy.issubdtype(x.aval.dtype if isinstance(x, ArrayV) else x.dtype, np.inexact))
-    return isinstance(x, (float, complex)) or isinstance(x, NumberV) and x.kind in (float, complex)
+    if is_graph_array(x):
+        return bool(jax.numpy.issubdtype(x.aval.dtype, np.inexact))
+    if isinstance(x, (jax.Array, np.ndarray, np.generic)):
+        return bool(jax.numpy.issubdtype(x.dtype, np.inexact))
+    return isinstance(x, (float, complex)) or is_graph_number(x) and x.kind in (float, complex)

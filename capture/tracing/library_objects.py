@@ -15,8 +15,9 @@ from typing import Any
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import has_user_call, is_host, is_library, is_user_function
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_library_object, is_sequence, is_tuple
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import Const, LibraryV, ListV, SequenceV, TupleV, Value, as_python, is_const
+from dynacomp.capture.symbolic.values import Const, LibraryV, ListV, TupleV, Value, as_python, is_const
 from dynacomp.capture.tracing.rebuilt import WithAttributes, WithCells
 from dynacomp.capture.tracing.trace_call import RULES
 from dynacomp.capture.wrapping.builder import items_of, wrap
@@ -108,15 +109,15 @@ def open_callable(cap: Capture, fn: Value) -> LibraryV | None:
     if issubclass(type(obj), types.FunctionType):
         return LibraryV(WithCells(obj, keys), values)
     if type(obj).__name__ == "PjitFunction":
-        return values[0] if isinstance(values[0], LibraryV) else None
+        return values[0] if is_library_object(values[0]) else None
     return LibraryV(WithAttributes(obj, keys), values)
 
 
 def _part_value(cap: Capture, part: Any, source: S.Source | None) -> Value:
     value = wrap(cap, part, source) if source is not None else from_python(cap, part)
-    if isinstance(value, SequenceV):
+    if is_sequence(value):
         items = [_opened(cap, v) for v in items_of(cap, value)]
-        return TupleV(items, value.cls) if isinstance(value, TupleV) else ListV(items)
+        return TupleV(items, value.cls) if is_tuple(value) else ListV(items)
     return _opened(cap, value)
 
 

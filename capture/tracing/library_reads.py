@@ -41,6 +41,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import is_host, is_steady_module, module_of, tokens_of
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_value
 from dynacomp.capture.symbolic.side_effects import changed
 from dynacomp.capture.symbolic.values import Const, MethodV, ObjectV, PartialV, Value, children, is_open, peek
 from dynacomp.capture.tracing.host_contexts import Contexts, guard_contexts
@@ -298,7 +299,7 @@ class Reads:
     def given(self, value: Value) -> None:
         """An argument of the call: the objects in it that existed before."""
         for item in children(value):
-            if isinstance(item, Value):  # others have not been looked at
+            if is_value(item):  # others have not been looked at
                 self.given(item)
         binds = kind(value).binds
         if binds is not None:

@@ -34,7 +34,7 @@ from dynacomp.capture.numbers.graph_inputs import scalar_node
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import has_user_call, is_host, is_user_function
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_object
+from dynacomp.capture.symbolic.questions import is_object, is_sequence, is_value
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     BuiltinMethodV,
@@ -50,7 +50,6 @@ from dynacomp.capture.symbolic.values import (
     ObjectV,
     PartialV,
     ScalarV,
-    SequenceV,
     SetV,
     SizeV,
     SliceV,
@@ -197,7 +196,7 @@ def _object(cap: Capture, value: ObjectV) -> Any:
         if exists(value):
             return value.real
         raise Break("argument", f"an object of {value.cls.__qualname__} passed to a library")
-    return Tree(treedef, tuple(lower_arg(cap, v if isinstance(v, Value) else Const(v)) for v in leaves))
+    return Tree(treedef, tuple(lower_arg(cap, v if is_value(v) else Const(v)) for v in leaves))
 
 
 def _by_attributes(cap: Capture, value: ObjectV) -> Any:
@@ -225,7 +224,7 @@ def _with_payload(cap: Capture, value: ObjectV) -> Any:
 
 def _holds_literals(cap: Capture, payload: Value | None) -> bool:
     """Whether a list or tuple that nobody has changed holds constants alone, which are guarded now."""
-    return isinstance(payload, SequenceV) and not getattr(payload, "dirty", False) and all(
+    return is_sequence(payload) and not getattr(payload, "dirty", False) and all(
         is_known_literal(v) for v in items_of(cap, payload))
 
 

@@ -32,7 +32,8 @@ from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_aval
 from dynacomp.capture.graph.graph import Node, Tree
 from dynacomp.capture.symbolic.libraries import is_library, module_of
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import DictV, NeedsConcrete, ScalarV, SequenceV, Value
+from dynacomp.capture.symbolic.questions import is_dict, is_sequence
+from dynacomp.capture.symbolic.values import NeedsConcrete, ScalarV, Value
 from dynacomp.capture.tracing.lowered_args import LibraryArg, leaf_nodes, rebuild, standins_in
 
 # Of JAX's own functions, those that hand through what the function which they call returns beside arrays.
@@ -92,10 +93,10 @@ def handed(cap: Capture, values: tuple, given: tuple) -> dict[int, tuple[Any, Va
             return
         if not isinstance(real, tuple) or len(real):
             found[id(real)] = real, value
-        if isinstance(value, DictV) and type(real) is dict:
+        if is_dict(value) and type(real) is dict:
             for key, item in value.items.items():
                 note(item, real[key])
-        elif isinstance(value, SequenceV):
+        elif is_sequence(value):
             for item, element in zip(value.items, real):
                 note(item, element)
 

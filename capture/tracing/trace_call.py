@@ -42,6 +42,7 @@ from dynacomp.capture.symbolic.libraries import (
 )
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.questions import is_library_object
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -165,7 +166,7 @@ def _holds_model(arg: Any) -> bool:
 
 def _called(fn: Any, args: list[Value]) -> Any:
     """What runs: a library's object, where `fn` only calls its first argument."""
-    return args[0].real if module_of(fn) == OBJECT_CALLS and isinstance(args[0], LibraryV) else fn
+    return args[0].real if module_of(fn) == OBJECT_CALLS and is_library_object(args[0]) else fn
 
 
 def _is_known(result: Any) -> bool:

@@ -40,6 +40,7 @@ from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.questions import is_scalar
 from dynacomp.capture.symbolic.standing_values import HashedV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -377,7 +378,7 @@ def _range(cap: Capture, obj: range, source: S.Source) -> Value:
     cap.guards.add("is_type", source, range)
     parts = [wrap(cap, member.__get__(obj), S.Slot(source, name, member)) for name, member in RANGE.items()]
     for part in parts:
-        if isinstance(part, ScalarV):
+        if is_scalar(part):
             raise NeedsConcrete(part)
     if all(map(is_const, parts)):
         return Const(obj, source=source)

@@ -20,7 +20,8 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.guards import Guard
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import DictV, Lazy, ListV, Value
+from dynacomp.capture.symbolic.questions import is_dict, is_list, is_value
+from dynacomp.capture.symbolic.values import Lazy, ListV, Value
 
 GUARDS = ("len", "keys", "set")  # the kinds that hold for one content
 ATTRIBUTES = (S.DictOf, S.ThreadDict)
@@ -64,9 +65,9 @@ def in_parts(cap: Capture, source: S.Source | None) -> bool:
 
 def count(cap: Capture, v: Value) -> tuple[Lazy, int] | None:
     """How many elements a list or dict of which not all is known had, and how many more it has; None for others."""
-    if isinstance(v, ListV) and v.unseen is not None and in_parts(cap, v.source):
+    if is_list(v) and v.unseen is not None and in_parts(cap, v.source):
         return Lazy(list.__len__(v.real), S.Count(v.source)), len(v.appended)  # type: ignore[arg-type]
-    if isinstance(v, DictV) and isinstance(v.items, Entries) and not v.items.whole:
+    if is_dict(v) and isinstance(v.items, Entries) and not v.items.whole:
         return Lazy(len(v.items.table), S.Count(v.items.source)), v.items.more()
     return None
 
@@ -125,7 +126,7 @@ class Entries(dict[Any, Any]):
         self.look()
         if self.whole or super().__contains__(key):
             return super().__contains__(key)
-        if isinstance(key, Value) or key != key:  # whose hash or equality is the program's code; NaN
+        if is_value(key) or key != key:  # whose hash or equality is the program's code; NaN
             self._fill()
             return super().__contains__(key)
         if key in self.gone:

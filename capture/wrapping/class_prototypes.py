@@ -37,12 +37,11 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_object, is_plain_tuple
+from dynacomp.capture.symbolic.questions import is_library_object, is_object, is_plain_tuple
 from dynacomp.capture.symbolic.values import (
     Const,
     DictV,
     FunctionV,
-    LibraryV,
     NotConstant,
     TupleV,
     Value,
@@ -195,7 +194,7 @@ def _function(fn: FunctionV) -> types.FunctionType:
 
 def _placeholder(value: Value) -> Placeholder:
     found = hooks(value)
-    of_program = is_object(value) or isinstance(value, LibraryV) and isinstance(value.real, PJIT)
+    of_program = is_object(value) or is_library_object(value) and isinstance(value.real, PJIT)
     if found and not of_program:
         raise Break("call", f"a class whose namespace has a {type(value).__name__.removesuffix('V').lower()} that "
                             "may be a descriptor")

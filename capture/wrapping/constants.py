@@ -21,6 +21,7 @@ from dynacomp.capture.graph.avals import ARRAY_TYPE, aval_of
 from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.numbers.size_values import of_expr
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_value
 from dynacomp.capture.symbolic.sources import KeyObject, Root
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -42,7 +43,7 @@ from dynacomp.capture.wrapping.builtin_subclasses import MUTABLE, content, is_ba
 
 def from_python(cap: Capture, obj: Any) -> Value:
     """The Value of a new object."""
-    if isinstance(obj, Value):
+    if is_value(obj):
         return obj
     known = cap.known.objects.get(id(obj))
     if known is not None:
@@ -89,7 +90,7 @@ def new_tree(cap: Capture, made: Any) -> Value:
 
 
 def _has_python_class(obj: Any) -> bool:
-    return not isinstance(obj, Value) and (is_plain_instance(obj) or payload_base(type(obj)) in MUTABLE)
+    return not is_value(obj) and (is_plain_instance(obj) or payload_base(type(obj)) in MUTABLE)
 
 
 def const_array(cap: Capture, obj: Any) -> Value:
@@ -120,7 +121,7 @@ def _holds_values(obj: Any) -> bool:
 
 def _has_value_inside(obj: Any, seen: dict[int, Any]) -> bool:
     """Whether a Value is among the attributes, elements and so on of a tree: its class may not give it as a leaf."""
-    if isinstance(obj, Value):
+    if is_value(obj):
         return True
     if id(obj) in seen:
         return False

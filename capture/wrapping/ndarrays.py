@@ -31,12 +31,12 @@ from dynacomp.capture.numbers.size_values import concrete
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_graph_array, is_sequence
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
     ListV,
     NdArrayV,
-    SequenceV,
     SizeV,
     TupleV,
     Value,
@@ -88,12 +88,12 @@ STRIDED: Any = type(np.lib.stride_tricks.as_strided(np.zeros(2), (1,)).base)  # 
 
 def is_numpy(value: Value) -> bool:
     """A NumPy array: NumPy's own operations on it are not JAX's."""
-    return isinstance(value, NdArrayV) or isinstance(value, ArrayV) and isinstance(value.real, np.ndarray)
+    return isinstance(value, NdArrayV) or is_graph_array(value) and isinstance(value.real, np.ndarray)
 
 
 def is_jax_array(value: Any) -> TypeGuard[ArrayV]:
     """An array of JAX, given or of the Graph: an ArrayV is one of NumPy's, too, where the program was given that."""
-    return isinstance(value, ArrayV) and not isinstance(value.real, np.ndarray)
+    return is_graph_array(value) and not isinstance(value.real, np.ndarray)
 
 
 def holds_numpy(cap: Capture, value: Value) -> bool:
@@ -140,9 +140,9 @@ def takes(cap: Capture, value: Value) -> bool:
 def holds_array(cap: Capture, values: Iterable[Value]) -> bool:
     """Whether a NumPy array is among them, or in their lists and tuples."""
     for value in map(cap.realize, values):
-        if isinstance(value, NdArrayV) or isinstance(value, ArrayV) and is_constant(cap, value):
+        if isinstance(value, NdArrayV) or is_graph_array(value) and is_constant(cap, value):
             return True
-        if isinstance(value, SequenceV) and holds_array(cap, children(value)):
+        if is_sequence(value) and holds_array(cap, children(value)):
             return True
     return False
 
@@ -297,7 +297,7 @@ def _changed(cap: Capture, owner: Any, content: Any, made: Any) -> None:
     """An array has changed: one from outside may not, nor one that is older than a branch, loop or transformed
     function."""
     value = cap.known.ndarrays.get(id(owner))
-    if isinstance(value, ArrayV):
+    if is_graph_array(value):
         owner[...] = content
         raise Break("store", "NumPy changes an array from outside")
     if any(value is None or value.serial < body.serial for body in cap.bodies):

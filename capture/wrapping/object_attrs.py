@@ -22,12 +22,11 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_pure_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_object
+from dynacomp.capture.symbolic.questions import is_library_object, is_object
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
     DELETED,
     Const,
-    LibraryV,
     MethodV,
     ObjectV,
     Value,
@@ -182,7 +181,7 @@ def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) ->
 
 def through(cap: Capture, held: Value, value: Value, cls: Value) -> Value:
     """What a class that the captured code makes has under a name, as an instance sees it, or (None) the class."""
-    if isinstance(held, LibraryV):  # jitted functions bind as others do
+    if is_library_object(held):  # jitted functions bind as others do
         of_class = stands_for(value, None)
         return held if of_class or not hooks(held) else MethodV(held, value)
     getter = cap.own(held, "__get__")

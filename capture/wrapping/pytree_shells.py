@@ -18,6 +18,7 @@ from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_library_object, is_list
 from dynacomp.capture.symbolic.standing_values import PrivateV
 from dynacomp.capture.symbolic.values import (
     DELETED,
@@ -85,7 +86,7 @@ def _library(cap: Capture, value: LibraryV, memo: Memo) -> Any:
     names = getattr(type(value.real), "_fields", None) if isinstance(value.real, tuple) else None
     if value.shell is None and names is not None:
         items = [cap.getattr(value, name) for name in names]
-        if all(isinstance(x, LibraryV) for x in items):
+        if all(is_library_object(x) for x in items):
             value.shell = tuple.__new__(type(value.real), items)
             cap.known.objects[id(value.shell)] = value  # what a tree's structure holds keeps its identity
     return value if value.shell is None else value.shell
@@ -122,7 +123,7 @@ def _bare(cap: Capture, value: ObjectV, memo: Memo) -> Any:
 
 def _content(cap: Capture, payload: Value, memo: Memo) -> Any:
     """What a mutable payload holds."""
-    if isinstance(payload, ListV) and payload.cls is collections.deque:
+    if is_list(payload) and payload.cls is collections.deque:
         return collections.deque([shell(cap, i, memo) for i in items_of(cap, payload)], payload.extra)
     return shell(cap, payload, memo)
 

@@ -18,7 +18,7 @@ from dynacomp.capture.numbers import host_arrays, host_functions, size_values
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import label
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_plain_tuple
+from dynacomp.capture.symbolic.questions import is_plain_tuple, is_scalar
 from dynacomp.capture.symbolic.values import NdArrayV, NeedsConcrete, ScalarV, TupleV, Value, children
 from dynacomp.capture.wrapping import ndarrays
 
@@ -65,7 +65,7 @@ def _sizes(cap: Capture, value: ScalarV | NdArrayV) -> Value:
     number = host_functions.as_index(cap, value)
     if number is value:
         raise NeedsConcrete(value)
-    return size_values.as_size(cap, number) if isinstance(number, ScalarV) else number
+    return size_values.as_size(cap, number) if is_scalar(number) else number
 
 
 def _source(value: Any) -> Any:
@@ -78,7 +78,7 @@ def _numpy_numbers(cap: Capture, value: Value) -> Iterator[ScalarV | NdArrayV]:
     if is_plain_tuple(value):
         for part in children(value):
             yield from _numpy_numbers(cap, part)
-    elif host_arrays.is_hosted(value) or isinstance(value, ScalarV) and isinstance(value.hint, np.generic):
+    elif host_arrays.is_hosted(value) or is_scalar(value) and isinstance(value.hint, np.generic):
         yield value
 
 
