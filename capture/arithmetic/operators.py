@@ -22,7 +22,14 @@ from dynacomp.capture.symbolic.iterator_values import StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_graph_array, is_library_object, is_object, is_sequence, own_class
+from dynacomp.capture.symbolic.questions import (
+    is_graph_array,
+    is_library_object,
+    is_object,
+    is_sequence,
+    is_slice,
+    own_class,
+)
 from dynacomp.capture.symbolic.standing_values import IdV, LaterV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -41,7 +48,6 @@ from dynacomp.capture.symbolic.values import (
     ScalarV,
     SetV,
     SizeV,
-    SliceV,
     TupleV,
     Value,
     ViewV,
@@ -498,7 +504,7 @@ def subscript(cap: Capture, obj: Value, key: Value) -> Value:
 def _constant_item(cap: Capture, obj: Value, key: Value) -> Value:
     if is_graph_array(key):
         return _array_item(cap, obj, key)
-    key = Const(slice_of(cap, key)) if isinstance(key, SliceV) else size_values.known(cap, key, "an index")
+    key = Const(slice_of(cap, key)) if is_slice(key) else size_values.known(cap, key, "an index")
     return fold(cap, operator.getitem, obj, index_value(cap, key))
 
 

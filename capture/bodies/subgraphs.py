@@ -34,7 +34,7 @@ from dynacomp.capture.graph.sizes import canonical
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_container, is_sequence
+from dynacomp.capture.symbolic.questions import is_container, is_made_function, is_sequence
 from dynacomp.capture.symbolic.side_effects import may_see
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -349,7 +349,7 @@ def passed_object(cap: Capture, node: Node) -> Any:
 
 
 def _name(value: Value) -> str:
-    if isinstance(value, FunctionV):
+    if is_made_function(value):
         name = value.name
     else:
         name = getattr(peek(value) if is_const(value) else None, "__name__", "body")

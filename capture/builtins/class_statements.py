@@ -22,7 +22,7 @@ from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture, execute, new_frame
-from dynacomp.capture.symbolic.questions import is_dict, is_graph_array, is_list, is_object, is_tuple
+from dynacomp.capture.symbolic.questions import is_dict, is_graph_array, is_list, is_made_function, is_object, is_tuple
 from dynacomp.capture.symbolic.side_effects import changing_outside, mutating
 from dynacomp.capture.symbolic.values import (
     CellV,
@@ -49,7 +49,7 @@ OBJECT_HOOK = vars(object)["__init_subclass__"]
 def build_class(cap: Capture, body: Value, name: Value, /, *bases: Value, **kwargs: Value) -> Value:
     """What a class statement calls."""
     metaclass = _metaclass(bases, kwargs.pop("metaclass", Const(type)))
-    if not isinstance(body, FunctionV):
+    if not is_made_function(body):
         raise Break("call", "builtins.__build_class__ of another callable")
     namespace = DictV({})
     _run(cap, body, namespace)

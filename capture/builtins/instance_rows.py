@@ -23,7 +23,7 @@ from dynacomp.capture.calls.class_checks import checked
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_object, is_tuple
+from dynacomp.capture.symbolic.questions import is_object, is_tuple, says_its_class
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -57,7 +57,7 @@ def _isinstance(cap: Capture, x: Value, kinds: Value) -> Value:
 
 def _settled(x: Value, cls: Const) -> bool | None:
     """What `type` says of an object whose class does not tell another `__class__`; None where it has to be asked."""
-    if isinstance(x, (ArrayV, OpaqueV)) or _says_its_class(class_of(x)):
+    if says_its_class(x) or _says_its_class(class_of(x)):
         return None
     return cls.value in mro(class_of(x))
 

@@ -80,8 +80,8 @@ def _next(cap: Capture, it: Value, default: Value | None = None) -> Value:
         return item
     if default is not None:
         return default
-    result = it.frame.result if isinstance(it, GeneratorV) else None
-    raise stop_iteration(cap, result)
+    result = kind(it).result
+    raise stop_iteration(cap, None if result is None else result(it))
 
 
 def stop_iteration(cap: Capture, result: Value | None) -> Raised:

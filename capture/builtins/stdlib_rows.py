@@ -25,12 +25,11 @@ from dynacomp.capture.calls.calls import BUILTINS, BY_TYPE, OPENED, as_function,
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.generator_finalization import frames
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_dict, is_object
+from dynacomp.capture.symbolic.questions import is_dict, is_lazy, is_made_function, is_object
 from dynacomp.capture.symbolic.values import (
     Const,
     DictV,
     FunctionV,
-    Lazy,
     MethodV,
     TupleV,
     Value,
@@ -132,7 +131,7 @@ def _let_go(cap: Capture, obj: Any) -> bool:
     """Whether the frame was given this object, and no local of the code that runs holds it now."""
     held = [v for frame in frames(cap) for v in (*frame.locals.values(), *frame.stack)]
     return any(a is obj for a in cap.root.args) and not any(
-        (v.obj if isinstance(v, Lazy) else peek(v) if is_const(v) else None) is obj for v in held)
+        (v.obj if is_lazy(v) else peek(v) if is_const(v) else None) is obj for v in held)
 
 
 BY_TYPE[weakref.ref] = _referent
@@ -202,7 +201,7 @@ def _innermost(cap: Capture, fn: Value) -> Value | None:
         if holds(fn, types.FunctionType):
             as_function(cap, fn)
             attributes = vars(fn.value)
-        elif isinstance(fn, FunctionV) and _is_fixed(fn):
+        elif is_made_function(fn) and _is_fixed(fn):
             attributes = fn.attrs
         else:
             return None

@@ -25,7 +25,7 @@ import threading
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -131,6 +131,11 @@ def _maker(fn: Any, kind: ClassInC) -> Any:
     return make
 
 
+def _is_private(value: Any) -> TypeGuard[PrivateV]:
+    """Whether `value` stands for an object in C of which the capture has its own."""
+    return isinstance(value, PrivateV)
+
+
 def call_method(cap: Capture, value: PrivateV, name: str, args: list[Value], kwargs: dict[str, Value],
                 raw: Any = None) -> Value:
     """`value.name(*args, **kwargs)`: done to the capture's own object, now. `raw`: the method, where it is not the one
@@ -143,7 +148,7 @@ def call_method(cap: Capture, value: PrivateV, name: str, args: list[Value], kwa
         raise Break("leaves", f"{name} of a {cls.__qualname__}")
     if name == "__iter__" and cls in INDEXED:
         return StreamV("getitem", [value], state={"index": 0})
-    if any(v.serial < body.serial for v in (value, *args) for body in cap.bodies if isinstance(v, PrivateV)):
+    if any(v.serial < body.serial for v in (value, *args) for body in cap.bodies if _is_private(v)):
         raise Break("effect_in_body", f"a {cls.__name__} that is older than the code which may not run")
     if name == "shuffle" and len(args) == 1 and is_list(args[0]) and args[0].cls is list and not kwargs:
         return _shuffle(cap, obj, args[0])
@@ -158,7 +163,7 @@ def call_method(cap: Capture, value: PrivateV, name: str, args: list[Value], kwa
 def _row(name: str, raw: Any = None) -> Any:
     """The row of a method, bound or not."""
     def call(cap: Capture, *args: Value, **kwargs: Value) -> Value:
-        if not (args and isinstance(args[0], PrivateV)):
+        if not (args and _is_private(args[0])):
             raise Break("call", f"{name} of an object in C")
         return call_method(cap, args[0], name, list(args[1:]), kwargs, raw)
     return call
@@ -176,9 +181,9 @@ def _shuffle(cap: Capture, generator: Any, items: ListV) -> Value:
 def _given(cap: Capture, args: Any, kwargs: dict[str, Value], what: str) -> tuple[list[Any], dict[str, Any]]:
     """The arguments as Python objects; Break where one is not known."""
     for value in (*args, *kwargs.values()):
-        if is_size(value) or not (isinstance(value, PrivateV) or ndarrays.known(cap, value)):
+        if is_size(value) or not (_is_private(value) or ndarrays.known(cap, value)):
             raise Break("leaves", f"{what} of values that only exist at run time")
-    found = [v.obj if isinstance(v, PrivateV) else ndarrays.plain(cap, v) for v in (*args, *kwargs.values())]
+    found = [v.obj if _is_private(v) else ndarrays.plain(cap, v) for v in (*args, *kwargs.values())]
     return found[:len(args)], dict(zip(kwargs, found[len(args):]))
 
 
@@ -191,7 +196,7 @@ def _run(cap: Capture, compute: Callable[[], Any], values: Any, given: Any) -> V
         raise Break("store", "a method of an object in C that changes a list")
     result = found[0]
     for value in values:
-        if isinstance(value, PrivateV) and value.obj is result:
+        if _is_private(value) and value.obj is result:
             return value
     if type(result) in INDEXED and len(result) > ndarrays.MAX_BYTES:
         raise Break("leaves", f"a {type(result).__name__} of {len(result)} elements")
@@ -235,7 +240,7 @@ def copied(cap: Capture, value: PrivateV, deep: bool) -> Value:
 
 def _seed(cap: Capture, generator: Value, *args: Value, **kwargs: Value) -> Value:
     """`generator.seed(...)`."""
-    if isinstance(generator, PrivateV) and all(map(is_known_literal, (*args, *kwargs.values()))):
+    if _is_private(generator) and all(map(is_known_literal, (*args, *kwargs.values()))):
         return call_method(cap, generator, "seed", list(args), kwargs)
     if not (isinstance(generator, OpaqueV) and type(generator.obj) in SEEDED and generator.source is not None):
         raise Break("call", "seed of an object in C")
@@ -282,14 +287,14 @@ def _emit(e: Emitter, v: PrivateV) -> None:
 
 
 def _bytes(cap: Capture, *args: Value, **kwargs: Value) -> Value:
-    if len(args) == 1 and isinstance(args[0], PrivateV) and args[0].cls in INDEXED:
+    if len(args) == 1 and _is_private(args[0]) and args[0].cls in INDEXED:
         return Const(bytes(args[0].obj))
     return instantiate(cap, bytes, list(args), kwargs)
 
 
 def _joined(cap: Capture, a: Const, b: Value) -> Any:
     """`b"ab" + bytearray(b"c")`."""
-    if type(a.value) is bytes and isinstance(b, PrivateV) and b.cls is bytearray:
+    if type(a.value) is bytes and _is_private(b) and b.cls is bytearray:
         return Const(a.value + bytes(b.obj))
     return NotImplemented
 
@@ -301,7 +306,7 @@ def _print(cap: Capture, *args: Value, sep: Value = Const(None), end: Value = Co
     if stands_for(file, None):
         file = cap.effects.globals.get((id(vars(sys)), "stdout"), (None, None, file))[2]
     between, last = as_python(sep), as_python(end)
-    if not (isinstance(file, PrivateV) and file.cls is io.StringIO and all(
+    if not (_is_private(file) and file.cls is io.StringIO and all(
             type(x) in (str, type(None)) for x in (between, last))):
         raise Break("effect", "print()")
     parts = [as_python(text(cap, x, str)) for x in args]

@@ -29,9 +29,9 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.calls.calls import BUILTINS, call
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_array
+from dynacomp.capture.symbolic.questions import is_graph_array, is_made_function
 from dynacomp.capture.symbolic.side_effects import changed_outside
-from dynacomp.capture.symbolic.values import ArrayV, Const, FunctionV, Value, is_const, is_known_literal, type_of
+from dynacomp.capture.symbolic.values import ArrayV, Const, Value, is_const, is_known_literal, type_of
 from dynacomp.capture.tracing.trace_call import library_call
 
 
@@ -57,7 +57,7 @@ def real_function(value: Value) -> Any:
     """The function that a Value stands for, or None where each call may have another one."""
     if is_const(value):
         return value.value
-    if not isinstance(value, FunctionV) or value.special or value.attrs or value.kwdefaults or rebinds(value.code):
+    if not is_made_function(value) or value.special or value.attrs or value.kwdefaults or rebinds(value.code):
         return None
     held = [*(cell.content for cell in value.closure), *(value.defaults.items if value.defaults else ())]
     if not all(map(is_const, held)):

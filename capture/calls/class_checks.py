@@ -15,8 +15,9 @@ from typing import Any, NoReturn
 from dynacomp.capture.base.errors import Break, Raised, Restart
 from dynacomp.capture.symbolic.kind import FIELDS, Kind, define
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import says_its_class
 from dynacomp.capture.symbolic.side_effects import changed_outside
-from dynacomp.capture.symbolic.values import ArrayV, NotConstant, OpaqueV, Value
+from dynacomp.capture.symbolic.values import NotConstant, Value
 
 
 @dataclass(eq=False)
@@ -40,7 +41,7 @@ define(OfClassV, Kind(python_type=lambda v: v.cls, **dict.fromkeys(set(FIELDS) -
 
 def checked(cap: Capture, check: Any, kind: Any, x: Value, cls: type, ask: Callable[[Value], bool]) -> bool:
     """What `ask(x)` says, which runs the check of the class `kind` for an object of class `cls`."""
-    if isinstance(x, (ArrayV, OpaqueV)) or cap.lessons.each_checked or any(b.is_side for b in cap.bodies):
+    if says_its_class(x) or cap.lessons.each_checked or any(b.is_side for b in cap.bodies):
         return ask(x)
     known, place = _known(cap), (id(check), id(kind.value), id(cls))
     if place not in known:

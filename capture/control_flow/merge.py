@@ -24,10 +24,9 @@ from dynacomp.capture.reconstruct.array_identity import origin_of
 from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_array, is_number, is_scalar, is_tuple
+from dynacomp.capture.symbolic.questions import is_graph_array, is_lazy, is_number, is_scalar, is_tuple
 from dynacomp.capture.symbolic.values import (
     ArrayV,
-    Lazy,
     NumberV,
     ObjectV,
     ScalarV,
@@ -78,7 +77,7 @@ class Join:
     def value(self, items: list[Any]) -> Any:
         if any(v is None for v in items):
             raise Differs("a name that one way leaves unbound")
-        if all(isinstance(v, Lazy) for v in items) and all(v.obj is items[0].obj for v in items):
+        if all(is_lazy(v) for v in items) and all(v.obj is items[0].obj for v in items):
             return items[0]
         items = [self.cap.realize(v) for v in items]
         for fits, row in _ROWS:

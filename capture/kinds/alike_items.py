@@ -23,7 +23,7 @@ from dynacomp.capture.arithmetic.operators import binary, subscript, truth
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.kinds.grown_lists import Grown, is_mutable, item_of, number_of, of_rows, shape_of
 from dynacomp.capture.numbers import size_values
-from dynacomp.capture.symbolic.grown_items import Fixed, Leaf, Many, Run, Shape, parts_of
+from dynacomp.capture.symbolic.grown_items import Fixed, Leaf, Many, Run, Shape, is_run, parts_of
 from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV, counters, is_sized
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.questions import is_graph_array, is_graph_number
@@ -58,7 +58,7 @@ def whole(cap: Capture, v: Value) -> Run | None:
 
 def _columns(cap: Capture, part: Any) -> tuple[Any, list[ArrayV]] | None:
     """One item, or a Run of such, as one shape for all, and its stacks, in the order of the shape's leaves."""
-    if not isinstance(part, Run):
+    if not is_run(part):
         leaves: list[Any] = []
         part = Run(1, (shape_of(cap, part, 0, leaves, []),), [_spread(cap, v, 1) for v in leaves])
     shapes, columns = zip(*(_renumbered(cap, part, shape) for shape in part.shapes))

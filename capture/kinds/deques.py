@@ -17,9 +17,9 @@ from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.keys import kind_of, raised
 from dynacomp.capture.kinds.sequences import times_of
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_list
+from dynacomp.capture.symbolic.questions import is_list, is_slice
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import ArrayV, Const, LibraryV, ListV, ObjectV, SliceV, Value, as_python, type_of
+from dynacomp.capture.symbolic.values import ArrayV, Const, LibraryV, ListV, ObjectV, Value, as_python, type_of
 from dynacomp.capture.wrapping.builder import items_of, realize
 from dynacomp.capture.wrapping.builtin_subclasses import plain
 
@@ -32,7 +32,7 @@ def changing(cap: Capture, v: ListV) -> None:
 
 def _place(cap: Capture, v: ListV, key: Value) -> int:
     """The number of the item that `d[key]` means."""
-    if isinstance(key, SliceV) or not has_index(key):
+    if is_slice(key) or not has_index(key):
         raise raised(TypeError, f"sequence index must be integer, not {kind_of(key)!r}")
     at, n = integer(cap, key), len(v.items)
     if not -n <= at < n:

@@ -26,7 +26,7 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval, is_numpy_dtype
 from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.numbers import size_values
-from dynacomp.capture.symbolic.grown_items import Fixed, Front, Leaf, Many, Run, Shape, parts_of
+from dynacomp.capture.symbolic.grown_items import Fixed, Front, Leaf, Many, Run, Shape, is_run, parts_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.questions import is_graph_number, is_list, is_number, is_tuple
 from dynacomp.capture.symbolic.values import (
@@ -86,10 +86,10 @@ class Grown(Front):
         return self.all_parts
 
     def held(self) -> list[Any]:
-        return [x for part in self.parts for x in (part.held() if isinstance(part, Run) else [part])]
+        return [x for part in self.parts for x in (part.held() if is_run(part) else [part])]
 
     def __call__(self) -> list[Any]:
-        return [x for part in self.parts for x in (all_items(self.cap, part) if isinstance(part, Run) else [part])]
+        return [x for part in self.parts for x in (all_items(self.cap, part) if is_run(part) else [part])]
 
     def count(self, v: ListV) -> Value:
         runs = [*of_class(Run, self.parts)]
@@ -100,7 +100,7 @@ class Grown(Front):
         cap, parts, back = self.cap, parts_of(v), index < 0
         left = -index - 1 if back else index
         for part in reversed(parts) if back else parts:
-            if not isinstance(part, Run):
+            if not is_run(part):
                 if not left:
                     return part  # type: ignore[no-any-return]
                 left -= 1

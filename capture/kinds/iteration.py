@@ -23,7 +23,7 @@ from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import STEPS_AN_ITEM, Capture
 from dynacomp.capture.symbolic.questions import is_graph_number, is_object, is_size
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.standing_values import HashedV
+from dynacomp.capture.symbolic.standing_values import bare
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -162,9 +162,7 @@ def _element(cap: Capture, table: Any, key: Any, kind: str) -> Value:
 
 def key_value(cap: Capture, key: Any) -> Value:
     """The Value of a dict's key or a set's element."""
-    if isinstance(key, HashedV):
-        return key.value
-    made = from_python(cap, key)
+    made = from_python(cap, bare(key))
     return opened(cap, made) if is_const(made) else made
 
 

@@ -142,9 +142,8 @@ def _object_key(cap: Capture, value: ObjectV) -> Any:
 
 def is_by_id(key: Any) -> bool:
     """Whether the hash of a key depends on where its object lies in memory."""
-    if isinstance(key, HashedV):
-        return key.by_id
-    return is_value(key) or (is_plain_instance(key) and type(key).__hash__ is object.__hash__)
+    plain = is_value(key) or (is_plain_instance(key) and type(key).__hash__ is object.__hash__)
+    return getattr(key, "by_id", plain) if is_value(key) else plain
 
 
 def hash_value(cap: Capture, value: Value) -> Value:

@@ -17,13 +17,12 @@ from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.keys import raised
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_list, is_tuple
+from dynacomp.capture.symbolic.questions import is_list, is_slice, is_tuple
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
     Const,
     ListV,
     NotConstant,
-    SliceV,
     TupleV,
     Value,
     as_python,
@@ -41,7 +40,7 @@ MAX_REPEATED = 1 << 15  # items that `[0] * n` makes while capturing: each is a 
 
 def position_of(cap: Capture, seq: Any, key: Value) -> Any:
     """What `seq[key]` means: an int or a slice; TypeError in the words of subscripts."""
-    if isinstance(key, SliceV) or is_exactly(key, slice):
+    if is_slice(key) or is_exactly(key, slice):
         return slice_of(cap, key)
     if not has_index(key):
         raise raised(TypeError, f"{seq.cls.__name__} indices must be integers or slices, not {type_of(key).__name__}")

@@ -17,7 +17,9 @@ from dynacomp.capture.bytecode.genexprs import ITEM, function_of_item
 from dynacomp.capture.kinds.alike_items import goes_on
 from dynacomp.capture.kinds.iteration import get_iter
 from dynacomp.capture.symbolic.iterator_values import GeneratorV, StreamV
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_made_function
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import ArrayV, Const, FunctionV, ListV, Value
 
@@ -25,13 +27,16 @@ from dynacomp.capture.symbolic.values import ArrayV, Const, FunctionV, ListV, Va
 def looped(cap: Capture, loop: Callable[..., Any], xs: Value, *more: Value) -> Value | None:
     """`loop(xs, *more)`, a function of `loops_py`, if `xs` gives a symbolic number of items; else None, and `xs` is as
     it was."""
-    if isinstance(xs, GeneratorV):
-        return _through(cap, loop, xs, more)
-    it = get_iter(cap, xs) if isinstance(xs, (ArrayV, ListV, StreamV)) else None
-    return cap.call(Const(loop), [it, *more]) if it is not None and goes_on(it) else None
+    row = kind(xs).looped
+    return None if row is None else row(cap, loop, xs, *more)
 
 
-def _through(cap: Capture, loop: Callable[..., Any], gen: GeneratorV, more: tuple[Value, ...]) -> Value | None:
+def _over(cap: Capture, loop: Callable[..., Any], xs: Value, *more: Value) -> Value | None:
+    it = get_iter(cap, xs)
+    return cap.call(Const(loop), [it, *more]) if goes_on(it) else None
+
+
+def _through(cap: Capture, loop: Callable[..., Any], gen: GeneratorV, *more: Value) -> Value | None:
     """The same of a generator, which is at its end then."""
     items = _mapped(gen) or _accumulated(cap, gen)
     if items is None:
@@ -55,10 +60,14 @@ def _accumulated(cap: Capture, gen: GeneratorV) -> Value | None:
 def _mapped(gen: GeneratorV) -> StreamV | None:
     """The items of a generator expression that stands at its start, as `map`; None of other generators."""
     function, source = gen.frame.function, gen.frame.locals.get(ITEM)
-    if gen.started or gen.real is not None or source is None or not isinstance(function, FunctionV):
+    if gen.started or gen.real is not None or source is None or not is_made_function(function):
         return None
     code = function_of_item(function.code) if goes_on(source) else None
     if code is None:
         return None
     made = FunctionV(code, function.globals, function.name, function.qualname, closure=function.closure)
     return StreamV("map", [source], fn=made)
+
+
+for _cls, _looped in ((ArrayV, _over), (ListV, _over), (StreamV, _over), (GeneratorV, _through)):
+    define(_cls, Kind(looped=_looped))

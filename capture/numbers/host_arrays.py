@@ -27,7 +27,7 @@ from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_scalar, is_size
+from dynacomp.capture.symbolic.questions import is_made_array, is_scalar, is_size
 from dynacomp.capture.symbolic.values import (
     Const,
     ListV,
@@ -50,7 +50,7 @@ OF_PARTS = {np.meshgrid, np.broadcast_arrays, np.nonzero, np.unravel_index, np.d
 
 def is_hosted(value: Any) -> TypeGuard[NdArrayV]:
     """Whether `value` is an array that NumPy makes in each call."""
-    return isinstance(value, NdArrayV) and value.recipe is not None
+    return is_made_array(value) and value.recipe is not None
 
 
 def changing(cap: Capture, value: Value) -> Iterator[Value]:
@@ -96,7 +96,7 @@ class Call:
         if rebuild is not None:
             return rebuild(value, [self.tree(v) for v in children(value)])
         if is_number(value) or is_hosted(value):
-            source = value.recipe if isinstance(value, NdArrayV) else self.asked(as_scalar(self.cap, value).source)
+            source = value.recipe if is_made_array(value) else self.asked(as_scalar(self.cap, value).source)
             return self.places.setdefault(source, Given(len(self.places)))  # type: ignore[arg-type]
         found = self.constant(value)
         return found.copy() if isinstance(found, np.ndarray) else found
@@ -139,7 +139,7 @@ class Call:
 
     def store(self, value: Any) -> None:
         """The call changes its first argument, the array `value`: that is part of what `value` is from then on."""
-        stored = value is self.first and isinstance(value, NdArrayV)  # no `out=`, say
+        stored = value is self.first and is_made_array(value)  # no `out=`, say
         stored = stored and value.base is None and not is_viewed(self.cap, value)
         if not stored or self.cap.bodies:
             self.refuse()
@@ -149,7 +149,7 @@ class Call:
 
 def is_viewed(cap: Capture, value: NdArrayV) -> bool:
     """Whether another array shows its memory."""
-    return any(isinstance(other, NdArrayV) and other.base is value for other in cap.known.ndarrays.values())
+    return any(is_made_array(other) and other.base is value for other in cap.known.ndarrays.values())
 
 
 # --- what is asked of them

@@ -17,7 +17,7 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.host_functions import as_index, as_scalar
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_array, is_library_object, is_plain_tuple, is_scalar
+from dynacomp.capture.symbolic.questions import is_graph_array, is_library_object, is_plain_tuple, is_scalar, is_slice
 from dynacomp.capture.symbolic.values import (
     Const,
     ScalarV,
@@ -36,7 +36,7 @@ def bounded(cap: Capture, obj: Value, key: Value) -> Value:
     """The key of an array, or of its `at`, with the ends of its slices as sizes where they are numbers that change."""
     array = obj.args[0] if is_library_object(obj) and type(obj.real) is _IndexUpdateHelper else obj
     shape = array.aval.shape if is_graph_array(array) else ()
-    if isinstance(key, SliceV) and shape:
+    if is_slice(key) and shape:
         return _bounded(cap, shape[0], key)
     if not is_plain_tuple(key) or not any(of_class(SliceV, key.items)):
         return key
@@ -69,7 +69,7 @@ def _is_mask(item: Value) -> bool:
 
 def _bounded(cap: Capture, size: Any, key: Value) -> Value:
     """A slice along an axis of this size, its ends as sizes where one of them changes and the step is known."""
-    if not isinstance(key, SliceV):
+    if not is_slice(key):
         return key
     start, stop, step = (as_index(cap, cap.realize(end)) for end in (key.start, key.stop, key.step))
     by = 1 if is_exactly(step, types.NoneType) else step.value if is_exactly(step, int) else 0

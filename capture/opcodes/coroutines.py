@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import sys
 import types
-from typing import Any
+from typing import Any, TypeGuard
 
 from dynacomp.capture.base.errors import Break, Raised, Restart
 from dynacomp.capture.builtins.builtin_rows import row
@@ -206,7 +206,7 @@ def _cleanup_throw(cap: Capture, f: Frame, i: Instr) -> None:
 def send_to_generator(cap: Capture, it: ASendV, sent: Value) -> tuple[bool, Value]:
     """(True, what `await` gives), or (False, what is passed on to whoever drives all of it)."""
     gen = it.gen
-    if not isinstance(gen, GeneratorV) or gen.real is not None or it.used:
+    if not _is_captured(gen) or it.used:
         raise Break("call", "an asynchronous generator that the event loop drives")
     if not gen.started:
         _check_hooks()
@@ -257,10 +257,15 @@ def send_to_frame(cap: Capture, v: GeneratorV, sent: Value) -> tuple[bool, Value
     return (True, v.frame.result or NONE) if item is None else (False, item)
 
 
+def _is_captured(v: Value) -> TypeGuard[GeneratorV]:
+    """Whether the captured code has made this generator, and drives it."""
+    return isinstance(v, GeneratorV) and v.real is None
+
+
 def _ahead(v: Value, item: Value) -> None:
     """Notes that `v`, and what it waits for, has yielded `item`, which its driver is still to yield."""
     while v is not None:
-        if not isinstance(v, GeneratorV) or v.real is not None:
+        if not _is_captured(v):
             raise Break("iterator", "an iterator that a coroutine waits for")
         v.ahead, v = item, delegate(v.frame)  # type: ignore[assignment]
 
@@ -271,7 +276,7 @@ define(ObjectV, Kind(awaited=_of_instance, aiter=_aiter_of_instance, manager=man
 define(GeneratorV, Kind(awaited=_coroutine, send=send_to_frame,
                         may_begin=lambda v: _is_coroutine(v) and v.real is None and not v.started))
 define(ASendV, Kind(awaited=lambda cap, v: v, send=send_to_generator,
-                    may_begin=lambda v: isinstance(v.gen, GeneratorV) and v.gen.real is None))
+                    may_begin=lambda v: _is_captured(v.gen)))
 define(OpaqueV, Kind(awaited=_by_python))
 define(LibraryV, Kind(awaited=_by_python))
 define(ArrayV, Kind(awaited=_refused))

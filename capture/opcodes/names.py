@@ -16,7 +16,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.frame_values import NULL
 from dynacomp.capture.symbolic.generator_finalization import dropped
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
-from dynacomp.capture.symbolic.questions import is_dict
+from dynacomp.capture.symbolic.questions import is_dict, is_lazy
 from dynacomp.capture.symbolic.side_effects import mutating, write_global
 from dynacomp.capture.symbolic.values import DELETED, CellV, Const, DictV, Lazy, OpaqueV, Value, is_open
 from dynacomp.capture.wrapping.builder import wrap
@@ -42,7 +42,7 @@ def _load_const(cap: Capture, f: Frame, i: Instr) -> None:
 def get_local(cap: Capture, f: Frame, name: str) -> Value:
     if name in f.locals:
         held = f.locals[name]
-        passed = unseen(cap, f, held) if isinstance(held, Lazy) else None
+        passed = unseen(cap, f, held) if is_lazy(held) else None
         if passed is not None:
             return passed
         value = f.locals[name] = cap.realize(f.locals[name])
@@ -66,11 +66,11 @@ def set_local(cap: Capture, f: Frame, name: str, value: Value) -> None:
 def let_go(cap: Capture, f: Frame, value: Any) -> Any:
     """Called before a frame drops a value, which it gives: what has a `__del__` must go at its time, in Python; so
     must generators that Python runs."""
-    if isinstance(value, Lazy) and type(value.obj) in SUSPENDING:
+    if is_lazy(value) and type(value.obj) in SUSPENDING:
         value = cap.realize(value)
     if isinstance(value, OpaqueV) and type(value.obj) in SUSPENDING:
         _let_go_suspended(cap, f, value)
-    obj = value.obj if isinstance(value, Lazy) else getattr(value, "real", None)
+    obj = value.obj if is_lazy(value) else getattr(value, "real", None)
     if obj is not None and isinstance(lookup(type(obj), "__del__")[1], types.FunctionType):
         raise Break("effect", f"a {type(obj).__qualname__}, which has a __del__, may go")
     return value

@@ -29,12 +29,12 @@ from dynacomp.capture.reconstruct import runtime, tracebacks
 from dynacomp.capture.reconstruct.array_identity import candidates, chosen, first
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
 from dynacomp.capture.symbolic.frame_values import NullV, TracebackV
-from dynacomp.capture.symbolic.grown_items import Run, kinds_of, parts_of
+from dynacomp.capture.symbolic.grown_items import Run, is_run, kinds_of, parts_of
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_dict, is_value
+from dynacomp.capture.symbolic.questions import is_dict, is_lazy, is_value
 from dynacomp.capture.symbolic.side_effects import differs_since, leaving, waits_for_effects
-from dynacomp.capture.symbolic.standing_values import HashedV, IdV
+from dynacomp.capture.symbolic.standing_values import HashedV, IdV, bare
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     BuiltinMethodV,
@@ -42,7 +42,6 @@ from dynacomp.capture.symbolic.values import (
     Const,
     DictV,
     FunctionV,
-    Lazy,
     LibraryV,
     ListV,
     MethodV,
@@ -169,7 +168,7 @@ class Emitter:
         if id(value) in self.temps:
             self.op("LOAD_FAST", self.temps[id(value)])
             return
-        if isinstance(value, Lazy):
+        if is_lazy(value):
             load_source(self, value.source)
             return
         if value.holder is not None:
@@ -321,7 +320,7 @@ def _items(e: Emitter, v: ListV) -> None:
     if v.front is None:
         return e.tuple(v.items)
     parts = parts_of(v)
-    e.call(runtime.joined_items, *(partial(_run, e, part) if isinstance(part, Run) else partial(
+    e.call(runtime.joined_items, *(partial(_run, e, part) if is_run(part) else partial(
         e.tuple, [part]) for part in parts))
 
 
@@ -380,7 +379,7 @@ def _digests(keys: Any) -> tuple[int | None, ...] | None:
 def load_keys(e: Emitter, keys: Any) -> None:
     for key in keys:
         if is_value(key):
-            e.whole(key.value if isinstance(key, HashedV) else key)
+            e.whole(bare(key))
         else:
             e.const(key)
     e.op("BUILD_TUPLE", len(keys))

@@ -37,7 +37,7 @@ from dynacomp.capture.reconstruct.unchanged import changed_keys, effects, unmove
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.effects import Effect, Effects, Globals, Phase, Real
 from dynacomp.capture.symbolic.generator_finalization import check_none_lost
-from dynacomp.capture.symbolic.grown_items import Run, kinds_of, parts_of
+from dynacomp.capture.symbolic.grown_items import Run, is_run, kinds_of, parts_of
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import leaving
@@ -215,7 +215,7 @@ define(DictV, Kind(template=_dict))
 
 def _part_template(cap: Capture, part: Any, outputs: dict[Node, int]) -> Any:
     """One item of a list, or the items that a loop appended, in a sequence."""
-    if not isinstance(part, Run):
+    if not is_run(part):
         return ("tuple", [template_of(cap, cap.realize(part), outputs)])
     fixed: list[Value] = []
     specs = tuple(shape.spec(fixed) for shape in part.shapes)
@@ -269,7 +269,7 @@ def shared_mutables(cap: Capture, value: Any, seen: set[int] | None = None) -> b
             return True
         seen.add(id(value))
     grown = getattr(value, "front", None) is not None
-    inside = [part for part in parts_of(value) if not isinstance(part, Run)] if grown else children(value)
+    inside = [part for part in parts_of(value) if not is_run(part)] if grown else children(value)
     return any(shared_mutables(cap, v, seen) for v in inside)
 
 

@@ -18,6 +18,7 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.bytecode.suspensions import may_catch
 from dynacomp.capture.symbolic.iterator_values import GeneratorV
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture, Frame, execute, unwind
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import mutating
@@ -164,8 +165,9 @@ def _throw_inside(cap: Capture, gen: GeneratorV, inner: Value, error: Value) -> 
 
 
 def _throw_into(cap: Capture, inner: Value, error: Value) -> Value | None:
-    if isinstance(inner, GeneratorV):
-        return throw(cap, inner, error)
+    row = kind(inner).throw
+    if row is not None:
+        return row(cap, inner, error)
     method = _found(cap, inner, "throw")
     if method is None:
         raise Raised(error)
@@ -196,8 +198,9 @@ def _end_delegation(cap: Capture, gen: GeneratorV, result: Value) -> Value | Non
 
 
 def _close_inner(cap: Capture, inner: Value) -> None:
-    if isinstance(inner, GeneratorV):
-        close(cap, inner)
+    row = kind(inner).close
+    if row is not None:
+        row(cap, inner)
         return
     method = _found(cap, inner, "close")
     if method is not None:
@@ -226,3 +229,6 @@ def close(cap: Capture, gen: GeneratorV) -> Value:
         kind = type_of(gen).__name__.replace("_", " ")
         raise Raised(Const(RuntimeError(f"{kind} ignored GeneratorExit")))
     return (gen.frame.result or NONE) if VERSION >= (3, 13) else NONE
+
+
+define(GeneratorV, Kind(throw=throw, close=close))

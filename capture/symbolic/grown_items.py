@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeGuard, TypeVar
 
 from dynacomp.capture.symbolic.values import ArrayV, ListV, Value, holds, is_exactly
 
@@ -158,6 +158,11 @@ class Run:
         for shape in self.shapes:
             shape.spec(fixed)
         return [*self.stacks, *fixed]
+
+
+def is_run(part: Any) -> TypeGuard[Run]:
+    """Whether a part of a list is what a loop appended, and no item."""
+    return isinstance(part, Run)
 
 
 def parts_of(v: ListV) -> list[Any]:

@@ -148,5 +148,6 @@ def _stream_type(v: StreamV) -> type:
 
 
 define(StreamV, Kind(python_type=_stream_type, counters=_of_parts))
-define(CountIterV, Kind(counters=lambda it: [it]))
-define(GeneratorV, Kind(python_type=_generator_type))
+define(CountIterV, Kind(counters=lambda it: [it], many=lambda it: True))
+define(GeneratorV, Kind(python_type=_generator_type, result=lambda v: v.frame.result,
+                        many=lambda v: v.real is not None))

@@ -60,6 +60,11 @@ class Kind:
     is_instance: Callable[[Cap, V, V], V | None] | None = None  # of classes, by its type; None: its class tells
     iter: Callable[[Cap, V], V] | None = None
     next: Callable[[Cap, V], V | None] | None = None  # None at the end
+    result: Callable[[V], V | None] | None = None  # what an iterator at its end has returned
+    throw: Callable[[Cap, V, V], V | None] | None = None  # None: its attribute of that name
+    close: Callable[[Cap, V], V] | None = None  # so, too
+    many: Callable[[V], bool] | None = None  # whether very many items may come
+    looped: Callable[..., V | None] | None = None  # a loop over it in Python, see `whole_loops`
     reversed: Callable[[Cap, V], V | None] | None = None  # None: its items, the last one first
     elements: Callable[[Cap, V], Iterable[V]] | None = None  # those that need no iterator to be found
     length: Callable[[Cap, V], V] | None = None  # None: that of a constant

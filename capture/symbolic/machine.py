@@ -28,7 +28,6 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.effects import Effects
 from dynacomp.capture.symbolic.frame_values import HandlingV
 from dynacomp.capture.symbolic.guards import GuardSet
-from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV
 from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.lessons import Data, Lesson, Lessons
 from dynacomp.capture.symbolic.libraries import is_pure_module
@@ -395,7 +394,8 @@ def is_over_items(frame: Frame, instr: Instr) -> bool:
 
 def is_counted(it: Value) -> bool:
     """Numbers, or the batches of a generator that exists: there may be very many."""
-    return isinstance(it, CountIterV) or isinstance(it, GeneratorV) and it.real is not None
+    many = kind(it).many
+    return many is not None and many(it)
 
 
 def unwind(cap: Capture, frame: Frame, instr: Instr, raised: Raised) -> None:

@@ -6,21 +6,28 @@ and leave the others alone. None looks at the object: nothing is guarded.
 
 from __future__ import annotations
 
+import types
 from typing import Any, TypeGuard
 
 from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     DictV,
+    FunctionV,
+    Lazy,
     LibraryV,
     ListV,
+    NdArrayV,
     NumberV,
     ObjectV,
+    OpaqueV,
     ScalarV,
     SequenceV,
     SizeV,
+    SliceV,
     TupleV,
     Value,
+    holds,
     is_exactly,
 )
 
@@ -28,6 +35,29 @@ from dynacomp.capture.symbolic.values import (
 def is_value(value: Any) -> TypeGuard[Value]:
     """Whether this is a Value: no plain key of a dict, and no element that nothing has looked at (`Lazy`)."""
     return isinstance(value, Value)
+
+
+def is_lazy(value: Any) -> TypeGuard[Lazy]:
+    """Whether this is an element that nothing has looked at."""
+    return isinstance(value, Lazy)
+
+
+def says_its_class(value: Any) -> bool:
+    """Whether the object itself has to be asked of what class it is: a tracer may be in its place, or anything."""
+    return isinstance(value, (ArrayV, OpaqueV))
+
+
+# --- functions
+
+
+def is_made_function(value: Any) -> TypeGuard[FunctionV]:
+    """Whether `value` is a function that the captured code has made."""
+    return isinstance(value, FunctionV)
+
+
+def is_function(value: Any) -> bool:
+    """Whether `value` is a function of Python's."""
+    return is_made_function(value) or holds(value, types.FunctionType)
 
 
 # --- instances
@@ -77,6 +107,11 @@ def is_dict(value: Any) -> TypeGuard[DictV]:
     return isinstance(value, DictV)
 
 
+def is_slice(value: Any) -> TypeGuard[SliceV]:
+    """Whether `value` is a slice of which an end may change."""
+    return isinstance(value, SliceV)
+
+
 def is_container(value: Any) -> bool:
     """Whether `value` is a tuple, list or dict."""
     return is_sequence(value) or is_dict(value)
@@ -88,6 +123,11 @@ def is_container(value: Any) -> bool:
 def is_graph_array(value: Any) -> TypeGuard[ArrayV]:
     """Whether `value` is an array in the Graph, of JAX or given as one of NumPy."""
     return isinstance(value, ArrayV)
+
+
+def is_made_array(value: Any) -> TypeGuard[NdArrayV]:
+    """Whether `value` is an array that the captured code has NumPy make."""
+    return isinstance(value, NdArrayV)
 
 
 def is_graph_number(value: Any) -> TypeGuard[NumberV]:

@@ -17,7 +17,7 @@ from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_dict, is_object, is_value
+from dynacomp.capture.symbolic.questions import is_dict, is_function, is_lazy, is_object, is_value
 from dynacomp.capture.symbolic.sources import belongs_to_call
 from dynacomp.capture.symbolic.undo_log import save
 from dynacomp.capture.symbolic.values import (
@@ -25,13 +25,10 @@ from dynacomp.capture.symbolic.values import (
     ArrayV,
     CellV,
     DictV,
-    FunctionV,
-    Lazy,
     MutableV,
     ObjectV,
     SetV,
     Value,
-    holds,
     next_serial,
 )
 
@@ -143,7 +140,7 @@ def _reach(cap: Capture, todo: list[Any], since: int) -> bool:
 
 def _met(cap: Capture, at: Any) -> Any:
     """The Value of an element, if something has looked at the object."""
-    return cap.known.objects.get(id(at.obj)) if isinstance(at, Lazy) else at
+    return cap.known.objects.get(id(at.obj)) if is_lazy(at) else at
 
 
 def _parts(at: Any) -> Iterable[Any]:
@@ -247,7 +244,7 @@ def waits_for_effects(cap: Capture, value: Value) -> bool:
         at: Any = _met(cap, todo.pop())
         if id(at) in changes:
             return True
-        runs = runs or isinstance(at, FunctionV) or holds(at, types.FunctionType)
+        runs = runs or is_function(at)
         if id(at) not in seen and isinstance(at, (Value, list, tuple, dict)):
             seen.add(id(at))
             inside: Any = vars(at) if is_value(at) else at

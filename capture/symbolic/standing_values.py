@@ -43,8 +43,13 @@ class HashedV(Value):
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return self.same(self.value, other.value if isinstance(other, HashedV) else (
-            other if is_value(other) else Const(other)))
+        second = bare(other)
+        return self.same(self.value, second if is_value(second) else Const(second))
+
+
+def bare(key: Any) -> Any:
+    """The Value of a key whose hash is noted with it; other keys are themselves."""
+    return key.value if isinstance(key, HashedV) else key
 
 
 @dataclass(eq=False)

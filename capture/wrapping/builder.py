@@ -41,7 +41,7 @@ from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.questions import is_scalar
-from dynacomp.capture.symbolic.standing_values import HashedV
+from dynacomp.capture.symbolic.standing_values import HashedV, bare
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     BoundV,
@@ -329,7 +329,7 @@ def _set(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("set", source, elements)
     if any(map(hashes_itself, elements)):
         made = type(obj)(_keys(cap, obj, elements)) if type(obj) in (set, frozenset) else set()
-        if [getattr(k.value, "real", None) if isinstance(k, HashedV) else k for k in made] != list(elements):
+        if [k if bare(k) is k else getattr(bare(k), "real", None) for k in made] != list(elements):
             raise Break("opaque", "a set whose elements stand in an order of their own")
         return SetV(made, type(obj), real=obj, source=source)
     return SetV(obj, type(obj), real=obj, source=source)

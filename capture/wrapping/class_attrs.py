@@ -22,15 +22,13 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import own_class
+from dynacomp.capture.symbolic.questions import is_function, own_class
 from dynacomp.capture.symbolic.side_effects import changing_outside
 from dynacomp.capture.symbolic.values import (
     DELETED,
     Const,
-    FunctionV,
     MethodV,
     Value,
-    holds,
     is_const,
     type_of,
 )
@@ -206,8 +204,7 @@ def class_method(cap: Capture, raw: classmethod, cls: type) -> Value:
 
 def through_instance(value: Value, found: Value) -> Value:
     """A stored class attribute as an instance sees it: functions are bound."""
-    function = isinstance(found, FunctionV) or holds(found, types.FunctionType)
-    return MethodV(found, value) if function else found
+    return MethodV(found, value) if is_function(found) else found
 
 
 # --- reading

@@ -37,7 +37,7 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_library_object, is_object, is_plain_tuple
+from dynacomp.capture.symbolic.questions import is_library_object, is_made_function, is_object, is_plain_tuple
 from dynacomp.capture.symbolic.values import (
     Const,
     DictV,
@@ -152,8 +152,8 @@ def stand_in(cap: Capture, value: Value) -> Any:
         return dataclasses.MISSING
     known = cap.known.stood.get(id(value))
     if known is None:
-        known = _function(value) if isinstance(value, FunctionV) else _placeholder(value)
-        if isinstance(value, FunctionV):
+        known = _function(value) if is_made_function(value) else _placeholder(value)
+        if is_made_function(value):
             cap.known.entered[id(known)] = cap.known.functions[id(known), None] = value
         cap.known.keep += [value, known]
         cap.known.stood[id(value)], cap.known.made[id(known)], cap.known.objects[id(known)] = known, value, value

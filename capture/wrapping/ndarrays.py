@@ -31,7 +31,7 @@ from dynacomp.capture.numbers.size_values import concrete
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_array, is_sequence
+from dynacomp.capture.symbolic.questions import is_graph_array, is_made_array, is_sequence
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -88,7 +88,7 @@ STRIDED: Any = type(np.lib.stride_tricks.as_strided(np.zeros(2), (1,)).base)  # 
 
 def is_numpy(value: Value) -> bool:
     """A NumPy array: NumPy's own operations on it are not JAX's."""
-    return isinstance(value, NdArrayV) or is_graph_array(value) and isinstance(value.real, np.ndarray)
+    return is_made_array(value) or is_graph_array(value) and isinstance(value.real, np.ndarray)
 
 
 def is_jax_array(value: Any) -> TypeGuard[ArrayV]:
@@ -140,7 +140,7 @@ def takes(cap: Capture, value: Value) -> bool:
 def holds_array(cap: Capture, values: Iterable[Value]) -> bool:
     """Whether a NumPy array is among them, or in their lists and tuples."""
     for value in map(cap.realize, values):
-        if isinstance(value, NdArrayV) or is_graph_array(value) and is_constant(cap, value):
+        if is_made_array(value) or is_graph_array(value) and is_constant(cap, value):
             return True
         if is_sequence(value) and holds_array(cap, children(value)):
             return True
@@ -226,7 +226,7 @@ def now(cap: Capture, value: Value) -> Any:
         return rebuild(value, [now(cap, v) for v in children(value)])
     if host_arrays.is_number(value):
         return value.hint  # type: ignore[attr-defined]
-    return value.array if isinstance(value, NdArrayV) else plain(cap, value)
+    return value.array if is_made_array(value) else plain(cap, value)
 
 
 def call_method(cap: Capture, value: Value, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -18,7 +18,7 @@ from dynacomp.capture.numbers import host_arrays, host_functions, size_values
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import label
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_plain_tuple, is_scalar
+from dynacomp.capture.symbolic.questions import is_made_array, is_plain_tuple, is_scalar
 from dynacomp.capture.symbolic.values import NdArrayV, NeedsConcrete, ScalarV, TupleV, Value, children
 from dynacomp.capture.wrapping import ndarrays
 
@@ -60,16 +60,16 @@ def _put(cap: Capture, place: tuple[str, Any], value: Value, seen: set[Any]) -> 
 
 def _sizes(cap: Capture, value: ScalarV | NdArrayV) -> Value:
     """A number as a size, an array as tuples of such."""
-    if isinstance(value, NdArrayV):
+    if is_made_array(value):
         return TupleV([_sizes(cap, row) for row in ndarrays.rows(cap, value)])  # type: ignore[arg-type]
     number = host_functions.as_index(cap, value)
     if number is value:
-        raise NeedsConcrete(value)
+        raise NeedsConcrete(value)  # type: ignore[arg-type]
     return size_values.as_size(cap, number) if is_scalar(number) else number
 
 
 def _source(value: Any) -> Any:
-    return value.recipe if isinstance(value, NdArrayV) else value.source
+    return value.recipe if is_made_array(value) else value.source
 
 
 def _numpy_numbers(cap: Capture, value: Value) -> Iterator[ScalarV | NdArrayV]:
