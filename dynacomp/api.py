@@ -26,7 +26,7 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import Const, Value, stands_for
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.donation import Donated, DonatingFunction, donated, donating
-from dynacomp.driver.foreign import FOREIGN, Foreign
+from dynacomp.driver.foreign import FOREIGN, is_foreign
 from dynacomp.driver.pipeline import INTERPRETER
 from dynacomp.marks import mark_dynamic, mark_static
 from dynacomp.options import Options, resolve
@@ -95,7 +95,7 @@ def jit(fn: Any = None, *, backend: Backend | None = "auto", dynamic: bool | Non
     if not callable(fn):
         raise TypeError(f"dynacomp.jit: expected a callable, got {type(fn).__name__}")
     chosen = resolve(backend=backend, dynamic=dynamic, fullgraph=fullgraph, mode=mode, options=options)
-    if not isinstance(chosen.backend, Foreign) and chosen.backend not in ("auto", INTERPRETER, *BACKENDS):
+    if not is_foreign(chosen.backend) and chosen.backend not in ("auto", INTERPRETER, *BACKENDS):
         raise ValueError(f"dynacomp.jit: no backend {backend!r}; there are {', '.join([*BACKENDS, *FOREIGN])}")
     given = donate_argnums, donate_argnames, static_argnums, static_argnames
     which, static = (NOTHING, ()) if given == (None,) * 4 else donated(fn, *given)

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from dynacomp.driver.foreign import Foreign, known
+from dynacomp.driver.foreign import Foreign, is_foreign, known
 from dynacomp.driver.pass_list import Passes
 from dynacomp.lowering.passes.recompute import BUDGET
 
@@ -84,7 +84,7 @@ class Options:
 
 
 _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "backend": (lambda v: isinstance(v, Foreign) or isinstance(v, str) and bool(v),
+    "backend": (lambda v: is_foreign(v) or isinstance(v, str) and bool(v),
                 "a backend's name (see dynacomp.list_backends()), or a function of a Graph"),
     "dynamic": (lambda v: v is None or isinstance(v, bool), "True, False or None"),
     "fullgraph": (lambda v: isinstance(v, bool), "True or False"),

@@ -28,7 +28,7 @@ from dynacomp.capture.control_flow.loop_state import State as Carried
 from dynacomp.capture.control_flow.merge import Differs, select
 from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.capture.graph.graph import Node
-from dynacomp.capture.graph.sizes import Size
+from dynacomp.capture.graph.sizes import is_symbolic
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.applied import Given
 from dynacomp.capture.numbers.graph_inputs import add_input
@@ -268,7 +268,7 @@ class LoopNumbers:
 
     @property
     def is_constant(self) -> bool:
-        return not self.given and not isinstance(self.length, Size)
+        return not self.given and not is_symbolic(self.length)
 
     def arguments(self) -> tuple[Any, ...]:
         length = size_values.of_expr(self.cap, self.length)

@@ -18,7 +18,7 @@ from typing import Any
 from dynacomp.capture.base.errors import Restart
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import Instr
-from dynacomp.capture.graph.sizes import Size, canonical, names
+from dynacomp.capture.graph.sizes import canonical, is_symbolic, names
 from dynacomp.capture.kinds.iteration import ROUNDS_ASKED
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV, counters
@@ -102,4 +102,4 @@ define(StreamV, Kind(rounds=_of_parts))
 def symbols(size: SizeV) -> list[str]:
     """The names of the symbols that a size depends on."""
     expr = canonical(size.expr)
-    return sorted(names(expr)) if isinstance(expr, Size) else []
+    return sorted(names(expr)) if is_symbolic(expr) else []

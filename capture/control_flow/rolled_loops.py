@@ -30,7 +30,7 @@ from dynacomp.capture.graph.avals import aval_of
 from dynacomp.capture.graph.graph import Node, nodes_in
 from dynacomp.capture.graph.size_scope import Relation
 from dynacomp.capture.graph.sized_calls import fori_of_length, rows_of_length
-from dynacomp.capture.graph.sizes import Size, bounds
+from dynacomp.capture.graph.sizes import bounds, is_symbolic
 from dynacomp.capture.graph.sizes import names as names_of
 from dynacomp.capture.kinds import alike_items, grown_lists
 from dynacomp.capture.kinds.grown_lists import Grown, rows_aval, shape_of
@@ -78,7 +78,7 @@ def tried(cap: Capture, frame: Frame, header: int) -> None:
 def roll(cap: Capture, frame: Frame, instr: Instr, it: Value, counts: list[CountIterV]) -> None:
     """Runs all that is left of an iterator as one node, if that can be done and is asked for."""
     rounds = rounds_of(cap, counts)
-    if rounds is None or not (isinstance(rounds, Size) or wanted(cap, frame, instr.index)) or given_up(
+    if rounds is None or not (is_symbolic(rounds) or wanted(cap, frame, instr.index)) or given_up(
             cap, frame, instr.index):
         return
     body = min((b for b in loops(frame.code) if instr.index in b), key=len, default=None)
@@ -158,7 +158,7 @@ class For(Iteration):
     def found(self, first: Value, step: int, item: NumberV) -> None:
         """Notes what a count gives in each round, and between which numbers all of that lies."""
         self.numbers.element(first, step, item)
-        last = ((bounds(self.rounds)[1] if isinstance(self.rounds, Size) else self.rounds) - 1) * step
+        last = ((bounds(self.rounds)[1] if is_symbolic(self.rounds) else self.rounds) - 1) * step
         item.low = max(item.low, numbers.least_of(first) + min(0, last))
         item.high = min(item.high, numbers.most_of(first) + max(0, last))
 
@@ -200,7 +200,7 @@ class For(Iteration):
         avals = tuple(slot.aval for slot in slots) + tuple(rows_aval(length, slot) for slot in rows)
         initial = tuple(cap.node_argument(c.initial) for c in self.state.carried)
         tables = tuple(zip(*((localise(cap, table), kind) for kind, table in self.numbers.tables())))
-        plain = fori_of_length if isinstance(length, Size) else jax.lax.fori_loop
+        plain = fori_of_length if is_symbolic(length) else jax.lax.fori_loop
         loop = rows_of_length if rows or tables else plain
         node = emit_node(cap, loop, ((0, length, closure, initial, *tables), {}), avals, "fori_loop")
         nodes = [emit_node(cap, operator.getitem, ((node, i), {}), aval, f"loop_{i}") for i, aval in enumerate(avals)]

@@ -30,7 +30,7 @@ import keyword
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval
@@ -116,7 +116,7 @@ class Tree:
 
 def map_nodes(value: Any, fn: Callable[[Node], Any]) -> Any:
     """`value` with every Node in it replaced by `fn(node)`; Closures keep their graph."""
-    if isinstance(value, Node):
+    if is_node(value):
         return fn(value)
     if isinstance(value, Closure):
         return Closure(value.graph, tuple(map_nodes(c, fn) for c in value.captured), value.signature)
@@ -134,6 +134,11 @@ def map_parts(value: Any, fn: Callable[[Any], Any]) -> Any:
     if type(value) is dict:
         return {k: fn(v) for k, v in value.items()}
     return slice(fn(value.start), fn(value.stop), fn(value.step)) if isinstance(value, slice) else value
+
+
+def is_node(value: Any) -> TypeGuard[Node]:
+    """Whether an argument is computed, and no constant."""
+    return isinstance(value, Node)
 
 
 def node_at(node: Node, k: int = 0) -> Node | None:

@@ -27,9 +27,9 @@ from typing import Any
 import jax
 
 from dynacomp.capture.graph.avals import is_aval
-from dynacomp.capture.graph.graph import Closure, Graph, Node, map_parts
+from dynacomp.capture.graph.graph import Closure, Graph, Node, is_node, map_parts
 from dynacomp.capture.graph.size_scope import Scope
-from dynacomp.capture.graph.sizes import Size, names
+from dynacomp.capture.graph.sizes import Size, is_symbolic, names
 
 Put = Callable[[Size], Any]
 
@@ -46,9 +46,9 @@ def with_sizes(graph: Graph, put: Put) -> Graph:
 def argument(value: Any, put: Put, made: dict[Node, Node] | None = None) -> Any:
     """An argument with its Sizes replaced, and its Nodes by what `made` has for them."""
     again = lambda v: argument(v, put, made)
-    if type(value) is Size:
+    if is_symbolic(value):
         return put(value)
-    if isinstance(value, Node):
+    if is_node(value):
         return value if made is None else made[value]
     if isinstance(value, Closure):
         return replace(value, graph=with_sizes(value.graph, put), captured=tuple(map(again, value.captured)))
@@ -58,7 +58,7 @@ def argument(value: Any, put: Put, made: dict[Node, Node] | None = None) -> Any:
 def aval(value: Any, put: Put) -> Any:
     """An Aval, or a pytree of them, with its Sizes replaced."""
     def one(a: Any) -> Any:
-        return replace(a, shape=tuple(put(d) if type(d) is Size else d for d in a.shape)) if is_aval(a) else a
+        return replace(a, shape=tuple(put(d) if is_symbolic(d) else d for d in a.shape)) if is_aval(a) else a
     return one(value) if is_aval(value) else jax.tree.map(one, value, is_leaf=is_aval)
 
 
@@ -73,7 +73,7 @@ def sizes_in(*values: Any) -> Iterator[Size]:
     for value in values:
         if isinstance(value, Graph):
             with_sizes(value, note)
-        elif isinstance(value, Node):
+        elif is_node(value):
             argument((value.args, dict(value.kwargs)), note)
             aval(value.aval, note)
         else:
@@ -88,4 +88,4 @@ def symbols(graph: Graph) -> frozenset[str]:
 
 def scope_of(graph: Graph) -> Scope | None:
     """The Scope of a Graph's symbolic inputs; None where all sizes are known."""
-    return next((d.scope for p in graph.placeholders for d in p.aval.shape if type(d) is Size), None)
+    return next((d.scope for p in graph.placeholders for d in p.aval.shape if is_symbolic(d)), None)

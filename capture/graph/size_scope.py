@@ -25,7 +25,18 @@ from typing import Any
 from jax.errors import InconclusiveDimensionOperation
 
 from dynacomp.capture.graph.size_evaluation import evaluate, postfix
-from dynacomp.capture.graph.sizes import SYMBOL, Atom, Expr, Size, atoms, bounds, canonical, forget_errors, single
+from dynacomp.capture.graph.sizes import (
+    SYMBOL,
+    Atom,
+    Expr,
+    Size,
+    atoms,
+    bounds,
+    canonical,
+    forget_errors,
+    is_symbolic,
+    single,
+)
 
 LEAST = 1  # of a symbol: an empty array gets an entry of its own, one of size 1 where somebody asks for that
 
@@ -139,7 +150,7 @@ class Scope:
             return low == high == 0
         if not self.decided("eq", expr, self.value(expr) == 0):
             return False
-        assert isinstance(expr, Size)
+        assert is_symbolic(expr)
         unify(self, expr)
         return True
 

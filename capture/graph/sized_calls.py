@@ -25,7 +25,7 @@ from jax._src.numpy.einsum import _poly_einsum_handlers as CONTRACTORS
 from jax._src.numpy.util import promote_dtypes, promote_dtypes_inexact
 
 from dynacomp.capture.graph.avals import weak
-from dynacomp.capture.graph.sizes import Size
+from dynacomp.capture.graph.sizes import Size, is_symbolic
 
 
 def scan_of_length(f: Callable[..., Any], init: Any, length: Any, reverse: bool = False, unroll: Any = 1) -> Any:
@@ -171,7 +171,7 @@ def contract_path(*operands: Any, **options: Any) -> Any:
 
 
 def _at_hand(size: Any) -> int:
-    return size.scope.value(size) if isinstance(size, Size) else size
+    return size.scope.value(size) if is_symbolic(size) else size
 
 
 def index_or_size(x: Any) -> Any:

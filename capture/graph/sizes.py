@@ -22,7 +22,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 from jax import lax
@@ -456,6 +456,11 @@ def _bounds_of_atom(scope: Any, atom: Atom) -> tuple[float, float]:
         return -INFINITE, INFINITE
     return (low // most if low > 0 and most != INFINITE else 0 if low >= 0 else
             -INFINITE if low == -INFINITE else low // least, INFINITE if high == INFINITE else high // least)
+
+
+def is_symbolic(number: Any) -> TypeGuard[Size]:
+    """Whether a dimension, or another int, is known by an expression alone."""
+    return type(number) is Size
 
 
 def canonical(expr: Any) -> Any:

@@ -24,7 +24,7 @@ from dynacomp.capture.arithmetic.operators import binary, subscript, truth
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval, is_numpy_dtype
-from dynacomp.capture.graph.sizes import Size
+from dynacomp.capture.graph.sizes import Size, is_symbolic
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.grown_items import Fixed, Front, Leaf, Many, Run, Shape, is_run, parts_of
 from dynacomp.capture.symbolic.machine import Capture
@@ -105,7 +105,7 @@ class Grown(Front):
                     return part  # type: ignore[no-any-return]
                 left -= 1
                 continue
-            if is_mutable(part) or not isinstance(part.length, Size):
+            if is_mutable(part) or not is_symbolic(part.length):
                 return None
             k, j = divmod(left, len(part.shapes))
             rows = size_values.of_expr(cap, part.length)

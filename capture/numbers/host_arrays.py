@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from dynacomp.capture.graph.avals import Aval
-from dynacomp.capture.graph.sizes import Size, canonical
+from dynacomp.capture.graph.sizes import canonical, is_symbolic
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.applied import Applied, Given, quiet_below
 from dynacomp.capture.numbers.graph_inputs import add_input, symbolic_dims
@@ -66,7 +66,7 @@ def changing(cap: Capture, value: Value) -> Iterator[Value]:
 def is_number(value: Value) -> bool:
     """A number that changes."""
     if is_size(value):
-        return isinstance(canonical(value.expr), Size)
+        return is_symbolic(canonical(value.expr))
     return is_scalar(value) and (
         type(value.hint) in (int, float, bool) or dynamic_scalars.is_numpy_number(value.hint))
 

@@ -16,7 +16,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 
 from dynacomp.capture.base.errors import Restart
 from dynacomp.capture.graph.graph import Node
-from dynacomp.capture.graph.sizes import Size
+from dynacomp.capture.graph.sizes import Size, is_symbolic
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
@@ -31,7 +31,7 @@ def hold_narrowed(cap: Capture, closed: ClosedJaxpr, nodes: list[Node], where: s
     known = {var: numbers[n] for var, n in zip(closed.jaxpr.invars, nodes) if n in numbers}
     for number, dtype in set(_narrowed(closed.jaxpr, known)):
         limits = np.iinfo(dtype)
-        if isinstance(number, Size):
+        if is_symbolic(number):
             _hold_size(cap, number, int(limits.min), int(limits.max), where)
         else:
             _hold(cap, number, _value(cap, number), int(limits.min), int(limits.max))

@@ -16,7 +16,7 @@ from jax.errors import InconclusiveDimensionOperation
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.graph import sizes
 from dynacomp.capture.graph.size_scope import LEAST
-from dynacomp.capture.graph.sizes import Size, canonical, names
+from dynacomp.capture.graph.sizes import Size, canonical, is_symbolic, names
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.lessons import Frozen
 from dynacomp.capture.symbolic.machine import Capture
@@ -100,7 +100,7 @@ def arithmetic(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     if row in (operator.floordiv, operator.mod) and not is_positive(expr_of(b)):
         return None
     found = row(expr_of(a), expr_of(b))
-    if found is None or isinstance(found, Size) and abs(cap.sizes.scope.value(found)) > LARGEST:
+    if found is None or is_symbolic(found) and abs(cap.sizes.scope.value(found)) > LARGEST:
         return None
     return of_expr(cap, found)
 

@@ -28,7 +28,7 @@ from dynacomp.capture.graph.avals import as_struct, aval_of, weak
 from dynacomp.capture.graph.graph import Node, Tree, map_parts
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.graph_sizes import sizes_in
-from dynacomp.capture.graph.sizes import Size, canonical
+from dynacomp.capture.graph.sizes import Size, canonical, is_symbolic
 from dynacomp.capture.numbers import host_arrays
 from dynacomp.capture.numbers.graph_inputs import scalar_node
 from dynacomp.capture.symbolic.kind import Kind, define, kind
@@ -291,7 +291,7 @@ def sizes_as_numbers(arg: Any) -> Any:
 def _with_sizes(arg: Any, put: Any, slices: bool = True) -> Any:
     """Lowered arguments with `put(size)` in the place of each Size."""
     again = lambda v: _with_sizes(v, put, slices)
-    if isinstance(arg, Size):
+    if is_symbolic(arg):
         return put(arg)
     if isinstance(arg, LibraryArg):
         return arg if not has_sizes(arg) else LibraryArg(arg.make, again(arg.args), again(arg.kwargs))

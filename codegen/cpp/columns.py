@@ -34,7 +34,7 @@ from dynacomp.codegen.cpp.folds import (
     zero,
 )
 from dynacomp.codegen.cpp.index import cpp_name, index_code
-from dynacomp.lowering.kernel_ir.loops import Acc, Let, Loop, Scan, Stmt, inner_loops
+from dynacomp.lowering.kernel_ir.loops import Acc, Let, Loop, Scan, Stmt, inner_loops, is_nest
 
 REGISTERS = 32  # of columns in a chunk
 SPAN = 4        # rows: 16 take twice as long, 1 writes what a column carries as often as it reads a row
@@ -89,7 +89,7 @@ def columns(loop: Loop, scope: Scope, begin: str, end: str, write: Write, iterat
             yield from _over_columns(loop, scope, kept, body)
             kept += [scope.call(s.name) for s in made]
             scope, run = scope.having(*(s.name for s in made)), []
-        if isinstance(stmt, Loop):
+        if is_nest(stmt):
             yield from _pass(loop, stmt, scope, kept, iteration)
             scope = scope.having(*lane_accs(stmt, scope))
             kept += [scope.call(acc.name) for acc in stmt.accs]

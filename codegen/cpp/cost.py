@@ -18,6 +18,7 @@ from dynacomp.lowering.kernel_ir.loops import (
     Stmt,
     Store,
     inner_loops,
+    is_nest,
     statements,
 )
 from dynacomp.lowering.kernel_ir.scalars import SCALARS
@@ -82,7 +83,7 @@ def grain(work: str) -> str:
 
 def work_of(loop: Loop, lanes: int) -> str:
     """The estimated cycles of one iteration of `loop`, as a C++ double; `lanes` iterations share them."""
-    own = cost([s for s in loop.body if not isinstance(s, Loop)], loop.accs)
+    own = cost([s for s in loop.body if not is_nest(s)], loop.accs)
     parts = [f"{max(own / lanes, 0.05):.3f}"]
     for inner in inner_loops(loop.inside):
         across = 8 if inner.vector and lanes == 1 else lanes

@@ -45,7 +45,7 @@ from dynacomp.codegen.cpp.sections import Section, sections
 from dynacomp.codegen.cpp.shape import Unit, lane_width, numels, scratch, unit_of
 from dynacomp.codegen.cpp.stores import store, woven, zip_store
 from dynacomp.codegen.cpp.tiles import FIRST_INNER, FIRST_OUTER, INNER, OUTER, Tiling, tiling
-from dynacomp.lowering.kernel_ir.loops import Acc, Kernel, Let, Loop, Stmt, Store, inner_loops
+from dynacomp.lowering.kernel_ir.loops import Acc, Kernel, Let, Loop, Stmt, Store, inner_loops, is_nest
 from dynacomp.lowering.kernel_ir.scalars import DEAR
 
 SPAN = 64    # columns of a scatter's rows that a thread takes at once
@@ -267,7 +267,7 @@ def _may_jam(loop: Loop, scope: Scope) -> bool:
 def _moving(body: Sequence[Stmt], scope: Scope) -> list[Stmt]:
     """`body` without the Lets that are the same for all lanes: registers side by side share them."""
     names = scope.having(*lane_lets(body, scope))
-    return [replace(s, body=tuple(_moving(s.body, names))) if isinstance(s, Loop) else s for s in body
+    return [replace(s, body=tuple(_moving(s.body, names))) if is_nest(s) else s for s in body
             if not isinstance(s, Let) or s.name in names.vectors]
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -79,7 +79,12 @@ def known(backend: Any) -> Any:
     """What `backend=` stands for: a row for a function and for the name of one, a name of dynacomp's own as it is."""
     if isinstance(backend, str):
         return FOREIGN.get(backend, backend)
-    return foreign(backend) if callable(backend) and not isinstance(backend, Foreign) else backend
+    return foreign(backend) if callable(backend) and not is_foreign(backend) else backend
+
+
+def is_foreign(backend: Any) -> TypeGuard[Foreign]:
+    """Whether a backend is a function of the user's."""
+    return isinstance(backend, Foreign)
 
 
 @dataclass(eq=False)

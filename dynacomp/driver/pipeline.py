@@ -25,7 +25,7 @@ from dynacomp.codegen.backends import BACKENDS
 from dynacomp.codegen.compiler import CompilerError
 from dynacomp.driver import recall
 from dynacomp.driver.calling_back import giving_up, may_raise
-from dynacomp.driver.foreign import Foreign, program_of
+from dynacomp.driver.foreign import Foreign, is_foreign, program_of
 from dynacomp.driver.interpreted import interpreted
 from dynacomp.driver.pass_list import CAPTURED, DEFAULT, KERNELS, PRIMITIVE, Form, Pass, current, within
 from dynacomp.driver.placed import PlacedProgram
@@ -80,7 +80,7 @@ def compile_graph(graph: Graph, options: Options, places: Collection[Any] = ()) 
         counters.count("regions", INTERPRETER)
         return Compiled(interpreted(graph), graph, backend=INTERPRETER)
     made = Compiled(_nothing, graph)
-    if isinstance(options.backend, Foreign) and options.backend.form == CAPTURED:
+    if is_foreign(options.backend) and options.backend.form == CAPTURED:
         reason = brought(made, options.backend, options)
         return traced_by_xla(made, f"backend {options.backend.name}: {reason}") if reason else recorded(made)
     spread = elsewhere(places)

@@ -32,10 +32,10 @@ from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import NeverCalled
 from dynacomp.capture.bodies.subgraphs import never_called
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of
-from dynacomp.capture.graph.graph import Builder, Closure, Graph, Node, leaves_in
+from dynacomp.capture.graph.graph import Builder, Closure, Graph, is_node, leaves_in
 from dynacomp.capture.graph.graph_sizes import scope_of, symbols
 from dynacomp.capture.graph.size_evaluation import evaluate
-from dynacomp.capture.graph.sizes import Size
+from dynacomp.capture.graph.sizes import Size, is_symbolic
 from dynacomp.driver.interpreted import interpreted
 from dynacomp.driver.pipeline import INTERPRETER, Compiled, compile_graph, elsewhere, place
 from dynacomp.driver.rules import Acts, Rules
@@ -103,7 +103,7 @@ class TracedProgram:
         self.graph, self.options = graph, options
         self.order = order if lacks_rules(graph) else None
         self.run = interpreted(graph)
-        self.live = [isinstance(x, Node) for x in jax.tree.leaves(graph.output)]
+        self.live = [is_node(x) for x in jax.tree.leaves(graph.output)]
         self.symbols = symbols_of(graph)
         self.regions: dict[tuple[Aval, ...], Derived] = {}
         self.outputs: dict[tuple[Aval, ...], tuple[Aval, ...]] = {}
@@ -253,7 +253,7 @@ def symbols_of(graph: Graph) -> tuple[Size, ...]:
     """The symbols of a Graph; none where an input does not show each of them."""
     scope = scope_of(graph)
     found = [] if scope is None else [scope.symbol(name) for name in sorted(symbols(graph))]
-    shown = {d for p in graph.placeholders for d in p.aval.shape if type(d) is Size}
+    shown = {d for p in graph.placeholders for d in p.aval.shape if is_symbolic(d)}
     return tuple(found) if shown.issuperset(found) else ()
 
 

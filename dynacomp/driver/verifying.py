@@ -13,7 +13,7 @@ import jax
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph import interpreter
 from dynacomp.capture.graph.avals import Aval
-from dynacomp.capture.graph.graph import OUTPUT, Graph, Node
+from dynacomp.capture.graph.graph import OUTPUT, Graph, Node, is_node
 from dynacomp.capture.graph.verifier import GraphError, faults
 from dynacomp.capture.graph.verifier import verify as verify_graph
 from dynacomp.driver.pass_list import Form
@@ -79,4 +79,4 @@ def traced_outputs(graph: Graph) -> list[Any]:
     arrays = tuple(of_class(Node, leaves))
     only = Graph((*graph.nodes[:-1], Node(OUTPUT, "output", args=(arrays,))), graph.consts, graph.name)
     closed = trace(lambda *xs: jax.tree.leaves(interpreter.run(only, *xs)), [n.aval for n in graph.placeholders])
-    return [*map(node_aval, closed.out_avals), *(x for x in leaves if not isinstance(x, Node))]
+    return [*map(node_aval, closed.out_avals), *(x for x in leaves if not is_node(x))]

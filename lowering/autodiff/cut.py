@@ -23,7 +23,7 @@ import networkx
 from jax._src import source_info_util
 from jax.extend.core import Literal
 
-from dynacomp.capture.graph.sizes import Size
+from dynacomp.capture.graph.sizes import is_symbolic
 from dynacomp.lowering.primitives.liveness import needed
 
 CHEAP = frozenset({
@@ -92,7 +92,7 @@ def is_cheap(eqn: Any) -> bool:
 
 def size(v: Any) -> float:
     """Bytes; a tie goes to the value nearer to the backward pass."""
-    shape = [d.scope.value(d) if type(d) is Size else d for d in v.aval.shape]  # by the sizes at hand: a guess will do
+    shape = [d.scope.value(d) if is_symbolic(d) else d for d in v.aval.shape]  # by the sizes at hand: a guess will do
     return float(math.prod(shape) * v.aval.dtype.itemsize) + 1.0
 
 

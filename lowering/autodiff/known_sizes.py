@@ -30,7 +30,7 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.graph.graph import map_parts
 from dynacomp.capture.graph.size_evaluation import evaluate
 from dynacomp.capture.graph.size_scope import Scope
-from dynacomp.capture.graph.sizes import Size
+from dynacomp.capture.graph.sizes import is_symbolic
 from dynacomp.lowering.autodiff.cut import bind, read
 from dynacomp.lowering.autodiff.derive import structs
 
@@ -65,7 +65,7 @@ def equation(eqn: Any, params: dict[str, Any], operands: list[Any]) -> Any:
 
 def at(value: Any, values: Values) -> Any:
     """A parameter of an equation."""
-    if type(value) is Size:
+    if is_symbolic(value):
         return evaluate(value, values)
     if isinstance(value, ClosedJaxpr):
         return at_sizes(value, values)
@@ -78,7 +78,7 @@ def at(value: Any, values: Values) -> Any:
 
 def avals_at(avals: Sequence[Any], values: Values) -> list[Any]:
     """Abstract values at known sizes."""
-    return [a.update(shape=tuple(evaluate(d, values) for d in a.shape)) if any(type(d) is Size for d in a.shape) else a
+    return [a.update(shape=tuple(evaluate(d, values) for d in a.shape)) if any(is_symbolic(d) for d in a.shape) else a
             for a in avals]
 
 

@@ -33,7 +33,7 @@ from jax.interpreters import ad, batching, mlir
 from dynacomp.capture.base.carriers import carrier
 from dynacomp.capture.graph.size_evaluation import evaluate
 from dynacomp.capture.graph.size_scope import Relation, Scope
-from dynacomp.capture.graph.sizes import Size
+from dynacomp.capture.graph.sizes import Size, is_symbolic
 from dynacomp.lowering.autodiff.derive import (
     Split,
     batched,
@@ -154,7 +154,7 @@ class Region:
 
     def compiled(self) -> tuple[Program, list[str]]:
         """The program, and the names of the sizes that it takes carriers for."""
-        shown = {d for a in self.jaxpr.in_avals for d in a.shape if type(d) is Size}
+        shown = {d for a in self.jaxpr.in_avals for d in a.shape if is_symbolic(d)}
         hidden = [n for n in self.symbols if n not in shown]
         return self.make(self.jaxpr, hidden), list(map(str, hidden))
 

@@ -14,7 +14,17 @@ from typing import Any
 import numpy as np
 import sympy
 
-from dynacomp.capture.graph.graph import CALL_FUNCTION, GET_ATTR, OUTPUT, PLACEHOLDER, Graph, Node, node_at, nodes_in
+from dynacomp.capture.graph.graph import (
+    CALL_FUNCTION,
+    GET_ATTR,
+    OUTPUT,
+    PLACEHOLDER,
+    Graph,
+    Node,
+    is_node,
+    node_at,
+    nodes_in,
+)
 from dynacomp.lowering.fuse.in_place import Carried, readers, source, updates_in_place, users_in
 from dynacomp.lowering.fuse.items import choose_realised, is_scatter, op_name
 from dynacomp.lowering.primitives.control import is_control
@@ -72,7 +82,7 @@ class Buffers:
 
     def require(self, node: Any) -> None:
         """`node` must have a buffer: itself, or the one that it only reshapes."""
-        if isinstance(node, Node):
+        if is_node(node):
             self.required.add(self.root(node).name)
 
     def root(self, node: Node) -> Node:

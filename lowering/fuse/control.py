@@ -17,7 +17,7 @@ import numpy as np
 import sympy
 
 from dynacomp.capture.graph.avals import Aval
-from dynacomp.capture.graph.graph import GET_ATTR, Builder, Graph, Node, map_nodes
+from dynacomp.capture.graph.graph import GET_ATTR, Builder, Graph, Node, is_node, map_nodes
 from dynacomp.lowering.fuse.in_place import Carried, carried
 from dynacomp.lowering.fuse.schedule import BranchStep, ExternStep, LoopStep, Schedule
 from dynacomp.lowering.primitives.control import bodies, is_control, map_bodies
@@ -91,7 +91,7 @@ def _with_operands(node: Node, builder: Builder) -> Node:
     consts = tuple(builder.const(value, aval) for value, aval in found)
     starts = iter(np.cumsum([0, *(len(g.consts) for g in bodies(kwargs))]))
     kwargs = map_bodies(kwargs, lambda g: _parameters(g, [c.aval for c in consts], int(next(starts))))
-    args = [a if isinstance(a, Node) else builder.const(np.asarray(a), Aval((), a.dtype)) for a in node.args]
+    args = [a if is_node(a) else builder.const(np.asarray(a), Aval((), a.dtype)) for a in node.args]
     first = 1 if node.target.name == "cond" else 0
     if "consts" in kwargs:
         kwargs["consts"] += len(consts)

@@ -29,6 +29,7 @@ from dynacomp.lowering.kernel_ir.loops import (
     Store,
     below,
     inner_loops,
+    is_nest,
     statements,
 )
 from dynacomp.lowering.kernel_ir.scalars import SCALARS
@@ -52,7 +53,7 @@ def crossed(kernel: Kernel) -> Kernel:
 
 
 def _statement(stmt: Stmt, own: set[str]) -> Stmt:
-    if not isinstance(stmt, Loop) or not stmt.parallel or stmt.vector:
+    if not is_nest(stmt) or not stmt.parallel or stmt.vector:
         return stmt
     if any(loop.parallel for loop in inner_loops(stmt.body)):
         return replace(stmt, body=tuple(_statement(s, own) for s in stmt.body))
@@ -80,7 +81,7 @@ def _cost(body: Iterable[Stmt], along: sympy.Symbol | None, own: set[str]) -> fl
     """Of a row, its vector loops as lanes (`along` None), or of a register of rows along that variable."""
     found = 0.0
     for stmt in body:
-        lanes = stmt.var if along is None and isinstance(stmt, Loop) and stmt.vector else along
+        lanes = stmt.var if along is None and is_nest(stmt) and stmt.vector else along
         inside = sum(_value(e, lanes, own) for e in stmt.exprs) + _cost(stmt.inside, lanes, own)
         if isinstance(stmt, Store):
             inside += _move(stmt.buffer, stmt.index, lanes, own)
@@ -106,4 +107,4 @@ def _move(buffer: str, index: sympy.Expr, along: sympy.Symbol | None, own: set[s
 
 
 def _plain(body: Iterable[Stmt]) -> tuple[Stmt, ...]:
-    return tuple(replace(s, vector=False, body=_plain(s.body)) if isinstance(s, Loop) else s for s in body)
+    return tuple(replace(s, vector=False, body=_plain(s.body)) if is_nest(s) else s for s in body)

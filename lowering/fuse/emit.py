@@ -25,12 +25,12 @@ from dynacomp.lowering.kernel_ir.loops import (
     Index,
     Kernel,
     Let,
-    Load,
     Loop,
     Ref,
     Scan,
     Stmt,
     Store,
+    is_load,
 )
 from dynacomp.lowering.rules.reader import Reader, walk
 from dynacomp.lowering.sizes.indexing import ZERO
@@ -249,14 +249,14 @@ class Emitter:
         for var in index.free_symbols:
             inside = levels[id(self.rewriter.values[var])] if var in self.rewriter.values else self.level.get(var, 0)
             level = max(level, inside)
-        if isinstance(expr, Load) and (expr.buffer in self.rewriter.items or expr.buffer.startswith("%")):
+        if is_load(expr) and (expr.buffer in self.rewriter.items or expr.buffer.startswith("%")):
             level = max(level, len(self.layout.rows))
         return level
 
     def _final(self, expr: Expr) -> Expr:
         """The expression over what has been bound already."""
         new = expr.mapped(lambda e: self.bound[id(e)], self._bound_index)
-        return replace(new, buffer=self.buffer(new.buffer)) if isinstance(new, Load) else new
+        return replace(new, buffer=self.buffer(new.buffer)) if is_load(new) else new
 
     def _bound_index(self, index: sympy.Expr) -> sympy.Expr:
         self.seen.append(index)

@@ -32,6 +32,7 @@ from dynacomp.lowering.kernel_ir.loops import (
     Stmt,
     Store,
     inner_loops,
+    is_nest,
 )
 from dynacomp.lowering.kernel_ir.scalars import SCALARS
 from dynacomp.lowering.sizes.indexing import FloorDiv, FloorMod, coefficient, hint
@@ -91,7 +92,7 @@ def _statements(
 ) -> tuple[tuple[Stmt, ...], tuple[Buffer, ...]]:
     out: list[Stmt] = []
     for stmt in body:
-        if isinstance(stmt, Loop) and not stmt.vector:
+        if is_nest(stmt) and not stmt.vector:
             if threaded and (row := _row_of(kernel, stmt, len(rows))) is not None:
                 more, stmt = row
                 rows = (*rows, *more.found.values())

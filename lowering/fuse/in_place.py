@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dynacomp.capture.graph.graph import Graph, Node, nodes_in
+from dynacomp.capture.graph.graph import Graph, Node, is_node, nodes_in
 from dynacomp.lowering.fuse.items import op_name
 from dynacomp.lowering.primitives.control import bodies, is_control
 from dynacomp.lowering.rules.reader import shape_of
@@ -53,7 +53,7 @@ def _chain(first: Node, last: Node, outside: Mapping[Node, str | None]) -> list[
     chain: list[Node] = []
     while last is not first:
         before = source(last) if last in outside and not outside[last] else None
-        if not isinstance(before, Node):
+        if not is_node(before):
             return []
         chain.insert(0, last)
         last = before

@@ -16,7 +16,7 @@ from dynacomp.lowering.fuse.groups import Group
 from dynacomp.lowering.fuse.items import Item
 from dynacomp.lowering.fuse.merging import joined, merged
 from dynacomp.lowering.fuse.stages import Layout, Stage, arrange, in_register, is_local, row_offset, row_size
-from dynacomp.lowering.kernel_ir.loops import Buffer, Expr, Load, Ref
+from dynacomp.lowering.kernel_ir.loops import Buffer, Expr, Load, Ref, is_load
 from dynacomp.lowering.rules.reader import Reader, walk
 from dynacomp.lowering.sizes.indexing import flat, rejoin
 from dynacomp.lowering.sizes.symbols import symbol
@@ -111,7 +111,7 @@ class Rewriter:
         for var in (expr.place.free_symbols if expr.place is not None else set()) - mapping.keys():
             if var in self.reader.values:
                 mapping[var] = self.position(built[id(self.reader.values[var])], self.reader.ranges[var])
-        if isinstance(expr, Load):
+        if is_load(expr):
             return self._read(expr, item, mapping, built)
         return self.reader.intern(expr.mapped(lambda e: built[id(e)], lambda index: index.xreplace(mapping)))
 

@@ -46,7 +46,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any, TypeGuard, Union
 
 import numpy as np
 import sympy
@@ -410,3 +410,13 @@ class Kernel:
     body: tuple[Stmt, ...]
     sizes: tuple[sympy.Symbol, ...] = field(default=())
     locals: tuple[Buffer, ...] = field(default=())
+
+
+def is_nest(stmt: Any) -> TypeGuard[Loop]:
+    """Whether a statement is a loop around others."""
+    return isinstance(stmt, Loop)
+
+
+def is_load(expr: Any) -> TypeGuard[Load]:
+    """Whether a value is read from a buffer."""
+    return isinstance(expr, Load)

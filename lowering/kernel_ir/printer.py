@@ -47,6 +47,7 @@ from dynacomp.lowering.kernel_ir.loops import (
     Scan,
     Stmt,
     Store,
+    is_load,
 )
 from dynacomp.lowering.kernel_ir.scalars import SCALARS
 from dynacomp.lowering.sizes.indexing import FloorDiv, FloorMod
@@ -245,7 +246,7 @@ def _from_ast(reader: _Reader, tree: ast.expr) -> Expr:
         return Load(name, _index_of(reader, tree.slice), reader.dtypes[name])
     if isinstance(tree, ast.IfExp):
         load = _from_ast(reader, tree.body)
-        assert isinstance(load, Load), ast.unparse(tree)
+        assert is_load(load), ast.unparse(tree)
         return Load(load.buffer, load.index, load.dtype, _from_ast(reader, tree.test), _from_ast(reader, tree.orelse))
     if isinstance(tree, ast.Call):
         return _call(reader, ast.unparse(tree.func), tree.args)

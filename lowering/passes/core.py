@@ -25,7 +25,17 @@ from typing import Any
 import numpy as np
 
 from dynacomp.capture.graph.avals import Aval
-from dynacomp.capture.graph.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Builder, Graph, Node, map_nodes, nodes_in
+from dynacomp.capture.graph.graph import (
+    GET_ATTR,
+    OUTPUT,
+    PLACEHOLDER,
+    Builder,
+    Graph,
+    Node,
+    is_node,
+    map_nodes,
+    nodes_in,
+)
 from dynacomp.lowering.primitives.ops import has_effects
 
 Rule = Callable[[Node, Builder], Any]
@@ -100,7 +110,7 @@ def constant(builder: Builder, value: Any) -> Node:
 
 def as_node(builder: Builder, value: Any) -> Node:
     """What a pass has found for a node, a Node or a constant, as a Node."""
-    return value if isinstance(value, Node) else constant(builder, value)
+    return value if is_node(value) else constant(builder, value)
 
 
 def emit(builder: Builder, like: Node, target: Any, args: tuple, kwargs: dict[str, Any], aval: Any) -> Node:
@@ -157,7 +167,7 @@ def _aval_key(aval: Any) -> Hashable:
 def value_key(value: Any) -> Hashable:
     """A key equal for equal arguments: Nodes by identity, scalars by dtype and bits (so that NaN
     equals NaN and -0.0 is not 0.0), unhashable objects by identity."""
-    if isinstance(value, Node):
+    if is_node(value):
         return ("node", id(value))
     if isinstance(value, (np.generic, np.ndarray)):
         return (str(value.dtype), value.shape, value.tobytes())

@@ -18,7 +18,7 @@ import numpy as np
 import sympy
 
 from dynacomp.capture.graph.avals import Aval
-from dynacomp.capture.graph.graph import Graph, Node, node_at, nodes_in
+from dynacomp.capture.graph.graph import Graph, Node, is_node, node_at, nodes_in
 from dynacomp.lowering.passes.core import is_getitem
 from dynacomp.lowering.primitives.control import bodies
 from dynacomp.lowering.primitives.ops import (
@@ -157,7 +157,7 @@ _FLOPS: dict[str, Callable[[Node], Number]] = {
 
 
 def _avals(value: Any) -> tuple[Aval, ...]:
-    if not isinstance(value, Node):
+    if not is_node(value):
         return ()
     return value.aval if isinstance(value.aval, tuple) else (value.aval,)
 

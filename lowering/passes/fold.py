@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from dynacomp.capture.graph.avals import Aval, is_aval
-from dynacomp.capture.graph.graph import GET_ATTR, Builder, Graph, Node
+from dynacomp.capture.graph.graph import GET_ATTR, Builder, Graph, Node, is_node
 from dynacomp.lowering.passes.core import rebuild
 from dynacomp.lowering.primitives.ops import EXTERN, Op, op_kind
 
@@ -36,7 +36,7 @@ def fold_constants(graph: Graph) -> Graph:
     def rule(node: Node, builder: Builder) -> Any:
         if not _foldable(node, builder):
             return None
-        args = [builder.consts[a.target] if isinstance(a, Node) else a for a in node.args]
+        args = [builder.consts[a.target] if is_node(a) else a for a in node.args]
         value = evaluate(node.target, args, node.kwargs)
         return value[()] if value.ndim == 0 else builder.const(value, node.aval, node.name)
 
@@ -70,7 +70,7 @@ def _foldable(node: Node, builder: Builder) -> bool:
 
 
 def _constant(arg: Any, builder: Builder) -> bool:
-    if isinstance(arg, Node):
+    if is_node(arg):
         return arg.op == GET_ATTR and _small(arg.aval)
     return isinstance(arg, np.generic)
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from dynacomp.capture.base.of_class import of_class
-from dynacomp.capture.graph.graph import PLACEHOLDER, Builder, Closure, Graph, Node, map_nodes, nodes_in
+from dynacomp.capture.graph.graph import PLACEHOLDER, Builder, Closure, Graph, Node, is_node, map_nodes, nodes_in
 from dynacomp.lowering.passes.core import Rule, as_node, dead_code, emit, is_getitem, rebuild
 from dynacomp.lowering.primitives.control import bodies, is_control, map_bodies, results
 from dynacomp.lowering.primitives.ops import LAYOUT, OPS, has_effects, op_kind
@@ -320,7 +320,7 @@ def _adding(wanted: Callable[[Sequence[Node]], bool]) -> Rule:
         if node.target is not OPS["add"]:
             return None
         for carry, sparse in (node.args, node.args[::-1]):
-            of_body = isinstance(carry, Node) and (carry.op == PLACEHOLDER or carry in carried)
+            of_body = is_node(carry) and (carry.op == PLACEHOLDER or carry in carried)
             if of_body and (updates := _updates(sparse)) and wanted(updates):
                 for update in updates:
                     carry = _added(carry, update, builder)

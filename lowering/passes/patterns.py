@@ -30,7 +30,7 @@ import sympy
 
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.graph.avals import Aval, aval_of
-from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Builder, Graph, Node, nodes_in
+from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Builder, Graph, Node, is_node, nodes_in
 from dynacomp.capture.graph.size_scope import Scope
 from dynacomp.lowering.passes.core import copied, dead_code, merge_common, substituted, users_of, value_key
 from dynacomp.lowering.passes.fold import fold_constants
@@ -194,7 +194,7 @@ def _exact(graph: Graph, node: Node, fn: Callable[..., Any], inputs: tuple[Any, 
     bound = next(_fits(wanted.output[0], node, start, True, graph, wanted), None)
     if bound is None or not _same_aval(wanted.output[0].aval, node.aval):
         return None
-    nodes = frozenset(got for want, got in bound.items() if want.op != PLACEHOLDER and isinstance(got, Node))
+    nodes = frozenset(got for want, got in bound.items() if want.op != PLACEHOLDER and is_node(got))
     inside = [n for n in nodes if n is not node and n.op != GET_ATTR]
     shared = any(u not in nodes for n in inside for u in users[n])
     return Match(graph, inputs, node, nodes, shared)
@@ -202,7 +202,7 @@ def _exact(graph: Graph, node: Node, fn: Callable[..., Any], inputs: tuple[Any, 
 
 def _fits(want: Any, got: Any, bound: Bound, exact: bool, graph: Graph, pattern: Graph) -> Iterator[Bound]:
     """Each way in which `got` of `graph` is `want` of `pattern`, with what that binds."""
-    if not isinstance(want, Node):
+    if not is_node(want):
         scalars = isinstance(want, np.generic) and isinstance(got, np.generic)
         if scalars and not exact or type(want) is type(got) and value_key(want) == value_key(got):
             yield bound
@@ -210,12 +210,12 @@ def _fits(want: Any, got: Any, bound: Bound, exact: bool, graph: Graph, pattern:
         if bound[want] is got or value_key(bound[want]) == value_key(got):
             yield bound
     elif want.op == PLACEHOLDER:
-        array = isinstance(got, np.generic) or isinstance(got, Node) and not isinstance(got.aval, tuple)
+        array = isinstance(got, np.generic) or is_node(got) and not isinstance(got.aval, tuple)
         if array and (not exact or _same_aval(want.aval, _aval(got))):
             yield {**bound, want: got}
     elif isinstance(got, np.generic) and _fills(want):
         yield from _fits(want.args[0], got, bound, exact, graph, pattern)
-    elif isinstance(got, Node) and _alike(want, got, exact, graph, pattern):
+    elif is_node(got) and _alike(want, got, exact, graph, pattern):
         for order in _orders(want, got):
             for inner in _all_fit(want.args, order, bound, exact, graph, pattern):
                 yield {**inner, want: got}
@@ -261,7 +261,7 @@ def _same_aval(a: Any, b: Any) -> bool:
 
 
 def _aval(value: Any) -> Aval:
-    return value.aval if isinstance(value, Node) else Aval(np.shape(value), value.dtype)
+    return value.aval if is_node(value) else Aval(np.shape(value), value.dtype)
 
 
 # --- rewriting
@@ -274,7 +274,7 @@ def _replaced(builder: Builder, match: Match, replacement: Callable[..., Any], n
         raise PatternError(f"{_label(replacement)} makes {made.output[0].aval} of {', '.join(map(str, match.avals))}, "
                            f"where the pattern makes {match.output.aval}")
     inner: dict[Node, Any] = {
-        p: new[i] if isinstance(i, Node) else i for p, i in zip(made.placeholders, match.inputs)}
+        p: new[i] if is_node(i) else i for p, i in zip(made.placeholders, match.inputs)}
     for node in made.nodes[:-1]:
         if node.op != PLACEHOLDER:
             inner[node] = copied(builder, made, replace(node, where=match.output.where), inner)

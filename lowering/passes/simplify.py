@@ -25,7 +25,7 @@ import sympy
 
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import is_aval
-from dynacomp.capture.graph.graph import Builder, Graph, Node, node_at
+from dynacomp.capture.graph.graph import Builder, Graph, Node, is_node, node_at
 from dynacomp.lowering.passes.core import append, emit, rebuild
 from dynacomp.lowering.passes.fold import evaluate
 from dynacomp.lowering.primitives.ops import OPS, POINTWISE, is_call, op_kind
@@ -83,7 +83,7 @@ def _fill(node: Node, builder: Builder) -> Any:
 
 def _same(node: Node, other: Any) -> Any:
     """`other` where it has the node's shape and dtype."""
-    fits = (isinstance(other, Node) and is_aval(other.aval)
+    fits = (is_node(other) and is_aval(other.aval)
             and other.aval.shape == node.aval.shape and other.aval.dtype == node.aval.dtype)
     return other if fits else None
 
@@ -314,7 +314,7 @@ def _part(which: int) -> Row:
         if not is_call(node.args[0], "complex"):
             return None
         part = node.args[0].args[which]
-        if isinstance(part, Node) or not node.aval.shape:
+        if is_node(part) or not node.aval.shape:
             return part
         params = {"shape": node.aval.shape, "broadcast_dimensions": ()}
         return emit(builder, node, OPS["broadcast_in_dim"], (part,), params, node.aval)

@@ -40,7 +40,7 @@ from jax.errors import InconclusiveDimensionOperation
 from jax.extend.core import jaxpr_as_fun, primitives
 
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_aval
-from dynacomp.capture.graph.graph import Node
+from dynacomp.capture.graph.graph import Node, is_node
 from dynacomp.capture.graph.size_scope import Scope
 from dynacomp.lowering.primitives import control
 from dynacomp.lowering.sizes.dims import map_aval, map_dims, to_size, to_sympy
@@ -193,7 +193,7 @@ def op_kind(node: Node) -> str:
 
 def is_call(value: Any, name: str) -> TypeGuard[Node]:
     """Whether an operand is a Node that calls the Op of this name."""
-    return isinstance(value, Node) and value.target is OPS[name]
+    return is_node(value) and value.target is OPS[name]
 
 
 def has_effects(node: Any) -> bool:
@@ -228,7 +228,7 @@ def _physical(aval: Any) -> Aval:
 
 def infer(node: Node) -> Any:
     """The Aval (or Avals) that a call of a primitive Graph must have, from its arguments' Avals."""
-    args = [a.aval if isinstance(a, Node) else a for a in node.args]
+    args = [a.aval if is_node(a) else a for a in node.args]
     if node.target is operator.getitem:
         return args[0][args[1]]
     try:

@@ -28,9 +28,10 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
 from dynacomp.capture.graph import interpreter
 from dynacomp.capture.graph.graph import Graph, Node, map_nodes, map_parts
+from dynacomp.capture.graph.sizes import is_symbolic
 from dynacomp.lowering.primitives.control import map_bodies
 from dynacomp.lowering.primitives.translate_rules import CALLS
-from dynacomp.lowering.sizes.dims import is_symbolic, map_aval, map_dims, read_sizes, substitute
+from dynacomp.lowering.sizes.dims import map_aval, map_dims, read_sizes, substitute
 
 
 def specialise(graph: Graph, sizes: Mapping[str, int]) -> Graph:

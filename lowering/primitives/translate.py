@@ -41,14 +41,25 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph import interpreter
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_aval, is_numpy_dtype
-from dynacomp.capture.graph.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Builder, Closure, Graph, Node, map_nodes
+from dynacomp.capture.graph.graph import (
+    GET_ATTR,
+    OUTPUT,
+    PLACEHOLDER,
+    Builder,
+    Closure,
+    Graph,
+    Node,
+    is_node,
+    map_nodes,
+)
+from dynacomp.capture.graph.sizes import is_symbolic
 from dynacomp.lowering.primitives.control_rules import CONTROLS, Body, Control
 from dynacomp.lowering.primitives.liveness import needed
 from dynacomp.lowering.primitives.ops import CONTROL, EXTERN, OPS, POINTWISE, Op, expressible, is_known, kept_params
 from dynacomp.lowering.primitives.placing import committed, refuse_placing
 from dynacomp.lowering.primitives.translate_rules import CALLS, IDENTITIES, as_extern, is_key, raw_struct, rewrite_of
 from dynacomp.lowering.primitives.unfolding import unfolded
-from dynacomp.lowering.sizes.dims import SymbolicShapeError, is_symbolic, map_dims, to_sympy
+from dynacomp.lowering.sizes.dims import SymbolicShapeError, map_dims, to_sympy
 
 Where = tuple[tuple[str, int, str], ...]
 _MARK = re.compile(r"dynacomp_(\d+)")
@@ -115,7 +126,7 @@ def lower(graph: Graph) -> Lowered:
     closed = trace(flat, [n.aval for n in graph.placeholders])
     refuse_placing(closed.jaxpr)
     values = iter(jax.tree.unflatten(trees[0], range(len(closed.out_avals))))
-    whole = jax.tree.unflatten(tree, [next(values) if isinstance(x, Node) else Fixed(x) for x in leaves])
+    whole = jax.tree.unflatten(tree, [next(values) if is_node(x) else Fixed(x) for x in leaves])
     slots, out_tree = jax.tree.flatten(whole)
     outputs = tuple(Aval(tuple(map(to_sympy, a.shape)), a.dtype, a.weak_type) for a in closed.out_avals)
     places = tuple(n.where for n in graph.nodes)
@@ -273,7 +284,7 @@ class Writer:
 
     def as_node(self, value: Any, aval: Any) -> Node:
         """`value` as a Node: an output that is a scalar constant becomes a `get_attr`."""
-        return value if isinstance(value, Node) else self.builder.const(np.asarray(value), node_aval(aval))
+        return value if is_node(value) else self.builder.const(np.asarray(value), node_aval(aval))
 
     def equation(self, eqn: Any, args: list[Any]) -> list[Any]:
         """The values of one equation's results."""
@@ -325,7 +336,7 @@ class Writer:
         """Choices known at compile time: this platform's index, and a `cond` on a constant."""
         if eqn.primitive.name == "platform_index":
             return [np.int32(platform_index(eqn.params["platforms"]))]
-        if eqn.primitive.name != "cond" or isinstance(args[0], Node):
+        if eqn.primitive.name != "cond" or is_node(args[0]):
             return None
         branches = eqn.params["branches"]
         return self.inline(branches[int(np.clip(args[0], 0, len(branches) - 1))], args[1:])
@@ -343,7 +354,7 @@ class Writer:
 
     def spread(self, arg: Any, out: Aval) -> Any:
         """An operand of a pointwise Op in the shape of its result (scalar constants stay)."""
-        if not isinstance(arg, Node) or arg.aval.shape == out.shape:
+        if not is_node(arg) or arg.aval.shape == out.shape:
             return arg
         dims = tuple(range(len(arg.aval.shape)))
         aval = Aval(out.shape, arg.aval.dtype, arg.aval.weak_type)

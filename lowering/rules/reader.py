@@ -20,8 +20,8 @@ import numpy as np
 import sympy
 
 from dynacomp.capture.base.of_class import of_class
-from dynacomp.capture.graph.graph import Node
-from dynacomp.lowering.kernel_ir.loops import Apply, Const, Expr, Index, Load, Ref
+from dynacomp.capture.graph.graph import Node, is_node
+from dynacomp.lowering.kernel_ir.loops import Apply, Const, Expr, Index, Load, Ref, is_load
 from dynacomp.lowering.kernel_ir.scalars import SCALARS, evaluate, kind
 from dynacomp.lowering.rules.limits import DECIDED, Found, chosen, decided
 from dynacomp.lowering.sizes.indexing import ZERO, below, flat, upper
@@ -34,12 +34,12 @@ BOOL, INT32, INT64 = np.dtype(bool), np.dtype(np.int32), np.dtype(np.int64)
 
 def shape_of(value: Any) -> tuple[sympy.Expr, ...]:
     """The shape of a Node (or of a scalar constant: none), in SymPy."""
-    return tuple(map(sympy.sympify, value.aval.shape)) if isinstance(value, Node) else ()
+    return tuple(map(sympy.sympify, value.aval.shape)) if is_node(value) else ()
 
 
 def dtype_of(value: Any) -> np.dtype:
     """The dtype of a Node or of a NumPy scalar."""
-    return np.dtype(value.aval.dtype if isinstance(value, Node) else value.dtype)
+    return np.dtype(value.aval.dtype if is_node(value) else value.dtype)
 
 
 class Reader:
@@ -184,7 +184,7 @@ class Reader:
 
         Raises KeyError for an op without a rule that is not realised.
         """
-        if not isinstance(value, Node):
+        if not is_node(value):
             return self.const(value.item(), value.dtype)
         key = (value, at, part, id(self._mask))
         if key not in self._memo:
@@ -229,7 +229,7 @@ class Reader:
         if mask.truth is not None:
             return self.read(value, at) if mask.truth else other
         inside = self.read_under(mask, value, at)
-        if isinstance(inside, Load) and inside.mask is mask and self._mask is None:
+        if is_load(inside) and inside.mask is mask and self._mask is None:
             return self.intern(replace(inside, other=other))
         return self.apply("select", mask, inside, other)
 

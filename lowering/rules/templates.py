@@ -19,8 +19,8 @@ from typing import Any
 
 import sympy
 
-from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Node
-from dynacomp.lowering.kernel_ir.loops import Expr, Load
+from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Node, is_node
+from dynacomp.lowering.kernel_ir.loops import Expr, is_load
 from dynacomp.lowering.primitives.ops import is_call
 from dynacomp.lowering.rules.reader import Reader, dtype_of, shape_of
 from dynacomp.lowering.sizes.indexing import ZERO, coefficient, product, strides, total
@@ -48,7 +48,7 @@ def view_of(reader: Reader, node: Node) -> View | None:
     shape = shape_of(node)
     at = reader.point(shape)
     expr: Expr = reader.read(node, at)
-    if not isinstance(expr, Load) or expr.mask is not None or expr.dtype != dtype_of(node):
+    if not is_load(expr) or expr.mask is not None or expr.dtype != dtype_of(node):
         return None
     steps = [ZERO if v == 0 else coefficient(expr.index, v) for v in at]
     if any(s is None for s in steps):
@@ -140,7 +140,7 @@ def _lies_along(node: Any, dims: Sequence[int]) -> bool:
     fits = len(shape_of(node)) - 1 in dims
     while is_call(node, "reshape"):
         node = node.args[0]
-    return fits and isinstance(node, Node) and node.op in (PLACEHOLDER, GET_ATTR)
+    return fits and is_node(node) and node.op in (PLACEHOLDER, GET_ATTR)
 
 
 def _matmul_operands(node: Node) -> tuple[tuple[Node, Groups], ...]:

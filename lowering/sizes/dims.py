@@ -24,7 +24,7 @@ from jax.core import ShapedArray
 
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.size_scope import Scope
-from dynacomp.capture.graph.sizes import SYMBOL, Atom, Size, canonical, extreme
+from dynacomp.capture.graph.sizes import SYMBOL, Atom, Size, canonical, extreme, is_symbolic
 from dynacomp.lowering.sizes.symbols import size
 
 
@@ -37,15 +37,10 @@ class SymbolicShapeError(TypeError):
         self.sizes = tuple(sizes)
 
 
-def is_symbolic(dim: Any) -> bool:
-    """True for a size that is known only by an expression, while tracing."""
-    return type(dim) is Size
-
-
 def to_sympy(dim: Any) -> Any:
     """A dimension for a lowered Graph: an int stays an int, a Size becomes SymPy."""
     dim = canonical(dim)
-    return _plain(_sympy(dim)) if type(dim) is Size else dim
+    return _plain(_sympy(dim)) if is_symbolic(dim) else dim
 
 
 @functools.lru_cache(maxsize=4096)
@@ -60,7 +55,7 @@ def _atom(atom: Atom) -> Any:
     if atom.op in _TO_SYMPY:
         return _TO_SYMPY[atom.op](to_sympy(a), to_sympy(b))
     if not b >= 1:  # native code rounds down for such divisors alone
-        raise SymbolicShapeError(f"{atom}: the divisor is not positive", [x for x in (a, b) if type(x) is Size])
+        raise SymbolicShapeError(f"{atom}: the divisor is not positive", [x for x in (a, b) if is_symbolic(x)])
     return sympy.floor(sympy.sympify(to_sympy(a)) / to_sympy(b))
 
 

@@ -8,9 +8,9 @@ import sympy
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.size_evaluation import evaluate
 from dynacomp.capture.graph.size_scope import Scope
+from dynacomp.capture.graph.sizes import is_symbolic
 from dynacomp.lowering.sizes.dims import (
     SymbolicShapeError,
-    is_symbolic,
     map_dims,
     read_sizes,
     substitute,
