@@ -10,6 +10,7 @@ pointers and the arena. A loop's body has one of its own:
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,9 +47,9 @@ class Frame:
     def where(self, name: str) -> str:
         """The address of a buffer."""
         name = self.schedule.aliases.get(name, name)
-        places = self.places()
-        return places[name] if name in places else self.temporary(name)
+        return self.places[name] if name in self.places else self.temporary(name)
 
+    @functools.cached_property
     def places(self) -> dict[str, str]:
         """The addresses that are given. Of equal outputs the first is written, and copied to the others."""
         schedule = self.schedule

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import triton.language as tl
 
@@ -13,9 +15,32 @@ from dynacomp.codegen.triton.aot import compile_launch
 from dynacomp.codegen.triton.interpret import interpret
 from dynacomp.codegen.triton.modules import interpreted_functions, jit_functions
 from dynacomp.codegen.triton.source import HEADER, triton_launches
-from dynacomp.lowering.kernel_ir.loops import Kernel
+from dynacomp.lowering.kernel_ir.loops import Apply, Buffer, Kernel, Load, Loop, Store
+from dynacomp.lowering.sizes.symbols import size, symbol
 
 TARGETS = ("sm_80", "sm_90", "gfx942")
+X, Y = np.linspace(-2, 2, 33 * 40, dtype=np.float32).reshape(33, 40), np.ones((40, 24), np.float32)
+FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "softmax": (jax.nn.softmax, (X,)),
+    "matmul": (lambda x, y: jax.nn.gelu(x @ y).sum(), (X, Y)),
+    "scatter": (lambda x: x.at[jnp.array([1, 2, 1])].add(1.0), (X,)),
+    "sort": (lambda x: jnp.sort(x * 2, 1), (X,)),
+}
+
+
+def wanted(name: str) -> list[Any]:
+    """What JAX makes of one of these functions."""
+    fn, args = FUNCTIONS[name]
+    return jax.tree.leaves(fn(*map(jnp.asarray, args)))
+
+
+def doubled() -> Kernel:
+    """out[i] = x[i] + x[i], of n numbers."""
+    n, i, dtype = size("n"), symbol("i"), np.dtype(np.float32)
+    x = Load("x", i, dtype)
+    body = (Store("out", i, Apply("add", (x, x), dtype)),)
+    return Kernel("double", (Buffer("x", (n,), dtype),), (Buffer("out", (n,), dtype),),
+                  (Loop(i, n, body, parallel=True, vector=True),), (n,))
 
 
 def run_kernel(
