@@ -18,7 +18,7 @@ VERSION = sys.version_info[:2]  # of the Python whose bytecode this is
 
 
 @dataclass(frozen=True, slots=True)
-class Instr:
+class Instruction:
     """One instruction. `argval` is what `dis` resolves: a name, a constant, a jump's offset."""
 
     index: int
@@ -46,7 +46,7 @@ class Decoded:
     """A code object's instructions, `at` (byte offset → index) and handlers."""
 
     code: CodeType
-    instrs: tuple[Instr, ...]
+    instrs: tuple[Instruction, ...]
     at: dict[int, int]
     handlers: tuple[Handler, ...]
 
@@ -93,7 +93,7 @@ def per_code(fn: Callable[[Decoded], Any]) -> Callable[[Decoded], Any]:
 
 
 def _decode(code: CodeType) -> Decoded:
-    instrs: list[Instr] = []
+    instrs: list[Instruction] = []
     at: dict[int, int] = {}
     line = code.co_firstlineno
     for raw in dis.get_instructions(code, show_caches=False):
@@ -102,7 +102,7 @@ def _decode(code: CodeType) -> Decoded:
         at[raw.offset] = len(instrs)
         if raw.opname == "EXTENDED_ARG":
             continue
-        instrs.append(Instr(len(instrs), raw.offset, raw.opname, raw.arg or 0, raw.argval, line))
+        instrs.append(Instruction(len(instrs), raw.offset, raw.opname, raw.arg or 0, raw.argval, line))
     return Decoded(code, tuple(instrs), at, _handlers(code))
 
 

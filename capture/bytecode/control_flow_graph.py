@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from dynacomp.capture.bytecode.code import VERSION, Decoded, Instr, per_code
+from dynacomp.capture.bytecode.code import VERSION, Decoded, Instruction, per_code
 from dynacomp.capture.bytecode.resume import ENDS, READS
 
 EXIT = -1
@@ -37,7 +37,7 @@ def successors(code: Decoded, i: int) -> Iterator[int]:
         yield i + 1
 
 
-def jump_target(code: Decoded, instr: Instr) -> int | None:
+def jump_target(code: Decoded, instr: Instruction) -> int | None:
     if ("JUMP" in instr.name or instr.name in ("FOR_ITER", "SEND")) and isinstance(instr.argval, int):
         return code.at[instr.argval]
     return None
@@ -151,17 +151,17 @@ def _before(code: Decoded, i: int, found: list[frozenset[str]]) -> frozenset[str
     return (after - written(instr)) | _read(instr) | caught
 
 
-def _names(instr: Instr) -> tuple[str, ...]:
+def _names(instr: Instruction) -> tuple[str, ...]:
     return instr.argval if isinstance(instr.argval, tuple) else (instr.argval,)
 
 
-def _read(instr: Instr) -> frozenset[str]:
+def _read(instr: Instruction) -> frozenset[str]:
     if instr.name == "STORE_FAST_LOAD_FAST":
         return frozenset(_names(instr)[1:]) - frozenset(_names(instr)[:1])
     return frozenset(_names(instr)) if instr.name in READS else frozenset()
 
 
-def written(instr: Instr) -> frozenset[str]:
+def written(instr: Instruction) -> frozenset[str]:
     """The names that an instruction binds or unbinds."""
     if instr.name in ("STORE_FAST", "STORE_FAST_STORE_FAST", "STORE_FAST_MAYBE_NULL", "LOAD_FAST_AND_CLEAR"):
         return frozenset(_names(instr))

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dynacomp.capture.base.errors import GiveUp
-from dynacomp.capture.bytecode.code import VERSION, Instr
+from dynacomp.capture.bytecode.code import VERSION, Instruction
 
 # A number, or a function of the instruction's argument.
 _COUNTS: dict[str, Any] = {
@@ -66,7 +66,7 @@ def check_rows(names: Iterable[str]) -> None:
                           "break there, so add a row to _COUNTS, or to _NEVER with the reason why it cannot")
 
 
-def operands(i: Instr, depth: int) -> int:
+def operands(i: Instruction, depth: int) -> int:
     """How many of the `depth` stack values the instruction needs on the real stack."""
     count = _COUNTS.get(i.name)
     if count is None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dynacomp.capture.base.errors import GiveUp
-from dynacomp.capture.bytecode.code import VERSION, Decoded, Instr
+from dynacomp.capture.bytecode.code import VERSION, Decoded, Instruction
 from dynacomp.capture.bytecode.resume import HANDLED, NULL, VALUE, late_cells
 
 SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -56,12 +56,12 @@ def suspensions(decoded: Decoded) -> tuple[Point, ...]:
     return tuple(_point(decoded, i, state) for i, state in found)
 
 
-def suspends(decoded: Decoded, i: Instr) -> bool:
+def suspends(decoded: Decoded, i: Instruction) -> bool:
     """A SEND stands for its whole loop, with the YIELD_VALUE inside."""
     return i.name == "SEND" or (i.name == "YIELD_VALUE" and decoded.instrs[i.index - 1].name != "SEND")
 
 
-def _point(decoded: Decoded, i: Instr, state: State) -> Point:
+def _point(decoded: Decoded, i: Instruction, state: State) -> Point:
     cells = set(decoded.code.co_cellvars).difference(late_cells(decoded))
     names = [n for n in decoded.code.co_varnames if n in state.maybe and n not in cells]
     taken = 1 if i.name == "YIELD_VALUE" else 2
@@ -70,18 +70,18 @@ def _point(decoded: Decoded, i: Instr, state: State) -> Point:
                  frozenset(names) - state.bound, may_catch(decoded, i))
 
 
-def _kind(decoded: Decoded, i: Instr, stack: tuple[str, ...]) -> int:
+def _kind(decoded: Decoded, i: Instruction, stack: tuple[str, ...]) -> int:
     if i.name == "YIELD_VALUE":
         return YIELD
     return (WAIT if is_wait(decoded.instrs[i.index - 2]) else DRIVE) | (HANDLING if HANDLED in stack else 0)
 
 
-def is_wait(i: Instr) -> bool:
+def is_wait(i: Instruction) -> bool:
     """The first instruction of an `await` or `yield from` that a driver can do by itself."""
     return i.name == "GET_YIELD_FROM_ITER" or (i.name == "GET_AWAITABLE" and i.arg == 0)
 
 
-def may_catch(decoded: Decoded, i: Instr) -> bool:
+def may_catch(decoded: Decoded, i: Instruction) -> bool:
     handler = decoded.handler(i.offset)
     if handler is None:
         return False
@@ -125,7 +125,7 @@ def _join(a: State, b: State) -> State:
     return State(slots, a.bound & b.bound, a.maybe | b.maybe)
 
 
-def _successors(decoded: Decoded, i: Instr, state: State) -> list[tuple[int, State]]:
+def _successors(decoded: Decoded, i: Instruction, state: State) -> list[tuple[int, State]]:
     out: list[tuple[int, State]] = []
     after = _locals_after(i, state)
     if i.name not in ENDS:
@@ -147,7 +147,7 @@ JUMPS = {dis.opname[op] for op in (*dis.hasjrel, *dis.hasjabs) if op < 256}
 # --- locals
 
 
-def _locals_after(i: Instr, state: State) -> State:
+def _locals_after(i: Instruction, state: State) -> State:
     names = i.argval if isinstance(i.argval, tuple) else (i.argval,)
     if i.name in ("DELETE_FAST", "LOAD_FAST_AND_CLEAR"):
         return State(state.stack, state.bound.difference(names), state.maybe.difference(names))
@@ -161,7 +161,7 @@ def _locals_after(i: Instr, state: State) -> State:
 # --- the stack
 
 
-def _stack_after(i: Instr, stack: tuple[str, ...], jump: bool) -> tuple[str, ...]:
+def _stack_after(i: Instruction, stack: tuple[str, ...], jump: bool) -> tuple[str, ...]:
     row = _ROWS.get(i.name)
     if row is not None:
         return row(i, stack)
@@ -178,7 +178,7 @@ SILENT = ("POP_", "STORE_", "DELETE_", "JUMP_", "NOP", "RESUME", "END_FOR", "END
           "MAKE_CELL", "COPY_FREE_VARS", "LIST_APPEND", "LIST_EXTEND", "SET_ADD", "SET_UPDATE", "MAP_ADD",
           "DICT_UPDATE", "DICT_MERGE", "FOR_ITER", "EXTENDED_ARG", "SETUP_ANNOTATIONS")
 
-Row = Callable[[Instr, tuple[str, ...]], tuple[str, ...]]
+Row = Callable[[Instruction, tuple[str, ...]], tuple[str, ...]]
 
 
 def _paired(kind: str) -> tuple[str, ...]:
@@ -186,19 +186,19 @@ def _paired(kind: str) -> tuple[str, ...]:
     return (kind, VALUE) if VERSION < (3, 13) else (VALUE, kind)
 
 
-def _load_global(i: Instr, stack: tuple[str, ...]) -> tuple[str, ...]:
+def _load_global(i: Instruction, stack: tuple[str, ...]) -> tuple[str, ...]:
     return (*stack, *_paired(NULL)) if i.arg & 1 else (*stack, VALUE)
 
 
-def _load_attr(i: Instr, stack: tuple[str, ...]) -> tuple[str, ...]:
+def _load_attr(i: Instruction, stack: tuple[str, ...]) -> tuple[str, ...]:
     return (*stack[:-1], *_paired(MAYBE)) if VERSION >= (3, 12) and i.arg & 1 else (*stack[:-1], VALUE)
 
 
-def _load_super_attr(i: Instr, stack: tuple[str, ...]) -> tuple[str, ...]:
+def _load_super_attr(i: Instruction, stack: tuple[str, ...]) -> tuple[str, ...]:
     return (*stack[:-3], *_paired(MAYBE)) if i.arg & 1 else (*stack[:-3], VALUE)
 
 
-def _swap(i: Instr, stack: tuple[str, ...]) -> tuple[str, ...]:
+def _swap(i: Instruction, stack: tuple[str, ...]) -> tuple[str, ...]:
     slots = list(stack)
     slots[-1], slots[-i.arg] = slots[-i.arg], slots[-1]
     return tuple(slots)

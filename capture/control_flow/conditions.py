@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dynacomp.capture.arithmetic import graph_scalars
 from dynacomp.capture.base.errors import Break, Raised
-from dynacomp.capture.bytecode.code import Instr
+from dynacomp.capture.bytecode.code import Instruction
 from dynacomp.capture.bytecode.control_flow_graph import LOOP_ENDS, loop_of
 from dynacomp.capture.control_flow import loops, rolled_loops
 from dynacomp.capture.control_flow.branches import OneSide, Start, decide, may_convert
@@ -22,25 +22,25 @@ from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import NotConstant, NumberV, Value
 
 
-def jump(cap: Capture, frame: Frame, instr: Instr, condition: Value, wanted: bool) -> int | None:
+def jump(cap: Capture, frame: Frame, instr: Instruction, condition: Value, wanted: bool) -> int | None:
     """A conditional jump, taken when `condition` is `wanted`, which has been taken off the stack."""
     jumped, fallen = Start(frame.code.at[instr.argval]), Start(frame.index + 1)
     return _choose(cap, frame, condition, jumped if wanted else fallen, fallen if wanted else jumped)
 
 
-def known(cap: Capture, frame: Frame, instr: Instr, condition: bool, wanted: bool) -> int | None:
+def known(cap: Capture, frame: Frame, instr: Instruction, condition: bool, wanted: bool) -> int | None:
     """A jump that Python decides: None, or where the long loop ends whose test it is."""
     jumped, fallen = Start(frame.code.at[instr.argval]), Start(frame.index + 1)
     return rolled_loops.roll_test(cap, frame, condition, jumped if wanted else fallen, fallen if wanted else jumped)
 
 
-def jump_or_pop(cap: Capture, frame: Frame, instr: Instr, condition: Value, wanted: bool) -> int | None:
+def jump_or_pop(cap: Capture, frame: Frame, instr: Instruction, condition: Value, wanted: bool) -> int | None:
     """`and` and `or` as expressions: the condition itself stays on the stack where it jumps."""
     jumped, fallen = Start(frame.code.at[instr.argval]), Start(frame.index + 1, Frame.pop)
     return _choose(cap, frame, condition, jumped if wanted else fallen, fallen if wanted else jumped)
 
 
-def next_of_range(cap: Capture, frame: Frame, instr: Instr, it: CountIterV) -> int | None:
+def next_of_range(cap: Capture, frame: Frame, instr: Instruction, it: CountIterV) -> int | None:
     """`for i in range(...)` where the Graph counts: the loop goes on, or it is at its end."""
     more, item = graph_scalars.next_of_range(cap, it)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from dynacomp.capture.base.errors import Break, Raised, Restart
 from dynacomp.capture.bodies.subgraphs import localise
-from dynacomp.capture.bytecode.code import Instr
+from dynacomp.capture.bytecode.code import Instruction
 from dynacomp.capture.bytecode.control_flow_graph import loop_of
 from dynacomp.capture.control_flow.branches import OneSide, Start, decide
 from dynacomp.capture.control_flow.merge import Differs
@@ -57,7 +57,7 @@ def place_of(frame: Frame) -> Any:
     return id(frame.code.code), frame.index
 
 
-def jump(cap: Capture, frame: Frame, instr: Instr, value: Value, wanted: bool) -> int | None:
+def jump(cap: Capture, frame: Frame, instr: Instruction, value: Value, wanted: bool) -> int | None:
     """A conditional jump, taken when `value` is `wanted`, as a `cond`: see `branches.decide`. Restart where it is
     none."""
     place = place_of(frame)  # a side that ends half-way leaves the frame where it stood

@@ -17,7 +17,7 @@ from typing import Any
 
 from dynacomp.capture.base.errors import Restart
 from dynacomp.capture.base.of_class import of_class
-from dynacomp.capture.bytecode.code import Instr
+from dynacomp.capture.bytecode.code import Instruction
 from dynacomp.capture.graph.sizes import canonical, is_symbolic, names
 from dynacomp.capture.kinds.iteration import ROUNDS_ASKED
 from dynacomp.capture.symbolic import sources as S
@@ -40,7 +40,7 @@ class Rounds(S.Source):
         return f"rounds({self.base!r})"
 
 
-def watch_rounds(cap: Capture, frame: Frame, instr: Instr, it: Value) -> None:
+def watch_rounds(cap: Capture, frame: Frame, instr: Instruction, it: Value) -> None:
     """Called at each round of a `for`: Restart where Python is to run the loop."""
     if not cap.may_break:
         return

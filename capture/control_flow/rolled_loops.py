@@ -19,7 +19,7 @@ import jax
 from dynacomp.capture.arithmetic import graph_scalars as numbers
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bodies.subgraphs import localise
-from dynacomp.capture.bytecode.code import Instr
+from dynacomp.capture.bytecode.code import Instruction
 from dynacomp.capture.bytecode.control_flow_graph import LOOP_ENDS, landing, live, loop_of, loops
 from dynacomp.capture.control_flow.branches import Leaf, Start, close, leaves, values_of
 from dynacomp.capture.control_flow.iterations import Again, Changed, Iteration, Place, Plan, bound_names, settled
@@ -75,7 +75,7 @@ def tried(cap: Capture, frame: Frame, header: int) -> None:
 # --- for ... in range(...), and what goes on as ranges do: the rows of arrays, zip and enumerate of them
 
 
-def roll(cap: Capture, frame: Frame, instr: Instr, it: Value, counts: list[CountIterV]) -> None:
+def roll(cap: Capture, frame: Frame, instr: Instruction, it: Value, counts: list[CountIterV]) -> None:
     """Runs all that is left of an iterator as one node, if that can be done and is asked for."""
     rounds = rounds_of(cap, counts)
     if rounds is None or not (is_symbolic(rounds) or wanted(cap, frame, instr.index)) or given_up(

@@ -15,7 +15,7 @@ from dynacomp.capture.base.classes import mro
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.remembered import remembered
-from dynacomp.capture.bytecode.code import Instr
+from dynacomp.capture.bytecode.code import Instruction
 from dynacomp.capture.kinds import stores
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.reconstruct import tracebacks
@@ -156,7 +156,7 @@ def handled(cap: Capture, frame: Frame | None) -> Value | None:
     return outside if is_exception(outside) else None
 
 
-def caught(cap: Capture, frame: Frame, instr: Instr, raised: Raised) -> Value:
+def caught(cap: Capture, frame: Frame, instr: Instruction, raised: Raised) -> Value:
     """The exception that arrived in `frame` at `instr`; where it was raised, it gets its context."""
     value = raised.value = as_exception(cap, raised.value)
     if is_exception(value):

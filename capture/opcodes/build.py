@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from dynacomp.capture.arithmetic import later
 from dynacomp.capture.base.errors import Break, Raised
-from dynacomp.capture.bytecode.code import Instr
+from dynacomp.capture.bytecode.code import Instruction
 from dynacomp.capture.kinds import alike_items, keys, sequences
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.numbers import host_functions
@@ -37,40 +37,40 @@ from dynacomp.capture.wrapping.class_attrs import resolve
 
 
 @opcode("BUILD_TUPLE")
-def _build_tuple(cap: Capture, f: Frame, i: Instr) -> None:
+def _build_tuple(cap: Capture, f: Frame, i: Instruction) -> None:
     f.push(TupleV(f.popn(i.arg)))
 
 
 @opcode("BUILD_LIST")
-def _build_list(cap: Capture, f: Frame, i: Instr) -> None:
+def _build_list(cap: Capture, f: Frame, i: Instruction) -> None:
     f.push(ListV(f.popn(i.arg)))
 
 
 @opcode("BUILD_SET")
-def _build_set(cap: Capture, f: Frame, i: Instr) -> None:
+def _build_set(cap: Capture, f: Frame, i: Instruction) -> None:
     f.push(SetV({keys.hashable(cap, x) for x in f.popn(i.arg)}))
 
 
 @opcode("BUILD_MAP")
-def _build_map(cap: Capture, f: Frame, i: Instr) -> None:
+def _build_map(cap: Capture, f: Frame, i: Instruction) -> None:
     flat = f.popn(2 * i.arg)
     f.push(DictV({keys.hashable(cap, k): v for k, v in zip(flat[::2], flat[1::2])}))
 
 
 @opcode("BUILD_CONST_KEY_MAP")
-def _build_const_key_map(cap: Capture, f: Frame, i: Instr) -> None:
+def _build_const_key_map(cap: Capture, f: Frame, i: Instruction) -> None:
     keys = as_python(f.pop())
     f.push(DictV(dict(zip(keys, f.popn(i.arg)))))
 
 
 @opcode("BUILD_SLICE")
-def _build_slice(cap: Capture, f: Frame, i: Instr) -> None:
+def _build_slice(cap: Capture, f: Frame, i: Instruction) -> None:
     parts = f.popn(i.arg)
     f.push(SliceV(parts[0], parts[1], parts[2] if i.arg == 3 else Const(None)))
 
 
 @opcode("BUILD_STRING")
-def _build_string(cap: Capture, f: Frame, i: Instr) -> None:
+def _build_string(cap: Capture, f: Frame, i: Instruction) -> None:
     parts = f.popn(i.arg)
     found = host_functions.concatenated(cap, parts) if any(map(is_changing, parts)) else None
     found = found or later.made(cap, host_functions.concat, *parts)
@@ -78,27 +78,27 @@ def _build_string(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("LIST_APPEND")
-def _list_append(cap: Capture, f: Frame, i: Instr) -> None:
+def _list_append(cap: Capture, f: Frame, i: Instruction) -> None:
     item = f.pop()
     sequences.append(cap, _target(cap, f, i), item)
 
 
 @opcode("SET_ADD")
-def _set_add(cap: Capture, f: Frame, i: Instr) -> None:
+def _set_add(cap: Capture, f: Frame, i: Instruction) -> None:
     item = f.pop()
     target = _target(cap, f, i)
     target.items.add(keys.hashable(cap, item))
 
 
 @opcode("MAP_ADD")
-def _map_add(cap: Capture, f: Frame, i: Instr) -> None:
+def _map_add(cap: Capture, f: Frame, i: Instruction) -> None:
     key, item = f.popn(2)
     target = _target(cap, f, i)
     target.items[keys.hashable(cap, key)] = item
 
 
 @opcode("LIST_EXTEND")
-def _list_extend(cap: Capture, f: Frame, i: Instr) -> None:
+def _list_extend(cap: Capture, f: Frame, i: Instruction) -> None:
     source = f.pop()
     target = _target(cap, f, i)
     try:
@@ -108,14 +108,14 @@ def _list_extend(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("SET_UPDATE")
-def _set_update(cap: Capture, f: Frame, i: Instr) -> None:
+def _set_update(cap: Capture, f: Frame, i: Instruction) -> None:
     source = f.pop()
     target = _target(cap, f, i)
     target.members.update(keys.members_of(cap, source))
 
 
 @opcode("DICT_UPDATE", "DICT_MERGE")
-def _dict_update(cap: Capture, f: Frame, i: Instr) -> None:
+def _dict_update(cap: Capture, f: Frame, i: Instruction) -> None:
     source = f.pop()
     target = _target(cap, f, i)
     if not is_dict(source) and not hasattr(type_of(source), "keys"):
@@ -128,7 +128,7 @@ def _dict_update(cap: Capture, f: Frame, i: Instr) -> None:
     target.items.update(found)
 
 
-def _target(cap: Capture, f: Frame, i: Instr) -> Any:
+def _target(cap: Capture, f: Frame, i: Instruction) -> Any:
     """The container that an instruction of a display or comprehension fills."""
     target = f.stack[-i.arg]
     if isinstance(target, OpaqueV):  # a set of objects that hash in Python, after a graph break
@@ -144,14 +144,14 @@ def _star_complaint(source: Value, raised: Raised) -> Raised:
     return raised
 
 
-def _no_mapping(f: Frame, i: Instr, source: Value) -> Raised:
+def _no_mapping(f: Frame, i: Instruction, source: Value) -> Raised:
     """What `{**source}` or `f(**source)` says of anything else."""
     kind = type_of(source).__name__
     return Raised(Const(TypeError(f"{kind!r} object is not a mapping" if i.name == "DICT_UPDATE" else
                                   f"{_callee_name(f, i)}() argument after ** must be a mapping, not {kind}")))
 
 
-def _callee_name(f: Frame, i: Instr) -> str:
+def _callee_name(f: Frame, i: Instruction) -> str:
     """The function that `f(**a, **b)` calls, as its TypeError names it."""
     fn: Any = next(v for v in reversed(f.stack[:-1 - i.arg]) if v is not NULL)
     fn = getattr(fn, "func", fn)
@@ -161,12 +161,12 @@ def _callee_name(f: Frame, i: Instr) -> str:
 
 
 @opcode("LIST_TO_TUPLE")
-def _list_to_tuple(cap: Capture, f: Frame, i: Instr) -> None:
+def _list_to_tuple(cap: Capture, f: Frame, i: Instruction) -> None:
     f.push(TupleV(cap.items(f.pop())))
 
 
 @opcode("UNPACK_SEQUENCE")
-def _unpack_sequence(cap: Capture, f: Frame, i: Instr) -> None:
+def _unpack_sequence(cap: Capture, f: Frame, i: Instruction) -> None:
     source = _unpacked(cap, f.pop())
     items = list(itertools.islice(source, i.arg))
     if len(items) < i.arg:
@@ -177,7 +177,7 @@ def _unpack_sequence(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("UNPACK_EX")
-def _unpack_ex(cap: Capture, f: Frame, i: Instr) -> None:
+def _unpack_ex(cap: Capture, f: Frame, i: Instruction) -> None:
     before, after = i.arg & 0xFF, i.arg >> 8
     apart = alike_items.unpacked(cap, f.stack[-1], before, after)
     if apart is not None:
@@ -205,7 +205,7 @@ def _unpacked(cap: Capture, value: Value) -> Iterator[Value]:
 
 
 @opcode("FORMAT_VALUE")
-def _format_value(cap: Capture, f: Frame, i: Instr) -> None:
+def _format_value(cap: Capture, f: Frame, i: Instruction) -> None:
     spec = f.pop() if i.arg & 4 else Const("")
     value = f.pop()
     how = (None, str, repr, ascii)[i.arg & 3]
@@ -213,18 +213,18 @@ def _format_value(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("FORMAT_SIMPLE")
-def _format_simple(cap: Capture, f: Frame, i: Instr) -> None:
+def _format_simple(cap: Capture, f: Frame, i: Instruction) -> None:
     f.push(cap.call(Const(format), [f.pop(), Const("")]))
 
 
 @opcode("FORMAT_WITH_SPEC")
-def _format_with_spec(cap: Capture, f: Frame, i: Instr) -> None:
+def _format_with_spec(cap: Capture, f: Frame, i: Instruction) -> None:
     value, spec = f.popn(2)
     f.push(cap.call(Const(format), [value, spec]))
 
 
 @opcode("CONVERT_VALUE")
-def _convert_value(cap: Capture, f: Frame, i: Instr) -> None:
+def _convert_value(cap: Capture, f: Frame, i: Instruction) -> None:
     f.push(cap.call(Const((None, str, repr, ascii)[i.arg]), [f.pop()]))
 
 
@@ -235,7 +235,7 @@ FLAGS = ((0x08, "closure"), (0x04, "annotations"), (0x02, "kwdefaults"), (0x01, 
 
 
 @opcode("MAKE_FUNCTION")
-def _make_function(cap: Capture, f: Frame, i: Instr) -> None:
+def _make_function(cap: Capture, f: Frame, i: Instruction) -> None:
     code = as_python(f.pop())
     if not hasattr(code, "co_code"):
         raise Break("opcode", "MAKE_FUNCTION without a code object")
@@ -247,7 +247,7 @@ def _make_function(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("SET_FUNCTION_ATTRIBUTE")
-def _set_function_attribute(cap: Capture, f: Frame, i: Instr) -> None:
+def _set_function_attribute(cap: Capture, f: Frame, i: Instruction) -> None:
     made = cast(FunctionV, f.pop())
     value = f.pop()
     for flag, name in FLAGS:
@@ -265,7 +265,7 @@ def set_function_part(cap: Capture, made: FunctionV, name: str, value: Any) -> N
 
 
 @opcode("LOAD_BUILD_CLASS")
-def _load_build_class(cap: Capture, f: Frame, i: Instr) -> None:
+def _load_build_class(cap: Capture, f: Frame, i: Instruction) -> None:
     f.push(Const(f.builtins["__build_class__"]))
 
 

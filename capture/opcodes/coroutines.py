@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 
 from dynacomp.capture.base.errors import Break, Raised, Restart
 from dynacomp.capture.builtins.builtin_rows import row
-from dynacomp.capture.bytecode.code import Instr
+from dynacomp.capture.bytecode.code import Instruction
 from dynacomp.capture.bytecode.segments import begun
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.symbolic.generators import delegate, resume
@@ -29,7 +29,7 @@ NONE = Const(None)
 
 
 @opcode("GET_AWAITABLE")
-def _get_awaitable(cap: Capture, f: Frame, i: Instr) -> None:
+def _get_awaitable(cap: Capture, f: Frame, i: Instruction) -> None:
     f.push(awaitable(cap, f.pop(), REFUSALS[i.arg]))
 
 
@@ -105,7 +105,7 @@ def manager(cap: Capture, v: ObjectV, a: str = "") -> tuple[Value, Value]:
 
 
 @opcode("BEFORE_ASYNC_WITH")
-def _before_async_with(cap: Capture, f: Frame, i: Instr) -> None:
+def _before_async_with(cap: Capture, f: Frame, i: Instruction) -> None:
     v = f.pop()
     row = kind(v).amanager
     if row is None:
@@ -116,7 +116,7 @@ def _before_async_with(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("GET_AITER")
-def _get_aiter(cap: Capture, f: Frame, i: Instr) -> None:
+def _get_aiter(cap: Capture, f: Frame, i: Instruction) -> None:
     v = f.pop()
     f.push(_aiter(cap, v))
 
@@ -151,7 +151,7 @@ def _aiter_of_instance(cap: Capture, v: ObjectV) -> Value:
 
 
 @opcode("GET_ANEXT")
-def _get_anext(cap: Capture, f: Frame, i: Instr) -> None:
+def _get_anext(cap: Capture, f: Frame, i: Instruction) -> None:
     v = f.stack[-1]
     given = _anext(cap, v)
     if isinstance(given, ASendV):
@@ -177,7 +177,7 @@ def _anext(cap: Capture, v: Value, *default: Value) -> Value:
 
 
 @opcode("ASYNC_GEN_WRAP")
-def _async_gen_wrap(cap: Capture, f: Frame, i: Instr) -> None:
+def _async_gen_wrap(cap: Capture, f: Frame, i: Instruction) -> None:
     f.push(Wrapped(f.pop()))
 
 
@@ -190,7 +190,7 @@ class Wrapped(Value):
 
 
 @opcode("CLEANUP_THROW", since=(3, 12))
-def _cleanup_throw(cap: Capture, f: Frame, i: Instr) -> None:
+def _cleanup_throw(cap: Capture, f: Frame, i: Instruction) -> None:
     """An exception that left what was awaited: StopIteration is its result."""
     error = f.stack[-1]
     if not issubclass(type_of(error), StopIteration):

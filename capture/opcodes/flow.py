@@ -11,7 +11,7 @@ import types
 from dynacomp.capture.arithmetic.identity import is_same
 from dynacomp.capture.arithmetic.operators import truth, unary
 from dynacomp.capture.base.errors import Break, Raised
-from dynacomp.capture.bytecode.code import VERSION, Instr
+from dynacomp.capture.bytecode.code import VERSION, Instruction
 from dynacomp.capture.bytecode.control_flow_graph import LOOP_ENDS
 from dynacomp.capture.calls.calls import BUILTINS, call
 from dynacomp.capture.control_flow import conditions, openings, rolled_loops
@@ -57,7 +57,7 @@ NONE = Const(None)
 
 
 @opcode("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
-def _jump(cap: Capture, f: Frame, i: Instr) -> int:
+def _jump(cap: Capture, f: Frame, i: Instruction) -> int:
     return i.argval
 
 
@@ -68,7 +68,7 @@ def is_computed(value: Value) -> bool:
 
 def _jump_if(wanted: bool, *names: str) -> None:
     @opcode(*names)
-    def handler(cap: Capture, f: Frame, i: Instr) -> int | None:
+    def handler(cap: Capture, f: Frame, i: Instruction) -> int | None:
         value = f.pop()
         if is_computed(value):
             return conditions.jump(cap, f, i, value, wanted)
@@ -85,7 +85,7 @@ _jump_if(False, "POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACK
 
 def _jump_none(wanted: bool, *names: str) -> None:
     @opcode(*names)
-    def handler(cap: Capture, f: Frame, i: Instr) -> int | None:
+    def handler(cap: Capture, f: Frame, i: Instruction) -> int | None:
         return i.argval if is_same(f.pop(), NONE) == wanted else None
 
 
@@ -94,7 +94,7 @@ _jump_none(False, "POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_J
 
 
 @opcode("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")
-def _jump_or_pop(cap: Capture, f: Frame, i: Instr) -> int | None:
+def _jump_or_pop(cap: Capture, f: Frame, i: Instruction) -> int | None:
     wanted = i.name == "JUMP_IF_TRUE_OR_POP"
     if is_computed(f.stack[-1]):
         return conditions.jump_or_pop(cap, f, i, f.stack[-1], wanted)
@@ -108,12 +108,12 @@ def _jump_or_pop(cap: Capture, f: Frame, i: Instr) -> int | None:
 
 
 @opcode("GET_ITER")
-def _get_iter(cap: Capture, f: Frame, i: Instr) -> None:
+def _get_iter(cap: Capture, f: Frame, i: Instruction) -> None:
     f.push(get_iter(cap, f.pop()))
 
 
 @opcode("FOR_ITER")
-def _for_iter(cap: Capture, f: Frame, i: Instr) -> int | None:
+def _for_iter(cap: Capture, f: Frame, i: Instruction) -> int | None:
     it = f.stack[-1]
     if isinstance(it, CountIterV) and is_graph_number(it.current) and not is_same(it.stop or NONE, NONE):
         return conditions.next_of_range(cap, f, i, it)
@@ -131,7 +131,7 @@ def _for_iter(cap: Capture, f: Frame, i: Instr) -> int | None:
 
 
 @opcode("END_FOR")
-def _end_for(cap: Capture, f: Frame, i: Instr) -> None:
+def _end_for(cap: Capture, f: Frame, i: Instruction) -> None:
     raise Break("opcode", "a jump into the end of a loop")
 
 
@@ -139,7 +139,7 @@ def _end_for(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("KW_NAMES")
-def _kw_names(cap: Capture, f: Frame, i: Instr) -> None:
+def _kw_names(cap: Capture, f: Frame, i: Instruction) -> None:
     f.kw_names = f.code.code.co_consts[i.arg]
 
 
@@ -152,14 +152,14 @@ def _callee(f: Frame) -> tuple[Value, list[Value]]:
 
 
 @opcode("CALL")
-def _call(cap: Capture, f: Frame, i: Instr) -> None:
+def _call(cap: Capture, f: Frame, i: Instruction) -> None:
     args = f.popn(i.arg)
     names, f.kw_names = f.kw_names, ()
     _do_call(cap, f, args, names)
 
 
 @opcode("CALL_KW")
-def _call_kw(cap: Capture, f: Frame, i: Instr) -> None:
+def _call_kw(cap: Capture, f: Frame, i: Instruction) -> None:
     names = as_python(f.pop())
     _do_call(cap, f, f.popn(i.arg), names)
 
@@ -173,7 +173,7 @@ def _do_call(cap: Capture, f: Frame, args: list[Value], names: tuple[str, ...]) 
 
 
 @opcode("CALL_FUNCTION_EX")
-def _call_ex(cap: Capture, f: Frame, i: Instr) -> None:
+def _call_ex(cap: Capture, f: Frame, i: Instruction) -> None:
     try:
         kwargs = dict(pairs(cap, f.pop())) if i.arg & 1 else {}
         args = list(iterate(cap, f.pop()))
@@ -190,12 +190,12 @@ def _call_ex(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("RETURN_VALUE")
-def _return(cap: Capture, f: Frame, i: Instr) -> None:
+def _return(cap: Capture, f: Frame, i: Instruction) -> None:
     f.result = f.pop()
 
 
 @opcode("RETURN_CONST")
-def _return_const(cap: Capture, f: Frame, i: Instr) -> None:
+def _return_const(cap: Capture, f: Frame, i: Instruction) -> None:
     f.result = from_python(cap, i.argval)
 
 
@@ -218,7 +218,7 @@ def exception_instance(cap: Capture, value: Value,
 
 
 @opcode("RAISE_VARARGS")
-def _raise(cap: Capture, f: Frame, i: Instr) -> None:
+def _raise(cap: Capture, f: Frame, i: Instruction) -> None:
     if i.arg == 0:
         active = handled(cap, f)
         if active is None:
@@ -238,7 +238,7 @@ def _set_cause(cap: Capture, raised: Value, cause: Value) -> None:
 
 
 @opcode("PUSH_EXC_INFO")
-def _push_exc_info(cap: Capture, f: Frame, i: Instr) -> None:
+def _push_exc_info(cap: Capture, f: Frame, i: Instruction) -> None:
     """The slot below the exception stands for what was handled before: POP_EXCEPT goes back to it."""
     value = f.pop()
     f.handling.append(HandlingV(value))
@@ -246,13 +246,13 @@ def _push_exc_info(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("POP_EXCEPT")
-def _pop_except(cap: Capture, f: Frame, i: Instr) -> None:
+def _pop_except(cap: Capture, f: Frame, i: Instruction) -> None:
     f.pop()
     f.handling.pop()
 
 
 @opcode("CHECK_EXC_MATCH")
-def _check_exc_match(cap: Capture, f: Frame, i: Instr) -> None:
+def _check_exc_match(cap: Capture, f: Frame, i: Instruction) -> None:
     kinds = as_python(f.pop())
     kinds = kinds if isinstance(kinds, tuple) else (kinds,)
     for cls in kinds:
@@ -262,19 +262,19 @@ def _check_exc_match(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("RERAISE")
-def _reraise(cap: Capture, f: Frame, i: Instr) -> None:
+def _reraise(cap: Capture, f: Frame, i: Instruction) -> None:
     raise Raised(f.pop(), fresh=False, traced=True)
 
 
 @opcode("END_ASYNC_FOR")
-def _end_async_for(cap: Capture, f: Frame, i: Instr) -> None:
+def _end_async_for(cap: Capture, f: Frame, i: Instruction) -> None:
     _, error = f.popn(2)
     if not issubclass(type_of(error), StopAsyncIteration):
         raise Raised(error, fresh=False, traced=True)
 
 
 @opcode("LOAD_ASSERTION_ERROR")
-def _load_assertion_error(cap: Capture, f: Frame, i: Instr) -> None:
+def _load_assertion_error(cap: Capture, f: Frame, i: Instruction) -> None:
     f.push(Const(AssertionError))
 
 
@@ -285,7 +285,7 @@ BUILTINS[do_nothing] = lambda cap, *raised: Const(None)
 
 
 @opcode("BEFORE_WITH")
-def _before_with(cap: Capture, f: Frame, i: Instr) -> None:
+def _before_with(cap: Capture, f: Frame, i: Instruction) -> None:
     manager = f.pop()
     row = kind(manager).manager
     if row is None:
@@ -310,7 +310,7 @@ define(LibraryV, Kind(manager=_naming))
 
 
 @opcode("WITH_EXCEPT_START")
-def _with_except_start(cap: Capture, f: Frame, i: Instr) -> None:
+def _with_except_start(cap: Capture, f: Frame, i: Instruction) -> None:
     exit_fn, raised = f.stack[-4], f.stack[-1]
     f.push(cap.call(exit_fn, [Const(type_of(raised)), raised, tracebacks.of(cap, raised)]))
 
@@ -319,17 +319,17 @@ def _with_except_start(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("RETURN_GENERATOR")
-def _return_generator(cap: Capture, f: Frame, i: Instr) -> None:
+def _return_generator(cap: Capture, f: Frame, i: Instruction) -> None:
     f.push(NONE)  # what the POP_TOP after it drops; the generator itself was made by the call
 
 
 @opcode("YIELD_VALUE")
-def _yield(cap: Capture, f: Frame, i: Instr) -> None:
+def _yield(cap: Capture, f: Frame, i: Instruction) -> None:
     f.yielded = f.pop()
 
 
 @opcode("GEN_START", "GET_YIELD_FROM_ITER")
-def _get_yield_from_iter(cap: Capture, f: Frame, i: Instr) -> None:
+def _get_yield_from_iter(cap: Capture, f: Frame, i: Instruction) -> None:
     v = f.stack[-1]
     if not isinstance(v, (GeneratorV, OpaqueV)) or type_of(v) is not types.CoroutineType:
         f.push(get_iter(cap, f.pop()))
@@ -338,7 +338,7 @@ def _get_yield_from_iter(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("SEND")
-def _send(cap: Capture, f: Frame, i: Instr) -> int | None:
+def _send(cap: Capture, f: Frame, i: Instruction) -> int | None:
     sent = f.pop()
     receiver = f.stack[-1]
     row = kind(receiver).send
@@ -353,7 +353,7 @@ def _send(cap: Capture, f: Frame, i: Instr) -> int | None:
     return None
 
 
-def _sent(f: Frame, i: Instr, result: Value | None) -> int:
+def _sent(f: Frame, i: Instruction, result: Value | None) -> int:
     """Goes on with the result of what was sent to."""
     if VERSION < (3, 12):
         f.pop()
@@ -364,7 +364,7 @@ def _sent(f: Frame, i: Instr, result: Value | None) -> int:
 
 
 @opcode("END_SEND")
-def _end_send(cap: Capture, f: Frame, i: Instr) -> None:
+def _end_send(cap: Capture, f: Frame, i: Instruction) -> None:
     value = f.pop()
     f.pop()
     f.push(value)
@@ -374,7 +374,7 @@ def _end_send(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("CALL_INTRINSIC_1")
-def _intrinsic_1(cap: Capture, f: Frame, i: Instr) -> None:
+def _intrinsic_1(cap: Capture, f: Frame, i: Instruction) -> None:
     name = _INTRINSICS.get(i.arg)
     if name == "STOPITERATION_ERROR":
         value = f.pop()
@@ -392,7 +392,7 @@ def _intrinsic_1(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("CALL_INTRINSIC_2")
-def _intrinsic_2(cap: Capture, f: Frame, i: Instr) -> None:
+def _intrinsic_2(cap: Capture, f: Frame, i: Instruction) -> None:
     if i.arg != PREPARE_RERAISE:
         raise Break("opcode", "type parameters")
     prepare_reraise(cap, f, i)
@@ -406,7 +406,7 @@ _INTRINSICS = {3: "STOPITERATION_ERROR", 4: "ASYNC_GEN_WRAP", 5: "UNARY_POSITIVE
 
 
 @opcode("IMPORT_NAME")
-def _import_name(cap: Capture, f: Frame, i: Instr) -> None:
+def _import_name(cap: Capture, f: Frame, i: Instruction) -> None:
     level, names = f.popn(2)
     name, wanted = _absolute(cap, f, i.argval, as_python(level)), as_python(names) or ()
     found = sys.modules.get(name)
@@ -434,7 +434,7 @@ def _absolute(cap: Capture, f: Frame, name: str, level: int) -> str:
 
 
 @opcode("IMPORT_FROM")
-def _import_from(cap: Capture, f: Frame, i: Instr) -> None:
+def _import_from(cap: Capture, f: Frame, i: Instruction) -> None:
     try:
         f.push(cap.getattr(f.stack[-1], i.argval))
     except Raised:
@@ -447,22 +447,22 @@ SEQUENCE, MAPPING, MATCH_SELF = 1 << 5, 1 << 6, 1 << 22  # Py_TPFLAGS_*
 
 
 @opcode("GET_LEN")
-def _get_len(cap: Capture, f: Frame, i: Instr) -> None:
+def _get_len(cap: Capture, f: Frame, i: Instruction) -> None:
     f.push(cap.call(Const(len), [f.stack[-1]]))
 
 
 @opcode("MATCH_SEQUENCE")
-def _match_sequence(cap: Capture, f: Frame, i: Instr) -> None:
+def _match_sequence(cap: Capture, f: Frame, i: Instruction) -> None:
     f.push(Const(bool(type_of(f.stack[-1]).__flags__ & SEQUENCE)))
 
 
 @opcode("MATCH_MAPPING")
-def _match_mapping(cap: Capture, f: Frame, i: Instr) -> None:
+def _match_mapping(cap: Capture, f: Frame, i: Instruction) -> None:
     f.push(Const(bool(type_of(f.stack[-1]).__flags__ & MAPPING)))
 
 
 @opcode("MATCH_KEYS")
-def _match_keys(cap: Capture, f: Frame, i: Instr) -> None:
+def _match_keys(cap: Capture, f: Frame, i: Instruction) -> None:
     keys, subject = as_python(f.stack[-1]), f.stack[-2]
     if not is_dict(subject):
         raise Break("opcode", "a match of a mapping that is not a dict")
@@ -471,7 +471,7 @@ def _match_keys(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("MATCH_CLASS")
-def _match_class(cap: Capture, f: Frame, i: Instr) -> None:
+def _match_class(cap: Capture, f: Frame, i: Instruction) -> None:
     names = as_python(f.pop())
     subject, cls = f.popn(2)
     matched = cap.call(Const(isinstance), [subject, cls])

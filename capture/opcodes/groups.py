@@ -12,7 +12,7 @@ from typing import Any
 from dynacomp.capture.arithmetic.identity import is_same
 from dynacomp.capture.base import groups_py
 from dynacomp.capture.base.errors import Raised
-from dynacomp.capture.bytecode.code import Instr
+from dynacomp.capture.bytecode.code import Instruction
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
 from dynacomp.capture.symbolic.values import Const, ObjectV, TupleV, Value, as_python
@@ -21,7 +21,7 @@ NONE = Const(None)
 
 
 @opcode("CHECK_EG_MATCH")
-def _check_eg_match(cap: Capture, f: Frame, i: Instr) -> None:
+def _check_eg_match(cap: Capture, f: Frame, i: Instruction) -> None:
     error, kinds = f.stack[-2:]
     taken, rest = cap.items(cap.call(Const(groups_py.match), [error, kinds]))
     f.stack[-2:] = [rest, taken]
@@ -30,7 +30,7 @@ def _check_eg_match(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("PREP_RERAISE_STAR")
-def prepare_reraise(cap: Capture, f: Frame, i: Instr) -> None:
+def prepare_reraise(cap: Capture, f: Frame, i: Instruction) -> None:
     original, errors = f.popn(2)
     f.push(cap.call(Const(groups_py.to_raise), [original, errors]))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from dynacomp.capture._native import suspended
 from dynacomp.capture.base.errors import Break, Raised
-from dynacomp.capture.bytecode.code import VERSION, Instr
+from dynacomp.capture.bytecode.code import VERSION, Instruction
 from dynacomp.capture.bytecode.generator_plan import is_running
 from dynacomp.capture.bytecode.resume import own_cells
 from dynacomp.capture.opcodes.unguarded_inputs import unseen
@@ -35,7 +35,7 @@ def push_callable(f: Frame, callee: Value, self_or_null: Value) -> None:
 
 
 @opcode("LOAD_CONST")
-def _load_const(cap: Capture, f: Frame, i: Instr) -> None:
+def _load_const(cap: Capture, f: Frame, i: Instruction) -> None:
     f.push(from_python(cap, i.argval) if type(i.argval) in (tuple, frozenset) else Const(i.argval))
 
 
@@ -88,7 +88,7 @@ SUSPENDING = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType
 
 
 @opcode("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLOSURE", "LOAD_FAST_BORROW")
-def _load_fast(cap: Capture, f: Frame, i: Instr) -> None:
+def _load_fast(cap: Capture, f: Frame, i: Instruction) -> None:
     held = f.locals.get(i.argval)
     if held is not None and type(held) is not Lazy and i.name != "LOAD_CLOSURE":
         f.stack.append(held)
@@ -99,7 +99,7 @@ def _load_fast(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("LOAD_FAST_AND_CLEAR")
-def _load_fast_and_clear(cap: Capture, f: Frame, i: Instr) -> None:
+def _load_fast_and_clear(cap: Capture, f: Frame, i: Instruction) -> None:
     """An inlined comprehension has a variable of this name; a free variable keeps a slot of its own."""
     if i.argval in f.code.code.co_cellvars and i.argval in f.cells and i.argval not in f.locals:
         f.push(f.cells.pop(i.argval))
@@ -108,13 +108,13 @@ def _load_fast_and_clear(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("LOAD_FAST_LOAD_FAST")
-def _load_two(cap: Capture, f: Frame, i: Instr) -> None:
+def _load_two(cap: Capture, f: Frame, i: Instruction) -> None:
     for name in i.argval:
         f.push(get_local(cap, f, name))
 
 
 @opcode("STORE_FAST")
-def _store_fast(cap: Capture, f: Frame, i: Instr) -> None:
+def _store_fast(cap: Capture, f: Frame, i: Instruction) -> None:
     value = f.pop()
     if value is NULL:
         f.locals.pop(i.argval, None)
@@ -123,19 +123,19 @@ def _store_fast(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("STORE_FAST_STORE_FAST")
-def _store_two(cap: Capture, f: Frame, i: Instr) -> None:
+def _store_two(cap: Capture, f: Frame, i: Instruction) -> None:
     for name in i.argval:
         set_local(cap, f, name, f.pop())
 
 
 @opcode("STORE_FAST_LOAD_FAST")
-def _store_load(cap: Capture, f: Frame, i: Instr) -> None:
+def _store_load(cap: Capture, f: Frame, i: Instruction) -> None:
     set_local(cap, f, i.argval[0], f.pop())
     f.push(get_local(cap, f, i.argval[1]))
 
 
 @opcode("DELETE_FAST")
-def _delete_fast(cap: Capture, f: Frame, i: Instr) -> None:
+def _delete_fast(cap: Capture, f: Frame, i: Instruction) -> None:
     if i.argval not in f.locals:
         get_local(cap, f, i.argval)
     if not i.argval.startswith("$"):  # the prologue of a resume function hands its arguments on
@@ -149,12 +149,12 @@ def _delete_fast(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("MAKE_CELL")
-def _make_cell(cap: Capture, f: Frame, i: Instr) -> None:
+def _make_cell(cap: Capture, f: Frame, i: Instruction) -> None:
     f.cells[i.argval] = CellV(f.locals.pop(i.argval, None))
 
 
 @opcode("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF")
-def _load_deref(cap: Capture, f: Frame, i: Instr) -> None:
+def _load_deref(cap: Capture, f: Frame, i: Instruction) -> None:
     if i.name == "LOAD_FROM_DICT_OR_DEREF":
         _pop_namespace(f)
     if i.name != "LOAD_DEREF" and f.namespace is not None and i.argval in f.namespace.items:
@@ -182,14 +182,14 @@ def load_cell(cap: Capture, f: Frame, name: str) -> Value:
 
 
 @opcode("STORE_DEREF")
-def _store_deref(cap: Capture, f: Frame, i: Instr) -> None:
+def _store_deref(cap: Capture, f: Frame, i: Instruction) -> None:
     cell = f.cells[i.argval]
     mutating(cap, cell)
     cell.content = f.pop()
 
 
 @opcode("DELETE_DEREF")
-def _delete_deref(cap: Capture, f: Frame, i: Instr) -> None:
+def _delete_deref(cap: Capture, f: Frame, i: Instruction) -> None:
     cell = f.cells[i.argval]
     load_cell(cap, f, i.argval)
     mutating(cap, cell)
@@ -262,7 +262,7 @@ def _read_global(cap: Capture, f: Frame, name: str) -> Value:
 
 
 @opcode("LOAD_GLOBAL")
-def _load_global(cap: Capture, f: Frame, i: Instr) -> None:
+def _load_global(cap: Capture, f: Frame, i: Instruction) -> None:
     value = load_global(cap, f, i.argval)
     if i.arg & 1:
         push_callable(f, value, NULL)
@@ -271,7 +271,7 @@ def _load_global(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
-def _load_name(cap: Capture, f: Frame, i: Instr) -> None:
+def _load_name(cap: Capture, f: Frame, i: Instruction) -> None:
     if i.name == "LOAD_FROM_DICT_OR_GLOBALS":
         _pop_namespace(f)
     if f.namespace is not None and i.argval in f.namespace.items:
@@ -281,14 +281,14 @@ def _load_name(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("STORE_NAME")
-def _store_name(cap: Capture, f: Frame, i: Instr) -> None:
+def _store_name(cap: Capture, f: Frame, i: Instruction) -> None:
     if f.namespace is None:
         raise Break("opcode", "a store to a name outside functions and classes")
     f.namespace.items[i.argval] = f.pop()
 
 
 @opcode("DELETE_NAME")
-def _delete_name(cap: Capture, f: Frame, i: Instr) -> None:
+def _delete_name(cap: Capture, f: Frame, i: Instruction) -> None:
     if f.namespace is None:
         raise Break("opcode", "a name that is deleted outside functions and classes")
     if i.argval not in f.namespace.items:
@@ -297,22 +297,22 @@ def _delete_name(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("SETUP_ANNOTATIONS")
-def _setup_annotations(cap: Capture, f: Frame, i: Instr) -> None:
+def _setup_annotations(cap: Capture, f: Frame, i: Instruction) -> None:
     if f.namespace is not None:
         f.namespace.items.setdefault("__annotations__", DictV({}))
 
 
 @opcode("STORE_GLOBAL")
-def _store_global(cap: Capture, f: Frame, i: Instr) -> None:
+def _store_global(cap: Capture, f: Frame, i: Instruction) -> None:
     write_global(cap, f.globals, f.globals_source, i.argval, f.pop())
 
 
 @opcode("DELETE_GLOBAL")
-def _delete_global(cap: Capture, f: Frame, i: Instr) -> None:
+def _delete_global(cap: Capture, f: Frame, i: Instruction) -> None:
     load_global(cap, f, i.argval)
     write_global(cap, f.globals, f.globals_source, i.argval, None)  # type: ignore[arg-type]
 
 
 @opcode("LOAD_LOCALS")
-def _load_locals(cap: Capture, f: Frame, i: Instr) -> None:
+def _load_locals(cap: Capture, f: Frame, i: Instruction) -> None:
     f.push(f.namespace or DictV(dict(f.locals)))

@@ -13,7 +13,7 @@ from dynacomp.capture.arithmetic.operators import (
     subscript,
     unary,
 )
-from dynacomp.capture.bytecode.code import VERSION, Instr
+from dynacomp.capture.bytecode.code import VERSION, Instruction
 from dynacomp.capture.kinds import containers
 from dynacomp.capture.kinds.stores import delattr_value, setattr_value
 from dynacomp.capture.opcodes.names import let_go, push_callable
@@ -35,7 +35,7 @@ BOOL_COMPARE = VERSION >= (3, 13)  # COMPARE_OP's bit 4 asks for a bool
 
 @opcode("NOP", "RESUME", "CACHE", "PRECALL", "COPY_FREE_VARS", "EXTENDED_ARG",
         "INTERPRETER_EXIT", "RESERVED", "END_SEND_NOOP")
-def _nothing(cap: Capture, f: Frame, i: Instr) -> None:
+def _nothing(cap: Capture, f: Frame, i: Instruction) -> None:
     pass
 
 
@@ -43,7 +43,7 @@ def _nothing(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("LOAD_ATTR", "LOAD_METHOD")
-def _load_attr(cap: Capture, f: Frame, i: Instr) -> None:
+def _load_attr(cap: Capture, f: Frame, i: Instruction) -> None:
     value = cap.getattr(f.pop(), i.argval)
     if i.name == "LOAD_METHOD" or (i.arg & 1 and METHOD_ATTR):
         push_callable(f, value, NULL)
@@ -52,7 +52,7 @@ def _load_attr(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("LOAD_SUPER_ATTR")
-def _load_super_attr(cap: Capture, f: Frame, i: Instr) -> None:
+def _load_super_attr(cap: Capture, f: Frame, i: Instruction) -> None:
     maker, cls, obj = f.popn(3)
     given = i.arg & 2 or stands_for(maker, super)  # another gets what is written
     found = cap.getattr(cap.call(maker, [cls, obj] if given else []), i.argval)
@@ -63,13 +63,13 @@ def _load_super_attr(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("STORE_ATTR")
-def _store_attr(cap: Capture, f: Frame, i: Instr) -> None:
+def _store_attr(cap: Capture, f: Frame, i: Instruction) -> None:
     value, obj = f.popn(2)
     setattr_value(cap, obj, i.argval, value)
 
 
 @opcode("DELETE_ATTR")
-def _delete_attr(cap: Capture, f: Frame, i: Instr) -> None:
+def _delete_attr(cap: Capture, f: Frame, i: Instruction) -> None:
     delattr_value(cap, f.pop(), i.argval)
 
 
@@ -77,28 +77,28 @@ def _delete_attr(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("BINARY_OP")
-def _binary_op(cap: Capture, f: Frame, i: Instr) -> None:
+def _binary_op(cap: Capture, f: Frame, i: Instruction) -> None:
     a, b = f.popn(2)
     f.push(binary(cap, BINARY[i.arg], a, b))
 
 
 @opcode("UNARY_NEGATIVE", "UNARY_INVERT", "UNARY_POSITIVE")
-def _unary(cap: Capture, f: Frame, i: Instr) -> None:
+def _unary(cap: Capture, f: Frame, i: Instruction) -> None:
     f.push(unary(cap, UNARY[i.name], f.pop()))
 
 
 @opcode("UNARY_NOT")
-def _not(cap: Capture, f: Frame, i: Instr) -> None:
+def _not(cap: Capture, f: Frame, i: Instruction) -> None:
     f.push(negation(cap, f.pop()))
 
 
 @opcode("TO_BOOL")
-def _to_bool(cap: Capture, f: Frame, i: Instr) -> None:
+def _to_bool(cap: Capture, f: Frame, i: Instruction) -> None:
     value = f.pop()
     f.push(value if stays(cap, f, i, value) else as_bool(cap, value))
 
 
-def stays(cap: Capture, f: Frame, i: Instr, value: Value) -> bool:
+def stays(cap: Capture, f: Frame, i: Instruction, value: Value) -> bool:
     """Whether the truth of an array, or of a number that changes where conditions are left open, is asked for by the
     jump that follows, which may become a `cond`."""
     computed = node_of(value) is not None or cap.lessons.opens and is_changing(value)
@@ -106,7 +106,7 @@ def stays(cap: Capture, f: Frame, i: Instr, value: Value) -> bool:
 
 
 @opcode("COMPARE_OP")
-def _compare(cap: Capture, f: Frame, i: Instr) -> None:
+def _compare(cap: Capture, f: Frame, i: Instruction) -> None:
     a, b = f.popn(2)
     text = i.argval.removeprefix("bool(").removesuffix(")") if isinstance(i.argval, str) else i.argval
     result = binary(cap, COMPARE[text], a, b)
@@ -115,43 +115,43 @@ def _compare(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("IS_OP")
-def _is(cap: Capture, f: Frame, i: Instr) -> None:
+def _is(cap: Capture, f: Frame, i: Instruction) -> None:
     a, b = f.popn(2)
     f.push(Const(same_object(cap, a, b) != bool(i.arg)))
 
 
 @opcode("CONTAINS_OP")
-def _contains(cap: Capture, f: Frame, i: Instr) -> None:
+def _contains(cap: Capture, f: Frame, i: Instruction) -> None:
     item, container = f.popn(2)
     f.push(Const(containers.contains(cap, container, item) != bool(i.arg)))
 
 
 @opcode("BINARY_SUBSCR")
-def _subscript(cap: Capture, f: Frame, i: Instr) -> None:
+def _subscript(cap: Capture, f: Frame, i: Instruction) -> None:
     obj, key = f.popn(2)
     f.push(subscript(cap, obj, key))
 
 
 @opcode("BINARY_SLICE")
-def _binary_slice(cap: Capture, f: Frame, i: Instr) -> None:
+def _binary_slice(cap: Capture, f: Frame, i: Instruction) -> None:
     obj, start, stop = f.popn(3)
     f.push(subscript(cap, obj, SliceV(start, stop, Const(None))))
 
 
 @opcode("STORE_SUBSCR")
-def _store_subscript(cap: Capture, f: Frame, i: Instr) -> None:
+def _store_subscript(cap: Capture, f: Frame, i: Instruction) -> None:
     value, obj, key = f.popn(3)
     containers.setitem(cap, obj, key, value)
 
 
 @opcode("STORE_SLICE")
-def _store_slice(cap: Capture, f: Frame, i: Instr) -> None:
+def _store_slice(cap: Capture, f: Frame, i: Instruction) -> None:
     value, obj, start, stop = f.popn(4)
     containers.setitem(cap, obj, SliceV(start, stop, Const(None)), value)
 
 
 @opcode("DELETE_SUBSCR")
-def _delete_subscript(cap: Capture, f: Frame, i: Instr) -> None:
+def _delete_subscript(cap: Capture, f: Frame, i: Instruction) -> None:
     obj, key = f.popn(2)
     containers.delitem(cap, obj, key)
 
@@ -160,22 +160,22 @@ def _delete_subscript(cap: Capture, f: Frame, i: Instr) -> None:
 
 
 @opcode("POP_TOP")
-def _pop_top(cap: Capture, f: Frame, i: Instr) -> None:
+def _pop_top(cap: Capture, f: Frame, i: Instruction) -> None:
     value = let_go(cap, f, f.pop())
     if cap.dropping.pending:
         dropped(cap, [value])
 
 
 @opcode("SWAP")
-def _swap(cap: Capture, f: Frame, i: Instr) -> None:
+def _swap(cap: Capture, f: Frame, i: Instruction) -> None:
     f.stack[-1], f.stack[-i.arg] = f.stack[-i.arg], f.stack[-1]
 
 
 @opcode("COPY")
-def _copy(cap: Capture, f: Frame, i: Instr) -> None:
+def _copy(cap: Capture, f: Frame, i: Instruction) -> None:
     f.push(f.stack[-i.arg])
 
 
 @opcode("PUSH_NULL")
-def _push_null(cap: Capture, f: Frame, i: Instr) -> None:
+def _push_null(cap: Capture, f: Frame, i: Instruction) -> None:
     f.push(NULL)

@@ -22,8 +22,7 @@ from bytecode import FreeVar, Instr, Label, TryBegin, TryEnd
 
 from dynacomp.capture._native import Tail
 from dynacomp.capture.base.literals import is_literal
-from dynacomp.capture.bytecode.code import VERSION
-from dynacomp.capture.bytecode.code import Instr as Op
+from dynacomp.capture.bytecode.code import VERSION, Instruction
 from dynacomp.capture.bytecode.resume import (
     HANDLED,
     NULL,
@@ -183,7 +182,7 @@ class Leaver:
         arg = (_free(found.arg),) if found.require_arg() else ()
         return Instr(found.name, *arg, location=found.location)
 
-    def _call(self, i: Op) -> None:
+    def _call(self, i: Instruction) -> None:
         if self.frame.kw_names:
             self.e.op("KW_NAMES", self.frame.kw_names)
         where = self._original().location
@@ -282,7 +281,7 @@ def _free(arg: Any) -> Any:
     return FreeVar(str(arg)) if type(arg).__name__ == "CellVar" else arg
 
 
-def _plain_attr(i: Op) -> tuple[str, Any]:
+def _plain_attr(i: Instruction) -> tuple[str, Any]:
     return "LOAD_ATTR", (False, i.argval) if VERSION >= (3, 12) else i.argval
 
 
@@ -294,18 +293,18 @@ SIMPLER: dict[str, Any] = {
     "LOAD_METHOD": _plain_attr, "LOAD_ATTR": _plain_attr,
     "LOAD_SUPER_ATTR": lambda i: ("LOAD_SUPER_ATTR", (False, bool(i.arg & 2), i.argval))}  # 2: super has arguments
 _PAIR = [VALUE, NULL] if VERSION >= (3, 13) else [NULL, VALUE]
-AFTER: dict[str, Callable[[Op], list[str] | None]] = {
+AFTER: dict[str, Callable[[Instruction], list[str] | None]] = {
     "LOAD_METHOD": lambda i: _PAIR,
     "LOAD_ATTR": lambda i: _PAIR if VERSION >= (3, 12) and i.arg & 1 else None,
     "LOAD_SUPER_ATTR": lambda i: _PAIR if i.arg & 1 else None,
 }
 
 
-def _stored_local(i: Op) -> set[str]:
+def _stored_local(i: Instruction) -> set[str]:
     if i.name in ("STORE_FAST", "STORE_FAST_LOAD_FAST"):
         return {i.argval if isinstance(i.argval, str) else i.argval[0]}
     return set(i.argval) if i.name == "STORE_FAST_STORE_FAST" else set()
 
 
-def _deleted(i: Op) -> set[str]:
+def _deleted(i: Instruction) -> set[str]:
     return {i.argval} if i.name == "DELETE_FAST" else set()

@@ -18,8 +18,7 @@ from typing import Any
 from bytecode import Bytecode, Instr
 
 from dynacomp.capture import _native
-from dynacomp.capture.bytecode.code import VERSION
-from dynacomp.capture.bytecode.code import Instr as Op
+from dynacomp.capture.bytecode.code import VERSION, Instruction
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.frame_values import TracebackV
@@ -37,12 +36,12 @@ def of(cap: Capture, error: Any) -> Value:
     return error.attrs["__traceback__"]
 
 
-def entry(frame: Frame, instr: Op, inner: Value) -> TracebackV:
+def entry(frame: Frame, instr: Instruction, inner: Value) -> TracebackV:
     """The entry of `frame`, where `instr` raised or passed an exception with the traceback `inner` on."""
     return TracebackV(frame.code.code, frame.globals, instr.offset, instr.line, inner, instr.offset)
 
 
-def raised_again(cap: Capture, frame: Frame, instr: Op, error: Value) -> None:
+def raised_again(cap: Capture, frame: Frame, instr: Instruction, error: Value) -> None:
     """`instr` raises an exception again that came to `frame` before: it leaves the frame there."""
     top = of(cap, error)
     if isinstance(top, TracebackV) and top.code is frame.code.code:

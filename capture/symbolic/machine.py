@@ -22,7 +22,7 @@ from typing import Any
 from dynacomp.capture.base.errors import Break, GiveUp, Raised, Restart
 from dynacomp.capture.base.hashes import HASHED
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.bytecode.code import VERSION, Decoded, Instr, decode
+from dynacomp.capture.bytecode.code import VERSION, Decoded, Instruction, decode
 from dynacomp.capture.bytecode.resume import goes_on_behind
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.effects import Effects
@@ -97,7 +97,7 @@ class Frame:
     running: bool = False  # it, or what it has called
 
     @property
-    def instr(self) -> Instr:
+    def instr(self) -> Instruction:
         return self.code.instrs[self.index]
 
     def push(self, value: Value) -> None:
@@ -231,7 +231,7 @@ class Capture:
         return tuple(reversed(found))
 
 
-Handler = Callable[[Capture, Frame, Instr], "int | None"]
+Handler = Callable[[Capture, Frame, Instruction], "int | None"]
 HANDLERS: dict[str, Handler] = {}
 UNSUPPORTED: dict[str, str] = {}
 
@@ -329,7 +329,7 @@ def step(cap: Capture, frame: Frame) -> None:
     frame.index = frame.index + 1 if target is None else frame.code.at[target]
 
 
-def watch_loop(cap: Capture, frame: Frame, instr: Instr) -> None:
+def watch_loop(cap: Capture, frame: Frame, instr: Instruction) -> None:
     """A long loop is not unrolled: it becomes one node (see `rolled_loops`), or Python runs it, and its body is
     compiled once.
 
@@ -376,14 +376,14 @@ def watch_call(cap: Capture) -> None:
         raise Restart()
 
 
-def is_going_on(frame: Frame, instr: Instr) -> bool:
+def is_going_on(frame: Frame, instr: Instruction) -> bool:
     """Whether a loop ran in Python when the frame was resumed: a round that has come to its end without another
     break ends there, so that all such rounds are compiled once."""
     source = frame.stack[-1].source if instr.name == "FOR_ITER" and frame.parent is None else None
     return isinstance(source, S.Local) and source.name.startswith("$s")
 
 
-def is_over_items(frame: Frame, instr: Instr) -> bool:
+def is_over_items(frame: Frame, instr: Instruction) -> bool:
     """Whether the loop that `instr` belongs to is a `for` over anything but numbers that are counted;
     what a generator counts are mostly the items that it gives."""
     if frame.code.code.co_flags & inspect.CO_GENERATOR:
@@ -398,7 +398,7 @@ def is_counted(it: Value) -> bool:
     return many is not None and many(it)
 
 
-def unwind(cap: Capture, frame: Frame, instr: Instr, raised: Raised) -> None:
+def unwind(cap: Capture, frame: Frame, instr: Instruction, raised: Raised) -> None:
     """Enters the handler that covers `instr`, or lets the exception leave the frame."""
     left = left_at(frame, instr)
     value = OPERATIONS.caught(cap, frame, instr, raised)
@@ -418,7 +418,7 @@ def unwind(cap: Capture, frame: Frame, instr: Instr, raised: Raised) -> None:
     frame.index = frame.code.at[handler.target]
 
 
-def left_at(frame: Frame, instr: Instr) -> int:
+def left_at(frame: Frame, instr: Instruction) -> int:
     """The offset at which an exception of `instr` leaves the frame: `RERAISE` may name the one that it came from."""
     named = frame.stack[-instr.arg] if instr.name == "RERAISE" and instr.arg else None
     return named.value if is_const(named) else instr.offset
