@@ -17,7 +17,6 @@ from types import CellType, CodeType
 from typing import Any
 
 from dynacomp.capture import arithmetic, builtins, calls, kinds, numbers, opcodes, reconstruct, wrapping
-from dynacomp.capture.base.collector import seldom_collecting
 from dynacomp.capture.base.errors import Break, CompileError, GiveUp, Raised, Restart, Unbuildable
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.bytecode.resume import is_resume
@@ -111,8 +110,7 @@ def capture(root: Root, lessons: Lessons, key: Any = None) -> Captured | Refusal
     the entry is to be, the driver's options."""
     cap, found = Capture(lessons, root, key), None
     try:
-        with seldom_collecting():
-            found = attempt(cap)
+        found = attempt(cap)
         return found
     except Restart:
         return None

@@ -22,6 +22,7 @@ from dynacomp import callers, counters, idle, notices
 from dynacomp.breaks import REASONS
 from dynacomp.capture import _native
 from dynacomp.capture._native import Entry
+from dynacomp.capture.base.collector import seldom_collecting
 from dynacomp.capture.base.interrupts import handlers, surfacing
 from dynacomp.capture.bytecode import generator_plan
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
@@ -101,7 +102,7 @@ def answered(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], t
     with history.lock:
         # looked for where the call stands: in JAX's `eval_context` an entry of eager code would seem to serve it
         made_meanwhile = next((e for e in live_entries(code, options) if e.guards.check(fn, args) == -1), None)
-        with eval_context() if traced else nullcontext():
+        with eval_context() if traced else nullcontext(), seldom_collecting():
             return made_meanwhile or missed(options, fn, code, args, history)
 
 

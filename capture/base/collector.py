@@ -1,7 +1,8 @@
-"""Python's garbage collector, while the symbolic machine runs.
+"""Python's garbage collector, while a frame is captured and compiled.
 
 A capture makes millions of objects and keeps most of them until its end: to look for cycles among them after each
-700, as CPython does by itself, takes a tenth of the time of capturing a large model. Meanwhile it looks seldom.
+700, as CPython does by itself, takes a tenth of the time of capturing a large model. Meanwhile it looks seldom; and as
+before only when the capture has let go of them, for with them it would look through all that there is.
 
     >>> with seldom_collecting():
     ...     gc.get_threshold()[0]

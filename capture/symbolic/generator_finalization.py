@@ -68,10 +68,11 @@ SEARCHED, SKIPPED = 300, 100  # things looked at for a way; calls after a search
 
 @dataclass
 class Way:
-    """From a frame's stack to what it holds; no `steps` where none was found, and how many calls ago that was."""
+    """From a frame's stack to what it holds; no `steps` where none was found, and how many calls ago that was. A step
+    is what comes next, and under which name where a Value holds it."""
 
     frame: Frame | None = None
-    steps: tuple[Any, ...] = ()
+    steps: tuple[tuple[str | None, Any], ...] = ()
     age: int = 0
 
 
@@ -82,7 +83,7 @@ def _is_held(cap: Capture, gen: GeneratorV, apart_from: Any = None) -> bool:
     if way is None or way.steps and not _leads(way, gen) or not way.steps and way.age >= SKIPPED:
         way = cap.dropping.holders[id(gen)] = _way_to(cap, gen)
     way.age += 1
-    return bool(way.steps) and not any(step is apart_from for step in way.steps)
+    return bool(way.steps) and not any(step is apart_from for _, step in way.steps)
 
 
 def _leads(way: Way, gen: GeneratorV) -> bool:
@@ -90,12 +91,11 @@ def _leads(way: Way, gen: GeneratorV) -> bool:
     if way.frame is None or not way.frame.running:
         return False
     at: Any = way.frame.stack
-    for step in way.steps:
-        inside = _inside(type(at))
-        for x in inside(at) if inside is not None else ():
-            if x is step:
-                break
-        else:
+    for name, step in way.steps:
+        if name is not None:
+            if vars(at).get(name) is not step:
+                return False
+        elif not any(x is step for _, x in _steps_from(at)):
             return False
         at = step
     return at is gen
@@ -105,18 +105,26 @@ def _way_to(cap: Capture, gen: GeneratorV) -> Way:
     """The way from a frame's stack to a generator, the innermost frame's first; none where it is not soon found."""
     left = SEARCHED
     for frame in frames(cap):
-        todo: list[tuple[Any, ...]] = [(v,) for v in frame.stack]
+        todo: list[tuple[tuple[str | None, Any], ...]] = [(step,) for step in _steps_from(frame.stack)]
         seen = set()
         while todo and left:
             steps = todo.pop()
             left -= 1
-            if steps[-1] is gen:
+            at = steps[-1][1]
+            if at is gen:
                 return Way(frame, steps)
-            inside = _inside(type(steps[-1]))
-            if inside is not None and id(steps[-1]) not in seen:
-                seen.add(id(steps[-1]))
-                todo += [(*steps, x) for x in inside(steps[-1])]
+            if id(at) not in seen:
+                seen.add(id(at))
+                todo += [(*steps, step) for step in _steps_from(at)]
     return Way()
+
+
+def _steps_from(at: Any) -> Iterable[tuple[str | None, Any]]:
+    """What one thing leads to, and under which name where it is a Value."""
+    inside = _inside(type(at))
+    if inside is _parts:
+        return ((name, part) for name, part in vars(at).items() if name not in REAL)
+    return () if inside is None else ((None, part) for part in inside(at))
 
 
 def _led_to(cap: Capture, values: Iterable[Any], holders: Iterable[Frame]) -> dict[int, Any]:

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 
 import dynacomp
 from dynacomp.capture.base.collector import YOUNG, seldom_collecting
+from dynacomp.driver import pipeline
 
 
 def test_thresholds_come_back():
@@ -32,3 +33,14 @@ def test_what_the_program_sets_stays():
         assert gc.get_threshold() == (123, 4, 5)
     finally:
         gc.set_threshold(*before)
+
+
+def test_compiling_is_covered(monkeypatch):
+    seen, plain = [], pipeline.lower
+
+    def lower(graph):
+        seen.append(gc.get_threshold()[0])
+        return plain(graph)
+
+    monkeypatch.setattr(pipeline, "lower", lower)
+    assert dynacomp.jit(lambda x: x * 3)(jnp.float32(1)) == 3 and seen == [YOUNG]
