@@ -22,6 +22,7 @@ from dynacomp.capture.symbolic.questions import is_graph_array, is_size
 from dynacomp.capture.symbolic.values import (
     Const,
     Value,
+    children,
     is_changing,
     is_const,
     now,
@@ -56,6 +57,13 @@ def _fori_loop(cap: Capture, lower: Value, upper: Value, body_fun: Value, init_v
     if length is not None and _is_true(size_values.compare(cap, operator.gt, length, Const(0))):
         return library_call(cap, sized_calls.fori_of_length, [lower, length, body_fun, init_val], name="fori_loop")
     return library_call(cap, jax.lax.fori_loop, [lower, upper, body_fun, init_val], options)
+
+
+@row(jax.lax.associative_scan)
+def _associative_scan(cap: Capture, fn: Value, elems: Value, reverse: Value = Const(False),
+                      axis: Value = Const(0)) -> Value:
+    call = sized_calls.associative_scan if _is_sized(cap, elems) else jax.lax.associative_scan
+    return library_call(cap, call, [fn, elems, reverse, axis], name="associative_scan")
 
 
 @row(jnp.arange)
@@ -96,6 +104,14 @@ def _is_vector(x: Value) -> bool:
 
 def _is_sized_vector(x: Value) -> bool:
     return _is_vector(x) and not isinstance(x.aval.shape[0], int)  # type: ignore[attr-defined]
+
+
+def _is_sized(cap: Capture, tree: Value) -> bool:
+    """Whether an array in it has a symbolic size."""
+    v = cap.realize(tree)
+    if isinstance(v, ArrayV):
+        return not all(isinstance(d, int) for d in v.aval.shape)
+    return any(_is_sized(cap, part) for part in children(v))
 
 
 def _is_true(value: Any) -> bool:

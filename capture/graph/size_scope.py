@@ -208,26 +208,40 @@ def is_shortcut(asking: FrameType) -> bool:
     return "/jax/_src/" in asking.f_code.co_filename and not asking.f_code.co_filename.endswith("/core.py")
 
 
+# Functions of JAX that ask only to find a shorter way, of which the longer one does the same: whether a slice takes the
+# whole axis, whether what is gathered is empty, whether a broadcast changes nothing but the sharding (shapes of other
+# ranks, too, are compared size by size), whether all operands of a batch have one shape.
+DETOURS = frozenset({"_index_to_gather", "_gather", "broadcast_in_dim", "broadcast_batcher"})
+COMPARING = frozenset({"definitely_equal", "definitely_equal_shape", "is_empty_shape", "<genexpr>"})
+
+
 def is_detour(asking: FrameType) -> bool:
-    """Whether JAX asks if a slice takes the whole axis, only to leave it out: else the slice, which does the same. Or
-    if a broadcast changes no shape, only to move the array to another sharding: shapes of other ranks, too, are
-    compared size by size."""
-    around = asking.f_back
-    return "/jax/_src/" in asking.f_code.co_filename and (asking.f_code.co_name == "broadcast_in_dim" or (
-        around is not None and around.f_code.co_name == "_index_to_gather"))
+    """Whether JAX asks in one of the functions above, or in one that compares for it."""
+    frame: FrameType = next((f for f in _callers(asking, 5) if f.f_code.co_name not in COMPARING), asking)
+    return frame.f_code.co_name in DETOURS and "/jax/_src/" in frame.f_code.co_filename
 
 
 def is_moot(asking: FrameType) -> bool:
     """Whether JAX asks if a size is one of several (`definitely_equal_one_of_dim(n, [1, n])`) of which one is that
-    very size: whatever the others are."""
-    frame: FrameType | None = asking
-    for _ in range(3):
-        if frame is not None and frame.f_code.co_name == "definitely_equal_one_of_dim":
-            size, others = frame.f_locals["d1"], frame.f_locals["dlist"]
-            return any(type(o) is Size and _same_terms(canonical(o), canonical(size)) for o in others)
-        frame = frame.f_back if frame is not None else None
+    very size, or if sizes that it broadcasts are 1, which all are one size or that number: whatever the others are."""
+    for frame in _callers(asking, 4):
+        name, found = frame.f_code.co_name, frame.f_locals
+        if name == "definitely_equal_one_of_dim":
+            return any(_same_terms(o, found["d1"]) for o in found["dlist"])
+        if name == "_try_broadcast_shapes":
+            sizes = [d for d in found["ds"] if type(d) is Size or d != 1]
+            return all(_same_terms(d, sizes[0]) for d in sizes)
     return False
 
 
+def _callers(asking: FrameType, most: int) -> Iterator[FrameType]:
+    """The frame that asks, and those that have called it."""
+    frame: FrameType | None = asking
+    while frame is not None and most:
+        yield frame
+        frame, most = frame.f_back, most - 1
+
+
 def _same_terms(a: Any, b: Any) -> bool:
+    a, b = canonical(a), canonical(b)
     return type(a) is type(b) is Size and a.terms == b.terms

@@ -20,12 +20,15 @@ import jax.numpy as jnp
 import numpy as np
 import opt_einsum
 from jax._src.lax import convolution
+from jax._src.lax.control_flow import loops
 from jax._src.lax.lax import _sort_le_comparator, _sort_lt_comparator
 from jax._src.numpy.einsum import _poly_einsum_handlers as CONTRACTORS
 from jax._src.numpy.util import promote_dtypes, promote_dtypes_inexact
 
 from dynacomp.capture.graph.avals import weak
 from dynacomp.capture.graph.sizes import Size, is_symbolic
+
+JAX_ASSOCIATIVE_SCAN = jax.lax.associative_scan
 
 
 def scan_of_length(f: Callable[..., Any], init: Any, length: Any, reverse: bool = False, unroll: Any = 1) -> Any:
@@ -58,6 +61,32 @@ def rows_of_length(lower: Any, length: Any, body_fun: Callable[..., Any], init_v
     start = weak(jnp.asarray(lower), int), init_val
     (_, found), rows = jax.lax.scan(step, start, (jnp.empty((length, 0)), *tables))
     return (*found, *rows)
+
+
+def associative_scan(fn: Callable[..., Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+    """`jax.lax.associative_scan`, which combines halves of halves and so has to know how many elements there are: of an
+    unknown number each is combined with what those before it came to."""
+    flat, tree = jax.tree.flatten(elems)
+    if not callable(fn) or not any(type(d) is Size for x in flat for d in np.shape(x)[axis:][:1]):
+        return JAX_ASSOCIATIVE_SCAN(fn, elems, reverse=reverse, axis=axis)
+    given, axis = axis, axis % flat[0].ndim
+    if any(x.shape[axis] != flat[0].shape[axis] for x in flat[1:]):
+        raise ValueError("Array inputs to associative_scan must have the same first dimension. (saw: "
+                         f"{[x.shape for x in flat]})")
+    if flat[0].shape[axis] == 0:
+        return elems
+
+    def kept(parts: Any) -> Any:
+        return jax.tree.unflatten(tree, [jnp.expand_dims(x, axis) for x in parts])
+
+    def step(before: Any, row: Any) -> Any:
+        found = [jnp.squeeze(x, axis) for x in jax.tree.leaves(fn(kept(before), kept(row)))]
+        return found, found
+
+    rows = [jnp.moveaxis(jax.lax.rev(x, [given]) if reverse else x, axis, 0) for x in flat]
+    _, rest = jax.lax.scan(step, [x[0] for x in rows], [x[1:] for x in rows])
+    found = [jnp.moveaxis(jnp.concatenate([x[:1], more]), 0, axis) for x, more in zip(rows, rest)]
+    return jax.tree.unflatten(tree, [jax.lax.rev(x, [given]) for x in found] if reverse else found)
 
 
 def arange(start: Any, step: Any, length: Any, dtype: Any) -> Any:
@@ -180,6 +209,7 @@ def index_or_size(x: Any) -> Any:
 
 
 CONTRACTORS[Size] = contract_path  # type: ignore[index]  # a row of the table for dimensions of ours
+loops.associative_scan = associative_scan  # for the derivatives of cumulative products and maxima
 # JAX asks for the indices of a convolution's padding, which derivatives compute from sizes; what it makes of "SAME" it
 # takes as it is, sizes too.
 convolution.operator = types.SimpleNamespace(**vars(operator) | {"index": index_or_size})  # type: ignore[assignment]

@@ -166,10 +166,16 @@ class Size:
         return other if self._is_larger(other) else self
 
     def _is_larger(self, other: Expr) -> bool:
-        """`self >= other`; where they may be equal and are known not to be in the other order, this one is not."""
+        """Whether `self` serves as the larger of the two, `other` as the smaller; either does where they are equal, so
+        that what is asked holds then, too. Where they may be equal and are known not to be in the other order, this
+        one does not."""
         difference = canonical(self - other)
-        known = self.scope.known_sign(difference) if type(difference) is Size else None
-        return difference >= 0 if known is None else known
+        if type(difference) is not Size:
+            return difference >= 0
+        known = self.scope.known_sign(difference)
+        if known is not None:
+            return known
+        return not -difference >= 0 if self.scope.value(difference) <= 0 else difference >= 0
 
     rmax, rmin = max, min
 

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dynacomp.capture.graph.sized_calls import associative_scan
 from dynacomp.lowering.primitives import complex_functions as fn
 from dynacomp.lowering.primitives.complex_functions import Pair
 from dynacomp.lowering.primitives.reduce_rules import fold_axes, windows
@@ -185,7 +186,7 @@ def _running(op: Callable[[Pair, Pair], Pair]) -> Callable[[Any], Callable[[Any]
         def run(x: Any) -> Any:
             pair = split(x)
             scan = lambda a, b: tuple(op(Pair(*a), Pair(*b)))
-            return lax.complex(*lax.associative_scan(scan, tuple(pair), reverse=reverse, axis=axis))
+            return lax.complex(*associative_scan(scan, tuple(pair), reverse=reverse, axis=axis))
 
         return run
 

@@ -5,7 +5,7 @@
     reduce_window          a few cells one after the other, else windows of 2, 4, 8 ... elements along
                            one dimension after the other; padding is passed over, as XLA does on CPUs
     select_and_gather_add  the same, over pairs of (operand, tangent)
-    cumlogsumexp           each prefix out of two shorter ones
+    cumlogsumexp           each prefix out of two shorter ones, of an unknown length one after the other
 
 Whatever is not combined one after the other asks that the function be associative; so does XLA, which
 promises no order.
@@ -23,6 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+
+from dynacomp.capture.graph.sized_calls import associative_scan
 
 Arrays = tuple[Any, ...]
 Combine = Callable[[Arrays, Arrays], Arrays]
@@ -218,11 +220,7 @@ def _gather_chosen(eqn: Any) -> Callable[[Any, Any], Any]:
 
 def _running(eqn: Any) -> Callable[[Any], Any]:
     axis, reverse = eqn.params["axis"], eqn.params["reverse"]
-    return lambda x: lax.associative_scan(jnp.logaddexp, x + 0, reverse=reverse, axis=axis)  # -0 + 0: XLA gives no -0
-
-
-def _known_length(eqn: Any) -> bool:
-    return isinstance(eqn.invars[0].aval.shape[eqn.params["axis"]], int)
+    return lambda x: associative_scan(jnp.logaddexp, x + 0, reverse=reverse, axis=axis)  # -0 + 0: XLA gives no -0
 
 
 def _known_sizes(eqn: Any) -> bool:
@@ -233,5 +231,5 @@ REDUCTIONS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Callable[...,
     "reduce": (_reduces, _reduce),
     "reduce_window": (lambda eqn: True, _reduce_window),
     "select_and_gather_add": (_known_sizes, _gather_chosen),
-    "cumlogsumexp": (_known_length, _running),
+    "cumlogsumexp": (lambda eqn: True, _running),
 }

@@ -1,7 +1,9 @@
 """What is known of sizes: bounds decide without a note, values decide and are noted, equal sizes become one."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax.errors import InconclusiveDimensionOperation
 
@@ -94,3 +96,21 @@ def test_a_function_of_the_program_that_is_called_like_one_of_jax():
     compiled = dynacomp.jit(lambda x: program(x), backend="eager")
     for n in (6, 5, 4, 7):
         assert (compiled(jnp.ones(n)) == broadcast_in_dim(jnp.ones(n))).all()
+
+
+BESIDE = {
+    "sizes that are broadcast are all one size": lambda x: jnp.linspace(0.0, 1.0, x.shape[0]) + x[0],
+    "a batch of another size than the rows": lambda x: jax.vmap(lambda v: jnp.arange(x.shape[0]) * v)(x[:2]),
+    "a slice up to the end": lambda x: x + jnp.arange(16.0)[:x.shape[0]],
+    "a slice of nothing": lambda x: (x[:x.shape[0] // 4 * 4].reshape(-1, 4).sum(0), x[x.shape[0] // 4 * 4:]),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_what_jax_asks_beside_the_point_guards_nothing(name):
+    dynacomp.reset()
+    compiled = dynacomp.jit(BESIDE[name], backend="eager")
+    for n in (6, 5, 16, 4, 2, 3, 8, 9):
+        for got, want in zip(*map(jax.tree.leaves, (compiled(jnp.arange(n * 1.0)), BESIDE[name](jnp.arange(n * 1.0))))):
+            np.testing.assert_allclose(got, want, rtol=1e-6)
+    assert dynacomp.stats()["frames_captured"] == 2

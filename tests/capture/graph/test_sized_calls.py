@@ -139,3 +139,34 @@ def test_derivatives_of_convolutions_with_strides(padding):
     calls = [(jnp.sin(jnp.arange(b * h * w * 3.0)).reshape(b, h, w, 3), kernel)
              for b, h, w in ((2, 8, 8), (3, 10, 12), (2, 6, 14), (5, 12, 8), (2, 9, 11), (4, 7, 13))]
     settled(jax.grad(loss, (0, 1)), calls, captures=2)
+
+
+def linear(a, b):
+    def combine(left, right):
+        return left[0] * right[0], right[0] * left[1] + right[1]
+    return jax.lax.associative_scan(combine, (a, b))[1]
+
+
+def backwards(a, b):
+    return jax.lax.associative_scan(jnp.matmul, a[..., None] * b[:, None, :], reverse=True)
+
+
+def running(x):
+    return jax.lax.cumprod(x / 4), jax.lax.cummax(x), jax.lax.cumlogsumexp(x, reverse=True)
+
+
+@pytest.mark.parametrize("fn", [linear, backwards, jax.grad(lambda a, b: (linear(a, b) ** 2).sum(), (0, 1)),
+                                jax.jacfwd(lambda a, b: running(a[:, 0] + b[:, 1]))])
+def test_associative_scans_of_unknown_length(fn):
+    settled(fn, [(jnp.sin(jnp.arange(n * 2.0)).reshape(n, 2), jnp.cos(jnp.arange(n * 2.0)).reshape(n, 2))
+                 for n in (5, 7, 12, 2, 33, 6)], captures=2)
+
+
+def test_an_associative_scan_of_arrays_of_two_lengths():
+    compiled = dynacomp.jit(linear, backend="eager")
+    for n in (4, 5, 6, 7):
+        with pytest.raises(ValueError) as plain:
+            linear(jnp.ones((n, 2)), jnp.ones((3, 2)))
+        with pytest.raises(ValueError, match="must have the same first dimension"):
+            compiled(jnp.ones((n, 2)), jnp.ones((3, 2)))
+    assert "must have the same first dimension" in str(plain.value)
