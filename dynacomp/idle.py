@@ -63,11 +63,17 @@ def is_left_alone(code: CodeType, info: Any, options: Options) -> bool:
         return False
     if info.breaks is not None and (not list(info.resumes()) or busy_behind(code, info)):
         return False
-    if rest_of(code).looks and woken(code, info):
+    if info.breaks is None and leads_on(code) or rest_of(code).looks and woken(code, info):
         return False
     for idle in {id(c): c for c in (code, *(c for c, _ in reachable(info.resumes())))}.values():
         _put_to_rest(idle, info.steps)
     return True
+
+
+def leads_on(code: CodeType) -> bool:
+    """Whether another way through the frame than the one just captured (the last round of a loop, say) goes on, after
+    graph breaks, in something that computes: left alone, the frame would run all of that in Python."""
+    return any(info.graph is not None for way in infos_of(code) for _, info in reachable(way.resumes()))
 
 
 def woken(code: CodeType, info: Any) -> bool:

@@ -37,7 +37,7 @@ from dynacomp.capture.symbolic.sources import Local, Source
 from dynacomp.capture.tracing.library_reads import collecting
 from dynacomp.driver import rounds, timing, warm
 from dynacomp.driver.attempts import entry_for
-from dynacomp.driver.history import History, Seen, forget, history_of, kind_of_call, policy_of, remember
+from dynacomp.driver.history import History, Seen, forget, history_of, is_lasting, kind_of_call, policy_of, remember
 from dynacomp.driver.pipeline import compile_graph
 from dynacomp.driver.traced import derivatives, on_mesh, overheard, staged, traced_graph
 from dynacomp.filters import should_capture
@@ -194,7 +194,8 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
 def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History) -> Any:
     history.died = history.captures - len(idle.infos_of(code))
     seen, lessons = history.seen(kind_of_call(fn, args)), Lessons(order=history.order)
-    known = None if history.traced else recalled(options, fn, code, args)
+    fits = functools.partial(is_lasting, history, seen)
+    known = None if history.traced else recalled(options, fn, code, args, fits)
     if known is not None:
         if known.info.breaks is not None:
             report_break(known.info.breaks, code, options)
@@ -225,10 +226,11 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
     return entry
 
 
-def recalled(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) -> Entry | None:
+def recalled(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...],
+             fits: Callable[[Any], bool]) -> Entry | None:
     """The entry that another process has kept for such a call."""
     with surfacing(), counters.timed("recall"):
-        return warm.recalled(fn, code, args, options)
+        return warm.recalled(fn, code, args, options, fits)
 
 
 def freeze(history: History, lessons: Lessons, code: CodeType) -> None:

@@ -173,7 +173,7 @@ def _arrays(join: Join, items: list[Any]) -> Any:
 
 
 def _constants(join: Join, items: list[Any]) -> Any:
-    if all(is_equal(v.value, items[0].value) for v in items):
+    if all(is_same_constant(v, items[0]) for v in items):
         return items[0]
     if join.asked is not None:
         return _changing(join, items)
@@ -201,7 +201,8 @@ def select(asked: bool, yes: Any, no: Any) -> Any:
 
 
 def is_same_constant(a: Any, b: Any) -> bool:
-    return is_const(a) and is_const(b) and is_equal(a.value, b.value)
+    """A function made anew in each call, which both ways hold, is not looked at: that would guard its identity."""
+    return is_const(a) and (a is b or is_const(b) and is_equal(a.value, b.value))
 
 
 def is_equal(a: Any, b: Any) -> bool:

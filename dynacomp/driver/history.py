@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from dynacomp.capture.base.identity_table import IdentityTable
+from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.bytecode.resume import is_resume, original_of
 from dynacomp.capture.bytecode.segments import generator_of
 from dynacomp.capture.control_flow.python_loops import Rounds
@@ -322,6 +323,13 @@ OFTEN: dict[type, Callable[[History, Seen, Options, Any], bool]] = {
     Dim: lambda history, seen, options, source: len(
         seen.sizes.get((repr(source.base), source.axis), ())) >= MAX_SIZES,
 }
+
+
+def is_lasting(history: History, seen: Seen, info: Any) -> bool:
+    """Whether an entry, of another process, knows no object by its identity that each call was seen to make anew: its
+    guards would hold of this call alone."""
+    return not any(type(mark) is Mark and (seen.scalars.get(name) or history.inherited("scalars", name)) - {mark}
+                   for name, mark in info.scalars.items())
 
 
 def _is_restless(history: History, container: Source, misses: int, most: int) -> bool:

@@ -19,7 +19,7 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -189,15 +189,16 @@ def began() -> int:
 # --- reading
 
 
-def recalled(fn: Any, code: CodeType, args: tuple[Any, ...], options: Options) -> Entry | None:
-    """The entry that another process has made for such a call."""
+def recalled(fn: Any, code: CodeType, args: tuple[Any, ...], options: Options,
+             fits: Callable[[Any], bool]) -> Entry | None:
+    """The first entry that another process has made for such a call and that `fits`, by what is known of it."""
     key = key_of(code, options)
     for name in names(key) if key is not None else ():
         data = records.found(options.cache_dir, name)
         if data is None:
             return None
         try:
-            entry = _entry(data, fn, code, args, options)
+            entry = _entry(data, fn, code, args, options, fits)
         except ours(Exception) as error:
             defect(code, "what another process has kept is captured again", error)
             return None
@@ -206,13 +207,16 @@ def recalled(fn: Any, code: CodeType, args: tuple[Any, ...], options: Options) -
     return None
 
 
-def _entry(data: bytes, fn: Any, code: CodeType, args: tuple[Any, ...], options: Options) -> Entry | None:
+def _entry(data: bytes, fn: Any, code: CodeType, args: tuple[Any, ...], options: Options,
+           fits: Callable[[Any], bool]) -> Entry | None:
     made_key, returns, files, content = pickle.loads(data)
     if not are_unchanged(files, options.cache_dir):
         return None
     try:
         parts = record.read(content, fn, code, args)
     except Changed:
+        return None
+    if not fits(parts.info):
         return None
     kept = records.found(options.cache_dir, made_key)
     program = kept and cpp.recalled(kept, settings_of(options))

@@ -221,6 +221,26 @@ def test_what_was_seen_of_the_last_round_only_is_looked_at_again():
     assert dynacomp.stats()["graphs"] and dynacomp.stats()["cache_hits"] > 10
 
 
+def test_the_last_round_of_a_loop_leaves_the_others_compiled():
+    """Behind the last break nothing computes where the loop ends, and all does where it goes on: looked at in its last
+    round, the resume function was left to Python for all of them."""
+    def episodes(x):
+        got = []
+        for k in range(3):
+            time.time()
+            y = jnp.tanh(x * k)
+            time.time()
+            got.append(y)
+        return got
+
+    made, seen = compiled(episodes), []
+    for i in range(6):
+        for got, want in zip(made(X + i), episodes(X + i), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-6)
+        seen.append((dynacomp.stats()["frames_captured"], dynacomp.stats()["cache_hits"]))
+    assert [(b[0] - a[0], b[1] - a[1]) for a, b in zip(seen, seen[1:])] == [(0, 7)] * 5, seen
+
+
 def test_who_insists_gets_guards_instead():
     made = dynacomp.jit(known_words, backend="eager", options={"capture_idle": True})
     for i in range(6):

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import pytest
 
+import dynacomp
 from dynacomp.capture.control_flow.merge import is_equal
 from tests.capture.flow_kit import breaks_of
 
@@ -71,6 +72,43 @@ def test_one_graph(program):
 @pytest.mark.parametrize("program", [texts, lengths])
 def test_what_has_no_one_value(program):
     assert breaks_of(program, *INPUTS, *INPUTS).keys() == {"branch"}
+
+
+class Walk:
+    """A sampler that holds a function made in the call."""
+
+    def __init__(self, of):
+        self.of, self.accepted = of, 0
+
+    def run(self, x):
+        for k in range(3):
+            if self.of(x * 0.5) > k:
+                x, self.accepted = x * 0.5, self.accepted + 1
+        return x
+
+    def rate(self):
+        return self.accepted / 3
+
+
+def test_a_function_made_in_each_call_that_both_sides_hold():
+    """It is known by its code. Joining the sides looked at it: each call had an entry for it alone."""
+    def program(x, scale):
+        def of(x):
+            return x.sum() + scale
+
+        found = {}
+        for name in ("one", "other"):
+            walk = Walk(of)
+            found[name] = walk.run(x), walk.rate()
+        return found
+
+    dynacomp.reset()
+    compiled, seen = dynacomp.jit(program, backend="eager"), []
+    for k in range(10):
+        x, scale = jnp.arange(3.0) * 0.3 * k, 0.1 * k
+        assert repr(compiled(x, scale)) == repr(program(x, scale))
+        seen.append(dynacomp.stats()["frames_captured"])
+    assert seen[3] == seen[-1], seen
 
 
 def test_constants_are_equal_by_class_and_text():

@@ -17,6 +17,7 @@ import types
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from jax._src.compiler import get_compile_options
 
@@ -524,6 +525,25 @@ def test_what_ends_in_a_break_and_what_goes_on_behind_it(capsys, monkeypatch):
         found, counts = called(breaking, X, [])
         assert counts[0] >= 1
         same(found, jnp.tanh(X) * 3.0 - 1 + 1)
+
+
+def stepped(tx, state, x):
+    updates, state = tx.update(jnp.tanh(x), state)
+    return x + updates, state
+
+
+def test_an_optimiser_made_in_each_call_of_a_later_process():
+    """Of its first call there is an entry that knows it by its identity: it held of every call, one after the other,
+    and served no second one."""
+    for _ in range(2):  # processes
+        dynacomp.reset()
+        compiled, made = dynacomp.jit(stepped), []
+        for k in range(6):
+            tx = optax.chain(optax.scale(-0.1))
+            same(compiled(tx, tx.init(X), X + k), stepped(tx, tx.init(X), X + k))
+            made.append(sum(dynacomp.stats()[name] for name in ("frames_captured", "frames_recalled")))
+        assert made[2] == made[-1] <= 2, made
+    assert dynacomp.stats()["frames_recalled"] == 2
 
 
 def without_a_break(x, seen):
