@@ -30,7 +30,7 @@ from dynacomp.capture.symbolic.questions import (
     is_slice,
     own_class,
 )
-from dynacomp.capture.symbolic.standing_values import IdV, LaterV
+from dynacomp.capture.symbolic.standing_values import IdV, LaterV, TraceStateV
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     BuiltinMethodV,
@@ -392,6 +392,7 @@ OPERANDS = Pairs(
     Pair(_of_constants),
 )
 EQUALITY = Pairs(
+    Pair(lambda cap, a, b: True, every=(TraceStateV,)),
     Pair(_equal_ids, some=(IdV,)),
     Pair(_equal_sequences, every=(TupleV, ListV)),
     Pair(_equal_dicts, every=(DictV,)),

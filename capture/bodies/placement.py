@@ -17,7 +17,7 @@ from jax.sharding import SingleDeviceSharding
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bodies.subgraphs import Body, stand_for
 from dynacomp.capture.graph.avals import ARRAY_TYPE
-from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Node
+from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Closure, Node, leaves_in
 from dynacomp.capture.graph.interpreter import materialise
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import ArrayV, Const, Value
@@ -85,7 +85,7 @@ def _of_tracer(value: ArrayV, name: str) -> Value:
 def is_traced(cap: Capture, node: Node) -> bool:
     """Whether `node` is a tracer where eager JAX runs the program; Break where that is not certain."""
     serial = cap.graph.homes.get(node)
-    if serial is None and cap.root.traced:
+    if serial is None and cap.root.traced and _follows_from_tracers(cap, node):
         raise Break("placement", "whether a value is traced, where a transformation of JAX calls the program")
     if serial is None:
         return False
@@ -100,6 +100,23 @@ def is_traced(cap: Capture, node: Node) -> bool:
     if found._trace in cap.libraries.traces[1:]:
         raise Break("placement", "whether a value is traced, in a function transformed twice")
     return found._trace is not cap.libraries.traces[0]
+
+
+def _follows_from_tracers(cap: Capture, node: Node) -> bool:
+    """Whether it is a tracer of the transformation that calls the program, or computed from one. What follows from
+    arrays alone (a model's initial weights) is an array under each transformation."""
+    tracers = {g.source for g in cap.guards.guards if g.kind == "tracer"}
+    todo: list[Any] = [node]
+    seen: set[Any] = set()
+    while todo:
+        at = todo.pop()
+        if not isinstance(at, (Node, Closure)) or at in seen:
+            continue
+        seen.add(at)
+        if isinstance(at, Node) and cap.graph.inputs.get(at) in tracers:
+            return True
+        todo.extend(at.captured if isinstance(at, Closure) else leaves_in((at.args, at.kwargs)))
+    return False
 
 
 def _actual(cap: Capture, body: Body, node: Node) -> Any:

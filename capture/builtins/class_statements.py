@@ -24,6 +24,7 @@ from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture, execute, new_frame
 from dynacomp.capture.symbolic.questions import is_dict, is_graph_array, is_list, is_made_function, is_object, is_tuple
 from dynacomp.capture.symbolic.side_effects import changing_outside, mutating
+from dynacomp.capture.symbolic.standing_values import ClassOfTracedV
 from dynacomp.capture.symbolic.values import (
     CellV,
     Const,
@@ -222,8 +223,8 @@ CONST_METHODS.update({(property, name): _with(name) for name in ("getter", "sett
 @row(type)
 def _type(cap: Capture, *args: Value, **kwargs: Value) -> Value:
     if len(args) == 1:
-        if is_graph_array(args[0]) and cap.root.traced:
-            raise Break("tracer", "the class of a value that a transformation may trace")
+        if is_graph_array(args[0]) and args[0].real is None and cap.under_trace:
+            return ClassOfTracedV(args[0])
         return Const(class_of(args[0]))
     if len(args) != 3:
         raise Break("raises", "type() with other arguments")

@@ -28,6 +28,7 @@ from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS, call
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.questions import is_size, is_tuple, is_value
+from dynacomp.capture.symbolic.standing_values import TraceStateV
 from dynacomp.capture.symbolic.values import (
     Const,
     LibraryV,
@@ -59,7 +60,9 @@ def ask_of_trace(question: Any, cap: Capture, *args: Value, **kwargs: Value) -> 
         return ask(question, cap, *args, **kwargs)
     if question is core.trace_state_clean:
         return Const(False)
-    raise Break("tracer", "the trace of a transformation that runs the caller")
+    if cap.bodies:
+        raise Break("tracer", "the trace of a transformation that runs the caller")
+    return TraceStateV()
 
 
 BUILTINS.update({q: functools.partial(ask_of_trace, q) for q in (core.get_opaque_trace_state, core.trace_state_clean)})

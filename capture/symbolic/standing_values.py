@@ -68,5 +68,16 @@ class LaterV(OpaqueV):
     depth: int = 1  # how many such calls are nested in it
 
 
+@dataclass(eq=False)
+class ClassOfTracedV(Value):
+    """`type(array)` of an array that JAX may trace: one of its arrays or tracers."""
+
+    array: Value
+
+
+class TraceStateV(Value):
+    """What JAX says of the trace that runs the frame: an OpaqueTraceState. All that a frame asks for are equal."""
+
+
 define(IdV, Kind(python_type=lambda v: int))
 define(LaterV, Kind(existing=lambda v: None))

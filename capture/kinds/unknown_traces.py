@@ -1,0 +1,43 @@
+"""What a frame asks about the trace that runs it, where JAX's transformations run its caller.
+
+Each call has a trace of its own, and its arrays are tracers of whatever class: neither is known while capturing, nor
+guarded. Some questions have one answer all the same. A value that JAX may trace is of no class but those of JAX's
+arrays and tracers, and a frame runs under one trace from beginning to end: all that it hears of it is equal.
+
+    type(x) is Repeated                      # False, whoever transforms the caller
+    made.jax_trace == current_jax_trace()    # True where the frame itself has made it (NNX's Variables)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jax._src.core import OpaqueTraceState, get_opaque_trace_state
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.graph.avals import ARRAY_TYPE, KEY_TYPE
+from dynacomp.capture.reconstruct.emit import made
+from dynacomp.capture.symbolic.generator_finalization import LEAVES
+from dynacomp.capture.symbolic.kind import Kind, define
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.standing_values import ClassOfTracedV, TraceStateV
+from dynacomp.capture.symbolic.values import Value, is_const, peek
+
+
+def _same_class(cap: Capture, a: Value, b: Value) -> bool:
+    if a is b:
+        return True
+    other = b if isinstance(a, ClassOfTracedV) else a
+    cls: Any = peek(other) if is_const(other) else None
+    if not issubclass(type(cls), type) and is_const(other):
+        return False
+    if cls in (None, ARRAY_TYPE, KEY_TYPE) or issubclass(cls, jax.core.Tracer):
+        raise Break("tracer", "the class of a value that a transformation may trace")
+    return False
+
+
+define(ClassOfTracedV, Kind(python_type=lambda v: type, identical=_same_class, emit=made(type, lambda v: v.array)))
+define(TraceStateV, Kind(python_type=lambda v: OpaqueTraceState, identical=lambda cap, a, b: a is b,
+                         emit=made(get_opaque_trace_state)))
+LEAVES.extend((ClassOfTracedV, TraceStateV))

@@ -1,0 +1,69 @@
+"""Questions about the trace that runs a frame: what is said is what plain Python hears, and nothing breaks for it."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax._src import core
+
+import dynacomp
+
+ARRAY = type(jnp.ones(1))
+X = jnp.linspace(0.5, 1, 3)
+
+
+class Variable:
+    """As NNX's are: of the trace that has made it."""
+
+    def __init__(self, value):
+        self.state, self.value = core.get_opaque_trace_state(convention="nnx"), value
+
+    def store(self, value):
+        if self.state != core.get_opaque_trace_state(convention="nnx"):
+            raise ValueError("another trace")
+        if type(value) in (int, str) or type(value) is Variable or type(value) is None:
+            raise TypeError("no array")
+        if getattr(value, "sharding", None) != getattr(self.value, "sharding", None):
+            raise TypeError("elsewhere")
+        self.value = value
+
+
+def variables(x):
+    made = Variable(jnp.ones(3))
+    made.store(jnp.arange(3.0) * 2)
+    return (made.value * jnp.sin(x)).sum()
+
+
+def asks_in_the_body(x):
+    return jax.grad(lambda v: (v * (3 if type(v) is ARRAY else 2)).sum())(x).sum() * (x ** 2).sum()
+
+
+def asks_for_arrays(x):
+    y = jnp.sin(x)
+    return (y * (3 if type(y) is ARRAY else 2)).sum()
+
+
+@pytest.mark.parametrize(("fn", "breaks", "captures"), [
+    (variables, False, 1), (asks_in_the_body, True, 4), (asks_for_arrays, True, 2)])
+def test_what_is_asked_about_the_trace(fn, breaks, captures):
+    for transform in (lambda f: f, jax.grad, lambda f: lambda x: jax.vmap(f)(x[None])):
+        dynacomp.reset()
+        compiled = transform(dynacomp.jit(fn, backend="xla"))
+        for k in range(10):
+            assert jnp.allclose(compiled(X * (k + 1)), transform(fn)(X * (k + 1)))
+        assert set(dynacomp.stats()["breaks"]) <= ({"tracer"} if breaks else set())
+        assert dynacomp.stats()["frames_captured"] <= captures
+
+
+def test_a_class_that_is_kept_is_that_of_the_tracer():
+    names = []
+
+    def kept(x):
+        cls = type(jnp.sin(x))
+        dynacomp.graph_break()
+        names.append(cls.__name__)
+        return x.sum()
+
+    for fn in (kept, dynacomp.jit(kept, backend="xla")):
+        jax.grad(fn)(X)
+        jax.vmap(fn)(X[None])
+    assert names[:2] == names[2:] and names[1] == "BatchTracer"
