@@ -19,12 +19,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its place
-from jax.extend.core import primitives
+from jax._src.debugging import ordered_debug_effect
+from jax.extend.core import Literal, primitives
 
 from dynacomp.capture.graph import interpreter
 from dynacomp.capture.graph.graph import Graph, Node, map_nodes
 from dynacomp.codegen.dims import bind_sizes, substitute
 from dynacomp.lowering.primitives.control import map_bodies
+from dynacomp.lowering.primitives.ops import has_effects
 from dynacomp.lowering.primitives.specialise import specialise
 from dynacomp.lowering.sizes.dims import map_dims
 
@@ -35,7 +37,7 @@ def compile_xla(graph: Graph, schedule: Any, options: Mapping[str, Any]) -> Any:
     Called with the flat inputs it returns the tuple of flat outputs. `options["donate"]` are the
     positions of the inputs whose buffers may be reused. `schedule` is not looked at.
     """
-    function = as_function(graph)
+    function = as_function(in_order(graph))
     program = jax_jit(function, donate_argnums=tuple(options.get("donate", ())))
     for name, value in _attributes(graph).items():
         setattr(program, name, value)
@@ -63,6 +65,34 @@ def as_function(graph: Graph) -> Callable[..., tuple[Any, ...]]:
 
     run.__name__ = run.__qualname__ = graph.name
     return run
+
+
+def in_order(graph: Graph) -> Graph:
+    """`graph` with effects that happen one after the other, as in eager JAX, where there are several: XLA keeps the
+    order of those alone that are said to be ordered."""
+    if sum(map(has_effects, graph.calls)) < 2:
+        return graph
+    made: dict[Node, Node] = {}
+    for node in graph.nodes:
+        args, kwargs = map_nodes((node.args, dict(node.kwargs)), made.__getitem__)
+        made[node] = replace(node, args=args, kwargs=_ordered(kwargs) if has_effects(node) else kwargs)
+    return replace(graph, nodes=tuple(made.values()))
+
+
+def _ordered(params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of an `extern` node whose one equation is ordered among others."""
+    closed = params["jaxpr"]
+    if len(closed.eqns) != 1:
+        return params
+    eqn, values = closed.eqns[0], {"ordered": True, "effect": ordered_debug_effect}
+    changed = eqn.params | {k: v for k, v in values.items() if k in eqn.params}
+
+    def bind(*args: Any) -> Any:
+        env = dict(zip((*closed.jaxpr.constvars, *closed.jaxpr.invars), (*closed.consts, *args)))
+        found = eqn.primitive.bind(*(v.val if isinstance(v, Literal) else env[v] for v in eqn.invars), **changed)
+        return [dict(zip(eqn.outvars, found)).get(v, env.get(v)) for v in closed.jaxpr.outvars]
+
+    return params | {"jaxpr": jax.make_jaxpr(bind)(*closed.in_avals)}
 
 
 def _typed(value: Any, aval: Any) -> Any:

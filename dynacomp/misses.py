@@ -16,7 +16,7 @@ from typing import Any
 
 import jax
 from jax._src import source_info_util
-from jax._src.core import eval_context, trace_ctx
+from jax._src.core import eval_context, eval_trace, trace_ctx
 
 from dynacomp import callers, counters, idle, notices
 from dynacomp.breaks import REASONS
@@ -76,7 +76,7 @@ def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) ->
     if overheard():
         eager(code, "heard", code.co_qualname)
         return None
-    if staged():  # JAX compiles it
+    if staged() or trace_ctx.trace is eval_trace:  # JAX compiles it; a callback below a `vmap` that names its axis
         counters.count("frames_eager", "traced")
         return None
     if on_mesh():

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from dynacomp.capture.graph.graph import Node, nodes_in
 from dynacomp.lowering.fuse.groups import Ancestry, Group, alone, fused, may_join, shares_work
 from dynacomp.lowering.fuse.items import Item
+from dynacomp.lowering.primitives.ops import has_effects
 from dynacomp.lowering.rules.reader import Reader
 
 
@@ -34,6 +35,7 @@ class Units:
         self.all: list[Unit] = []
         self.of: dict[str, int] = {}
         self.ancestry = Ancestry()
+        self.acted: set[int] = set()  # the last unit that does more than compute: the next one comes after it
 
     def new(self, names: Iterable[str], reads: set[str], group: Group | None = None, node: Node | None = None) -> None:
         """A unit that makes the buffers `names` out of `reads`."""
@@ -97,22 +99,23 @@ class Units:
 
     def add_outside(self, node: Node) -> None:
         """Into the XLA call that made one of its operands where that makes no cycle, or a new one. A reshape in between
-        is none of XLA's: what reads that stays apart."""
+        is none of XLA's: what reads that stays apart, and so do effects, whose order XLA does not keep."""
         operands = [o.name for o in nodes_in((node.args, dict(node.kwargs)))]
         reads = {self.reader.views.get(o, o) for o in operands}
-        producers = self.producers(reads)
+        acts = has_effects(node)
+        producers = self.producers(reads) | (self.acted if acts else set())
         reshaped = self.producers(self.reader.views[o] for o in operands if o in self.reader.views)
         joined = [p for p in sorted(producers - reshaped)
-                  if self.all[p].outside and may_join(self.ancestry, p, producers)]
-        if joined:
-            unit = self.all[joined[0]]
-            self.ancestry.grow(unit.number, producers - {unit.number})
-        else:
+                  if self.all[p].outside and may_join(self.ancestry, p, producers)
+                  and not (acts and any(map(has_effects, self.all[p].outside)))]
+        if not joined:
             self.new([], reads)
-            unit = self.all[-1]
+        unit = self.all[joined[0] if joined else -1]
+        self.ancestry.grow(unit.number, producers - {unit.number})
         unit.outside.append(node)
         unit.reads |= reads
         self.of[node.name] = unit.number
+        self.acted = {unit.number} if acts else self.acted
 
     def drop_unread(self, results: Iterable[str]) -> None:
         """Takes out the items that neither a result nor a live step needs: an update that overwrites all that the ones

@@ -235,3 +235,19 @@ def test_callbacks_under_transformations():
         np.testing.assert_allclose(compiled(jnp.arange(2.0) + k), 2 * (jnp.arange(2.0) + k))
     jax.effects_barrier()
     assert [float(v) for v, _, _ in notes.seen] == [1, 3, 5]
+
+
+def test_a_callback_below_a_named_axis_is_not_captured_in_each_call():
+    seen = []
+
+    def note(a):
+        seen.append(float(a))
+        return np.float32(seen[-1] + 1)
+
+    def f(x):
+        return x * io_callback(note, jax.ShapeDtypeStruct((), jnp.float32), 1.0, ordered=True)
+
+    compiled = jax.vmap(dynacomp.jit(f, backend="eager"), axis_name="i")
+    for k in range(10):
+        assert compiled(jnp.ones((1, 3)) * k).tolist() == [[2.0 * k] * 3]
+    assert seen == [1.0] * 10 and dynacomp.stats()["frames_captured"] <= 3
