@@ -82,9 +82,9 @@ def in_order(graph: Graph) -> Graph:
 def _ordered(params: dict[str, Any]) -> dict[str, Any]:
     """The parameters of an `extern` node whose one equation is ordered among others."""
     closed = params["jaxpr"]
-    if len(closed.eqns) != 1:
+    if len(closed.jaxpr.eqns) != 1:
         return params
-    eqn, values = closed.eqns[0], {"ordered": True, "effect": ordered_debug_effect}
+    eqn, values = closed.jaxpr.eqns[0], {"ordered": True, "effect": ordered_debug_effect}
     changed = eqn.params | {k: v for k, v in values.items() if k in eqn.params}
 
     def bind(*args: Any) -> Any:

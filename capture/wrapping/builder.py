@@ -22,6 +22,8 @@ import numpy as np
 from jax._src.core import OpaqueTraceState
 from jax._src.earray import EArray
 from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
+from jax._src.tree_util import _HashableCallableShim
+from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from dynacomp.capture._native import iterated, known_hashes
 from dynacomp.capture.base.classes import fields, has_dict, module_name, mro, own_dict
@@ -510,10 +512,10 @@ def is_made_anew(cap: Capture, obj: Any, source: S.Source) -> bool:
 
 def _one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
     """An object that never changes, known by its identity until others come in its place: one that is only looked at
-    (a date, a weak reference), at once; what is called or given to a library, when they have been many."""
+    (a date, a weak reference), or made with each trace (a pullback's jaxpr), at once; what is called, after many."""
     mark = Mark(obj)  # no address: one made anew often stands where the last one stood
     looked_at = not is_pure_module(module_name(type(obj))) and (
-        not callable(obj) or issubclass(type(obj), weakref.ReferenceType))
+        not callable(obj) or issubclass(type(obj), weakref.ReferenceType)) or type(obj) in TRACED
     if S.belongs_to_call(source) and (
             cap.root.policy.changes_often(source) or looked_at and cap.root.policy.scalar(source, mark)):
         return _opaque(cap, obj, source)
@@ -523,6 +525,7 @@ def _one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 JITTED: type = type(jax.jit(lambda: None))
 CUSTOM = (jax.custom_vjp, jax.custom_jvp)  # functions with rules, which a program may make anew in each call
+TRACED = (Jaxpr, ClosedJaxpr, _HashableCallableShim)  # what pullbacks and linearized functions keep
 RECORDS = (OpaqueTraceState,)  # objects of JAX that are made anew all the time: known by their content
 
 

@@ -424,3 +424,19 @@ def test_a_function_that_jax_made_in_the_call_settles_after_a_break():
             assert jnp.allclose(a, b)
         found.append(dynacomp.stats()["frames_captured"])
     assert found[-1] == found[-4] and dynacomp.stats()["frames_eager"] == {}
+
+
+def test_pullbacks_that_outlive_a_break_are_captured_a_few_times():
+    def over(x):
+        y, back = jax.vjp(jnp.sin, x)
+        _, along = jax.linearize(jnp.cos, x)
+        print(end="")
+        return back(y)[0] + along(y)
+
+    compiled, x = dynacomp.jit(over, backend="eager"), jnp.linspace(0.2, 1, 4)
+    dynacomp.reset()
+    counts = []
+    for k in range(10):
+        assert jnp.allclose(compiled(x * k), over(x * k))
+        counts.append(dynacomp.stats()["frames_captured"])
+    assert counts[4] == counts[9] <= 6
