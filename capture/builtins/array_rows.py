@@ -109,7 +109,7 @@ def _is_sized_vector(x: Value) -> bool:
 def _is_sized(cap: Capture, tree: Value) -> bool:
     """Whether an array in it has a symbolic size."""
     v = cap.realize(tree)
-    if isinstance(v, ArrayV):
+    if is_graph_array(v):
         return not all(isinstance(d, int) for d in v.aval.shape)
     return any(_is_sized(cap, part) for part in children(v))
 

@@ -48,11 +48,13 @@ def module_of(table: Any) -> str | None:
 
 
 def patched(packages: frozenset[str]) -> str | None:
-    """A name in a module of these packages under which the program has put a function of its own."""
+    """A name in a module of these packages under which the program has put a function of its own. What we have put
+    there is the same in every process."""
     for home, module in list(sys.modules.items()):
         if home.partition(".")[0] in packages and is_library(module):
             for name, value in list(vars(module).items()):
-                if type(value) is FunctionType and not is_known_file(value.__code__.co_filename):
+                if type(value) is FunctionType and not is_known_file(value.__code__.co_filename) and (
+                        not str(value.__globals__.get("__name__")).startswith("dynacomp.")):
                     return f"{home}.{name}"
     return None
 

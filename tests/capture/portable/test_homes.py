@@ -33,3 +33,5 @@ def test_a_name_under_which_the_program_has_put_its_own(monkeypatch):
     assert patched(packages) is None
     monkeypatch.setattr(json, "dumps", lambda *args: "")
     assert patched(packages) == "json.dumps" and patched(frozenset({"math"})) is None
+    monkeypatch.setattr(json, "dumps", patched)  # ours
+    assert patched(packages) is None
