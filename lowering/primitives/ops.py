@@ -24,8 +24,10 @@ To add a primitive: put its name in `_NAMES`, and give the loops a row (`lower_l
 
 from __future__ import annotations
 
+import enum
 import functools
 import operator
+import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
@@ -33,6 +35,7 @@ from typing import Any, TypeGuard
 import jax
 import jax.numpy as jnp
 import numpy as np
+import sympy
 from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its place
 from jax import lax
 from jax._src.lax.linalg import geqrf_p
@@ -227,11 +230,35 @@ def _physical(aval: Any) -> Aval:
 
 
 def infer(node: Node) -> Any:
-    """The Aval (or Avals) that a call of a primitive Graph must have, from its arguments' Avals."""
+    """The Aval (or Avals) that a call of a primitive Graph must have, from its arguments' Avals. Each pass asks for
+    all nodes again, so that what calls of the same operands give is kept."""
     args = [a.aval if is_node(a) else a for a in node.args]
     if node.target is operator.getitem:
         return args[0][args[1]]
+    key = node.target, jax.dtypes.canonicalize_dtype(np.int64), *map(_key, args), *map(_key, node.kwargs.items())
+    if None not in key and key in _INFERRED:
+        return _INFERRED[key]
     try:
-        return abstract(node.target, args, dict(node.kwargs))
+        found = abstract(node.target, args, dict(node.kwargs))
     except InconclusiveDimensionOperation:  # decided by the sizes at hand when the Graph was traced
         return node.aval
+    if None not in key:
+        if len(_INFERRED) >= MOST_INFERRED:
+            _INFERRED.clear()
+        _INFERRED[key] = found
+    return found
+
+
+MOST_INFERRED = 20_000
+_INFERRED: dict[tuple[Any, ...], Any] = {}
+_DATA = (bool, int, float, str, types.NoneType, np.dtype, sympy.Expr, enum.Enum)
+
+
+def _key(value: Any) -> Any:
+    """An operand's Aval, a constant or a parameter by its content; None for what is not known by that."""
+    if isinstance(value, np.generic):
+        return value.dtype, value.tobytes()
+    if isinstance(value, tuple):
+        parts = tuple(map(_key, value))
+        return None if None in parts else (type(value), parts)
+    return (type(value), value) if is_aval(value) or isinstance(value, _DATA) else None

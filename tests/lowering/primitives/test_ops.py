@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dynacomp.capture.graph.avals import Aval
+from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.graph.verifier import verify
 from dynacomp.lowering.passes.pipeline import optimise
 from dynacomp.lowering.primitives.ops import DEFAULTS, OPS, abstract, infer
@@ -98,3 +99,18 @@ def test_abstract_with_symbolic_sizes():
 def test_iota_2x32_counts_in_rows():
     high, low = OPS["iota_2x32_shape"](shape=(2, 3))
     assert low.tolist() == [[0, 1, 2], [3, 4, 5]] and not high.any()
+
+
+def test_what_was_inferred_of_like_calls_is_not_given_for_others():
+    def added(*args):
+        return infer(Node("call_function", "a", OPS["add"], args, {}))
+
+    one = {name: np.dtype(name).type(1) for name in ("float32", "int32", "float64")}
+    for _ in range(2):
+        assert added(one["float32"], one["float32"]).dtype == np.float32
+        assert added(one["int32"], one["int32"]).dtype == np.int32
+        assert infer(Node("call_function", "s", OPS["reduce_sum"], (
+            Node("placeholder", "x", aval=Aval((2, 3), np.dtype("float32"))),),
+            {"axes": (0,)})).shape == (3,)
+    with pytest.raises(TypeError):
+        added(one["float32"], one["int32"])
