@@ -120,6 +120,8 @@ def _compare(node: Node, infer: Infer) -> Iterator[str]:
     except ours(Exception) as e:
         yield f"its arguments do not fit {node.target!r}: {type(e).__name__}: {e}"
         return
+    if is_aval(found) and found == node.aval:
+        return
     claimed, actual = _leaves(node.aval), _leaves(found)
     if len(claimed) != len(actual) or not all(map(_equal, claimed, actual)):
         yield f"claims {node.aval}, but {node.target!r} gives {found}"
