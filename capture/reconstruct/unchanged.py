@@ -20,8 +20,9 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.questions import is_value
 from dynacomp.capture.symbolic.side_effects import settle
 from dynacomp.capture.symbolic.values import DictV, ListV, ObjectV, SetV, Value, is_const, peek
-from dynacomp.capture.wrapping.builder import hashes_itself, own_source
+from dynacomp.capture.wrapping.builder import own_source
 from dynacomp.capture.wrapping.changing_contents import Entries
+from dynacomp.capture.wrapping.existing_tables import hashes_itself
 
 
 def effects(cap: Capture) -> list[Value]:

@@ -1,6 +1,8 @@
 """From real objects to Values: what the frame finds outside itself, and what is born during the capture.
 
     builder             From real objects to Values: what the frame finds outside itself, with the guards it implies
+    existing_tables     Dicts and sets that the code was given, and the keys in them, which may hash and compare in the
+                        program's code
     immutability        What never changes: which objects known by their identity alone may be looked into while
                         capturing
     constants           Values for objects that are born during the capture: constants, and results of library calls

@@ -13,7 +13,7 @@ import functools
 import threading
 import types
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, cast
 
 import jax
@@ -25,10 +25,8 @@ from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
 from jax._src.tree_util import _HashableCallableShim
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
-from dynacomp.capture._native import iterated, known_hashes
 from dynacomp.capture.base.classes import fields, has_dict, module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break
-from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.base.of_class import of_class
@@ -43,7 +41,6 @@ from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.questions import is_scalar
-from dynacomp.capture.symbolic.standing_values import HashedV, bare
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     BoundV,
@@ -62,14 +59,13 @@ from dynacomp.capture.symbolic.values import (
     PartialV,
     RangeV,
     ScalarV,
-    SetV,
     TupleV,
     Value,
     is_const,
     open_function,
 )
-from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple, payload_base, read_payload
-from dynacomp.capture.wrapping.changing_contents import ClassEntries, Entries, in_parts, reading
+from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple, own_iter, payload_base, read_payload
+from dynacomp.capture.wrapping.changing_contents import reading
 from dynacomp.capture.wrapping.immutability import TREEDEF, is_changeable, is_python_class, says_literals
 
 
@@ -84,7 +80,7 @@ def wrap(cap: Capture, obj: Any, source: S.Source) -> Value:
     try:
         value = row(cap, obj, source)
     except Break:  # finding an object never breaks; looking into this one will
-        return _opaque(cap, obj, source)
+        return opaque(cap, obj, source)
     found = kind(value).found
     if found is not None:
         found(cap, obj, value)
@@ -214,127 +210,14 @@ def _deque(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, type(obj))
     reading(cap, source)
     maxlen = MAXLEN.__get__(obj)
-    items = [Lazy(x, S.Item(source, i)) for i, x in enumerate(_own_iter(obj))]
+    items = [Lazy(x, S.Item(source, i)) for i, x in enumerate(own_iter(obj))]
     cap.guards.add("eq", S.Get(source, "maxlen"), maxlen)
     cap.guards.add("len", source, len(items))
     return ListV(items, type(obj), real=obj, extra=maxlen, source=source)
 
 
-def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
-    if any(table == id(obj) for table, _ in cap.effects.globals):
-        raise Break("opaque", "the globals of a module that the captured code has changed")
-    if id(obj) in cap.known.tables:
-        return _opaque(cap, obj, source)
-    cap.guards.add("is_type", source, type(obj))
-    names, values = _entries(obj)
-    if type(obj) in (dict, collections.defaultdict) and in_parts(cap, source) and all(map(is_literal, names)):
-        items: dict[Any, Any] = Entries(cap, obj, source)
-    else:
-        reading(cap, source)
-        _refuse_references(names)
-        cap.guards.add("keys", source, names)
-        keys = _keys(cap, obj, names)
-        items = {key: Lazy(x, S.KnownKey(source, k, key.digest) if isinstance(key, HashedV) else S.Key(source, k))
-                 for k, key, x in zip(names, keys, values)}
-    factory = DEFAULT_FACTORY.__get__(obj) if isinstance(obj, collections.defaultdict) else None
-    wrapped = wrap(cap, factory, S.Get(source, "default_factory")) if factory is not None else None
-    return DictV(items, type(obj), real=obj, factory=wrapped, source=source)
-
-
-def _shown(cap: Capture, obj: Any, source: S.Source) -> Value:
-    """A mappingproxy has the entries of the dict behind it, whoever changes those. What stands in a class is guarded
-    where it is looked up."""
-    table = iterated(obj)
-    if type(table) not in (dict, collections.OrderedDict):
-        return _opaque(cap, obj, source)
-    cap.guards.add("is_type", source, type(obj))
-    if "__doc__" in table and all(type(name) is str for name in table):
-        return DictV(ClassEntries(cap, table, S.Iterated(source)), type(obj), real=obj, source=source)
-    shown = cast(DictV, wrap(cap, table, S.Iterated(source)))
-    return DictV(shown.items, type(obj), real=obj, source=source)
-
-
 MAX_LOOKED_AT = 8192  # elements of an existing list or tuple that are looked at together
-DEFAULT_FACTORY: Any = collections.defaultdict.__dict__["default_factory"]
 MAXLEN: Any = collections.deque.__dict__["maxlen"]
-
-
-def hashes_itself(key: Any) -> bool:
-    """A key whose hash or equality is the program's code: dicts and sets must not ask the real object."""
-    if type(key) in (tuple, frozenset):
-        return any(map(hashes_itself, key))
-    cls: Any = type(key)
-    if issubclass(cls, (enum.Enum, type)) or is_pure_module(module_name(cls)):
-        return False
-    return not (isinstance(cls.__hash__, OF_C) and isinstance(cls.__eq__, OF_C))
-
-
-OF_C = (types.WrapperDescriptorType, types.NoneType)  # what __hash__ and __eq__ are that run no code of the program
-
-
-def _refer_weakly(keys: Iterable[Any]) -> None:
-    """Break where guards could not tell these keys (elements) without keeping objects alive."""
-    if any(map(_holds_objects, keys)):
-        raise Break("opaque", "a set or dict with tuples of objects in it, which no guard can refer to weakly")
-
-
-def _refuse_references(keys: Iterable[Any]) -> None:
-    """Break for weak references: whoever compares two compares their objects, which runs the program's code."""
-    if any(issubclass(type(key), weakref.ref) for key in keys):
-        raise Break("opaque", "a set or dict of weak references")
-
-
-def _holds_objects(key: Any) -> bool:
-    return type(key) in (tuple, frozenset) and any(_holds_objects(x) or _may_die(x) for x in key)
-
-
-def _may_die(obj: Any) -> bool:
-    """Whether that is an object of the program, which finalizers and weak references see die."""
-    cls: Any = type(obj)
-    return not issubclass(cls, enum.Enum) and is_plain_instance(obj) and not is_pure_module(module_name(cls))
-
-
-def _entries(obj: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The keys and the values of a dict. An OrderedDict that methods of dict have changed knows neither."""
-    try:
-        return tuple(_own_iter(obj)), tuple(_values_of(obj))
-    except ours(KeyError, RuntimeError):
-        raise Break("opaque", f"a {type(obj).__qualname__} whose order is broken") from None
-
-
-def _keys(cap: Capture, table: Any, keys: tuple[Any, ...]) -> list[Any]:
-    """The keys of a real dict (the elements of a set) as `DictV.items` has them (see `keys.hashable`)."""
-    if not any(map(hashes_itself, keys)):
-        return list(keys)
-    digests = {id(k): digest for k, digest in known_hashes(table)}
-    return [HashedV(wrap(cap, k, S.KeyObject(k, f"<key {type(k).__qualname__}>")), digests[id(k)], functools.partial(
-        OPERATIONS.equal, cap)) if hashes_itself(k) else k for k in keys]
-
-
-def _own_iter(obj: Any) -> Any:
-    """The elements of a container as its built-in class has them, whatever its own class overrides."""
-    base = payload_base(type(obj)) or type(obj)
-    return base.__iter__(obj)  # type: ignore[attr-defined]
-
-
-def _values_of(obj: Any) -> Any:
-    base: Any = payload_base(type(obj)) or type(obj)
-    return base.values(obj)
-
-
-def _set(cap: Capture, obj: Any, source: S.Source) -> Value:
-    cap.guards.add("is_type", source, type(obj))
-    reading(cap, source)
-    elements = tuple(_own_iter(obj))
-    _refuse_references(elements)
-    _refer_weakly(elements)
-    cap.guards.add("set", source, elements)
-    if any(map(hashes_itself, elements)):
-        made = type(obj)(_keys(cap, obj, elements)) if type(obj) in (set, frozenset) else set()
-        if [k if bare(k) is k else getattr(bare(k), "real", None) for k in made] != list(elements):
-            raise Break("opaque", "a set whose elements stand in an order of their own")
-        return SetV(made, type(obj), real=obj, source=source)
-    return SetV(obj, type(obj), real=obj, source=source)
 
 
 def _method(cap: Capture, obj: Any, source: S.Source) -> Value:
@@ -452,10 +335,10 @@ def _ndarray(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 
 def _generator(cap: Capture, obj: Any, source: S.Source) -> Value:
-    return OPERATIONS.wrap_generator(cap, obj, source) or _opaque(cap, obj, source)
+    return OPERATIONS.wrap_generator(cap, obj, source) or opaque(cap, obj, source)
 
 
-def _opaque(cap: Capture, obj: Any, source: S.Source) -> Value:
+def opaque(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, type(obj))
     return OpaqueV(obj, source=source)
 
@@ -465,11 +348,11 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
     if issubclass(cls, (type, types.ModuleType, enum.Enum)):
         return _identity(cap, obj, source)
     if cls in weakref.ProxyTypes:  # which says that it is of another class
-        return _opaque(cap, obj, source)
+        return opaque(cap, obj, source)
     if issubclass(cls, (np.generic, np.dtype)):
         return (_number if is_numpy_number(obj) and obj.dtype != bool else _literal)(cap, obj, source)
     if issubclass(cls, jax.core.Tracer):
-        return (_opaque if isinstance(obj, jax.ref.Ref) else _tracer)(cap, obj, source)
+        return (opaque if isinstance(obj, jax.ref.Ref) else _tracer)(cap, obj, source)
     if is_bare_named_tuple(type(obj)):
         return _tuple(cap, obj, source)
     if payload_base(type(obj)) is not None and not _is_library_leaf(obj):
@@ -479,9 +362,9 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
             is_plain_instance(obj) and (not _is_library_leaf(obj) or is_made_anew(cap, obj, source))):
         return _instance(cap, obj, source)
     if any(hasattr(type(obj), name) for name in CHANGING):
-        return _opaque(cap, obj, source)
+        return opaque(cap, obj, source)
     if is_changeable(obj) and not is_python_class(type(obj)) and not callable(obj):
-        return _opaque(cap, obj, source)
+        return opaque(cap, obj, source)
     return (_jitted if cls in CUSTOM else _one_object)(cap, obj, source)
 
 
@@ -495,7 +378,7 @@ def _instance(cap: Capture, obj: Any, source: S.Source, **how: Any) -> Value:
     table = own_dict(obj)
     if has_dict(type(obj)) and (
             table is obj or id(table) in cap.known.objects or cap.known.tables.setdefault(id(table), obj) is not obj):
-        return _opaque(cap, obj, source)
+        return opaque(cap, obj, source)
     cap.guards.add("is_type", source, type(obj))
     return ObjectV(type(obj), real=obj, source=source, **how)
 
@@ -518,7 +401,7 @@ def _one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
         not callable(obj) or issubclass(type(obj), weakref.ReferenceType)) or type(obj) in TRACED
     if S.belongs_to_call(source) and (
             cap.root.policy.changes_often(source) or looked_at and cap.root.policy.scalar(source, mark)):
-        return _opaque(cap, obj, source)
+        return opaque(cap, obj, source)
     cap.numbers.scalars[source] = mark
     return _identity(cap, obj, source)
 
@@ -574,12 +457,6 @@ WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
     tuple: _tuple,
     list: _list,
     collections.deque: _deque,
-    dict: _dict,
-    collections.OrderedDict: _dict,
-    collections.defaultdict: _dict,
-    types.MappingProxyType: _shown,
-    set: _set,
-    frozenset: _set,
     types.FunctionType: _function,
     TREEDEF: _treedef,
     JITTED: _jitted,
@@ -590,10 +467,10 @@ WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
     types.CellType: _cell,
     types.GeneratorType: _generator,
     types.CoroutineType: _generator,
-    types.TracebackType: _opaque,
-    types.FrameType: _opaque,
-    jax.ref.Ref: _opaque,  # written to in place: Python makes each read and write
-    EArray: _opaque,  # of a dtype of the program's own
+    types.TracebackType: opaque,
+    types.FrameType: opaque,
+    jax.ref.Ref: opaque,  # written to in place: Python makes each read and write
+    EArray: opaque,  # of a dtype of the program's own
     ARRAY_TYPE: _array,
     KEY_TYPE: _key_array,
     np.ndarray: _ndarray,

@@ -175,3 +175,15 @@ def is_bare_named_tuple(cls: type) -> bool:
         return False
     return not any(type(member) is types.FunctionType and name.startswith("__") and name not in NAMED
                    for c in mro(cls)[:mro(cls).index(tuple)] for name, member in c.__dict__.items())
+
+
+def own_iter(obj: Any) -> Any:
+    """The elements of a container as its built-in class has them, whatever its own class overrides."""
+    base = payload_base(type(obj)) or type(obj)
+    return base.__iter__(obj)  # type: ignore[attr-defined]
+
+
+def own_values(obj: Any) -> Any:
+    """The values of a dict, likewise."""
+    base: Any = payload_base(type(obj)) or type(obj)
+    return base.values(obj)

@@ -1,0 +1,92 @@
+"""Dicts and sets that a program is given: their keys, whatever these hash by, and which changes need an entry."""
+
+import collections
+import types
+import weakref
+
+import jax.numpy as jnp
+import pytest
+
+import dynacomp
+from dynacomp.capture.wrapping.existing_tables import hashes_itself
+
+
+class Name:
+    """A key whose hash and equality are the program's code."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __hash__(self):
+        return hash(self.text)
+
+    def __eq__(self, other):
+        return isinstance(other, Name) and self.text == other.text
+
+
+class Plain:
+    pass
+
+
+A, B = Name("a"), Name("b")
+
+
+@pytest.mark.parametrize("key, itself", [
+    (A, True), ((1, (A,)), True), (frozenset({A}), True), (Plain(), False), ("a", False), (Name, False),
+    ((1, 2), False)])
+def test_keys_that_hash_by_themselves(key, itself):
+    assert hashes_itself(key) is itself
+
+
+def scaled(x, table):
+    return {k: x * v for k, v in table.items()}, len(table)
+
+
+def looked_up(x, table):
+    return x * table.get(Name("a"), 5), Name("b") in table, x + sum(table.values())
+
+
+def of_elements(x, held):
+    return x * len(held), sorted(map(repr, held)), 2 in held
+
+
+PROGRAMS = {
+    "dict": (scaled, lambda k: {"a": k, "b": 2}),
+    "ordered": (scaled, lambda k: collections.OrderedDict(b=k, a=1)),
+    "default": (lambda x, table: (x * table["a"], x + table["new"], len(table)),
+                lambda k: collections.defaultdict(int, a=k)),
+    "proxy": (scaled, lambda k: types.MappingProxyType({"a": k})),
+    "its own hash": (looked_up, lambda k: {A: k, B: 2}),
+    "set": (of_elements, lambda k: {1, 2, "c"}),
+    "frozen": (of_elements, lambda k: frozenset({(1, 2), None})),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_made_anew_in_ten_calls(name):
+    program, make = PROGRAMS[name]
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for k in (1, 2, 3, 4, 5, 6, 7, 8, 2, 3):
+        given, also = make(k), make(k)
+        got, want = compiled(jnp.ones(2) * k, given), program(jnp.ones(2) * k, also)
+        assert repr(got) == repr(want) and given == also and list(given) == list(also)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 3 and not stats["breaks"] and not stats["frames_eager"]
+
+
+def test_another_key_is_another_entry():
+    compiled = dynacomp.jit(looked_up, backend="eager")
+    for table in ({A: 1}, {B: 1}, {A: 2, B: 3}, {Name("a"): 4}):
+        assert repr(compiled(jnp.ones(2), table)) == repr(looked_up(jnp.ones(2), table))
+
+
+@pytest.mark.parametrize("table", [{weakref.ref(A): 1}, {(A,), (B,)}], ids=["references", "tuples of objects"])
+def test_keys_that_no_guard_can_hold_run_in_python(table):
+    dynacomp.reset()
+
+    def program(x, table):
+        return x * 2, len(table)
+
+    assert dynacomp.jit(program)(jnp.ones(2), table)[1] == len(table)
+    assert dynacomp.stats()["breaks"]
