@@ -52,12 +52,14 @@ class Info:
 @dataclass(frozen=True, eq=False)
 class Parts:
     """What an entry is made of: the steps of its guards, what runs (arguments of `Entry`), the slot of replacement code
-    that its program goes to, what is known of it. Behind the capture's `with` block they serve no one."""
+    that its program goes to, what is known of it, which classes are those of abstract bases. Behind the capture's
+    `with` block they serve no one."""
 
     steps: list[tuple[Any, ...]]
     runs: dict[str, Any]
     slot: Any
     info: Info
+    abstract: tuple[tuple[type, type, bool], ...] = ()
 
     def entry(self, key: Any, program: Any) -> Entry:
         """The entry that runs `program`, the compiled Graph (None where there is no Graph)."""
@@ -93,7 +95,7 @@ def parts_of(captured: Captured, program: Any) -> Parts:
     else:
         runs = {"template": registered(recipe.template, writer.register),
                 "inputs": tuple(map(writer.register, recipe.inputs))}
-    return Parts(writer.steps, runs, recipe.slot, info_of(captured, writer))
+    return Parts(writer.steps, runs, recipe.slot, info_of(captured, writer), tuple(cap.known.abstract.values()))
 
 
 def info_of(captured: Captured, writer: StepWriter) -> Info:

@@ -145,7 +145,8 @@ def _delattr(cap: Capture, x: Value, name: Value) -> Value:
 
 @row(hash)
 def _hash(cap: Capture, x: Value) -> Value:
-    note_hashes(by_address=not (is_constant(x) and hashes_as_text(as_python(x))))
+    if not cap.libraries.hashing:  # else it becomes part of the hash of a key (see `keys.hashing_alone`)
+        note_hashes(by_address=not (is_constant(x) and hashes_as_text(as_python(x))))
     fixed = is_constant(x) and not (type_of(x) in (float, complex) and as_python(x) != as_python(x))
     return fold(cap, hash, x) if fixed else hash_value(cap, x)
 

@@ -112,12 +112,15 @@ def _says_it_is(cap: Capture, x: ObjectV, kind: Value) -> bool:
 
 
 def _denied(cap: Capture, cls: type, kinds: Value, answer: Value) -> Value:
-    """The answer; where it is no, an abstract base class may say yes once the class is registered with it."""
-    if stands_for(answer, False):
-        bases = [k.value for k in of_class(Const, _alternatives(cap, kinds)) if issubclass(
-            type(k.value), abc.ABCMeta)]
-        if not all(is_steady_module(module_name(c)) for c in (cls, *bases)) and bases:
+    """The answer; where it is no, an abstract base class may say yes once the class is registered with it, and in
+    another process either may be otherwise."""
+    bases = [k.value for k in of_class(Const, _alternatives(cap, kinds)) if issubclass(type(k.value), abc.ABCMeta)]
+    if bases and not all(is_steady_module(module_name(c)) for c in (cls, *bases)):
+        if stands_for(answer, False):
             cap.guards.add("abc_token", None, abc.get_cache_token())
+        for base in bases:
+            if (id(cls), id(base)) not in cap.known.abstract:
+                cap.known.abstract[id(cls), id(base)] = cls, base, issubclass(cls, base)
     return answer
 
 

@@ -7,6 +7,7 @@ reads a mapping or an iterable of pairs, `elements_of` any iterable, in terms of
 from __future__ import annotations
 
 import collections
+import contextlib
 import sys
 import types
 import weakref
@@ -16,6 +17,7 @@ from typing import Any
 
 from dynacomp.capture.arithmetic.operators import equal
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.hashes import note_hashes
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic import sources as S
@@ -24,6 +26,7 @@ from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.questions import is_dict, is_value, own_class
 from dynacomp.capture.symbolic.standing_values import HashedV, IdV
+from dynacomp.capture.symbolic.undo_log import Watch
 from dynacomp.capture.symbolic.values import (
     CellV,
     Const,
@@ -132,12 +135,30 @@ def _object_key(cap: Capture, value: ObjectV) -> Any:
         return _by_identity(cap, value)
     cap.libraries.hashing.append(False)
     try:
-        found = as_python(cap.call(cap.special(value, "__hash__"), []))  # type: ignore[arg-type]
+        with hashing_alone(cap):
+            found = as_python(cap.call(cap.special(value, "__hash__"), []))  # type: ignore[arg-type]
     finally:
         by_id = cap.libraries.hashing.pop()
     if not isinstance(found, int):
         raise raised(TypeError, "__hash__ method should return an integer")
     return HashedV(value, digest_of(found), _same(cap), by_id)
+
+
+@contextlib.contextmanager
+def hashing_alone(cap: Capture) -> Iterator[None]:
+    """A `__hash__` asks for hashes to make another of them, and that says no more of a key than which one it is. But
+    where it raises, or changes what is older (it keeps its hash, say), a hash of this process may be seen."""
+    watch, calls = Watch(), len(cap.effects.calls)
+    cap.effects.watches.append(watch)
+    try:
+        yield
+    except BaseException:
+        note_hashes(by_address=True)
+        raise
+    finally:
+        cap.effects.watches.remove(watch)
+    if watch.changed or len(cap.effects.calls) > calls:
+        note_hashes(by_address=True)
 
 
 def is_by_id(key: Any) -> bool:

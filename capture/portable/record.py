@@ -9,6 +9,7 @@ that the step reads, where a print says that it is the same.
 
 from __future__ import annotations
 
+import abc
 import enum
 import functools
 import itertools
@@ -35,7 +36,8 @@ from dynacomp.capture.portable.prints import digest, library_name, named, owner_
 from dynacomp.capture.portable.references import READERS, Changed, Reader, Writer, made_code, placed
 
 CONFIG = "jax_config"
-UNPORTABLE = ("known_key", "abc_token", "suspended", "suspended_local", "suspended_delegate", "upcoming",
+TOKEN = "abc_token"  # which every process has others of: there the classes are asked again
+UNPORTABLE = ("known_key", "suspended", "suspended_local", "suspended_delegate", "upcoming",
               "iterated", "reduced")  # hashes and tokens of one process; rarely worth it
 LOADS = ("attr", "key")  # steps that read a name of a table
 BY_IDENTITY = ("is_not", "const", "weak_const")
@@ -74,22 +76,27 @@ def written(parts: Parts, fn: Any, code: types.CodeType, args: tuple[Any, ...], 
     stopped = info.breaks and replace(info.breaks, because=(), sizes=())  # those are for attempts at the frame
     known = {name: getattr(info, name) for name in INFO} | {"scalars": _scalars(parts), "breaks": stopped}
     resumes = steps.writer.every(info.resumes())
+    abstract = [(steps.reference(cls), steps.reference(base), found) for cls, base, found in parts.abstract]
     runs |= made
     by_text, by_address = info.hashes
     seed = hash(ORDER) if by_text or steps.writer.hashes else None
     if by_address or seed is not None and not hashes:
         raise Unportable("the order of sets, or hashes, which every process has others of")
-    return pickle.dumps((seed, written_steps, runs, parts.slot is not None, known, resumes, str(info.graph)))
+    has_slot = parts.slot is not None
+    return pickle.dumps((seed, written_steps, runs, has_slot, known, resumes, abstract, str(info.graph)))
 
 
 def read(data: bytes, fn: Any, code: types.CodeType, args: tuple[Any, ...]) -> Parts:
     """The parts of an entry for this very call, whose objects the record may ask for."""
-    seed, written_steps, runs, has_slot, known, resumes, text = pickle.loads(data)
+    seed, written_steps, runs, has_slot, known, resumes, abstract, text = pickle.loads(data)
     if seed not in (None, hash(ORDER)):
         raise Changed("hashes of strings")
     r = Call(fn, code, args)
     for step in written_steps:
         r.steps.append(r.step(step))
+    for cls, base, answer in abstract:
+        if issubclass(r.read(cls), r.read(base)) is not answer:
+            raise Changed("what is registered with an abstract base class")
     known["scalars"] = {n: v if kind == "is" else Mark(r.register(v)) for n, kind, v in known["scalars"]}
     info = Info(TextGraph(text), resumes=living(r.every(resumes)), **known)  # type: ignore[arg-type]
     return Parts(r.steps, {k: r.read(v) for k, v in runs.items()}, r.slot if has_slot else None, info)
@@ -122,6 +129,8 @@ class Steps:
             raise Unportable(f"a guard {kind}")
         if kind == CONFIG:
             made: tuple[Any, ...] = CONFIG, args[0][2], config_print(args[0])
+        elif kind == TOKEN:
+            made = (TOKEN,)
         elif kind in TABLES:
             src, names, objs = args
             made = kind, src, names, [self.print_at(obj, self.home(src, name)) for name, obj in zip(names, objs)]
@@ -250,6 +259,8 @@ class Call(Reader):
             if config_print(token) != data[2]:
                 raise Changed("the configuration of JAX")
             return CONFIG, token
+        if kind == TOKEN:
+            return TOKEN, abc.get_cache_token()
         if kind == "at":
             _, src, told = data
             return "is", src, self.same_at(self.register(src), told, lambda: self.place(src))

@@ -53,6 +53,8 @@ class Known:
     functions: dict[Any, Any] = field(default_factory=dict)  # (id, where one known by its code is) → its FunctionV
     tables: dict[int, Any] = field(default_factory=dict)  # id of an existing dictionary of attributes → its instance
     relied: dict[int, tuple[Any, dict[str, Any]]] = field(default_factory=dict)  # see `Capture.rely`
+    abstract: dict[tuple[int, int], tuple[type, type, bool]] = field(default_factory=dict)  # classes, abstract bases
+    #                                                            of which it was asked whether those are theirs, and are
     checks: dict[Any, bool | None] = field(default_factory=dict)  # what classes say of all objects of a class
     checked_at: int = 0  # after so many changes that was so: see `class_checks`
 

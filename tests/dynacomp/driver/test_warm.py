@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import enum
 import functools
@@ -375,6 +376,67 @@ def test_sets_whose_order_nobody_sees_are_every_process_s(monkeypatch):
 def test_sets_ordered_by_addresses_are_never_kept(monkeypatch):
     monkeypatch.setattr(warm, "hashes_are_fixed", lambda: True)
     assert called(over_classes, X)[1] == called(over_classes, X)[1] == CAPTURED
+
+
+class Shape(abc.ABC):  # noqa: B024
+    """An abstract base class of the program."""
+
+
+class Square:
+    def __eq__(self, other):
+        return type(other) is type(self)
+
+    def __hash__(self):
+        return hash((type(self), "square"))
+
+
+def of_shapes(x, kind):
+    return x * 2 if issubclass(kind, Shape) else x + 1
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_what_is_registered_with_abstract_base_classes_is_asked_again(before, monkeypatch):
+    def process(registers):
+        shape = type(Shape)("Shape", Shape.__bases__, {"__module__": __name__, "__doc__": ""})
+        monkeypatch.setitem(globals(), "Shape", shape)
+        if registers:
+            shape.register(Square)
+        return called(of_shapes, X, Square)
+
+    expected = {True: X * 2, False: X + 1}
+    for registers, counts in ((before, CAPTURED), (before, RECALLED), (not before, CAPTURED)):
+        found, counted = process(registers)
+        same(found, expected[registers])
+        assert counted == counts
+
+
+class Keeps(Square):
+    """It keeps its hash, which is one of this process."""
+
+    def __hash__(self):
+        if not hasattr(self, "kept"):
+            self.kept = hash((type(self), "square"))
+        return self.kept
+
+
+def of_keys(x, make):
+    table = {make(): x * 2, "other": x}
+    return table[make()]
+
+
+def of_kept_keys(x, make):
+    return x * 2, {make(): 1}
+
+
+def test_hashes_that_only_tell_keys_apart_are_every_process_s(monkeypatch):
+    monkeypatch.setattr(warm, "hashes_are_fixed", lambda: False)
+    assert called(of_keys, X, Square)[1] == CAPTURED
+    monkeypatch.setattr(record, "ORDER", "another process")
+    found, counts = called(of_keys, X, Square)
+    assert counts == RECALLED
+    same(found, X * 2)
+    for fn, make in ((of_keys, Keeps), (of_kept_keys, Keeps), (lambda x, make: x * (hash(make()) % 7), Square)):
+        assert called(fn, X, make)[1] == called(fn, X, make)[1] == CAPTURED
 
 
 def of_a_tree(x, tree):
