@@ -65,6 +65,7 @@ class Root:
     args: tuple[Any, ...]
     policy: Policy = Policy()
     traced: bool = False
+    trace: Any = None  # JAX's weak reference to the trace that runs it
     handled: BaseException | None = field(default_factory=sys.exception)  # what a caller handles
     frame: Frame | None = None
 

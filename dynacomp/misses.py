@@ -100,6 +100,7 @@ def answered(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], t
     if builtins_replaced():
         return eager(code, "builtins", "")
     with history.lock:
+        history.trace = trace_ctx.trace._weakref
         # looked for where the call stands: in JAX's `eval_context` an entry of eager code would seem to serve it
         made_meanwhile = next((e for e in live_entries(code, options) if e.guards.check(fn, args) == -1), None)
         with eval_context() if traced else nullcontext(), seldom_collecting():
@@ -206,7 +207,8 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
         if code.co_flags & SUSPENDS:
             found = suspended(options, code)
         else:
-            root = Root(fn, code, args, policy_of(history, seen, options, fn, code, args), history.traced)
+            root = Root(fn, code, args, policy_of(history, seen, options, fn, code, args), history.traced,
+                        history.trace)
             compiler = functools.partial(traced_graph, order=history.order) if history.traced else compile_graph
             found = entry_for(root, lessons, lambda graph, places: compiler(graph, options, places), options)
     freeze(history, lessons, code)

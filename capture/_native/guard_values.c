@@ -63,6 +63,22 @@ static int eval_handled(Step *s, Run *run, const Call *call)
     return put(s, run, handled ? handled : Py_NewRef(Py_None));
 }
 
+static int eval_trace_ref(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    PyObject *trace = quiet_owned(PyObject_CallOneArg(dc_jax()->get_state, dc_jax()->trace_state));
+    PyObject *ref = trace ? quiet_owned(PyObject_GetAttrString(trace, "_weakref")) : NULL;
+    Py_XDECREF(trace);
+    return put(s, run, ref);
+}
+
+static int finish_trace_ref(Step *s, Builder *b)
+{
+    DC_UNUSED(s);
+    DC_UNUSED(b);
+    return dc_jax() ? 0 : -1;
+}
+
 static PyObject *named(PyObject *dict, Step *s)
 {
     PyObject *key = dc_held(s);
@@ -391,6 +407,7 @@ const StepKind dc_value_kinds[] = {
     {"closure", "dn", eval_closure, NULL},
     {"cell", "dn", eval_cell, NULL},
     {"handled", "d", eval_handled, NULL},
+    {"trace_ref", "d", eval_trace_ref, finish_trace_ref},
     {"global", "du", eval_global, NULL},
     {"builtin", "du", eval_builtin, NULL},
     {"const", "do", eval_const, finish_const},

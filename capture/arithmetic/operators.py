@@ -10,6 +10,8 @@ import operator
 import types
 from typing import Any
 
+from jax._src.core import OpaqueTraceState
+
 from dynacomp.capture.arithmetic import arrays, graph_scalars, later
 from dynacomp.capture.arithmetic.identity import same_object
 from dynacomp.capture.arithmetic.indices import has_index, index_value, slice_of
@@ -18,6 +20,7 @@ from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.numbers import dynamic_scalars, host_functions, scalar_ranges, size_values, slices
+from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
@@ -365,6 +368,18 @@ def _equal_tuples(cap: Capture, a: Value, b: Value) -> bool | None:
     return None
 
 
+def _of_traces(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
+    """Whether what JAX has said of a trace before is about the one that runs the frame."""
+    other = b if isinstance(a, TraceStateV) else a
+    if op not in (operator.eq, operator.ne) or isinstance(other, TraceStateV) or type_of(other) is not OpaqueTraceState:
+        return None
+    if other.source is None or not is_object(other) or other.written:
+        raise Break("tracer", "whether another trace is the one that runs the caller")
+    answer = other.real._trace_ref is cap.root.trace
+    cap.guards.add("same" if answer else "distinct", S.Attr(other.source, "_trace_ref"), S.TraceRef())
+    return Const(answer == (op is operator.eq))
+
+
 def _equal_unknown(cap: Capture, a: Value, b: Value) -> bool | None:
     """Objects that are not looked into, which may equal others."""
     if any(isinstance(v, UNKNOWN) and _compares(type_of(v)) for v in (a, b)):
@@ -380,6 +395,7 @@ def _compares(cls: type) -> bool:
 UNKNOWN = (OpaqueV, StreamV)
 # Who computes an operator, and who says whether two objects are equal: the first of those that are asked.
 OPERANDS = Pairs(
+    Pair(_of_traces, some=(TraceStateV,)),
     Pair(_of_numpy, some=(NdArrayV,)),
     Pair(lambda cap, op, a, b: later.arithmetic(cap, op, a, b), some=(LaterV,)),
     Pair(_of_container),

@@ -85,8 +85,8 @@ def _of_tracer(value: ArrayV, name: str) -> Value:
 def is_traced(cap: Capture, node: Node) -> bool:
     """Whether `node` is a tracer where eager JAX runs the program; Break where that is not certain."""
     serial = cap.graph.homes.get(node)
-    if serial is None and cap.root.traced and _follows_from_tracers(cap, node):
-        raise Break("placement", "whether a value is traced, where a transformation of JAX calls the program")
+    if serial is None and cap.root.traced:
+        return _from_tracers(cap, node)
     if serial is None:
         return False
     body = next((b for b in cap.bodies if b.serial == serial), None)
@@ -102,10 +102,12 @@ def is_traced(cap: Capture, node: Node) -> bool:
     return found._trace is not cap.libraries.traces[0]
 
 
-def _follows_from_tracers(cap: Capture, node: Node) -> bool:
-    """Whether it is a tracer of the transformation that calls the program, or computed from one. What follows from
-    arrays alone (a model's initial weights) is an array under each transformation."""
+def _from_tracers(cap: Capture, node: Node) -> bool:
+    """Whether it is a tracer of the transformation that calls the program; Break where it is computed from one. What
+    follows from arrays alone (a model's initial weights) is an array under each transformation."""
     tracers = {g.source for g in cap.guards.guards if g.kind == "tracer"}
+    if cap.graph.inputs.get(node) in tracers:
+        return True
     todo: list[Any] = [node]
     seen: set[Any] = set()
     while todo:
@@ -114,7 +116,7 @@ def _follows_from_tracers(cap: Capture, node: Node) -> bool:
             continue
         seen.add(at)
         if isinstance(at, Node) and cap.graph.inputs.get(at) in tracers:
-            return True
+            raise Break("placement", "whether a value is traced, where a transformation of JAX calls the program")
         todo.extend(at.captured if isinstance(at, Closure) else leaves_in((at.args, at.kwargs)))
     return False
 

@@ -19,6 +19,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src.core import trace_ctx
 from jaxlib import _jax
 
 from dynacomp.capture._native import Tail, hide_subclass, run_eager
@@ -119,6 +120,11 @@ def own_globals() -> dict[str, Any]:
 
 
 # --- finding
+
+
+def trace_ref() -> Any:
+    """JAX's weak reference to the trace under which the replacement code runs."""
+    return trace_ctx.trace._weakref
 
 
 def own_attribute(obj: Any, name: str) -> Any:

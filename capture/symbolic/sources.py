@@ -89,6 +89,14 @@ class Handled(Source):
     read = ("handled",)
 
 
+@dataclass(frozen=True, repr=False)
+class TraceRef(Source):
+    """JAX's weak reference to the trace that runs the frame."""
+
+    form = "jax_trace()"
+    read = ("trace_ref",)
+
+
 class Root(Source):
     """An object that compiled code may hold for ever: a module, a class, a module's globals."""
 

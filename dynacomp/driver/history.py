@@ -68,6 +68,7 @@ class History:
     def __init__(self, traced: bool = False) -> None:
         self.traced = traced
         self.order = int(traced)
+        self.trace: Any = None  # the weak reference to it of the trace that runs the call at hand
         self.kinds: OrderedDict[int, Seen] = OrderedDict()  # the one that was asked for last stands last
         self.captures = 0
         self.died = 0  # entries whose objects were gone when the last capture began

@@ -33,6 +33,22 @@ def variables(x):
     return (made.value * jnp.sin(x)).sum()
 
 
+OUTER = Variable(X)
+
+
+def of_another_trace(x):
+    if OUTER.state != core.get_opaque_trace_state():
+        return (x * 2).sum()
+    return (x * 3).sum()
+
+
+def stores(variable, x):
+    if variable.state != core.get_opaque_trace_state():
+        raise ValueError("another trace")
+    variable.value = getattr(variable.value, "sharding", 2) * x  # 2: a tracer has none
+    return variable.value.sum()
+
+
 def asks_in_the_body(x):
     return jax.grad(lambda v: (v * (3 if type(v) is ARRAY else 2)).sum())(x).sum() * (x ** 2).sum()
 
@@ -43,7 +59,7 @@ def asks_for_arrays(x):
 
 
 @pytest.mark.parametrize(("fn", "breaks", "captures"), [
-    (variables, False, 1), (asks_in_the_body, True, 4), (asks_for_arrays, True, 2)])
+    (variables, False, 1), (of_another_trace, False, 1), (asks_in_the_body, True, 4), (asks_for_arrays, True, 2)])
 def test_what_is_asked_about_the_trace(fn, breaks, captures):
     for transform in (lambda f: f, jax.grad, lambda f: lambda x: jax.vmap(f)(x[None])):
         dynacomp.reset()
@@ -67,3 +83,17 @@ def test_a_class_that_is_kept_is_that_of_the_tracer():
         jax.grad(fn)(X)
         jax.vmap(fn)(X[None])
     assert names[:2] == names[2:] and names[1] == "BatchTracer"
+
+
+def test_what_the_caller_has_made_under_the_same_trace():
+    def loss(f):
+        return lambda x: f(Variable(x), x) + f(Variable(x * 2), x)
+
+    compiled = dynacomp.jit(stores, backend="xla")
+    for transform in (jax.grad, lambda f: lambda x: jax.vmap(f)(x[None])):
+        dynacomp.reset()
+        for k in range(10):
+            assert jnp.allclose(transform(loss(compiled))(X * k), transform(loss(stores))(X * k))
+            with pytest.raises(ValueError, match="another trace"):
+                transform(lambda x: compiled(OUTER, x))(X)
+        assert (dynacomp.stats()["frames_captured"], dynacomp.stats()["breaks"]) == (1, {})

@@ -13,7 +13,8 @@ from dynacomp.capture.symbolic import sources as S
 BASE = S.Local(0, "self")
 PRINTED = [
     (BASE, "L['self']"), (S.Closure(1, "f"), "C['f']"), (S.ClosureCell(0, "f"), "cell(f)"), (S.Global("g"), "G['g']"),
-    (S.Handled(), "sys.exception()"), (S.Root(3, "three"), "three"), (S.Attr(BASE, "w"), "L['self'].w"),
+    (S.Handled(), "sys.exception()"), (S.TraceRef(), "jax_trace()"), (S.Root(3, "three"), "three"),
+    (S.Attr(BASE, "w"), "L['self'].w"),
     (S.Get(BASE, "args"), "L['self'].args"), (S.Item(S.Attr(BASE, "layers"), 2), "L['self'].layers[2]"),
     (S.Key(BASE, "{name}"), "L['self']['{name}']"), (S.KnownKey(BASE, (), 1), "L['self'][<key tuple>]"),
     (S.Dim(BASE, 1), "L['self'].shape[1]"), (S.SizeOf("n + 1", ()), "n + 1"), (S.Carrier(BASE), "carrier(L['self'])"),
