@@ -317,7 +317,18 @@ def key_impl(dtype: Any) -> Any:
 
 
 def wrap_key(data: Any, impl: Any) -> Any:
+    """Keys made of their data. Where nothing traces that is an object around it, without an operation of JAX's."""
+    if type(data) is ARRAY_TYPE and trace_ctx.is_top_level():
+        cls, made = _keys_of(impl)
+        return cls(made, data)
     return jax.random.wrap_key_data(data, impl=impl)
+
+
+@functools.cache
+def _keys_of(impl: Any) -> tuple[type, Any]:
+    """The class of keys, and what one of this implementation has of it."""
+    key = jax.random.key(0, impl=impl)
+    return type(key), key._impl  # type: ignore[attr-defined]
 
 
 # --- effects

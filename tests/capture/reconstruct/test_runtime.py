@@ -6,6 +6,7 @@ import threading
 import types
 import weakref
 
+import jax
 import numpy as np
 import pytest
 
@@ -184,3 +185,17 @@ def test_arrays_of_numpy_are_made_anew():
     view = runtime.ndarray_view(owner, (owner.dtype, (3,), (16,), 8, True))
     view[0] = 50
     assert owner.tolist() == [0, 50, 2, 3, 4, 5] and view.tolist() == [50, 3, 5]
+
+
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
+def test_keys_are_made_of_their_data_without_an_operation(impl, monkeypatch):
+    key = jax.random.split(jax.random.key(3, impl=impl), 2)
+    name, data = runtime.key_impl(key.dtype), jax.random.key_data(key)
+    runtime.wrap_key(data, name)
+    with monkeypatch.context() as patched:
+        patched.setattr(jax.random, "wrap_key_data", None)
+        made = runtime.wrap_key(data, name)
+    assert type(made) is type(key) and made.dtype == key.dtype and made.aval == key.aval and (made == key).all()
+    assert (jax.random.bits(made[0]) == jax.random.bits(key[0])).all()
+    traced = jax.vmap(lambda d: jax.random.bits(runtime.wrap_key(d, name)))(data)
+    assert (traced == jax.vmap(jax.random.bits)(key)).all()
