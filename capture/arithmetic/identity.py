@@ -14,7 +14,7 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_number, is_plain_tuple
+from dynacomp.capture.symbolic.questions import is_number, is_plain_tuple, is_scalar
 from dynacomp.capture.symbolic.side_effects import certain
 from dynacomp.capture.symbolic.standing_values import LaterV
 from dynacomp.capture.symbolic.values import (
@@ -114,7 +114,7 @@ def _guard_identity(cap: Capture, a: Value, b: Value, answer: bool) -> None:
 
 def _same_scalar(cap: Capture, a: Value, b: Value) -> bool:
     """Numbers and strings that change are the objects that their Sources hold, in each call others."""
-    if a is b or not isinstance(a, (ScalarV, Const)) or not isinstance(b, (ScalarV, Const)):
+    if a is b or not all(is_scalar(v) or is_const(v) for v in (a, b)):
         return a is b
     if type(now(a)) is not type(now(b)):  # which are guarded
         return False

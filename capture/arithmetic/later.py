@@ -33,7 +33,7 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bodies.placement import home
 from dynacomp.capture.graph.avals import ARRAY_TYPE, is_numpy_dtype
 from dynacomp.capture.reconstruct.emit import Emitter
-from dynacomp.capture.symbolic.kind import Kind, define
+from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.questions import is_graph_array
 from dynacomp.capture.symbolic.standing_values import LaterV
@@ -238,8 +238,11 @@ def _length(cap: Capture, value: LaterV) -> Value:
 
 def twin(cap: Capture, value: Any) -> Value | None:
     """An array of JAX with the same content; None where there is none."""
-    if not isinstance(value, LaterV):
-        return value if isinstance(value, (ArrayV, Const)) else None
+    row = kind(value).twin
+    return None if row is None else row(cap, value)
+
+
+def _later_twin(cap: Capture, value: LaterV) -> Value | None:
     known = isinstance(value.fn, ndarrays.Method)
     fn = TWIN_METHODS.get(value.fn.name) if known else TWINS.get(value.fn)
     if fn is None or fn is operator.getitem and not _is_fixed(value):  # else it may not lie within the array
@@ -255,6 +258,15 @@ def _argument(cap: Capture, value: LaterV) -> Any:
         return _looked_at(cap, value)
     weak = array.aval.weak_type
     return lower_arg(cap, library_call(cap, jnp.asarray, [array, Const(array.aval.dtype)]) if weak else array)
+
+
+def _itself(cap: Capture, value: Value) -> Value:
+    return value
+
+
+define(LaterV, Kind(twin=_later_twin))
+define(ArrayV, Kind(twin=_itself))
+define(Const, Kind(twin=_itself))
 
 
 def _emit(e: Emitter, v: LaterV) -> None:

@@ -17,7 +17,7 @@ from jax.sharding import SingleDeviceSharding
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bodies.subgraphs import Body, stand_for
 from dynacomp.capture.graph.avals import ARRAY_TYPE
-from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Closure, Node, leaves_in
+from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Node, is_closure, is_node, leaves_in
 from dynacomp.capture.graph.interpreter import materialise
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import ArrayV, Const, Value
@@ -112,12 +112,13 @@ def _from_tracers(cap: Capture, node: Node) -> bool:
     seen: set[Any] = set()
     while todo:
         at = todo.pop()
-        if not isinstance(at, (Node, Closure)) or at in seen:
+        if not (is_node(at) or is_closure(at)) or at in seen:
             continue
         seen.add(at)
-        if isinstance(at, Node) and cap.graph.inputs.get(at) in tracers:
+        if is_node(at) and cap.graph.inputs.get(at) in tracers:
             raise Break("placement", "whether a value is traced, where a transformation of JAX calls the program")
-        todo.extend(at.captured if isinstance(at, Closure) else leaves_in((at.args, at.kwargs)))
+        inside: Any = at
+        todo.extend(inside.captured if is_closure(at) else leaves_in((inside.args, inside.kwargs)))
     return False
 
 

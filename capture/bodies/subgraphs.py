@@ -34,7 +34,7 @@ from dynacomp.capture.graph.sizes import canonical
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_container, is_made_function, is_sequence
+from dynacomp.capture.symbolic.questions import is_container, is_made_function, is_object, is_sequence
 from dynacomp.capture.symbolic.side_effects import may_see
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -259,11 +259,11 @@ def _refuse_changes(cap: Capture, lent: list[Value], since: int) -> None:
 
 def _parts(given: Value, kinds: Any = (ObjectV, SequenceV)) -> Iterator[Value]:
     """The trees in what a body is called with, as far as it has looked at them."""
-    inside = given.attrs.values() if isinstance(given, ObjectV) else children(given)
+    inside = given.attrs.values() if is_object(given) else children(given)
     for part in of_class(Value, inside):
         if isinstance(part, kinds):
             yield part
-        if is_container(part) or isinstance(part, ObjectV):
+        if is_container(part) or is_object(part):
             yield from _parts(part, kinds)
 
 

@@ -43,14 +43,13 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import StreamV
 from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_list, is_size
+from dynacomp.capture.symbolic.questions import is_list, is_opaque, is_size
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.standing_values import PrivateV
 from dynacomp.capture.symbolic.values import (
     BuiltinMethodV,
     Const,
     ListV,
-    OpaqueV,
     Value,
     as_python,
     is_known_literal,
@@ -242,7 +241,7 @@ def _seed(cap: Capture, generator: Value, *args: Value, **kwargs: Value) -> Valu
     """`generator.seed(...)`."""
     if _is_private(generator) and all(map(is_known_literal, (*args, *kwargs.values()))):
         return call_method(cap, generator, "seed", list(args), kwargs)
-    if not (isinstance(generator, OpaqueV) and type(generator.obj) in SEEDED and generator.source is not None):
+    if not (is_opaque(generator) and type(generator.obj) in SEEDED and generator.source is not None):
         raise Break("call", "seed of an object in C")
     return adopt(cap, generator.obj, generator.source, list(args), kwargs)
 

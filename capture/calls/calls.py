@@ -37,7 +37,7 @@ from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import CONTEXTS, changes_object, is_library, is_pure_module, is_stateful
 from dynacomp.capture.symbolic.machine import Capture, execute, new_frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_object, is_scalar, own_class
+from dynacomp.capture.symbolic.questions import is_object, is_opaque, is_scalar, own_class
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     BuiltinMethodV,
@@ -51,7 +51,6 @@ from dynacomp.capture.symbolic.values import (
     MutableV,
     NotConstant,
     ObjectV,
-    OpaqueV,
     PartialV,
     SequenceV,
     TupleV,
@@ -187,7 +186,7 @@ def _function(cap: Capture, fn: FunctionV, args: list[Value], kwargs: dict[str, 
 
 def _method(cap: Capture, fn: MethodV, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A method that asks for what such an object holds would break the graph there: Python runs all of it."""
-    if isinstance(fn.obj, OpaqueV) and is_const(fn.func) and isinstance(peek(fn.func), types.FunctionType):
+    if is_opaque(fn.obj) and is_const(fn.func) and isinstance(peek(fn.func), types.FunctionType):
         raise Break("call", f"{peek(fn.func).__qualname__} of an object that cannot be looked into")
     return call(cap, fn.func, [fn.obj, *args], kwargs)
 

@@ -20,13 +20,12 @@ from dynacomp.capture.kinds.keys import elements_of, hashable, missing_key, pair
 from dynacomp.capture.kinds.text import shown, text
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_tuple, is_value
+from dynacomp.capture.symbolic.questions import is_dict, is_list, is_tuple, is_value
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
     BuiltinMethodV,
     Const,
     DictV,
-    ListV,
     ObjectV,
     SetV,
     TupleV,
@@ -94,7 +93,7 @@ def _check_order(obj: ObjectV, raw: Any) -> None:
 def _own_kind(cap: Capture, obj: ObjectV, result: Value) -> Value:
     """deque, defaultdict and OrderedDict give copies of the subclass, made by calling it."""
     base = payload_base(obj.cls)
-    if not isinstance(result, (ListV, DictV)) or base in (list, dict) or result.cls is not base:
+    if not (is_list(result) or is_dict(result)) or base in (list, dict) or result.cls is not base:
         return result
     if not inherits(obj.cls, "__init__", "__new__", "append", "extend", "__setitem__", "update"):
         raise Break("call", f"a copy of a {obj.cls.__qualname__}, which its class makes itself")
@@ -174,7 +173,7 @@ INHERITED: dict[tuple[type | None, str], Any] = {
 def payload_attribute(cap: Capture, obj: ObjectV, name: str) -> Value:
     """An attribute that the built-in class keeps in C: `real`, `maxlen`, `default_factory`."""
     payload = obj.payload
-    if isinstance(payload, (ListV, DictV, Const)):
+    if is_list(payload) or is_dict(payload) or is_const(payload):
         return cap.getattr(payload, name)
     raise no_attribute(obj.cls.__name__, name)
 

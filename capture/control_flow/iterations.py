@@ -25,14 +25,13 @@ from dynacomp.capture.kinds.grown_lists import Growing
 from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.symbolic.questions import is_graph_number, is_list, is_number
+from dynacomp.capture.symbolic.questions import is_graph_number, is_list, is_number, is_size
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
-    Const,
     ListV,
-    SizeV,
     Value,
     is_changing,
+    is_const,
     now,
     type_of,
 )
@@ -267,7 +266,7 @@ def may_grow(v: Value) -> bool:
 
 def range_of(it: CountIterV) -> tuple[int, int] | None:
     """Between which numbers a range counts, its end included."""
-    if not all(isinstance(v, (Const, SizeV)) for v in (it.current, it.stop, it.step)) or most_of(it.stop) is None:
+    if not all(is_const(v) or is_size(v) for v in (it.current, it.stop, it.step)) or most_of(it.stop) is None:
         return None
     (least, first), (end, stop) = ((least_of(v), most_of(v)) for v in (it.current, it.stop))
     step = it.step.value

@@ -24,7 +24,7 @@ from dynacomp.capture.reconstruct.array_identity import origin_of
 from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_array, is_lazy, is_number, is_scalar, is_tuple
+from dynacomp.capture.symbolic.questions import is_graph_array, is_lazy, is_number, is_object, is_scalar, is_tuple
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     NumberV,
@@ -108,7 +108,7 @@ class Join:
         return is_graph_array(a) and _is_same(a, b) and a.real is None and self.is_inner(a)
 
     def parts(self, way: int, v: Value) -> tuple[Any, list[Any]]:
-        if isinstance(v, ObjectV):
+        if is_object(v):
             self._fill(v)
         with undo_log.in_state(v, self.states[way].get(v)):
             return undo_log.parts(v)

@@ -118,7 +118,7 @@ def map_nodes(value: Any, fn: Callable[[Node], Any]) -> Any:
     """`value` with every Node in it replaced by `fn(node)`; Closures keep their graph."""
     if is_node(value):
         return fn(value)
-    if isinstance(value, Closure):
+    if is_closure(value):
         return Closure(value.graph, tuple(map_nodes(c, fn) for c in value.captured), value.signature)
     return map_parts(value, lambda v: map_nodes(v, fn))
 
@@ -134,6 +134,11 @@ def map_parts(value: Any, fn: Callable[[Any], Any]) -> Any:
     if type(value) is dict:
         return {k: fn(v) for k, v in value.items()}
     return slice(fn(value.start), fn(value.stop), fn(value.step)) if isinstance(value, slice) else value
+
+
+def is_closure(value: Any) -> TypeGuard[Closure]:
+    """Whether an argument is a Graph, to be called."""
+    return isinstance(value, Closure)
 
 
 def is_node(value: Any) -> TypeGuard[Node]:

@@ -27,7 +27,7 @@ from typing import Any
 import jax
 
 from dynacomp.capture.graph.avals import is_aval
-from dynacomp.capture.graph.graph import Closure, Graph, Node, is_node, map_parts
+from dynacomp.capture.graph.graph import Graph, Node, is_closure, is_node, map_parts
 from dynacomp.capture.graph.size_scope import Scope
 from dynacomp.capture.graph.sizes import Size, is_symbolic, names
 
@@ -50,7 +50,7 @@ def argument(value: Any, put: Put, made: dict[Node, Node] | None = None) -> Any:
         return put(value)
     if is_node(value):
         return value if made is None else made[value]
-    if isinstance(value, Closure):
+    if is_closure(value):
         return replace(value, graph=with_sizes(value.graph, put), captured=tuple(map(again, value.captured)))
     return map_parts(value, again)
 

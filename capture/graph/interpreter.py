@@ -12,7 +12,17 @@ from typing import Any
 
 import jax
 
-from dynacomp.capture.graph.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Closure, Graph, Node, Tree, map_nodes, map_parts
+from dynacomp.capture.graph.graph import (
+    GET_ATTR,
+    OUTPUT,
+    PLACEHOLDER,
+    Graph,
+    Node,
+    Tree,
+    is_closure,
+    map_nodes,
+    map_parts,
+)
 from dynacomp.capture.graph.sizes import canonical
 
 
@@ -43,7 +53,7 @@ def run_body(graph: Graph, captured: Sequence[Any], args: tuple, kwargs: dict[st
 
 
 def _handed_back(output: Any, made: Any, given: Any) -> Any:
-    if isinstance(output, Tree) and output.given:
+    if _is_given(output):
         return _part_like(made, given)
     if type(output) in (tuple, list) and any(map(_holds_given, output)):
         return type(output)(_handed_back(o, m, given) for o, m in zip(output, made))
@@ -51,7 +61,11 @@ def _handed_back(output: Any, made: Any, given: Any) -> Any:
 
 
 def _holds_given(output: Any) -> bool:
-    return isinstance(output, Tree) and output.given or type(output) in (tuple, list) and any(map(_holds_given, output))
+    return _is_given(output) or type(output) in (tuple, list) and any(map(_holds_given, output))
+
+
+def _is_given(output: Any) -> bool:
+    return isinstance(output, Tree) and output.given
 
 
 def _part_like(made: Any, given: Any) -> Any:
@@ -74,7 +88,7 @@ def materialise(value: Any, env: dict[Node, Any]) -> Any:
 
 
 def _closures(value: Any) -> Any:
-    if isinstance(value, Closure):
+    if is_closure(value):
         return as_callable(value.graph, value.captured, value.signature)
     if isinstance(value, Tree):
         return jax.tree.unflatten(value.treedef, map(_closures, value.leaves))

@@ -26,7 +26,7 @@ from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.grown_items import Fixed, Leaf, Many, Run, Shape, is_run, parts_of
 from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV, counters, is_sized
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_array, is_graph_number
+from dynacomp.capture.symbolic.questions import is_graph_array, is_graph_number, is_size
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -148,7 +148,7 @@ def _together(cap: Capture, run: Run, shape: Shape, nested: bool) -> ArrayV | No
 def row_at(cap: Capture, v: Value, key: Value) -> Value | None:
     """`v[key]` by a number that changes, of a list whose items are alike; None for other lists and keys, and where the
     number may be none of a row."""
-    if not isinstance(key, (NumberV, SizeV)):
+    if not (is_graph_number(key) or is_size(key)):
         return None
     run = whole(cap, v)
     if run is None or is_mutable(run) or not _is_within(cap, key, run.length):

@@ -17,9 +17,9 @@ from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.keys import kind_of, raised
 from dynacomp.capture.kinds.sequences import times_of
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_list, is_slice
+from dynacomp.capture.symbolic.questions import is_graph_array, is_library_object, is_list, is_object, is_slice
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import ArrayV, Const, LibraryV, ListV, ObjectV, Value, as_python, type_of
+from dynacomp.capture.symbolic.values import Const, ListV, Value, as_python, type_of
 from dynacomp.capture.wrapping.builder import items_of, realize
 from dynacomp.capture.wrapping.builtin_subclasses import plain
 
@@ -167,7 +167,7 @@ def copied(cap: Capture, v: ListV) -> ListV:
 
 def _add(cap: Capture, a: ListV, b: Value) -> Any:
     other = plain(b)
-    if isinstance(b, (ObjectV, ArrayV, LibraryV)) and hasattr(type_of(b), "__radd__"):
+    if (is_object(b) or is_graph_array(b) or is_library_object(b)) and hasattr(type_of(b), "__radd__"):
         return NotImplemented
     if not (is_list(other) and other.cls is collections.deque):
         raise raised(TypeError, f'can only concatenate deque (not "{kind_of(b)}") to deque')

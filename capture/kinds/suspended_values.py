@@ -24,7 +24,7 @@ from dynacomp.capture.bytecode.segments import FINISHED, UNBOUND, slots
 from dynacomp.capture.bytecode.suspensions import MAYBE, YIELD, Point
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.frame_values import NULL as NULL_VALUE
-from dynacomp.capture.symbolic.frame_values import HandlingV, NullV
+from dynacomp.capture.symbolic.frame_values import HandlingV, is_null
 from dynacomp.capture.symbolic.generators import delegate, note_pending
 from dynacomp.capture.symbolic.iterator_values import GeneratorV
 from dynacomp.capture.symbolic.machine import Capture, Frame, new_frame
@@ -64,7 +64,7 @@ def standing(cap: Capture, gen: GeneratorV) -> Standing:
 
 
 def _slot(v: Value) -> Value:
-    return v.error if isinstance(v, HandlingV) else Const(UNBOUND) if isinstance(v, NullV) else v
+    return v.error if isinstance(v, HandlingV) else Const(UNBOUND) if is_null(v) else v
 
 
 # --- a driver as a Value

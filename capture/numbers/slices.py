@@ -17,11 +17,17 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.host_functions import as_index, as_scalar
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_array, is_library_object, is_plain_tuple, is_scalar, is_slice
+from dynacomp.capture.symbolic.questions import (
+    is_graph_array,
+    is_library_object,
+    is_plain_tuple,
+    is_scalar,
+    is_size,
+    is_slice,
+)
 from dynacomp.capture.symbolic.values import (
     Const,
     ScalarV,
-    SizeV,
     SliceV,
     TupleV,
     Value,
@@ -64,7 +70,7 @@ def _is_mask(item: Value) -> bool:
     if is_graph_array(item):
         return bool(item.aval.dtype == bool)
     known = is_exactly(item, int, types.NoneType, types.EllipsisType, slice)
-    return not (known or isinstance(item, (SliceV, SizeV)) or is_scalar(item) and type(item.hint) is int)
+    return not (known or is_slice(item) or is_size(item) or is_scalar(item) and type(item.hint) is int)
 
 
 def _bounded(cap: Capture, size: Any, key: Value) -> Value:

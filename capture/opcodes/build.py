@@ -14,14 +14,13 @@ from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.numbers import host_functions
 from dynacomp.capture.symbolic.frame_values import NULL
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode, unsupported
-from dynacomp.capture.symbolic.questions import is_dict, own_class
+from dynacomp.capture.symbolic.questions import is_dict, is_opaque, own_class
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import (
     Const,
     DictV,
     FunctionV,
     ListV,
-    OpaqueV,
     SetV,
     SliceV,
     TupleV,
@@ -131,7 +130,7 @@ def _dict_update(cap: Capture, f: Frame, i: Instruction) -> None:
 def _target(cap: Capture, f: Frame, i: Instruction) -> Any:
     """The container that an instruction of a display or comprehension fills."""
     target = f.stack[-i.arg]
-    if isinstance(target, OpaqueV):  # a set of objects that hash in Python, after a graph break
+    if is_opaque(target):  # a set of objects that hash in Python, after a graph break
         raise Break("opaque", f"what a {type_of(target).__qualname__} holds already")
     mutating(cap, target)
     return target

@@ -25,7 +25,7 @@ from dynacomp.capture.opcodes.groups import prepare_reraise
 from dynacomp.capture.opcodes.names import CALLEE_FIRST, load_global
 from dynacomp.capture.reconstruct import tracebacks
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.frame_values import HandlingV, NullV
+from dynacomp.capture.symbolic.frame_values import HandlingV, is_null
 from dynacomp.capture.symbolic.generator_finalization import dropped
 from dynacomp.capture.symbolic.generators import stop_error, stopping, type_name
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV, counters, is_sized
@@ -147,8 +147,8 @@ def _callee(f: Frame) -> tuple[Value, list[Value]]:
     """The callee and, when a method was loaded unbound, its self."""
     first, second = f.popn(2)
     if CALLEE_FIRST:
-        return first, [] if isinstance(second, NullV) else [second]
-    return (second, []) if isinstance(first, NullV) else (first, [second])
+        return first, [] if is_null(second) else [second]
+    return (second, []) if is_null(first) else (first, [second])
 
 
 @opcode("CALL")

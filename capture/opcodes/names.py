@@ -16,7 +16,7 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.frame_values import NULL
 from dynacomp.capture.symbolic.generator_finalization import dropped
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
-from dynacomp.capture.symbolic.questions import is_dict, is_lazy
+from dynacomp.capture.symbolic.questions import is_dict, is_lazy, is_opaque
 from dynacomp.capture.symbolic.side_effects import mutating, write_global
 from dynacomp.capture.symbolic.values import DELETED, CellV, Const, DictV, Lazy, OpaqueV, Value, is_open
 from dynacomp.capture.wrapping.builder import wrap
@@ -68,7 +68,7 @@ def let_go(cap: Capture, f: Frame, value: Any) -> Any:
     must generators that Python runs."""
     if is_lazy(value) and type(value.obj) in SUSPENDING:
         value = cap.realize(value)
-    if isinstance(value, OpaqueV) and type(value.obj) in SUSPENDING:
+    if is_opaque(value) and type(value.obj) in SUSPENDING:
         _let_go_suspended(cap, f, value)
     obj = value.obj if is_lazy(value) else getattr(value, "real", None)
     if obj is not None and isinstance(lookup(type(obj), "__del__")[1], types.FunctionType):

@@ -39,7 +39,7 @@ from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit_sources import load_globals
 from dynacomp.capture.reconstruct.output import Recipe, Writer
 from dynacomp.capture.reconstruct.unchanged import effects
-from dynacomp.capture.symbolic.frame_values import HandlingV, NullV
+from dynacomp.capture.symbolic.frame_values import HandlingV, is_null
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.values import ArrayV, Const, Lazy, OpaqueV, ScalarV, SizeV, Value, peek
@@ -98,7 +98,7 @@ define(ScalarV, Kind(is_unnoticed=lambda v: v.source is not None))
 
 
 def _saved(w: Writer, frame: Frame, value: Value) -> Slot:
-    if isinstance(value, NullV):
+    if is_null(value):
         return Slot(NULL)
     if isinstance(value, HandlingV):
         return Slot(HANDLED, w.save(value.error))

@@ -40,6 +40,7 @@ from dynacomp.capture.symbolic.generator_finalization import check_none_lost
 from dynacomp.capture.symbolic.grown_items import Run, is_run, kinds_of, parts_of
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_dict, is_list
 from dynacomp.capture.symbolic.side_effects import leaving
 from dynacomp.capture.symbolic.values import (
     DELETED,
@@ -264,7 +265,7 @@ def sources_in(template: Any) -> list[S.Source]:
 def shared_mutables(cap: Capture, value: Any, seen: set[int] | None = None) -> bool:
     """Whether a new list or dict occurs twice in a result: templates would make two of it."""
     seen = set() if seen is None else seen
-    if isinstance(value, (ListV, DictV)):
+    if is_list(value) or is_dict(value):
         if id(value) in seen:
             return True
         seen.add(id(value))

@@ -38,4 +38,8 @@ class NullV(Value):
 
 
 NULL = NullV()
+
+
+def is_null(value: Value) -> bool:
+    return isinstance(value, NullV)
 define(TracebackV, Kind(python_type=lambda v: types.TracebackType))

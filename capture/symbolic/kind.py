@@ -104,6 +104,7 @@ class Kind:
     plain: Callable[[Cap, V], Any] | None = None  # for NumPy, which has to know it; None: a constant's
     is_unnoticed: Callable[[V], bool] | None = None  # whether nothing tells that it has died; None: not so
     is_as_it_was: Callable[[Cap, V], bool] | None = None  # a changed one that needs no replay; None: not so
+    twin: Callable[[Cap, V], V | None] | None = None  # an array of JAX with the same content
     argument: Callable[[Cap, V], Any] | None = None  # in a node of the Graph
     shell: Callable[[Cap, V, Any], Any] | None = None  # for JAX's registry of trees; None: the Value itself
     template: Callable[[Cap, V, Any], Any] | None = None  # in the C side's template of a result; None: not that way

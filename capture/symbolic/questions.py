@@ -42,9 +42,14 @@ def is_lazy(value: Any) -> TypeGuard[Lazy]:
     return isinstance(value, Lazy)
 
 
+def is_opaque(value: Any) -> TypeGuard[OpaqueV]:
+    """Whether `value` is an existing object that is not looked into."""
+    return isinstance(value, OpaqueV)
+
+
 def says_its_class(value: Any) -> bool:
     """Whether the object itself has to be asked of what class it is: a tracer may be in its place, or anything."""
-    return isinstance(value, (ArrayV, OpaqueV))
+    return is_graph_array(value) or is_opaque(value)
 
 
 # --- functions

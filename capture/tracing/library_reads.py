@@ -41,9 +41,18 @@ from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import is_host, is_steady_module, module_of, tokens_of
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_value
+from dynacomp.capture.symbolic.questions import is_object, is_value
 from dynacomp.capture.symbolic.side_effects import changed
-from dynacomp.capture.symbolic.values import Const, MethodV, ObjectV, PartialV, Value, children, is_open, peek
+from dynacomp.capture.symbolic.values import (
+    MethodV,
+    PartialV,
+    Value,
+    children,
+    existing,
+    is_const,
+    is_open,
+    peek,
+)
 from dynacomp.capture.tracing.host_contexts import Contexts, guard_contexts
 from dynacomp.capture.tracing.library_effects import Outside, forget_traces
 from dynacomp.capture.tracing.made_anew import is_modules_own
@@ -305,8 +314,8 @@ class Reads:
         if binds is not None:
             for item in binds(value):
                 self.given(item)
-        elif isinstance(value, (ObjectV, Const)):
-            obj = value.real if isinstance(value, ObjectV) else peek(value)
+        elif is_object(value) or is_const(value):
+            obj = existing(value)
             if is_steady_module(module_name(type(obj))) or not is_plain_instance(obj):
                 return
             if jax.tree_util.all_leaves([obj]):  # the leaves of a tree are arguments

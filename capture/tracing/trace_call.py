@@ -31,6 +31,7 @@ from dynacomp.capture.bodies.trees import unflattened
 from dynacomp.capture.graph.avals import Aval, is_aval
 from dynacomp.capture.graph.graph import Closure, Node, map_parts
 from dynacomp.capture.graph.sizes import Size
+from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.libraries import (
     decorates,
     has_effect,
@@ -42,16 +43,13 @@ from dynacomp.capture.symbolic.libraries import (
 )
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_library_object
+from dynacomp.capture.symbolic.questions import is_library_object, is_object
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
     DictV,
     LibraryV,
     ListV,
-    MethodV,
-    ObjectV,
-    PartialV,
     TupleV,
     Value,
     is_const,
@@ -85,9 +83,10 @@ def argument(cap: Capture, value: Value) -> Any:
 def _refuse_functions(result: Any) -> None:
     """Breaks where a body gives back what a library has made of a function: it may keep the function, and would keep
     what stands for it here, or tracers, beyond the Graph (`eqx.filter_closure_convert`)."""
-    if isinstance(result, LibraryArg) and any(not s.ways for s in standins_in(result)):
+    if not isinstance(result, LibraryArg):
+        map_parts(result, _refuse_functions)
+    elif any(not s.ways for s in standins_in(result)):
         raise Break("body", "a transformed function gives back what a library has made of a function")
-    map_parts(() if isinstance(result, LibraryArg) else result, _refuse_functions)
 
 
 OPERATIONS.node_argument = argument
@@ -161,7 +160,7 @@ def _handed_back(cap: Capture, fn: Any, origins: list[Node | None], given: tuple
 def _holds_model(arg: Any) -> bool:
     """Whether a library's object is made of something to be called that may have arrays in it: as its leaves."""
     return isinstance(arg, LibraryArg) and any(
-        isinstance(s.value, (ObjectV, MethodV, PartialV)) for s in standins_in(arg))
+        is_object(s.value) or kind(s.value).binds is not None for s in standins_in(arg))
 
 
 def _called(fn: Any, args: list[Value]) -> Any:

@@ -17,9 +17,10 @@ from dynacomp.capture.base.classes import entries, mro
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_object
-from dynacomp.capture.symbolic.values import DictV, ListV, ObjectV, SequenceV, SetV, Value
+from dynacomp.capture.symbolic.questions import is_object, is_sequence
+from dynacomp.capture.symbolic.values import DictV, ListV, ObjectV, SetV, Value
 
 HEAP, IMMUTABLE_TYPE = 1 << 9, 1 << 8  # Py_TPFLAGS_*
 SEQUENCES = (list, tuple, collections.deque)
@@ -137,7 +138,7 @@ def items_payload(value: Value) -> Value | None:
     """The payload of a tuple, list or dict subclass whose class iterates as its base does: what `*x`, `**x`
     and `dict(x)` read directly. None for other Values."""
     payload = plain(value)
-    if payload is value or not isinstance(payload, (SequenceV, DictV, SetV)):
+    if payload is value or not (is_sequence(payload) or kind(payload).members is not None):
         return None
     return payload if inherits(cast(ObjectV, value).cls, "__iter__") else None
 

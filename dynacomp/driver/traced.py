@@ -32,7 +32,7 @@ from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import NeverCalled
 from dynacomp.capture.bodies.subgraphs import never_called
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of
-from dynacomp.capture.graph.graph import Builder, Closure, Graph, is_node, leaves_in
+from dynacomp.capture.graph.graph import Builder, Graph, is_closure, is_node, leaves_in
 from dynacomp.capture.graph.graph_sizes import scope_of, symbols
 from dynacomp.capture.graph.size_evaluation import evaluate
 from dynacomp.capture.graph.sizes import Size, is_symbolic
@@ -232,7 +232,7 @@ class TracedProgram:
 
 def lacks_rules(graph: Graph) -> bool:
     """Whether a function of the program's stands in it that nothing has called yet."""
-    return any(leaf is never_called or isinstance(leaf, Closure) and lacks_rules(leaf.graph)
+    return any(leaf is never_called or is_closure(leaf) and lacks_rules(leaf.graph)
                for node in graph.nodes for leaf in leaves_in((node.args, node.kwargs)))
 
 

@@ -22,7 +22,7 @@ from jax import lax
 
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval
-from dynacomp.capture.graph.graph import Closure, Graph, Node
+from dynacomp.capture.graph.graph import Closure, Graph, Node, is_closure
 
 Body = Callable[..., tuple[Any, ...]]
 
@@ -83,10 +83,10 @@ def map_bodies(params: Mapping[str, Any], fn: Callable[[Graph], Graph]) -> dict[
 
 
 def _mapped(value: Any, fn: Callable[[Graph], Graph]) -> Any:
-    if isinstance(value, Closure):
+    if is_closure(value):
         graph = fn(value.graph)
         return value if graph is value.graph else Closure(graph)
-    if type(value) is tuple and any(isinstance(v, Closure) for v in value):
+    if type(value) is tuple and any(map(is_closure, value)):
         return tuple(_mapped(v, fn) for v in value)
     return value
 
