@@ -6,7 +6,7 @@ import pytest
 import dynacomp
 from dynacomp.capture.calls.copies import MemoV
 from dynacomp.capture.symbolic import frame_values, iterator_values, kind, standing_values, values
-from dynacomp.capture.symbolic.kind import KINDS, Kind, define
+from dynacomp.capture.symbolic.kind import KINDS, WITHOUT, Kind, define
 from dynacomp.capture.symbolic.values import Const, DictV, NotConstant, ObjectV, as_python, is_constant, type_of
 
 
@@ -51,9 +51,20 @@ NO_PROGRAMS = {values.Value, values.SequenceV, values.MutableV, values.BoundV, s
 def test_every_kind_that_programs_hold_has_a_type_and_most_have_attributes(cls):
     row = KINDS[cls]
     assert row.python_type is not None
-    without = {values.NumberV, standing_values.IdV, frame_values.TracebackV}  # attributes of those leave the graph
+    without = {values.NumberV, standing_values.IdV, standing_values.ClassOfTracedV, standing_values.TraceStateV,
+               frame_values.TracebackV}  # attributes of those leave the graph
     assert (row.getattr is None) == (cls in without)
     assert (row.next is None) or row.iter is not None  # an iterator can be iterated over
+
+
+def test_a_kind_made_of_another_may_be_without_what_that_has(own_kinds):
+    class Other(DictV):
+        pass
+
+    assert KINDS[Other].parts is KINDS[DictV].parts is not None
+    define(Other, Kind(parts=WITHOUT))
+    assert KINDS[Other].parts is None and KINDS[DictV].parts is not None
+    assert KINDS[MemoV].parts is None and KINDS[standing_values.PrivateV].content is None
 
 
 def test_a_memo_stays_in_the_capture():
