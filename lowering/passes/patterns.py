@@ -176,8 +176,8 @@ def _arguments(fn: Callable[..., Any]) -> int:
     return len(kinds)
 
 
-def _label(fn: Any) -> str:
-    return f"the pattern {getattr(fn, '__qualname__', fn)!r}"
+def _label(fn: Any, role: str = "pattern") -> str:
+    return f"the {role} {getattr(fn, '__qualname__', fn)!r}"
 
 
 # --- matching
@@ -271,7 +271,8 @@ def _replaced(builder: Builder, match: Match, replacement: Callable[..., Any], n
     """The replacement's value in the place of a match, at the same line of the user's."""
     made = traced(replacement, match.avals)
     if not _same_aval(made.output[0].aval, match.output.aval):
-        raise PatternError(f"{_label(replacement)} makes {made.output[0].aval} of {', '.join(map(str, match.avals))}, "
+        raise PatternError(f"{_label(replacement, 'replacement')} makes {made.output[0].aval} of "
+                           f"{', '.join(map(str, match.avals))}, "
                            f"where the pattern makes {match.output.aval}")
     inner: dict[Node, Any] = {
         p: new[i] if is_node(i) else i for p, i in zip(made.placeholders, match.inputs)}

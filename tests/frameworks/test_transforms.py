@@ -17,7 +17,7 @@ X = jnp.linspace(0.2, 1.1, 6)
 @pytest.mark.parametrize("m", [pytest.param(m, id=m.name) for m in registry.load()])
 def test_model(m):
     dynacomp.reset()
-    seen = Checked(list(TRANSFORMS))
+    seen = Checked(list(TRANSFORMS), max(1e-3, m.tolerance))
     m.run(seen)
     assert seen.wrong == []
 
