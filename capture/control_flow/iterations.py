@@ -118,6 +118,10 @@ class Iteration:
         """A local, or what an older object holds, as an iteration finds it."""
         return self.state.inside(v, bounds)  # type: ignore[no-any-return]
 
+    def range_of(self, it: CountIterV) -> tuple[int, int] | None:
+        """Between which numbers a count goes in this loop, its end included; None: any."""
+        return range_of(it)
+
     @contextmanager
     def begun(self) -> Iterator[None]:
         """The changing objects hold placeholders, as when an iteration begins."""
@@ -131,7 +135,7 @@ class Iteration:
                     self.fronts[v] = v.front = Growing(self.held[v], hidden)
                     v.items, v.appended = [], []
                     continue
-                bounds = range_of(v) if isinstance(v, CountIterV) else None
+                bounds = self.range_of(v) if isinstance(v, CountIterV) else None
                 self.held[v] = [self.inside((v, i), x, bounds) for i, x in enumerate(undo_log.parts(v)[1])]
                 undo_log.put(v, self.held[v])
             yield
@@ -216,6 +220,8 @@ class Iteration:
         """What an object holds at the end of an iteration, in the order of what it held when it began."""
         if v in self.fronts:
             front = self.fronts[v]
+            if front.turned and front.tail:
+                raise Differs("a list that grows at its front, read at its end")
             return [*front.tail, *self.appended(v, leaf)][-len(front.tail):] if front.tail else []
         shape, _ = undo_log.parts(v)
         with undo_log.in_state(v, leaf.changes.get(v)):

@@ -33,7 +33,7 @@ from dynacomp.capture.graph.sized_calls import fori_of_length, rows_of_length
 from dynacomp.capture.graph.sizes import bounds, is_symbolic
 from dynacomp.capture.graph.sizes import names as names_of
 from dynacomp.capture.kinds import alike_items, grown_lists
-from dynacomp.capture.kinds.grown_lists import Grown, rows_aval, shape_of
+from dynacomp.capture.kinds.grown_lists import rows_aval, shape_of
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.grown_items import Run, parts_of
 from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV, counters
@@ -158,9 +158,20 @@ class For(Iteration):
     def found(self, first: Value, step: int, item: NumberV) -> None:
         """Notes what a count gives in each round, and between which numbers all of that lies."""
         self.numbers.element(first, step, item)
-        last = ((bounds(self.rounds)[1] if is_symbolic(self.rounds) else self.rounds) - 1) * step
-        item.low = max(item.low, numbers.least_of(first) + min(0, last))
-        item.high = min(item.high, numbers.most_of(first) + max(0, last))
+        low, high = self.reached(first, step, -1)
+        item.low, item.high = max(item.low, low), min(item.high, high)
+
+    def reached(self, first: Value, step: int, more: int) -> tuple[int, int]:
+        """Between which numbers a count lies in as many rounds as there are, and so many more."""
+        last = ((bounds(self.rounds)[1] if is_symbolic(self.rounds) else self.rounds) + more) * step
+        return numbers.least_of(first) + min(0, last), numbers.most_of(first) + max(0, last)
+
+    def range_of(self, it: CountIterV) -> tuple[int, int] | None:
+        whole = super().range_of(it)
+        if whole is None:
+            return None
+        low, high = self.reached(it.current, it.step.value, 0)
+        return max(low, whole[0]), min(high, whole[1])
 
     @functools.cached_property
     def numbers(self) -> LoopNumbers:
@@ -230,7 +241,8 @@ class For(Iteration):
         left = iter(stacks)
         for v, of_round in shapes.items():
             own = list(itertools.islice(left, sum(len(list(shape.leaves())) for shape in of_round)))
-            grown_lists.put(v, Grown(self.cap, [*parts_of(v), Run(self.rounds, of_round, own)]))
+            run = Run(self.rounds, of_round, own)
+            grown_lists.put(v, grown_lists.of_rounds(self.cap, self.fronts[v], parts_of(v), run))
 
     def last_numbers(self, ends: list[Leaf]) -> dict[str, Value]:
         """What the names hold behind the loop of which Python knows the number in every round. Those that
@@ -284,8 +296,8 @@ def item_of(cap: Capture, it: Value, note: Callable[[CountIterV, NumberV], None]
     if isinstance(it, CountIterV):
         item = numbers.element(it)
         mutating(cap, it)
+        note(it, item)  # which bounds it, and so the next one
         it.current = numbers.counted(cap, it, item)
-        note(it, item)
         return item
     assert isinstance(it, StreamV)
     if it.kind == "rows":

@@ -139,9 +139,15 @@ class Growing(Front):
     def count(self, v: ListV) -> Value:
         raise Break("branch", "the length of a list that a loop fills, in the loop")
 
+    def put_first(self, v: ListV, x: Value) -> bool:
+        """`v.insert(0, x)`; False where the round has put others at the end."""
+        self.turned = self.turned or not v.appended
+        v.appended += [x] if self.turned else []
+        return self.turned
+
     def item(self, v: ListV, index: int) -> Value | None:
         known = [*self.tail, *v.appended]
-        if 0 <= index or -index > SHOWN + len(v.appended):
+        if self.turned or 0 <= index or -index > SHOWN + len(v.appended):
             return None
         self.wanted = max(self.wanted, -index - len(v.appended))
         return known[index] if -index <= len(known) else None
@@ -218,6 +224,14 @@ def extended(cap: Capture, *lists: Value) -> Grown | None:
         parts += parts_of(v)
     runs = [*of_class(Run, parts)]
     return None if not runs or any(map(is_mutable, runs)) else Grown(cap, parts)
+
+
+def of_rounds(cap: Capture, growing: Front, before: list[Any], run: Run) -> Grown:
+    """The items of a list behind a loop: those before it, and what its rounds have put at the end, or before them."""
+    if not growing.turned:
+        return Grown(cap, [*before, run])
+    stacks: list[Any] = [subscript(cap, stack, Const(slice(None, None, -1))) for stack in run.stacks]
+    return Grown(cap, [Run(run.length, run.shapes[::-1], stacks), *before])
 
 
 def put(v: ListV, front: Front) -> None:

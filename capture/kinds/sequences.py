@@ -154,7 +154,7 @@ def copied(cap: Capture, v: ListV) -> ListV:
 def append(cap: Capture, v: ListV, x: Value) -> None:
     """`v.append(x)`."""
     mutating(cap, v)
-    if v.is_open:
+    if v.is_open and not is_turned(v):
         v.appended.append(x)
         return
     v.items.append(x)
@@ -162,7 +162,7 @@ def append(cap: Capture, v: ListV, x: Value) -> None:
 
 def _pop(cap: Capture, v: ListV, i: Value = Const(-1)) -> Value:
     mutating(cap, v)
-    if v.is_open and v.appended and stands_for(i, -1):
+    if v.is_open and v.appended and stands_for(i, -1) and not is_turned(v):
         return v.appended.pop()  # type: ignore[no-any-return]
     try:
         return realize(cap, v.items.pop(integer(cap, i)))
@@ -172,7 +172,14 @@ def _pop(cap: Capture, v: ListV, i: Value = Const(-1)) -> Value:
 
 def _insert(cap: Capture, v: ListV, i: Value, x: Value) -> None:
     mutating(cap, v)
-    v.items.insert(integer(cap, i), x)
+    growing = v.front is not None and not v.front.settled and stands_for(i, 0)
+    if not (growing and v.front.put_first(v, x)):
+        v.items.insert(integer(cap, i), x)
+
+
+def is_turned(v: ListV) -> bool:
+    """Whether the loop that fills a list puts each item before the others."""
+    return v.front is not None and v.front.turned
 
 
 def _remove(cap: Capture, v: ListV, x: Value) -> None:

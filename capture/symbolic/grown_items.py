@@ -20,9 +20,10 @@ T = TypeVar("T")
 
 class Front(ABC):
     """The items of a new list that loops of the Graph fill: called, it gives them one by one. settled: the loops have
-    ended, else the body of one runs."""
+    ended, else the body of one runs. turned: that body puts each item before the others (`outs.insert(0, x)`)."""
 
     settled: ClassVar[bool]
+    turned: bool = False
 
     @property
     @abstractmethod

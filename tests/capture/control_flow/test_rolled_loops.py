@@ -343,3 +343,20 @@ def test_a_list_that_keeps_its_last_items_is_carried_once_it_is_full():
         xs = jnp.sin(jnp.arange(4.0 * n)).reshape(n, 4)
         assert jnp.allclose(compiled(xs), stacked(xs))
     assert dynacomp.stats()["frames_captured"] == 2 and not dynacomp.stats()["breaks"]
+
+
+def products_of_rows(x, y):
+    total = 0.0
+    for i, (a, b) in enumerate(zip(x, y)):
+        total = total + (a @ b) * (i + 1) / len(x)
+    return total
+
+
+def test_a_loop_over_two_arrays_of_unknown_lengths():
+    """Only the shorter one says how far the other is gone through."""
+    compiled = dynacomp.jit(products_of_rows, backend="eager")
+    for n, m in ((4, 5), (5, 6), (6, 6), (3, 9), (12, 20), (8, 8)):
+        x, y = jnp.ones((n, 3)) * 0.5, jnp.arange(m * 3.0).reshape(m, 3)
+        assert jnp.allclose(compiled(x, y), products_of_rows(x, y), rtol=1e-5)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 2 and not stats["breaks"]

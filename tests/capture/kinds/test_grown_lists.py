@@ -220,6 +220,22 @@ def noise(xs):
     return jnp.stack(found)
 
 
+def discounted(xs):
+    total, found = jnp.zeros(4), []
+    for t in reversed(range(xs.shape[0])):
+        total = xs[t] + 0.9 * total
+        found.insert(0, total)
+    return jnp.stack(found), found[0], found[-1]
+
+
+def two_in_front(xs):
+    found = [xs[0]]
+    for i, x in enumerate(xs):
+        found.insert(0, x)
+        found.insert(0, (i, x * 2))
+    return found
+
+
 def batched(xs):
     def scaled(v):
         found = []
@@ -232,7 +248,7 @@ def batched(xs):
 WHOLE = [recurrent, named, returned, weak, floats_of_arrays, looks_back, branches, two_a_round, two_loops, matrices,
          scalars,
          pairs, walked, mapped_trees, taken_apart, copies, in_an_object, nested,
-         the_same_each_time, constants, noise, batched]
+         the_same_each_time, constants, noise, batched, discounted, two_in_front]
 
 
 def check(fn, most, kinds=(), lengths=LENGTHS):
@@ -313,6 +329,22 @@ def items_in_two_lists(xs):
     return one, two, one[0] is two[0]
 
 
+def at_both_ends(xs):
+    found = []
+    for x in xs:
+        found.insert(0, x)
+        found.append(x * 2)
+    return jnp.stack(found)
+
+
+def in_front_and_read(xs):
+    found = [xs[0]]
+    for x in xs:
+        found.insert(0, found[-1] * 0.5 + found[0] + x)
+        found.pop()
+    return found
+
+
 def printed(xs):
     found = [x * 2 for x in xs]
     print("n", len(found))
@@ -320,7 +352,7 @@ def printed(xs):
 
 
 @pytest.mark.parametrize("fn", [uneven, grows_while_walked, changed_in_place, items_are_the_same_objects,
-                                items_in_two_lists, printed, named_over_a_break], ids=lambda f: f.__name__)
+                                items_in_two_lists, printed, named_over_a_break, at_both_ends, in_front_and_read], ids=lambda f: f.__name__)
 def test_other_lists_are_right(fn):
     dynacomp.reset()
     compiled = dynacomp.jit(fn, backend="eager")
