@@ -19,7 +19,14 @@ from dynacomp.capture.arithmetic.pairs import Pair, Pairs
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.numbers import dynamic_scalars, host_functions, scalar_ranges, size_values, slices
+from dynacomp.capture.numbers import (
+    dynamic_scalars,
+    host_functions,
+    moving_slices,
+    scalar_ranges,
+    size_values,
+    slices,
+)
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
@@ -535,7 +542,7 @@ def _object_item(cap: Capture, obj: ObjectV, key: Value) -> Value:
 def _array_item(cap: Capture, obj: Value, key: Value) -> Value:
     if ndarrays.is_numpy(obj):
         return ndarrays.call_method(cap, obj, "__getitem__", [key], {})
-    return library_call(cap, operator.getitem, [obj, slices.bounded(cap, obj, key)])
+    return library_call(cap, operator.getitem, [*moving_slices.cut(cap, obj, slices.bounded(cap, obj, key))])
 
 
 def _const_item(cap: Capture, obj: Const, key: Value) -> Value:

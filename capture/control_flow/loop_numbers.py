@@ -15,6 +15,7 @@ That none of the numbers is of another type, and that none raises, is a guard; i
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,11 +29,12 @@ from dynacomp.capture.control_flow.loop_state import State as Carried
 from dynacomp.capture.control_flow.merge import Differs, select
 from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.capture.graph.graph import Node
-from dynacomp.capture.graph.sizes import is_symbolic
+from dynacomp.capture.graph.sizes import canonical, is_symbolic
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.applied import Given
 from dynacomp.capture.numbers.graph_inputs import add_input
 from dynacomp.capture.numbers.host_functions import as_scalar
+from dynacomp.capture.numbers.moving_slices import Line
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.questions import is_graph_number, is_scalar
@@ -41,6 +43,9 @@ from dynacomp.capture.wrapping.constants import const_array
 
 MOST_GIVEN = 12  # numbers from outside of the loop, see `_native/guard_numbers.c`
 KINDS = (float, int, bool)
+LINES: dict[Any, Callable[..., Line | None]] = {
+    operator.add: lambda a, b: a + b, operator.iadd: lambda a, b: a + b, operator.mul: lambda a, b: a * b,
+    operator.sub: lambda a, b: a + -b, operator.isub: lambda a, b: a + -b, operator.neg: lambda a: -a}
 
 
 # --- expressions of the round
@@ -167,6 +172,10 @@ class Series:
     expr: Any
     now: Any
 
+    def line(self) -> Line | None:
+        """It as a line, where it is one of sizes and constants."""
+        return self.loop.line(self.expr)
+
     @property
     def is_handed_on(self) -> bool:
         """Whether it is made of what the round before has left."""
@@ -236,6 +245,20 @@ class LoopNumbers:
             self.used[expr] = NumberV(self.state.place(aval, "number"), aval, kind, low, high,
                                       series=Series(self, expr, at_first))
         return self.used[expr]
+
+    def line(self, expr: Any) -> Line | None:
+        """An expression as `at + round * by`; None where it is no such one."""
+        match expr:
+            case Element():
+                first = self.line(expr.first)
+                return None if first is None else Line(first.at, expr.step)
+            case Given():
+                source = self.given[expr.index].source
+                return Line(canonical(source.expr), 0) if isinstance(source, S.SizeOf) else None
+            case Apply() if expr.fn in LINES:
+                found = [self.line(a) for a in expr.args]
+                return None if None in found else LINES[expr.fn](*found)  # type: ignore[no-any-return]
+        return Line(expr, 0) if type(expr) is int else None
 
     # --- the node
 

@@ -35,6 +35,7 @@ from dynacomp.capture.graph.sizes import names as names_of
 from dynacomp.capture.kinds import alike_items, grown_lists
 from dynacomp.capture.kinds.grown_lists import rows_aval, shape_of
 from dynacomp.capture.numbers import size_values
+from dynacomp.capture.numbers.moving_slices import Clipped
 from dynacomp.capture.symbolic.grown_items import Run, parts_of
 from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV, counters
 from dynacomp.capture.symbolic.kind import kind
@@ -85,14 +86,25 @@ def roll(cap: Capture, frame: Frame, instr: Instruction, it: Value, counts: list
     if body is None:  # a loop that generators and comprehensions suspend in
         return
     names = bound_names(frame.code, body, instr.index + 1, frame.code.at[instr.argval] + LOOP_ENDS)
-    ends = [size_values.expr_of(c.current) + rounds * c.step.value for c in counts]
+    firsts = [size_values.expr_of(c.current) for c in counts]
     try:
-        settled(lambda changed: For(cap, frame, names, it, changed, instr.index, rounds).emit(), counts)
+        rounds = _rolled(lambda many, changed: For(cap, frame, names, it, changed, instr.index, many), counts, rounds)
     except REFUSED:
         return tried(cap, frame, instr.index)
+    ends = [first + rounds * c.step.value for first, c in zip(firsts, counts)]
     for count, end in zip(counts, ends):
         mutating(cap, count)
         count.current = Const(end) if isinstance(end, int) else size_values.of_expr(cap, end)
+
+
+def _rolled(loop: Callable[[Any, Changed], For], counts: list[CountIterV], rounds: Any) -> Any:
+    """Runs so many rounds as one node; how many these were, which may be one less, left to be captured by itself."""
+    try:
+        settled(lambda changed: loop(rounds, changed).emit(), counts)
+    except Clipped:
+        rounds = rounds - 1
+        settled(lambda changed: loop(rounds, changed).emit(), counts)
+    return rounds
 
 
 def rounds_of(cap: Capture, counts: list[CountIterV]) -> Any:

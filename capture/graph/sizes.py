@@ -427,6 +427,31 @@ def bounds(expr: Expr) -> tuple[float, float]:
     where guards compute it, before a number is added."""
     if type(expr) is not Size:
         return expr, expr
+    low, high = _bounds_by_terms(expr)
+    undivided, less, more = _undivided(expr)
+    if undivided is expr:
+        return low, high
+    least, most = bounds(undivided)
+    return max(low, least - less), min(high, most + more)
+
+
+def _undivided(expr: Size) -> tuple[Expr, int, int]:
+    """`expr` with `a` in place of each `k * (a // k)`, which is less than `a` by 0 to k - 1; by how much it may be less
+    than that, or more. `n - 4 * (n // 4)` is 0, or up to 3 more."""
+    found: Expr = expr
+    less = more = 0
+    for mono, k in expr.terms:
+        atom, power = mono[0] if len(mono) == 1 else (None, 0)
+        if atom is None or atom.op != FLOORDIV or power != 1 or type(atom.args[1]) is not int or k % atom.args[1]:
+            continue
+        by, quotient = atom.args[1], single(expr.scope, atom)
+        times = k // by
+        found = found - k * quotient + times * atom.args[0]  # type: ignore[operator]
+        less, more = less + max(0, times) * (by - 1), more + max(0, -times) * (by - 1)
+    return found, less, more
+
+
+def _bounds_by_terms(expr: Size) -> tuple[float, float]:
     low = high = more = 0.0
     for mono, k in expr.terms:
         if not mono:

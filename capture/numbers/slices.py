@@ -19,6 +19,7 @@ from dynacomp.capture.numbers.host_functions import as_index, as_scalar
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.questions import (
     is_graph_array,
+    is_graph_number,
     is_library_object,
     is_plain_tuple,
     is_scalar,
@@ -47,10 +48,11 @@ def bounded(cap: Capture, obj: Value, key: Value) -> Value:
     if not is_plain_tuple(key) or not any(of_class(SliceV, key.items)):
         return key
     items = [cap.realize(k) for k in key.items]
-    return TupleV([k if axis is None else _bounded(cap, shape[axis], k) for axis, k in zip(_axes(shape, items), items)])
+    axes = axes_of(shape, items)
+    return TupleV([k if axis is None else _bounded(cap, shape[axis], k) for axis, k in zip(axes, items)])
 
 
-def _axes(shape: Sequence[Any], items: Sequence[Value]) -> Iterator[int | None]:
+def axes_of(shape: Sequence[Any], items: Sequence[Value]) -> Iterator[int | None]:
     """To which axis each part of a key belongs, as far as that is plain."""
     axis: int | None = 0
     for place, item in enumerate(items):
@@ -69,8 +71,8 @@ def _is_mask(item: Value) -> bool:
     """Whether a part of a key may take more than one axis, or none."""
     if is_graph_array(item):
         return bool(item.aval.dtype == bool)
-    known = is_exactly(item, int, types.NoneType, types.EllipsisType, slice)
-    return not (known or is_slice(item) or is_size(item) or is_scalar(item) and type(item.hint) is int)
+    known = is_exactly(item, int, types.NoneType, types.EllipsisType, slice) or is_slice(item) or is_size(item)
+    return not (known or is_scalar(item) and type(item.hint) is int or is_graph_number(item) and item.kind is int)
 
 
 def _bounded(cap: Capture, size: Any, key: Value) -> Value:

@@ -352,7 +352,8 @@ def printed(xs):
 
 
 @pytest.mark.parametrize("fn", [uneven, grows_while_walked, changed_in_place, items_are_the_same_objects,
-                                items_in_two_lists, printed, named_over_a_break, at_both_ends, in_front_and_read], ids=lambda f: f.__name__)
+                                items_in_two_lists, printed, named_over_a_break, at_both_ends, in_front_and_read],
+                         ids=lambda f: f.__name__)
 def test_other_lists_are_right(fn):
     dynacomp.reset()
     compiled = dynacomp.jit(fn, backend="eager")
