@@ -26,7 +26,7 @@ from dynacomp.capture.arithmetic.operators import (
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.kinds import deques, dicts_and_sets, sequences
 from dynacomp.capture.kinds.iteration import iterate, iterator
-from dynacomp.capture.kinds.keys import hashable, kind_of, missing_key, raised
+from dynacomp.capture.kinds.keys import hashable, kind_of, missing_key, raised, sought
 from dynacomp.capture.kinds.sequences import position_of
 from dynacomp.capture.numbers import dynamic_scalars, host_functions
 from dynacomp.capture.symbolic.kind import Kind, define, kind
@@ -177,11 +177,11 @@ def _among_elements(cap: Capture, container: Value, item: Value) -> bool:
 
 
 def _table_contains(cap: Capture, table: DictV, item: Value) -> bool:
-    return hashable(cap, item) in table.items
+    return sought(cap, item, table.items) in table.items
 
 
 def _set_contains(cap: Capture, table: SetV, item: Value) -> bool:
-    return hashable(cap, item) in table.members
+    return sought(cap, item, table.members) in table.members
 
 
 def _view_contains(cap: Capture, view: ViewV, item: Value) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from dynacomp.capture.arithmetic.operators import equal, truth
 from dynacomp.capture.kinds.iteration import elements, iterate, key_value
-from dynacomp.capture.kinds.keys import each_pair, hashable, members_of, missing_key, raised
+from dynacomp.capture.kinds.keys import each_pair, hashable, members_of, missing_key, raised, sought
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.questions import is_dict, is_tuple
@@ -32,7 +32,7 @@ from dynacomp.capture.wrapping.builder import realize
 
 
 def getitem(cap: Capture, table: DictV, key: Value) -> Value:
-    name = hashable(cap, key)
+    name = sought(cap, key, table.items)
     if name in table.items:
         item = table.items[name] = realize(cap, table.items[name])
         return item
@@ -139,12 +139,12 @@ SET_COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.
 
 
 def _get(cap: Capture, v: DictV, key: Value, default: Value = Const(None)) -> Value:
-    name = hashable(cap, key)
+    name = sought(cap, key, v.items)
     return realize(cap, v.items[name]) if name in v.items else default
 
 
 def _setdefault(cap: Capture, v: DictV, key: Value, default: Value = Const(None)) -> Value:
-    name = hashable(cap, key)
+    name = sought(cap, key, v.items)
     if name not in v.items:
         mutating(cap, v)
         v.items[name] = default

@@ -11,9 +11,11 @@ import contextlib
 import sys
 import types
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+import jax
 
 from dynacomp.capture.arithmetic.operators import equal
 from dynacomp.capture.base.errors import Break, Raised
@@ -25,7 +27,7 @@ from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV, Gi
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.questions import is_dict, is_value, own_class
-from dynacomp.capture.symbolic.standing_values import HashedV, IdV
+from dynacomp.capture.symbolic.standing_values import ClassOfTracedV, HashedV, IdV
 from dynacomp.capture.symbolic.undo_log import Watch
 from dynacomp.capture.symbolic.values import (
     CellV,
@@ -63,6 +65,14 @@ def hashable(cap: Capture, value: Value) -> Any:
     `HashedV`s; those that hash by identity are their own key."""
     row = kind(value).key
     return _constant_key(value) if row is None else row(cap, value)
+
+
+def sought(cap: Capture, key: Value, names: Iterable[Any]) -> Any:
+    """`hashable(cap, key)`, to be looked for among these keys. The class of a value that JAX may trace is one of JAX's:
+    where one of its tracers' classes is among them, Python has to look."""
+    if isinstance(key, ClassOfTracedV) and any(isinstance(k, type) and issubclass(k, jax.core.Tracer) for k in names):
+        raise Break("tracer", "the class of a value that a transformation may trace")
+    return hashable(cap, key)
 
 
 def _known_key(value: Value) -> Any:

@@ -5,6 +5,7 @@ guarded. Some questions have one answer all the same. A value that JAX may trace
 arrays and tracers, and a frame runs under one trace from beginning to end: all that it hears of it is equal.
 
     type(x) is Repeated                      # False, whoever transforms the caller
+    type(x) in GRAPH_REGISTRY                # False, but for a table of JAX's own classes
     made.jax_trace == current_jax_trace()    # True where the frame itself has made it (NNX's Variables)
 """
 
@@ -21,7 +22,7 @@ from dynacomp.capture.reconstruct.emit import made
 from dynacomp.capture.symbolic.generator_finalization import LEAVES
 from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.standing_values import ClassOfTracedV, TraceStateV
+from dynacomp.capture.symbolic.standing_values import ClassOfTracedV, HashedV, TraceStateV
 from dynacomp.capture.symbolic.values import Value, is_const, peek
 
 
@@ -37,7 +38,15 @@ def _same_class(cap: Capture, a: Value, b: Value) -> bool:
     return False
 
 
-define(ClassOfTracedV, Kind(python_type=lambda v: type, identical=_same_class, emit=made(type, lambda v: v.array)))
+def _key(cap: Capture, v: ClassOfTracedV) -> HashedV:
+    """As a key it is compared with the class of plain arrays, and is none of the others; see `keys.sought`."""
+    array: Any = v.array
+    kind_of = KEY_TYPE if jax.dtypes.issubdtype(array.aval.dtype, jax.dtypes.prng_key) else ARRAY_TYPE
+    return HashedV(v, hash(kind_of), lambda a, b: _same_class(cap, a, b), by_id=True)
+
+
+define(ClassOfTracedV, Kind(python_type=lambda v: type, identical=_same_class, key=_key,
+                            emit=made(type, lambda v: v.array)))
 define(TraceStateV, Kind(python_type=lambda v: OpaqueTraceState, identical=lambda cap, a, b: a is b,
                          emit=made(get_opaque_trace_state)))
 LEAVES.extend((ClassOfTracedV, TraceStateV))

@@ -101,8 +101,8 @@ def test_linen_train_state():
     trains(step, lambda: training.TrainState.create(apply_fn=apply, params=model.init(jax.random.key(1), X), tx=tx))
 
 
-@pytest.mark.slow
-def test_nnx_trains_in_python():
+def test_nnx_trains_whole():
+    """Its split and merge, the gradient and the optimiser are one graph."""
     nnx = pytest.importorskip("flax.nnx")
 
     def run(wrap):
@@ -117,7 +117,10 @@ def test_nnx_trains_in_python():
         step = wrap(step)
         return [float(step(model, memory)) for _ in range(3)]
 
+    dynacomp.reset()
     assert run(dynacomp.jit) == pytest.approx(run(lambda f: f), rel=1e-5)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 2 and not stats["breaks"]
 
 
 @pytest.mark.parametrize("backend", [pytest.param("xla", marks=pytest.mark.slow), "auto"])

@@ -58,7 +58,24 @@ def asks_for_arrays(x):
     return (y * (3 if type(y) is ARRAY else 2)).sum()
 
 
+KINDS = {Variable: 2.0, int: 3.0}
+TRACED = {core.Tracer: 2.0, Variable: 3.0}
+
+
+def looks_in_a_table(x):
+    def scaled(v):
+        known = type(v) in KINDS or type(v) in {Variable, str}
+        return (v * (5.0 if known else KINDS.get(type(v), 1.5))).sum()
+    return jax.grad(scaled)(x).sum() * scaled(x ** 2)
+
+
+def looks_among_arrays(x):
+    y = jnp.sin(x)
+    return (y * TRACED.get(type(y), 1.0) * (2 if type(y) in {ARRAY: 1} else 3)).sum()
+
+
 @pytest.mark.parametrize(("fn", "breaks", "captures"), [
+    (looks_in_a_table, False, 1), (looks_among_arrays, True, 3),
     (variables, False, 1), (of_another_trace, False, 1), (asks_in_the_body, True, 4), (asks_for_arrays, True, 2)])
 def test_what_is_asked_about_the_trace(fn, breaks, captures):
     for transform in (lambda f: f, jax.grad, lambda f: lambda x: jax.vmap(f)(x[None])):
