@@ -92,7 +92,7 @@ def stop_iteration(cap: Capture, result: Value | None) -> Raised:
 
 @row(zip)
 def _zip(cap: Capture, *xs: Value, strict: Value = Const(False)) -> Value:
-    return StreamV("zip", [get_iter(cap, x) for x in xs], state={"strict": as_python(strict)})
+    return StreamV("zip", [get_iter(cap, x) for x in xs], state={"strict": as_python(strict)}, maker=cap.caller())
 
 
 def accepted(judge: Any, subject: Any, args: Sequence[Value]) -> list[Any]:
@@ -108,7 +108,7 @@ def accepted(judge: Any, subject: Any, args: Sequence[Value]) -> list[Any]:
 @row(enumerate)
 def _enumerate(cap: Capture, xs: Value, start: Value = Const(0)) -> Value:
     first = Const(accepted(enumerate, (), [start])[0])
-    return StreamV("enumerate", [get_iter(cap, xs), CountIterV(first, None, Const(1))])
+    return StreamV("enumerate", [get_iter(cap, xs), CountIterV(first, None, Const(1))], maker=cap.caller())
 
 
 @row(map)

@@ -1,12 +1,21 @@
-"""Generator expressions as functions of one item: `(f(x) for x in xs)` gives what `map(lambda x: f(x), xs)` gives.
+"""Generators as functions of one item: `(f(x) for x in xs)` gives what `map(lambda x: f(x), xs)` gives.
 
 A loop over a symbolic number of items becomes a node of the Graph where each round starts from one item. A generator's
-frame stands still between its items; the function of one item has no such state.
+frame stands still between its items; the function of one item has no such state. A generator function that is a loop
+with one `yield` at its end is such a function, too, of an item and of what stands before the loop:
+
+    def batches(x, size):
+        n = len(x)                          # `before`: gives the iterator, x, size
+        for i in range(0, n, size):
+            yield x[i:i + size]             # `item`: of x, size and i
 """
 
 from __future__ import annotations
 
 import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
@@ -40,3 +49,103 @@ def function_of_item(code: CodeType) -> CodeType | None:
                *within, Instr("RETURN_VALUE", location=last.location)]
     made.flags = CompilerFlags(made.flags & ~CompilerFlags.GENERATOR)
     return made.to_code()
+
+
+@dataclass(frozen=True)
+class LoopCodes:
+    """A generator function in two: `before` takes its arguments, and gives the iterator of its loop and the locals that
+    `item` takes before an item."""
+
+    before: CodeType
+    item: CodeType
+
+
+@functools.lru_cache(maxsize=1024)
+def loop_codes(code: CodeType) -> LoopCodes | None:
+    """The two functions of a generator function whose body ends with one `for`, which yields at its end, keeps nothing
+    for its next round and handles no exception; None of others."""
+    kinds = CompilerFlags.GENERATOR | CompilerFlags.NESTED | CompilerFlags.NEWLOCALS | CompilerFlags.OPTIMIZED
+    if code.co_name.startswith("<") or code.co_flags & ~kinds or code.co_cellvars or "next" in code.co_names:
+        return None
+    made: Any = Bytecode.from_code(code)
+    names = [item.name if isinstance(item, Instr) else "" for item in made]
+    if names.count("YIELD_VALUE") != 1 or names.count("FOR_ITER") != 1 or {"SEND", "PUSH_EXC_INFO"} & set(names):
+        return None
+    start, at = names.index("FOR_ITER"), names.index("YIELD_VALUE")
+    again = made[start - 1]
+    back = [k for k, item in enumerate(made) if isinstance(item, Instr) and item.arg is again]
+    if not isinstance(again, Label) or back != [at + 3] or names[at + 1:at + 3] != ["RESUME", "POP_TOP"]:
+        return None
+    before, within = _plain(made[:start - 1]), _plain(made[start + 1:at])
+    given = _handed_over(code, before, within)
+    if given is None or not _only_ends(made, at + 4):
+        return None
+    return LoopCodes(_before(made, before, given), _item(made, before, within, given, made[at].location))
+
+
+def _plain(items: Any) -> list[Any]:
+    """Instructions and labels, without the handler that makes a RuntimeError of a StopIteration."""
+    return [item for item in items if isinstance(item, (Instr, Label))]
+
+
+def _handed_over(code: CodeType, before: list[Any], within: list[Any]) -> tuple[str, ...] | None:
+    """The locals that a round reads and that stand before the loop; None where one may be unbound there, or a round
+    leaves one to the next."""
+    arguments = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
+    known = {*arguments, *(name for what, name in _locals(before) if what == "STORE")}
+    bound: set[str] = set()
+    given: dict[str, None] = {}
+    for what, name in _locals(within):
+        if what == "STORE":
+            bound.add(name)
+        elif what == "LOAD" and name not in bound:
+            given[name] = None
+        elif what != "LOAD":
+            return None
+    jumps = any(isinstance(x, Label) for x in (*before, *within))
+    leaves = any(isinstance(x, Instr) and x.name.startswith("RETURN_") for x in within)
+    return None if jumps or leaves or bound & given.keys() or not given.keys() <= known else tuple(given)
+
+
+def _locals(items: list[Any]) -> Iterator[tuple[str, str]]:
+    """What instructions do with locals, in their order: some do two things (`STORE_FAST_LOAD_FAST`)."""
+    for x in items:
+        if isinstance(x, Instr) and "FAST" in x.name:
+            names: Any = x.arg if isinstance(x.arg, tuple) else (x.arg,)
+            yield from zip(re.findall("([A-Z]+)_FAST", x.name), names)
+
+
+def _only_ends(made: Any, at: int) -> bool:
+    """Whether nothing stands behind the loop but the generator's end."""
+    rest = [x for x in made[at:] if isinstance(x, Instr)]
+    named = [x.name for x in rest if x.name not in ("END_FOR", "POP_TOP", "CALL_INTRINSIC_1", "RERAISE")]
+    return named in (["LOAD_CONST", "RETURN_VALUE"], ["RETURN_CONST"]) and rest[
+        [x.name for x in rest].index(named[0])].arg is None
+
+
+def _before(made: Any, before: list[Any], given: tuple[str, ...]) -> CodeType:
+    code = _like(made)
+    code.argcount, code.posonlyargcount, code.kwonlyargcount = made.argcount + made.kwonlyargcount, 0, 0
+    place = before[-1].location
+    starts = [x for x in before if not (isinstance(x, Instr) and x.name == "RETURN_GENERATOR")]
+    first = next(k for k, x in enumerate(starts) if isinstance(x, Instr) and x.name == "POP_TOP")  # of what is sent
+    code[:] = [*starts[:first], *starts[first + 1:], *(Instr("LOAD_FAST", name, location=place) for name in given),
+               Instr("BUILD_TUPLE", 1 + len(given), location=place), Instr("RETURN_VALUE", location=place)]
+    return code.to_code()
+
+
+def _item(made: Any, before: list[Any], within: list[Any], given: tuple[str, ...], place: Any) -> CodeType:
+    code = _like(made)
+    code.argnames, code.argcount, code.posonlyargcount, code.kwonlyargcount = [*given, ITEM], 1 + len(given), 0, 0
+    free = [x for x in before if isinstance(x, Instr) and x.name == "COPY_FREE_VARS"]
+    code[:] = [*free, Instr("RESUME", 0, location=place), Instr("LOAD_FAST", ITEM, location=place), *within,
+               Instr("RETURN_VALUE", location=place)]
+    return code.to_code()
+
+
+def _like(made: Any) -> Any:
+    """Bytecode of the same function, without instructions, that is no generator's."""
+    code = Bytecode()
+    code._copy_attr_from(made)
+    code.flags = CompilerFlags(made.flags & ~CompilerFlags.GENERATOR)
+    return code

@@ -32,7 +32,7 @@ from dynacomp.capture.graph.size_scope import Relation
 from dynacomp.capture.graph.sized_calls import fori_of_length, rows_of_length
 from dynacomp.capture.graph.sizes import bounds, is_symbolic
 from dynacomp.capture.graph.sizes import names as names_of
-from dynacomp.capture.kinds import alike_items, grown_lists
+from dynacomp.capture.kinds import alike_items, generator_loops, grown_lists
 from dynacomp.capture.kinds.grown_lists import rows_aval, shape_of
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.moving_slices import Clipped
@@ -83,13 +83,14 @@ def roll(cap: Capture, frame: Frame, instr: Instruction, it: Value, counts: list
             cap, frame, instr.index):
         return
     body = min((b for b in loops(frame.code) if instr.index in b), key=len, default=None)
-    if body is None:  # a loop that generators and comprehensions suspend in
-        return
+    if body is None or any(frame.code.instrs[k].name == "YIELD_VALUE" for k in body):
+        return generator_loops.learn(cap, frame)  # its frame stands still in each round
     names = bound_names(frame.code, body, instr.index + 1, frame.code.at[instr.argval] + LOOP_ENDS)
     firsts = [size_values.expr_of(c.current) for c in counts]
     try:
         rounds = _rolled(lambda many, changed: For(cap, frame, names, it, changed, instr.index, many), counts, rounds)
-    except REFUSED:
+    except REFUSED as error:
+        generator_loops.give_up(cap, it, error)
         return tried(cap, frame, instr.index)
     ends = [first + rounds * c.step.value for first, c in zip(firsts, counts)]
     for count, end in zip(counts, ends):

@@ -16,6 +16,7 @@
     iteration           Iteration: `iter`, `next` and whole loops over Values
     whole_loops         Functions that go through all items of something, as loops where that is a symbolic number
                         of items
+    generator_loops     Loops over generators of the program that are loops themselves: `for batch in batches(x, 32)`
     existing_iterators  Iterators that the code was given: list iterators, ranges, enumerates and the like that
                         somebody else has made
     exceptions          Exceptions as Values: what they hold, how they are chained, what they say

@@ -16,6 +16,7 @@ from dynacomp.capture.bytecode.control_flow_graph import LOOP_ENDS
 from dynacomp.capture.calls.calls import BUILTINS, call
 from dynacomp.capture.control_flow import conditions, openings, rolled_loops
 from dynacomp.capture.control_flow.python_loops import watch_rounds
+from dynacomp.capture.kinds import generator_loops
 from dynacomp.capture.kinds.attrs import NAMING, do_nothing
 from dynacomp.capture.kinds.exceptions import as_exception, handled, instance_of, set_cause
 from dynacomp.capture.kinds.iteration import advance, get_iter, iterate
@@ -109,7 +110,7 @@ def _jump_or_pop(cap: Capture, f: Frame, i: Instruction) -> int | None:
 
 @opcode("GET_ITER")
 def _get_iter(cap: Capture, f: Frame, i: Instruction) -> None:
-    f.push(get_iter(cap, f.pop()))
+    f.push(generator_loops.as_map(cap, f, get_iter(cap, f.pop())))
 
 
 @opcode("FOR_ITER")

@@ -29,7 +29,7 @@ NONE = Const(None)
 
 def new_generator(cap: Capture, frame: Frame) -> GeneratorV:
     """The Value of a call of a function whose frame would suspend."""
-    made = GeneratorV(frame)
+    made = GeneratorV(frame, maker=cap.caller())
     if type_of(made) is types.CoroutineType:
         if sys.get_coroutine_origin_tracking_depth():
             raise Break("call", f"coroutine {frame.code.code.co_qualname}, of which Python notes where it is made")

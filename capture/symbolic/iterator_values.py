@@ -21,7 +21,7 @@ from dynacomp.capture.symbolic.values import MutableV, NotConstant, SizeV, Value
 @dataclass(eq=False)
 class GeneratorV(MutableV):
     """A generator of the captured code; `frame` is its suspended symbolic frame. real: the driver that exists of it
-    already (see suspended_values.py)."""
+    already (see suspended_values.py). maker: the frame that has called its function, and where."""
 
     frame: Any
     started: bool = False
@@ -30,6 +30,7 @@ class GeneratorV(MutableV):
     real: Any = None
     dirty: bool = False
     ahead: Any = None  # what it has yielded, and its driver is still to yield
+    maker: tuple[Any, int] = (None, 0)
 
 
 @dataclass(eq=False)
@@ -68,7 +69,8 @@ class CountIterV(Value):
 @dataclass(eq=False)
 class StreamV(MutableV):
     """A lazy iterator over others: `kind` is zip, enumerate, map, filter, chain, islice, ...; "rows" are those of an
-    array, part 1, whose numbers part 0 gives. Part 1 of an enumerate counts."""
+    array, part 1, whose numbers part 0 gives. Part 1 of an enumerate counts. maker: the frame that has called `zip` or
+    `enumerate`, and where."""
 
     kind: str
     parts: list[Any]
@@ -76,6 +78,7 @@ class StreamV(MutableV):
     state: dict[str, Any] = field(default_factory=dict)
     real: Any = None  # the object itself, here and below, if it exists already
     dirty: bool = False
+    maker: tuple[Any, int] = (None, 0)
 
 
 @dataclass(eq=False)

@@ -92,6 +92,7 @@ class Lessons:
     entered: dict[Any, bool] = field(default_factory=dict)  # library functions that no size can pass; False: nor enter
     opens_trees: bool = False  # what called objects keep beside their leaves is captured: a size came there
     shut: set[Any] = field(default_factory=set)  # but for those at these places
+    mapped: dict[int, bool] = field(default_factory=dict)  # code of generators: whether loops go through them as `map`
     each_checked: bool = False  # a metaclass's check of an instance changes something, see `class_checks`
 
     def learnt(self) -> int:

@@ -160,6 +160,10 @@ class Capture:
         payload.holder = holder
         self.emptied.append(payload)
 
+    def caller(self) -> tuple[Frame | None, int]:
+        """The frame that calls what runs now, and where."""
+        return (None, 0) if self.current is None else (self.current, self.current.index)
+
     def count(self, steps: int) -> None:
         """So many more instructions; an element of an iterator that is run through counts as some (STEPS_AN_ITEM).
         Neither may go on for ever."""
