@@ -22,7 +22,7 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.loops_py import reduced, summed
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS, call
-from dynacomp.capture.kinds import alike_items
+from dynacomp.capture.kinds import alike_items, grown_lists
 from dynacomp.capture.kinds.exceptions import as_exception
 from dynacomp.capture.kinds.iteration import ITERATORS, advance, get_iter, iterate, iterator, row_iter
 from dynacomp.capture.kinds.sequences import sort_values
@@ -308,8 +308,18 @@ def _eager_itertool(fn: Any) -> Any:
     return make
 
 
-for _name in ("product", "permutations", "combinations", "combinations_with_replacement", "pairwise"):
+for _name in ("product", "permutations", "combinations", "combinations_with_replacement"):
     BUILTINS[getattr(itertools, _name)] = _eager_itertool(getattr(itertools, _name))
+
+
+@row(itertools.pairwise)
+def _pairwise(cap: Capture, xs: Value) -> Value:
+    """Of a symbolic number of items: those but for the last one, beside those but for the first one."""
+    items = grown_lists.of_rows(cap, xs)
+    sides = [items and alike_items.taken(cap, items, s) for s in (slice(0, -1), slice(1, None))]
+    if None in sides:
+        return _eager_itertool(itertools.pairwise)(cap, xs)  # type: ignore[no-any-return]
+    return StreamV("zip", [get_iter(cap, side) for side in sides])  # type: ignore[arg-type]
 
 
 @row(itertools.repeat)

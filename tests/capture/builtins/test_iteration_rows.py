@@ -89,3 +89,23 @@ def test_what_raises_raises_the_same(program):
     want = outcome(program, (X,))
     assert issubclass(want[0], Exception)
     assert outcome(compiled, (X,)) == want == outcome(compiled, (X,))
+
+
+def products_of_neighbours(xs):
+    squares, total = [], 0.0
+    for x in xs:
+        squares.append(x * x)
+    for a, b in itertools.pairwise(squares):
+        total = total + a @ b
+    return jnp.stack([(a * b).sum() for a, b in itertools.pairwise(xs)]), total
+
+
+def test_pairs_of_a_changing_number_of_rows():
+    dynacomp.reset()
+    compiled = dynacomp.jit(products_of_neighbours, backend="eager")
+    for n in (4, 5, 7, 6, 9):
+        xs = jnp.sin(jnp.arange(n * 3.0)).reshape(n, 3)
+        for got, want in zip(compiled(xs), products_of_neighbours(xs)):
+            assert jnp.allclose(got, want, rtol=1e-5)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 2 and not stats["breaks"]
