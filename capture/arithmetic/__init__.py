@@ -8,5 +8,6 @@
                    texts
     graph_scalars  Python numbers that the Graph computes: loop counters, flags set in a branch, `float(loss)`
     arrays         Array Values: their attributes, methods, length, iteration
+    moving_slices  Slices of arrays that move with a loop's counter and keep their width
     operators      Operators on Values: arithmetic, comparison, truth, subscripts
 """

@@ -12,7 +12,7 @@ from typing import Any
 
 from jax._src.core import OpaqueTraceState
 
-from dynacomp.capture.arithmetic import arrays, graph_scalars, later
+from dynacomp.capture.arithmetic import arrays, graph_scalars, later, moving_slices
 from dynacomp.capture.arithmetic.identity import same_object
 from dynacomp.capture.arithmetic.indices import has_index, index_value, slice_of
 from dynacomp.capture.arithmetic.pairs import Pair, Pairs
@@ -22,7 +22,6 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.numbers import (
     dynamic_scalars,
     host_functions,
-    moving_slices,
     scalar_ranges,
     size_values,
     slices,

@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynacomp.capture.arithmetic import graph_scalars
+from dynacomp.capture.arithmetic.moving_slices import Line
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.control_flow.loop_state import State as Carried
 from dynacomp.capture.control_flow.merge import Differs, select
@@ -34,7 +35,6 @@ from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.applied import Given
 from dynacomp.capture.numbers.graph_inputs import add_input
 from dynacomp.capture.numbers.host_functions import as_scalar
-from dynacomp.capture.numbers.moving_slices import Line
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.questions import is_graph_number, is_scalar

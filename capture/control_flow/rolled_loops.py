@@ -17,6 +17,7 @@ from typing import Any
 import jax
 
 from dynacomp.capture.arithmetic import graph_scalars as numbers
+from dynacomp.capture.arithmetic.moving_slices import Clipped
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bodies.subgraphs import localise
 from dynacomp.capture.bytecode.code import Instruction
@@ -35,7 +36,6 @@ from dynacomp.capture.graph.sizes import names as names_of
 from dynacomp.capture.kinds import alike_items, generator_loops, grown_lists
 from dynacomp.capture.kinds.grown_lists import rows_aval, shape_of
 from dynacomp.capture.numbers import size_values
-from dynacomp.capture.numbers.moving_slices import Clipped
 from dynacomp.capture.symbolic.grown_items import Run, parts_of
 from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV, counters
 from dynacomp.capture.symbolic.kind import kind

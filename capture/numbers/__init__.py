@@ -12,5 +12,4 @@
     narrowing        Python ints that JAX converts to a narrower type: eager JAX raises OverflowError for those that
                      do not fit
     slices           Slices of arrays whose ends are ints that change: `x[:k]`, also below zero and beyond the array
-    moving_slices    Slices of arrays that move with a loop's counter and keep their width
 """

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dynacomp
-from dynacomp.capture.numbers.moving_slices import Line, places_from
+from dynacomp.capture.arithmetic.moving_slices import Line, places_from
 
 
 def rows(n):
