@@ -1,7 +1,7 @@
 """Loops over generators of the program that are loops themselves: `for batch in batches(x, 32)`.
 
-Where the generator's own loop goes round a symbolic number of times, the loop over it can be a node of the Graph only if
-no frame stands still between two rounds. The first attempt learns that (`rolled_loops.roll`); the next one runs what
+Where the generator's own loop goes round a symbolic number of times, the loop over it can be a node of the Graph only
+if no frame stands still between two rounds. The first attempt learns that (`rolled_loops.roll`); the next one runs what
 stands before the generator's loop where the program asks for the first item, and goes through `map` of the rest (see
 `bytecode.genexprs.loop_codes`). Nobody else may have the generator: the loop itself has called the function.
 """

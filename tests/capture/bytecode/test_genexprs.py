@@ -66,7 +66,7 @@ def carries(xs):
 
 def goes_on(xs):
     for x in xs:
-        yield x
+        yield x + 1
     print("end")
 
 
@@ -85,7 +85,7 @@ def skips(xs):
 def tidies_up(xs):
     try:
         for x in xs:
-            yield x
+            yield x + 1
     finally:
         print("end")
 
@@ -93,7 +93,7 @@ def tidies_up(xs):
 def nested(xs):
     for x in xs:
         for y in x:
-            yield y
+            yield y + 1
 
 
 def asks_another(xs, ys):
