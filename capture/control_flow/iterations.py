@@ -131,9 +131,9 @@ class Iteration:
             for v in self.changed.values:
                 if v in tails:
                     self.held[v] = [self.state.inside(x) for x in tails[v]]
-                    hidden = v.items if v.front is None else v.front.held() + v.appended
+                    hidden = v.items if not v.is_open else [*(v.front.held() if v.front else ()), *v.appended]
                     self.fronts[v] = v.front = Growing(self.held[v], hidden)
-                    v.items, v.appended = [], []
+                    v.items, v.appended, v.unseen = [], [], None
                     continue
                 bounds = self.range_of(v) if isinstance(v, CountIterV) else None
                 self.held[v] = [self.inside((v, i), x, bounds) for i, x in enumerate(undo_log.parts(v)[1])]
@@ -266,8 +266,8 @@ def is_float(v: Any) -> bool:
 
 
 def may_grow(v: Value) -> bool:
-    """Whether a loop may append to an object and become a node: a new list."""
-    return is_list(v) and v.cls is list and v.real is None and v.extra is None
+    """Whether a loop may append to an object and become a node: a new list, or one that nobody has looked into."""
+    return is_list(v) and v.cls is list and (v.real is None or v.is_open) and v.extra is None
 
 
 def range_of(it: CountIterV) -> tuple[int, int] | None:

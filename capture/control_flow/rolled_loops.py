@@ -36,7 +36,7 @@ from dynacomp.capture.graph.sizes import names as names_of
 from dynacomp.capture.kinds import alike_items, generator_loops, grown_lists
 from dynacomp.capture.kinds.grown_lists import rows_aval, shape_of
 from dynacomp.capture.numbers import size_values
-from dynacomp.capture.symbolic.grown_items import Run, parts_of
+from dynacomp.capture.symbolic.grown_items import Run
 from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV, counters
 from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture, Frame
@@ -255,7 +255,7 @@ class For(Iteration):
         for v, of_round in shapes.items():
             own = list(itertools.islice(left, sum(len(list(shape.leaves())) for shape in of_round)))
             run = Run(self.rounds, of_round, own)
-            grown_lists.put(v, grown_lists.of_rounds(self.cap, self.fronts[v], parts_of(v), run))
+            grown_lists.fill(self.cap, v, self.fronts[v], run)
 
     def last_numbers(self, ends: list[Leaf]) -> dict[str, Value]:
         """What the names hold behind the loop of which Python knows the number in every round. Those that

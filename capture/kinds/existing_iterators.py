@@ -65,7 +65,7 @@ def _upcoming(it: GivenIterV) -> tuple[Any, ...]:
 
 def _has_only_grown(v: Any) -> bool:
     """Whether the items that a list had lie where they lay."""
-    return is_list(v) and v.cls is list and (v.unseen is not None or unmoved(v)[0] == len(v.real))
+    return is_list(v) and v.cls is list and (v.is_open or unmoved(v)[0] == len(v.real))
 
 
 # --- over a dict that the code changes meanwhile

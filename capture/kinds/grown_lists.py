@@ -117,6 +117,24 @@ class Grown(Front):
 
 
 @dataclass(eq=False)
+class Onto(Grown):
+    """The items of a list that existed before, which nobody has looked into, and to which loops have appended: `parts`
+    looks, `all_parts` is what was added."""
+
+    unseen: Any = None
+    seen: list[Any] | None = None
+
+    @property
+    def parts(self) -> list[Any]:
+        if self.seen is None:
+            self.seen = list(self.unseen())
+        return [*self.seen, *self.all_parts]
+
+    def held(self) -> list[Any]:
+        return [x for part in self.all_parts for x in (part.held() if is_run(part) else [part])]
+
+
+@dataclass(eq=False)
 class Growing(Front):
     """The items of a list while a round of the loop that fills it runs: its last ones, as that round finds them.
     wanted: how many of them the body asked for in vain. hidden: all that the list held before the loop."""
@@ -140,8 +158,8 @@ class Growing(Front):
         raise Break("branch", "the length of a list that a loop fills, in the loop")
 
     def put_first(self, v: ListV, x: Value) -> bool:
-        """`v.insert(0, x)`; False where the round has put others at the end."""
-        self.turned = self.turned or not v.appended
+        """`v.insert(0, x)`; False where the round has put others at the end, or the list existed before."""
+        self.turned = self.turned or not v.appended and v.real is None
         v.appended += [x] if self.turned else []
         return self.turned
 
@@ -226,12 +244,18 @@ def extended(cap: Capture, *lists: Value) -> Grown | None:
     return None if not runs or any(map(is_mutable, runs)) else Grown(cap, parts)
 
 
-def of_rounds(cap: Capture, growing: Front, before: list[Any], run: Run) -> Grown:
-    """The items of a list behind a loop: those before it, and what its rounds have put at the end, or before them."""
-    if not growing.turned:
-        return Grown(cap, [*before, run])
-    stacks: list[Any] = [subscript(cap, stack, Const(slice(None, None, -1))) for stack in run.stacks]
-    return Grown(cap, [Run(run.length, run.shapes[::-1], stacks), *before])
+def fill(cap: Capture, v: ListV, growing: Front, run: Run) -> None:
+    """A list behind a loop holds what it held before it, and what the rounds have put at the end, or before that."""
+    if v.unseen is not None or isinstance(v.front, Onto):
+        added = v.front.all_parts if v.front is not None else []
+        unseen, seen = (v.unseen, None) if v.front is None else (v.front.unseen, v.front.seen)
+        put(v, Onto(cap, [*added, *v.appended, run], unseen, seen))
+        v.unseen = None
+    elif not growing.turned:
+        put(v, Grown(cap, [*parts_of(v), run]))
+    else:
+        stacks: list[Any] = [subscript(cap, stack, Const(slice(None, None, -1))) for stack in run.stacks]
+        put(v, Grown(cap, [Run(run.length, run.shapes[::-1], stacks), *parts_of(v)]))
 
 
 def put(v: ListV, front: Front) -> None:

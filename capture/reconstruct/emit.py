@@ -319,7 +319,11 @@ def _items(e: Emitter, v: ListV) -> None:
     """The items of a list, those that loops appended in runs."""
     if v.front is None:
         return e.tuple(v.items)
-    parts = parts_of(v)
+    load_parts(e, parts_of(v))
+
+
+def load_parts(e: Emitter, parts: list[Any]) -> None:
+    """Items, and what loops appended in runs, as one list."""
     e.call(runtime.joined_items, *(partial(_run, e, part) if is_run(part) else partial(
         e.tuple, [part]) for part in parts))
 

@@ -31,7 +31,7 @@ from dynacomp.capture.numbers.graph_inputs import add_input
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.array_identity import candidates, chosen, first
 from dynacomp.capture.reconstruct.checks import Checks
-from dynacomp.capture.reconstruct.emit import INPUTS, OUTPUTS, Emitter, load_elements, load_keys, load_table
+from dynacomp.capture.reconstruct.emit import INPUTS, OUTPUTS, Emitter, load_elements, load_keys, load_parts, load_table
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
 from dynacomp.capture.reconstruct.unchanged import changed_keys, effects, unmoved
 from dynacomp.capture.symbolic import sources as S
@@ -436,15 +436,15 @@ def assemble(code: CodeType, body: list[Any], more: tuple[str, ...] = ()) -> Cod
 def _prepare_list(w: Writer, v: ListV) -> None:
     replay: Callable[..., None]
     place: tuple[int, ...] = ()
-    if v.unseen is not None:
-        replay, items = runtime.extend_list, v.appended
+    if v.unseen is not None or v.front is not None and v.real is not None:
+        replay, items = runtime.extend_list, [*(v.front.all_parts if v.front is not None else ()), *v.appended]
     elif v.cls is list:
         front, back = unmoved(v)
         place = (front, list.__len__(v.real) - back)
         replay, items = runtime.replace_part, v.items[front:len(v.items) - back]
     else:
         replay, items = runtime.replace_deque if v.changes else runtime.set_items, v.items
-    w.e.tuple(items)
+    w.e.tuple(items) if not any(map(is_run, items)) else load_parts(w.e, items)
     kept = w.e.store_temp("k")
     target = w.save(v)
     w.replays.append(lambda: w.act(replay, lambda: w.e.op("LOAD_FAST", target), lambda: w.e.op("LOAD_FAST", kept),

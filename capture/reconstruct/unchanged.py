@@ -49,7 +49,7 @@ def _set(cap: Capture, v: SetV) -> bool:
 
 
 def _list(cap: Capture, v: ListV) -> bool:
-    return v.cls is list and v.unseen is None and unmoved(v)[0] == len(v.real) == len(v.items)
+    return v.cls is list and not v.is_open and unmoved(v)[0] == len(v.real) == len(v.items)
 
 
 define(ObjectV, Kind(is_as_it_was=_object))

@@ -188,12 +188,12 @@ def clone(value: Any) -> Any:
 
 
 def _list(v: ListV) -> tuple[Any, list[Any]]:
-    items = v.items if v.front is None else v.appended
-    return (v.cls, v.extra, v.changes, id(v.front), len(items)), list(items)
+    items = v.appended if v.is_open else v.items
+    return (v.cls, v.extra, v.changes, id(v.front), v.unseen is None, len(items)), list(items)
 
 
 def _put_list(v: ListV, held: list[Any]) -> None:
-    (v.items if v.front is None else v.appended)[:] = held
+    (v.appended if v.is_open else v.items)[:] = held
 
 
 def _dict(v: DictV) -> tuple[Any, list[Any]]:
@@ -255,7 +255,7 @@ for _cls, _parts, _put in ((SetV, _set, _nothing), (SeqIterV, _seq_iter, _nothin
                            (CountIterV, _count_iter, _put_count_iter)):
     define(_cls, Kind(parts=_parts, put=_put))
 define(ListV, Kind(parts=_list, put=_put_list, content=lambda v: (
-    id(v.front), *map(_held, v.items if v.front is None else v.appended))))
+    id(v.front), v.unseen is None, *map(_held, v.appended if v.is_open else v.items))))
 define(DictV, Kind(parts=_dict, put=_put_dict, content=lambda v: tuple((k, _held(x)) for k, x in v.items.items())))
 define(CellV, Kind(parts=_cell, put=_put_cell, content=lambda v: (_held(v.content),)))
 define(ObjectV, Kind(parts=_object, put=_put_object, content=lambda v: Read(

@@ -419,3 +419,67 @@ def test_what_a_filled_list_holds_is_alive():
 
     check(run, 3)
     assert run(rows(3))[2] == ["filled", "closed", "dropped"]
+
+
+# --- lists that exist before the loop
+
+
+class Log:
+    def __init__(self):
+        self.items, self.kinds = [], ["a"]
+
+
+def noted(xs, log):
+    for x in xs:
+        log.items.append((x.sum(), x * 2))
+        log.kinds.append("b")
+    log.items.append("end")
+    for x in xs:
+        log.items.append(x.max())
+    return xs.sum()
+
+
+def noted_and_read(xs, log):
+    mine = log.items
+    for x in xs:
+        mine.append(x.sum())
+    total = 0.0
+    for s in log.items:
+        total = total + s
+    return mine is log.items, jnp.stack(log.items).mean(), log.items[-1], len(mine), total
+
+
+def after_a_break(xs):
+    found, mean = [], 0.0
+    print("start")
+    for x in xs:
+        mean = 0.9 * mean + 0.1 * x
+        found.append(mean)
+    return jnp.stack(found), len(found)
+
+
+def looked_into(xs, log):
+    log.items.append(xs.sum())
+    for x in xs:
+        log.items.append(log.items[-1] * 0.5 + x.sum() + len(log.items))
+    log.items.insert(0, 1)
+    return log.items[0]
+
+
+@pytest.mark.parametrize(("fn", "captures"), [(noted, 2), (noted_and_read, 3), (looked_into, None)])
+def test_a_list_that_exists_is_extended_by_a_loop(fn, captures):
+    """Nobody has to look into it: what the object holds is as Python leaves it, call by call."""
+    for kept in (False, True):
+        dynacomp.reset()
+        compiled, logs = dynacomp.jit(fn, backend="eager"), (Log(), Log())
+        for n in (5, 7, 4, 9, 12, 3):
+            logs = logs if kept and captures == 2 else (Log(), Log())
+            wrong = unlike(outcome(fn, (rows(n), logs[0])), outcome(compiled, (rows(n), logs[1])))
+            assert not wrong, f"length {n}: {wrong}"
+            assert not unlike(outcome(lambda: vars(logs[0]), ()), outcome(lambda: vars(logs[1]), ()))  # noqa: B023
+        stats = dynacomp.stats()
+        assert captures is None or stats["frames_captured"] <= captures and not stats["breaks"], stats
+
+
+def test_a_list_that_outlives_a_break_is_extended_by_a_loop():
+    check(after_a_break, 4, ("effect",))
