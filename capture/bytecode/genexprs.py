@@ -65,7 +65,8 @@ def loop_codes(code: CodeType) -> LoopCodes | None:
     """The two functions of a generator function whose body ends with one `for`, which yields at its end, keeps nothing
     for its next round and handles no exception; None of others."""
     kinds = CompilerFlags.GENERATOR | CompilerFlags.NESTED | CompilerFlags.NEWLOCALS | CompilerFlags.OPTIMIZED
-    if code.co_name.startswith("<") or code.co_flags & ~kinds or code.co_cellvars or "next" in code.co_names:
+    if code.co_name.startswith("<") or code.co_flags & ~kinds or code.co_cellvars or (
+            {"next", "StopIteration"} & {*code.co_names}):
         return None
     made: Any = Bytecode.from_code(code)
     names = [item.name if isinstance(item, Instr) else "" for item in made]

@@ -90,6 +90,8 @@ def roll(cap: Capture, frame: Frame, instr: Instruction, it: Value, counts: list
     try:
         rounds = _rolled(lambda many, changed: For(cap, frame, names, it, changed, instr.index, many), counts, rounds)
     except REFUSED as error:
+        if isinstance(error, Clipped) and cap.bodies:
+            raise  # it may be the last round of a loop around this one
         generator_loops.give_up(cap, it, error)
         return tried(cap, frame, instr.index)
     ends = [first + rounds * c.step.value for first, c in zip(firsts, counts)]

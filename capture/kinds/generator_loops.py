@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynacomp.capture.base.errors import Break, Restart
+from dynacomp.capture.base.errors import Break, Raised, Restart
 from dynacomp.capture.bytecode.genexprs import loop_codes
 from dynacomp.capture.symbolic.iterator_values import GeneratorV, StreamV
 from dynacomp.capture.symbolic.machine import Capture, Frame
@@ -30,10 +30,11 @@ def learn(cap: Capture, frame: Frame) -> None:
 
 
 def give_up(cap: Capture, it: Value, error: Exception) -> None:
-    """Called where a loop can be no node: Restart where Python has to run a part of it, which wants the generator."""
+    """Called where a loop can be no node: Restart where Python has to run a part of it, which wants the generator, or
+    where the program raises (a StopIteration ends `map`, and is an error in a generator)."""
     found = [part.state["generator"] for part in (it, *getattr(it, "parts", ())) if isinstance(
         part, StreamV) and "generator" in part.state]
-    if found and isinstance(error, Break) and error.kind != "branch":
+    if found and (isinstance(error, Raised) or isinstance(error, Break) and error.kind != "branch"):
         cap.lessons.mapped.update(dict.fromkeys(found, False))
         raise Restart
 

@@ -255,7 +255,7 @@ for _cls, _parts, _put in ((SetV, _set, _nothing), (SeqIterV, _seq_iter, _nothin
                            (CountIterV, _count_iter, _put_count_iter)):
     define(_cls, Kind(parts=_parts, put=_put))
 define(ListV, Kind(parts=_list, put=_put_list, content=lambda v: (
-    id(v.front), v.unseen is None, *map(_held, v.appended if v.is_open else v.items))))
+    id(v.front), *map(_held, v.items if v.front is None else v.appended))))
 define(DictV, Kind(parts=_dict, put=_put_dict, content=lambda v: tuple((k, _held(x)) for k, x in v.items.items())))
 define(CellV, Kind(parts=_cell, put=_put_cell, content=lambda v: (_held(v.content),)))
 define(ObjectV, Kind(parts=_object, put=_put_object, content=lambda v: Read(
