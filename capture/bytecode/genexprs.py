@@ -21,7 +21,24 @@ from typing import Any
 
 from bytecode import Bytecode, CompilerFlags, Instr, Label
 
+# Flags of functions that are left as they are; others (a docstring, a future import) say nothing of how one runs.
+REFUSED = (CompilerFlags.VARARGS | CompilerFlags.VARKEYWORDS | CompilerFlags.COROUTINE
+           | CompilerFlags.ITERABLE_COROUTINE | CompilerFlags.ASYNC_GENERATOR)
 ITEM = ".0"  # what CPython calls the argument: the iterator in a generator expression, here an item of it
+
+
+def _places(made: Any) -> tuple[int, int] | None:
+    """Where the first loop begins and where it yields: once, at its end, as the generator does nowhere else; None of
+    other generators."""
+    names = [item.name if isinstance(item, Instr) else "" for item in made]
+    if names.count("YIELD_VALUE") != 1 or "SEND" in names or "FOR_ITER" not in names:
+        return None
+    start, at = names.index("FOR_ITER"), names.index("YIELD_VALUE")
+    again = made[start - 1]
+    back = [k for k, item in enumerate(made) if isinstance(item, Instr) and item.arg is again]
+    if not isinstance(again, Label) or back != [at + 3] or names[at + 1:at + 3] != ["RESUME", "POP_TOP"]:
+        return None
+    return start, at
 
 
 @functools.lru_cache(maxsize=1024)
@@ -34,14 +51,10 @@ def function_of_item(code: CodeType) -> CodeType | None:
             code.co_flags & CompilerFlags.GENERATOR):
         return None
     made: Any = Bytecode.from_code(code)
-    names = [item.name if isinstance(item, Instr) else "" for item in made]
-    if names.count("YIELD_VALUE") != 1 or "SEND" in names:
+    places = _places(made)
+    if places is None:
         return None
-    start, at = names.index("FOR_ITER"), names.index("YIELD_VALUE")
-    again = made[start - 1]
-    back = [k for k, item in enumerate(made) if isinstance(item, Instr) and item.arg is again]
-    if not isinstance(again, Label) or back != [at + 3] or names[at + 1:at + 3] != ["RESUME", "POP_TOP"]:
-        return None
+    start, at = places
     cells = [item for item in made[:start] if isinstance(item, Instr) and item.name in ("MAKE_CELL", "COPY_FREE_VARS")]
     first, last = made[start], made[at]
     within = [item for item in made[start + 1:at] if isinstance(item, (Instr, Label))]  # no handlers: this frame ends
@@ -64,19 +77,15 @@ class LoopCodes:
 def loop_codes(code: CodeType) -> LoopCodes | None:
     """The two functions of a generator function whose body ends with one `for`, which yields at its end, keeps nothing
     for its next round and handles no exception; None of others."""
-    kinds = CompilerFlags.GENERATOR | CompilerFlags.NESTED | CompilerFlags.NEWLOCALS | CompilerFlags.OPTIMIZED
-    if code.co_name.startswith("<") or code.co_flags & ~kinds or code.co_cellvars or (
-            {"next", "StopIteration"} & {*code.co_names}):
+    if code.co_name.startswith("<") or code.co_flags & REFUSED or not code.co_flags & CompilerFlags.GENERATOR or (
+            code.co_cellvars or {"next", "StopIteration"} & {*code.co_names}):
         return None
     made: Any = Bytecode.from_code(code)
-    names = [item.name if isinstance(item, Instr) else "" for item in made]
-    if names.count("YIELD_VALUE") != 1 or names.count("FOR_ITER") != 1 or {"SEND", "PUSH_EXC_INFO"} & set(names):
+    names = [item.name for item in made if isinstance(item, Instr)]
+    places = _places(made)
+    if places is None or names.count("FOR_ITER") != 1 or "PUSH_EXC_INFO" in names:
         return None
-    start, at = names.index("FOR_ITER"), names.index("YIELD_VALUE")
-    again = made[start - 1]
-    back = [k for k, item in enumerate(made) if isinstance(item, Instr) and item.arg is again]
-    if not isinstance(again, Label) or back != [at + 3] or names[at + 1:at + 3] != ["RESUME", "POP_TOP"]:
-        return None
+    start, at = places
     before, within = _plain(made[:start - 1]), _plain(made[start + 1:at])
     given = _handed_over(code, before, within)
     if given is None or not _only_ends(made, at + 4):

@@ -1,5 +1,7 @@
 """Generator expressions as functions of one item, and those that are none."""
 
+from __future__ import annotations
+
 import types
 
 import pytest
@@ -45,6 +47,7 @@ def cut(xs, size):
 
 
 def doubled(xs):
+    """With a docstring, and the flag of a module that begins as this one does."""
     for x in xs:
         y = x * 2
         yield y
