@@ -24,6 +24,7 @@ from jax._src import core
 
 from dynacomp.capture.arithmetic.operators import fold
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.calls.callbacks import given_below_jit
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS, call
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture
@@ -71,13 +72,14 @@ BUILTINS.update({q: functools.partial(ask_of_trace, q) for q in (core.get_opaque
 PRINT_OPTIONS = inspect.signature(jax.debug.print).parameters.keys() - {"args", "kwargs"}
 
 
-def debug_print(cap: Capture, *args: Value, **kwargs: Value) -> Value:
+def debug_print(cap: Capture, *given: Value, **named: Value) -> Value:
+    args, kwargs = given_below_jit(cap, given, named, PRINT_OPTIONS)
     said = args[0] if args else kwargs.get("fmt")
     text = as_python(said) if said is not None and is_known_literal(said) else None
     if cap.bodies or type(text) is not str or not all(map(is_settled, (*args, *kwargs.values()))):
-        return library_call(cap, jax.debug.print, list(args), kwargs)
+        return library_call(cap, jax.debug.print, args, kwargs)
     fold(cap, lambda: check_format(text, len(args) - 1, kwargs.keys() - PRINT_OPTIONS))
-    cap.effects.call(runtime.debug_print, list(args), kwargs)
+    cap.effects.call(runtime.debug_print, args, kwargs)
     return Const(None)
 
 

@@ -11,6 +11,8 @@ A callback with effects eager JAX calls at once, with arrays, where no transform
 like any function of the program. Elsewhere it breaks the graph, since Python may look next at what it changes.
 
     jax.debug.callback(lambda loss: history.append(loss), loss)      # history.append(loss)
+
+What a compiled program gives to a callback is strongly typed: to an `io_callback` always, to others below a `jax.jit`.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 import dis
 import functools
 import types
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import jax
@@ -79,8 +82,8 @@ OPTIONS = ("ordered", "partitioned", "sharding")  # which say nothing about a ca
 
 def debug_callback(cap: Capture, *args: Value, **kwargs: Value) -> Value:
     if not args or not may_enter(cap, args[1:], kwargs):
-        return library_call(cap, jax.debug.callback, list(args), kwargs)
-    entered(cap, args[0], args[1:], kwargs)
+        return library_call(cap, jax.debug.callback, *given_below_jit(cap, args, kwargs, OPTIONS))
+    entered(cap, args[0], args[1:], kwargs, jnp.asarray if not cap.effects.jitted else as_compiled)
     return Const(None)
 
 
@@ -88,7 +91,7 @@ def io(cap: Capture, *args: Value, **kwargs: Value) -> Value:
     """Its result is what NumPy makes of the callback's, which nobody compares with what was announced."""
     if len(args) < 2 or not may_enter(cap, args[2:], kwargs):
         return library_call(cap, io_callback, list(args), kwargs)
-    found = entered(cap, args[0], args[2:], kwargs)
+    found = entered(cap, args[0], args[2:], kwargs, as_compiled)
     if any(of_class(ArrayV, cap.items(call(cap, Const(jax.tree.leaves), [found], {})))):
         raise Break("effect", "arrays that a callback returns")
     return call(cap, Const(jax.tree.map), [Const(np.asarray), found], {})
@@ -100,17 +103,36 @@ def may_enter(cap: Capture, args: tuple[Value, ...], kwargs: dict[str, Value]) -
     return cap.may_break and all(is_graph_array(v) or is_number(v) or is_known_literal(v) for v in given)
 
 
-def entered(cap: Capture, function: Value, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
-    """What the callback returns. Where it raises Python runs it: JAX writes that to its log."""
-    given = {name: as_array(cap, v) for name, v in kwargs.items() if name not in OPTIONS}
+def entered(cap: Capture, function: Value, args: tuple[Value, ...], kwargs: dict[str, Value], made: Any) -> Value:
+    """What the callback returns; it gets what `made` makes of numbers and arrays. Where it raises Python runs it: JAX
+    writes that to its log."""
+    def given(value: Value) -> Value:
+        seen = is_number(value) or is_graph_array(value) and made is as_compiled
+        return library_call(cap, made, [value]) if seen else value
+
+    named = {k: given(v) for k, v in kwargs.items() if k not in OPTIONS}
     try:
-        return call(cap, function, [as_array(cap, v) for v in args], given)
+        return call(cap, function, [given(v) for v in args], named)
     except Raised:
         raise Break("raises", "a callback") from None
 
 
-def as_array(cap: Capture, value: Value) -> Value:
-    return library_call(cap, jnp.asarray, [value]) if is_number(value) else value
+def given_below_jit(cap: Capture, args: Sequence[Value], kwargs: dict[str, Value],
+                    options: Collection[str]) -> tuple[list[Value], dict[str, Value]]:
+    """The arguments of a callback: in a `jax.jit(f)` that is entered they are what a compiled program would give it."""
+    if not cap.effects.jitted:
+        return list(args), kwargs
+
+    def each(value: Value) -> Value:
+        return call(cap, Const(jax.tree.map), [Const(as_compiled), value], {})
+
+    return [each(v) for v in args], {k: v if k in options else each(v) for k, v in kwargs.items()}
+
+
+def as_compiled(x: Any) -> Any:
+    """What a callback that a compiled program calls gets for `x`, an argument: numbers are strongly typed."""
+    weak = isinstance(x, (*NUMBERS, np.generic, np.ndarray)) or isinstance(x, jax.Array) and x.weak_type
+    return jax.lax.convert_element_type(x, jnp.asarray(x).dtype) if weak else x
 
 
 def is_number(value: Value) -> bool:

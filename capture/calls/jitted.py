@@ -59,10 +59,12 @@ def called(cap: Capture, obj: Any, inner: Value, args: list[Value], kwargs: dict
     key = getattr(wrapped, "__code__", wrapped)
     apart, watch = key in cap.lessons.apart, Watch()
     cap.effects.watches.append(watch)
+    cap.effects.jitted += 1
     try:
         result = cap.call(inner, *_taken(cap, obj, args, kwargs, apart))
     finally:
         cap.effects.watches.pop()
+        cap.effects.jitted -= 1
     if watch.changed:
         if apart:
             raise Break("effect", "what a function does to outer objects when jax.jit traces it")

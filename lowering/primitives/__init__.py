@@ -24,6 +24,7 @@
                      simpler primitives
     special_rules    Special functions, approximate ones and solvers that stand for a composition of
                      simpler primitives
+    messages         `debug.print` and `debug.callback` where eager JAX shows weak types
     placing          Programs that decide where their arrays live: on several devices, or on
                      another than the default one
     specialise       Puts known sizes into a primitive Graph: symbolic Avals, parameters and

@@ -57,7 +57,15 @@ from dynacomp.lowering.primitives.control_rules import CONTROLS, Body, Control
 from dynacomp.lowering.primitives.liveness import needed
 from dynacomp.lowering.primitives.ops import CONTROL, EXTERN, OPS, POINTWISE, Op, expressible, is_known, kept_params
 from dynacomp.lowering.primitives.placing import committed, refuse_placing
-from dynacomp.lowering.primitives.translate_rules import CALLS, IDENTITIES, as_extern, is_key, raw_struct, rewrite_of
+from dynacomp.lowering.primitives.translate_rules import (
+    CALLS,
+    EVALUATED,
+    IDENTITIES,
+    as_extern,
+    is_key,
+    raw_struct,
+    rewrite_of,
+)
 from dynacomp.lowering.primitives.unfolding import unfolded
 from dynacomp.lowering.sizes.dims import SymbolicShapeError, map_dims, to_sympy
 
@@ -250,12 +258,14 @@ def node_aval(aval: Any) -> Aval:
 class Writer:
     """Writes equations into a Builder. Values are Nodes or typed NumPy scalars.
 
-    `where` is the user's line of what is being written; `places` has it for each captured node.
+    `where` is the user's line of what is being written; `places` has it for each captured node. compiled: eager JAX
+    compiles what is being written, the body of a `jax.jit` or of a loop.
     """
 
     builder: Builder
     places: tuple[Where, ...] = ()
     where: Where = ()
+    compiled: bool = False
 
     def inline(self, closed: ClosedJaxpr, args: list[Any]) -> list[Any]:
         """The values of a jaxpr's outputs, its equations written in place."""
@@ -294,11 +304,12 @@ class Writer:
         if name in IDENTITIES:
             return args
         if name in CALLS:
-            return self.inline(CALLS[name](eqn.params), args)
+            inside = self if name in EVALUATED else replace(self, compiled=True)
+            return inside.inline(CALLS[name](eqn.params), args)
         if (fixed := self.fixed_branch(eqn, args)) is not None:
             return fixed
         if (rewrite := rewrite_of(eqn)) is not None:
-            return self.inline(jax.make_jaxpr(rewrite)(*(raw_struct(v.aval) for v in eqn.invars)), args)
+            return self.written(rewrite, eqn, args)
         if eqn.effects:
             return self.unknown(eqn, args)
         if name in CONTROLS:
@@ -310,8 +321,13 @@ class Writer:
     def unknown(self, eqn: Any, args: list[Any]) -> list[Any]:
         """An equation that nothing of ours computes: what it unfolds to, else a node for XLA."""
         if (fn := unfolded(eqn)) is not None and not any(map(is_key, (*eqn.invars, *eqn.outvars))):
-            return self.inline(jax.make_jaxpr(fn)(*(raw_struct(v.aval) for v in eqn.invars)), args)
-        return self.node(OPS["extern"], args, as_extern(eqn), eqn)
+            return self.written(fn, eqn, args)
+        return self.node(OPS["extern"], args, as_extern(eqn, self.compiled), eqn)
+
+    def written(self, fn: Any, eqn: Any, args: list[Any]) -> list[Any]:
+        """What `fn` computes of the operands of an equation, which eager JAX compiles."""
+        traced = jax.make_jaxpr(fn)(*(raw_struct(v.aval) for v in eqn.invars))
+        return replace(self, compiled=True).inline(traced, args)
 
     def control(self, flow: Control, args: list[Any], eqn: Any) -> list[Any]:
         """A loop or branches as one node, whose bodies are Graphs of their own."""
@@ -328,8 +344,9 @@ class Writer:
         """A body as a Graph, its parameters those that `body` lists."""
         builder = Builder(name)
         inputs = [builder.placeholder(f"x{i}", node_aval(a)) for i, a in enumerate(body.parameters)]
-        outs = replace(self, builder=builder).inline(body.closed, [inputs[k] for k in body.used])
-        outs = [replace(self, builder=builder).as_node(o, v.aval) for o, v in zip(outs, body.closed.jaxpr.outvars)]
+        writer = replace(self, builder=builder, compiled=True)
+        outs = writer.inline(body.closed, [inputs[k] for k in body.used])
+        outs = [writer.as_node(o, v.aval) for o, v in zip(outs, body.closed.jaxpr.outvars)]
         return builder.finish(tuple(outs))
 
     def fixed_branch(self, eqn: Any, args: list[Any]) -> list[Any] | None:
@@ -339,7 +356,8 @@ class Writer:
         if eqn.primitive.name != "cond" or is_node(args[0]):
             return None
         branches = eqn.params["branches"]
-        return self.inline(branches[int(np.clip(args[0], 0, len(branches) - 1))], args[1:])
+        taken = branches[int(np.clip(args[0], 0, len(branches) - 1))]
+        return replace(self, compiled=True).inline(taken, args[1:])
 
     def node(self, op: Op, args: list[Any], params: Mapping[str, Any], eqn: Any) -> list[Any]:
         """One Op node, and a getitem for each result where it has several."""

@@ -25,6 +25,7 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from dynacomp.capture.graph.avals import is_numpy_dtype
 from dynacomp.lowering.primitives.complex_rules import complex_rewrite
+from dynacomp.lowering.primitives.messages import unforgetting
 from dynacomp.lowering.primitives.placing import elsewhere
 from dynacomp.lowering.primitives.product_rules import PRODUCTS
 from dynacomp.lowering.primitives.reduce_rules import REDUCTIONS
@@ -76,6 +77,7 @@ CALLS: dict[str, Callable[[dict[str, Any]], ClosedJaxpr]] = {
     "composite": lambda p: p["jaxpr"],
     "custom_lin": lambda p: p["call_jaxpr"],
 }
+EVALUATED = CALLS.keys() - {"jit", "pjit", "composite"}  # those whose equations eager JAX runs one by one
 
 IDENTITIES = frozenset({"copy", "copy_p", "stop_gradient", "optimization_barrier", "name", "pvary",
                         "random_wrap", "random_unwrap", "random_clone", "reduced_vary_cast"})
@@ -372,10 +374,11 @@ def raw_struct(aval: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((*aval.shape, *aval.dtype._impl.key_shape), np.uint32)
 
 
-def as_extern(eqn: Any) -> dict[str, Any]:
+def as_extern(eqn: Any, compiled: bool = True) -> dict[str, Any]:
     """The parameters of an `extern` node: the equation as a jaxpr on plain arrays, why, and its
-    effects (empty when it may be dropped, merged and reordered)."""
-    bind = on_keys(eqn, lambda *args: eqn.primitive.bind(*args, **eqn.params))
+    effects (empty when it may be dropped, merged and reordered). compiled: eager JAX compiles it."""
+    run = eqn if compiled else unforgetting(eqn)
+    bind = on_keys(eqn, lambda *args: run.primitive.bind(*args, **run.params))
     return {"jaxpr": jax.make_jaxpr(bind)(*(raw_struct(v.aval) for v in eqn.invars)),
             "why": f"`{eqn.primitive.name}` has no lowering",
             "effects": tuple(sorted(str(e) for e in eqn.effects))}
