@@ -1,7 +1,7 @@
 """Cache entries: what the C side checks and runs, made of what was captured and of the compiled Graph.
 
     with capture(root, lessons) as captured:
-        entry = entry_of(captured, compiled(captured.graph))
+        entry = parts_of(captured, program).entry(key, program)
 
 Guards become steps of a `GuardProgram`, which share registers; `Info` says, for `explain`, notices and the next
 capture, what the entry is.
@@ -72,11 +72,6 @@ class Parts:
         kernels = getattr(getattr(program, "inner", program), "kernels", ())
         most = max(self.info.operations, len(kernels))  # what a library's net computes is one node of the Graph
         return Entry(GuardProgram(self.steps), key=key, info=self.info, operations=most, **runs)
-
-
-def entry_of(captured: Captured, program: Any) -> Entry:
-    """The entry that runs `program`, the compiled Graph (None where there is no Graph)."""
-    return parts_of(captured, program).entry(captured.cap.options, program)
 
 
 def parts_of(captured: Captured, program: Any) -> Parts:

@@ -1,6 +1,6 @@
 """Capturing a frame: from a function and its arguments to a Graph, guards, and what runs in place of the frame.
 
-`capture(root, lessons)` is one attempt. It answers with a `Captured`, of which `entries.entry_of` makes a cache entry
+`capture(root, lessons)` is one attempt. It answers with a `Captured`, of which `entries.parts_of` makes a cache entry
 once the driver has compiled the Graph; with a `Refusal`, the reason why this frame runs as plain Python; or with None:
 `lessons` has grown (where the graph must break, which sizes must be constants), and the next attempt goes further.
 """

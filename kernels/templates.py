@@ -6,7 +6,6 @@ A backend asks `TEMPLATES[name]`:
     call(params, dtypes, operands, results, expr)   the C++ statement that runs it
     instances(params, dtypes)                   the C++ units that define what the statement calls, after calls.h
                                                 declared it; None: the statement needs the header (and `source`)
-    workspace(params, dtypes)                   bytes of scratch in the arena (0: threads keep their own)
     reference(params, *arrays)                  the same in NumPy, for tests and interpreters
 
 `params` holds ints, SymPy sizes and strings as each row's `doc` says; strides are in elements.
@@ -52,7 +51,6 @@ class Template:
     call: Callable[[Params, Dtypes, Sequence[str], Sequence[str], Callable[[Any], str]], str]
     reference: Callable[..., tuple[np.ndarray, ...]]
     instances: Callable[[Params, Dtypes], tuple[str, ...]] | None = None
-    workspace: Callable[[Params, Dtypes], Any] = lambda params, dtypes: 0
     source: str = ""  # more C++ that the call needs, to stand after the header
 
 

@@ -38,6 +38,7 @@ from dynacomp.capture.symbolic.questions import (
     is_sequence,
     is_slice,
     own_class,
+    type_name,
 )
 from dynacomp.capture.symbolic.standing_values import IdV, LaterV, TraceStateV
 from dynacomp.capture.symbolic.values import (
@@ -302,7 +303,7 @@ def _structural(cap: Capture, op: Any, a: Value, b: Value) -> Value:
         return _order(cap, op, a, b)
     _refuse_text(op, a)
     if op not in (operator.eq, operator.ne):
-        raise Break("operator", f"{op.__name__} of {_kind(a)} and {_kind(b)}")
+        raise Break("operator", f"{op.__name__} of {type_name(a)} and {type_name(b)}")
     same = equal(cap, a, b)
     return Const(same == (op is operator.eq))
 
@@ -318,13 +319,6 @@ def _order(cap: Capture, op: Any, a: Value, b: Value) -> Value:
         if not equal(cap, x, y):
             return binary(cap, op, x, y)
     return Const(op(len(left), len(right)))
-
-
-def _kind(v: Value) -> str:
-    try:
-        return type_of(v).__name__
-    except NotConstant:
-        return type(v).__name__
 
 
 def equal(cap: Capture, a: Value, b: Value) -> bool:
@@ -389,7 +383,7 @@ def _of_traces(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
 def _equal_unknown(cap: Capture, a: Value, b: Value) -> bool | None:
     """Objects that are not looked into, which may equal others."""
     if any(isinstance(v, UNKNOWN) and _compares(type_of(v)) for v in (a, b)):
-        raise Break("operator", f"== of {_kind(a)} and {_kind(b)}")
+        raise Break("operator", f"== of {type_name(a)} and {type_name(b)}")
     return None
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dynacomp.capture.arithmetic.operators import fold
-from dynacomp.capture.base import namespaces_py
+from dynacomp.capture.base import itertools_py, namespaces_py
 from dynacomp.capture.calls.calls import BUILTINS, BY_TYPE, call
 from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.symbolic.machine import Capture
@@ -58,7 +58,7 @@ def _pairs(accelerator: types.ModuleType, python: types.ModuleType) -> dict[Any,
 
 
 TWINS: dict[Any, Callable] = {
-    **namespaces_py.TWINS,
+    **itertools_py.EQUIVALENTS, **namespaces_py.TWINS,
     **_pairs(_heapq, twin("heapq", "_heapq")), **_pairs(_bisect, twin("bisect", "_bisect")),
     _collections._count_elements: count_elements,
 }

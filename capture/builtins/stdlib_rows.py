@@ -19,7 +19,6 @@ from typing import Any, cast
 
 from dynacomp.capture.arithmetic.operators import subscript
 from dynacomp.capture.base.errors import Break
-from dynacomp.capture.base.itertools_py import EQUIVALENTS
 from dynacomp.capture.bodies.subgraphs import signature_of
 from dynacomp.capture.calls.calls import BUILTINS, BY_TYPE, OPENED, as_function, call, inline
 from dynacomp.capture.symbolic import sources as S
@@ -74,14 +73,7 @@ def _cmp_to_key(cap: Capture, mycmp: Value) -> Value:
 BUILTINS[functools.cmp_to_key] = _cmp_to_key
 
 
-# --- lazy iterators, and getters
-
-
-def _enter(fn: Any) -> Any:
-    return lambda cap, *args, **kwargs: call(cap, Const(fn), list(args), kwargs)
-
-
-BUILTINS.update({real: _enter(python) for real, python in EQUIVALENTS.items()})
+# --- getters
 
 
 def _item_getter(cap: Capture, getter: Const, obj: Value) -> Value:

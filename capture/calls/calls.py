@@ -180,10 +180,6 @@ def cell_content(cap: Capture, cell: CellV, name: str = "") -> Value:
 # --- kinds of callee
 
 
-def _function(cap: Capture, fn: FunctionV, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    return inline(cap, fn, args, kwargs)
-
-
 def _method(cap: Capture, fn: MethodV, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A method that asks for what such an object holds would break the graph there: Python runs all of it."""
     if is_opaque(fn.obj) and is_const(fn.func) and isinstance(peek(fn.func), types.FunctionType):
@@ -488,7 +484,7 @@ def _descriptor_call(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str
     return None
 
 
-for _cls, _caller in ((FunctionV, _function), (MethodV, _method), (BuiltinMethodV, _builtin_method),
+for _cls, _caller in ((FunctionV, inline), (MethodV, _method), (BuiltinMethodV, _builtin_method),
                       (PartialV, _partial), (ObjectV, _object), (LibraryV, _library), (Const, _const),
                       (ArrayV, _array)):
     define(_cls, Kind(call=_caller))  # type: ignore[arg-type]

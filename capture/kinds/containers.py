@@ -26,11 +26,12 @@ from dynacomp.capture.arithmetic.operators import (
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.kinds import deques, dicts_and_sets, sequences
 from dynacomp.capture.kinds.iteration import iterate, iterator
-from dynacomp.capture.kinds.keys import hashable, kind_of, missing_key, raised, sought
+from dynacomp.capture.kinds.keys import hashable, missing_key, raised, sought
 from dynacomp.capture.kinds.sequences import position_of
 from dynacomp.capture.numbers import dynamic_scalars, host_functions
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import type_name
 from dynacomp.capture.symbolic.side_effects import mutating, removing
 from dynacomp.capture.symbolic.values import (
     ArrayV,
@@ -68,10 +69,6 @@ def length(cap: Capture, x: Value) -> Value:
     return fold(cap, len, x) if row is None else row(cap, x)
 
 
-def _count(cap: Capture, x: TupleV | ListV | DictV | SetV) -> Value:
-    return count_of(cap, x)
-
-
 def _object_length(cap: Capture, x: Value) -> Value:
     method = cap.special(x, "__len__")
     if method is None:
@@ -94,14 +91,14 @@ def _list_item(cap: Capture, obj: ListV, key: Value) -> Value:
 def setitem(cap: Capture, obj: Value, key: Value, value: Value) -> None:
     store = kind(obj).setitem
     if store is None:
-        raise Break("store", f"item assignment on {kind_of(obj)}")
+        raise Break("store", f"item assignment on {type_name(obj)}")
     store(cap, obj, key, value)
 
 
 def delitem(cap: Capture, obj: Value, key: Value) -> None:
     delete = kind(obj).delitem
     if delete is None:
-        raise Break("store", f"item deletion on {kind_of(obj)}")
+        raise Break("store", f"item deletion on {type_name(obj)}")
     delete(cap, obj, key)
 
 
@@ -129,7 +126,7 @@ def _store_in_object(cap: Capture, obj: ObjectV, key: Value, value: Value) -> No
 
 def _store_in_ndarray(cap: Capture, obj: NdArrayV, key: Value, value: Value) -> None:
     if not (ndarrays.takes(cap, value) and ndarrays.takes(cap, key)):
-        raise Break("store", f"item assignment on {kind_of(obj)}")
+        raise Break("store", f"item assignment on {type_name(obj)}")
     ndarrays.call_method(cap, obj, "__setitem__", [key, value], {})
 
 
@@ -279,25 +276,25 @@ WITH_KEYWORDS = ("sort", "update", "move_to_end", "popitem", "setdefault", "pop"
 def call_method(cap: Capture, value: Any, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
     row = METHODS.get(row_kind(value), {}).get(name) or _OPERATORS.get(name)
     if row is None:
-        raise Break("call", f"{kind_of(value)}.{name}")
+        raise Break("call", f"{type_name(value)}.{name}")
     try:
         signature(row).bind(cap, value, *args, **kwargs)
         if kwargs and name not in WITH_KEYWORDS:
             raise TypeError
     except TypeError:
-        raise Break("call", f"{kind_of(value)}.{name} with these arguments") from None
+        raise Break("call", f"{type_name(value)}.{name} with these arguments") from None
     result = row(cap, value, *args, **kwargs)
     return Const(None) if result is None else result
 
 
 for _cls in (TupleV, ListV, DictV, SetV, ViewV):
     define(_cls, Kind(method=call_method))
-define(TupleV, Kind(length=_count, getitem=sequences.getitem))
-define(ListV, Kind(length=_count, getitem=_list_item, setitem=_store_in_list, delitem=_delete_in_list,
+define(TupleV, Kind(length=count_of, getitem=sequences.getitem))
+define(ListV, Kind(length=count_of, getitem=_list_item, setitem=_store_in_list, delitem=_delete_in_list,
                    contains=_list_contains))
-define(DictV, Kind(length=_count, getitem=dicts_and_sets.getitem, setitem=_store_in_dict, delitem=_delete_in_dict,
+define(DictV, Kind(length=count_of, getitem=dicts_and_sets.getitem, setitem=_store_in_dict, delitem=_delete_in_dict,
                    contains=_table_contains))
-define(SetV, Kind(length=_count, contains=_set_contains))
+define(SetV, Kind(length=count_of, contains=_set_contains))
 define(ViewV, Kind(length=lambda cap, v: length(cap, v.table), contains=_view_contains))
 define(ObjectV, Kind(length=_object_length, setitem=_store_in_object, delitem=_delete_in_object,
                      contains=_object_contains))

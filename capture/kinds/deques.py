@@ -14,10 +14,17 @@ from typing import Any
 from dynacomp.capture.arithmetic.indices import has_index, integer
 from dynacomp.capture.arithmetic.operators import equal
 from dynacomp.capture.kinds.iteration import iterate
-from dynacomp.capture.kinds.keys import kind_of, raised
+from dynacomp.capture.kinds.keys import raised
 from dynacomp.capture.kinds.sequences import times_of
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_array, is_library_object, is_list, is_object, is_slice
+from dynacomp.capture.symbolic.questions import (
+    is_graph_array,
+    is_library_object,
+    is_list,
+    is_object,
+    is_slice,
+    type_name,
+)
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.symbolic.values import Const, ListV, Value, as_python, type_of
 from dynacomp.capture.wrapping.builder import items_of, realize
@@ -33,7 +40,7 @@ def changing(cap: Capture, v: ListV) -> None:
 def _place(cap: Capture, v: ListV, key: Value) -> int:
     """The number of the item that `d[key]` means."""
     if is_slice(key) or not has_index(key):
-        raise raised(TypeError, f"sequence index must be integer, not {kind_of(key)!r}")
+        raise raised(TypeError, f"sequence index must be integer, not {type_name(key)!r}")
     at, n = integer(cap, key), len(v.items)
     if not -n <= at < n:
         raise raised(IndexError, "deque index out of range")
@@ -170,7 +177,7 @@ def _add(cap: Capture, a: ListV, b: Value) -> Any:
     if (is_object(b) or is_graph_array(b) or is_library_object(b)) and hasattr(type_of(b), "__radd__"):
         return NotImplemented
     if not (is_list(other) and other.cls is collections.deque):
-        raise raised(TypeError, f'can only concatenate deque (not "{kind_of(b)}") to deque')
+        raise raised(TypeError, f'can only concatenate deque (not "{type_name(b)}") to deque')
     made = copied(cap, a)
     _extend(cap, made, other)
     return made

@@ -47,7 +47,6 @@ from dynacomp.capture.symbolic.values import (
     existing,
     is_const,
     peek,
-    type_of,
 )
 from dynacomp.capture.wrapping.builder import is_plain_instance, items_of, realize
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, items_payload
@@ -198,13 +197,6 @@ def digest_of(found: int) -> int:
 
 def _same(cap: Capture) -> Any:
     return lambda a, b: equal(cap, a, b)
-
-
-def kind_of(v: Value) -> str:
-    try:
-        return type_of(v).__name__
-    except NotConstant:
-        return type(v).__name__
 
 
 def pairs(cap: Capture, source: Value) -> list[tuple[Any, Value]]:

@@ -254,14 +254,10 @@ def _library(cap: Capture, value: LibraryV) -> Any:
     return value.lowered[place]
 
 
-def _callable(cap: Capture, value: Value) -> Any:
-    return Standin(cap, value)
-
-
 for _cls, _argument in (
     (ArrayV, _array), (NdArrayV, _ndarray), (Const, _const), (ScalarV, _scalar), (NumberV, _number), (TupleV, _tuple),
     (ListV, _list), (DictV, _dict), (ObjectV, _object), (LibraryV, _library),
-    *((cls, _callable) for cls in (FunctionV, MethodV, PartialV, BuiltinMethodV)),
+    *((cls, Standin) for cls in (FunctionV, MethodV, PartialV, BuiltinMethodV)),
 ):
     define(_cls, Kind(argument=_argument))  # type: ignore[arg-type]
 define(SizeV, Kind(argument=lambda cap, v: canonical(v.expr)))

@@ -7,7 +7,6 @@ rule: there is no search, so the first call is as fast as the last.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -162,8 +161,3 @@ def _tile(cores: bool, m: int, n: int, k: int, dtypes: tuple[np.dtype, ...]) -> 
     least = 32 if dtypes[0].itemsize == 1 else 16
     rows, columns = (max(16, min(power(e), widest)) for e in (m, n))
     return rows, columns, max(least, min(power(k), depth))
-
-
-def source_of(module: Any) -> str:
-    """The text of a module of device functions."""
-    return inspect.getsource(module)

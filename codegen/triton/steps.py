@@ -7,6 +7,7 @@ arrays are there as kernels see them: floats with one more dimension, of two.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ from jax import lax
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.codegen.dims import substitute
 from dynacomp.codegen.triton import dot
-from dynacomp.codegen.triton.call import Call, launch_call, matmul_call, source_of
+from dynacomp.codegen.triton.call import Call, launch_call, matmul_call
 from dynacomp.codegen.triton.seam import SEAMS
 from dynacomp.codegen.triton.source import HEADER, Launch, triton_launches
 from dynacomp.codegen.xla import as_function
@@ -153,7 +154,7 @@ def _run_matmul(
     names = (*step.operands, *step.results)
     a, b, out = (np.dtype(schedule.buffers[n].dtype) for n in names)
     formal = ("a", "b", "out")
-    call = matmul_call(source_of(dot), step.params, formal, (a, b, out), sizes)
+    call = matmul_call(inspect.getsource(dot), step.params, formal, (a, b, out), sizes)
     arrays = {f: env[n] for f, n in zip(formal, step.operands)}
     env[step.results[0]] = engine(call, arrays)["out"]
 
