@@ -7,10 +7,13 @@
     7
     >>> postfix(n - 1)
     (('int', -1), ('size', 'n'), 'add')
+    >>> run(postfix(n - 1), {"n": 3})
+    2
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,3 +63,18 @@ def _postfix_atom(atom: Atom) -> tuple[Any, ...]:
     if atom.op == SYMBOL:
         return (("size", atom.args[0]),)
     return (*postfix(atom.args[0]), *postfix(atom.args[1]), atom.op)
+
+
+def run(program: tuple[Any, ...], values: Mapping[str, int]) -> int:
+    """The value of a postfix program, which is data: no Scope goes with it to another process."""
+    stack: list[int] = []
+    for step in program:
+        if type(step) is tuple:
+            stack.append(values[step[1]] if step[0] == SYMBOL else step[1])
+        else:
+            last = stack.pop()
+            stack.append(OPERATORS[step](stack.pop(), last))
+    return stack.pop()
+
+
+OPERATORS = {"add": operator.add, "mul": operator.mul, FLOORDIV: operator.floordiv, **EXTREMES}

@@ -15,6 +15,7 @@ from bytecode import FreeVar
 from dynacomp.capture._native import iterated, suspended_delegate, suspended_local
 from dynacomp.capture.base.carriers import carrier
 from dynacomp.capture.bytecode.code import VERSION
+from dynacomp.capture.graph.size_evaluation import postfix
 from dynacomp.capture.reconstruct import runtime, upcoming
 from dynacomp.capture.symbolic import sources as S
 
@@ -54,7 +55,7 @@ def _size(e: Any, s: S.SizeOf) -> None:
     if names == (str(s.expr),):
         load_source(e, *places)
     else:
-        e.call(runtime.SizeFunction(s.expr, names), *[lambda p=p: load_source(e, p) for p in places])  # type: ignore[misc]
+        e.call(runtime.SizeFunction(postfix(s.expr), names), *[lambda p=p: load_source(e, p) for p in places])  # type: ignore[misc]
 
 
 _SOURCES: dict[type, Callable[[Any, Any], None]] = {

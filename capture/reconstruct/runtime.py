@@ -14,6 +14,7 @@ import threading
 import types
 import warnings
 import weakref
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -26,7 +27,7 @@ from dynacomp.capture._native import Tail, hide_subclass, run_eager
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.graph.avals import ARRAY_TYPE
-from dynacomp.capture.graph.size_evaluation import evaluate
+from dynacomp.capture.graph.size_evaluation import run
 from dynacomp.capture.symbolic.libraries import is_pure_module, module_of
 from dynacomp.capture.wrapping.builtin_subclasses import PLAIN
 
@@ -171,14 +172,15 @@ def dimension(array: Any, axis: int) -> int:
     return array.shape[axis]
 
 
+@dataclass(frozen=True)
 class SizeFunction:
-    """An expression of sizes as a function of its symbols' values, in the order of `names`."""
+    """A postfix program of sizes as a function of its symbols' values, in the order of `names`."""
 
-    def __init__(self, expr: Any, names: tuple[str, ...]) -> None:
-        self.expr, self.names = expr, names
+    program: tuple[Any, ...]
+    names: tuple[str, ...]
 
     def __call__(self, *values: int) -> int:
-        return evaluate(self.expr, dict(zip(self.names, values)))
+        return run(self.program, dict(zip(self.names, values)))
 
 
 # --- making

@@ -1,29 +1,12 @@
 """`graph.size_evaluation`: what an expression of sizes is, in Python and as the postfix program of guards."""
 
-import operator
-
 import pytest
 
-from dynacomp.capture.graph.size_evaluation import evaluate, postfix
+from dynacomp.capture.graph.size_evaluation import evaluate, postfix, run
 from dynacomp.capture.graph.size_scope import Scope
 
 SCOPE = Scope()
 N, M = SCOPE.symbol("n", 8), SCOPE.symbol("m", 5)
-OPERATORS = {"add": operator.add, "mul": operator.mul, "floordiv": operator.floordiv, "mod": operator.mod,
-             "min": min, "max": max}
-
-
-def run(program, values):
-    """The postfix program on a stack, as `guard_sizes.c` runs it."""
-    stack = []
-    for step in program:
-        if isinstance(step, tuple):
-            stack.append(values[step[1]] if step[0] == "size" else step[1])
-        else:
-            right = stack.pop()
-            stack.append(OPERATORS[step](stack.pop(), right))
-    assert len(stack) == 1
-    return stack[0]
 
 
 @pytest.mark.parametrize("of", [

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 
+from dynacomp.capture.graph.size_evaluation import postfix
 from dynacomp.capture.graph.size_scope import Scope
 from dynacomp.capture.reconstruct import runtime
 
@@ -140,7 +141,7 @@ def test_constants_of_code():
 def test_a_size_is_computed_of_the_values_of_its_symbols():
     scope = Scope()
     n, m = scope.symbol("n"), scope.symbol("m")
-    size = runtime.SizeFunction(n * m + 1, ("m", "n"))
+    size = runtime.SizeFunction(postfix(n * m + 1), ("m", "n"))
     assert [size(2, k) for k in (1, 5, 7)] == [3, 11, 15]
 
 

@@ -142,6 +142,24 @@ def test_effects_and_new_sizes_behind_a_recalled_entry():
     assert dynacomp.stats()["frames_captured"] <= 2  # the next size is symbolic, as after a capture
 
 
+def of_sizes(x, seen):
+    n = x.shape[0]
+    seen.append(2 * n + 1)
+    return x * 2, (n - 1) // 2
+
+
+def test_numbers_that_are_computed_of_sizes():
+    counts = []
+    for _ in range(2):
+        dynacomp.reset()
+        compiled, seen = dynacomp.jit(of_sizes), []
+        found = [compiled(jnp.ones(n), seen)[1] for n in (4, 6, 9, 5, 12)]
+        assert found == [1, 2, 4, 2, 5] and seen == [9, 13, 19, 11, 25]
+        stats = dynacomp.stats()
+        counts.append((stats["frames_captured"], stats["frames_recalled"]))
+    assert counts == [(2, 0), (0, 2)]
+
+
 class Kind(enum.Enum):
     """Named constants of the program."""
 
