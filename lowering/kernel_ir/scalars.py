@@ -2,7 +2,8 @@
 
 Every `loops.Apply.fn` names a row of `SCALARS`; every backend spells every row once. A row says the
 number of arguments, which kinds of dtype they have, how the result's dtype follows and what the
-function costs (additions: fusion weighs recomputation with it).
+function costs (additions: fusion weighs recomputation with it). A row that has the name of a primitive of
+JAX is its lowering, too (`OF_JAX`).
 
     rule "same"    all arguments and the result have one dtype
     rule "bool"    arguments have one dtype, the result is bool
@@ -216,6 +217,8 @@ _ROWS = (
 )
 
 SCALARS: dict[str, Scalar] = {row.name: row for row in _ROWS}
+_KERNELS_ONLY = frozenset({"convert", "bitcast", "select", "round_even", "round_away"})
+OF_JAX = tuple(name for name in SCALARS if name not in _KERNELS_ONLY)  # primitives of JAX by the same name
 
 
 def convert(x: Any, dtype: np.dtype) -> np.ndarray:

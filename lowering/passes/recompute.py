@@ -22,15 +22,14 @@ import networkx
 
 from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Builder, Graph, Node, map_nodes, nodes_in
 from dynacomp.lowering.autodiff.cut import END, START, components
+from dynacomp.lowering.kernel_ir.scalars import MEDIUM, SCALARS
 from dynacomp.lowering.passes.core import copied, dead_code, finish
 from dynacomp.lowering.primitives.ops import LAYOUT, OPS, POINTWISE, REDUCTION, TEMPLATE, has_effects
 from dynacomp.lowering.sizes.indexing import total
 
 SMALL = 1 << 24
 BUDGET = 0.5
-DEAR = frozenset("""
-    acos acosh asin asinh atan atan2 atanh cbrt cos cosh digamma div erf erf_inv erfc exp exp2 expm1 lgamma log log1p
-    logistic pow rem rsqrt sin sinh sqrt tan tanh""".split())
+DEAR = frozenset(name for name, row in SCALARS.items() if row.cost >= MEDIUM)
 NEVER = frozenset({"threefry2x32", "bessel_i0e", "bessel_i1e", "iota_2x32_shape"})
 CHEAP_PRICE, DEAR_PRICE, FOLD_PRICE = 0.02, 0.2, 0.3  # of computing a byte again, against keeping it
 MOST_NODES = 20_000

@@ -15,7 +15,8 @@ arrays and typed NumPy scalars; its keyword parameters keep JAX's names and mean
     control    loops and branches, whose bodies are Graphs (`control`)
     extern     runs through XLA: a whole jaxpr as one node
 
-To add a primitive: put its name in `_NAMES`, and give the loops a row (`lower_loops`).
+To add a primitive: put its name in `_NAMES`, and give the loops a row (`lowering/rules`); a scalar function has both
+by its row in `kernel_ir/scalars.py`.
 
     >>> import numpy as np
     >>> OPS["add"](np.float32(1), np.float32(2)).item()
@@ -45,6 +46,7 @@ from jax.extend.core import jaxpr_as_fun, primitives
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_aval
 from dynacomp.capture.graph.graph import Node, is_node
 from dynacomp.capture.graph.size_scope import Scope
+from dynacomp.lowering.kernel_ir.scalars import OF_JAX
 from dynacomp.lowering.primitives import control
 from dynacomp.lowering.sizes.dims import map_aval, map_dims, to_size, to_sympy
 
@@ -74,13 +76,9 @@ class Op:
 
 
 _NAMES: dict[str, str] = {
-    POINTWISE: """
-        abs acos acosh add and asin asinh atan atan2 atanh bessel_i0e bessel_i1e bitcast_convert_type
-        cbrt ceil clz complex convert_element_type cos cosh digamma div eq erf erf_inv erfc exp
-        exp2 expm1 floor ge gt imag is_finite le lgamma log log1p logistic lt max min mul ne neg
-        nextafter not or population_count pow real reduce_precision rem round rsqrt select_n
-        shift_left shift_right_arithmetic shift_right_logical sign sin sinh sqrt sub tan tanh
-        threefry2x32 xor""",
+    POINTWISE: " ".join(OF_JAX) + """
+        bessel_i0e bessel_i1e bitcast_convert_type complex convert_element_type imag real reduce_precision
+        round select_n threefry2x32""",
     REDUCTION: """
         argmax argmin reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum reduce_xor
         reduce_window_max reduce_window_min reduce_window_sum""",

@@ -14,14 +14,8 @@ import numpy as np
 
 from dynacomp.capture.graph.graph import Node
 from dynacomp.lowering.kernel_ir.loops import Expr
+from dynacomp.lowering.kernel_ir.scalars import OF_JAX
 from dynacomp.lowering.rules.reader import Point, Reader, Rule, dtype_of, shape_of
-
-_SAME_NAME = """
-    abs acos acosh add and asin asinh atan atan2 atanh cbrt ceil clz cos cosh div eq erf erf_inv
-    erfc exp exp2 expm1 floor ge gt is_finite le lgamma log log1p logistic lt max min mul ne neg nextafter
-    not or population_count rem rsqrt shift_left shift_right_arithmetic shift_right_logical sign sin sinh
-    sqrt sub tan tanh xor
-""".split()
 
 
 def read_at(reader: Reader, value: Any, at: Point) -> Expr:
@@ -129,7 +123,7 @@ def _rotate(reader: Reader, x: Expr, bits: int) -> Expr:
     return reader.apply("or", left, reader.apply("shift_right_logical", x, reader.const(32 - bits, x.dtype)))
 
 
-POINTWISE: dict[str, Rule] = dict.fromkeys(_SAME_NAME, _same_name) | {
+POINTWISE: dict[str, Rule] = dict.fromkeys(OF_JAX, _same_name) | {
     "convert_element_type": _convert,
     "digamma": _digamma,
     "bitcast_convert_type": _bitcast,
