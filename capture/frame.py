@@ -156,7 +156,8 @@ def unbuildable(cap: Capture, alive: Unbuildable) -> Refusal | None:
 
 
 def learn_number(cap: Capture, needed: NeedsConcrete, lessons: Lessons) -> None:
-    """A changing number is needed as a constant: fixed while it is seen to change little, then a break."""
+    """A changing number is needed as a constant: fixed while it is seen to change little, then a break; a break at once
+    where it is made of the content of arrays."""
     places = opened_for(cap, needed.value.source)
     if places:
         lessons.shut.update(places)
@@ -172,7 +173,8 @@ def learn_number(cap: Capture, needed: NeedsConcrete, lessons: Lessons) -> None:
         lessons.sized.add(*counted)
     elif size_values.may_count(cap, needed.value):
         lessons.counts[repr(needed.value.source)] = True
-    elif any(cap.root.policy.changes_often(s) for s in found if needed.value.hint is None or not isinstance(s, S.Dim)):
+    elif any(dynamic_scalars.is_of_array(cap, s) or cap.root.policy.changes_often(s) for s in found
+             if needed.value.hint is None or not isinstance(s, S.Dim)):
         where = cap.progress.last_where
         lessons.breaks.setdefault(cap.progress.top_step, Lesson(cap.progress.top_step, "scalar_constant", "", where))
     else:

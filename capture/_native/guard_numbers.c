@@ -90,7 +90,8 @@ static int eval_number(Step *s, Run *run, const Call *call)
     return 1;
 }
 
-/* `("host", dst, fn, registers)`: what a pure function in C makes of numbers, strings and NumPy arrays; see
+/* `("host", dst, fn, registers)`: what a pure function in C makes of numbers, strings, NumPy arrays and
+ * tuples or lists of those; see
  * host_functions.py and host_arrays.py. */
 enum { MAX_HOST_ARGS = 16 };
 
@@ -122,6 +123,12 @@ static int finish_host(Step *s, Builder *b)
     return 0;
 }
 
+/* An array, or several that one of NumPy's functions has returned. */
+static bool of_numpy(PyObject *x)
+{
+    return PyTuple_CheckExact(x) || PyList_CheckExact(x) || (dc_numpy() && Py_IS_TYPE(x, dc_numpy()->ndarray));
+}
+
 static int eval_host(Step *s, Run *run, const Call *call)
 {
     DC_UNUSED(call);
@@ -129,7 +136,7 @@ static int eval_host(Step *s, Run *run, const Call *call)
     const int *places = s->ext;
     for (Py_ssize_t i = 0; i < s->n; i++) {
         args[i] = run->regs[places[i]];
-        if (!exact(args[i], &operators[NUMPY_TOO]) && !(dc_numpy() && Py_IS_TYPE(args[i], dc_numpy()->ndarray))) {
+        if (!exact(args[i], &operators[NUMPY_TOO]) && !of_numpy(args[i])) {
             return 0;
         }
     }

@@ -113,7 +113,7 @@ def numpy_attribute(cap: Capture, value: Value, name: str) -> Value:
     kind = getattr(np.ndarray, name, None)
     if kind is None:
         raise Raised(Const(AttributeError(f"'numpy.ndarray' object has no attribute {name!r}", name=name)))
-    found = None if callable(kind) or not ndarrays.known(cap, value) else ndarrays.attribute(cap, value, name)
+    found = None if callable(kind) or not ndarrays.takes(cap, value) else ndarrays.attribute(cap, value, name)
     if found is None and not callable(kind):
         raise Break("leaves", f"attribute {name!r} of a NumPy array")
     return found or BuiltinMethodV(value, name)

@@ -170,7 +170,7 @@ def _number(kind: type) -> Any:
 
 
 def _of_array(cap: Capture, x: Value, kind: type, rest: list[Value], kwargs: dict[str, Value]) -> Value:
-    if ndarrays.is_numpy(x) and ndarrays.known(cap, x) and not kwargs:
+    if ndarrays.is_numpy(x) and ndarrays.takes(cap, x) and not kwargs:
         return ndarrays.call_method(cap, x, f"__{kind.__name__}__", rest, {})
     found = graph_scalars.from_array(cap, x, kind)
     if found is None:

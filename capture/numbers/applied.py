@@ -30,27 +30,44 @@ class Given:
 
 @dataclass(frozen=True)
 class Applied:
-    """`fn(*args, **kwargs)`, as a function of the Givens in there. `part`: of its result, if that is a sequence.
-    `stores`: the first argument is changed; a changed copy of it is the result. What NumPy would warn of raises."""
+    """`fn(*args, **kwargs)`, as a function of the Givens in there. `stores`: the first argument is changed; a changed
+    copy of it is the result. What NumPy would warn of raises."""
 
     fn: Callable[..., Any] = field(compare=False)
     args: Any = field(compare=False)
     kwargs: Any = field(compare=False)
-    part: int | None = None
     stores: bool = False
     quiet_below: float = field(default=0, compare=False)  # up to which number its result, a number, is compared so
+    rest: Any = field(init=False, compare=False)  # what follows the Givens in `args`; None where some are elsewhere
+
+    def __post_init__(self) -> None:
+        others = (i for i, arg in enumerate(self.args) if not isinstance(arg, Given) or arg.index != i)
+        n = next(others, len(self.args))
+        rest = tuple(self.args[n:])
+        object.__setattr__(self, "rest", None if self.stores or holds_given((rest, self.kwargs)) else rest)
 
     def __call__(self, *given: Any) -> Any:
+        if self.rest is not None:  # the usual case, in half of the time
+            with np.errstate(all="raise"):
+                return self.fn(*given, *self.rest, **self.kwargs)
         args, kwargs = put(self.args, given), put(self.kwargs, given)
         with np.errstate(all="raise"):
             if self.stores:
                 args = (args[0].copy(), *args[1:])
             found = self.fn(*args, **kwargs)
-        return args[0] if self.stores else found if self.part is None else found[self.part]
+        return args[0] if self.stores else found
 
     def __repr__(self) -> str:
-        part = "" if self.part is None else f"[{self.part}]"
-        return f"{_name(self.fn)}{'!' if self.stores else ''}{part}{described((self.args, self.kwargs))}"
+        return f"{_name(self.fn)}{'!' if self.stores else ''}{described((self.args, self.kwargs))}"
+
+
+def holds_given(tree: Any) -> bool:
+    """Whether something that changes is in there."""
+    if type(tree) is slice:
+        tree = (tree.start, tree.stop, tree.step)
+    if type(tree) is dict:
+        tree = tuple(tree.values())
+    return isinstance(tree, Given) or type(tree) in (tuple, list) and any(map(holds_given, tree))
 
 
 def put(tree: Any, given: tuple[Any, ...]) -> Any:

@@ -122,9 +122,27 @@ def decided(cap: Capture, value: ScalarV) -> bool:
     if answer is not None:
         return answer
     cap.numbers.decisions.add(value.source)
-    if cap.root.policy.changes_often(_truth(value)) and not is_of_text(cap, value.source):
+    if _asked_again(cap, value.source) or cap.root.policy.changes_often(_truth(value)) and not is_of_text(
+            cap, value.source):
         raise Break("scalar_branch", CONDITION)
     return guarded(cap, value)
+
+
+def _asked_again(cap: Capture, source: Any) -> bool:
+    """Whether the content of an array decides in several rounds of a loop: each way through it would be an entry."""
+    if not is_of_array(cap, source):
+        return False
+    place = cap.where()
+    again = place in cap.numbers.places
+    cap.numbers.places.add(place)
+    return again
+
+
+def is_of_array(cap: Capture, source: Any) -> bool:
+    """Whether the content of a NumPy array that exists before the call is part of what is at `source`."""
+    if isinstance(source, S.Host):
+        return any(is_of_array(cap, a) for a in source.args)
+    return isinstance(cap.numbers.changing.get(source) if isinstance(source, S.Source) else source, np.ndarray)
 
 
 CONDITION = "a condition on a Python number that changes from call to call"
@@ -174,10 +192,10 @@ def strict(cap: Capture, source: Any) -> tuple[Any, Any]:
 
 def is_for_guards(cap: Capture, source: S.Source | None) -> bool:
     """Whether guards can compute what is at `source`: all but what Python makes of other things than its own numbers
-    and strings. NumPy's arithmetic may warn, which the steps of guards never do."""
+    and strings. NumPy's arithmetic may warn, which the steps of guards never do: Applied raises then."""
     while source is not None:
         if isinstance(source, S.Host):
-            return type(_plain_value(cap, source)) in PLAIN
+            return isinstance(source.fn, Applied) or type(_plain_value(cap, source)) in PLAIN
         source = S.base_of(source)
     return True
 

@@ -7,11 +7,15 @@ What is stored into such an array is part of its recipe from then on. JAX gets i
 
 Where something needs the content while capturing (iteration, a view that is written, a view that leaves the call),
 the numbers become constants as ever: `must_be_known`.
+
+A NumPy array that the call is given (`given_arrays`) may be an argument of such a recipe like a number: `xb / 255.0`
+and `table[labels]` are computed in each call, too.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, TypeGuard
 
@@ -22,6 +26,7 @@ from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.sizes import canonical, is_symbolic
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.applied import Applied, Given, quiet_below
+from dynacomp.capture.numbers.given_arrays import is_data
 from dynacomp.capture.numbers.graph_inputs import add_input, symbolic_dims
 from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic import sources as S
@@ -29,6 +34,7 @@ from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.questions import is_made_array, is_scalar, is_size
 from dynacomp.capture.symbolic.values import (
+    ArrayV,
     Const,
     ListV,
     NdArrayV,
@@ -40,9 +46,6 @@ from dynacomp.capture.symbolic.values import (
 )
 
 MOST = 16  # numbers and arrays that one recipe is made of, see `_native/guard_numbers.c`
-# Functions whose results are as many as their arguments, or the rank of those, say.
-OF_PARTS = {np.meshgrid, np.broadcast_arrays, np.nonzero, np.unravel_index, np.divmod, np.modf, np.frexp, np.ix_,
-            np.histogram}
 
 
 # --- what changes
@@ -59,7 +62,7 @@ def changing(cap: Capture, value: Value) -> Iterator[Value]:
     if kind(value).rebuild is not None:
         for item in children(value):
             yield from changing(cap, item)
-    elif is_number(value) or is_hosted(value):
+    elif is_number(value) or is_hosted(value) or is_data(cap, value):
         yield value
 
 
@@ -84,6 +87,7 @@ class Call:
                  constant: Callable[[Value], Any]) -> None:
         self.cap, self.fn, self.constant = cap, fn, constant
         self.places: dict[S.Source, Given] = {}
+        self.data: list[ArrayV] = []
         self.first: Any = cap.realize(args[0]) if args else None
         self.args, self.kwargs = [self.tree(v) for v in args], {k: self.tree(v) for k, v in kwargs.items()}
         if len(self.places) > MOST:
@@ -98,8 +102,16 @@ class Call:
         if is_number(value) or is_hosted(value):
             source = value.recipe if is_made_array(value) else self.asked(as_scalar(self.cap, value).source)
             return self.places.setdefault(source, Given(len(self.places)))  # type: ignore[arg-type]
+        if is_data(self.cap, value):
+            return self.of_data(value)  # type: ignore[arg-type]
         found = self.constant(value)
         return found.copy() if isinstance(found, np.ndarray) else found
+
+    def of_data(self, value: ArrayV) -> Given:
+        assert value.source is not None
+        self.data.append(value)
+        self.cap.numbers.changing[value.source] = value.real
+        return self.places.setdefault(value.source, Given(len(self.places)))
 
     def asked(self, source: Any) -> Any:
         """The same number as guards may ask for it: see `dynamic_scalars.strict`."""
@@ -113,28 +125,29 @@ class Call:
         return S.Host(repr(made), tuple(self.places), made)
 
     def refuse(self) -> NoReturn:
-        """It is made of constants, in the next attempt."""
+        """It is made of constants, in the next attempt; Python makes it, where it is made of data."""
         raise NeedsConcrete(ScalarV(None, source=S.Host("numpy", tuple(self.places), self.fn)))
 
     def result(self, found: Any, of_array: Callable[[Any], Any]) -> Value:
         """The Value of what it returned; `of_array` makes that of an array."""
-        if type(found) in (tuple, list) and self.fn in OF_PARTS:
-            parts = [self.part(x, of_array, part=i) for i, x in enumerate(found)]
+        if type(found) in (tuple, list):
+            whole = self.recipe()
+            self.cap.guards.add("eq", S.Host("parts", (whole,), len), len(found))
+            parts = [self.part(x, of_array, _part(whole, i, x)) for i, x in enumerate(found)]
             return TupleV(parts) if type(found) is tuple else ListV(parts)
-        return Const(None) if found is None else self.part(found, of_array)
+        return Const(None) if found is None else self.part(found, of_array, self.recipe(quiet_below=quiet_below(found)))
 
-    def part(self, found: Any, of_array: Callable[[Any], Any], **how: Any) -> Value:
+    def part(self, found: Any, of_array: Callable[[Any], Any], recipe: S.Host) -> Value:
         if type(found) is np.ndarray:
             if id(found) in self.cap.known.ndarrays:
                 return self.cap.known.ndarrays[id(found)]
             value = of_array(found)
-            value.recipe = self.recipe(**how)
-            self.cap.guards.add("ndarray", value.recipe, (None,) * found.ndim, found.dtype)
+            value.recipe = recipe
+            self.cap.guards.add("ndarray", recipe, (None,) * found.ndim, found.dtype)
             return value
         if type(found) in (int, float, bool) or dynamic_scalars.is_numpy_number(found):
-            source = self.recipe(**how, quiet_below=quiet_below(found))
-            self.cap.guards.add("is_type", source, type(found))
-            return size_values.counted(self.cap, ScalarV(found, source=source))  # type: ignore[return-value]
+            self.cap.guards.add("is_type", recipe, type(found))
+            return size_values.counted(self.cap, ScalarV(found, source=recipe))  # type: ignore[return-value]
         self.refuse()
 
     def store(self, value: Any) -> None:
@@ -145,6 +158,12 @@ class Call:
             self.refuse()
         value.recipe = self.recipe(stores=True)
         self.cap.guards.add("ndarray", value.recipe, (None,) * value.array.ndim, value.array.dtype)
+
+
+def _part(whole: S.Host, i: int, found: Any) -> S.Host:
+    """One of several results."""
+    taken = Applied(operator.getitem, (Given(0), i), {}, quiet_below=quiet_below(found))
+    return S.Host(repr(taken), (whole,), taken)
 
 
 def is_viewed(cap: Capture, value: NdArrayV) -> bool:

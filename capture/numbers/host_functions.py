@@ -139,7 +139,10 @@ def repeated(cap: Capture, a: Value, b: Value) -> Value | None:
 
 def _hosted(cap: Capture, fn: Any, args: Sequence[Value], bounds: Sequence[Bounds]) -> Value | None:
     """The host expression, under guards that hold its arguments within the bounds."""
-    given = [as_scalar(cap, a) for a in args]
+    try:
+        given = [_quiet(cap, as_scalar(cap, a)) for a in args]
+    except ArithmeticError:
+        return None
     limits = [(sign, a, limit) for a, (low, high) in zip(given, bounds) if is_scalar(a)
               and type(a.hint) is not str for sign, limit in (("ge", low), ("le", high)) if abs(limit) != math.inf]
     try:
@@ -160,11 +163,14 @@ def as_index(cap: Capture, value: Value) -> Value:
     """A NumPy int that changes as the int that `operator.index` makes of it; other Values are themselves."""
     if not is_scalar(value) or not isinstance(value.hint, np.integer):
         return value
-    try:
-        source = dynamic_scalars.strict(cap, value.source)[0]
-    except ArithmeticError:
+    return call(cap, int, [value]) or value
+
+
+def _quiet(cap: Capture, value: Value) -> Value:
+    """A number of NumPy's as guards may ask for it, see `dynamic_scalars.strict`; any other Value as it is."""
+    if not is_scalar(value) or not dynamic_scalars.is_numpy_number(value.hint):
         return value
-    return call(cap, int, [ScalarV(value.hint, source=source)]) or value
+    return ScalarV(value.hint, source=dynamic_scalars.strict(cap, value.source)[0])
 
 
 def as_scalar(cap: Capture, value: Value) -> Value:

@@ -80,10 +80,18 @@ def holds(cap: Capture, bounds: Iterable[tuple[str, Any, float]]) -> bool:
         return False
     for name, v, bound in bounds:
         if is_scalar(v):
-            asked = dynamic_scalars.host(name, getattr(operator, name), v, Const(bound))
+            asked = dynamic_scalars.host(name, getattr(operator, name), v, Const(_representable(v.hint, bound)))
             assert is_scalar(asked)
             dynamic_scalars.guarded(cap, asked)
     return True
+
+
+def _representable(number: Any, bound: float) -> float:
+    """The same bound for a float of NumPy's, which warns where it is compared with what is beyond its type."""
+    if not isinstance(number, np.floating) or math.isinf(bound):
+        return bound
+    most = float(np.finfo(number.dtype).max)
+    return min(max(bound, -most), most)
 
 
 def _is_python(v: Value) -> bool:

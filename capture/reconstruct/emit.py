@@ -32,7 +32,7 @@ from dynacomp.capture.symbolic.frame_values import NullV, TracebackV
 from dynacomp.capture.symbolic.grown_items import Run, is_run, kinds_of, parts_of
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_dict, is_lazy, is_value
+from dynacomp.capture.symbolic.questions import is_dict, is_lazy, is_made_array, is_value
 from dynacomp.capture.symbolic.side_effects import differs_since, leaving, waits_for_effects
 from dynacomp.capture.symbolic.standing_values import HashedV, IdV, bare
 from dynacomp.capture.symbolic.values import (
@@ -276,7 +276,7 @@ def _constant_array(e: Emitter, real: Any) -> None:
 def _ndarray(e: Emitter, v: NdArrayV) -> None:
     """A NumPy array of the capture's own: each call gets a fresh one, as it was when the capture ended."""
     if v.recipe is not None:
-        if v.base is not None or host_arrays.is_viewed(e.cap, v):
+        if is_made_array(v.base) or host_arrays.is_viewed(e.cap, v):
             raise Unbuildable(v, "a NumPy array of changing shape that shares its memory with another")
         load_source(e, v.recipe)
     elif v.base is None:

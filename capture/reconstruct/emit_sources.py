@@ -16,6 +16,7 @@ from dynacomp.capture._native import iterated, suspended_delegate, suspended_loc
 from dynacomp.capture.base.carriers import carrier
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.graph.size_evaluation import postfix
+from dynacomp.capture.numbers.applied import Applied
 from dynacomp.capture.reconstruct import runtime, upcoming
 from dynacomp.capture.symbolic import sources as S
 
@@ -58,6 +59,16 @@ def _size(e: Any, s: S.SizeOf) -> None:
         e.call(runtime.SizeFunction(postfix(s.expr), names), *[lambda p=p: load_source(e, p) for p in places])  # type: ignore[misc]
 
 
+def _host(e: Any, s: S.Host) -> None:
+    """What Python makes of others; NumPy makes each array once."""
+    if id(s.fn) in e.temps:
+        e.op("LOAD_FAST", e.temps[id(s.fn)])
+        return
+    e.call(s.fn, *[lambda a=a: load_source(e, a) if isinstance(a, S.Source) else e.const(a) for a in s.args])  # type: ignore[misc]
+    if isinstance(s.fn, Applied):
+        e.remember(s.fn)
+
+
 _SOURCES: dict[type, Callable[[Any, Any], None]] = {
     S.Local: lambda e, s: e.op("LOAD_FAST", s.name),
     S.Closure: lambda e, s: e.op("LOAD_DEREF", FreeVar(s.name)),
@@ -73,8 +84,7 @@ _SOURCES: dict[type, Callable[[Any, Any], None]] = {
     S.Item: _fetch(runtime.item, "index"),
     S.Key: _fetch(runtime.key, "key"),
     S.KnownKey: _fetch(runtime.known_key, "key"),
-    S.Host: lambda e, s: e.call(s.fn, *[
-        lambda a=a: load_source(e, a) if isinstance(a, S.Source) else e.const(a) for a in s.args]),
+    S.Host: lambda e, s: _host(e, s),
     S.Dim: _fetch(runtime.dimension, "axis"),
     S.Count: _fetch(len),
     S.SizeOf: lambda e, s: _size(e, s),

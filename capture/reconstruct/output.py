@@ -384,7 +384,7 @@ class Writer:
         """Puts the call of the program in front and assembles."""
         e = self.e
         check_none_lost(self.cap, e.temps)
-        body, e.out = e.out, []
+        body, e.out, e.temps = e.out, [], {}
         graph: Graph | None = None
         inputs: tuple[Any, ...] = ()
         asked = e.output(answers(self.cap)) if self.cap.graph.checks else None

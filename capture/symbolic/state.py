@@ -78,6 +78,7 @@ class Numbers:
     scalar_reads: list[tuple[int, ScalarV]] = field(default_factory=list)  # the steps at which some became nodes
     opened: dict[S.Source, set[Any]] = field(default_factory=dict)  # a condition that is left open → its places
     decisions: set[Any] = field(default_factory=set)  # the conditions on changing numbers that this call's have decided
+    places: set[Any] = field(default_factory=set)  # where the program was, for those on the content of NumPy arrays
 
 
 @dataclass(eq=False)

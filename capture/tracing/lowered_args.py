@@ -30,6 +30,7 @@ from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.graph_sizes import sizes_in
 from dynacomp.capture.graph.sizes import Size, canonical, is_symbolic
 from dynacomp.capture.numbers import host_arrays
+from dynacomp.capture.numbers.given_arrays import is_constant
 from dynacomp.capture.numbers.graph_inputs import scalar_node
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import has_user_call, is_host, is_user_function
@@ -138,7 +139,7 @@ def _const(cap: Capture, value: Const) -> Any:
 
 def _array(cap: Capture, value: ArrayV) -> Any:
     """A Node; a NumPy array that is a constant JAX gets as it is, once it has wanted to look at one."""
-    if cap.lessons.shown_arrays and ndarrays.is_constant(cap, value):
+    if cap.lessons.shown_arrays and is_constant(cap, value):
         return _ndarray(cap, value)
     node = localise(cap, value.node)
     if not isinstance(value.real, np.ndarray):

@@ -6,7 +6,7 @@ as it would for the program, so that what NumPy does is not told here. Where suc
 stored, or alive at a break) replacement code makes a fresh one for each call, with views over the same memory.
 
 An array that a module, a closure or an object holds is taken for a constant too, guarded by its content, as long
-as NumPy only reads it. One that is an argument is data: NumPy's operations on it break the graph, as ever.
+as NumPy only reads it. One that is an argument is data (see `given_arrays`): NumPy computes with it in each call.
 
     >>> known(cap, ListV([Const(1), Const(2)]))     # np.array([1, 2]) + 1 is computed during the capture
     True
@@ -26,12 +26,12 @@ import numpy as np
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
-from dynacomp.capture.numbers import host_arrays
+from dynacomp.capture.numbers import dynamic_scalars, host_arrays
+from dynacomp.capture.numbers.given_arrays import is_constant, is_data
 from dynacomp.capture.numbers.size_values import concrete
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_array, is_made_array, is_sequence
+from dynacomp.capture.symbolic.questions import is_graph_array, is_made_array, is_sequence, is_size
 from dynacomp.capture.symbolic.values import (
     ArrayV,
     Const,
@@ -47,8 +47,7 @@ from dynacomp.capture.symbolic.values import (
 from dynacomp.capture.wrapping.constants import from_python
 
 MAX_BYTES = 1 << 20  # of an array that is computed during the capture
-MAX_GUARDED = 1 << 16  # bytes of an array whose content a guard compares in each call
-CONSTANT_PLACES = (S.Global, S.Closure, S.Attr, S.Slot)  # what is found there is no data of a call
+MAX_DATA = 1 << 24  # of one that is computed in each call; larger ones NumPy reads items of, no more
 
 # Functions of NumPy that read or change more than their arguments, or call back.
 IMPURE = {
@@ -67,6 +66,7 @@ METHODS = {
     "__float__", "__index__", "__complex__",
 }
 ATTRIBUTES = {"T", "mT", "dtype", "imag", "itemsize", "nbytes", "ndim", "real", "shape", "size", "strides"}
+VIEWS = {"T", "mT", "imag", "real"}  # of those, what shows the array's own memory
 
 
 def _functions() -> dict[int, Any]:
@@ -133,14 +133,14 @@ def _is_known(cap: Capture, value: Value) -> bool:
 
 
 def takes(cap: Capture, value: Value) -> bool:
-    """Whether NumPy can be given `value`: it is known, or a number that changes."""
-    return known(cap, value, host_arrays.is_number)
+    """Whether NumPy can be given `value`: it is known, or a number that changes, or data."""
+    return known(cap, value, lambda v: host_arrays.is_number(v) or is_data(cap, v))
 
 
 def holds_array(cap: Capture, values: Iterable[Value]) -> bool:
     """Whether a NumPy array is among them, or in their lists and tuples."""
     for value in map(cap.realize, values):
-        if is_made_array(value) or is_graph_array(value) and is_constant(cap, value):
+        if is_numpy(value):
             return True
         if is_sequence(value) and holds_array(cap, children(value)):
             return True
@@ -150,18 +150,6 @@ def holds_array(cap: Capture, values: Iterable[Value]) -> bool:
 def _is_plain(obj: Any) -> bool:
     return is_literal(obj) or isinstance(obj, (np.generic, np.dtype)) or isinstance(obj, type) or (
         isinstance(obj, slice) and is_literal((obj.start, obj.stop, obj.step))) or isinstance(obj, np.ufunc)
-
-
-def is_constant(cap: Capture, value: ArrayV) -> bool:
-    """An array from outside that may be taken for a constant: an attribute may be data after all."""
-    real = value.real
-    return type(real) is np.ndarray and real.nbytes <= MAX_GUARDED and real.flags.c_contiguous and (
-        value.source is None or isinstance(value.source, CONSTANT_PLACES) and not _changes(cap))
-
-
-def _changes(cap: Capture) -> bool:
-    """Whether so many entries were made already that what NumPy is given can be no constant of another one."""
-    return cap.root.policy.changes_often(S.Host("truth", (), bool))
 
 
 def plain(cap: Capture, value: Value) -> Any:
@@ -212,10 +200,21 @@ def call(cap: Capture, fn: Callable[..., Any], args: list[Value], kwargs: dict[s
 def _hosted(cap: Capture, fn: Callable[..., Any], args: list[Value], kwargs: dict[str, Value]) -> Value:
     """The same with numbers that change: run now with those of this call, and in each call from then on."""
     made = host_arrays.Call(cap, fn, args, kwargs, lambda v: plain(cap, v))
+    for data in made.data:
+        _known_data(cap, data, fn)
     given = [now(cap, v) for v in args], {k: now(cap, v) for k, v in kwargs.items()}
     found = computed(cap, lambda: fn(*given[0], **given[1]), (*given[0], *given[1].values()), made)
     return made.result(found, lambda array: of_array(cap, array if _owner(array) is array or id(
-        _owner(array)) in cap.known.ndarrays else array.copy("K")))  # NumPy keeps the owner to itself: no view
+        _owner(array)) in cap.known.ndarrays else array.copy("K"), MAX_DATA))  # NumPy keeps an owner to itself: no view
+
+
+def _known_data(cap: Capture, value: ArrayV, fn: Callable[..., Any]) -> None:
+    """What shows the memory of data is known by that, so that nothing is stored there."""
+    if value.real.nbytes > MAX_DATA and fn != Method("__getitem__"):
+        raise Break("leaves", f"what NumPy makes of an array of {value.real.nbytes} bytes")
+    for array in (_owner(value.real), value.real):
+        cap.known.ndarrays[id(array)] = value
+        cap.known.keep.append(array)
 
 
 def now(cap: Capture, value: Value) -> Any:
@@ -226,6 +225,8 @@ def now(cap: Capture, value: Value) -> Any:
         return rebuild(value, [now(cap, v) for v in children(value)])
     if host_arrays.is_number(value):
         return value.hint  # type: ignore[attr-defined]
+    if is_data(cap, value):
+        return value.real  # type: ignore[attr-defined]
     return value.array if is_made_array(value) else plain(cap, value)
 
 
@@ -244,12 +245,17 @@ def call_method(cap: Capture, value: Value, name: str, args: list[Value], kwargs
 
 
 def rows(cap: Capture, value: NdArrayV) -> list[Value]:
-    """The parts along the first axis of an array that NumPy makes in each call: this many, from now on."""
+    """The parts along the first axis of an array that NumPy makes in each call: this many, from now on; Python goes
+    through data, where its length changes."""
+    if dynamic_scalars.is_of_array(cap, value.recipe) and is_size(host_arrays.dims(cap, value)[0]):
+        raise Break("leaves", "iteration over a NumPy array")
     return [call_method(cap, value, "__getitem__", [Const(i)], {}) for i in range(host_arrays.length(cap, value))]
 
 
 def attribute(cap: Capture, value: Value, name: str) -> Value | None:
     """An attribute of a known array; None for what is none, or a method."""
+    if is_data(cap, value):
+        return call(cap, operator.attrgetter(name), [value], {}) if name in VIEWS else None
     if host_arrays.is_hosted(value) and name in ATTRIBUTES:
         return host_arrays.attribute(cap, value, name) or call(cap, operator.attrgetter(name), [value], {})
     return of_result(cap, getattr(plain(cap, value), name)) if name in ATTRIBUTES else None
@@ -273,7 +279,8 @@ def run(cap: Capture, compute: Callable[[], Any], args: Iterable[Any]) -> Value:
 def computed(cap: Capture, compute: Callable[[], Any], args: Iterable[Any], made: Any = None) -> Any:
     """What NumPy computes. `made`: the call, where things among its arguments change from call to call."""
     args = list(args)
-    before = [(owner, owner.copy()) for owner in {id(o): o for o in map(_owner, _arrays(args))}.values()]
+    owners = {id(o): o for o in map(_owner, _arrays(args)) if o.nbytes <= MAX_DATA}  # of others only items are read
+    before = [(owner, owner.copy()) for owner in owners.values()]
     try:
         with np.errstate(all="raise"), warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
@@ -341,12 +348,12 @@ def of_result(cap: Capture, found: Any) -> Value:
     raise Break("opaque", f"a {type(found).__qualname__} of NumPy")
 
 
-def of_array(cap: Capture, array: Any) -> Value:
-    """The one Value of an array that NumPy has made."""
-    if array.dtype.hasobject or array.nbytes > MAX_BYTES:
-        raise Break("leaves", f"a NumPy array of {array.nbytes} bytes")
+def of_array(cap: Capture, array: Any, most: int = MAX_BYTES) -> Value:
+    """The one Value of an array that NumPy has made, of at most so many bytes."""
     value = cap.known.ndarrays.get(id(array))
     if value is None:
+        if array.dtype.hasobject or array.nbytes > most:
+            raise Break("leaves", f"a NumPy array of {array.nbytes} bytes")
         owner = _owner(array)
         value = NdArrayV(array, base=None if owner is array else of_array(cap, owner))
         cap.known.ndarrays[id(array)] = value

@@ -1,0 +1,43 @@
+"""NumPy arrays that exist before the call: constants by their content, or data.
+
+What a module, a closure or an object holds is a constant while it is small and seen to stay the same: NumPy computes
+with it during the capture (see `ndarrays`). Everything else, an argument above all, is data: what NumPy makes of data
+is computed in each call before the program runs, as of numbers that change (see `host_arrays`). That is the same as
+where the program asks for it, since all that could change the array in between breaks the graph: stores by NumPy, and
+calls that nothing is known of. The content of data is never a constant of an entry.
+
+    >>> is_data(cap, ArrayV(node, aval, real=np.ones(3), source=S.Local("xb")))
+    True
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.questions import is_graph_array
+from dynacomp.capture.symbolic.values import ArrayV
+
+MAX_GUARDED = 1 << 16  # bytes of an array whose content a guard compares in each call
+CONSTANT_PLACES = (S.Global, S.Closure, S.Attr, S.Slot)  # what is found there is no data of a call
+
+
+def is_constant(cap: Capture, value: ArrayV) -> bool:
+    """An array from outside that may be taken for a constant: an attribute may be data after all."""
+    real = value.real
+    return type(real) is np.ndarray and real.nbytes <= MAX_GUARDED and real.flags.c_contiguous and (
+        value.source is None or isinstance(value.source, CONSTANT_PLACES) and not _changes(cap))
+
+
+def is_data(cap: Capture, value: Any) -> bool:
+    """An array from outside that is no constant."""
+    return is_graph_array(value) and type(value.real) is np.ndarray and value.source is not None and not is_constant(
+        cap, value)
+
+
+def _changes(cap: Capture) -> bool:
+    """Whether so many entries were made already that what NumPy is given can be no constant of another one."""
+    return cap.root.policy.changes_often(S.Host("truth", (), bool))
