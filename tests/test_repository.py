@@ -37,6 +37,32 @@ def test_every_target_and_file_that_the_documents_name_exists():
             assert (ROOT / file).exists(), file
 
 
+def rows_of_things_to_add():
+    """The table of CONTRIBUTING: what to add, what to write, an example, the commit that shows it."""
+    told = (ROOT / "CONTRIBUTING.md").read_text().split("| to add |")[1].split("\n\n")[0]
+    return [re.split(r" \| ", line.strip("| ")) for line in told.splitlines()[2:]]
+
+
+def test_what_the_table_of_things_to_add_names_is_there():
+    stages = ("dynacomp", "capture", "lowering", "codegen", "kernels")
+    files = [path for stage in stages for kind in ("py", "c", "h") for path in (ROOT / stage).rglob(f"*.{kind}")]
+    known = set(re.findall(r"\w+", "\n".join(path.read_text() for path in files)))
+    rows = rows_of_things_to_add()
+    assert len(rows) > 10
+    for _, write, example, commit in rows:
+        for place in re.findall(r"`([a-z_]+/[\w./]*)`", write + example):
+            assert (ROOT / place).exists(), place
+        for name in re.findall(r"`@?\"?(\w+)[^/`]*`", write.replace("MyV", "") + example):
+            assert name in known or not name, name
+        found = subprocess.run(["git", "cat-file", "-t", commit], cwd=ROOT, capture_output=True, text=True)
+        assert found.stdout == "commit\n" or not has_history(), commit
+
+
+def has_history():
+    told = subprocess.run(["git", "rev-parse", "--is-shallow-repository"], cwd=ROOT, capture_output=True, text=True)
+    return told.stdout == "false\n"
+
+
 def test_every_variable_and_option_is_in_the_readme():
     variables = re.findall(r"\| `([A-Z_]+)` \|", options.__doc__)
     assert {"DYNACOMP_LOG", "CXX"} <= set(variables)

@@ -1,7 +1,7 @@
 """The symbolic machine: a Capture (one attempt to capture a frame) and its Frames.
 
-`execute(cap, frame)` runs instructions through the handlers that the `opcodes_*` modules register
-with `@opcode`. Values on the stack are `values.Value`s; what touches arrays grows `cap.graph.builder`,
+`execute(cap, frame)` runs instructions through the handlers that the modules of `capture/opcodes`
+register with `@opcode`. Values on the stack are `values.Value`s; what touches arrays grows `cap.graph.builder`,
 what reads the outside world adds to `cap.guards`, what writes it marks Values dirty for `side_effects`.
 
 A handler returns None to go on, or the byte offset to jump to. It raises `Raised` when the program
