@@ -15,13 +15,13 @@ from typing import Any, TypeGuard
 
 from dynacomp.capture.base.errors import Break, Raised, Restart
 from dynacomp.capture.builtins.builtin_rows import row
-from dynacomp.capture.bytecode.code import Instruction
+from dynacomp.capture.bytecode.code import VERSION, Instruction
 from dynacomp.capture.bytecode.segments import begun
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.symbolic.generators import delegate, resume
 from dynacomp.capture.symbolic.iterator_values import ASendV, GeneratorV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
-from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
+from dynacomp.capture.symbolic.machine import Capture, Frame, opcode, unsupported
 from dynacomp.capture.symbolic.values import ArrayV, Const, LibraryV, ObjectV, OpaqueV, TupleV, Value, type_of
 from dynacomp.capture.wrapping.class_attrs import name_in_errors
 
@@ -198,6 +198,10 @@ def _cleanup_throw(cap: Capture, f: Frame, i: Instruction) -> None:
     del f.stack[-3:]
     f.push(NONE)
     f.push(cap.getattr(error, "value"))
+
+
+if VERSION < (3, 12):
+    unsupported("no code of ours throws into an iterator", "CLEANUP_THROW")
 
 
 # --- what is sent to an asynchronous generator
