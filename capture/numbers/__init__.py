@@ -7,6 +7,7 @@
                      each call
     applied          Calls of NumPy's whose arguments change from call to call
     graph_inputs     Inputs of the Graph: placeholders for what exists before the call, each with its Source
+    given_arrays     NumPy arrays that exist before the call: constants by their content, or data
     host_arrays      NumPy arrays made of numbers that change: NumPy computes them in each call, before the program
                      runs
     narrowing        Python ints that JAX converts to a narrower type: eager JAX raises OverflowError for those that
