@@ -140,7 +140,7 @@ def evaluated(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Outcome,
     if is_defect(error):
         raise error
     enter_next(cap, fn, list(parts(lowered)))
-    size_values.freeze(cap, blamed, f"{label(fn)}: {error}")
+    size_values.freeze(cap, blamed, f"{label(fn)}: {error}".partition("\n")[0])
     raise Restart()
 
 

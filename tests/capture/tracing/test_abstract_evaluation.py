@@ -16,6 +16,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.symbolic.effects import Effects
 from dynacomp.capture.tracing.abstract_evaluation import Outcome, calls_back, is_nothing, label, may_tell, nothing
+from dynacomp.notices import told
 
 
 def test_dicts_of_a_library_keep_their_order_of_keys():
@@ -199,3 +200,16 @@ def test_what_fails_for_arrays_of_jax_alone_has_not_failed():
     for n in (2, 3):
         args = jnp.ones(n), np.ones(n)
         assert repr(compiled(*args)) == repr(f(*args))
+
+
+def test_of_what_jax_says_about_a_size_one_line_is_told():
+    @dynacomp.allow_in_graph
+    def counted(x):
+        return jnp.arange(x.shape[0] * 1.0)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(counted, backend="eager")
+    for n in (3, 4, 5):
+        assert compiled(jnp.ones(n)).shape == (n,)
+    (reason,) = [notice.reason for notice in told()]
+    assert "counted: Abstract tracer value" in reason and "\n" not in reason
